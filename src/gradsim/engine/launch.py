@@ -1,0 +1,21 @@
+"""Launches recorded once and replayed: a Python launch costs about ten times a replay."""
+
+import warp as wp
+
+_recorded: dict[tuple, wp.Launch] = {}
+
+
+def replay(kernel: wp.Kernel, dim: int, args: list, device: str) -> None:
+    """Run `kernel` over `dim` threads.
+
+    The launch is recorded at the first call for a kernel and device; later calls only exchange its arguments.
+    """
+    key = (kernel, device)
+    launch = _recorded.get(key)
+    if launch is None:
+        launch = wp.launch(kernel, dim=dim, inputs=args, device=device, record_cmd=True)
+        _recorded[key] = launch
+    else:
+        launch.set_dim(dim)
+        launch.set_params(args)
+    launch.launch()

@@ -1,0 +1,82 @@
+"""Between PyTorch tensors, worlds first, and the arrays of a lane type, registers of worlds last.
+
+A tensor (worlds, *items, *components) becomes an array (packs, *items) of Real, Vec3, Mat3 or Quat; the last pack is
+filled up with copies of the last world. A dual array holds the tangents behind the values.
+"""
+
+import math
+
+import torch
+import warp as wp
+from torch import Tensor
+
+from gradsim.engine.lanes import Lane, names
+
+_SHAPES = {"Real": (), "Vec3": (3,), "Mat3": (3, 3), "Quat": (4,)}
+
+
+class Layout:
+    """Packs and unpacks for one lane type.
+
+    Args:
+        lane: The lane type.
+    """
+
+    def __init__(self, lane: Lane):
+        self.lane, self.types = lane, names(lane)
+        self.dtype = getattr(torch, lane.dtype)
+
+    def packs(self, worlds: int) -> int:
+        """Number of registers that hold so many worlds."""
+        return math.ceil(worlds / self.lane.width)
+
+    def pack(self, kind: str, value: Tensor, tangent: Tensor | None = None) -> wp.array:
+        """Array of `kind` ("Real", "Vec3", "Mat3", "Quat") from (worlds, *items, *components) and its tangent."""
+        size = math.prod(_SHAPES[kind])
+        items = value.shape[1 : value.ndim - len(_SHAPES[kind])]
+        flat = value.reshape(value.shape[0], math.prod(items), size)
+        if self.lane.dual:
+            flat = torch.cat([flat, torch.zeros_like(flat) if tangent is None else tangent.reshape(flat.shape)], 2)
+        packs, width = self.packs(len(flat)), self.lane.width
+        missing = packs * width - len(flat)
+        if missing:
+            flat = torch.cat([flat, flat[-1:].expand(missing, -1, -1)])
+        lanes_last = flat.reshape(packs, width, *flat.shape[1:]).permute(0, 2, 3, 1).to(self.dtype)
+        return self._wrap(kind, lanes_last.reshape(packs, *items, *self._tail(kind)).contiguous())
+
+    def zeros(self, kind: str, worlds: int, items: tuple[int, ...], device: torch.device) -> wp.array:
+        """Array of `kind`, all zero, for so many worlds."""
+        shape = (self.packs(worlds), *items, *self._tail(kind))
+        return self._wrap(kind, torch.zeros(shape, dtype=self.dtype, device=device))
+
+    def scalars(self, value: Tensor) -> wp.array:
+        """Array of plain numbers that all worlds share."""
+        tensor = value.to(self.dtype).contiguous()
+        array = wp.from_torch(tensor, dtype=self.types["Scalar"], requires_grad=False)
+        array.tensor = tensor
+        return array
+
+    def unpack(self, kind: str, array: wp.array, worlds: int) -> tuple[Tensor, Tensor | None]:
+        """(worlds, *items, *components) of an array, and its tangent where the lane type is dual."""
+        components = math.prod(_SHAPES[kind]) * (2 if self.lane.dual else 1)
+        items, width = array.shape[1:], self.lane.width
+        tensor = array.tensor if hasattr(array, "tensor") else wp.to_torch(array)
+        flat = tensor.reshape(len(tensor), math.prod(items), components, width).permute(0, 3, 1, 2)
+        flat = flat.reshape(len(tensor) * width, math.prod(items), components)[:worlds]
+        parts = flat.chunk(2, dim=2) if self.lane.dual else (flat,)
+        value, *tangent = (part.reshape(worlds, *items, *_SHAPES[kind]).contiguous() for part in parts)
+        return value, tangent[0] if tangent else None
+
+    def _tail(self, kind: str) -> tuple[int, ...]:
+        """Trailing dimensions of a tensor that Warp reads as `kind`."""
+        shape, width = _SHAPES[kind], self.lane.width
+        size = math.prod(shape)
+        if width == 1:
+            return (2 * size,) if self.lane.dual else shape
+        return (2 * size, width) if self.lane.dual else ((size, width) if shape else (width,))
+
+    def _wrap(self, kind: str, tensor: Tensor) -> wp.array:
+        wp.init()  # from_torch needs it on a CPU
+        array = wp.from_torch(tensor, dtype=self.types[kind], requires_grad=False)
+        array.tensor = tensor  # keeps the memory alive, and spares the way back
+        return array

@@ -1,0 +1,88 @@
+"""Make one differentiable PyTorch operation out of a program that runs outside PyTorch.
+
+A `Program` is three plain functions on detached tensors: the shapes of its outputs, its value, and its
+vector–Jacobian product. `operation(program)` is a callable on tensors that autograd and
+`torch.compile(fullgraph=True)` see as one opaque node. This file is the only place where gradsim defines
+operations of PyTorch.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class Program(Protocol):
+    """What runs inside an operation. Inputs and outputs are lists of tensors in a fixed order.
+
+    A program must not keep, change or return its inputs.
+    """
+
+    def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
+        """Shapes of the outputs, from the shapes of the inputs alone. Outputs have the dtype of input 0."""
+        ...
+
+    def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """The outputs."""
+        ...
+
+    def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
+        """∂loss/∂input for every input, given ∂loss/∂output for every output."""
+        ...
+
+
+_programs: list[Program] = []  # an operation carries its program by its place in this list
+
+
+@torch.library.custom_op("gradsim::run", mutates_args=())
+def _run(inputs: Sequence[Tensor], program: int) -> list[Tensor]:
+    return _programs[program].forward([x.detach().contiguous() for x in inputs])
+
+
+@_run.register_fake
+def _(inputs, program):
+    return [inputs[0].new_empty(shape) for shape in _programs[program].shapes(inputs)]
+
+
+@torch.library.custom_op("gradsim::run_backward", mutates_args=())
+def _run_backward(
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor], program: int
+) -> list[Tensor]:
+    contiguous = [[x.detach().contiguous() for x in group] for group in (inputs, outputs, adjoints)]
+    return _programs[program].backward(*contiguous)
+
+
+@_run_backward.register_fake
+def _(inputs, outputs, adjoints, program):
+    return [torch.empty_like(x, memory_format=torch.contiguous_format) for x in inputs]
+
+
+def _setup(ctx, inputs, output):
+    tensors, ctx.program = inputs
+    ctx.count = len(tensors)
+    ctx.save_for_backward(*tensors, *output)
+
+
+def _backward(ctx, adjoints):
+    inputs, outputs = ctx.saved_tensors[: ctx.count], ctx.saved_tensors[ctx.count :]
+    dense = [torch.zeros_like(y) if g is None else g for g, y in zip(adjoints, outputs, strict=True)]
+    return _run_backward(inputs, outputs, dense, ctx.program), None
+
+
+_run.register_autograd(_backward, setup_context=_setup)
+
+
+def operation(program: Program) -> Callable[..., list[Tensor]]:
+    """A function of tensors that runs `program`, differentiable once (the backward pass has no derivative).
+
+    Args:
+        program: See `Program`. It stays alive as long as the process.
+    """
+    _programs.append(program)
+    index = len(_programs) - 1
+
+    def run(*inputs: Tensor) -> list[Tensor]:
+        return _run(inputs, index)
+
+    return run

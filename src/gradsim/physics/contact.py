@@ -1,0 +1,76 @@
+"""Compliant contact of one point of a body with a plane (paper, Appendix A "Contact" and C.2), a template.
+
+    r = R p − ρ n                          arm from the centre of mass to the contact [m]; ρ: radius about the point
+    gap = n·x − h + n·(R p) − ρ            signed distance to the plane n·X = h [m], negative inside
+    u = v + ω × r                          velocity of the contact [m/s]
+    f = f_n n − min(μ f_n / |u_t|, k_f) u_t        u_t = u − (n·u) n
+
+The friction is clamped as a vector, so it is isotropic, and it is linear, hence smooth, through u_t = 0 (the paper's
+formula read per axis is up to √2 too strong). f_n is the law in `hunt_crossley.py` or `kelvin_voigt.py`.
+"""
+
+import warp as wp
+from torch import Tensor, linalg
+
+from gradsim.engine.lanes import *
+
+TINY = 1e-24  # [m²/s²] added to |u_t|²: the slope of the square root stays finite at rest, far below any real speed
+
+
+@wp.func(inline=True)
+def contact_gap(x: Vec3, q: Quat, point: Vec3, radius: Real, normal: Vec3, height: Real) -> Real:
+    return dot(normal, x) - height + dot(unrotate(q, normal), point) - radius
+
+
+@wp.func(inline=True)
+def contact_arm(q: Quat, point: Vec3, radius: Real, normal: Vec3) -> Vec3:
+    return rotate(q, point) - normal * radius
+
+
+@wp.func(inline=True)
+def contact_force(
+    gap: Real,
+    u: Vec3,
+    normal: Vec3,
+    stiffness: Real,
+    damping: Real,
+    friction_stiffness: Real,
+    friction: Real,
+) -> Vec3:
+    rate = dot(normal, u)
+    f_n = normal_force(gap, rate, stiffness, damping)  # noqa: F821 -- bound by the specialisation
+    u_t = u - normal * rate
+    speed = sqrt(dot(u_t, u_t) + spread(Scalar(1.0e-24)))
+    return normal * f_n - u_t * min(friction * abs(f_n) / speed, friction_stiffness)
+
+
+@wp.func(inline=True)
+def contact_power(
+    x: Vec3,
+    q: Quat,
+    v: Vec3,
+    w: Vec3,
+    point: Vec3,
+    radius: Real,
+    normal: Vec3,
+    height: Real,
+    stiffness: Real,
+    damping: Real,
+    friction_stiffness: Real,
+    friction: Real,
+    force_probe: Vec3,
+    torque_probe: Vec3,
+) -> Real:
+    """Virtual power of the contact; its gradient is the adjoint of force and torque."""
+    gap = contact_gap(x, q, point, radius, normal, height)
+    r = contact_arm(q, point, radius, normal)
+    f = contact_force(gap, v + cross(w, r), normal, stiffness, damping, friction_stiffness, friction)
+    return dot(f, force_probe + cross(torque_probe, r))
+
+
+def definition(u: Tensor, normal: Tensor, normal_force: Tensor, k_f: Tensor, mu: Tensor) -> Tensor:
+    """Contact force [N] (..., 3) from the contact velocity (..., 3), plane normal (..., 3) and f_n (...)."""
+    u_t = u - (u * normal).sum(-1, keepdim=True) * normal
+    speed = linalg.vector_norm(u_t, dim=-1).clamp(min=TINY**0.5)
+    slope = (mu * normal_force.abs() / speed).minimum(k_f)
+    return normal_force[..., None] * normal - slope[..., None] * u_t

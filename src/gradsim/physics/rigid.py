@@ -1,0 +1,159 @@
+"""Rollouts of rigid bodies as a differentiable operation and with forward sensitivities.
+
+The equations stand in `rigid_lanes.py`. A rollout is one operation of PyTorch on the whole trajectory: the frames are
+its checkpoints, and the backward pass recomputes the steps between them (paper Appendix B, the discrete adjoint of
+semi-implicit Euler, Eq. 4 and 5).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from gradsim.engine.lanes import Lane, native_width, specialise
+from gradsim.engine.launch import replay
+from gradsim.engine.layout import Layout
+from gradsim.engine.operation import operation
+
+STATE = {"x": "Vec3", "q": "Quat", "v": "Vec3", "l": "Vec3"}
+PARAMETERS = {
+    "mass": "Real",
+    "inertia_inverse": "Mat3",
+    "gravity": "Vec3",
+    "points": "Vec3",
+    "radius": "Real",
+    "normal": "Vec3",
+    "height": "Real",
+    "stiffness": "Real",
+    "damping": "Real",
+    "friction_stiffness": "Real",
+    "friction": "Real",
+    "impulse": "Vec3",
+    "push_point": "Vec3",
+}
+INPUTS = {**STATE, **PARAMETERS}
+
+LAWS = {  # contact laws by name: file, and what its template leaves open
+    "continuous": ("gradsim.physics.hunt_crossley", {}),
+    "paper": ("gradsim.physics.kelvin_voigt", {}),
+    "paper-adhesive": ("gradsim.physics.kelvin_voigt", {"CLAMPED": False}),
+}
+
+
+@dataclass(frozen=True)
+class RigidRollout:
+    """A program (see `engine.operation`) that moves one rigid body per world through time.
+
+    Inputs, in this order, with worlds B, contact points V, grounds G and pushes K: the start x (B, 3) [m], q (B, 4),
+    v (B, 3) [m/s], l (B, 3) [kg m²/s]; then mass (B,) [kg], inertia_inverse (B, 3, 3), gravity (B, 3), points
+    (B, V, 3), radius (B, V), normal (B, G, 3), height, stiffness, damping, friction_stiffness, friction (B, G),
+    impulse and push_point (B, K, 3). Outputs: x, q, v, l of every frame, (B, frames, ·); frame 0 is the start.
+
+    Args:
+        frames: Number of frames, at least 1.
+        substeps: Steps per frame.
+        dt: Step [s].
+        windows: Begin and end [s] of each push; equal for a blow at one instant.
+        law: Contact law, a key of `LAWS`.
+        integrator: "semi-implicit" or "rk4".
+        segment: Frames between two checkpoints of the backward pass.
+        width: Worlds in one register; None takes the widest of the CPU, 1 elsewhere.
+    """
+
+    frames: int
+    substeps: int
+    dt: float
+    windows: tuple[tuple[float, float], ...] = ()
+    law: str = "continuous"
+    integrator: str = "semi-implicit"
+    segment: int = 1
+    width: int | None = None
+    run: Callable[..., list[Tensor]] = field(init=False, compare=False)
+
+    def __post_init__(self):
+        object.__setattr__(self, "run", operation(self))
+
+    def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
+        worlds = inputs[0].shape[0]
+        return [(worlds, self.frames, n) for n in (3, 4, 3, 3)]
+
+    def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        return [value for value, _ in self._forward(inputs, None)]
+
+    def tangent(self, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[tuple[Tensor, Tensor]]:
+        """Outputs and their derivatives along one direction per world: the exact forward sensitivity.
+
+        Args:
+            inputs: As for `forward`.
+            tangents: One tensor of the same shape for each input, or None for zero.
+        """
+        return self._forward(inputs, tangents)
+
+    def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
+        code, layout = self._code(inputs[0], dual=False)
+        worlds, device = len(inputs[0]), inputs[0].device
+        share = self._shares(layout, device)
+        history = [layout.pack(kind, y) for kind, y in zip(STATE.values(), outputs, strict=True)]
+        adjoint = [layout.pack(kind, g) for kind, g in zip(STATE.values(), adjoints, strict=True)]
+        steps = max(1, min(self.segment, self.frames - 1)) * self.substeps
+        scratch = [layout.zeros(kind, worlds, (steps,), device) for kind in STATE.values()]
+        given, grad = code.Parameters(), code.Parameters()
+        for name, x in zip(INPUTS, inputs, strict=True):
+            if name in PARAMETERS:
+                array = layout.pack(PARAMETERS[name], x)
+                setattr(given, name, array)
+                setattr(grad, name, layout.zeros(PARAMETERS[name], worlds, array.shape[1:], device))
+        args = [given, share, self.substeps, self.segment, self.dt, *history, *scratch, *adjoint, grad]
+        replay(code.backward, layout.packs(worlds), args, str(device))
+        start = [layout.unpack(kind, a, worlds)[0][:, 0] for kind, a in zip(STATE.values(), adjoint, strict=True)]
+        rest = [layout.unpack(kind, getattr(grad, name), worlds)[0] for name, kind in PARAMETERS.items()]
+        return [g.to(x.dtype) for g, x in zip([*start, *rest], inputs, strict=True)]
+
+    def _forward(self, inputs, tangents):
+        code, layout = self._code(inputs[0], dual=tangents is not None)
+        worlds, device = len(inputs[0]), inputs[0].device
+        tangents = tangents or [None] * len(inputs)
+        given, states = code.Parameters(), []
+        for (name, kind), x, t in zip(INPUTS.items(), inputs, tangents, strict=True):
+            if name in PARAMETERS:
+                setattr(given, name, layout.pack(kind, x, t))
+            else:
+                state = layout.zeros(kind, worlds, (self.frames,), device)
+                state.tensor[:, 0] = layout.pack(kind, x, t).tensor
+                states.append(state)
+        args = [given, self._shares(layout, device), self.substeps, self.dt, *states]
+        replay(code.forward, layout.packs(worlds), args, str(device))
+        return [layout.unpack(kind, state, worlds) for kind, state in zip(STATE.values(), states, strict=True)]
+
+    def _code(self, like: Tensor, dual: bool):
+        dtype = str(like.dtype).removeprefix("torch.")
+        width = self.width or (native_width(dtype) if like.device.type == "cpu" else 1)
+        return _code(Lane(dtype, width, dual), self.law, self.integrator)
+
+    def _shares(self, layout: Layout, device: torch.device):
+        """The part of each impulse that falls into each step, (steps, pushes); every column sums to 1."""
+        steps = max(1, (self.frames - 1) * self.substeps)
+        left = torch.arange(steps, dtype=torch.float64) * self.dt
+        shares = torch.zeros(steps, len(self.windows), dtype=torch.float64)
+        for k, (begin, end) in enumerate(self.windows):
+            if end > begin:
+                overlap = (left + self.dt).clamp(max=end) - left.clamp(min=begin)
+                shares[:, k] = overlap.clamp(min=0) / (end - begin)
+            else:
+                step = int(begin / self.dt + 1e-6)
+                if step < steps:
+                    shares[step, k] = 1
+        return layout.scalars(shares.to(device))
+
+
+@cache
+def _code(lane: Lane, law: str, integrator: str):
+    file, options = LAWS[law]
+    normal = specialise(file, lane, **options)
+    contact = specialise("gradsim.physics.contact", lane, normal_force=normal.normal_force)
+    open_names = ("contact_gap", "contact_arm", "contact_force", "contact_power")
+    functions = {name: getattr(contact, name) for name in open_names}
+    code = specialise("gradsim.physics.rigid_lanes", lane, INTEGRATOR=integrator, **functions)
+    return code, Layout(lane)
