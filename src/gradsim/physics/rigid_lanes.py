@@ -125,7 +125,7 @@ else:
         q: Quat, v: Vec3, l: Vec3, f: Vec3, torque: Vec3, mass: Real, inertia_inverse: Mat3, gravity: Vec3,
         ax: Vec3, aq: Quat, av: Vec3, al: Vec3,
     ) -> Real:  # fmt: skip
-        turning = quat(spin(q, l, inertia_inverse) * 0.5, zero(0)) * q
+        turning = quat(spin(q, l, inertia_inverse) * spread(Scalar(0.5)), zero(0)) * q
         return dot(v, ax) + qdot(turning, aq) + dot(f * (1.0 / mass) + gravity, av) + dot(torque, al)
 
     @wp.func(inline=True)
@@ -136,7 +136,7 @@ else:
     def rates(p: Parameters, share: wp.array2d(dtype=Scalar), step: int, dt: Scalar, i: int, x: Vec3, q: Quat, v: Vec3, l: Vec3):
         w = spin(q, l, p.inertia_inverse[i])
         f, torque = wrench(p, share, step, dt, i, x, q, v, w)
-        return v, quat(w * 0.5, zero(0)) * q, f * (1.0 / p.mass[i]) + p.gravity[i], torque
+        return v, quat(w * spread(Scalar(0.5)), zero(0)) * q, f * (1.0 / p.mass[i]) + p.gravity[i], torque
 
     @wp.func
     def advance(p: Parameters, share: wp.array2d(dtype=Scalar), step: int, dt: Scalar, i: int, x: Vec3, q: Quat, v: Vec3, l: Vec3):

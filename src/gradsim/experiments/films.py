@@ -1,0 +1,42 @@
+"""Films that put a fit beside and over what was observed."""
+
+from pathlib import Path
+
+import numpy as np
+
+from gradsim import video as videos
+
+HEIGHT = 320  # [px] small videos are enlarged to about this
+EDGE = np.array([230, 20, 140], np.uint8)  # colour of the fit's outline
+
+
+def side_by_side(observed: np.ndarray, fitted: np.ndarray) -> np.ndarray:
+    """Observed left, fit right: (frames, height, 2 width + gap, 3) uint8."""
+    gap = np.full((len(observed), observed.shape[1], max(2, observed.shape[2] // 40), 3), 255, np.uint8)
+    return _enlarged(np.concatenate([observed, gap, fitted], 2))
+
+
+def overlay(observed: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """The outline of the fit's mask (frames, height, width) over the observed frames."""
+    big, factor = _enlarged(observed), _factor(observed)
+    inside = mask.repeat(factor, 1).repeat(factor, 2) > 0.5
+    grown = inside.copy()
+    for axis, shift in ((1, 1), (1, -1), (2, 1), (2, -1)):
+        grown |= np.roll(inside, shift, axis)
+    big[grown & ~inside] = EDGE
+    return big
+
+
+def write_films(folder: Path, observed: np.ndarray, fitted: np.ndarray, mask: np.ndarray, fps: float) -> None:
+    """Write side_by_side.webm and overlay.webm for a report."""
+    videos.write_preview(folder / "side_by_side.webm", side_by_side(observed, fitted), fps)
+    videos.write_preview(folder / "overlay.webm", overlay(observed, mask), fps)
+
+
+def _factor(frames: np.ndarray) -> int:
+    return max(1, round(HEIGHT / frames.shape[1]))
+
+
+def _enlarged(frames: np.ndarray) -> np.ndarray:
+    factor = _factor(frames)
+    return frames.repeat(factor, 1).repeat(factor, 2)

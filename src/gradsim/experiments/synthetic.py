@@ -1,0 +1,70 @@
+"""Made-up videos with a known truth, which the estimators never see.
+
+Truths and starts are drawn uniformly over the same ranges, from different random streams.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsim import video as videos
+from gradsim.identify.estimate import model_for, placed
+from gradsim.identify.observation import Masks
+from gradsim.identify.unknowns import Space
+from gradsim.physics.model import Model
+from gradsim.physics.trajectory import Trajectory
+from gradsim.render.camera import from_scene
+from gradsim.render.silhouettes import Silhouettes
+
+TRUTH_STREAM = 1000  # added to the seed for truths, so that starts are drawn from another stream
+
+
+def draw_truth(scene, unknowns: Sequence[str], seed: int) -> dict[str, float]:
+    """Values of the unknowns, uniform over their ranges."""
+    space = Space(scene, unknowns)
+    numbers = space.numbers(space.draw(np.random.default_rng(TRUTH_STREAM + seed), 1))[0]
+    return dict(zip(space.names, numbers.tolist(), strict=True))
+
+
+def simulate(scene, unknowns: Sequence[str], truth: Mapping[str, float]) -> tuple[Model, Trajectory]:
+    """The motion with the true values, in the model that a fit of these unknowns uses."""
+    model = model_for(scene, Space(scene, unknowns))
+    with torch.no_grad():
+        return model, model.rollout(placed(scene, truth))
+
+
+def float_masks(scene, trajectory: Trajectory) -> Masks:
+    """Silhouettes in double precision; their σ is a nominal 1/255."""
+    silhouettes = Silhouettes(from_scene(scene.camera), tuple(scene.background))
+    with torch.no_grad():
+        image = silhouettes.masks(trajectory.surface, trajectory.values)[0]
+    return Masks(1 - (1 - image).prod(1), 1 / 255, silhouettes)
+
+
+def film(scene, trajectory: Trajectory) -> Tensor:
+    """Flat-coloured frames (frames, height, width, 3) in [0, 1]."""
+    silhouettes = Silhouettes(from_scene(scene.camera), tuple(scene.background))
+    with torch.no_grad():
+        return silhouettes(trajectory.surface, trajectory.values)[0].permute(0, 2, 3, 1)
+
+
+def noisy_8bit(frames: Tensor, sigma: float, seed: int) -> np.ndarray:
+    """Frames with Gaussian noise of standard deviation sigma, rounded to 8 bits."""
+    noise = np.random.default_rng(2 * TRUTH_STREAM + seed).standard_normal(frames.shape) * sigma
+    return np.clip(np.rint((frames.numpy() + noise) * 255), 0, 255).astype(np.uint8)
+
+
+def write_video(path: Path, frames: np.ndarray, fps: float) -> Path:
+    """Write a lossless video; its folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    videos.write(path, frames, fps)
+    return path
+
+
+def worst_relative_error(fit) -> float:
+    """Largest |value/truth − 1| over the unknowns."""
+    return max(abs(e.value / e.truth - 1) if e.truth else math.nan for e in fit.unknowns.values())

@@ -1,0 +1,157 @@
+"""`identify`: from a scene, evidence and names to values with error bars."""
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsim.identify.fit import MISMATCH, Estimate, Fit
+from gradsim.identify.multistart import Outcome, Search, search
+from gradsim.identify.observation import Observation
+from gradsim.identify.problem import Problem
+from gradsim.identify.uncertainty import KNOWN, Z95, Uncertainty, analyse
+from gradsim.identify.unknowns import Space, Unknown
+from gradsim.physics.model import Model
+from gradsim.physics.system import Values
+from gradsim.scene.parameters import parameters, resolve
+
+CORNERS = 64  # corners of the ranges at which the time step is checked
+
+
+def least_squares(
+    scene,
+    observation: Observation,
+    unknowns: Sequence[str | Unknown],
+    plan: Search | None = None,
+    seed: int = 0,
+    noise_known: bool = True,
+    report: Callable[[dict], None] = lambda entry: None,
+    model: Model | None = None,
+) -> Fit:
+    """Estimate the unknowns by multi-start Levenberg–Marquardt.
+
+    Args:
+        scene: The scene; its own values of the unknowns are not used as a start.
+        observation: What was seen.
+        unknowns: What to solve for: NAME, NAME:LOW:HIGH or `Unknown`.
+        plan: Starts and curriculum.
+        seed: Of everything random.
+        noise_known: False: the noise is estimated from the residuals, and the error bars scaled by √(χ²/N).
+        report: Called after each stage with a dict of stage, frames, cost and values.
+        model: The scene's model, if it exists already.
+
+    Returns:
+        The fit. Where the data leave a direction open, its status says so and the values along it are arbitrary.
+    """
+    space = Space(scene, unknowns)
+    model = model or model_for(scene, space)
+    problem = Problem(model, observation, space)
+
+    def told(entry: dict) -> None:
+        entry["values"] = dict(zip(space.names, space.numbers(torch.tensor(entry["u"])).tolist(), strict=True))
+        report(entry)
+
+    outcome = search(problem, plan or Search(), np.random.default_rng(seed), told)
+    return conclude(problem, outcome, seed, noise_known)
+
+
+def conclude(problem: Problem, outcome: Outcome, seed: int, noise_known: bool) -> Fit:
+    """The verdict on where a search came to."""
+    space = problem.space
+    fisher, chi2, informative = _evidence(problem, outcome.best)
+    spare = max(1.0, informative - len(space))
+    chi2_per_n = chi2 / spare
+    scale = 1.0 if noise_known else max(chi2_per_n, 1e-30)
+    pushed = any(getattr(body, "pushes", None) for body in problem.model.scene.bodies.values())
+    uncertainty = analyse(space, fisher / scale, pushed)
+    estimates = _estimates(space, outcome.best, uncertainty)
+    limit = max(MISMATCH, 1 + 5 * math.sqrt(2 / spare))
+    if not math.isfinite(outcome.best_cost):
+        status = "failed"
+    elif noise_known and chi2_per_n > limit:
+        status = "mismatch"
+    elif not all(e.identifiable for e in estimates.values()):
+        status = "unidentifiable"
+    else:
+        status = "ok"
+    for entry in outcome.history:
+        entry.pop("u")
+    return Fit(
+        status,
+        estimates,
+        getattr(problem.observation, "sigma", 1.0) * (1.0 if noise_known else math.sqrt(scale)),
+        chi2_per_n if noise_known else chi2_per_n / scale,
+        int(informative),
+        uncertainty.rank,
+        uncertainty.null,
+        {"count": len(outcome.initial), "converged": outcome.converged()},
+        outcome.iterations,
+        problem.effort.rollouts,
+        problem.effort.cpu_seconds,
+        problem.effort.wall_seconds,
+        seed,
+        outcome.history,
+        {
+            "names": space.names,
+            "initial": space.numbers(outcome.initial).tolist(),
+            "final": space.numbers(outcome.final).tolist(),
+            "cost": outcome.cost.tolist(),
+        },
+    )
+
+
+def model_for(scene, space: Space) -> Model:
+    """A model whose step suits every corner of the unknowns' ranges, where the scene leaves the step open."""
+    first = Model(scene, substeps=None if scene.timing.substeps != "auto" else 10**6)
+    if scene.timing.substeps != "auto":
+        return first
+    ends = list(itertools.islice(itertools.product((0, 1), repeat=len(space)), CORNERS))
+    corners = torch.where(torch.tensor(ends) == 1, space.high, space.low)
+    return Model(scene, substeps=first.propose(first.values(space.values(corners))))
+
+
+def _evidence(problem: Problem, u: Tensor) -> tuple[Tensor, float, float]:
+    """Fisher information, χ² and number of the residuals that carry information or contradict the model."""
+    n = len(u)
+    fisher, chi2, count = torch.diag(problem.prior_precision), 0.0, 0.0
+    for r, J in problem.jacobian(u[None], problem.frames):
+        fisher = fisher + J[0].T @ J[0]
+        counts = (J[0].abs().amax(1) > 1e-9 * J[0].abs().max().clamp(min=1e-300)) | (r[0].abs() > 5)
+        chi2 += r[0][counts].square().sum().item()
+        count += counts.sum().item()
+    return fisher.reshape(n, n), chi2, count
+
+
+def _estimates(space: Space, u: Tensor, uncertainty: Uncertainty) -> dict[str, Estimate]:
+    estimates = {}
+    numbers = space.numbers(u)
+    for k, unknown in enumerate(space.unknowns):
+        spread, value = uncertainty.std_inner[k].item(), numbers[k].item()
+        if space.logarithmic[k]:
+            std = value * spread
+            wide = math.exp(min(Z95 * spread, 700.0))
+            interval = (value / wide, value * wide)
+        else:
+            std, interval = spread, (value - Z95 * spread, value + Z95 * spread)
+        known = uncertainty.relative[k].item() < KNOWN
+        estimates[unknown.name] = Estimate(
+            value, std, interval, space.units[k], unknown.low, unknown.high, known
+        )
+    return estimates
+
+
+def placed(scene, numbers: Mapping[str, float]) -> Values:
+    """Parameters (1, ...) by name for `Model.rollout`, from values of parameters or of components of them.
+
+    Raises:
+        InputError: On a name that the scene lacks.
+    """
+    kinds, values = parameters(scene), {}
+    for dotted, number in numbers.items():
+        name, index = resolve(scene, dotted)
+        values.setdefault(name, torch.tensor(kinds[name].value, dtype=torch.float64)[None].clone())
+        values[name][(0,) if index is None else (0, index)] = number
+    return values

@@ -1,0 +1,71 @@
+"""From a video file to an observation, with the checks that a user's files need."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gradsim import video as videos
+from gradsim.errors import InputError
+from gradsim.identify.observation import Masks
+from gradsim.render.camera import from_scene
+from gradsim.render.silhouettes import Silhouettes
+
+QUANTISED = 1 / 255 / math.sqrt(12)  # standard deviation of rounding to 8 bits
+NOMINAL = 1 / 255  # noise of a pixel that is assumed where none is stated
+OFF_COLOUR = 0.1  # RMS distance of pixels from the line between body and background at which a video is refused
+
+
+def from_video(scene, path: str | Path, mask: str | Path | None = None, noise: float | None = None) -> Masks:
+    """Silhouettes of the scene's bodies in a video.
+
+    Args:
+        scene: Its camera, fps and flat colours are those of the video.
+        path: The video.
+        mask: A mask video of the same size and clock (bright on black; grey levels are coverage). Without it the
+            silhouettes come from the colours: I = α F + (1 − α) B with the bodies' colour F and the background B.
+        noise: Standard deviation of a pixel's noise in [0, 1], before rounding to 8 bits. None: 1/255.
+
+    Raises:
+        InputError: If a file is missing or corrupt, its size or clock differ from the scene's, it has one frame only,
+            its colours are not the scene's, or no pixel shows a body.
+    """
+    width, height = scene.camera.size
+    film = videos.read(path)
+    videos.check(film, width, height, scene.timing.fps, path)
+    if len(film.frames) < 2:
+        raise InputError(f"{path} has one frame; physics needs at least 2.")
+    noise = NOMINAL if noise is None else noise
+    if not (math.isfinite(noise) and noise > 0):
+        raise InputError(f"noise is {noise}; it is a standard deviation, above 0 (1/255 = 0.0039 is usual).")
+    sigma = math.hypot(noise, QUANTISED)
+    if mask is not None:
+        keys = videos.read(mask)
+        videos.check(keys, width, height, scene.timing.fps, mask)
+        if len(keys.frames) != len(film.frames):
+            raise InputError(f"{mask} has {len(keys.frames)} frames, {path} has {len(film.frames)}; give one for each.")
+        masks = videos.from_mask_video(keys.frames, grey=True)
+    else:
+        masks, contrast = _from_colours(scene, film.frames, path)
+        sigma /= contrast
+    return Masks(torch.tensor(masks), sigma, Silhouettes(from_scene(scene.camera), tuple(scene.background)))
+
+
+def _from_colours(scene, frames: np.ndarray, path) -> tuple[np.ndarray, float]:
+    colours = {tuple(body.colour) for body in scene.bodies.values()}
+    if len(colours) > 1:
+        raise InputError(f"the bodies have {len(colours)} colours; give them the same, or a mask video (--mask).")
+    colour, background = np.array(colours.pop()), np.array(scene.background)
+    alpha = videos.alpha_from_flat_colours(frames, colour, background)
+    rebuilt = background + alpha[..., None] * (colour - background)
+    seen = (np.abs(frames / 255 - background).max(-1) > 0.1).mean()
+    if seen == 0:
+        raise InputError(f"{path} shows no pixel of a body: every pixel has the background's colour {background}.")
+    off = math.sqrt(np.mean((frames / 255 - rebuilt) ** 2))
+    if off > OFF_COLOUR or alpha.max() < 0.5:
+        raise InputError(
+            f"the colours of {path} are not those of the scene (body {colour}, background {background}): its pixels "
+            f"are {off:.2g} off the line between them. Set `colour` and `background`, or give a mask video (--mask)."
+        )
+    return alpha, float(np.linalg.norm(colour - background))

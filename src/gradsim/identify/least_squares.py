@@ -1,0 +1,113 @@
+"""Levenberg–Marquardt for many starts side by side (Levenberg 1944, Marquardt 1963; bounds by projection).
+
+    (A + λ diag A) d = −g,   u ← clamp(u + d)       accept if the cost falls; λ/5 on success, 6λ on failure
+
+Every start has its own λ; unknowns at a bound that the gradient pushes outward are held there for the step.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gradsim.identify.problem import Problem
+
+FALL, RISE = 5.0, 6.0  # of λ after a step that was accepted, refused
+LARGEST = 1e8  # λ at which a start is given up: the step is then a millionth of steepest descent's
+
+
+@dataclass
+class Population:
+    """Starts on their way.
+
+    Args:
+        u: Where they are (starts, unknowns).
+        cost: What it costs (starts,).
+        damping: λ of each (starts,).
+    """
+
+    u: Tensor
+    cost: Tensor
+    damping: Tensor
+
+    @classmethod
+    def at(cls, u: Tensor) -> "Population":
+        return cls(u.clone(), torch.full((len(u),), torch.inf).double(), torch.full((len(u),), 1e-2).double())
+
+    def __getitem__(self, index) -> "Population":
+        return Population(self.u[index].clone(), self.cost[index].clone(), self.damping[index].clone())
+
+    def put(self, index, other: "Population") -> None:
+        """Write `other` at the places `index`."""
+        self.u[index], self.cost[index], self.damping[index] = other.u, other.cost, other.damping
+
+
+def descend(
+    problem: Problem,
+    start: Population,
+    frames: int,
+    coarse: bool,
+    iterations: int,
+    enough: float = 0.0,
+    precision: float = 1e-9,
+    tries: int = 4,
+) -> tuple[Population, int]:
+    """Lower the cost of all starts.
+
+    Args:
+        problem: The problem.
+        start: Where the starts are; not changed.
+        frames: Number of first frames that count.
+        coarse: Whether on the far-seeing residuals.
+        iterations: At most so many linearisations.
+        enough: Cost at which a start rests.
+        precision: Relative decrease at which a start rests.
+        tries: Steps tried from one linearisation.
+
+    Returns:
+        The starts after it, and the number of linearisations.
+    """
+    here = start[slice(None)]
+    low, high = problem.space.low, problem.space.high
+    reach = torch.where(torch.tensor(problem.space.logarithmic), 1.0, 0.5 * (high - low))
+    here.cost, A, g = problem.linearise(here.u, frames, coarse)
+    active = torch.isfinite(here.cost) & (here.cost > enough)
+    count = 1
+    for _ in range(iterations):
+        rows = active.nonzero()[:, 0]
+        if not len(rows):
+            break
+        waiting, before = rows, here.cost.clone()
+        for _ in range(tries):
+            held = ((here.u <= low) & (g > 0)) | ((here.u >= high) & (g < 0))
+            step = _step(A[waiting], g[waiting], here.damping[waiting], held[waiting]).clamp(-reach, reach)
+            trial = (here.u[waiting] + step).clamp(low, high)
+            cost = problem.cost(trial, frames, coarse)
+            better = cost < here.cost[waiting]
+            won = waiting[better]
+            here.u[won], here.cost[won] = trial[better], cost[better]
+            here.damping[won] = (here.damping[won] / FALL).clamp(min=1e-14)
+            waiting = waiting[~better]
+            here.damping[waiting] = (here.damping[waiting] * RISE).clamp(max=LARGEST)
+            if not len(waiting):
+                break
+        moved = here.cost < before
+        gain = torch.where(moved, (before - here.cost) / before.clamp(min=1e-300), 0.0)
+        active &= moved & (gain > precision) & (here.cost > enough)
+        rows = active.nonzero()[:, 0]
+        if len(rows):
+            count += 1
+            _, A[rows], g[rows] = problem.linearise(here.u[rows], frames, coarse)
+    return here, count
+
+
+def _step(A: Tensor, g: Tensor, damping: Tensor, held: Tensor) -> Tensor:
+    """The damped Gauss–Newton step of every start, zero where held."""
+    diagonal = A.diagonal(dim1=1, dim2=2)
+    scale = (diagonal + 1e-14 * diagonal.amax(1, keepdim=True) + 1e-300).rsqrt()
+    scaled = A * scale[:, :, None] * scale[:, None, :]  # unit diagonal: ranges of units do not matter
+    free = (~held).double()
+    eye = torch.eye(A.shape[1], dtype=A.dtype)
+    system = scaled * free[:, :, None] * free[:, None, :] + torch.diag_embed(damping[:, None] + (1 - free)) + 1e-15 * eye
+    step, failed = torch.linalg.solve_ex(system, -(g * scale * free)[..., None])
+    return torch.where((failed == 0)[:, None], step[..., 0] * scale, 0.0).nan_to_num(0.0, 0.0, 0.0)

@@ -1,0 +1,92 @@
+"""A least-squares problem: unknowns in, cost, gradient and Gauss–Newton matrix out, for many starts at once.
+
+    cost = Σ r² + Σ ((u − mean)/std)²,   A = Jᵀ J,   g = Jᵀ r          r whitened by the noise
+
+J comes from forward sensitivities: each start is carried once for every unknown, in double precision.
+"""
+
+import time
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from gradsim.identify.observation import Observation, Sensitivity
+from gradsim.identify.unknowns import Space
+from gradsim.physics.model import Model
+
+
+@dataclass
+class Effort:
+    """What an estimate has cost so far."""
+
+    rollouts: int = 0
+    cpu: float = field(default_factory=time.process_time)
+    wall: float = field(default_factory=time.perf_counter)
+
+    @property
+    def cpu_seconds(self) -> float:
+        return time.process_time() - self.cpu
+
+    @property
+    def wall_seconds(self) -> float:
+        return time.perf_counter() - self.wall
+
+
+class Problem:
+    """One model, one observation, some unknowns.
+
+    Args:
+        model: Its step is checked for every corner of the unknowns' ranges.
+        observation: What was seen.
+        space: The unknowns.
+    """
+
+    def __init__(self, model: Model, observation: Observation, space: Space):
+        self.model, self.observation, self.space = model, observation, space
+        self.effort = Effort()
+        priors = [u.prior for u in space.unknowns]
+        self.prior_mean = torch.tensor([p[0] if p else 0.0 for p in priors], dtype=torch.float64)
+        self.prior_precision = torch.tensor([p[1] ** -2 if p else 0.0 for p in priors], dtype=torch.float64)
+
+    @property
+    def frames(self) -> int:
+        return self.observation.frames
+
+    def cost(self, u: Tensor, frames: int, coarse: bool = False) -> Tensor:
+        """Cost (starts,) of u (starts, unknowns) on the first frames; infinite where a rollout diverges."""
+        values = self.model.values(self.space.values(u))
+        self.effort.rollouts += len(u)
+        with torch.no_grad():
+            trajectory = self.model.unchecked(values, frames)
+            total = self._prior(u)
+            for r in self.observation.residuals(trajectory, frames, coarse):
+                total = total + r.square().sum(1)
+        return torch.where(torch.isfinite(total), total, torch.inf)
+
+    def linearise(self, u: Tensor, frames: int, coarse: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+        """Cost (starts,), A (starts, n, n) and g (starts, n)."""
+        starts, n = u.shape
+        total, A, g = self._prior(u), torch.zeros(starts, n, n).double(), torch.zeros(starts, n).double()
+        for r, J in self.jacobian(u, frames, coarse):
+            total = total + r.square().sum(1)
+            A += J.transpose(1, 2) @ J
+            g += (J.transpose(1, 2) @ r[..., None])[..., 0]
+        A += torch.diag(self.prior_precision)
+        g += self.prior_precision * (u - self.prior_mean)
+        bad = ~torch.isfinite(total) | ~torch.isfinite(A).flatten(1).all(1) | ~torch.isfinite(g).all(1)
+        return torch.where(bad, torch.inf, total), A, g
+
+    def jacobian(self, u: Tensor, frames: int, coarse: bool = False):
+        """Blocks of residuals (starts, m) and their derivatives (starts, m, unknowns)."""
+        starts, n = u.shape
+        self.effort.rollouts += starts * n
+        lanes = u.repeat_interleave(n, 0)
+        directions = torch.eye(n, dtype=torch.float64).repeat(starts, 1)
+        with torch.no_grad():
+            touched, along = torch.func.jvp(self.space.values, (lanes,), (directions,))
+            trajectory, tangent = self.model.tangent(self.model.values(touched), along, frames)
+            yield from self.observation.linearised(Sensitivity(trajectory, tangent, along, n), frames, coarse)
+
+    def _prior(self, u: Tensor) -> Tensor:
+        return ((u - self.prior_mean) ** 2 * self.prior_precision).sum(1)

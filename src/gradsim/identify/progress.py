@@ -1,0 +1,40 @@
+"""How long jobs tell what they do. The command line shows it; the default is silence."""
+
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Receives what a long job does."""
+
+    def stage(self, text: str) -> None:
+        """A new part of the job begins."""
+        ...
+
+    def update(self, iteration: int, loss: float, values: dict[str, tuple[float, float]]) -> None:
+        """An iteration is done: its loss, and values ± standard deviations (NaN where not known yet) by name."""
+        ...
+
+    def done(self) -> None:
+        """The job is over."""
+        ...
+
+
+class Silent:
+    """Says nothing."""
+
+    def stage(self, text: str) -> None:
+        pass
+
+    def update(self, iteration: int, loss: float, values: dict[str, tuple[float, float]]) -> None:
+        pass
+
+    def done(self) -> None:
+        pass
+
+
+def reporting(progress: Progress):
+    """A callback for `least_squares` that tells `progress`."""
+    nan = float("nan")
+    return lambda entry: progress.update(
+        entry["iteration"], entry["cost"], {name: (value, nan) for name, value in entry["values"].items()}
+    )

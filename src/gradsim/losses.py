@@ -1,0 +1,50 @@
+"""Residuals between images, and losses made of them.
+
+A residual is what least squares squares; its `_tangent` twin carries derivatives along, one column for each unknown.
+
+The normalised CDF of rows and columns is a transport distance that is also a residual: it sees a body anywhere in the
+image, where the difference of pixels sees about one diameter (design: the loss decides the basin). Use it first, and
+pixels to finish, since it weighs the evidence of pixels unevenly.
+"""
+
+import torch
+from torch import Tensor
+
+EMPTY = 1e-3  # [pixel] added to the mass, so that an empty image has a CDF and a finite derivative
+
+
+def cdf(image: Tensor) -> Tensor:
+    """Cumulative share of an image's mass by row and by column.
+
+    Args:
+        image: (..., height, width), at least 0.
+
+    Returns:
+        (..., height + width), in [0, 1].
+    """
+    mass = image.sum((-2, -1)) + EMPTY
+    return torch.cat([image.sum(-1).cumsum(-1), image.sum(-2).cumsum(-1)], -1) / mass[..., None]
+
+
+def cdf_tangent(image: Tensor, tangent: Tensor) -> tuple[Tensor, Tensor]:
+    """`cdf` of (..., height, width), and its derivative (..., height + width, unknowns).
+
+    Args:
+        image: (..., height, width).
+        tangent: (..., height, width, unknowns).
+    """
+    mass = (image.sum((-2, -1)) + EMPTY)[..., None]
+    value = cdf(image)
+    sums = torch.cat([tangent.sum(-2).cumsum(-2), tangent.sum(-3).cumsum(-2)], -2)
+    change = tangent.sum((-3, -2))
+    return value, (sums - value[..., None] * change[..., None, :]) / mass[..., None]
+
+
+def mse(image: Tensor, target: Tensor) -> Tensor:
+    """Mean squared difference (worlds,) of (worlds, ...) from a target that broadcasts to it."""
+    return (image - target).square().flatten(1).mean(1)
+
+
+def transport(image: Tensor, target: Tensor) -> Tensor:
+    """Mean squared difference (worlds,) of the CDFs of (worlds, ..., height, width)."""
+    return (cdf(image) - cdf(target)).square().flatten(1).mean(1)

@@ -1,0 +1,82 @@
+"""A pendulum of a scene: a solid ball on a string that swings in a vertical plane, drawn as bob and rod."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from gradsim import mesh as meshes
+from gradsim.physics.pendulum import PendulumRollout
+from gradsim.physics.system import Values
+from gradsim.surface import Part
+
+
+class PendulumBody:
+    """A `System` (see `system.py`) made from a scene's pendulum. Arguments as for `RigidBody`.
+
+    The ball's centre is at pivot + (s + r)(sin θ a − cos θ z), with `a` the horizontal direction `plane` of the swing.
+    """
+
+    states = ("angle", "rate")
+
+    def __init__(self, name, body, scene, first: int, dtype: torch.dtype, device: torch.device):
+        self.name, self.body, self.scene = name, body, scene
+        to = {"dtype": dtype, "device": device}
+        ball = meshes.sphere(1.0, 3)
+        self.ball = torch.tensor(ball.vertices, **to)
+        faces = torch.tensor(ball.faces, device=device)
+        self.rod = None
+        if body.rod_radius > 0:
+            rod = meshes.cylinder(body.rod_radius, 1.0, 8)
+            self.rod = torch.tensor(rod.vertices, **to)  # along z, from -1/2 to 1/2
+            faces = torch.cat([faces, torch.tensor(rod.faces, device=device) + len(self.ball)])
+        count = len(self.ball) + (0 if self.rod is None else len(self.rod))
+        self.part = Part(name, slice(first, first + count), faces, self.rod is None, tuple(body.colour))
+
+    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> PendulumRollout:
+        return PendulumRollout(frames, substeps, dt, segment)
+
+    def inputs(self, values: Values) -> list[Tensor]:
+        of = lambda key: values[f"{self.name}.{key}"]  # noqa: E731
+        g = -values["gravity"][:, 2]
+        return [of("angle"), of("rate"), of("string_length"), of("radius"), g, of("damping"), of("drag")]
+
+    def centre(self, angle: Tensor, values: Values) -> Tensor:
+        """Centre of the ball (worlds, frames, 3) [m]."""
+        return values[f"{self.name}.pivot"][:, None] + self._length(values) * self._direction(angle)
+
+    def vertices(self, states: list[Tensor], values: Values) -> Tensor:
+        angle = states[0]
+        radius = values[f"{self.name}.radius"][:, None, None, None]
+        centre = self.centre(angle, values)
+        ball = self.ball * radius + centre[:, :, None]
+        if self.rod is None:
+            return ball
+        down = self._direction(angle)
+        along = self.rod.new_tensor(self.body.plane) / math.dist(self.body.plane, (0, 0, 0))
+        side = torch.linalg.cross(self.rod.new_tensor([0.0, 0.0, 1.0]), along).expand_as(down)
+        across = torch.linalg.cross(side, down)
+        string = values[f"{self.name}.string_length"][:, None, None]
+        middle = values[f"{self.name}.pivot"][:, None] + down * string / 2
+        x, y, z = (self.rod[:, k, None] for k in range(3))
+        spread = across[:, :, None] * x + side[:, :, None] * y
+        rod = middle[:, :, None] + spread - (down * string)[:, :, None] * z
+        return torch.cat([ball, rod], 2)
+
+    def stable_step(self, values: Values) -> float:
+        """A quarter of the natural angular period 1/ω₀: far inside the stability of the integrator (2.8/ω₀)."""
+        length = values[f"{self.name}.string_length"] + values[f"{self.name}.radius"]
+        fastest = torch.sqrt(-values["gravity"][:, 2].clamp(max=-1e-9) / length).max().item()
+        return 1.0 / max(fastest, 1e-9)
+
+    def check(self, values: Values) -> None:
+        """Every start of a pendulum is valid."""
+
+    def _length(self, values: Values) -> Tensor:
+        return (values[f"{self.name}.string_length"] + values[f"{self.name}.radius"])[:, None, None]
+
+    def _direction(self, angle: Tensor) -> Tensor:
+        """Unit vector from the pivot to the ball (worlds, frames, 3)."""
+        along = angle.new_tensor(self.body.plane) / math.dist(self.body.plane, (0, 0, 0))
+        up = angle.new_tensor([0.0, 0.0, 1.0])
+        return torch.sin(angle)[..., None] * along - torch.cos(angle)[..., None] * up

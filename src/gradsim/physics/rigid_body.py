@@ -1,0 +1,177 @@
+"""A rigid body of a scene: mass properties from its mesh, contact points, pushes, and its surface.
+
+    m = ρ V s³,   I = m s² I₁,   R = R₀ exp(θ),   L = R I Rᵀ ω
+
+V and I₁ are volume and inertia per mass of the faceted solid at scale 1, about its centre of mass.
+"""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsim import mesh as meshes
+from gradsim import rotation
+from gradsim.errors import InputError
+from gradsim.physics.rigid import LAWS, RigidRollout
+from gradsim.physics.system import Values
+from gradsim.surface import Part
+
+
+class RigidBody:
+    """A `System` (see `system.py`) made from a scene's rigid body.
+
+    Args:
+        name: Its name.
+        body: The scene's description of it.
+        scene: The scene, for its grounds, gravity and integrator.
+        first: Number of surface vertices before its own.
+        dtype: Precision of all its tensors.
+        device: Where they live.
+    """
+
+    states = ("x", "q", "v", "l")
+
+    def __init__(self, name, body, scene, first: int, dtype: torch.dtype, device: torch.device):
+        self.name, self.body, self.scene = name, body, scene
+        mesh = body.shape.mesh()
+        meshes.check(mesh, f"bodies.{name}.shape")
+        shape = meshes.mass_properties(torch.tensor(mesh.vertices), torch.tensor(mesh.faces), torch.tensor(1.0).double())
+        to = {"dtype": dtype, "device": device}
+        self.volume = shape.mass.item()
+        self.rest = (torch.tensor(mesh.vertices) - shape.centre).to(**to)  # about the centre of mass, at scale 1
+        self.inertia_per_mass = (shape.inertia / shape.mass).to(**to)
+        self.quat = torch.tensor(body.quat_xyzw, **to)
+        faces = torch.tensor(mesh.faces, device=device)
+        self.part = Part(name, slice(first, first + len(mesh.vertices)), faces, mesh.convex, tuple(body.colour))
+        collision = body.collision or ("sphere" if body.shape.sphere else "vertices")
+        if collision == "sphere":
+            self.points, self.radius = self.rest.new_zeros(1, 3), self.rest.new_full((1,), body.shape.sphere.radius)
+        elif collision == "vertices":
+            self.points, self.radius = self.rest, self.rest.new_zeros(len(self.rest))
+        else:
+            self.points, self.radius = self.rest[:0], self.rest.new_zeros(0)
+        self.grounds = list(scene.grounds)
+        laws = {ground.law for ground in scene.grounds.values()}
+        if len(laws) > 1:
+            raise InputError(f"grounds follow different contact laws ({', '.join(sorted(laws))}); give all the same law.")
+        self.law = laws.pop() if laws else "continuous"
+        self.damping_name = "dissipation" if self.law == "continuous" else "damping"
+        if self.law not in LAWS:
+            raise InputError(f"no contact law {self.law!r}; choose one of {', '.join(LAWS)}.")
+
+    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> RigidRollout:
+        windows = tuple(tuple(map(float, push.window or (push.at, push.at))) for push in self.body.pushes)
+        return RigidRollout(frames, substeps, dt, windows, self.law, self.scene.timing.integrator, segment)
+
+    def mass(self, values: Values) -> Tensor:
+        """Mass (worlds,) [kg]."""
+        if f"{self.name}.mass" in values:
+            return values[f"{self.name}.mass"]
+        return values[f"{self.name}.density"] * self.volume * values[f"{self.name}.scale"] ** 3
+
+    def inputs(self, values: Values) -> list[Tensor]:
+        of = lambda key: values[f"{self.name}.{key}"]  # noqa: E731
+        mass, scale = self.mass(values), of("scale")
+        worlds = len(mass)
+        q = rotation.multiply(rotation.exponential(of("rotation_vector")), self.quat.expand(worlds, 4))
+        moment = (mass * scale**2)[:, None, None]
+        inertia = moment * self.inertia_per_mass
+        spin = rotation.rotate(rotation.conjugate(q), of("angular_velocity"))
+        momentum = rotation.rotate(q, (inertia @ spin[..., None])[..., 0])
+        inverse = torch.linalg.inv(self.inertia_per_mass) / moment
+        each = scale[:, None]
+        points, radius = self.points * each[..., None], self.radius * each + of("margin")[:, None]
+        return [
+            of("position"),
+            q,
+            of("velocity"),
+            momentum,
+            mass,
+            inverse,
+            values["gravity"],
+            points,
+            radius,
+            *self._grounds(values, worlds),
+            *self._pushes(values, worlds),
+        ]
+
+    def vertices(self, states: list[Tensor], values: Values) -> Tensor:
+        x, q = states[:2]
+        rest = self.rest * values[f"{self.name}.scale"][:, None, None]
+        return rotation.rotate(q[:, :, None], rest[:, None]) + x[:, :, None]
+
+    def stable_step(self, values: Values) -> float:
+        """From n k_e h²/m + 2 n k_d h/m < 4, and the same with friction, for the n vertices that may touch at once.
+
+        n is the largest number of contact points in one plane face of the hull, at most 8; the effective mass of a
+        point at arm r is m/(1 + m r² |I⁻¹|) where only one touches, so the tighter of the two counts.
+        """
+        if not self.grounds or not len(self.points):
+            return math.inf
+        mass, scale = self.mass(values), values[f"{self.name}.scale"]
+        reach = torch.linalg.vector_norm(self.points, dim=-1).max() * scale + self.radius.max() * scale
+        pivot = 1 + reach**2 / (torch.linalg.eigvalsh(self.inertia_per_mass)[0] * scale**2)
+        count = _touching(self.points)
+        worst = math.inf
+        for ground in self.grounds:
+            k = values[f"{ground}.stiffness"]
+            drag = values[f"{ground}.friction_stiffness"]
+            if self.damping_name == "damping":
+                drag = drag + values[f"{ground}.damping"]
+            for n, m in ((count, mass), (1, mass / pivot)):
+                # n k h²/m + 2 n c h/m = 4, the positive root
+                a, b = n * k / m, 2 * n * drag / m
+                root = 8 / (b + torch.sqrt(b**2 + 16 * a))
+                worst = min(worst, root.min().item())
+        return worst
+
+    def check(self, values: Values) -> None:
+        """Raise `InputError` if a contact point starts below a ground by more than a thousandth of the body's size."""
+        if not self.grounds or not len(self.points):
+            return
+        inputs = self.inputs(values)
+        x, q, points, radius, normal, height = (inputs[k] for k in (0, 1, 7, 8, 9, 10))
+        at = rotation.rotate(q[:, None], points) + x[:, None]
+        gap = torch.einsum("bgi,bni->bgn", normal, at) - height[:, :, None] - radius[:, None]
+        size = torch.linalg.vector_norm(self.rest, dim=-1).max() * values[f"{self.name}.scale"].max()
+        depth, where = (-gap).flatten(2).max(2).values.max(0).values.max(0)
+        if depth > 1e-3 * size:
+            raise InputError(
+                f"`{self.name}` starts {depth:.4g} m inside `{self.grounds[int(where)]}`; raise its position by that "
+                f"much along the ground's normal, or lower the ground."
+            )
+
+    def _grounds(self, values: Values, worlds: int) -> list[Tensor]:
+        stack = lambda key, tail: (  # noqa: E731
+            torch.stack([values[f"{g}.{key}"] for g in self.grounds], 1)
+            if self.grounds
+            else self.rest.new_zeros(worlds, 0, *tail)
+        )
+        normal = stack("normal", (3,))
+        normal = normal / torch.linalg.vector_norm(normal, dim=-1, keepdim=True)
+        keys = ("height", "stiffness", self.damping_name, "friction_stiffness", "friction")
+        return [normal, *(stack(key, ()) for key in keys)]
+
+    def _pushes(self, values: Values, worlds: int) -> list[Tensor]:
+        impulses, points = [self.rest.new_zeros(worlds, 0, 3)], [self.rest.new_zeros(worlds, 0, 3)]
+        for k, push in enumerate(self.body.pushes):
+            if push.force is not None:
+                begin, end = push.window
+                impulses.append(values[f"{self.name}.pushes.{k}.force"][:, None] * (end - begin))
+            else:
+                impulses.append(values[f"{self.name}.pushes.{k}.impulse"][:, None])
+            points.append(self.rest.new_tensor(push.point).expand(worlds, 1, 3))
+        return [torch.cat(impulses, 1), torch.cat(points, 1)]
+
+
+def _touching(points: Tensor) -> int:
+    """How many contact points can rest on a plane at once: the most that share one supporting plane, at most 8."""
+    directions = torch.nn.functional.normalize(points, dim=-1)
+    axes = torch.cat([torch.eye(3, dtype=points.dtype, device=points.device), directions, -directions])
+    axes = torch.cat([axes, -axes[:3]])
+    heights = axes @ points.T
+    size = (heights.max() - heights.min()).clamp(min=1e-12)
+    level = heights - heights.min(1, keepdim=True).values
+    return int(np.clip((level < 1e-6 * size).sum(1).max().item(), 1, 8))

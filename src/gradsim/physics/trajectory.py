@@ -1,0 +1,49 @@
+"""What a rollout returns: the states of every body at every frame, and the surface they carry."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gradsim.physics.system import System, Values
+from gradsim.surface import Surface
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """States of all bodies at all frames.
+
+    Args:
+        times: Of the frames (frames,) [s].
+        states: State tensors (worlds, frames, ...) by body and name. A rigid body has x [m], q (x, y, z, w),
+            v [m/s] of its centre of mass and angular momentum l [kg m²/s]; a pendulum has angle [rad] and rate [rad/s].
+        values: The parameters it was made with, (worlds, ...) each.
+        systems: The bodies.
+    """
+
+    times: Tensor
+    states: dict[str, dict[str, Tensor]]
+    values: Values
+    systems: tuple[System, ...]
+
+    def __getitem__(self, body: str) -> dict[str, Tensor]:
+        return self.states[body]
+
+    @property
+    def surface(self) -> Surface:
+        """Vertices (worlds, frames, n, 3) [m] of all bodies; differentiable."""
+        vertices = [s.vertices(list(self.states[s.name].values()), self.values) for s in self.systems]
+        return Surface(torch.cat(vertices, 2), tuple(s.part for s in self.systems))
+
+    def surface_tangent(self, tangent: "Trajectory", values_tangent: Values) -> tuple[Surface, Tensor]:
+        """The surface, and the derivative of its vertices along the direction of `tangent` and `values_tangent`."""
+        pairs = []
+        for s in self.systems:
+            along = list(tangent.states[s.name].values())
+            own = {name: v for name, v in self.values.items() if name in values_tangent}
+            fixed = {name: v for name, v in self.values.items() if name not in values_tangent}
+            moving = lambda states, some, s=s, fixed=fixed: s.vertices(states, {**fixed, **some})  # noqa: E731
+            arguments = (list(self.states[s.name].values()), own)
+            pairs.append(torch.func.jvp(moving, arguments, (along, values_tangent)))
+        vertices, derivative = (torch.cat(part, 2) for part in zip(*pairs, strict=True))
+        return Surface(vertices, tuple(s.part for s in self.systems)), derivative

@@ -1,0 +1,247 @@
+"""Area of every pixel that a closed convex mesh covers, exactly, and its derivatives: a template for `engine.lanes`.
+
+The outline of the body are its silhouette edges: those between a face that turns to the camera and one that turns
+away. Cut at the borders of the pixels, each piece adds what lies to the right of it in its pixel and, by its height
+with a sign, to all pixels further right, so a running sum along each row completes the areas.
+
+Moving the ends of an edge, top t and bottom b, moves the border of the body only inside the pixels that it crosses.
+With N = (b - t) turned by a right angle, a piece from fraction s₀ to s₁ of the edge changes the area of its pixel by
+
+    dA = ∓ (w_t dt + w_b db) · N,   w_t = ∫ (1 - s) ds,   w_b = ∫ s ds   over s₀ ≤ s ≤ s₁
+
+so the two weights w_t, w_b of the pieces are all that the tangent and the adjoint need.
+"""
+
+import warp as wp
+
+from gradsim.engine.lanes import Scalar
+
+Point = wp.types.vector(2, Scalar)  # x to the right, y down [px]
+Box = wp.types.vector(4, Scalar)  # left, top, right, bottom [px]
+Piece = wp.types.vector(4, Scalar)  # x, y of the left end, x, y of the right end [px]
+
+FAR = wp.constant(Scalar(1.0e9))  # [px] beyond it, products and whole numbers overflow
+
+
+@wp.struct
+class Edge:
+    first: int  # vertex at the top
+    second: int  # vertex at the bottom
+    top: Point
+    bottom: Point
+    normal: Point  # to the right of the way down, as long as the edge [px]
+    axis: Point  # (p - top) · axis is the fraction of the edge at p [1/px]
+    slope: Scalar  # dx/dy
+    rise: Scalar  # dy/dx
+    sign: Scalar  # 1 where the body is to the right of the edge, else -1
+
+
+@wp.func
+def bounds(screen: wp.array2d[Point], body: int):
+    """Box around a body; left > right where a vertex is not a number or beyond FAR."""
+    box = Box(FAR, FAR, -FAR, -FAR)
+    for i in range(screen.shape[1]):
+        p = screen[body, i]
+        if not (wp.abs(p[0]) <= FAR and wp.abs(p[1]) <= FAR):
+            return Box(FAR, FAR, -FAR, -FAR)
+        box = Box(wp.min(box[0], p[0]), wp.min(box[1], p[1]), wp.max(box[2], p[0]), wp.max(box[3], p[1]))
+    return box
+
+
+@wp.func
+def is_seen(box: Box, height: int, width: int):
+    return box[0] <= box[2] and box[0] < Scalar(width) and box[2] > Scalar(0.0) and box[1] < Scalar(height) and box[3] > Scalar(0.0)  # fmt: skip
+
+
+@wp.func
+def face_camera(screen: wp.array2d[Point], body: int, faces: wp.array[wp.vec3i], front: wp.array2d[wp.bool]):
+    """Mark the faces that turn to the camera: counter-clockwise to the eye, and y points down.
+
+    Each face is judged once, so the outline is closed whatever rounding does to a face seen from its edge.
+    """
+    for k in range(faces.shape[0]):
+        a = screen[body, faces[k][0]]
+        u = screen[body, faces[k][1]] - a
+        v = screen[body, faces[k][2]] - a
+        front[body, k] = u[0] * v[1] - u[1] * v[0] < Scalar(0.0)
+
+
+@wp.func
+def outline_edge(screen: wp.array2d[Point], body: int, ends: wp.vec4i, front: wp.array2d[wp.bool]):
+    """An edge between a face in front and one behind. In its face in front it has the body on its left to the eye."""
+    edge = Edge()
+    edge.first = ends[0]
+    edge.second = ends[1]
+    edge.sign = wp.where(front[body, ends[2]], Scalar(1.0), Scalar(-1.0))
+    if screen[body, ends[1]][1] < screen[body, ends[0]][1]:
+        edge.first = ends[1]
+        edge.second = ends[0]
+        edge.sign = -edge.sign
+    edge.top = screen[body, edge.first]
+    edge.bottom = screen[body, edge.second]
+    d = edge.bottom - edge.top
+    edge.normal = Point(d[1], -d[0])
+    square = wp.dot(d, d)
+    if square > Scalar(0.0):
+        edge.axis = d / square
+    if d[1] != Scalar(0.0):
+        edge.slope = d[0] / d[1]
+    if d[0] != Scalar(0.0):
+        edge.rise = d[1] / d[0]
+    return edge
+
+
+@wp.func
+def cell(x: Scalar, last: int):
+    """Row or column of x, between -1 (all that comes before the image) and last."""
+    return wp.min(int(wp.floor(wp.clamp(x, Scalar(-1.0), Scalar(last + 1)))), last)
+
+
+@wp.func
+def x_at(edge: Edge, y: Scalar):
+    x = edge.top[0] + edge.slope * (y - edge.top[1])
+    return wp.clamp(x, wp.min(edge.top[0], edge.bottom[0]), wp.max(edge.top[0], edge.bottom[0]))
+
+
+@wp.func
+def in_row(edge: Edge, row: int):
+    """The piece of an edge in a row that it meets."""
+    y0 = wp.max(edge.top[1], Scalar(row))
+    y1 = wp.min(edge.bottom[1], Scalar(row + 1))
+    x0 = x_at(edge, y0)
+    x1 = x_at(edge, y1)
+    if y1 == edge.bottom[1]:
+        x1 = edge.bottom[0]
+    if x0 <= x1:
+        return Piece(x0, y0, x1, y1)
+    return Piece(x1, y1, x0, y0)
+
+
+@wp.func
+def y_at(edge: Edge, piece: Piece, x: Scalar):
+    y = piece[1] + edge.rise * (x - piece[0])
+    return wp.clamp(y, wp.min(piece[1], piece[3]), wp.max(piece[1], piece[3]))
+
+
+@wp.func
+def in_column(edge: Edge, piece: Piece, column: int):
+    """The part in a column of the piece of a row; column -1 is all that is left of the image."""
+    left = Scalar(column)
+    right = Scalar(column + 1)
+    part = piece
+    if column >= 0 and piece[0] < left:
+        part[0] = left
+        part[1] = y_at(edge, piece, left)
+    if piece[2] > right:
+        part[2] = right
+        part[3] = y_at(edge, piece, right)
+    return part
+
+
+@wp.func
+def weights(edge: Edge, piece: Piece):
+    """w_t and w_b, how far the piece goes with the top and with the bottom of its edge."""
+    s0 = wp.dot(Point(piece[0], piece[1]) - edge.top, edge.axis)
+    s1 = wp.dot(Point(piece[2], piece[3]) - edge.top, edge.axis)
+    size = wp.abs(s1 - s0)
+    mean = Scalar(0.5) * (s0 + s1)
+    return Point(size * (Scalar(1.0) - mean), size * mean)
+
+
+@wp.func
+def add_area(image: wp.array3d[Scalar], body: int, row: int, column: int, edge: Edge, piece: Piece):
+    """Differences along the row of the area to the right of a piece."""
+    area = edge.sign * wp.abs(piece[3] - piece[1])
+    if column < 0:
+        image[body, row, 0] = image[body, row, 0] + area
+    else:
+        beyond = area * (Scalar(0.5) * (piece[0] + piece[2]) - Scalar(column))
+        image[body, row, column] = image[body, row, column] + area - beyond
+        if column + 1 < image.shape[2]:
+            image[body, row, column + 1] = image[body, row, column + 1] + beyond
+
+
+@wp.func
+def sum_rows(image: wp.array3d[Scalar], body: int, box: Box):
+    """Running sums of the differences; exactly 0 beyond the box and never outside [0, 1]."""
+    first = wp.max(cell(box[0], image.shape[2] - 1), 0)
+    last = cell(box[2], image.shape[2] - 1)
+    for row in range(wp.max(cell(box[1], image.shape[1] - 1), 0), cell(box[3], image.shape[1] - 1) + 1):
+        total = Scalar(0.0)
+        for column in range(first, last + 1):
+            total += image[body, row, column]
+            image[body, row, column] = wp.clamp(total, Scalar(0.0), Scalar(1.0))
+        if last + 1 < image.shape[2]:
+            image[body, row, last + 1] = Scalar(0.0)
+
+
+@wp.kernel(enable_backward=False)
+def cover(
+    screen: wp.array2d[Point],  # (bodies, vertices), bodies are frames of worlds
+    tangent: wp.array4d[Point],  # (worlds, unknowns, frames, vertices)
+    faces: wp.array[wp.vec3i],
+    edges: wp.array[wp.vec4i],  # from, to, face in which it runs so, face in which it runs back
+    # scratch
+    front: wp.array2d[wp.bool],  # (bodies, faces)
+    # out
+    image: wp.array3d[Scalar],  # (bodies, rows, columns), zero before
+    image_tangent: wp.array4d[Scalar],  # (bodies, rows, columns, unknowns), zero before
+):
+    body = wp.tid()
+    height = image.shape[1]
+    width = image.shape[2]
+    world = body / tangent.shape[2]
+    frame = body % tangent.shape[2]
+    box = bounds(screen, body)
+    if not is_seen(box, height, width):
+        return
+    face_camera(screen, body, faces, front)
+    for k in range(edges.shape[0]):
+        if front[body, edges[k][2]] == front[body, edges[k][3]]:
+            continue
+        edge = outline_edge(screen, body, edges[k], front)
+        for row in range(wp.max(cell(edge.top[1], height), 0), cell(edge.bottom[1], height - 1) + 1):
+            line = in_row(edge, row)
+            for column in range(cell(line[0], width), cell(line[2], width - 1) + 1):
+                piece = in_column(edge, line, column)
+                add_area(image, body, row, column, edge, piece)
+                if column >= 0:
+                    w = weights(edge, piece) * -edge.sign
+                    for u in range(tangent.shape[1]):
+                        dt = tangent[world, u, frame, edge.first]
+                        db = tangent[world, u, frame, edge.second]
+                        change = wp.dot(dt * w[0] + db * w[1], edge.normal)
+                        image_tangent[body, row, column, u] = image_tangent[body, row, column, u] + change
+    sum_rows(image, body, box)
+
+
+@wp.kernel(enable_backward=False)
+def pull_back(
+    screen: wp.array2d[Point],
+    image_adjoint: wp.array3d[Scalar],
+    faces: wp.array[wp.vec3i],
+    edges: wp.array[wp.vec4i],
+    # scratch
+    front: wp.array2d[wp.bool],
+    # out
+    screen_adjoint: wp.array2d[Point],  # zero before
+):
+    """Adjoint of `cover`."""
+    body = wp.tid()
+    height = image_adjoint.shape[1]
+    width = image_adjoint.shape[2]
+    if not is_seen(bounds(screen, body), height, width):
+        return
+    face_camera(screen, body, faces, front)
+    for k in range(edges.shape[0]):
+        if front[body, edges[k][2]] == front[body, edges[k][3]]:
+            continue
+        edge = outline_edge(screen, body, edges[k], front)
+        sums = Point()
+        for row in range(wp.max(cell(edge.top[1], height), 0), cell(edge.bottom[1], height - 1) + 1):
+            line = in_row(edge, row)
+            for column in range(wp.max(cell(line[0], width), 0), cell(line[2], width - 1) + 1):
+                w = weights(edge, in_column(edge, line, column))
+                sums += w * image_adjoint[body, row, column]
+        screen_adjoint[body, edge.first] = screen_adjoint[body, edge.first] - edge.normal * (edge.sign * sums[0])
+        screen_adjoint[body, edge.second] = screen_adjoint[body, edge.second] - edge.normal * (edge.sign * sums[1])

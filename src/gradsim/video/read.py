@@ -1,0 +1,265 @@
+"""Read videos with exact time stamps: mp4, webm, mov and mkv by PyAV; gif and folders of png by Pillow.
+
+Frames come as they are shown (a phone's rotation applied) in 8-bit RGB. Times are those of the file, so a variable
+frame rate stays variable. Only where a file states one rate, and its clock is too coarse for it (webm counts
+milliseconds), are the times the exact multiples that the clock rounds. A damaged video is an error, never a
+shorter video.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gradsim.errors import InputError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+CONTAINERS = (".mp4", ".webm", ".mov", ".mkv")
+
+
+@dataclass(frozen=True, eq=False)
+class Video:
+    """Frames and when they were taken.
+
+    Attributes:
+        frames: (T, height, width, 3) uint8 RGB, row 0 on top.
+        times: (T,) float64 [s], increasing. The first is that of the file, which is 0 for most but not all.
+        fps: Frames per second; the mean rate where the rate varies.
+    """
+
+    frames: np.ndarray
+    times: np.ndarray
+    fps: float
+
+    @property
+    def width(self) -> int:
+        return self.frames.shape[2]
+
+    @property
+    def height(self) -> int:
+        return self.frames.shape[1]
+
+
+def read(path: str | Path, fps: float | None = None) -> Video:
+    """Read a video file or a folder of png pictures.
+
+    Args:
+        path: A .mp4, .webm, .mov, .mkv or .gif, or a folder whose .png files, sorted as a person would
+            (frame 2 before frame 10), are the frames.
+        fps: Frames per second. Needed for a folder; for a file it replaces the file's own time stamps, as for a
+            film in slow motion.
+
+    Raises:
+        InputError: If the path is missing, of an unknown kind, empty, corrupt or cut off, or if it has no frames,
+            frames of several sizes, transparent pixels, or no usable time stamps while `fps` is not given.
+    """
+    path = Path(path)
+    if fps is not None and not 0 < fps < float("inf"):
+        raise InputError(f"fps is {fps}; it needs to be positive.")
+    if path.is_dir():
+        frames, times, rate = _read_folder(path, fps), None, None
+    elif not path.exists():
+        raise InputError(f"{path} does not exist; give a video file or a folder of png pictures.")
+    elif path.stat().st_size == 0:
+        raise InputError(f"{path} is empty (0 bytes); copy or record it again.")
+    elif path.suffix.lower() == ".gif":
+        frames, times, rate = _read_gif(path)
+    elif path.suffix.lower() in CONTAINERS:
+        frames, times, rate = _read_container(path)
+    else:
+        kinds = ", ".join((*CONTAINERS, ".gif"))
+        raise InputError(f"{path} has suffix `{path.suffix}`; convert it to one of {kinds}, or a folder of png.")
+    _check_sizes(path, frames)
+    if fps is not None:
+        times, rate = np.arange(len(frames)) / fps, float(fps)
+    elif times is None or rate is None:
+        raise InputError(f"{path} does not say when its frames were taken; give fps.")
+    elif (np.diff(times) <= 0).any():
+        k = int(np.argmax(np.diff(times) <= 0))
+        raise InputError(f"{path}: frame {k + 1} is not later than frame {k} ({times[k]:.6g} s); give fps.")
+    return Video(np.stack(frames), times, rate)
+
+
+def check(video: Video, width: int, height: int, fps: float, path: str | Path) -> None:
+    """Make sure that a video has the size and the clock of a scene; `path` names it in the error.
+
+    Raises:
+        InputError: If the size differs, or a frame, counted from the first, is more than 2 % of a frame away from
+            the scene's clock. Both are reported at once.
+    """
+    problems = []
+    if (video.width, video.height) != (width, height):
+        problems.append(
+            f"its frames are {video.width} × {video.height} px, the scene's `camera.size` is {width} × {height}: "
+            "resize the video or change `camera.size`"
+        )
+    late = video.times - video.times[0] - np.arange(len(video.times)) / fps
+    worst = int(np.argmax(np.abs(late)))
+    if abs(late[worst]) * fps > 0.02:
+        problems.append(
+            f"it runs at {video.fps:.6g} fps, the scene's `timing.fps` is {fps:.6g} (frame {worst} is "
+            f"{late[worst]:+.4g} s off): change `timing.fps`, or resample the video to a constant rate"
+        )
+    if problems:
+        raise InputError(f"{path} does not fit the scene: {'; and '.join(problems)}.")
+
+
+def _read_container(path: Path) -> tuple[list[np.ndarray], np.ndarray | None, float | None]:
+    import av
+    from av.video.reformatter import Interpolation
+
+    # swscale's default is a fast path that is 2 to 3 grey levels off on flat colours
+    exact = Interpolation.BICUBIC | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
+    try:
+        with av.open(str(path), metadata_errors="replace") as container:
+            if not container.streams.video:
+                raise InputError(f"{path} holds no video stream; give the file with the pictures.")
+            stream = container.streams.video[0]
+            stream.thread_type = "AUTO"
+            frames, stamps, length = [], [], 0.0
+            for frame in container.decode(stream):
+                if frame.is_corrupt:
+                    raise InputError(f"{path}: frame {len(frames)} is corrupt; copy or record the video again.")
+                # a frame's rotation is counter-clockwise, in degrees
+                frames.append(
+                    np.rot90(frame.to_ndarray(format="rgb24", interpolation=exact), round(frame.rotation / 90))
+                )
+                stamps.append(frame.pts)
+                length = float(frame.duration * (frame.time_base or 0))
+            if not frames:
+                raise InputError(f"{path} has no frames; it is empty or cut off: copy or record it again.")
+            promised = _promised_end(container, stream)
+            tick, rate = stream.time_base, stream.average_rate
+    except av.error.FFmpegError as error:
+        raise InputError(
+            f"{path} cannot be decoded ({error}); it is corrupt or cut off: copy or record it again."
+        ) from error
+    if None in stamps or tick is None:
+        return frames, None, None
+    times, fps = _times(stamps, tick, rate)
+    last = max(length, 1 / fps if fps else 0.0)
+    if promised - times[-1] > 1.75 * last:
+        raise InputError(
+            f"{path} is cut off: it promises {promised:.4g} s, but frame {len(frames) - 1} at {times[-1]:.4g} s is its "
+            "last; copy or record it again."
+        )
+    return frames, times, fps
+
+
+def _times(stamps: list[int], tick: Fraction, rate: Fraction | None) -> tuple[np.ndarray, float | None]:
+    """Times [s] and rate [1/s] from a container's clock, undoing its rounding where one rate explains all stamps."""
+    times = np.array([float(stamp * tick) for stamp in stamps])
+    if rate:
+        ideal = [stamps[0] * tick + k / rate for k in range(len(stamps))]
+        # with at least 4 ticks a frame, a dropped frame is more than a tick away from every constant rate
+        if tick * rate <= Fraction(1, 4) and all(abs(s * tick - t) < tick for s, t in zip(stamps, ideal, strict=True)):
+            return np.array([float(t) for t in ideal]), float(rate)
+    if len(times) > 1 and times[-1] > times[0]:
+        return times, (len(times) - 1) / (times[-1] - times[0])
+    return times, float(rate) if rate else None
+
+
+def _promised_end(container, stream) -> float:
+    """When the file says that its last frame ends [s]; 0 if it does not say."""
+    if stream.duration is not None:
+        return float(stream.duration * stream.time_base)
+    tag = re.fullmatch(r"(\d+):(\d+):([\d.]+)", stream.metadata.get("DURATION", ""))  # Matroska, per stream
+    if tag:
+        hours, minutes, seconds = map(float, tag.groups())
+        return 3600 * hours + 60 * minutes + seconds
+    if container.duration is not None and len(container.streams) == 1:
+        return container.duration / 1e6  # AV_TIME_BASE counts microseconds
+    return 0.0
+
+
+@contextmanager
+def _pillow_errors(path: Path) -> Iterator[None]:
+    """Turn what Pillow raises on damaged files into errors that name the file."""
+    from PIL.Image import DecompressionBombError
+
+    try:
+        yield
+    except InputError:
+        raise
+    except (OSError, SyntaxError, EOFError, ValueError, IndexError, DecompressionBombError) as error:
+        raise InputError(
+            f"{path} cannot be read ({error}); it is corrupt or cut off: copy or save it again."
+        ) from error
+
+
+def _read_gif(path: Path) -> tuple[list[np.ndarray], np.ndarray | None, float | None]:
+    from PIL import Image
+
+    frames, lengths = [], []  # lengths in milliseconds
+    with _pillow_errors(path), Image.open(path, formats=["GIF"]) as picture:
+        for k in range(getattr(picture, "n_frames", 1)):
+            picture.seek(k)
+            frames.append(_opaque(picture, f"{path}, frame {k},"))
+            lengths.append(picture.info.get("duration", 0))
+    if not path.read_bytes().rstrip(b"\0").endswith(b";"):
+        raise InputError(f"{path} is cut off: the end mark of a gif is missing; copy or save it again.")
+    if 0 in lengths:
+        return frames, None, None
+    times = np.concatenate([[0], np.cumsum(lengths[:-1])]) / 1000
+    steps = lengths[:-1] or lengths
+    return frames, times, 1000 * len(steps) / sum(steps)
+
+
+def _read_folder(path: Path, fps: float | None) -> list[np.ndarray]:
+    from PIL import Image
+
+    files = sorted((f for f in path.iterdir() if f.suffix.lower() == ".png"), key=lambda f: _natural(f.name))
+    if not files:
+        raise InputError(f"{path} holds no .png files; give a folder with one png per frame.")
+    if fps is None:
+        raise InputError(f"{path} is a folder of pictures, which have no time stamps; give fps.")
+    _check_numbers(path, files)
+    frames = []
+    for file in files:
+        with _pillow_errors(file):
+            data = file.read_bytes()
+            with Image.open(file, formats=["PNG"]) as picture:
+                # Pillow would drop the lower half of 16-bit colours in silence; IHDR has the depth in byte 24
+                if data[24] == 16:
+                    raise InputError(f"{file} has 16 bits a channel; save it with 8.")
+                frames.append(_opaque(picture, str(file)))
+    return frames
+
+
+def _opaque(picture: "Image", name: str) -> np.ndarray:
+    rgba = np.asarray(picture.convert("RGBA"))
+    if rgba[..., 3].min() < 255:
+        raise InputError(f"{name} has transparent pixels; flatten it onto the background of the scene.")
+    return rgba[..., :3]
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sorting key that reads digits as numbers."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", name)]
+
+
+def _check_numbers(path: Path, files: list[Path]) -> None:
+    """A missing picture would shift the time of all after it: numbers have to go up in equal steps."""
+    last = [re.search(r"([0-9]+)\D*$", file.stem) for file in files]
+    numbers = [int(found.group(1)) for found in last if found]
+    steps = np.diff(numbers)
+    if len(numbers) == len(files) and len(steps) and (steps != steps[0]).any():
+        k = int(np.argmax(steps != steps[0]))
+        raise InputError(
+            f"{path}: after {files[k].name} comes {files[k + 1].name}, but the first two files are {steps[0]} apart; "
+            "a frame is missing or the names are not in order."
+        )
+
+
+def _check_sizes(path: Path, frames: list[np.ndarray]) -> None:
+    for k, frame in enumerate(frames):
+        if frame.shape != frames[0].shape:
+            (h, w), (height, width) = frame.shape[:2], frames[0].shape[:2]
+            raise InputError(f"{path}: frame {k} has {w} × {h} px, frame 0 has {width} × {height}; make them equal.")

@@ -1,0 +1,248 @@
+"""Write videos without loss, whole or not at all.
+
+What is fitted must be lossless: the usual yuv420p is wrong by over 100 grey levels on coloured edges. Kinds by suffix:
+
+    .webm   VP9, lossless, gbrp: bit-exact, browsers show it right; its clock counts milliseconds
+    .mp4    H.264 RGB with crf 0 (FFV1 where x264 is missing): bit-exact, but browsers show it wrong
+    .gif    bit-exact up to 256 colours a frame, an error above; its clock counts 10 ms
+    none    a folder of png: bit-exact, no clock
+
+`write_preview` makes small, lossy films for people to look at, which every browser plays.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gradsim.errors import InputError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+# suffix → (encoder, pixel format, options), the first available is used
+_LOSSLESS = {
+    ".webm": [("libvpx-vp9", "gbrp", {"lossless": "1", "deadline": "realtime", "cpu-used": "8"})],
+    ".mp4": [("libx264rgb", "rgb24", {"crf": "0", "bf": "0"}), ("ffv1", "bgr0", {})],
+}
+_PREVIEW = ("libvpx-vp9", "yuv420p", {"crf": "24", "b": "0", "deadline": "realtime", "cpu-used": "6"})
+_MICROSECOND = Fraction(1, 1_000_000)
+_BT709 = 1  # AVCOL_SPC_BT709, AVCOL_PRI_BT709, AVCOL_TRC_BT709
+_LIMITED = 1  # AVCOL_RANGE_MPEG
+
+
+def write(path: str | Path, frames: np.ndarray, fps: float | None = None, times: np.ndarray | None = None) -> None:
+    """Write a video without loss; `read` gives back the same frames, and times to the precision of its clock.
+
+    Args:
+        path: Ends in .webm, .mp4 or .gif, or in no suffix for a folder of png. An existing file is replaced; an
+            existing folder has to be empty.
+        frames: (T, height, width, 3) uint8 RGB, row 0 on top.
+        fps: Frames per second.
+        times: Instead of `fps`: when each frame was taken (T,) [s], increasing from 0 or later. They are rounded
+            to the clock: 1 µs in .mp4, 1 ms in .webm, 10 ms in .gif.
+
+    Raises:
+        InputError: If the suffix is unknown, frames have another type or shape, not exactly one of `fps` and
+            `times` is given, the clock cannot hold the times, or a gif needs more than 256 colours in a frame.
+    """
+    path = Path(path)
+    frames = _checked(frames)
+    kind = path.suffix.lower()
+    if kind not in (*_LOSSLESS, ".gif", ""):
+        raise InputError(f"{path} has suffix `{path.suffix}`; use .webm, .mp4, .gif, or none for a folder of png.")
+    stamps, rate = _clock(len(frames), fps, times)
+    with whole(path) as draft:
+        if kind == ".gif":
+            _write_gif(draft, [_palette_picture(frame, k) for k, frame in enumerate(frames)], stamps, rate)
+        elif kind in _LOSSLESS:
+            _encode(draft, frames, stamps, rate, *_available(kind))
+        elif times is not None:
+            raise InputError(f"{path} is a folder of png, which has no clock; give fps, or write .mp4 or .webm.")
+        else:
+            _write_folder(draft, frames)
+
+
+def write_preview(path: str | Path, frames: np.ndarray, fps: float) -> None:
+    """Write a small film to look at, never to fit: lossy, played by every browser.
+
+    Args:
+        path: Ends in .webm (VP9, yuv420p, BT.709; an odd size grows by one repeated row or column) or .gif (256
+            colours a frame, chosen to fit it).
+        frames: (T, height, width, 3) uint8 RGB, row 0 on top.
+        fps: Frames per second.
+
+    Raises:
+        InputError: If the suffix is unknown, or frames have another type or shape.
+    """
+    path = Path(path)
+    frames = _checked(frames)
+    stamps, rate = _clock(len(frames), fps, None)
+    kind = path.suffix.lower()
+    if kind not in (".webm", ".gif"):
+        raise InputError(f"{path} has suffix `{path.suffix}`; previews are .webm or .gif.")
+    with whole(path) as draft:
+        if kind == ".gif":
+            from PIL.Image import fromarray
+
+            _write_gif(draft, [fromarray(frame).quantize(256) for frame in frames], stamps, rate)
+        else:
+            height, width = frames.shape[1:3]
+            even = np.pad(frames, ((0, 0), (0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+            _encode(draft, even, stamps, rate, *_PREVIEW)
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Yield where to write; it becomes `path` in one step when the block ends well, and vanishes when it fails.
+
+    Raises:
+        InputError: If `path` is a folder that is not empty, or its parent is a file, or what was written is a folder
+            and `path` a file.
+    """
+    if path.is_dir() and any(path.iterdir()):
+        raise InputError(f"{path} is a folder with files in it; remove it or choose another name.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise InputError(f"{path} cannot be made: {error.filename} is a file; choose another name.") from error
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+        draft = Path(folder) / path.name
+        yield draft
+        if draft.is_dir() and path.is_file():
+            raise InputError(f"{path} is a file, a folder is to be written; remove it or choose another name.")
+        os.replace(draft, path)
+
+
+def _checked(frames: np.ndarray) -> np.ndarray:
+    frames = np.asarray(frames)
+    if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[3] != 3 or 0 in frames.shape:
+        raise InputError(
+            f"frames are {frames.dtype} with shape {frames.shape}; they need to be uint8 (T, height, width, 3), at "
+            "least one: multiply images in [0, 1] by 255 and round."
+        )
+    return np.ascontiguousarray(frames)
+
+
+def _clock(count: int, fps: float | None, times: np.ndarray | None) -> tuple[list[Fraction], Fraction]:
+    """Exact time stamps [s] and the (mean) rate [1/s] of `count` frames."""
+    if (fps is None) == (times is None):
+        raise InputError("give exactly one of fps and times.")
+    if fps is not None:
+        if not 0.001 <= fps <= 100_000:
+            raise InputError(f"fps is {fps}; it needs to lie between 0.001 and 100 000.")
+        rate = Fraction(fps).limit_denominator(100_000)  # finds 30000/1001 and 29.97 behind the float
+        return [k / rate for k in range(count)], rate
+    seconds = np.asarray(times, dtype=np.float64)
+    if seconds.shape != (count,) or count < 2 or not np.isfinite(seconds).all() or seconds[0] < 0:
+        raise InputError(f"times have shape {seconds.shape}; they need one finite time ≥ 0 for each of ≥ 2 frames.")
+    stamps = [Fraction(round(s / _MICROSECOND)) * _MICROSECOND for s in seconds.tolist()]
+    _check_increasing(stamps, "1 µs")
+    return stamps, ((count - 1) / (stamps[-1] - stamps[0])).limit_denominator(100_000)
+
+
+def _check_increasing(stamps: list, tick: str) -> None:
+    for k, (before, after) in enumerate(pairwise(stamps)):
+        if after <= before:
+            raise InputError(
+                f"frames {k} and {k + 1} fall on the same tick of the clock ({tick}); sort the times, lower the rate, "
+                "or write .mp4."
+            )
+
+
+def _available(kind: str) -> tuple[str, str, dict[str, str]]:
+    import av
+
+    for choice in _LOSSLESS[kind]:
+        if choice[0] in av.codecs_available:
+            return choice
+    names = " or ".join(name for name, _, _ in _LOSSLESS[kind])
+    raise InputError(f"this build of PyAV has no encoder {names} for {kind}; write another kind.")
+
+
+def _encode(
+    path: Path,
+    frames: np.ndarray,
+    stamps: list[Fraction],
+    rate: Fraction,
+    encoder: str,
+    pixels: str,
+    options: dict[str, str],
+) -> None:
+    import av
+    from av.video.reformatter import ColorRange, Colorspace
+
+    constant = all(stamp == k / rate for k, stamp in enumerate(stamps))
+    tick = 1 / rate if constant else _MICROSECOND
+    if path.suffix.lower() == ".webm":
+        _check_increasing([round(1000 * stamp) for stamp in stamps], "1 ms in .webm")
+    # without a scale of its own, a variable rate in mp4 would be rounded
+    muxing = {} if constant or path.suffix.lower() == ".webm" else {"video_track_timescale": str(1 / tick)}
+    with av.open(str(path), "w", options=muxing) as container:
+        stream = container.add_stream(encoder, rate=rate, options=options)
+        stream.height, stream.width = frames.shape[1:3]
+        stream.pix_fmt = pixels
+        stream.codec_context.time_base = tick
+        if pixels == "yuv420p":
+            context = stream.codec_context
+            context.colorspace = context.color_primaries = context.color_trc = _BT709
+            context.color_range = _LIMITED
+        for k, (image, stamp) in enumerate(zip(frames, stamps, strict=True)):
+            frame = av.VideoFrame.from_ndarray(image, format="rgb24")
+            if pixels == "yuv420p":
+                frame = frame.reformat(format=pixels, dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG)
+            else:
+                frame = frame.reformat(format=pixels)
+            following = stamps[k + 1] if k + 1 < len(stamps) else stamp + 1 / rate
+            frame.pts, frame.time_base = round(stamp / tick), tick
+            frame.duration = round((following - stamp) / tick)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+
+
+def _palette_picture(frame: np.ndarray, k: int) -> "Image":
+    """A picture with the exact colours of the frame as its palette."""
+    from PIL.Image import frombytes
+
+    packed = frame.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], dtype=np.uint32)
+    colours, index = np.unique(packed, return_inverse=True)
+    if len(colours) > 256:
+        raise InputError(
+            f"frame {k} has {len(colours)} colours, a gif holds 256; write .webm, .mp4 or a folder of png."
+        )
+    picture = frombytes("P", packed.shape[::-1], index.astype(np.uint8).tobytes())
+    picture.putpalette(np.stack([colours >> 16, colours >> 8 & 255, colours & 255], axis=1).astype(np.uint8).tobytes())
+    return picture
+
+
+def _write_gif(path: Path, pictures: "list[Image]", stamps: list[Fraction], rate: Fraction) -> None:
+    """Block by block, since `Image.save` merges frames that are equal."""
+    from PIL import GifImagePlugin
+
+    if stamps[0] != 0:
+        raise InputError(f"the first frame is at {float(stamps[0])} s; a gif starts at 0: shift the times.")
+    ticks = [round(100 * stamp) for stamp in (*stamps, stamps[-1] + 1 / rate)]
+    _check_increasing(ticks, "10 ms in .gif")
+    width, height = pictures[0].size
+    with path.open("wb") as file:
+        size = width.to_bytes(2, "little") + height.to_bytes(2, "little")
+        file.write(b"GIF89a" + size + b"\x70\0\0")  # 8 bits a channel, no global palette
+        file.write(b"!\xff\x0bNETSCAPE2.0\x03\x01\0\0\0")  # repeat for ever
+        for k, picture in enumerate(pictures):
+            length = 10 * (ticks[k + 1] - ticks[k])
+            file.writelines(GifImagePlugin.getdata(picture, duration=length, include_color_table=True))
+        file.write(b";")
+
+
+def _write_folder(path: Path, frames: np.ndarray) -> None:
+    from PIL.Image import fromarray
+
+    path.mkdir()
+    for k, frame in enumerate(frames):
+        fromarray(frame).save(path / f"{k:05d}.png")
