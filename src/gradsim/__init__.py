@@ -1,1 +1,50 @@
-"""gradsim."""
+"""gradsim: from a video of moving things, the physics that made it.
+
+An independent re-implementation and extension of gradSim (Jatavallabhula, Macklin et al., ICLR 2021).
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gradsim.errors import InputError
+    from gradsim.experiments import demo, reproduce
+    from gradsim.identify import Fit, Masks, Search, States, Unknown, identify
+    from gradsim.physics import Divergence, Model, Trajectory
+    from gradsim.render import Camera, Silhouettes
+    from gradsim.scene import Scene
+    from gradsim.surface import Surface
+
+_HOME = {  # public name: where it lives; imported when first used, so that `import gradsim` is quick
+    "Camera": "gradsim.render",
+    "Divergence": "gradsim.physics",
+    "Fit": "gradsim.identify",
+    "InputError": "gradsim.errors",
+    "Masks": "gradsim.identify",
+    "Model": "gradsim.physics",
+    "Scene": "gradsim.scene",
+    "Search": "gradsim.identify",
+    "Silhouettes": "gradsim.render",
+    "States": "gradsim.identify",
+    "Surface": "gradsim.surface",
+    "Trajectory": "gradsim.physics",
+    "Unknown": "gradsim.identify",
+    "demo": "gradsim.experiments",
+    "identify": "gradsim.identify",
+    "reproduce": "gradsim.experiments",
+}
+
+__all__ = [  # noqa: PLE0604
+    *("Camera", "Divergence", "Fit", "InputError", "Masks", "Model", "Scene", "Search", "Silhouettes", "States"),
+    *("Surface", "Trajectory", "Unknown", "demo", "identify", "reproduce"),
+]
+
+
+def __getattr__(name: str):
+    if name not in _HOME:
+        raise AttributeError(f"module 'gradsim' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

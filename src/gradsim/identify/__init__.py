@@ -1,1 +1,10 @@
+"""From what was seen to the physics that made it, with error bars and a verdict."""
 
+from gradsim.identify.descent import descend
+from gradsim.identify.estimate import identify, least_squares
+from gradsim.identify.fit import Estimate, Fit
+from gradsim.identify.multistart import Search
+from gradsim.identify.observation import Masks, States
+from gradsim.identify.unknowns import Unknown
+
+__all__ = ["Estimate", "Fit", "Masks", "Search", "States", "Unknown", "descend", "identify", "least_squares"]

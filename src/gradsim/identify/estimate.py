@@ -3,11 +3,14 @@
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from gradsim.errors import InputError
+from gradsim.identify.evidence import from_video
 from gradsim.identify.fit import MISMATCH, Estimate, Fit
 from gradsim.identify.multistart import Outcome, Search, search
 from gradsim.identify.observation import Observation
@@ -56,6 +59,39 @@ def least_squares(
 
     outcome = search(problem, plan or Search(), np.random.default_rng(seed), told)
     return conclude(problem, outcome, seed, noise_known)
+
+
+def identify(
+    scene,
+    unknowns: Sequence[str | Unknown],
+    video: str | Path | None = None,
+    mask: str | Path | None = None,
+    observation: Observation | None = None,
+    noise: float | None = None,
+    starts: int = 16,
+    seed: int = 0,
+    report: Callable[[dict], None] = lambda entry: None,
+) -> Fit:
+    """The physics in a video.
+
+    Args:
+        scene: A `Scene`: shape, camera, pushes and whatever else is known.
+        unknowns: What is not: NAME, NAME:LOW:HIGH or `Unknown`, such as "cube.mass:2:12".
+        video: The video file; or give an observation.
+        mask: A mask video, where the colours of the scene are not those of the video.
+        observation: `Masks` or `States` in place of a video.
+        noise: Standard deviation of a pixel's noise in [0, 1]; None: 1/255.
+        starts: Number of starts, drawn uniformly over the ranges.
+        seed: Of the starts.
+        report: Called after each stage of the search.
+
+    Raises:
+        InputError: If anything that was given is wrong, before any work starts.
+    """
+    if (video is None) == (observation is None):
+        raise InputError("give exactly one of `video` and `observation`.")
+    seen = observation if observation is not None else from_video(scene, video, mask, noise)
+    return least_squares(scene, seen, unknowns, Search(starts=starts), seed, report=report)
 
 
 def conclude(problem: Problem, outcome: Outcome, seed: int, noise_known: bool) -> Fit:

@@ -192,9 +192,7 @@ def _polish(problem: Problem, people: Population, rng: np.random.Generator, roun
         near, n = descend(problem, Population.at(u), problem.frames, False, 12)
         count += n
         best = int(near.cost.argmin())
-        if near.cost[best] >= people.cost[k] - 1e-6 * max(1.0, float(people.cost[k])):
-            if near.cost[best] >= people.cost[k]:
-                break
-        if near.cost[best] < people.cost[k]:
-            people.put([k], near[[best]])
+        if near.cost[best] >= people.cost[k]:
+            break
+        people.put([k], near[[best]])
     return people, count

@@ -87,22 +87,24 @@ class PendulumRollout:
         replay(code.backward, layout.packs(worlds), args, str(device))
         return [layout.unpack("Real", g, worlds)[0].to(x.dtype) for g, x in zip(out, inputs, strict=True)]
 
-    def _forward(self, inputs, tangents):
+    def _forward(self, inputs, tangents) -> list[tuple]:
         code, layout = self._code(inputs[0], dual=tangents is not None)
-        worlds, device = len(inputs[0]), inputs[0].device
+        worlds = len(inputs[0])
         tangents = tangents or [None] * len(inputs)
         given, states = code.Parameters(), []
         for name, x, t in zip(INPUTS, inputs, tangents, strict=True):
             if x.shape != (worlds,):
-                raise ValueError(f"`{name}` has shape {tuple(x.shape)}; the rollout of {worlds} worlds needs ({worlds},).")
+                raise ValueError(f"`{name}` has shape {tuple(x.shape)}; {worlds} worlds need shape ({worlds},).")
             if name in PARAMETERS:
                 setattr(given, name, layout.pack("Real", x, t))
             else:
-                state = layout.zeros("Real", worlds, (self.frames,), device)
-                state.tensor[:, 0] = layout.pack("Real", x, t).tensor
-                states.append(state)
-        replay(code.forward, layout.packs(worlds), [given, self.substeps, self.dt, *states], str(device))
+                states.append(layout.pack("Real", self._first(x), None if t is None else self._first(t)))
+        replay(code.forward, layout.packs(worlds), [given, self.substeps, self.dt, *states], str(inputs[0].device))
         return [layout.unpack("Real", state, worlds) for state in states]
+
+    def _first(self, start: Tensor) -> Tensor:
+        """(B, frames) with the start in frame 0, and zeros to be filled."""
+        return torch.nn.functional.pad(start[:, None], (0, self.frames - 1))
 
     def _code(self, like: Tensor, dual: bool):
         dtype = str(like.dtype).removeprefix("torch.")

@@ -1,6 +1,7 @@
 """A pendulum of a scene: a solid ball on a string that swings in a vertical plane, drawn as bob and rod."""
 
 import math
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -9,6 +10,9 @@ from gradsim import mesh as meshes
 from gradsim.physics.pendulum import PendulumRollout
 from gradsim.physics.system import Values
 from gradsim.surface import Part
+
+
+_rollout = cache(PendulumRollout)  # one operation for each kind of rollout
 
 
 class PendulumBody:
@@ -34,7 +38,7 @@ class PendulumBody:
         self.part = Part(name, slice(first, first + count), faces, self.rod is None, tuple(body.colour))
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> PendulumRollout:
-        return PendulumRollout(frames, substeps, dt, segment)
+        return _rollout(frames, substeps, dt, segment)
 
     def inputs(self, values: Values) -> list[Tensor]:
         of = lambda key: values[f"{self.name}.{key}"]  # noqa: E731

@@ -6,6 +6,7 @@ V and I₁ are volume and inertia per mass of the faceted solid at scale 1, abou
 """
 
 import math
+from functools import cache
 
 import numpy as np
 import torch
@@ -17,6 +18,9 @@ from gradsim.errors import InputError
 from gradsim.physics.rigid import LAWS, RigidRollout
 from gradsim.physics.system import Values
 from gradsim.surface import Part
+
+
+_rollout = cache(RigidRollout)  # one operation for each kind of rollout
 
 
 class RigidBody:
@@ -63,7 +67,7 @@ class RigidBody:
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> RigidRollout:
         windows = tuple(tuple(map(float, push.window or (push.at, push.at))) for push in self.body.pushes)
-        return RigidRollout(frames, substeps, dt, windows, self.law, self.scene.timing.integrator, segment)
+        return _rollout(frames, substeps, dt, windows, self.law, self.scene.timing.integrator, segment)
 
     def mass(self, values: Values) -> Tensor:
         """Mass (worlds,) [kg]."""
@@ -82,7 +86,7 @@ class RigidBody:
         momentum = rotation.rotate(q, (inertia @ spin[..., None])[..., 0])
         inverse = torch.linalg.inv(self.inertia_per_mass) / moment
         each = scale[:, None]
-        points, radius = self.points * each[..., None], self.radius * each + of("margin")[:, None]
+        points, radius = self.points * each[..., None], self.radius * each
         return [
             of("position"),
             q,
@@ -151,8 +155,9 @@ class RigidBody:
         )
         normal = stack("normal", (3,))
         normal = normal / torch.linalg.vector_norm(normal, dim=-1, keepdim=True)
-        keys = ("height", "stiffness", self.damping_name, "friction_stiffness", "friction")
-        return [normal, *(stack(key, ()) for key in keys)]
+        margin = self.rest.new_tensor([self.scene.grounds[g].margin for g in self.grounds])
+        keys = ("stiffness", self.damping_name, "friction_stiffness", "friction")
+        return [normal, stack("height", ()) + margin, *(stack(key, ()) for key in keys)]
 
     def _pushes(self, values: Values, worlds: int) -> list[Tensor]:
         impulses, points = [self.rest.new_zeros(worlds, 0, 3)], [self.rest.new_zeros(worlds, 0, 3)]

@@ -159,15 +159,9 @@ def look_at(
 
 
 def from_scene(spec: "CameraSpec") -> Camera:
-    """The camera of a scene: `size` with either `look_at` or `K`, `R`, `t`."""
-    width, height = spec.size
-    if spec.look_at is not None:
-        view = spec.look_at
-        return look_at(view.eye, view.target, view.up, view.fov, width, height)
-    K: Any = spec.K
-    if hasattr(K, "focal"):
-        K = _intrinsics(K.focal, width, height, K.centre)
-    return Camera(torch.as_tensor(K), torch.as_tensor(spec.R), torch.as_tensor(spec.t), width, height)
+    """The camera of a scene."""
+    K, R, t = (torch.as_tensor(a) for a in spec.matrices())
+    return Camera(K, R, t, *spec.size)
 
 
 def from_opengl(c2w: Tensor, K: Tensor, width: int, height: int) -> Camera:

@@ -1,11 +1,14 @@
-"""Silhouettes as the covered area of every pixel, with exact derivatives.
+"""Silhouettes as the covered area of every pixel, with derivatives by the vertices on the screen.
 
-Convex bodies: the area itself, to rounding (`coverage_kernels.py`).
+Convex bodies: the area itself, to rounding (`coverage_kernels.py`), anywhere on the screen and of any size.
+
+Other closed meshes: pixel centres, then a blend across the silhouette (`blend_kernels.py`): for bodies of more than some
+pixels, the total area is within 1 % and its gradient within 10 %; what is thinner than a pixel may be missing.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
+from types import ModuleType
 
 import numpy as np
 import torch
@@ -34,7 +37,8 @@ def coverage(screen: Tensor, faces: Tensor, height: int, width: int, convex: boo
         ValueError: If the shapes do not fit or the mesh is not closed.
     """
     _check(screen, faces)
-    return _operation(height, width, convex)(screen, faces)[0]
+    run = _exact if convex else _blend
+    return run(screen, faces, screen.new_empty(0, height, width))[0]
 
 
 def coverage_tangent(
@@ -58,127 +62,125 @@ def coverage_tangent(
     if tangent.ndim != 5 or tangent.shape != (worlds, tangent.shape[1], frames, n, 2):
         shape = f"({worlds}, unknowns, {frames}, {n}, 2)"
         raise ValueError(f"`tangent` has shape {tuple(tangent.shape)}; `screen` needs {shape}.")
-    return _program(height, width, convex).tangent(screen, tangent, faces)
+    canvas = screen.new_empty(0, height, width)
+    return _Coverage(convex).tangent(screen.detach(), tangent.detach(), faces, canvas)
 
 
-@dataclass(frozen=True)
-class Coverage:
-    """A program (see `engine.operation`) from screen (worlds, frames, n, 2) and faces (m, 3) to coverage.
+class _Coverage:
+    """A program (see `engine.operation`) from screen, faces and an empty canvas (0, height, width) to coverage.
 
     Args:
-        height: Rows.
-        width: Columns.
+        convex: Whether bodies are convex.
     """
 
-    height: int
-    width: int
+    def __init__(self, convex: bool):
+        self.convex = convex
 
     def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
-        return [(*inputs[0].shape[:2], self.height, self.width)]
+        screen, _, canvas = inputs
+        return [(*screen.shape[:2], *canvas.shape[1:])]
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        screen, faces = inputs
-        none = screen.new_empty((screen.shape[0], 0, *screen.shape[1:]))
-        return [self.tangent(screen, none, faces)[0]]
+        screen, faces, canvas = inputs
+        nothing = screen.new_empty(len(screen), 0, *screen.shape[1:])
+        return [self.tangent(screen, nothing, faces, canvas)[0]]
 
-    def tangent(self, screen: Tensor, tangent: Tensor, faces: Tensor) -> tuple[Tensor, Tensor]:
+    def tangent(self, screen: Tensor, tangent: Tensor, faces: Tensor, canvas: Tensor) -> tuple[Tensor, Tensor]:
         """See `coverage_tangent`."""
-        code, mesh = _code(screen.dtype), _mesh(faces)
-        worlds, frames, n, _ = screen.shape
-        unknowns, bodies = tangent.shape[1], worlds * frames
-        image = screen.new_zeros(worlds, frames, self.height, self.width)
-        image_tangent = screen.new_zeros(worlds, frames, self.height, self.width, unknowns)
-        args = [
-            _view(code.Point, screen.detach(), bodies, n, 2),
-            _view(code.Point, tangent.detach().to(screen.dtype), worlds, unknowns, frames, n, 2),
-            *mesh.arrays,
-            _view(wp.bool, screen.new_empty(bodies, len(faces), dtype=torch.bool), bodies, len(faces)),
-            _view(code.Scalar, image, bodies, self.height, self.width),
-            _view(code.Scalar, image_tangent, bodies, self.height, self.width, unknowns),
-        ]
-        replay(code.cover, bodies, args, str(screen.device))
+        code, mesh = _code(screen.dtype, self.convex), _mesh(faces)
+        points = screen.flatten(0, 1)
+        image = screen.new_zeros(*screen.shape[:2], *canvas.shape[1:])
+        image_tangent = screen.new_zeros(*image.shape, tangent.shape[1])
+        moving = _array(code.Point, points), _array(code.Point, tangent.to(screen.dtype))
+        outputs = [_array(code.Scalar, y.flatten(0, 1)) for y in (image, image_tangent)]
+        if self.convex:
+            replay(code.cover, len(points), [*moving, *mesh, _front(points, faces), *outputs], str(screen.device))
+        else:
+            edges = mesh[1], *_find(code, points, faces, canvas)
+            replay(code.blend, len(points), [*moving, *edges, *outputs], str(screen.device))
         return image, image_tangent
 
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
-        screen, faces = inputs
-        code, mesh = _code(screen.dtype), _mesh(faces)
-        worlds, frames, n, _ = screen.shape
-        bodies = worlds * frames
-        adjoint = torch.zeros_like(screen)
-        args = [
-            _view(code.Point, screen, bodies, n, 2),
-            _view(code.Scalar, adjoints[0], bodies, self.height, self.width),
-            *mesh.arrays,
-            _view(wp.bool, screen.new_empty(bodies, len(faces), dtype=torch.bool), bodies, len(faces)),
-            _view(code.Point, adjoint, bodies, n, 2),
-        ]
-        replay(code.pull_back, bodies, args, str(screen.device))
-        return [adjoint, torch.zeros_like(faces)]
+        screen, faces, canvas = inputs
+        code, mesh = _code(screen.dtype, self.convex), _mesh(faces)
+        points = screen.flatten(0, 1)
+        adjoint = torch.zeros_like(points)
+        vertices, result = _array(code.Point, points), _array(code.Point, adjoint)
+        image, image_adjoint = (_array(code.Scalar, y[0].flatten(0, 1)) for y in (outputs, adjoints))
+        if self.convex:
+            args = [vertices, image_adjoint, *mesh, _front(points, faces), result]
+        else:
+            edges = mesh[1], *_find(code, points, faces, canvas)
+            args = [vertices, image, image_adjoint, *edges, result]
+        replay(code.pull_back, len(points), args, str(screen.device))
+        return [adjoint.view_as(screen), torch.zeros_like(faces), torch.zeros_like(canvas)]
+
+
+_exact, _blend = operation(_Coverage(convex=True)), operation(_Coverage(convex=False))
+
+
+def _find(code: ModuleType, points: Tensor, faces: Tensor, canvas: Tensor) -> tuple[wp.array, wp.array, wp.array]:
+    """Faces in front, and the layers and picks of the blend, one pixel beyond the image all around."""
+    size = canvas.shape[1] + 2, canvas.shape[2] + 2
+    layers = points.new_zeros(len(points), *size, dtype=torch.int32)
+    picks = points.new_zeros(len(points), 2, *size, dtype=torch.int32)
+    found = _front(points, faces), _array(wp.int32, layers), _array(wp.int32, picks)
+    replay(code.find, len(points), [_array(code.Point, points), *_mesh(faces), *found], str(points.device))
+    return found
+
+
+def _front(points: Tensor, faces: Tensor) -> wp.array:
+    return _array(wp.bool, points.new_empty(len(points), len(faces), dtype=torch.bool))
+
+
+_SHARED = ("Point", "Box", "Edge", "bounds", "is_seen", "face_camera", "outline_edge", "x_at", "cell")
 
 
 @cache
-def _program(height: int, width: int, convex: bool):
-    return Coverage(height, width)
+def _code(dtype: torch.dtype, convex: bool) -> ModuleType:
+    lane = Lane(str(dtype).removeprefix("torch."))
+    exact = specialise("gradsim.render.coverage_kernels", lane)
+    if convex:
+        return exact
+    return specialise("gradsim.render.blend_kernels", lane, **{name: getattr(exact, name) for name in _SHARED})
 
 
-@torch.compiler.assume_constant_result
-def _operation(height: int, width: int, convex: bool):
-    return _operations(height, width, convex)
-
-
-@cache
-def _operations(height: int, width: int, convex: bool):
-    return operation(_program(height, width, convex))
-
-
-@dataclass(frozen=True)
-class _Mesh:
-    arrays: tuple[wp.array, wp.array]
-
-
-def _mesh(faces: Tensor) -> _Mesh:
-    table = faces.detach().cpu().numpy().astype(np.int32)
-    return _adjacency(table.tobytes(), str(faces.device))
+def _mesh(faces: Tensor) -> tuple[wp.array, wp.array]:
+    """Faces and edges of a mesh; the edges are found once for each table of faces."""
+    return _adjacency(faces.cpu().numpy().astype(np.int32).tobytes(), str(faces.device))
 
 
 @cache
-def _adjacency(table: bytes, device: str) -> _Mesh:
+def _adjacency(table: bytes, device: str) -> tuple[wp.array, wp.array]:
     faces = np.frombuffer(table, np.int32).reshape(-1, 3)
-    half = {}
+    owners: dict[tuple[int, int], list[int]] = {}
     for k, (a, b, c) in enumerate(faces.tolist()):
-        for u, v in ((a, b), (b, c), (c, a)):
-            half.setdefault((u, v), []).append(k)
-    edges = []
-    for (u, v), owners in half.items():
-        back = half.get((v, u), [])
-        if len(owners) != 1 or len(back) != 1:
+        for way in ((a, b), (b, c), (c, a)):
+            owners.setdefault(way, []).append(k)
+    for (a, b), here in owners.items():
+        there = owners.get((b, a), [])
+        if len(here) != 1 or len(there) != 1:
             raise ValueError(
-                f"edge ({u}, {v}) belongs to {len(owners)} faces this way and {len(back)} the other; a silhouette needs a closed mesh"
+                f"edge ({a}, {b}) runs {len(here)} times this way and {len(there)} times back; coverage needs a closed "
+                "mesh, where each edge runs once each way: merge equal vertices, close holes, turn faces outward."
             )
-        if u < v:
-            edges.append((u, v, owners[0], back[0]))
+    edges = [(a, b, here[0], owners[b, a][0]) for (a, b), here in owners.items() if a < b]
     wp.init()
-    return _Mesh(
-        (
-            wp.array(faces, dtype=wp.vec3i, device=device),
-            wp.array(np.array(edges, np.int32), dtype=wp.vec4i, device=device),
-        )
+    return (
+        wp.array(faces, dtype=wp.vec3i, device=device),
+        wp.array(np.array(edges, np.int32).reshape(-1, 4), dtype=wp.vec4i, device=device),
     )
 
 
-@cache
-def _code(dtype: torch.dtype):
-    lane = Lane(str(dtype).removeprefix("torch."))
-    return specialise("gradsim.render.coverage_kernels", lane)
-
-
-def _view(dtype, tensor: Tensor, *shape: int) -> wp.array:
-    wp.init()
-    return wp.from_torch(tensor.contiguous().reshape(shape), dtype=dtype, requires_grad=False)
+def _array(dtype, tensor: Tensor) -> wp.array:
+    wp.init()  # from_torch needs it on a CPU
+    return wp.from_torch(tensor.contiguous(), dtype=dtype, requires_grad=False)
 
 
 def _check(screen: Tensor, faces: Tensor) -> None:
-    if screen.ndim != 4 or screen.shape[-1] != 2:
-        raise ValueError(f"`screen` has shape {tuple(screen.shape)}; coverage needs (worlds, frames, n, 2).")
-    if faces.ndim != 2 or faces.shape[-1] != 3:
-        raise ValueError(f"`faces` has shape {tuple(faces.shape)}; coverage needs (m, 3).")
+    if screen.ndim != 4 or screen.shape[-1] != 2 or not screen.is_floating_point():
+        got = f"shape {tuple(screen.shape)} and {screen.dtype}"
+        raise ValueError(f"`screen` has {got}; coverage needs (worlds, frames, n, 2), float64 or float32.")
+    if faces.ndim != 2 or faces.shape[-1] != 3 or faces.is_floating_point():
+        got = f"shape {tuple(faces.shape)} and {faces.dtype}"
+        raise ValueError(f"`faces` has {got}; coverage needs whole numbers (m, 3).")

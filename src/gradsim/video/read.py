@@ -2,8 +2,8 @@
 
 Frames come as they are shown (a phone's rotation applied) in 8-bit RGB. Times are those of the file, so a variable
 frame rate stays variable. Only where a file states one rate, and its clock is too coarse for it (webm counts
-milliseconds), are the times the exact multiples that the clock rounds. A damaged video is an error, never a
-shorter video.
+milliseconds), are the times the exact multiples that the clock rounds. A video that is cut off is an error,
+never a shorter video; flipped bits are found only where the format lets them be (png always, gif rarely).
 """
 
 import re
@@ -19,6 +19,8 @@ import numpy as np
 from gradsim.errors import InputError
 
 if TYPE_CHECKING:
+    from av.container import InputContainer
+    from av.video.stream import VideoStream
     from PIL.Image import Image
 
 CONTAINERS = (".mp4", ".webm", ".mov", ".mkv")
@@ -113,6 +115,7 @@ def check(video: Video, width: int, height: int, fps: float, path: str | Path) -
 
 def _read_container(path: Path) -> tuple[list[np.ndarray], np.ndarray | None, float | None]:
     import av
+    from av.error import FFmpegError
     from av.video.reformatter import Interpolation
 
     # swscale's default is a fast path that is 2 to 3 grey levels off on flat colours
@@ -137,7 +140,7 @@ def _read_container(path: Path) -> tuple[list[np.ndarray], np.ndarray | None, fl
                 raise InputError(f"{path} has no frames; it is empty or cut off: copy or record it again.")
             promised = _promised_end(container, stream)
             tick, rate = stream.time_base, stream.average_rate
-    except av.error.FFmpegError as error:
+    except FFmpegError as error:
         raise InputError(
             f"{path} cannot be decoded ({error}); it is corrupt or cut off: copy or record it again."
         ) from error
@@ -166,15 +169,15 @@ def _times(stamps: list[int], tick: Fraction, rate: Fraction | None) -> tuple[np
     return times, float(rate) if rate else None
 
 
-def _promised_end(container, stream) -> float:
+def _promised_end(container: "InputContainer", stream: "VideoStream") -> float:
     """When the file says that its last frame ends [s]; 0 if it does not say."""
-    if stream.duration is not None:
+    if stream.duration is not None and stream.time_base is not None:
         return float(stream.duration * stream.time_base)
     tag = re.fullmatch(r"(\d+):(\d+):([\d.]+)", stream.metadata.get("DURATION", ""))  # Matroska, per stream
     if tag:
         hours, minutes, seconds = map(float, tag.groups())
         return 3600 * hours + 60 * minutes + seconds
-    if container.duration is not None and len(container.streams) == 1:
+    if container.duration is not None and len(container.streams) == 1:  # sound may last longer
         return container.duration / 1e6  # AV_TIME_BASE counts microseconds
     return 0.0
 

@@ -17,13 +17,14 @@ from contextlib import contextmanager
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from gradsim.errors import InputError
 
 if TYPE_CHECKING:
+    from av.video.stream import VideoStream
     from PIL.Image import Image
 
 # suffix → (encoder, pixel format, options), the first available is used
@@ -185,7 +186,7 @@ def _encode(
     # without a scale of its own, a variable rate in mp4 would be rounded
     muxing = {} if constant or path.suffix.lower() == ".webm" else {"video_track_timescale": str(1 / tick)}
     with av.open(str(path), "w", options=muxing) as container:
-        stream = container.add_stream(encoder, rate=rate, options=options)
+        stream = cast("VideoStream", container.add_stream(encoder, rate=rate, options=options))
         stream.height, stream.width = frames.shape[1:3]
         stream.pix_fmt = pixels
         stream.codec_context.time_base = tick

@@ -1,0 +1,53 @@
+# make setup && make demo. Everything stays in .venv and out/; `make clean` removes both.
+PYTHON ?= python3
+TORCH_BACKEND ?= cpu
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
+READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.ready-docs
+
+.PHONY: setup demo test test-all bench docs lint clean
+
+setup: $(READY)
+
+# PyTorch comes first and alone: its small CPU build where uv reaches it, else whatever build pip finds.
+# uv then leaves the installed one as it is.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "gradsim needs Python 3.11 or newer; name one: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet uv
+	$(BIN)/python -c 'import torch' 2>/dev/null || \
+		UV_HTTP_RETRIES=0 $(UV) --no-deps --torch-backend $(TORCH_BACKEND) torch==2.13.0 2>/dev/null || \
+		$(BIN)/python -m pip install --quiet --no-deps torch==2.13.0
+	$(UV) --constraints constraints.txt --editable ".[dev]"
+	touch $@
+
+$(DOCS_READY): $(READY)
+	$(UV) --constraints constraints.txt --editable ".[dev,docs]"
+	touch $@
+
+demo: $(READY)
+	$(BIN)/gradsim demo --out out/demo
+
+test: $(READY)
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+
+test-all: $(READY)
+	$(BIN)/pytest -n 2 --dist loadfile
+
+bench: $(READY)
+	$(BIN)/python benchmarks/run.py all --out out/bench
+
+docs: $(DOCS_READY)
+	$(BIN)/sphinx-build --fail-on-warning --quiet docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+lint: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright
+
+clean:
+	rm -rf $(VENV) out docs/_build

@@ -1,0 +1,260 @@
+"""The command `gradsim`: words in, exit code out.
+
+    0 done   1 failed run   2 bad input   3 unidentifiable, or the model does not explain the data
+
+Results go to stdout, everything else to stderr. PyTorch, Warp and matplotlib are imported by the commands that need
+them, so that `--help` answers at once.
+"""
+
+import contextlib
+import json
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg, subcommand
+
+from gradsim.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+DONE, FAILED, BAD_INPUT, OPEN = 0, 1, 2, 3
+_CODES = {"ok": DONE, "failed": FAILED, "unidentifiable": OPEN, "mismatch": OPEN}
+_BAD_PATHS = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+
+
+@dataclass(kw_only=True)
+class Command:
+    """What all commands share."""
+
+    debug: bool = False
+    """Show the traceback of an error."""
+
+    def run(self, out: "Console", err: "Console") -> int:
+        """Do it; results to `out`, progress to `err`. Returns the exit code."""
+        raise NotImplementedError
+
+
+@dataclass(kw_only=True)
+class Demo(Command):
+    """Identify mass, stiffness and friction of a bouncing cube from a video, in a minute."""
+
+    out: Annotated[Path, arg(metavar="DIR")] = Path("out/demo")
+    """Folder for the video, result.json and report.html."""
+    seed: int = 0
+    """Seed of everything random."""
+
+    def run(self, out, err):
+        from gradsim import experiments
+        from gradsim.app.report import write_report
+
+        with working(err) as progress:
+            result = experiments.demo(self.out, self.seed, progress=progress)
+            write_report(self.out)
+        show(result, self.out, out)
+        return _CODES[result["status"]]
+
+
+@dataclass(kw_only=True)
+class Simulate(Command):
+    """Run a scene; its motion goes to trajectory.npz."""
+
+    scene: Annotated[Positional[Path], arg(metavar="SCENE")]
+    """Scene file (YAML)."""
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/NAME OF THE SCENE FILE)")] = None
+    """Folder for the run."""
+
+    def run(self, out, err):
+        from gradsim.app import runs
+
+        folder = self.out or Path("runs") / self.scene.stem
+        with working(err) as progress:
+            runs.simulate(self.scene, folder, progress=progress)
+        out.print(f"run: {folder}", highlight=False, soft_wrap=True)
+        return DONE
+
+
+@dataclass(kw_only=True)
+class Render(Command):
+    """Film the scene of a run folder: video.webm and mask.webm beside it, lossless."""
+
+    run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
+    """Folder made by `gradsim simulate` or `gradsim fit`."""
+
+    def run(self, out, err):
+        from gradsim.app import runs
+
+        with working(err) as progress:
+            film = runs.render(self.run_folder, progress=progress)
+        out.print(f"film: {film['video']}", highlight=False, soft_wrap=True)
+        return DONE
+
+
+@dataclass(kw_only=True)
+class Fit(Command):
+    """Find unknown parameters of a scene from a video of it, with error bars and a verdict."""
+
+    scene: Annotated[Positional[Path], arg(metavar="SCENE")]
+    """Scene file (YAML); its values of the unknowns are not used as a start."""
+    video: Annotated[Path, arg(metavar="V")]
+    """Film of it: mp4, webm, gif or a folder of png; lossless is best."""
+    unknown: Annotated[UseAppendAction[list[list[str]]], arg(metavar="NAME[:LOW:HIGH] ...")]
+    """What to solve for, such as cube.mass:2:12; as often as needed."""
+    out: Annotated[Path, arg(metavar="DIR")]
+    """Folder for result.json, report.html and pictures."""
+    mask: Annotated[Path | None, arg(metavar="M", help_behavior_hint="(default: from the colours)")] = None
+    """Film of the objects' mask, white on black."""
+    noise: Annotated[float | None, arg(metavar="SIGMA", help_behavior_hint="(default: 1/255)")] = None
+    """Standard deviation of a pixel's noise, of 1."""
+    starts: int = 16
+    """Starts drawn from the whole ranges."""
+    seed: int = 0
+    """Seed of the starts."""
+    json: bool = False
+    """Print result.json instead of tables."""
+
+    def run(self, out, err):
+        from gradsim.app import runs
+
+        unknowns = [name for group in self.unknown for name in group]
+        with working(err) as progress:
+            result = runs.fit(
+                self.scene,
+                self.video,
+                self.mask,
+                unknowns,
+                self.out,
+                seed=self.seed,
+                starts=self.starts,
+                noise=self.noise,
+                progress=progress,
+            )
+        if self.json:
+            print(json.dumps(result, indent=1))
+        else:
+            show(result, self.out, out)
+        return _CODES[result["status"]]
+
+
+@dataclass(kw_only=True)
+class Reproduce(Command):
+    """Run an experiment, of the paper or ours, and compare its figures with their goals."""
+
+    name: Annotated[Positional[str], arg(metavar="NAME")]
+    """Experiment, such as no-push, real-pendulum or real-cube."""
+    out: Annotated[Path, arg(metavar="DIR")]
+    """Folder for result.json, report.html and pictures."""
+    quick: bool = False
+    """A smaller version, in a minute or so."""
+    seed: int = 0
+    """Seed of everything random."""
+
+    def run(self, out, err):
+        from gradsim import experiments
+        from gradsim.app.report import write_report
+
+        with working(err) as progress:
+            result = experiments.reproduce(self.name, self.out, self.quick, self.seed, progress=progress)
+            write_report(self.out)
+        show(result, self.out, out)
+        return FAILED if result["status"] == "failed" else DONE  # an experiment may be about what cannot be identified
+
+
+@dataclass(kw_only=True)
+class Doctor(Command):
+    """Say what this machine has, and whether gradsim works on it."""
+
+    def run(self, out, err):
+        from gradsim.app import doctor
+
+        with working(err):
+            findings = doctor.examine()
+        out.print(doctor.table(findings))
+        return DONE if all(f.ok for f in findings) else FAILED
+
+
+_Commands = (
+    Annotated[Demo, subcommand("demo")]
+    | Annotated[Simulate, subcommand("simulate")]
+    | Annotated[Render, subcommand("render")]
+    | Annotated[Fit, subcommand("fit")]
+    | Annotated[Reproduce, subcommand("reproduce")]
+    | Annotated[Doctor, subcommand("doctor")]
+)
+
+
+@contextlib.contextmanager
+def working(err: "Console"):
+    """Progress for a block of work. What the work prints goes to stderr, stdout belongs to the result."""
+    from gradsim.app.console import progress
+
+    reporter = progress(err)
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            yield reporter
+        finally:
+            reporter.done()
+
+
+def show(result: dict, folder: Path, out: "Console") -> None:
+    """Print tables and verdict, and where the report is."""
+    from gradsim.app.console import show_result
+
+    show_result(out, result)
+    out.print(f"report: {(folder / 'report.html').resolve()}", highlight=False, soft_wrap=True)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        words: Arguments; those of the process by default.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        SystemExit: After `--help` (0) and on wrong usage (2).
+    """
+    command = tyro.cli(
+        _Commands,
+        prog="gradsim",
+        description="Physical parameters from video: differentiable physics and rendering, with error bars.",
+        args=words,
+        config=(FlagCreatePairsOff,),
+    )
+    from rich.console import Console
+
+    out, err = Console(), Console(stderr=True)
+    try:
+        return command.run(out, err)
+    except KeyboardInterrupt:
+        err.print("stopped")
+        return 130
+    except Exception as error:  # noqa: BLE001 -- the border to the user
+        return complain(error, err, command.debug)
+
+
+def complain(error: Exception, err: "Console", debug: bool) -> int:
+    """One readable panel for an error, and its exit code."""
+    from pydantic import ValidationError
+
+    from gradsim.app.console import error_panel
+
+    if debug:
+        traceback.print_exception(error)
+    if isinstance(error, (InputError, ValidationError, *_BAD_PATHS)):
+        err.print(error_panel("bad input", str(error)))
+        return BAD_INPUT
+    hint = "" if debug else "Run again with --debug for the traceback."
+    err.print(error_panel("failed", f"{type(error).__name__}: {error}", hint))
+    return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

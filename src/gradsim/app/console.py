@@ -1,0 +1,158 @@
+"""What a terminal shows: progress while a command works, tables of what came out, one panel for an error."""
+
+import time
+from collections.abc import Mapping
+from typing import IO, TYPE_CHECKING
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from gradsim.app.sections import VERDICTS, Section, comparison, interval, sections
+from gradsim.rounding import with_error
+
+if TYPE_CHECKING:  # at run time it would bring PyTorch
+    from gradsim.identify.progress import Progress
+
+_STYLES = {"good": "green", "open": "yellow", "bad": "red"}
+_SECONDS_BETWEEN_LINES = 1.0
+
+
+class LineProgress:
+    """Progress as plain lines, for logs and pipes.
+
+    Args:
+        stream: Where the lines go.
+    """
+
+    def __init__(self, stream: IO[str]):
+        self._stream = stream
+        self._begun = time.monotonic()
+        self._spoken = -float("inf")
+        self._working = False
+
+    def stage(self, text: str) -> None:
+        self._working = True
+        self._say(text)
+        self._spoken = -float("inf")
+
+    def update(self, iteration: int, loss: float, values: Mapping[str, tuple[float, float]]) -> None:
+        if time.monotonic() - self._spoken < _SECONDS_BETWEEN_LINES:
+            return
+        self._spoken = time.monotonic()
+        estimates = "".join(f"   {name} {with_error(*value)}" for name, value in values.items())
+        self._say(f"  iteration {iteration}   loss {loss:.3e}{estimates}")
+
+    def done(self) -> None:
+        if self._working:
+            self._say("done")
+        self._working = False
+
+    def _say(self, text: str) -> None:
+        print(f"[{time.monotonic() - self._begun:6.1f} s] {text}", file=self._stream, flush=True)
+
+
+class LiveProgress:
+    """Progress as a table that redraws itself; a finished stage leaves one line.
+
+    Args:
+        console: A terminal.
+    """
+
+    def __init__(self, console: Console):
+        self._console = console
+        self._spinner = Spinner("dots")
+        self._live = Live(console=console, refresh_per_second=8, transient=True, get_renderable=self._draw)
+        self._text, self._begun = "", time.monotonic()
+        self._iteration, self._loss, self._values = 0, float("nan"), {}
+
+    def stage(self, text: str) -> None:
+        self._close_stage()
+        self._text, self._begun = text, time.monotonic()
+        self._iteration, self._loss, self._values = 0, float("nan"), {}
+        self._live.start()
+
+    def update(self, iteration: int, loss: float, values: Mapping[str, tuple[float, float]]) -> None:
+        self._iteration, self._loss, self._values = iteration, loss, dict(values)
+
+    def done(self) -> None:
+        self._close_stage()
+        self._text = ""
+        self._live.stop()
+
+    def _close_stage(self) -> None:
+        if self._text:
+            self._console.print(Text.assemble(("✓ ", "green"), self._text, (self._state(), "dim")))
+
+    def _state(self) -> str:
+        spent = f"   {time.monotonic() - self._begun:.1f} s"
+        return f"{spent}   iteration {self._iteration}   loss {self._loss:.3e}" if self._iteration else spent
+
+    def _draw(self) -> Group:
+        self._spinner.update(text=Text.assemble(self._text, (self._state(), "dim")))
+        rows = Table.grid(padding=(0, 2))
+        for name, value in self._values.items():
+            rows.add_row("  " + name, with_error(*value))
+        return Group(self._spinner, rows)
+
+
+def progress(console: Console) -> "Progress":
+    """Progress that suits where `console` writes: live on a terminal, plain lines elsewhere."""
+    return LiveProgress(console) if console.is_terminal else LineProgress(console.file)
+
+
+def unknowns_table(section: Section) -> Table:
+    """Estimates of one fit; truth, relative error and z-score where the truth is known."""
+    table = Table(title=section.title, title_justify="left", title_style="bold")
+    for heading in ("unknown", "value ± sd", "95 % interval", "unit", "known"):
+        table.add_column(heading)
+    for heading in ("truth", "rel. error", "z") if section.compared else ():
+        table.add_column(heading, justify="right")
+    for name, u in section.unknowns.items():
+        known = Text("yes", "green") if u["identifiable"] else Text("no", "yellow")
+        row = (name, with_error(u["value"], u["std"]), interval(u), u["unit"], known)
+        table.add_row(*row, *(comparison(u) if section.compared else ()))
+    return table
+
+
+def figures_table(figures: Mapping[str, Mapping]) -> Table:
+    """Figures of an experiment beside the paper's and the goal."""
+    table = Table(title="Figures", title_justify="left", title_style="bold")
+    for heading in ("figure", "value", "paper", "goal", ""):
+        table.add_column(heading)
+    for name, figure in figures.items():
+        mark = Text("✓", "green") if figure["ok"] else Text("✗", "red")
+        table.add_row(name, _short(figure["value"]), _short(figure.get("paper")), _short(figure.get("goal")), mark)
+    return table
+
+
+def show_result(console: Console, result: Mapping) -> None:
+    """Print the tables of a `result.json`, its verdicts, and its open directions in words."""
+    for section in sections(result):
+        console.print(unknowns_table(section))
+        for direction in section.null_directions:
+            console.print(Text.assemble(("open: ", "yellow"), direction["explanation"]))
+        if section.status:
+            verdict = VERDICTS[section.status]
+            heading = (f"{section.status}: ", f"bold {_STYLES[verdict.colour]}")
+            console.print(Text.assemble(heading, f"{verdict.meaning} {verdict.advice}".strip()))
+        console.print()
+    if result.get("figures"):
+        console.print(figures_table(result["figures"]))
+
+
+def error_panel(title: str, message: str, hint: str = "") -> Panel:
+    """An error as one panel."""
+    text = Text(message)
+    if hint:
+        text.append(f"\n\n{hint}", "dim")
+    return Panel(text, title=title, title_align="left", border_style="red")
+
+
+def _short(value: object) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,140 @@
+"""What this machine has, and whether gradsim works on it."""
+
+import importlib.metadata
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+PACKAGES = ("gradsim", "torch", "warp-lang", "numpy", "scipy", "trimesh", "av", "pillow", "pydantic", "matplotlib")
+ENCODERS = {"libvpx-vp9": "webm", "libx264rgb": "mp4", "ffv1": "mp4", "gif": "gif", "png": "png"}
+NEEDED = ("libvpx-vp9", "png")  # for the films of a report; mp4 and gif are by choice
+REAL_DATA = "../shared/data/real"  # unless GRADSIM_REAL_DATA names another folder
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at.
+
+    Args:
+        name: What.
+        found: What there is.
+        ok: Whether gradsim can work with it.
+    """
+
+    name: str
+    found: str
+    ok: bool = True
+
+
+def examine() -> list[Finding]:
+    """Look at everything; what fails becomes a finding that is not ok."""
+    checks: dict[str, Callable[[], Finding]] = {
+        "packages": packages,
+        "processor": processor,
+        "kernels": kernels,
+        "cuda": cuda,
+        "video": codecs,
+        "real data": real_data,
+    }
+    return [_guarded(name, check) for name, check in checks.items()]
+
+
+def packages() -> Finding:
+    """Versions of what computes."""
+    versions = [f"python {platform.python_version()}"]
+    missing = []
+    for name in PACKAGES:
+        try:
+            versions.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(name)
+    lack = f"; missing: {', '.join(missing)}" if missing else ""
+    return Finding("packages", ", ".join(versions) + lack, not missing)
+
+
+def processor() -> Finding:
+    """Cores that this process may use, and the vector registers that the kernels use."""
+    from gradsim.engine.lanes import native_width
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    width = native_width("float64")
+    return Finding("processor", f"{platform.machine()}, {cores} cores, registers of {64 * width} bits")
+
+
+def kernels() -> Finding:
+    """Compile and run one small kernel, and say where compiled kernels are kept."""
+    import numpy as np
+    import warp as wp
+
+    @wp.kernel(enable_backward=False)
+    def square(x: wp.array(dtype=wp.float64)):  # pyright: ignore[reportInvalidTypeForm]
+        i = wp.tid()
+        x[i] = x[i] * x[i]
+
+    begun = time.perf_counter()
+    x = wp.array([1.0, 2.0, 3.0], dtype=wp.float64, device="cpu")
+    wp.launch(square, dim=3, inputs=[x], device="cpu")
+    right = np.array_equal(x.numpy(), [1.0, 4.0, 9.0])
+    spent = time.perf_counter() - begun
+    folder = Path(wp.config.kernel_cache_dir or "")  # known once Warp has run
+    kept = sum(1 for p in folder.iterdir() if "gradsim" in p.name) if folder.is_dir() else 0
+    answer = f"a test kernel ran in {spent:.1f} s" if right else "a test kernel gave a wrong result"
+    return Finding("kernels", f"{answer}; {kept} modules of gradsim are kept in {folder}", right)
+
+
+def cuda() -> Finding:
+    """Whether PyTorch sees a CUDA device; gradsim does without."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return Finding("cuda", "no device; everything runs on the CPU")
+    return Finding("cuda", ", ".join(torch.cuda.get_device_name(k) for k in range(torch.cuda.device_count())))
+
+
+def codecs() -> Finding:
+    """Encoders for the kinds of video that gradsim writes."""
+    have = [f"{name} ({kind})" for name, kind in ENCODERS.items() if _encodes(name)]
+    missing = [name for name in NEEDED if not _encodes(name)]
+    lack = f"; missing: {', '.join(missing)}" if missing else ""
+    return Finding("video", ", ".join(have) + lack, not missing)
+
+
+def real_data() -> Finding:
+    """The folder of real recordings, which only some experiments need."""
+    folder = Path(os.environ.get("GRADSIM_REAL_DATA", REAL_DATA))
+    if not folder.is_dir():
+        return Finding("real data", f"none in {folder}; set GRADSIM_REAL_DATA for `gradsim reproduce real-…`")
+    names = sorted(p.name for p in folder.iterdir() if p.is_dir())
+    return Finding("real data", f"{', '.join(names)} in {folder.resolve()}")
+
+
+def table(findings: list[Finding]) -> Table:
+    """Findings for a terminal."""
+    grid = Table.grid(padding=(0, 2))
+    for finding in findings:
+        mark = Text("✓", "green") if finding.ok else Text("✗", "red")
+        grid.add_row(mark, finding.name, finding.found)
+    return grid
+
+
+def _guarded(name: str, check: Callable[[], Finding]) -> Finding:
+    try:
+        return check()
+    except Exception as error:  # noqa: BLE001 -- a broken part is what the doctor is here to find
+        return Finding(name, f"{type(error).__name__}: {error}", False)
+
+
+def _encodes(name: str) -> bool:
+    import av
+    from av.codec.codec import UnknownCodecError
+
+    try:
+        return av.Codec(name, "w").is_encoder
+    except UnknownCodecError:
+        return False

@@ -1,0 +1,136 @@
+"""Run folders: what `gradsim simulate`, `render` and `fit` read and write.
+
+Everything that can be wrong with the input is found before a folder is made, and every file in it appears whole.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gradsim import video as videos
+from gradsim.app.report import write_report
+from gradsim.errors import InputError
+from gradsim.experiments import synthetic
+from gradsim.experiments.films import write_films
+from gradsim.identify.estimate import least_squares, model_for, placed
+from gradsim.identify.evidence import from_video
+from gradsim.identify.fit import SCHEMA, versions, write_json
+from gradsim.identify.multistart import Search
+from gradsim.identify.progress import Progress, Silent, reporting
+from gradsim.identify.unknowns import Space, Unknown
+from gradsim.physics.model import Model
+from gradsim.scene import Scene
+
+
+def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> dict:
+    """Move a scene through time; writes scene.yaml, trajectory.npz and result.json.
+
+    Raises:
+        InputError: If the scene is wrong.
+        Divergence: If the rollout leaves the finite numbers.
+    """
+    progress = progress or Silent()
+    scene = Scene.load(scene_path)
+    progress.stage(f"simulating {scene.timing.frames} frames")
+    model = Model(scene)
+    with torch.no_grad():
+        trajectory = model.rollout()
+    arrays = {f"{body}.{k}": y[0].numpy() for body, states in trajectory.states.items() for k, y in states.items()}
+    out = Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    scene.save(out / "scene.yaml")
+    with videos.whole(out / "trajectory.npz") as draft, draft.open("wb") as file:
+        np.savez(file, time=trajectory.times.numpy(), **arrays)
+    content = {
+        "schema": SCHEMA,
+        "command": "simulate",
+        "status": "ok",
+        "frames": scene.timing.frames,
+        "substeps": model.substeps,
+        "time_step": model.dt,
+        "final": {name: a[-1].tolist() for name, a in arrays.items()},
+        "versions": versions(),
+    }
+    write_json(out / "result.json", content)
+    progress.done()
+    return content
+
+
+def render(run: Path, progress: Progress | None = None) -> dict:
+    """Film a run: writes video.webm and mask.webm (lossless) beside its scene.yaml.
+
+    Raises:
+        InputError: If the folder holds no run.
+    """
+    run, progress = Path(run), progress or Silent()
+    if not (run / "scene.yaml").is_file():
+        raise InputError(f"{run} holds no scene.yaml; make a run with `gradsim simulate SCENE --out {run}`.")
+    scene = Scene.load(run / "scene.yaml")
+    progress.stage(f"rendering {scene.timing.frames} frames")
+    with torch.no_grad():
+        trajectory = Model(scene).rollout()
+    frames = synthetic.film(scene, trajectory)
+    mask = synthetic.float_masks(scene, trajectory).masks
+    videos.write(run / "video.webm", _bytes(frames), scene.timing.fps)
+    videos.write(run / "mask.webm", _bytes(mask[..., None].expand(-1, -1, -1, 3)), scene.timing.fps)
+    progress.done()
+    return {"video": str(run / "video.webm"), "mask": str(run / "mask.webm"), "frames": len(frames)}
+
+
+def fit(
+    scene_path: Path,
+    video: Path,
+    mask: Path | None,
+    unknowns: list[str],
+    out: Path,
+    seed: int = 0,
+    starts: int = 16,
+    noise: float | None = None,
+    progress: Progress | None = None,
+) -> dict:
+    """Identify unknowns of a scene from a video; writes result.json, report.html, films and pictures.
+
+    Args:
+        scene_path: The scene; its values of the unknowns are not used.
+        video: The video.
+        mask: A mask video, or None to take silhouettes from the colours.
+        unknowns: NAME or NAME:LOW:HIGH.
+        out: The run folder.
+        seed: Of the starts.
+        starts: Their number.
+        noise: Standard deviation of a pixel's noise in [0, 1]; None: 1/255.
+        progress: Is told what happens.
+
+    Raises:
+        InputError: If anything that was given is wrong.
+    """
+    progress = progress or Silent()
+    scene = Scene.load(scene_path)
+    if starts < 1:
+        raise InputError(f"starts is {starts}; it has to be at least 1.")
+    space = Space(scene, [Unknown.parse(text) for text in unknowns])
+    evidence = from_video(scene, video, mask, noise)
+    progress.stage("building the model")
+    model = model_for(scene, space)
+    progress.stage(f"fitting {', '.join(space.names)} to {len(evidence.masks)} frames")
+    found = least_squares(
+        scene, evidence, unknowns, Search(starts=starts), seed, report=reporting(progress), model=model
+    )
+    out = Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    scene.save(out / "scene.yaml")
+    progress.stage("writing the report")
+    fitted = model.rollout(placed(scene, found.values), frames=evidence.frames)
+    frames, outline = _bytes(synthetic.film(scene, fitted)), synthetic.float_masks(scene, fitted).masks.numpy()
+    write_films(out, videos.read(video).frames, frames, outline, scene.timing.fps)
+    found.save(out)
+    content = {**found.result(), "command": "fit", "title": scene.name, "video": str(video)}
+    write_json(out / "result.json", content)
+    write_report(out)
+    progress.done()
+    return content
+
+
+def _bytes(frames: torch.Tensor) -> np.ndarray:
+    return (frames.clamp(0, 1).numpy() * 255).round().astype(np.uint8)

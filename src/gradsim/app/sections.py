@@ -1,0 +1,113 @@
+"""Reading `result.json`: the fits in it, and the words for their verdicts.
+
+A run may hold several fits. Their keys share a suffix: `unknowns_8bit` belongs with `status_8bit`, `chi2_per_n_8bit`,
+`starts_8bit` and `null_directions_8bit`; where one is missing the run as a whole says nothing about it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gradsim.rounding import rounded
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a status means.
+
+    Args:
+        title: In a few words.
+        meaning: What it says about the numbers.
+        advice: What to do.
+        colour: "good", "open" or "bad".
+    """
+
+    title: str
+    meaning: str
+    advice: str
+    colour: str
+
+
+VERDICTS = {
+    "ok": Verdict(
+        "Identified",
+        "The data bound every unknown to better than 10 %, and the model explains them to within the stated noise.",
+        "",
+        "good",
+    ),
+    "unidentifiable": Verdict(
+        "Not all of it shows in the data",
+        "The data leave at least one direction open; the values of the unknowns along it are arbitrary.",
+        "Fix one of the quantities named below, give it a prior, or film a motion in which they act apart.",
+        "open",
+    ),
+    "mismatch": Verdict(
+        "The model does not explain the data",
+        "What is left after the fit is far above the stated noise, so neither values nor error bars can be trusted.",
+        "See in the film where model and video part. The usual causes: camera, scale, frame rate, a missing body "
+        "or force, masks that are cut off, or noise stated too low.",
+        "bad",
+    ),
+    "failed": Verdict(
+        "No start came near the data",
+        "The search ended without an answer; the values below are only where it stopped.",
+        "Check scene and camera against the video, narrow the ranges, or use more starts.",
+        "bad",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Section:
+    """One fit of a run.
+
+    Args:
+        title: What was fitted.
+        unknowns: Estimates by name, as in `result.json`.
+        status: Its verdict; None if the run states none for this fit.
+        chi2_per_n: Mean square of its whitened residuals.
+        starts: Starts drawn and converged.
+        null_directions: What the data leave open.
+    """
+
+    title: str
+    unknowns: Mapping[str, Mapping]
+    status: str | None
+    chi2_per_n: float | None
+    starts: Mapping | None
+    null_directions: list[Mapping]
+
+    @property
+    def compared(self) -> bool:
+        """Whether the truth of some unknown is known."""
+        return any(u["truth"] is not None for u in self.unknowns.values())
+
+
+def sections(result: Mapping) -> list[Section]:
+    """The fits of a run, in the order of its file. `result["labels"]` may name them: {"unknowns_8bit": "8-bit video"}."""
+    labels = result.get("labels", {})
+    keys = [k for k in result if (k == "unknowns" or k.startswith("unknowns_")) and result[k]]
+    found = []
+    for key in keys:
+        suffix = key.removeprefix("unknowns")
+        given = labels.get(key) or suffix.replace("_", " ").strip().replace("8bit", "8-bit video")
+        title = f"Unknowns: {given}" if given else "Unknowns"
+        status, chi2, starts = (result.get(name + suffix) for name in ("status", "chi2_per_n", "starts"))
+        found.append(Section(title, result[key], status, chi2, starts, result.get("null_directions" + suffix) or []))
+    return found
+
+
+def interval(unknown: Mapping) -> str:
+    """95 % interval, rounded as the estimate is: "4.976 … 5.023"."""
+    low, high = unknown["interval95"] or (None, None)
+    left = "−∞" if low is None else rounded(low, unknown["std"])
+    return f"{left} … {'∞' if high is None else rounded(high, unknown['std'])}"
+
+
+def comparison(unknown: Mapping) -> tuple[str, str, str]:
+    """Truth, relative error and z-score of an estimate; dashes where they are not known."""
+    truth, value, std = unknown["truth"], unknown["value"], unknown["std"]
+    if truth is None or value is None:
+        return "–", "–", "–"
+    relative = f"{(value - truth) / abs(truth):+.1e}" if truth else "–"
+    score = f"{(value - truth) / std:+.2f}" if std else "–"
+    return f"{truth:.6g}", relative, score

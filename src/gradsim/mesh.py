@@ -1,0 +1,329 @@
+"""Closed triangle meshes: primitives, files, checks, and the mass properties of the solid inside.
+
+For a solid of density ρ whose faces (a, b, c) are seen counter-clockwise from outside, with d = a·(b × c):
+
+    m = ρ Σ d/6,   m c = ρ Σ d (a + b + c)/24,   C = ρ Σ d/120 [(a + b + c)(a + b + c)ᵀ + a aᵀ + b bᵀ + c cᵀ]
+    I = tr(C') 1 − C',   C' = C − m c cᵀ
+
+are exact: each face spans a tetrahedron with the origin, signed by its orientation (Tonon 2004).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from gradsim.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FORMATS = (".obj", ".stl", ".ply", ".glb")
+FLAT = 1e-9  # of the size: how far a vertex may stand outside the plane of a face of a convex solid
+BLOCK = 2**18  # vertex-to-plane distances computed at once: 2 MB, which stay in the cache
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """Triangles around a solid.
+
+    Attributes:
+        vertices: (n, 3) float64 [m], read-only.
+        faces: (m, 3) int64, counter-clockwise seen from outside, read-only.
+    """
+
+    vertices: np.ndarray
+    faces: np.ndarray
+
+    def __post_init__(self):
+        for name, dtype in (("vertices", np.float64), ("faces", np.int64)):
+            array = np.array(getattr(self, name), dtype)
+            if array.ndim != 2 or array.shape[1] != 3:
+                raise InputError(f"mesh {name} have shape {array.shape}; expected (n, 3).")
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    @cached_property
+    def size(self) -> float:
+        """Diagonal of the bounding box [m]."""
+        return float(np.linalg.norm(np.ptp(self.vertices, 0))) if len(self.vertices) else 0.0
+
+    @cached_property
+    def volume(self) -> float:
+        """Volume [m³]; negative if the mesh is inside out."""
+        a, b, c = np.moveaxis((self.vertices - self.vertices.mean(0))[self.faces], 1, 0)
+        return float(np.einsum("ij,ij->", a, np.cross(b, c)) / 6)
+
+    @cached_property
+    def convex(self) -> bool:
+        """Whether no vertex stands outside the plane of any face, to a billionth of the size."""
+        a, b, c = np.moveaxis(self.vertices[self.faces], 1, 0)
+        normals = np.cross(b - a, c - a)
+        area = np.linalg.norm(normals, axis=1)
+        solid = area > 0
+        if not solid.any():
+            return False
+        normals = normals[solid] / area[solid, None]
+        level = np.einsum("ij,ij->i", normals, a[solid]) + FLAT * self.size
+        step = max(1, BLOCK // len(self.vertices))
+        blocks = (slice(k, k + step) for k in range(0, len(normals), step))
+        return all(((normals[s] @ self.vertices.T).max(1) <= level[s]).all() for s in blocks)
+
+
+class MassProperties(NamedTuple):
+    """Of a solid of constant density.
+
+    Attributes:
+        mass: (...) [kg].
+        centre: Centre of mass (..., 3) [m].
+        inertia: About the centre of mass, along the axes of the mesh (..., 3, 3) [kg m²].
+    """
+
+    mass: "Tensor"
+    centre: "Tensor"
+    inertia: "Tensor"
+
+
+def mass_properties(vertices: "Tensor", faces: "Tensor", density: "Tensor") -> MassProperties:
+    """Mass, centre and inertia of the faceted solid inside a closed mesh; exact, and differentiable to any order.
+
+    Args:
+        vertices: (..., n, 3) [m].
+        faces: (m, 3), counter-clockwise seen from outside.
+        density: (...) [kg/m³]; broadcasts against the first dimensions of `vertices`.
+    """
+    import torch
+
+    origin = vertices.mean(-2, keepdim=True)  # the sums lose no digits when the mesh stands far from the origin
+    a, b, c = (vertices - origin)[..., faces, :].unbind(-2)
+    d = (a * torch.linalg.cross(b, c)).sum(-1)
+    total = a + b + c
+    mass = density * d.sum(-1) / 6
+    offset = (d[..., None] * total).sum(-2) / (4 * d.sum(-1))[..., None]
+    second = sum(torch.einsum("...f,...fi,...fj->...ij", d, e, e) for e in (total, a, b, c)) / 120
+    spread = density[..., None, None] * second - mass[..., None, None] * offset[..., :, None] * offset[..., None, :]
+    trace = spread.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
+    inertia = trace * torch.eye(3, dtype=vertices.dtype, device=vertices.device) - spread
+    centre = origin[..., 0, :] + offset
+    return MassProperties(mass, centre.expand(*mass.shape, 3), inertia)
+
+
+def check(mesh: Mesh, name: str) -> None:
+    """Refuse a mesh that bounds no solid.
+
+    Args:
+        mesh: The mesh.
+        name: What to call it in the message, such as "bodies.cube.shape".
+
+    Raises:
+        InputError: If it has no faces, numbers that are not finite, vertices without a face, faces without an area,
+            holes, edges with more than two faces, neighbours that face opposite ways, or is inside out.
+    """
+    vertices, faces = mesh.vertices, mesh.faces
+    if not len(faces):
+        raise InputError(f"{name} has no faces; give a closed triangle mesh.")
+    bad = ~np.isfinite(vertices).all(1)
+    if bad.any():
+        first = int(bad.argmax())
+        raise InputError(
+            f"{name} has {bad.sum()} vertices that are not finite, the first is vertex {first}: "
+            f"{vertices[first].tolist()}; export the mesh again."
+        )
+    if faces.min() < 0 or faces.max() >= len(vertices):
+        raise InputError(f"{name} has faces that name vertex {faces.max()} of {len(vertices)}; the file is cut off.")
+    loose = np.setdiff1d(np.arange(len(vertices)), faces)
+    if len(loose):
+        raise InputError(f"{name} has {len(loose)} vertices that belong to no face, the first is {loose[0]}; drop them.")
+    _check_closed(mesh, name)
+    if mesh.volume <= 1e-12 * mesh.size**3:
+        if mesh.volume < -1e-12 * mesh.size**3:
+            raise InputError(
+                f"{name} is inside out: its faces point inwards (volume {mesh.volume:.4g} m³); reverse the order of "
+                "the vertices in every face (in trimesh: mesh.invert())."
+            )
+        raise InputError(f"{name} has no volume ({mesh.volume:.4g} m³); give a solid, not a sheet.")
+
+
+def _check_closed(mesh: Mesh, name: str) -> None:
+    """Every edge belongs to two faces, which pass it in opposite directions."""
+    pairs = np.concatenate([mesh.faces[:, [0, 1]], mesh.faces[:, [1, 2]], mesh.faces[:, [2, 0]]])
+    same = pairs[:, 0] == pairs[:, 1]
+    if same.any():
+        raise InputError(f"{name} has {same.sum()} faces that name a vertex twice; remove degenerate faces.")
+    edges, where, count = np.unique(np.sort(pairs, 1), axis=0, return_inverse=True, return_counts=True)
+    where_is = lambda edge: " to ".join(str(tuple(mesh.vertices[v].round(6).tolist())) for v in edge)  # noqa: E731
+    for wrong, what, mend in (
+        (count < 2, "is not watertight: {} of its edges have one face only", "close the holes"),
+        (count > 2, "is no simple surface: {} of its edges have more than two faces", "remove doubled or inner faces"),
+    ):
+        if wrong.any():
+            raise InputError(
+                f"{name} {what.format(wrong.sum())}, the first from {where_is(edges[wrong.argmax()])}; {mend} "
+                "(in Blender: 3D-Print Toolbox, Make Manifold)."
+            )
+    forward = np.bincount(where.ravel(), pairs[:, 0] < pairs[:, 1], len(edges))
+    twisted = forward != 1
+    if twisted.any():
+        raise InputError(
+            f"{name} has neighbouring faces that point opposite ways at {twisted.sum()} edges, the first from "
+            f"{where_is(edges[twisted.argmax()])}; make the normals consistent (in trimesh: mesh.fix_normals())."
+        )
+
+
+def load(path: str | Path, scale: float = 1.0) -> Mesh:
+    """A solid from an obj, stl, ply or glb file; vertices at the same place become one.
+
+    Args:
+        path: The file. Its coordinates are taken as they are; glb files often have y up.
+        scale: Metres per unit of the file: 0.001 for millimetres.
+
+    Raises:
+        InputError: If there is no such file, it cannot be read, or it bounds no solid (see `check`).
+    """
+    path = Path(path)
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(f"{path} is none of {', '.join(FORMATS)}; convert it to one of these.")
+    if not path.is_file():
+        raise InputError(f"there is no mesh file {path}.")
+    import trimesh
+
+    try:
+        raw = trimesh.load_mesh(path, process=False)
+        vertices, faces = np.asarray(raw.vertices, np.float64), np.asarray(raw.faces, np.int64)
+    except Exception as error:  # readers of broken files raise errors of any kind
+        raise InputError(f"{path} cannot be read as a mesh ({error}); export it again.") from error
+    if not len(faces):
+        raise InputError(f"{path} has no faces; it holds points or lines, or is cut off. Export a triangle mesh.")
+    mesh = _merged(vertices * scale, faces)
+    check(mesh, str(path))
+    return mesh
+
+
+def _merged(vertices: np.ndarray, faces: np.ndarray) -> Mesh:
+    """Without doubled vertices, unused vertices, and faces that the merging made degenerate."""
+    if faces.min() < 0 or faces.max() >= len(vertices):
+        return Mesh(vertices, faces)
+    unique, where = np.unique(vertices + 0.0, axis=0, return_inverse=True)  # + 0.0: −0 and 0 are one place
+    faces = where.ravel()[faces]
+    faces = faces[(faces != np.roll(faces, 1, 1)).all(1)]
+    used, faces = np.unique(faces, return_inverse=True)
+    return Mesh(unique[used], faces.reshape(-1, 3))
+
+
+def box(size: Sequence[float]) -> Mesh:
+    """A box of edge lengths `size` [m] along x, y and z. Its centre is the origin, as of all primitives here."""
+    corners = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) / 2
+    quads = [[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]]
+    return Mesh(corners * _lengths(size=size), _fans(quads))
+
+
+def sphere(radius: float, subdivisions: int = 3) -> Mesh:
+    """A sphere as 20 · 4^subdivisions triangles: a subdivided icosahedron with its vertices at `radius` [m]."""
+    golden = (1 + math.sqrt(5)) / 2
+    signs = [(s, t * golden) for s in (-1, 1) for t in (-1, 1)]
+    vertices = np.array([np.roll((0, s, t), k) for k in range(3) for s, t in signs])
+    faces = _hull_of_icosahedron(vertices)
+    for _ in range(subdivisions):
+        edges, where = np.unique(np.sort(faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), 1), axis=0, return_inverse=True)
+        middle = len(vertices) + where.reshape(-1, 3)
+        vertices = np.concatenate([vertices, vertices[edges].sum(1)])
+        vertices /= np.linalg.norm(vertices, axis=1, keepdims=True)
+        (a, b, c), (ab, bc, ca) = faces.T, middle.T
+        faces = np.concatenate([np.stack(f, 1) for f in ((a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca))])
+    vertices = vertices / np.linalg.norm(vertices, axis=1, keepdims=True)
+    return Mesh(vertices * _lengths(radius=radius), faces)
+
+
+def _hull_of_icosahedron(vertices: np.ndarray) -> np.ndarray:
+    """Its faces: all triples of neighbours, turned outwards."""
+    near = np.abs(np.linalg.norm(vertices[:, None] - vertices, axis=-1) - 2) < 1e-9
+    triples = [(i, j, k) for i in range(12) for j in range(i) for k in range(j) if near[i, j] and near[j, k] and near[i, k]]
+    outwards = [np.linalg.det(vertices[list(t)]) > 0 for t in triples]
+    return np.array([t if out else t[::-1] for t, out in zip(triples, outwards, strict=True)])
+
+
+def cylinder(radius: float, height: float, segments: int = 32) -> Mesh:
+    """A prism over a regular polygon with its corners at `radius` [m]; its axis is z, `height` [m] long."""
+    _lengths(radius=radius, height=height)
+    return _lathe([(radius, -height / 2), (radius, height / 2)], segments)
+
+
+def cone(radius: float, height: float, segments: int = 32) -> Mesh:
+    """A pyramid over a regular polygon; the base at z = −height/4, the apex at 3/4 height, the axis z."""
+    _lengths(radius=radius, height=height)
+    return _lathe([(radius, -height / 4), (0.0, 3 * height / 4)], segments)
+
+
+def capsule(radius: float, height: float, segments: int = 32, rings: int = 8) -> Mesh:
+    """A cylinder along z between two half balls, each of `rings` rings; `height` [m] is that of the cylinder."""
+    _lengths(radius=radius, height=height)
+    angles = np.linspace(0, np.pi / 2, rings + 1)
+    upper = [(radius * math.cos(t), height / 2 + radius * math.sin(t)) for t in angles[:-1]] + [(0.0, height / 2 + radius)]
+    return _lathe([(r, -z) for r, z in reversed(upper)] + upper, segments)
+
+
+def torus(radius: float, tube_radius: float, segments: int = 32, tube_segments: int = 16) -> Mesh:
+    """A ring around z; `radius` [m] is that of its middle line, which lies in z = 0."""
+    _lengths(radius=radius, tube_radius=tube_radius)
+    if tube_radius >= radius:
+        raise InputError(f"tube_radius {tube_radius} m is not below radius {radius} m; the ring would cut itself.")
+    turns = 2 * np.pi * np.arange(segments) / segments
+    angles = 2 * np.pi * np.arange(tube_segments) / tube_segments
+    out, up = radius + tube_radius * np.cos(angles), tube_radius * np.sin(angles)
+    vertices = np.stack(
+        [np.outer(np.cos(turns), out), np.outer(np.sin(turns), out), np.broadcast_to(up, (segments, tube_segments))], -1
+    )
+    index = np.arange(segments * tube_segments).reshape(segments, tube_segments)
+    right, above = np.roll(index, -1, 0), np.roll(index, -1, 1)
+    quads = np.stack([index, right, np.roll(right, -1, 1), above], -1).reshape(-1, 4)
+    return Mesh(vertices.reshape(-1, 3), _fans(quads))
+
+
+def tetrahedron(vertices: Sequence[Sequence[float]]) -> Mesh:
+    """From its four corners [m], in any order and place."""
+    corners = np.array(vertices, np.float64)
+    if corners.shape != (4, 3):
+        raise InputError(f"tetrahedron vertices have shape {corners.shape}; expected 4 corners with 3 coordinates.")
+    faces = np.array([[0, 2, 1], [0, 1, 3], [1, 2, 3], [0, 3, 2]])
+    return Mesh(corners, faces if np.linalg.det(corners[1:] - corners[0]) > 0 else faces[:, ::-1])
+
+
+def _lathe(profile: list[tuple[float, float]], segments: int) -> Mesh:
+    """A profile of (radius, z), from below to above, turned around z; an end of radius 0 is a point, else a lid."""
+    if segments < 3:
+        raise InputError(f"segments = {segments}; a solid of revolution needs at least 3.")
+    turns = 2 * np.pi * np.arange(segments) / segments
+    vertices, rows = [], []
+    for radius, z in profile:
+        count = segments if radius > 0 else 1
+        rows.append(np.arange(count) + len(vertices))
+        vertices += [(radius * math.cos(t), radius * math.sin(t), z) for t in turns[:count]]
+    polygons = []
+    for low, high in zip(rows, rows[1:], strict=False):
+        for k in range(segments):
+            i, j = k, (k + 1) % segments
+            corners = (low[i % len(low)], low[j % len(low)], high[j % len(high)], high[i % len(high)])
+            polygons.append(list(dict.fromkeys(corners)))
+    if len(rows[0]) > 1:
+        polygons.append(rows[0][::-1])
+    if len(rows[-1]) > 1:
+        polygons.append(rows[-1])
+    return Mesh(np.array(vertices), _fans(polygons))
+
+
+def _fans(polygons) -> np.ndarray:
+    """Triangles of convex polygons, from the first corner of each."""
+    return np.array([(p[0], p[k], p[k + 1]) for p in polygons for k in range(1, len(p) - 1)])
+
+
+def _lengths(**lengths) -> np.ndarray:
+    """The one length or vector of lengths; raises if one is not above 0."""
+    for name, value in lengths.items():
+        array = np.asarray(value, np.float64)
+        if not (np.isfinite(array).all() and (array > 0).all()):
+            raise InputError(f"{name} is {value}; expected lengths above 0 [m].")
+    return np.asarray(next(iter(lengths.values())), np.float64)

@@ -1,0 +1,149 @@
+"""Surfaces as a camera sees them: a mask for each part, and flat colours.
+
+Masks are coverages (`coverage.py`), unbiased and differentiable by vertices and camera. Between parts the picture is
+only as exact as their order: the part whose centre is nearer covers the other, in each frame.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from gradsim.render.camera import Camera, project
+from gradsim.render.coverage import coverage, coverage_tangent
+from gradsim.surface import Surface
+
+NEAR = 1e-3  # [m] a part with a vertex nearer to the camera's plane, or behind it, is not drawn in that frame
+LENS = ("camera.focal", "camera.centre", "camera.translation")  # parameters of a scene that replace the camera's own
+
+
+class Silhouettes:
+    """Renders surfaces by coverage.
+
+    A part is drawn in the frames where all its vertices are finite and at least `NEAR` in front of the camera; in the
+    others its mask and its derivatives are 0.
+
+    Camera parameters by name replace the camera's own, each with a leading dimension of worlds or 1: `camera.focal`
+    [px] (worlds,) or (worlds, 2), `camera.centre` [px] (worlds, 2) and `camera.translation` [m] (worlds, 3). Other
+    names are ignored, so that all the parameters of a scene can be given.
+
+    Args:
+        camera: The camera.
+        background: Colour behind all parts, RGB in [0, 1].
+    """
+
+    def __init__(self, camera: Camera, background: Sequence[float] = (1.0, 1.0, 1.0)):
+        self.camera, self.background = camera, tuple(background)
+
+    def masks(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Coverage by each part alone, (worlds, frames, parts, height, width) in [0, 1].
+
+        Args:
+            surface: Vertices (worlds, frames, n, 3) [m], differentiable.
+            values: Camera parameters by name; differentiable.
+        """
+        screen = self._screen(surface, *self._matrices(surface.vertices, values or {}))
+        return _stack([coverage(screen[:, :, p.vertices], p.faces, *self._size, p.convex) for p in surface.parts])
+
+    def __call__(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Flat colours over the background, (worlds, frames, 3, height, width) in [0, 1].
+
+        Args:
+            surface: As for `masks`.
+            values: As for `masks`.
+        """
+        masks, points = self.masks(surface, values), surface.vertices.detach()
+        centres = torch.stack([points[:, :, p.vertices].mean(2) for p in surface.parts], 2)
+        depth = project(centres, *self._matrices(points, values or {}))[1].detach()
+        order = depth.argsort(-1, descending=True)
+        colours = points.new_tensor([p.colour for p in surface.parts])[order]
+        image = points.new_tensor(self.background)[:, None, None].expand(*masks.shape[:2], 3, *masks.shape[3:])
+        for k in range(len(surface.parts)):
+            mask = torch.take_along_dim(masks, order[:, :, k, None, None, None], 2)
+            image = image + mask * (colours[:, :, k, :, None, None] - image)
+        return image
+
+    def masks_tangent(
+        self,
+        surface: Surface,
+        vertex_tangent: Tensor,
+        values: Mapping[str, Tensor] | None = None,
+        values_tangent: Mapping[str, Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Masks, and their derivatives (worlds, frames, parts, height, width, unknowns).
+
+        Args:
+            surface: As for `masks`.
+            vertex_tangent: Derivatives of the vertices (worlds, unknowns, frames, n, 3) [m per unit].
+            values: As for `masks`.
+            values_tangent: Derivatives of camera parameters (worlds, unknowns, ...) by name; those left out are 0.
+        """
+        K, R, t = self._matrices(surface.vertices, values or {})
+        screen = self._screen(surface, K, R, t)
+        moving = self._screen_tangent(surface, screen, vertex_tangent, K, R, t, values_tangent or {})
+        images, slopes = [], []
+        for p in surface.parts:
+            part = screen[:, :, p.vertices], moving[:, :, :, p.vertices]
+            image, slope = coverage_tangent(*part, p.faces, *self._size, p.convex)
+            images.append(image)
+            slopes.append(slope)
+        return _stack(images), _stack(slopes)
+
+    @property
+    def _size(self) -> tuple[int, int]:
+        return self.camera.height, self.camera.width
+
+    def _matrices(self, points: Tensor, values: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """K (worlds or 1, 3, 3), R (3, 3) and t (worlds or 1, 3) in the precision and on the device of the points."""
+        K, R, t = (x.to(points) for x in (self.camera.K, self.camera.R, self.camera.t))
+        replaced, own = _intrinsics({name: v[:, None] for name, v in values.items() if name in LENS}, points)
+        return K * own + replaced[:, 0], R, values.get("camera.translation", t[None]).to(points)
+
+    def _screen(self, surface: Surface, K: Tensor, R: Tensor, t: Tensor) -> Tensor:
+        """Projected vertices (worlds, frames, n, 2) [px]; not numbers where a part is not drawn."""
+        points = surface.vertices
+        depth = project(points, K, R, t)[1].detach()
+        parts = (depth[:, :, p.vertices] for p in surface.parts)
+        drawn = torch.cat([(z.amin(-1, keepdim=True) >= NEAR).expand_as(z) for z in parts], -1)[..., None]
+        # a point 1 m in front stands in for what is not drawn, so that 0 · ∞ does not enter the derivatives
+        stand_in = ((R.new_tensor([0.0, 0.0, 1.0]) - t.detach()) @ R)[:, None, None]
+        return torch.where(drawn, project(torch.where(drawn, points, stand_in), K, R, t)[0], torch.nan)
+
+    def _screen_tangent(
+        self,
+        surface: Surface,
+        screen: Tensor,
+        change: Tensor,
+        K: Tensor,
+        R: Tensor,
+        t: Tensor,
+        along: Mapping[str, Tensor],
+    ) -> Tensor:
+        """Derivatives (worlds, unknowns, frames, n, 2) of u = K x_c / z_c: du = (K dx_c - u dz_c + dK x_c) / z_c."""
+        seen = (surface.vertices @ R.mT + t[:, None, None])[:, None]
+        moved = change @ R.mT
+        if "camera.translation" in along:
+            moved = moved + along["camera.translation"].to(moved)[:, :, None, None]
+        pixels = moved @ K[:, None, None].mT - torch.nn.functional.pad(screen[:, None] * moved[..., 2:], (0, 1))
+        lens, _ = _intrinsics(along, moved)
+        return (pixels + seen @ lens[:, :, None].mT)[..., :2] / seen[..., 2:]
+
+
+def _intrinsics(values: Mapping[str, Tensor], like: Tensor) -> tuple[Tensor, Tensor]:
+    """The entries of K (worlds or 1, unknowns or 1, 3, 3) that values give, and a 1 (3, 3) for those they do not."""
+    K, others = like.new_zeros(1, 1, 3, 3), like.new_ones(3, 3)
+    if "camera.focal" in values:
+        focal = values["camera.focal"].to(like)
+        both = focal if focal.ndim == 3 else focal[..., None].expand(*focal.shape, 2)
+        K = K + torch.diag_embed(torch.nn.functional.pad(both, (0, 1)))
+        others = others - torch.diag(like.new_tensor([1.0, 1.0, 0.0]))
+    if "camera.centre" in values:
+        column = values["camera.centre"].to(like)[..., None]
+        K = K + torch.nn.functional.pad(column, (2, 0, 0, 1))
+        others = others - torch.nn.functional.pad(like.new_ones(2, 1), (2, 0, 0, 1))
+    return K, others
+
+
+def _stack(parts: list[Tensor]) -> Tensor:
+    """Along a new dimension 2, without a copy for a single part."""
+    return torch.stack(parts, 2) if len(parts) > 1 else parts[0].unsqueeze(2)

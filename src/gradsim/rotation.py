@@ -1,0 +1,86 @@
+"""Rotations as unit quaternions (x, y, z, w), on batched tensors, smooth at the identity.
+
+    x' = x + 2 u × (u × x + w x)                       for q = (u, w)
+    exp(θ) = (sin(|θ|/2) θ/|θ|, cos(|θ|/2))            rotation vector θ [rad]
+"""
+
+import torch
+from torch import Tensor
+
+_SMALL = 1e-3  # [rad²] |θ|² below which series replace sin(x)/x: their next term is below 1e-16 there
+
+
+def multiply(p: Tensor, q: Tensor) -> Tensor:
+    """Hamilton product: first q, then p. Shapes (..., 4) broadcast."""
+    p, q = torch.broadcast_tensors(p, q)
+    u, v, a, b = p[..., :3], q[..., :3], p[..., 3:], q[..., 3:]
+    vector = a * v + b * u + torch.linalg.cross(u, v)
+    return torch.cat([vector, a * b - (u * v).sum(-1, keepdim=True)], -1)
+
+
+def conjugate(q: Tensor) -> Tensor:
+    """The inverse rotation of a unit quaternion (..., 4)."""
+    return torch.cat([-q[..., :3], q[..., 3:]], -1)
+
+
+def rotate(q: Tensor, x: Tensor) -> Tensor:
+    """Vectors (..., 3) turned by unit quaternions (..., 4); shapes broadcast."""
+    u, w = q[..., :3], q[..., 3:]
+    u, x = torch.broadcast_tensors(u, x)
+    return x + 2 * torch.linalg.cross(u, torch.linalg.cross(u, x) + w * x)
+
+
+def to_matrix(q: Tensor) -> Tensor:
+    """Rotation matrices (..., 3, 3) of unit quaternions (..., 4)."""
+    columns = torch.eye(3, dtype=q.dtype, device=q.device)
+    return torch.stack([rotate(q, column) for column in columns], -1)
+
+
+def from_matrix(R: Tensor) -> Tensor:
+    """Unit quaternions (..., 4) with w ≥ 0 of rotation matrices (..., 3, 3)."""
+    m = lambda i, j: R[..., i, j]  # noqa: E731
+    trace = m(0, 0) + m(1, 1) + m(2, 2)
+    candidates = torch.stack(  # 4 q_i q, for each i; the one of the largest |q_i| has no cancellation
+        [
+            torch.stack([1 + 2 * m(0, 0) - trace, m(0, 1) + m(1, 0), m(0, 2) + m(2, 0), m(2, 1) - m(1, 2)], -1),
+            torch.stack([m(0, 1) + m(1, 0), 1 + 2 * m(1, 1) - trace, m(1, 2) + m(2, 1), m(0, 2) - m(2, 0)], -1),
+            torch.stack([m(0, 2) + m(2, 0), m(1, 2) + m(2, 1), 1 + 2 * m(2, 2) - trace, m(1, 0) - m(0, 1)], -1),
+            torch.stack([m(2, 1) - m(1, 2), m(0, 2) - m(2, 0), m(1, 0) - m(0, 1), 1 + trace], -1),
+        ],
+        -2,
+    )
+    best = candidates.diagonal(dim1=-2, dim2=-1).argmax(-1)
+    q = candidates.gather(-2, best[..., None, None].expand(*best.shape, 1, 4))[..., 0, :]
+    q = q / torch.linalg.vector_norm(q, dim=-1, keepdim=True)
+    return torch.where(q[..., 3:] < 0, -q, q)
+
+
+def from_axis_angle(axis: Tensor, angle: Tensor) -> Tensor:
+    """Quaternions (..., 4) that turn by `angle` (...) [rad] about `axis` (..., 3) of any length."""
+    axis = axis / torch.linalg.vector_norm(axis, dim=-1, keepdim=True)
+    return exponential(axis * angle[..., None])
+
+
+def exponential(theta: Tensor) -> Tensor:
+    """Quaternions (..., 4) of rotation vectors (..., 3) [rad]; all derivatives exist at 0."""
+    squared = theta.square().sum(-1, keepdim=True)
+    small = squared < _SMALL
+    safe = torch.where(small, 1.0, squared)
+    angle = safe.sqrt()
+    y = squared / 4
+    sinc = torch.where(small, 0.5 * (1 - y / 6 * (1 - y / 20 * (1 - y / 42 * (1 - y / 72)))), (angle / 2).sin() / angle)
+    cosine = torch.where(small, 1 - y / 2 * (1 - y / 12 * (1 - y / 30 * (1 - y / 56))), (angle / 2).cos())
+    return torch.cat([sinc * theta, cosine], -1)
+
+
+def logarithm(q: Tensor) -> Tensor:
+    """Rotation vectors (..., 3) [rad], of length at most π, of unit quaternions (..., 4)."""
+    q = torch.where(q[..., 3:] < 0, -q, q)
+    u, w = q[..., :3], q[..., 3:]
+    squared = u.square().sum(-1, keepdim=True)
+    small = squared < _SMALL / 4
+    s = torch.where(small, 1.0, squared).sqrt()
+    # atan(t)/t with t = |u|/w, by its series near 0
+    t = squared / torch.where(small, w, torch.ones_like(w)) ** 2
+    series = 2 / w.clamp(min=0.5) * (1 - t * (1 / 3 - t * (1 / 5 - t * (1 / 7 - t * (1 / 9 - t / 11)))))
+    return torch.where(small, series, 2 * torch.atan2(s, w) / s) * u

@@ -1,0 +1,100 @@
+"""What all parts of a scene share: immutable, no unknown keys, and every mistake at once, said in our words."""
+
+import difflib
+import reprlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+MISTAKE = "mistake"  # type of the errors that are worded already
+
+Place = tuple[int | str, ...]  # where a mistake is, from the top of the scene: ("bodies", "cube", "mass")
+
+
+def mistake(text: str) -> PydanticCustomError:
+    """A user's mistake, in words that stand after the name of its place."""
+    return PydanticCustomError(MISTAKE, "{text}", {"text": text})
+
+
+def shown(value: Any) -> str:
+    """A value as a message quotes it, cut off where it is long."""
+    return reprlib.repr(value)
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """"; did you mean `mass`?", or nothing where no known name is near."""
+    same = [k for k in known if k.lower() == str(name).lower()]
+    near = same or difflib.get_close_matches(str(name), known, 1, 0.6)
+    return f"; did you mean `{near[0]}`?" if near else ""
+
+
+class Node(BaseModel):
+    """A part of a scene."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
+
+    @classmethod
+    def prepare(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """The content in its long form; for shorthands."""
+        return given
+
+    @classmethod
+    def faults(cls, given: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+        """Mistakes between keys, as place and words. `given` is not validated yet; keys without a value are left out."""
+        return iter(())
+
+    def conflicts(self) -> Iterator[tuple[Place, str]]:
+        """Mistakes between values, once each of them is valid by itself."""
+        return iter(())
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _collect(cls, given: Any, validate):
+        if isinstance(given, cls):
+            return given
+        if not isinstance(given, Mapping):
+            raise mistake(f"got {shown(given)}; expected a mapping with {_names(cls)}.")
+        given = cls.prepare({key: value for key, value in given.items() if value is not None})
+        mistakes = [(place, words) for place, words in cls.faults(given)]
+        try:
+            node = validate(given)
+            mistakes += node.conflicts()
+        except ValidationError as error:
+            mistakes += [(e["loc"], cls._reword(e)) for e in error.errors(include_url=False)]
+        if mistakes:
+            details = [InitErrorDetails(type=mistake(words), loc=place, input=None) for place, words in mistakes]
+            raise ValidationError.from_exception_data(cls.__name__, details)
+        return node
+
+    @classmethod
+    def _reword(cls, error: Any) -> str:
+        known, key = list(cls.model_fields), error["loc"][-1] if error["loc"] else ""
+        match error["type"]:
+            case "mistake":
+                return error["msg"]
+            case "extra_forbidden":
+                return f"unknown key{did_you_mean(key, known) or f'; expected {_names(cls)}.'}"
+            case "invalid_key":
+                return f"the key {shown(key)} is not text; put it in quotes."
+            case "missing":
+                return f"is missing; give {cls.model_fields[key].description}."
+            case "literal_error":
+                wanted = error["ctx"]["expected"]
+                options = [w.strip("'") for w in wanted.replace(" or ", ", ").split(", ")]
+                return f"got {shown(error['input'])}{did_you_mean(error['input'], options) or f'; expected {wanted}.'}"
+            case _:
+                return f"got {shown(error['input'])}; {error['msg'][0].lower()}{error['msg'][1:]}."
+
+
+def exactly_one(given: Mapping[str, Any], keys: Sequence[str]) -> Iterator[tuple[Place, str]]:
+    """The fault that not exactly one of these keys is given, if so."""
+    present = [key for key in keys if key in given]
+    if len(present) != 1:
+        some = " and ".join(f"`{key}`" for key in present) if present else "none"
+        yield (), f"got {some}; give exactly one of {', '.join(f'`{key}`' for key in keys)}."
+
+
+def _names(cls: type[BaseModel]) -> str:
+    return ", ".join(f"`{name}`" for name in cls.model_fields)

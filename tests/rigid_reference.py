@@ -1,0 +1,119 @@
+"""The rollout of a rigid body in plain PyTorch: the definition that the lanes are held to.
+
+    m v̇ = Σ f + m g,   L̇ = Σ r × f,   ẋ = v,   Ṙ = [ω]× R,   ω = R I⁻¹ Rᵀ L
+"""
+
+from importlib import import_module
+
+import torch
+from torch import Tensor, linalg
+
+from gradsim.physics import contact
+from gradsim.physics.rigid import LAWS
+from rigid_cases import Case
+
+State = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def matrix(q: Tensor) -> Tensor:
+    """Rotation matrix (worlds, 3, 3) of a unit quaternion (x, y, z, w)."""
+    x, y, z, w = q.unbind(-1)
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    return torch.stack([torch.stack(row, -1) for row in rows], -2)
+
+
+def product(p: Tensor, q: Tensor) -> Tensor:
+    """Hamilton product p q."""
+    u, s, v, t = p[..., :3], p[..., 3:], q[..., :3], q[..., 3:]
+    return torch.cat([s * v + t * u + linalg.cross(u, v), s * t - (u * v).sum(-1, keepdim=True)], -1)
+
+
+def turned(q: Tensor, u: Tensor) -> Tensor:
+    """exp(u) q for a rotation vector u, made a unit quaternion."""
+    angle = linalg.vector_norm(u, dim=-1, keepdim=True)
+    q = product(torch.cat([u / angle * torch.sin(angle / 2), torch.cos(angle / 2)], -1), q)
+    return q / linalg.vector_norm(q, dim=-1, keepdim=True)
+
+
+def spin(case: Case, q: Tensor, l: Tensor) -> Tensor:  # noqa: E741
+    R = matrix(q)
+    return (R @ case["inertia_inverse"] @ R.mT @ l[..., None])[..., 0]
+
+
+def contacts(case: Case, law: str, x: Tensor, q: Tensor, v: Tensor, w: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Arm, gap, velocity and force of each contact, (worlds, grounds, points, ·)."""
+    module = import_module(LAWS[law][0])
+    normal = case["normal"][:, :, None]
+    at = (case["points"] @ matrix(q).mT)[:, None]
+    arm = at - case["radius"][:, None, :, None] * normal
+    gap = ((x[:, None, None] + at) * normal).sum(-1) - case["height"][:, :, None] - case["radius"][:, None]
+    u = v[:, None, None] + linalg.cross(w[:, None, None].expand_as(arm), arm)
+    rate = (u * normal).sum(-1)
+    each = {n: case[n][:, :, None] for n in ("stiffness", "damping", "friction_stiffness", "friction")}
+    if law == "paper-adhesive":
+        f_n = torch.where(gap < 0, -(each["stiffness"] * gap + each["damping"] * rate), torch.zeros_like(gap))
+    else:
+        f_n = module.definition(gap, rate, each["stiffness"], each["damping"])
+    force = contact.definition(u, normal, f_n, each["friction_stiffness"], each["friction"])
+    return arm, gap, u, force
+
+
+def wrench(case: Case, law: str, share: list[float], dt: float, x: Tensor, q: Tensor, v: Tensor, w: Tensor):
+    """Force and torque about the centre of mass; `share` of each impulse falls into this step."""
+    arm, _, _, force = contacts(case, law, x, q, v, w)
+    f, torque = force.sum((1, 2)), linalg.cross(arm, force).sum((1, 2))
+    for k, part in enumerate(share):
+        push = case["impulse"][:, k] * (part / dt)
+        f = f + push
+        torque = torque + linalg.cross((matrix(q) @ case["push_point"][:, k, :, None])[..., 0], push)
+    return f, torque
+
+
+def share(window: tuple[float, float], time: float, dt: float) -> float:
+    """Part of a push that falls into the step that begins at `time`."""
+    begin, end = window
+    if begin == end:
+        return float(round(begin / dt, 6) // 1 == round(time / dt))
+    return max(0.0, min(time + dt, end) - max(time, begin)) / (end - begin)
+
+
+def semi_implicit(case: Case, law: str, part: list[float], dt: float, state: State) -> State:
+    x, q, v, l = state  # noqa: E741
+    f, torque = wrench(case, law, part, dt, x, q, v, spin(case, q, l))
+    v = v + dt * (f / case["mass"][:, None] + case["gravity"])
+    l = l + dt * torque  # noqa: E741
+    return x + dt * v, turned(q, dt * spin(case, q, l)), v, l
+
+
+def rk4(case: Case, law: str, part: list[float], dt: float, state: State) -> State:
+    def rates(state: list[Tensor]) -> State:
+        x, q, v, l = state  # noqa: E741
+        w = spin(case, q, l)
+        f, torque = wrench(case, law, part, dt, x, q, v, w)
+        turning = 0.5 * product(torch.cat([w, torch.zeros_like(w[:, :1])], -1), q)
+        return v, turning, f / case["mass"][:, None] + case["gravity"], torque
+
+    def moved(h: float, rate: State) -> list[Tensor]:
+        return [y + h * r for y, r in zip(state, rate, strict=True)]
+
+    k1 = rates(list(state))
+    k2 = rates(moved(dt / 2, k1))
+    k3 = rates(moved(dt / 2, k2))
+    k4 = rates(moved(dt, k3))
+    x, q, v, l = moved(dt / 6, [a + 2 * b + 2 * c + d for a, b, c, d in zip(k1, k2, k3, k4, strict=True)])  # noqa: E741
+    return x, q / linalg.vector_norm(q, dim=-1, keepdim=True), v, l
+
+
+def rollout(case: Case, frames: int, dt: float, windows=(), law="continuous", integrator="semi-implicit") -> list[Tensor]:
+    """What `RigidRollout(frames, 1, dt, windows, law, integrator).run` returns."""
+    step = {"semi-implicit": semi_implicit, "rk4": rk4}[integrator]
+    state = tuple(case[name] for name in "xqvl")
+    history = [state]
+    for k in range(frames - 1):
+        state = step(case, law, [share(window, k * dt, dt) for window in windows], dt, state)
+        history.append(state)
+    return [torch.stack(parts, 1) for parts in zip(*history, strict=True)]
