@@ -82,15 +82,17 @@ def central_difference(
     return [(4 * near - far) / 3 for near, far in zip(secant(step), secant(2 * step), strict=True)]
 
 
-def taylor_slope(function: Function, inputs: Sequence[Tensor], along: Sequence[Tensor], steps: Sequence[float]) -> float:
+def taylor_slope(
+    function: Function, inputs: Sequence[Tensor], along: Sequence[Tensor], steps: Sequence[float]
+) -> float:
     """Slope in ε of |L(x + ε v) − L(x) − ε ∇L·v|, L the sum of squares of all outputs: 2 where L is smooth."""
 
     def loss(*at: Tensor) -> list[Tensor]:
-        return [sum(y.square().sum() for y in function(*at))[None]]
+        return [torch.stack([y.square().sum() for y in function(*at)]).sum()[None]]
 
     (value,) = loss(*inputs)
     gradient = gradients(loss, inputs, [torch.ones_like(value)])
-    rate = sum((g * v).sum() for g, v in zip(gradient, along, strict=True))
+    rate = torch.stack([(g * v).sum() for g, v in zip(gradient, along, strict=True)]).sum()
     remainders = []
     for step in steps:
         (moved,) = loss(*[x + step * v for x, v in zip(inputs, along, strict=True)])

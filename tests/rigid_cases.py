@@ -54,8 +54,8 @@ def tumbling(worlds: int, seed: int, law: str = "continuous") -> Case:
     Over 0.1 s each meets both grounds, at some points sliding and at some sticking, while two pushes act on it.
     """
     generator = torch.Generator().manual_seed(seed)
-    normal = lambda *shape: torch.randn(worlds, *shape, generator=generator, dtype=torch.float64)  # noqa: E731
-    uniform = lambda *shape: torch.rand(worlds, *shape, generator=generator, dtype=torch.float64)  # noqa: E731
+    normal = lambda *shape: torch.randn(worlds, *shape, generator=generator, dtype=torch.float64)
+    uniform = lambda *shape: torch.rand(worlds, *shape, generator=generator, dtype=torch.float64)
     tilt = torch.tensor([[0.3, 0.1, 1.0], [-0.4, 0.2, 1.0]], dtype=torch.float64)
     return body(
         worlds,

@@ -1,18 +1,18 @@
 """The rollout of a rigid body in plain PyTorch: the definition that the lanes are held to.
 
-    m v̇ = Σ f + m g,   L̇ = Σ r × f,   ẋ = v,   Ṙ = [ω]× R,   ω = R I⁻¹ Rᵀ L
+m v̇ = Σ f + m g,   L̇ = Σ r × f,   ẋ = v,   Ṙ = [ω]× R,   ω = R I⁻¹ Rᵀ L
 """
 
 from importlib import import_module
 
 import torch
+from rigid_cases import Case
 from torch import Tensor, linalg
 
 from gradsim.physics import contact
 from gradsim.physics.rigid import LAWS
-from rigid_cases import Case
 
-State = tuple[Tensor, Tensor, Tensor, Tensor]
+State = list[Tensor]  # x, q, v, l
 
 
 def matrix(q: Tensor) -> Tensor:
@@ -39,7 +39,7 @@ def turned(q: Tensor, u: Tensor) -> Tensor:
     return q / linalg.vector_norm(q, dim=-1, keepdim=True)
 
 
-def spin(case: Case, q: Tensor, l: Tensor) -> Tensor:  # noqa: E741
+def spin(case: Case, q: Tensor, l: Tensor) -> Tensor:
     R = matrix(q)
     return (R @ case["inertia_inverse"] @ R.mT @ l[..., None])[..., 0]
 
@@ -82,36 +82,38 @@ def share(window: tuple[float, float], time: float, dt: float) -> float:
 
 
 def semi_implicit(case: Case, law: str, part: list[float], dt: float, state: State) -> State:
-    x, q, v, l = state  # noqa: E741
+    x, q, v, l = state
     f, torque = wrench(case, law, part, dt, x, q, v, spin(case, q, l))
     v = v + dt * (f / case["mass"][:, None] + case["gravity"])
-    l = l + dt * torque  # noqa: E741
-    return x + dt * v, turned(q, dt * spin(case, q, l)), v, l
+    l = l + dt * torque
+    return [x + dt * v, turned(q, dt * spin(case, q, l)), v, l]
 
 
 def rk4(case: Case, law: str, part: list[float], dt: float, state: State) -> State:
-    def rates(state: list[Tensor]) -> State:
-        x, q, v, l = state  # noqa: E741
+    def rates(state: State) -> State:
+        x, q, v, l = state
         w = spin(case, q, l)
         f, torque = wrench(case, law, part, dt, x, q, v, w)
         turning = 0.5 * product(torch.cat([w, torch.zeros_like(w[:, :1])], -1), q)
-        return v, turning, f / case["mass"][:, None] + case["gravity"], torque
+        return [v, turning, f / case["mass"][:, None] + case["gravity"], torque]
 
-    def moved(h: float, rate: State) -> list[Tensor]:
+    def moved(h: float, rate: State) -> State:
         return [y + h * r for y, r in zip(state, rate, strict=True)]
 
-    k1 = rates(list(state))
+    k1 = rates(state)
     k2 = rates(moved(dt / 2, k1))
     k3 = rates(moved(dt / 2, k2))
     k4 = rates(moved(dt, k3))
-    x, q, v, l = moved(dt / 6, [a + 2 * b + 2 * c + d for a, b, c, d in zip(k1, k2, k3, k4, strict=True)])  # noqa: E741
-    return x, q / linalg.vector_norm(q, dim=-1, keepdim=True), v, l
+    x, q, v, l = moved(dt / 6, [a + 2 * b + 2 * c + d for a, b, c, d in zip(k1, k2, k3, k4, strict=True)])
+    return [x, q / linalg.vector_norm(q, dim=-1, keepdim=True), v, l]
 
 
-def rollout(case: Case, frames: int, dt: float, windows=(), law="continuous", integrator="semi-implicit") -> list[Tensor]:
+def rollout(
+    case: Case, frames: int, dt: float, windows=(), law="continuous", integrator="semi-implicit"
+) -> list[Tensor]:
     """What `RigidRollout(frames, 1, dt, windows, law, integrator).run` returns."""
     step = {"semi-implicit": semi_implicit, "rk4": rk4}[integrator]
-    state = tuple(case[name] for name in "xqvl")
+    state = [case[name] for name in "xqvl"]
     history = [state]
     for k in range(frames - 1):
         state = step(case, law, [share(window, k * dt, dt) for window in windows], dt, state)

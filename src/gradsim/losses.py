@@ -33,11 +33,19 @@ def cdf_tangent(image: Tensor, tangent: Tensor) -> tuple[Tensor, Tensor]:
         image: (..., height, width).
         tangent: (..., height, width, unknowns).
     """
-    mass = (image.sum((-2, -1)) + EMPTY)[..., None]
-    value = cdf(image)
-    sums = torch.cat([tangent.sum(-2).cumsum(-2), tangent.sum(-3).cumsum(-2)], -2)
-    change = tangent.sum((-3, -2))
-    return value, (sums - value[..., None] * change[..., None, :]) / mass[..., None]
+    sums = torch.cat([image.sum(-1), image.sum(-2)], -1)
+    slopes = torch.cat([tangent.sum(-2), tangent.sum(-3)], -2)
+    return cdf_of_sums_tangent(sums, slopes, image.shape[-2])
+
+
+def cdf_of_sums_tangent(sums: Tensor, slopes: Tensor, height: int) -> tuple[Tensor, Tensor]:
+    """`cdf_tangent` from the sums over rows and columns (..., height + width) and their derivatives."""
+    mass = (sums[..., :height].sum(-1) + EMPTY)[..., None]
+    change = slopes[..., :height, :].sum(-2)[..., None, :]
+    running = torch.cat([x.cumsum(-1) for x in (sums[..., :height], sums[..., height:])], -1)
+    moving = torch.cat([x.cumsum(-2) for x in (slopes[..., :height, :], slopes[..., height:, :])], -2)
+    value = running / mass
+    return value, (moving - value[..., None] * change) / mass[..., None]
 
 
 def mse(image: Tensor, target: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ For a solid of density ρ whose faces (a, b, c) are seen counter-clockwise from 
 are exact: each face spans a tetrahedron with the origin, signed by its orientation (Tonon 2004).
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,7 +62,8 @@ class Mesh:
     @cached_property
     def convex(self) -> bool:
         """Whether no vertex stands outside the plane of any face, to a billionth of the size."""
-        a, b, c = np.moveaxis(self.vertices[self.faces], 1, 0)
+        vertices = self.vertices - self.vertices.mean(0)
+        a, b, c = np.moveaxis(vertices[self.faces], 1, 0)
         normals = np.cross(b - a, c - a)
         area = np.linalg.norm(normals, axis=1)
         solid = area > 0
@@ -69,9 +71,9 @@ class Mesh:
             return False
         normals = normals[solid] / area[solid, None]
         level = np.einsum("ij,ij->i", normals, a[solid]) + FLAT * self.size
-        step = max(1, BLOCK // len(self.vertices))
+        step = max(1, BLOCK // len(vertices))
         blocks = (slice(k, k + step) for k in range(0, len(normals), step))
-        return all(((normals[s] @ self.vertices.T).max(1) <= level[s]).all() for s in blocks)
+        return all(((normals[s] @ vertices.T).max(1) <= level[s]).all() for s in blocks)
 
 
 class MassProperties(NamedTuple):
@@ -137,7 +139,9 @@ def check(mesh: Mesh, name: str) -> None:
         raise InputError(f"{name} has faces that name vertex {faces.max()} of {len(vertices)}; the file is cut off.")
     loose = np.setdiff1d(np.arange(len(vertices)), faces)
     if len(loose):
-        raise InputError(f"{name} has {len(loose)} vertices that belong to no face, the first is {loose[0]}; drop them.")
+        raise InputError(
+            f"{name} has {len(loose)} vertices that belong to no face, the first is {loose[0]}; drop them."
+        )
     _check_closed(mesh, name)
     if mesh.volume <= 1e-12 * mesh.size**3:
         if mesh.volume < -1e-12 * mesh.size**3:
@@ -155,14 +159,13 @@ def _check_closed(mesh: Mesh, name: str) -> None:
     if same.any():
         raise InputError(f"{name} has {same.sum()} faces that name a vertex twice; remove degenerate faces.")
     edges, where, count = np.unique(np.sort(pairs, 1), axis=0, return_inverse=True, return_counts=True)
-    where_is = lambda edge: " to ".join(str(tuple(mesh.vertices[v].round(6).tolist())) for v in edge)  # noqa: E731
     for wrong, what, mend in (
         (count < 2, "is not watertight: {} of its edges have one face only", "close the holes"),
         (count > 2, "is no simple surface: {} of its edges have more than two faces", "remove doubled or inner faces"),
     ):
         if wrong.any():
             raise InputError(
-                f"{name} {what.format(wrong.sum())}, the first from {where_is(edges[wrong.argmax()])}; {mend} "
+                f"{name} {what.format(wrong.sum())}, the first from {_edge(mesh, edges[wrong.argmax()])}; {mend} "
                 "(in Blender: 3D-Print Toolbox, Make Manifold)."
             )
     forward = np.bincount(where.ravel(), pairs[:, 0] < pairs[:, 1], len(edges))
@@ -170,8 +173,12 @@ def _check_closed(mesh: Mesh, name: str) -> None:
     if twisted.any():
         raise InputError(
             f"{name} has neighbouring faces that point opposite ways at {twisted.sum()} edges, the first from "
-            f"{where_is(edges[twisted.argmax()])}; make the normals consistent (in trimesh: mesh.fix_normals())."
+            f"{_edge(mesh, edges[twisted.argmax()])}; make the normals consistent (in trimesh: mesh.fix_normals())."
         )
+
+
+def _edge(mesh: Mesh, ends: np.ndarray) -> str:
+    return " to ".join(str(tuple(mesh.vertices[v].round(6).tolist())) for v in ends)
 
 
 def load(path: str | Path, scale: float = 1.0) -> Mesh:
@@ -228,7 +235,9 @@ def sphere(radius: float, subdivisions: int = 3) -> Mesh:
     vertices = np.array([np.roll((0, s, t), k) for k in range(3) for s, t in signs])
     faces = _hull_of_icosahedron(vertices)
     for _ in range(subdivisions):
-        edges, where = np.unique(np.sort(faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), 1), axis=0, return_inverse=True)
+        edges, where = np.unique(
+            np.sort(faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), 1), axis=0, return_inverse=True
+        )
         middle = len(vertices) + where.reshape(-1, 3)
         vertices = np.concatenate([vertices, vertices[edges].sum(1)])
         vertices /= np.linalg.norm(vertices, axis=1, keepdims=True)
@@ -241,7 +250,9 @@ def sphere(radius: float, subdivisions: int = 3) -> Mesh:
 def _hull_of_icosahedron(vertices: np.ndarray) -> np.ndarray:
     """Its faces: all triples of neighbours, turned outwards."""
     near = np.abs(np.linalg.norm(vertices[:, None] - vertices, axis=-1) - 2) < 1e-9
-    triples = [(i, j, k) for i in range(12) for j in range(i) for k in range(j) if near[i, j] and near[j, k] and near[i, k]]
+    triples = [
+        (i, j, k) for i in range(12) for j in range(i) for k in range(j) if near[i, j] and near[j, k] and near[i, k]
+    ]
     outwards = [np.linalg.det(vertices[list(t)]) > 0 for t in triples]
     return np.array([t if out else t[::-1] for t, out in zip(triples, outwards, strict=True)])
 
@@ -262,7 +273,9 @@ def capsule(radius: float, height: float, segments: int = 32, rings: int = 8) ->
     """A cylinder along z between two half balls, each of `rings` rings; `height` [m] is that of the cylinder."""
     _lengths(radius=radius, height=height)
     angles = np.linspace(0, np.pi / 2, rings + 1)
-    upper = [(radius * math.cos(t), height / 2 + radius * math.sin(t)) for t in angles[:-1]] + [(0.0, height / 2 + radius)]
+    upper = [(radius * math.cos(t), height / 2 + radius * math.sin(t)) for t in angles[:-1]] + [
+        (0.0, height / 2 + radius)
+    ]
     return _lathe([(r, -z) for r, z in reversed(upper)] + upper, segments)
 
 
@@ -303,7 +316,7 @@ def _lathe(profile: list[tuple[float, float]], segments: int) -> Mesh:
         rows.append(np.arange(count) + len(vertices))
         vertices += [(radius * math.cos(t), radius * math.sin(t), z) for t in turns[:count]]
     polygons = []
-    for low, high in zip(rows, rows[1:], strict=False):
+    for low, high in itertools.pairwise(rows):
         for k in range(segments):
             i, j = k, (k + 1) % segments
             corners = (low[i % len(low)], low[j % len(low)], high[j % len(high)], high[i % len(high)])

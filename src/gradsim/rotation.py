@@ -1,7 +1,9 @@
 """Rotations as unit quaternions (x, y, z, w), on batched tensors, smooth at the identity.
 
-    x' = x + 2 u × (u × x + w x)                       for q = (u, w)
-    exp(θ) = (sin(|θ|/2) θ/|θ|, cos(|θ|/2))            rotation vector θ [rad]
+With q = (u, w) and a rotation vector θ [rad]:
+
+    x' = x + 2 u × (u × x + w x)
+    exp(θ) = (sin(|θ|/2) θ/|θ|, cos(|θ|/2))
 """
 
 import torch
@@ -38,7 +40,7 @@ def to_matrix(q: Tensor) -> Tensor:
 
 def from_matrix(R: Tensor) -> Tensor:
     """Unit quaternions (..., 4) with w ≥ 0 of rotation matrices (..., 3, 3)."""
-    m = lambda i, j: R[..., i, j]  # noqa: E731
+    m = lambda i, j: R[..., i, j]
     trace = m(0, 0) + m(1, 1) + m(2, 2)
     candidates = torch.stack(  # 4 q_i q, for each i; the one of the largest |q_i| has no cancellation
         [

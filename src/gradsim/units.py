@@ -1,84 +1,138 @@
-"""Numbers with units in text, such as "10 cm" or "30 deg", to SI."""
+"""Quantities as text, "10 cm" or "2 kN/m", to numbers in SI units.
 
+    quantity = number [unit]        unit = factors {/ (factor | "(" factors ")")}
+    factors = factor {(space | * | ·) factor}        factor = symbol[^power]
+
+A symbol may carry a metric prefix. Angles count as a dimension, so that degrees do not pass for metres. Arithmetic is
+exact up to one rounding: "35 mm" is the float nearest to 0.035.
+"""
+
+import difflib
 import math
 import re
+from fractions import Fraction
+from functools import cache
 
 from gradsim.errors import InputError
 
-_PREFIX = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "c": 1e-2, "d": 1e-1}
-_BASE = {  # unit: factor to SI, exponents of (m, kg, s, rad)
-    "m": (1.0, (1, 0, 0, 0)),
-    "g": (1e-3, (0, 1, 0, 0)),
-    "t": (1e3, (0, 1, 0, 0)),
-    "s": (1.0, (0, 0, 1, 0)),
-    "min": (60.0, (0, 0, 1, 0)),
-    "rad": (1.0, (0, 0, 0, 1)),
-    "deg": (math.pi / 180, (0, 0, 0, 1)),
-    "°": (math.pi / 180, (0, 0, 0, 1)),
-    "rev": (2 * math.pi, (0, 0, 0, 1)),
-    "N": (1.0, (1, 1, -2, 0)),
-    "Pa": (1.0, (-1, 1, -2, 0)),
-    "J": (1.0, (2, 1, -2, 0)),
-    "Hz": (1.0, (0, 0, -1, 0)),
-    "in": (0.0254, (1, 0, 0, 0)),
-    "ft": (0.3048, (1, 0, 0, 0)),
-    "lb": (0.45359237, (0, 1, 0, 0)),
-    "fps": (1.0, (0, 0, -1, 0)),
-    "px": (1.0, (0, 0, 0, 0)),
-    "%": (0.01, (0, 0, 0, 0)),
-    "1": (1.0, (0, 0, 0, 0)),
+Dimension = dict[str, int]  # base unit to its power; powers of 0 are left out
+
+DEGREE = Fraction(math.pi) / 180
+PREFIXED: dict[str, tuple[Fraction, Dimension]] = {  # symbol: size in base units, dimension
+    "g": (Fraction(1, 1000), {"kg": 1}),
+    "m": (Fraction(1), {"m": 1}),
+    "s": (Fraction(1), {"s": 1}),
+    "N": (Fraction(1), {"kg": 1, "m": 1, "s": -2}),
+    "J": (Fraction(1), {"kg": 1, "m": 2, "s": -2}),
+    "Pa": (Fraction(1), {"kg": 1, "m": -1, "s": -2}),
+    "Hz": (Fraction(1), {"s": -1}),
+    "rad": (Fraction(1), {"rad": 1}),
 }
-_NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*$")
-_FACTOR = re.compile(r"([A-Za-zµ°%]+|1)(?:\^?(-?\d+)|([²³]))?$")
+ALONE: dict[str, tuple[Fraction, Dimension]] = {
+    "deg": (DEGREE, {"rad": 1}),
+    "°": (DEGREE, {"rad": 1}),
+    "rev": (360 * DEGREE, {"rad": 1}),
+    "rpm": (6 * DEGREE, {"rad": 1, "s": -1}),
+    "min": (Fraction(60), {"s": 1}),
+    "t": (Fraction(1000), {"kg": 1}),
+    "in": (Fraction(254, 10000), {"m": 1}),
+    "ft": (Fraction(3048, 10000), {"m": 1}),
+    "lb": (Fraction(45359237, 10**8), {"kg": 1}),
+    "fps": (Fraction(1), {"s": -1}),
+    "px": (Fraction(1), {"px": 1}),
+    "%": (Fraction(1, 100), {}),
+}
+PREFIXES = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "µ": Fraction(1, 10**6),
+    "μ": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    "c": Fraction(1, 100),
+    "d": Fraction(1, 10),
+    "k": Fraction(1000),
+    "M": Fraction(10**6),
+    "G": Fraction(10**9),
+}
+LONGEST = 200  # characters: exact arithmetic on longer text only costs time
+
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_FACTOR = re.compile(r"(?P<symbol>[^\W\d_]+|[°%])(\^?(?P<power>-?[1-9]))?")
+_SUPERSCRIPTS = str.maketrans("⁻¹²³⁴⁵⁶⁷⁸⁹", "-123456789")
+_FORM = "write for example kg, cm, m/s^2, N s/m or deg"
 
 
-def parse(value, unit: str) -> float:
-    """A number in SI from a number, or from text with a unit.
+def parse(text: str, unit: str = "") -> float:
+    """The number that a text gives, in SI units.
 
     Args:
-        value: Such as 0.1, "1e5", "10 cm", "2 kN/m", "30 deg/s".
-        unit: What it has to measure, such as "m", "N/m", "rad/s", or "" for a plain number.
+        text: A number, then perhaps a unit: "10 cm", "1e5", "2 kN/m", "30 deg", "9.81 m/s^2". A bare number is in
+            `unit`.
+        unit: The SI unit that is expected, "" for a pure number; its dimension has to be that of the text.
 
     Raises:
-        InputError: If the text is no number, or its unit is unknown or measures something else.
+        InputError: If the text is no quantity, or one of another dimension.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise InputError(f"{value!r} is not a number{f' [{unit}]' if unit else ''}.")
-    if not isinstance(value, str):
-        return float(value)
-    match = _NUMBER.match(value)
+    match = _NUMBER.match(text.strip()) if len(text) <= LONGEST else None
     if not match:
-        raise InputError(f"{value!r} is not a number{f' [{unit}]; write it as 1.5 or 1.5 {unit}' if unit else ''}.")
-    number, text = float(match[1]), match[2]
-    if not text:
-        return number
-    factor, dimension = _unit(text)
-    _, wanted = _unit(unit or "1")
-    if dimension != wanted:
-        raise InputError(f"{value!r} is not in units of {unit or 'a plain number'}; write it with {unit or 'no unit'}.")
-    return number * factor
+        raise InputError(
+            f"got {text[:LONGEST]!r}; expected a number{f', perhaps with a unit such as {unit}' * bool(unit)}."
+        )
+    number, rest = match.group(), text.strip()[match.end() :].strip()
+    value = float(number)
+    if not rest:
+        return value
+    try:
+        size, dimension = _read(rest)
+    except ValueError as error:
+        raise InputError(f"got {text!r}; {error}.") from None
+    if dimension != (_read(unit)[1] if unit else {}):
+        raise InputError(f"got {text!r}; expected a quantity in {unit}." if unit else f"got {text!r}; it has no unit.")
+    if value == 0 or not math.isfinite(value):
+        return value
+    try:
+        return float(Fraction(number) * size)
+    except OverflowError:
+        return math.copysign(math.inf, value)
 
 
-def _unit(text: str) -> tuple[float, tuple[int, ...]]:
-    """Factor to SI, and exponents of (m, kg, s, rad)."""
-    factor, total = 1.0, [0, 0, 0, 0]
-    for k, group in enumerate(text.replace("·", " ").replace("*", " ").split("/")):
-        for name in group.replace("(", " ").replace(")", " ").split():
-            match = _FACTOR.match(name)
+@cache
+def _read(unit: str) -> tuple[Fraction, Dimension]:
+    """Size in base units, and dimension."""
+    size, dimension = Fraction(1), {}
+    above, *below = unit.translate(_SUPERSCRIPTS).replace("**", "^").split("/")
+    groups = [(1, [] if above.strip() == "1" else _split(above))]
+    for group in below:
+        inside = re.fullmatch(r"\s*\((.*)\)\s*", group)
+        factors = _split(inside[1] if inside else group)
+        if len(factors) > 1 and not inside:
+            raise ValueError(f"{unit!r} does not say what the slash divides; write N/m/s or N/(m s)")
+        groups.append((-1, factors))
+    for sign, factors in groups:
+        for factor in factors:
+            match = _FACTOR.fullmatch(factor)
             if not match:
-                raise InputError(f"unit {text!r} is not understood at {name!r}.")
-            power = int(match[2]) if match[2] else {"²": 2, "³": 3, None: 1}[match[3]]
-            power = -power if k else power
-            size, dimension = _single(match[1], text)
-            factor *= size**power
-            total = [t + power * d for t, d in zip(total, dimension, strict=True)]
-    return factor, tuple(total)
+                raise ValueError(f"{unit!r} is not a unit; {_FORM}")
+            own_size, own = _symbol(match["symbol"])
+            power = sign * int(match["power"] or 1)
+            size *= own_size**power
+            for base, exponent in own.items():
+                dimension[base] = dimension.get(base, 0) + power * exponent
+    return size, {base: exponent for base, exponent in dimension.items() if exponent}
 
 
-def _single(name: str, text: str) -> tuple[float, tuple[int, ...]]:
-    if name in _BASE:
-        return _BASE[name]
-    if name[:1] in _PREFIX and name[1:] in ("m", "g", "s", "N", "Pa", "J", "Hz"):
-        size, dimension = _BASE[name[1:]]
-        return _PREFIX[name[0]] * size, dimension
-    raise InputError(f"unit {text!r} is not known at {name!r}; use m, kg, s, rad, deg, N, Pa and their like.")
+def _split(factors: str) -> list[str]:
+    return re.split(r"\s*[\s*·⋅]\s*", factors.strip())
+
+
+def _symbol(symbol: str) -> tuple[Fraction, Dimension]:
+    known = {**PREFIXED, **ALONE}
+    if symbol in known:
+        return known[symbol]
+    prefix, rest = symbol[0], symbol[1:]
+    if prefix in PREFIXES and rest in PREFIXED:
+        size, dimension = PREFIXED[rest]
+        return PREFIXES[prefix] * size, dimension
+    names = [*known, *(p + s for p in PREFIXES for s in PREFIXED)]
+    near = [n for n in names if n.lower() == symbol.lower()] or difflib.get_close_matches(symbol, names, 1, 0.7)
+    raise ValueError(f"unknown unit {symbol!r}{f'; did you mean {near[0]!r}?' if near else f'; {_FORM}'}")

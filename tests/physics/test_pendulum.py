@@ -1,8 +1,11 @@
+"""The pendulum against its definition, closed forms and invariances, and what every rollout must satisfy."""
+
 import math
 
 import numpy as np
 import pytest
 import torch
+from checks import central_difference, directions, dot_product_errors, error, taylor_slope, weights
 from scipy.integrate import solve_ivp
 from scipy.interpolate import CubicHermiteSpline
 from scipy.special import ellipj, ellipk, ellipkm1
@@ -28,19 +31,10 @@ def generic():
     return list((low + (high - low) * share).T.contiguous())
 
 
-def random_like(tensors, seed):
-    generator = torch.Generator().manual_seed(seed)
-    return [torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x.dtype) for x in tensors]
-
-
 def small_frequency(string_length, radius, gravity=G):
     """w = √(g L / (L² + 2/5 r²)) [1/s] of a small swing."""
     length = string_length + radius
     return (gravity * length / (length**2 + 0.4 * radius**2)) ** 0.5
-
-
-def relative(got, expected):
-    return ((got - expected).abs().max() / expected.abs().max()).item()
 
 
 # ---- the definition
@@ -52,7 +46,7 @@ def test_force_is_minus_the_gradient_of_the_energy(generic):
     (slope,) = grad(energy(angle, rate, s, r, g).sum(), angle)
     inertia = (s + r) ** 2 + 0.4 * r**2
     force = inertia * acceleration(angle, rate, s, r, g, torch.zeros(()), torch.zeros(()))
-    assert relative(force.detach(), -slope) < 1e-12
+    assert error(force.detach(), -slope) < 1e-12
 
 
 def test_damping_and_drag_take_power(generic):
@@ -60,7 +54,7 @@ def test_damping_and_drag_take_power(generic):
     by_angle, by_rate = grad(energy(angle, rate, s, r, g).sum(), [angle, rate])
     power = by_angle * rate + by_rate * acceleration(angle, rate, s, r, g, c, d)
     inertia = (s + r) ** 2 + 0.4 * r**2
-    assert relative(power.detach(), -(inertia * (c * rate**2 + d * rate.abs() ** 3)).detach()) < 1e-12
+    assert error(power.detach(), -(inertia * (c * rate**2 + d * rate.abs() ** 3)).detach()) < 1e-12
     assert (power < 0).all()
 
 
@@ -81,11 +75,11 @@ def test_rollout_and_its_adjoint_are_those_of_the_definition(generic):
     program = PendulumRollout(frames=4, substeps=10, dt=5e-3)
     expected = runge_kutta(leaves, 30, 5e-3)
     got = [y[:, -1] for y in program.run(*leaves)]
-    weights = random_like(expected, 0)
+    adjoints = weights(expected, 0)
     for y, z in zip(got, expected, strict=True):
-        assert relative(y.detach(), z.detach()) < 1e-13
-    for y, z in zip(grad(got, leaves, weights), grad(expected, leaves, weights), strict=True):
-        assert relative(y, z) < 1e-12
+        assert error(y.detach(), z.detach()) < 1e-13
+    for y, z in zip(grad(got, leaves, adjoints), grad(expected, leaves, adjoints), strict=True):
+        assert error(y, z) < 1e-12
 
 
 # ---- closed forms
@@ -288,57 +282,49 @@ def test_undamped_swing_runs_backwards(generic):
 
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-12), (torch.float32, 1e-5)])
 def test_adjoint_is_the_transpose_of_the_tangent(generic, dtype, tolerance):
-    """⟨J v, w⟩ = ⟨v, Jᵀ w⟩ over all inputs, world by world."""
     inputs = [x.to(dtype) for x in generic]
-    direction = random_like(inputs, 3)
-    values, pushed = zip(*STEPS.tangent(inputs, direction), strict=True)
-    weights = random_like(values, 4)
-    pulled = STEPS.backward(inputs, values, weights)
-    left = torch.cat([t.double() * w.double() for t, w in zip(pushed, weights, strict=True)], 1)
-    right = torch.stack([v.double() * g.double() for v, g in zip(direction, pulled, strict=True)], 1)
-    assert ((left.sum(1) - right.sum(1)).abs() / left.abs().sum(1)).max() < tolerance
-    assert all(torch.equal(x, y) for x, y in zip(values, STEPS.forward(inputs), strict=True))
+    values = STEPS.forward(inputs)
+    adjoints = weights(values, 3)
+    gradient = STEPS.backward(inputs, values, adjoints)
+    errors = dot_product_errors(lambda x, v: [t for _, t in STEPS.tangent(x, v)], gradient, inputs, adjoints, 4)
+    assert len(errors) == 7 and max(errors) < tolerance
+
+
+def test_value_beside_the_tangent_is_the_plain_one(generic):
+    dual = STEPS.tangent(generic, directions(generic, 5))
+    assert all(torch.equal(value, plain) for (value, _), plain in zip(dual, STEPS.forward(generic), strict=True))
+
+
+def one_by_one(inputs):
+    """Directions along each input alone, by name."""
+    for name, x in zip(INPUTS, inputs, strict=True):
+        yield name, [torch.ones_like(y) if y is x else torch.zeros_like(y) for y in inputs]
 
 
 def test_jacobian_by_tangents_is_that_by_adjoints(generic):
     plain = STEPS.forward(generic)
-    weights = [torch.zeros_like(y) for y in plain]
-    weights[0][:, -1] = 1
-    rows = STEPS.backward(generic, plain, weights)
-    for k, row in enumerate(rows):
-        direction = [torch.ones_like(row) if k == j else None for j in range(len(INPUTS))]
-        column = STEPS.tangent(generic, direction)[0][1][:, -1]
-        assert relative(column, row) < 1e-12
+    last = [torch.zeros_like(y) for y in plain]
+    last[0][:, -1] = 1
+    rows = STEPS.backward(generic, plain, last)
+    for (name, along), row in zip(one_by_one(generic), rows, strict=True):
+        assert error(STEPS.tangent(generic, along)[0][1][:, -1], row) < 1e-12, name
 
 
 def test_adjoint_of_a_rollout_matches_central_differences(generic):
     values = STEPS.forward(generic)
-    weights = random_like(values, 5)
-    adjoint = STEPS.backward(generic, values, weights)
-    for k, name in enumerate(INPUTS):
-        ends = []
-        for sign in (1, -1):
-            moved = [x + sign * 1e-5 if k == j else x for j, x in enumerate(generic)]
-            ends.append(sum((y * w).sum(1) for y, w in zip(STEPS.forward(moved), weights, strict=True)))
-        assert relative((ends[0] - ends[1]) / 2e-5, adjoint[k]) < 1e-7, name
+    adjoints = weights(values, 6)
+    rows = STEPS.backward(generic, values, adjoints)
+    for (name, along), row in zip(one_by_one(generic), rows, strict=True):
+        secants = central_difference(STEPS.run, generic, along, 1e-4)
+        slopes = torch.cat([t * w for t, w in zip(secants, adjoints, strict=True)], 1).sum(1)
+        assert error(slopes, row) < 1e-7, name
 
 
 @pytest.mark.parametrize("name", [*INPUTS, None])
 def test_taylor_remainder_falls_with_the_square(generic, name):
-    """Slope 2.00 ± 0.02 over three decades, by each input and by all together."""
-    values = STEPS.forward(generic)
-    weights = random_like(values, 6)
-    adjoint = STEPS.backward(generic, values, weights)
-    direction = random_like(generic, 7)
-    direction = [v if name in (None, key) else torch.zeros_like(v) for key, v in zip(INPUTS, direction, strict=True)]
-    slope = sum((v * g).sum() for v, g in zip(direction, adjoint, strict=True))
-    sizes = np.logspace(-5, -2, 7)
-    remainders = []
-    for size in sizes:
-        moved = STEPS.forward([x + size * v for x, v in zip(generic, direction, strict=True)])
-        change = sum(((y - z) * w).sum() for y, z, w in zip(moved, values, weights, strict=True))
-        remainders.append(abs((change - size * slope).item()))
-    assert np.polyfit(np.log(sizes), np.log(remainders), 1)[0] == pytest.approx(2, abs=0.02)
+    """Over three decades, by each input and by all together."""
+    along = [v if name in (None, key) else v * 0 for key, v in zip(INPUTS, directions(generic, 7), strict=True)]
+    assert taylor_slope(STEPS.run, generic, along, np.logspace(-5, -2, 7).tolist()) == pytest.approx(2, abs=0.02)
 
 
 def test_gradcheck(generic):
@@ -349,41 +335,41 @@ def test_gradcheck(generic):
 @pytest.mark.parametrize("segment", [2, 7, 100])
 def test_checkpointed_gradient_is_the_plain_one(generic, segment):
     values = STEPS.forward(generic)
-    weights = random_like(values, 8)
-    checkpointed = PendulumRollout(26, 6, 4e-3, segment=segment).backward(generic, values, weights)
-    plain = STEPS.backward(generic, values, weights)
+    adjoints = weights(values, 8)
+    checkpointed = PendulumRollout(26, 6, 4e-3, segment=segment).backward(generic, values, adjoints)
+    plain = STEPS.backward(generic, values, adjoints)
     assert all(torch.equal(x, y) for x, y in zip(plain, checkpointed, strict=True))
 
 
-def everything(program, inputs, direction, weights):
+def everything(program, inputs, along, adjoints):
     """Values, tangents and adjoints of a rollout."""
-    values, pushed = zip(*program.tangent(inputs, direction), strict=True)
-    return [*program.forward(inputs), *pushed, *program.backward(inputs, values, weights)]
+    values, tangents = zip(*program.tangent(inputs, along), strict=True)
+    return [*program.forward(inputs), *tangents, *program.backward(inputs, values, adjoints)]
 
 
 def test_width_of_the_register_changes_nothing(generic):
-    direction, weights = random_like(generic, 9), random_like(STEPS.forward(generic), 10)
-    results = [everything(PendulumRollout(26, 6, 4e-3, width=w), generic, direction, weights) for w in (1, 8)]
+    along, adjoints = directions(generic, 9), weights(STEPS.forward(generic), 10)
+    results = [everything(PendulumRollout(26, 6, 4e-3, width=w), generic, along, adjoints) for w in (1, 8)]
     for narrow, wide in zip(*results, strict=True):
-        assert relative(narrow, wide) < 1e-12
+        assert error(narrow, wide) < 1e-12
 
 
 def test_world_of_a_batch_is_the_same_alone(generic):
-    direction, weights = random_like(generic, 11), random_like(STEPS.forward(generic), 12)
-    batch = everything(STEPS, generic, direction, weights)
+    along, adjoints = directions(generic, 11), weights(STEPS.forward(generic), 12)
+    batch = everything(STEPS, generic, along, adjoints)
     for world in (0, 7, 10):
         one = slice(world, world + 1)
-        alone = everything(STEPS, *([x[one] for x in group] for group in (generic, direction, weights)))
+        alone = everything(STEPS, *([x[one] for x in group] for group in (generic, along, adjoints)))
         assert all(torch.equal(x[one], y) for x, y in zip(batch, alone, strict=True))
 
 
 def test_single_precision_agrees_with_double(generic):
-    direction, weights = random_like(generic, 13), random_like(STEPS.forward(generic), 14)
-    double = everything(STEPS, generic, direction, weights)
-    single = everything(STEPS, *([x.float() for x in group] for group in (generic, direction, weights)))
+    along, adjoints = directions(generic, 13), weights(STEPS.forward(generic), 14)
+    double = everything(STEPS, generic, along, adjoints)
+    single = everything(STEPS, *([x.float() for x in group] for group in (generic, along, adjoints)))
     for x, y in zip(double, single, strict=True):
         assert y.dtype == torch.float32
-        assert relative(y.double(), x) < 1e-5
+        assert error(y.double(), x) < 1e-5
 
 
 def test_compiled_gradient_is_the_eager_one(generic):
@@ -402,10 +388,10 @@ def test_backward_pass_leaves_what_it_reads(generic):
     """Arrays of width 1 share the memory of the tensors."""
     program = PendulumRollout(frames=5, substeps=2, dt=1e-2, width=1)
     values = program.forward(generic)
-    weights = random_like(values, 15)
-    kept = [x.clone() for x in (*generic, *values, *weights)]
-    program.backward(generic, values, weights)
-    assert all(torch.equal(x, y) for x, y in zip((*generic, *values, *weights), kept, strict=True))
+    adjoints = weights(values, 15)
+    kept = [x.clone() for x in (*generic, *values, *adjoints)]
+    program.backward(generic, values, adjoints)
+    assert all(torch.equal(x, y) for x, y in zip((*generic, *values, *adjoints), kept, strict=True))
 
 
 # ---- any start
@@ -415,10 +401,9 @@ def test_any_start_stays_finite():
     """Random worlds, and starts at rest, upside down, fast, without gravity, ball or damping: values and gradients."""
     share = torch.rand(1000, 7, generator=torch.Generator().manual_seed(16), dtype=torch.float64)
     random = share * torch.tensor([20.0, 100.0, 2.0, 1.0, 20.0, 3.0, 1.0]) - torch.tensor([10.0, 50.0, 0, 0, 0, 0, 0])
-    edges = torch.cartesian_prod(
-        *torch.tensor([[0.0, math.pi], [0.0, -30.0], [0.5, 0.5], [0.0, 0.1], [0.0, G], [0.0, 0.5], [0.0, 0.5]])
-    )
-    leaves = [x.contiguous().requires_grad_() for x in torch.cat([random, edges]).double().T]
+    choices = [[0.0, math.pi], [0.0, -30.0], [0.5, 2.0], [0.0, 0.1], [0.0, G], [0.0, 0.5], [0.0, 0.5]]
+    edges = torch.cartesian_prod(*torch.tensor(choices, dtype=torch.float64))
+    leaves = [x.contiguous().requires_grad_() for x in torch.cat([random, edges]).T]
     angle, rate = PendulumRollout(frames=11, substeps=20, dt=1e-3).run(*leaves)
     gradients = grad(angle.sum() + rate.sum(), leaves)
     assert all(torch.isfinite(x).all() for x in (angle, rate, *gradients))

@@ -3,14 +3,8 @@
 import math
 
 import pytest
-import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.integrate import solve_ivp
-from scipy.spatial.transform import Rotation
-from torch.nn.functional import normalize
-
 import rigid_reference
+import torch
 from checks import (
     central_difference,
     directions,
@@ -21,8 +15,14 @@ from checks import (
     taylor_slope,
     weights,
 )
-from gradsim.physics.rigid import INPUTS, LAWS, RigidRollout
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rigid_cases import WINDOWS, airborne, body, random_inertia_inverse, resting, simulate, tumbling
+from scipy.integrate import solve_ivp
+from scipy.spatial.transform import Rotation
+from torch.nn.functional import normalize
+
+from gradsim.physics.rigid import INPUTS, LAWS, RigidRollout
 
 DT = 1e-3  # [s], about 1/25 of the shortest contact period of the cases
 LONG = {"frames": 13, "substeps": 10, "dt": DT, "windows": WINDOWS}  # 120 steps
@@ -100,7 +100,7 @@ def test_adjoint_and_forward_sensitivity_match_central_differences_for_every_inp
         forward = [t for _, t in rollout.tangent(inputs, along)]
         assert max(map(error, forward, expected)) < 1e-7, NAMES[k]
         reverse = (gradient[k] * v).reshape(8, -1).sum(1)
-        rate = sum((y * w).flatten(1).sum(1) for y, w in zip(expected, adjoints, strict=True))
+        rate = torch.stack([(y * w).flatten(1).sum(1) for y, w in zip(expected, adjoints, strict=True)]).sum(0)
         assert error(reverse, rate) < 1e-7, NAMES[k]
 
 
@@ -209,7 +209,9 @@ def test_push_delivers_its_impulse_whatever_its_window_and_the_step(window, step
 @pytest.mark.parametrize("integrator", ["semi-implicit", "rk4"])
 def test_blow_off_the_centre_turns_the_body_by_arm_times_impulse(integrator):
     generator = torch.Generator().manual_seed(21)
-    case = body(8, impulse=torch.randn(8, 1, 3, generator=generator), push_point=torch.randn(8, 1, 3, generator=generator))
+    case = body(
+        8, impulse=torch.randn(8, 1, 3, generator=generator), push_point=torch.randn(8, 1, 3, generator=generator)
+    )
     case["q"] = normalize(torch.randn(8, 4, generator=generator).double(), dim=-1)
     states = simulate(case, 2, 1e-6, windows=((0.0, 0.0),), integrator=integrator)
     arm = (rigid_reference.matrix(case["q"]) @ case["push_point"][:, 0, :, None])[..., 0]
@@ -238,7 +240,9 @@ def test_frames_do_not_change_the_states_by_a_bit():
 def test_second_run_repeats_the_first_bit_for_bit():
     inputs = list(tumbling(13, seed=25).values())
     adjoints = weights(RigidRollout(**LONG).forward(inputs), seed=26)
-    first, second = ([*r.run(*inputs), *gradients(r.run, inputs, adjoints)] for r in (RigidRollout(**LONG) for _ in "12"))
+    first, second = (
+        [*r.run(*inputs), *gradients(r.run, inputs, adjoints)] for r in (RigidRollout(**LONG) for _ in "12")
+    )
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
@@ -273,10 +277,11 @@ def test_rollout_leaves_what_it_is_given_alone(width):
     adjoints = weights(states, seed=32)
     given = [*inputs, *states, *adjoints]
     before = [x.clone() for x in given]
-    first = rollout.backward(inputs, states, adjoints)
+    gradient = rollout.backward(inputs, states, adjoints)
     assert all(torch.equal(a, b) for a, b in zip(given, before, strict=True))
-    memory = {x.untyped_storage().data_ptr() for x in given}
-    assert not any(g.untyped_storage().data_ptr() in memory for g in [*first, *states[:0]])
+    memory = [x.untyped_storage().data_ptr() for x in given]
+    assert len(set(memory)) == len(memory)
+    assert not {g.untyped_storage().data_ptr() for g in gradient} & set(memory)
 
 
 def test_single_frame_is_the_start_and_passes_its_adjoint_on():
@@ -302,16 +307,15 @@ def test_compiled_rollout_has_the_same_value_and_gradient():
     run = RigidRollout(**LONG).run
 
     def loss(*inputs):
-        x, q, v, l = run(*inputs)  # noqa: E741
+        x, q, v, l = run(*inputs)
         return (x * x).sum() + q.sum() + v.sum() * l.square().sum()
 
     compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
     plain, traced = ([x.clone().requires_grad_() for x in case.values()] for _ in "12")
     expected, value = loss(*plain), compiled(*traced)
-    expected.backward()
-    value.backward()
     assert torch.equal(value, expected)
-    assert all(torch.equal(a.grad, b.grad) for a, b in zip(plain, traced, strict=True))
+    pairs = zip(torch.autograd.grad(expected, plain), torch.autograd.grad(value, traced), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
 
 
 LEVELS = st.sampled_from([0.0, 1e-12, 1e-3, 1.0, 30.0])
@@ -321,6 +325,7 @@ LEVELS = st.sampled_from([0.0, 1e-12, 1e-3, 1.0, 30.0])
 @given(
     seed=st.integers(0, 2**31),
     law=st.sampled_from(["continuous", "paper"]),
+    single=st.booleans(),
     speed=LEVELS,
     turning=LEVELS,
     friction=LEVELS,
@@ -332,10 +337,10 @@ LEVELS = st.sampled_from([0.0, 1e-12, 1e-3, 1.0, 30.0])
     height=st.sampled_from([0.0, -0.1, 1.0]),
 )
 def test_random_scenes_give_finite_values_and_gradients(
-    seed, law, speed, turning, friction, drag, damping, stiffness, gravity, upright, height
+    seed, law, single, speed, turning, friction, drag, damping, stiffness, gravity, upright, height
 ):
     generator = torch.Generator().manual_seed(seed)
-    normal = lambda *shape: torch.randn(8, *shape, generator=generator, dtype=torch.float64)  # noqa: E731
+    normal = lambda *shape: torch.randn(8, *shape, generator=generator, dtype=torch.float64)
     start = torch.tensor([0.0, 0, 0, 1]).double().expand(8, 4) if upright else normalize(normal(4), dim=-1)
     case = body(
         8,
@@ -359,7 +364,8 @@ def test_random_scenes_give_finite_values_and_gradients(
     rate = 16 * (1 + 0.03 * 20) * (drag + damping * (1 if law == "paper" else stiffness * 0.3))
     dt = 0.2 / (rate + math.sqrt(16 * 1.6 * stiffness) + turning * 20 + 1)
     rollout = RigidRollout(4, 10, dt, ((0.0, 0.0),), law)
-    inputs = list(case.values())
+    single = single and law == "continuous"  # spares a kernel
+    inputs = [x.float() if single else x for x in case.values()]
     states = rollout.run(*inputs)
     assert all(y.isfinite().all() for y in states)
     assert all(g.isfinite().all() for g in gradients(rollout.run, inputs, weights(states, seed)))

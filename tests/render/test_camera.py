@@ -2,7 +2,6 @@
 
 import json
 import math
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +11,7 @@ from scipy.spatial.transform import Rotation
 from gradsim.errors import InputError
 from gradsim.render import camera
 from gradsim.render.camera import Camera, project
+from gradsim.scene.camera import Camera as CameraSpec
 
 
 def double(*values):
@@ -244,17 +244,28 @@ def test_a_camera_works_in_the_precision_of_the_points(view, points):
     torch.testing.assert_close(pixels.double(), view.project(points)[0], rtol=1e-5, atol=1e-3)
 
 
-def test_scenes_give_their_camera_in_three_ways():
-    view = SimpleNamespace(eye=(0, -4, 1), target=(0, 0, 1), up=(0, 0, 1), fov=math.pi / 2)
-    spec = SimpleNamespace(size=(60, 40), look_at=view, K=None, R=None, t=None)
-    R, t = double([1, 0, 0], [0, 0, -1], [0, 1, 0]), double(0, 1, 4)
-    expected = Camera(double([20, 0, 30], [0, 20, 20], [0, 0, 1]), R, t, 60, 40)
-    same(camera.from_scene(spec), expected)
-    pose = {"look_at": None, "R": R.tolist(), "t": t.tolist(), "size": (60, 40)}
-    same(camera.from_scene(SimpleNamespace(K=expected.K.tolist(), **pose)), expected)
-    for centre in (None, (30, 20)):
-        K = SimpleNamespace(focal=20, centre=centre)
-        same(camera.from_scene(SimpleNamespace(K=K, **pose)), expected)
+R_LEVEL, T_LEVEL = [[1, 0, 0], [0, 0, -1], [0, 1, 0]], [0, 1, 4]  # at (0, −4, 1), level, along +y
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"look_at": {"eye": [0, -4, 1], "target": [0, 0, 1], "fov": "90 deg"}},
+        {"look_at": {"eye": [0, -4, 1], "target": [0, 0, 1]}, "focal": 20, "centre": [30, 20]},
+        {"K": [[20, 0, 30], [0, 20, 20], [0, 0, 1]], "R": R_LEVEL, "t": T_LEVEL},
+        {"focal": 20, "R": R_LEVEL, "t": T_LEVEL},
+    ],
+)
+def test_a_camera_written_in_several_ways_in_a_scene_is_the_same(spec):
+    K = double([20, 0, 30], [0, 20, 20], [0, 0, 1])
+    expected = Camera(K, torch.tensor(R_LEVEL), torch.tensor(T_LEVEL), 60, 40)
+    same(camera.from_scene(CameraSpec.model_validate({"size": [60, 40], **spec})), expected)
+
+
+def test_scene_and_camera_look_at_alike():
+    view = {"eye": (1, -4, 3), "target": (0.2, 0.3, 0.6), "up": (0.1, 0, 2)}
+    spec = CameraSpec.model_validate({"size": (64, 48), "look_at": {**view, "fov": 0.8}})
+    same(camera.from_scene(spec), camera.look_at(**view, fov_y=0.8, width=64, height=48))
 
 
 @pytest.mark.parametrize(
@@ -262,7 +273,7 @@ def test_scenes_give_their_camera_in_three_ways():
     [
         ({"K": torch.eye(4)}, r"`K` .* shape \(3, 3\)"),
         ({"t": double(0, 0, math.nan)}, "`t` .* finite"),
-        ({"K": -torch.eye(3)}, "positive focal lengths"),
+        ({"K": torch.diag(double(-1, 1, 1))}, "positive focal lengths"),
         ({"K": double([1, 0, 0], [0, 1, 0], [0, 1, 1])}, "form"),
         ({"R": 1.01 * torch.eye(3)}, "not a rotation"),
         ({"R": torch.diag(double(1, 1, -1))}, "not a rotation"),

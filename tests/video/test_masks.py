@@ -42,14 +42,14 @@ def test_grey_mask_video_keeps_covered_parts(coverage):
 
 def test_hard_colour_key_takes_what_is_within_the_tolerance(coverage):
     frames = bytes_of(composite(coverage))
-    contrast = np.linalg.norm(BODY - BACK)
+    contrast = float(np.linalg.norm(BODY - BACK))
     np.testing.assert_array_equal(masks.colour_key(frames, BODY, 0.01), coverage == 1)
     np.testing.assert_array_equal(masks.colour_key(frames, BODY, 0.7 * contrast), coverage > 0)
     np.testing.assert_array_equal(masks.colour_key(frames, bytes_of(BODY), 0.01), coverage == 1)
 
 
 def test_soft_colour_key_falls_linearly_with_the_distance(coverage):
-    contrast = np.linalg.norm(BODY - BACK)
+    contrast = float(np.linalg.norm(BODY - BACK))
     mask = masks.colour_key(bytes_of(composite(coverage)), BODY, 0.2 * contrast, softness=0.8 * contrast)
     # distance = (1 − α) contrast, so mask = α / 0.8; each channel is rounded by half a grey level
     np.testing.assert_allclose(mask, np.minimum(coverage / 0.8, 1), atol=0.5 * 3**0.5 / 255 / (0.8 * contrast))
@@ -86,6 +86,13 @@ def test_a_background_seen_most_of_the_time_is_recovered_and_subtracted(coverage
     np.testing.assert_array_equal(masks.median_background(frames), back / 255)
     np.testing.assert_array_equal(masks.subtract_background(frames), moving > 0)
     np.testing.assert_array_equal(masks.subtract_background(frames, back, threshold=0.4), moving == 1)
+
+
+def test_a_change_in_any_channel_is_foreground(coverage):
+    for channel in range(3):
+        frames = np.zeros((*coverage.shape, 3), np.uint8)
+        frames[coverage == 1, channel] = 200
+        np.testing.assert_array_equal(masks.subtract_background(frames, (0, 0, 0)), coverage == 1)
 
 
 def test_a_mask_without_pixels_is_an_error():

@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.live import Live
 from rich.panel import Panel
@@ -65,9 +66,9 @@ class LiveProgress:
     def __init__(self, console: Console):
         self._console = console
         self._spinner = Spinner("dots")
-        self._live = Live(console=console, refresh_per_second=8, transient=True, get_renderable=self._draw)
         self._text, self._begun = "", time.monotonic()
         self._iteration, self._loss, self._values = 0, float("nan"), {}
+        self._live = Live(console=console, refresh_per_second=8, transient=True, get_renderable=self._draw)
 
     def stage(self, text: str) -> None:
         self._close_stage()
@@ -106,23 +107,19 @@ def progress(console: Console) -> "Progress":
 
 def unknowns_table(section: Section) -> Table:
     """Estimates of one fit; truth, relative error and z-score where the truth is known."""
-    table = Table(title=section.title, title_justify="left", title_style="bold")
-    for heading in ("unknown", "value ± sd", "95 % interval", "unit", "known"):
-        table.add_column(heading)
-    for heading in ("truth", "rel. error", "z") if section.compared else ():
-        table.add_column(heading, justify="right")
+    table = _table(section.title, ("unknown", "value ± sd, 95 %", "known"))
+    for heading in ("truth", "rel. err", "z") if section.compared else ():
+        table.add_column(heading, justify="right", no_wrap=True)
     for name, u in section.unknowns.items():
+        estimate = Text.assemble(with_error(u["value"], u["std"]), f" {u['unit']}\n", (interval(u), "dim"))
         known = Text("yes", "green") if u["identifiable"] else Text("no", "yellow")
-        row = (name, with_error(u["value"], u["std"]), interval(u), u["unit"], known)
-        table.add_row(*row, *(comparison(u) if section.compared else ()))
+        table.add_row(name, estimate, known, *(comparison(u) if section.compared else ()))
     return table
 
 
 def figures_table(figures: Mapping[str, Mapping]) -> Table:
     """Figures of an experiment beside the paper's and the goal."""
-    table = Table(title="Figures", title_justify="left", title_style="bold")
-    for heading in ("figure", "value", "paper", "goal", ""):
-        table.add_column(heading)
+    table = _table("Figures", ("figure", "value", "paper", "goal", "met"))
     for name, figure in figures.items():
         mark = Text("✓", "green") if figure["ok"] else Text("✗", "red")
         table.add_row(name, _short(figure["value"]), _short(figure.get("paper")), _short(figure.get("goal")), mark)
@@ -150,6 +147,16 @@ def error_panel(title: str, message: str, hint: str = "") -> Panel:
     if hint:
         text.append(f"\n\n{hint}", "dim")
     return Panel(text, title=title, title_align="left", border_style="red")
+
+
+def _table(title: str, headings: tuple[str, ...]) -> Table:
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True
+    )
+    table.add_column(headings[0], overflow="fold")  # a name gives way before a number does
+    for heading in headings[1:]:
+        table.add_column(heading, no_wrap=True)
+    return table
 
 
 def _short(value: object) -> str:

@@ -1,17 +1,17 @@
 """The figures of a report: estimates in their ranges, the search, and where the starts went.
 
-Every figure is drawn twice, for light and for dark pages, on a transparent ground.
+Drawn for light pages; on dark ones the page inverts them.
 """
 
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import LogNorm
+from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 
 from gradsim.app.sections import Section
@@ -19,41 +19,29 @@ from gradsim.rounding import with_error
 
 WIDTH = 8.6  # [in], of the page's column at 100 %
 Z95 = 1.96
+INK, FAINT, ESTIMATE, TRUTH = "#1f2430", "#c9ced8", "#1d5fd0", "#d1660a"
+SHADES = ListedColormap(mpl.colormaps["plasma"](np.linspace(0.03, 0.76, 256)))  # without its pale end
+INKED = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor")
+STYLE: dict[Any, Any] = dict.fromkeys(INKED, INK)
+STYLE |= {"axes.spines.top": False, "axes.spines.right": False, "axes.titleweight": "bold", "axes.titlesize": 10}
+STYLE |= {"font.size": 9, "axes.titlelocation": "left", "legend.frameon": False, "axes.grid": False}
+MARKER = {"fmt": "o", "color": ESTIMATE, "ms": 5, "capsize": 4, "elinewidth": 1.8, "capthick": 1.8}
 
 
-@dataclass(frozen=True)
-class Palette:
-    """Colours of a figure: ink, faint lines, estimate, truth, and the map of costs."""
-
-    ink: str
-    faint: str
-    estimate: str
-    truth: str
-    costs: str
-
-
-LIGHT = Palette("#1f2430", "#c9ced8", "#1d5fd0", "#d1660a", "viridis")
-DARK = Palette("#e6e8ee", "#4a5160", "#7fb0ff", "#ffae57", "plasma")
-
-
-def png(draw: Callable[[Palette], Figure], palette: Palette) -> bytes:
-    """The picture that `draw` makes in the colours of `palette`."""
-    style = dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor"), palette.ink)
-    style |= {"axes.spines.top": False, "axes.spines.right": False, "axes.titleweight": "bold", "axes.titlesize": 10}
-    style |= {"font.size": 9, "axes.titlelocation": "left", "legend.frameon": False, "axes.grid": False}
-    with mpl.rc_context(style):
+def png(draw: Callable[[], Figure]) -> bytes:
+    """The picture that `draw` makes, in the style of the page."""
+    with mpl.rc_context(STYLE):
         buffer = io.BytesIO()
-        draw(palette).savefig(buffer, format="png", dpi=150, transparent=True)
+        draw().savefig(buffer, format="png", dpi=150)
     return buffer.getvalue()
 
 
-def intervals(section: Section, initial: Mapping[str, Sequence[float | None]], palette: Palette) -> Figure:
+def intervals(section: Section, initial: Mapping[str, Sequence[float | None]]) -> Figure:
     """Each unknown in its range: starts, estimate with 95 % interval, truth; and the error in standard deviations.
 
     Args:
         section: The fit.
         initial: Values of the starts by name; may be empty.
-        palette: Colours.
     """
     count = len(section.unknowns)
     figure = Figure(figsize=(WIDTH, 0.62 * count + 1.15), layout="constrained")
@@ -64,19 +52,19 @@ def intervals(section: Section, initial: Mapping[str, Sequence[float | None]], p
     names = list(section.unknowns)
     for row, (name, u) in enumerate(section.unknowns.items()):
         low, width = u["low"], u["high"] - u["low"]
-        ranges.barh(row, 1, height=0.36, color=palette.faint, alpha=0.45, zorder=1)
+        ranges.barh(row, 1, height=0.36, color=FAINT, alpha=0.45, zorder=1)
         starts = [(x - low) / width for x in initial.get(name, ()) if x is not None]
-        ranges.plot(starts, [row] * len(starts), "|", color=palette.ink, alpha=0.55, ms=9, label="start", zorder=2)
+        ranges.plot(starts, [row] * len(starts), "|", color=INK, alpha=0.55, ms=9, label="start", zorder=2)
         if u["truth"] is not None:
             place = (u["truth"] - low) / width
-            ranges.plot(place, row, "D", color=palette.truth, ms=9, mfc="none", mew=1.8, label="truth", zorder=4)
+            ranges.plot(place, row, "D", color=TRUTH, ms=9, mfc="none", mew=1.8, label="truth", zorder=4)
         if u["value"] is not None:
-            _estimate(ranges, u, row, palette)
+            _estimate(ranges, u, row)
         ranges.text(0, row - 0.27, f"{u['low']:g}", ha="left", va="bottom", fontsize=7.5, alpha=0.75)
         ranges.text(1, row - 0.27, f"{u['high']:g} {u['unit']}", ha="right", va="bottom", fontsize=7.5, alpha=0.75)
         ranges.text(0.5, row - 0.27, f"{with_error(u['value'], u['std'])} {u['unit']}", ha="center", va="bottom")
         if scores is not None and u["truth"] is not None and u["value"] is not None and u["std"]:
-            scores.errorbar((u["value"] - u["truth"]) / u["std"], row, xerr=Z95, **_marker(palette))
+            scores.errorbar((u["value"] - u["truth"]) / u["std"], row, xerr=Z95, **MARKER)
     ranges.set(yticks=range(count), yticklabels=names, xlim=(-0.02, 1.02), xticks=[], ylim=(count - 0.5, -0.75))
     ranges.set_title("Estimate, 95 % interval and starts within the range")
     ranges.spines[["left", "bottom"]].set_visible(False)
@@ -84,8 +72,8 @@ def intervals(section: Section, initial: Mapping[str, Sequence[float | None]], p
     handles = dict(zip(*reversed(ranges.get_legend_handles_labels()), strict=True))
     figure.legend(handles.values(), handles.keys(), loc="outside lower left", ncols=3, fontsize=8)
     if scores is not None:
-        scores.axvspan(-Z95, Z95, color=palette.faint, alpha=0.35, lw=0)
-        scores.axvline(0, color=palette.truth, lw=1.4)
+        scores.axvspan(-Z95, Z95, color=FAINT, alpha=0.35, lw=0)
+        scores.axvline(0, color=TRUTH, lw=1.4)
         reach = max(4.0, *(abs(x) + 2.3 for x in _scores(section)))
         scores.set(xlim=(-reach, reach), xlabel="(estimate − truth) / sd")
         scores.set_title("Error")
@@ -94,17 +82,13 @@ def intervals(section: Section, initial: Mapping[str, Sequence[float | None]], p
     return figure
 
 
-def _estimate(axes, unknown: Mapping, row: int, palette: Palette) -> None:
+def _estimate(axes, unknown: Mapping, row: int) -> None:
     low, width = unknown["low"], unknown["high"] - unknown["low"]
     ends = [x for x in (unknown["interval95"] or ()) if x is not None]
     left, right = ends if len(ends) == 2 else (-math.inf, math.inf)
     ends = np.clip((np.array([left, right]) - low) / width, 0, 1)
     place = (unknown["value"] - low) / width
-    axes.errorbar(place, row, xerr=abs(ends - place)[:, None], label="estimate, 95 %", zorder=3, **_marker(palette))
-
-
-def _marker(palette: Palette) -> dict:
-    return {"fmt": "o", "color": palette.estimate, "ms": 5, "capsize": 4, "elinewidth": 1.8, "capthick": 1.8}
+    axes.errorbar(place, row, xerr=abs(ends - place)[:, None], label="estimate, 95 %", zorder=3, **MARKER)
 
 
 def _scores(section: Section) -> list[float]:
@@ -112,26 +96,27 @@ def _scores(section: Section) -> list[float]:
     return [(u["value"] - u["truth"]) / u["std"] for u in rows]
 
 
-def search(stages: Sequence[Mapping], section: Section, palette: Palette) -> Figure:
+def search(stages: Sequence[Mapping], section: Section) -> Figure:
     """The best start over the iterations: cost per frame, and how far each unknown still is from its final value.
 
     Args:
         stages: Entries of `history.json`: stage, frames, iteration, cost, values.
         section: The fit, for the ranges.
-        palette: Colours.
     """
     figure = Figure(figsize=(WIDTH, 3.1), layout="constrained")
     loss, values = figure.subplots(1, 2)
     steps = [s for s in stages if s["cost"] is not None]
     iterations = [s["iteration"] for s in steps]
-    loss.plot(iterations, [s["cost"] / s["frames"] for s in steps], "-", color=palette.faint, zorder=1)
+    loss.plot(iterations, [s["cost"] / s["frames"] for s in steps], "-", color=FAINT, zorder=1)
     for kind, mark in zip(dict.fromkeys(s["stage"] for s in steps), "os^Dv", strict=False):
         mine = [(s["iteration"], s["cost"] / s["frames"]) for s in steps if s["stage"] == kind]
-        loss.plot(*zip(*mine, strict=True), mark, color=palette.estimate, ms=4.5, label=kind)
-    loss.set(yscale="log", xlabel="iterations", ylabel="loss per frame")
+        loss.plot(*zip(*mine, strict=True), mark, color=ESTIMATE, ms=4.5, label=kind)
+    loss.set(xlabel="iterations", ylabel="loss per frame")
+    if _spans_decades([s["cost"] / s["frames"] for s in steps]):
+        loss.set_yscale("log")
     loss.set_title("Loss as the clip grows")
     loss.legend(fontsize=8)
-    colours = mpl.colormaps[palette.costs](np.linspace(0.12, 0.85, max(2, len(section.unknowns))))
+    colours = SHADES(np.linspace(0, 1, max(2, len(section.unknowns))))
     for colour, (name, u) in zip(colours, section.unknowns.items(), strict=False):
         if u["value"] is None:
             continue
@@ -139,17 +124,17 @@ def search(stages: Sequence[Mapping], section: Section, palette: Palette) -> Fig
         values.plot(iterations[: len(away)], [x or math.nan for x in away], ".-", color=colour, label=name)
     values.set(yscale="log", xlabel="iterations", ylabel="share of the range")
     values.set_title("Distance to the final value")
-    values.legend(fontsize=8)
+    if values.lines:
+        values.legend(fontsize=8)
     return figure
 
 
-def starts(population: Mapping, section: Section, palette: Palette) -> Figure:
+def starts(population: Mapping, section: Section) -> Figure:
     """Where every start was drawn and where it ended, coloured by its cost; dropped starts end early.
 
     Args:
         population: `starts` of `history.json`: names, initial, final, cost; None where a start was dropped.
         section: The fit, for truth and ranges.
-        palette: Colours.
     """
     names = population["names"]
     columns = min(4, len(names))
@@ -157,24 +142,35 @@ def starts(population: Mapping, section: Section, palette: Palette) -> Figure:
     figure = Figure(figsize=(WIDTH, 2.5 * rows + 0.25), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
     costs = [c for c in population["cost"] if c is not None and c > 0]
-    norm = LogNorm(min(costs), max(*costs, 1.01 * min(costs))) if costs else None
-    colours = mpl.colormaps[palette.costs].resampled(256)
+    norm = _norm(costs) if costs else None
     for k, (axes, name) in enumerate(zip(grid, names, strict=False)):
         for begin, end, cost in zip(population["initial"], population["final"], population["cost"], strict=True):
             if end[k] is None:
-                axes.plot([0, 0.18], [begin[k], begin[k]], "-", color=palette.faint, lw=1.2)
-                axes.plot(0.18, begin[k], "x", color=palette.faint, ms=4)
+                axes.plot([0, 0.18], [begin[k], begin[k]], "-", color=FAINT, lw=1.2)
+                axes.plot(0.18, begin[k], "x", color=FAINT, ms=4)
                 continue
-            colour = colours(norm(cost)) if norm and cost else colours(0.0)
+            colour = SHADES(norm(cost)) if norm and cost else SHADES(0.0)
             axes.plot([0, 1], [begin[k], end[k]], "-", color=colour, lw=1.2, alpha=0.85)
             axes.plot(1, end[k], "o", color=colour, ms=3.5)
         u = section.unknowns.get(name)
         if u is not None and u["truth"] is not None:
-            axes.axhline(u["truth"], color=palette.truth, lw=1.1, ls=(0, (4, 3)), zorder=0)
+            axes.axhline(u["truth"], color=TRUTH, lw=1.1, ls=(0, (4, 3)), zorder=0)
         axes.set(xlim=(-0.05, 1.08), xticks=[0, 1], xticklabels=["drawn", "ended"])
-        axes.set_title(f"{name} [{u['unit']}]" if u and u["unit"] not in ("", "1") else name)
+        axes.set_title(f"{name} [{u['unit']}]" if u and u["unit"] else name)
     for axes in grid[len(names) :]:
         axes.set_axis_off()
     if norm:
-        figure.colorbar(ScalarMappable(norm, colours), ax=grid.tolist(), label="final loss", shrink=0.85, pad=0.01)
+        figure.colorbar(ScalarMappable(norm, SHADES), ax=grid.tolist(), label="final loss", shrink=0.85, pad=0.01)
     return figure
+
+
+def _norm(costs: Sequence[float]) -> Normalize:
+    """From cost to colour."""
+    if _spans_decades(costs):
+        return LogNorm(min(costs), max(costs))
+    return Normalize(min(costs), max(costs) + 1e-9 * abs(max(costs)))
+
+
+def _spans_decades(numbers: Sequence[float]) -> bool:
+    """Whether a logarithmic scale shows more."""
+    return bool(numbers) and min(numbers) > 0 and max(numbers) > 10 * min(numbers)

@@ -25,7 +25,13 @@ FILMS = {
     "side_by_side.webm": "Video, left, and fit, right.",
     "overlay.webm": "Outline of the fit over the video.",
 }
-_TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".svg": "image/svg+xml", ".webm": "video/webm"}
+_TYPES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".gif": "image/gif",
+    ".svg": "image/svg+xml",
+    ".webm": "video/webm",
+}
 
 
 @dataclass(frozen=True)
@@ -33,16 +39,16 @@ class Picture:
     """A figure of the page.
 
     Args:
-        light: Data URI of the picture on light ground.
-        dark: The same on dark ground; None where there is only one.
+        source: Data URI.
         title: Its title.
         caption: What it shows.
+        drawn: Whether it is a drawing of ours, which dark pages invert.
     """
 
-    light: str
-    dark: str | None
+    source: str
     title: str
     caption: str
+    drawn: bool = False
 
 
 def write_report(folder: str | Path) -> Path:
@@ -62,12 +68,12 @@ def write_report(folder: str | Path) -> Path:
         raise InputError(f"{folder} holds no result.json; give a folder made by `gradsim fit`, `demo` or `reproduce`.")
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     fits = sections(result)
+    history = _history(folder)
     page = _template().render(
         result=result,
-        sections=fits,
-        verdicts=VERDICTS,
+        fits=list(zip(fits, _intervals(folder, fits, history), strict=True)),
         films=[(_uri(folder / name), text) for name, text in FILMS.items() if (folder / name).is_file()],
-        pictures=[*_drawn(folder, fits), *_given(folder, result)],
+        pictures=[*_search(folder, fits, history), *_given(folder, result)],
     )
     path = folder / "report.html"
     with whole(path) as draft:
@@ -75,61 +81,64 @@ def write_report(folder: str | Path) -> Path:
     return path
 
 
-def _drawn(folder: Path, fits: list[Section]) -> list[Picture]:
-    """Figures drawn from the results; the search belongs to the last fit, whose history is kept."""
-    if not fits:
-        return []
-    history = {"stages": [], "starts": None}
-    if (folder / "history.json").is_file():
-        history |= json.loads((folder / "history.json").read_text(encoding="utf-8"))
+def _history(folder: Path) -> dict:
+    """Stages and starts of the search; empty where no history is kept."""
+    path = folder / "history.json"
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return {"stages": kept.get("stages") or [], "starts": kept.get("starts") or {}}
+
+
+def _intervals(folder: Path, fits: list[Section], history: Mapping) -> list[Picture]:
+    """Estimates in their ranges, one figure a fit."""
     population = history["starts"]
-    initial = {}
-    if population:
-        initial = dict(zip(population["names"], zip(*population["initial"], strict=True), strict=True))
+    initial = (
+        dict(zip(population["names"], zip(*population["initial"], strict=True), strict=True)) if population else {}
+    )
+    caption = "Bars are the ranges that the starts were drawn from; whiskers are 95 % intervals."
+    names = ["intervals.png", *(f"intervals_{k}.png" for k in range(2, len(fits) + 1))]
+    return [
+        _picture(folder / name, lambda fit=fit: plots.intervals(fit, initial), fit.title, caption)
+        for name, fit in zip(names, fits, strict=False)
+    ]
+
+
+def _search(folder: Path, fits: list[Section], history: Mapping) -> list[Picture]:
+    """How the answer was found. Of several fits, the history is the last one's."""
     pictures = []
-    for fit in fits:
-        name = "intervals" if fit is fits[0] else f"intervals_{fits.index(fit) + 1}"
-        caption = "Bars are the ranges that the starts were drawn from; whiskers are 95 % intervals."
-        draw = partial(plots.intervals, fit, initial)
-        pictures.append(_picture(folder / f"{name}.png", draw, fit.title, caption))
-    if history["stages"]:
-        caption = "The best start, at the end of each stage. The loss is the sum of squared residuals in units of noise."
+    if fits and history["stages"]:
+        caption = "The best start at the end of each stage. Loss: sum of squared residuals, in units of the noise."
         draw = partial(plots.search, history["stages"], fits[-1])
         pictures.append(_picture(folder / "loss.png", draw, "The search", caption))
-    if population:
+    if fits and history["starts"]:
         caption = "Every start, from where it was drawn to where it ended. Crosses: dropped or sown again on the way."
-        if fits[-1].compared:
-            caption += " Dashed: the truth."
-        draw = partial(plots.starts, population, fits[-1])
+        caption += " Dashed: the truth." if fits[-1].compared else ""
+        draw = partial(plots.starts, history["starts"], fits[-1])
         pictures.append(_picture(folder / "starts.png", draw, "The starts", caption))
     return pictures
 
 
-def _picture(path: Path, draw: Callable[[plots.Palette], Figure], title: str, caption: str) -> Picture:
-    path.write_bytes(plots.png(draw, plots.LIGHT))
-    dark = _encode("image/png", plots.png(draw, plots.DARK))
-    return Picture(_uri(path), dark, title, caption)
-
-
 def _given(folder: Path, result: Mapping) -> list[Picture]:
-    return [
-        Picture(_uri(folder / p["file"]), None, p.get("title", ""), p.get("caption", ""))
-        for p in result.get("pictures", ())
-    ]
+    """Pictures that the run brought along."""
+    listed = result.get("pictures", ())
+    return [Picture(_uri(folder / p["file"]), p.get("title", ""), p.get("caption", "")) for p in listed]
+
+
+def _picture(path: Path, draw: Callable[[], Figure], title: str, caption: str) -> Picture:
+    with whole(path) as draft:
+        draft.write_bytes(plots.png(draw))
+    return Picture(_uri(path), title, caption, drawn=True)
 
 
 def _uri(path: Path) -> str:
-    return _encode(_TYPES[path.suffix], path.read_bytes())
-
-
-def _encode(kind: str, content: bytes) -> str:
-    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+    return f"data:{_TYPES[path.suffix]};base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
 def _template() -> jinja2.Template:
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
     environment.filters |= {"interval": interval, "comparison": comparison, "number": _number}
-    environment.globals["with_error"] = with_error
+    environment.globals |= {"with_error": with_error, "verdicts": VERDICTS}
     text = resources.files("gradsim.app").joinpath("report.html.j2").read_text(encoding="utf-8")
     return environment.from_string(text)
 

@@ -109,5 +109,5 @@ def comparison(unknown: Mapping) -> tuple[str, str, str]:
     if truth is None or value is None:
         return "–", "–", "–"
     relative = f"{(value - truth) / abs(truth):+.1e}" if truth else "–"
-    score = f"{(value - truth) / std:+.2f}" if std else "–"
-    return f"{truth:.6g}", relative, score
+    score = (value - truth) / std if std else None
+    return f"{truth:.6g}", relative, "–" if score is None else f"{score:+.2f}" if abs(score) >= 0.005 else "0.00"

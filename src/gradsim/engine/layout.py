@@ -77,6 +77,10 @@ class Layout:
 
     def _wrap(self, kind: str, tensor: Tensor) -> wp.array:
         wp.init()  # from_torch needs it on a CPU
-        array = wp.from_torch(tensor, dtype=self.types[kind], requires_grad=False)
+        if tensor.numel():
+            array = wp.from_torch(tensor, dtype=self.types[kind], requires_grad=False)
+        else:  # Warp refuses the strides of an empty tensor
+            items = tensor.shape[: tensor.ndim - len(self._tail(kind))]
+            array = wp.empty(items, dtype=self.types[kind], device=str(tensor.device))
         array.tensor = tensor  # keeps the memory alive, and spares the way back
         return array

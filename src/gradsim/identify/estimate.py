@@ -15,7 +15,8 @@ from gradsim.identify.fit import MISMATCH, Estimate, Fit
 from gradsim.identify.multistart import Outcome, Search, search
 from gradsim.identify.observation import Observation
 from gradsim.identify.problem import Problem
-from gradsim.identify.uncertainty import KNOWN, Z95, Uncertainty, analyse
+from gradsim.identify.uncertainty import KNOWN, WIDEST, Z95, Uncertainty, analyse, wide_fisher
+from gradsim.identify.sampling import Samples, sample
 from gradsim.identify.unknowns import Space, Unknown
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
@@ -96,16 +97,26 @@ def identify(
 
 def conclude(problem: Problem, outcome: Outcome, seed: int, noise_known: bool) -> Fit:
     """The verdict on where a search came to."""
-    space = problem.space
-    fisher, chi2, informative = _evidence(problem, outcome.best)
+    space, best, cost = problem.space, outcome.best, outcome.best_cost
+    fisher, chi2, informative = _evidence(problem, best)
+    scale = 1.0 if noise_known else max(chi2 / max(1.0, informative - len(space)), 1e-30)
+    wide, kinked = wide_fisher(problem, best, fisher / scale)
+    samples = None
+    if noise_known and cost > 1e-6 and (kinked or problem.model.scene.grounds):
+        eigenvalues, axes = torch.linalg.eigh(wide)
+        spread = axes * eigenvalues.clamp(min=WIDEST**-2).rsqrt()
+        samples = sample(problem, best, spread, np.random.default_rng(seed))
+        if samples.best_cost < cost:
+            best, cost = samples.best, samples.best_cost
+            _, chi2, informative = _evidence(problem, best)
+        wide = torch.linalg.inv(torch.cov(samples.u.T).reshape(len(space), -1) + 1e-18 * torch.eye(len(space)))
     spare = max(1.0, informative - len(space))
     chi2_per_n = chi2 / spare
-    scale = 1.0 if noise_known else max(chi2_per_n, 1e-30)
     pushed = any(getattr(body, "pushes", None) for body in problem.model.scene.bodies.values())
-    uncertainty = analyse(space, fisher / scale, pushed)
-    estimates = _estimates(space, outcome.best, uncertainty)
+    uncertainty = analyse(space, wide, pushed)
+    estimates = _estimates(space, best, uncertainty, samples)
     limit = max(MISMATCH, 1 + 5 * math.sqrt(2 / spare))
-    if not math.isfinite(outcome.best_cost):
+    if not math.isfinite(cost):
         status = "failed"
     elif noise_known and chi2_per_n > limit:
         status = "mismatch"
@@ -136,6 +147,7 @@ def conclude(problem: Problem, outcome: Outcome, seed: int, noise_known: bool) -
             "final": space.numbers(outcome.final).tolist(),
             "cost": outcome.cost.tolist(),
         },
+        kinked=kinked,
     )
 
 
@@ -161,7 +173,7 @@ def _evidence(problem: Problem, u: Tensor) -> tuple[Tensor, float, float]:
     return fisher.reshape(n, n), chi2, count
 
 
-def _estimates(space: Space, u: Tensor, uncertainty: Uncertainty) -> dict[str, Estimate]:
+def _estimates(space: Space, u: Tensor, uncertainty: Uncertainty, samples: Samples | None) -> dict[str, Estimate]:
     estimates = {}
     numbers = space.numbers(u)
     for k, unknown in enumerate(space.unknowns):
@@ -172,6 +184,10 @@ def _estimates(space: Space, u: Tensor, uncertainty: Uncertainty) -> dict[str, E
             interval = (value / wide, value * wide)
         else:
             std, interval = spread, (value - Z95 * spread, value + Z95 * spread)
+        if samples is not None:
+            drawn = space.numbers(samples.u)[:, k]
+            std = drawn.std().item()
+            interval = tuple(torch.quantile(drawn, torch.tensor([0.025, 0.975], dtype=drawn.dtype)).tolist())
         known = uncertainty.relative[k].item() < KNOWN
         estimates[unknown.name] = Estimate(
             value, std, interval, space.units[k], unknown.low, unknown.high, known

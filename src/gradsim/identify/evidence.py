@@ -11,6 +11,7 @@ from gradsim.errors import InputError
 from gradsim.identify.observation import Masks
 from gradsim.render.camera import from_scene
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.video import masks as segmentation
 
 QUANTISED = 1 / 255 / math.sqrt(12)  # standard deviation of rounding to 8 bits
 NOMINAL = 1 / 255  # noise of a pixel that is assumed where none is stated
@@ -45,7 +46,7 @@ def from_video(scene, path: str | Path, mask: str | Path | None = None, noise: f
         videos.check(keys, width, height, scene.timing.fps, mask)
         if len(keys.frames) != len(film.frames):
             raise InputError(f"{mask} has {len(keys.frames)} frames, {path} has {len(film.frames)}; give one for each.")
-        masks = videos.from_mask_video(keys.frames, grey=True)
+        masks = segmentation.from_mask_video(keys.frames, grey=True)
     else:
         masks, contrast = _from_colours(scene, film.frames, path)
         sigma /= contrast
@@ -57,7 +58,7 @@ def _from_colours(scene, frames: np.ndarray, path) -> tuple[np.ndarray, float]:
     if len(colours) > 1:
         raise InputError(f"the bodies have {len(colours)} colours; give them the same, or a mask video (--mask).")
     colour, background = np.array(colours.pop()), np.array(scene.background)
-    alpha = videos.alpha_from_flat_colours(frames, colour, background)
+    alpha = segmentation.alpha_from_flat_colours(frames, colour, background)
     rebuilt = background + alpha[..., None] * (colour - background)
     seen = (np.abs(frames / 255 - background).max(-1) > 0.1).mean()
     if seen == 0:

@@ -63,7 +63,9 @@ class Fit:
         seed: Of the starts.
         history: Stages with frames, cost and the best values.
         population: Starts: names, initial and final values, costs.
-        values: All numbers of the unknowns, for `Model`.
+        command: What made it.
+        kinked: Whether contact kinks the likelihood at the scale of the noise, so that error bars are
+            from samples of the posterior.
     """
 
     status: str
@@ -82,6 +84,7 @@ class Fit:
     history: list[dict] = field(default_factory=list)
     population: dict = field(default_factory=dict)
     command: str = "identify"
+    kinked: bool = False
 
     @property
     def values(self) -> dict[str, float]:
@@ -120,6 +123,7 @@ class Fit:
                 "chi2_per_n": self.chi2_per_n,
                 "informative": self.informative,
                 "rank": self.rank,
+                "kinked": self.kinked,
                 "null_directions": directions,
                 "starts": self.starts,
                 "iterations": self.iterations,

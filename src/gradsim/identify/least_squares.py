@@ -49,6 +49,7 @@ def descend(
     coarse: bool,
     iterations: int,
     enough: float = 0.0,
+    worthwhile: float = 0.0,
     precision: float = 1e-9,
     tries: int = 4,
 ) -> tuple[Population, int]:
@@ -61,6 +62,7 @@ def descend(
         coarse: Whether on the far-seeing residuals.
         iterations: At most so many linearisations.
         enough: Cost at which a start rests.
+        worthwhile: Decrease below which a start rests.
         precision: Relative decrease at which a start rests.
         tries: Steps tried from one linearisation.
 
@@ -68,6 +70,7 @@ def descend(
         The starts after it, and the number of linearisations.
     """
     here = start[slice(None)]
+    here.damping.fill_(1e-2)
     low, high = problem.space.low, problem.space.high
     reach = torch.where(torch.tensor(problem.space.logarithmic), 1.0, 0.5 * (high - low))
     here.cost, A, g = problem.linearise(here.u, frames, coarse)
@@ -93,7 +96,7 @@ def descend(
                 break
         moved = here.cost < before
         gain = torch.where(moved, (before - here.cost) / before.clamp(min=1e-300), 0.0)
-        active &= moved & (gain > precision) & (here.cost > enough)
+        active &= moved & (gain > precision) & (before - here.cost > worthwhile) & (here.cost > enough)
         rows = active.nonzero()[:, 0]
         if len(rows):
             count += 1

@@ -2,9 +2,9 @@
 
 A long clip of a tumbling body has a jagged cost; its first frames do not. So the clip grows by a few frames a stage,
 and every start follows: on pixels where it can, on the far-seeing CDF residuals where it must. A start whose cost is
-above what the noise explains is not solved. While enough starts are solved, the others are dropped (successive
-halving); when too few are, the unsolved are sown again from the better ones along the directions that the clip so far
-leaves most open (the weak eigenvectors of the Fisher information).
+above what the noise explains, or well above the best, is not solved. It is sown again from the solved ones, or, when
+too few are solved, from the better ones and from itself, along the directions that the clip so far leaves most open
+(the weak eigenvectors of the Fisher information). Once half of the clip is explained, half of the places suffice.
 
 Nothing here knows the truth: starts come from the ranges, and "solved" is judged against the noise.
 """
@@ -20,6 +20,7 @@ from torch import Tensor
 from gradsim.identify.least_squares import Population, descend
 from gradsim.identify.problem import Problem
 
+WORSE = 30.0  # χ² above the best at which a start is surely elsewhere: odds of e^15
 KEEP = 3  # solved starts that make sowing again needless
 
 
@@ -94,26 +95,23 @@ def search(problem: Problem, plan: Search, rng: np.random.Generator, report: Cal
 
     stages = list(range(min(plan.first, problem.frames), problem.frames, plan.grow)) if plan.curriculum else []
     for frames in stages:
-        floor, informative = problem.observation.floor(frames)
-        enough = floor + _explained(floor, informative, problem, frames)
+        enough = _enough(problem, frames)
         people, n = _attempt(problem, people, frames, enough)
         iterations += n
-        solved = people.cost < enough
-        rounds = 0
+        solved, rounds = _solved(people, enough), 0
         while solved.sum() < min(KEEP, plan.starts) and rounds < plan.rounds:
             if problem.effort.cpu_seconds > plan.seconds:
                 break
             rounds += 1
-            fresh = _sow(problem, people, ~solved, frames, rng)
+            fresh = _sow(problem, people, (~solved).nonzero()[:, 0], frames, rng)
             fresh, n = _attempt(problem, fresh, frames, enough)
             iterations += n
             places = (~solved).nonzero()[:, 0]
             better = fresh.cost < people.cost[places]
             people.put(places[better], fresh[better])
             who[places[better]] = -1
-            solved = people.cost < enough
-        if solved.sum() >= KEEP:
-            people, who = people[solved], who[solved]
+            solved = _solved(people, enough)
+        people, who = _refilled(problem, people, who, solved, frames, plan.starts, rng)
         note("curriculum", frames)
 
     if not plan.curriculum:
@@ -133,40 +131,62 @@ def search(problem: Problem, plan: Search, rng: np.random.Generator, report: Cal
     return Outcome(initial, final, cost, people.u[k], people.cost[k].item(), iterations, history)
 
 
-def _explained(floor: float, informative: float, problem: Problem, frames: int) -> float:
-    """χ² of the informative residuals that noise of the level seen elsewhere would leave.
-
-    The clear pixels tell the true level: `floor` over their number is 1 for the stated noise, 0 for float frames.
-    """
-    masks = getattr(problem.observation, "masks", None)
-    if masks is None:
-        return math.inf
-    clear = masks[:frames].numel() - informative
-    level = floor / clear if clear else 1.0
-    return max(level, 1e-8) * (1.5 * informative + 5 * math.sqrt(2 * informative) + 5 * math.sqrt(2 * clear))
+def _enough(problem: Problem, frames: int) -> float:
+    """Cost below which noise explains what is left: a start is then solved. Infinite where the noise is not told."""
+    floor, informative, level = problem.observation.floor(frames)
+    return floor + max(level, 1e-10) * (1.15 * informative + 5 * math.sqrt(2 * informative))
 
 
 def _attempt(problem: Problem, people: Population, frames: int, enough: float) -> tuple[Population, int]:
-    """Pixels first; where that does not solve a start, CDF and then pixels, keeping the better."""
-    people, count = descend(problem, people, frames, False, 10, enough)
-    stuck = (people.cost >= enough).nonzero()[:, 0]
+    """Pixels first; where that does not solve a start, CDF and then pixels, keeping the better.
+
+    A start goes on to its own minimum, also below what noise explains: the next frames need it.
+    """
+    people, count = descend(problem, people, frames, False, 10, 1e-6 * enough, 0.01 * min(1.0, enough))
+    stuck = (~_solved(people, enough)).nonzero()[:, 0]
     if len(stuck) and math.isfinite(enough):
         far, n = descend(problem, people[stuck], frames, True, 10)
-        far.damping.fill_(1e-2)
-        near, m = descend(problem, far, frames, False, 10, enough)
+        near, m = descend(problem, far, frames, False, 10, 1e-6 * enough, 0.01 * min(1.0, enough))
         better = near.cost < people.cost[stuck]
         people.put(stuck[better], near[better])
         count += n + m
     return people, count
 
 
-def _sow(problem: Problem, people: Population, where: Tensor, frames: int, rng: np.random.Generator) -> Population:
-    """New starts in place of those at `where`, from the best four or from themselves, along weak directions."""
+def _solved(people: Population, enough: float) -> Tensor:
+    """Explained by the noise, and not clearly worse than the best."""
+    best = people.cost.min()
+    return people.cost < min(enough, best.item() + WORSE + 1e-3 * enough) if math.isfinite(enough) else people.cost < math.inf
+
+
+def _refilled(problem, people: Population, who: Tensor, solved: Tensor, frames: int, starts: int, rng):
+    """Unsolved starts give their places to neighbours of solved ones; places that are not needed go."""
+    keep = min(starts, max(2 * KEEP, starts // 2)) if frames > problem.frames // 2 else starts
+    sources = solved.nonzero()[:, 0]
+    missing = max(0, keep - len(sources))
+    if not len(sources) or not missing:
+        chosen = solved if len(sources) else torch.ones_like(solved)
+        return people[chosen], who[chosen]
+    parents = people.u[sources[torch.tensor(rng.integers(len(sources), size=missing))]]
+    _, A, _ = problem.linearise(parents, _fewer(frames, rng))
+    fresh = Population.at(_along_weak(problem, parents, A, rng.uniform(0.3, 3.0, missing), rng))
+    fresh.cost = problem.cost(fresh.u, frames)
+    old = people[sources]
+    joined = Population(*(torch.cat([getattr(old, k), getattr(fresh, k)]) for k in ("u", "cost", "damping")))
+    return joined, torch.cat([who[sources], torch.full((missing,), -1)])
+
+
+def _fewer(frames: int, rng: np.random.Generator) -> int:
+    """Frames whose Fisher information shapes a new start: fewer leave more open, and know less of late contacts."""
+    return max(2, round(frames * rng.choice([0.5, 0.75, 1.0])))
+
+
+def _sow(problem: Problem, people: Population, places: Tensor, frames: int, rng: np.random.Generator) -> Population:
+    """New starts in place of those at `places`, from the best four or from themselves, along weak directions."""
     order = people.cost.argsort()[:4]
-    places = where.nonzero()[:, 0]
     sources = [int(order[rng.integers(len(order))]) if rng.random() < 0.8 else int(p) for p in places]
-    _, A, _ = problem.linearise(people.u[sources], frames)
-    return Population.at(_along_weak(problem, people.u[sources], A, 10 ** rng.uniform(-4, 0.5, len(places)), rng))
+    _, A, _ = problem.linearise(people.u[sources], _fewer(frames, rng))
+    return Population.at(_along_weak(problem, people.u[sources], A, 10 ** rng.uniform(-2, 2, len(places)), rng))
 
 
 def _along_weak(problem: Problem, u: Tensor, A: Tensor, size: np.ndarray, rng: np.random.Generator) -> Tensor:
@@ -177,22 +197,24 @@ def _along_weak(problem: Problem, u: Tensor, A: Tensor, size: np.ndarray, rng: n
     return (u + (axes @ (spread * noise)[..., None])[..., 0]).clamp(problem.space.low, problem.space.high)
 
 
-def _polish(problem: Problem, people: Population, rng: np.random.Generator, rounds: int = 6) -> tuple[Population, int]:
-    """Leave the small valleys that contact makes at the scale of the noise: restarts a few σ away, from the best."""
-    count = 0
+def _polish(problem: Problem, people: Population, rng: np.random.Generator, rounds: int = 8) -> tuple[Population, int]:
+    """Leave the small valleys that contact makes at the scale of the noise: restarts around the best.
+
+    It ends after two rounds in a row without a gain.
+    """
+    count = failures = 0
     for _ in range(rounds):
         k = int(people.cost.argmin())
-        if people.cost[k] < 1e-12:
+        if people.cost[k] < 1e-9 or failures == 2:
             break
-        _, A, _ = problem.linearise(people.u[k : k + 1], problem.frames)
-        tries = 4
-        u = _along_weak(
-            problem, people.u[k].expand(tries, -1), A.expand(tries, -1, -1), 10 ** rng.uniform(-1, 1.5, tries), rng
-        )
+        tries = 8
+        parents = people.u[k].expand(tries, -1)
+        _, A, _ = problem.linearise(parents[:1], _fewer(problem.frames, rng))
+        u = _along_weak(problem, parents, A.expand(tries, -1, -1), 10 ** rng.uniform(-1, 1, tries), rng)
         near, n = descend(problem, Population.at(u), problem.frames, False, 12)
         count += n
         best = int(near.cost.argmin())
-        if near.cost[best] >= people.cost[k]:
-            break
-        people.put([k], near[[best]])
+        failures = 0 if near.cost[best] < people.cost[k] - 0.01 else failures + 1
+        if near.cost[best] < people.cost[k]:
+            people.put([k], near[[best]])
     return people, count

@@ -12,11 +12,14 @@ import torch
 from torch import Tensor
 
 from gradsim import rotation
-from gradsim.losses import cdf, cdf_tangent
+from gradsim.losses import cdf, cdf_of_sums_tangent, cdf_tangent
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
+from gradsim.render.misfit import misfit, profiles, target
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.surface import Surface
 
+CLEAR = 4.0  # a pixel this many σ from 0 and from 1 is on an outline
 CHUNK = 2**25  # numbers in one block of an image Jacobian: 256 MB
 
 
@@ -43,16 +46,37 @@ class Observation(Protocol):
     frames: int
 
     def residuals(self, trajectory: Trajectory, frames: int, coarse: bool) -> Iterator[Tensor]:
-        """Blocks (worlds, n) of whitened residuals of the first `frames` frames."""
+        """Blocks (worlds, n) of whitened residuals of the first `frames` frames; differentiable."""
         ...
 
     def linearised(self, s: Sensitivity, frames: int, coarse: bool) -> Iterator[tuple[Tensor, Tensor]]:
         """Blocks (worlds, n) and their derivatives (worlds, n, unknowns)."""
         ...
 
-    def floor(self, frames: int) -> tuple[float, float]:
-        """Σ r² that no parameters can remove, and the number of residuals that carry information."""
+    def cost(self, trajectory: Trajectory, frames: int, coarse: bool) -> Tensor:
+        """Σ r² (worlds,)."""
         ...
+
+    def normal(self, s: Sensitivity, frames: int, coarse: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """Σ r² (worlds,), Jᵀ r (worlds, unknowns) and Jᵀ J (worlds, unknowns, unknowns)."""
+        ...
+
+    def floor(self, frames: int) -> tuple[float, float, float]:
+        """Σ r² that no parameters remove, the number of residuals that carry information, and χ²/N of the noise in
+        the others: 1 where σ is right, 0 for float frames, infinite where nothing tells."""
+        ...
+
+
+def summed(blocks: Iterator[Tensor]) -> Tensor:
+    """Σ r² (worlds,) over blocks (worlds, n)."""
+    return sum(r.square().sum(1) for r in blocks)
+
+
+def normal_equations(blocks: Iterator[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
+    """Σ r², Jᵀ r and Jᵀ J over blocks of residuals and derivatives."""
+    parts = [(r.square().sum(1), (J.mT @ r[..., None])[..., 0], J.mT @ J) for r, J in blocks]
+    cost, gradient, matrix = (torch.stack(part).sum(0) for part in zip(*parts, strict=True))
+    return cost, gradient, matrix
 
 
 class Masks:
@@ -70,58 +94,77 @@ class Masks:
         self.frames = len(masks)
         self.weight = torch.ones_like(self.masks) if weight is None else weight.double()
         self._cdf = cdf(self.masks * self.weight)
+        self._target = target(self.masks, self.weight / self.sigma**2)
 
     def residuals(self, trajectory: Trajectory, frames: int, coarse: bool) -> Iterator[Tensor]:
         image = self._union(self.silhouettes.masks(trajectory.surface, trajectory.values))[:, :frames]
         image = image * self.weight[:frames]
         if coarse:
-            yield self._coarse(cdf(image) - self._cdf[:frames]).flatten(1)
+            yield ((cdf(image) - self._cdf[:frames]) / self.sigma).flatten(1)
         else:
             yield ((image - (self.masks * self.weight)[:frames]) / self.sigma).flatten(1)
 
     def linearised(self, s: Sensitivity, frames: int, coarse: bool) -> Iterator[tuple[Tensor, Tensor]]:
+        surface, moving, values, along = self._separated(s)
+        worlds, (height, width) = len(surface.vertices), self.masks.shape[1:]
+        step = max(1, CHUNK // (worlds * height * width * s.unknowns * len(surface.parts)))
+        for first in range(0, frames, step):
+            last = min(first + step, frames)
+            part = Surface(surface.vertices[:, first:last], surface.parts)
+            image, slope = self.silhouettes.masks_tangent(part, moving[:, :, first:last], values, along)
+            image, slope = _union_tangent(image, slope)
+            image, slope = image * self.weight[first:last], slope * self.weight[first:last, ..., None]
+            target = (self.masks * self.weight)[first:last]
+            if coarse:
+                image, slope = cdf_tangent(image, slope)
+                target = self._cdf[first:last]
+            r, slope = (image - target) / self.sigma, slope / self.sigma
+            yield r.flatten(1), slope.flatten(1, slope.ndim - 2)
+
+    def cost(self, trajectory: Trajectory, frames: int, coarse: bool) -> Tensor:
+        surface = trajectory.surface
+        if coarse or not _single_convex(surface):
+            return summed(self.residuals(trajectory, frames, coarse))
+        screen = self.silhouettes.screen(surface, trajectory.values)
+        still = screen.new_empty(len(screen), 0, *screen.shape[1:])
+        return misfit(screen, still, surface.parts[0].faces, self._target)[0]
+
+    def normal(self, s: Sensitivity, frames: int, coarse: bool) -> tuple[Tensor, Tensor, Tensor]:
+        surface, moving, values, along = self._separated(s)
+        if not _single_convex(surface):
+            return normal_equations(self.linearised(s, frames, coarse))
+        screen, slope = self.silhouettes.screen_tangent(surface, moving, values, along)
+        faces = surface.parts[0].faces
+        if coarse:
+            sums, slopes = profiles(screen, slope, faces, self.weight[:frames])
+            value, slopes = cdf_of_sums_tangent(sums, slopes, self.masks.shape[1])
+            r, slopes = (value - self._cdf[:frames]) / self.sigma, slopes / self.sigma
+            return normal_equations(iter([(r.flatten(1), slopes.flatten(1, 2))]))
+        return misfit(screen, slope, faces, self._target)
+
+    def floor(self, frames: int) -> tuple[float, float, float]:
+        masks, counted = self.masks[:frames], self.weight[:frames] > 0
+        off = torch.minimum(masks.abs(), (1 - masks).abs()) / self.sigma
+        near = counted & (off < CLEAR)
+        # half of the clear pixels are off by less than this; 0.6745 σ for Gaussian noise
+        level = (off[near].median() / 0.6745).square().item() if near.any() else 1.0
+        clear = counted & (off < CLEAR * max(level, 1e-16) ** 0.5)
+        return off[clear].square().sum().item(), float((counted & ~clear).sum()), level
+
+    def _separated(self, s: Sensitivity) -> tuple[Surface, Tensor, Values, Values]:
+        """Surface and parameters of each world once, and their derivatives (worlds, unknowns, ...)."""
         surface, moving = s.trajectory.surface_tangent(s.tangent, s.along)
         values = {name: v[:: s.unknowns] for name, v in s.trajectory.values.items()}
         along = {name: v.unflatten(0, (-1, s.unknowns)) for name, v in s.along.items()}
-        vertices = surface.vertices[:: s.unknowns]
-        moving = moving.unflatten(0, (-1, s.unknowns))
-        worlds, (height, width) = len(vertices), self.masks.shape[1:]
-        step = max(1, CHUNK // (worlds * height * width * s.unknowns * max(1, len(surface.parts))))
-        for first in range(0, frames, step):
-            last = min(first + step, frames)
-            part = type(surface)(vertices[:, first:last], surface.parts)
-            image, slope = self.silhouettes.masks_tangent(part, moving[:, :, first:last], values, along)
-            image, slope = _union_tangent(image, slope)
-            seen = self.weight[first:last]
-            image, slope = image * seen, slope * seen[..., None] if self._weighted else slope
-            if coarse:
-                value, slope = cdf_tangent(image, slope)
-                yield (
-                    self._coarse(value - self._cdf[first:last]).flatten(1),
-                    self._coarse(slope).flatten(1, 3 - 1),
-                )
-            else:
-                target = (self.masks * self.weight)[first:last]
-                yield ((image - target) / self.sigma).flatten(1), (slope / self.sigma).flatten(1, 3)
-
-    def floor(self, frames: int) -> tuple[float, float]:
-        masks = self.masks[:frames]
-        clear = torch.minimum(masks.abs(), (1 - masks).abs()) < 4 * self.sigma
-        noise = torch.minimum(masks.abs(), (1 - masks).abs()) / self.sigma
-        counted = self.weight[:frames] > 0
-        return (noise[clear & counted] ** 2).sum().item(), float((~clear & counted).sum())
-
-    @property
-    def _weighted(self) -> bool:
-        return bool((self.weight != 1).any())
-
-    def _coarse(self, difference: Tensor) -> Tensor:
-        """CDF differences have no simple noise; the scale keeps costs near those of pixels."""
-        return difference / self.sigma
+        return Surface(surface.vertices[:: s.unknowns], surface.parts), moving.unflatten(0, (-1, s.unknowns)), values, along
 
     def _union(self, masks: Tensor) -> Tensor:
         """One mask of all parts (worlds, frames, height, width): 1 − Π (1 − α)."""
         return masks[:, :, 0] if masks.shape[2] == 1 else 1 - (1 - masks).prod(2)
+
+
+def _single_convex(surface: Surface) -> bool:
+    return len(surface.parts) == 1 and surface.parts[0].convex
 
 
 def _union_tangent(masks: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor]:
@@ -160,8 +203,14 @@ class States:
         r, slope = torch.func.jvp(self._compare, (primal,), (along,))
         yield r[:: s.unknowns].flatten(1), slope.flatten(1).unflatten(0, (-1, s.unknowns)).transpose(1, 2)
 
-    def floor(self, frames: int) -> tuple[float, float]:
-        return 0.0, float(frames * (3 if self.q is None else 6))
+    def cost(self, trajectory: Trajectory, frames: int, coarse: bool) -> Tensor:
+        return summed(self.residuals(trajectory, frames, coarse))
+
+    def normal(self, s: Sensitivity, frames: int, coarse: bool) -> tuple[Tensor, Tensor, Tensor]:
+        return normal_equations(self.linearised(s, frames, coarse))
+
+    def floor(self, frames: int) -> tuple[float, float, float]:
+        return 0.0, float(frames * (3 if self.q is None else 6)), float("inf")
 
     def _compare(self, states: list[Tensor]) -> Tensor:
         """(worlds, frames, 3 or 6)."""

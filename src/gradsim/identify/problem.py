@@ -59,34 +59,39 @@ class Problem:
         self.effort.rollouts += len(u)
         with torch.no_grad():
             trajectory = self.model.unchecked(values, frames)
-            total = self._prior(u)
-            for r in self.observation.residuals(trajectory, frames, coarse):
-                total = total + r.square().sum(1)
+            total = self._prior(u) + self.observation.cost(trajectory, frames, coarse)
         return torch.where(torch.isfinite(total), total, torch.inf)
 
     def linearise(self, u: Tensor, frames: int, coarse: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """Cost (starts,), A (starts, n, n) and g (starts, n)."""
-        starts, n = u.shape
-        total, A, g = self._prior(u), torch.zeros(starts, n, n).double(), torch.zeros(starts, n).double()
-        for r, J in self.jacobian(u, frames, coarse):
-            total = total + r.square().sum(1)
-            A += J.transpose(1, 2) @ J
-            g += (J.transpose(1, 2) @ r[..., None])[..., 0]
-        A += torch.diag(self.prior_precision)
-        g += self.prior_precision * (u - self.prior_mean)
+        with torch.no_grad():
+            cost, g, A = self.observation.normal(self._sensitivity(u, frames), frames, coarse)
+        total = cost + self._prior(u)
+        A = A + torch.diag(self.prior_precision)
+        g = g + self.prior_precision * (u - self.prior_mean)
         bad = ~torch.isfinite(total) | ~torch.isfinite(A).flatten(1).all(1) | ~torch.isfinite(g).all(1)
         return torch.where(bad, torch.inf, total), A, g
 
     def jacobian(self, u: Tensor, frames: int, coarse: bool = False):
         """Blocks of residuals (starts, m) and their derivatives (starts, m, unknowns)."""
+        with torch.no_grad():
+            yield from self.observation.linearised(self._sensitivity(u, frames), frames, coarse)
+
+    def residuals(self, u: Tensor) -> Tensor:
+        """Whitened residuals (starts, m) on all frames."""
+        self.effort.rollouts += len(u)
+        with torch.no_grad():
+            trajectory = self.model.unchecked(self.model.values(self.space.values(u)), self.frames)
+            return torch.cat(list(self.observation.residuals(trajectory, self.frames, False)), 1)
+
+    def _sensitivity(self, u: Tensor, frames: int) -> Sensitivity:
         starts, n = u.shape
         self.effort.rollouts += starts * n
         lanes = u.repeat_interleave(n, 0)
         directions = torch.eye(n, dtype=torch.float64).repeat(starts, 1)
-        with torch.no_grad():
-            touched, along = torch.func.jvp(self.space.values, (lanes,), (directions,))
-            trajectory, tangent = self.model.tangent(self.model.values(touched), along, frames)
-            yield from self.observation.linearised(Sensitivity(trajectory, tangent, along, n), frames, coarse)
+        touched, along = torch.func.jvp(self.space.values, (lanes,), (directions,))
+        trajectory, tangent = self.model.tangent(self.model.values(touched), along, frames)
+        return Sensitivity(trajectory, tangent, along, n)
 
     def _prior(self, u: Tensor) -> Tensor:
         return ((u - self.prior_mean) ** 2 * self.prior_precision).sum(1)

@@ -14,6 +14,7 @@ from torch import Tensor
 from gradsim.identify.unknowns import Space
 
 KNOWN = 0.1  # relative bound below which an unknown counts as identified
+WIDEST = 0.3  # relative step of a secant at most, for directions that the data leave open
 Z95 = 1.959963984540054  # of the normal distribution
 
 
@@ -81,6 +82,47 @@ def analyse(space: Space, fisher: Tensor, has_push: bool) -> Uncertainty:
         for k, b in ((int(k), bounds[k].item()) for k in null.nonzero()[:, 0])
     ]
     return Uncertainty(relative * unit, relative, covariance, int((~null).sum()), directions)
+
+
+def wide_fisher(problem, u: Tensor, fisher: Tensor, rounds: int = 4) -> tuple[Tensor, bool]:
+    """Fisher information from secants as wide as the error bars, where contact kinks the likelihood.
+
+    Tangents hold in one tooth of a kinked likelihood only, and grow without bound through chatter, while the
+    motion itself does not. So the residuals are compared one standard deviation to both sides along every principal axis,
+    and the axes are taken anew until they fit.
+
+    Args:
+        problem: The problem.
+        u: The estimate (unknowns,).
+        fisher: From tangents, whitened by the true noise.
+        rounds: Most times that the axes are taken anew.
+
+    Returns:
+        The information, from tangents where they agree with the secants within a factor of 2, and whether they do not.
+    """
+    space = problem.space
+    unit = torch.where(torch.tensor(space.logarithmic), 1.0, space.high - space.low).double()
+    scaled = fisher * unit[:, None] * unit[None, :]
+    kinked = False
+    for turn in range(rounds):
+        eigenvalues, axes = torch.linalg.eigh(scaled)
+        step = eigenvalues.clamp(min=WIDEST**-2).rsqrt()
+        ends = torch.cat([u + unit * axes.T * step[:, None], u - unit * axes.T * step[:, None]])
+        plus, minus = problem.residuals(ends).chunk(2)
+        secant = (plus - minus) / (2 * step[:, None])
+        prior = axes.T @ torch.diag(problem.prior_precision * unit**2) @ axes
+        found = secant @ secant.T + prior
+        if not torch.isfinite(found).all():
+            break
+        ratio = found.diagonal() / eigenvalues.clamp(min=WIDEST**-2)
+        seen = eigenvalues > WIDEST**-2
+        agrees = bool(((ratio > 0.5) & (ratio < 2.0))[seen].all())
+        if turn == 0 and agrees:
+            return fisher, False
+        kinked, scaled = True, axes @ found @ axes.T
+        if agrees:
+            break
+    return scaled / unit[:, None] / unit[None, :], kinked
 
 
 def _combination(space: Space, direction: Tensor) -> dict[str, float]:

@@ -17,7 +17,7 @@ KINDS = {"rigid": RigidBody, "pendulum": PendulumBody}
 RESOLVED = 0.2  # proposed step over the largest stable one: a contact of half a period then spans about 8 steps
 
 
-class Divergence(ArithmeticError):
+class Divergence(InputError, ArithmeticError):
     """A rollout left the finite numbers; the message names step, body and quantity."""
 
 
@@ -151,6 +151,8 @@ class Model(nn.Module):
 
     def _place(self, name: str, parameter: nn.Parameter) -> None:
         *path, last = name.split(".")
+        if path and path[0] not in self._modules and hasattr(self, path[0]):
+            raise InputError(f"{path[0]!r} is a name that PyTorch's modules use themselves; rename it in the scene.")
         owner: nn.Module = self
         for part in path:
             if part not in owner._modules:
@@ -164,7 +166,7 @@ class Model(nn.Module):
     def _check_finite(self, states, values: Values) -> None:
         for system in self.systems:
             for quantity, y in states[system.name].items():
-                bad = ~torch.isfinite(y.detach()).flatten(2).all(2)
+                bad = ~torch.isfinite(y.detach()).reshape(*y.shape[:2], -1).all(2)
                 if bad.any():
                     frame = int(bad.any(0).nonzero()[0])
                     world = int(bad[:, frame].nonzero()[0])
@@ -179,5 +181,5 @@ class Model(nn.Module):
         """First step whose state is not finite: one rollout with a frame for each step."""
         one = {name: v[world : world + 1].detach() for name, v in values.items()}
         program = system.program(frame * self.substeps + 1, 1, self.dt, 1)
-        finite = torch.stack([torch.isfinite(y[0]).flatten(1).all(1) for y in program.run(*system.inputs(one))]).all(0)
+        finite = torch.stack([torch.isfinite(y[0]).reshape(len(y[0]), -1).all(1) for y in program.run(*system.inputs(one))]).all(0)
         return int((~finite).nonzero()[0]) if not finite.all() else frame * self.substeps

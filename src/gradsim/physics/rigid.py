@@ -96,7 +96,7 @@ class RigidRollout:
         worlds, device = len(inputs[0]), inputs[0].device
         share = self._shares(layout, device)
         history = [layout.pack(kind, y) for kind, y in zip(STATE.values(), outputs, strict=True)]
-        adjoint = [layout.pack(kind, g) for kind, g in zip(STATE.values(), adjoints, strict=True)]
+        adjoint = [layout.pack(kind, g.clone()) for kind, g in zip(STATE.values(), adjoints, strict=True)]
         steps = max(1, min(self.segment, self.frames - 1)) * self.substeps
         scratch = [layout.zeros(kind, worlds, (steps,), device) for kind in STATE.values()]
         given, grad = code.Parameters(), code.Parameters()

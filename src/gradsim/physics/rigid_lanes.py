@@ -45,8 +45,8 @@ def exponential(u: Vec3) -> Quat:
     """Unit quaternion of the rotation vector u, by the series of sin and cos: to rounding for |u| below 2 rad."""
     y = dot(u, u) * 0.25
     a = spread(Scalar(1.0))
-    cosine = a - y * (a - y * (a - y * (a - y * (a - y * (a - y * (a - y * spread(Scalar(1.0 / 182.0))) * spread(Scalar(1.0 / 132.0))) * spread(Scalar(1.0 / 90.0))) * spread(Scalar(1.0 / 56.0))) * spread(Scalar(1.0 / 30.0))) * spread(Scalar(1.0 / 12.0))) * 0.5  # fmt: skip
-    sinc = a - y * (a - y * (a - y * (a - y * (a - y * (a - y * (a - y * spread(Scalar(1.0 / 210.0))) * spread(Scalar(1.0 / 156.0))) * spread(Scalar(1.0 / 110.0))) * spread(Scalar(1.0 / 72.0))) * spread(Scalar(1.0 / 42.0))) * spread(Scalar(1.0 / 20.0))) * spread(Scalar(1.0 / 6.0))  # fmt: skip
+    cosine = a - y * (a - y * (a - y * (a - y * (a - y * (a - y * (a - y * spread(Scalar(1.0) / Scalar(182.0))) * spread(Scalar(1.0) / Scalar(132.0))) * spread(Scalar(1.0) / Scalar(90.0))) * spread(Scalar(1.0) / Scalar(56.0))) * spread(Scalar(1.0) / Scalar(30.0))) * spread(Scalar(1.0) / Scalar(12.0))) * 0.5  # fmt: skip
+    sinc = a - y * (a - y * (a - y * (a - y * (a - y * (a - y * (a - y * spread(Scalar(1.0) / Scalar(210.0))) * spread(Scalar(1.0) / Scalar(156.0))) * spread(Scalar(1.0) / Scalar(110.0))) * spread(Scalar(1.0) / Scalar(72.0))) * spread(Scalar(1.0) / Scalar(42.0))) * spread(Scalar(1.0) / Scalar(20.0))) * spread(Scalar(1.0) / Scalar(6.0))  # fmt: skip
     return quat(u * (sinc * 0.5), cosine)
 
 

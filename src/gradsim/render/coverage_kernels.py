@@ -36,7 +36,7 @@ class Edge:
     sign: Scalar  # 1 where the body is to the right of the edge, else -1
 
 
-@wp.func(inline=True)
+@wp.func
 def bounds(screen: wp.array2d[Point], body: int):
     """Box around a body; left > right where a vertex is not a number or beyond FAR."""
     box = Box(FAR, FAR, -FAR, -FAR)
@@ -48,12 +48,12 @@ def bounds(screen: wp.array2d[Point], body: int):
     return box
 
 
-@wp.func(inline=True)
+@wp.func
 def is_seen(box: Box, height: int, width: int):
     return box[0] <= box[2] and box[0] < Scalar(width) and box[2] > Scalar(0.0) and box[1] < Scalar(height) and box[3] > Scalar(0.0)  # fmt: skip
 
 
-@wp.func(inline=True)
+@wp.func
 def face_camera(screen: wp.array2d[Point], body: int, faces: wp.array[wp.vec3i], front: wp.array2d[wp.bool]):
     """Mark the faces that turn to the camera: counter-clockwise to the eye, and y points down.
 
@@ -66,7 +66,7 @@ def face_camera(screen: wp.array2d[Point], body: int, faces: wp.array[wp.vec3i],
         front[body, k] = u[0] * v[1] - u[1] * v[0] < Scalar(0.0)
 
 
-@wp.func(inline=True)
+@wp.func
 def outline_edge(screen: wp.array2d[Point], body: int, ends: wp.vec4i, front: wp.array2d[wp.bool]):
     """An edge between a face in front and one behind. In its face in front it has the body on its left to the eye."""
     edge = Edge()
@@ -91,19 +91,19 @@ def outline_edge(screen: wp.array2d[Point], body: int, ends: wp.vec4i, front: wp
     return edge
 
 
-@wp.func(inline=True)
+@wp.func
 def cell(x: Scalar, last: int):
     """Row or column of x, between -1 (all that comes before the image) and last."""
     return wp.min(int(wp.floor(wp.clamp(x, Scalar(-1.0), Scalar(last + 1)))), last)
 
 
-@wp.func(inline=True)
+@wp.func
 def x_at(edge: Edge, y: Scalar):
     x = edge.top[0] + edge.slope * (y - edge.top[1])
     return wp.clamp(x, wp.min(edge.top[0], edge.bottom[0]), wp.max(edge.top[0], edge.bottom[0]))
 
 
-@wp.func(inline=True)
+@wp.func
 def in_row(edge: Edge, row: int):
     """The piece of an edge in a row that it meets."""
     y0 = wp.max(edge.top[1], Scalar(row))
@@ -117,13 +117,13 @@ def in_row(edge: Edge, row: int):
     return Piece(x1, y1, x0, y0)
 
 
-@wp.func(inline=True)
+@wp.func
 def y_at(edge: Edge, piece: Piece, x: Scalar):
     y = piece[1] + edge.rise * (x - piece[0])
     return wp.clamp(y, wp.min(piece[1], piece[3]), wp.max(piece[1], piece[3]))
 
 
-@wp.func(inline=True)
+@wp.func
 def in_column(edge: Edge, piece: Piece, column: int):
     """The part in a column of the piece of a row; column -1 is all that is left of the image."""
     left = Scalar(column)
@@ -138,7 +138,7 @@ def in_column(edge: Edge, piece: Piece, column: int):
     return part
 
 
-@wp.func(inline=True)
+@wp.func
 def weights(edge: Edge, piece: Piece):
     """w_t and w_b, how far the piece goes with the top and with the bottom of its edge."""
     s0 = wp.dot(Point(piece[0], piece[1]) - edge.top, edge.axis)
@@ -148,7 +148,7 @@ def weights(edge: Edge, piece: Piece):
     return Point(size * (Scalar(1.0) - mean), size * mean)
 
 
-@wp.func(inline=True)
+@wp.func
 def add_area(image: wp.array3d[Scalar], body: int, row: int, column: int, edge: Edge, piece: Piece):
     """Differences along the row of the area to the right of a piece."""
     area = edge.sign * wp.abs(piece[3] - piece[1])
@@ -161,7 +161,7 @@ def add_area(image: wp.array3d[Scalar], body: int, row: int, column: int, edge: 
             image[body, row, column + 1] = image[body, row, column + 1] + beyond
 
 
-@wp.func(inline=True)
+@wp.func
 def sum_rows(image: wp.array3d[Scalar], body: int, box: Box):
     """Running sums of the differences; exactly 0 beyond the box and never outside [0, 1]."""
     first = wp.max(cell(box[0], image.shape[2] - 1), 0)
@@ -205,7 +205,7 @@ def cover(
             for column in range(cell(line[0], width), cell(line[2], width - 1) + 1):
                 piece = in_column(edge, line, column)
                 add_area(image, body, row, column, edge, piece)
-                if column >= 0:
+                if column >= 0 and tangent.shape[1] > 0:
                     w = weights(edge, piece) * -edge.sign
                     for u in range(tangent.shape[1]):
                         dt = tangent[world, u, frame, edge.first]

@@ -78,9 +78,7 @@ class Silhouettes:
             values: As for `masks`.
             values_tangent: Derivatives of camera parameters (worlds, unknowns, ...) by name; those left out are 0.
         """
-        K, R, t = self._matrices(surface.vertices, values or {})
-        screen = self._screen(surface, K, R, t)
-        moving = self._screen_tangent(surface, screen, vertex_tangent, K, R, t, values_tangent or {})
+        screen, moving = self.screen_tangent(surface, vertex_tangent, values, values_tangent)
         images, slopes = [], []
         for p in surface.parts:
             part = screen[:, :, p.vertices], moving[:, :, :, p.vertices]
@@ -88,6 +86,22 @@ class Silhouettes:
             images.append(image)
             slopes.append(slope)
         return _stack(images), _stack(slopes)
+
+    def screen(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Projected vertices (worlds, frames, n, 2) [px]; not numbers where a part is not drawn."""
+        return self._screen(surface, *self._matrices(surface.vertices, values or {}))
+
+    def screen_tangent(
+        self,
+        surface: Surface,
+        vertex_tangent: Tensor,
+        values: Mapping[str, Tensor] | None = None,
+        values_tangent: Mapping[str, Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """`screen`, and its derivatives (worlds, unknowns, frames, n, 2); arguments as for `masks_tangent`."""
+        K, R, t = self._matrices(surface.vertices, values or {})
+        screen = self._screen(surface, K, R, t)
+        return screen, self._screen_tangent(surface, screen, vertex_tangent, K, R, t, values_tangent or {})
 
     @property
     def _size(self) -> tuple[int, int]:

@@ -1,93 +1,127 @@
-"""The camera of a scene, in OpenCV's convention."""
+"""The camera of a scene, as OpenCV has it: x to the right, y down, z forward, pixel centres at +0.5."""
 
 import math
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BeforeValidator, model_validator
+from pydantic import Field
+from pydantic_core import core_schema
 
-from gradsim.errors import InputError
-from gradsim.scene.quantities import Strict, matrix, positive, vector
+from gradsim.scene.node import Node, Place, mistake, shown
+from gradsim.scene.quantity import Count, Matrix3, Quantity, Tuple, Vector2, Vector3, positive, vector
 
-
-def _size(value) -> tuple[int, int]:
-    if not isinstance(value, list | tuple) or len(value) != 2 or any(isinstance(v, bool) or int(v) != v for v in value):
-        raise InputError(f"size {value!r} is not [width, height] in whole pixels.")
-    if min(value) < 1 or max(value) > 16384:
-        raise InputError(f"size {list(value)} has to be between 1 and 16384 pixels.")
-    return int(value[0]), int(value[1])
+RIGHT_ANGLE = 1e-5  # how far R Rᵀ may be from 1: matrices in files are often printed with six digits
 
 
-def _fov(value) -> float:
-    angle = positive("rad").__metadata__[0].func(value)
-    if not angle < math.pi:
-        raise InputError(f"fov {angle:.4g} rad has to be below π; write degrees as \"45 deg\".")
-    return angle
+class LookAt(Node):
+    """A camera with square pixels and `target` in the middle of its image.
 
-
-class LookAt(Strict):
-    """Where the camera stands and looks [m]; `fov` is its vertical field of view [rad]."""
-
-    eye: vector("m")
-    target: vector("m")
-    up: vector() = (0.0, 0.0, 1.0)
-    fov: Annotated[float, BeforeValidator(_fov)] | None = None
-
-    @model_validator(mode="after")
-    def _direction(self):
-        if math.dist(self.eye, self.target) == 0:
-            raise InputError("eye and target are the same point.")
-        return self
-
-
-class Camera(Strict):
-    """Image size, where it stands (`look_at`, or R and t), and its lens (`fov`, `focal`, or K).
-
-    Args:
-        size: Width, height [px].
-        look_at: Where it stands and looks.
-        K: Intrinsic matrix [px].
-        focal: Focal length [px], in place of K or fov.
-        centre: Principal point [px]; the middle of the image where it is not given.
-        R: Rotation world → camera.
-        t: Translation world → camera [m].
+    Attributes:
+        eye: Where it stands [m].
+        target: What it looks at [m].
+        up: Direction that is up in the image.
+        fov: Vertical field of view [rad], unless the camera has a `focal` or `K`.
     """
 
-    size: Annotated[tuple[int, int], BeforeValidator(_size)]
-    look_at: LookAt | None = None
-    K: matrix(3, 3) | None = None
-    focal: positive() | None = None
-    centre: vector("", 2) | None = None
-    R: matrix(3, 3) | None = None
-    t: vector("m") | None = None
+    eye: Annotated[Vector3, vector("m")] = Field(description="the place [x, y, z] of the camera in m")
+    target: Annotated[Vector3, vector("m")] = Field(description="the point [x, y, z] that it looks at in m")
+    up: Annotated[Vector3, vector("")] = (0.0, 0.0, 1.0)
+    fov: Annotated[float | None, Quantity("rad", lower=1e-3, upper=math.pi - 1e-3)] = None
 
-    @model_validator(mode="after")
-    def _complete(self):
-        if (self.look_at is None) == (self.R is None) or (self.R is None) != (self.t is None):
-            raise InputError("say where the camera stands: look_at, or both R and t.")
-        fov = self.look_at is not None and self.look_at.fov is not None
-        if fov + (self.K is not None) + (self.focal is not None) != 1:
-            raise InputError("say what lens it has: exactly one of look_at.fov, focal and K.")
-        if self.K is not None and self.centre is not None:
-            raise InputError("K has the principal point already; leave out `centre`.")
-        return self
+    def conflicts(self) -> Iterator[tuple[Place, str]]:
+        view = np.subtract(self.target, self.eye)
+        if not view.any():
+            yield ("target",), f"got {list(self.target)}, which is also `eye`; move one of them."
+        elif np.linalg.norm(np.cross(view, self.up)) <= 1e-9 * np.linalg.norm(view) * np.linalg.norm(self.up):
+            yield ("up",), f"got {list(self.up)}, which is zero or along the view; choose another direction."
+
+    def pose(self) -> tuple[np.ndarray, np.ndarray]:
+        """R (3, 3) and t (3) [m], world → camera."""
+        forward = np.subtract(self.target, self.eye)
+        right = np.cross(forward, self.up)
+        forward, right = forward / np.linalg.norm(forward), right / np.linalg.norm(right)
+        R = np.stack([right, np.cross(forward, right), forward])
+        return R, -R @ np.array(self.eye)
+
+
+class _Intrinsics(Tuple):
+    """Annotates K."""
+
+    def __get_pydantic_core_schema__(self, source, handler):
+        matrix = super().__get_pydantic_core_schema__(source, handler)
+        return core_schema.no_info_after_validator_function(self._checked, matrix)
+
+    def _checked(self, K: Matrix3) -> Matrix3:
+        if not (K[0][0] > 0 and K[1][1] > 0 and K[1][0] == 0 and K[2] == (0, 0, 1)):
+            raise mistake(
+                f"got {shown(K)}; expected [[fx, s, cx], [0, fy, cy], [0, 0, 1]] with focal lengths above 0 in px."
+            )
+        return K
+
+
+class Camera(Node):
+    """Size of the image, where it is taken from (`look_at`, or `R` and `t`), and the lens (`fov`, `focal` or `K`).
+
+    In a file, `K: {focal: f, centre: [cx, cy]}` stands for `focal` and `centre`.
+
+    Attributes:
+        size: Width and height [px].
+        look_at: By place and target.
+        R: Rotation world → camera.
+        t: Translation world → camera [m].
+        K: Intrinsic matrix [px].
+        focal: Focal length of square pixels [px].
+        centre: Principal point [px]; by default the middle of the image.
+    """
+
+    size: Annotated[tuple[int, int], Tuple(Count(1, 16384), 2, "whole numbers: width and height in px")] = Field(
+        description="[width, height] in px"
+    )
+    look_at: LookAt | None = None
+    R: Annotated[Matrix3 | None, Tuple(vector(""), 3, "rows [a, b, c]")] = None
+    t: Annotated[Vector3 | None, vector("m")] = None
+    K: Annotated[Matrix3 | None, _Intrinsics(vector("px"), 3, "rows [a, b, c]")] = None
+    focal: Annotated[float | None, positive("px")] = None
+    centre: Annotated[Vector2 | None, Tuple(Quantity("px"), 2)] = None
+
+    @classmethod
+    def prepare(cls, given: dict[str, Any]) -> dict[str, Any]:
+        lens = given.get("K")
+        if not isinstance(lens, Mapping) or not set(lens) <= {"focal", "centre"}:
+            return given
+        return {**{key: value for key, value in given.items() if key != "K"}, **lens}
+
+    @classmethod
+    def faults(cls, given) -> Iterator[tuple[Place, str]]:
+        view = given.get("look_at")
+        pose = [key for key in ("look_at", "R", "t") if key in given]
+        if pose not in (["look_at"], ["R", "t"]):
+            got = f"got {' and '.join(f'`{key}`' for key in pose)}" if pose else "stands nowhere"
+            yield (), f"{got}; give either `look_at`, or `R` and `t`."
+        fov = view.get("fov") if isinstance(view, Mapping) else getattr(view, "fov", None)
+        lens = ["look_at.fov"] * (fov is not None) + [key for key in ("focal", "K") if key in given]
+        if len(lens) != 1:
+            got = f"got {' and '.join(f'`{key}`' for key in lens)}" if lens else "has no lens"
+            yield (), f"{got}; give exactly one of `look_at.fov`, `focal` and `K`."
+        if "K" in given and "centre" in given:
+            yield ("centre",), "stands beside `K`, which has the principal point already; leave it out."
+
+    def conflicts(self) -> Iterator[tuple[Place, str]]:
+        if self.R is not None:
+            R = np.array(self.R)
+            if np.abs(R @ R.T - np.eye(3)).max() > RIGHT_ANGLE or np.linalg.det(R) < 0:
+                yield ("R",), "is not a rotation (R Rᵀ = 1, det R = +1); take scale or mirroring out of it."
 
     def matrices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """K (3, 3) [px], R (3, 3) and t (3,) [m] of the pinhole."""
-        width, height = self.size
-        if self.look_at is not None:
-            eye, target, up = (np.array(v) for v in (self.look_at.eye, self.look_at.target, self.look_at.up))
-            forward = (target - eye) / np.linalg.norm(target - eye)
-            right = np.cross(forward, up)
-            if np.linalg.norm(right) < 1e-9 * np.linalg.norm(up):
-                raise InputError("camera.look_at: `up` points along the view; choose another.")
-            right = right / np.linalg.norm(right)
-            R = np.stack([right, np.cross(forward, right), forward])
-            t = -R @ eye
-        else:
-            R, t = np.array(self.R), np.array(self.t)
+        """K (3, 3) [px], R (3, 3) and t (3) [m], world → camera."""
+        view = self.look_at
+        R, t = view.pose() if view else (np.array(self.R), np.array(self.t))
         if self.K is not None:
             return np.array(self.K), R, t
-        focal = self.focal or height / (2 * math.tan(self.look_at.fov / 2))
+        width, height = self.size
         cx, cy = self.centre or (width / 2, height / 2)
-        return np.array([[focal, 0, cx], [0, focal, cy], [0, 0, 1.0]]), R, t
+        focal = self.focal
+        if view and view.fov:
+            focal = height / (2 * math.tan(view.fov / 2))
+        return np.array([[focal, 0.0, cx], [0.0, focal, cy], [0.0, 0.0, 1.0]], np.float64), R, t

@@ -1,54 +1,81 @@
-"""Planes that bodies meet, and the law of their contact."""
+"""Planes that bodies touch, and the law of the contact."""
 
 import math
-from typing import Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import model_validator
 
-from gradsim.errors import InputError
-from gradsim.scene.quantities import Strict, not_negative, number, positive, vector
+from gradsim.scene.node import Node, Place
+from gradsim.scene.quantity import Quantity, Vector3, vector
+
+SCALE = {"lower": 0.0, "positive": True}
 
 
-class Ground(Strict):
-    """The half space below a plane n·x = height.
+class Ground(Node):
+    """The plane n·x = height, with n = normal/|normal|, and how it resists; numbers are per contact vertex.
 
-    Args:
-        law: "continuous" (Hunt & Crossley), the paper's ("paper"), or the paper's as printed, which also pulls while
-            a body leaves ("paper-adhesive").
-        height: Of the plane along its normal [m].
-        normal: Its direction, out of the ground.
-        stiffness: k_e of one contact point [N/m].
-        dissipation: a of the continuous law [s/m].
-        damping: k_d of the paper's law [N s/m].
+    Attributes:
+        law: `continuous` (Hunt–Crossley, damped by `dissipation`), `paper` (damped by `damping`, which jumps at touch),
+            or `paper-adhesive` (the paper's formula as printed, which pulls while the body leaves).
+        height: [m], or
+        point: any point on the plane [m].
+        normal: Direction out of the ground, of any length.
+        stiffness: k_e [N/m].
+        dissipation: a [s/m], law `continuous`.
+        damping: k_d [N s/m], laws `paper` and `paper-adhesive`.
         friction_stiffness: k_f [N s/m].
         friction: μ.
         margin: Contact begins this far above the plane [m] (paper C.2).
     """
 
     law: Literal["continuous", "paper", "paper-adhesive"] = "continuous"
-    height: number("m") = 0.0
-    normal: vector() = (0.0, 0.0, 1.0)
-    stiffness: positive("N/m") = 1e5
-    dissipation: not_negative("s/m") | None = None
-    damping: not_negative("N s/m") | None = None
-    friction_stiffness: not_negative("N s/m") = 50.0
-    friction: not_negative() = 0.5
-    margin: not_negative("m") = 0.0
+    height: Annotated[float, Quantity("m")] = 0.0
+    point: Annotated[Vector3 | None, vector("m")] = None
+    normal: Annotated[Vector3, vector("")] = (0.0, 0.0, 1.0)
+    stiffness: Annotated[float, Quantity("N/m", lower=0.0, above=True, positive=True)] = 1e5
+    dissipation: Annotated[float | None, Quantity("s/m", **SCALE)] = None
+    damping: Annotated[float | None, Quantity("N s/m", **SCALE)] = None
+    friction_stiffness: Annotated[float, Quantity("N s/m", **SCALE)] = 50.0
+    friction: Annotated[float, Quantity("", **SCALE)] = 0.5
+    margin: Annotated[float, Quantity("m", lower=0.0)] = 0.0
 
-    @model_validator(mode="before")
     @classmethod
-    def _law(cls, given):
-        if not isinstance(given, dict):
+    def prepare(cls, given: dict[str, Any]) -> dict[str, Any]:
+        if "damping" in given or "dissipation" in given:
             return given
-        ours, other, unit = ("dissipation", "damping", "s/m")
-        if given.get("law", "continuous") != "continuous":
-            ours, other, unit = ("damping", "dissipation", "N s/m")
-        if given.get(other) is not None:
-            raise InputError(f"`{other}` belongs to another law; with law {given.get('law', 'continuous')} it is `{ours}` [{unit}].")  # fmt: skip
-        return {**given, ours: given.get(ours, 0.3 if ours == "dissipation" else 50.0)}
+        return {**given, **({"damping": 50.0} if _is_paper(given) else {"dissipation": 0.3})}
+
+    @classmethod
+    def faults(cls, given) -> Iterator[tuple[Place, str]]:
+        law = given.get("law", "continuous")
+        if law == "continuous" and "damping" in given:
+            yield (
+                ("damping",),
+                "the law `continuous` has no `damping` [N s/m]; give `dissipation` [s/m], or law: paper.",
+            )
+        if _is_paper(given) and "dissipation" in given:
+            yield (
+                ("dissipation",),
+                f"the law `{law}` has no `dissipation` [s/m]; give `damping` [N s/m], or law: continuous.",
+            )
+        if "point" in given and given.get("height"):
+            yield (), "got `height` and `point`; give one of them."
+
+    def conflicts(self) -> Iterator[tuple[Place, str]]:
+        if not any(self.normal):
+            yield ("normal",), "got a direction of length 0; expected one out of the ground, such as [0, 0, 1]."
 
     @model_validator(mode="after")
-    def _direction(self):
-        if math.hypot(*self.normal) == 0:
-            raise InputError("normal is zero; give a direction.")
+    def _height_from_point(self):
+        if self.point is not None and any(self.normal):
+            height = float(np.dot(self.normal, self.point)) / math.hypot(*self.normal)
+            object.__setattr__(self, "height", height)
+            object.__setattr__(self, "point", None)
+            self.__pydantic_fields_set__.symmetric_difference_update({"height", "point"})
         return self
+
+
+def _is_paper(given) -> bool:
+    return str(given.get("law", "")).startswith("paper")

@@ -9,6 +9,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 MISTAKE = "mistake"  # type of the errors that are worded already
+CONTAINERS = {"dict_type": "a mapping of names to what they are", "tuple_type": "a list", "string_type": "text"}
+
+SHORT = reprlib.Repr()  # shows a few of the items of a long or deep value
+SHORT.maxlevel, SHORT.maxstring = 4, 60
+LONGEST = 150  # characters of a value that a message quotes
 
 Place = tuple[int | str, ...]  # where a mistake is, from the top of the scene: ("bodies", "cube", "mass")
 
@@ -20,11 +25,12 @@ def mistake(text: str) -> PydanticCustomError:
 
 def shown(value: Any) -> str:
     """A value as a message quotes it, cut off where it is long."""
-    return reprlib.repr(value)
+    text = SHORT.repr(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """"; did you mean `mass`?", or nothing where no known name is near."""
+    """The question whether a name near to this one was meant, as the end of a message; empty where none is near."""
     same = [k for k in known if k.lower() == str(name).lower()]
     near = same or difflib.get_close_matches(str(name), known, 1, 0.6)
     return f"; did you mean `{near[0]}`?" if near else ""
@@ -33,7 +39,14 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
 class Node(BaseModel):
     """A part of a scene."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True, populate_by_name=True
+    )
+
+    @classmethod
+    def known_keys(cls) -> list[str]:
+        """The keys it may have in a file."""
+        return [field.alias or name for name, field in cls.model_fields.items()]
 
     @classmethod
     def prepare(cls, given: dict[str, Any]) -> dict[str, Any]:
@@ -70,12 +83,12 @@ class Node(BaseModel):
 
     @classmethod
     def _reword(cls, error: Any) -> str:
-        known, key = list(cls.model_fields), error["loc"][-1] if error["loc"] else ""
+        key = error["loc"][-1] if error["loc"] else ""
         match error["type"]:
             case "mistake":
                 return error["msg"]
             case "extra_forbidden":
-                return f"unknown key{did_you_mean(key, known) or f'; expected {_names(cls)}.'}"
+                return f"unknown key{did_you_mean(key, cls.known_keys()) or f'; expected {_names(cls)}.'}"
             case "invalid_key":
                 return f"the key {shown(key)} is not text; put it in quotes."
             case "missing":
@@ -84,6 +97,8 @@ class Node(BaseModel):
                 wanted = error["ctx"]["expected"]
                 options = [w.strip("'") for w in wanted.replace(" or ", ", ").split(", ")]
                 return f"got {shown(error['input'])}{did_you_mean(error['input'], options) or f'; expected {wanted}.'}"
+            case kind if kind in CONTAINERS:
+                return f"got {shown(error['input'])}; expected {CONTAINERS[kind]}."
             case _:
                 return f"got {shown(error['input'])}; {error['msg'][0].lower()}{error['msg'][1:]}."
 
@@ -96,5 +111,5 @@ def exactly_one(given: Mapping[str, Any], keys: Sequence[str]) -> Iterator[tuple
         yield (), f"got {some}; give exactly one of {', '.join(f'`{key}`' for key in keys)}."
 
 
-def _names(cls: type[BaseModel]) -> str:
-    return ", ".join(f"`{name}`" for name in cls.model_fields)
+def _names(cls: type[Node]) -> str:
+    return ", ".join(f"`{key}`" for key in cls.known_keys())

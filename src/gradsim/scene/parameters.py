@@ -1,124 +1,116 @@
-"""The physical parameters of a scene, by dotted name: what a model can differentiate and a fit can solve for."""
+"""The numbers of a scene by dotted name, such as `cube.mass` or `ground.friction`: what can be an unknown."""
 
 import difflib
-import math
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 
 from gradsim.errors import InputError
+from gradsim.scene.body import Pendulum, Rigid
+from gradsim.scene.ground import Ground
+from gradsim.scene.node import Node
+from gradsim.scene.quantity import Quantity, Tuple
+from gradsim.scene.scene import Scene
 
-AXES = {"x": 0, "y": 1, "z": 2}
+AXES = "xyz"
+KEYS: dict[type[Node], tuple[str, ...]] = {
+    Rigid: ("mass", "density", "scale", "position", "rotation_vector", "velocity", "angular_velocity"),
+    Pendulum: ("string_length", "radius", "angle", "rate", "damping", "drag", "pivot"),
+    Ground: ("stiffness", "dissipation", "damping", "friction_stiffness", "friction", "height", "normal"),
+}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Parameter:
-    """A number or a vector.
+    """A number or vector of a scene.
 
-    Args:
-        value: The scene's, () or (n,).
-        unit: SI.
-        positive: Whether it is above 0, so that its logarithm is the natural unknown.
-        lower: Least value that is physical.
-        upper: Largest.
+    Attributes:
+        value: () or (n,), SI units.
+        unit: SI unit, "" for a pure number.
+        positive: Whether it is a scale, above 0 by nature, which estimators see by its logarithm.
+        lower, upper: The range.
     """
 
     value: np.ndarray
     unit: str
-    positive: bool = False
-    lower: float = -math.inf
-    upper: float = math.inf
+    positive: bool
+    lower: float
+    upper: float
 
 
-def parameters(scene) -> dict[str, Parameter]:
-    """All parameters of a scene: `cube.mass`, `cube.velocity`, `ground.friction`, `bob.angle`, `camera.focal` …"""
-    found = {"gravity": _any(scene.gravity, "m/s²")}
-    for name, body in scene.bodies.items():
-        own = _pendulum(body) if body.kind == "pendulum" else _rigid(body)
-        found |= {f"{name}.{key}": p for key, p in own.items()}
-    for name, ground in scene.grounds.items():
-        found |= {f"{name}.{key}": p for key, p in _ground(ground).items()}
-    if scene.camera is not None:
-        found |= {f"camera.{key}": p for key, p in _camera(scene.camera).items()}
+def parameters(scene: Scene) -> dict[str, Parameter]:
+    """All parameters of a scene by name.
+
+    `NAME.rotation_vector` turns the body further, in the world frame, from its `quat_xyzw`: the orientation at the
+    start is exp(rotation_vector) quat. Of a camera, `focal` is the focal length [px], two of them (f_x, f_y) where the
+    pixels are not square, `centre` the principal point [px] and `translation` t [m].
+    """
+    found = {"gravity": _parameter(scene.gravity, Quantity("m/s^2"))}
+    for name, node in [*scene.bodies.items(), *scene.grounds.items()]:
+        for key in KEYS[type(node)]:
+            value = getattr(node, key)
+            if value is not None:
+                found[f"{name}.{key}"] = _parameter(value, _quantity(type(node), key))
+        for k, push in enumerate(getattr(node, "pushes", ())):
+            key = "impulse" if push.force is None else "force"
+            found[f"{name}.pushes.{k}.{key}"] = _parameter(getattr(push, key), _quantity(type(push), key))
+    if scene.camera is None:
+        return found
+    K, _, t = scene.camera.matrices()
+    focal = K[0, 0] if K[0, 0] == K[1, 1] else K.diagonal()[:2]
+    found["camera.focal"] = _parameter(focal, Quantity("px", lower=0.0, positive=True))
+    found["camera.centre"] = _parameter(K[:2, 2], Quantity("px"))
+    found["camera.translation"] = _parameter(t, Quantity("m"))
     return found
 
 
-def resolve(scene, dotted: str) -> tuple[str, int | None]:
-    """The parameter that a name means, and the component: "cube.position.x" is ("cube.position", 0).
+def resolve(scene: Scene, name: str) -> tuple[str, int | None]:
+    """The parameter that a name means, and which component of it: "cube.position.x" is ("cube.position", 0).
 
     Raises:
-        InputError: If the scene has no such parameter; it suggests one.
+        InputError: If the scene has none of that name; with the nearest one.
     """
     known = parameters(scene)
-    if dotted in known:
-        return dotted, None
-    name, _, axis = dotted.rpartition(".")
-    if name in known and known[name].value.ndim and AXES.get(axis, 9) < len(known[name].value):
-        return name, AXES[axis]
-    every = [*known, *(f"{n}.{a}" for n, p in known.items() if p.value.ndim for a in list(AXES)[: len(p.value)])]
-    close = difflib.get_close_matches(dotted, every, 1)
-    hint = f"did you mean `{close[0]}`?" if close else f"it has {', '.join(known)}."
-    raise InputError(f"the scene has no parameter `{dotted}`; {hint}")
+    if name in known:
+        return name, None
+    parent, _, axis = name.rpartition(".")
+    if parent in known and len(axis) == 1 and axis in AXES[: known[parent].value.size] and known[parent].value.ndim:
+        return parent, AXES.index(axis)
+    raise InputError(f"the scene has no parameter `{name}`{_hint(name, known)}")
 
 
-def _rigid(body) -> dict[str, Parameter]:
-    inertial = {"mass": _above(body.mass, "kg")} if body.mass is not None else {"density": _above(body.density, "kg/m³")}
-    own = {
-        **inertial,
-        "scale": _above(body.scale, ""),
-        "position": _any(body.position, "m"),
-        "rotation_vector": _any(body.rotation_vector, "rad"),
-        "velocity": _any(body.velocity, "m/s"),
-        "angular_velocity": _any(body.angular_velocity, "rad/s"),
-    }
-    for k, push in enumerate(body.pushes):
-        if push.force is not None:
-            own[f"pushes.{k}.force"] = _any(push.force, "N")
-        else:
-            own[f"pushes.{k}.impulse"] = _any(push.impulse, "N s")
-    return own
+def _hint(name: str, known: dict[str, Parameter]) -> str:
+    owner, _, key = name.rpartition(".")
+    for one, other in (
+        ("mass", "density"),
+        ("density", "mass"),
+        ("damping", "dissipation"),
+        ("dissipation", "damping"),
+    ):
+        if key == one and f"{owner}.{other}" in known:
+            return f": `{owner}` is given by `{other}`; solve for that, or give `{one}` in its place."
+    own = [k.removeprefix(f"{name}.") for k in known if k.startswith(f"{name}.")]
+    if own:
+        return f"; `{name}` has {', '.join(own)}."
+    if owner in known:
+        axes = AXES[: known[owner].value.size] if known[owner].value.ndim else ""
+        return f"; `{owner}` {'has components ' + ', '.join(axes) if axes else 'is one number'}."
+    components = [f"{n}.{a}" for n, p in known.items() if p.value.ndim for a in AXES[: p.value.size]]
+    near = difflib.get_close_matches(name, [*known, *components], 1)
+    return f"; did you mean `{near[0]}`?" if near else f"; it has {', '.join(known)}."
 
 
-def _pendulum(body) -> dict[str, Parameter]:
-    return {
-        "pivot": _any(body.pivot, "m"),
-        "string_length": _above(body.string_length, "m"),
-        "radius": _above(body.radius, "m"),
-        "angle": _any(body.angle, "rad"),
-        "rate": _any(body.rate, "rad/s"),
-        "damping": _least(body.damping, "1/s"),
-        "drag": _least(body.drag, "1/rad"),
-    }
+def _parameter(value, quantity: Quantity) -> Parameter:
+    array = np.array(value, np.float64)
+    return Parameter(array, quantity.unit, quantity.positive, quantity.lower, quantity.upper)
 
 
-def _ground(ground) -> dict[str, Parameter]:
-    law = {"dissipation": _least(ground.dissipation, "s/m")}
-    if ground.law != "continuous":
-        law = {"damping": _least(ground.damping, "N s/m")}
-    return {
-        "height": _any(ground.height, "m"),
-        "normal": _any(ground.normal, ""),
-        "stiffness": _above(ground.stiffness, "N/m"),
-        **law,
-        "friction_stiffness": _least(ground.friction_stiffness, "N s/m"),
-        "friction": _least(ground.friction, ""),
-    }
-
-
-def _camera(camera) -> dict[str, Parameter]:
-    """Focal length and principal point [px], and the translation world → camera [m]."""
-    K, _, t = camera.matrices()
-    return {"focal": _above(K[1, 1], "px"), "centre": _any(K[:2, 2], "px"), "translation": _any(t, "m")}
-
-
-def _any(value, unit: str) -> Parameter:
-    return Parameter(np.asarray(value, np.float64), unit)
-
-
-def _above(value: float, unit: str) -> Parameter:
-    return Parameter(np.asarray(value, np.float64), unit, positive=True, lower=0.0)
-
-
-def _least(value: float, unit: str) -> Parameter:
-    """At least 0: solved for by its logarithm, in a range above 0."""
-    return Parameter(np.asarray(value, np.float64), unit, positive=True, lower=0.0)
+def _quantity(cls: type[Node], key: str) -> Quantity:
+    """The annotation of a field: that of the number, or of each component."""
+    field = cls.model_fields[key]
+    for note in [*field.metadata, *(n for a in get_args(field.annotation) for n in getattr(a, "__metadata__", ()))]:
+        each = note.each if isinstance(note, Tuple) else note
+        if isinstance(each, Quantity):
+            return each
+    raise TypeError(f"{cls.__name__}.{key} is not annotated with a Quantity.")

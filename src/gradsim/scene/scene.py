@@ -1,217 +1,151 @@
-"""A scene: what moves, under which forces, and who watches. Data only; SI units; z up."""
+"""A scene: everything that is known about a motion before it is computed. Data only; SI units, z up."""
 
-import difflib
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import Field
+from pydantic_core import core_schema
 
-from gradsim.errors import InputError
-from gradsim.scene.bodies import Body
+from gradsim.scene import file
+from gradsim.scene.body import COLOUR, ByKind, Pendulum, Rigid
 from gradsim.scene.camera import Camera
 from gradsim.scene.ground import Ground
-from gradsim.scene.quantities import Colour, Strict, positive, vector
-from gradsim.units import parse
+from gradsim.scene.node import Node, Place, mistake, shown
+from gradsim.scene.quantity import Count, Quantity, Vector3, plain, vector
 
-LIBRARY = Path(__file__).parent / "library"
-Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
-RESERVED = {"gravity", "camera", "timing", "background", "systems", "scene"}
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")  # a dot separates the parts of a parameter's name
+TAKEN = ("gravity", "camera", "timing", "background", "scene", "systems")  # what a scene or model has itself
 
 
-class Timing(Strict):
-    """Frames and steps.
+class Timing(Node):
+    """The clock.
 
-    Args:
-        fps: Frames per second.
-        frames: Their number; frame 0 is the start.
-        substeps: Steps per frame, or auto: as the stability bound asks.
-        integrator: "semi-implicit" (Euler) or "rk4".
+    Attributes:
+        fps: Frames per second [1/s].
+        frames: How many; the first is the start.
+        substeps: Steps per frame, or `auto`: as many as the stiffness of the contacts asks for.
+        integrator: `semi-implicit` (Euler) or `rk4`.
     """
 
-    fps: positive("Hz") = 30.0
-    frames: Annotated[int, Field(ge=1, le=100_000)] = 60
-    substeps: Annotated[int, Field(ge=1, le=1_000_000)] | Literal["auto"] = "auto"
+    fps: Annotated[float, Quantity("1/s", lower=0.0, above=True)] = 30.0
+    frames: Annotated[int, Count(1, 100_000)] = 60
+    substeps: Annotated[int | Literal["auto"], Count(1, 1_000_000, ("auto",))] = "auto"
     integrator: Literal["semi-implicit", "rk4"] = "semi-implicit"
 
 
-def _gravity(value: Any) -> Any:
-    return (0.0, 0.0, -parse(value, "m/s^2")) if isinstance(value, int | float | str) else value
+class _Gravity:
+    """Annotates gravity: a vector, or its strength g for (0, 0, −g)."""
+
+    unit = "m/s^2"
+
+    def __get_pydantic_core_schema__(self, source, handler):
+        whole = vector(self.unit).__get_pydantic_core_schema__(source, handler)
+        return core_schema.no_info_wrap_validator_function(self._read, whole)
+
+    def _read(self, given: Any, read_vector) -> Vector3:
+        given = plain(given)
+        if not isinstance(given, str | int | float):
+            return read_vector(given)
+        strength = Quantity(self.unit).read(given)
+        if strength < 0:
+            raise mistake(f"got {shown(given)}; a single number is the strength downwards: write {-strength:g}.")
+        return 0.0, 0.0, -strength
 
 
-class Scene(Strict):
-    """Bodies, grounds, camera and timing.
+class Scene(Node):
+    """What the user says about a motion.
 
-    Args:
-        name: For people.
-        gravity: Acceleration [m/s²]; a number g stands for (0, 0, −g).
-        timing: Frames and steps.
+    Attributes:
+        name: For titles; one line.
+        gravity: Acceleration [m/s²]; a single number g in a file means (0, 0, −g).
+        timing: The clock.
         bodies: By name.
-        grounds: By name; `ground: {...}` stands for one of that name.
-        camera: Needed to see anything.
-        background: RGB in [0, 1].
-
-    Raises:
-        InputError: From `load` and `parse`, with all errors at once.
+        grounds: By name; all follow the same contact law. In a file, `ground` stands for a single one of that name.
+        camera: Where it is seen from; needed to see anything.
+        background: Colour behind everything.
     """
 
     name: str = "scene"
-    gravity: Annotated[vector("m/s^2"), BeforeValidator(_gravity)] = (0.0, 0.0, -9.81)
+    gravity: Annotated[Vector3, _Gravity()] = (0.0, 0.0, -9.81)
     timing: Timing = Timing()
-    bodies: Annotated[dict[Name, Body], Field(min_length=1)]
-    grounds: dict[Name, Ground] = {}
+    bodies: dict[str, Annotated[Rigid | Pendulum, ByKind()]] = Field(description="at least one body by name")
+    grounds: dict[str, Ground] = Field(default_factory=dict)
     camera: Camera | None = None
-    background: Colour = (0.9, 0.9, 0.9)
+    background: Annotated[Vector3, COLOUR] = (0.9, 0.9, 0.9)
 
-    @model_validator(mode="before")
     @classmethod
-    def _shorthand(cls, given):
-        if not isinstance(given, dict):
+    def known_keys(cls) -> list[str]:
+        return [*super().known_keys(), "ground"]
+
+    @classmethod
+    def prepare(cls, given: dict[str, Any]) -> dict[str, Any]:
+        if "ground" not in given or "grounds" in given:
             return given
-        given = dict(given)
-        if "ground" in given:
-            if given.get("grounds"):
-                raise InputError("give `ground` or `grounds`, not both.")
-            given["grounds"] = {"ground": given.pop("ground")}
-        bodies = given.get("bodies")
-        if isinstance(bodies, dict):
-            rigid = lambda b: {"kind": "rigid", **b} if isinstance(b, dict) else b  # noqa: E731
-            given["bodies"] = {name: rigid(body) for name, body in bodies.items()}
-        return given
-
-    @field_validator("bodies", "grounds")
-    @classmethod
-    def _names(cls, given):
-        for name in given:
-            if name in RESERVED:
-                raise InputError(f"{name!r} is the name of a part of the scene; choose another.")
-        return given
-
-    @model_validator(mode="after")
-    def _distinct(self):
-        if both := set(self.bodies) & set(self.grounds):
-            raise InputError(f"{', '.join(sorted(both))} names a body and a ground; choose different names.")
-        return self
+        return {"grounds" if k == "ground" else k: {k: v} if k == "ground" else v for k, v in given.items()}
 
     @classmethod
-    def parse(cls, content: Any, source: str = "the scene", folder: Path | None = None) -> "Scene":
-        """From plain data; mesh files are found relative to `folder`."""
-        if not isinstance(content, dict):
-            raise InputError(f"{source} is not a mapping of keys; start with `bodies:`.")
-        if folder is not None:
-            content = _located(content, folder)
-        try:
-            return cls.model_validate(content)
-        except ValidationError as error:
-            lines = [_line(item) for item in error.errors()]
-            raise InputError(f"{source} has {len(lines)} error{'s' * (len(lines) > 1)}:\n  " + "\n  ".join(lines)) from None
+    def faults(cls, given) -> Iterator[tuple[Place, str]]:
+        groups = {key: given[key] for key in ("bodies", "grounds") if isinstance(given.get(key), Mapping)}
+        for group, members in groups.items():
+            for name in members:
+                if not isinstance(name, str) or not NAME.fullmatch(name):
+                    yield (group,), f"the name {shown(name)} needs a letter first, then letters, digits, `_` or `-`."
+                elif name in TAKEN:
+                    yield (group, name), f"the name `{name}` belongs to the scene itself; choose another."
+        for name in [n for n in groups.get("grounds", ()) if n in groups.get("bodies", ())]:
+            yield ("grounds", name), f"a body is called `{name}` too; choose another name."
+        if groups.get("bodies") == {}:
+            yield ("bodies",), "is empty; give at least one body."
+        if "ground" in given and "grounds" in given:
+            yield ("ground",), "stands beside `grounds`; move it in there."
+
+    def conflicts(self) -> Iterator[tuple[Place, str]]:
+        if not self.name.isprintable():
+            yield ("name",), f"got {shown(self.name)}; expected one line of characters that can be printed."
+        laws = sorted({ground.law for ground in self.grounds.values()})
+        if len(laws) > 1:
+            yield ("grounds",), f"follow different laws ({', '.join(laws)}); give all the same."
+        swinging = [name for name, body in self.bodies.items() if isinstance(body, Pendulum)]
+        if swinging and (any(self.gravity[:2]) or self.gravity[2] > 0):
+            yield ("gravity",), f"got {list(self.gravity)}; the pendulum `{swinging[0]}` needs it along −z."
 
     @classmethod
     def load(cls, path: str | Path) -> "Scene":
-        """From a YAML file, read safely.
+        """A scene from a YAML file.
 
         Raises:
-            InputError: If the file is missing or no YAML, or with every error in it, by its path.
+            InputError: If there is no such file, it is not YAML, or it is no scene: one message with every mistake.
         """
-        path = Path(path)
-        if not path.is_file():
-            raise InputError(f"scene file {path} does not exist.")
-        try:
-            content = yaml.load(path.read_text(), _Loader)
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise InputError(f"{path} is not YAML: {error}") from None
-        return cls.parse(content, str(path), path.resolve().parent)
+        return file.load(cls, Path(path))
 
     @classmethod
     def library(cls, name: str) -> "Scene":
-        """One of the scenes that come with gradsim."""
-        path = LIBRARY / f"{name}.yaml"
-        if not path.is_file():
-            raise InputError(f"no scene {name!r} in the library; there are {', '.join(p.stem for p in sorted(LIBRARY.glob('*.yaml')))}.")  # fmt: skip
-        return cls.load(path)
+        """One of the scenes that come with gradsim, such as "cube" or "pendulum".
 
-    def save(self, path: str | Path) -> Path:
-        """Write as YAML that loads to an equal scene; the file appears whole or not at all."""
-        path = Path(path)
-        draft = path.with_name(f".{path.name}.part")
-        content = self.model_dump(mode="json", exclude_none=True, by_alias=True)
-        draft.write_text(yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=120))
-        draft.replace(path)
-        return path
+        Raises:
+            InputError: If there is none of that name.
+        """
+        return file.load(cls, file.library(name))
 
+    @classmethod
+    def parse(cls, content: Any, source: str = "the scene", folder: str | Path = ".") -> "Scene":
+        """A scene from nested dictionaries with the keys of a scene file.
 
-class _Loader(yaml.SafeLoader):
-    """Safe, and a key that stands twice is an error."""
+        Args:
+            content: Stays as it is.
+            source: What to call it in the message.
+            folder: Paths of meshes count from there.
 
+        Raises:
+            InputError: One message with every mistake.
+        """
+        return file.parse(cls, content, source, Path(folder))
 
-def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict:
-    loader.flatten_mapping(node)
-    pairs: dict = {}
-    for key_node, value_node in node.value:
-        key = loader.construct_object(key_node, deep=True)
-        if key in pairs:
-            raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
-        pairs[key] = loader.construct_object(value_node, deep=True)
-    return pairs
+    def save(self, path: str | Path) -> None:
+        """Write it as YAML, whole or not at all; loading it gives the same scene bit for bit.
 
-
-_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
-
-
-def _located(content: dict, folder: Path) -> dict:
-    """Mesh files relative to the scene's folder."""
-    bodies = content.get("bodies")
-    if not isinstance(bodies, dict):
-        return content
-    found = {}
-    for name, body in bodies.items():
-        try:
-            file = Path(body["shape"]["mesh"]["file"])
-        except (TypeError, KeyError):
-            found[name] = body
-            continue
-        shape = {**body["shape"], "mesh": {**body["shape"]["mesh"], "file": folder / file}}
-        found[name] = {**body, "shape": shape}
-    return {**content, "bodies": found}
-
-
-def _line(item) -> str:
-    """One error of pydantic in our words: path: what, got, way out."""
-    place = [p for p in item["loc"] if p not in ("rigid", "pendulum")]
-    path = ".".join(str(p) for p in place)
-    if item["type"] == "extra_forbidden":
-        known = _fields(place[:-1])
-        close = difflib.get_close_matches(str(place[-1]), known, 1)
-        hint = f"did you mean `{close[0]}`?" if close else f"known are {', '.join(known)}."
-        return f"{path}: unknown key; {hint}"
-    if item["type"] == "missing":
-        return f"{path}: missing."
-    if item["type"] == "union_tag_invalid":
-        return f"{path}.kind: {item['input'].get('kind')!r} is not a kind of body; use rigid or pendulum."
-    message = item["msg"].removeprefix("Value error, ")
-    shown = "" if isinstance(item["input"], dict) or item["type"] == "value_error" else f" (got {item['input']!r})"
-    return f"{path or 'scene'}: {message}{shown}"
-
-
-def _fields(place: list) -> list[str]:
-    """Keys that are known at a path into a scene."""
-    from gradsim.scene import bodies, shape
-
-    if not place:
-        return [*Scene.model_fields, "ground"]
-    here: Any = {"timing": Timing, "camera": Camera, "grounds": Ground}.get(place[0])
-    if place[0] == "camera" and "look_at" in place:
-        from gradsim.scene.camera import LookAt
-
-        here = LookAt
-    if place[0] == "bodies":
-        here = bodies.RigidBody
-        if "pushes" in place:
-            here = bodies.Push
-        elif "shape" in place:
-            kind = place[place.index("shape") + 1 :]
-            here = {n: f.annotation.__args__[0] for n, f in shape.Shape.model_fields.items()}.get(kind[0]) if kind else shape.Shape  # fmt: skip
-            here = here or shape.MeshFile
-        elif len(place) == 2:
-            return [*{**bodies.RigidBody.model_fields, **bodies.Pendulum.model_fields}]
-    return list(here.model_fields) if here else []
+        Paths of meshes are written relative to the file.
+        """
+        file.save(self, Path(path))

@@ -1,110 +1,141 @@
-"""Shapes of rigid bodies: primitives and mesh files."""
+"""Shapes of rigid bodies: what the user writes for each, and the mesh it stands for."""
 
+import difflib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+import numpy as np
+from pydantic import Field
+from pydantic_core import core_schema
 
 from gradsim import mesh as meshes
-from gradsim.errors import InputError
-from gradsim.scene.quantities import Strict, matrix, positive, positives
+from gradsim.scene.node import Node, Place, exactly_one, mistake, shown
+from gradsim.scene.quantity import Count, Quantity, Tuple, Vector3, positive, vector
+
+LENGTH = positive("m")
+SEGMENTS = Count(3, 4096)
 
 
-Segments = Annotated[int, Field(ge=3, le=4096)]
+class Box(Node):
+    """A box; `size` is its edge lengths along x, y and z [m]."""
 
-
-class Box(Strict):
-    """Edge lengths [m]."""
-
-    size: positives("m")
+    size: Annotated[Vector3, Tuple(LENGTH)] = Field(description="the edge lengths [x, y, z] in m")
 
     def mesh(self) -> meshes.Mesh:
         return meshes.box(self.size)
 
 
-class Sphere(Strict):
-    """Radius [m]; drawn as an icosahedron subdivided so many times."""
+class Sphere(Node):
+    """A ball, drawn and weighed as 20 · 4^subdivisions triangles."""
 
-    radius: positive("m")
-    subdivisions: Annotated[int, Field(ge=0, le=6)] = 3
+    radius: Annotated[float, LENGTH] = Field(description="the radius in m")
+    subdivisions: Annotated[int, Count(0, 6)] = 3
 
     def mesh(self) -> meshes.Mesh:
         return meshes.sphere(self.radius, self.subdivisions)
 
 
-class Cylinder(Strict):
-    """Axis along z [m]."""
+class Cylinder(Node):
+    """A cylinder around z."""
 
-    radius: positive("m")
-    height: positive("m")
-    segments: Segments = 32
+    radius: Annotated[float, LENGTH] = Field(description="the radius in m")
+    height: Annotated[float, LENGTH] = Field(description="the height in m")
+    segments: Annotated[int, SEGMENTS] = 32
 
     def mesh(self) -> meshes.Mesh:
         return meshes.cylinder(self.radius, self.height, self.segments)
 
 
-class Cone(Strict):
-    """Axis along z, apex up [m]."""
+class Cone(Node):
+    """A cone around z, its apex up."""
 
-    radius: positive("m")
-    height: positive("m")
-    segments: Segments = 32
+    radius: Annotated[float, LENGTH] = Field(description="the radius of the base in m")
+    height: Annotated[float, LENGTH] = Field(description="the height in m")
+    segments: Annotated[int, SEGMENTS] = 32
 
     def mesh(self) -> meshes.Mesh:
         return meshes.cone(self.radius, self.height, self.segments)
 
 
-class Capsule(Strict):
-    """Axis along z [m]; `height` is that of the cylinder between the half spheres."""
+class Capsule(Node):
+    """A cylinder around z between two half balls; `height` is that of the cylinder alone."""
 
-    radius: positive("m")
-    height: positive("m")
-    segments: Segments = 24
-    rings: Annotated[int, Field(ge=1, le=256)] = 6
+    radius: Annotated[float, LENGTH] = Field(description="the radius in m")
+    height: Annotated[float, LENGTH] = Field(description="the height of the cylindrical part in m")
+    segments: Annotated[int, SEGMENTS] = 32
+    rings: Annotated[int, Count(1, 1024)] = 8
 
     def mesh(self) -> meshes.Mesh:
         return meshes.capsule(self.radius, self.height, self.segments, self.rings)
 
 
-class Torus(Strict):
-    """Axis along z [m]; `radius` reaches to the middle of the tube."""
+class Torus(Node):
+    """A ring around z; `radius` is that of its middle line."""
 
-    radius: positive("m")
-    tube_radius: positive("m")
-    segments: Segments = 32
-    sides: Segments = 16
+    radius: Annotated[float, LENGTH] = Field(description="the radius of the middle line in m")
+    tube_radius: Annotated[float, LENGTH] = Field(description="the radius of the tube in m")
+    segments: Annotated[int, SEGMENTS] = 32
+    tube_segments: Annotated[int, SEGMENTS] = 16
 
-    @model_validator(mode="after")
-    def _open(self):
+    def conflicts(self) -> Iterator[tuple[Place, str]]:
         if self.tube_radius >= self.radius:
-            raise InputError(f"tube_radius {self.tube_radius:g} m has to be below radius {self.radius:g} m.")
-        return self
+            yield ("tube_radius",), f"got {self.tube_radius:g}; expected less than the radius {self.radius:g} m."
 
     def mesh(self) -> meshes.Mesh:
-        return meshes.torus(self.radius, self.tube_radius, self.segments, self.sides)
+        return meshes.torus(self.radius, self.tube_radius, self.segments, self.tube_segments)
 
 
-class Tetrahedron(Strict):
-    """Four corners [m]."""
+class Tetrahedron(Node):
+    """From its four corners [m], in any order."""
 
-    vertices: matrix(4, 3)
+    vertices: Annotated[tuple[Vector3, Vector3, Vector3, Vector3], Tuple(vector("m"), 4, "corners [x, y, z]")] = Field(
+        description="four corners [x, y, z] in m"
+    )
+
+    def conflicts(self) -> Iterator[tuple[Place, str]]:
+        edges = np.subtract(self.vertices[1:], self.vertices[0])
+        if abs(np.linalg.det(edges)) <= 1e-12 * np.abs(edges).max() ** 3:
+            yield ("vertices",), "the corners lie in one plane; move one out of it."
 
     def mesh(self) -> meshes.Mesh:
         return meshes.tetrahedron(self.vertices)
 
 
-class MeshFile(Strict):
-    """A mesh file (.obj, .stl, .ply, .glb); its coordinates times `scale` are metres."""
+class _MeshPath:
+    """Annotates a path that is relative to the folder of the scene file."""
 
-    file: Path
-    scale: positive() = 1.0
+    def __get_pydantic_core_schema__(self, source, handler):
+        return core_schema.with_info_plain_validator_function(self._find)
+
+    def _find(self, given: Any, info: core_schema.ValidationInfo) -> Path:
+        if not isinstance(given, str | Path) or not str(given):
+            raise mistake(f"got {shown(given)}; expected the path of a mesh file.")
+        path = Path((info.context or {}).get("folder", "."), given).resolve()
+        if path.suffix.lower() not in meshes.FORMATS:
+            raise mistake(f"got {given}; expected a file that ends in {', '.join(meshes.FORMATS)}.")
+        if not path.is_file():
+            beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+            near = difflib.get_close_matches(path.name, beside, 1)
+            raise mistake(
+                f"there is no file {path}"
+                f"{f'; did you mean {Path(given).with_name(near[0])}?' if near else '; the path counts from the scene file.'}"
+            )
+        return path
+
+
+class MeshFile(Node):
+    """A closed mesh in a file; `scale` is metres per unit of the file."""
+
+    file: Annotated[Path, _MeshPath()] = Field(description="the path of an obj, stl, ply or glb file")
+    scale: Annotated[float, Quantity("", lower=0.0, above=True)] = 1.0
 
     def mesh(self) -> meshes.Mesh:
         return meshes.load(self.file, self.scale)
 
 
-class Shape(Strict):
-    """Exactly one of the kinds."""
+class Shape(Node):
+    """Exactly one of these."""
 
     box: Box | None = None
     sphere: Sphere | None = None
@@ -113,16 +144,18 @@ class Shape(Strict):
     capsule: Capsule | None = None
     torus: Torus | None = None
     tetrahedron: Tetrahedron | None = None
-    mesh_file: MeshFile | None = Field(None, alias="mesh")
+    mesh_file: MeshFile | None = Field(default=None, alias="mesh")
 
-    @model_validator(mode="after")
-    def _one(self):
-        kinds = [name for name in type(self).model_fields if getattr(self, name) is not None]
-        if len(kinds) != 1:
-            given = " and ".join(kinds) or "none"
-            raise InputError(f"a shape is exactly one of box, sphere, cylinder, cone, capsule, torus, tetrahedron, mesh; got {given}.")  # fmt: skip
-        return self
+    @classmethod
+    def prepare(cls, given: dict[str, Any]) -> dict[str, Any]:
+        return {"mesh" if key == "mesh_file" else key: value for key, value in given.items()}
+
+    @classmethod
+    def faults(cls, given) -> Iterator[tuple[Place, str]]:
+        if not set(given) - set(cls.known_keys()):
+            yield from exactly_one(given, cls.known_keys())
 
     def mesh(self) -> meshes.Mesh:
-        """The mesh, in its own coordinates."""
-        return next(v for name in type(self).model_fields if (v := getattr(self, name)) is not None).mesh()
+        """The solid's surface, at scale 1."""
+        (kind,) = (node for _, node in self if node is not None)
+        return kind.mesh()

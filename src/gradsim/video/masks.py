@@ -62,7 +62,7 @@ def colour_key(frames: np.ndarray, colour: Colour, tolerance: float, softness: f
 
 
 def alpha_from_flat_colours(
-    frames: np.ndarray, foreground: Colour, background: Colour | np.ndarray, clip: bool = False
+    frames: np.ndarray, foreground: Colour, background: Colour, clip: bool = False
 ) -> np.ndarray:
     """How much of each pixel a flat body covers on a known background: flat compositing inverted.
 
@@ -105,7 +105,7 @@ def median_background(frames: np.ndarray) -> np.ndarray:
     return np.median(frames, axis=0) / 255
 
 
-def subtract_background(frames: np.ndarray, background: np.ndarray | None = None, threshold: float = 0.1) -> np.ndarray:
+def subtract_background(frames: np.ndarray, background: Colour | None = None, threshold: float = 0.1) -> np.ndarray:
     """The pixels where any channel differs from the background by more than `threshold`.
 
     Args:

@@ -183,9 +183,7 @@ def _encode(
     tick = 1 / rate if constant else _MICROSECOND
     if path.suffix.lower() == ".webm":
         _check_increasing([round(1000 * stamp) for stamp in stamps], "1 ms in .webm")
-    # without a scale of its own, a variable rate in mp4 would be rounded
-    muxing = {} if constant or path.suffix.lower() == ".webm" else {"video_track_timescale": str(1 / tick)}
-    with av.open(str(path), "w", options=muxing) as container:
+    with av.open(str(path), "w") as container:
         stream = cast("VideoStream", container.add_stream(encoder, rate=rate, options=options))
         stream.height, stream.width = frames.shape[1:3]
         stream.pix_fmt = pixels

@@ -1,22 +1,23 @@
-"""A run folder with made-up results, as `gradsim demo` leaves it."""
+"""Run folders with made-up results, as `gradsim demo` and `gradsim fit` leave them."""
 
 import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 RANGES = {
     "cube.mass": (2.0, 12.0, "kg"),
     "ground.stiffness": (2e4, 5e5, "N/m"),
-    "ground.friction": (0.2, 1.0, "1"),
+    "ground.friction": (0.2, 1.0, ""),
 }
 TRUTH = {"cube.mass": 5.31, "ground.stiffness": 1.234e5, "ground.friction": 0.482}
 SPREAD = {"cube.mass": 2e-5, "ground.stiffness": 1e-4, "ground.friction": 3e-3}  # relative
 
 
-def estimate(name: str, z: float, spread: float, truth: bool = True, identifiable: bool = True) -> dict:
+def _estimate(name: str, z: float) -> dict:
     low, high, unit = RANGES[name]
-    std = spread * TRUTH[name]
+    std = SPREAD[name] * TRUTH[name]
     value = TRUTH[name] + z * std
     return {
         "value": value,
@@ -25,19 +26,21 @@ def estimate(name: str, z: float, spread: float, truth: bool = True, identifiabl
         "unit": unit,
         "low": low,
         "high": high,
-        "identifiable": identifiable,
-        "truth": TRUTH[name] if truth else None,
+        "identifiable": True,
+        "truth": TRUTH[name],
     }
 
 
-def result(status: str = "ok") -> dict:
+@pytest.fixture
+def answered() -> dict:
+    """Two fits: of float frames, and of an 8-bit video."""
     zs = dict(zip(RANGES, (-0.4, 1.2, 0.3), strict=True))
     return {
         "schema": "gradsim.result/1",
         "command": "demo",
         "title": "Mass, stiffness and friction of a cube, from its video",
-        "status": status,
-        "unknowns": {name: estimate(name, 1e-6 * zs[name], SPREAD[name]) for name in RANGES},
+        "status": "ok",
+        "unknowns": {name: _estimate(name, 1e-6 * zs[name]) for name in RANGES},
         "sigma_reference": 1 / 255,
         "chi2_per_n": 1.2e-14,
         "informative": 20123,
@@ -50,7 +53,7 @@ def result(status: str = "ok") -> dict:
         "wall_seconds": 9.1,
         "seed": 0,
         "versions": {"gradsim": "0.1.0", "torch": "2.13.0", "warp-lang": "1.19.0"},
-        "unknowns_8bit": {name: estimate(name, zs[name], SPREAD[name]) for name in RANGES},
+        "unknowns_8bit": {name: _estimate(name, zs[name]) for name in RANGES},
         "status_8bit": "ok",
         "chi2_per_n_8bit": 1.013,
         "starts_8bit": {"count": 16, "converged": 5},
@@ -58,8 +61,10 @@ def result(status: str = "ok") -> dict:
     }
 
 
-def unidentifiable() -> dict:
-    content = {k: v for k, v in result("unidentifiable").items() if not k.endswith("_8bit")}
+@pytest.fixture
+def unanswered(answered) -> dict:
+    """One fit whose mass and stiffness only show as a ratio."""
+    content: dict = {k: v for k, v in answered.items() if not k.endswith("_8bit")} | {"status": "unidentifiable"}
     for name in ("cube.mass", "ground.stiffness"):
         content["unknowns"][name] |= {"std": None, "interval95": [None, None], "identifiable": False}
     content["rank"] = 2
@@ -74,7 +79,7 @@ def unidentifiable() -> dict:
     return content
 
 
-def history() -> dict:
+def _history() -> dict:
     rng = np.random.default_rng(0)
     low, high = (np.array([r[k] for r in RANGES.values()]) for k in (0, 1))
     initial = low + (high - low) * rng.random((16, 3))
@@ -87,7 +92,9 @@ def history() -> dict:
         kind = "curriculum" if frames < 44 else "pixels"
         values = truth * (1 + 0.5 * np.exp(-0.35 * k) * rng.standard_normal(3))
         entry = {"stage": kind, "frames": frames, "iteration": 4 * (k + 1), "rollouts": 120 * k, "population": 16}
-        stages.append(entry | {"cost": frames * (460 + 5e4 * np.exp(-0.6 * k)), "values": dict(zip(RANGES, values, strict=True))})
+        stages.append(
+            entry | {"cost": frames * (460 + 5e4 * np.exp(-0.6 * k)), "values": dict(zip(RANGES, values, strict=True))}
+        )
     dropped = [None, None, None]
     return {
         "stages": stages,
@@ -100,9 +107,13 @@ def history() -> dict:
     }
 
 
-def write_run(folder: Path, content: dict) -> Path:
-    """Write result.json and history.json."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "result.json").write_text(json.dumps(content))
-    (folder / "history.json").write_text(json.dumps(history()))
-    return folder
+@pytest.fixture
+def run_folder(tmp_path):
+    """Make a run folder from the content of its result.json."""
+
+    def make(content: dict) -> Path:
+        (tmp_path / "result.json").write_text(json.dumps(content))
+        (tmp_path / "history.json").write_text(json.dumps(_history()))
+        return tmp_path
+
+    return make

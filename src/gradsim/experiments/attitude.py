@@ -1,0 +1,121 @@
+"""A camera that nobody levelled: three small turns about its own axes as unknowns beside those of a scene.
+
+    x_c = exp(a) R x + t,   a = (pitch, yaw, roll) [rad]
+
+A camera that is not square to the plane of a swing shows one side of it larger, and a fit that takes it for square
+blames the physics for that. Turning the camera is turning the world: the surface gets x' = Rᵀ exp(a) R x, so every
+observation and renderer serves as it is.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gradsim.identify.unknowns import Space, Unknown
+from gradsim.physics.model import Model
+from gradsim.physics.system import Values
+from gradsim.physics.trajectory import Trajectory
+from gradsim.render.camera import from_scene
+from gradsim.surface import Surface
+
+ATTITUDE = "camera.attitude"
+ANGLES = ("pitch", "yaw", "roll")
+CROSS = torch.tensor([[0, 0, 0, 0, 0, -1, 0, 1, 0], [0, 0, 1, 0, 0, 0, -1, 0, 0], [0, -1, 0, 1, 0, 0, 0, 0, 0.0]])  # a ×
+
+
+class AttitudeSpace(Space):
+    """The unknowns of a scene, and after them the camera's pitch, yaw and roll.
+
+    Args:
+        scene: The scene; it has a camera.
+        unknowns: As for `Space`.
+        spread: Standard deviation of each angle [rad]: how level a camera is before anything is seen. The angles stay
+            within three times it.
+    """
+
+    def __init__(self, scene, unknowns, spread: float):
+        super().__init__(scene, unknowns)
+        turns = [Unknown(f"camera.{angle}", -3 * spread, 3 * spread, (0.0, spread)) for angle in ANGLES]
+        self.unknowns += turns
+        self.names += [turn.name for turn in turns]
+        self.logarithmic += [False] * 3
+        self.units += ["rad"] * 3
+        ends = torch.tensor([[turn.low, turn.high] for turn in turns], dtype=torch.float64)
+        self.low, self.high = torch.cat([self.low, ends[:, 0]]), torch.cat([self.high, ends[:, 1]])
+        self._log = torch.tensor(self.logarithmic)
+
+    def values(self, inner: Tensor) -> Values:
+        """As of `Space`, and the attitude (worlds, 3)."""
+        return {**super().values(inner), ATTITUDE: inner[:, -3:]}
+
+
+class TurnedModel:
+    """A model seen by a camera of some attitude: `Model` as far as a problem needs it.
+
+    Args:
+        model: The model.
+    """
+
+    def __init__(self, model: Model):
+        self.model, self.scene = model, model.scene
+        self.R = from_scene(model.scene.camera).R
+
+    def values(self, given: Values) -> Values:
+        """All parameters with a leading dimension of worlds, and the attitude."""
+        worlds = len(given[ATTITUDE])
+        values = self.model.values({name: v for name, v in given.items() if name != ATTITUDE})
+        values = {name: v.expand(worlds, *v.shape[1:]) for name, v in values.items()}
+        return {**values, ATTITUDE: given[ATTITUDE].to(self.model.dtype)}
+
+    def unchecked(self, values: Values, frames: int) -> "Turned":
+        """As of `Model`."""
+        own = {name: v for name, v in values.items() if name != ATTITUDE}
+        return Turned(self.model.unchecked(own, frames), values, self.turn)
+
+    def tangent(self, values: Values, along: Values, frames: int) -> tuple["Turned", Trajectory]:
+        """As of `Model`."""
+        own = {name: v for name, v in values.items() if name != ATTITUDE}
+        trajectory, tangent = self.model.tangent(own, _without(along), frames)
+        return Turned(trajectory, values, self.turn), tangent
+
+    def turn(self, attitude: Tensor) -> Tensor:
+        """Rᵀ exp(a) R (worlds, 3, 3) of attitudes (worlds, 3)."""
+        R = self.R.to(attitude)
+        return R.T @ torch.linalg.matrix_exp((attitude @ CROSS.to(attitude)).unflatten(-1, (3, 3))) @ R
+
+
+@dataclass(frozen=True)
+class Turned:
+    """A trajectory whose surface is turned as the camera sees it: `Trajectory` as far as an observation needs it.
+
+    Args:
+        trajectory: The motion.
+        values: All parameters and the attitude.
+        turn: See `TurnedModel.turn`.
+    """
+
+    trajectory: Trajectory
+    values: Values
+    turn: Callable[[Tensor], Tensor]
+
+    def __getitem__(self, body: str) -> dict[str, Tensor]:
+        return self.trajectory[body]
+
+    @property
+    def surface(self) -> Surface:
+        """Vertices (worlds, frames, n, 3) [m]."""
+        surface = self.trajectory.surface
+        return Surface(surface.vertices @ self.turn(self.values[ATTITUDE])[:, None].mT, surface.parts)
+
+    def surface_tangent(self, tangent: Trajectory, along: Values) -> tuple[Surface, Tensor]:
+        """As of `Trajectory`."""
+        surface, moving = self.trajectory.surface_tangent(tangent, _without(along))
+        turn, turning = torch.func.jvp(self.turn, (self.values[ATTITUDE],), (along[ATTITUDE],))
+        x, turn, turning = surface.vertices, turn[:, None].mT, turning[:, None].mT
+        return Surface(x @ turn, surface.parts), moving @ turn + x @ turning
+
+
+def _without(along: Values) -> Values:
+    return {name: v for name, v in along.items() if name != ATTITUDE}

@@ -1,0 +1,113 @@
+"""Sums over coverage images that least squares needs, without the images (`misfit_kernels.py`).
+
+For one convex body. At 64² the dense images of 16 starts, 45 frames and 5 unknowns are 141 MB a Jacobian, and moving
+them costs ten times what drawing them does.
+"""
+
+from dataclasses import dataclass, fields
+from functools import cache
+
+import torch
+import warp as wp
+from torch import Tensor
+
+from gradsim.engine.lanes import Lane, specialise
+from gradsim.engine.launch import replay
+from gradsim.render.coverage import _array, _mesh
+
+SHARED = ("Point", "bounds", "is_seen", "face_camera", "outline_edge", "cell", "in_row", "in_column", "weights", "add_area", "sum_rows")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Target:
+    """Images to compare with, with what the kernels need of them; see `target`."""
+
+    image: Tensor
+    weight: Tensor
+    before: Tensor
+    after: Tensor
+    above: Tensor
+    below: Tensor
+
+
+def target(image: Tensor, weight: Tensor) -> Target:
+    """Prepare images (frames, height, width) and the weight of each squared difference for `misfit`."""
+    square = weight * image**2
+    rows = square.sum(-1)
+    pad = torch.nn.functional.pad
+    before, above = pad(square.cumsum(-1), (1, 0)), pad(rows.cumsum(-1), (1, 0))
+    after, below = (pad(x.flip(-1).cumsum(-1), (1, 0)).flip(-1) for x in (square, rows))
+    return Target(image, weight, before, after, above, below)
+
+
+def misfit(screen: Tensor, tangent: Tensor, faces: Tensor, picture: Target) -> tuple[Tensor, Tensor, Tensor]:
+    """Squared difference from a target, its gradient and Gauss–Newton matrix, summed over frames.
+
+    Args:
+        screen: (worlds, frames, n, 2) [px].
+        tangent: (worlds, unknowns, frames, n, 2) [px per unit]; no unknowns for the cost alone.
+        faces: (m, 3) of one closed convex mesh.
+        picture: Of as many frames or more.
+
+    Returns:
+        Σ w (α − T)² (worlds,), ½ of its gradient (worlds, unknowns), and Jᵀ W J (worlds, unknowns, unknowns).
+    """
+    code, worlds, frames = _code(screen.dtype), *screen.shape[:2]
+    unknowns, bodies = tangent.shape[1], worlds * frames
+    cost = screen.new_zeros(bodies)
+    gradient, normal = screen.new_zeros(bodies, unknowns), screen.new_zeros(bodies, unknowns, unknowns)
+    given, scratch, workers = _arguments(code, screen, tangent, faces, *picture.image.shape[1:])
+    pictures = [_array(code.Scalar, getattr(picture, f.name)[:frames].to(screen)) for f in fields(picture)]
+    out = [_array(code.Scalar, x) for x in (cost, gradient, normal)]
+    replay(code.misfit, workers, [*given, *pictures, workers, *scratch, *out], str(screen.device))
+    cost, gradient, lower = (x.unflatten(0, (worlds, frames)).sum(1) for x in (cost, gradient, normal))
+    return cost, gradient, lower + lower.tril(-1).mT
+
+
+def profiles(screen: Tensor, tangent: Tensor, faces: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Sums of coverage along rows and columns (worlds, frames, height + width), and their derivatives.
+
+    Args:
+        screen: As for `misfit`.
+        tangent: As for `misfit`.
+        faces: As for `misfit`.
+        weight: (frames, height, width), of each pixel.
+
+    Returns:
+        Sums, and derivatives (worlds, frames, height + width, unknowns).
+    """
+    code, worlds, frames = _code(screen.dtype), *screen.shape[:2]
+    unknowns, bodies, size = tangent.shape[1], screen.shape[0] * screen.shape[1], sum(weight.shape[1:])
+    sums, slopes = screen.new_zeros(bodies, size), screen.new_zeros(bodies, size, unknowns)
+    weight = weight.to(screen)
+    given, scratch, workers = _arguments(code, screen, tangent, faces, *weight.shape[1:])
+    out = [_array(code.Scalar, x) for x in (sums, slopes)]
+    args = [*given, _array(code.Scalar, weight), workers, *scratch, *out]
+    replay(code.profiles, workers, args, str(screen.device))
+    return sums.unflatten(0, (worlds, frames)), slopes.unflatten(0, (worlds, frames))
+
+
+def _arguments(code, screen: Tensor, tangent: Tensor, faces: Tensor, height: int, width: int):
+    """What both kernels are given, their scratch, and the number of workers: one on a CPU, where threads take turns."""
+    worlds, frames, n, _ = screen.shape
+    unknowns, bodies = tangent.shape[1], worlds * frames
+    workers = 1 if screen.device.type == "cpu" else min(bodies, 1024)
+    given = [
+        _array(code.Point, screen.detach().flatten(0, 1)),
+        _array(code.Point, tangent.detach().to(screen.dtype)),
+        *_mesh(faces),
+    ]
+    front = torch.empty(bodies, len(faces), dtype=torch.bool, device=screen.device)
+    scratch = [
+        _array(wp.bool, front),
+        _array(code.Scalar, screen.new_zeros(workers, height, width)),
+        _array(code.Scalar, screen.new_zeros(workers, height, width, unknowns)),
+    ]
+    return given, scratch, workers
+
+
+@cache
+def _code(dtype: torch.dtype):
+    lane = Lane(str(dtype).removeprefix("torch."))
+    drawing = specialise("gradsim.render.coverage_kernels", lane)
+    return specialise("gradsim.render.misfit_kernels", lane, **{name: getattr(drawing, name) for name in SHARED})

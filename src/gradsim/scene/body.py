@@ -1,0 +1,183 @@
+"""Bodies of a scene: rigid ones with a shape, and pendulums."""
+
+import math
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_serializer
+from pydantic_core import core_schema
+
+from gradsim.scene.node import Node, Place, did_you_mean, exactly_one, mistake, shown
+from gradsim.scene.quantity import Quantity, Tuple, Vector2, Vector3, Vector4, positive, vector
+from gradsim.scene.shape import Shape
+
+TURN = 2 * math.pi  # a start angle beyond a whole turn is one in degrees
+COLOUR = vector("", lower=0.0, upper=1.0)
+BLUE = (0.2, 0.35, 0.7)
+TIME = Quantity("s", lower=0.0)
+UNIT = 1e-3  # how far the length of a quaternion may be from 1: files often keep four digits
+
+
+class _Unit(Tuple):
+    """A quaternion; digits lost in a file are restored, another length is a mistake."""
+
+    def __get_pydantic_core_schema__(self, source, handler):
+        return core_schema.no_info_after_validator_function(
+            self._normalised, super().__get_pydantic_core_schema__(source, handler)
+        )
+
+    def _normalised(self, q: Vector4) -> Vector4:
+        length = math.hypot(*q)
+        if abs(length - 1) <= 1e-12:
+            return q
+        if length == 0:
+            raise mistake("got a quaternion of length 0; no rotation is [0, 0, 0, 1].")
+        x, y, z, w = (c / length for c in q)
+        if abs(length - 1) > UNIT:
+            raise mistake(
+                f"got a quaternion of length {length:.6g}; a rotation has length 1. "
+                f"If only its length is off, write [{x:.15g}, {y:.15g}, {z:.15g}, {w:.15g}]; the order is x, y, z, w."
+            )
+        return x, y, z, w
+
+
+class Push(Node):
+    """A known force on a body.
+
+    Attributes:
+        impulse: [N s], in the world frame; at one instant, or spread evenly over `window`.
+        force: [N], in the world frame; constant over `window`.
+        point: Where, in the body's frame, from the centre of mass [m].
+        at: The instant [s].
+        window: Begin and end [s].
+    """
+
+    impulse: Annotated[Vector3 | None, vector("N s")] = None
+    force: Annotated[Vector3 | None, vector("N")] = None
+    point: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
+    at: Annotated[float, TIME] = 0.0
+    window: Annotated[Vector2 | None, Tuple(TIME, 2, "times")] = None
+
+    @classmethod
+    def faults(cls, given) -> Iterator[tuple[Place, str]]:
+        yield from exactly_one(given, ("impulse", "force"))
+        if "force" in given and "window" not in given:
+            yield (), "got a `force` without a `window`; add window: [begin, end] in s, or give an `impulse`."
+        if "window" in given and given.get("at"):
+            yield (), "got both `at` and `window`; give one of them."
+
+    def conflicts(self) -> Iterator[tuple[Place, str]]:
+        if self.window and self.window[0] >= self.window[1]:
+            yield ("window",), f"got {list(self.window)}; it has to end after it begins."
+
+    @model_serializer(mode="wrap")
+    def _one_time(self, content):
+        return _without(content(self), "at" if self.window else "window")
+
+
+class Rigid(Node):
+    """A rigid body.
+
+    Attributes:
+        shape: Its shape, at scale 1.
+        mass: [kg], or
+        density: [kg/m³].
+        scale: Of the shape, the same in all directions.
+        position: Of the centre of mass [m].
+        quat_xyzw: Orientation: body to world, or
+        rotation_vector: the same as axis times angle [rad].
+        velocity: Of the centre of mass [m/s].
+        angular_velocity: In the world frame [rad/s].
+        colour: Red, green and blue.
+        collision: What touches the ground: the vertices, the ball itself (shape sphere only, its default), nothing.
+        pushes: Known forces.
+    """
+
+    kind: Literal["rigid"] = "rigid"
+    shape: Shape = Field(description="one shape, such as {box: {size: [0.1, 0.1, 0.1]}}")
+    mass: Annotated[float | None, positive("kg")] = None
+    density: Annotated[float | None, positive("kg/m^3")] = None
+    scale: Annotated[float, positive("")] = 1.0
+    position: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
+    quat_xyzw: Annotated[Vector4, _Unit(Quantity(""), 4)] = (0.0, 0.0, 0.0, 1.0)
+    rotation_vector: Annotated[Vector3, vector("rad", lower=-TURN, upper=TURN)] = (0.0, 0.0, 0.0)
+    velocity: Annotated[Vector3, vector("m/s")] = (0.0, 0.0, 0.0)
+    angular_velocity: Annotated[Vector3, vector("rad/s")] = (0.0, 0.0, 0.0)
+    colour: Annotated[Vector3, COLOUR] = BLUE
+    collision: Literal["vertices", "sphere", "none"] | None = None
+    pushes: tuple[Push, ...] = ()
+
+    @classmethod
+    def faults(cls, given) -> Iterator[tuple[Place, str]]:
+        yield from exactly_one(given, ("mass", "density"))
+        turned = [key for key in ("quat_xyzw", "rotation_vector") if not _is_default(cls, given, key)]
+        if len(turned) == 2:
+            yield (), "got `quat_xyzw` and `rotation_vector`; the orientation is given by one of them."
+        shape = given.get("shape")
+        if given.get("collision") == "sphere" and isinstance(shape, dict) and "sphere" not in shape:
+            yield ("collision",), "got 'sphere' for another shape; expected `vertices` or `none`."
+
+    @model_serializer(mode="wrap")
+    def _one_orientation(self, content):
+        return _without(content(self), "quat_xyzw" if any(self.rotation_vector) else "rotation_vector")
+
+
+class Pendulum(Node):
+    """A solid ball on a massless string that swings in a vertical plane about a fixed pivot.
+
+    Attributes:
+        pivot: [m].
+        string_length: From the pivot to the surface of the ball [m].
+        radius: Of the ball [m].
+        angle: At the start, from hanging straight down, positive towards `plane` [rad].
+        rate: At the start [rad/s].
+        damping: Linear, c in θ'' = … − c θ' [1/s].
+        drag: Quadratic, d in θ'' = … − d |θ'| θ' [1/rad].
+        plane: Horizontal direction of the swing, of any length.
+        rod_radius: Of the string as drawn [m]; 0: not drawn.
+        colour: Red, green and blue.
+    """
+
+    kind: Literal["pendulum"] = Field(description="kind: pendulum")
+    pivot: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
+    string_length: Annotated[float, positive("m")] = Field(description="the length from pivot to ball surface in m")
+    radius: Annotated[float, positive("m")] = Field(description="the radius of the ball in m")
+    angle: Annotated[float, Quantity("rad", lower=-TURN, upper=TURN)] = 0.0
+    rate: Annotated[float, Quantity("rad/s")] = 0.0
+    damping: Annotated[float, Quantity("1/s", lower=0.0, positive=True)] = 0.0
+    drag: Annotated[float, Quantity("1/rad", lower=0.0, positive=True)] = 0.0
+    plane: Annotated[Vector3, vector("")] = (1.0, 0.0, 0.0)
+    rod_radius: Annotated[float, Quantity("m", lower=0.0)] = 0.0
+    colour: Annotated[Vector3, COLOUR] = BLUE
+
+    def conflicts(self) -> Iterator[tuple[Place, str]]:
+        if not any(self.plane) or abs(self.plane[2]) > 1e-9 * math.hypot(*self.plane):
+            yield ("plane",), f"got {list(self.plane)}; expected a horizontal direction, such as [1, 0, 0]."
+
+
+KINDS: dict[str, type[Rigid] | type[Pendulum]] = {"rigid": Rigid, "pendulum": Pendulum}
+
+
+class ByKind:
+    """Annotates a body whose class follows from its `kind`."""
+
+    def __get_pydantic_core_schema__(self, source, handler):
+        return core_schema.with_info_plain_validator_function(self._read)
+
+    def _read(self, given: Any, info: core_schema.ValidationInfo) -> Rigid | Pendulum:
+        if isinstance(given, Rigid | Pendulum):
+            return given
+        kind = given.get("kind") or "rigid" if isinstance(given, dict) else "rigid"
+        if kind not in KINDS:
+            hint = did_you_mean(kind, list(KINDS)) or f"; expected {' or '.join(KINDS)}."
+            raise mistake(f"got kind {shown(kind)}{hint}")
+        return KINDS[kind].model_validate(given, context=info.context)
+
+
+def _is_default(cls: type[Node], given, key: str) -> bool:
+    value = given.get(key, cls.model_fields[key].default)
+    return isinstance(value, list | tuple) and tuple(value) == cls.model_fields[key].default
+
+
+def _without(content: dict[str, Any], key: str) -> dict[str, Any]:
+    return {k: v for k, v in content.items() if k != key}

@@ -1,0 +1,134 @@
+"""The command line: what it imports, what it prints where, and its exit codes."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from gradsim import experiments
+from gradsim.app import cli, report, runs
+from gradsim.errors import InputError
+from gradsim.scene import Scene
+
+HEAVY = ("torch", "warp", "matplotlib", "trimesh", "av", "scipy", "pydantic", "numpy")
+
+
+@pytest.fixture
+def fitting(monkeypatch):
+    """Replace the work of `gradsim fit` by a result or an error; returns what it was called with."""
+    calls = []
+
+    def replace(outcome):
+        def fit(*arguments, progress, **options):
+            calls.append((arguments, options))
+            print("chatter of a library")
+            progress.stage("fitting")
+            progress.update(1, 0.5, {"cube.mass": (5.0, float("nan"))})
+            if isinstance(outcome, BaseException):
+                raise outcome
+            return outcome
+
+        monkeypatch.setattr(runs, "fit", fit)
+        return calls
+
+    return replace
+
+
+def run_fit(*more: str) -> int:
+    return cli.main(["fit", "cube.yaml", "--video", "cube.webm", "--unknown", "cube.mass", "--out", "run", *more])
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["fit", "--help"]], ids=["import", "--help", "fit --help"])
+def test_help_imports_nothing_heavy(words):
+    program = f"""
+import sys
+from gradsim.app import cli
+try:
+    {words} and cli.main({words})
+except SystemExit as end:
+    assert end.code == 0
+print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
+    assert done.stderr.strip() == "[]"
+    assert bool(done.stdout) == bool(words)
+
+
+@pytest.mark.parametrize(("status", "code"), [("ok", 0), ("failed", 1), ("unidentifiable", 3), ("mismatch", 3)])
+def test_exit_code_of_a_fit_follows_its_verdict(fitting, answered, status, code, capsys):
+    fitting(answered | {"status": status})
+    assert run_fit() == code
+    assert f"{status}:" in capsys.readouterr().out
+
+
+def test_bad_input_is_one_panel_without_traceback(fitting, capsys):
+    fitting(InputError("cube.webm is empty; film it again."))
+    assert run_fit() == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "bad input" in err and "cube.webm is empty; film it again." in err and "Traceback" not in err
+
+
+def test_a_scene_that_pydantic_refuses_is_bad_input(fitting, capsys):
+    with pytest.raises(ValueError) as refused:
+        Scene.model_validate({"nonsense": 1})
+    fitting(refused.value)
+    assert run_fit() == 2
+
+
+def test_a_missing_file_is_bad_input(fitting, capsys):
+    fitting(FileNotFoundError("cube.yaml"))
+    assert run_fit() == 2
+
+
+def test_an_unforeseen_error_is_a_failed_run(fitting, capsys):
+    fitting(RuntimeError("the disk is full"))
+    assert run_fit() == 1
+    err = capsys.readouterr().err
+    assert "RuntimeError: the disk is full" in err and "--debug" in err and "Traceback" not in err
+
+
+def test_debug_shows_the_traceback(fitting, capsys):
+    fitting(RuntimeError("the disk is full"))
+    assert run_fit("--debug") == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [["fti"], ["fit"], ["fit", "cube.yaml", "--out", "x"], ["fit", "cube.yaml", "--starts", "many"]]
+)
+def test_wrong_usage_is_bad_input(words, capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main(words)
+    assert end.value.code == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_json_is_all_that_stdout_gets(fitting, answered, capsys):
+    fitting(answered)
+    assert run_fit("--json") == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) == answered
+    assert "chatter of a library" in err and "fitting" in err
+
+
+def test_unknowns_may_be_listed_or_repeated(fitting, answered, capsys):
+    calls = fitting(answered)
+    run_fit("--unknown", "ground.friction:0.2:1", "cube.position.x:-1:1", "--starts", "3")
+    (arguments, options) = calls[0]
+    assert arguments[3] == ["cube.mass", "ground.friction:0.2:1", "cube.position.x:-1:1"]
+    assert options == {"seed": 0, "starts": 3, "noise": None}
+
+
+@pytest.mark.parametrize(("status", "code"), [("ok", 0), ("unidentifiable", 0), ("failed", 1)])
+def test_an_experiment_is_done_also_where_it_shows_what_cannot_be_known(
+    monkeypatch, answered, unanswered, capsys, status, code
+):
+    figures = {"flagged": {"value": 1.0, "paper": None, "goal": 1, "ok": True}}
+    content = unanswered | {"status": status, "figures": figures}
+    monkeypatch.setattr(experiments, "reproduce", lambda *a, **k: content)
+    monkeypatch.setattr(report, "write_report", lambda folder: None)
+    assert cli.main(["reproduce", "no-push", "--out", "run", "--quick"]) == code
+    out = capsys.readouterr().out
+    assert "flagged" in out and "report.html" in out and "open: Multiplying" in out

@@ -1,0 +1,82 @@
+"""Progress and tables on a terminal, and in a pipe."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from gradsim.app import console
+
+
+def text(renderable, width: int = 140) -> str:
+    screen = Console(file=io.StringIO(), width=width)
+    screen.print(renderable)
+    return screen.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def report_to(progress):
+    progress.stage("fitting")
+    for iteration in range(1, 4):
+        progress.update(
+            iteration, 0.5**iteration, {"cube.mass": (5.0031, 0.012), "ground.friction": (0.4, float("nan"))}
+        )
+    progress.stage("writing")
+    progress.done()
+    progress.done()
+
+
+def test_a_pipe_gets_plain_lines():
+    stream = io.StringIO()
+    report_to(console.progress(Console(file=stream)))
+    lines = [line.split("] ")[1] for line in stream.getvalue().splitlines()]
+    first = "  iteration 1   loss 5.000e-01   cube.mass 5.003 ± 0.012   ground.friction 0.4000"
+    assert lines == ["fitting", first, "writing", "done"]  # at most one line a second, and one end
+
+
+def test_a_terminal_keeps_one_line_of_every_stage():
+    stream = io.StringIO()
+    screen = Console(file=stream, force_terminal=True, width=100, color_system=None)
+    report_to(console.progress(screen))
+    kept = [line for line in stream.getvalue().splitlines() if "✓" in line]
+    assert [line.split("✓ ")[1].split()[0] for line in kept] == ["fitting", "writing"]
+    assert "iteration 3   loss 1.250e-01" in kept[0]
+
+
+@pytest.mark.parametrize("kind", [console.LineProgress, console.LiveProgress])
+def test_work_may_end_before_its_first_stage(kind):
+    screen = Console(file=io.StringIO())
+    kind(screen.file if kind is console.LineProgress else screen).done()
+
+
+def test_truth_shows_only_where_it_is_known(answered):
+    (section, _) = console.sections(answered)
+    assert "truth" in text(console.unknowns_table(section))
+    for unknown in section.unknowns.values():
+        unknown["truth"] = None  # pyright: ignore[reportIndexIssue]
+    assert "truth" not in text(console.unknowns_table(section))
+
+
+def test_result_shows_every_fit_with_verdict(answered):
+    screen = Console(file=io.StringIO(), width=140)
+    console.show_result(screen, answered)
+    shown = screen.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+    assert shown.count("cube.mass") == 2 and shown.count("ok:") == 2
+    assert "5.30996 ± 0.00011" in shown and "-0.40" in shown
+
+
+def test_figures_show_value_paper_goal_and_mark():
+    figures = {"friction": {"value": 0.2213, "paper": None, "goal": 0.22, "ok": False}}
+    assert ["friction", "0.2213", "–", "0.22", "✗"] in [
+        row.split() for row in text(console.figures_table(figures)).splitlines()
+    ]
+
+
+def test_tables_fit_a_narrow_terminal(answered):
+    shown = text(console.unknowns_table(console.sections(answered)[1]), width=80)
+    assert (
+        "ground.stiffness" in shown and "123415 ± 12 N/m" in shown and "123391 … 123439" in shown and "+1.20" in shown
+    )
+
+
+def test_square_brackets_in_an_error_are_words_not_markup():
+    assert "bodies[cube][/red]" in text(console.error_panel("bad input", "bodies[cube][/red]"))

@@ -1,0 +1,112 @@
+"""The report page stands alone and says what the result says."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from gradsim.app import plots
+from gradsim.app.report import write_report
+from gradsim.app.sections import VERDICTS
+from gradsim.errors import InputError
+
+WEBM = bytes.fromhex("1a45dfa3") + b"not much of a film"
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """No figures: they take a second, and only some tests are about them."""
+    monkeypatch.setattr(plots, "png", lambda draw: b"\x89PNG")
+
+
+class Links(HTMLParser):
+    """Every address that a page refers to."""
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.addresses = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.addresses += [
+            value for key, value in attrs if key in ("src", "href", "srcset", "data", "poster", "action")
+        ]
+
+
+def text_of(page: str) -> str:
+    """The words of a page, without its tags."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)))
+
+
+def test_page_refers_to_nothing_outside_itself(run_folder, answered):
+    folder = run_folder(answered)
+    (folder / "side_by_side.webm").write_bytes(WEBM)
+    (folder / "overlay.webm").write_bytes(WEBM)
+    page = write_report(folder).read_text()
+    addresses = Links(page).addresses
+    assert len(addresses) == 6  # two films, two figures of intervals, the search, the starts
+    assert all(address.startswith("data:") for address in addresses)
+    assert sum(address.startswith("data:video/webm") for address in addresses) == 2
+    assert "http" not in page and "url(" not in page and "<script" not in page
+
+
+def test_every_fit_of_a_run_has_its_table(undrawn, run_folder, answered):
+    words = text_of(write_report(run_folder(answered)).read_text())
+    assert words.count("cube.mass") == 2
+    assert "5.31000 ± 0.00011 kg" in words  # float frames
+    assert "5.30996 ± 0.00011 kg" in words  # 8-bit video
+    assert "-0.40" in words and "+1.20" in words  # z-scores
+
+
+def test_figures_are_left_in_the_folder(run_folder, answered):
+    folder = run_folder(answered)
+    write_report(folder)
+    assert {p.name for p in folder.glob("*.png")} == {"intervals.png", "intervals_2.png", "loss.png", "starts.png"}
+
+
+def test_open_directions_are_told_in_words(undrawn, run_folder, unanswered):
+    words = text_of(write_report(run_folder(unanswered)).read_text())
+    assert "Not all of it shows in the data" in words
+    assert unanswered["null_directions"][0]["explanation"] in words
+    assert "5.310 ± ∞ kg" in words and "−∞ … ∞" in words
+
+
+@pytest.mark.parametrize("status", ["unidentifiable", "mismatch", "failed"])
+def test_a_verdict_says_what_it_means_and_what_to_do(undrawn, run_folder, unanswered, status):
+    words = text_of(write_report(run_folder(unanswered | {"status": status})).read_text())
+    verdict = VERDICTS[status]
+    assert all(part and part in words for part in (verdict.title, verdict.meaning, verdict.advice))
+
+
+def test_a_failed_run_without_numbers_has_a_page(run_folder, unanswered):
+    for unknown in unanswered["unknowns"].values():
+        unknown |= {"value": None, "std": None, "interval95": None, "truth": None, "identifiable": False}
+    words = text_of(write_report(run_folder(unanswered | {"status": "failed", "chi2_per_n": None})).read_text())
+    assert "– ± ∞" not in words
+
+
+def test_a_result_without_fits_or_history_has_a_page(tmp_path, answered):
+    content = {"command": "reproduce x", "status": "ok", "versions": answered["versions"]}
+    content["figures"] = {"string_length_m": {"value": 0.4987, "paper": None, "goal": 0.5, "ok": True}}
+    (tmp_path / "result.json").write_text(json.dumps(content))
+    words = text_of(write_report(tmp_path).read_text())
+    assert "string_length_m 0.4987 – 0.5 yes" in words
+
+
+def test_pictures_of_a_run_come_with_title_and_caption(undrawn, run_folder, answered):
+    answered["pictures"] = [{"file": "horizon.png", "title": "Prediction", "caption": "Error over the horizon."}]
+    folder = run_folder(answered)
+    (folder / "horizon.png").write_bytes(b"\x89PNG")
+    words = text_of(write_report(folder).read_text())
+    assert "Prediction" in words and "Error over the horizon." in words
+
+
+def test_names_cannot_break_the_page(undrawn, run_folder, answered):
+    answered["title"] = "<script>alert(1)</script>"
+    assert "<script>" not in write_report(run_folder(answered)).read_text()
+
+
+def test_a_folder_without_result_is_bad_input(tmp_path):
+    with pytest.raises(InputError, match="holds no result.json"):
+        write_report(tmp_path)

@@ -1,0 +1,77 @@
+"""Tensors to registers of worlds and back."""
+
+import pytest
+import torch
+import warp as wp
+
+from gradsim.engine.lanes import Lane
+from gradsim.engine.layout import Layout
+
+SHAPES = {"Real": (), "Vec3": (3,), "Mat3": (3, 3), "Quat": (4,)}
+LANES = [Lane("float64", 8), Lane("float64", 1), Lane("float32", 16), Lane("float64", 4)]
+
+
+def numbers(*shape: int, dtype=torch.float64) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64).to(dtype)
+
+
+@pytest.mark.parametrize("items", [(), (5,), (2, 3), (0,)])
+@pytest.mark.parametrize("worlds", [1, 7, 8, 17])
+@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize("lane", LANES, ids=lambda lane: lane.name)
+def test_unpacking_gives_back_what_was_packed(lane, kind, worlds, items):
+    layout = Layout(lane)
+    value = numbers(worlds, *items, *SHAPES[kind], dtype=layout.dtype)
+    array = layout.pack(kind, value)
+    assert array.shape == (layout.packs(worlds), *items)
+    assert layout.packs(worlds) * lane.width >= worlds > (layout.packs(worlds) - 1) * lane.width
+    back, tangent = layout.unpack(kind, array, worlds)
+    assert torch.equal(back, value)
+    assert tangent is None
+
+
+@pytest.mark.parametrize("items", [(), (5,), (0,)])
+@pytest.mark.parametrize("width", [1, 8])
+@pytest.mark.parametrize("kind", SHAPES)
+def test_dual_arrays_carry_value_and_tangent(kind, width, items):
+    layout = Layout(Lane("float64", width, dual=True))
+    value, along = numbers(11, *items, *SHAPES[kind]), numbers(11, *items, *SHAPES[kind]) + 1
+    back, tangent = layout.unpack(kind, layout.pack(kind, value, along), 11)
+    assert torch.equal(back, value)
+    assert tangent is not None
+    assert torch.equal(tangent, along)
+    back, tangent = layout.unpack(kind, layout.pack(kind, value), 11)
+    assert torch.equal(back, value)
+    assert tangent is not None
+    assert not tangent.any()
+
+
+def test_worlds_lie_next_to_each_other_and_copies_of_the_last_fill_up():
+    tensor = wp.to_torch(Layout(Lane("float64", 8)).pack("Vec3", numbers(11, 2, 3)))
+    assert tensor.shape == (2, 2, 3, 8)
+    worlds = tensor.permute(0, 3, 1, 2).reshape(16, 2, 3)
+    assert torch.equal(worlds[:11], numbers(11, 2, 3))
+    assert torch.equal(worlds[11:], numbers(11, 2, 3)[-1:].expand(5, 2, 3))
+
+
+@pytest.mark.parametrize(
+    "view", [lambda x: x.flip(1), lambda x: x[::2], lambda x: x.mT, lambda x: x[:1].expand(9, -1, -1)]
+)
+def test_any_view_of_a_tensor_can_be_packed(view):
+    value = view(numbers(9, 3, 3))
+    layout = Layout(Lane("float64", 8))
+    assert torch.equal(layout.unpack("Vec3", layout.pack("Vec3", value), len(value))[0], value)
+
+
+def test_zeros_have_the_shape_of_a_packed_tensor():
+    layout = Layout(Lane("float32", 16))
+    for kind, shape in SHAPES.items():
+        zeros, packed = layout.zeros(kind, 17, (2,), torch.device("cpu")), layout.pack(kind, numbers(17, 2, *shape))
+        assert (zeros.shape, zeros.dtype) == (packed.shape, packed.dtype)
+        assert not wp.to_torch(zeros).any()
+
+
+def test_scalars_are_converted_to_the_precision_of_the_lanes():
+    array = Layout(Lane("float32", 16)).scalars(numbers(4, 2))
+    assert array.shape == (4, 2)
+    assert torch.equal(wp.to_torch(array), numbers(4, 2).float())

@@ -1,0 +1,37 @@
+"""Numbers are written to two digits of their standard deviation."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gradsim.rounding import rounded, with_error
+
+
+@pytest.mark.parametrize(
+    ("value", "std", "text"),
+    [
+        (5.0031, 0.012, "5.003 ± 0.012"),
+        (0.5, 0.0996, "0.50 ± 0.10"),  # the rounding of sd carries over
+        (98765.4, 2000, "98800 ± 2000"),
+        (-2.345, 0.02, "-2.345 ± 0.020"),
+        (1.2345678e7, 1.2e3, "(1.23457 ± 0.00012) × 10⁷"),
+        (3e-5, 1e-7, "(3.000 ± 0.010) × 10⁻⁵"),
+        (5.2, 300, "5.2 ± 300"),
+        (0.0, 0.1, "0.00 ± 0.10"),
+        (5.0031, 1e-9, "5.0031000000 ± 1.0e-09"),
+        (1e5, math.inf, "100000 ± ∞"),
+        (0.5, None, "0.5000 ± ∞"),
+        (0.5, math.nan, "0.5000"),
+        (None, None, "–"),
+    ],
+)
+def test_value_and_error_are_rounded_alike(value, std, text):
+    assert with_error(value, std) == text
+
+
+@given(st.floats(-9e5, 9e5), st.floats(1e-5, 1e5))
+def test_rounding_costs_less_than_a_twentieth_of_the_error(value, std):
+    # two digits of sd: half a unit of the second is at most 0.05 sd
+    assert abs(float(rounded(value, std).split(" ")[0]) - value) <= 0.0501 * std or "×" in rounded(value, std)
