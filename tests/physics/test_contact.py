@@ -72,10 +72,12 @@ def test_lane_force_and_its_derivatives_are_those_of_the_definition(law, dtype, 
 @pytest.mark.parametrize("law", LAWS)
 def test_no_touch_means_no_force_and_no_derivative(law):
     given = {n: x.requires_grad_() for n, x in random_contacts(law).items()}
-    given["gap"] = given["gap"].detach().abs().requires_grad_()
     force = lane_force(given, law)
-    assert not force.any()
-    assert not any(g.any() for n, g in zip(given, partials(force, given), strict=True) if n != "u")
+    away = given["gap"] > 0  # in most registers beside worlds that touch
+    assert 50 < away.sum() < STATES - 50
+    assert not force[away].any()
+    assert force[~away].any(1).sum() > 50
+    assert not any(g[away].any() for g in partials(force, given))
 
 
 @pytest.mark.parametrize("law", MODULES)

@@ -12,7 +12,9 @@ HEIGHT, WIDTH, RADIUS = 60, 90, 9.3
 
 def bytes_of(light):
     """sRGB bytes of linear light."""
-    return np.rint(255 * np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)).astype(np.uint8)
+    return np.rint(255 * np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)).astype(
+        np.uint8
+    )
 
 
 def light_of(colour):

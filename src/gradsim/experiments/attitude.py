@@ -22,7 +22,9 @@ from gradsim.surface import Surface
 
 ATTITUDE = "camera.attitude"
 ANGLES = ("pitch", "yaw", "roll")
-CROSS = torch.tensor([[0, 0, 0, 0, 0, -1, 0, 1, 0], [0, 0, 1, 0, 0, 0, -1, 0, 0], [0, -1, 0, 1, 0, 0, 0, 0, 0.0]])  # a ×
+CROSS = torch.tensor(
+    [[0, 0, 0, 0, 0, -1, 0, 1, 0], [0, 0, 1, 0, 0, 0, -1, 0, 0], [0, -1, 0, 1, 0, 0, 0, 0, 0.0]]
+)  # a ×
 
 
 class AttitudeSpace(Space):

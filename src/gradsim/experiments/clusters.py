@@ -46,7 +46,10 @@ class Clusters:
         every = torch.arange(len(self.gradients))
         whole, total = self._sum(every), self.gradients.sum(0)
         moves = torch.stack(
-            [torch.linalg.solve(whole - self.matrices[g].sum(0), self.gradients[g].sum(0) - total) for g in every.split(self.block)]
+            [
+                torch.linalg.solve(whole - self.matrices[g].sum(0), self.gradients[g].sum(0) - total)
+                for g in every.split(self.block)
+            ]
         )
         moves = moves - moves.mean(0)
         return (len(moves) - 1) / len(moves) * moves.T @ moves

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gradsim.experiments.films import EDGE, write_films
-from gradsim.experiments.pendulum_film import LENGTH, Measurement
+from gradsim.experiments.pendulum_measurement import LENGTH, Measurement
 from gradsim.video import ball, whole
 
 WIDTH = 8.6  # [in]
@@ -29,8 +29,8 @@ def draw(out: Path, found: Measurement, colour: Sequence[float]) -> list[dict[st
     Returns:
         File, title and caption of each picture.
     """
-    film, fitted = found.film, found.masks()
-    write_films(out, film.frames[film.swings.first :], _painted(found, fitted, colour), fitted, film.fps)
+    film, fitted = found.film, found.masks
+    write_films(out, film.frames[film.first() :], _painted(found, fitted, colour), fitted, film.fps)
     with mpl.rc_context(STYLE):
         pictures = {
             "outlines": ("Outlines", *_outlines(found, fitted)),
@@ -60,7 +60,7 @@ def _painted(found: Measurement, fitted: np.ndarray, colour: Sequence[float]) ->
 
 
 def _outlines(found: Measurement, fitted: np.ndarray) -> tuple[Figure, str]:
-    film, first = found.film, found.film.swings.first
+    film, first = found.film, found.film.first()
     seen = ball.outlines(film.share[first:])
     rows = -(-len(fitted) // COLUMNS)
     figure = Figure(figsize=(WIDTH, WIDTH * rows / COLUMNS), layout="constrained")
@@ -68,12 +68,12 @@ def _outlines(found: Measurement, fitted: np.ndarray) -> tuple[Figure, str]:
     for ax in axes:
         ax.set_axis_off()
     for k, ax in enumerate(list(axes[: len(fitted)])):
-        x, y = film.centres[first + k]
-        ax.imshow(film.frames[first + k])
-        ax.contour(seen[k], [0.5], colors=["white"], linewidths=0.9)
-        ax.contour(fitted[k], [0.5], colors=[np.array(EDGE) / 255], linewidths=0.9)
-        ax.set(xlim=(x - CROP, x + CROP), ylim=(y + CROP, y - CROP))
-        ax.text(x - CROP + 3, y - CROP + 12, str(first + k), color="white", fontsize=7)
+        x, y = film.centres[first + k].round().astype(int)
+        crop = np.s_[max(0, y - CROP) : y + CROP, max(0, x - CROP) : x + CROP]
+        ax.imshow(film.frames[first + k][crop])
+        ax.contour(seen[k][crop], [0.5], colors=["white"], linewidths=0.9)
+        ax.contour(fitted[k][crop], [0.5], colors=[np.array(EDGE) / 255], linewidths=0.9)
+        ax.text(3, 12, str(first + k), color="white", fontsize=7)
     caption = (
         "The ball in each frame that counts: its outline (white) where half of the exposure is the ball's, and the "
         "fit's (magenta). Blur lengthens outlines along the motion, as much ahead as behind."
@@ -84,15 +84,15 @@ def _outlines(found: Measurement, fitted: np.ndarray) -> tuple[Figure, str]:
 def _angle(found: Measurement, fitted: np.ndarray) -> tuple[Figure, str]:
     from scipy.interpolate import CubicSpline
 
-    film, swings = found.film, found.film.swings
+    film, first, swings = found.film, found.film.first(), found.film.swings
     pivot = np.array(found.pivot)
-    angle = lambda centres: np.degrees(np.arctan2(*(centres - pivot).T))  # noqa: E731
+    angle = lambda centres: np.degrees(np.arctan2(*(centres - pivot).T))
     time = np.arange(len(film.centres)) / film.fps
-    fit, fine = angle(ball.centres(fitted)), np.linspace(time[swings.first], time[-1], 400)
+    fit, fine = angle(ball.centres(fitted)), np.linspace(time[first], time[-1], 400)
     figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
     ax = figure.subplots()
-    ax.axvspan(time[0], time[swings.first] - 0.5 / film.fps, color=FAINT, alpha=0.35, lw=0)
-    ax.plot(fine, CubicSpline(time[swings.first :], fit)(fine), color=FIT, label="fit")
+    ax.axvspan(time[0], time[first] - 0.5 / film.fps, color=FAINT, alpha=0.35, lw=0)
+    ax.plot(fine, CubicSpline(time[first:], fit)(fine), color=FIT, label="fit")
     ax.plot(time, angle(film.centres), "o", ms=4, color=DATA, label="film")
     ax.set(xlabel="time [s]", ylabel="angle in the picture [°]")
     ax.legend(loc="upper right")
@@ -101,7 +101,7 @@ def _angle(found: Measurement, fitted: np.ndarray) -> tuple[Figure, str]:
 
 
 def _residual(found: Measurement, fitted: np.ndarray) -> tuple[Figure, str]:
-    film, first = found.film, found.film.swings.first
+    film, first = found.film, found.film.first()
     centres = ball.centres(fitted)
     off, string = film.centres[first:] - centres, centres - np.array(found.pivot)
     string /= np.hypot(*string.T)[:, None]
@@ -110,7 +110,9 @@ def _residual(found: Measurement, fitted: np.ndarray) -> tuple[Figure, str]:
     ax = figure.subplots()
     ax.axhline(0, color=FAINT)
     ax.plot(time, (off * string).sum(1), "o-", ms=4, lw=1, color=DATA, label="along the string")
-    ax.plot(time, off[:, 0] * string[:, 1] - off[:, 1] * string[:, 0], "s-", ms=4, lw=1, color=FIT, label="along the motion")
+    ax.plot(
+        time, off[:, 0] * string[:, 1] - off[:, 1] * string[:, 0], "s-", ms=4, lw=1, color=FIT, label="along the motion"
+    )
     ax.set(xlabel="time [s]", ylabel="film − fit [px]")
     ax.legend(loc="upper right", ncols=2)
     caption = (

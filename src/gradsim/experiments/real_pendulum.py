@@ -4,7 +4,7 @@ The period says how long the string is in metres, the picture how long it is in 
 picture follows. Without g the film shows ratios alone, and a second fit here says so.
 
 The film is `pendulum/pendulum.gif` of the real recordings: a ball on a string of 0.500 m, seen from the side (IRIS
-benchmark, 2026). `pendulum_film` has the method.
+benchmark, 2026). `pendulum_film` and `pendulum_measurement` have the method.
 """
 
 from pathlib import Path
@@ -12,7 +12,8 @@ from pathlib import Path
 from gradsim import video as videos
 from gradsim.errors import InputError
 from gradsim.experiments.figures import figure, write_result
-from gradsim.experiments.pendulum_film import LENGTH, Film, Measurement, measure
+from gradsim.experiments.pendulum_film import Film
+from gradsim.experiments.pendulum_measurement import LENGTH, Measurement, measure
 from gradsim.identify.fit import Fit
 from gradsim.identify.progress import Progress, Silent
 

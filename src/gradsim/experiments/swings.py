@@ -7,6 +7,7 @@ swings at the turning points, and the last swings count, back to the first one w
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -35,9 +36,7 @@ class Swings:
     @property
     def rule(self) -> str:
         """The choice in words."""
-        swings = ", ".join(
-            f"{a}–{b}: {s:.1f} px" for a, b, s in zip(self.turns, self.turns[1:], self.scatter, strict=False)
-        )
+        swings = ", ".join(f"{a}–{b}: {s:.1f} px" for (a, b), s in zip(pairwise(self.turns), self.scatter, strict=True))
         return (
             f"Released at frame {self.released}. Scatter of the ball's distance from the middle of its circle, swing by "
             f"swing ({swings}). A taut string keeps it; the frames count from {self.first}, where the last swings that "
@@ -59,14 +58,15 @@ def cut(centres: np.ndarray, radius: float) -> Swings:
     places = centres[released:]
     reach = np.ptp(places, 0).max()
     guess = (*places.mean(0) - (0, reach / 2), reach / 2)
-    away = lambda c: np.hypot(places[:, 0] - c[0], places[:, 1] - c[1]) - c[2]  # noqa: E731
+    away = lambda c: np.hypot(places[:, 0] - c[0], places[:, 1] - c[1]) - c[2]
     circle = least_squares(away, guess, loss="soft_l1").x
     angle = np.arctan2(places[:, 0] - circle[0], places[:, 1] - circle[1])
     change = np.diff(angle)
     turns = [0, *(1 + np.flatnonzero(change[1:] * change[:-1] <= 0)).tolist(), len(places) - 1]
     turns = [released + t for t in sorted(set(turns))]
     off = away(circle)
-    scatter = [float(np.sqrt(np.mean(off[a - released : b + 1 - released] ** 2))) for a, b in zip(turns, turns[1:], strict=False)]
+    parts = [off[a - released : b + 1 - released] for a, b in pairwise(turns)]
+    scatter = [float(np.sqrt(np.mean(part**2))) for part in parts]
     limit = STEADY * max(min(scatter), UNSEEN)
     count = 0
     while count < len(scatter) and scatter[-1 - count] <= limit:
