@@ -20,18 +20,17 @@ MASS = 3.7  # [kg]
 NOISE = 1 / 255  # standard deviation of a pixel
 
 SCENE = {
-    "timing": {"fps": 30, "frames": 16, "substeps": 24},
+    "timing": {"fps": 30, "frames": 15},
     "bodies": {
         "box": {
             "shape": {"box": {"size": [0.6, 0.48, 0.36]}},
             "mass": MASS,
-            "position": [-0.5, 0, 0.7],
+            "position": [-0.5, 0, 0.9],
             "rotation_vector": [0.1, 0.4, 0.1],
-            "pushes": [{"impulse": [5, 1, 2], "point": [-0.3, -0.1, 0.05]}],
+            "pushes": [{"impulse": [5, 1, 3], "point": [-0.3, -0.1, 0.05]}],
         }
     },
-    "ground": {"stiffness": "50 kN/m", "dissipation": 1, "friction": 0.5},
-    "camera": {"size": [48, 48], "look_at": {"eye": [0, -4, 1], "target": [0.2, 0, 0.6], "fov": "45 deg"}},
+    "camera": {"size": [48, 48], "look_at": {"eye": [0, -4, 1], "target": [0, 0, 0.7], "fov": "45 deg"}},
 }
 
 

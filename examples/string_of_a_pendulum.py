@@ -1,6 +1,6 @@
 """The length of a pendulum's string from its film, with error bars, where start and damping are unknown too.
 
-    python examples/string_of_a_pendulum.py
+python examples/string_of_a_pendulum.py
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ LENGTH = 0.47  # [m]
 NOISE = 1 / 255  # standard deviation of a pixel
 
 SCENE = {
-    "timing": {"fps": 30, "frames": 24, "substeps": 4},
+    "timing": {"fps": 30, "frames": 16, "substeps": 4},
     "bodies": {
         "bob": {
             "kind": "pendulum",
@@ -29,7 +29,7 @@ SCENE = {
 }
 UNKNOWNS = [
     "bob.string_length:0.1:2.5",
-    "bob.angle:-1.5:1.5",
+    "bob.angle:0.2:1.5",
     "bob.damping:0.01:1",
 ]
 

@@ -34,9 +34,23 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "reproduce": "gradsim.experiments",
 }
 
-__all__ = [  # noqa: PLE0604
-    *("Camera", "Divergence", "Fit", "InputError", "Masks", "Model", "Scene", "Search", "Silhouettes", "States"),
-    *("Surface", "Trajectory", "Unknown", "demo", "identify", "reproduce"),
+__all__ = [
+    "Camera",
+    "Divergence",
+    "Fit",
+    "InputError",
+    "Masks",
+    "Model",
+    "Scene",
+    "Search",
+    "Silhouettes",
+    "States",
+    "Surface",
+    "Trajectory",
+    "Unknown",
+    "demo",
+    "identify",
+    "reproduce",
 ]
 
 

@@ -55,8 +55,8 @@ def test_half_a_share_outlines_the_ball_at_the_middle_of_the_exposure(blur):
     masks = ball.outlines(ball.shares(film(PLACES, blur), YELLOW))
     np.testing.assert_allclose(ball.centres(masks), PLACES, atol=0.25)  # hulls of whole pixels
     radius = np.sqrt(masks.sum((1, 2)) / np.pi)
-    # the caps that are covered for less than half of the exposure are lost: about blur² / (32 r²) of the radius
-    np.testing.assert_allclose(radius, RADIUS, rtol=0.03)
+    # corners of whole pixels stand out by up to half a pixel; the blur takes blur² / (32 r) off, 0.2 px
+    np.testing.assert_allclose(radius, RADIUS, atol=0.4)
 
 
 def test_thresholding_bytes_instead_of_light_would_lose_part_of_a_blurred_ball():
@@ -90,7 +90,7 @@ def test_string_across_the_ball_and_specks_do_not_move_it():
 def test_shrinking_keeps_the_mass_and_the_centres():
     masks = np.stack([disc(*place) for place in PLACES])
     small = ball.shrink(masks, 5)
-    np.testing.assert_allclose(small.sum((1, 2)) * 25, masks.sum((1, 2)))
+    np.testing.assert_allclose(small.sum((1, 2)) * 25, masks.sum((1, 2)), rtol=1e-12)
     # within a square the mass counts as its middle: odd edge squares move the centre by parts of a pixel
     np.testing.assert_allclose(5 * ball.centres(small), PLACES, atol=0.1)
 

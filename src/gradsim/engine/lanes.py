@@ -26,7 +26,7 @@ from types import ModuleType
 import numpy as np
 import warp as wp
 
-__all__ = [  # noqa: PLE0604, RUF022 -- the names that a template sees; made for each lane type by `names`
+__all__ = [  # noqa: PLE0604 -- the names that a template sees; made for each lane type by `names`
     *("Scalar", "Point", "Real", "Mask", "Vec3", "Mat3", "Quat", "DUAL"),
     *("add", "sub", "mul", "div", "neg", "where", "less", "any_lane", "min", "max", "abs", "sqrt", "sin", "cos"),
     *("spread", "vec3", "quat", "dot", "cross", "qdot", "vector_part", "rotate", "unrotate", "zero", "zero3"),
@@ -287,7 +287,7 @@ class _Table:
             "to[0] = ta[0] / (2 * o[0]); ",
         )
         loop = f"for (int i = 0; i < {self.lane.width}; ++i) "
-        entry = lambda x, k=0: f"(({self.scalar}*)({x} + {k}))[i]"  # noqa: E731 -- component k of lane i
+        entry = lambda x, k=0: f"(({self.scalar}*)({x} + {k}))[i]"
         for name, slope in (("sin", "wp::cos(A)"), ("cos", "-wp::sin(A)")):
             A = entry("a")
             native(
@@ -316,7 +316,9 @@ class _Table:
                 f"to[0] = a[0] {less} b[0] ? ta[0] : tb[0]; ",
             )
         native("less", Mask, (Real, Real), "o[0] = a[0] < b[0]; ")
-        bits = f"M& m = *(M*)&a_; bool r = false; for (int i = 0; i < {self.lane.width}; ++i) r |= m[i] != 0; return r; "
+        bits = (
+            f"M& m = *(M*)&a_; bool r = false; for (int i = 0; i < {self.lane.width}; ++i) r |= m[i] != 0; return r; "
+        )
         native_any = f"{self.head}{bits}" if self.lane.width > 1 else "return a_;"
         mask = Mask
 

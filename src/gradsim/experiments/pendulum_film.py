@@ -167,11 +167,10 @@ def search(problem: Problem, starts: int, followed: int, rng: np.random.Generato
     people, who, iterations, history = Population.at(initial), torch.arange(followed), 0, []
 
     def note(stage: str, frames: int) -> None:
-        cost, u = people.cost[0].item(), people.u[0]
-        values = named(problem, u)
+        cost, values = people.cost[0].item(), named(problem, people.u[0])
         history.append(
             {"stage": stage, "frames": frames, "cost": cost, "values": values, "iteration": iterations}
-            | {"rollouts": problem.effort.rollouts, "population": len(who), "u": u.tolist()}
+            | {"rollouts": problem.effort.rollouts, "population": len(who)}
         )
         progress.update(iterations, cost, {name: (value, math.nan) for name, value in values.items()})
 

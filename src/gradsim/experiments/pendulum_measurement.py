@@ -135,6 +135,10 @@ def measure(film: Film, quick: bool = False, seed: int = 0, progress: Progress |
     progress.stage("the camera's attitude")
     problem = view.problem(film)
     answer, cost = settle(problem, near)
+    outcome.history.append(
+        {"stage": "attitude", "frames": problem.frames, "cost": cost, "values": answer}
+        | {"iteration": outcome.iterations + 1, "rollouts": outcome.history[-1]["rollouts"], "population": 1}
+    )
     progress.stage("error bars")
     plain = _concluded(problem, answer)
     clusters = _clusters(problem, answer)
@@ -187,7 +191,7 @@ def _searched(problem: Problem, outcome: Outcome) -> dict:
     space, effort = problem.space, problem.effort
     ends = {"initial": space.numbers(outcome.initial).tolist(), "final": space.numbers(outcome.final).tolist()}
     return {
-        "history": [{key: value for key, value in entry.items() if key != "u"} for entry in outcome.history],
+        "history": outcome.history,
         "population": {"names": space.names, **ends, "cost": outcome.cost.tolist()},
         "iterations": outcome.iterations,
         "rollouts": effort.rollouts,

@@ -49,14 +49,14 @@ def _painted(found: Measurement, fitted: np.ndarray, colour: Sequence[float]) ->
     """The fit's ball and string on the empty background (frames, height, width, 3) uint8."""
     from PIL import Image, ImageDraw
 
-    film = found.film
-    behind = np.median(film.frames, axis=0)
-    pivot, frames = found.pivot, []
+    behind = Image.fromarray(np.median(found.film.frames, axis=0).astype(np.uint8))
+    paint, frames = tuple(round(255 * c) for c in colour), []
     for mask, centre in zip(fitted, ball.centres(fitted), strict=True):
-        picture = Image.fromarray(behind.astype(np.uint8))
-        ImageDraw.Draw(picture).line([*pivot, *centre], fill=(40, 40, 40), width=2)
-        frames.append(mask[..., None] * 255 * np.array(colour) + (1 - mask[..., None]) * np.asarray(picture))
-    return np.stack(frames).astype(np.uint8)
+        picture = behind.copy()
+        ImageDraw.Draw(picture).line([*found.pivot, *centre], fill=(40, 40, 40), width=2)
+        picture.paste(paint, mask=Image.fromarray((255 * mask).round().astype(np.uint8)))
+        frames.append(np.asarray(picture))
+    return np.stack(frames)
 
 
 def _outlines(found: Measurement, fitted: np.ndarray) -> tuple[Figure, str]:

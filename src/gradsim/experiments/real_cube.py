@@ -6,7 +6,7 @@ first frames, and compared with flights that know no contact.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -17,7 +17,8 @@ from torch import Tensor
 from gradsim.experiments.figures import figure, write_result
 from gradsim.experiments.toss_predictions import SEEN, Prediction, pictures, predict
 from gradsim.experiments.tosses import FPS, SIDE, Noise, Toss, clips, load, noise
-from gradsim.identify.clips import ClipsProblem, Shots, conclude, descend, leave_one_out, scatter
+from gradsim.identify.clip_verdict import conclude, leave_one_out
+from gradsim.identify.clips import ClipsProblem, Shots, descend, scatter
 from gradsim.identify.fit import Estimate, Fit
 from gradsim.identify.progress import Progress, Silent
 from gradsim.identify.unknowns import Space
@@ -171,7 +172,8 @@ def search(
     Returns:
         The last ones, best first; which of the starts they come from; and an entry for each iteration.
     """
-    who, history, shots = torch.arange(len(initial)), [], problem.at(initial)
+    who, shots = torch.arange(len(initial)), problem.at(initial)
+    history: list[dict] = []
     for every, copies, iterations, keep in stages:
         part = problem.part(range(0, len(problem.clips), every))
         if shots.local.shape[1] != len(part.clips):
@@ -180,14 +182,7 @@ def search(
         name = f"{len(who)} starts on {len(part.clips)} clips"
         progress.stage(f"{name} of {part.frames} frames")
 
-        def told(_: int, now: Shots, name: str = name, part: ClipsProblem = part) -> None:
-            k, step = int(now.cost.argmin()), len(history) + 1
-            values, cost = _numbers(problem.space, now.u[k]), now.cost[k].item()
-            progress.update(step, cost, {key: (value, math.nan) for key, value in values.items()})
-            entry = {"stage": name, "frames": part.frames * len(part.clips), "cost": cost, "values": values}
-            history.append({**entry, "iteration": step, "population": len(now.cost), "rollouts": part.effort.rollouts})
-
-        shots = descend(part, shots, iterations, report=told)
+        shots = descend(part, shots, iterations, report=_telling(part, name, history, progress))
         best = shots.cost.argsort()[:keep]
         shots, who = shots[best], who[best]
     return shots, who, history
@@ -197,6 +192,22 @@ def again(problem: ClipsProblem, u: Tensor, iterations: int) -> Tensor:
     """The answer (unknowns,) of another problem, from the answers of this one (starts, unknowns)."""
     shots = descend(problem, problem.at(u), iterations)
     return shots.u[shots.cost.argmin()]
+
+
+def _telling(
+    problem: ClipsProblem, stage: str, history: list[dict], progress: Progress
+) -> Callable[[int, Shots], None]:
+    """A report for `descend` that adds to the history and tells the progress."""
+
+    def told(_: int, now: Shots) -> None:
+        k, step = int(now.cost.argmin()), len(history) + 1
+        values, cost = _numbers(problem.space, now.u[k]), now.cost[k].item()
+        progress.update(step, cost, {key: (value, math.nan) for key, value in values.items()})
+        size = {"frames": problem.frames * len(problem.clips), "population": len(now.cost)}
+        count = {"iteration": step, "rollouts": problem.effort.rollouts}
+        history.append({"stage": stage, "cost": cost, "values": values, **size, **count})
+
+    return told
 
 
 def _numbers(space: Space, u: Tensor) -> dict[str, float]:

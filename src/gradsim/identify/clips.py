@@ -14,18 +14,15 @@ The normal matrix is an arrow. The starts are eliminated by the Schur complement
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gradsim import rotation
-from gradsim.identify.estimate import _estimates
-from gradsim.identify.fit import Estimate
 from gradsim.identify.least_squares import FALL, LARGEST, RISE, _step
 from gradsim.identify.problem import Effort
-from gradsim.identify.uncertainty import Uncertainty, analyse
 from gradsim.identify.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
@@ -151,7 +148,7 @@ class ClipsProblem:
         self.effort.rollouts += worlds * n
         directions = torch.eye(n).double().repeat(worlds, 1)
         with torch.no_grad():
-            touched, along = torch.func.jvp(self._values, (joint.repeat_interleave(n, 0),), (directions,))
+            touched, along, *_ = torch.func.jvp(self._values, (joint.repeat_interleave(n, 0),), (directions,))
             own, moved = self.model.tangent(self.model.values(touched), along, self.frames)
             x, q = (own[self.body][key][::n] for key in ("x", "q"))
             dx, dq = (moved[self.body][key].unflatten(0, (worlds, n)) for key in ("x", "q"))
@@ -160,7 +157,8 @@ class ClipsProblem:
         slope = torch.cat([dx, torch.einsum("wfij,wnfj->wnfi", turning, dq)], -1) / self._like(self.sigma, r)[:, None]
         shape = (len(u), len(self.clips))
         r, J = r.flatten(1), slope.flatten(2).transpose(1, 2)
-        return r.nan_to_num(0.0, 0.0, 0.0).unflatten(0, shape), J.nan_to_num(0.0, 0.0, 0.0).unflatten(0, shape)
+        r, J = r.nan_to_num(0.0, 0.0, 0.0), J.nan_to_num(0.0, 0.0, 0.0)
+        return r.unflatten(0, shape), J.unflatten(0, shape)
 
     def normal(self, shots: Shots, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Weighted Jᵀ J (starts, clips, n + 12, n + 12) and Jᵀ r (starts, clips, n + 12); zero for clips at a kink."""
@@ -177,7 +175,8 @@ class ClipsProblem:
     def linearise(self, shots: Shots, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Schur complements (starts, clips, n, n) and gradients (starts, clips, n) of every clip, starts eliminated."""
         A, g = self.normal(shots, weight)
-        return eliminate(A, g, len(self.space), torch.zeros(len(shots.u)))[:2]
+        schur, gradient, _, _ = eliminate(A, g, len(self.space), torch.zeros(len(shots.u)))
+        return schur, gradient
 
     def _values(self, lanes: Tensor) -> Values:
         """Parameters from lanes (worlds, unknowns + 12)."""
@@ -307,59 +306,3 @@ def scatter(problem: ClipsProblem, shots: Shots, copies: int, rng: np.random.Gen
         moved = (axes @ (spread * torch.tensor(rng.standard_normal(shots.u.shape)))[..., None])[..., 0]
         parts.append(problem.at((shots.u + moved).clamp(problem.space.low, problem.space.high), shots.local))
     return Shots(*(torch.cat(y) for y in zip(*((s.u, s.local, s.chi2, s.cost) for s in parts), strict=True)))
-
-
-def leave_one_out(problem: ClipsProblem, valleys: Shots, iterations: int) -> tuple[list[str], Tensor]:
-    """The estimate without each recording in turn, each time from all the given places, keeping the cheapest.
-
-    Returns:
-        Recordings, and shared unknowns (recordings, unknowns) without them.
-    """
-    recordings = list(dict.fromkeys(c.recording for c in problem.clips))
-    kept = torch.tensor([[float(c.recording != name) for c in problem.clips] for name in recordings])
-    every = torch.arange(len(valleys.u)).repeat(len(recordings))  # recordings × valleys
-    ends = descend(problem, valleys[every], iterations, kept.double().repeat_interleave(len(valleys.u), 0))
-    cost = ends.cost.unflatten(0, (len(recordings), -1))
-    return recordings, ends.u.unflatten(0, cost.shape)[torch.arange(len(recordings)), cost.argmin(1)]
-
-
-def conclude(
-    problem: ClipsProblem, best: Shots, left_out: Tensor, other_cuts: Tensor
-) -> tuple[dict[str, Estimate], Uncertainty, dict[str, dict[str, float]]]:
-    """Estimates, and error bars that do not trust the model: for each unknown the largest of four.
-
-    * fisher: the bound from the clips' noise as the fit found it, F = Σ_k S_k. It decides what is identifiable.
-    * between_recordings: F⁻¹ (Σ_g h_g h_gᵀ) F⁻¹ with the gradient h_g of each recording, which says how much they
-      disagree, whatever makes them (White 1982, clustered).
-    * leave_one_out: the jackknife over recordings, which also sees other valleys of the cost.
-    * between_cuts: the standard deviation over ways to cut the recordings; of no concern if the model were right.
-
-    Args:
-        problem: The problem.
-        best: The answer, one start.
-        left_out: Shared unknowns (recordings, unknowns) from `leave_one_out`.
-        other_cuts: Shared unknowns (cuts, unknowns) from clips cut otherwise; there may be none.
-
-    Returns:
-        Estimates by name; what the Fisher information says; and the four error bars by name, of the logarithm for
-        positive unknowns.
-    """
-    space = problem.space
-    schur, gradient = (y[0] for y in problem.linearise(best))
-    uncertainty = analyse(space, schur.sum(0), has_push=False)
-    unit = torch.where(torch.tensor(space.logarithmic), 1.0, space.high - space.low)
-    inverse = uncertainty.covariance * unit[:, None] * unit[None, :]
-    recordings = [c.recording for c in problem.clips]
-    names = list(dict.fromkeys(recordings))
-    scores = torch.stack([gradient[torch.tensor([r == name for r in recordings])].sum(0) for name in names])
-    few = len(names) / max(1, len(names) - 1)
-    bars = {
-        "fisher": uncertainty.std_inner,
-        "between_recordings": (inverse @ (few * scores.T @ scores) @ inverse).diagonal().clamp(min=0).sqrt(),
-        "leave_one_out": ((left_out - left_out.mean(0)).square().sum(0) / few).sqrt(),
-        "between_cuts": torch.cat([best.u, other_cuts]).std(0, correction=0),
-    }
-    largest = torch.stack(list(bars.values())).amax(0)
-    honest = replace(uncertainty, std_inner=largest, relative=largest / unit)
-    table = {name: {bar: std[k].item() for bar, std in bars.items()} for k, name in enumerate(space.names)}
-    return _estimates(space, best.u[0], honest), honest, table

@@ -15,8 +15,8 @@ from gradsim.identify.fit import MISMATCH, Estimate, Fit
 from gradsim.identify.multistart import Outcome, Search, search
 from gradsim.identify.observation import Observation
 from gradsim.identify.problem import Problem
-from gradsim.identify.uncertainty import KNOWN, WIDEST, Z95, Uncertainty, analyse, wide_fisher
 from gradsim.identify.sampling import Samples, sample
+from gradsim.identify.uncertainty import KNOWN, WIDEST, Z95, Uncertainty, analyse, wide_fisher
 from gradsim.identify.unknowns import Space, Unknown
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
@@ -189,9 +189,7 @@ def _estimates(space: Space, u: Tensor, uncertainty: Uncertainty, samples: Sampl
             std = drawn.std().item()
             interval = tuple(torch.quantile(drawn, torch.tensor([0.025, 0.975], dtype=drawn.dtype)).tolist())
         known = uncertainty.relative[k].item() < KNOWN
-        estimates[unknown.name] = Estimate(
-            value, std, interval, space.units[k], unknown.low, unknown.high, known
-        )
+        estimates[unknown.name] = Estimate(value, std, interval, space.units[k], unknown.low, unknown.high, known)
     return estimates
 
 

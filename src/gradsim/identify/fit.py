@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gradsim.rounding import rounded, with_error
+
 SCHEMA = "gradsim.result/1"
 MISMATCH = 1.2  # χ²/N above which the model does not explain the data, beyond its own sampling error
 
@@ -143,7 +145,7 @@ class Fit:
         for name, e in self.unknowns.items():
             low, high = e.interval95
             verdict = "" if e.identifiable else "   not identifiable"
-            number = f"{rounded(e.value, e.std)} ± {e.std:.2g} {e.unit}"
+            number = f"{with_error(e.value, e.std)} {e.unit}"
             lines.append(f"{name:<{width}}  {number:<32} 95 %: {rounded(low, e.std)} … {rounded(high, e.std)}{verdict}")
         return "\n".join(lines)
 
@@ -153,14 +155,6 @@ class Fit:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "history.json", {"stages": self.history, "starts": self.population})
         return write_json(folder / "result.json", self.result())
-
-
-def rounded(value: float, std: float) -> str:
-    """A number to the second digit of its uncertainty."""
-    if not (math.isfinite(std) and math.isfinite(value)) or std <= 0 or value == 0:
-        return f"{value:.6g}"
-    digits = max(1, math.ceil(math.log10(abs(value) / std)) + 2)
-    return f"{value:.{min(digits, 15)}g}"
 
 
 def plain(value):

@@ -111,6 +111,8 @@ def _step(A: Tensor, g: Tensor, damping: Tensor, held: Tensor) -> Tensor:
     scaled = A * scale[:, :, None] * scale[:, None, :]  # unit diagonal: ranges of units do not matter
     free = (~held).double()
     eye = torch.eye(A.shape[1], dtype=A.dtype)
-    system = scaled * free[:, :, None] * free[:, None, :] + torch.diag_embed(damping[:, None] + (1 - free)) + 1e-15 * eye
+    system = (
+        scaled * free[:, :, None] * free[:, None, :] + torch.diag_embed(damping[:, None] + (1 - free)) + 1e-15 * eye
+    )
     step, failed = torch.linalg.solve_ex(system, -(g * scale * free)[..., None])
     return torch.where((failed == 0)[:, None], step[..., 0] * scale, 0.0).nan_to_num(0.0, 0.0, 0.0)

@@ -156,7 +156,11 @@ def _attempt(problem: Problem, people: Population, frames: int, enough: float) -
 def _solved(people: Population, enough: float) -> Tensor:
     """Explained by the noise, and not clearly worse than the best."""
     best = people.cost.min()
-    return people.cost < min(enough, best.item() + WORSE + 1e-3 * enough) if math.isfinite(enough) else people.cost < math.inf
+    return (
+        people.cost < min(enough, best.item() + WORSE + 1e-3 * enough)
+        if math.isfinite(enough)
+        else people.cost < math.inf
+    )
 
 
 def _refilled(problem, people: Population, who: Tensor, solved: Tensor, frames: int, starts: int, rng):

@@ -156,7 +156,12 @@ class Masks:
         surface, moving = s.trajectory.surface_tangent(s.tangent, s.along)
         values = {name: v[:: s.unknowns] for name, v in s.trajectory.values.items()}
         along = {name: v.unflatten(0, (-1, s.unknowns)) for name, v in s.along.items()}
-        return Surface(surface.vertices[:: s.unknowns], surface.parts), moving.unflatten(0, (-1, s.unknowns)), values, along
+        return (
+            Surface(surface.vertices[:: s.unknowns], surface.parts),
+            moving.unflatten(0, (-1, s.unknowns)),
+            values,
+            along,
+        )
 
     def _union(self, masks: Tensor) -> Tensor:
         """One mask of all parts (worlds, frames, height, width): 1 − Π (1 − α)."""

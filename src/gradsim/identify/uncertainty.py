@@ -127,7 +127,7 @@ def wide_fisher(problem, u: Tensor, fisher: Tensor, rounds: int = 4) -> tuple[Te
 
 def _combination(space: Space, direction: Tensor) -> dict[str, float]:
     sign = 1.0 if direction[direction.abs().argmax()] > 0 else -1.0
-    return {name: round(sign * float(c), 6) + 0.0 for name, c in zip(space.names, direction, strict=True)}
+    return {name: round(sign * float(c), 12) + 0.0 for name, c in zip(space.names, direction, strict=True)}
 
 
 def _explain(space: Space, combination: dict[str, float], has_push: bool) -> str:

@@ -38,7 +38,7 @@ def contact_force(
     friction: Real,
 ) -> Vec3:
     rate = dot(normal, u)
-    f_n = normal_force(gap, rate, stiffness, damping)  # noqa: F821 -- bound by the specialisation
+    f_n = normal_force(gap, rate, stiffness, damping)
     u_t = u - normal * rate
     speed = sqrt(dot(u_t, u_t) + spread(Scalar(1.0e-24)))
     return normal * f_n - u_t * min(friction * abs(f_n) / speed, friction_stiffness)

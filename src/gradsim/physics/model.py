@@ -76,7 +76,9 @@ class Model(nn.Module):
             values[name] = value.to(self.dtype).expand(worlds, *value.shape[1:])
         return values
 
-    def rollout(self, given: Mapping[str, Tensor] | None = None, frames: int | None = None, segment: int = 1) -> Trajectory:
+    def rollout(
+        self, given: Mapping[str, Tensor] | None = None, frames: int | None = None, segment: int = 1
+    ) -> Trajectory:
         """Move all worlds through time; differentiable by every parameter.
 
         Args:
@@ -181,5 +183,7 @@ class Model(nn.Module):
         """First step whose state is not finite: one rollout with a frame for each step."""
         one = {name: v[world : world + 1].detach() for name, v in values.items()}
         program = system.program(frame * self.substeps + 1, 1, self.dt, 1)
-        finite = torch.stack([torch.isfinite(y[0]).reshape(len(y[0]), -1).all(1) for y in program.run(*system.inputs(one))]).all(0)
+        finite = torch.stack(
+            [torch.isfinite(y[0]).reshape(len(y[0]), -1).all(1) for y in program.run(*system.inputs(one))]
+        ).all(0)
         return int((~finite).nonzero()[0]) if not finite.all() else frame * self.substeps

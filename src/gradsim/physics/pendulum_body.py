@@ -11,7 +11,6 @@ from gradsim.physics.pendulum import PendulumRollout
 from gradsim.physics.system import Values
 from gradsim.surface import Part
 
-
 _rollout = cache(PendulumRollout)  # one operation for each kind of rollout
 
 
@@ -41,7 +40,7 @@ class PendulumBody:
         return _rollout(frames, substeps, dt, segment)
 
     def inputs(self, values: Values) -> list[Tensor]:
-        of = lambda key: values[f"{self.name}.{key}"]  # noqa: E731
+        of = lambda key: values[f"{self.name}.{key}"]
         g = -values["gravity"][:, 2]
         return [of("angle"), of("rate"), of("string_length"), of("radius"), g, of("damping"), of("drag")]
 
@@ -69,7 +68,7 @@ class PendulumBody:
 
     def stable_step(self, values: Values) -> float:
         """1/(2 × the fastest rate): ω₀, the start's rate, or its damping. `RESOLVED` makes that an error near 1e-6."""
-        of = lambda key: values[f"{self.name}.{key}"]  # noqa: E731
+        of = lambda key: values[f"{self.name}.{key}"]
         length = of("string_length") + of("radius")
         natural = torch.sqrt(-values["gravity"][:, 2].clamp(max=-1e-9) / length)
         speed = torch.maximum(of("rate").abs(), 2 * natural)

@@ -19,7 +19,6 @@ from gradsim.physics.rigid import LAWS, RigidRollout
 from gradsim.physics.system import Values
 from gradsim.surface import Part
 
-
 _rollout = cache(RigidRollout)  # one operation for each kind of rollout
 
 
@@ -41,7 +40,9 @@ class RigidBody:
         self.name, self.body, self.scene = name, body, scene
         mesh = body.shape.mesh()
         meshes.check(mesh, f"bodies.{name}.shape")
-        shape = meshes.mass_properties(torch.tensor(mesh.vertices), torch.tensor(mesh.faces), torch.tensor(1.0).double())
+        shape = meshes.mass_properties(
+            torch.tensor(mesh.vertices), torch.tensor(mesh.faces), torch.tensor(1.0).double()
+        )
         to = {"dtype": dtype, "device": device}
         self.volume = shape.mass.item()
         self.rest = (torch.tensor(mesh.vertices) - shape.centre).to(**to)  # about the centre of mass, at scale 1
@@ -59,7 +60,9 @@ class RigidBody:
         self.grounds = list(scene.grounds)
         laws = {ground.law for ground in scene.grounds.values()}
         if len(laws) > 1:
-            raise InputError(f"grounds follow different contact laws ({', '.join(sorted(laws))}); give all the same law.")
+            raise InputError(
+                f"grounds follow different contact laws ({', '.join(sorted(laws))}); give all the same law."
+            )
         self.law = laws.pop() if laws else "continuous"
         self.damping_name = "dissipation" if self.law == "continuous" else "damping"
         if self.law not in LAWS:
@@ -76,7 +79,7 @@ class RigidBody:
         return values[f"{self.name}.density"] * self.volume * values[f"{self.name}.scale"] ** 3
 
     def inputs(self, values: Values) -> list[Tensor]:
-        of = lambda key: values[f"{self.name}.{key}"]  # noqa: E731
+        of = lambda key: values[f"{self.name}.{key}"]
         mass, scale = self.mass(values), of("scale")
         worlds = len(mass)
         q = rotation.multiply(rotation.exponential(of("rotation_vector")), self.quat.expand(worlds, 4))
@@ -148,7 +151,7 @@ class RigidBody:
             )
 
     def _grounds(self, values: Values, worlds: int) -> list[Tensor]:
-        stack = lambda key, tail: (  # noqa: E731
+        stack = lambda key, tail: (
             torch.stack([values[f"{g}.{key}"] for g in self.grounds], 1)
             if self.grounds
             else self.rest.new_zeros(worlds, 0, *tail)

@@ -67,7 +67,9 @@ def push_power(q: Quat, impulse: Vec3, point: Vec3, rate: Real, force_probe: Vec
 
 
 @wp.func
-def wrench(p: Parameters, share: wp.array2d(dtype=Scalar), step: int, dt: Scalar, i: int, x: Vec3, q: Quat, v: Vec3, w: Vec3):
+def wrench(
+    p: Parameters, share: wp.array2d(dtype=Scalar), step: int, dt: Scalar, i: int, x: Vec3, q: Quat, v: Vec3, w: Vec3
+):
     """Force on the body [N] and torque about its centre of mass [N m]; gravity is an acceleration, added later."""
     f = zero3(0)
     torque = zero3(0)
@@ -79,10 +81,10 @@ def wrench(p: Parameters, share: wp.array2d(dtype=Scalar), step: int, dt: Scalar
     for g in range(p.normal.shape[1]):
         n = p.normal[i, g]
         for j in range(p.points.shape[1]):
-            gap = contact_gap(x, q, p.points[i, j], p.radius[i, j], n, p.height[i, g])  # noqa: F821
+            gap = contact_gap(x, q, p.points[i, j], p.radius[i, j], n, p.height[i, g])
             if any_lane(less(gap, zero(0))):
-                r = contact_arm(q, p.points[i, j], p.radius[i, j], n)  # noqa: F821
-                contact = contact_force(  # noqa: F821
+                r = contact_arm(q, p.points[i, j], p.radius[i, j], n)
+                contact = contact_force(
                     gap,
                     v + cross(w, r),
                     n,
@@ -110,7 +112,17 @@ if INTEGRATOR == "semi-implicit":
         return dot(x + v1 * h, ax) + qdot(q1, aq) + dot(v1, av) + dot(l1, al)
 
     @wp.func
-    def advance(p: Parameters, share: wp.array2d(dtype=Scalar), step: int, dt: Scalar, i: int, x: Vec3, q: Quat, v: Vec3, l: Vec3):
+    def advance(
+        p: Parameters,
+        share: wp.array2d(dtype=Scalar),
+        step: int,
+        dt: Scalar,
+        i: int,
+        x: Vec3,
+        q: Quat,
+        v: Vec3,
+        l: Vec3,
+    ):
         h = spread(dt)
         f, torque = wrench(p, share, step, dt, i, x, q, v, spin(q, l, p.inertia_inverse[i]))
         v1 = v + (f * (1.0 / p.mass[i]) + p.gravity[i]) * h
@@ -133,13 +145,33 @@ else:
         return qdot(normalised(q), probe)
 
     @wp.func
-    def rates(p: Parameters, share: wp.array2d(dtype=Scalar), step: int, dt: Scalar, i: int, x: Vec3, q: Quat, v: Vec3, l: Vec3):
+    def rates(
+        p: Parameters,
+        share: wp.array2d(dtype=Scalar),
+        step: int,
+        dt: Scalar,
+        i: int,
+        x: Vec3,
+        q: Quat,
+        v: Vec3,
+        l: Vec3,
+    ):
         w = spin(q, l, p.inertia_inverse[i])
         f, torque = wrench(p, share, step, dt, i, x, q, v, w)
         return v, quat(w * spread(Scalar(0.5)), zero(0)) * q, f * (1.0 / p.mass[i]) + p.gravity[i], torque
 
     @wp.func
-    def advance(p: Parameters, share: wp.array2d(dtype=Scalar), step: int, dt: Scalar, i: int, x: Vec3, q: Quat, v: Vec3, l: Vec3):
+    def advance(
+        p: Parameters,
+        share: wp.array2d(dtype=Scalar),
+        step: int,
+        dt: Scalar,
+        i: int,
+        x: Vec3,
+        q: Quat,
+        v: Vec3,
+        l: Vec3,
+    ):
         h = spread(dt)
         half = h * 0.5
         x1, q1, v1, l1 = rates(p, share, step, dt, i, x, q, v, l)
@@ -205,9 +237,9 @@ if not DUAL:
         for g in range(p.normal.shape[1]):
             n = p.normal[i, g]
             for j in range(p.points.shape[1]):
-                gap = contact_gap(x, q, p.points[i, j], p.radius[i, j], n, p.height[i, g])  # noqa: F821
+                gap = contact_gap(x, q, p.points[i, j], p.radius[i, j], n, p.height[i, g])
                 if any_lane(less(gap, zero(0))):
-                    x_, q_, v_, w_, point_, radius_, n_, h_, ke_, kd_, kf_, mu_, _f, _t = wp.grad(contact_power)(  # noqa: F821
+                    x_, q_, v_, w_, point_, radius_, n_, h_, ke_, kd_, kf_, mu_, _f, _t = wp.grad(contact_power)(
                         x, q, v, w, p.points[i, j], p.radius[i, j], n, p.height[i, g], p.stiffness[i, g],
                         p.damping[i, g], p.friction_stiffness[i, g], p.friction[i, g], force_probe, torque_probe,
                     )  # fmt: skip
@@ -275,7 +307,7 @@ if not DUAL:
             x1, q1, v1, l1 = rates(p, share, step, dt, i, x, q, v, l)
             x2, q2, v2, l2 = rates(p, share, step, dt, i, x + x1 * half, q + q1 * half, v + v1 * half, l + l1 * half)
             x3, q3, v3, l3 = rates(p, share, step, dt, i, x + x2 * half, q + q2 * half, v + v2 * half, l + l2 * half)
-            x4, q4, v4, l4 = rates(p, share, step, dt, i, x + x3 * h, q + q3 * h, v + v3 * h, l + l3 * h)
+            _x4, q4, _v4, _l4 = rates(p, share, step, dt, i, x + x3 * h, q + q3 * h, v + v3 * h, l + l3 * h)
             raw = q + (q1 + (q2 + q3) * spread(Scalar(2.0)) + q4) * s
             aq, _probe = wp.grad(normalised_power)(raw, aq_after)
             dx, dq, dv, dl = rates_adjoint(
@@ -360,16 +392,20 @@ if not DUAL:
     if INTEGRATOR == "semi-implicit":
 
         @wp.kernel(enable_backward=True)
-        def keep_adjoints(v: wp.array(dtype=Vec3), q: wp.array(dtype=Quat), m: wp.array(dtype=Mat3), s: wp.array(dtype=Real)):
+        def keep_adjoints(
+            v: wp.array(dtype=Vec3), q: wp.array(dtype=Quat), m: wp.array(dtype=Mat3), s: wp.array(dtype=Real)
+        ):
             a, b, r = v[0], q[0], s[0]
-            s[1] = contact_power(a, b, a, a, a, r, a, r, r, r, r, r, a, a) + push_power(b, a, a, r, a, a)  # noqa: F821
+            s[1] = contact_power(a, b, a, a, a, r, a, r, r, r, r, r, a, a) + push_power(b, a, a, r, a, a)
             s[2] = spin_power(b, a, m[0], a) + step_power(a, b, a, a, a, a, r, m[0], a, r, a, b, a, a)
 
     else:
 
         @wp.kernel(enable_backward=True)
-        def keep_adjoints(v: wp.array(dtype=Vec3), q: wp.array(dtype=Quat), m: wp.array(dtype=Mat3), s: wp.array(dtype=Real)):
+        def keep_adjoints(
+            v: wp.array(dtype=Vec3), q: wp.array(dtype=Quat), m: wp.array(dtype=Mat3), s: wp.array(dtype=Real)
+        ):
             a, b, r = v[0], q[0], s[0]
-            s[1] = contact_power(a, b, a, a, a, r, a, r, r, r, r, r, a, a) + push_power(b, a, a, r, a, a)  # noqa: F821
+            s[1] = contact_power(a, b, a, a, a, r, a, r, r, r, r, r, a, a) + push_power(b, a, a, r, a, a)
             s[2] = spin_power(b, a, m[0], a) + normalised_power(b, b)
             s[3] = rates_power(b, a, a, a, a, r, m[0], a, a, b, a, a)

@@ -42,7 +42,7 @@ class Trajectory:
             along = list(tangent.states[s.name].values())
             own = {name: v for name, v in self.values.items() if name in values_tangent}
             fixed = {name: v for name, v in self.values.items() if name not in values_tangent}
-            moving = lambda states, some, s=s, fixed=fixed: s.vertices(states, {**fixed, **some})  # noqa: E731
+            moving = lambda states, some, s=s, fixed=fixed: s.vertices(states, {**fixed, **some})
             arguments = (list(self.states[s.name].values()), own)
             pairs.append(torch.func.jvp(moving, arguments, (along, values_tangent)))
         vertices, derivative = (torch.cat(part, 2) for part in zip(*pairs, strict=True))

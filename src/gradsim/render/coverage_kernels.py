@@ -175,6 +175,55 @@ def sum_rows(image: wp.array3d[Scalar], body: int, box: Box):
             image[body, row, last + 1] = Scalar(0.0)
 
 
+@wp.func
+def draw(
+    screen: wp.array2d[Point],
+    tangent: wp.array4d[Point],
+    faces: wp.array[wp.vec3i],
+    edges: wp.array[wp.vec4i],
+    front: wp.array2d[wp.bool],
+    body: int,
+    page: int,
+    image: wp.array3d[Scalar],
+    image_tangent: wp.array4d[Scalar],
+):
+    """Coverage of a body and its derivatives onto a page of the images, zero before.
+
+    Returns the first row and the one after the last, and the same of columns, of what it may have filled.
+    """
+    height = image.shape[1]
+    width = image.shape[2]
+    world = body / tangent.shape[2]
+    frame = body % tangent.shape[2]
+    box = bounds(screen, body)
+    if not is_seen(box, height, width):
+        return wp.vec4i(0, 0, 0, 0)
+    face_camera(screen, body, faces, front)
+    for k in range(edges.shape[0]):
+        if front[body, edges[k][2]] == front[body, edges[k][3]]:
+            continue
+        edge = outline_edge(screen, body, edges[k], front)
+        for row in range(wp.max(cell(edge.top[1], height), 0), cell(edge.bottom[1], height - 1) + 1):
+            line = in_row(edge, row)
+            for column in range(cell(line[0], width), cell(line[2], width - 1) + 1):
+                piece = in_column(edge, line, column)
+                add_area(image, page, row, column, edge, piece)
+                if column >= 0 and tangent.shape[1] > 0:
+                    w = weights(edge, piece) * -edge.sign
+                    for u in range(tangent.shape[1]):
+                        dt = tangent[world, u, frame, edge.first]
+                        db = tangent[world, u, frame, edge.second]
+                        change = wp.dot(dt * w[0] + db * w[1], edge.normal)
+                        image_tangent[page, row, column, u] = image_tangent[page, row, column, u] + change
+    sum_rows(image, page, box)
+    return wp.vec4i(
+        wp.max(cell(box[1], height - 1), 0),
+        cell(box[3], height - 1) + 1,
+        wp.max(cell(box[0], width - 1), 0),
+        wp.min(cell(box[2], width - 1) + 2, width),
+    )
+
+
 @wp.kernel(enable_backward=False)
 def cover(
     screen: wp.array2d[Point],  # (bodies, vertices), bodies are frames of worlds
@@ -188,31 +237,7 @@ def cover(
     image_tangent: wp.array4d[Scalar],  # (bodies, rows, columns, unknowns), zero before
 ):
     body = wp.tid()
-    height = image.shape[1]
-    width = image.shape[2]
-    world = body / tangent.shape[2]
-    frame = body % tangent.shape[2]
-    box = bounds(screen, body)
-    if not is_seen(box, height, width):
-        return
-    face_camera(screen, body, faces, front)
-    for k in range(edges.shape[0]):
-        if front[body, edges[k][2]] == front[body, edges[k][3]]:
-            continue
-        edge = outline_edge(screen, body, edges[k], front)
-        for row in range(wp.max(cell(edge.top[1], height), 0), cell(edge.bottom[1], height - 1) + 1):
-            line = in_row(edge, row)
-            for column in range(cell(line[0], width), cell(line[2], width - 1) + 1):
-                piece = in_column(edge, line, column)
-                add_area(image, body, row, column, edge, piece)
-                if column >= 0 and tangent.shape[1] > 0:
-                    w = weights(edge, piece) * -edge.sign
-                    for u in range(tangent.shape[1]):
-                        dt = tangent[world, u, frame, edge.first]
-                        db = tangent[world, u, frame, edge.second]
-                        change = wp.dot(dt * w[0] + db * w[1], edge.normal)
-                        image_tangent[body, row, column, u] = image_tangent[body, row, column, u] + change
-    sum_rows(image, body, box)
+    draw(screen, tangent, faces, edges, front, body, body, image, image_tangent)
 
 
 @wp.kernel(enable_backward=False)

@@ -15,7 +15,7 @@ from gradsim.engine.lanes import Lane, specialise
 from gradsim.engine.launch import replay
 from gradsim.render.coverage import _array, _mesh
 
-SHARED = ("Point", "bounds", "is_seen", "face_camera", "outline_edge", "cell", "in_row", "in_column", "weights", "add_area", "sum_rows")  # fmt: skip
+SHARED = ("Point", "draw")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def profiles(screen: Tensor, tangent: Tensor, faces: Tensor, weight: Tensor) -> 
 
 def _arguments(code, screen: Tensor, tangent: Tensor, faces: Tensor, height: int, width: int):
     """What both kernels are given, their scratch, and the number of workers: one on a CPU, where threads take turns."""
-    worlds, frames, n, _ = screen.shape
+    worlds, frames = screen.shape[:2]
     unknowns, bodies = tangent.shape[1], worlds * frames
     workers = 1 if screen.device.type == "cpu" else min(bodies, 1024)
     given = [

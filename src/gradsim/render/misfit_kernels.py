@@ -1,4 +1,7 @@
-"""Least squares on coverage without keeping images: a template for `engine.lanes`, on top of `coverage_kernels`.
+# ruff: noqa: F821
+"""Least squares on coverage without keeping images: a template for `engine.lanes`.
+
+`Point` and `draw` are those of `coverage_kernels`, bound by the specialisation.
 
 Images and their derivatives live in the scratch of one worker, one body after another, and only their sums leave it:
 
@@ -12,53 +15,6 @@ from running sums that start at the borders of the image: nothing is subtracted,
 import warp as wp
 
 from gradsim.engine.lanes import Scalar
-
-# Point and the functions of coverage_kernels are bound by the specialisation
-
-@wp.func
-def draw(
-    body: int,
-    screen: wp.array2d[Point],
-    tangent: wp.array4d[Point],
-    faces: wp.array[wp.vec3i],
-    edges: wp.array[wp.vec4i],
-    front: wp.array2d[wp.bool],
-    worker: int,
-    image: wp.array3d[Scalar],
-    slope: wp.array4d[Scalar],
-):
-    """Coverage and derivatives of one body into the scratch of a worker; returns the rows and columns it may fill."""
-    height = image.shape[1]
-    width = image.shape[2]
-    world = body / tangent.shape[2]
-    frame = body % tangent.shape[2]
-    box = bounds(screen, body)  # noqa: F821
-    if not is_seen(box, height, width):  # noqa: F821
-        return wp.vec4i(0, 0, 0, 0)
-    face_camera(screen, body, faces, front)  # noqa: F821
-    for k in range(edges.shape[0]):
-        if front[body, edges[k][2]] == front[body, edges[k][3]]:
-            continue
-        edge = outline_edge(screen, body, edges[k], front)  # noqa: F821
-        for row in range(wp.max(cell(edge.top[1], height), 0), cell(edge.bottom[1], height - 1) + 1):  # noqa: F821
-            line = in_row(edge, row)  # noqa: F821
-            for column in range(cell(line[0], width), cell(line[2], width - 1) + 1):  # noqa: F821
-                piece = in_column(edge, line, column)  # noqa: F821
-                add_area(image, worker, row, column, edge, piece)  # noqa: F821
-                if column >= 0 and tangent.shape[1] > 0:
-                    w = weights(edge, piece) * -edge.sign  # noqa: F821
-                    for u in range(tangent.shape[1]):
-                        dt = tangent[world, u, frame, edge.first]
-                        db = tangent[world, u, frame, edge.second]
-                        change = wp.dot(dt * w[0] + db * w[1], edge.normal)
-                        slope[worker, row, column, u] = slope[worker, row, column, u] + change
-    sum_rows(image, worker, box)  # noqa: F821
-    return wp.vec4i(
-        wp.max(cell(box[1], height - 1), 0),  # noqa: F821
-        cell(box[3], height - 1) + 1,  # noqa: F821
-        wp.max(cell(box[0], width - 1), 0),  # noqa: F821
-        wp.min(cell(box[2], width - 1) + 2, width),  # noqa: F821
-    )
 
 
 @wp.kernel(enable_backward=False)
@@ -87,7 +43,7 @@ def misfit(
     unknowns = tangent.shape[1]
     for body in range(worker, screen.shape[0], workers):
         frame = body % target.shape[0]
-        area = draw(body, screen, tangent, faces, edges, front, worker, image, slope)
+        area = draw(screen, tangent, faces, edges, front, body, worker, image, slope)
         total = above[frame, area[0]] + below[frame, area[1]]
         for row in range(area[0], area[1]):
             total += before[frame, row, area[2]] + after[frame, row, area[3]]
@@ -97,11 +53,11 @@ def misfit(
                 t = target[frame, row, column]
                 w = weight[frame, row, column]
                 total += w * (alpha - t) * (alpha - t)
-                touched = bool(False)
+                touched = wp.int32(0)
                 for u in range(unknowns):
                     if slope[worker, row, column, u] != Scalar(0.0):
-                        touched = True
-                if touched:
+                        touched = wp.int32(1)
+                if touched > 0:
                     r = w * (alpha - t)
                     for u in range(unknowns):
                         s = slope[worker, row, column, u]
@@ -134,7 +90,7 @@ def profiles(
     unknowns = tangent.shape[1]
     for body in range(worker, screen.shape[0], workers):
         frame = body % weight.shape[0]
-        area = draw(body, screen, tangent, faces, edges, front, worker, image, slope)
+        area = draw(screen, tangent, faces, edges, front, body, worker, image, slope)
         for row in range(area[0], area[1]):
             for column in range(area[2], area[3]):
                 w = weight[frame, row, column]

@@ -21,11 +21,11 @@ BLUR = 3  # [px] width of the mean over neighbours, which undoes the dither of s
 
 # sRGB, IEC 61966-2-1
 _BYTES = np.arange(256) / 255
-LINEAR = np.where(_BYTES <= 0.04045, _BYTES / 12.92, ((_BYTES + 0.055) / 1.055) ** 2.4)
+LINEAR = np.where(_BYTES <= 0.04045, _BYTES / 12.92, ((_BYTES + 0.055) / 1.055) ** 2.4).astype(np.float32)
 
 
 def shares(frames: np.ndarray, colour: Sequence[float], background: np.ndarray | None = None) -> np.ndarray:
-    """How much of the colour in each pixel is the ball's, (T, height, width) in [0, 1].
+    """How much of the colour in each pixel is the ball's, (T, height, width) float32 in [0, 1].
 
     Args:
         frames: (T, height, width, 3) uint8.
@@ -43,18 +43,17 @@ def shares(frames: np.ndarray, colour: Sequence[float], background: np.ndarray |
     determinant = FF * BB - FB**2
     if (determinant < 1e-3 * FF * BB).any():
         raise InputError(f"the ball's colour {list(colour)} has the hue of the background; choose another video.")
-    found = []
-    for frame in frames:
+    found = np.empty(frames.shape[:3], np.float32)
+    for frame, share in zip(frames, found, strict=True):
         light = ndimage.uniform_filter(LINEAR[frame], (BLUR, BLUR, 0))
-        IF, IB = light @ F, (light * B).sum(-1)
-        p = ((BB * IF - FB * IB) / determinant).clip(0)
-        q = ((FF * IB - FB * IF) / determinant).clip(0)
-        found.append(np.where(p > DIM, p / np.maximum(p + q, DIM), 0.0))
-    return np.stack(found)
+        IF, IB = light @ F, np.einsum("ijk,ijk->ij", light, B)
+        p, q = ((BB * IF - FB * IB) / determinant).clip(0), ((FF * IB - FB * IF) / determinant).clip(0)
+        share[:] = np.where(p > DIM, p / np.maximum(p + q, DIM), 0)
+    return found
 
 
 def outlines(share: np.ndarray, level: float = 0.5, name: str = "the video") -> np.ndarray:
-    """Masks (T, height, width) of the ball: the convex hull of the largest blob above a level, with soft edges.
+    """Masks (T, height, width) float32 of the ball: the convex hull of the largest blob above a level, with soft edges.
 
     Args:
         share: From `shares`.
@@ -78,14 +77,15 @@ def shrink(masks: np.ndarray, factor: int) -> np.ndarray:
     count, height, width = masks.shape
     if height % factor or width % factor:
         raise InputError(f"a picture of {width} × {height} px has no whole number of squares of {factor} px.")
-    return masks.reshape(count, height // factor, factor, width // factor, factor).mean((2, 4))
+    squares = masks.reshape(count, height // factor, factor, width // factor, factor)
+    return squares.mean((2, 4), dtype=np.float64)
 
 
 def centres(masks: np.ndarray) -> np.ndarray:
     """Centroids (T, 2) of masks, column and row [px], pixel centres at +0.5."""
-    mass = masks.sum((1, 2))
+    across, down = masks.sum(1, dtype=np.float64), masks.sum(2, dtype=np.float64)
     columns, rows = (np.arange(n) + 0.5 for n in masks.shape[:0:-1])
-    return np.stack([masks.sum(1) @ columns, masks.sum(2) @ rows], 1) / mass[:, None]
+    return np.stack([across @ columns, down @ rows], 1) / across.sum(1, keepdims=True)
 
 
 def _hull(inside: np.ndarray) -> np.ndarray:
@@ -93,7 +93,7 @@ def _hull(inside: np.ndarray) -> np.ndarray:
     from scipy import ndimage
     from scipy.spatial import ConvexHull
 
-    covered = np.zeros(inside.shape)
+    covered = np.zeros(inside.shape, np.float32)
     labels, count = ndimage.label(inside)
     if not count:
         return covered

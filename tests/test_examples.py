@@ -1,0 +1,44 @@
+"""The examples, as a user runs them: each finds what it made up, and stays short."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def example(name: str):
+    """The example as a module."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_known_push_shows_the_mass_in_a_noisy_video():
+    code = example("mass_from_video")
+    fit = code.main()
+    mass = fit.unknowns["box.mass"]
+    assert fit.status == "ok"
+    assert mass.std / mass.value < 1e-3
+    assert abs(mass.value - code.MASS) < 4 * mass.std  # odds of 1 in 16 000
+
+
+def test_a_ball_is_thrown_to_where_the_goal_picture_shows_it():
+    assert example("throw_to_a_picture").main() < 0.005  # [m], a tenth of a pixel; it starts 1.2 m away
+
+
+def test_the_film_of_a_pendulum_shows_the_length_of_its_string():
+    code = example("string_of_a_pendulum")
+    fit = code.main()
+    string = fit.unknowns["bob.string_length"]
+    assert fit.status == "ok"
+    assert string.std < 1e-4
+    assert abs(string.value - code.LENGTH) < 4 * string.std
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.name)
+def test_an_example_is_shorter_than_60_lines(path):
+    assert len(path.read_text().splitlines()) < 60
