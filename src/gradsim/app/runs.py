@@ -41,7 +41,7 @@ def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> d
     out.mkdir(parents=True, exist_ok=True)
     scene.save(out / "scene.yaml")
     with videos.whole(out / "trajectory.npz") as draft, draft.open("wb") as file:
-        np.savez(file, time=trajectory.times.numpy(), **arrays)
+        np.savez(file, **{"time": trajectory.times.numpy(), **arrays})  # pyright: ignore[reportArgumentType]
     content = {
         "schema": SCHEMA,
         "command": "simulate",

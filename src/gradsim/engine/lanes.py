@@ -26,6 +26,8 @@ from types import ModuleType
 import numpy as np
 import warp as wp
 
+wp.config.log_level = wp.LOG_ERROR  # its line for every module would drown ours
+
 __all__ = [  # noqa: PLE0604 -- the names that a template sees; made for each lane type by `names`
     *("Scalar", "Point", "Real", "Mask", "Vec3", "Mat3", "Quat", "DUAL"),
     *("add", "sub", "mul", "div", "neg", "where", "less", "any_lane", "min", "max", "abs", "sqrt", "sin", "cos"),

@@ -14,6 +14,7 @@ def replay(kernel: wp.Kernel, dim: int, args: list, device: str) -> None:
     launch = _recorded.get(key)
     if launch is None:
         launch = wp.launch(kernel, dim=dim, inputs=args, device=device, record_cmd=True)
+        assert isinstance(launch, wp.Launch)
         _recorded[key] = launch
     else:
         launch.set_dim(dim)

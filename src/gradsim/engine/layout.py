@@ -53,14 +53,18 @@ class Layout:
         """Array of plain numbers that all worlds share."""
         tensor = value.to(self.dtype).contiguous()
         array = wp.from_torch(tensor, dtype=self.types["Scalar"], requires_grad=False)
-        array.tensor = tensor
+        vars(array)["tensor"] = tensor
         return array
+
+    def memory(self, array: wp.array) -> Tensor:
+        """The tensor behind an array made here."""
+        return vars(array)["tensor"]
 
     def unpack(self, kind: str, array: wp.array, worlds: int) -> tuple[Tensor, Tensor | None]:
         """(worlds, *items, *components) of an array, and its tangent where the lane type is dual."""
         components = math.prod(_SHAPES[kind]) * (2 if self.lane.dual else 1)
         items, width = array.shape[1:], self.lane.width
-        tensor = array.tensor if hasattr(array, "tensor") else wp.to_torch(array)
+        tensor = self.memory(array)
         flat = tensor.reshape(len(tensor), math.prod(items), components, width).permute(0, 3, 1, 2)
         flat = flat.reshape(len(tensor) * width, math.prod(items), components)[:worlds]
         parts = flat.chunk(2, dim=2) if self.lane.dual else (flat,)
@@ -82,5 +86,5 @@ class Layout:
         else:  # Warp refuses the strides of an empty tensor
             items = tensor.shape[: tensor.ndim - len(self._tail(kind))]
             array = wp.empty(items, dtype=self.types[kind], device=str(tensor.device))
-        array.tensor = tensor  # keeps the memory alive, and spares the way back
+        vars(array)["tensor"] = tensor  # keeps the memory alive, and spares the way back
         return array

@@ -31,6 +31,7 @@ STATE = ("position", "rotation_vector", "velocity", "angular_velocity")
 LOCAL = 3 * len(STATE)  # unknowns of a start state
 LADDER = (1 / FALL, 1.0, RISE, RISE**2)  # times λ: dampings tried from one linearisation
 SHARES = (0.0, 0.3, 1.0)  # parts of a start's own step tried: a clip at a kink need not hold up the others
+GUESSES = (3, 4, 6)  # first frames whose straight line guesses a start state; the best one is taken
 REST = 3  # steps of little gain after which a descent ends
 FAR = 0.7  # most that a copy is moved along one direction, in logarithms
 SMOOTH = 1e3  # times the median of all clips: a steeper clip is at a kink of contact, where its tangent says nothing
@@ -106,9 +107,8 @@ class ClipsProblem:
         part.effort = self.effort
         return part
 
-    def guess(self) -> Tensor:
-        """Start states (clips, 12) by straight lines through the first frames."""
-        few = min(4, self.frames)
+    def guess(self, few: int) -> Tensor:
+        """Start states (clips, 12) by straight lines through so many first frames."""
         times = torch.arange(few).double() / self.model.scene.timing.fps
         line = torch.linalg.pinv(torch.stack([torch.ones(few).double(), times], 1))  # (2, few)
         turned = rotation.logarithm(rotation.multiply(self.q[:, :few], rotation.conjugate(self.q[:, :1])))
@@ -116,9 +116,13 @@ class ClipsProblem:
         return torch.cat([self.x[:, 0], rotation.logarithm(self.q[:, 0]), velocity, spin], 1)
 
     def at(self, u: Tensor, local: Tensor | None = None, weight: Tensor | None = None) -> Shots:
-        """Shared unknowns (starts, unknowns) with their start states, by default as guessed, and what they cost."""
-        local = self.guess().expand(len(u), -1, -1).clone() if local is None else local
-        chi2 = self.chi2(u, local)
+        """Shared unknowns (starts, unknowns) with their start states, by default the best guesses, and what they cost."""
+        if local is None:
+            guesses = torch.stack([self.guess(min(few, self.frames)).expand(len(u), -1, -1) for few in GUESSES])
+            chi2, best = torch.stack([self.chi2(u, guess) for guess in guesses]).min(0)
+            local = guesses.gather(0, best[None, ..., None].expand(1, *guesses.shape[1:]))[0]
+        else:
+            chi2 = self.chi2(u, local)
         return Shots(u, local, chi2, self.cost(chi2, weight))
 
     def chi2(self, u: Tensor, local: Tensor) -> Tensor:
@@ -161,16 +165,22 @@ class ClipsProblem:
         return r.unflatten(0, shape), J.unflatten(0, shape)
 
     def normal(self, shots: Shots, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Weighted Jᵀ J (starts, clips, n + 12, n + 12) and Jᵀ r (starts, clips, n + 12); zero for clips at a kink."""
+        """Weighted Jᵀ J (starts, clips, n + 12, n + 12) and Jᵀ r (starts, clips, n + 12) of every clip.
+
+        A clip at a kink has no say in the shared unknowns; its own start state may still move.
+        """
         r, J = self.jacobian(shots.u, shots.local)
         slope = torch.linalg.vector_norm(J, dim=2)
         usual = slope.median(1, keepdim=True).values
-        smooth = (slope <= SMOOTH * usual) | (usual == 0)
-        w = smooth.all(2) / (1 + shots.chi2 / self.residuals)
+        kinked = ((slope > SMOOTH * usual) & (usual > 0)).any(2)
+        shared = torch.arange(J.shape[-1]) < len(self.space)
+        size = torch.where(kinked, slope.amax(2), 1.0)[..., None]  # huge, and its square would be infinite
+        r = r / size
+        J = torch.where(kinked[..., None, None] & shared, 0.0, J / size[..., None])
+        w = 1 / (1 + shots.chi2 / self.residuals)
         w = w if weight is None else w * weight
-        J = torch.where(w[..., None, None] > 0, J, 0.0)
         scaled = J * w[..., None, None]
-        return scaled.transpose(-1, -2) @ J, (scaled.transpose(-1, -2) @ r[..., None])[..., 0]
+        return scaled.mT @ J, (scaled.mT @ r[..., None])[..., 0]
 
     def linearise(self, shots: Shots, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Schur complements (starts, clips, n, n) and gradients (starts, clips, n) of every clip, starts eliminated."""
@@ -223,8 +233,8 @@ def eliminate(A: Tensor, g: Tensor, n: int, damping: Tensor) -> tuple[Tensor, Te
     scaled = scaled + (damping[:, None, None, None] + 1e-12) * torch.eye(own.shape[-1]).double()
     inverse = torch.linalg.inv(scaled) * scale[..., :, None] * scale[..., None, :]
     back_A, back_g = inverse @ mixed, (inverse @ g[..., n:, None])[..., 0]
-    schur = A[..., :n, :n] - mixed.transpose(-1, -2) @ back_A
-    return schur, g[..., :n] - (mixed.transpose(-1, -2) @ back_g[..., None])[..., 0], back_A, back_g
+    schur = A[..., :n, :n] - mixed.mT @ back_A
+    return schur, g[..., :n] - (mixed.mT @ back_g[..., None])[..., 0], back_A, back_g
 
 
 def descend(

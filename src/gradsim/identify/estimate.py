@@ -89,10 +89,11 @@ def identify(
     Raises:
         InputError: If anything that was given is wrong, before any work starts.
     """
-    if (video is None) == (observation is None):
+    if video is not None and observation is None:
+        observation = from_video(scene, video, mask, noise)
+    elif video is not None or observation is None:
         raise InputError("give exactly one of `video` and `observation`.")
-    seen = observation if observation is not None else from_video(scene, video, mask, noise)
-    return least_squares(scene, seen, unknowns, Search(starts=starts), seed, report=report)
+    return least_squares(scene, observation, unknowns, Search(starts=starts), seed, report=report)
 
 
 def conclude(problem: Problem, outcome: Outcome, seed: int, noise_known: bool) -> Fit:
@@ -189,7 +190,7 @@ def _estimates(space: Space, u: Tensor, uncertainty: Uncertainty, samples: Sampl
             std = drawn.std().item()
             interval = tuple(torch.quantile(drawn, torch.tensor([0.025, 0.975], dtype=drawn.dtype)).tolist())
         known = uncertainty.relative[k].item() < KNOWN
-        estimates[unknown.name] = Estimate(value, std, interval, space.units[k], unknown.low, unknown.high, known)
+        estimates[unknown.name] = Estimate(value, std, interval, space.units[k], *space.range(k), known)
     return estimates
 
 

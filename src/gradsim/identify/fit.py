@@ -115,7 +115,7 @@ class Fit:
         directions = [
             {"combination": d.combination, "explanation": d.explanation, "bound": d.bound} for d in self.null_directions
         ]
-        return plain(
+        content = plain(
             {
                 "schema": SCHEMA,
                 "command": self.command,
@@ -136,6 +136,8 @@ class Fit:
                 "versions": versions(),
             }
         )
+        assert isinstance(content, dict)
+        return content
 
     @property
     def table(self) -> str:
@@ -157,7 +159,7 @@ class Fit:
         return write_json(folder / "result.json", self.result())
 
 
-def plain(value):
+def plain(value) -> object:
     """JSON has no infinity: None instead, at any depth."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}

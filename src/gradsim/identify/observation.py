@@ -69,7 +69,7 @@ class Observation(Protocol):
 
 def summed(blocks: Iterator[Tensor]) -> Tensor:
     """Σ r² (worlds,) over blocks (worlds, n)."""
-    return sum(r.square().sum(1) for r in blocks)
+    return torch.stack([r.square().sum(1) for r in blocks]).sum(0)
 
 
 def normal_equations(blocks: Iterator[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
@@ -205,7 +205,7 @@ class States:
         states, tangent = s.trajectory[self.body], s.tangent[self.body]
         primal = [states[k][:, :frames] for k in ("x", "q")]
         along = [tangent[k][:, :frames] for k in ("x", "q")]
-        r, slope = torch.func.jvp(self._compare, (primal,), (along,))
+        r, slope = torch.func.jvp(self._compare, (primal,), (along,))  # pyright: ignore[reportAssignmentType]
         yield r[:: s.unknowns].flatten(1), slope.flatten(1).unflatten(0, (-1, s.unknowns)).transpose(1, 2)
 
     def cost(self, trajectory: Trajectory, frames: int, coarse: bool) -> Tensor:

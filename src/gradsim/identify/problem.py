@@ -89,7 +89,7 @@ class Problem:
         self.effort.rollouts += starts * n
         lanes = u.repeat_interleave(n, 0)
         directions = torch.eye(n, dtype=torch.float64).repeat(starts, 1)
-        touched, along = torch.func.jvp(self.space.values, (lanes,), (directions,))
+        touched, along = torch.func.jvp(self.space.values, (lanes,), (directions,))  # pyright: ignore[reportAssignmentType]
         trajectory, tangent = self.model.tangent(self.model.values(touched), along, frames)
         return Sensitivity(trajectory, tangent, along, n)
 

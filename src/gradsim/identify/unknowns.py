@@ -42,7 +42,7 @@ class Unknown:
         if len(bounds) not in (0, 2):
             raise InputError(f"unknown {text!r} is not NAME or NAME:LOW:HIGH, such as cube.mass:2:12.")
         try:
-            return cls(name, *(float(b) for b in bounds))
+            return cls(name, *map(float, bounds[:2]))  # pyright: ignore[reportArgumentType] -- none or two
         except ValueError:
             raise InputError(f"the bounds of unknown {text!r} are not numbers; write {name}:LOW:HIGH.") from None
 
@@ -79,6 +79,12 @@ class Space:
 
     def __len__(self) -> int:
         return len(self.unknowns)
+
+    def range(self, k: int) -> tuple[float, float]:
+        """Ends of the range of unknown k."""
+        low, high = self.unknowns[k].low, self.unknowns[k].high
+        assert low is not None and high is not None  # filled in by __init__
+        return low, high
 
     def draw(self, rng: np.random.Generator, count: int) -> Tensor:
         """Starts (count, unknowns), uniform over the ranges."""

@@ -123,7 +123,7 @@ class Model(nn.Module):
         moving = {name: values[name] for name in along}
         states, derivatives = {}, {}
         for system in self.systems:
-            inputs, tangents = torch.func.jvp(
+            inputs, tangents = torch.func.jvp(  # pyright: ignore[reportAssignmentType]
                 lambda some, s=system: s.inputs({**fixed, **some}), (moving,), (dict(along),)
             )
             pairs = system.program(frames, self.substeps, self.dt, 1).tangent(inputs, tangents)

@@ -89,7 +89,7 @@ class RigidRollout:
             inputs: As for `forward`.
             tangents: One tensor of the same shape for each input, or None for zero.
         """
-        return self._forward(inputs, tangents)
+        return self._forward(inputs, tangents)  # pyright: ignore[reportReturnType] -- dual lanes have tangents
 
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
         code, layout = self._code(inputs[0], dual=False)
@@ -121,7 +121,7 @@ class RigidRollout:
                 setattr(given, name, layout.pack(kind, x, t))
             else:
                 state = layout.zeros(kind, worlds, (self.frames,), device)
-                state.tensor[:, 0] = layout.pack(kind, x, t).tensor
+                layout.memory(state)[:, 0] = layout.memory(layout.pack(kind, x, t))
                 states.append(state)
         args = [given, self._shares(layout, device), self.substeps, self.dt, *states]
         replay(code.forward, layout.packs(worlds), args, str(device))

@@ -1,0 +1,242 @@
+"""A scene as a module: parameters by name, their derivatives through a rollout, worlds, precision, and refusals."""
+
+import re
+
+import pytest
+import torch
+from checks import central_difference, directions, gradients, weights
+
+from gradsim.errors import InputError
+from gradsim.physics.model import Divergence, Model
+from gradsim.render.camera import from_scene
+from gradsim.render.silhouettes import Silhouettes
+from gradsim.scene import Scene
+
+GROUND = {"stiffness": 2000, "dissipation": 0.5, "friction_stiffness": 20, "friction": 0.4}
+PAPER = {"law": "paper", "stiffness": 2000, "damping": 10, "friction_stiffness": 20, "friction": 0.4}
+CAMERA = {"size": [24, 20], "look_at": {"eye": [0.2, -1.5, 0.5], "target": [0.1, 0, 0.15], "fov": 0.7}}
+
+
+def cube(weight=("mass", 2.0), ground=GROUND, **changes) -> Scene:
+    """A box that is pushed, falls 2 cm on a soft ground and tumbles over its corners; 6 frames of 20 steps."""
+    body = {
+        "shape": {"box": {"size": [0.3, 0.24, 0.18]}},
+        weight[0]: weight[1],
+        "scale": 0.9,
+        "position": [0.01, -0.02, 0.21],
+        "rotation_vector": [0.3, 0.4, 0.1],
+        "velocity": [1.0, 0.2, -1.5],
+        "angular_velocity": [2.0, 1.0, -3.0],
+        "pushes": [
+            {"impulse": [0.5, 0.2, -0.1], "point": [-0.1, 0.02, 0.03], "at": 0},
+            {"force": [3.0, -2.0, 1.0], "point": [0.05, 0.02, 0.03], "window": [0.013, 0.047]},
+        ],
+        **changes,
+    }
+    grounds = {"ground": {"height": 0.01, "normal": [0.1, -0.05, 1.0], **ground}} if ground else {}
+    content = {"gravity": [0.3, -0.2, -9.81], "timing": {"fps": 50, "frames": 6, "substeps": 20}}
+    return Scene.parse({**content, "bodies": {"cube": body}, "grounds": grounds, "camera": CAMERA})
+
+
+def pendulum() -> Scene:
+    bob = {"kind": "pendulum", "pivot": [0.1, 0.2, 1.0], "string_length": 0.5, "radius": 0.06, "angle": 1.1}
+    bob |= {"rate": -0.7, "damping": 0.2, "drag": 0.1, "plane": [1.0, 0.5, 0.0], "rod_radius": 0.01}
+    return Scene.parse({"timing": {"fps": 20, "frames": 6, "substeps": 20}, "bodies": {"bob": bob}})
+
+
+SCENES = {"mass": cube(), "density": cube(("density", 300.0)), "paper": cube(ground=PAPER), "pendulum": pendulum()}
+MOVING = [
+    (kind, name) for kind, scene in SCENES.items() for name in Model(scene).kinds if not name.startswith("camera.")
+]
+
+
+@pytest.mark.parametrize("kind, name", MOVING)
+def test_adjoint_of_every_parameter_matches_central_differences(kind, name):
+    """100 steps with contact; states and vertices of all frames. Acceptance: 1e-7 in float64."""
+    model = Model(SCENES[kind])
+    value = model.values()[name].detach()
+
+    def observed(given):
+        trajectory = model.rollout({name: given})
+        (states,) = trajectory.states.values()
+        return [*states.values(), trajectory.surface.vertices]
+
+    along, adjoints = directions([value], 1), weights(observed(value), 2)
+    (gradient,) = gradients(observed, [value], adjoints)
+    secant = central_difference(observed, [value], along, 1e-5)
+    terms = torch.cat([(w * s).flatten() for w, s in zip(adjoints, secant, strict=True)])
+    assert terms.abs().max() > 0
+    assert abs((gradient * along[0]).sum() - terms.sum()) <= 1e-7 * terms.abs().sum()
+
+
+def test_the_box_of_these_tests_meets_its_ground():
+    high = Model(cube()).rollout({"ground.height": torch.tensor([-9.0]).double()})["cube"]["x"]
+    assert (Model(cube()).rollout()["cube"]["x"][:, -1] - high[:, -1]).norm() > 0.01
+
+
+def test_parameters_have_the_names_of_the_scene():
+    model = Model(cube())
+    names = dict(model.named_parameters())
+    assert set(names) == set(model.kinds)
+    assert names["cube.mass"].item() == 2.0
+    assert model.get_parameter("ground.friction") is names["ground.friction"]
+    assert model.get_parameter("cube.pushes.0.impulse").tolist() == [0.5, 0.2, -0.1]
+
+
+def test_an_optimiser_of_pytorch_moves_a_parameter():
+    model = Model(cube())
+    target = model.rollout({"cube.velocity": torch.tensor([[1.2, 0.2, -1.5]]).double()})["cube"]["x"].detach()
+    optimiser = torch.optim.SGD([model.get_parameter("cube.velocity")], 1.0)
+    losses = []
+    for _ in range(5):
+        optimiser.zero_grad()
+        loss = (model.rollout()["cube"]["x"] - target).square().sum()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses == sorted(losses, reverse=True) and losses[-1] < 0.5 * losses[0]
+
+
+def test_falling_body_tells_nothing_about_its_mass():
+    """A1: x of a body in free flight does not contain m, so the gradient is 0 to the last bit."""
+    model = Model(cube(ground=None, pushes=[]))
+    model.rollout()["cube"]["x"].square().sum().backward()
+    assert model.get_parameter("cube.mass").grad == 0
+    assert model.get_parameter("gravity").grad.abs().min() > 0
+
+
+def test_falling_body_follows_the_discrete_parabola():
+    """A1: x_n = x₀ + n h v₀ + g h² n (n + 1)/2 under semi-implicit Euler."""
+    model = Model(cube(ground=None, pushes=[]))
+    x = model.rollout()["cube"]["x"][0].detach()
+    n = 20 * torch.arange(6).double()[:, None]
+    start, v, g = (model.get_parameter(k).detach() for k in ("cube.position", "cube.velocity", "gravity"))
+    expected = start + n * model.dt * v + g * model.dt**2 * n * (n + 1) / 2
+    assert torch.allclose(x, expected, rtol=0, atol=1e-13 * 120)
+
+
+def test_each_world_of_a_batch_moves_as_it_does_alone():
+    model = Model(cube())
+    mass = torch.tensor([1.5, 2.0, 2.5]).double()
+    together = model.rollout({"cube.mass": mass})["cube"]
+    for k in range(3):
+        alone = model.rollout({"cube.mass": mass[k : k + 1]})["cube"]
+        assert all(torch.equal(together[s][k], alone[s][0]) for s in alone)
+
+
+def test_checkpoints_do_not_change_the_gradient():
+    grads = []
+    for segment in (1, 3):
+        model = Model(cube())
+        model.rollout(segment=segment)["cube"]["q"].pow(3).sum().backward()
+        grads.append([p.grad for n, p in model.named_parameters() if not n.startswith("camera.")])
+    assert all(torch.equal(a, b) for a, b in zip(*grads, strict=True))
+
+
+def test_tangent_of_a_rollout_equals_its_derivative_by_autograd():
+    model = Model(cube())
+    values = {n: v.detach() for n, v in model.values().items()}
+    along = {"cube.mass": torch.tensor([1.0]).double(), "ground.friction": torch.tensor([-0.3]).double()}
+    trajectory, tangent = model.tangent(values, along, 6)
+    assert torch.allclose(trajectory["cube"]["x"], model.rollout()["cube"]["x"], rtol=1e-12)
+    mass = values["cube.mass"].requires_grad_()
+    friction = values["ground.friction"].requires_grad_()
+    final = model.rollout({"cube.mass": mass, "ground.friction": friction})["cube"]["x"][0, -1]
+    for axis in range(3):
+        a, b = torch.autograd.grad(final[axis], [mass, friction], retain_graph=True)
+        expected = (a - 0.3 * b).item()
+        assert tangent["cube"]["x"][0, -1, axis].item() == pytest.approx(expected, rel=1e-9, abs=1e-14)
+
+
+def test_single_precision_agrees_with_double():
+    """100 steps add at most about 100 roundings of 6e-8 each, times the growth of the motion."""
+    double, single = Model(cube()), Model(cube(), dtype=torch.float32)
+    ours, other = double.rollout()["cube"], single.rollout()["cube"]
+    assert other["x"].dtype == torch.float32 and ours["x"].dtype == torch.float64
+    for key in ours:
+        assert torch.allclose(ours[key].float(), other[key], rtol=1e-4, atol=1e-4)
+
+
+def test_compiled_rollout_and_picture_have_the_same_gradient():
+    model = Model(cube(ground=GROUND))
+    silhouettes = Silhouettes(from_scene(model.scene.camera), (1.0, 1.0, 1.0))
+
+    def loss(mass):
+        trajectory = model.rollout({"cube.mass": mass})
+        return silhouettes(trajectory.surface, trajectory.values).square().sum()
+
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    found = []
+    for function in (loss, compiled):
+        mass = torch.tensor([1.8, 2.2]).double().requires_grad_()
+        value = function(mass)
+        found.append((value, *torch.autograd.grad(value, [mass])))
+    assert torch.allclose(found[0][0], found[1][0], rtol=1e-12)
+    assert torch.allclose(found[0][1], found[1][1], rtol=1e-10)
+    assert found[0][1].abs().min() > 1e-3
+
+
+def test_divergence_names_step_body_and_quantity():
+    model = Model(cube())
+    with pytest.raises(Divergence, match=r"`cube` diverges: \w+ is not finite from step \d+ on .* world 1"):
+        model.rollout({"ground.stiffness": torch.tensor([2e3, 1e300]).double()})
+
+
+def test_the_step_that_diverges_is_the_first_that_is_not_finite():
+    model = Model(cube())
+    given = {"ground.stiffness": torch.tensor([1e300]).double()}
+    with pytest.raises(Divergence) as caught:
+        model.rollout(given)
+    step = int(re.search(r"from step (\d+)", str(caught.value))[1])  # pyright: ignore[reportOptionalSubscript]
+    system = model.systems[0]
+    states = system.program(step + 1, 1, model.dt, 1).forward([x.detach() for x in system.inputs(model.values(given))])
+    finite = torch.stack([torch.isfinite(y[0]).all(1) for y in states]).all(0)
+    assert finite[:step].all() and not finite[step]
+
+
+def test_a_step_too_large_for_the_stiffness_names_the_substeps_that_it_needs():
+    scene = cube(ground={**GROUND, "stiffness": 1e6})
+    with pytest.raises(InputError, match="too large for the stiffness") as caught:
+        Model(scene, substeps=1)
+    needed = int(re.search(r"substeps to (\d+)", str(caught.value))[1])  # pyright: ignore[reportOptionalSubscript]
+    Model(scene, substeps=needed)
+    with pytest.raises(InputError, match="too large"):
+        Model(scene, substeps=needed - 1)
+
+
+def test_a_body_that_starts_inside_the_ground_is_refused_with_its_depth():
+    flat = {**GROUND, "normal": [0, 0, 1], "height": 0.0}
+    upright = {"rotation_vector": [0, 0, 0], "scale": 1.0}
+    with pytest.raises(InputError, match=r"`cube` starts 0\.04 m inside `ground`"):
+        Model(cube(ground=flat, position=[0, 0, 0.05], **upright))
+    Model(cube(ground=flat, position=[0, 0, 0.09], **upright))
+
+
+def test_a_parameter_that_the_scene_lacks_is_refused():
+    with pytest.raises(InputError, match=r"no parameter `cube\.mas`"):
+        Model(cube()).rollout({"cube.mas": torch.ones(1).double()})
+
+
+def test_automatic_substeps_resolve_the_contact():
+    """The motion of a bounce changes by little when the step is halved: O(h) with a fifth of the stable step."""
+    scene = cube().model_copy(update={"timing": cube().timing.model_copy(update={"substeps": "auto"})})
+    model = Model(scene)
+    finer = Model(scene, substeps=4 * model.substeps)
+    assert (model.rollout()["cube"]["x"] - finer.rollout()["cube"]["x"]).abs().max() < 5e-3
+
+
+def test_the_ball_of_a_pendulum_stays_at_its_distance_from_the_pivot():
+    model = Model(pendulum())
+    trajectory = model.rollout()
+    ball = trajectory.surface.vertices[0, :, : len(model.systems[0].ball)]
+    centre = (ball.max(1).values + ball.min(1).values) / 2
+    distance = (centre - torch.tensor([0.1, 0.2, 1.0])).norm(dim=-1)
+    assert torch.allclose(distance, torch.full((6,), 0.56).double(), atol=1e-12)
+
+
+def test_bodies_of_both_kinds_move_in_one_scene():
+    content = cube().model_dump(exclude_unset=True)
+    content["bodies"]["bob"] = {"kind": "pendulum", "pivot": [0, 0, 1], "string_length": 0.5, "angle": 0.4}
+    both = Model(Scene.model_validate(content)).rollout()
+    assert torch.equal(both["cube"]["x"], Model(cube()).rollout()["cube"]["x"])
+    assert set(both.states) == {"cube", "bob"} and len(both.surface.parts) == 2
