@@ -34,7 +34,7 @@ SCENE = {
 }
 
 
-def film(scene: gs.Scene, path: Path, seed: int = 0) -> None:
+def film(scene, path: Path, seed: int = 0) -> None:
     """Write a noisy 8-bit video of the scene, without loss."""
     trajectory = gs.Model(scene).rollout()
     frames = gs.Silhouettes(from_scene(scene.camera), scene.background)(trajectory.surface)[0]

@@ -8,13 +8,13 @@ import torch
 
 import gradsim as gs
 from gradsim.identify import identify
-from gradsim.render import from_scene
+from gradsim.render import look_at
 
 LENGTH = 0.47  # [m]
 NOISE = 1 / 255  # standard deviation of a pixel
 
 SCENE = {
-    "timing": {"fps": 30, "frames": 16, "substeps": 4},
+    "timing": {"fps": 15, "frames": 12, "substeps": 8},
     "bodies": {
         "bob": {
             "kind": "pendulum",
@@ -25,8 +25,8 @@ SCENE = {
             "damping": 0.1,
         }
     },
-    "camera": {"size": [64, 48], "look_at": {"eye": [0, -2.2, 0.7], "target": [0, 0, 0.7], "fov": "35 deg"}},
 }
+CAMERA = look_at(eye=(0, -2.2, 0.7), target=(0, 0, 0.7), up=(0, 0, 1), fov_y=0.6, width=64, height=48)
 UNKNOWNS = [
     "bob.string_length:0.1:2.5",
     "bob.angle:0.2:1.5",
@@ -36,7 +36,7 @@ UNKNOWNS = [
 
 def main(seed: int = 0) -> gs.Fit:
     scene = gs.Scene.parse(SCENE)
-    silhouettes = gs.Silhouettes(from_scene(scene.camera))
+    silhouettes = gs.Silhouettes(CAMERA)
     with torch.no_grad():
         clean = silhouettes.masks(gs.Model(scene).rollout().surface)[0, :, 0]
     noise = NOISE * torch.tensor(np.random.default_rng(seed).standard_normal(clean.shape))

@@ -10,7 +10,7 @@ import torch
 
 import gradsim as gs
 from gradsim.losses import transport
-from gradsim.render import from_scene
+from gradsim.render import look_at
 
 SCENE = {
     "timing": {"fps": 30, "frames": 24},
@@ -18,15 +18,14 @@ SCENE = {
         "ball": {"shape": {"sphere": {"radius": 0.15, "subdivisions": 2}}, "mass": 1, "position": [-0.8, 0, 0.6]}
     },
     "ground": {"stiffness": "5 kN/m", "dissipation": 0.2},
-    "camera": {"size": [64, 48], "look_at": {"eye": [0, -3, 0.8], "target": [0, 0, 0.5], "fov": "45 deg"}},
 }
+CAMERA = look_at(eye=(0, -3, 0.8), target=(0, 0, 0.5), up=(0, 0, 1), fov_y=0.8, width=64, height=48)
 GOAL = (2.0, 0.5)  # [m/s] to the right and up: what makes the goal picture; the search never sees it
 
 
 def main(iterations: int = 20) -> float:
     """Returns how far from the goal the ball ends [m]."""
-    scene = gs.Scene.parse(SCENE)
-    model, silhouettes = gs.Model(scene), gs.Silhouettes(from_scene(scene.camera))
+    model, silhouettes = gs.Model(gs.Scene.parse(SCENE)), gs.Silhouettes(CAMERA)
 
     def throw(velocity: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Last picture (height, width) and place (3,) of the ball, thrown at (right, up) [m/s]."""

@@ -43,7 +43,7 @@ def model(frames: int = FRAMES) -> Model:
 def tosses(count: int = 3, frames: int = 45) -> tuple[Tensor, Tensor]:
     """Positions (tosses, frames, 3) and orientations (tosses, frames, 4) of tumbling tosses that end in sliding."""
     generator = torch.Generator().manual_seed(5)
-    normal = lambda size: size * torch.randn(count, 3, generator=generator).double()  # noqa: E731
+    normal = lambda size: size * torch.randn(count, 3, generator=generator).double()
     given = {
         "cube.position": torch.tensor([0.0, 0.0, 0.16]).double() + normal(0.01),
         "cube.rotation_vector": normal(0.5),

@@ -26,7 +26,7 @@ def fitted(jacobian, errors):
 def test_one_step_jackknife_is_the_jackknife_of_a_linear_model():
     rng = np.random.default_rng(0)
     J, errors = linear(rng), torch.tensor(rng.standard_normal((FRAMES, PIXELS)))
-    residuals, answer = fitted(J, errors)
+    residuals, _ = fitted(J, errors)
     clusters = Clusters.at(residuals, J, NOTHING)
     assert clusters.block == 4
     left_out = torch.stack(

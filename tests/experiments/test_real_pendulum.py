@@ -98,6 +98,7 @@ def test_error_bar_adds_up_from_its_causes(measurement):
     parts = measurement.budget.values()
     assert math.hypot(*parts) == pytest.approx(measurement.fit.unknowns[LENGTH].std, rel=1e-9)
     assert measurement.checks["std_if_pixels_were_independent_m"] < measurement.fit.unknowns[LENGTH].std
+    assert measurement.checks["std_by_bootstrap_m"] == pytest.approx(measurement.budget["scatter of the frames"], rel=1)
 
 
 def test_real_string_is_half_a_metre(tmp_path):

@@ -25,7 +25,7 @@ def test_jacobian_matches_central_differences(tossed):
     shots = at_truth(tossed)
     u, local = shots.u + 0.01, shots.local + 1e-3  # away from the minimum, where residuals are not zero
     _, J = tossed.jacobian(u, local)
-    residuals = lambda *at: [tossed.jacobian(*at)[0]]  # noqa: E731
+    residuals = lambda *at: [tossed.jacobian(*at)[0]]
     for k in range(J.shape[-1]):
         shared = torch.zeros_like(u)
         own = torch.zeros_like(local)

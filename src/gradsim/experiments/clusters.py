@@ -65,7 +65,7 @@ class Clusters:
 
     def independent(self, variance: float) -> Tensor:
         """Standard deviations (unknowns,) if pixels had independent errors of this variance, in units of σ²."""
-        return (torch.linalg.inv(self._sum(torch.arange(len(self.gradients)))).diagonal() * variance).sqrt()
+        return torch.linalg.inv(self.matrices.sum(0) / variance + self.prior).diagonal().sqrt()
 
     def _sum(self, frames: Tensor) -> Tensor:
         return self.matrices[frames].sum(0) + self.prior

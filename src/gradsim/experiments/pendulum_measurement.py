@@ -12,7 +12,6 @@ no such freedom and answers with a string that is 1 % longer.
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -22,18 +21,30 @@ from torch import Tensor
 
 from gradsim.experiments.attitude import ANGLES
 from gradsim.experiments.clusters import Clusters
-from gradsim.experiments.pendulum_film import LENS, SHRINK, UNKNOWNS, Answer, Film, View, inner, named, search, settle
-from gradsim.identify.estimate import conclude
-from gradsim.identify.fit import Fit
+from gradsim.experiments.pendulum_film import (
+    LENS,
+    SHRINK,
+    SIGMA,
+    UNKNOWNS,
+    Answer,
+    Film,
+    View,
+    inner,
+    named,
+    search,
+    settle,
+)
+from gradsim.identify.fit import Estimate, Fit
 from gradsim.identify.multistart import Outcome
 from gradsim.identify.problem import Problem
 from gradsim.identify.progress import Progress, Silent
-from gradsim.identify.uncertainty import KNOWN, Z95
+from gradsim.identify.uncertainty import KNOWN, Z95, Uncertainty, analyse
 from gradsim.render.camera import project
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.video import ball
 
 LENGTH = "bob.string_length"
+WIDE = 10.0  # relative standard deviation from which nothing is known
 LOSSES = ("bob.damping", "bob.drag")
 SCALED = ("gravity", "bob.string_length", "bob.radius", "bob.pivot", "camera.translation")  # as a length scales
 GRAVITY = "gravity.z:-49:-2"
@@ -42,6 +53,41 @@ CHOICES = {  # what might as well have been chosen (see `View`), and what then m
     "first frame two earlier or later": (({"shift": -2}, {"shift": 2}), ("bob.angle", "bob.rate")),
     "lens of 77° or 44°": (({"lens": 0.625}, {"lens": 1.25}), ("camera.",)),
 }
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the pixels say at an answer.
+
+    Args:
+        clusters: The information of each frame.
+        variance: Of a pixel, in units of SIGMA², if pixels had independent errors.
+        informative: Number of pixels that carry information.
+    """
+
+    clusters: Clusters
+    variance: float
+    informative: int
+
+    @classmethod
+    def at(cls, problem: Problem, answer: Answer) -> "Evidence":
+        """At an answer to a problem."""
+        blocks = [(r[0], J[0]) for r, J in problem.jacobian(inner(problem, answer)[None], problem.frames)]
+        r, J = (torch.cat(part) for part in zip(*blocks, strict=True))
+        seen = J.abs().amax(1) > 1e-9 * J.abs().max()
+        variance = r[seen].square().sum().item() / max(1, int(seen.sum()) - J.shape[1])
+        r, J = (x.unflatten(0, (problem.frames, -1)) for x in (r, J))
+        return cls(Clusters.at(r, J, torch.diag(problem.prior_precision)), variance, int(seen.sum()))
+
+    @property
+    def plain(self) -> Tensor:
+        """Standard deviations (unknowns,) if pixels had independent errors."""
+        return self.clusters.independent(self.variance)
+
+    def uncertainty(self, problem: Problem) -> Uncertainty:
+        """Rank and null directions, as if pixels had independent errors."""
+        fisher = self.clusters.matrices.sum(0) / self.variance + self.clusters.prior
+        return analyse(problem.space, fisher, has_push=False)
 
 
 @dataclass(frozen=True)
@@ -140,33 +186,29 @@ def measure(film: Film, quick: bool = False, seed: int = 0, progress: Progress |
         | {"iteration": outcome.iterations + 1, "rollouts": outcome.history[-1]["rollouts"], "population": 1}
     )
     progress.stage("error bars")
-    plain = _concluded(problem, answer)
-    clusters = _clusters(problem, answer)
-    covariance = clusters.jackknife()
+    evidence = Evidence.at(problem, answer)
+    covariance = evidence.clusters.jackknife()
     moved = {name: _moved(film, view, problem, answer, *choice) for name, choice in CHOICES.items()}
     # an even chance of two answers: half of their distance
     moved["camera square to the swing or not"] = (inner(problem, answer | near) - inner(problem, answer)).abs() / 2
-    length = answer[LENGTH]
+    spread = (covariance.diagonal() + sum(move.square() for move in moved.values())).sqrt()
+    length, k = answer[LENGTH], problem.space.names.index(LENGTH)
     release = replace(view, shift=film.swings.released - film.swings.first)
     checks = {
-        "std_if_pixels_were_independent_m": plain.unknowns[LENGTH].std,
-        "std_by_bootstrap_m": length * clusters.bootstrap(rng)[0].item(),
+        "std_if_pixels_were_independent_m": length * evidence.plain[k].item(),
+        "std_by_bootstrap_m": length * evidence.clusters.bootstrap(rng)[k].item(),
         "length_if_camera_were_square_on_m": near[LENGTH],
         "length_from_release_on_m": _again(film, release, answer)[LENGTH],
     }
     progress.stage("the same with gravity unknown")
     free, same = _without_gravity(film, view, answer)
+    found = _fit(problem, answer, evidence, spread, covariance.diagonal().sqrt())
     return Measurement(
         film,
         problem,
-        replace(
-            _honest(plain, problem, covariance.diagonal(), moved.values()),
-            **_searched(square, outcome),
-            starts={"count": followed, "converged": outcome.converged(), "drawn": starts},
-            seed=seed,
-        ),
-        {"scatter of the frames": length * covariance[0, 0].sqrt().item()}
-        | {name: length * d[0].item() for name, d in moved.items()},
+        replace(found, seed=seed, **_searched(square, outcome, starts)),
+        {"scatter of the frames": length * covariance[k, k].sqrt().item()}
+        | {name: length * move[k].item() for name, move in moved.items()},
         checks,
         free,
         same,
@@ -176,34 +218,7 @@ def measure(film: Film, quick: bool = False, seed: int = 0, progress: Progress |
 
 def _idle(problem: Problem, answer: Answer, name: str) -> bool:
     """Whether a loss rests at the low end of its range. The film then has no use for it, and it is 0."""
-    return name in LOSSES and answer[name] <= problem.space.unknowns[problem.space.names.index(name)].low * 1.001
-
-
-def _concluded(problem: Problem, answer: Answer) -> Fit:
-    """The fit with plain error bars."""
-    u = inner(problem, answer)
-    cost = problem.cost(u[None], problem.frames)
-    return conclude(problem, Outcome(u[None], u[None], cost, u, cost.item(), 0, []), seed=0, noise_known=False)
-
-
-def _searched(problem: Problem, outcome: Outcome) -> dict:
-    """What a fit says about the search for it."""
-    space, effort = problem.space, problem.effort
-    ends = {"initial": space.numbers(outcome.initial).tolist(), "final": space.numbers(outcome.final).tolist()}
-    return {
-        "history": outcome.history,
-        "population": {"names": space.names, **ends, "cost": outcome.cost.tolist()},
-        "iterations": outcome.iterations,
-        "rollouts": effort.rollouts,
-        "cpu_seconds": effort.cpu_seconds,
-        "wall_seconds": effort.wall_seconds,
-    }
-
-
-def _clusters(problem: Problem, answer: Answer) -> Clusters:
-    blocks = [(r[0], J[0]) for r, J in problem.jacobian(inner(problem, answer)[None], problem.frames)]
-    r, J = (torch.cat(part).unflatten(0, (problem.frames, -1)) for part in zip(*blocks, strict=True))
-    return Clusters.at(r, J, torch.diag(problem.prior_precision))
+    return name in LOSSES and answer[name] <= 1.001 * problem.space.range(problem.space.names.index(name))[0]
 
 
 def _again(film: Film, view: View, answer: Answer) -> Answer:
@@ -222,30 +237,64 @@ def _moved(film: Film, view: View, problem: Problem, answer: Answer, choices, ot
     return moves.square().mean(0).sqrt() * same
 
 
-def _honest(fit: Fit, problem: Problem, scatter: Tensor, moved: Iterable[Tensor]) -> Fit:
-    """A fit with error bars from the scatter of the frames and from choices, in place of the plain ones.
+def _fit(problem: Problem, answer: Answer, evidence: Evidence, spread: Tensor, scatter: Tensor) -> Fit:
+    """A fit with error bars `spread` (of what the solver moves).
 
-    What the data identify is judged by the scatter alone; choices are about what model they are data for.
+    What the data identify is judged by `scatter` alone: choices are about the model that they are data for.
     """
-    estimates, space = {}, problem.space
-    spread = (scatter + sum(move.square() for move in moved)).sqrt().tolist()
-    for k, (name, e) in enumerate(fit.unknowns.items()):
-        s, own = spread[k], scatter[k].sqrt().item()
-        log, wide = space.logarithmic[k], math.exp(Z95 * s)
-        interval = (e.value / wide, e.value * wide) if log else (e.value - Z95 * s, e.value + Z95 * s)
-        known = (own if log else own / (e.high - e.low)) < KNOWN
-        estimates[name] = replace(e, std=e.value * s if log else s, interval95=interval, identifiable=known)
-    status = "ok" if all(e.identifiable for e in estimates.values()) else "unidentifiable"
-    return replace(fit, unknowns=estimates, status=status)
+    space, estimates = problem.space, {}
+    for k, (name, value) in enumerate(answer.items()):
+        (low, high), s, log = space.range(k), spread[k].item(), space.logarithmic[k]
+        unit = 1.0 if log else high - low
+        s = s if s < WIDE * unit else math.inf
+        interval = (
+            (value * math.exp(-Z95 * s), value * math.exp(Z95 * s)) if log else (value - Z95 * s, value + Z95 * s)
+        )
+        known = scatter[k].item() < KNOWN * unit
+        estimates[name] = Estimate(value, value * s if log else s, interval, space.units[k], low, high, known)
+    verdict = evidence.uncertainty(problem)
+    return Fit(
+        status="ok" if all(e.identifiable for e in estimates.values()) else "unidentifiable",
+        unknowns=estimates,
+        sigma_reference=SIGMA * math.sqrt(evidence.variance),
+        chi2_per_n=1.0,
+        informative=evidence.informative,
+        rank=verdict.rank,
+        null_directions=verdict.null,
+        starts={},
+        iterations=0,
+        rollouts=problem.effort.rollouts,
+        cpu_seconds=problem.effort.cpu_seconds,
+        wall_seconds=problem.effort.wall_seconds,
+        seed=0,
+    )
+
+
+def _searched(problem: Problem, outcome: Outcome, drawn: int) -> dict:
+    """What a fit says about the search for it."""
+    space, effort = problem.space, problem.effort
+    ends = {"initial": space.numbers(outcome.initial).tolist(), "final": space.numbers(outcome.final).tolist()}
+    return {
+        "history": outcome.history,
+        "population": {"names": space.names, **ends, "cost": outcome.cost.tolist()},
+        "starts": {"count": len(outcome.initial), "converged": outcome.converged(), "drawn": drawn},
+        "iterations": outcome.iterations,
+        "rollouts": effort.rollouts,
+        "cpu_seconds": effort.cpu_seconds,
+        "wall_seconds": effort.wall_seconds,
+    }
 
 
 def _without_gravity(film: Film, view: View, answer: Answer) -> tuple[Fit, list[dict[str, float]]]:
     """The fit with gravity unknown too, and what it answers when gravity and all lengths start smaller or larger."""
     problem = replace(view, unknowns=(GRAVITY, *view.unknowns)).problem(film)
-    known = answer | {"gravity.z": problem.model.scene.gravity[2]}
-    same = []
+    answers, same = [], []
     for scale in (1.0, 0.6, 1.6):
-        near = {name: scale * v if name.startswith(SCALED) else v for name, v in known.items()}
+        near = answer | {"gravity.z": problem.model.scene.gravity[2]}
+        near = {name: scale * value if name.startswith(SCALED) else value for name, value in near.items()}
         found, cost = settle(problem, near)
+        answers.append(found)
         same.append({"gravity_m_s2": -found["gravity.z"], "string_length_m": found[LENGTH], "cost": cost})
-    return _concluded(problem, known), same
+    evidence = Evidence.at(problem, answers[0])
+    bounds = evidence.uncertainty(problem).std_inner
+    return _fit(problem, answers[0], evidence, bounds, bounds), same
