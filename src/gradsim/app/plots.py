@@ -64,7 +64,9 @@ def intervals(section: Section, initial: Mapping[str, Sequence[float | None]]) -
         ranges.text(1, row - 0.27, f"{u['high']:g} {u['unit']}", ha="right", va="bottom", fontsize=7.5, alpha=0.75)
         ranges.text(0.5, row - 0.27, f"{with_error(u['value'], u['std'])} {u['unit']}", ha="center", va="bottom")
         if scores is not None and u["truth"] is not None and u["value"] is not None and u["std"]:
-            scores.errorbar((u["value"] - u["truth"]) / u["std"], row, xerr=Z95, **MARKER)
+            low, high = u["interval95"]
+            sides = [[(u["value"] - low) / u["std"]], [(high - u["value"]) / u["std"]]]
+            scores.errorbar((u["value"] - u["truth"]) / u["std"], row, xerr=sides, **MARKER)
     ranges.set(yticks=range(count), yticklabels=names, xlim=(-0.02, 1.02), xticks=[], ylim=(count - 0.5, -0.75))
     ranges.set_title("Estimate, 95 % interval and starts within the range")
     ranges.spines[["left", "bottom"]].set_visible(False)

@@ -7,7 +7,6 @@ blames the physics for that. Turning the camera is turning the world: the surfac
 observation and renderer serves as it is.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -74,18 +73,13 @@ class TurnedModel:
     def unchecked(self, values: Values, frames: int) -> "Turned":
         """As of `Model`."""
         own = {name: v for name, v in values.items() if name != ATTITUDE}
-        return Turned(self.model.unchecked(own, frames), values, self.turn)
+        return Turned(self.model.unchecked(own, frames), values, self.R)
 
     def tangent(self, values: Values, along: Values, frames: int) -> tuple["Turned", Trajectory]:
         """As of `Model`."""
         own = {name: v for name, v in values.items() if name != ATTITUDE}
         trajectory, tangent = self.model.tangent(own, _without(along), frames)
-        return Turned(trajectory, values, self.turn), tangent
-
-    def turn(self, attitude: Tensor) -> Tensor:
-        """Rᵀ exp(a) R (worlds, 3, 3) of attitudes (worlds, 3)."""
-        R = self.R.to(attitude)
-        return R.T @ torch.linalg.matrix_exp((attitude @ CROSS.to(attitude)).unflatten(-1, (3, 3))) @ R
+        return Turned(trajectory, values, self.R), tangent
 
 
 @dataclass(frozen=True)
@@ -95,12 +89,12 @@ class Turned:
     Args:
         trajectory: The motion.
         values: All parameters and the attitude.
-        turn: See `TurnedModel.turn`.
+        R: Rotation world → camera of a level camera.
     """
 
     trajectory: Trajectory
     values: Values
-    turn: Callable[[Tensor], Tensor]
+    R: Tensor
 
     def __getitem__(self, body: str) -> dict[str, Tensor]:
         return self.trajectory[body]
@@ -109,14 +103,20 @@ class Turned:
     def surface(self) -> Surface:
         """Vertices (worlds, frames, n, 3) [m]."""
         surface = self.trajectory.surface
-        return Surface(surface.vertices @ self.turn(self.values[ATTITUDE])[:, None].mT, surface.parts)
+        return Surface(surface.vertices @ turn(self.R, self.values[ATTITUDE])[:, None].mT, surface.parts)
 
     def surface_tangent(self, tangent: Trajectory, along: Values) -> tuple[Surface, Tensor]:
         """As of `Trajectory`."""
         surface, moving = self.trajectory.surface_tangent(tangent, _without(along))
-        turn, turning = torch.func.jvp(self.turn, (self.values[ATTITUDE],), (along[ATTITUDE],))
-        x, turn, turning = surface.vertices, turn[:, None].mT, turning[:, None].mT
-        return Surface(x @ turn, surface.parts), moving @ turn + x @ turning
+        pair = torch.func.jvp(lambda attitude: turn(self.R, attitude), (self.values[ATTITUDE],), (along[ATTITUDE],))
+        turned, turning = (matrix[:, None].mT for matrix in pair)
+        return Surface(surface.vertices @ turned, surface.parts), moving @ turned + surface.vertices @ turning
+
+
+def turn(R: Tensor, attitude: Tensor) -> Tensor:
+    """How the world turns for attitudes (worlds, 3) of a camera with rotation R: Rᵀ exp(a) R, (worlds, 3, 3)."""
+    R = R.to(attitude)
+    return R.T @ torch.linalg.matrix_exp((attitude @ CROSS.to(attitude)).unflatten(-1, (3, 3))) @ R
 
 
 def _without(along: Values) -> Values:

@@ -6,6 +6,7 @@ which do not, so that one problem can start where another ended.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -123,10 +124,12 @@ class View:
                 },
             }
         )
-        observation = Masks(torch.tensor(masks), SIGMA, Silhouettes(from_scene(scene.camera)))
+        model = Model(scene)
+        observation = Masks(torch.tensor(masks), SIGMA, Silhouettes(from_scene(model.scene.camera)))
         if not self.tilt:
-            return Problem(Model(scene), observation, Space(scene, self.unknowns))
-        return Problem(TurnedModel(Model(scene)), observation, AttitudeSpace(scene, self.unknowns, self.tilt))
+            return Problem(model, observation, Space(scene, self.unknowns))
+        turned: Any = TurnedModel(model)  # all of a `Model` that a problem needs
+        return Problem(turned, observation, AttitudeSpace(scene, self.unknowns, self.tilt))
 
 
 def named(problem: Problem, u: Tensor) -> Answer:

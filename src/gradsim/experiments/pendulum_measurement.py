@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim.experiments.attitude import ANGLES
+from gradsim.experiments.attitude import ANGLES, turn
 from gradsim.experiments.clusters import Clusters
 from gradsim.experiments.pendulum_film import (
     LENS,
@@ -39,7 +39,7 @@ from gradsim.identify.multistart import Outcome
 from gradsim.identify.problem import Problem
 from gradsim.identify.progress import Progress, Silent
 from gradsim.identify.uncertainty import KNOWN, Z95, Uncertainty, analyse
-from gradsim.render.camera import project
+from gradsim.render.camera import from_scene, project
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.video import ball
 
@@ -117,7 +117,7 @@ class Measurement:
     @cached_property
     def masks(self) -> np.ndarray:
         """The fit's ball in the frames that count, at the size of the film (frames, height, width)."""
-        model, camera = self.problem.model, self.problem.observation.silhouettes.camera
+        model, camera = self.problem.model, from_scene(self.problem.model.scene.camera)
         values = model.values(self.problem.space.values(inner(self.problem, self.fit.values)[None]))
         lens = torch.diag(torch.tensor([SHRINK, SHRINK, 1.0], dtype=torch.float64)) @ camera.K
         sharp = Silhouettes(replace(camera, K=lens, width=SHRINK * camera.width, height=SHRINK * camera.height))
@@ -128,13 +128,13 @@ class Measurement:
     @property
     def pivot(self) -> tuple[float, float]:
         """Column and row of the fit's pivot in the film [px]."""
-        values, camera = self.fit.values, self.problem.observation.silhouettes.camera
-        model = self.problem.model
+        values, camera = self.fit.values, from_scene(self.problem.model.scene.camera)
         attitude = torch.tensor([[values[f"camera.{angle}"] for angle in ANGLES]], dtype=torch.float64)
         place = torch.tensor([values["bob.pivot.x"], 0.0, values["bob.pivot.z"]], dtype=torch.float64)
         away = torch.tensor([0.0, 0.0, values["camera.translation.z"]], dtype=torch.float64)
-        pixel = project(model.turn(attitude)[0] @ place, camera.K, camera.R, away)[0]
-        return tuple((SHRINK * pixel).tolist())
+        pixel = project(turn(camera.R, attitude)[0] @ place, camera.K, camera.R, away)[0]
+        column, row = (SHRINK * pixel).tolist()
+        return column, row
 
     @property
     def identifiability(self) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -13,7 +14,7 @@ from gradsim.video import ball, whole
 
 WIDTH = 8.6  # [in]
 INK, FAINT, FIT, DATA = "#1f2430", "#c9ced8", "#1d5fd0", "#d1660a"
-STYLE = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
+STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
 CROP = 46  # [px] half the side of a crop around the ball
 COLUMNS = 7
 

@@ -54,7 +54,7 @@ class Toss:
     @property
     def corners(self) -> Tensor:
         """Heights of the corners above the table, lowest first (frames, 8) [m]."""
-        corner = torch.cartesian_prod(*[torch.tensor([-SIDE / 2, SIDE / 2]).double()] * 3)
+        corner = torch.cartesian_prod(*[torch.tensor([-SIDE / 2, SIDE / 2], dtype=torch.float64)] * 3)
         return (rotation.rotate(self.q[:, None], corner) + self.x[:, None])[..., 2].sort(1).values
 
     @property

@@ -75,6 +75,9 @@ def analyse(space: Space, fisher: Tensor, has_push: bool) -> Uncertainty:
     inverse = (vectors / values.clamp(min=1e-13)) @ vectors.T * diagonal[:, None] * diagonal[None, :]
     relative = inverse.diagonal().clamp(min=0).sqrt()
     relative = torch.where(fisher.diagonal() <= 0, math.inf, relative)
+    lost = null & (eigenvalues <= 100 * noise)  # nothing but rounding: no bound at all
+    bounds = torch.where(lost, math.inf, bounds)
+    relative = torch.where((axes.abs()[:, lost] > 1e-3).any(1), math.inf, relative)
     good = axes[:, ~null]
     covariance = (good / eigenvalues[~null]) @ good.T
     directions = [

@@ -45,7 +45,7 @@ def shares(frames: np.ndarray, colour: Sequence[float], background: np.ndarray |
         raise InputError(f"the ball's colour {list(colour)} has the hue of the background; choose another video.")
     found = np.empty(frames.shape[:3], np.float32)
     for frame, share in zip(frames, found, strict=True):
-        light = ndimage.uniform_filter(LINEAR[frame], (BLUR, BLUR, 0))
+        light = ndimage.uniform_filter(LINEAR[frame], BLUR, axes=(0, 1))
         IF, IB = light @ F, np.einsum("ijk,ijk->ij", light, B)
         p, q = ((BB * IF - FB * IB) / determinant).clip(0), ((FF * IB - FB * IF) / determinant).clip(0)
         share[:] = np.where(p > DIM, p / np.maximum(p + q, DIM), 0)
@@ -101,7 +101,7 @@ def _hull(inside: np.ndarray) -> np.ndarray:
     row, column = np.nonzero(blob)
     corners = np.concatenate([np.stack([column + i, row + j], 1) for i in (0, 1) for j in (0, 1)])
     box = slice(row.min(), row.max() + 1), slice(column.min(), column.max() + 1)
-    y, x = (axis + 0.5 for axis in np.mgrid[box])
+    y, x = np.meshgrid(*(np.arange(s.start, s.stop) + 0.5 for s in box), indexing="ij")
     sides = ConvexHull(corners).equations  # outward normals and offsets
     covered[box] = (0.5 - (np.stack([x, y, np.ones_like(x)], -1) @ sides.T).max(-1)).clip(0, 1)
     return covered

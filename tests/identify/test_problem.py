@@ -1,0 +1,86 @@
+"""Cost, gradient and Jacobian of a fit, against finite differences and each other."""
+
+import pytest
+import torch
+from checks import central_difference
+from fit_cases import SWING_TRUTH, THROW, THROW_TRUTH, filmed, swinging, throw, thrown, tossed, true_inner
+
+from gradsim.identify.observation import States
+from gradsim.identify.problem import Problem
+from gradsim.identify.unknowns import Space, Unknown
+
+CASES = {"ball": swinging, "box": thrown}
+
+
+def near_truth(problem: Problem, worlds: int = 2) -> torch.Tensor:
+    """Generic places in the middle half of the ranges."""
+    generator = torch.Generator().manual_seed(0)
+    share = 0.25 + 0.5 * torch.rand(worlds, len(problem.space), generator=generator, dtype=torch.float64)
+    return problem.space.low + share * (problem.space.high - problem.space.low)
+
+
+@pytest.mark.parametrize("coarse", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_jacobian_matches_central_differences(case, coarse):
+    """Silhouettes bend where a vertex crosses the edge of a pixel, so a step of 1e-6 and not the 1e-7 of a rollout."""
+    problem = CASES[case]()
+    u = near_truth(problem)
+    frames = problem.frames
+
+    def residuals(u):
+        trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u)), frames)
+        return [torch.cat(list(problem.observation.residuals(trajectory, frames, coarse)), 1)]
+
+    (r, J) = (torch.cat(part, 1) for part in zip(*problem.jacobian(u, frames, coarse), strict=True))
+    assert torch.allclose(r, residuals(u)[0], rtol=1e-10, atol=1e-9)
+    for k in range(len(problem.space)):
+        along = torch.zeros_like(u)
+        along[:, k] = 1
+        (secant,) = central_difference(residuals, [u], [along], 1e-6)
+        assert (J[..., k] - secant).abs().max() < 1e-5 * J[..., k].abs().max()
+
+
+@pytest.mark.parametrize("coarse", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_normal_equations_are_those_of_the_jacobian(case, coarse):
+    problem = CASES[case]()
+    u = near_truth(problem)
+    cost, A, g = problem.linearise(u, problem.frames, coarse)
+    (r, J) = (torch.cat(part, 1) for part in zip(*problem.jacobian(u, problem.frames, coarse), strict=True))
+    assert torch.allclose(cost, r.square().sum(1), rtol=1e-10)
+    assert torch.allclose(A, J.mT @ J, rtol=1e-9, atol=1e-9 * A.abs().max().item())
+    assert torch.allclose(g, (J.mT @ r[..., None])[..., 0], rtol=1e-9, atol=1e-9 * g.abs().max().item())
+    assert torch.allclose(cost, problem.cost(u, problem.frames, coarse), rtol=1e-10)
+
+
+def test_cost_is_zero_at_the_truth():
+    """Up to the rounding of exp(log truth): 255² times the square of some 1e-15, for every pixel."""
+    for problem, truth in ((swinging(), SWING_TRUTH), (thrown(), THROW_TRUTH)):
+        assert problem.cost(true_inner(problem, truth), problem.frames).item() < 1e-18
+
+
+def test_a_prior_adds_its_square():
+    scene = throw()
+    problem = filmed(scene, THROW, THROW_TRUTH)
+    prior = Problem(problem.model, problem.observation, Space(scene, [Unknown("cube.mass", 1, 8, (1.0, 0.1))]))
+    plain = Problem(problem.model, problem.observation, Space(scene, ["cube.mass:1:8"]))
+    u = torch.tensor([[1.3]]).double()
+    for own, bare, added in zip(prior.linearise(u, 4), plain.linearise(u, 4), (9.0, 100.0, 30.0), strict=True):
+        assert (own - bare).item() == pytest.approx(added, rel=1e-4)
+
+
+def test_a_rollout_that_diverges_costs_infinity_and_no_error():
+    model = tossed()
+    states = model.rollout()["cube"]
+    observation = States("cube", states["x"][0].detach(), states["q"][0].detach(), 1e-3)
+    problem = Problem(model, observation, Space(model.scene, ["ground.stiffness:1e3:1e308"]))
+    cost = problem.cost(torch.tensor([[8.3], [700.0]]).double(), 12)
+    assert torch.isfinite(cost[0]) and torch.isinf(cost[1])
+
+
+def test_rollouts_are_counted():
+    problem = thrown()
+    u = near_truth(problem, 3)
+    problem.cost(u, 4)
+    problem.linearise(u, 4)
+    assert problem.effort.rollouts == 3 + 3 * 2

@@ -1,0 +1,87 @@
+"""Names, ranges and transforms of unknowns."""
+
+import numpy as np
+import pytest
+import torch
+from fit_cases import throw, tossed
+
+from gradsim.errors import InputError
+from gradsim.identify.unknowns import WIDE, Space, Unknown
+
+SCENE = tossed().scene
+MIXED = ("cube.mass:1:8", "cube.velocity.x:-1:3", "cube.velocity.z:-2:2", "ground.friction:0.1:1")
+
+
+def test_a_name_with_bounds_is_parsed():
+    assert Unknown.parse("cube.mass:2:12") == Unknown("cube.mass", 2.0, 12.0)
+    assert Unknown.parse("ground.stiffness:2e4:5e5") == Unknown("ground.stiffness", 2e4, 5e5)
+    assert Unknown.parse("cube.mass") == Unknown("cube.mass")
+
+
+@pytest.mark.parametrize("text", ["cube.mass:2", "cube.mass:2:3:4", "cube.mass:low:high"])
+def test_text_that_is_not_a_name_with_two_bounds_is_refused(text):
+    with pytest.raises(InputError, match="cube.mass"):
+        Unknown.parse(text)
+
+
+@pytest.mark.parametrize(
+    "names, message",
+    [
+        (["cube.mass:5:2"], "wrong way round"),
+        (["cube.mass:2:2"], "wrong way round"),
+        (["cube.mas:2:5"], r"did you mean `?cube\.mass"),
+        (["cub.mass:2:5"], r"did you mean"),
+        (["cube.mass:-1:5"], "physical"),
+        (["cube.mass:0:5"], "physical"),
+        (["cube.mass:nan:5"], "finite"),
+        (["cube.mass:1:inf"], "finite"),
+        (["cube.velocity.x"], r"needs a range: write cube\.velocity\.x:LOW:HIGH"),
+        (["cube.mass:1:2", "cube.mass:1:3"], "twice"),
+        ([], "at least one"),
+    ],
+)
+def test_wrong_unknowns_are_refused_with_the_way_out(names, message):
+    with pytest.raises(InputError, match=message):
+        Space(SCENE, names)
+
+
+def test_a_positive_unknown_without_bounds_ranges_about_the_scene():
+    space = Space(SCENE, ["cube.mass"])
+    assert space.range(0) == (2.0 / WIDE, 2.0 * WIDE)
+
+
+def test_a_vector_stands_for_its_components():
+    assert Space(SCENE, ["cube.velocity:-1:1"]).names == ["cube.velocity.x", "cube.velocity.y", "cube.velocity.z"]
+
+
+def test_transforms_round_trip():
+    space = Space(SCENE, MIXED)
+    inner = space.draw(np.random.default_rng(0), 20)
+    assert torch.allclose(space.inner(space.numbers(inner)), inner, rtol=1e-14, atol=1e-14)
+    assert torch.allclose(space.numbers(inner)[:, 0], inner[:, 0].exp())
+    assert torch.equal(space.numbers(inner)[:, 1], inner[:, 1])
+
+
+def test_starts_are_uniform_over_the_ranges():
+    """Mean and variance of the uniform distribution within 4 standard errors of 4000 draws."""
+    space = Space(SCENE, MIXED)
+    share = (space.numbers(space.draw(np.random.default_rng(1), 4000)) - torch.tensor([1, -1, -2, 0.1])) / torch.tensor(
+        [7, 4, 4, 0.9]
+    )
+    assert (share >= 0).all() and (share <= 1).all()
+    assert ((share.mean(0) - 0.5).abs() < 4 * (1 / 12 / 4000) ** 0.5).all()
+    assert ((share.var(0) - 1 / 12).abs() < 4 * (1 / 180 / 4000) ** 0.5).all()
+
+
+def test_values_keep_the_components_that_are_not_solved_for():
+    space = Space(throw(velocity=[0.1, 0.2, 0.3]), ["cube.velocity.y:-1:1", "cube.mass:1:8"])
+    values = space.values(torch.tensor([[0.7, 0.0], [0.9, 1.0]]).double())
+    assert values["cube.velocity"].tolist() == [[0.1, pytest.approx(0.7), 0.3], [0.1, pytest.approx(0.9), 0.3]]
+    assert values["cube.mass"].tolist() == pytest.approx([1, np.e])
+
+
+def test_values_are_differentiable():
+    space = Space(SCENE, MIXED)
+    u = space.draw(np.random.default_rng(2), 3)
+    function = lambda u: torch.cat([v.reshape(3, -1) for v in space.values(u).values()], 1)  # noqa: E731
+    assert torch.autograd.gradcheck(function, u.requires_grad_())

@@ -1,0 +1,112 @@
+"""Sums over coverage against the dense images: cost, gradient, Gauss–Newton matrix, row and column sums."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from gradsim import mesh, rotation
+from gradsim.render.coverage import coverage, coverage_tangent
+from gradsim.render.misfit import misfit, profiles, target
+
+HEIGHT, WIDTH = 18, 22
+FACES = torch.tensor(mesh.box((1.0, 1.0, 1.0)).faces)
+
+
+def boxes(worlds: int, frames: int, seed: int, dtype=torch.float64) -> Tensor:
+    """Screens (worlds, frames, 8, 2) of boxes turned at random; some cross the border of the image."""
+    generator = torch.Generator().manual_seed(seed)
+    normal = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)  # noqa: E731
+    corners = torch.tensor(mesh.box((8.0, 6.0, 5.0)).vertices)
+    turned = rotation.rotate(rotation.exponential(normal(worlds, frames, 1, 3)), corners)
+    return (turned[..., :2] + torch.tensor([11.0, 9.0]) + 4 * normal(worlds, frames, 1, 2)).to(dtype)
+
+
+def pictures(frames: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Targets near coverage images, and weights of which some are zero."""
+    generator = torch.Generator().manual_seed(seed)
+    draw = lambda: torch.rand(frames, HEIGHT, WIDTH, generator=generator, dtype=torch.float64)  # noqa: E731
+    image = coverage(boxes(1, frames, seed + 1), FACES, HEIGHT, WIDTH, convex=True)[0]
+    return image + 0.1 * draw(), (draw() > 0.2) * (0.5 + draw())
+
+
+def dense(screen: Tensor, tangent: Tensor, image: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The definition, from whole images."""
+    alpha, slope = coverage_tangent(screen, tangent, FACES, HEIGHT, WIDTH, convex=True)
+    r, J = (alpha - image).flatten(1), slope.flatten(1, 3)
+    w = weight.flatten()
+    return (w * r**2).sum(1), torch.einsum("wpu,p,wp->wu", J, w, r), torch.einsum("wpu,p,wpv->wuv", J, w, J)
+
+
+def near(own: Tensor, expected: Tensor, tolerance=1e-10) -> bool:
+    return bool((own - expected).abs().max() <= tolerance * expected.abs().max())
+
+
+@pytest.mark.parametrize("unknowns", [1, 3])
+def test_sums_equal_those_of_the_dense_images(unknowns):
+    screen = boxes(3, 4, seed=0)
+    tangent = torch.randn(3, unknowns, 4, 8, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    image, weight = pictures(4, seed=2)
+    own = misfit(screen, tangent, FACES, target(image, weight))
+    assert all(near(a, b) for a, b in zip(own, dense(screen, tangent, image, weight), strict=True))
+
+
+def test_fewer_frames_than_the_target_has_count_the_first_ones():
+    screen, (image, weight) = boxes(2, 3, seed=4), pictures(5, seed=5)
+    none = screen.new_zeros(2, 0, 3, 8, 2)
+    (cost, *_), expected = misfit(screen, none, FACES, target(image, weight)), target(image[:3], weight[:3])
+    assert torch.equal(cost, misfit(screen, none, FACES, expected)[0])
+
+
+def test_cost_is_exactly_zero_at_a_perfect_match():
+    screen = boxes(1, 6, seed=6)
+    image = coverage(screen, FACES, HEIGHT, WIDTH, convex=True)[0]
+    tangent = torch.ones_like(screen)[:, None]
+    cost, gradient, _ = misfit(screen, tangent, FACES, target(image, torch.full_like(image, 255.0**2)))
+    assert cost.item() == 0 and gradient.item() == 0
+
+
+def test_body_outside_the_image_costs_all_of_the_target():
+    image, weight = pictures(2, seed=7)
+    screen = boxes(1, 2, seed=8) + 1000
+    cost, gradient, normal = misfit(screen, torch.ones_like(screen)[:, None], FACES, target(image, weight))
+    assert cost.item() == pytest.approx((weight * image**2).sum().item(), rel=1e-13)
+    assert gradient.item() == normal.item() == 0
+
+
+def test_gradient_is_half_the_derivative_of_the_cost():
+    """Along one direction of all vertices at once, by a central difference of the fourth order."""
+    screen, (image, weight) = boxes(1, 3, seed=9), pictures(3, seed=10)
+    tangent = torch.randn(1, 1, 3, 8, 2, generator=torch.Generator().manual_seed(11), dtype=torch.float64)
+    picture, none = target(image, weight), screen.new_zeros(1, 0, 3, 8, 2)
+    at = lambda h: misfit(screen + h * tangent[:, 0], none, FACES, picture)[0].item()  # noqa: E731
+    secant = lambda h: (at(h) - at(-h)) / (2 * h)  # noqa: E731
+    gradient = misfit(screen, tangent, FACES, picture)[1].item()
+    assert 2 * gradient == pytest.approx((4 * secant(1e-4) - secant(2e-4)) / 3, rel=1e-7)
+
+
+def test_profiles_are_sums_of_the_weighted_images():
+    screen, (_, weight) = boxes(2, 4, seed=12), pictures(4, seed=13)
+    tangent = torch.randn(2, 3, 4, 8, 2, generator=torch.Generator().manual_seed(14), dtype=torch.float64)
+    alpha, slope = coverage_tangent(screen, tangent, FACES, HEIGHT, WIDTH, convex=True)
+    alpha, slope = alpha * weight, slope * weight[..., None]
+    sums, slopes = profiles(screen, tangent, FACES, weight)
+    assert near(sums, torch.cat([alpha.sum(-1), alpha.sum(-2)], -1), 1e-12)
+    assert near(slopes, torch.cat([slope.sum(-2), slope.sum(-3)], -2), 1e-12)
+
+
+def test_scratch_is_clean_after_every_body():
+    """The same again gives the same bits, whatever was drawn before."""
+    screen, (image, weight) = boxes(4, 2, seed=15), pictures(2, seed=16)
+    tangent = torch.ones_like(screen)[:, None]
+    together = misfit(screen, tangent, FACES, target(image, weight))
+    for k in range(4):
+        alone = misfit(screen[k : k + 1], tangent[k : k + 1], FACES, target(image, weight))
+        assert all(torch.equal(a[k], b[0]) for a, b in zip(together, alone, strict=True))
+
+
+def test_single_precision_agrees_with_double():
+    screen, (image, weight) = boxes(2, 3, seed=17), pictures(3, seed=18)
+    tangent = torch.randn(2, 2, 3, 8, 2, generator=torch.Generator().manual_seed(19), dtype=torch.float64)
+    expected = misfit(screen, tangent, FACES, target(image, weight))
+    single = misfit(screen.float(), tangent.float(), FACES, target(image.float(), weight.float()))
+    assert all(s.dtype == torch.float32 and near(s.double(), e, 1e-4) for s, e in zip(single, expected, strict=True))
