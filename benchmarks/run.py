@@ -60,7 +60,7 @@ def rigid() -> dict:
     worlds, frames, substeps = 64, 16, 64
     values = {name: v.detach().expand(worlds, *v.shape[1:]) for name, v in model.values().items()}
     inputs = [x.detach().contiguous() for x in system.inputs(values)]
-    inputs[-2], inputs[-1] = inputs[-2][:, :0], inputs[-1][:, :0]
+    inputs[-2], inputs[-1] = inputs[-2][:, :0], inputs[-1][:, :0]  # no push
     wide, narrow = (RigidRollout(frames, substeps, model.dt, width=w) for w in (None, 1))
     steps = (frames - 1) * substeps * worlds
     outputs = wide.forward(inputs)

@@ -23,7 +23,7 @@ def measured(sigma_x=1e-3, sigma_angle=1e-2) -> tuple[Problem, torch.Tensor]:
     states = model.rollout()["cube"]
     observation = States("cube", states["x"][0].detach(), states["q"][0].detach(), sigma_x, sigma_angle)
     space = Space(model.scene, TOSS)
-    return Problem(model, observation, space), space.inner(torch.tensor([[0.3, 1.5]]).double())
+    return Problem(model, observation, space), space.inner(torch.tensor([[0.3, 1.5]], dtype=torch.float64))
 
 
 def test_states_cost_nothing_at_the_truth():
@@ -88,7 +88,7 @@ def test_pixels_of_weight_zero_do_not_count():
     half[..., : half.shape[-1] // 2] = 0
     wrong = torch.where(half > 0, masks.masks, 0.77)
     weighted = Masks(wrong, masks.sigma, masks.silhouettes, half)
-    u = problem.space.inner(torch.tensor([[3.1, 0.9]]).double())
+    u = problem.space.inner(torch.tensor([[3.1, 0.9]], dtype=torch.float64))
     for coarse in (False, True):
         trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u)), masks.frames)
         assert weighted.cost(trajectory, masks.frames, coarse).item() < 1e-15

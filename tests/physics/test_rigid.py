@@ -369,3 +369,8 @@ def test_random_scenes_give_finite_values_and_gradients(
     states = rollout.run(*inputs)
     assert all(y.isfinite().all() for y in states)
     assert all(g.isfinite().all() for g in gradients(rollout.run, inputs, weights(states, seed)))
+
+
+def test_pushes_without_their_windows_are_refused():
+    with pytest.raises(ValueError, match="windows"):
+        simulate(tumbling(2, 0), 2, DT, windows=((0.0, 0.0),))  # two impulses

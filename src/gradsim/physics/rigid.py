@@ -112,6 +112,7 @@ class RigidRollout:
         return [g.to(x.dtype) for g, x in zip([*start, *rest], inputs, strict=True)]
 
     def _forward(self, inputs, tangents):
+        self._check(inputs)
         code, layout = self._code(inputs[0], dual=tangents is not None)
         worlds, device = len(inputs[0]), inputs[0].device
         tangents = tangents or [None] * len(inputs)
@@ -126,6 +127,21 @@ class RigidRollout:
         args = [given, self._shares(layout, device), self.substeps, self.dt, *states]
         replay(code.forward, layout.packs(worlds), args, str(device))
         return [layout.unpack(kind, state, worlds) for kind, state in zip(STATE.values(), states, strict=True)]
+
+    def _check(self, inputs: Sequence[Tensor]) -> None:
+        """The kernel reads by these counts, so they have to agree."""
+        sizes = {name: x.shape[1] for name, x in zip(INPUTS, inputs, strict=True) if x.ndim > 1}
+        pushes, points, grounds = len(self.windows), sizes["points"], sizes["normal"]
+        for name in ("impulse", "push_point"):
+            if sizes[name] != pushes:
+                raise ValueError(
+                    f"`{name}` has {sizes[name]} pushes, but there are {pushes} windows; give one for each."
+                )
+        if sizes["radius"] != points:
+            raise ValueError(f"`radius` has {sizes['radius']} points, `points` has {points}; give one for each.")
+        for name in ("height", "stiffness", "damping", "friction_stiffness", "friction"):
+            if sizes[name] != grounds:
+                raise ValueError(f"`{name}` has {sizes[name]} grounds, `normal` has {grounds}; give one for each.")
 
     def _code(self, like: Tensor, dual: bool):
         dtype = str(like.dtype).removeprefix("torch.")
