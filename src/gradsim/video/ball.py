@@ -10,6 +10,7 @@ covered for half of the time. Writing and string across the ball leave holes, so
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -94,7 +95,8 @@ def _hull(inside: np.ndarray) -> np.ndarray:
     from scipy.spatial import ConvexHull
 
     covered = np.zeros(inside.shape, np.float32)
-    labels, count = label(inside)
+    blobs: Any = label(inside)  # two arrays, whatever its stub says
+    labels, count = blobs
     if not count:
         return covered
     blob = labels == 1 + np.bincount(labels.ravel())[1:].argmax()

@@ -1,0 +1,172 @@
+"""Run folders: what simulate, render and fit write, and that bad input leaves nothing behind."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fit_cases import THROW, THROW_TRUTH, throw
+
+from gradsim import video as videos
+from gradsim.app import runs
+from gradsim.errors import InputError
+from gradsim.experiments import synthetic
+from gradsim.physics.model import Model
+from gradsim.scene import Scene
+
+SCHEMA = {
+    "schema": str,
+    "command": str,
+    "status": str,
+    "unknowns": dict,
+    "sigma_reference": float,
+    "chi2_per_n": float,
+    "rank": int,
+    "null_directions": list,
+    "starts": dict,
+    "iterations": int,
+    "rollouts": int,
+    "cpu_seconds": float,
+    "wall_seconds": float,
+    "seed": int,
+    "versions": dict,
+}
+ESTIMATE = {"value", "std", "interval95", "unit", "low", "high", "identifiable", "truth"}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory) -> Path:
+    """scene.yaml and a noisy video.webm of a thrown box whose mass and speed are not those of the scene."""
+    folder = tmp_path_factory.mktemp("inputs")
+    scene = throw()
+    _, trajectory = synthetic.simulate(scene, THROW, THROW_TRUTH)
+    frames = synthetic.noisy_8bit(synthetic.film(scene, trajectory), 1 / 255, 0)
+    synthetic.write_video(folder / "video.webm", frames, scene.timing.fps)
+    scene.save(folder / "scene.yaml")
+    return folder
+
+
+def fit(inputs: Path, out: Path, unknowns=THROW, video="video.webm", scene="scene.yaml", **options) -> dict:
+    return runs.fit(inputs / scene, inputs / video, options.pop("mask", None), list(unknowns), out, **options)
+
+
+@pytest.fixture(scope="module")
+def done(inputs, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("fit") / "deep" / "run"
+    fit(inputs, out, starts=4, seed=3)
+    return out
+
+
+def test_result_has_every_key_of_the_schema(done):
+    result = json.loads((done / "result.json").read_text())
+    for key, kind in SCHEMA.items():
+        assert isinstance(result[key], kind), key
+    assert set(result["unknowns"]) == {"cube.mass", "cube.velocity.x"}
+    assert all(set(e) >= ESTIMATE for e in result["unknowns"].values())
+    assert result["starts"].keys() >= {"count", "converged"} and result["starts"]["count"] == 4
+    assert result["command"] == "fit" and result["status"] == "ok" and result["seed"] == 3
+    assert result["unknowns"]["cube.mass"]["unit"] == "kg" and result["unknowns"]["cube.mass"]["truth"] is None
+
+
+def test_a_video_gives_its_physics_within_four_bars(done):
+    unknowns = json.loads((done / "result.json").read_text())["unknowns"]
+    for name, truth in THROW_TRUTH.items():
+        assert abs(unknowns[name]["value"] - truth) < 4 * unknowns[name]["std"]
+        assert unknowns[name]["std"] < 0.05 * truth
+
+
+def test_the_report_and_its_films_are_written(done):
+    names = {p.name for p in done.iterdir()}
+    assert names >= {"result.json", "report.html", "history.json", "scene.yaml", "side_by_side.webm", "overlay.webm"}
+    assert "cube.mass" in (done / "report.html").read_text()
+    assert not [n for n in names if n.startswith(".") or n.endswith(".part")]
+
+
+def broken(inputs: Path, tmp_path: Path) -> dict[str, dict]:
+    frames = videos.read(inputs / "video.webm").frames
+    content = (inputs / "scene.yaml").read_text()
+    (tmp_path / "empty.webm").write_bytes(b"")
+    (tmp_path / "text.webm").write_text("no video")
+    (tmp_path / "inside.yaml").write_text(content + "ground: {height: 0.7}\n")
+    (tmp_path / "typo.yaml").write_text(content.replace("mass:", "mas:"))
+    (tmp_path / "negative.yaml").write_text(content.replace("mass: 4.0", "mass: -4.0"))
+    (tmp_path / "pickle.yaml").write_text("name: !!python/object/apply:os.getcwd []\n")
+    videos.write(tmp_path / "wide.webm", np.pad(frames, ((0, 0), (0, 0), (0, 8), (0, 0))), 20)
+    videos.write(tmp_path / "fast.webm", frames, 60)
+    videos.write(tmp_path / "blank.webm", np.full_like(frames, 255), 20)
+    videos.write(tmp_path / "inverted.webm", 255 - frames, 20)
+    videos.write(tmp_path / "black.webm", np.zeros_like(frames), 20)
+    films = ("missing", "empty", "text", "wide", "fast", "blank", "inverted")
+    scenes = ("absent", "inside", "typo", "negative", "pickle")
+    names = {
+        "misspelt": ["cube.mas:1:8"],
+        "wrong way round": ["cube.mass:8:1"],
+        "not a number": ["cube.mass:a:b"],
+        "no unknown": [],
+    }
+    cases: dict[str, dict] = {f"{name} video": {"video": tmp_path / f"{name}.webm"} for name in films}
+    cases |= {f"{name} scene": {"scene": tmp_path / f"{name}.yaml"} for name in scenes}
+    cases |= {name: {"unknowns": unknowns} for name, unknowns in names.items()}
+    cases |= {"black mask": {"mask": tmp_path / "black.webm"}, "missing mask": {"mask": tmp_path / "missing.webm"}}
+    return cases | {"no starts": {"starts": 0}, "no noise": {"noise": 0.0}}
+
+
+def test_bad_input_is_refused_and_leaves_no_folder(inputs, tmp_path):
+    for name, options in broken(inputs, tmp_path).items():
+        out = tmp_path / "out"
+        with pytest.raises((InputError, FileNotFoundError)) as caught:
+            fit(inputs, out, **options)
+        assert len(str(caught.value)) > 20, name
+        assert not out.exists(), name
+
+
+def test_a_step_too_large_is_refused_before_work(inputs, tmp_path):
+    content = (inputs / "scene.yaml").read_text() + "ground: {height: -5, stiffness: 1.0e+9}\n"
+    (tmp_path / "stiff.yaml").write_text(content)
+    with pytest.raises(InputError, match="substeps"):
+        fit(inputs, tmp_path / "out", scene=tmp_path / "stiff.yaml")
+    assert not (tmp_path / "out").exists()
+
+
+def test_simulate_writes_the_motion(inputs, tmp_path):
+    content = runs.simulate(inputs / "scene.yaml", tmp_path / "run")
+    with np.load(tmp_path / "run" / "trajectory.npz", allow_pickle=False) as arrays:
+        assert arrays["time"].shape == (8,) and arrays["cube.x"].shape == (8, 3)
+        expected = Model(throw()).rollout()["cube"]["x"][0].detach()
+        assert np.array_equal(arrays["cube.x"], expected)
+        assert content["final"]["cube.x"] == arrays["cube.x"][-1].tolist()
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["substeps"] == 8
+    assert Scene.load(tmp_path / "run" / "scene.yaml") == Scene.load(inputs / "scene.yaml")
+
+
+def test_render_writes_the_film_and_its_mask(inputs, tmp_path):
+    runs.simulate(inputs / "scene.yaml", tmp_path)
+    runs.render(tmp_path)
+    scene = throw()
+    with torch.no_grad():
+        trajectory = Model(scene).rollout()
+    film = (synthetic.film(scene, trajectory).numpy() * 255).round().astype(np.uint8)
+    assert np.array_equal(videos.read(tmp_path / "video.webm").frames, film)
+    mask = (synthetic.float_masks(scene, trajectory).masks.numpy() * 255).round().astype(np.uint8)
+    assert np.array_equal(videos.read(tmp_path / "mask.webm").frames[..., 1], mask)
+
+
+def test_render_of_a_folder_without_a_run_says_how_to_make_one(tmp_path):
+    with pytest.raises(InputError, match="gradsim simulate"):
+        runs.render(tmp_path)
+
+
+def test_a_fit_to_the_mask_of_a_rendered_run_gives_its_own_values(inputs, tmp_path):
+    runs.simulate(inputs / "scene.yaml", tmp_path / "run")
+    runs.render(tmp_path / "run")
+    found = runs.fit(
+        inputs / "scene.yaml",
+        tmp_path / "run" / "video.webm",
+        tmp_path / "run" / "mask.webm",
+        ["cube.mass:1:8"],
+        tmp_path / "out",
+        starts=2,
+    )
+    e = found["unknowns"]["cube.mass"]
+    assert e["interval95"][0] < 4.0 < e["interval95"][1] and e["std"] < 0.1
