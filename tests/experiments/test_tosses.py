@@ -6,7 +6,7 @@ import torch
 
 from gradsim import rotation
 from gradsim.errors import InputError
-from gradsim.experiments.tosses import FPS, SIDE, TOUCH, Noise, Toss, angle, clips, load, noise, recordings
+from gradsim.experiments.tosses import FPS, SIDE, Noise, Toss, angle, clips, load, noise, recordings
 
 SIGMA = Noise(flight=1e-4, spin=1e-3, height=1e-3, tilt=1e-2)
 
@@ -29,12 +29,6 @@ def toss(frames=60, seed=0, jitter=0.0, tilt=0.0, sunk=0.0, rest=0):
 def test_flight_ends_where_the_lowest_corner_comes_to_the_table():
     assert toss().flight == 20
     assert toss().corners[-1].tolist() == pytest.approx([0.0] * 4 + [SIDE] * 4, abs=1e-12)
-
-
-def test_cube_within_the_error_of_its_height_may_touch():
-    level = torch.tensor([0.0, 0.0, 0.0, 1.0]).double().expand(3, 4)
-    heights = torch.tensor([0.2, SIDE / 2 + 1.2 * TOUCH, SIDE / 2 + 0.8 * TOUCH]).double()
-    assert Toss("low", torch.stack([heights * 0, heights * 0, heights], 1), level).flight == 2
 
 
 def test_noise_in_flight_is_what_was_added():

@@ -6,8 +6,7 @@ import pytest
 import torch
 from checks import central_difference, directions, error
 
-from gradsim import rotation
-from gradsim.identify.clips import LOCAL, Shots, descend, eliminate, scatter
+from gradsim.identify.clips import LOCAL, descend, eliminate, scatter
 
 ALL = tuple(cases.RANGES)
 
@@ -107,34 +106,12 @@ def test_clip_of_weight_zero_has_no_say():
     assert error(problem.space.numbers(ends.u), problem.space.numbers(cases.truth(problem))) < 1e-4
 
 
-def test_descent_never_raises_the_cost_nor_leaves_the_ranges():
-    x, q = cases.tosses()
-    noise = cases.SIGMA_X * torch.randn(x.shape, generator=torch.Generator().manual_seed(7)).double()
-    problem, costs = cases.problem(cases.cut(x + noise, q), "ground.friction", "gravity.z"), []
-    solved = descend(problem, problem.at(cases.truth(problem)), 8)
-    far = problem.at(problem.space.draw(np.random.default_rng(4), 2))
-    starts = Shots(*(torch.cat(y) for y in zip(vars(solved).values(), vars(far).values(), strict=True)))
-    ends = descend(problem, starts, 4, report=lambda _, now: costs.append(now.cost.clone()))
+def test_descent_never_raises_the_cost_nor_leaves_the_ranges(tossed):
+    costs = []
+    starts = tossed.at(tossed.space.draw(np.random.default_rng(4), 3))
+    ends = descend(tossed, starts, 5, report=lambda _, now: costs.append(now.cost.clone()))
     assert all((after <= before).all() for before, after in zip([starts.cost, *costs], costs, strict=False))
-    assert (ends.u >= problem.space.low).all() and (ends.u <= problem.space.high).all()
-
-
-def test_residuals_are_shift_and_turn_over_their_noise(tossed):
-    shift, turn = torch.tensor([1e-3, -2e-3, 3e-3]).double(), torch.tensor([0.02, 0.05, -0.03]).double()
-    clips = [
-        replace(
-            c,
-            x=c.x - shift,
-            quat_xyzw=rotation.multiply(rotation.exponential(-turn), c.quat_xyzw),
-            sigma_x=torch.tensor([1e-3, 2e-3, 3e-3]).expand(cases.FRAMES, 3),
-            sigma_angle=torch.tensor([0.01, 0.02, 0.03]).expand(cases.FRAMES, 3),
-        )
-        for c in tossed.clips
-    ]
-    moved = cases.problem(clips, *ALL)
-    r, _ = moved.jacobian(cases.truth(tossed), tossed.guess(4)[None])
-    expected = torch.tensor([1.0, -1.0, 1.0, 2.0, 2.5, -1.0]).double()
-    assert error(r[0, :, :6], expected.expand(len(clips), 6)) < 1e-6  # frame 0 is the start; float32 noise levels
+    assert (ends.u >= tossed.space.low).all() and (ends.u <= tossed.space.high).all()
 
 
 def test_copies_stand_about_the_place_and_keep_it(tossed):

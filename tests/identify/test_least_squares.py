@@ -47,7 +47,7 @@ def test_every_start_finds_the_end_of_the_valley():
 
 def test_cost_never_rises():
     problem = Curved()
-    costs = [solve(problem, iterations=n)[0].cost for n in range(12)]
+    costs = [solve(problem, iterations=n)[0].cost for n in range(0, 12)]
     assert all((after <= before).all() for before, after in zip(costs, costs[1:], strict=False))
 
 

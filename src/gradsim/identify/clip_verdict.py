@@ -16,7 +16,6 @@ from gradsim.identify.uncertainty import KNOWN, Z95, Uncertainty, analyse
 from gradsim.identify.unknowns import Space
 
 BLIND = 10.0  # relative bound above which the data say nothing at all
-FARTHEST = 100.0  # of a value or its logarithm: beyond any range, and still a number
 
 
 def leave_one_out(problem: ClipsProblem, valleys: Shots, iterations: int) -> tuple[list[str], Tensor]:
@@ -78,10 +77,12 @@ def conclude(
 
 def _estimate(space: Space, k: int, inner: float, uncertainty: Uncertainty) -> Estimate:
     """The k-th unknown; where the data say nothing, its interval is its range."""
-    unknown, spread, relative = space.unknowns[k], uncertainty.std_inner[k].item(), uncertainty.relative[k].item()
-    lowest, highest = (float(end) for end in (unknown.low, unknown.high) if end is not None)
-    reach = min(Z95 * spread, FARTHEST)
-    low, value, high = (math.exp(y) if space.logarithmic[k] else y for y in (inner - reach, inner, inner + reach))
-    std = math.inf if relative > BLIND else spread * (value if space.logarithmic[k] else 1.0)
-    interval = (max(low, lowest), min(high, highest))
-    return Estimate(value, std, interval, space.units[k], lowest, highest, relative < KNOWN)
+    spread = uncertainty.std_inner[k].item()
+    ends = torch.tensor([inner - Z95 * spread, inner, inner + Z95 * spread]).double()
+    low, value, high = ends.clamp(space.low[k], space.high[k]).tolist()
+    if space.logarithmic[k]:
+        low, value, high, spread = math.exp(low), math.exp(value), math.exp(high), math.exp(value) * spread
+    relative = uncertainty.relative[k].item()
+    std = spread if relative < BLIND else math.inf
+    lowest, highest = space.numbers(torch.stack([space.low, space.high]))[:, k].tolist()
+    return Estimate(value, std, (low, high), space.units[k], lowest, highest, relative < KNOWN)

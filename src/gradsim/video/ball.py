@@ -10,7 +10,6 @@ covered for half of the time. Writing and string across the ball leave holes, so
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -91,15 +90,14 @@ def centres(masks: np.ndarray) -> np.ndarray:
 
 def _hull(inside: np.ndarray) -> np.ndarray:
     """Coverage by the convex hull of the largest connected blob; nothing where there is no blob."""
-    from scipy.ndimage import label
+    from scipy import ndimage
     from scipy.spatial import ConvexHull
 
     covered = np.zeros(inside.shape, np.float32)
-    blobs: Any = label(inside)  # two arrays, whatever its stub says
-    labels, count = blobs
+    labels, count = ndimage.label(inside)
     if not count:
         return covered
-    blob = labels == 1 + np.bincount(labels.ravel())[1:].argmax()
+    blob = labels == 1 + ndimage.sum(inside, labels, np.arange(1, count + 1)).argmax()
     row, column = np.nonzero(blob)
     corners = np.concatenate([np.stack([column + i, row + j], 1) for i in (0, 1) for j in (0, 1)])
     box = slice(row.min(), row.max() + 1), slice(column.min(), column.max() + 1)
