@@ -67,9 +67,10 @@ def cut(x: Tensor, q: Tensor, frames: int = FRAMES) -> list[Clip]:
 
 
 def problem(clips: Sequence[Clip], *names: str) -> ClipsProblem:
-    """The fit of these unknowns; the others have their true values."""
+    """The fit of these unknowns, NAME or NAME:LOW:HIGH; the others have their true values."""
     own = model(len(clips[0].x))
-    return ClipsProblem(own, "cube", clips, Space(own.scene, [f"{name}:{RANGES[name]}" for name in names]))
+    unknowns = [name if ":" in name else f"{name}:{RANGES[name]}" for name in names]
+    return ClipsProblem(own, "cube", clips, Space(own.scene, unknowns))
 
 
 def truth(problem: ClipsProblem) -> Tensor:

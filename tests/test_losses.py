@@ -21,7 +21,7 @@ def test_cdf_tangent_equals_the_jvp():
     image, tangent = images(2, 3, 5, 7), images(2, 3, 5, 7, 4) - 0.5
     value, slope = cdf_tangent(image, tangent)
     for k in range(4):
-        expected, along = torch.func.jvp(cdf, (image,), (tangent[..., k],))
+        expected, along = torch.func.jvp(cdf, (image,), (tangent[..., k],))  # pyright: ignore[reportAssignmentType]
         assert torch.allclose(value, expected, rtol=1e-13)
         assert torch.allclose(slope[..., k], along, rtol=1e-12, atol=1e-14)
 
