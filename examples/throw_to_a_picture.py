@@ -14,7 +14,9 @@ from gradsim.render import look_at
 
 SCENE = {
     "timing": {"fps": 30, "frames": 24},
-    "bodies": {"ball": {"shape": {"sphere": {"radius": 0.15, "subdivisions": 1}}, "mass": 1, "position": [-0.8, 0, 0.6]}},
+    "bodies": {
+        "ball": {"shape": {"sphere": {"radius": 0.15, "subdivisions": 1}}, "mass": 1, "position": [-0.8, 0, 0.6]}
+    },
     "ground": {"stiffness": "5 kN/m", "dissipation": 0.2},
 }
 CAMERA = look_at(eye=(0, -3, 0.8), target=(0, 0, 0.5), up=(0, 0, 1), fov_y=0.8, width=64, height=48)

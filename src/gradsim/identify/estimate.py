@@ -15,6 +15,7 @@ from gradsim.identify.fit import MISMATCH, Estimate, Fit
 from gradsim.identify.multistart import Outcome, Search, search
 from gradsim.identify.observation import Observation
 from gradsim.identify.problem import Problem
+from gradsim.identify.progress import Keeper
 from gradsim.identify.sampling import Samples, sample
 from gradsim.identify.uncertainty import KNOWN, WIDEST, Z95, Uncertainty, analyse, wide_fisher
 from gradsim.identify.unknowns import Space, Unknown
@@ -34,6 +35,7 @@ def least_squares(
     noise_known: bool = True,
     report: Callable[[dict], None] = lambda entry: None,
     model: Model | None = None,
+    keeper: Keeper | None = None,
 ) -> Fit:
     """Estimate the unknowns by multi-start Levenberg–Marquardt.
 
@@ -46,6 +48,7 @@ def least_squares(
         noise_known: False: the noise is estimated from the residuals, and the error bars scaled by √(χ²/N).
         report: Called after each stage with a dict of stage, frames, cost and values.
         model: The scene's model, if it exists already.
+        keeper: Remembers how far the job came, and where it goes on if it was interrupted.
 
     Returns:
         The fit. Where the data leave a direction open, its status says so and the values along it are arbitrary.
@@ -58,8 +61,8 @@ def least_squares(
         entry["values"] = dict(zip(space.names, space.numbers(torch.tensor(entry["u"])).tolist(), strict=True))
         report(entry)
 
-    outcome = search(problem, plan or Search(), np.random.default_rng(seed), told)
-    return conclude(problem, outcome, seed, noise_known)
+    outcome = search(problem, plan or Search(), np.random.default_rng(seed), told, keeper)
+    return conclude(problem, outcome, seed, noise_known, keeper)
 
 
 def identify(
@@ -96,7 +99,7 @@ def identify(
     return least_squares(scene, observation, unknowns, Search(starts=starts), seed, report=report)
 
 
-def conclude(problem: Problem, outcome: Outcome, seed: int, noise_known: bool) -> Fit:
+def conclude(problem: Problem, outcome: Outcome, seed: int, noise_known: bool, keeper: Keeper | None = None) -> Fit:
     """The verdict on where a search came to."""
     space, best, cost = problem.space, outcome.best, outcome.best_cost
     fisher, chi2, informative = _evidence(problem, best)
@@ -106,7 +109,7 @@ def conclude(problem: Problem, outcome: Outcome, seed: int, noise_known: bool) -
     if noise_known and cost > 1e-6 and (kinked or problem.model.scene.grounds):
         eigenvalues, axes = torch.linalg.eigh(wide)
         spread = axes * eigenvalues.clamp(min=WIDEST**-2).rsqrt()
-        samples = sample(problem, best, spread, np.random.default_rng(seed))
+        samples = sample(problem, best, spread, np.random.default_rng(seed), keeper=keeper)
         if samples.best_cost < cost:
             best, cost = samples.best, samples.best_cost
             _, chi2, informative = _evidence(problem, best)
@@ -126,7 +129,7 @@ def conclude(problem: Problem, outcome: Outcome, seed: int, noise_known: bool) -
     else:
         status = "ok"
     for entry in outcome.history:
-        entry.pop("u")
+        entry.pop("u", None)
     return Fit(
         status,
         estimates,

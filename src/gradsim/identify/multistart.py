@@ -19,6 +19,7 @@ from torch import Tensor
 
 from gradsim.identify.least_squares import Population, descend
 from gradsim.identify.problem import Problem
+from gradsim.identify.progress import Forgetful, Keeper
 
 WORSE = 30.0  # χ² above the best at which a start is surely elsewhere: odds of e^15
 KEEP = 3  # solved starts that make sowing again needless
@@ -33,7 +34,7 @@ class Search:
         first: Frames of the first stage.
         grow: Frames added at each stage.
         rounds: Most rounds of sowing again in one stage.
-        seconds: CPU time after which no more rounds are made.
+        rollouts: After so many no more rounds are made. A count, not a time, so that a seed has one answer.
         curriculum: False goes to all frames at once.
     """
 
@@ -41,7 +42,7 @@ class Search:
     first: int = 4
     grow: int = 2
     rounds: int = 12
-    seconds: float = 120.0
+    rollouts: int = 1_000_000
     curriculum: bool = True
 
 
@@ -72,7 +73,13 @@ class Outcome:
         return int((self.cost < self.best_cost + 1.0 + 1e-9 * self.best_cost).sum())
 
 
-def search(problem: Problem, plan: Search, rng: np.random.Generator, report: Callable[[dict], None]) -> Outcome:
+def search(
+    problem: Problem,
+    plan: Search,
+    rng: np.random.Generator,
+    report: Callable[[dict], None] = lambda entry: None,
+    keeper: Keeper | None = None,
+) -> Outcome:
     """Lead many starts through the curriculum to the lowest cost.
 
     Args:
@@ -80,10 +87,17 @@ def search(problem: Problem, plan: Search, rng: np.random.Generator, report: Cal
         plan: How.
         rng: Draws the starts and what is sown again.
         report: Called after each stage with its entry of the history.
+        keeper: Remembers the population after each stage, under "search".
     """
+    keeper = keeper or Forgetful()
     initial = problem.space.draw(rng, plan.starts)
     people, who = Population.at(initial), torch.arange(plan.starts)  # who: which start each is, -1 once sown again
-    history, iterations = [], 0
+    history, iterations, done = [], 0, 0
+    if saved := keeper.load("search"):
+        people, who, initial = Population(*saved["people"]), saved["who"], saved["initial"]
+        history, iterations, done = list(saved["history"]), saved["iterations"], saved["done"]
+        rng.bit_generator.state = saved["rng"]
+        problem.effort.resume(saved["effort"])
 
     def note(stage: str, frames: int) -> None:
         k = int(people.cost.argmin())
@@ -92,15 +106,18 @@ def search(problem: Problem, plan: Search, rng: np.random.Generator, report: Cal
             | {"iteration": iterations, "rollouts": problem.effort.rollouts, "population": len(people.cost)}
         )
         report(history[-1])
+        state = {"people": [people.u, people.cost, people.damping], "who": who, "initial": initial, "history": history}
+        state |= {"iterations": iterations, "done": len(history), "rng": rng.bit_generator.state}
+        keeper.save("search", state | {"effort": problem.effort.state()})
 
     stages = list(range(min(plan.first, problem.frames), problem.frames, plan.grow)) if plan.curriculum else []
-    for frames in stages:
+    for frames in stages[done:]:
         enough = _enough(problem, frames)
         people, n = _attempt(problem, people, frames, enough)
         iterations += n
         solved, rounds = _solved(people, enough), 0
         while solved.sum() < min(KEEP, plan.starts) and rounds < plan.rounds:
-            if problem.effort.cpu_seconds > plan.seconds:
+            if problem.effort.rollouts > plan.rollouts:
                 break
             rounds += 1
             fresh = _sow(problem, people, (~solved).nonzero()[:, 0], frames, rng)
@@ -114,15 +131,17 @@ def search(problem: Problem, plan: Search, rng: np.random.Generator, report: Cal
         people, who = _refilled(problem, people, who, solved, frames, plan.starts, rng)
         note("curriculum", frames)
 
-    if not plan.curriculum:
-        people, n = descend(problem, people, problem.frames, True, 30)
+    if done <= len(stages):
+        if not plan.curriculum:
+            people, n = descend(problem, people, problem.frames, True, 30)
+            iterations += n
+        people, n = descend(problem, people, problem.frames, False, 60)
         iterations += n
-    people, n = descend(problem, people, problem.frames, False, 60)
-    iterations += n
-    note("pixels", problem.frames)
-    people, n = _polish(problem, people, rng)
-    iterations += n
-    note("polish", problem.frames)
+        note("pixels", problem.frames)
+    if done <= len(stages) + 1:
+        people, n = _polish(problem, people, rng)
+        iterations += n
+        note("polish", problem.frames)
 
     k = int(people.cost.argmin())
     final, cost = torch.full_like(initial, torch.nan), torch.full((plan.starts,), torch.inf).double()

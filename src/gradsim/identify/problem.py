@@ -32,6 +32,16 @@ class Effort:
     def wall_seconds(self) -> float:
         return time.perf_counter() - self.wall
 
+    def state(self) -> dict:
+        """For a `Keeper`."""
+        return {"rollouts": self.rollouts, "cpu_seconds": self.cpu_seconds, "wall_seconds": self.wall_seconds}
+
+    def resume(self, state: dict) -> None:
+        """Count on from a saved state."""
+        self.rollouts = state["rollouts"]
+        self.cpu = time.process_time() - state["cpu_seconds"]
+        self.wall = time.perf_counter() - state["wall_seconds"]
+
 
 class Problem:
     """One model, one observation, some unknowns.

@@ -32,6 +32,28 @@ class Silent:
         pass
 
 
+class Keeper(Protocol):
+    """Remembers how far a long job came, so that an interrupted one goes on and ends in the same answer."""
+
+    def load(self, part: str) -> dict | None:
+        """What was saved last under this name: tensors, numbers, lists, dictionaries; None if nothing was."""
+        ...
+
+    def save(self, part: str, state: dict) -> None:
+        """Replace it; it is there whole or not at all, whatever happens meanwhile."""
+        ...
+
+
+class Forgetful:
+    """Remembers nothing."""
+
+    def load(self, part: str) -> dict | None:
+        return None
+
+    def save(self, part: str, state: dict) -> None:
+        pass
+
+
 def reporting(progress: Progress):
     """A callback for `least_squares` that tells `progress`."""
     nan = float("nan")

@@ -14,6 +14,9 @@ import torch
 from torch import Tensor
 
 from gradsim.identify.problem import Problem
+from gradsim.identify.progress import Forgetful, Keeper
+
+SAVED = 40  # generations between two states that an interrupted job can go on from
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,13 @@ class Samples:
 
 
 def sample(
-    problem: Problem, start: Tensor, scale: Tensor, rng: np.random.Generator, chains: int = 24, generations: int = 320
+    problem: Problem,
+    start: Tensor,
+    scale: Tensor,
+    rng: np.random.Generator,
+    chains: int = 24,
+    generations: int = 320,
+    keeper: Keeper | None = None,
 ) -> Samples:
     """Sample exp(−χ²/2) within the bounds.
 
@@ -45,16 +54,22 @@ def sample(
         rng: Draws everything.
         chains: Number of chains.
         generations: Proposals of each chain; the first half is burn-in.
+        keeper: Remembers the chains, under "sample".
     """
-    low, high, n = problem.space.low, problem.space.high, len(start)
+    low, high, n, keeper = problem.space.low, problem.space.high, len(start), keeper or Forgetful()
     # first spread over three decades around the tangents' scale, which may be far off
     size = torch.tensor(10 ** rng.uniform(-1.5, 1.5, (chains, 1)))
     here = (start + (size * torch.tensor(rng.standard_normal((chains, n)))) @ scale.T).clamp(low, high)
     here[0] = start
     cost = problem.cost(here, problem.frames)
     best, best_cost = here[cost.argmin()].clone(), cost.min().item()
-    kept, taken = [], 0
-    for generation in range(generations):
+    kept, taken, done = [], 0, 0
+    if saved := keeper.load("sample"):
+        here, cost, best, best_cost = (saved[key] for key in ("here", "cost", "best", "best_cost"))
+        kept, taken, done = list(saved["kept"]), saved["taken"], saved["done"]
+        rng.bit_generator.state = saved["rng"]
+        problem.effort.resume(saved["effort"])
+    for generation in range(done, generations):
         pairs = np.array([rng.choice(chains - 1, 2, replace=False) for _ in range(chains)])
         pairs += pairs >= np.arange(chains)[:, None]  # two chains other than oneself
         gamma = 1.0 if generation % 10 == 9 else 2.38 / math.sqrt(2 * n)
@@ -73,4 +88,8 @@ def sample(
         if generation >= generations // 2:
             kept.append(here.clone())
             taken += int(won.sum())
+        if (generation + 1) % SAVED == 0:
+            state = {"here": here, "cost": cost, "best": best, "best_cost": best_cost, "kept": kept, "taken": taken}
+            state |= {"done": generation + 1, "rng": rng.bit_generator.state, "effort": problem.effort.state()}
+            keeper.save("sample", state)
     return Samples(torch.cat(kept), best, best_cost, taken / (chains * len(kept)))
