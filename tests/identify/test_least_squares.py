@@ -1,5 +1,6 @@
 """Levenberg–Marquardt on a problem with a known answer."""
 
+import itertools
 from types import SimpleNamespace
 
 import pytest
@@ -47,8 +48,8 @@ def test_every_start_finds_the_end_of_the_valley():
 
 def test_cost_never_rises():
     problem = Curved()
-    costs = [solve(problem, iterations=n)[0].cost for n in range(0, 12)]
-    assert all((after <= before).all() for before, after in zip(costs, costs[1:], strict=False))
+    costs = [solve(problem, iterations=n)[0].cost for n in range(12)]
+    assert all((after <= before).all() for before, after in itertools.pairwise(costs))
 
 
 def test_starts_do_not_see_each_other():

@@ -13,7 +13,7 @@ CENTRE = torch.tensor([1.0, -2.0, 0.5]).double()
 
 def gaussian(low=-100.0, high=100.0):
     precision = torch.linalg.inv(COVARIANCE)
-    cost = lambda u, frames: torch.einsum("wi,ij,wj->w", u - CENTRE, precision, u - CENTRE)  # noqa: E731
+    cost = lambda u, frames: torch.einsum("wi,ij,wj->w", u - CENTRE, precision, u - CENTRE)
     bounds = {"low": torch.full((3,), low).double(), "high": torch.full((3,), high).double()}
     return SimpleNamespace(space=SimpleNamespace(**bounds), frames=1, cost=cost)
 

@@ -83,5 +83,5 @@ def test_values_keep_the_components_that_are_not_solved_for():
 def test_values_are_differentiable():
     space = Space(SCENE, MIXED)
     u = space.draw(np.random.default_rng(2), 3)
-    function = lambda u: torch.cat([v.reshape(3, -1) for v in space.values(u).values()], 1)  # noqa: E731
+    function = lambda u: torch.cat([v.reshape(3, -1) for v in space.values(u).values()], 1)
     assert torch.autograd.gradcheck(function, u.requires_grad_())

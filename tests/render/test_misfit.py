@@ -15,7 +15,7 @@ FACES = torch.tensor(mesh.box((1.0, 1.0, 1.0)).faces)
 def boxes(worlds: int, frames: int, seed: int, dtype=torch.float64) -> Tensor:
     """Screens (worlds, frames, 8, 2) of boxes turned at random; some cross the border of the image."""
     generator = torch.Generator().manual_seed(seed)
-    normal = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)  # noqa: E731
+    normal = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)
     corners = torch.tensor(mesh.box((8.0, 6.0, 5.0)).vertices)
     turned = rotation.rotate(rotation.exponential(normal(worlds, frames, 1, 3)), corners)
     return (turned[..., :2] + torch.tensor([11.0, 9.0]) + 4 * normal(worlds, frames, 1, 2)).to(dtype)
@@ -24,7 +24,7 @@ def boxes(worlds: int, frames: int, seed: int, dtype=torch.float64) -> Tensor:
 def pictures(frames: int, seed: int) -> tuple[Tensor, Tensor]:
     """Targets near coverage images, and weights of which some are zero."""
     generator = torch.Generator().manual_seed(seed)
-    draw = lambda: torch.rand(frames, HEIGHT, WIDTH, generator=generator, dtype=torch.float64)  # noqa: E731
+    draw = lambda: torch.rand(frames, HEIGHT, WIDTH, generator=generator, dtype=torch.float64)
     image = coverage(boxes(1, frames, seed + 1), FACES, HEIGHT, WIDTH, convex=True)[0]
     return image + 0.1 * draw(), (draw() > 0.2) * (0.5 + draw())
 
@@ -78,8 +78,8 @@ def test_gradient_is_half_the_derivative_of_the_cost():
     screen, (image, weight) = boxes(1, 3, seed=9), pictures(3, seed=10)
     tangent = torch.randn(1, 1, 3, 8, 2, generator=torch.Generator().manual_seed(11), dtype=torch.float64)
     picture, none = target(image, weight), screen.new_zeros(1, 0, 3, 8, 2)
-    at = lambda h: misfit(screen + h * tangent[:, 0], none, FACES, picture)[0].item()  # noqa: E731
-    secant = lambda h: (at(h) - at(-h)) / (2 * h)  # noqa: E731
+    at = lambda h: misfit(screen + h * tangent[:, 0], none, FACES, picture)[0].item()
+    secant = lambda h: (at(h) - at(-h)) / (2 * h)
     gradient = misfit(screen, tangent, FACES, picture)[1].item()
     assert 2 * gradient == pytest.approx((4 * secant(1e-4) - secant(2e-4)) / 3, rel=1e-7)
 
