@@ -54,7 +54,7 @@ class Observation(Protocol):
         ...
 
     def cost(self, trajectory: Trajectory, frames: int, coarse: bool) -> Tensor:
-        """Σ r² (worlds,)."""
+        """Σ r² (worlds,), not differentiable."""
         ...
 
     def normal(self, s: Sensitivity, frames: int, coarse: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -121,6 +121,7 @@ class Masks:
             r, slope = (image - target) / self.sigma, slope / self.sigma
             yield r.flatten(1), slope.flatten(1, slope.ndim - 2)
 
+    @torch.no_grad()  # with it the renderer is a custom operation, whose first use imports for seconds
     def cost(self, trajectory: Trajectory, frames: int, coarse: bool) -> Tensor:
         surface = trajectory.surface
         if coarse or not _single_convex(surface):

@@ -1,0 +1,115 @@
+"""Masks from a video file, and everything that can be wrong with one."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from fit_cases import throw
+
+from gradsim import video as videos
+from gradsim.errors import InputError
+from gradsim.experiments import synthetic
+from gradsim.identify.evidence import from_video
+from gradsim.physics.model import Model
+from gradsim.scene import Scene
+
+SCENE = throw()
+
+
+@pytest.fixture(scope="module")
+def frames() -> np.ndarray:
+    with torch.no_grad():
+        return synthetic.noisy_8bit(synthetic.film(SCENE, Model(SCENE).rollout()), 1 / 255, 0)
+
+
+def written(path, frames: np.ndarray, fps: float = 20):
+    videos.write(path, frames, fps)
+    return path
+
+
+def test_masks_of_a_video_are_those_of_the_motion(tmp_path, frames):
+    """The mean of a colour's three channels has the noise σ/|F − B| along their line."""
+    evidence = from_video(SCENE, written(tmp_path / "v.webm", frames), noise=1 / 255)
+    exact = synthetic.float_masks(SCENE, Model(SCENE).rollout())
+    inside = (exact.masks > 0.02) & (exact.masks < 0.98)
+    error = (evidence.masks - exact.masks)[inside]
+    contrast = math.dist((0.1, 0.2, 0.6), (1, 1, 1))
+    assert evidence.sigma == pytest.approx(math.hypot(1 / 255, 1 / 255 / math.sqrt(12)) / contrast)
+    assert error.std().item() == pytest.approx(evidence.sigma, rel=0.2)
+    assert abs(error.mean().item()) < 0.2 * evidence.sigma
+
+
+def test_a_mask_video_takes_the_place_of_colours(tmp_path, frames):
+    exact = synthetic.float_masks(SCENE, Model(SCENE).rollout()).masks
+    grey = (exact * 255).round().to(torch.uint8)[..., None].expand(-1, -1, -1, 3).numpy()
+    video = written(tmp_path / "v.webm", frames[..., ::-1].copy())
+    evidence = from_video(SCENE, video, written(tmp_path / "m.webm", grey))
+    assert (evidence.masks - exact).abs().max() <= 0.5 / 255 + 1e-12
+
+
+@pytest.mark.parametrize("content", [b"", b"this is no video", None])
+def test_missing_empty_and_corrupt_files_are_refused(tmp_path, content):
+    path = tmp_path / "clip.mp4"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises((InputError, FileNotFoundError), match="clip.mp4"):
+        from_video(SCENE, path)
+
+
+def test_a_video_that_breaks_off_is_refused_or_read_in_part_with_a_clear_message(tmp_path, frames):
+    whole = written(tmp_path / "v.webm", frames).read_bytes()
+    (tmp_path / "cut.webm").write_bytes(whole[: len(whole) // 8])
+    with pytest.raises(InputError, match="cut.webm"):
+        from_video(SCENE, tmp_path / "cut.webm")
+
+
+def test_wrong_size_names_both_sizes(tmp_path, frames):
+    wide = np.pad(frames, ((0, 0), (0, 0), (0, 8), (0, 0)), mode="edge")
+    with pytest.raises(InputError, match="32.*24|24.*32"):
+        from_video(SCENE, written(tmp_path / "v.webm", wide))
+
+
+def test_wrong_clock_names_both_rates(tmp_path, frames):
+    with pytest.raises(InputError, match="25(.|\n)*20|20(.|\n)*25"):
+        from_video(SCENE, written(tmp_path / "v.webm", frames, fps=25))
+
+
+def test_one_frame_is_not_enough(tmp_path, frames):
+    with pytest.raises(InputError, match="frame"):
+        from_video(SCENE, written(tmp_path / "v.webm", frames[:1]))
+
+
+def test_a_video_without_a_body_is_refused(tmp_path, frames):
+    with pytest.raises(InputError, match="no pixel of a body"):
+        from_video(SCENE, written(tmp_path / "v.webm", np.full_like(frames, 255)))
+
+
+def test_an_empty_mask_is_refused(tmp_path, frames):
+    video, mask = written(tmp_path / "v.webm", frames), written(tmp_path / "m.webm", np.zeros_like(frames))
+    with pytest.raises(InputError, match="mask"):
+        from_video(SCENE, video, mask)
+
+
+def test_a_mask_of_another_length_is_refused(tmp_path, frames):
+    video, mask = written(tmp_path / "v.webm", frames), written(tmp_path / "m.webm", frames[:5])
+    with pytest.raises(InputError, match=f"5 frames.*{len(frames)}"):
+        from_video(SCENE, video, mask)
+
+
+def test_wrong_colours_are_refused_with_the_way_out(tmp_path, frames):
+    with pytest.raises(InputError, match="--mask"):
+        from_video(SCENE, written(tmp_path / "v.webm", 255 - frames))
+
+
+def test_bodies_of_several_colours_need_a_mask(tmp_path, frames):
+    content = SCENE.model_dump(exclude_unset=True)
+    content["bodies"]["other"] = {**content["bodies"]["cube"], "colour": [0.9, 0.1, 0.1], "position": [1, 0, 1]}
+    with pytest.raises(InputError, match="2 colours"):
+        from_video(Scene.parse(content), written(tmp_path / "v.webm", frames))
+
+
+@pytest.mark.parametrize("noise", [0.0, -0.1, math.nan, math.inf])
+def test_noise_has_to_be_a_standard_deviation(tmp_path, frames, noise):
+    with pytest.raises(InputError, match="standard deviation"):
+        from_video(SCENE, written(tmp_path / "v.webm", frames), noise=noise)

@@ -1,0 +1,139 @@
+"""What is observed: masks of one and of several bodies, and states, as whitened residuals."""
+
+import math
+
+import pytest
+import torch
+from checks import central_difference
+from fit_cases import swing, thrown, tossed
+
+from gradsim import rotation
+from gradsim.experiments import synthetic
+from gradsim.identify.observation import Masks, States
+from gradsim.identify.problem import Problem
+from gradsim.identify.unknowns import Space
+from gradsim.scene import Scene
+
+TOSS = ["ground.friction:0.1:0.9", "cube.velocity.x:0.5:2.5"]
+EPS = torch.finfo(torch.float64).eps
+
+
+def rounding(problem: Problem, u: torch.Tensor, steps: int) -> float:
+    """Σ r² that rounding may leave: every step of the rollout moves the unknowns by a rounding, r = J δu."""
+    return sum((steps * EPS * J).square().sum().item() for _, J in problem.jacobian(u, problem.frames))
+
+
+def measured(sigma_x=1e-3, sigma_angle=1e-2) -> tuple[Problem, torch.Tensor]:
+    """A fit of a sliding box to its own states, and the truth as the solver moves it."""
+    model = tossed()
+    states = model.rollout()["cube"]
+    observation = States("cube", states["x"][0].detach(), states["q"][0].detach(), sigma_x, sigma_angle)
+    space = Space(model.scene, TOSS)
+    return Problem(model, observation, space), space.inner(torch.tensor([[0.3, 1.5]], dtype=torch.float64))
+
+
+def test_states_cost_nothing_at_the_truth():
+    problem, truth = measured()
+    assert problem.cost(truth, 12).item() < rounding(problem, truth, steps=11 * 40)  # 2e-21
+
+
+def test_states_are_whitened_by_their_noise():
+    """A shift of 3 σ in x of every frame, and a turn of 2 σ about z, cost 9 + 4 a frame."""
+    problem, truth = measured()
+    states = problem.model.rollout()["cube"]
+    turned = rotation.multiply(rotation.exponential(torch.tensor([0, 0, -0.02]).double()), states["q"][0].detach())
+    shifted = states["x"][0].detach() - torch.tensor([3e-3, 0, 0]).double()
+    observation = States("cube", shifted, turned, 1e-3, 1e-2)
+    trajectory = problem.model.rollout()
+    (r,) = observation.residuals(trajectory, 12, False)
+    assert r.reshape(12, 6).mean(0).tolist() == pytest.approx([3, 0, 0, 0, 0, 2], abs=1e-6)
+    assert observation.cost(trajectory, 12, False).item() == pytest.approx(12 * 13, rel=1e-6)
+
+
+def test_states_without_orientation_compare_positions_alone():
+    problem, _ = measured()
+    trajectory = problem.model.rollout()
+    observation = States("cube", trajectory["cube"]["x"][0] + 1e-3, None, 1e-3)
+    (r,) = observation.residuals(trajectory, 5, False)
+    assert r.shape == (1, 15) and observation.floor(5)[1] == 15
+    assert torch.allclose(r, -torch.ones(1, 15).double())
+
+
+def test_jacobian_of_states_matches_central_differences():
+    problem, truth = measured()
+    u = truth + 0.1
+
+    def residuals(u):
+        trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u)), 12)
+        return list(problem.observation.residuals(trajectory, 12, False))
+
+    ((_, J),) = problem.jacobian(u, 12)
+    for k in range(2):
+        along = torch.zeros_like(u)
+        along[:, k] = 1
+        (secant,) = central_difference(residuals, [u], [along], 1e-5)
+        assert (J[..., k] - secant).abs().max() < 1e-6 * J[..., k].abs().max()
+
+
+def test_masks_without_weight_count_every_pixel_once():
+    problem = thrown()
+    masks = problem.observation
+    assert isinstance(masks, Masks)
+    u = 0.5 * (problem.space.low + problem.space.high)[None]
+    trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u)), masks.frames)
+    image = masks.silhouettes.masks(trajectory.surface, trajectory.values)[0, :, 0]
+    expected = ((image - masks.masks) * 255).square().sum().item()
+    assert masks.cost(trajectory, masks.frames, False).item() == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("coarse", [False, True])
+def test_cost_of_masks_builds_no_graph(coarse):
+    """A graph would make an operation of PyTorch of the renderer, which takes seconds the first time."""
+    problem = thrown()
+    trajectory = problem.model.rollout()
+    assert trajectory.surface.vertices.requires_grad
+    assert not problem.observation.cost(trajectory, 8, coarse).requires_grad
+
+
+def test_pixels_of_weight_zero_do_not_count():
+    problem = thrown()
+    masks = problem.observation
+    assert isinstance(masks, Masks)
+    half = torch.ones_like(masks.masks)
+    half[..., : half.shape[-1] // 2] = 0
+    wrong = torch.where(half > 0, masks.masks, 0.77)
+    weighted = Masks(wrong, masks.sigma, masks.silhouettes, half)
+    u = problem.space.inner(torch.tensor([[3.1, 0.9]], dtype=torch.float64))
+    bound = rounding(problem, u, steps=7 * 8) + masks.masks.numel() * (10 * EPS / masks.sigma) ** 2  # and of each pixel
+    for coarse in (False, True):
+        trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u)), masks.frames)
+        assert weighted.cost(trajectory, masks.frames, coarse).item() < bound  # ~1e-20
+
+
+def test_a_ball_and_its_rod_are_one_mask():
+    """1 − Π (1 − α) of the parts: the same problem through two bodies has the derivative of its residuals."""
+    content = swing().model_dump(exclude_unset=True)
+    content["bodies"]["other"] = {**content["bodies"]["bob"], "angle": -0.4, "radius": 0.08}
+    scene = Scene.parse(content)
+    names = ["bob.angle:0.5:1.2", "other.angle:-1:0.2"]
+    truth = {"bob.angle": 0.9, "other.angle": -0.3}
+    model, trajectory = synthetic.simulate(scene, names, truth)
+    problem = Problem(model, synthetic.float_masks(scene, trajectory), Space(scene, names))
+    u = torch.tensor([[0.31, 0.1]]).double()  # the balls overlap in some frames
+
+    def residuals(u):
+        trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u)), 4)
+        return list(problem.observation.residuals(trajectory, 4, False))
+
+    ((r, J),) = problem.jacobian(u, 4)
+    assert torch.allclose(r, residuals(u)[0], atol=1e-9)
+    (secant,) = central_difference(residuals, [u], [torch.tensor([[0.6, -0.8]]).double()], 1e-6)
+    assert ((J @ torch.tensor([0.6, -0.8]).double()) - secant).abs().max() < 1e-5 * secant.abs().max()
+    cost, A, g = problem.linearise(u, 4)
+    assert torch.allclose(A, J.mT @ J, rtol=1e-9) and torch.allclose(g, (J.mT @ r[..., None])[..., 0], rtol=1e-9)
+    assert cost.item() == pytest.approx(r.square().sum().item(), rel=1e-9)
+
+
+def test_states_do_not_know_the_noise_of_what_is_left():
+    problem, _ = measured()
+    assert problem.observation.floor(12) == (0.0, 72.0, math.inf)
