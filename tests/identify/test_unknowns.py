@@ -6,7 +6,9 @@ import torch
 from fit_cases import throw, tossed
 
 from gradsim.errors import InputError
+from gradsim.identify.estimate import placed
 from gradsim.identify.unknowns import WIDE, Space, Unknown
+from gradsim.scene import Scene
 
 SCENE = tossed().scene
 MIXED = ("cube.mass:1:8", "cube.velocity.x:-1:3", "cube.velocity.z:-2:2", "ground.friction:0.1:1")
@@ -85,3 +87,47 @@ def test_values_are_differentiable():
     u = space.draw(np.random.default_rng(2), 3)
     function = lambda u: torch.cat([v.reshape(3, -1) for v in space.values(u).values()], 1)
     assert torch.autograd.gradcheck(function, u.requires_grad_())
+
+
+def test_tied_parameters_share_one_number():
+    """Two bodies, whose masses are one unknown and whose velocities are another three."""
+    scene = two_bodies()
+    space = Space(scene, ["right.mass=left.mass:1:8", "left.velocity=right.velocity:-1:3", "left.position.z:0:1"])
+    tied = ["left.velocity.x=right.velocity.x", "left.velocity.y=right.velocity.y", "left.velocity.z=right.velocity.z"]
+    assert space.names == ["right.mass=left.mass", *tied, "left.position.z"]
+    assert space.units[:2] == ["kg", "m/s"] and space.logarithmic == [True, False, False, False, False]
+    values = space.values(space.inner(torch.tensor([[3.0, 0.1, 0.2, 0.3, 0.4]], dtype=torch.float64)))
+    assert values["left.mass"].tolist() == values["right.mass"].tolist() == [pytest.approx(3.0)]
+    assert values["left.velocity"].tolist() == values["right.velocity"].tolist() == [[0.1, 0.2, 0.3]]
+    assert values["left.position"].tolist() == [[0.0, 0.0, 0.4]] and "right.position" not in values
+
+
+def test_a_tie_without_bounds_ranges_about_its_first_parameter():
+    assert Space(two_bodies(), ["right.mass=left.mass"]).range(0) == (3.0 / WIDE, 3.0 * WIDE)
+
+
+@pytest.mark.parametrize(
+    "names, message",
+    [
+        (["left.mass=right.scale:1:2"], r"different kinds \(left.mass \[kg\], right.scale \[\]\)"),
+        (["left.mass=left.mass:1:2"], "`left.mass` is named twice"),
+        (["left.mass=right.mass:1:2", "right.mass:1:2"], "`right.mass` is named twice"),
+        (["left.mass=rigt.mass:1:2"], "did you mean `right.mass`"),
+        (["left.velocity=right.velocity.x:1:2"], "ties vectors to numbers"),
+        (["left.mass=:1:2"], "no parameter ``"),
+    ],
+)
+def test_ties_that_make_no_sense_are_refused(names, message):
+    with pytest.raises(InputError, match=message):
+        Space(two_bodies(), names)
+
+
+def two_bodies() -> Scene:
+    box = {"shape": {"box": {"size": [0.3, 0.2, 0.1]}}, "mass": 2.0}
+    return Scene.parse({"bodies": {"left": box, "right": {**box, "mass": 3.0}}})
+
+
+def test_numbers_of_a_tie_are_placed_at_each_of_its_parameters():
+    values = placed(two_bodies(), {"left.mass=right.mass": 5.0, "left.velocity.y=right.velocity.x": 0.5})
+    assert values["left.mass"].item() == values["right.mass"].item() == 5.0
+    assert values["left.velocity"].tolist() == [[0, 0.5, 0]] and values["right.velocity"].tolist() == [[0.5, 0, 0]]

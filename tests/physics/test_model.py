@@ -245,3 +245,14 @@ def test_bodies_of_both_kinds_move_in_one_scene():
     both = Model(Scene.parse(content)).rollout()
     assert torch.equal(both["cube"]["x"], Model(alone).rollout()["cube"]["x"])
     assert set(both.states) == {"cube", "bob"} and len(both.surface.parts) == 2
+
+
+def test_tangent_of_the_surface_does_not_depend_on_the_order_of_the_unknowns():
+    model = Model(cube())
+    values = {name: v.detach() for name, v in model.values().items()}
+    along = {name: torch.ones_like(values[name]) for name in ("cube.scale", "cube.mass", "gravity")}
+    found = []
+    for order in (list(along), sorted(along, key=list(values).index)):
+        own, moved = model.tangent(values, {name: along[name] for name in order}, 6)
+        found.append(own.surface_tangent(moved, {name: along[name] for name in order})[1])
+    assert found[0].abs().max() > 0.1 and torch.equal(*found)

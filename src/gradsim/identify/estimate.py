@@ -198,13 +198,13 @@ def _estimates(space: Space, u: Tensor, uncertainty: Uncertainty, samples: Sampl
 
 
 def placed(scene, numbers: Mapping[str, float]) -> Values:
-    """Parameters (1, ...) by name for `Model.rollout`, from values of parameters or of components of them.
+    """Parameters (1, ...) by name for `Model.rollout`, from values of parameters, of components, or of several tied.
 
     Raises:
         InputError: On a name that the scene lacks.
     """
     kinds, values = parameters(scene), {}
-    for dotted, number in numbers.items():
+    for dotted, number in ((name, number) for tied, number in numbers.items() for name in Unknown(tied).names):
         name, index = resolve(scene, dotted)
         values.setdefault(name, torch.tensor(kinds[name].value, dtype=torch.float64)[None].clone())
         values[name][(0,) if index is None else (0, index)] = number

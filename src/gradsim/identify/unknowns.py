@@ -6,7 +6,7 @@ their value. Bounds hold by projection.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.physics.system import Values
-from gradsim.scene.parameters import parameters, resolve
+from gradsim.scene.parameters import Parameter, parameters, resolve
 
 WIDE = 5.0  # range of an unknown given without bounds: its value in the scene over and times this
 
@@ -24,7 +24,8 @@ class Unknown:
     """One number to solve for.
 
     Args:
-        name: Dotted name of a parameter or of one component ("cube.mass", "cube.position.x").
+        name: Dotted name of a parameter or of one component ("cube.mass", "cube.position.x"). Several names tied by `=`
+            share the number: "left.friction=right.friction".
         low: Lower bound, and lower end of the starts. None: from the scene's value (positive quantities only).
         high: Upper bound, and upper end of the starts.
         prior: Mean and standard deviation of a Gaussian prior, on the logarithm for positive quantities.
@@ -37,7 +38,7 @@ class Unknown:
 
     @classmethod
     def parse(cls, text: str) -> "Unknown":
-        """From NAME or NAME:LOW:HIGH."""
+        """From NAME or NAME:LOW:HIGH; NAME=OTHER ties two or more parameters to one number."""
         name, *bounds = text.split(":")
         if len(bounds) not in (0, 2):
             raise InputError(f"unknown {text!r} is not NAME or NAME:LOW:HIGH, such as cube.mass:2:12.")
@@ -46,18 +47,23 @@ class Unknown:
         except ValueError:
             raise InputError(f"the bounds of unknown {text!r} are not numbers; write {name}:LOW:HIGH.") from None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters or components that share the number."""
+        return tuple(name.strip() for name in self.name.split("="))
+
 
 class Space:
     """The unknowns of one problem, and the map from their numbers to the parameters of a scene.
 
     Args:
         scene: The scene.
-        unknowns: Names, NAME:LOW:HIGH, or `Unknown`s. A vector parameter such as `cube.velocity` stands for all its
-            components.
+        unknowns: Names, NAME:LOW:HIGH, or `Unknown`s; NAME=OTHER is one number for several parameters. A vector
+            parameter such as `cube.velocity` stands for all its components.
 
     Raises:
-        InputError: On a name that the scene lacks, bounds the wrong way round or outside the physical range, and
-            missing bounds where none can be guessed.
+        InputError: On a name that the scene lacks, bounds the wrong way round or outside the physical range,
+            missing bounds where none can be guessed, and ties between parameters of different kinds.
     """
 
     def __init__(self, scene, unknowns: Sequence[str | Unknown]):
@@ -65,7 +71,7 @@ class Space:
         if not unknowns:
             raise InputError("nothing to identify: name at least one unknown, such as cube.mass.")
         self.unknowns: list[Unknown] = []
-        self.places: list[tuple[str, int | None]] = []
+        self.places: list[list[tuple[str, int | None]]] = []  # of each unknown: what it sets
         self.logarithmic: list[bool] = []
         self.units: list[str] = []
         for given in unknowns:
@@ -103,7 +109,7 @@ class Space:
         """Parameters (worlds, ...) that the unknowns touch, by name; differentiable."""
         numbers, worlds = self.numbers(inner), len(inner)
         touched: Values = {}
-        for k, (name, index) in enumerate(self.places):
+        for k, name, index in ((k, *place) for k, places in enumerate(self.places) for place in places):
             if index is None:
                 touched[name] = numbers[:, k]
                 continue
@@ -115,31 +121,51 @@ class Space:
         return touched
 
     def _components(self, unknown: Unknown) -> list[Unknown]:
-        name, index = resolve(self.scene, unknown.name)
-        if index is not None or self.kinds[name].value.ndim == 0:
+        sizes = {len(self.kinds[name].value) for name in unknown.names if self._whole_vector(name)}
+        if not sizes:
             return [unknown]
-        axes = "xyz" if len(self.kinds[name].value) == 3 else "xy"
-        return [Unknown(f"{unknown.name}.{a}", unknown.low, unknown.high, unknown.prior) for a in axes]
+        if len(sizes) > 1 or not all(map(self._whole_vector, unknown.names)):
+            raise InputError(
+                f"`{unknown.name}` ties vectors to numbers, or to others; name a component of each, as .x."
+            )
+        bounds = unknown.low, unknown.high, unknown.prior
+        return [Unknown("=".join(f"{name}.{axis}" for name in unknown.names), *bounds) for axis in "xyz"[: sizes.pop()]]
+
+    def _whole_vector(self, dotted: str) -> bool:
+        name, index = resolve(self.scene, dotted)
+        return index is None and self.kinds[name].value.ndim > 0
 
     def _add(self, unknown: Unknown) -> None:
-        name, index = resolve(self.scene, unknown.name)
-        kind = self.kinds[name]
-        value = float(kind.value if index is None else kind.value[index])
+        places = [resolve(self.scene, name) for name in unknown.names]
+        label, kind = "=".join(unknown.names), self._kind(unknown, [self.kinds[name] for name, _ in places])
         low, high = unknown.low, unknown.high
         if low is None or high is None:
+            name, index = places[0]
+            value = float(self.kinds[name].value if index is None else self.kinds[name].value[index])
             if not kind.positive or value <= 0:
-                raise InputError(f"`{unknown.name}` needs a range: write {unknown.name}:LOW:HIGH.")
+                raise InputError(f"`{label}` needs a range: write {label}:LOW:HIGH.")
             low, high = value / WIDE, value * WIDE
         if not (math.isfinite(low) and math.isfinite(high)):
-            raise InputError(f"the bounds of `{unknown.name}` are {low:g} and {high:g}; both must be finite.")
+            raise InputError(f"the bounds of `{label}` are {low:g} and {high:g}; both must be finite.")
         if low >= high:
-            raise InputError(f"the bounds of `{unknown.name}` are the wrong way round: {low:g} is not below {high:g}.")
+            raise InputError(f"the bounds of `{label}` are the wrong way round: {low:g} is not below {high:g}.")
         if low < kind.lower or high > kind.upper or (kind.positive and low <= 0):
             least = "above 0" if kind.positive else f"from {kind.lower:g} to {kind.upper:g}"
-            raise InputError(f"the range {low:g} to {high:g} of `{unknown.name}` leaves what is physical ({least}).")
-        if unknown.name in [u.name for u in self.unknowns]:
-            raise InputError(f"`{unknown.name}` is named twice.")
-        self.unknowns.append(Unknown(unknown.name, low, high, unknown.prior))
-        self.places.append((name, index))
+            raise InputError(f"the range {low:g} to {high:g} of `{label}` leaves what is physical ({least}).")
+        taken = [place for others in self.places for place in others]
+        for name, place in zip(unknown.names, places, strict=True):
+            if place in taken:
+                raise InputError(f"`{name}` is named twice.")
+            taken.append(place)
+        self.unknowns.append(Unknown(label, low, high, unknown.prior))
+        self.places.append(places)
         self.logarithmic.append(kind.positive)
         self.units.append(kind.unit)
+
+    def _kind(self, unknown: Unknown, kinds: list[Parameter]) -> Parameter:
+        """What the tied parameters are, with the range that all of them allow."""
+        if len({(kind.unit, kind.positive) for kind in kinds}) > 1:
+            units = ", ".join(f"{name} [{kind.unit}]" for name, kind in zip(unknown.names, kinds, strict=True))
+            raise InputError(f"`{unknown.name}` ties parameters of different kinds ({units}); tie like to like.")
+        lower, upper = max(kind.lower for kind in kinds), min(kind.upper for kind in kinds)
+        return replace(kinds[0], lower=lower, upper=upper)

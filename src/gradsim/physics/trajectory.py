@@ -40,7 +40,7 @@ class Trajectory:
         pairs = []
         for s in self.systems:
             along = list(tangent.states[s.name].values())
-            own = {name: v for name, v in self.values.items() if name in values_tangent}
+            own = {name: self.values[name] for name in values_tangent}  # jvp wants both in one order
             fixed = {name: v for name, v in self.values.items() if name not in values_tangent}
             moving = lambda states, some, s=s, fixed=fixed: s.vertices(states, {**fixed, **some})
             arguments = (list(self.states[s.name].values()), own)
