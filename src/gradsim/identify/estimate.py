@@ -104,7 +104,8 @@ def conclude(problem: Problem, outcome: Outcome, seed: int, noise_known: bool, k
     space, best, cost = problem.space, outcome.best, outcome.best_cost
     fisher, chi2, informative = _evidence(problem, best)
     scale = 1.0 if noise_known else max(chi2 / max(1.0, informative - len(space)), 1e-30)
-    wide, kinked = wide_fisher(problem, best, fisher / scale)
+    prior = torch.diag(problem.prior_precision)  # is no residual, and keeps its weight
+    wide, kinked = wide_fisher(problem, best, (fisher - prior) / scale + prior, variance=scale)
     samples = None
     if noise_known and cost > 1e-6 and (kinked or problem.model.scene.grounds):
         eigenvalues, axes = torch.linalg.eigh(wide)

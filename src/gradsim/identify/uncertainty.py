@@ -15,6 +15,7 @@ from gradsim.identify.unknowns import Space
 
 KNOWN = 0.1  # relative bound below which an unknown counts as identified
 WIDEST = 0.3  # relative step of a secant at most, for directions that the data leave open
+NARROWER = (1.0, 1 / 4, 1 / 16, 1 / 64)  # of that step: a bent valley looks open only on a short one
 Z95 = 1.959963984540054  # of the normal distribution
 
 
@@ -87,7 +88,7 @@ def analyse(space: Space, fisher: Tensor, has_push: bool) -> Uncertainty:
     return Uncertainty(relative * unit, relative, covariance, int((~null).sum()), directions)
 
 
-def wide_fisher(problem, u: Tensor, fisher: Tensor, rounds: int = 4) -> tuple[Tensor, bool]:
+def wide_fisher(problem, u: Tensor, fisher: Tensor, rounds: int = 4, variance: float = 1.0) -> tuple[Tensor, bool]:
     """Fisher information from secants as wide as the error bars, where contact kinks the likelihood.
 
     Tangents hold in one tooth of a kinked likelihood only, and grow without bound through chatter, while the
@@ -97,8 +98,9 @@ def wide_fisher(problem, u: Tensor, fisher: Tensor, rounds: int = 4) -> tuple[Te
     Args:
         problem: The problem.
         u: The estimate (unknowns,).
-        fisher: From tangents, whitened by the true noise.
+        fisher: From tangents, whitened by the true noise, priors included.
         rounds: Most times that the axes are taken anew.
+        variance: Of the whitened residuals: 1 where the noise is known, χ²/N where it is estimated from them.
 
     Returns:
         The information, from tangents where they agree with the secants within a factor of 2, and whether they do not.
@@ -110,15 +112,13 @@ def wide_fisher(problem, u: Tensor, fisher: Tensor, rounds: int = 4) -> tuple[Te
     for turn in range(rounds):
         eigenvalues, axes = torch.linalg.eigh(scaled)
         step = eigenvalues.clamp(min=WIDEST**-2).rsqrt()
-        ends = torch.cat([u + unit * axes.T * step[:, None], u - unit * axes.T * step[:, None]])
-        plus, minus = problem.residuals(ends).chunk(2)
-        secant = (plus - minus) / (2 * step[:, None])
+        seen = eigenvalues > WIDEST**-2
+        secant = _secants(problem, u, unit, axes, step, seen) / math.sqrt(variance)
         prior = axes.T @ torch.diag(problem.prior_precision * unit**2) @ axes
         found = secant @ secant.T + prior
         if not torch.isfinite(found).all():
             break
         ratio = found.diagonal() / eigenvalues.clamp(min=WIDEST**-2)
-        seen = eigenvalues > WIDEST**-2
         agrees = bool(((ratio > 0.5) & (ratio < 2.0))[seen].all())
         if turn == 0 and agrees:
             return fisher, False
@@ -126,6 +126,23 @@ def wide_fisher(problem, u: Tensor, fisher: Tensor, rounds: int = 4) -> tuple[Te
         if agrees:
             break
     return scaled / unit[:, None] / unit[None, :], kinked
+
+
+def _secants(problem, u: Tensor, unit: Tensor, axes: Tensor, step: Tensor, seen: Tensor) -> Tensor:
+    """Slopes (axes, residuals) of the residuals over ± step along each axis (columns of `axes`, relative units).
+
+    Along an axis that is not `seen` the step is a guess, and a long straight one climbs out of a valley that bends,
+    which is no information. Its slope there falls with the step (as its square, at least), that of a true one does not:
+    the flattest of a few steps counts.
+    """
+    ks = torch.cat([torch.arange(len(step)), *((~seen).nonzero()[:, 0] for _ in NARROWER[1:])])
+    share = torch.cat([torch.full((len(step) if c == 1 else int((~seen).sum()),), c).double() for c in NARROWER])
+    length = step[ks] * share
+    shift = unit * axes.T[ks] * length[:, None]
+    plus, minus = problem.residuals(torch.cat([u + shift, u - shift])).chunk(2)
+    slopes = (plus - minus) / (2 * length[:, None])
+    flattest = [min(slopes[ks == k], key=lambda slope: slope.square().sum().item()) for k in range(len(step))]
+    return torch.stack(flattest)
 
 
 def _combination(space: Space, direction: Tensor) -> dict[str, float]:

@@ -1,0 +1,67 @@
+"""Fisher information from wide secants, on residuals whose information is known."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor
+
+from gradsim.identify.uncertainty import wide_fisher
+
+SLOPE = 1e4  # of the residuals: an error bar of 1e-4
+TOOTH = 1e-6
+
+
+def problem(residuals, unknowns: int, prior: float = 0.0):
+    space = SimpleNamespace(logarithmic=[True] * unknowns, low=torch.zeros(unknowns), high=torch.ones(unknowns))
+    precision = torch.full((unknowns,), prior, dtype=torch.float64)
+    return SimpleNamespace(space=space, prior_precision=precision, residuals=residuals)
+
+
+def sawtooth(z: Tensor) -> Tensor:
+    """A line of slope 1 cut into teeth that rise 20 times as steeply."""
+    return z + 19 * (z - TOOTH * torch.round(z / TOOTH))
+
+
+def stairs(x: Tensor) -> Tensor:
+    """A line of slope 1 in level steps."""
+    return TOOTH * torch.round(x / TOOTH)
+
+
+def kinked_beside(first) -> tuple[Tensor, bool]:
+    """Information about (x, y, z) where z is kinked, and `first(x, y)` is the other residual."""
+    residuals = lambda u: SLOPE * torch.stack([first(u[:, 0], u[:, 1]), u[:, 1], sawtooth(u[:, 2])], 1)
+    at = torch.zeros(3, dtype=torch.float64)
+    tangents = torch.autograd.functional.jacobian(lambda u: residuals(u[None])[0], at)
+    return wide_fisher(problem(residuals, 3), at, tangents.T @ tangents)
+
+
+@pytest.mark.parametrize("variance", [1.0, 400.0, 1e-4])
+def test_smooth_residuals_are_not_kinked_whatever_their_noise(variance):
+    """Residuals linear in u: tangents are exact at every scale, and the noise is a factor in front of both."""
+    J = torch.randn(30, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * SLOPE
+    prior = 0.5
+    tangents = J.T @ J / variance + prior * torch.eye(3)
+    linear = problem(lambda u: u @ J.T, 3, prior)
+    found, kinked = wide_fisher(linear, torch.zeros(3).double(), tangents, variance=variance)
+    assert not kinked and torch.equal(found, tangents)
+
+
+def test_kinked_likelihood_has_the_information_of_its_trend():
+    found, kinked = kinked_beside(lambda x, y: x)
+    assert kinked
+    assert found[2, 2].item() == pytest.approx(SLOPE**2, rel=0.1)  # a tooth over an error bar: 1e-6 over 1e-4, ×19/2
+
+
+def test_valley_that_bends_stays_open():
+    """The residual y − 40 x³ says nothing about x at 0, though it is far from 0 a straight step of 0.3 away."""
+    found, kinked = kinked_beside(lambda x, y: y - 40 * x**3)
+    assert kinked
+    assert found[0, 0] < 0.1**-2
+
+
+def test_level_steps_along_an_open_direction_do_not_hide_a_slope():
+    """All tangents by x vanish, but at every width above a stair's the residual rises with x."""
+    found, kinked = kinked_beside(lambda x, y: stairs(x))
+    assert kinked
+    assert found[0, 0].item() == pytest.approx(SLOPE**2, rel=0.1)
