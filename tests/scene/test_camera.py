@@ -5,6 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from gradsim.errors import InputError
+from gradsim.scene import Scene
+
 POSE = {"R": [[1, 0, 0], [0, 0, -1], [0, 1, 0]], "t": [0, 1, 4]}  # stands at (0, -4, 1), looks along +y
 K = [[50, 0, 30], [0, 50, 20], [0, 0, 1]]
 LOOK = {"eye": [0, -4, 1], "target": [0, 0, 1]}
@@ -45,6 +48,42 @@ def test_lens_and_pose_come_in_several_forms(camera, lens, pose):
 def test_the_principal_point_may_be_off_the_middle(camera):
     for content in ({**POSE, "focal": 50}, {"look_at": {**LOOK, "fov": 1}}):
         assert camera({**content, "centre": [10, "12 px"]}).matrices()[0][:2, 2] == pytest.approx([10, 12])
+
+
+def test_further_cameras_have_names_and_the_first_is_camera(scene):
+    side = {"size": [60, 40], "focal": 50, **POSE}
+    both = scene({"cameras": {"side": side}})
+    assert list(both.views) == ["camera", "side"]
+    assert both.view("side").matrices()[0].tolist() == K
+    assert both.view() is both.camera
+    with pytest.raises(InputError, match="no camera `side`; it has camera"):
+        scene().view("side")
+
+
+def test_a_scene_without_further_cameras_is_saved_without_them(scene, tmp_path):
+    scene().save(tmp_path / "scene.yaml")
+    assert "cameras" not in (tmp_path / "scene.yaml").read_text()
+    both = scene({"cameras": {"side": {"size": [60, 40], "focal": 50, **POSE}}})
+    both.save(tmp_path / "scene.yaml")
+    assert Scene.load(tmp_path / "scene.yaml") == both
+
+
+@pytest.mark.parametrize(
+    ("cameras", "words"),
+    [
+        ({"side": {"size": [60, 40], "focal": 50}}, "cameras.side: stands nowhere; give either"),
+        ({"my side": {"size": [60, 40], "focal": 50, **POSE}}, "cameras: the name 'my side' needs a letter first"),
+        ({"camera": {"size": [60, 40], "focal": 50, **POSE}}, "cameras.camera: the name `camera` belongs to"),
+    ],
+)
+def test_a_further_camera_that_is_wrong(mistake, cameras, words):
+    assert mistake({"cameras": cameras}).startswith(words)
+
+
+def test_a_further_camera_needs_a_first_one(mistake):
+    assert mistake({"cameras": {"side": {"size": [60, 40], "focal": 50, **POSE}}, "camera": None}).startswith(
+        "cameras: stands without `camera`"
+    )
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,12 @@ def full():
     return Scene.parse(FULL)
 
 
+def test_numbers_of_a_further_camera_stand_under_its_name():
+    found = parameters(Scene.parse({**FULL, "cameras": {"side": {**FULL["camera"], "K": {"focal": 70}}}}))
+    assert found.keys() == {*VALUES, *(f"cameras.side.{key}" for key in ("focal", "centre", "translation"))}
+    assert found["cameras.side.focal"].value == 70
+
+
 def test_every_number_that_can_be_fitted_has_a_name(full):
     found = parameters(full)
     assert found.keys() == VALUES.keys()

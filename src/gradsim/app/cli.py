@@ -85,12 +85,14 @@ class Render(Command):
 
     run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
     """Folder made by `gradsim simulate` or `gradsim fit`."""
+    camera: Annotated[str, arg(metavar="NAME")] = "camera"
+    """Which of the scene's cameras films; that of `side` makes side.webm and side_mask.webm."""
 
     def run(self, out, err):
         from gradsim.app import runs
 
         with working(err) as progress:
-            film = runs.render(self.run_folder, progress=progress)
+            film = runs.render(self.run_folder, self.camera, progress=progress)
         out.print(f"film: {film['video']}", highlight=False, soft_wrap=True)
         return DONE
 

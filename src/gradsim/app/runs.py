@@ -57,25 +57,32 @@ def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> d
     return content
 
 
-def render(run: Path, progress: Progress | None = None) -> dict:
+def render(run: Path, camera: str = "camera", progress: Progress | None = None) -> dict:
     """Film a run: writes video.webm and mask.webm (lossless) beside its scene.yaml.
 
+    Args:
+        run: Its folder.
+        camera: Which camera of the scene films it; the files of a further one are side.webm and side_mask.webm.
+        progress: Is told what happens.
+
     Raises:
-        InputError: If the folder holds no run.
+        InputError: If the folder holds no run, or the scene has no such camera.
     """
     run, progress = Path(run), progress or Silent()
     if not (run / "scene.yaml").is_file():
         raise InputError(f"{run} holds no scene.yaml; make a run with `gradsim simulate SCENE --out {run}`.")
     scene = Scene.load(run / "scene.yaml")
+    scene.view(camera)
     progress.stage(f"rendering {scene.timing.frames} frames")
     with torch.no_grad():
         trajectory = Model(scene).rollout()
-    frames = synthetic.film(scene, trajectory)
-    mask = synthetic.float_masks(scene, trajectory).masks
-    videos.write(run / "video.webm", _bytes(frames), scene.timing.fps)
-    videos.write(run / "mask.webm", _bytes(mask[..., None].expand(-1, -1, -1, 3)), scene.timing.fps)
+    frames = synthetic.film(scene, trajectory, camera)
+    mask = synthetic.float_masks(scene, trajectory, camera).masks
+    video, keys = ("video.webm", "mask.webm") if camera == "camera" else (f"{camera}.webm", f"{camera}_mask.webm")
+    videos.write(run / video, _bytes(frames), scene.timing.fps)
+    videos.write(run / keys, _bytes(mask[..., None].expand(-1, -1, -1, 3)), scene.timing.fps)
     progress.done()
-    return {"video": str(run / "video.webm"), "mask": str(run / "mask.webm"), "frames": len(frames)}
+    return {"video": str(run / video), "mask": str(run / keys), "frames": len(frames)}
 
 
 def fit(

@@ -17,7 +17,6 @@ from gradsim.identify.observation import Masks
 from gradsim.identify.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
-from gradsim.render.camera import from_scene
 from gradsim.render.silhouettes import Silhouettes
 
 TRUTH_STREAM = 1000  # added to the seed for truths, so that starts are drawn from another stream
@@ -37,17 +36,17 @@ def simulate(scene, unknowns: Sequence[str], truth: Mapping[str, float]) -> tupl
         return model, model.rollout(placed(scene, truth))
 
 
-def float_masks(scene, trajectory: Trajectory) -> Masks:
-    """Silhouettes in double precision; their σ is a nominal 1/255."""
-    silhouettes = Silhouettes(from_scene(scene.camera), tuple(scene.background))
+def float_masks(scene, trajectory: Trajectory, camera: str = "camera") -> Masks:
+    """Silhouettes in double precision as a camera of the scene sees them; their σ is a nominal 1/255."""
+    silhouettes = Silhouettes.of(scene, camera)
     with torch.no_grad():
         image = silhouettes.masks(trajectory.surface, trajectory.values)[0]
     return Masks(1 - (1 - image).prod(1), 1 / 255, silhouettes)
 
 
-def film(scene, trajectory: Trajectory) -> Tensor:
-    """Flat-coloured frames (frames, height, width, 3) in [0, 1]."""
-    silhouettes = Silhouettes(from_scene(scene.camera), tuple(scene.background))
+def film(scene, trajectory: Trajectory, camera: str = "camera") -> Tensor:
+    """Flat-coloured frames (frames, height, width, 3) in [0, 1], as a camera of the scene sees them."""
+    silhouettes = Silhouettes.of(scene, camera)
     with torch.no_grad():
         return silhouettes(trajectory.surface, trajectory.values)[0].permute(0, 2, 3, 1)
 

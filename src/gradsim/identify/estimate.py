@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.identify.evidence import from_video
 from gradsim.identify.fit import MISMATCH, Estimate, Fit
 from gradsim.identify.multistart import Outcome, Search, search
 from gradsim.identify.observation import Observation
@@ -19,6 +18,7 @@ from gradsim.identify.progress import Keeper
 from gradsim.identify.sampling import Samples, sample
 from gradsim.identify.uncertainty import KNOWN, WIDEST, Z95, Uncertainty, analyse, wide_fisher
 from gradsim.identify.unknowns import Space, Unknown
+from gradsim.identify.views import from_videos
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
 from gradsim.scene.parameters import parameters, resolve
@@ -75,6 +75,8 @@ def identify(
     starts: int = 16,
     seed: int = 0,
     report: Callable[[dict], None] = lambda entry: None,
+    videos: Mapping[str, str | Path] | None = None,
+    masks: Mapping[str, str | Path] | None = None,
 ) -> Fit:
     """The physics in a video.
 
@@ -88,14 +90,18 @@ def identify(
         starts: Number of starts, drawn uniformly over the ranges.
         seed: Of the starts.
         report: Called after each stage of the search.
+        videos: Films of several cameras of the scene by their names, in place of a video.
+        masks: Mask videos for some of them.
 
     Raises:
         InputError: If anything that was given is wrong, before any work starts.
     """
-    if video is not None and observation is None:
-        observation = from_video(scene, video, mask, noise)
-    elif video is not None or observation is None:
-        raise InputError("give exactly one of `video` and `observation`.")
+    if [video, videos, observation].count(None) != 2:
+        raise InputError("give exactly one of `video`, `videos` and `observation`.")
+    if observation is None:
+        videos = {"camera": video} if video is not None else videos or {}
+        masks = {"camera": mask} if mask is not None else masks
+        observation = from_videos(scene, videos, masks, noise)
     return least_squares(scene, observation, unknowns, Search(starts=starts), seed, report=report)
 
 

@@ -9,7 +9,6 @@ import torch
 from gradsim import video as videos
 from gradsim.errors import InputError
 from gradsim.identify.observation import Masks
-from gradsim.render.camera import from_scene
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.video import masks as segmentation
 
@@ -18,7 +17,9 @@ NOMINAL = 1 / 255  # noise of a pixel that is assumed where none is stated
 OFF_COLOUR = 0.1  # RMS distance of pixels from the line between body and background at which a video is refused
 
 
-def from_video(scene, path: str | Path, mask: str | Path | None = None, noise: float | None = None) -> Masks:
+def from_video(
+    scene, path: str | Path, mask: str | Path | None = None, noise: float | None = None, camera: str = "camera"
+) -> Masks:
     """Silhouettes of the scene's bodies in a video.
 
     Args:
@@ -27,12 +28,13 @@ def from_video(scene, path: str | Path, mask: str | Path | None = None, noise: f
         mask: A mask video of the same size and clock (bright on black; grey levels are coverage). Without it the
             silhouettes come from the colours: I = α F + (1 − α) B with the bodies' colour F and the background B.
         noise: Standard deviation of a pixel's noise in [0, 1], before rounding to 8 bits. None: 1/255.
+        camera: Name of the scene's camera that filmed it.
 
     Raises:
         InputError: If a file is missing or corrupt, its size or clock differ from the scene's, it has one frame only,
             its colours are not the scene's, or no pixel shows a body.
     """
-    width, height = scene.camera.size
+    width, height = scene.view(camera).size
     film = videos.read(path)
     videos.check(film, width, height, scene.timing.fps, path)
     if len(film.frames) < 2:
@@ -50,7 +52,7 @@ def from_video(scene, path: str | Path, mask: str | Path | None = None, noise: f
     else:
         masks, contrast = _from_colours(scene, film.frames, path)
         sigma /= contrast
-    return Masks(torch.tensor(masks), sigma, Silhouettes(from_scene(scene.camera), tuple(scene.background)))
+    return Masks(torch.tensor(masks), sigma, Silhouettes.of(scene, camera))
 
 
 def _from_colours(scene, frames: np.ndarray, path) -> tuple[np.ndarray, float]:

@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from gradsim.render.camera import Camera, project
+from gradsim.render.camera import Camera, from_scene, project
 from gradsim.render.coverage import coverage, coverage_tangent
+from gradsim.scene.parameters import lens_of
 from gradsim.surface import Surface
 
 NEAR = 1e-3  # [m] a part with a vertex nearer to the camera's plane, or behind it, is not drawn in that frame
-LENS = ("camera.focal", "camera.centre", "camera.translation")  # parameters of a scene that replace the camera's own
+LENS = ("focal", "centre", "translation")  # parameters of a scene that replace the camera's own
 
 
 class Silhouettes:
@@ -30,10 +31,20 @@ class Silhouettes:
     Args:
         camera: The camera.
         background: Colour behind all parts, RGB in [0, 1].
+        lens: How the names of its parameters begin, where it is not the first camera of a scene: "cameras.side".
     """
 
-    def __init__(self, camera: Camera, background: Sequence[float] = (1.0, 1.0, 1.0)):
-        self.camera, self.background = camera, tuple(background)
+    def __init__(self, camera: Camera, background: Sequence[float] = (1.0, 1.0, 1.0), lens: str = "camera"):
+        self.camera, self.background, self.lens = camera, tuple(background), lens
+
+    @classmethod
+    def of(cls, scene, camera: str = "camera") -> "Silhouettes":
+        """What a camera of a scene sees.
+
+        Raises:
+            InputError: If the scene has no camera of this name.
+        """
+        return cls(from_scene(scene.view(camera)), tuple(scene.background), lens_of(camera))
 
     def masks(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
         """Coverage by each part alone, (worlds, frames, parts, height, width) in [0, 1].
@@ -110,8 +121,13 @@ class Silhouettes:
     def _matrices(self, points: Tensor, values: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """K (worlds or 1, 3, 3), R (3, 3) and t (worlds or 1, 3) in the precision and on the device of the points."""
         K, R, t = (x.to(points) for x in (self.camera.K, self.camera.R, self.camera.t))
-        replaced, own = _intrinsics({name: v[:, None] for name, v in values.items() if name in LENS}, points)
-        return K * own + replaced[:, 0], R, values.get("camera.translation", t[None]).to(points)
+        own = self._own(values)
+        replaced, kept = _intrinsics({name: v[:, None] for name, v in own.items()}, points)
+        return K * kept + replaced[:, 0], R, own.get("translation", t[None]).to(points)
+
+    def _own(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Of parameters by name, those of this camera: focal, centre, translation."""
+        return {key: values[f"{self.lens}.{key}"] for key in LENS if f"{self.lens}.{key}" in values}
 
     def _screen(self, surface: Surface, K: Tensor, R: Tensor, t: Tensor) -> Tensor:
         """Projected vertices (worlds, frames, n, 2) [px]; not numbers where a part is not drawn."""
@@ -136,23 +152,24 @@ class Silhouettes:
         """Derivatives (worlds, unknowns, frames, n, 2) of u = K x_c / z_c: du = (K dx_c - u dz_c + dK x_c) / z_c."""
         seen = (surface.vertices @ R.mT + t[:, None, None])[:, None]
         moved = change @ R.mT
-        if "camera.translation" in along:
-            moved = moved + along["camera.translation"].to(moved)[:, :, None, None]
+        own = self._own(along)
+        if "translation" in own:
+            moved = moved + own["translation"].to(moved)[:, :, None, None]
         pixels = moved @ K[:, None, None].mT - torch.nn.functional.pad(screen[:, None] * moved[..., 2:], (0, 1))
-        lens, _ = _intrinsics(along, moved)
+        lens, _ = _intrinsics(own, moved)
         return (pixels + seen @ lens[:, :, None].mT)[..., :2] / seen[..., 2:]
 
 
 def _intrinsics(values: Mapping[str, Tensor], like: Tensor) -> tuple[Tensor, Tensor]:
     """The entries of K (worlds or 1, unknowns or 1, 3, 3) that values give, and a 1 (3, 3) for those they do not."""
     K, others = like.new_zeros(1, 1, 3, 3), like.new_ones(3, 3)
-    if "camera.focal" in values:
-        focal = values["camera.focal"].to(like)
+    if "focal" in values:
+        focal = values["focal"].to(like)
         both = focal if focal.ndim == 3 else focal[..., None].expand(*focal.shape, 2)
         K = K + torch.diag_embed(torch.nn.functional.pad(both, (0, 1)))
         others = others - torch.diag(like.new_tensor([1.0, 1.0, 0.0]))
-    if "camera.centre" in values:
-        column = values["camera.centre"].to(like)[..., None]
+    if "centre" in values:
+        column = values["centre"].to(like)[..., None]
         K = K + torch.nn.functional.pad(column, (2, 0, 0, 1))
         others = others - torch.nn.functional.pad(like.new_ones(2, 1), (2, 0, 0, 1))
     return K, others

@@ -44,7 +44,8 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
 
     `NAME.rotation_vector` turns the body further, in the world frame, from its `quat_xyzw`: the orientation at the
     start is exp(rotation_vector) quat. Of a camera, `focal` is the focal length [px], two of them (f_x, f_y) where the
-    pixels are not square, `centre` the principal point [px] and `translation` t [m].
+    pixels are not square, `centre` the principal point [px] and `translation` t [m]; they are `camera.focal` of the
+    first camera and `cameras.NAME.focal` of a further one.
     """
     found = {"gravity": _parameter(scene.gravity, Quantity("m/s^2"))}
     for name, node in [*scene.bodies.items(), *scene.grounds.items()]:
@@ -55,14 +56,18 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
         for k, push in enumerate(getattr(node, "pushes", ())):
             key = "impulse" if push.force is None else "force"
             found[f"{name}.pushes.{k}.{key}"] = _parameter(getattr(push, key), _quantity(type(push), key))
-    if scene.camera is None:
-        return found
-    K, _, t = scene.camera.matrices()
-    focal = K[0, 0] if K[0, 0] == K[1, 1] else K.diagonal()[:2]
-    found["camera.focal"] = _parameter(focal, Quantity("px", lower=0.0, positive=True))
-    found["camera.centre"] = _parameter(K[:2, 2], Quantity("px"))
-    found["camera.translation"] = _parameter(t, Quantity("m"))
+    for name, camera in scene.views.items():
+        K, _, t = camera.matrices()
+        focal, lens = K[0, 0] if K[0, 0] == K[1, 1] else K.diagonal()[:2], lens_of(name)
+        found[f"{lens}.focal"] = _parameter(focal, Quantity("px", lower=0.0, positive=True))
+        found[f"{lens}.centre"] = _parameter(K[:2, 2], Quantity("px"))
+        found[f"{lens}.translation"] = _parameter(t, Quantity("m"))
     return found
+
+
+def lens_of(camera: str) -> str:
+    """How the parameters of a camera begin: "camera" of the first, "cameras.NAME" of another."""
+    return camera if camera == "camera" else f"cameras.{camera}"
 
 
 def resolve(scene: Scene, name: str) -> tuple[str, int | None]:

@@ -5,18 +5,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_serializer
 from pydantic_core import core_schema
 
+from gradsim.errors import InputError
 from gradsim.scene import file
 from gradsim.scene.body import COLOUR, ByKind, Pendulum, Rigid
 from gradsim.scene.camera import Camera
 from gradsim.scene.ground import Ground
-from gradsim.scene.node import Node, Place, mistake, shown
+from gradsim.scene.node import Node, Place, did_you_mean, mistake, shown
 from gradsim.scene.quantity import Count, Quantity, Vector3, plain, vector
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")  # a dot separates the parts of a parameter's name
-TAKEN = ("gravity", "camera", "timing", "background", "scene", "systems")  # what a scene or model has itself
+TAKEN = ("gravity", "camera", "cameras", "timing", "background", "scene", "systems")  # what a scene or model has itself
 
 
 class Timing(Node):
@@ -64,6 +65,7 @@ class Scene(Node):
         bodies: By name.
         grounds: By name; all follow the same contact law. In a file, `ground` stands for a single one of that name.
         camera: Where it is seen from; needed to see anything.
+        cameras: Further cameras by name, which film the same motion at the same instants.
         background: Colour behind everything.
     """
 
@@ -73,6 +75,7 @@ class Scene(Node):
     bodies: dict[str, Annotated[Rigid | Pendulum, ByKind()]] = Field(description="at least one body by name")
     grounds: dict[str, Ground] = Field(default_factory=dict)
     camera: Camera | None = None
+    cameras: dict[str, Camera] = Field(default_factory=dict)
     background: Annotated[Vector3, COLOUR] = (0.9, 0.9, 0.9)
 
     @classmethod
@@ -87,7 +90,7 @@ class Scene(Node):
 
     @classmethod
     def faults(cls, given) -> Iterator[tuple[Place, str]]:
-        groups = {key: given[key] for key in ("bodies", "grounds") if isinstance(given.get(key), Mapping)}
+        groups = {key: given[key] for key in ("bodies", "grounds", "cameras") if isinstance(given.get(key), Mapping)}
         for group, members in groups.items():
             for name in members:
                 if not isinstance(name, str) or not NAME.fullmatch(name):
@@ -96,6 +99,8 @@ class Scene(Node):
                     yield (group, name), f"the name `{name}` belongs to the scene itself; choose another."
         for name in [n for n in groups.get("grounds", ()) if n in groups.get("bodies", ())]:
             yield ("grounds", name), f"a body is called `{name}` too; choose another name."
+        if groups.get("cameras") and "camera" not in given:
+            yield ("cameras",), "stands without `camera`; the first camera is `camera`, further ones stand here."
         if groups.get("bodies") == {}:
             yield ("bodies",), "is empty; give at least one body."
         if "ground" in given and "grounds" in given:
@@ -110,6 +115,26 @@ class Scene(Node):
         swinging = [name for name, body in self.bodies.items() if isinstance(body, Pendulum)]
         if swinging and (any(self.gravity[:2]) or self.gravity[2] > 0):
             yield ("gravity",), f"got {list(self.gravity)}; the pendulum `{swinging[0]}` needs it along −z."
+
+    @property
+    def views(self) -> dict[str, Camera]:
+        """All cameras by name; the first is "camera"."""
+        return {**({"camera": self.camera} if self.camera else {}), **self.cameras}
+
+    def view(self, name: str = "camera") -> Camera:
+        """The camera of this name.
+
+        Raises:
+            InputError: If there is none.
+        """
+        if name not in self.views:
+            hint = did_you_mean(name, list(self.views)) or f"; it has {', '.join(self.views) or 'none'}."
+            raise InputError(f"the scene has no camera `{name}`{hint}")
+        return self.views[name]
+
+    @model_serializer(mode="wrap")
+    def _without_no_cameras(self, content):
+        return {key: value for key, value in content(self).items() if key != "cameras" or value}
 
     @classmethod
     def load(cls, path: str | Path) -> "Scene":
