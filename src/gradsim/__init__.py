@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gradsim.errors import InputError
     from gradsim.experiments import demo, reproduce
-    from gradsim.identify import Fit, Masks, Search, States, Unknown, identify
+    from gradsim.identify import Fit, Masks, Search, States, Unknown, Views, identify, identify_many
     from gradsim.physics import Divergence, Model, Trajectory
     from gradsim.render import Camera, Silhouettes
     from gradsim.scene import Scene
@@ -30,7 +30,9 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "Trajectory": "gradsim.physics",
     "Unknown": "gradsim.identify",
     "demo": "gradsim.experiments",
+    "Views": "gradsim.identify",
     "identify": "gradsim.identify",
+    "identify_many": "gradsim.identify",
     "reproduce": "gradsim.experiments",
 }
 
@@ -48,8 +50,10 @@ __all__ = [
     "Surface",
     "Trajectory",
     "Unknown",
+    "Views",
     "demo",
     "identify",
+    "identify_many",
     "reproduce",
 ]
 

@@ -5,6 +5,20 @@ from gradsim.identify.estimate import identify, least_squares
 from gradsim.identify.fit import Estimate, Fit
 from gradsim.identify.multistart import Search
 from gradsim.identify.observation import Masks, States
+from gradsim.identify.together import identify_many
 from gradsim.identify.unknowns import Unknown
+from gradsim.identify.views import Views
 
-__all__ = ["Estimate", "Fit", "Masks", "Search", "States", "Unknown", "descend", "identify", "least_squares"]
+__all__ = [
+    "Estimate",
+    "Fit",
+    "Masks",
+    "Search",
+    "States",
+    "Unknown",
+    "Views",
+    "descend",
+    "identify",
+    "identify_many",
+    "least_squares",
+]

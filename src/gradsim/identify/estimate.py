@@ -54,8 +54,20 @@ def least_squares(
         The fit. Where the data leave a direction open, its status says so and the values along it are arbitrary.
     """
     space = Space(scene, unknowns)
-    model = model or model_for(scene, space)
-    problem = Problem(model, observation, space)
+    problem = Problem(model or model_for(scene, space), observation, space)
+    return solve(problem, plan, seed, noise_known, report, keeper)
+
+
+def solve(
+    problem: Problem,
+    plan: Search | None = None,
+    seed: int = 0,
+    noise_known: bool = True,
+    report: Callable[[dict], None] = lambda entry: None,
+    keeper: Keeper | None = None,
+) -> Fit:
+    """Search and verdict for a problem; arguments as for `least_squares`."""
+    space = problem.space
 
     def told(entry: dict) -> None:
         entry["values"] = dict(zip(space.names, space.numbers(torch.tensor(entry["u"])).tolist(), strict=True))
@@ -113,7 +125,7 @@ def conclude(problem: Problem, outcome: Outcome, seed: int, noise_known: bool, k
     prior = torch.diag(problem.prior_precision)  # is no residual, and keeps its weight
     wide, kinked = wide_fisher(problem, best, (fisher - prior) / scale + prior, variance=scale)
     samples = None
-    if noise_known and cost > 1e-6 and (kinked or problem.model.scene.grounds):
+    if noise_known and cost > 1e-6 and (kinked or any(scene.grounds for scene in problem.scenes)):
         eigenvalues, axes = torch.linalg.eigh(wide)
         spread = axes * eigenvalues.clamp(min=WIDEST**-2).rsqrt()
         samples = sample(problem, best, spread, np.random.default_rng(seed), keeper=keeper)
@@ -123,7 +135,7 @@ def conclude(problem: Problem, outcome: Outcome, seed: int, noise_known: bool, k
         wide = torch.linalg.inv(torch.cov(samples.u.T).reshape(len(space), -1) + 1e-18 * torch.eye(len(space)))
     spare = max(1.0, informative - len(space))
     chi2_per_n = chi2 / spare
-    pushed = any(getattr(body, "pushes", None) for body in problem.model.scene.bodies.values())
+    pushed = any(getattr(body, "pushes", None) for scene in problem.scenes for body in scene.bodies.values())
     uncertainty = analyse(space, wide, pushed)
     estimates = _estimates(space, best, uncertainty, samples)
     limit = max(MISMATCH, 1 + 5 * math.sqrt(2 / spare))

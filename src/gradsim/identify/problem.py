@@ -63,6 +63,11 @@ class Problem:
     def frames(self) -> int:
         return self.observation.frames
 
+    @property
+    def scenes(self) -> list:
+        """What moves; one scene."""
+        return [self.model.scene]
+
     def cost(self, u: Tensor, frames: int, coarse: bool = False) -> Tensor:
         """Cost (starts,) of u (starts, unknowns) on the first frames; infinite where a rollout diverges."""
         values = self.model.values(self.space.values(u))

@@ -53,7 +53,47 @@ class Unknown:
         return tuple(name.strip() for name in self.name.split("="))
 
 
-class Space:
+class Ranges:
+    """Unknowns with the ranges they start in, and what the solver moves for each.
+
+    Args:
+        unknowns: With both bounds.
+        logarithmic: Whether each is solved for by its logarithm.
+        units: SI unit of each.
+    """
+
+    def __init__(self, unknowns: Sequence[Unknown], logarithmic: Sequence[bool], units: Sequence[str]):
+        self.unknowns, self.logarithmic, self.units = list(unknowns), list(logarithmic), list(units)
+        self.names = [u.name for u in self.unknowns]
+        log = torch.tensor(self.logarithmic)
+        bounds = torch.tensor([[u.low, u.high] for u in self.unknowns], dtype=torch.float64)
+        self.low, self.high = torch.where(log[:, None], bounds.clamp(min=1e-300).log(), bounds).unbind(1)
+        self._log = log
+
+    def __len__(self) -> int:
+        return len(self.unknowns)
+
+    def range(self, k: int) -> tuple[float, float]:
+        """Ends of the range of unknown k."""
+        low, high = self.unknowns[k].low, self.unknowns[k].high
+        assert low is not None and high is not None  # unknowns have both here
+        return low, high
+
+    def draw(self, rng: np.random.Generator, count: int) -> Tensor:
+        """Starts (count, unknowns), uniform over the ranges."""
+        low, high = (np.array([getattr(u, end) for u in self.unknowns]) for end in ("low", "high"))
+        return self.inner(torch.tensor(low + (high - low) * rng.random((count, len(self)))))
+
+    def inner(self, numbers: Tensor) -> Tensor:
+        """What the solver moves (..., unknowns), from values in SI units."""
+        return torch.where(self._log, numbers.clamp(min=1e-300).log(), numbers)
+
+    def numbers(self, inner: Tensor) -> Tensor:
+        """Values in SI units (..., unknowns)."""
+        return torch.where(self._log, torch.where(self._log, inner, 0).exp(), inner)
+
+
+class Space(Ranges):
     """The unknowns of one problem, and the map from their numbers to the parameters of a scene.
 
     Args:
@@ -77,33 +117,7 @@ class Space:
         for given in unknowns:
             for unknown in self._components(Unknown.parse(given) if isinstance(given, str) else given):
                 self._add(unknown)
-        self.names = [u.name for u in self.unknowns]
-        log = torch.tensor(self.logarithmic)
-        bounds = torch.tensor([[u.low, u.high] for u in self.unknowns], dtype=torch.float64)
-        self.low, self.high = torch.where(log[:, None], bounds.clamp(min=1e-300).log(), bounds).unbind(1)
-        self._log = log
-
-    def __len__(self) -> int:
-        return len(self.unknowns)
-
-    def range(self, k: int) -> tuple[float, float]:
-        """Ends of the range of unknown k."""
-        low, high = self.unknowns[k].low, self.unknowns[k].high
-        assert low is not None and high is not None  # filled in by __init__
-        return low, high
-
-    def draw(self, rng: np.random.Generator, count: int) -> Tensor:
-        """Starts (count, unknowns), uniform over the ranges."""
-        low, high = (np.array([getattr(u, end) for u in self.unknowns]) for end in ("low", "high"))
-        return self.inner(torch.tensor(low + (high - low) * rng.random((count, len(self)))))
-
-    def inner(self, numbers: Tensor) -> Tensor:
-        """What the solver moves (..., unknowns), from values in SI units."""
-        return torch.where(self._log, numbers.clamp(min=1e-300).log(), numbers)
-
-    def numbers(self, inner: Tensor) -> Tensor:
-        """Values in SI units (..., unknowns)."""
-        return torch.where(self._log, torch.where(self._log, inner, 0).exp(), inner)
+        super().__init__(self.unknowns, self.logarithmic, self.units)
 
     def values(self, inner: Tensor) -> Values:
         """Parameters (worlds, ...) that the unknowns touch, by name; differentiable."""
