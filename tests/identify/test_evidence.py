@@ -113,3 +113,25 @@ def test_bodies_of_several_colours_need_a_mask(tmp_path, frames):
 def test_noise_has_to_be_a_standard_deviation(tmp_path, frames, noise):
     with pytest.raises(InputError, match="standard deviation"):
         from_video(SCENE, written(tmp_path / "v.webm", frames), noise=noise)
+
+
+def test_bright_pixels_of_an_ignore_video_do_not_count(tmp_path, frames):
+    hidden = np.zeros_like(frames)
+    hidden[2:4, 5:12, 3:9] = 255
+    spoilt = np.where(hidden > 0, 128, frames)
+    plain = from_video(SCENE, written(tmp_path / "v.webm", frames))
+    masked = from_video(
+        SCENE, written(tmp_path / "s.webm", spoilt), ignore=written(tmp_path / "i.webm", hidden), robust="huber"
+    )
+    out = torch.tensor(hidden[..., 0] > 0)
+    assert torch.equal(masked.weight == 0, out) and torch.equal(masked.masks[~out], plain.masks[~out])
+    assert masked.loss.name == "huber"
+    trajectory = Model(SCENE).rollout()
+    assert masked.cost(trajectory, 8, False) < from_video(SCENE, tmp_path / "s.webm").cost(trajectory, 8, False) / 50
+
+
+def test_an_ignore_video_that_is_bright_everywhere_is_refused(tmp_path, frames):
+    with pytest.raises(InputError, match="no pixel counts"):
+        from_video(
+            SCENE, written(tmp_path / "v.webm", frames), ignore=written(tmp_path / "i.webm", np.full_like(frames, 255))
+        )

@@ -39,7 +39,7 @@ def test_states_cost_nothing_at_the_truth():
 
 def test_states_are_whitened_by_their_noise():
     """A shift of 3 σ in x of every frame, and a turn of 2 σ about z, cost 9 + 4 a frame."""
-    problem, truth = measured()
+    problem, _ = measured()
     states = problem.model.rollout()["cube"]
     turned = rotation.multiply(rotation.exponential(torch.tensor([0, 0, -0.02]).double()), states["q"][0].detach())
     shifted = states["x"][0].detach() - torch.tensor([3e-3, 0, 0]).double()

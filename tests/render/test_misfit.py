@@ -7,6 +7,7 @@ from torch import Tensor
 from gradsim import mesh, rotation
 from gradsim.render.coverage import coverage, coverage_tangent
 from gradsim.render.misfit import misfit, profiles, target
+from gradsim.robust import LOSSES, Loss
 
 HEIGHT, WIDTH = 18, 22
 FACES = torch.tensor(mesh.box((1.0, 1.0, 1.0)).faces)
@@ -37,6 +38,15 @@ def dense(screen: Tensor, tangent: Tensor, image: Tensor, weight: Tensor) -> tup
     return (w * r**2).sum(1), torch.einsum("wpu,p,wp->wu", J, w, r), torch.einsum("wpu,p,wpv->wuv", J, w, J)
 
 
+def reweighted(screen: Tensor, tangent: Tensor, image: Tensor, weight: Tensor, loss: Loss):
+    """The definition of robust sums, from whole images."""
+    alpha, slope = coverage_tangent(screen, tangent, FACES, HEIGHT, WIDTH, convex=True)
+    d, J = (alpha - image).flatten(1), slope.flatten(1, 3)
+    x = d * weight.flatten().sqrt()
+    w = weight.flatten() * loss.weight(x)
+    return loss.rho(x).sum(1), (J.mT @ (w * d)[..., None])[..., 0], J.mT @ (w[..., None] * J)
+
+
 def near(own: Tensor, expected: Tensor, tolerance=1e-10) -> bool:
     return bool((own - expected).abs().max() <= tolerance * expected.abs().max())
 
@@ -48,6 +58,16 @@ def test_sums_equal_those_of_the_dense_images(unknowns):
     image, weight = pictures(4, seed=2)
     own = misfit(screen, tangent, FACES, target(image, weight))
     assert all(near(a, b) for a, b in zip(own, dense(screen, tangent, image, weight), strict=True))
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_robust_sums_equal_those_of_the_dense_images(loss):
+    screen = boxes(3, 4, seed=0)
+    tangent = torch.randn(3, 2, 4, 8, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    image, weight = pictures(4, seed=2)
+    weight = weight * 30**2  # noise of 0.03: differences from 0 to 30 σ, on both sides of the bend
+    own = misfit(screen, tangent, FACES, target(image, weight, loss))
+    assert all(near(a, b) for a, b in zip(own, reweighted(screen, tangent, image, weight, loss), strict=True))
 
 
 def test_fewer_frames_than_the_target_has_count_the_first_ones():

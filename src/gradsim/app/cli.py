@@ -113,6 +113,10 @@ class Fit(Command):
     """Film of the objects' mask, white on black."""
     noise: Annotated[float | None, arg(metavar="SIGMA", help_behavior_hint="(default: 1/255)")] = None
     """Standard deviation of a pixel's noise, of 1."""
+    robust: Annotated[str, arg(metavar="LOSS")] = "gaussian"
+    """gaussian; huber or cauchy where pixels may be wrong: something passes through, a blotch, flipped pixels."""
+    ignore: Annotated[Path | None, arg(metavar="M", help_behavior_hint="(default: every pixel counts)")] = None
+    """Film whose bright pixels do not count."""
     starts: int = 16
     """Starts drawn from the whole ranges."""
     seed: int = 0
@@ -134,6 +138,8 @@ class Fit(Command):
                 seed=self.seed,
                 starts=self.starts,
                 noise=self.noise,
+                robust=self.robust,
+                ignore=self.ignore,
                 progress=progress,
             )
         if self.json:

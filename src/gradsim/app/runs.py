@@ -95,6 +95,7 @@ def fit(
     starts: int = 16,
     noise: float | None = None,
     progress: Progress | None = None,
+    **reading,
 ) -> dict:
     """Identify unknowns of a scene from a video; writes result.json, report.html, films and pictures.
 
@@ -108,6 +109,7 @@ def fit(
         starts: Their number.
         noise: Standard deviation of a pixel's noise in [0, 1]; None: 1/255.
         progress: Is told what happens.
+        **reading: How the film is read: further arguments of `from_video`.
 
     Raises:
         InputError: If anything that was given is wrong.
@@ -117,7 +119,7 @@ def fit(
     if starts < 1:
         raise InputError(f"starts is {starts}; it has to be at least 1.")
     space = Space(scene, [Unknown.parse(text) for text in unknowns])
-    evidence = from_video(scene, video, mask, noise)
+    evidence = from_video(scene, video, mask, noise, **reading)
     progress.stage("building the model")
     model = model_for(scene, space)
     progress.stage(f"fitting {', '.join(space.names)} to {len(evidence.masks)} frames")
@@ -132,7 +134,7 @@ def fit(
     frames, outline = _bytes(synthetic.film(scene, fitted)), synthetic.float_masks(scene, fitted).masks.numpy()
     write_films(out, videos.read(video).frames, frames, outline, scene.timing.fps)
     found.save(out)
-    content = {**found.result(), "command": "fit", "title": scene.name, "video": str(video)}
+    content = {**found.result(), "command": "fit", "title": scene.name, "video": str(video), "loss": evidence.loss.name}
     write_json(out / "result.json", content)
     write_report(out)
     progress.done()

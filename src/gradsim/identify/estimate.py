@@ -89,6 +89,8 @@ def identify(
     report: Callable[[dict], None] = lambda entry: None,
     videos: Mapping[str, str | Path] | None = None,
     masks: Mapping[str, str | Path] | None = None,
+    robust: str = "gaussian",
+    ignore: str | Path | None = None,
 ) -> Fit:
     """The physics in a video.
 
@@ -104,6 +106,8 @@ def identify(
         report: Called after each stage of the search.
         videos: Films of several cameras of the scene by their names, in place of a video.
         masks: Mask videos for some of them.
+        robust: Loss of the residuals: "gaussian", or "huber" or "cauchy" against outliers; of an observation, its own.
+        ignore: A video of the same size and clock whose bright pixels do not count.
 
     Raises:
         InputError: If anything that was given is wrong, before any work starts.
@@ -113,7 +117,7 @@ def identify(
     if observation is None:
         videos = {"camera": video} if video is not None else videos or {}
         masks = {"camera": mask} if mask is not None else masks
-        observation = from_videos(scene, videos, masks, noise)
+        observation = from_videos(scene, videos, masks, noise, robust=robust, ignore=ignore)
     return least_squares(scene, observation, unknowns, Search(starts=starts), seed, report=report)
 
 

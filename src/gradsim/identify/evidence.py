@@ -10,6 +10,7 @@ from gradsim import video as videos
 from gradsim.errors import InputError
 from gradsim.identify.observation import Masks
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.robust import loss_named
 from gradsim.video import masks as segmentation
 
 QUANTISED = 1 / 255 / math.sqrt(12)  # standard deviation of rounding to 8 bits
@@ -18,7 +19,13 @@ OFF_COLOUR = 0.1  # RMS distance of pixels from the line between body and backgr
 
 
 def from_video(
-    scene, path: str | Path, mask: str | Path | None = None, noise: float | None = None, camera: str = "camera"
+    scene,
+    path: str | Path,
+    mask: str | Path | None = None,
+    noise: float | None = None,
+    camera: str = "camera",
+    robust: str = "gaussian",
+    ignore: str | Path | None = None,
 ) -> Masks:
     """Silhouettes of the scene's bodies in a video.
 
@@ -29,10 +36,13 @@ def from_video(
             silhouettes come from the colours: I = α F + (1 − α) B with the bodies' colour F and the background B.
         noise: Standard deviation of a pixel's noise in [0, 1], before rounding to 8 bits. None: 1/255.
         camera: Name of the scene's camera that filmed it.
+        robust: Loss of the residuals: "gaussian", or "huber" or "cauchy" against outliers.
+        ignore: A video of the same size and clock whose bright pixels do not count, such as something that passes in
+            front.
 
     Raises:
         InputError: If a file is missing or corrupt, its size or clock differ from the scene's, it has one frame only,
-            its colours are not the scene's, or no pixel shows a body.
+            its colours are not the scene's, no pixel shows a body, no pixel is left to count, or there is no such loss.
     """
     width, height = scene.view(camera).size
     film = videos.read(path)
@@ -42,17 +52,31 @@ def from_video(
     noise = NOMINAL if noise is None else noise
     if not (math.isfinite(noise) and noise > 0):
         raise InputError(f"noise is {noise}; it is a standard deviation, above 0 (1/255 = 0.0039 is usual).")
-    sigma = math.hypot(noise, QUANTISED)
+    sigma, loss = math.hypot(noise, QUANTISED), loss_named(robust)
+    weight = None if ignore is None else torch.tensor(_counted(scene, ignore, film, path, camera))
     if mask is not None:
-        keys = videos.read(mask)
-        videos.check(keys, width, height, scene.timing.fps, mask)
-        if len(keys.frames) != len(film.frames):
-            raise InputError(f"{mask} has {len(keys.frames)} frames, {path} has {len(film.frames)}; give one for each.")
-        masks = segmentation.from_mask_video(keys.frames, grey=True)
+        masks = segmentation.from_mask_video(_beside(scene, mask, film, path, camera), grey=True)
     else:
         masks, contrast = _from_colours(scene, film.frames, path)
         sigma /= contrast
-    return Masks(torch.tensor(masks), sigma, Silhouettes.of(scene, camera))
+    return Masks(torch.tensor(masks), sigma, Silhouettes.of(scene, camera), weight, loss)
+
+
+def _beside(scene, path, film: videos.Video, filmed, camera: str) -> np.ndarray:
+    """Frames of a video that goes with the film, one for each."""
+    beside, (width, height) = videos.read(path), scene.view(camera).size
+    videos.check(beside, width, height, scene.timing.fps, path)
+    if len(beside.frames) != len(film.frames):
+        raise InputError(f"{path} has {len(beside.frames)} frames, {filmed} has {len(film.frames)}; give one for each.")
+    return beside.frames
+
+
+def _counted(scene, ignore, film: videos.Video, filmed, camera: str) -> np.ndarray:
+    """1 where no channel of the ignore video is bright, else 0."""
+    counted = _beside(scene, ignore, film, filmed, camera).max(-1) < 128
+    if not counted.any():
+        raise InputError(f"{ignore} is bright everywhere, so no pixel counts; make bright only what is to be ignored.")
+    return counted.astype(np.float64)
 
 
 def _from_colours(scene, frames: np.ndarray, path) -> tuple[np.ndarray, float]:

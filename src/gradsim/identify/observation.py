@@ -1,7 +1,8 @@
 """What was seen: silhouettes in a video, or states of a body, each with its noise.
 
 An observation turns a trajectory into whitened residuals r = (model − data)/σ, in chunks of frames so that the memory
-stays bounded, and says which residuals carry information.
+stays bounded, and says which residuals carry information. What least squares lowers is Σ r², or Σ λ ρ(r) with a loss
+that outliers cannot pull (`gradsim.robust`), by iteratively reweighted residuals.
 """
 
 from collections.abc import Iterator
@@ -12,11 +13,13 @@ import torch
 from torch import Tensor
 
 from gradsim import rotation
+from gradsim.errors import InputError
 from gradsim.losses import cdf, cdf_of_sums_tangent, cdf_tangent
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.misfit import misfit, profiles, target
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.robust import GAUSSIAN, Loss, loss_named
 from gradsim.surface import Surface
 
 CLEAR = 4.0  # a pixel this many σ from 0 and from 1 is on an outline
@@ -46,19 +49,21 @@ class Observation(Protocol):
     frames: int
 
     def residuals(self, trajectory: Trajectory, frames: int, coarse: bool) -> Iterator[Tensor]:
-        """Blocks (worlds, n) of whitened residuals of the first `frames` frames; differentiable."""
+        """Blocks (worlds, n) of whitened residuals of the first `frames` frames, whose squares sum to the cost;
+        differentiable."""
         ...
 
     def linearised(self, s: Sensitivity, frames: int, coarse: bool) -> Iterator[tuple[Tensor, Tensor]]:
-        """Blocks (worlds, n) and their derivatives (worlds, n, unknowns)."""
+        """Blocks (worlds, n) and their derivatives (worlds, n, unknowns). With a robust loss: what they say of model and
+        unknowns, `Loss.told`."""
         ...
 
     def cost(self, trajectory: Trajectory, frames: int, coarse: bool) -> Tensor:
-        """Σ r² (worlds,), not differentiable."""
+        """Σ r² or Σ λ ρ(r) (worlds,), not differentiable."""
         ...
 
     def normal(self, s: Sensitivity, frames: int, coarse: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """Σ r² (worlds,), Jᵀ r (worlds, unknowns) and Jᵀ J (worlds, unknowns, unknowns)."""
+        """The cost (worlds,), Jᵀ W r (worlds, unknowns) and Jᵀ W J (worlds, unknowns, unknowns); W = 1 for Σ r²."""
         ...
 
     def floor(self, frames: int) -> tuple[float, float, float]:
@@ -72,9 +77,13 @@ def summed(blocks: Iterator[Tensor]) -> Tensor:
     return torch.stack([r.square().sum(1) for r in blocks]).sum(0)
 
 
-def normal_equations(blocks: Iterator[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
-    """Σ r², Jᵀ r and Jᵀ J over blocks of residuals and derivatives."""
-    parts = [(r.square().sum(1), (J.mT @ r[..., None])[..., 0], J.mT @ J) for r, J in blocks]
+def normal_equations(blocks: Iterator[tuple[Tensor, Tensor]], loss: Loss = GAUSSIAN) -> tuple[Tensor, Tensor, Tensor]:
+    """Σ λ ρ(r), Jᵀ W r and Jᵀ W J over blocks of residuals and derivatives, with W = λ ρ'(r)/(2 r)."""
+    parts = []
+    for r, J in blocks:
+        weighted = J if loss.kind == 0 else J * (loss.scale * loss.weight(r))[..., None]
+        cost = loss.scale * loss.rho(r).sum(1)
+        parts.append((cost, (weighted.mT @ r[..., None])[..., 0], weighted.mT @ J))
     cost, gradient, matrix = (torch.stack(part).sum(0) for part in zip(*parts, strict=True))
     return cost, gradient, matrix
 
@@ -86,25 +95,47 @@ class Masks:
         masks: (frames, height, width), the share of each pixel that the bodies cover, in about [0, 1].
         sigma: Standard deviation of its noise.
         silhouettes: The renderer of the same size.
-        weight: Optional (frames, height, width) in {0, 1}: pixels that count.
+        weight: Optional (frames, height, width), at least 0: of each squared residual; 0 for pixels that do not count,
+            1/4 where the noise is 2 σ.
+        loss: "gaussian", or "huber" or "cauchy" where pixels may be outliers. The CDF residuals know no outliers.
+
+    Raises:
+        InputError: If there is no such loss, or a weight is negative.
     """
 
-    def __init__(self, masks: Tensor, sigma: float, silhouettes: Silhouettes, weight: Tensor | None = None):
+    def __init__(
+        self,
+        masks: Tensor,
+        sigma: float,
+        silhouettes: Silhouettes,
+        weight: Tensor | None = None,
+        loss: str | Loss = GAUSSIAN,
+    ):
         self.masks, self.sigma, self.silhouettes = masks.double(), float(sigma), silhouettes
-        self.frames = len(masks)
+        self.frames, self.loss = len(masks), loss_named(loss)
         self.weight = torch.ones_like(self.masks) if weight is None else weight.double()
-        self._cdf = cdf(self.masks * self.weight)
-        self._target = target(self.masks, self.weight / self.sigma**2)
+        if self.weight.shape != self.masks.shape or not ((self.weight >= 0) & self.weight.isfinite()).all():
+            raise InputError(
+                f"`weight` has shape {tuple(self.weight.shape)} and numbers from {self.weight.min():g} to "
+                f"{self.weight.max():g}; it needs shape {tuple(self.masks.shape)} and finite numbers of at least 0."
+            )
+        self._counts = (self.weight > 0).double()
+        self._cdf = cdf(self.masks * self._counts)
+        self._target = target(self.masks, self.weight / self.sigma**2, self.loss)
 
     def residuals(self, trajectory: Trajectory, frames: int, coarse: bool) -> Iterator[Tensor]:
         image = self._union(self.silhouettes.masks(trajectory.surface, trajectory.values))[:, :frames]
-        image = image * self.weight[:frames]
         if coarse:
-            yield ((cdf(image) - self._cdf[:frames]) / self.sigma).flatten(1)
+            yield ((cdf(image * self._counts[:frames]) - self._cdf[:frames]) / self.sigma).flatten(1)
         else:
-            yield ((image - (self.masks * self.weight)[:frames]) / self.sigma).flatten(1)
+            scale = self.weight[:frames].sqrt() / self.sigma
+            yield self.loss.root(((image - self.masks[:frames]) * scale).flatten(1))
 
     def linearised(self, s: Sensitivity, frames: int, coarse: bool) -> Iterator[tuple[Tensor, Tensor]]:
+        for r, J in self._linear(s, frames, coarse):
+            yield (r, J) if coarse else self.loss.told(r, J)
+
+    def _linear(self, s: Sensitivity, frames: int, coarse: bool) -> Iterator[tuple[Tensor, Tensor]]:
         surface, moving, values, along = self._separated(s)
         worlds, (height, width) = len(surface.vertices), self.masks.shape[1:]
         step = max(1, CHUNK // (worlds * height * width * s.unknowns * len(surface.parts)))
@@ -113,12 +144,13 @@ class Masks:
             part = Surface(surface.vertices[:, first:last], surface.parts)
             image, slope = self.silhouettes.masks_tangent(part, moving[:, :, first:last], values, along)
             image, slope = _union_tangent(image, slope)
-            image, slope = image * self.weight[first:last], slope * self.weight[first:last, ..., None]
-            target = (self.masks * self.weight)[first:last]
             if coarse:
-                image, slope = cdf_tangent(image, slope)
-                target = self._cdf[first:last]
-            r, slope = (image - target) / self.sigma, slope / self.sigma
+                counts = self._counts[first:last]
+                image, slope = cdf_tangent(image * counts, slope * counts[..., None])
+                r, slope = (image - self._cdf[first:last]) / self.sigma, slope / self.sigma
+            else:
+                scale = self.weight[first:last].sqrt() / self.sigma
+                r, slope = (image - self.masks[first:last]) * scale, slope * scale[..., None]
             yield r.flatten(1), slope.flatten(1, slope.ndim - 2)
 
     @torch.no_grad()  # with it the renderer is a custom operation, whose first use imports for seconds
@@ -128,28 +160,34 @@ class Masks:
             return summed(self.residuals(trajectory, frames, coarse))
         screen = self.silhouettes.screen(surface, trajectory.values)
         still = screen.new_empty(len(screen), 0, *screen.shape[1:])
-        return misfit(screen, still, surface.parts[0].faces, self._target)[0]
+        return self.loss.scale * misfit(screen, still, surface.parts[0].faces, self._target)[0]
 
     def normal(self, s: Sensitivity, frames: int, coarse: bool) -> tuple[Tensor, Tensor, Tensor]:
         surface, moving, values, along = self._separated(s)
         if not _single_convex(surface):
-            return normal_equations(self.linearised(s, frames, coarse))
+            return normal_equations(self._linear(s, frames, coarse), GAUSSIAN if coarse else self.loss)
         screen, slope = self.silhouettes.screen_tangent(surface, moving, values, along)
         faces = surface.parts[0].faces
         if coarse:
-            sums, slopes = profiles(screen, slope, faces, self.weight[:frames])
+            sums, slopes = profiles(screen, slope, faces, self._counts[:frames])
             value, slopes = cdf_of_sums_tangent(sums, slopes, self.masks.shape[1])
             r, slopes = (value - self._cdf[:frames]) / self.sigma, slopes / self.sigma
             return normal_equations(iter([(r.flatten(1), slopes.flatten(1, 2))]))
-        return misfit(screen, slope, faces, self._target)
+        cost, gradient, matrix = misfit(screen, slope, faces, self._target)
+        return self.loss.scale * cost, self.loss.scale * gradient, self.loss.scale * matrix
 
     def floor(self, frames: int) -> tuple[float, float, float]:
-        masks, counted = self.masks[:frames], self.weight[:frames] > 0
-        off = torch.minimum(masks.abs(), (1 - masks).abs()) / self.sigma
+        masks, counted, scale = self.masks[:frames], self.weight[:frames] > 0, self.weight[:frames].sqrt() / self.sigma
+        off = torch.minimum(masks.abs(), (1 - masks).abs()) * scale
         near = counted & (off < CLEAR)
         # half of the clear pixels are off by less than this; 0.6745 σ for Gaussian noise
         level = (off[near].median() / 0.6745).square().item() if near.any() else 1.0
         clear = counted & (off < CLEAR * max(level, 1e-16) ** 0.5)
+        if self.loss.kind:
+            # nothing tells an outlier from the body: what an empty film costs is no less than what remains, so that
+            # starts are judged against the best of them alone
+            empty = self.loss.rho(masks * scale).sum().item()
+            return self.loss.scale * empty, float((counted & ~clear).sum()), 1.0
         return off[clear].square().sum().item(), float((counted & ~clear).sum()), level
 
     def _separated(self, s: Sensitivity) -> tuple[Surface, Tensor, Values, Values]:
@@ -192,28 +230,40 @@ class States:
         quat_xyzw: Orientations (frames, 4), or None for positions alone.
         sigma_x: Noise of each coordinate [m].
         sigma_angle: Noise of the orientation about each axis [rad].
+        loss: As for `Masks`, of each coordinate.
     """
 
-    def __init__(self, body: str, x: Tensor, quat_xyzw: Tensor | None, sigma_x: float, sigma_angle: float = 1.0):
+    def __init__(
+        self,
+        body: str,
+        x: Tensor,
+        quat_xyzw: Tensor | None,
+        sigma_x: float,
+        sigma_angle: float = 1.0,
+        loss: str | Loss = GAUSSIAN,
+    ):
         self.body, self.x, self.q = body, x.double(), None if quat_xyzw is None else quat_xyzw.double()
-        self.sigma_x, self.sigma_angle, self.frames = sigma_x, sigma_angle, len(x)
+        self.sigma_x, self.sigma_angle, self.frames, self.loss = sigma_x, sigma_angle, len(x), loss_named(loss)
 
     def residuals(self, trajectory: Trajectory, frames: int, coarse: bool) -> Iterator[Tensor]:
         states = trajectory[self.body]
-        yield self._compare([states["x"][:, :frames], states["q"][:, :frames]]).flatten(1)
+        yield self.loss.root(self._compare([states["x"][:, :frames], states["q"][:, :frames]]).flatten(1))
 
     def linearised(self, s: Sensitivity, frames: int, coarse: bool) -> Iterator[tuple[Tensor, Tensor]]:
+        yield self.loss.told(*self._linear(s, frames))
+
+    def _linear(self, s: Sensitivity, frames: int) -> tuple[Tensor, Tensor]:
         states, tangent = s.trajectory[self.body], s.tangent[self.body]
         primal = [states[k][:, :frames] for k in ("x", "q")]
         along = [tangent[k][:, :frames] for k in ("x", "q")]
         r, slope = torch.func.jvp(self._compare, (primal,), (along,))  # pyright: ignore[reportAssignmentType]
-        yield r[:: s.unknowns].flatten(1), slope.flatten(1).unflatten(0, (-1, s.unknowns)).transpose(1, 2)
+        return r[:: s.unknowns].flatten(1), slope.flatten(1).unflatten(0, (-1, s.unknowns)).transpose(1, 2)
 
     def cost(self, trajectory: Trajectory, frames: int, coarse: bool) -> Tensor:
         return summed(self.residuals(trajectory, frames, coarse))
 
     def normal(self, s: Sensitivity, frames: int, coarse: bool) -> tuple[Tensor, Tensor, Tensor]:
-        return normal_equations(self.linearised(s, frames, coarse))
+        return normal_equations(iter([self._linear(s, frames)]), self.loss)
 
     def floor(self, frames: int) -> tuple[float, float, float]:
         return 0.0, float(frames * (3 if self.q is None else 6)), float("inf")

@@ -67,6 +67,7 @@ def from_videos(
     videos: Mapping[str, str | Path],
     masks: Mapping[str, str | Path] | None = None,
     noise: float | None = None,
+    **reading,
 ) -> Observation:
     """Silhouettes of the scene's bodies in the films of one or several of its cameras.
 
@@ -75,6 +76,7 @@ def from_videos(
         videos: Film by the camera's name; "camera" is the first one's.
         masks: Mask videos by the camera's name, for some of them.
         noise: As for `from_video`.
+        **reading: Further arguments of `from_video`, the same for all.
 
     Raises:
         InputError: As `from_video`, and if a camera is none of the scene's, or has a mask without a film.
@@ -84,7 +86,9 @@ def from_videos(
         scene.view(camera)
         if camera not in videos:
             raise InputError(f"camera `{camera}` has a mask video and no video; give both.")
-    parts = {camera: from_video(scene, path, masks.get(camera), noise, camera) for camera, path in videos.items()}
+    parts = {
+        camera: from_video(scene, path, masks.get(camera), noise, camera, **reading) for camera, path in videos.items()
+    }
     return Views(parts) if len(parts) != 1 else next(iter(parts.values()))
 
 

@@ -4,7 +4,7 @@ For one convex body. At 64² the dense images of 16 starts, 45 frames and 5 unkn
 them costs ten times what drawing them does.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 
 import torch
@@ -14,8 +14,10 @@ from torch import Tensor
 from gradsim.engine.lanes import Lane, specialise
 from gradsim.engine.launch import replay
 from gradsim.render.coverage import _array, _mesh
+from gradsim.robust import GAUSSIAN, Loss
 
 SHARED = ("Point", "draw")
+PICTURES = ("image", "weight", "before", "after", "above", "below")
 
 
 @dataclass(frozen=True)
@@ -28,20 +30,21 @@ class Target:
     after: Tensor
     above: Tensor
     below: Tensor
+    loss: Loss
 
 
-def target(image: Tensor, weight: Tensor) -> Target:
-    """Prepare images (frames, height, width) and the weight of each squared difference for `misfit`."""
-    square = weight * image**2
+def target(image: Tensor, weight: Tensor, loss: Loss = GAUSSIAN) -> Target:
+    """Prepare images (frames, height, width), the weight of each squared difference, and ρ, for `misfit`."""
+    square = weight * image**2 if loss.kind == 0 else loss.rho(weight.sqrt() * image)
     rows = square.sum(-1)
     pad = torch.nn.functional.pad
     before, above = pad(square.cumsum(-1), (1, 0)), pad(rows.cumsum(-1), (1, 0))
     after, below = (pad(x.flip(-1).cumsum(-1), (1, 0)).flip(-1) for x in (square, rows))
-    return Target(image, weight, before, after, above, below)
+    return Target(image, weight, before, after, above, below, loss)
 
 
 def misfit(screen: Tensor, tangent: Tensor, faces: Tensor, picture: Target) -> tuple[Tensor, Tensor, Tensor]:
-    """Squared difference from a target, its gradient and Gauss–Newton matrix, summed over frames.
+    """ρ of the difference from a target, its gradient and Gauss–Newton matrix, summed over frames.
 
     Args:
         screen: (worlds, frames, n, 2) [px].
@@ -50,16 +53,18 @@ def misfit(screen: Tensor, tangent: Tensor, faces: Tensor, picture: Target) -> t
         picture: Of as many frames or more.
 
     Returns:
-        Σ w (α − T)² (worlds,), ½ of its gradient (worlds, unknowns), and Jᵀ W J (worlds, unknowns, unknowns).
+        Σ ρ(√w (α − T)) (worlds,), ½ of its gradient (worlds, unknowns), and Jᵀ W J (worlds, unknowns, unknowns), with
+        the W of iteratively reweighted least squares: w ρ'(x)/(2 x) (`gradsim.robust`, without its λ).
     """
     code, worlds, frames = _code(screen.dtype), *screen.shape[:2]
     unknowns, bodies = tangent.shape[1], worlds * frames
     cost = screen.new_zeros(bodies)
     gradient, normal = screen.new_zeros(bodies, unknowns), screen.new_zeros(bodies, unknowns, unknowns)
     given, scratch, workers = _arguments(code, screen, tangent, faces, *picture.image.shape[1:])
-    pictures = [_array(code.Scalar, getattr(picture, f.name)[:frames].to(screen)) for f in fields(picture)]
+    pictures = [_array(code.Scalar, getattr(picture, name)[:frames].to(screen)) for name in PICTURES]
+    loss = [picture.loss.kind, code.Scalar(picture.loss.bend)]
     out = [_array(code.Scalar, x) for x in (cost, gradient, normal)]
-    replay(code.misfit, workers, [*given, *pictures, workers, *scratch, *out], str(screen.device))
+    replay(code.misfit, workers, [*given, *pictures, *loss, workers, *scratch, *out], str(screen.device))
     cost, gradient, lower = (x.unflatten(0, (worlds, frames)).sum(1) for x in (cost, gradient, normal))
     return cost, gradient, lower + lower.tril(-1).mT
 

@@ -5,16 +5,40 @@
 
 Images and their derivatives live in the scratch of one worker, one body after another, and only their sums leave it:
 
-    misfit     Σ w (α − T)²,   Jᵀ W (α − T),   Jᵀ W J          J = ∂α/∂unknowns
+    misfit     Σ ρ(√w (α − T)),   Jᵀ W (α − T),   Jᵀ W J          J = ∂α/∂unknowns
     profiles   sums of α and ∂α along rows and columns, for the CDF residuals
 
-A pixel that the outline does not touch has J = 0, so only the body's box is visited. What lies around it adds w T²,
-from running sums that start at the borders of the image: nothing is subtracted, so a cost of 0 comes out as 0.
+with ρ(x) = x² and W = w, or a loss of `gradsim.robust` and W = w ρ'(x)/(2 x). A pixel that the outline does not touch has
+J = 0, so only the body's box is visited. What lies around it adds ρ(√w T), from running sums that start at the borders
+of the image: nothing is subtracted, so a cost of 0 comes out as 0.
 """
 
 import warp as wp
 
 from gradsim.engine.lanes import Scalar
+
+
+@wp.func
+def rho(square: Scalar, kind: int, bend: Scalar):
+    """ρ, from x²."""
+    if kind == 1 and square > bend * bend:
+        return Scalar(2.0) * bend * wp.sqrt(square) - bend * bend
+    if kind == 2:
+        u = square / (bend * bend)
+        if u < Scalar(1e-4):  # log(1 + u) would lose digits
+            return square * (Scalar(1.0) - u * (Scalar(0.5) - u * (Scalar(1.0 / 3.0) - Scalar(0.25) * u)))
+        return bend * bend * wp.log(Scalar(1.0) + u)
+    return square
+
+
+@wp.func
+def influence(square: Scalar, kind: int, bend: Scalar):
+    """ρ'(x)/(2 x), from x²."""
+    if kind == 1 and square > bend * bend:
+        return bend / wp.sqrt(square)
+    if kind == 2:
+        return Scalar(1.0) / (Scalar(1.0) + square / (bend * bend))
+    return Scalar(1.0)
 
 
 @wp.kernel(enable_backward=False)
@@ -25,10 +49,12 @@ def misfit(
     edges: wp.array[wp.vec4i],
     target: wp.array3d[Scalar],  # (frames, rows, columns)
     weight: wp.array3d[Scalar],
-    before: wp.array3d[Scalar],  # Σ w T² of a row before a column, (frames, rows, columns + 1)
+    before: wp.array3d[Scalar],  # Σ ρ(√w T) of a row before a column, (frames, rows, columns + 1)
     after: wp.array3d[Scalar],  # from a column on
-    above: wp.array2d[Scalar],  # Σ w T² of the rows before a row, (frames, rows + 1)
+    above: wp.array2d[Scalar],  # Σ ρ(√w T) of the rows before a row, (frames, rows + 1)
     below: wp.array2d[Scalar],  # from a row on
+    kind: int,  # of the loss: 0 Gaussian, 1 Huber, 2 Cauchy
+    bend: Scalar,
     workers: int,
     # scratch, zero before and after
     front: wp.array2d[wp.bool],  # (bodies, faces)
@@ -52,12 +78,14 @@ def misfit(
                 image[worker, row, column] = Scalar(0.0)
                 t = target[frame, row, column]
                 w = weight[frame, row, column]
-                total += w * (alpha - t) * (alpha - t)
+                square = w * (alpha - t) * (alpha - t)
+                total += rho(square, kind, bend)
                 touched = wp.int32(0)
                 for u in range(unknowns):
                     if slope[worker, row, column, u] != Scalar(0.0):
                         touched = wp.int32(1)
                 if touched > 0:
+                    w = w * influence(square, kind, bend)
                     r = w * (alpha - t)
                     for u in range(unknowns):
                         s = slope[worker, row, column, u]
