@@ -1,7 +1,9 @@
 """The surface that physics hands to a renderer."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
+import torch
 from torch import Tensor
 
 
@@ -35,3 +37,13 @@ class Surface:
 
     vertices: Tensor
     parts: tuple[Part, ...]
+
+    @cached_property
+    def faces(self) -> Tensor:
+        """Triangles (m, 3) of all parts, by the surface's vertices."""
+        return torch.cat([p.faces + p.vertices.start for p in self.parts])
+
+    @property
+    def convex(self) -> bool:
+        """Whether it is one convex body."""
+        return len(self.parts) == 1 and self.parts[0].convex

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
+from gradsim.identify.problem import Effort
 from gradsim.identify.sampling import sample
 
 COVARIANCE = torch.tensor([[1.0, 0.9, 0.0], [0.9, 2.0, -0.4], [0.0, -0.4, 0.5]]).double()
@@ -15,7 +16,7 @@ def gaussian(low=-100.0, high=100.0):
     precision = torch.linalg.inv(COVARIANCE)
     cost = lambda u, frames: torch.einsum("wi,ij,wj->w", u - CENTRE, precision, u - CENTRE)
     bounds = {"low": torch.full((3,), low).double(), "high": torch.full((3,), high).double()}
-    return SimpleNamespace(space=SimpleNamespace(**bounds), frames=1, cost=cost)
+    return SimpleNamespace(space=SimpleNamespace(**bounds), frames=1, cost=cost, effort=Effort())
 
 
 def draw(problem, start=CENTRE, seed=0, **options):

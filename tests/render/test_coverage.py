@@ -108,41 +108,39 @@ def test_convex_image_agrees_with_supersampling(convex_body):
         assert np.abs(image[0, frame].numpy() - sampled).max() < 1 / 16  # one row of samples
 
 
-def test_area_of_a_general_body_is_within_one_percent(general_body):
+def test_area_of_a_general_body_agrees_with_supersampling(general_body):
     screen = views(general_body, 1, 6, size=24.0)
     areas = coverage(screen, faces_of(general_body), SIDE, SIDE, convex=False).sum((-2, -1))[0]
     expected = [supersampled(points, general_body.faces).sum() for points in screen[0].numpy()]
-    assert (areas / torch.tensor(expected) - 1).abs().max() < 0.01
+    # about 80 px of outline with errors of 1/16/√12 px² each, at random: 0.2 of 200 px²
+    assert (areas / torch.tensor(expected) - 1).abs().max() < 3e-3
 
 
-def test_gradient_of_the_area_of_a_general_body_is_within_ten_percent(general_body):
+def test_gradient_of_the_area_of_a_general_body_agrees_with_supersampling(general_body):
     screen = views(general_body, 1, 4, size=24.0)
     outward = screen - screen.mean(2, keepdim=True)  # the body grows
     _, slope = coverage_tangent(screen, outward[:, None], faces_of(general_body), SIDE, SIDE, convex=False)
     for frame in range(4):
-        # (1 ± 0.02)² in the area: the secant is the tangent, and 16 × 16 samples resolve it
+        # (1 ± 0.02)² in the area: the secant is the tangent, and 16 × 16 samples resolve it to 0.2 / 0.04 of 400 px²
         big, small = (
             supersampled((screen + h * outward)[0, frame].numpy(), general_body.faces).sum() for h in (0.02, -0.02)
         )
-        assert abs(slope[0, frame].sum().item() / ((big - small) / 0.04) - 1) < 0.1
+        assert abs(slope[0, frame].sum().item() / ((big - small) / 0.04) - 1) < 0.03
 
 
-def test_general_image_agrees_with_supersampling_to_half_a_pixel(general_body):
+def test_general_image_agrees_with_supersampling(general_body):
     screen = views(general_body, 1, 2, size=15.0)
     image = coverage(screen, faces_of(general_body), SIDE, SIDE, convex=False)[0]
     for frame in range(2):
         difference = image[frame].numpy() - supersampled(screen[0, frame].numpy(), general_body.faces)
-        assert np.abs(difference).max() < 0.5  # only pixels that the silhouette cuts differ, by less than half
-        assert np.abs(difference).mean() < 0.01
+        assert np.abs(difference).max() < 1 / 16  # one row of samples
+        assert np.abs(difference).mean() < 1e-3
 
 
-def test_both_modes_agree_on_a_rectangle_but_for_its_corners():
-    box = mesh.box((12.5, 10.5, 1))
-    screen = torch.tensor(box.vertices[:, :2] + (11.55, 9.85))[None, None]  # from (5.3, 4.6) to (17.8, 15.1)
-    exact, blended = (coverage(screen, faces_of(box), SIDE, SIDE, convex) for convex in (True, False))
-    assert (exact - blended)[..., 6:14, :].abs().max() < 1e-14
-    assert (exact - blended)[..., :, 7:16].abs().max() < 1e-14
-    assert exact.sum().item() == pytest.approx(12.5 * 10.5, rel=1e-13)
+def test_both_modes_agree_on_convex_bodies(convex_body):
+    screen = views(convex_body)
+    exact, general = (coverage(screen, faces_of(convex_body), SIDE, SIDE, convex) for convex in (True, False))
+    assert (exact - general).abs().max() < 1e-13
 
 
 def test_body_that_fills_whole_pixels_covers_them_fully_whatever_its_orientation():
@@ -276,28 +274,33 @@ def test_image_stays_between_0_and_1_with_a_vertex_far_away(case):
     assert image.min() >= 0 and image.max() <= 1
 
 
+def together(*placed):
+    """Bodies (mesh, shift on the screen), seen along z, as one: screen (1, 1, n, 2) and faces."""
+    screen = np.concatenate([body.vertices[:, :2] + shift for body, shift in placed])
+    counts = np.cumsum([0, *(len(body.vertices) for body, _ in placed)])
+    faces = np.concatenate([body.faces + first for (body, _), first in zip(placed, counts, strict=False)])
+    return torch.tensor(screen)[None, None], torch.tensor(faces)
+
+
 @pytest.mark.parametrize("order", [1, -1])
-def test_only_the_outermost_edge_is_blended(order):
-    large, small = mesh.box((10.4, 8.4, 1)), mesh.box((9.8, 7.9, 1))  # edges between the same two pixel centres
-    both = [large, small][::order]
-    vertices = np.concatenate([body.vertices for body in both])
-    faces = np.concatenate([both[0].faces, both[1].faces + len(both[0].vertices)])
-    screen = [torch.tensor(v[:, :2] + (15.93, 16.02))[None, None] for v in (vertices, large.vertices)]
-    union, alone = (
-        coverage(s, torch.tensor(f), SIDE, SIDE, convex=False)
-        for s, f in zip(screen, (faces, large.faces), strict=True)
-    )
-    assert torch.equal(union, alone)
+def test_body_behind_a_larger_one_changes_nothing(order):
+    large, small = mesh.box((10.4, 8.4, 1)), mesh.box((9.8, 7.9, 1))
+    place = (15.93, 16.02)
+    screen, faces = together(*[(large, place), (small, place)][::order])
+    alone = coverage(*together((large, place)), SIDE, SIDE, convex=True)
+    assert (coverage(screen, faces, SIDE, SIDE, convex=False) - alone).abs().max() < 1e-13
 
 
-def test_blend_stays_between_0_and_1_and_flat_where_it_is_cut():
-    body = mesh.box((0.2, 0.3, 1))  # loses 0.4 on two sides and 0.35 on two
-    screen = torch.tensor(body.vertices[:, :2] + 16.5)[None, None].requires_grad_()
-    along = torch.ones(1, 1, *screen.shape[1:], dtype=torch.float64)
-    image, slope = coverage_tangent(screen, along, faces_of(body), SIDE, SIDE, convex=False)
-    assert image.abs().max() == 0 and slope.abs().max() == 0
-    (coverage(screen, faces_of(body), SIDE, SIDE, convex=False) + screen.sum()).sum().backward()
-    assert screen.grad is not None and (screen.grad == SIDE**2).all()
+def test_two_overlapping_bodies_cover_their_union():
+    one, other = mesh.box((8.5, 6.25, 1)), mesh.box((5.75, 9.5, 1))
+    screen, faces = together((one, (12.3, 14.1)), (other, (15.9, 17.2)))
+    # closed form: the x ranges are [8.05, 16.55], [13.025, 18.775]; the y ranges [10.975, 17.225], [12.45, 21.95]
+    overlap = (16.55 - 13.025) * (17.225 - 12.45)
+    image = coverage(screen, faces, SIDE, SIDE, convex=False)
+    assert image.sum().item() == pytest.approx(8.5 * 6.25 + 5.75 * 9.5 - overlap, rel=1e-12)
+    along = torch.cat([torch.zeros(1, 1, 8, 2), torch.tensor([1.0, 0.0]).expand(1, 1, 8, 2)], 2).double()
+    slope = coverage_tangent(screen, along[:, None], faces, SIDE, SIDE, convex=False)[1]
+    assert slope.sum().item() == pytest.approx(17.225 - 12.45, rel=1e-8)  # the overlap shrinks; 1e-9 px is looked past
 
 
 def test_mesh_with_a_hole_is_refused():

@@ -202,7 +202,7 @@ def test_picture_is_differentiable_by_vertices(camera, scene):
     adjoint = weights(picture(scene.vertices), 3)
     (along,) = [d / 100 for d in directions([scene.vertices], 4)]
     (gradient,) = gradients(picture, [scene.vertices], adjoint)
-    (slope,) = central_difference(picture, [scene.vertices], [along], 1e-5)
+    (slope,) = central_difference(picture, [scene.vertices], [along], 1e-4)  # rounding 3e-14 over the step
     assert (gradient * along).sum().item() == pytest.approx((slope * adjoint[0]).sum().item(), rel=1e-7)
 
 

@@ -6,7 +6,6 @@ that outliers cannot pull (`gradsim.robust`), by iteratively reweighted residual
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -14,33 +13,16 @@ from torch import Tensor
 
 from gradsim import rotation
 from gradsim.errors import InputError
+from gradsim.identify.outline import Sensitivity, drawn, on_screen
 from gradsim.losses import cdf, cdf_of_sums_tangent, cdf_tangent
-from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
+from gradsim.render.coverage import coverage_tangent
 from gradsim.render.misfit import misfit, profiles, target
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.robust import GAUSSIAN, Loss, loss_named
-from gradsim.surface import Surface
 
 CLEAR = 4.0  # a pixel this many σ from 0 and from 1 is on an outline
 CHUNK = 2**25  # numbers in one block of an image Jacobian: 256 MB
-
-
-@dataclass(frozen=True)
-class Sensitivity:
-    """A trajectory of worlds × unknowns rollouts with its derivatives, one unknown in each.
-
-    Args:
-        trajectory: The rollouts; every `unknowns`-th is another world.
-        tangent: Derivatives of its states.
-        along: The directions, by parameter.
-        unknowns: Number of unknowns.
-    """
-
-    trajectory: Trajectory
-    tangent: Trajectory
-    along: Values
-    unknowns: int
 
 
 class Observation(Protocol):
@@ -124,7 +106,7 @@ class Masks:
         self._target = target(self.masks, self.weight / self.sigma**2, self.loss)
 
     def residuals(self, trajectory: Trajectory, frames: int, coarse: bool) -> Iterator[Tensor]:
-        image = self._union(self.silhouettes.masks(trajectory.surface, trajectory.values))[:, :frames]
+        image = self.silhouettes.union(trajectory.surface, trajectory.values)[:, :frames]
         if coarse:
             yield ((cdf(image * self._counts[:frames]) - self._cdf[:frames]) / self.sigma).flatten(1)
         else:
@@ -136,14 +118,15 @@ class Masks:
             yield (r, J) if coarse else self.loss.told(r, J)
 
     def _linear(self, s: Sensitivity, frames: int, coarse: bool) -> Iterator[tuple[Tensor, Tensor]]:
-        surface, moving, values, along = self._separated(s)
-        worlds, (height, width) = len(surface.vertices), self.masks.shape[1:]
-        step = max(1, CHUNK // (worlds * height * width * s.unknowns * len(surface.parts)))
+        faces, convex = drawn(s.trajectory)
+        screens, slopes = on_screen(self.silhouettes, s)
+        worlds, (height, width) = len(screens), self.masks.shape[1:]
+        step = max(1, CHUNK // (worlds * height * width * s.unknowns))
         for first in range(0, frames, step):
             last = min(first + step, frames)
-            part = Surface(surface.vertices[:, first:last], surface.parts)
-            image, slope = self.silhouettes.masks_tangent(part, moving[:, :, first:last], values, along)
-            image, slope = _union_tangent(image, slope)
+            image, slope = coverage_tangent(
+                screens[:, first:last], slopes[:, :, first:last], faces, height, width, convex
+            )
             if coarse:
                 counts = self._counts[first:last]
                 image, slope = cdf_tangent(image * counts, slope * counts[..., None])
@@ -153,28 +136,21 @@ class Masks:
                 r, slope = (image - self.masks[first:last]) * scale, slope * scale[..., None]
             yield r.flatten(1), slope.flatten(1, slope.ndim - 2)
 
-    @torch.no_grad()  # with it the renderer is a custom operation, whose first use imports for seconds
+    @torch.no_grad()
     def cost(self, trajectory: Trajectory, frames: int, coarse: bool) -> Tensor:
-        surface = trajectory.surface
-        if coarse or not _single_convex(surface):
-            return summed(self.residuals(trajectory, frames, coarse))
-        screen = self.silhouettes.screen(surface, trajectory.values)
-        still = screen.new_empty(len(screen), 0, *screen.shape[1:])
-        return self.loss.scale * misfit(screen, still, surface.parts[0].faces, self._target)[0]
+        return self._sums(*on_screen(self.silhouettes, trajectory), *drawn(trajectory), frames, coarse)[0]
 
     def normal(self, s: Sensitivity, frames: int, coarse: bool) -> tuple[Tensor, Tensor, Tensor]:
-        surface, moving, values, along = self._separated(s)
-        if not _single_convex(surface):
-            return normal_equations(self._linear(s, frames, coarse), GAUSSIAN if coarse else self.loss)
-        screen, slope = self.silhouettes.screen_tangent(surface, moving, values, along)
-        faces = surface.parts[0].faces
-        if coarse:
-            sums, slopes = profiles(screen, slope, faces, self._counts[:frames])
-            value, slopes = cdf_of_sums_tangent(sums, slopes, self.masks.shape[1])
-            r, slopes = (value - self._cdf[:frames]) / self.sigma, slopes / self.sigma
-            return normal_equations(iter([(r.flatten(1), slopes.flatten(1, 2))]))
-        cost, gradient, matrix = misfit(screen, slope, faces, self._target)
-        return self.loss.scale * cost, self.loss.scale * gradient, self.loss.scale * matrix
+        return self._sums(*on_screen(self.silhouettes, s), *drawn(s.trajectory), frames, coarse)
+
+    def _sums(self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int, coarse: bool):
+        if not coarse:
+            cost, gradient, matrix = misfit(screen, slope, faces, self._target, convex)
+            return self.loss.scale * cost, self.loss.scale * gradient, self.loss.scale * matrix
+        sums, slopes = profiles(screen, slope, faces, self._counts[:frames], convex)
+        value, slopes = cdf_of_sums_tangent(sums, slopes, self.masks.shape[1])
+        r, slopes = (value - self._cdf[:frames]) / self.sigma, slopes / self.sigma
+        return normal_equations(iter([(r.flatten(1), slopes.flatten(1, 2))]))
 
     def floor(self, frames: int) -> tuple[float, float, float]:
         masks, counted, scale = self.masks[:frames], self.weight[:frames] > 0, self.weight[:frames].sqrt() / self.sigma
@@ -189,36 +165,6 @@ class Masks:
             empty = self.loss.rho(masks * scale).sum().item()
             return self.loss.scale * empty, float((counted & ~clear).sum()), 1.0
         return off[clear].square().sum().item(), float((counted & ~clear).sum()), level
-
-    def _separated(self, s: Sensitivity) -> tuple[Surface, Tensor, Values, Values]:
-        """Surface and parameters of each world once, and their derivatives (worlds, unknowns, ...)."""
-        surface, moving = s.trajectory.surface_tangent(s.tangent, s.along)
-        values = {name: v[:: s.unknowns] for name, v in s.trajectory.values.items()}
-        along = {name: v.unflatten(0, (-1, s.unknowns)) for name, v in s.along.items()}
-        return (
-            Surface(surface.vertices[:: s.unknowns], surface.parts),
-            moving.unflatten(0, (-1, s.unknowns)),
-            values,
-            along,
-        )
-
-    def _union(self, masks: Tensor) -> Tensor:
-        """One mask of all parts (worlds, frames, height, width): 1 − Π (1 − α)."""
-        return masks[:, :, 0] if masks.shape[2] == 1 else 1 - (1 - masks).prod(2)
-
-
-def _single_convex(surface: Surface) -> bool:
-    return len(surface.parts) == 1 and surface.parts[0].convex
-
-
-def _union_tangent(masks: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor]:
-    if masks.shape[2] == 1:
-        return masks[:, :, 0], slopes[:, :, 0]
-    clear, change = 1 - masks[:, :, 0], -slopes[:, :, 0]
-    for k in range(1, masks.shape[2]):
-        change = change * (1 - masks[:, :, k, ..., None]) - clear[..., None] * slopes[:, :, k]
-        clear = clear * (1 - masks[:, :, k])
-    return 1 - clear, -change
 
 
 class States:

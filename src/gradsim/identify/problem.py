@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from gradsim.identify.observation import Observation, Sensitivity
+from gradsim.identify.observation import Observation
+from gradsim.identify.outline import Sensitivity
 from gradsim.identify.unknowns import Space
 from gradsim.physics.model import Model
 

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.identify.evidence import from_video
-from gradsim.identify.observation import Observation, Sensitivity
+from gradsim.identify.observation import Observation
+from gradsim.identify.outline import Sensitivity
 from gradsim.physics.trajectory import Trajectory
 
 

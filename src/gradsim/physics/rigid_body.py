@@ -109,6 +109,15 @@ class RigidBody:
         rest = self.rest * values[f"{self.name}.scale"][:, None, None]
         return rotation.rotate(q[:, :, None], rest[:, None]) + x[:, :, None]
 
+    def carried(self, states: dict[str, Tensor], values: Values) -> tuple[Tensor, Tensor, Tensor]:
+        """Its surface as a shape at rest (worlds, n, 3) [m] and what carries it, x and q of all frames."""
+        return self.rest * values[f"{self.name}.scale"][:, None, None], states["x"], states["q"]
+
+    def rest_tangent(self, along: Values) -> Tensor | None:
+        """Derivative (worlds, n, 3) of the shape at rest along a direction in parameters; None for zero."""
+        scale = along.get(f"{self.name}.scale")
+        return None if scale is None else self.rest * scale[:, None, None]
+
     def stable_step(self, values: Values) -> float:
         """From n k_e h²/m + 2 n k_d h/m < 4, and the same with friction, for the n vertices that may touch at once.
 

@@ -1,10 +1,6 @@
 """Silhouettes as the covered area of every pixel, with derivatives by the vertices on the screen.
 
-Convex bodies: the area itself, to rounding (`coverage_kernels.py`), anywhere on the screen and of any size.
-
-Other closed meshes: pixel centres, then a blend across the silhouette (`blend_kernels.py`). For bodies of 20 px and more
-the total area is within 1 % and its gradient within 10 %; a single pixel on the silhouette may be off by nearly ½, and
-what is thinner than a pixel may be missing.
+The area itself, to rounding (`coverage_kernels.py`), of any closed mesh, anywhere on the screen and of any size.
 """
 
 from collections.abc import Sequence
@@ -32,14 +28,17 @@ def coverage(screen: Tensor, faces: Tensor, height: int, width: int, convex: boo
         faces: Triangles (m, 3), outward counter-clockwise, of one closed mesh.
         height: Rows of the image.
         width: Columns of the image.
-        convex: Whether the body is convex.
+        convex: Whether it is one convex body, which is faster; the same either way.
 
     Raises:
         ValueError: If the shapes do not fit or the mesh is not closed.
     """
     _check(screen, faces)
-    run = _exact if convex else _blend
-    return run(screen, faces, screen.new_empty(0, height, width))[0]
+    canvas = screen.new_empty(0, height, width)
+    if convex:
+        return _exact(screen, faces, canvas)[0]
+    # which edges hide one another is asked in double precision
+    return _other(screen.double(), faces, canvas.double())[0].to(screen.dtype)
 
 
 def coverage_tangent(
@@ -64,7 +63,11 @@ def coverage_tangent(
         shape = f"({worlds}, unknowns, {frames}, {n}, 2)"
         raise ValueError(f"`tangent` has shape {tuple(tangent.shape)}; `screen` needs {shape}.")
     canvas = screen.new_empty(0, height, width)
-    return _Coverage(convex).tangent(screen.detach(), tangent.detach(), faces, canvas)
+    if convex:
+        return _Coverage(convex).tangent(screen.detach(), tangent.detach(), faces, canvas)
+    given = screen.detach().double(), tangent.detach().double(), faces, canvas.double()
+    image, slope = _Coverage(convex).tangent(*given)
+    return image.to(screen.dtype), slope.to(screen.dtype)
 
 
 class _Coverage:
@@ -88,62 +91,35 @@ class _Coverage:
 
     def tangent(self, screen: Tensor, tangent: Tensor, faces: Tensor, canvas: Tensor) -> tuple[Tensor, Tensor]:
         """See `coverage_tangent`."""
-        code, mesh = _code(screen.dtype, self.convex), _mesh(faces)
-        points = screen.flatten(0, 1)
+        code, points = _code(screen.dtype), screen.flatten(0, 1)
         image = screen.new_zeros(*screen.shape[:2], *canvas.shape[1:])
         image_tangent = screen.new_zeros(*image.shape, tangent.shape[1])
         moving = _array(code.Point, points), _array(code.Point, tangent.to(screen.dtype))
         outputs = [_array(code.Scalar, y.flatten(0, 1)) for y in (image, image_tangent)]
-        if self.convex:
-            replay(code.cover, len(points), [*moving, *mesh, _front(points, faces), *outputs], str(screen.device))
-        else:
-            edges = mesh[1], *_find(code, points, faces, canvas)
-            replay(code.blend, len(points), [*moving, *edges, *outputs], str(screen.device))
+        args = [*moving, *_mesh(faces), self.convex, _front(points, faces), *outputs]
+        replay(code.cover, len(points), args, str(screen.device))
         return image, image_tangent
 
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
         screen, faces, canvas = inputs
-        code, mesh = _code(screen.dtype, self.convex), _mesh(faces)
-        points = screen.flatten(0, 1)
+        code, points = _code(screen.dtype), screen.flatten(0, 1)
         adjoint = torch.zeros_like(points)
-        vertices, result = _array(code.Point, points), _array(code.Point, adjoint)
-        image, image_adjoint = (_array(code.Scalar, y[0].flatten(0, 1)) for y in (outputs, adjoints))
-        if self.convex:
-            args = [vertices, image_adjoint, *mesh, _front(points, faces), result]
-        else:
-            edges = mesh[1], *_find(code, points, faces, canvas)
-            args = [vertices, image, image_adjoint, *edges, result]
-        replay(code.pull_back, len(points), args, str(screen.device))
+        image_adjoint = _array(code.Scalar, adjoints[0].flatten(0, 1))
+        given = [_array(code.Point, points), image_adjoint, *_mesh(faces), self.convex, _front(points, faces)]
+        replay(code.pull_back, len(points), [*given, _array(code.Point, adjoint)], str(screen.device))
         return [adjoint.view_as(screen), torch.zeros_like(faces), torch.zeros_like(canvas)]
 
 
-_exact, _blend = operation(_Coverage(convex=True)), operation(_Coverage(convex=False))
-
-
-def _find(code: ModuleType, points: Tensor, faces: Tensor, canvas: Tensor) -> tuple[wp.array, wp.array, wp.array]:
-    """Faces in front, and the layers and picks of the blend, one pixel beyond the image all around."""
-    size = canvas.shape[1] + 2, canvas.shape[2] + 2
-    layers = points.new_zeros(len(points), *size, dtype=torch.int32)
-    picks = points.new_zeros(len(points), 2, *size, dtype=torch.int32)
-    found = _front(points, faces), _array(wp.int32, layers), _array(wp.int32, picks)
-    replay(code.find, len(points), [_array(code.Point, points), *_mesh(faces), *found], str(points.device))
-    return found
+_exact, _other = operation(_Coverage(convex=True)), operation(_Coverage(convex=False))
 
 
 def _front(points: Tensor, faces: Tensor) -> wp.array:
     return _array(wp.bool, points.new_empty(len(points), len(faces), dtype=torch.bool))
 
 
-_SHARED = ("Point", "Box", "Edge", "bounds", "is_seen", "face_camera", "outline_edge", "x_at", "cell")
-
-
 @cache
-def _code(dtype: torch.dtype, convex: bool) -> ModuleType:
-    lane = Lane(str(dtype).removeprefix("torch."))
-    exact = specialise("gradsim.render.coverage_kernels", lane)
-    if convex:
-        return exact
-    return specialise("gradsim.render.blend_kernels", lane, **{name: getattr(exact, name) for name in _SHARED})
+def _code(dtype: torch.dtype) -> ModuleType:
+    return specialise("gradsim.render.coverage_kernels", Lane(str(dtype).removeprefix("torch.")))
 
 
 def _mesh(faces: Tensor) -> tuple[wp.array, wp.array]:

@@ -1,8 +1,13 @@
-"""Area of every pixel that a closed convex mesh covers, exactly, and its derivatives: a template for `engine.lanes`.
+"""Area of every pixel that closed meshes cover, exactly, and its derivatives: a template for `engine.lanes`.
 
-The outline of the body are its silhouette edges: those between a face that turns to the camera and one that turns
-away. Cut at the borders of the pixels, each piece adds what lies to the right of it in its pixel and, by its height
-with a sign, to all pixels further right, so a running sum along each row completes the areas.
+The silhouette edges of a body are those between a face that turns to the camera and one that turns away. Over each of
+them the number of faces in front of each other, its layers, changes by one. The outline of the body is where layers
+change between 0 and 1. Of a convex body that is every silhouette edge; of others, and of several bodies together, an
+edge is cut where other silhouette edges cross it, and of each part the outer side is looked at: the part is on the
+outline if there are no layers there (quantitative invisibility, Appel 1967).
+
+Cut at the borders of the pixels, each piece of the outline adds what lies to the right of it in its pixel and, by its
+height with a sign, to all pixels further right, so a running sum along each row completes the areas.
 
 Moving the ends of an edge, top t and bottom b, moves the border of the body only inside the pixels that it crosses.
 With N = (b - t) turned by a right angle, a piece from fraction s₀ to s₁ of the edge changes the area of its pixel by
@@ -21,6 +26,8 @@ Box = wp.types.vector(4, Scalar)  # left, top, right, bottom [px]
 Piece = wp.types.vector(4, Scalar)  # x, y of the left end, x, y of the right end [px]
 
 FAR = wp.constant(Scalar(1.0e9))  # [px] beyond it, products and whole numbers overflow
+ASIDE = wp.constant(Scalar(1.0e-9))  # [px] from an edge, where its outer side is looked at; in double precision
+OPEN = wp.constant(Scalar(1.0e-3))  # [px] that a row of the outline may stay open
 
 
 @wp.struct
@@ -163,16 +170,119 @@ def add_area(image: wp.array3d[Scalar], body: int, row: int, column: int, edge: 
 
 @wp.func
 def sum_rows(image: wp.array3d[Scalar], body: int, box: Box):
-    """Running sums of the differences; exactly 0 beyond the box and never outside [0, 1]."""
+    """Running sums of the differences; exactly 0 beyond the box and never outside [0, 1].
+
+    Returns how far the worst row is from 0 at its end: an outline that lies inside the image is closed.
+    """
     first = wp.max(cell(box[0], image.shape[2] - 1), 0)
     last = cell(box[2], image.shape[2] - 1)
+    error = Scalar(0.0)
     for row in range(wp.max(cell(box[1], image.shape[1] - 1), 0), cell(box[3], image.shape[1] - 1) + 1):
         total = Scalar(0.0)
         for column in range(first, last + 1):
             total += image[body, row, column]
             image[body, row, column] = wp.clamp(total, Scalar(0.0), Scalar(1.0))
         if last + 1 < image.shape[2]:
+            error = wp.max(error, wp.abs(total + image[body, row, last + 1]))
             image[body, row, last + 1] = Scalar(0.0)
+    return error
+
+
+@wp.func
+def layers(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], p: Point):
+    """Number of faces in front at a point: what the silhouette edges to the left of it add up to."""
+    total = Scalar(0.0)
+    for k in range(edges.shape[0]):
+        if front[body, edges[k][2]] == front[body, edges[k][3]]:
+            continue
+        a = screen[body, edges[k][0]]
+        b = screen[body, edges[k][1]]
+        if (a[1] <= p[1]) == (b[1] <= p[1]) or (a[0] > p[0] and b[0] > p[0]):
+            continue
+        # which side of the line, by the upper end first, as for the neighbour that shares it
+        right = (b[0] - a[0]) * (p[1] - a[1]) - (p[0] - a[0]) * (b[1] - a[1])
+        if b[1] < a[1]:
+            right = -right
+        if right < Scalar(0.0):
+            down = wp.where(b[1] < a[1], Scalar(-1.0), Scalar(1.0))
+            total += wp.where(front[body, edges[k][2]], down, -down)
+    return total
+
+
+@wp.func
+def next_cut(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], edge: Edge, start: Scalar):  # fmt: skip
+    """Fraction of an edge, after `start`, at which another silhouette edge first crosses it; 1 if none does."""
+    cut = Scalar(1.0)
+    d = edge.bottom - edge.top
+    left = wp.min(edge.top[0], edge.bottom[0])
+    right = wp.max(edge.top[0], edge.bottom[0])
+    for k in range(edges.shape[0]):
+        if front[body, edges[k][2]] == front[body, edges[k][3]]:
+            continue
+        i = edges[k][0]
+        j = edges[k][1]
+        if i == edge.first or i == edge.second or j == edge.first or j == edge.second:
+            continue
+        a = screen[body, i] - edge.top
+        b = screen[body, j] - edge.top
+        if wp.max(a[1], b[1]) < Scalar(0.0) or wp.min(a[1], b[1]) > d[1]:
+            continue
+        if wp.max(a[0], b[0]) + edge.top[0] < left or wp.min(a[0], b[0]) + edge.top[0] > right:
+            continue
+        from_a = d[0] * a[1] - d[1] * a[0]
+        from_b = d[0] * b[1] - d[1] * b[0]
+        if (from_a < Scalar(0.0)) == (from_b < Scalar(0.0)):
+            continue
+        e = b - a
+        t = (a[0] * e[1] - a[1] * e[0]) / (d[0] * e[1] - d[1] * e[0])
+        if t > start and t < cut:
+            cut = t
+    return cut
+
+
+@wp.func
+def is_outer(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], edge: Edge, fraction: Scalar):  # fmt: skip
+    """Whether nothing lies on the outer side of an edge."""
+    aside = edge.normal * (edge.sign * ASIDE / wp.length(edge.normal))
+    p = edge.top + (edge.bottom - edge.top) * fraction - aside
+    return layers(screen, body, edges, front, p) < Scalar(0.5)
+
+
+@wp.func
+def at_fraction(edge: Edge, t: Scalar):
+    if t <= Scalar(0.0):
+        return edge.top
+    if t >= Scalar(1.0):
+        return edge.bottom
+    return edge.top + (edge.bottom - edge.top) * t
+
+
+@wp.func
+def draw_part(
+    tangent: wp.array4d[Point],
+    world: int,
+    frame: int,
+    page: int,
+    edge: Edge,
+    part: Edge,
+    image: wp.array3d[Scalar],
+    image_tangent: wp.array4d[Scalar],
+):
+    """Differences of a part of an edge, and the derivatives of its pixels."""
+    height = image.shape[1]
+    width = image.shape[2]
+    for row in range(wp.max(cell(part.top[1], height), 0), cell(part.bottom[1], height - 1) + 1):
+        line = in_row(part, row)
+        for column in range(cell(line[0], width), cell(line[2], width - 1) + 1):
+            piece = in_column(part, line, column)
+            add_area(image, page, row, column, edge, piece)
+            if column >= 0 and tangent.shape[1] > 0:
+                w = weights(edge, piece) * -edge.sign
+                for u in range(tangent.shape[1]):
+                    dt = tangent[world, u, frame, edge.first]
+                    db = tangent[world, u, frame, edge.second]
+                    change = wp.dot(dt * w[0] + db * w[1], edge.normal)
+                    image_tangent[page, row, column, u] = image_tangent[page, row, column, u] + change
 
 
 @wp.func
@@ -181,6 +291,7 @@ def draw(
     tangent: wp.array4d[Point],
     faces: wp.array[wp.vec3i],
     edges: wp.array[wp.vec4i],
+    convex: bool,
     front: wp.array2d[wp.bool],
     body: int,
     page: int,
@@ -198,30 +309,42 @@ def draw(
     box = bounds(screen, body)
     if not is_seen(box, height, width):
         return wp.vec4i(0, 0, 0, 0)
-    face_camera(screen, body, faces, front)
-    for k in range(edges.shape[0]):
-        if front[body, edges[k][2]] == front[body, edges[k][3]]:
-            continue
-        edge = outline_edge(screen, body, edges[k], front)
-        for row in range(wp.max(cell(edge.top[1], height), 0), cell(edge.bottom[1], height - 1) + 1):
-            line = in_row(edge, row)
-            for column in range(cell(line[0], width), cell(line[2], width - 1) + 1):
-                piece = in_column(edge, line, column)
-                add_area(image, page, row, column, edge, piece)
-                if column >= 0 and tangent.shape[1] > 0:
-                    w = weights(edge, piece) * -edge.sign
-                    for u in range(tangent.shape[1]):
-                        dt = tangent[world, u, frame, edge.first]
-                        db = tangent[world, u, frame, edge.second]
-                        change = wp.dot(dt * w[0] + db * w[1], edge.normal)
-                        image_tangent[page, row, column, u] = image_tangent[page, row, column, u] + change
-    sum_rows(image, page, box)
-    return wp.vec4i(
+    area = wp.vec4i(
         wp.max(cell(box[1], height - 1), 0),
         cell(box[3], height - 1) + 1,
         wp.max(cell(box[0], width - 1), 0),
         wp.min(cell(box[2], width - 1) + 2, width),
     )
+    face_camera(screen, body, faces, front)
+    whole = bool(convex)
+    for _attempt in range(2):
+        for k in range(edges.shape[0]):
+            if front[body, edges[k][2]] == front[body, edges[k][3]]:
+                continue
+            edge = outline_edge(screen, body, edges[k], front)
+            if whole:
+                draw_part(tangent, world, frame, page, edge, edge, image, image_tangent)
+                continue
+            start = Scalar(0.0)
+            while start < Scalar(1.0):
+                end = next_cut(screen, body, edges, front, edge, start)
+                if is_outer(screen, body, edges, front, edge, Scalar(0.5) * (start + end)):
+                    part = edge
+                    part.top = at_fraction(edge, start)
+                    part.bottom = at_fraction(edge, end)
+                    draw_part(tangent, world, frame, page, edge, part, image, image_tangent)
+                start = end
+        error = sum_rows(image, page, box)
+        if whole or error < OPEN:
+            return area
+        # edges within rounding of each other hid one another: all of them then, and what they cover twice counts once
+        whole = True
+        for row in range(area[0], area[1]):
+            for column in range(area[2], area[3]):
+                image[page, row, column] = Scalar(0.0)
+                for u in range(tangent.shape[1]):
+                    image_tangent[page, row, column, u] = Scalar(0.0)
+    return area
 
 
 @wp.kernel(enable_backward=False)
@@ -230,6 +353,7 @@ def cover(
     tangent: wp.array4d[Point],  # (worlds, unknowns, frames, vertices)
     faces: wp.array[wp.vec3i],
     edges: wp.array[wp.vec4i],  # from, to, face in which it runs so, face in which it runs back
+    convex: bool,
     # scratch
     front: wp.array2d[wp.bool],  # (bodies, faces)
     # out
@@ -237,7 +361,7 @@ def cover(
     image_tangent: wp.array4d[Scalar],  # (bodies, rows, columns, unknowns), zero before
 ):
     body = wp.tid()
-    draw(screen, tangent, faces, edges, front, body, body, image, image_tangent)
+    draw(screen, tangent, faces, edges, convex, front, body, body, image, image_tangent)
 
 
 @wp.kernel(enable_backward=False)
@@ -246,6 +370,7 @@ def pull_back(
     image_adjoint: wp.array3d[Scalar],
     faces: wp.array[wp.vec3i],
     edges: wp.array[wp.vec4i],
+    convex: bool,
     # scratch
     front: wp.array2d[wp.bool],
     # out
@@ -263,10 +388,20 @@ def pull_back(
             continue
         edge = outline_edge(screen, body, edges[k], front)
         sums = Point()
-        for row in range(wp.max(cell(edge.top[1], height), 0), cell(edge.bottom[1], height - 1) + 1):
-            line = in_row(edge, row)
-            for column in range(wp.max(cell(line[0], width), 0), cell(line[2], width - 1) + 1):
-                w = weights(edge, in_column(edge, line, column))
-                sums += w * image_adjoint[body, row, column]
+        start = Scalar(0.0)
+        while start < Scalar(1.0):
+            end = Scalar(1.0)
+            part = edge
+            if not convex:
+                end = next_cut(screen, body, edges, front, edge, start)
+                part.top = at_fraction(edge, start)
+                part.bottom = at_fraction(edge, end)
+            if convex or is_outer(screen, body, edges, front, edge, Scalar(0.5) * (start + end)):
+                for row in range(wp.max(cell(part.top[1], height), 0), cell(part.bottom[1], height - 1) + 1):
+                    line = in_row(part, row)
+                    for column in range(wp.max(cell(line[0], width), 0), cell(line[2], width - 1) + 1):
+                        w = weights(edge, in_column(part, line, column))
+                        sums += w * image_adjoint[body, row, column]
+            start = end
         screen_adjoint[body, edge.first] = screen_adjoint[body, edge.first] - edge.normal * (edge.sign * sums[0])
         screen_adjoint[body, edge.second] = screen_adjoint[body, edge.second] - edge.normal * (edge.sign * sums[1])

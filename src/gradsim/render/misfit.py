@@ -1,6 +1,6 @@
 """Sums over coverage images that least squares needs, without the images (`misfit_kernels.py`).
 
-For one convex body. At 64² the dense images of 16 starts, 45 frames and 5 unknowns are 141 MB a Jacobian, and moving
+At 64² the dense images of 16 starts, 45 frames and 5 unknowns are 141 MB a Jacobian, and moving
 them costs ten times what drawing them does.
 """
 
@@ -14,6 +14,7 @@ from torch import Tensor
 from gradsim.engine.lanes import Lane, specialise
 from gradsim.engine.launch import replay
 from gradsim.render.coverage import _array, _mesh
+from gradsim.render.coverage import _code as _drawing
 from gradsim.robust import GAUSSIAN, Loss
 
 SHARED = ("Point", "draw")
@@ -43,24 +44,30 @@ def target(image: Tensor, weight: Tensor, loss: Loss = GAUSSIAN) -> Target:
     return Target(image, weight, before, after, above, below, loss)
 
 
-def misfit(screen: Tensor, tangent: Tensor, faces: Tensor, picture: Target) -> tuple[Tensor, Tensor, Tensor]:
+def misfit(
+    screen: Tensor, tangent: Tensor, faces: Tensor, picture: Target, convex: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
     """ρ of the difference from a target, its gradient and Gauss–Newton matrix, summed over frames.
 
     Args:
         screen: (worlds, frames, n, 2) [px].
         tangent: (worlds, unknowns, frames, n, 2) [px per unit]; no unknowns for the cost alone.
-        faces: (m, 3) of one closed convex mesh.
+        faces: (m, 3) of closed meshes: of one body, or of several one after another.
         picture: Of as many frames or more.
+        convex: Whether it is one convex body.
 
     Returns:
         Σ ρ(√w (α − T)) (worlds,), ½ of its gradient (worlds, unknowns), and Jᵀ W J (worlds, unknowns, unknowns), with
         the W of iteratively reweighted least squares: w ρ'(x)/(2 x) (`gradsim.robust`, without its λ).
     """
+    if not convex and screen.dtype != torch.float64:  # which edges hide one another is asked in double precision
+        wide = misfit(screen.double(), tangent.double(), faces, picture, convex)
+        return tuple(y.to(screen.dtype) for y in wide)  # pyright: ignore[reportReturnType] -- three
     code, worlds, frames = _code(screen.dtype), *screen.shape[:2]
     unknowns, bodies = tangent.shape[1], worlds * frames
     cost = screen.new_zeros(bodies)
     gradient, normal = screen.new_zeros(bodies, unknowns), screen.new_zeros(bodies, unknowns, unknowns)
-    given, scratch, workers = _arguments(code, screen, tangent, faces, *picture.image.shape[1:])
+    given, scratch, workers = _arguments(code, screen, tangent, faces, convex, *picture.image.shape[1:])
     pictures = [_array(code.Scalar, getattr(picture, name)[:frames].to(screen)) for name in PICTURES]
     loss = [picture.loss.kind, code.Scalar(picture.loss.bend)]
     out = [_array(code.Scalar, x) for x in (cost, gradient, normal)]
@@ -69,7 +76,9 @@ def misfit(screen: Tensor, tangent: Tensor, faces: Tensor, picture: Target) -> t
     return cost, gradient, lower + lower.tril(-1).mT
 
 
-def profiles(screen: Tensor, tangent: Tensor, faces: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+def profiles(
+    screen: Tensor, tangent: Tensor, faces: Tensor, weight: Tensor, convex: bool = False
+) -> tuple[Tensor, Tensor]:
     """Sums of coverage along rows and columns (worlds, frames, height + width), and their derivatives.
 
     Args:
@@ -77,22 +86,26 @@ def profiles(screen: Tensor, tangent: Tensor, faces: Tensor, weight: Tensor) -> 
         tangent: As for `misfit`.
         faces: As for `misfit`.
         weight: (frames, height, width), of each pixel.
+        convex: As for `misfit`.
 
     Returns:
         Sums, and derivatives (worlds, frames, height + width, unknowns).
     """
+    if not convex and screen.dtype != torch.float64:
+        wide = profiles(screen.double(), tangent.double(), faces, weight, convex)
+        return tuple(y.to(screen.dtype) for y in wide)  # pyright: ignore[reportReturnType] -- two
     code, worlds, frames = _code(screen.dtype), *screen.shape[:2]
     unknowns, bodies, size = tangent.shape[1], screen.shape[0] * screen.shape[1], sum(weight.shape[1:])
     sums, slopes = screen.new_zeros(bodies, size), screen.new_zeros(bodies, size, unknowns)
     weight = weight.to(screen)
-    given, scratch, workers = _arguments(code, screen, tangent, faces, *weight.shape[1:])
+    given, scratch, workers = _arguments(code, screen, tangent, faces, convex, *weight.shape[1:])
     out = [_array(code.Scalar, x) for x in (sums, slopes)]
     args = [*given, _array(code.Scalar, weight), workers, *scratch, *out]
     replay(code.profiles, workers, args, str(screen.device))
     return sums.unflatten(0, (worlds, frames)), slopes.unflatten(0, (worlds, frames))
 
 
-def _arguments(code, screen: Tensor, tangent: Tensor, faces: Tensor, height: int, width: int):
+def _arguments(code, screen: Tensor, tangent: Tensor, faces: Tensor, convex: bool, height: int, width: int):
     """What both kernels are given, their scratch, and the number of workers: one on a CPU, where threads take turns."""
     worlds, frames = screen.shape[:2]
     unknowns, bodies = tangent.shape[1], worlds * frames
@@ -101,6 +114,7 @@ def _arguments(code, screen: Tensor, tangent: Tensor, faces: Tensor, height: int
         _array(code.Point, screen.detach().flatten(0, 1)),
         _array(code.Point, tangent.detach().to(screen.dtype)),
         *_mesh(faces),
+        convex,
     ]
     front = torch.empty(bodies, len(faces), dtype=torch.bool, device=screen.device)
     scratch = [
@@ -114,5 +128,5 @@ def _arguments(code, screen: Tensor, tangent: Tensor, faces: Tensor, height: int
 @cache
 def _code(dtype: torch.dtype):
     lane = Lane(str(dtype).removeprefix("torch."))
-    drawing = specialise("gradsim.render.coverage_kernels", lane)
+    drawing = _drawing(dtype)
     return specialise("gradsim.render.misfit_kernels", lane, **{name: getattr(drawing, name) for name in SHARED})

@@ -47,6 +47,7 @@ def misfit(
     tangent: wp.array4d[Point],  # (worlds, unknowns, frames, vertices)
     faces: wp.array[wp.vec3i],
     edges: wp.array[wp.vec4i],
+    convex: bool,
     target: wp.array3d[Scalar],  # (frames, rows, columns)
     weight: wp.array3d[Scalar],
     before: wp.array3d[Scalar],  # Σ ρ(√w T) of a row before a column, (frames, rows, columns + 1)
@@ -69,7 +70,7 @@ def misfit(
     unknowns = tangent.shape[1]
     for body in range(worker, screen.shape[0], workers):
         frame = body % target.shape[0]
-        area = draw(screen, tangent, faces, edges, front, body, worker, image, slope)
+        area = draw(screen, tangent, faces, edges, convex, front, body, worker, image, slope)
         total = above[frame, area[0]] + below[frame, area[1]]
         for row in range(area[0], area[1]):
             total += before[frame, row, area[2]] + after[frame, row, area[3]]
@@ -103,6 +104,7 @@ def profiles(
     tangent: wp.array4d[Point],
     faces: wp.array[wp.vec3i],
     edges: wp.array[wp.vec4i],
+    convex: bool,
     weight: wp.array3d[Scalar],
     workers: int,
     # scratch, zero before and after
@@ -118,7 +120,7 @@ def profiles(
     unknowns = tangent.shape[1]
     for body in range(worker, screen.shape[0], workers):
         frame = body % weight.shape[0]
-        area = draw(screen, tangent, faces, edges, front, body, worker, image, slope)
+        area = draw(screen, tangent, faces, edges, convex, front, body, worker, image, slope)
         for row in range(area[0], area[1]):
             for column in range(area[2], area[3]):
                 w = weight[frame, row, column]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gradsim.render.camera import Camera, from_scene, project
+from gradsim.render.carried import AWAY, Sight
 from gradsim.render.coverage import coverage, coverage_tangent
 from gradsim.scene.parameters import lens_of
 from gradsim.surface import Surface
@@ -98,6 +99,31 @@ class Silhouettes:
             slopes.append(slope)
         return _stack(images), _stack(slopes)
 
+    def union(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Coverage by all parts together, (worlds, frames, height, width) in [0, 1]; arguments as for `masks`."""
+        screen = whole(self.screen(surface, values))
+        return coverage(screen, surface.faces, *self._size, surface.convex)
+
+    def union_tangent(
+        self,
+        surface: Surface,
+        vertex_tangent: Tensor,
+        values: Mapping[str, Tensor] | None = None,
+        values_tangent: Mapping[str, Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """`union`, and its derivatives (worlds, frames, height, width, unknowns); arguments as for `masks_tangent`."""
+        screen, moving = self.screen_tangent(surface, vertex_tangent, values, values_tangent)
+        moving = torch.where(torch.isfinite(screen)[:, None], moving, 0.0)
+        return coverage_tangent(whole(screen), moving, surface.faces, *self._size, surface.convex)
+
+    def sight(self, values: Mapping[str, Tensor], along: Mapping[str, Tensor] | None = None) -> Sight:
+        """The camera for `carried.carry`: its own but for `values`, and its derivatives along `along`."""
+        like = next(iter(values.values())) if values else self.camera.K
+        own = self._own(along or {})
+        lens = {name: v for name, v in own.items() if name != "translation"}
+        K_tangent = _intrinsics(lens, like)[0] if lens else None
+        return Sight(*self._matrices(like, values), K_tangent, own.get("translation"))
+
     def screen(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
         """Projected vertices (worlds, frames, n, 2) [px]; not numbers where a part is not drawn."""
         return self._screen(surface, *self._matrices(surface.vertices, values or {}))
@@ -158,6 +184,11 @@ class Silhouettes:
         pixels = moved @ K[:, None, None].mT - torch.nn.functional.pad(screen[:, None] * moved[..., 2:], (0, 1))
         lens, _ = _intrinsics(own, moved)
         return (pixels + seen @ lens[:, :, None].mT)[..., :2] / seen[..., 2:]
+
+
+def whole(screen: Tensor) -> Tensor:
+    """`screen` with the parts that are not drawn all in one point off the image, so that others still are."""
+    return torch.where(torch.isfinite(screen), screen, AWAY)
 
 
 def _intrinsics(values: Mapping[str, Tensor], like: Tensor) -> tuple[Tensor, Tensor]:
