@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gradsim.errors import InputError
     from gradsim.experiments import demo, reproduce
-    from gradsim.identify import Fit, Masks, Search, States, Unknown, Views, identify, identify_many
+    from gradsim.identify import (
+        Explanation,
+        Fit,
+        Masks,
+        Search,
+        States,
+        Unknown,
+        Views,
+        explain_gradients,
+        identify,
+        identify_many,
+    )
     from gradsim.physics import Divergence, Model, Trajectory
     from gradsim.render import Camera, Silhouettes
     from gradsim.scene import Scene
@@ -18,6 +29,7 @@ if TYPE_CHECKING:
 _HOME = {  # public name: where it lives; imported when first used, so that `import gradsim` is quick
     "Camera": "gradsim.render",
     "Divergence": "gradsim.physics",
+    "Explanation": "gradsim.identify",
     "Fit": "gradsim.identify",
     "InputError": "gradsim.errors",
     "Masks": "gradsim.identify",
@@ -31,6 +43,7 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "Unknown": "gradsim.identify",
     "demo": "gradsim.experiments",
     "Views": "gradsim.identify",
+    "explain_gradients": "gradsim.identify",
     "identify": "gradsim.identify",
     "identify_many": "gradsim.identify",
     "reproduce": "gradsim.experiments",
@@ -39,6 +52,7 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
 __all__ = [
     "Camera",
     "Divergence",
+    "Explanation",
     "Fit",
     "InputError",
     "Masks",
@@ -52,6 +66,7 @@ __all__ = [
     "Unknown",
     "Views",
     "demo",
+    "explain_gradients",
     "identify",
     "identify_many",
     "reproduce",

@@ -2,6 +2,7 @@
 
 from gradsim.identify.descent import descend
 from gradsim.identify.estimate import identify, least_squares
+from gradsim.identify.explain import Explanation, explain_gradients
 from gradsim.identify.fit import Estimate, Fit
 from gradsim.identify.multistart import Search
 from gradsim.identify.observation import Masks, States
@@ -11,6 +12,7 @@ from gradsim.identify.views import Views
 
 __all__ = [
     "Estimate",
+    "Explanation",
     "Fit",
     "Masks",
     "Search",
@@ -18,6 +20,7 @@ __all__ = [
     "Unknown",
     "Views",
     "descend",
+    "explain_gradients",
     "identify",
     "identify_many",
     "least_squares",

@@ -1,0 +1,132 @@
+"""Every contact of a motion, recomputed in plain PyTorch: how deep, how fast, which force, and which part of the law acts.
+
+It follows the definitions in `contact.py`, `hunt_crossley.py` and `kelvin_voigt.py`, not the kernels, and tells what the
+kernels do not keep: the force of each contact point in each step.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+
+import torch
+from torch import Tensor, linalg
+
+from gradsim import rotation
+from gradsim.physics import contact
+from gradsim.physics.rigid import INPUTS, LAWS
+from gradsim.physics.rigid_body import RigidBody
+from gradsim.physics.system import Values
+
+CHUNK = 2**21  # contacts × steps at a time
+
+
+@dataclass(frozen=True)
+class Touches:
+    """The contacts of one body in one world, (steps, grounds, points) each.
+
+    Args:
+        body: Its name.
+        grounds: Names of the grounds.
+        inside: Whether the point is inside the ground.
+        sliding: Whether its friction is clamped at μ f_n; else it is viscous, k_f u.
+        pressing: Whether the normal force is above zero; inside and not pressing, it is clamped.
+    """
+
+    body: str
+    grounds: list[str]
+    inside: Tensor
+    sliding: Tensor
+    pressing: Tensor
+
+    @property
+    def any(self) -> Tensor:
+        """Whether the body touches anything (steps,)."""
+        return self.inside.flatten(1).any(1)
+
+    def at(self, step: int) -> tuple[str, int] | None:
+        """Ground and point of one contact in a step, or None."""
+        found = self.inside[step].nonzero()
+        return (self.grounds[int(found[0, 0])], int(found[0, 1])) if len(found) else None
+
+
+def touches(system: RigidBody, states: dict[str, Tensor], values: Values) -> Touches:
+    """The contacts of a body in world 0.
+
+    Args:
+        system: The body.
+        states: x, q, v, l (worlds, steps, ·).
+        values: Parameters (worlds, ...).
+    """
+    own = _first(states)
+    given = _given(system, values)
+    count = max(1, given["points"].shape[0] * given["normal"].shape[0])
+    parts = []
+    for rows in torch.arange(len(own["x"])).split(max(1, CHUNK // count)):
+        gap, u, f_n, _ = _contacts(system, {k: y[rows] for k, y in own.items()}, given)
+        normal = given["normal"][:, None]
+        u_t = u - (u * normal).sum(-1, keepdim=True) * normal
+        clamped = given["friction"][:, None] * f_n.abs() < given["friction_stiffness"][:, None] * linalg.vector_norm(
+            u_t, dim=-1
+        )
+        inside = gap < 0
+        parts.append((inside, inside & clamped & (f_n != 0), inside & (f_n > 0)))
+    inside, sliding, pressing = (torch.cat(part) for part in zip(*parts, strict=True))
+    return Touches(system.name, list(system.grounds), inside, sliding, pressing)
+
+
+def contact_forces(system: RigidBody, states: dict[str, Tensor], values: Values) -> Tensor:
+    """Contact forces of world 0 (steps, grounds, points, 2, 3) [N]: normal part, friction; arguments as for `touches`."""
+    return _forces(system, _first(states), values)
+
+
+def force_tangents(
+    system: RigidBody, states: dict[str, Tensor], tangents: dict[str, Tensor], values: Values, along: Values
+) -> tuple[Tensor, Tensor]:
+    """Contact forces of world 0 and their derivatives, each (steps, grounds, points, 2, 3) [N]: normal part, friction.
+
+    Args:
+        system: The body.
+        states: x, q, v, l (worlds, steps, ·).
+        tangents: Their derivatives.
+        values: Parameters (worlds, ...).
+        along: Derivatives of some of them.
+    """
+    forces = lambda states, moving: _forces(system, states, {**values, **moving})
+    arguments = (_first(states), {name: values[name].detach() for name in along})
+    return torch.func.jvp(forces, arguments, (_first(tangents), dict(along)))  # pyright: ignore[reportReturnType]
+
+
+def _first(states: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: y[0].detach() for name, y in states.items()}
+
+
+def _forces(system: RigidBody, states: dict[str, Tensor], values: Values) -> Tensor:
+    given = _given(system, values)
+    _, _, f_n, force = _contacts(system, states, given)
+    pressed = f_n[..., None] * given["normal"][:, None]
+    return torch.stack([pressed, force - pressed], -2)
+
+
+def _given(system: RigidBody, values: Values) -> dict[str, Tensor]:
+    """Inputs of the rollout in world 0, by name."""
+    return {name: x[0] for name, x in zip(INPUTS, system.inputs(values), strict=False)}
+
+
+def _contacts(system: RigidBody, states: dict[str, Tensor], given: dict[str, Tensor]):
+    """Gap, velocity, normal force and force of each contact: (steps, grounds, points, ·)."""
+    x, q, v, l = (states[name] for name in system.states)
+    spin = rotation.rotate(q, (given["inertia_inverse"] @ rotation.rotate(rotation.conjugate(q), l)[..., None])[..., 0])
+    normal = given["normal"][:, None]
+    at = rotation.rotate(q[:, None, None], given["points"])
+    arm = at - given["radius"][:, None] * normal
+    gap = ((x[:, None, None] + at) * normal).sum(-1) - given["height"][:, None] - given["radius"]
+    u = v[:, None, None] + linalg.cross(spin[:, None, None].expand_as(arm), arm)
+    rate = (u * normal).sum(-1)
+    law = {name: given[name][:, None] for name in ("stiffness", "damping", "friction_stiffness", "friction")}
+    f_n = _normal_force(system.law, gap, rate, law["stiffness"], law["damping"])
+    return gap, u, f_n, contact.definition(u, normal, f_n, law["friction_stiffness"], law["friction"])
+
+
+def _normal_force(law: str, gap: Tensor, rate: Tensor, stiffness: Tensor, damping: Tensor) -> Tensor:
+    if law == "paper-adhesive":
+        return torch.where(gap < 0, -(stiffness * gap + damping * rate), torch.zeros_like(gap))
+    return import_module(LAWS[law][0]).definition(gap, rate, stiffness, damping)

@@ -1,0 +1,210 @@
+"""Explanations of gradients in scenes whose gradients are known to fail, and why."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+import torch
+
+from gradsim.errors import InputError
+from gradsim.identify import Fit, States
+from gradsim.identify.explain import explain_gradients
+from gradsim.identify.fit import Estimate
+from gradsim.identify.motion import by_step
+from gradsim.identify.problem import Problem
+from gradsim.identify.unknowns import Space
+from gradsim.physics.model import Divergence, Model
+from gradsim.scene import Scene
+
+
+def box(ground: dict | None = None, frames: int = 12, pushes=(), **changes: Any) -> Model:
+    """A box on a soft ground; `changes` to the body."""
+    body = {"shape": {"box": {"size": [0.3, 0.24, 0.18]}}, "mass": 2.0, "position": [0, 0, 0.2], "pushes": pushes}
+    soft = {"stiffness": 4000, "dissipation": 0.5, "friction_stiffness": 40, "friction": 0.3, **(ground or {})}
+    timing = {"fps": 50, "frames": frames, "substeps": 20}
+    return Model(Scene.parse({"timing": timing, "bodies": {"cube": {**body, **changes}}, "ground": soft}))
+
+
+SLIDING: dict[str, Any] = {"velocity": [1.5, 0.3, 0], "position": [0, 0, 0.1]}
+
+
+def x_at(model: Model, frame: int, given=None) -> torch.Tensor:
+    return model.rollout(given)["cube"]["x"][:, frame, 0].sum()
+
+
+def test_motion_without_trouble_is_ok():
+    found = explain_gradients(box(**SLIDING), unknowns=["cube.velocity.x", "ground.friction"])
+    assert found.ok and [f.verdict for f in found.findings] == ["ok", "ok"]
+    assert all(f.holds is not None and f.holds > 0.01 for f in found.findings)
+
+
+@pytest.mark.parametrize(
+    ("model", "unknown", "words"),
+    [
+        (lambda: box(frames=5), "cube.mass", "falls freely"),
+        (lambda: box(frames=5), "ground.friction", "nothing touches `ground`"),
+        (lambda: box(position=[0, 0, 0.1]), "ground.friction", "nothing slides"),
+        (lambda: box({"friction": 1e-4}, **SLIDING), "ground.friction_stiffness", "everything slides"),
+        (lambda: box(pushes=[{"impulse": [1, 0, 0], "at": 2}]), "cube.pushes.0.impulse.x", "push begins at 2 s"),
+    ],
+    ids=["mass in free fall", "no contact", "no sliding", "no sticking", "late push"],
+)
+def test_zero_says_why(model, unknown, words):
+    finding = explain_gradients(model(), unknowns=[unknown], secants=False)[unknown]
+    assert finding.verdict == "zero" and finding.sensitivity == 0
+    assert words in finding.reason and finding.advice
+
+
+@pytest.fixture(scope="module")
+def chattering():
+    """The library's cube in the paper's law, whose tangents explode through its last contacts."""
+    model = Model(Scene.library("cube_paper"))
+    return model, explain_gradients(model, unknowns=["cube.scale", "ground.friction"])
+
+
+def test_explosion_names_contact_step_and_frame(chattering):
+    """The named vertex goes through the ground in the named step and in none before it of that contact."""
+    model, found = chattering
+    finding = found["cube.scale"]
+    assert finding.verdict == "exploding"
+    match = re.fullmatch(r"contact of cube vertex (\d+) with `(\w+)` \(.*\)", finding.force or "")
+    assert match and finding.step and finding.frame == finding.step // model.substeps
+    vertex, ground = match.groups()
+    assert ground == "ground"
+    with torch.no_grad():
+        height = by_step(model).rollout(frames=finding.step + 60).surface.vertices[0, :, :, 2]
+    lowest = height.min(1).values
+    assert lowest[finding.step] < 0 <= lowest[finding.step - 1]
+    assert height[finding.step :, int(vertex)].min() < 0
+
+
+def test_sensitivity_is_that_of_neighbouring_motions(chattering):
+    """Two motions 1e-8 apart, well inside a tooth (1e-5): rounding is 1e-8 of what is between them, times its growth."""
+    model, found = chattering
+    friction = 0.5 * torch.tensor([0, 1e-8]).double().exp()
+    with torch.no_grad():
+        states = model.rollout({"ground.friction": friction})["cube"]
+    place = torch.cat([(states["x"][1] - states["x"][0]) / found.size, 2 * (states["q"][1] - states["q"][0])], 1)
+    moved = place.norm(dim=1) / 1e-8
+    assert moved.max() > 1
+    assert torch.allclose(found.sensitivity[1], moved, rtol=1e-4, atol=1e-6)
+
+
+def test_explosion_tells_that_the_motion_does_not(chattering):
+    finding = chattering[1]["cube.scale"]
+    assert finding.trend is not None and finding.trend > 10 and "less: secant" in finding.reason
+    assert "law: continuous" in finding.advice and finding.growth is not None and finding.growth > 2
+
+
+def test_tangent_of_one_tooth_is_kinked(chattering):
+    finding = chattering[1]["ground.friction"]
+    assert finding.verdict == "kinked" and finding.holds is not None and finding.holds < 1e-3
+    assert "they part at frame" in finding.reason
+
+
+def test_long_horizon_is_warned_of(chattering):
+    (warning,) = chattering[1].growth.warnings
+    assert "forgets its parameters" in warning and "e-fold" in warning and warning in str(chattering[1])
+
+
+def test_divergence_is_placed_where_the_rollout_says():
+    model, given = box(frames=20), {"ground.stiffness": torch.tensor([1e200]).double()}
+    with pytest.raises(Divergence, match=r"not finite from step (\d+)") as caught:
+        model.rollout(given)
+    step = int(re.findall(r"from step (\d+)", str(caught.value))[0])
+    finding = explain_gradients(model, given=given)["ground.stiffness"]
+    assert (finding.verdict, finding.step, finding.body) == ("non-finite", step, "cube")
+    assert "substeps" in finding.advice
+
+
+def test_loss_that_is_not_finite_is_not_the_motions_fault():
+    model = box(**SLIDING)
+    loss = lambda t: (0 * t["cube"]["x"][:, 7]).norm() + (0 * t["cube"]["x"][:, 7, 0]).sum().sqrt()
+    finding = explain_gradients(loss, model, unknowns=["cube.mass"])["cube.mass"]
+    assert finding.verdict == "non-finite" and "by `x` of cube is not finite at frame 7" in finding.reason
+
+
+def test_loss_that_reads_too_early_gives_zero():
+    model = box(pushes=[{"impulse": [1, 0, 0], "at": 0.1}])
+    finding = explain_gradients(x_at(model, 3), model, unknowns=["cube.pushes.0.impulse.x"])
+    (only,) = finding.findings
+    assert only.verdict == "zero" and only.gradient == 0
+    assert "acts from frame 6 on, and the loss reads frames up to 3" in only.reason
+
+
+def test_gradients_are_those_of_autograd():
+    """Of the model's own parameters, and of those given for several worlds; by the logarithm of the mass."""
+    model = box(**SLIDING)
+    model.get_parameter("cube.mass").grad = None
+    own = explain_gradients(x_at(model, 9), model, unknowns=["cube.mass"], secants=False)
+    x_at(model, 9).backward()
+    slope = model.get_parameter("cube.mass").grad
+    assert slope is not None and own["cube.mass"].gradient == pytest.approx(2.0 * slope.item(), rel=1e-12)
+    given = {"ground.friction": torch.tensor([0.2, 0.4]).double().requires_grad_()}
+    loss = x_at(model, 9, given)
+    found = explain_gradients(loss, model, given, secants=False, world=1)
+    loss.backward()
+    slope = given["ground.friction"].grad
+    assert slope is not None
+    expected = (slope * given["ground.friction"]).sum().item()
+    assert found["ground.friction"].gradient == pytest.approx(expected, rel=1e-12)
+
+
+def tracked() -> Problem:
+    model = box(**SLIDING)
+    with torch.no_grad():
+        states = model.rollout()["cube"]
+    return Problem(
+        model, States("cube", states["x"][0], None, 1e-3), Space(model.scene, ["ground.friction:0.1:0.9", "cube.mass"])
+    )
+
+
+def test_gradients_of_a_fit_are_columns_of_its_jacobian():
+    problem = tracked()
+    u = problem.space.inner(torch.tensor([[0.3, 2.0]]).double())
+    ((_, J),) = problem.jacobian(u, problem.frames)
+    found = explain_gradients(problem, given={"ground.friction": 0.3, "cube.mass": 2.0}, secants=False)
+    assert [f.gradient for f in found.findings] == pytest.approx(J[0].norm(dim=0).tolist(), rel=1e-12)
+    estimates = {
+        "ground.friction": Estimate(0.3, 0.01, (0.28, 0.32), "", 0.1, 0.9, True),
+        "cube.mass": Estimate(2.0, 0.1, (1.8, 2.2), "kg", 0.4, 10, True),
+    }
+    fit = Fit("ok", estimates, 1.0, 1.0, 10, 2, [], {}, 1, 1, 0.0, 0.0, 0)
+    model, observation = problem.model, problem.observation
+    again = explain_gradients(fit, model, observation=observation, secants=False)
+    assert [f.gradient for f in again.findings] == pytest.approx([f.gradient for f in found.findings])
+    assert explain_gradients(fit, model, secants=False)["cube.mass"].gradient is None
+
+
+def test_pendulums_are_explained_too():
+    found = explain_gradients(Model(Scene.library("pendulum")), frames=8, secants=False)
+    assert found.ok and found["bob.string_length"].sensitivity > 0
+
+
+def test_result_is_plain_json_and_the_table_has_a_line_for_each(chattering):
+    found = chattering[1]
+    content = json.loads(json.dumps(found.result()))
+    assert content["gradients"]["cube.scale"]["verdict"] == "exploding"
+    assert len(content["sensitivity"]["cube.scale"]) == len(content["times"]) == 24
+    assert len(found.table.splitlines()) == 3 and "exploding" in found.table
+
+
+def test_mistakes_are_told_before_work_starts():
+    model = box(**SLIDING)
+    loss = x_at(model, 5)
+    with pytest.raises(InputError, match="give the Model"):
+        explain_gradients(loss)
+    with pytest.raises(InputError, match="give a scalar"):
+        explain_gradients(model.rollout()["cube"]["x"], model)
+    with pytest.raises(InputError, match="no gradient graph"):
+        explain_gradients(loss.detach(), model)
+    with pytest.raises(InputError, match="not come from a rollout of this model"):
+        explain_gradients(loss, model, {"cube.mass": torch.tensor([3.0]).double()})
+    with pytest.raises(InputError, match="no parameter `cube.mas`"):
+        explain_gradients(loss, model, unknowns=["cube.mas"])
+    with pytest.raises(InputError, match="no world 2"):
+        explain_gradients(loss, model, world=2)
+    loss.backward()
+    with pytest.raises(InputError, match="before backward"):
+        explain_gradients(loss, model)
