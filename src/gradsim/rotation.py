@@ -12,11 +12,20 @@ from torch import Tensor
 _SMALL = 1e-3  # [rad²] |θ|² below which series replace sin(x)/x: their next term is below 1e-16 there
 
 
+def cross(a: Tensor, b: Tensor) -> Tensor:
+    """a × b, (..., 3); shapes broadcast.
+
+    `torch.linalg.cross` has no forward derivative of its own: PyTorch makes one up at each call, in 0.3 ms.
+    """
+    a, b = torch.broadcast_tensors(a, b)
+    return a.roll(-1, -1) * b.roll(1, -1) - a.roll(1, -1) * b.roll(-1, -1)
+
+
 def multiply(p: Tensor, q: Tensor) -> Tensor:
     """Hamilton product: first q, then p. Shapes (..., 4) broadcast."""
     p, q = torch.broadcast_tensors(p, q)
     u, v, a, b = p[..., :3], q[..., :3], p[..., 3:], q[..., 3:]
-    vector = a * v + b * u + torch.linalg.cross(u, v)
+    vector = a * v + b * u + cross(u, v)
     return torch.cat([vector, a * b - (u * v).sum(-1, keepdim=True)], -1)
 
 
@@ -29,7 +38,7 @@ def rotate(q: Tensor, x: Tensor) -> Tensor:
     """Vectors (..., 3) turned by unit quaternions (..., 4); shapes broadcast."""
     u, w = q[..., :3], q[..., 3:]
     u, x = torch.broadcast_tensors(u, x)
-    return x + 2 * torch.linalg.cross(u, torch.linalg.cross(u, x) + w * x)
+    return x + 2 * cross(u, cross(u, x) + w * x)
 
 
 def to_matrix(q: Tensor) -> Tensor:

@@ -79,14 +79,8 @@ def test_a_start_rests_at_enough():
 
 def test_a_start_that_diverges_stays_where_it_is():
     problem = Curved()
-    plain = problem.linearise
-
-    def broken(u, frames, coarse):
-        cost, A, g = plain(u, frames, coarse)
-        bad = u[:, 0] == 3.0
-        return torch.where(bad, torch.inf, cost), torch.where(bad[:, None, None], torch.nan, A), g
-
-    problem.linearise = broken
+    plain = problem.cost
+    problem.cost = lambda u, frames, coarse: torch.where(u[:, 0] == 3.0, torch.inf, plain(u, frames, coarse))
     people, _ = solve(problem)
     assert torch.isinf(people.cost[1]) and torch.equal(people.u[1], STARTS[1])
     assert people.cost[[0, 2, 3]].max() < 1e-14
@@ -99,8 +93,7 @@ def test_the_unit_of_an_unknown_does_not_matter(unit):
     assert torch.allclose(people.u / problem.unit, solve(Curved())[0].u, rtol=1e-9)
 
 
-@pytest.mark.xfail(reason="a start is given up after `tries` refused steps, with λ far below LARGEST")
-def test_a_start_goes_on_after_a_few_refused_steps():
-    """At (0, 0) the first four steps overshoot the valley; λ has then only risen from 0.01 to 13."""
-    people, _ = solve(Curved(), torch.zeros(1, 2).double(), tries=4)
+def test_a_start_goes_on_after_steps_that_overshoot():
+    """At (0, 0) every step with λ up to 13 overshoots the valley; the ladders reach beyond."""
+    people, _ = solve(Curved(), torch.zeros(1, 2).double(), tries=3)
     assert people.cost < 1e-14

@@ -159,6 +159,8 @@ class Reproduce(Command):
     """Folder for result.json, report.html and pictures."""
     quick: bool = False
     """A smaller version, in a minute or so."""
+    foreign: bool = False
+    """Targets from another renderer and four times the substeps (joint)."""
     seed: int = 0
     """Seed of everything random."""
 
@@ -167,7 +169,7 @@ class Reproduce(Command):
         from gradsim.app.report import write_report
 
         with working(err) as progress:
-            result = experiments.reproduce(self.name, self.out, self.quick, self.seed, progress=progress)
+            result = experiments.reproduce(self.name, self.out, self.quick, self.seed, progress, self.foreign)
             write_report(self.out)
         show(result, self.out, out)
         return FAILED if result["status"] == "failed" else DONE  # an experiment may be about what cannot be identified

@@ -6,22 +6,27 @@ from pathlib import Path
 from gradsim.errors import InputError
 
 EXPERIMENTS = {  # name on the command line: module, function
+    "joint": ("gradsim.experiments.joint", "joint"),
     "no-push": ("gradsim.experiments.no_push", "no_push"),
     "real-pendulum": ("gradsim.experiments.real_pendulum", "real_pendulum"),
     "real-cube": ("gradsim.experiments.real_cube", "real_cube"),
 }
+FOREIGN = ("joint",)  # those whose targets may come from another renderer and finer steps
 
 
-def reproduce(name: str, out: Path, quick: bool = False, seed: int = 0, progress=None) -> dict:
+def reproduce(name: str, out: Path, quick: bool = False, seed: int = 0, progress=None, foreign: bool = False) -> dict:
     """Run an experiment by name into a folder; returns the content of its `result.json`.
 
     Raises:
-        InputError: If there is no such experiment.
+        InputError: If there is no such experiment, or it has no form with foreign targets.
     """
     if name not in EXPERIMENTS:
         raise InputError(f"no experiment {name!r}; there are {', '.join(EXPERIMENTS)}.")
+    if foreign and name not in FOREIGN:
+        raise InputError(f"{name!r} has no foreign targets; {', '.join(FOREIGN)} has.")
     module, function = EXPERIMENTS[name]
-    return getattr(importlib.import_module(module), function)(Path(out), quick=quick, seed=seed, progress=progress)
+    options = {"quick": quick, "seed": seed, "progress": progress, **({"foreign": True} if foreign else {})}
+    return getattr(importlib.import_module(module), function)(Path(out), **options)
 
 
 def demo(out: Path, seed: int = 0, progress=None) -> dict:

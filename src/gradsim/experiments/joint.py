@@ -52,7 +52,7 @@ def joint(
         foreign: Whether targets come from another renderer and finer steps.
     """
     out, progress = Path(out), progress or Silent()
-    done = Ledger(out / "fits.jsonl")
+    done = Ledger(out / "fits.jsonl", {"seed": seed})
     kinds = ("foreign",) if foreign else ("float", "8bit")
     records = []
     for number, law, group, frames in _plan(3 if quick else SCENES, kinds):
@@ -64,11 +64,11 @@ def joint(
             one = case(law, shape, number, seed, out / "meshes")
             record = {"law": law, "group": group, "shape": shape, "number": number, "frames": frames}
             record |= solve(one, 100 * seed + number, frames, progress)
-            done.put(key, record)
+            record = done.put(key, record)
         records.append(record)
     progress.done()
     result = {"title": "Joint identification of five parameters", "records": records, "seed": seed}
-    result["pictures"] = joint_pictures.draw(out, records, PAPER)
+    result["pictures"] = joint_pictures.draw(out, records, PAPER, seed)
     return write_result(out, "reproduce joint" + " --foreign" * foreign, result, summary(records, foreign))
 
 
@@ -106,7 +106,7 @@ def observe(one: Case, truth: dict[str, float], model: Model, frames: str, seed:
         sigma = math.hypot(NOMINAL, QUANTISED) / float(np.linalg.norm(colour - background))
         return Masks(torch.tensor(alpha), sigma, Silhouettes.of(one.scene))
     surface, (K, R, t) = trajectory.surface, one.scene.camera.matrices()
-    bodies = [surface.vertices[0][:, p.vertices].numpy() for p in surface.parts]
+    bodies = [surface.vertices[0][:, p.vertices].detach().numpy() for p in surface.parts]
     faces = [p.faces.numpy() for p in surface.parts]
     return Masks(
         torch.tensor(other_renderer.masks(bodies, faces, K, R, t, one.scene.camera.size)),

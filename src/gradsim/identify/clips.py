@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from gradsim import rotation
-from gradsim.identify.least_squares import FALL, LARGEST, RISE, _step
+from gradsim.identify.least_squares import LADDER, LARGEST, _step
 from gradsim.identify.problem import Effort
 from gradsim.identify.unknowns import Space
 from gradsim.physics.model import Model
@@ -29,7 +29,7 @@ from gradsim.physics.system import Values
 
 STATE = ("position", "rotation_vector", "velocity", "angular_velocity")
 LOCAL = 3 * len(STATE)  # unknowns of a start state
-LADDER = (1 / FALL, 1.0, RISE, RISE**2)  # times λ: dampings tried from one linearisation
+RISE = 6.0  # of λ beyond the ladder when all of it is refused
 SHARES = (0.0, 0.3, 1.0)  # parts of a start's own step tried: a clip at a kink need not hold up the others
 GUESSES = (3, 4, 6)  # first frames whose straight line guesses a start state; the best one is taken
 REST = 3  # steps of little gain after which a descent ends

@@ -1,8 +1,9 @@
 """Levenberg–Marquardt for many starts side by side (Levenberg 1944, Marquardt 1963; bounds by projection).
 
-    (A + λ diag A) d = −g,   u ← clamp(u + d)       accept if the cost falls; λ/5 on success, 6λ on failure
+    (A + λ diag A) d = −g,   u ← clamp(u + d)       accept if the cost falls
 
-Every start has its own λ; unknowns at a bound that the gradient pushes outward are held there for the step.
+Every start has its own λ and tries a ladder of them at once, since many worlds cost little more than few; the best rung
+is the next λ. Unknowns at a bound that the gradient pushes outward are held there for the step.
 """
 
 from dataclasses import dataclass
@@ -12,8 +13,8 @@ from torch import Tensor
 
 from gradsim.identify.problem import Problem
 
-FALL, RISE = 5.0, 6.0  # of λ after a step that was accepted, refused
-LARGEST = 1e8  # λ at which a start is given up: the step is then a millionth of steepest descent's
+LADDER = (0.2, 1.0, 6.0, 36.0)  # shares of λ that are tried at once
+LARGEST = 1e8  # λ at which a start is given up: the step is then a hundred-millionth of steepest descent's
 
 
 @dataclass
@@ -51,7 +52,7 @@ def descend(
     enough: float = 0.0,
     worthwhile: float = 0.0,
     precision: float = 1e-9,
-    tries: int = 4,
+    tries: int = 3,
 ) -> tuple[Population, int]:
     """Lower the cost of all starts.
 
@@ -64,7 +65,7 @@ def descend(
         enough: Cost at which a start rests.
         worthwhile: Decrease below which a start rests.
         precision: Relative decrease at which a start rests.
-        tries: Steps tried from one linearisation.
+        tries: Ladders tried from one linearisation, each from where the last one ended.
 
     Returns:
         The starts after it, and the number of linearisations.
@@ -73,34 +74,38 @@ def descend(
     here.damping.fill_(1e-2)
     low, high = problem.space.low, problem.space.high
     reach = torch.where(torch.tensor(problem.space.logarithmic), 1.0, 0.5 * (high - low))
-    here.cost, A, g = problem.linearise(here.u, frames, coarse)
+    rungs = torch.tensor(LADDER, dtype=torch.float64)
+    here.cost, count = problem.cost(here.u, frames, coarse), 0
     active = torch.isfinite(here.cost) & (here.cost > enough)
-    count = 1
     for _ in range(iterations):
         rows = active.nonzero()[:, 0]
         if not len(rows):
             break
-        waiting, before = rows, here.cost.clone()
+        count += 1
+        _, A, g = problem.linearise(here.u[rows], frames, coarse)
+        u, before = here.u[rows], here.cost[rows]
+        held = ((u <= low) & (g > 0)) | ((u >= high) & (g < 0))
+        waiting = torch.arange(len(rows))
         for _ in range(tries):
-            held = ((here.u <= low) & (g > 0)) | ((here.u >= high) & (g < 0))
-            step = _step(A[waiting], g[waiting], here.damping[waiting], held[waiting]).clamp(-reach, reach)
-            trial = (here.u[waiting] + step).clamp(low, high)
-            cost = problem.cost(trial, frames, coarse)
-            better = cost < here.cost[waiting]
-            won = waiting[better]
-            here.u[won], here.cost[won] = trial[better], cost[better]
-            here.damping[won] = (here.damping[won] / FALL).clamp(min=1e-14)
+            damping = here.damping[rows[waiting], None] * rungs
+            step = torch.stack(
+                [_step(A[waiting], g[waiting], damping[:, k], held[waiting]) for k in range(len(rungs))], 1
+            )
+            trial = (u[waiting, None] + step.clamp(-reach, reach)).clamp(low, high)
+            cost = problem.cost(trial.flatten(0, 1), frames, coarse).unflatten(0, (-1, len(rungs)))
+            cost, rung = cost.min(1)
+            better = cost < before[waiting]
+            won = rows[waiting[better]]
+            here.u[won], here.cost[won] = trial[better, rung[better]], cost[better]
+            here.damping[won] = damping[better, rung[better]].clamp(min=1e-14)
             waiting = waiting[~better]
-            here.damping[waiting] = (here.damping[waiting] * RISE).clamp(max=LARGEST)
+            here.damping[rows[waiting]] *= LADDER[-1] / LADDER[0]
+            waiting = waiting[here.damping[rows[waiting]] < LARGEST]
             if not len(waiting):
                 break
-        moved = here.cost < before
-        gain = torch.where(moved, (before - here.cost) / before.clamp(min=1e-300), 0.0)
-        active &= moved & (gain > precision) & (before - here.cost > worthwhile) & (here.cost > enough)
-        rows = active.nonzero()[:, 0]
-        if len(rows):
-            count += 1
-            _, A[rows], g[rows] = problem.linearise(here.u[rows], frames, coarse)
+        gain = before - here.cost[rows]
+        relative = gain / before.clamp(min=1e-300)
+        active[rows] = (gain > 0) & (relative > precision) & (gain > worthwhile) & (here.cost[rows] > enough)
     return here, count
 
 

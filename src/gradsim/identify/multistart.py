@@ -6,6 +6,9 @@ above what the noise explains, or well above the best, is not solved. It is sown
 too few are solved, from the better ones and from itself, along the directions that the clip so far leaves most open
 (the weak eigenvectors of the Fisher information). Once half of the clip is explained, half of the places suffice.
 
+Frames without noise need less: what explains a few frames exactly may explain all. So after each stage the solved starts
+are tried on the whole clip, and where one of them explains that, the search is over.
+
 Nothing here knows the truth: starts come from the ranges, and "solved" is judged against the noise.
 """
 
@@ -23,6 +26,8 @@ from gradsim.identify.progress import Forgetful, Keeper
 
 WORSE = 30.0  # χ² above the best at which a start is surely elsewhere: odds of e^15
 KEEP = 3  # solved starts that make sowing again needless
+ROUNDING = 1e-16  # χ²/N below which frames without noise are explained to all digits that matter
+EXACT = 1e-6  # χ²/N of the noise, in units of σ², below which frames count as free of it
 
 
 @dataclass
@@ -99,19 +104,22 @@ def search(
         rng.bit_generator.state = saved["rng"]
         problem.effort.resume(saved["effort"])
 
-    def note(stage: str, frames: int) -> None:
+    def note(stage: str, frames: int, **more) -> None:
         k = int(people.cost.argmin())
         history.append(
             {"stage": stage, "frames": frames, "cost": people.cost[k].item(), "u": people.u[k].tolist()}
             | {"iteration": iterations, "rollouts": problem.effort.rollouts, "population": len(people.cost)}
+            | more
         )
         report(history[-1])
         state = {"people": [people.u, people.cost, people.damping], "who": who, "initial": initial, "history": history}
         state |= {"iterations": iterations, "done": len(history), "rng": rng.bit_generator.state}
         keeper.save("search", state | {"effort": problem.effort.state()})
 
+    exact = problem.observation.floor(problem.frames)[2] < EXACT
     stages = list(range(min(plan.first, problem.frames), problem.frames, plan.grow)) if plan.curriculum else []
-    for frames in stages[done:]:
+    leapt = bool(history) and history[-1].get("leapt", False)
+    for frames in [] if leapt else stages[done:]:
         enough = _enough(problem, frames)
         people, n = _attempt(problem, people, frames, enough)
         iterations += n
@@ -128,17 +136,25 @@ def search(
             people.put(places[better], fresh[better])
             who[places[better]] = -1
             solved = _solved(people, enough)
-        people, who = _refilled(problem, people, who, solved, frames, plan.starts, rng)
+        if exact:
+            n, leapt = _leap(problem, people, solved)
+            iterations += n
+            if leapt:
+                people, who = people[solved], who[solved]
+                note("curriculum", frames, leapt=True)
+                break
+        people, who = _refilled(problem, people, who, solved, frames, plan.starts, rng, exact)
         note("curriculum", frames)
 
-    if done <= len(stages):
+    if not history or history[-1]["stage"] == "curriculum":
         if not plan.curriculum:
             people, n = descend(problem, people, problem.frames, True, 30)
             iterations += n
-        people, n = descend(problem, people, problem.frames, False, 60)
+        informative = problem.observation.floor(problem.frames)[1]
+        people, n = descend(problem, people, problem.frames, False, 60, ROUNDING * informative if exact else 0.0)
         iterations += n
         note("pixels", problem.frames)
-    if done <= len(stages) + 1:
+    if history[-1]["stage"] == "pixels":
         people, n = _polish(problem, people, rng)
         iterations += n
         note("polish", problem.frames)
@@ -182,9 +198,22 @@ def _solved(people: Population, enough: float) -> Tensor:
     )
 
 
-def _refilled(problem, people: Population, who: Tensor, solved: Tensor, frames: int, starts: int, rng):
+def _leap(problem: Problem, people: Population, solved: Tensor) -> tuple[int, bool]:
+    """Try the best of the solved starts on the whole clip, and put those that explain it back.
+
+    Returns the number of linearisations, and whether any did.
+    """
+    enough = _enough(problem, problem.frames)
+    first = [int(k) for k in people.cost.argsort() if solved[k]][:KEEP]
+    near, n = descend(problem, people[first], problem.frames, False, 8, 1e-6 * enough)
+    there = near.cost < enough
+    people.put(torch.tensor(first, dtype=torch.int64)[there], near[there])
+    return n, bool(there.any())
+
+
+def _refilled(problem, people: Population, who: Tensor, solved: Tensor, frames: int, starts: int, rng, exact: bool):
     """Unsolved starts give their places to neighbours of solved ones; places that are not needed go."""
-    keep = min(starts, max(2 * KEEP, starts // 2)) if frames > problem.frames // 2 else starts
+    keep = min(starts, max(2 * KEEP, starts // 2)) if exact or frames > problem.frames // 2 else starts
     sources = solved.nonzero()[:, 0]
     missing = max(0, keep - len(sources))
     if not len(sources) or not missing:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from gradsim.engine.forward import derivative
 from gradsim.errors import InputError
 from gradsim.physics.pendulum_body import PendulumBody
 from gradsim.physics.rigid_body import RigidBody
@@ -123,9 +124,7 @@ class Model(nn.Module):
         moving = {name: values[name] for name in along}
         states, derivatives = {}, {}
         for system in self.systems:
-            inputs, tangents = torch.func.jvp(  # pyright: ignore[reportAssignmentType]
-                lambda some, s=system: s.inputs({**fixed, **some}), (moving,), (dict(along),)
-            )
+            inputs, tangents = derivative(lambda some, s=system: s.inputs({**fixed, **some}), moving, along)
             pairs = system.program(frames, self.substeps, self.dt, 1).tangent(inputs, tangents)
             states[system.name] = {name: p[0] for name, p in zip(system.states, pairs, strict=True)}
             derivatives[system.name] = {name: p[1] for name, p in zip(system.states, pairs, strict=True)}

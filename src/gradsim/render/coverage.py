@@ -96,7 +96,7 @@ class _Coverage:
         image_tangent = screen.new_zeros(*image.shape, tangent.shape[1])
         moving = _array(code.Point, points), _array(code.Point, tangent.to(screen.dtype))
         outputs = [_array(code.Scalar, y.flatten(0, 1)) for y in (image, image_tangent)]
-        args = [*moving, *_mesh(faces), self.convex, _front(points, faces), *outputs]
+        args = [*moving, *_mesh(faces), self.convex, *_scratch(points, faces), *outputs]
         replay(code.cover, len(points), args, str(screen.device))
         return image, image_tangent
 
@@ -105,7 +105,7 @@ class _Coverage:
         code, points = _code(screen.dtype), screen.flatten(0, 1)
         adjoint = torch.zeros_like(points)
         image_adjoint = _array(code.Scalar, adjoints[0].flatten(0, 1))
-        given = [_array(code.Point, points), image_adjoint, *_mesh(faces), self.convex, _front(points, faces)]
+        given = [_array(code.Point, points), image_adjoint, *_mesh(faces), self.convex, *_scratch(points, faces)]
         replay(code.pull_back, len(points), [*given, _array(code.Point, adjoint)], str(screen.device))
         return [adjoint.view_as(screen), torch.zeros_like(faces), torch.zeros_like(canvas)]
 
@@ -113,8 +113,11 @@ class _Coverage:
 _exact, _other = operation(_Coverage(convex=True)), operation(_Coverage(convex=False))
 
 
-def _front(points: Tensor, faces: Tensor) -> wp.array:
-    return _array(wp.bool, points.new_empty(len(points), len(faces), dtype=torch.bool))
+def _scratch(points: Tensor, faces: Tensor) -> tuple[wp.array, wp.array]:
+    """Which faces turn to the camera, and a list of edges, of each body."""
+    front = points.new_empty(len(points), len(faces), dtype=torch.bool)
+    outline = points.new_empty(len(points), 3 * len(faces) // 2, dtype=torch.int32)
+    return _array(wp.bool, front), _array(wp.int32, outline)
 
 
 @cache

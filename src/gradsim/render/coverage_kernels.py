@@ -74,6 +74,17 @@ def face_camera(screen: wp.array2d[Point], body: int, faces: wp.array[wp.vec3i],
 
 
 @wp.func
+def silhouette(edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], body: int, page: int, outline: wp.array2d[int]):
+    """List the edges between a face in front and one behind; returns their number."""
+    count = wp.int32(0)
+    for k in range(edges.shape[0]):
+        if front[body, edges[k][2]] != front[body, edges[k][3]]:
+            outline[page, count] = k
+            count += 1
+    return count
+
+
+@wp.func
 def outline_edge(screen: wp.array2d[Point], body: int, ends: wp.vec4i, front: wp.array2d[wp.bool]):
     """An edge between a face in front and one behind. In its face in front it has the body on its left to the eye."""
     edge = Edge()
@@ -189,12 +200,11 @@ def sum_rows(image: wp.array3d[Scalar], body: int, box: Box):
 
 
 @wp.func
-def layers(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], p: Point):
+def layers(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], outline: wp.array2d[int], page: int, count: int, p: Point):  # fmt: skip
     """Number of faces in front at a point: what the silhouette edges to the left of it add up to."""
     total = Scalar(0.0)
-    for k in range(edges.shape[0]):
-        if front[body, edges[k][2]] == front[body, edges[k][3]]:
-            continue
+    for m in range(count):
+        k = outline[page, m]
         a = screen[body, edges[k][0]]
         b = screen[body, edges[k][1]]
         if (a[1] <= p[1]) == (b[1] <= p[1]) or (a[0] > p[0] and b[0] > p[0]):
@@ -210,15 +220,14 @@ def layers(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], fron
 
 
 @wp.func
-def next_cut(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], edge: Edge, start: Scalar):  # fmt: skip
+def next_cut(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], outline: wp.array2d[int], page: int, count: int, edge: Edge, start: Scalar):  # fmt: skip
     """Fraction of an edge, after `start`, at which another silhouette edge first crosses it; 1 if none does."""
     cut = Scalar(1.0)
     d = edge.bottom - edge.top
     left = wp.min(edge.top[0], edge.bottom[0])
     right = wp.max(edge.top[0], edge.bottom[0])
-    for k in range(edges.shape[0]):
-        if front[body, edges[k][2]] == front[body, edges[k][3]]:
-            continue
+    for m in range(count):
+        k = outline[page, m]
         i = edges[k][0]
         j = edges[k][1]
         if i == edge.first or i == edge.second or j == edge.first or j == edge.second:
@@ -241,11 +250,11 @@ def next_cut(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], fr
 
 
 @wp.func
-def is_outer(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], edge: Edge, fraction: Scalar):  # fmt: skip
+def is_outer(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], outline: wp.array2d[int], page: int, count: int, edge: Edge, fraction: Scalar):  # fmt: skip
     """Whether nothing lies on the outer side of an edge."""
     aside = edge.normal * (edge.sign * ASIDE / wp.length(edge.normal))
     p = edge.top + (edge.bottom - edge.top) * fraction - aside
-    return layers(screen, body, edges, front, p) < Scalar(0.5)
+    return layers(screen, body, edges, front, outline, page, count, p) < Scalar(0.5)
 
 
 @wp.func
@@ -293,6 +302,7 @@ def draw(
     edges: wp.array[wp.vec4i],
     convex: bool,
     front: wp.array2d[wp.bool],
+    outline: wp.array2d[int],
     body: int,
     page: int,
     image: wp.array3d[Scalar],
@@ -316,19 +326,18 @@ def draw(
         wp.min(cell(box[2], width - 1) + 2, width),
     )
     face_camera(screen, body, faces, front)
+    count = silhouette(edges, front, body, page, outline)
     whole = bool(convex)
     for _attempt in range(2):
-        for k in range(edges.shape[0]):
-            if front[body, edges[k][2]] == front[body, edges[k][3]]:
-                continue
-            edge = outline_edge(screen, body, edges[k], front)
+        for m in range(count):
+            edge = outline_edge(screen, body, edges[outline[page, m]], front)
             if whole:
                 draw_part(tangent, world, frame, page, edge, edge, image, image_tangent)
                 continue
             start = Scalar(0.0)
             while start < Scalar(1.0):
-                end = next_cut(screen, body, edges, front, edge, start)
-                if is_outer(screen, body, edges, front, edge, Scalar(0.5) * (start + end)):
+                end = next_cut(screen, body, edges, outline, page, count, edge, start)
+                if is_outer(screen, body, edges, front, outline, page, count, edge, Scalar(0.5) * (start + end)):
                     part = edge
                     part.top = at_fraction(edge, start)
                     part.bottom = at_fraction(edge, end)
@@ -356,12 +365,13 @@ def cover(
     convex: bool,
     # scratch
     front: wp.array2d[wp.bool],  # (bodies, faces)
+    outline: wp.array2d[int],  # (bodies, edges)
     # out
     image: wp.array3d[Scalar],  # (bodies, rows, columns), zero before
     image_tangent: wp.array4d[Scalar],  # (bodies, rows, columns, unknowns), zero before
 ):
     body = wp.tid()
-    draw(screen, tangent, faces, edges, convex, front, body, body, image, image_tangent)
+    draw(screen, tangent, faces, edges, convex, front, outline, body, body, image, image_tangent)
 
 
 @wp.kernel(enable_backward=False)
@@ -373,6 +383,7 @@ def pull_back(
     convex: bool,
     # scratch
     front: wp.array2d[wp.bool],
+    outline: wp.array2d[int],
     # out
     screen_adjoint: wp.array2d[Point],  # zero before
 ):
@@ -383,20 +394,19 @@ def pull_back(
     if not is_seen(bounds(screen, body), height, width):
         return
     face_camera(screen, body, faces, front)
-    for k in range(edges.shape[0]):
-        if front[body, edges[k][2]] == front[body, edges[k][3]]:
-            continue
-        edge = outline_edge(screen, body, edges[k], front)
+    count = silhouette(edges, front, body, body, outline)
+    for m in range(count):
+        edge = outline_edge(screen, body, edges[outline[body, m]], front)
         sums = Point()
         start = Scalar(0.0)
         while start < Scalar(1.0):
             end = Scalar(1.0)
             part = edge
             if not convex:
-                end = next_cut(screen, body, edges, front, edge, start)
+                end = next_cut(screen, body, edges, outline, body, count, edge, start)
                 part.top = at_fraction(edge, start)
                 part.bottom = at_fraction(edge, end)
-            if convex or is_outer(screen, body, edges, front, edge, Scalar(0.5) * (start + end)):
+            if convex or is_outer(screen, body, edges, front, outline, body, count, edge, Scalar(0.5) * (start + end)):
                 for row in range(wp.max(cell(part.top[1], height), 0), cell(part.bottom[1], height - 1) + 1):
                     line = in_row(part, row)
                     for column in range(wp.max(cell(line[0], width), 0), cell(line[2], width - 1) + 1):

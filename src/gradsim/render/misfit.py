@@ -117,8 +117,10 @@ def _arguments(code, screen: Tensor, tangent: Tensor, faces: Tensor, convex: boo
         convex,
     ]
     front = torch.empty(bodies, len(faces), dtype=torch.bool, device=screen.device)
+    outline = torch.empty(workers, 3 * len(faces) // 2, dtype=torch.int32, device=screen.device)
     scratch = [
         _array(wp.bool, front),
+        _array(wp.int32, outline),
         _array(code.Scalar, screen.new_zeros(workers, height, width)),
         _array(code.Scalar, screen.new_zeros(workers, height, width, unknowns)),
     ]

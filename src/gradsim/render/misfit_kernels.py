@@ -59,6 +59,7 @@ def misfit(
     workers: int,
     # scratch, zero before and after
     front: wp.array2d[wp.bool],  # (bodies, faces)
+    outline: wp.array2d[int],  # (workers, edges)
     image: wp.array3d[Scalar],  # (workers, rows, columns)
     slope: wp.array4d[Scalar],  # (workers, rows, columns, unknowns)
     # out, zero before
@@ -70,7 +71,7 @@ def misfit(
     unknowns = tangent.shape[1]
     for body in range(worker, screen.shape[0], workers):
         frame = body % target.shape[0]
-        area = draw(screen, tangent, faces, edges, convex, front, body, worker, image, slope)
+        area = draw(screen, tangent, faces, edges, convex, front, outline, body, worker, image, slope)
         total = above[frame, area[0]] + below[frame, area[1]]
         for row in range(area[0], area[1]):
             total += before[frame, row, area[2]] + after[frame, row, area[3]]
@@ -109,6 +110,7 @@ def profiles(
     workers: int,
     # scratch, zero before and after
     front: wp.array2d[wp.bool],
+    outline: wp.array2d[int],
     image: wp.array3d[Scalar],
     slope: wp.array4d[Scalar],
     # out, zero before
@@ -120,7 +122,7 @@ def profiles(
     unknowns = tangent.shape[1]
     for body in range(worker, screen.shape[0], workers):
         frame = body % weight.shape[0]
-        area = draw(screen, tangent, faces, edges, convex, front, body, worker, image, slope)
+        area = draw(screen, tangent, faces, edges, convex, front, outline, body, worker, image, slope)
         for row in range(area[0], area[1]):
             for column in range(area[2], area[3]):
                 w = weight[frame, row, column]
