@@ -136,6 +136,8 @@ def show_result(console: Console, result: Mapping) -> None:
             verdict = VERDICTS[section.status]
             heading = (f"{section.status}: ", f"bold {_STYLES[verdict.colour]}")
             console.print(Text.assemble(heading, f"{verdict.meaning} {verdict.advice}".strip()))
+        if section.leftover:
+            console.print(Text.assemble(("left: ", "dim"), section.leftover["words"]))
         console.print()
     if result.get("figures"):
         console.print(figures_table(result["figures"]))

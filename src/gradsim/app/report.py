@@ -16,6 +16,7 @@ import jinja2
 from matplotlib.figure import Figure
 
 from gradsim.app import plots
+from gradsim.app.model_plots import leftover
 from gradsim.app.sections import VERDICTS, Section, comparison, interval, sections
 from gradsim.errors import InputError
 from gradsim.rounding import with_error
@@ -24,6 +25,7 @@ from gradsim.video import whole
 FILMS = {
     "side_by_side.webm": "Video, left, and fit, right.",
     "overlay.webm": "Outline of the fit over the video.",
+    "residuals.webm": "What the fit leaves, in units of the noise. Red: the fit covers more than the video; blue: less.",
 }
 _TYPES = {
     ".png": "image/png",
@@ -73,7 +75,7 @@ def write_report(folder: str | Path) -> Path:
         result=result,
         fits=list(zip(fits, _intervals(folder, fits, history), strict=True)),
         films=[(_uri(folder / name), text) for name, text in FILMS.items() if (folder / name).is_file()],
-        pictures=[*_search(folder, fits, history), *_given(folder, result)],
+        pictures=[*_leftovers(folder, fits), *_search(folder, fits, history), *_given(folder, result)],
     )
     path = folder / "report.html"
     with whole(path) as draft:
@@ -100,6 +102,17 @@ def _intervals(folder: Path, fits: list[Section], history: Mapping) -> list[Pict
         _picture(folder / name, lambda fit=fit: plots.intervals(fit, initial), fit.title, caption)
         for name, fit in zip(names, fits, strict=False)
     ]
+
+
+def _leftovers(folder: Path, fits: list[Section]) -> list[Picture]:
+    """What each fit leaves, over the frames."""
+    pictures = []
+    told = [(fit, fit.leftover) for fit in fits if fit.leftover and len(fit.leftover["chi2_per_n"]) > 1]
+    for k, (fit, left) in enumerate(told, 1):
+        name = "leftover.png" if k == 1 else f"leftover_{k}.png"
+        title = "What is left" if len(told) == 1 else f"What is left ({fit.title.removeprefix('Unknowns: ')})"
+        pictures.append(_picture(folder / name, partial(leftover, left), title, left["words"]))
+    return pictures
 
 
 def _search(folder: Path, fits: list[Section], history: Mapping) -> list[Picture]:

@@ -13,6 +13,7 @@ from gradsim.app.report import write_report
 from gradsim.errors import InputError
 from gradsim.experiments import synthetic
 from gradsim.experiments.films import write_films
+from gradsim.experiments.residual_film import write_residuals
 from gradsim.identify.estimate import least_squares, model_for, placed
 from gradsim.identify.evidence import from_video
 from gradsim.identify.fit import SCHEMA, versions, write_json
@@ -133,6 +134,7 @@ def fit(
     fitted = model.rollout(placed(scene, found.values), frames=evidence.frames)
     frames, outline = _bytes(synthetic.film(scene, fitted)), synthetic.float_masks(scene, fitted).masks.numpy()
     write_films(out, videos.read(video).frames, frames, outline, scene.timing.fps)
+    write_residuals(out, evidence, outline, scene.timing.fps)
     found.save(out)
     content = {**found.result(), "command": "fit", "title": scene.name, "video": str(video), "loss": evidence.loss.name}
     write_json(out / "result.json", content)

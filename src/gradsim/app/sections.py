@@ -67,6 +67,7 @@ class Section:
         chi2_per_n: Mean square of its whitened residuals.
         starts: Starts drawn and converged.
         null_directions: What the data leave open.
+        leftover: What the fit leaves, frame by frame; None if the run does not tell.
     """
 
     title: str
@@ -75,6 +76,7 @@ class Section:
     chi2_per_n: float | None
     starts: Mapping | None
     null_directions: list[Mapping]
+    leftover: Mapping | None = None
 
     @property
     def compared(self) -> bool:
@@ -92,7 +94,8 @@ def sections(result: Mapping) -> list[Section]:
         given = labels.get(key) or suffix.replace("_", " ").strip().replace("8bit", "8-bit video")
         title = f"Unknowns: {given}" if given else "Unknowns"
         status, chi2, starts = (result.get(name + suffix) for name in ("status", "chi2_per_n", "starts"))
-        found.append(Section(title, result[key], status, chi2, starts, result.get("null_directions" + suffix) or []))
+        open_directions, left = result.get("null_directions" + suffix) or [], result.get("leftover" + suffix)
+        found.append(Section(title, result[key], status, chi2, starts, open_directions, left))
     return found
 
 

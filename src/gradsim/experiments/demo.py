@@ -9,9 +9,11 @@ from pathlib import Path
 from gradsim import video as videos
 from gradsim.experiments import synthetic
 from gradsim.experiments.films import write_films
+from gradsim.experiments.residual_film import write_residuals
 from gradsim.identify.estimate import least_squares, placed
 from gradsim.identify.evidence import from_video
 from gradsim.identify.fit import Fit, write_json
+from gradsim.identify.observation import Masks
 from gradsim.identify.progress import Progress, Silent, reporting
 from gradsim.scene import Scene
 
@@ -51,20 +53,22 @@ def demo(out: Path, seed: int = 0, progress: Progress | None = None) -> dict:
     evidence = from_video(scene, path, noise=NOISE)
     noisy = least_squares(scene, evidence, UNKNOWNS, seed=seed, report=reporting(progress), model=model).against(truth)
     progress.done()
-    return save(out, scene, model, exact, noisy)
+    return save(out, scene, model, evidence, exact, noisy)
 
 
-def save(out: Path, scene, model, exact: Fit, noisy: Fit) -> dict:
+def save(out: Path, scene, model, evidence: Masks, exact: Fit, noisy: Fit) -> dict:
     """Write results and films of both fits."""
     fitted = model.rollout(placed(scene, noisy.values))
     frames = synthetic.film(scene, fitted)
     observed = videos.read(out / "video.webm").frames
     mask = synthetic.float_masks(scene, fitted).masks.numpy()
     write_films(out, observed, (frames.numpy() * 255).round().astype("uint8"), mask, scene.timing.fps)
+    write_residuals(out, evidence, mask, scene.timing.fps)
     scene.save(out / "scene.yaml")
     second = noisy.result()
     result = {**exact.result(), "command": "demo", "title": "Mass, stiffness and friction of a cube, from its video"}
-    result |= {f"{key}_8bit": second[key] for key in ("unknowns", "status", "chi2_per_n", "starts", "null_directions")}
+    keys = ("unknowns", "status", "chi2_per_n", "starts", "null_directions", "leftover")
+    result |= {f"{key}_8bit": second[key] for key in keys}
     result["z_8bit"] = {name: e.z for name, e in noisy.unknowns.items()}
     result["cpu_seconds"] += second["cpu_seconds"]
     result["wall_seconds"] += second["wall_seconds"]

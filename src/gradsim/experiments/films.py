@@ -18,8 +18,8 @@ def side_by_side(observed: np.ndarray, fitted: np.ndarray) -> np.ndarray:
 
 def overlay(observed: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """The outline of the fit's mask (frames, height, width) over the observed frames."""
-    big, factor = _enlarged(observed), _factor(observed)
-    inside = mask.repeat(factor, 1).repeat(factor, 2) > 0.5
+    big, times = _enlarged(observed), factor(observed)
+    inside = mask.repeat(times, 1).repeat(times, 2) > 0.5
     grown = inside.copy()
     for axis, shift in ((1, 1), (1, -1), (2, 1), (2, -1)):
         grown |= np.roll(inside, shift, axis)
@@ -33,10 +33,11 @@ def write_films(folder: Path, observed: np.ndarray, fitted: np.ndarray, mask: np
     videos.write_preview(folder / "overlay.webm", overlay(observed, mask), fps)
 
 
-def _factor(frames: np.ndarray) -> int:
+def factor(frames: np.ndarray) -> int:
+    """By how much small frames (frames, height, ...) are enlarged."""
     return max(1, round(HEIGHT / frames.shape[1]))
 
 
 def _enlarged(frames: np.ndarray) -> np.ndarray:
-    factor = _factor(frames)
-    return frames.repeat(factor, 1).repeat(factor, 2)
+    times = factor(frames)
+    return frames.repeat(times, 1).repeat(times, 2)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.identify.fit import MISMATCH, Estimate, Fit
+from gradsim.identify.leftover import leftover, strays
 from gradsim.identify.multistart import Outcome, Search, search
 from gradsim.identify.observation import Observation
 from gradsim.identify.problem import Problem
@@ -151,6 +152,7 @@ def conclude(problem: Problem, outcome: Outcome, seed: int, noise_known: bool, k
         status = "unidentifiable"
     else:
         status = "ok"
+    left = leftover(problem, best, outcome.history, MISMATCH) if math.isfinite(cost) else None
     for entry in outcome.history:
         entry.pop("u", None)
     return Fit(
@@ -175,6 +177,7 @@ def conclude(problem: Problem, outcome: Outcome, seed: int, noise_known: bool, k
             "cost": outcome.cost.tolist(),
         },
         kinked=kinked,
+        leftover=left,
     )
 
 
@@ -190,11 +193,11 @@ def model_for(scene, space: Space) -> Model:
 
 def _evidence(problem: Problem, u: Tensor) -> tuple[Tensor, float, float]:
     """Fisher information, χ² and number of the residuals that carry information or contradict the model."""
-    n = len(u)
+    n, limit = len(u), strays(problem)
     fisher, chi2, count = torch.diag(problem.prior_precision), 0.0, 0.0
     for r, J in problem.jacobian(u[None], problem.frames):
         fisher = fisher + J[0].T @ J[0]
-        counts = (J[0].abs().amax(1) > 1e-9 * J[0].abs().max().clamp(min=1e-300)) | (r[0].abs() > 5)
+        counts = (J[0].abs().amax(1) > 1e-9 * J[0].abs().max().clamp(min=1e-300)) | (r[0].abs() > limit)
         chi2 += r[0][counts].square().sum().item()
         count += counts.sum().item()
     return fisher.reshape(n, n), chi2, count

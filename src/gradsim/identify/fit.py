@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gradsim.identify.leftover import Leftover
 from gradsim.rounding import rounded, with_error
 
 SCHEMA = "gradsim.result/1"
@@ -68,6 +69,7 @@ class Fit:
         command: What made it.
         kinked: Whether contact kinks the likelihood at the scale of the noise, so that error bars are
             from samples of the posterior.
+        leftover: Where and when it leaves something, and whether that is noise.
     """
 
     status: str
@@ -87,6 +89,7 @@ class Fit:
     population: dict = field(default_factory=dict)
     command: str = "identify"
     kinked: bool = False
+    leftover: Leftover | None = None
 
     @property
     def values(self) -> dict[str, float]:
@@ -127,6 +130,7 @@ class Fit:
                 "rank": self.rank,
                 "kinked": self.kinked,
                 "null_directions": directions,
+                "leftover": self.leftover.result() if self.leftover else None,
                 "starts": self.starts,
                 "iterations": self.iterations,
                 "rollouts": self.rollouts,

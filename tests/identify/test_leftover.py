@@ -1,0 +1,104 @@
+"""What a fit leaves: noise passes, however large, and a small misfit among many pixels does not."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+import torch
+from fit_cases import THROW, THROW_TRUTH, filmed, throw, tossed, true_inner
+
+from gradsim.identify.leftover import NOISE, first_contact, leftover
+from gradsim.identify.observation import Masks, States
+from gradsim.identify.problem import Problem
+from gradsim.identify.unknowns import Space
+
+SIGMA = 0.004
+
+
+@functools.cache
+def clean(speed: float, size: int) -> Problem:
+    return filmed(throw(size=size), THROW, THROW_TRUTH | {"cube.velocity.x": speed})
+
+
+def seen(seed: int = 0, noise: float = SIGMA, speed: float = 0.9, size: int = 24) -> tuple[Problem, torch.Tensor]:
+    """The thrown box in frames with noise, and the truth that the model would have."""
+    model, data = clean(0.9, size), clean(speed, size).observation
+    assert isinstance(data, Masks)
+    grain = torch.randn(data.masks.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    problem = Problem(model.model, Masks(data.masks + noise * grain, SIGMA, data.silhouettes), model.space)
+    return problem, true_inner(problem, THROW_TRUTH)[0]
+
+
+def stage(frames: int, cost: float) -> dict:
+    return {"stage": "curriculum", "frames": frames, "cost": cost}
+
+
+def test_scores_of_noise_are_standard_normal():
+    """Of 3 scores and 30 draws, all within chance; the mean square of two is 1 ± 4 √(2/30), shift is one-sided."""
+    scores = [leftover(*seen(seed), []).scores for seed in range(30)]
+    assert all(abs(z) < NOISE for one in scores for z in one.values())
+    for name in ("neighbours", "time"):
+        square = np.mean([one[name] ** 2 for one in scores])
+        assert square == pytest.approx(1, abs=4 * math.sqrt(2 / 30))
+
+
+def test_noise_that_was_stated_too_low_is_still_white():
+    """χ²/N = 9, and the verdict does not blame the model."""
+    found = leftover(*seen(noise=3 * SIGMA), [])
+    assert found.white and "3" in found.words and "noise" in found.words
+    assert np.nanmean(found.chi2_per_n) == pytest.approx(9, rel=0.2)
+
+
+def test_a_misfit_that_does_not_raise_chi2_is_seen():
+    """The speed is off by 0.04 %, 0.004 px at the end of the clip: as much as the noise of a single pixel hides."""
+    found = leftover(*seen(speed=0.9 * 1.0004, size=96), [])
+    chi2 = np.nansum(np.multiply(found.chi2_per_n, found.counts)) / sum(found.counts)
+    assert chi2 < 1.2 and not found.white
+    assert "not white" in found.words
+
+
+def test_shift_of_the_outline_is_that_of_the_data():
+    """Data drawn by a camera whose principal point lies (0.05, −0.03) px off."""
+    problem, u = seen(noise=0.0)
+    data = problem.observation
+    assert isinstance(data, Masks)
+    camera = data.silhouettes.camera
+    with torch.no_grad():
+        trajectory = problem.model.rollout(problem.space.values(u[None]))
+        values = dict(trajectory.values) | {"camera.centre": camera.K[:2, 2][None] + torch.tensor([[0.05, -0.03]])}
+        moved = data.silhouettes.masks(trajectory.surface, values)[0, :, 0]
+    problem.observation = Masks(moved, SIGMA, data.silhouettes)
+    found = leftover(problem, u, [])
+    assert np.allclose(np.nanmean(found.shift, 0), [0.05, -0.03], atol=0.005)  # slopes are central differences
+
+
+def test_last_explained_stage_of_the_search_is_named():
+    problem, u = seen(speed=1.2)
+    floor, informative, _ = problem.observation.floor(4)
+    history = [stage(4, floor + informative), stage(6, floor + 50 * informative), stage(8, floor + 90 * informative)]
+    found = leftover(problem, u, history)
+    assert found.explained == 4 and found.contact is None
+    assert "first 4 frames alone are explained" in found.words and "before anything touches" in found.words
+
+
+def test_a_push_is_not_a_contact():
+    problem, u = seen()
+    assert leftover(problem, u, []).contact is None
+
+
+def test_contact_is_found_in_the_velocity():
+    """A box that slides on the ground from 1 cm above it: it is there within √(2 · 0.01/9.81) s, in frame 3 at 50 fps."""
+    assert first_contact(tossed().rollout()) == 3
+
+
+def test_states_are_tested_in_time():
+    model = tossed()
+    states = model.rollout()["cube"]
+    noise = 1e-3 * torch.randn(states["x"][0].shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    data = States("cube", states["x"][0].detach() + noise, states["q"][0].detach(), 1e-3, 1e-3)
+    space = Space(model.scene, ("ground.friction:0.1:0.9",))
+    found = leftover(Problem(model, data, space), torch.tensor([0.3]).double().log(), [])
+    assert set(found.scores) == {"time"} and found.white and found.shift == []
+    found = leftover(Problem(model, data, space), torch.tensor([0.5]).double().log(), [])
+    assert not found.white
