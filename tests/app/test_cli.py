@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -132,3 +133,21 @@ def test_an_experiment_is_done_also_where_it_shows_what_cannot_be_known(
     assert cli.main(["reproduce", "no-push", "--out", "run", "--quick"]) == code
     out = capsys.readouterr().out
     assert "flagged" in out and "report.html" in out and "open: Multiplying" in out
+
+
+def test_import_writes_a_scene_and_says_what_it_left_out(monkeypatch, tmp_path, capsys):
+    from gradsim.scene import importers
+
+    asked = []
+
+    def load(*arguments):
+        asked.append(arguments)
+        return importers.Imported(Scene.library("cube"), ("left out: [a] lamp",))
+
+    monkeypatch.setattr(importers, "load", load)
+    target = tmp_path / "yard.yaml"
+    assert cli.main(["import", "yard.xml", "--out", str(target), "--skip"]) == 0
+    assert asked == [(Path("yard.xml"), tmp_path / "yard_meshes", True)]
+    assert Scene.load(target).bodies == Scene.library("cube").bodies
+    said = capsys.readouterr()
+    assert f"scene: {target}" in said.out and "note: left out: [a] lamp" in said.err

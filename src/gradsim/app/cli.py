@@ -61,6 +61,29 @@ class Demo(Command):
 
 
 @dataclass(kw_only=True)
+class Import(Command):
+    """Turn an MJCF, URDF or USD file into a scene file; needs the extra `newton`."""
+
+    file: Annotated[Positional[Path], arg(metavar="FILE")]
+    """MJCF (.xml, .mjcf), URDF (.urdf) or USD (.usd, .usda, .usdc, .usdz)."""
+    out: Annotated[Path, arg(metavar="SCENE")]
+    """Scene file (YAML) to write; meshes go into a folder beside it."""
+    skip: bool = False
+    """Leave out what a scene cannot represent, instead of refusing the file."""
+
+    def run(self, out, err):
+        from gradsim.scene import importers
+
+        with working(err):
+            imported = importers.load(self.file, self.out.with_name(f"{self.out.stem}_meshes"), self.skip)
+        imported.scene.save(self.out)
+        for note in imported.notes:
+            err.print(f"note: {note}", highlight=False, soft_wrap=True, markup=False)
+        out.print(f"scene: {self.out}", highlight=False, soft_wrap=True)
+        return DONE
+
+
+@dataclass(kw_only=True)
 class Simulate(Command):
     """Run a scene; its motion goes to trajectory.npz."""
 
@@ -190,6 +213,7 @@ class Doctor(Command):
 
 _Commands = (
     Annotated[Demo, subcommand("demo")]
+    | Annotated[Import, subcommand("import")]
     | Annotated[Simulate, subcommand("simulate")]
     | Annotated[Render, subcommand("render")]
     | Annotated[Fit, subcommand("fit")]
