@@ -4,6 +4,7 @@ from gradsim.identify.descent import descend
 from gradsim.identify.estimate import identify, least_squares
 from gradsim.identify.explain import Explanation, explain_gradients
 from gradsim.identify.fit import Estimate, Fit
+from gradsim.identify.long_clip import Shooting
 from gradsim.identify.multistart import Search
 from gradsim.identify.observation import Masks, States
 from gradsim.identify.together import identify_many
@@ -16,6 +17,7 @@ __all__ = [
     "Fit",
     "Masks",
     "Search",
+    "Shooting",
     "States",
     "Unknown",
     "Views",

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.identify.fit import MISMATCH, Estimate, Fit
 from gradsim.identify.leftover import leftover, strays
+from gradsim.identify.long_clip import Shooting, explained, jumps_told, shoot, verdict
 from gradsim.identify.multistart import Outcome, Search, search
 from gradsim.identify.observation import Observation
 from gradsim.identify.problem import Problem
@@ -66,15 +68,25 @@ def solve(
     noise_known: bool = True,
     report: Callable[[dict], None] = lambda entry: None,
     keeper: Keeper | None = None,
+    shooting: Shooting | None = None,
 ) -> Fit:
     """Search and verdict for a problem; arguments as for `least_squares`."""
-    space = problem.space
+    space, plan = problem.space, plan or Search()
 
     def told(entry: dict) -> None:
         entry["values"] = dict(zip(space.names, space.numbers(torch.tensor(entry["u"])).tolist(), strict=True))
         report(entry)
 
-    outcome = search(problem, plan or Search(), np.random.default_rng(seed), told, keeper)
+    if shooting:
+        outcome, shots, cut = shoot(problem, shooting, plan.starts, np.random.default_rng(seed), told)
+        one_shot = explained(outcome, shots)
+        fit = (
+            conclude(problem, outcome, seed, noise_known, keeper)
+            if one_shot
+            else verdict(cut, shots, outcome, shooting, seed, noise_known)
+        )
+        return replace(fit, shooting=jumps_told(cut, shots, shooting, one_shot))
+    outcome = search(problem, plan, np.random.default_rng(seed), told, keeper)
     return conclude(problem, outcome, seed, noise_known, keeper)
 
 
@@ -90,6 +102,7 @@ def identify(
     report: Callable[[dict], None] = lambda entry: None,
     videos: Mapping[str, str | Path] | None = None,
     masks: Mapping[str, str | Path] | None = None,
+    shooting: Shooting | None = None,
     robust: str = "gaussian",
     ignore: str | Path | None = None,
 ) -> Fit:
@@ -107,6 +120,7 @@ def identify(
         report: Called after each stage of the search.
         videos: Films of several cameras of the scene by their names, in place of a video.
         masks: Mask videos for some of them.
+        shooting: Cut a long or chaotic clip into windows, as `Shooting(window=20)`.
         robust: Loss of the residuals: "gaussian", or "huber" or "cauchy" against outliers; of an observation, its own.
         ignore: A video of the same size and clock whose bright pixels do not count.
 
@@ -119,6 +133,10 @@ def identify(
         videos = {"camera": video} if video is not None else videos or {}
         masks = {"camera": mask} if mask is not None else masks
         observation = from_videos(scene, videos, masks, noise, robust=robust, ignore=ignore)
+    if shooting:
+        space = Space(scene, unknowns)
+        problem = Problem(model_for(scene, space), observation, space)
+        return solve(problem, Search(starts=starts), seed, report=report, shooting=shooting)
     return least_squares(scene, observation, unknowns, Search(starts=starts), seed, report=report)
 
 

@@ -70,6 +70,7 @@ class Fit:
         kinked: Whether contact kinks the likelihood at the scale of the noise, so that error bars are
             from samples of the posterior.
         leftover: Where and when it leaves something, and whether that is noise.
+        shooting: Of a clip cut into windows: how, whether one shot or the windows are the answer, and the jumps.
     """
 
     status: str
@@ -90,6 +91,7 @@ class Fit:
     command: str = "identify"
     kinked: bool = False
     leftover: Leftover | None = None
+    shooting: dict = field(default_factory=dict)
 
     @property
     def values(self) -> dict[str, float]:
@@ -138,6 +140,7 @@ class Fit:
                 "wall_seconds": self.wall_seconds,
                 "seed": self.seed,
                 "versions": versions(),
+                **({"shooting": self.shooting} if self.shooting else {}),
             }
         )
         assert isinstance(content, dict)

@@ -53,6 +53,10 @@ class Observation(Protocol):
         the others: 1 where σ is right, 0 for float frames, infinite where nothing tells."""
         ...
 
+    def cut(self, first: int, last: int) -> "Observation":
+        """That of the frames from `first` to before `last` alone."""
+        ...
+
 
 def summed(blocks: Iterator[Tensor]) -> Tensor:
     """Σ r² (worlds,) over blocks (worlds, n)."""
@@ -166,6 +170,9 @@ class Masks:
             return self.loss.scale * empty, float((counted & ~clear).sum()), 1.0
         return off[clear].square().sum().item(), float((counted & ~clear).sum()), level
 
+    def cut(self, first: int, last: int) -> "Masks":
+        return Masks(self.masks[first:last], self.sigma, self.silhouettes, self.weight[first:last], self.loss)
+
 
 class States:
     """Position and orientation of a rigid body at each frame, as from motion capture (the paper's 3-D supervision).
@@ -213,6 +220,10 @@ class States:
 
     def floor(self, frames: int) -> tuple[float, float, float]:
         return 0.0, float(frames * (3 if self.q is None else 6)), float("inf")
+
+    def cut(self, first: int, last: int) -> "States":
+        q = None if self.q is None else self.q[first:last]
+        return States(self.body, self.x[first:last], q, self.sigma_x, self.sigma_angle)
 
     def _compare(self, states: list[Tensor]) -> Tensor:
         """(worlds, frames, 3 or 6)."""

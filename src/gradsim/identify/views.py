@@ -62,6 +62,9 @@ class Views:
     def floor(self, frames: int) -> tuple[float, float, float]:
         return together_floor([(part, frames) for part in self.parts.values()])
 
+    def cut(self, first: int, last: int) -> "Views":
+        return Views({name: part.cut(first, last) for name, part in self.parts.items()})
+
 
 def from_videos(
     scene,
