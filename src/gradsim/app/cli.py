@@ -11,7 +11,7 @@ import json
 import sys
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -122,18 +122,28 @@ class Render(Command):
 
 @dataclass(kw_only=True)
 class Fit(Command):
-    """Find unknown parameters of a scene from a video of it, with error bars and a verdict."""
+    """Find unknown parameters of a scene from a video of it, with error bars and a verdict.
+
+    Several films at once: of further cameras of the scene as NAME=FILM; of further clips, one after the other.
+    """
 
     scene: Annotated[Positional[Path], arg(metavar="SCENE")]
     """Scene file (YAML); its values of the unknowns are not used as a start."""
-    video: Annotated[Path, arg(metavar="V")]
+    more: Annotated[Positional[tuple[Path, ...]], arg(metavar="[SCENE ...]")] = ()
+    """Scenes of further clips; without them the first one is that of all."""
+    video: Annotated[UseAppendAction[list[list[str]]], arg(metavar="[CAMERA=]FILM ...")]
     """Film of it: mp4, webm, gif or a folder of png; lossless is best."""
     unknown: Annotated[UseAppendAction[list[list[str]]], arg(metavar="NAME[:LOW:HIGH] ...")]
     """What to solve for, such as cube.mass:2:12; as often as needed."""
     out: Annotated[Path, arg(metavar="DIR")]
     """Folder for result.json, report.html and pictures."""
-    mask: Annotated[Path | None, arg(metavar="M", help_behavior_hint="(default: from the colours)")] = None
+    mask: Annotated[
+        UseAppendAction[list[list[str]]],
+        arg(metavar="[CAMERA=]M ...", help_behavior_hint="(default: from the colours)"),
+    ] = field(default_factory=list)
     """Film of the objects' mask, white on black."""
+    window: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: one shot)")] = None
+    """Cut a long or chaotic clip into windows of so many frames (multiple shooting)."""
     noise: Annotated[float | None, arg(metavar="SIGMA", help_behavior_hint="(default: 1/255)")] = None
     """Standard deviation of a pixel's noise, of 1."""
     robust: Annotated[str, arg(metavar="LOSS")] = "gaussian"
@@ -148,23 +158,24 @@ class Fit(Command):
     """Print result.json instead of tables."""
 
     def run(self, out, err):
-        from gradsim.app import runs
+        from gradsim.app import runs, several
 
-        unknowns = [name for group in self.unknown for name in group]
+        unknowns, films, masks = (
+            [word for group in said for word in group] for said in (self.unknown, self.video, self.mask)
+        )
+        clips = several.clips([self.scene, *self.more], films, masks)
+        options = {"seed": self.seed, "starts": self.starts, "noise": self.noise, "robust": self.robust}
         with working(err) as progress:
-            result = runs.fit(
-                self.scene,
-                self.video,
-                self.mask,
-                unknowns,
-                self.out,
-                seed=self.seed,
-                starts=self.starts,
-                noise=self.noise,
-                robust=self.robust,
-                ignore=self.ignore,
-                progress=progress,
-            )
+            if clips[0].plain and len(clips) == 1 and self.window is None:
+                (clip,), scene = clips, self.scene
+                video, mask = clip.videos["camera"], clip.masks.get("camera")
+                options |= {"ignore": self.ignore}
+                result = runs.fit(scene, video, mask, unknowns, self.out, progress=progress, **options)
+            elif self.ignore is not None:
+                raise InputError("--ignore is for the film of one camera; leave it out, or fit that film alone.")
+            else:
+                options |= {"window": self.window}
+                result = several.fit(clips, unknowns, self.out, progress=progress, **options)
         if self.json:
             print(json.dumps(result, indent=1))
         else:

@@ -71,10 +71,11 @@ def write_report(folder: str | Path) -> Path:
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     fits = sections(result)
     history = _history(folder)
+    films = {film["file"]: film["text"] for film in result.get("films", ())} or FILMS
     page = _template().render(
         result=result,
         fits=list(zip(fits, _intervals(folder, fits, history), strict=True)),
-        films=[(_uri(folder / name), text) for name, text in FILMS.items() if (folder / name).is_file()],
+        films=[(_uri(folder / name), text) for name, text in films.items() if (folder / name).is_file()],
         pictures=[*_leftovers(folder, fits), *_search(folder, fits, history), *_given(folder, result)],
     )
     path = folder / "report.html"
