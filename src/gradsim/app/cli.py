@@ -184,6 +184,40 @@ class Fit(Command):
 
 
 @dataclass(kw_only=True)
+class Explain(Command):
+    """Say which gradients of a scene or a fit are zero, explode, or hold in one tooth only: where, and by which force."""
+
+    subject: Annotated[Positional[Path], arg(metavar="SCENE|RUN")]
+    """Scene file (YAML), or a folder made by `gradsim fit`: its scene at its estimates."""
+    out: Annotated[Path, arg(metavar="DIR")]
+    """Folder for result.json, report.html and pictures."""
+    unknown: Annotated[
+        UseAppendAction[list[list[str]]],
+        arg(metavar="NAME[:LOW:HIGH] ...", help_behavior_hint="(default: those of the fit; all positive quantities)"),
+    ] = field(default_factory=list)
+    """What to differentiate by, such as cube.mass; as often as needed."""
+    video: Annotated[Path | None, arg(metavar="V", help_behavior_hint="(default: the motion alone)")] = None
+    """A film: gradients of its pixels."""
+    mask: Annotated[Path | None, arg(metavar="M", help_behavior_hint="(default: from the colours)")] = None
+    """Film of the objects' mask, white on black."""
+    json: bool = False
+    """Print result.json instead of words."""
+
+    def run(self, out, err):
+        from gradsim.app.explain import explain
+
+        unknowns = [name for group in self.unknown for name in group]
+        with working(err) as progress:
+            result, found = explain(self.subject, self.out, unknowns, self.video, self.mask, progress=progress)
+        if self.json:
+            print(json.dumps(result, indent=1))
+        else:
+            out.print(str(found), highlight=False, markup=False, soft_wrap=True)
+            out.print(f"report: {(self.out / 'report.html').resolve()}", highlight=False, soft_wrap=True)
+        return DONE
+
+
+@dataclass(kw_only=True)
 class Reproduce(Command):
     """Run an experiment, of the paper or ours, and compare its figures with their goals."""
 
@@ -228,6 +262,7 @@ _Commands = (
     | Annotated[Simulate, subcommand("simulate")]
     | Annotated[Render, subcommand("render")]
     | Annotated[Fit, subcommand("fit")]
+    | Annotated[Explain, subcommand("explain")]
     | Annotated[Reproduce, subcommand("reproduce")]
     | Annotated[Doctor, subcommand("doctor")]
 )

@@ -139,6 +139,8 @@ def show_result(console: Console, result: Mapping) -> None:
         if section.leftover:
             console.print(Text.assemble(("left: ", "dim"), section.leftover["words"]))
         console.print()
+    for note in result.get("notes") or ():
+        console.print(Text.assemble(("note: ", "yellow"), note))
     if result.get("figures"):
         console.print(figures_table(result["figures"]))
 

@@ -14,6 +14,7 @@ from gradsim.errors import InputError
 from gradsim.identify.fit import MISMATCH, Estimate, Fit
 from gradsim.identify.leftover import leftover, strays
 from gradsim.identify.long_clip import Shooting, explained, jumps_told, shoot, verdict
+from gradsim.identify.lyapunov import growth
 from gradsim.identify.multistart import Outcome, Search, search
 from gradsim.identify.observation import Observation
 from gradsim.identify.problem import Problem
@@ -196,7 +197,14 @@ def conclude(problem: Problem, outcome: Outcome, seed: int, noise_known: bool, k
         },
         kinked=kinked,
         leftover=left,
+        notes=_notes(problem, best),
     )
+
+
+def _notes(problem: Problem, u: Tensor) -> list[str]:
+    """Whether the motion forgets its start within the clip; of several clips, ask `explain_gradients` for each."""
+    model = getattr(problem, "model", None)
+    return growth(model, problem.space.values(u[None]), problem.frames).warnings if model is not None else []
 
 
 def model_for(scene, space: Space) -> Model:

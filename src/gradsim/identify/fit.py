@@ -71,6 +71,7 @@ class Fit:
             from samples of the posterior.
         leftover: Where and when it leaves something, and whether that is noise.
         shooting: Of a clip cut into windows: how, whether one shot or the windows are the answer, and the jumps.
+        notes: Warnings, such as that the motion forgets its parameters within the clip.
     """
 
     status: str
@@ -92,6 +93,7 @@ class Fit:
     kinked: bool = False
     leftover: Leftover | None = None
     shooting: dict = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def values(self) -> dict[str, float]:
@@ -131,6 +133,7 @@ class Fit:
                 "informative": self.informative,
                 "rank": self.rank,
                 "kinked": self.kinked,
+                "notes": self.notes,
                 "null_directions": directions,
                 "leftover": self.leftover.result() if self.leftover else None,
                 "starts": self.starts,
