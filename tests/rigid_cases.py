@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from gradsim.physics.rigid import INPUTS, RigidRollout
+from gradsim.physics.rigid import CONTACT, INPUTS, RigidRollout
 
 GRAVITY = 9.81  # [m/s²]
 
@@ -14,16 +14,19 @@ Case = dict[str, Tensor]
 def body(worlds: int = 1, **given) -> Case:
     """A body of mass 1 kg and unit inertia at rest at the origin, that nothing acts on; `given` replaces inputs.
 
-    Values broadcast to the shapes of `RigidRollout`; the numbers of contact points, grounds and pushes are read off
-    `points`, `normal` and `impulse`.
+    Values broadcast to the shapes of `RigidRollout`; the numbers of contact points, grounds, pushes, obstacles and
+    frame intervals are read off `points`, `normal`, `impulse`, `centre` and `step`.
     """
     values = {name: torch.as_tensor(value, dtype=torch.float64) for name, value in given.items()}
     none = torch.zeros(0, 3, dtype=torch.float64)
-    points, grounds, pushes = (values.setdefault(n, none).shape[-2] for n in ("points", "normal", "impulse"))
+    counted = ("points", "normal", "impulse", "centre")
+    points, grounds, pushes, obstacles = (values.setdefault(n, none).shape[-2] for n in counted)
+    intervals = values.setdefault("step", torch.zeros(0, dtype=torch.float64)).shape[-1]
     shapes = {"x": (3,), "q": (4,), "v": (3,), "l": (3,), "mass": (), "inertia_inverse": (3, 3), "gravity": (3,)}
     shapes |= {"points": (points, 3), "radius": (points,), "normal": (grounds, 3), "height": (grounds,)}
-    shapes |= dict.fromkeys(("stiffness", "damping", "friction_stiffness", "friction"), (grounds,))
-    shapes |= {"impulse": (pushes, 3), "push_point": (pushes, 3)}
+    shapes |= dict.fromkeys(CONTACT, (grounds + obstacles,))
+    shapes |= {"impulse": (pushes, 3), "push_point": (pushes, 3), "centre": (obstacles, 3), "axis": (obstacles, 3, 3)}
+    shapes |= {"half": (obstacles, 3), "rounding": (obstacles,), "step": (intervals,)}
     defaults = {"q": torch.tensor([0.0, 0, 0, 1]), "mass": torch.tensor(1.0), "inertia_inverse": torch.eye(3)}
     case = {}
     for name in INPUTS:
@@ -77,6 +80,32 @@ def tumbling(worlds: int, seed: int, law: str = "continuous") -> Case:
         impulse=0.3 * normal(2, 3),
         push_point=0.1 * normal(2, 3),
     )
+
+
+def among_obstacles(worlds: int, seed: int, law: str = "continuous") -> Case:
+    """`tumbling` over one ground, a ball, a sharp box and a rounded one, all turned at random and hit by every body."""
+    case = tumbling(worlds, seed, law)
+    generator = torch.Generator().manual_seed(seed + 1000)
+    normal = lambda *shape: torch.randn(worlds, *shape, generator=generator, dtype=torch.float64)
+    uniform = lambda *shape: torch.rand(worlds, *shape, generator=generator, dtype=torch.float64)
+    under = torch.tensor([[-0.1, 0.0, -0.12], [0.1, 0.1, -0.15], [0.1, -0.12, -0.14]], dtype=torch.float64)
+    sizes = torch.tensor([[0.0, 0, 0], [0.11, 0.14, 0.12], [0.1, 0.09, 0.12]], dtype=torch.float64)
+    changes = {
+        "normal": case["normal"][:, :1],
+        "height": case["height"][:, :1] - 0.05,
+        "centre": under + 0.02 * normal(3, 3),
+        "axis": torch.linalg.qr(normal(3, 3, 3)).Q,
+        "half": sizes * (1 + 0.2 * uniform(3, 3)),
+        "rounding": torch.tensor([0.12, 0.0, 0.04]) * (1 + 0.2 * uniform(3)),
+        **{name: case[name].repeat(1, 2) * (0.8 + 0.4 * uniform(4)) for name in CONTACT},
+    }
+    return body(worlds, **{**{name: x for name, x in case.items() if name not in changes}, **changes})
+
+
+def with_clock(case: Case, intervals: int, step: float, seed: int) -> Case:
+    """The same with a step of its own in every world and frame interval, off `step` by up to a fifth."""
+    share = torch.rand(len(case["x"]), intervals, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return {**case, "step": step * (0.8 + 0.4 * share)}
 
 
 def airborne(worlds: int, seed: int) -> Case:

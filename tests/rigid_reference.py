@@ -9,8 +9,8 @@ import torch
 from rigid_cases import Case
 from torch import Tensor, linalg
 
-from gradsim.physics import contact
-from gradsim.physics.rigid import LAWS
+from gradsim.physics import contact, obstacle
+from gradsim.physics.rigid import CONTACT, LAWS
 
 State = list[Tensor]  # x, q, v, l
 
@@ -44,16 +44,35 @@ def spin(case: Case, q: Tensor, l: Tensor) -> Tensor:
     return (R @ case["inertia_inverse"] @ R.mT @ l[..., None])[..., 0]
 
 
+def touches(case: Case, x: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+    """Gap and normal of each contact with each ground, then each obstacle: (worlds, surfaces, points, ·).
+
+    The normal of an obstacle is the gradient of its distance, by autograd.
+    """
+    at = (x[:, None] + case["points"] @ matrix(q).mT)[:, None]
+    planes = case["normal"][:, :, None]
+    gap = (at * planes).sum(-1) - case["height"][:, :, None] - case["radius"][:, None]
+    normal = planes.expand(*gap.shape, 3)
+    if case["centre"].shape[1]:
+        with torch.enable_grad():
+            at = at if at.requires_grad else at.requires_grad_()
+            offset = at - case["centre"][:, :, None]
+            local = (case["axis"][:, :, None] @ offset[..., None])[..., 0]
+            away = obstacle.distance(local, case["half"][:, :, None].expand_as(local))
+            (slope,) = torch.autograd.grad(away.sum(), offset, create_graph=True)
+        beyond = away - case["rounding"][:, :, None] - case["radius"][:, None]
+        gap, normal = torch.cat([gap, beyond], 1), torch.cat([normal, slope], 1)
+    return gap, normal
+
+
 def contacts(case: Case, law: str, x: Tensor, q: Tensor, v: Tensor, w: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Arm, gap, velocity and force of each contact, (worlds, grounds, points, ·)."""
+    """Arm, gap, velocity and force of each contact, (worlds, grounds and obstacles, points, ·)."""
     module = import_module(LAWS[law][0])
-    normal = case["normal"][:, :, None]
-    at = (case["points"] @ matrix(q).mT)[:, None]
-    arm = at - case["radius"][:, None, :, None] * normal
-    gap = ((x[:, None, None] + at) * normal).sum(-1) - case["height"][:, :, None] - case["radius"][:, None]
+    gap, normal = touches(case, x, q)
+    arm = (case["points"] @ matrix(q).mT)[:, None] - case["radius"][:, None, :, None] * normal
     u = v[:, None, None] + linalg.cross(w[:, None, None].expand_as(arm), arm)
     rate = (u * normal).sum(-1)
-    each = {n: case[n][:, :, None] for n in ("stiffness", "damping", "friction_stiffness", "friction")}
+    each = {n: case[n][:, :, None] for n in CONTACT}
     if law == "paper-adhesive":
         f_n = torch.where(gap < 0, -(each["stiffness"] * gap + each["damping"] * rate), torch.zeros_like(gap))
     else:
@@ -62,8 +81,8 @@ def contacts(case: Case, law: str, x: Tensor, q: Tensor, v: Tensor, w: Tensor) -
     return arm, gap, u, force
 
 
-def wrench(case: Case, law: str, share: list[float], dt: float, x: Tensor, q: Tensor, v: Tensor, w: Tensor):
-    """Force and torque about the centre of mass; `share` of each impulse falls into this step."""
+def wrench(case: Case, law: str, share: list[float], dt: Tensor, x: Tensor, q: Tensor, v: Tensor, w: Tensor):
+    """Force and torque about the centre of mass; `share` of each impulse falls into this step of `dt` (worlds, 1)."""
     arm, _, _, force = contacts(case, law, x, q, v, w)
     f, torque = force.sum((1, 2)), linalg.cross(arm, force).sum((1, 2))
     for k, part in enumerate(share):
@@ -76,12 +95,21 @@ def wrench(case: Case, law: str, share: list[float], dt: float, x: Tensor, q: Te
 def share(window: tuple[float, float], time: float, dt: float) -> float:
     """Part of a push that falls into the step that begins at `time`."""
     begin, end = window
-    if begin == end:
-        return float(round(begin / dt, 6) // 1 == round(time / dt))
-    return max(0.0, min(time + dt, end) - max(time, begin)) / (end - begin)
+    return max(0.0, min(time + dt, end) - max(time, begin)) / (end - begin) if end > begin else 0.0
 
 
-def semi_implicit(case: Case, law: str, part: list[float], dt: float, state: State) -> State:
+def struck(case: Case, windows, time: float, dt: float, state: State) -> State:
+    """The state after the blows that fall into the step that begins at `time`."""
+    x, q, v, l = state
+    for k, (begin, end) in enumerate(windows):
+        if begin == end and round(begin / dt, 6) // 1 == round(time / dt):
+            v = v + case["impulse"][:, k] / case["mass"][:, None]
+            arm = (matrix(q) @ case["push_point"][:, k, :, None])[..., 0]
+            l = l + linalg.cross(arm, case["impulse"][:, k])
+    return [x, q, v, l]
+
+
+def semi_implicit(case: Case, law: str, part: list[float], dt: Tensor, state: State) -> State:
     x, q, v, l = state
     f, torque = wrench(case, law, part, dt, x, q, v, spin(case, q, l))
     v = v + dt * (f / case["mass"][:, None] + case["gravity"])
@@ -89,15 +117,16 @@ def semi_implicit(case: Case, law: str, part: list[float], dt: float, state: Sta
     return [x + dt * v, turned(q, dt * spin(case, q, l)), v, l]
 
 
-def rk4(case: Case, law: str, part: list[float], dt: float, state: State) -> State:
+def rk4(case: Case, law: str, part: list[float], dt: Tensor, state: State) -> State:
     def rates(state: State) -> State:
         x, q, v, l = state
+        q = q / linalg.vector_norm(q, dim=-1, keepdim=True)
         w = spin(case, q, l)
         f, torque = wrench(case, law, part, dt, x, q, v, w)
         turning = 0.5 * product(torch.cat([w, torch.zeros_like(w[:, :1])], -1), q)
         return [v, turning, f / case["mass"][:, None] + case["gravity"], torque]
 
-    def moved(h: float, rate: State) -> State:
+    def moved(h: Tensor, rate: State) -> State:
         return [y + h * r for y, r in zip(state, rate, strict=True)]
 
     k1 = rates(state)
@@ -115,7 +144,9 @@ def rollout(
     step = {"semi-implicit": semi_implicit, "rk4": rk4}[integrator]
     state = [case[name] for name in "xqvl"]
     history = [state]
+    lengths = case["step"] if case["step"].shape[1] else case["x"].new_full((len(case["x"]), frames - 1), dt)
     for k in range(frames - 1):
-        state = step(case, law, [share(window, k * dt, dt) for window in windows], dt, state)
+        parts = [share(window, k * dt, dt) for window in windows]
+        state = step(case, law, parts, lengths[:, k, None], struck(case, windows, k * dt, dt, state))
         history.append(state)
-    return [torch.stack(parts, 1) for parts in zip(*history, strict=True)]
+    return [torch.stack(states, 1) for states in zip(*history, strict=True)]

@@ -56,6 +56,11 @@ class Layout:
         vars(array)["tensor"] = tensor
         return array
 
+    def counts(self, value: Tensor) -> wp.array:
+        """Array of whole numbers that all worlds share."""
+        wp.init()
+        return wp.from_torch(value.to(torch.int32).contiguous(), dtype=wp.int32, requires_grad=False)
+
     def memory(self, array: wp.array) -> Tensor:
         """The tensor behind an array made here."""
         return vars(array)["tensor"]

@@ -48,7 +48,7 @@ def film(scene, trajectory: Trajectory, camera: str = "camera") -> Tensor:
     """Flat-coloured frames (frames, height, width, 3) in [0, 1], as a camera of the scene sees them."""
     silhouettes = Silhouettes.of(scene, camera)
     with torch.no_grad():
-        return silhouettes(trajectory.surface, trajectory.values)[0].permute(0, 2, 3, 1)
+        return silhouettes(trajectory.drawn, trajectory.values)[0].permute(0, 2, 3, 1)
 
 
 def noisy_8bit(frames: Tensor, sigma: float, seed: int) -> np.ndarray:

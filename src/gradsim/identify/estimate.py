@@ -149,7 +149,7 @@ def conclude(problem: Problem, outcome: Outcome, seed: int, noise_known: bool, k
     prior = torch.diag(problem.prior_precision)  # is no residual, and keeps its weight
     wide, kinked = wide_fisher(problem, best, (fisher - prior) / scale + prior, variance=scale)
     samples = None
-    if noise_known and cost > 1e-6 and (kinked or any(scene.grounds for scene in problem.scenes)):
+    if noise_known and cost > 1e-6 and (kinked or any(scene.surfaces for scene in problem.scenes)):
         eigenvalues, axes = torch.linalg.eigh(wide)
         spread = axes * eigenvalues.clamp(min=WIDEST**-2).rsqrt()
         samples = sample(problem, best, spread, np.random.default_rng(seed), keeper=keeper)
@@ -209,12 +209,14 @@ def _notes(problem: Problem, u: Tensor) -> list[str]:
 
 def model_for(scene, space: Space) -> Model:
     """A model whose step suits every corner of the unknowns' ranges, where the scene leaves the step open."""
-    first = Model(scene, substeps=None if scene.timing.substeps != "auto" else 10**6)
+    offsets = [space.range(k)[1] for k, places in enumerate(space.places) if ("timing.offset", None) in places]
+    lead = max(1, math.ceil(max(offsets) * scene.timing.fps)) if offsets else None
+    first = Model(scene, substeps=None if scene.timing.substeps != "auto" else 10**6, lead=lead)
     if scene.timing.substeps != "auto":
         return first
     ends = list(itertools.islice(itertools.product((0, 1), repeat=len(space)), CORNERS))
     corners = torch.where(torch.tensor(ends) == 1, space.high, space.low)
-    return Model(scene, substeps=first.propose(first.values(space.values(corners))))
+    return Model(scene, substeps=first.propose(first.values(space.values(corners))), lead=lead)
 
 
 def _evidence(problem: Problem, u: Tensor) -> tuple[Tensor, float, float]:

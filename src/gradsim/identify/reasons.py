@@ -124,7 +124,7 @@ def _zero(record: Record, direction: Direction) -> tuple[str, str]:
     kind, owner, frames = direction.kind, direction.owner, record.frames
     if owner == "camera":
         return "it moves nothing; only pictures depend on it", "take a loss on pictures, or leave it out."
-    if owner in record.model.scene.grounds:
+    if owner in record.model.scene.surfaces:
         return _zero_ground(record, owner, kind)
     system = next((s for s in record.model.systems if s.name == owner), None)
     touching = owner in record.touches and bool(record.touches[owner].any.any())

@@ -95,7 +95,7 @@ class Record:
         _, change = force_tangents(system, own, moving, self.values, self.moving[k].values)
         size = torch.linalg.vector_norm(change.nan_to_num(0.0).sum(0), dim=-1)
         ground, point, part = np.unravel_index(int(size.argmax()), tuple(size.shape))
-        return system.grounds[ground], int(point), PARTS[part]
+        return system.surfaces[ground], int(point), PARTS[part]
 
     def push(self, body: str, step: int) -> int | None:
         """The push that acts on a body in a step, or None."""
@@ -123,7 +123,7 @@ class Record:
             force = contact_forces(system, at, self.values)[0]
             size = torch.linalg.vector_norm(force, dim=-1).nan_to_num(torch.inf)
             ground, point, part = np.unravel_index(int(size.argmax()), tuple(size.shape))
-            touched = f"contact of {body} {self.point(body, int(point))} with `{system.grounds[ground]}`"
+            touched = f"contact of {body} {self.point(body, int(point))} with `{system.surfaces[ground]}`"
             return f"{touched} ({PARTS[part]} {size.max().item():.2g} N)"
         return f"push {push} on {body}" if push is not None else "no contact or push, only its own motion"
 

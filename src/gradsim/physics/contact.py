@@ -10,11 +10,10 @@ formula read per axis is up to √2 too strong). f_n is the law in `hunt_crossle
 """
 
 import warp as wp
-from torch import Tensor, linalg
+from torch import Tensor
+from torch import where as select
 
 from gradsim.engine.lanes import *
-
-TINY = 1e-24  # [m²/s²] added to |u_t|²: the slope of the square root stays finite at rest, far below any real speed
 
 
 @wp.func(inline=True)
@@ -40,8 +39,11 @@ def contact_force(
     rate = dot(normal, u)
     f_n = normal_force(gap, rate, stiffness, damping)
     u_t = u - normal * rate
-    speed = sqrt(dot(u_t, u_t) + spread(Scalar(1.0e-24)))
-    return normal * f_n - u_t * min(friction * abs(f_n) / speed, friction_stiffness)
+    square = dot(u_t, u_t)
+    moving = less(zero(0), square)
+    speed = sqrt(where(moving, square, spread(Scalar(1.0))))  # 1 at rest: the slope of the root stays finite
+    slope = min(friction * abs(f_n) / speed, friction_stiffness)
+    return normal * f_n - u_t * where(moving, slope, friction_stiffness)
 
 
 @wp.func(inline=True)
@@ -71,6 +73,7 @@ def contact_power(
 def definition(u: Tensor, normal: Tensor, normal_force: Tensor, k_f: Tensor, mu: Tensor) -> Tensor:
     """Contact force [N] (..., 3) from the contact velocity (..., 3), plane normal (..., 3) and f_n (...)."""
     u_t = u - (u * normal).sum(-1, keepdim=True) * normal
-    speed = linalg.vector_norm(u_t, dim=-1).clamp(min=TINY**0.5)
-    slope = (mu * normal_force.abs() / speed).minimum(k_f)
-    return normal_force[..., None] * normal - slope[..., None] * u_t
+    square = u_t.square().sum(-1)
+    moving = square > 0
+    slope = (mu * normal_force.abs() / select(moving, square, 1).sqrt()).minimum(k_f)
+    return normal_force[..., None] * normal - select(moving, slope, k_f)[..., None] * u_t

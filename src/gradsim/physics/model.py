@@ -1,7 +1,7 @@
 """A scene as a differentiable `torch.nn.Module`: parameters by dotted name, rollouts of many worlds at once."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -10,11 +10,13 @@ from gradsim.engine.forward import derivative
 from gradsim.errors import InputError
 from gradsim.physics.pendulum_body import PendulumBody
 from gradsim.physics.rigid_body import RigidBody
+from gradsim.physics.scenery import ObstacleBody
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 from gradsim.scene.parameters import parameters
 
 KINDS = {"rigid": RigidBody, "pendulum": PendulumBody}
+CLOCK = ("timing.rate", "timing.offset")
 RESOLVED = 0.2  # proposed step over the largest stable one: a contact of half a period then spans about 8 steps
 
 
@@ -33,12 +35,21 @@ class Model(nn.Module):
         substeps: Steps per frame; None takes the scene's, and `auto` there means as many as `propose` says.
         dtype: torch.float64 or torch.float32.
         device: Any device of PyTorch that Warp knows too.
+        lead: Intervals of so many substeps each that `timing.offset` is cut into, where it is not 0; None: as long as
+            a frame, by the scene's offset.
 
     Raises:
         InputError: If a body starts inside a ground, or the time step is too large for the stiffness.
     """
 
-    def __init__(self, scene, substeps: int | None = None, dtype: torch.dtype = torch.float64, device="cpu"):
+    def __init__(
+        self,
+        scene,
+        substeps: int | None = None,
+        dtype: torch.dtype = torch.float64,
+        device="cpu",
+        lead: int | None = None,
+    ):
         super().__init__()
         self.scene, self.dtype = scene, dtype
         self.kinds = parameters(scene)
@@ -50,6 +61,11 @@ class Model(nn.Module):
             first = system.part.vertices.stop
             systems.append(system)
         self.systems = tuple(systems)
+        self.obstacles = tuple(
+            ObstacleBody(name, node, dtype, torch.device(device)) for name, node in scene.obstacles.items()
+        )
+        self.lead = lead or max(1, math.ceil(scene.timing.offset * scene.timing.fps))
+        self._late = [n for n, body in scene.bodies.items() if any(push.late for push in getattr(body, "pushes", ()))]
         start = self.values()
         chosen = substeps or (None if scene.timing.substeps == "auto" else scene.timing.substeps)
         self.substeps = chosen or self.propose(start)
@@ -57,7 +73,7 @@ class Model(nn.Module):
 
     @property
     def dt(self) -> float:
-        """Time step [s]."""
+        """Time step [s] where the clock of the video is that of the motion."""
         return 1 / (self.scene.timing.fps * self.substeps)
 
     def values(self, given: Mapping[str, Tensor] | None = None) -> Values:
@@ -70,6 +86,11 @@ class Model(nn.Module):
         for name in given:
             if name not in self.kinds:
                 raise InputError(f"the scene has no parameter `{name}`; it has {', '.join(self.kinds)}.")
+            if name in CLOCK and self._late and (given[name].detach() != float(self.kinds[name].value)).any():
+                raise InputError(
+                    f"`{self._late[0]}` gets a push after the start or over a window, and steps of unknown length would "
+                    f"cut it wrongly: with `{name}` unknown, give pushes as blows at 0, or leave the clock as it is."
+                )
         worlds = max((len(v) for v in given.values()), default=1)
         values = {}
         for name in self.kinds:
@@ -92,22 +113,26 @@ class Model(nn.Module):
         """
         values = self.values(given)
         frames = frames or self.scene.timing.frames
-        states = {}
+        lead = self._intervals_before(values, given or {})
+        steps, states = self._steps(values, frames, lead), {}
         for system in self.systems:
-            outputs = system.program(frames, self.substeps, self.dt, segment).run(*system.inputs(values))
+            program = system.program(lead + frames, self.substeps, self.dt, segment)
+            outputs = [y[:, lead:] for y in program.run(*system.inputs(values), steps)]
             states[system.name] = dict(zip(system.states, outputs, strict=True))
         if not torch.compiler.is_compiling():
-            self._check_finite(states, values)
-        return Trajectory(self._times(frames), states, values, self.systems)
+            self._check_finite(states, values, steps, lead)
+        return self._trajectory(states, values, frames)
 
     def unchecked(self, values: Values, frames: int) -> Trajectory:
         """Rollout of complete `values` (see `values`) outside autograd, not checked for divergence."""
-        states = {}
+        lead, states = self._intervals_before(values), {}
+        steps = self._steps(values, frames, lead).detach()
         for system in self.systems:
             inputs = [x.detach() for x in system.inputs(values)]
-            outputs = system.program(frames, self.substeps, self.dt, 1).forward(inputs)
-            states[system.name] = dict(zip(system.states, outputs, strict=True))
-        return Trajectory(self._times(frames), states, values, self.systems)
+            outputs = system.program(lead + frames, self.substeps, self.dt, 1).forward([*inputs, steps])
+            shown = [y[:, lead:].contiguous() for y in outputs]
+            states[system.name] = dict(zip(system.states, shown, strict=True))
+        return self._trajectory(states, values, frames)
 
     def tangent(self, values: Values, along: Values, frames: int) -> tuple[Trajectory, Trajectory]:
         """Rollout of every world, and its exact derivative along one direction per world.
@@ -122,31 +147,36 @@ class Model(nn.Module):
         """
         fixed = {name: v for name, v in values.items() if name not in along}
         moving = {name: values[name] for name in along}
+        lead = self._intervals_before(values, along)
         states, derivatives = {}, {}
         for system in self.systems:
-            inputs, tangents = derivative(lambda some, s=system: s.inputs({**fixed, **some}), moving, along)
-            pairs = system.program(frames, self.substeps, self.dt, 1).tangent(inputs, tangents)
-            states[system.name] = {name: p[0] for name, p in zip(system.states, pairs, strict=True)}
-            derivatives[system.name] = {name: p[1] for name, p in zip(system.states, pairs, strict=True)}
-        times = self._times(frames)
-        own = Trajectory(times, states, values, self.systems)
-        return own, Trajectory(times, derivatives, values, self.systems)
+
+            def inputs_of(some: Values, s=system) -> list[Tensor]:
+                every = {**fixed, **some}
+                return [*s.inputs(every), self._steps(every, frames, lead)]
+
+            inputs, tangents = derivative(inputs_of, moving, along)
+            pairs = system.program(lead + frames, self.substeps, self.dt, 1).tangent(inputs, tangents)
+            for k, group in enumerate((states, derivatives)):
+                shown = [pair[k][:, lead:].contiguous() for pair in pairs]
+                group[system.name] = dict(zip(system.states, shown, strict=True))
+        return self._trajectory(states, values, frames), self._trajectory(derivatives, values, frames)
 
     def propose(self, values: Values) -> int:
         """Steps per frame that resolve every contact: a fifth of the largest stable step, or less."""
         step = min((system.stable_step(values) for system in self.systems), default=math.inf)
-        return max(1, math.ceil(1 / (self.scene.timing.fps * RESOLVED * step))) if math.isfinite(step) else 8
+        return max(1, math.ceil(self._longest(values) / (RESOLVED * step))) if math.isfinite(step) else 8
 
     def check(self, values: Values) -> None:
         """Raise `InputError` if the step is unstable for these values, or a body starts inside a ground."""
+        interval = self._longest(values)
         for system in self.systems:
             limit = system.stable_step(values)
-            if self.dt > limit:
-                fps = self.scene.timing.fps
+            if interval / self.substeps > limit:
                 raise InputError(
-                    f"time step {self.dt:.3g} s is too large for the stiffness and damping that `{system.name}` "
-                    f"meets: it needs at most {limit:.3g} s. Set timing.substeps to {math.ceil(1 / (fps * limit))} "
-                    f"or more ({self.propose(values)} resolves the contact), or to auto."
+                    f"time step {interval / self.substeps:.3g} s is too large for the stiffness and damping that "
+                    f"`{system.name}` meets: it needs at most {limit:.3g} s. Set timing.substeps to "
+                    f"{math.ceil(interval / limit)} or more ({self.propose(values)} resolves the contact), or to auto."
                 )
             system.check(values)
 
@@ -161,28 +191,52 @@ class Model(nn.Module):
             owner = owner.get_submodule(part)
         owner.register_parameter(last, parameter)
 
-    def _times(self, frames: int) -> Tensor:
-        return torch.arange(frames, dtype=torch.float64) / self.scene.timing.fps
+    def _trajectory(self, states, values: Values, frames: int) -> Trajectory:
+        times = torch.arange(frames, dtype=torch.float64) / self.scene.timing.fps
+        return Trajectory(times, states, values, self.systems, self.obstacles)
 
-    def _check_finite(self, states, values: Values) -> None:
+    def _intervals_before(self, values: Values, touched: Collection[str] = ()) -> int:
+        """Frame intervals between the start and the first frame: none where the first frame shows the start."""
+        if self._late:  # their windows count from the first frame; an offset is refused
+            return 0
+        if "timing.offset" in touched:
+            return self.lead
+        if torch.compiler.is_compiling():
+            return self.lead if self.scene.timing.offset else 0
+        return self.lead if values["timing.offset"].any() else 0
+
+    def _steps(self, values: Values, frames: int, lead: int) -> Tensor:
+        """Time step in each frame interval (worlds, lead + frames - 1) [s]."""
+        steps = (values["timing.rate"] * self.dt)[:, None].expand(-1, frames - 1)
+        if not lead:
+            return steps
+        before = (values["timing.offset"] / (lead * self.substeps))[:, None].expand(-1, lead)
+        return torch.cat([before, steps], 1)
+
+    def _longest(self, values: Values) -> float:
+        """Longest interval that is cut into substeps [s]."""
+        between = values["timing.rate"].max().item() / self.scene.timing.fps
+        return max(between, values["timing.offset"].max().item() / self.lead)
+
+    def _check_finite(self, states, values: Values, steps: Tensor, lead: int) -> None:
         for system in self.systems:
             for quantity, y in states[system.name].items():
                 bad = ~torch.isfinite(y.detach()).reshape(*y.shape[:2], -1).all(2)
                 if bad.any():
                     frame = int(bad.any(0).nonzero()[0])
                     world = int(bad[:, frame].nonzero()[0])
-                    step = self._diverging_step(system, values, world, frame)
+                    step = self._diverging_step(system, values, steps, world, lead + frame)
                     raise Divergence(
                         f"`{system.name}` diverges: {quantity} is not finite from step {step} on "
                         f"(time {step * self.dt:.4g} s, world {world}). Use more substeps than {self.substeps}, "
                         f"or look for extreme values of its parameters."
                     )
 
-    def _diverging_step(self, system, values: Values, world: int, frame: int) -> int:
+    def _diverging_step(self, system, values: Values, steps: Tensor, world: int, frame: int) -> int:
         """First step whose state is not finite: one rollout with a frame for each step."""
         one = {name: v[world : world + 1].detach() for name, v in values.items()}
         program = system.program(frame * self.substeps + 1, 1, self.dt, 1)
-        finite = torch.stack(
-            [torch.isfinite(y[0]).reshape(len(y[0]), -1).all(1) for y in program.run(*system.inputs(one))]
-        ).all(0)
+        each = steps[world : world + 1, :frame].detach().repeat_interleave(self.substeps, 1)
+        states = program.run(*system.inputs(one), each)
+        finite = torch.stack([torch.isfinite(y[0]).reshape(len(y[0]), -1).all(1) for y in states]).all(0)
         return int((~finite).nonzero()[0]) if not finite.all() else frame * self.substeps

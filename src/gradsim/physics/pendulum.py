@@ -34,7 +34,8 @@ class PendulumRollout:
     """A program (see `engine.operation`) that swings one pendulum per world through time.
 
     Inputs, in this order and (B,) each with worlds B: the start angle [rad] and rate [rad/s]; then string_length [m],
-    radius [m], gravity [m/s²] (a magnitude), damping [1/s] and drag [1/rad]. Outputs: angle and rate of every frame,
+    radius [m], gravity [m/s²] (a magnitude), damping [1/s] and drag [1/rad]. A further one may be the time step in each
+    frame interval (B, frames - 1) [s]; without it every step is `dt`. Outputs: angle and rate of every frame,
     (B, frames); frame 0 is the start. The angle is not wrapped: it counts the turns.
 
     Args:
@@ -78,29 +79,35 @@ class PendulumRollout:
         steps = max(1, min(self.segment, self.frames - 1)) * self.substeps
         scratch = [layout.zeros("Real", worlds, (steps,), device) for _ in STATE]
         given, grad = code.Parameters(), code.Parameters()
-        out = [layout.zeros("Real", worlds, (), device) for _ in INPUTS]
-        for name, x, g in zip(PARAMETERS, inputs[len(STATE) :], out[len(STATE) :], strict=True):
+        out = [layout.zeros("Real", worlds, () if x.ndim == 1 else x.shape[1:], device) for x in self._all(inputs)]
+        for name, x, g in zip((*PARAMETERS, "step"), self._all(inputs)[len(STATE) :], out[len(STATE) :], strict=True):
             setattr(given, name, layout.pack("Real", x))
             setattr(grad, name, g)
         start = out[: len(STATE)]
-        args = [given, self.substeps, self.segment, self.dt, *history, *scratch, *adjoint, *start, grad]
+        args = [given, self.substeps, self.segment, *history, *scratch, *adjoint, *start, grad]
         replay(code.backward, layout.packs(worlds), args, str(device))
-        return [layout.unpack("Real", g, worlds)[0].to(x.dtype) for g, x in zip(out, inputs, strict=True)]
+        return [layout.unpack("Real", g, worlds)[0].to(x.dtype) for g, x in zip(out, inputs, strict=False)]
 
     def _forward(self, inputs, tangents) -> list[tuple]:
         code, layout = self._code(inputs[0], dual=tangents is not None)
         worlds = len(inputs[0])
-        tangents = tangents or [None] * len(inputs)
+        tangents = [*(tangents or [None] * len(inputs)), None]
         given, states = code.Parameters(), []
-        for name, x, t in zip(INPUTS, inputs, tangents, strict=True):
-            if x.shape != (worlds,):
-                raise ValueError(f"`{name}` has shape {tuple(x.shape)}; {worlds} worlds need shape ({worlds},).")
-            if name in PARAMETERS:
-                setattr(given, name, layout.pack("Real", x, t))
-            else:
+        for name, x, t in zip((*INPUTS, "step"), self._all(inputs), tangents, strict=False):
+            shape = (worlds, self.frames - 1) if name == "step" else (worlds,)
+            if x.shape != shape:
+                raise ValueError(f"`{name}` has shape {tuple(x.shape)}; {worlds} worlds need shape {shape}.")
+            if name in STATE:
                 states.append(layout.pack("Real", self._first(x), None if t is None else self._first(t)))
-        replay(code.forward, layout.packs(worlds), [given, self.substeps, self.dt, *states], str(inputs[0].device))
+            else:
+                setattr(given, name, layout.pack("Real", x, t))
+        replay(code.forward, layout.packs(worlds), [given, self.substeps, *states], str(inputs[0].device))
         return [layout.unpack("Real", state, worlds) for state in states]
+
+    def _all(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """With the steps, where they are not given."""
+        steps = inputs[0].new_full((len(inputs[0]), self.frames - 1), self.dt)
+        return [*inputs, *([steps] if len(inputs) == len(INPUTS) else [])]
 
     def _first(self, start: Tensor) -> Tensor:
         """(B, frames) with the start in frame 0, and zeros to be filled."""

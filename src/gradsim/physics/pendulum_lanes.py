@@ -23,6 +23,7 @@ class Parameters:
     gravity: wp.array(dtype=Real)  # g [m/s²]
     damping: wp.array(dtype=Real)  # c [1/s]
     drag: wp.array(dtype=Real)  # d [1/rad]
+    step: wp.array2d(dtype=Real)  # h in each frame interval [s]
 
 
 @wp.func(inline=True)
@@ -56,19 +57,18 @@ def advance(angle: Real, rate: Real, w2: Real, damping: Real, drag: Real, h: Rea
 def forward(
     p: Parameters,
     substeps: int,
-    dt: Scalar,
     # out; frame 0 is given
     angle: wp.array2d(dtype=Real),
     rate: wp.array2d(dtype=Real),
 ):
     i = wp.tid()
-    h = spread(dt)
     w2 = frequency_squared(p.string_length[i], p.radius[i], p.gravity[i])
     damping = p.damping[i]
     drag = p.drag[i]
     x = angle[i, 0]
     v = rate[i, 0]
     for frame in range(angle.shape[1] - 1):
+        h = p.step[i, frame]
         for _step in range(substeps):
             x, v = advance(x, v, w2, damping, drag, h)
         angle[i, frame + 1] = x
@@ -94,7 +94,6 @@ if not DUAL:
         p: Parameters,
         substeps: int,
         segment: int,  # frames between checkpoints
-        dt: Scalar,
         angle: wp.array2d(dtype=Real),
         rate: wp.array2d(dtype=Real),
         # workspace: the states of one segment
@@ -108,7 +107,6 @@ if not DUAL:
         grad: Parameters,
     ):
         i = wp.tid()
-        h = spread(dt)
         w2 = frequency_squared(p.string_length[i], p.radius[i], p.gravity[i])
         damping = p.damping[i]
         drag = p.drag[i]
@@ -128,16 +126,18 @@ if not DUAL:
             for k in range(steps):
                 angles[i, k] = x
                 rates[i, k] = v
-                x, v = advance(x, v, w2, damping, drag, h)
+                x, v = advance(x, v, w2, damping, drag, p.step[i, first + k / substeps])
             for m in range(steps):
                 k = steps - 1 - m
                 if (k + 1) % substeps == 0:
                     frame = first + (k + 1) / substeps
                     ax = ax + angle_adjoint[i, frame]
                     av = av + rate_adjoint[i, frame]
-                ax, av, w2_, damping_, drag_, _h, _x, _v = wp.grad(step_product)(
-                    angles[i, k], rates[i, k], w2, damping, drag, h, ax, av
+                interval = first + k / substeps
+                ax, av, w2_, damping_, drag_, h_, _x, _v = wp.grad(step_product)(
+                    angles[i, k], rates[i, k], w2, damping, drag, p.step[i, interval], ax, av
                 )
+                grad.step[i, interval] = grad.step[i, interval] + h_
                 w2_adjoint = w2_adjoint + w2_
                 damping_adjoint = damping_adjoint + damping_
                 drag_adjoint = drag_adjoint + drag_

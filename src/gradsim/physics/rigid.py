@@ -32,8 +32,15 @@ PARAMETERS = {
     "friction": "Real",
     "impulse": "Vec3",
     "push_point": "Vec3",
+    "centre": "Vec3",
+    "axis": "Vec3",
+    "half": "Real",
+    "rounding": "Real",
+    "step": "Real",
 }
 INPUTS = {**STATE, **PARAMETERS}
+OBSTACLE = ("centre", "axis", "half", "rounding")
+CONTACT = ("stiffness", "damping", "friction_stiffness", "friction")
 
 LAWS = {  # contact laws by name: file, and what its template leaves open
     "continuous": ("gradsim.physics.hunt_crossley", {}),
@@ -46,15 +53,17 @@ LAWS = {  # contact laws by name: file, and what its template leaves open
 class RigidRollout:
     """A program (see `engine.operation`) that moves one rigid body per world through time.
 
-    Inputs, in this order, with worlds B, contact points V, grounds G and pushes K: the start x (B, 3) [m], q (B, 4),
-    v (B, 3) [m/s], l (B, 3) [kg m²/s]; then mass (B,) [kg], inertia_inverse (B, 3, 3), gravity (B, 3), points
-    (B, V, 3), radius (B, V), normal (B, G, 3), height, stiffness, damping, friction_stiffness, friction (B, G),
-    impulse and push_point (B, K, 3). Outputs: x, q, v, l of every frame, (B, frames, ·); frame 0 is the start.
+    Inputs, in this order, with worlds B, contact points V, grounds G, obstacles O and pushes K: the start x (B, 3)
+    [m], q (B, 4), v (B, 3) [m/s], l (B, 3) [kg m²/s]; then mass (B,) [kg], inertia_inverse (B, 3, 3), gravity (B, 3),
+    points (B, V, 3), radius (B, V), normal (B, G, 3), height (B, G), stiffness, damping, friction_stiffness, friction
+    (B, G + O), impulse and push_point (B, K, 3), centre (B, O, 3), axis (B, O, 3, 3; rows are unit vectors), half
+    (B, O, 3), rounding (B, O) (see `obstacle.py`), and step (B, frames - 1): the time step in each frame interval [s],
+    or (B, 0) for `dt` in all of them. Outputs: x, q, v, l of every frame, (B, frames, ·); frame 0 is the start.
 
     Args:
         frames: Number of frames, at least 1.
         substeps: Steps per frame.
-        dt: Step [s].
+        dt: Step [s]. Windows and blows fall into the steps that they meet when every step is this long.
         windows: Begin and end [s] of each push; equal for a blow at one instant.
         law: Contact law, a key of `LAWS`.
         integrator: "semi-implicit" or "rk4".
@@ -92,41 +101,53 @@ class RigidRollout:
         return self._forward(inputs, tangents)  # pyright: ignore[reportReturnType] -- dual lanes have tangents
 
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
-        code, layout = self._code(inputs[0], dual=False)
+        code, layout = self._code(inputs, dual=False)
         worlds, device = len(inputs[0]), inputs[0].device
-        share = self._shares(layout, device)
         history = [layout.pack(kind, y) for kind, y in zip(STATE.values(), outputs, strict=True)]
         adjoint = [layout.pack(kind, g.clone()) for kind, g in zip(STATE.values(), adjoints, strict=True)]
         steps = max(1, min(self.segment, self.frames - 1)) * self.substeps
         scratch = [layout.zeros(kind, worlds, (steps,), device) for kind in STATE.values()]
-        given, grad = code.Parameters(), code.Parameters()
-        for name, x in zip(INPUTS, inputs, strict=True):
-            if name in PARAMETERS:
-                array = layout.pack(PARAMETERS[name], x)
-                setattr(given, name, array)
-                setattr(grad, name, layout.zeros(PARAMETERS[name], worlds, array.shape[1:], device))
-        args = [given, share, self.substeps, self.segment, self.dt, *history, *scratch, *adjoint, grad]
+        given, grad = self._given(code, layout, inputs, None), code.Parameters()
+        for name in self._names(inputs):
+            setattr(grad, name, layout.zeros(PARAMETERS[name], worlds, getattr(given, name).shape[1:], device))
+        args = [given, *self._pushes(layout, device), self.substeps, self.segment, *history, *scratch, *adjoint, grad]
         replay(code.backward, layout.packs(worlds), args, str(device))
-        start = [layout.unpack(kind, a, worlds)[0][:, 0] for kind, a in zip(STATE.values(), adjoint, strict=True)]
-        rest = [layout.unpack(kind, getattr(grad, name), worlds)[0] for name, kind in PARAMETERS.items()]
-        return [g.to(x.dtype) for g, x in zip([*start, *rest], inputs, strict=True)]
+        found = {
+            n: layout.unpack(kind, a, worlds)[0][:, 0] for (n, kind), a in zip(STATE.items(), adjoint, strict=True)
+        }
+        for name in self._names(inputs):
+            found[name] = layout.unpack(PARAMETERS[name], getattr(grad, name), worlds)[0]
+        pairs = zip(INPUTS, inputs, strict=True)
+        return [found[n].to(x.dtype) if n in found and x.numel() else torch.zeros_like(x) for n, x in pairs]
 
     def _forward(self, inputs, tangents):
         self._check(inputs)
-        code, layout = self._code(inputs[0], dual=tangents is not None)
+        code, layout = self._code(inputs, dual=tangents is not None)
         worlds, device = len(inputs[0]), inputs[0].device
-        tangents = tangents or [None] * len(inputs)
-        given, states = code.Parameters(), []
-        for (name, kind), x, t in zip(INPUTS.items(), inputs, tangents, strict=True):
-            if name in PARAMETERS:
-                setattr(given, name, layout.pack(kind, x, t))
-            else:
-                state = layout.zeros(kind, worlds, (self.frames,), device)
-                layout.memory(state)[:, 0] = layout.memory(layout.pack(kind, x, t))
-                states.append(state)
-        args = [given, self._shares(layout, device), self.substeps, self.dt, *states]
+        given, states = self._given(code, layout, inputs, tangents), []
+        for k, kind in enumerate(STATE.values()):
+            state = layout.zeros(kind, worlds, (self.frames,), device)
+            start = layout.pack(kind, inputs[k], tangents[k] if tangents else None)
+            layout.memory(state)[:, 0] = layout.memory(start)
+            states.append(state)
+        args = [given, *self._pushes(layout, device), self.substeps, *states]
         replay(code.forward, layout.packs(worlds), args, str(device))
         return [layout.unpack(kind, state, worlds) for kind, state in zip(STATE.values(), states, strict=True)]
+
+    def _names(self, inputs: Sequence[Tensor]) -> list[str]:
+        """The parameters that the kernels read."""
+        return [name for name in PARAMETERS if name not in OBSTACLE or _obstacles(inputs)]
+
+    def _given(self, code, layout: Layout, inputs, tangents):
+        """The kernels' parameters."""
+        given, places = code.Parameters(), list(INPUTS)
+        for name in self._names(inputs):
+            k = places.index(name)
+            x, t = inputs[k], tangents[k] if tangents else None
+            if name == "step" and not x.shape[1]:
+                x, t = x.new_full((len(x), self.frames - 1), self.dt), None
+            setattr(given, name, layout.pack(PARAMETERS[name], x, t))
+        return given
 
     def _check(self, inputs: Sequence[Tensor]) -> None:
         """The kernel reads by these counts, so they have to agree."""
@@ -139,37 +160,55 @@ class RigidRollout:
                 )
         if sizes["radius"] != points:
             raise ValueError(f"`radius` has {sizes['radius']} points, `points` has {points}; give one for each.")
-        for name in ("height", "stiffness", "damping", "friction_stiffness", "friction"):
-            if sizes[name] != grounds:
-                raise ValueError(f"`{name}` has {sizes[name]} grounds, `normal` has {grounds}; give one for each.")
+        if sizes["height"] != grounds:
+            raise ValueError(f"`height` has {sizes['height']} grounds, `normal` has {grounds}; give one for each.")
+        obstacles = sizes["centre"]
+        for name in OBSTACLE:
+            if sizes[name] != obstacles:
+                raise ValueError(f"`{name}` has {sizes[name]} obstacles, `centre` has {obstacles}; give one for each.")
+        for name in CONTACT:
+            if sizes[name] != grounds + obstacles:
+                what = f"{grounds} grounds and {obstacles} obstacles" if obstacles else f"{grounds} grounds"
+                raise ValueError(f"`{name}` has {sizes[name]} entries for {what}; give one for each.")
+        if sizes["step"] not in (0, self.frames - 1):
+            raise ValueError(
+                f"`step` has {sizes['step']} intervals; {self.frames} frames need {self.frames - 1}, or 0."
+            )
 
-    def _code(self, like: Tensor, dual: bool):
+    def _code(self, inputs: Sequence[Tensor], dual: bool):
+        like = inputs[0]
         dtype = str(like.dtype).removeprefix("torch.")
         width = self.width or (native_width(dtype) if like.device.type == "cpu" else 1)
-        return _code(Lane(dtype, width, dual), self.law, self.integrator)
+        return _code(Lane(dtype, width, dual), self.law, self.integrator, _obstacles(inputs) > 0)
 
-    def _shares(self, layout: Layout, device: torch.device):
-        """The part of each impulse that falls into each step, (steps, pushes); every column sums to 1."""
+    def _pushes(self, layout: Layout, device: torch.device):
+        """The part of each window that falls into each step, (steps, pushes), and the step of each blow, else -1."""
         steps = max(1, (self.frames - 1) * self.substeps)
         left = torch.arange(steps, dtype=torch.float64) * self.dt
         shares = torch.zeros(steps, len(self.windows), dtype=torch.float64)
+        blows = torch.full((max(1, len(self.windows)),), -1, dtype=torch.int32)
         for k, (begin, end) in enumerate(self.windows):
             if end > begin:
                 overlap = (left + self.dt).clamp(max=end) - left.clamp(min=begin)
                 shares[:, k] = overlap.clamp(min=0) / (end - begin)
             else:
-                step = int(begin / self.dt + 1e-6)
-                if step < steps:
-                    shares[step, k] = 1
-        return layout.scalars(shares.to(device))
+                blows[k] = int(begin / self.dt + 1e-6)  # a step late where rounding leaves it a hair before
+        return layout.scalars(shares.to(device)), layout.counts(blows.to(device))
+
+
+def _obstacles(inputs: Sequence[Tensor]) -> int:
+    return inputs[list(INPUTS).index("centre")].shape[1]
 
 
 @cache
-def _code(lane: Lane, law: str, integrator: str):
+def _code(lane: Lane, law: str, integrator: str, obstacles: bool):
     file, options = LAWS[law]
     normal = specialise(file, lane, **options)
     contact = specialise("gradsim.physics.contact", lane, normal_force=normal.normal_force)
-    open_names = ("contact_gap", "contact_arm", "contact_force", "contact_power")
-    functions = {name: getattr(contact, name) for name in open_names}
-    code = specialise("gradsim.physics.rigid_lanes", lane, INTEGRATOR=integrator, **functions)
+    functions = {n: getattr(contact, n) for n in ("contact_gap", "contact_arm", "contact_force", "contact_power")}
+    if obstacles:
+        forces = {name: functions[name] for name in ("contact_arm", "contact_force")}
+        touch = specialise("gradsim.physics.obstacle", lane, **forces)
+        functions |= {name: getattr(touch, name) for name in ("obstacle_touch", "obstacle_power")}
+    code = specialise("gradsim.physics.rigid_lanes", lane, INTEGRATOR=integrator, OBSTACLES=obstacles, **functions)
     return code, Layout(lane)

@@ -15,7 +15,9 @@ from torch import Tensor
 from gradsim import mesh as meshes
 from gradsim import rotation
 from gradsim.errors import InputError
-from gradsim.physics.rigid import LAWS, RigidRollout
+from gradsim.physics.obstacle import distance
+from gradsim.physics.rigid import CONTACT, INPUTS, LAWS, RigidRollout
+from gradsim.physics.scenery import ObstacleBody
 from gradsim.physics.system import Values
 from gradsim.surface import Part
 
@@ -58,10 +60,12 @@ class RigidBody:
         else:
             self.points, self.radius = self.rest[:0], self.rest.new_zeros(0)
         self.grounds = list(scene.grounds)
-        laws = {ground.law for ground in scene.grounds.values()}
+        self.obstacles = [ObstacleBody(key, node, dtype, device) for key, node in scene.obstacles.items()]
+        self.surfaces = [*self.grounds, *scene.obstacles]
+        laws = {surface.law for surface in scene.surfaces.values()}
         if len(laws) > 1:
             raise InputError(
-                f"grounds follow different contact laws ({', '.join(sorted(laws))}); give all the same law."
+                f"grounds and obstacles follow different contact laws ({', '.join(sorted(laws))}); give all the same law."
             )
         self.law = laws.pop() if laws else "continuous"
         self.damping_name = "dissipation" if self.law == "continuous" else "damping"
@@ -100,8 +104,10 @@ class RigidBody:
             values["gravity"],
             points,
             radius,
-            *self._grounds(values, worlds),
+            *self._planes(values, worlds),
+            *(self._contact(key, values, worlds) for key in CONTACT),
             *self._pushes(values, worlds),
+            *self._solids(values, worlds),
         ]
 
     def vertices(self, states: list[Tensor], values: Values) -> Tensor:
@@ -124,18 +130,18 @@ class RigidBody:
         n is the largest number of contact points in one plane face of the hull, at most 8; the effective mass of a
         point at arm r is m/(1 + m r² |I⁻¹|) where only one touches, so the tighter of the two counts.
         """
-        if not self.grounds or not len(self.points):
+        if not self.surfaces or not len(self.points):
             return math.inf
         mass, scale = self.mass(values), values[f"{self.name}.scale"]
         reach = torch.linalg.vector_norm(self.points, dim=-1).max() * scale + self.radius.max() * scale
         pivot = 1 + reach**2 / (torch.linalg.eigvalsh(self.inertia_per_mass)[0] * scale**2)
         count = _touching(self.points)
         worst = math.inf
-        for ground in self.grounds:
-            k = values[f"{ground}.stiffness"]
-            drag = values[f"{ground}.friction_stiffness"]
+        for surface in self.surfaces:
+            k = self._of(surface, "stiffness", values)
+            drag = self._of(surface, "friction_stiffness", values)
             if self.damping_name == "damping":
-                drag = drag + values[f"{ground}.damping"]
+                drag = drag + self._of(surface, "damping", values)
             for n, m in ((count, mass), (1, mass / pivot)):
                 # n k h²/m + 2 n c h/m = 4, the positive root
                 a, b = n * k / m, 2 * n * drag / m
@@ -144,32 +150,52 @@ class RigidBody:
         return worst
 
     def check(self, values: Values) -> None:
-        """Raise `InputError` if a contact point starts below a ground by more than a thousandth of the body's size."""
-        if not self.grounds or not len(self.points):
+        """Raise `InputError` if a contact point starts inside something by a thousandth of the body's size or more."""
+        if not self.surfaces or not len(self.points):
             return
-        inputs = self.inputs(values)
-        x, q, points, radius, normal, height = (inputs[k] for k in (0, 1, 7, 8, 9, 10))
-        at = rotation.rotate(q[:, None], points) + x[:, None]
-        gap = torch.einsum("bgi,bni->bgn", normal, at) - height[:, :, None] - radius[:, None]
+        inputs = dict(zip(INPUTS, self.inputs(values), strict=False))
+        points, radius = inputs["points"], inputs["radius"][:, None]
+        at = (rotation.rotate(inputs["q"][:, None], points) + inputs["x"][:, None])[:, None]
+        gap = (at * inputs["normal"][:, :, None]).sum(-1) - inputs["height"][:, :, None] - radius
+        if self.obstacles:
+            local = ((at - inputs["centre"][:, :, None])[..., None, :] * inputs["axis"][:, :, None]).sum(-1)
+            away = distance(local, inputs["half"][:, :, None].expand_as(local))
+            gap = torch.cat([gap, away - inputs["rounding"][:, :, None] - radius], 1)
         size = torch.linalg.vector_norm(self.rest, dim=-1).max() * values[f"{self.name}.scale"].max()
         depth, where = (-gap).flatten(2).max(2).values.max(0).values.max(0)
         if depth > 1e-3 * size:
-            raise InputError(
-                f"`{self.name}` starts {depth:.4g} m inside `{self.grounds[int(where)]}`; raise its position by that "
-                f"much along the ground's normal, or lower the ground."
+            name = self.surfaces[int(where)]
+            out = (
+                "raise its position by that much along the ground's normal, or lower the ground."
+                if name in self.grounds
+                else "move one of them away from the other by that much."
             )
+            raise InputError(f"`{self.name}` starts {depth:.4g} m inside `{name}`; {out}")
 
-    def _grounds(self, values: Values, worlds: int) -> list[Tensor]:
-        stack = lambda key, tail: (
-            torch.stack([values[f"{g}.{key}"] for g in self.grounds], 1)
-            if self.grounds
-            else self.rest.new_zeros(worlds, 0, *tail)
-        )
-        normal = stack("normal", (3,))
-        normal = normal / torch.linalg.vector_norm(normal, dim=-1, keepdim=True)
-        margin = self.rest.new_tensor([self.scene.grounds[g].margin for g in self.grounds])
-        keys = ("stiffness", self.damping_name, "friction_stiffness", "friction")
-        return [normal, stack("height", ()) + margin, *(stack(key, ()) for key in keys)]
+    def _planes(self, values: Values, worlds: int) -> list[Tensor]:
+        """Normals (worlds, grounds, 3) and heights (worlds, grounds)."""
+        if not self.grounds:
+            return [self.rest.new_zeros(worlds, 0, 3), self.rest.new_zeros(worlds, 0)]
+        normal = torch.stack([values[f"{g}.normal"] for g in self.grounds], 1)
+        height = torch.stack([values[f"{g}.height"] + values[f"{g}.margin"] for g in self.grounds], 1)
+        return [normal / torch.linalg.vector_norm(normal, dim=-1, keepdim=True), height]
+
+    def _solids(self, values: Values, worlds: int) -> list[Tensor]:
+        """Centre, axis, half and rounding of the obstacles, (worlds, obstacles, ...)."""
+        if self.obstacles:
+            return [torch.stack(x, 1) for x in zip(*(o.inputs(values) for o in self.obstacles), strict=True)]
+        return [self.rest.new_zeros(worlds, 0, *tail) for tail in ((3,), (3, 3), (3,), ())]
+
+    def _contact(self, key: str, values: Values, worlds: int) -> Tensor:
+        """A number of the contact with each ground and obstacle (worlds, surfaces)."""
+        if not self.surfaces:
+            return self.rest.new_zeros(worlds, 0)
+        key = self.damping_name if key == "damping" else key
+        return torch.stack([self._of(surface, key, values) for surface in self.surfaces], 1)
+
+    def _of(self, surface: str, key: str, values: Values) -> Tensor:
+        """A number of the contact: the body's own, where it has one."""
+        return values.get(f"{self.name}.{key}", values[f"{surface}.{key}"])
 
     def _pushes(self, values: Values, worlds: int) -> list[Tensor]:
         impulses, points = [self.rest.new_zeros(worlds, 0, 3)], [self.rest.new_zeros(worlds, 0, 3)]

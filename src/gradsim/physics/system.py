@@ -40,7 +40,7 @@ class System(Protocol):
         ...
 
     def inputs(self, values: Values) -> list[Tensor]:
-        """Inputs of the rollout from the parameters; differentiable."""
+        """Inputs of the rollout from the parameters, but for the last, the steps of the clock; differentiable."""
         ...
 
     def vertices(self, states: list[Tensor], values: Values) -> Tensor:

@@ -1,6 +1,6 @@
 """Every contact of a motion, recomputed in plain PyTorch: how deep, how fast, which force, and which part of the law acts.
 
-It follows the definitions in `contact.py`, `hunt_crossley.py` and `kelvin_voigt.py`, not the kernels, and tells what the
+It follows the definitions in `contact.py`, `obstacle.py`, `hunt_crossley.py` and `kelvin_voigt.py`, not the kernels, and tells what the
 kernels do not keep: the force of each contact point in each step.
 """
 
@@ -12,6 +12,7 @@ from torch import Tensor, linalg
 
 from gradsim import rotation
 from gradsim.physics import contact
+from gradsim.physics.obstacle import direction, distance
 from gradsim.physics.rigid import INPUTS, LAWS
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.system import Values
@@ -21,11 +22,11 @@ CHUNK = 2**21  # contacts × steps at a time
 
 @dataclass(frozen=True)
 class Touches:
-    """The contacts of one body in one world, (steps, grounds, points) each.
+    """The contacts of one body in one world, (steps, grounds, points) each; obstacles count as grounds.
 
     Args:
         body: Its name.
-        grounds: Names of the grounds.
+        grounds: Names of the grounds and obstacles.
         inside: Whether the point is inside the ground.
         sliding: Whether its friction is clamped at μ f_n; else it is viscous, k_f u.
         pressing: Whether the normal force is above zero; inside and not pressing, it is clamped.
@@ -58,11 +59,10 @@ def touches(system: RigidBody, states: dict[str, Tensor], values: Values) -> Tou
     """
     own = _first(states)
     given = _given(system, values)
-    count = max(1, given["points"].shape[0] * given["normal"].shape[0])
+    count = max(1, given["points"].shape[0] * len(system.surfaces))
     parts = []
     for rows in torch.arange(len(own["x"])).split(max(1, CHUNK // count)):
-        gap, u, f_n, _ = _contacts(system, {k: y[rows] for k, y in own.items()}, given)
-        normal = given["normal"][:, None]
+        gap, normal, u, f_n, _ = _contacts(system, {k: y[rows] for k, y in own.items()}, given)
         u_t = u - (u * normal).sum(-1, keepdim=True) * normal
         clamped = given["friction"][:, None] * f_n.abs() < given["friction_stiffness"][:, None] * linalg.vector_norm(
             u_t, dim=-1
@@ -70,7 +70,7 @@ def touches(system: RigidBody, states: dict[str, Tensor], values: Values) -> Tou
         inside = gap < 0
         parts.append((inside, inside & clamped & (f_n != 0), inside & (f_n > 0)))
     inside, sliding, pressing = (torch.cat(part) for part in zip(*parts, strict=True))
-    return Touches(system.name, list(system.grounds), inside, sliding, pressing)
+    return Touches(system.name, list(system.surfaces), inside, sliding, pressing)
 
 
 def contact_forces(system: RigidBody, states: dict[str, Tensor], values: Values) -> Tensor:
@@ -101,8 +101,8 @@ def _first(states: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _forces(system: RigidBody, states: dict[str, Tensor], values: Values) -> Tensor:
     given = _given(system, values)
-    _, _, f_n, force = _contacts(system, states, given)
-    pressed = f_n[..., None] * given["normal"][:, None]
+    _, normal, _, f_n, force = _contacts(system, states, given)
+    pressed = f_n[..., None] * normal
     return torch.stack([pressed, force - pressed], -2)
 
 
@@ -112,18 +112,25 @@ def _given(system: RigidBody, values: Values) -> dict[str, Tensor]:
 
 
 def _contacts(system: RigidBody, states: dict[str, Tensor], given: dict[str, Tensor]):
-    """Gap, velocity, normal force and force of each contact: (steps, grounds, points, ·)."""
+    """Gap, normal, velocity, normal force and force of each contact: (steps, grounds and obstacles, points, ·)."""
     x, q, v, l = (states[name] for name in system.states)
     spin = rotation.rotate(q, (given["inertia_inverse"] @ rotation.rotate(rotation.conjugate(q), l)[..., None])[..., 0])
-    normal = given["normal"][:, None]
     at = rotation.rotate(q[:, None, None], given["points"])
+    place, planes = x[:, None, None] + at, given["normal"][:, None]
+    gap = (place * planes).sum(-1) - given["height"][:, None] - given["radius"]
+    normal = planes.expand(*gap.shape, 3)
+    if len(given["centre"]):
+        local = ((place - given["centre"][:, None])[..., None, :] * given["axis"][:, None]).sum(-1)
+        half = given["half"][:, None].expand_as(local)
+        beyond = distance(local, half) - given["rounding"][:, None] - given["radius"]
+        across = (direction(local, half)[..., None] * given["axis"][:, None]).sum(-2)
+        gap, normal = torch.cat([gap, beyond], 1), torch.cat([normal, across], 1)
     arm = at - given["radius"][:, None] * normal
-    gap = ((x[:, None, None] + at) * normal).sum(-1) - given["height"][:, None] - given["radius"]
     u = v[:, None, None] + linalg.cross(spin[:, None, None].expand_as(arm), arm)
     rate = (u * normal).sum(-1)
     law = {name: given[name][:, None] for name in ("stiffness", "damping", "friction_stiffness", "friction")}
     f_n = _normal_force(system.law, gap, rate, law["stiffness"], law["damping"])
-    return gap, u, f_n, contact.definition(u, normal, f_n, law["friction_stiffness"], law["friction"])
+    return gap, normal, u, f_n, contact.definition(u, normal, f_n, law["friction_stiffness"], law["friction"])
 
 
 def _normal_force(law: str, gap: Tensor, rate: Tensor, stiffness: Tensor, damping: Tensor) -> Tensor:

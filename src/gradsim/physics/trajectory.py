@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gradsim.physics.scenery import ObstacleBody
 from gradsim.physics.system import System, Values
 from gradsim.surface import Surface
 
@@ -14,17 +15,19 @@ class Trajectory:
     """States of all bodies at all frames.
 
     Args:
-        times: Of the frames (frames,) [s].
+        times: Of the frames, by the clock of the video (frames,) [s].
         states: State tensors (worlds, frames, ...) by body and name. A rigid body has x [m], q (x, y, z, w),
             v [m/s] of its centre of mass and angular momentum l [kg m²/s]; a pendulum has angle [rad] and rate [rad/s].
         values: The parameters it was made with, (worlds, ...) each.
         systems: The bodies.
+        obstacles: What they touch that has a shape.
     """
 
     times: Tensor
     states: dict[str, dict[str, Tensor]]
     values: Values
     systems: tuple[System, ...]
+    obstacles: tuple[ObstacleBody, ...] = ()
 
     def __getitem__(self, body: str) -> dict[str, Tensor]:
         return self.states[body]
@@ -34,6 +37,20 @@ class Trajectory:
         """Vertices (worlds, frames, n, 3) [m] of all bodies; differentiable."""
         vertices = [s.vertices(list(self.states[s.name].values()), self.values) for s in self.systems]
         return Surface(torch.cat(vertices, 2), tuple(s.part for s in self.systems))
+
+    @property
+    def drawn(self) -> Surface:
+        """The surface of all bodies and then of all obstacles, for pictures; differentiable.
+
+        `surface` has the bodies alone, as if the obstacles were of glass: that is what masks are compared with.
+        """
+        surface = self.surface
+        vertices, parts = [surface.vertices], list(surface.parts)
+        for obstacle in self.obstacles:
+            still = obstacle.vertices(self.values)[:, None]
+            vertices.append(still.expand(*surface.vertices.shape[:2], *still.shape[2:]))
+            parts.append(obstacle.part(parts[-1].vertices.stop))
+        return Surface(torch.cat(vertices, 2), tuple(parts))
 
     def surface_tangent(self, tangent: "Trajectory", values_tangent: Values) -> tuple[Surface, Tensor]:
         """The surface, and the derivative of its vertices along the direction of `tangent` and `values_tangent`."""

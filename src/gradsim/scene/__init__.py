@@ -2,7 +2,9 @@
 
 from gradsim.scene.body import Pendulum, Push, Rigid
 from gradsim.scene.camera import Camera, LookAt
+from gradsim.scene.contact import Contact
 from gradsim.scene.ground import Ground
+from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.parameters import Parameter, parameters, resolve
 from gradsim.scene.scene import Scene, Timing
 from gradsim.scene.shape import Box, Capsule, Cone, Cylinder, MeshFile, Shape, Sphere, Tetrahedron, Torus
@@ -12,10 +14,12 @@ __all__ = [
     "Camera",
     "Capsule",
     "Cone",
+    "Contact",
     "Cylinder",
     "Ground",
     "LookAt",
     "MeshFile",
+    "Obstacle",
     "Parameter",
     "Pendulum",
     "Push",

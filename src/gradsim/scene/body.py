@@ -1,14 +1,15 @@
 """Bodies of a scene: rigid ones with a shape, and pendulums."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_serializer
 from pydantic_core import core_schema
 
+from gradsim.scene.contact import DAMPING, DISSIPATION, FRICTION, FRICTION_STIFFNESS, STIFFNESS
 from gradsim.scene.node import Node, Place, did_you_mean, exactly_one, mistake, shown
-from gradsim.scene.quantity import Quantity, Tuple, Vector2, Vector3, Vector4, positive, vector
+from gradsim.scene.quantity import Quantity, Tuple, Vector2, Vector3, Vector4, plain, positive, vector
 from gradsim.scene.shape import Shape
 
 TURN = 2 * math.pi  # a start angle beyond a whole turn is one in degrees
@@ -41,6 +42,9 @@ class _Unit(Tuple):
         return x, y, z, w
 
 
+UNIT_QUATERNION = _Unit(Quantity(""), 4)
+
+
 class Push(Node):
     """A known force on a body.
 
@@ -70,9 +74,14 @@ class Push(Node):
         if self.window and self.window[0] >= self.window[1]:
             yield ("window",), f"got {list(self.window)}; it has to end after it begins."
 
+    @property
+    def late(self) -> bool:
+        """Whether it is more than a blow at the start of the motion."""
+        return self.window is not None or self.at > 0
+
     @model_serializer(mode="wrap")
     def _one_time(self, content):
-        return _without(content(self), "at" if self.window else "window")
+        return without(content(self), "at" if self.window else "window")
 
 
 class Rigid(Node):
@@ -90,6 +99,8 @@ class Rigid(Node):
         angular_velocity: In the world frame [rad/s].
         colour: Red, green and blue.
         collision: What touches the ground: the vertices, the ball itself (shape sphere only, its default), nothing.
+        stiffness, dissipation, damping, friction_stiffness, friction: Where given, they replace those of whatever this
+            body touches (see `Contact`).
         pushes: Known forces.
     """
 
@@ -99,19 +110,23 @@ class Rigid(Node):
     density: Annotated[float | None, positive("kg/m^3")] = None
     scale: Annotated[float, positive("")] = 1.0
     position: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
-    quat_xyzw: Annotated[Vector4, _Unit(Quantity(""), 4)] = (0.0, 0.0, 0.0, 1.0)
+    quat_xyzw: Annotated[Vector4, UNIT_QUATERNION] = (0.0, 0.0, 0.0, 1.0)
     rotation_vector: Annotated[Vector3, vector("rad", lower=-TURN, upper=TURN)] = (0.0, 0.0, 0.0)
     velocity: Annotated[Vector3, vector("m/s")] = (0.0, 0.0, 0.0)
     angular_velocity: Annotated[Vector3, vector("rad/s")] = (0.0, 0.0, 0.0)
     colour: Annotated[Vector3, COLOUR] = BLUE
     collision: Literal["vertices", "sphere", "none"] | None = None
+    stiffness: Annotated[float | None, STIFFNESS] = None
+    dissipation: Annotated[float | None, DISSIPATION] = None
+    damping: Annotated[float | None, DAMPING] = None
+    friction_stiffness: Annotated[float | None, FRICTION_STIFFNESS] = None
+    friction: Annotated[float | None, FRICTION] = None
     pushes: tuple[Push, ...] = ()
 
     @classmethod
     def faults(cls, given) -> Iterator[tuple[Place, str]]:
         yield from exactly_one(given, ("mass", "density"))
-        turned = [key for key in ("quat_xyzw", "rotation_vector") if not _is_default(cls, given, key)]
-        if len(turned) == 2:
+        if len(given_otherwise(cls, given, ("quat_xyzw", "rotation_vector"))) == 2:
             yield (), "got `quat_xyzw` and `rotation_vector`; the orientation is given by one of them."
         shape = given.get("shape")
         if given.get("collision") == "sphere" and isinstance(shape, dict) and "sphere" not in shape:
@@ -119,7 +134,7 @@ class Rigid(Node):
 
     @model_serializer(mode="wrap")
     def _one_orientation(self, content):
-        return _without(content(self), "quat_xyzw" if any(self.rotation_vector) else "rotation_vector")
+        return without(content(self), "quat_xyzw" if any(self.rotation_vector) else "rotation_vector")
 
 
 class Pendulum(Node):
@@ -174,10 +189,12 @@ class ByKind:
         return KINDS[kind].model_validate(given, context=info.context)
 
 
-def _is_default(cls: type[Node], given, key: str) -> bool:
-    value = given.get(key, cls.model_fields[key].default)
-    return isinstance(value, list | tuple) and tuple(value) == cls.model_fields[key].default
+def given_otherwise(cls: type[Node], given, keys: Sequence[str]) -> list[str]:
+    """Those of the keys that are given, and not as their defaults."""
+    standard = {key: cls.model_fields[key].default for key in keys}
+    return [key for key in keys if key in given and plain(given[key]) not in (standard[key], list(standard[key]))]
 
 
-def _without(content: dict[str, Any], key: str) -> dict[str, Any]:
+def without(content: dict[str, Any], key: str) -> dict[str, Any]:
+    """The content but for one key."""
     return {k: v for k, v in content.items() if k != key}

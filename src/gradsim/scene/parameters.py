@@ -10,14 +10,17 @@ from gradsim.errors import InputError
 from gradsim.scene.body import Pendulum, Rigid
 from gradsim.scene.ground import Ground
 from gradsim.scene.node import Node
+from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import Quantity, Tuple
-from gradsim.scene.scene import Scene
+from gradsim.scene.scene import Scene, Timing
 
 AXES = "xyz"
+CONTACT = ("stiffness", "dissipation", "damping", "friction_stiffness", "friction")
 KEYS: dict[type[Node], tuple[str, ...]] = {
-    Rigid: ("mass", "density", "scale", "position", "rotation_vector", "velocity", "angular_velocity"),
+    Rigid: ("mass", "density", "scale", "position", "rotation_vector", "velocity", "angular_velocity", *CONTACT),
     Pendulum: ("string_length", "radius", "angle", "rate", "damping", "drag", "pivot"),
-    Ground: ("stiffness", "dissipation", "damping", "friction_stiffness", "friction", "height", "normal"),
+    Ground: (*CONTACT, "margin", "height", "normal"),
+    Obstacle: (*CONTACT, "margin", "radius", "size", "position", "rotation_vector"),
 }
 
 
@@ -43,19 +46,22 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
     """All parameters of a scene by name.
 
     `NAME.rotation_vector` turns the body further, in the world frame, from its `quat_xyzw`: the orientation at the
-    start is exp(rotation_vector) quat. Of a camera, `focal` is the focal length [px], two of them (f_x, f_y) where the
+    start is exp(rotation_vector) quat; so it is with the boxes among the obstacles. `timing.rate` and `timing.offset`
+    are the clock: frame k shows the motion at offset + rate k/fps. Of a camera, `focal` is the focal length [px], two of them (f_x, f_y) where the
     pixels are not square, `centre` the principal point [px] and `translation` t [m]; they are `camera.focal` of the
     first camera and `cameras.NAME.focal` of a further one.
     """
     found = {"gravity": _parameter(scene.gravity, Quantity("m/s^2"))}
-    for name, node in [*scene.bodies.items(), *scene.grounds.items()]:
+    for name, node in [*scene.bodies.items(), *scene.surfaces.items()]:
         for key in KEYS[type(node)]:
             value = getattr(node, key)
-            if value is not None:
+            if value is not None and (key != "rotation_vector" or getattr(node, "radius", None) is None):
                 found[f"{name}.{key}"] = _parameter(value, _quantity(type(node), key))
         for k, push in enumerate(getattr(node, "pushes", ())):
             key = "impulse" if push.force is None else "force"
             found[f"{name}.pushes.{k}.{key}"] = _parameter(getattr(push, key), _quantity(type(push), key))
+    for key in ("rate", "offset"):
+        found[f"timing.{key}"] = _parameter(getattr(scene.timing, key), _quantity(Timing, key))
     for name, camera in scene.views.items():
         K, _, t = camera.matrices()
         focal, lens = K[0, 0] if K[0, 0] == K[1, 1] else K.diagonal()[:2], lens_of(name)

@@ -12,8 +12,10 @@ from gradsim.errors import InputError
 from gradsim.scene import file
 from gradsim.scene.body import COLOUR, ByKind, Pendulum, Rigid
 from gradsim.scene.camera import Camera
+from gradsim.scene.contact import Contact
 from gradsim.scene.ground import Ground
 from gradsim.scene.node import Node, Place, did_you_mean, mistake, shown
+from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import Count, Quantity, Vector3, plain, vector
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")  # a dot separates the parts of a parameter's name
@@ -28,12 +30,16 @@ class Timing(Node):
         frames: How many; the first is the start.
         substeps: Steps per frame, or `auto`: as many as the stiffness of the contacts asks for.
         integrator: `semi-implicit` (Euler) or `rk4`.
+        rate: Seconds of the motion in one second of this clock: 0.5 for a film at half the speed it claims.
+        offset: The first frame is that much after the start of the motion [s, of the motion].
     """
 
     fps: Annotated[float, Quantity("1/s", lower=0.0, above=True)] = 30.0
     frames: Annotated[int, Count(1, 100_000)] = 60
     substeps: Annotated[int | Literal["auto"], Count(1, 1_000_000, ("auto",))] = "auto"
     integrator: Literal["semi-implicit", "rk4"] = "semi-implicit"
+    rate: Annotated[float, Quantity("", lower=0.0, above=True, positive=True)] = 1.0
+    offset: Annotated[float, Quantity("s", lower=0.0)] = 0.0
 
 
 class _Gravity:
@@ -63,7 +69,9 @@ class Scene(Node):
         gravity: Acceleration [m/s²]; a single number g in a file means (0, 0, −g).
         timing: The clock.
         bodies: By name.
-        grounds: By name; all follow the same contact law. In a file, `ground` stands for a single one of that name.
+        grounds: Planes by name. In a file, `ground` stands for a single one of that name.
+        obstacles: Balls and boxes that stay where they are, by name. All grounds and obstacles follow the same contact
+            law. Bodies touch grounds and obstacles; they pass through one another.
         camera: Where it is seen from; needed to see anything.
         cameras: Further cameras by name, which film the same motion at the same instants.
         background: Colour behind everything.
@@ -74,6 +82,7 @@ class Scene(Node):
     timing: Timing = Timing()
     bodies: dict[str, Annotated[Rigid | Pendulum, ByKind()]] = Field(description="at least one body by name")
     grounds: dict[str, Ground] = Field(default_factory=dict)
+    obstacles: dict[str, Obstacle] = Field(default_factory=dict)
     camera: Camera | None = None
     cameras: dict[str, Camera] = Field(default_factory=dict)
     background: Annotated[Vector3, COLOUR] = (0.9, 0.9, 0.9)
@@ -90,15 +99,21 @@ class Scene(Node):
 
     @classmethod
     def faults(cls, given) -> Iterator[tuple[Place, str]]:
-        groups = {key: given[key] for key in ("bodies", "grounds", "cameras") if isinstance(given.get(key), Mapping)}
+        keys = ("bodies", "grounds", "obstacles", "cameras")
+        groups = {key: given[key] for key in keys if isinstance(given.get(key), Mapping)}
         for group, members in groups.items():
             for name in members:
                 if not isinstance(name, str) or not NAME.fullmatch(name):
                     yield (group,), f"the name {shown(name)} needs a letter first, then letters, digits, `_` or `-`."
                 elif name in TAKEN:
                     yield (group, name), f"the name `{name}` belongs to the scene itself; choose another."
-        for name in [n for n in groups.get("grounds", ()) if n in groups.get("bodies", ())]:
-            yield ("grounds", name), f"a body is called `{name}` too; choose another name."
+        for group, other, what in (
+            ("grounds", "bodies", "body"),
+            ("obstacles", "bodies", "body"),
+            ("obstacles", "grounds", "ground"),
+        ):
+            for name in [n for n in groups.get(group, ()) if n in groups.get(other, ())]:
+                yield (group, name), f"a {what} is called `{name}` too; choose another name."
         if groups.get("cameras") and "camera" not in given:
             yield ("cameras",), "stands without `camera`; the first camera is `camera`, further ones stand here."
         if groups.get("bodies") == {}:
@@ -109,12 +124,26 @@ class Scene(Node):
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         if not self.name.isprintable():
             yield ("name",), f"got {shown(self.name)}; expected one line of characters that can be printed."
-        laws = sorted({ground.law for ground in self.grounds.values()})
+        laws = sorted({surface.law for surface in self.surfaces.values()})
         if len(laws) > 1:
-            yield ("grounds",), f"follow different laws ({', '.join(laws)}); give all the same."
+            where = "grounds" if len({ground.law for ground in self.grounds.values()}) > 1 else "obstacles"
+            yield (where,), f"follow different laws ({', '.join(laws)}); give all the same."
+        elif laws:
+            wrong, right = ("damping", "dissipation") if laws[0] == "continuous" else ("dissipation", "damping")
+            for name in [n for n, body in self.bodies.items() if getattr(body, "stiffness", self) is not self]:
+                if getattr(self.bodies[name], wrong) is not None:
+                    yield ("bodies", name, wrong), f"the law `{laws[0]}` has no `{wrong}`; give `{right}`."
+        pushes = [(name, push) for name, body in self.bodies.items() for push in getattr(body, "pushes", ())]
+        for name, _ in [(n, p) for n, p in pushes if p.late and (self.timing.rate != 1 or self.timing.offset)]:
+            yield ("timing",), f"`rate` or `offset` moves the windows of `{name}`; only blows at 0 go with them."
         swinging = [name for name, body in self.bodies.items() if isinstance(body, Pendulum)]
         if swinging and (any(self.gravity[:2]) or self.gravity[2] > 0):
             yield ("gravity",), f"got {list(self.gravity)}; the pendulum `{swinging[0]}` needs it along −z."
+
+    @property
+    def surfaces(self) -> dict[str, Contact]:
+        """Grounds, then obstacles: all that bodies touch."""
+        return {**self.grounds, **self.obstacles}
 
     @property
     def views(self) -> dict[str, Camera]:
