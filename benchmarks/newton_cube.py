@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import newton
 import numpy as np
@@ -50,12 +51,12 @@ class NewtonCube:
         model = scene.finalize(device="cpu", requires_grad=True)
         self.solver = newton.solvers.SolverSemiImplicit(model, angular_damping=0.0)
         self.control = model.control()
-        self.states = [model.state() for _ in range(steps + 1)]
+        self.states: list[Any] = [model.state() for _ in range(steps + 1)]
         upright = np.tile([0.0, 0.0, 0.0, 1.0], (worlds, 1))
         self.states[0].body_q.assign(np.concatenate([np.broadcast_to(x, v.shape), upright], 1).astype(np.float32))
         self.states[0].body_qd.assign(np.concatenate([v, spin], 1).astype(np.float32))
         pipeline = newton.CollisionPipeline(model, rigid_contact_max=4 * worlds)
-        self.contacts = pipeline.contacts()
+        self.contacts: Any = pipeline.contacts()
         pipeline.collide(self.states[0], self.contacts)
         found = int(self.contacts.rigid_contact_count.numpy()[0])
         if found != 4 * worlds:
@@ -90,5 +91,6 @@ class NewtonCube:
                 run()  # loads the kernels, which a recording cannot
             with wp.ScopedCapture(device="cpu") as capture:
                 run()
-            found[kind] = steps, lambda graph=capture.graph: wp.capture_launch(graph)
+            graph: Any = capture.graph
+            found[kind] = steps, lambda graph=graph: wp.capture_launch(graph)
         return found

@@ -1,5 +1,8 @@
 """Small MJCF, URDF and USD files, written here, become the scenes that they mean; what does not fit is named."""
 
+import importlib
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -7,9 +10,14 @@ from scipy.spatial.transform import Rotation
 
 from gradsim import InputError
 from gradsim.render.camera import from_opengl, from_scene
-from gradsim.scene.importers import load
+from gradsim.scene import importers
 
 newton = pytest.importorskip("newton", reason='Newton is not installed: pip install "gradsim[newton]"')
+
+
+def load(*arguments, **options) -> Any:
+    return importers.load(*arguments, **options)
+
 
 CUBE = """
 <mujoco model="yard">
@@ -170,8 +178,9 @@ def test_a_urdf_link_floats(tmp_path):
 
 def stage(path, metres=1.0):
     """A y-up stage: a cone with a velocity above a floor, and a camera."""
-    from pxr import Usd, UsdGeom, UsdPhysics, UsdShade
-
+    Usd, UsdGeom, UsdPhysics, UsdShade = (
+        importlib.import_module(f"pxr.{name}") for name in ("Usd", "UsdGeom", "UsdPhysics", "UsdShade")
+    )
     world = Usd.Stage.CreateNew(str(path))
     UsdGeom.SetStageUpAxis(world, "Y")
     UsdGeom.SetStageMetersPerUnit(world, metres)

@@ -3,6 +3,7 @@
 Cameras of MJCF and USD look along −z with y up, as in OpenGL; a scene's cameras look along z with y down.
 """
 
+import importlib
 import xml.etree.ElementTree as xml
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -160,8 +161,8 @@ def _floats(text: str | None) -> list[float]:
 
 
 def _usd(path: Path) -> Extras:
-    from pxr import Usd, UsdGeom
-
+    # by name, since the package writes its names only when it is loaded
+    Usd, UsdGeom = importlib.import_module("pxr.Usd"), importlib.import_module("pxr.UsdGeom")
     found = Extras()
     stage = Usd.Stage.Open(str(path))
     if UsdGeom.GetStageMetersPerUnit(stage) != 1:
