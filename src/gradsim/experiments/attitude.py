@@ -100,6 +100,11 @@ class Turned:
         return self.trajectory[body]
 
     @property
+    def systems(self):
+        """As of `Trajectory`."""
+        return self.trajectory.systems
+
+    @property
     def surface(self) -> Surface:
         """Vertices (worlds, frames, n, 3) [m]."""
         surface = self.trajectory.surface

@@ -34,7 +34,8 @@ from gradsim.video import masks as segmentation
 
 GROUPS = {"convex": CONVEX, "other": OTHER}
 PAPER = {"mass": 2.87e-4, "stiffness": 0.0026, "damping": 0.4, "friction_stiffness": 0.0017, "friction": 0.0073}
-SCENES = 20  # of each law and group
+SCENES = {"float": 20, "8bit": 10, "foreign": 10}  # of each law and group
+QUICK = {"float": 2, "8bit": 1, "foreign": 2}
 SOLVED = 1e-6  # largest relative error of a solved scene, from float frames
 FINER = 4  # times more substeps in the targets of `foreign`
 
@@ -46,7 +47,7 @@ def joint(
 
     Args:
         out: Gets result.json, fits.jsonl and pictures.
-        quick: 3 scenes of each law and group.
+        quick: 2 scenes of each law and group, one of them in 8 bits.
         seed: Of scenes, truths, noise and starts.
         progress: Is told what happens.
         foreign: Whether targets come from another renderer and finer steps.
@@ -55,7 +56,7 @@ def joint(
     done = Ledger(out / "fits.jsonl", {"seed": seed})
     kinds = ("foreign",) if foreign else ("float", "8bit")
     records = []
-    for number, law, group, frames in _plan(3 if quick else SCENES, kinds):
+    for number, law, group, frames in _plan(QUICK if quick else SCENES, kinds):
         shape = GROUPS[group][number % len(GROUPS[group])]
         key = f"{law} {shape} {number} {frames} seed {seed}"
         record = done.get(key)
@@ -72,9 +73,9 @@ def joint(
     return write_result(out, "reproduce joint" + " --foreign" * foreign, result, summary(records, foreign))
 
 
-def _plan(scenes: int, kinds: tuple[str, ...]) -> Iterator[tuple[int, str, str, str]]:
+def _plan(scenes: dict[str, int], kinds: tuple[str, ...]) -> Iterator[tuple[int, str, str, str]]:
     for frames in kinds:
-        for number in range(scenes):
+        for number in range(scenes[frames]):
             for law in LAWS:
                 for group in GROUPS:
                     yield number, law, group, frames

@@ -177,11 +177,12 @@ def _attempt(problem: Problem, people: Population, frames: int, enough: float) -
 
     A start goes on to its own minimum, also below what noise explains: the next frames need it.
     """
-    people, count = descend(problem, people, frames, False, 10, 1e-6 * enough, 0.01 * min(1.0, enough))
+    rest = 1e-6 * enough if math.isfinite(enough) else 0.0  # where nothing tells the noise, only a minimum is rest
+    people, count = descend(problem, people, frames, False, 10, rest, 0.01 * min(1.0, enough))
     stuck = (~_solved(people, enough)).nonzero()[:, 0]
     if len(stuck) and math.isfinite(enough):
         far, n = descend(problem, people[stuck], frames, True, 10)
-        near, m = descend(problem, far, frames, False, 10, 1e-6 * enough, 0.01 * min(1.0, enough))
+        near, m = descend(problem, far, frames, False, 10, rest, 0.01 * min(1.0, enough))
         better = near.cost < people.cost[stuck]
         people.put(stuck[better], near[better])
         count += n + m

@@ -52,13 +52,13 @@ def on_screen(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tuple
 
     A trajectory alone has no unknowns. A part that is not drawn stands in one point off the image.
     """
-    if isinstance(seen, Trajectory):
-        trajectory, unknowns, values, along = seen, 1, seen.values, {}
-    else:
+    if isinstance(seen, Sensitivity):
         trajectory, unknowns, values = seen.trajectory, seen.unknowns, seen.worlds
         along = {name: seen.by_world(v) for name, v in seen.along.items()}
-    if not all(hasattr(s, "carried") for s in trajectory.systems):
-        return _projected(silhouettes, seen)
+    else:
+        trajectory, unknowns, values, along = seen, 1, seen.values, {}
+    if type(trajectory) is not Trajectory or not all(hasattr(s, "carried") for s in trajectory.systems):
+        return _projected(silhouettes, seen)  # something else stands between states and surface
     sight, screens, slopes = silhouettes.sight(values, along), [], []
     for s in trajectory.systems:
         states = {name: y[::unknowns] for name, y in trajectory.states[s.name].items()}
@@ -76,7 +76,7 @@ def on_screen(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tuple
 
 
 def _projected(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tuple[Tensor, Tensor]:
-    if isinstance(seen, Trajectory):
+    if not isinstance(seen, Sensitivity):
         screen = whole(silhouettes.screen(seen.surface, seen.values))
         return screen, screen.new_empty(len(screen), 0, *screen.shape[1:])
     surface, moving = seen.trajectory.surface_tangent(seen.tangent, seen.along)
