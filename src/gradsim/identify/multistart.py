@@ -25,6 +25,8 @@ from gradsim.identify.problem import Problem
 from gradsim.identify.progress import Forgetful, Keeper
 
 WORSE = 30.0  # χ² above the best at which a start is surely elsewhere: odds of e^15
+IDLE, GAIN = 3, 0.9  # rounds of sowing again that lower the best cost by less than a tenth, after which no more follow
+MODEL = 1.3  # times the best cost: what counts as explained where the model cannot reach the noise
 KEEP = 3  # solved starts that make sowing again needless
 ROUNDING = 1e-16  # χ²/N below which frames without noise are explained to all digits that matter
 EXACT = 1e-6  # χ²/N of the noise, in units of σ², below which frames count as free of it
@@ -98,9 +100,12 @@ def search(
     initial = problem.space.draw(rng, plan.starts)
     people, who = Population.at(initial), torch.arange(plan.starts)  # who: which start each is, -1 once sown again
     history, iterations, done = [], 0, 0
+    exact = problem.observation.floor(problem.frames)[2] < EXACT
+    unmodelled = 0.0  # χ²/N that the model has left unexplained
     if saved := keeper.load("search"):
         people, who, initial = Population(*saved["people"]), saved["who"], saved["initial"]
         history, iterations, done = list(saved["history"]), saved["iterations"], saved["done"]
+        exact, unmodelled = saved["exact"], saved["unmodelled"]
         rng.bit_generator.state = saved["rng"]
         problem.effort.resume(saved["effort"])
 
@@ -114,20 +119,21 @@ def search(
         report(history[-1])
         state = {"people": [people.u, people.cost, people.damping], "who": who, "initial": initial, "history": history}
         state |= {"iterations": iterations, "done": len(history), "rng": rng.bit_generator.state}
+        state |= {"exact": exact, "unmodelled": unmodelled}
         keeper.save("search", state | {"effort": problem.effort.state()})
 
-    exact = problem.observation.floor(problem.frames)[2] < EXACT
     stages = list(range(min(plan.first, problem.frames), problem.frames, plan.grow)) if plan.curriculum else []
     leapt = bool(history) and history[-1].get("leapt", False)
     for frames in [] if leapt else stages[done:]:
-        enough = _enough(problem, frames)
+        informative = problem.observation.floor(frames)[1]
+        enough = _enough(problem, frames) + unmodelled * informative
         people, n = _attempt(problem, people, frames, enough)
         iterations += n
-        solved, rounds = _solved(people, enough), 0
-        while solved.sum() < min(KEEP, plan.starts) and rounds < plan.rounds:
+        solved, rounds, idle = _solved(people, enough), 0, 0
+        while solved.sum() < min(KEEP, plan.starts) and rounds < plan.rounds and idle < IDLE:
             if problem.effort.rollouts > plan.rollouts:
                 break
-            rounds += 1
+            rounds, best = rounds + 1, people.cost.min().item()
             fresh = _sow(problem, people, (~solved).nonzero()[:, 0], frames, rng)
             fresh, n = _attempt(problem, fresh, frames, enough)
             iterations += n
@@ -136,6 +142,11 @@ def search(
             people.put(places[better], fresh[better])
             who[places[better]] = -1
             solved = _solved(people, enough)
+            idle = 0 if people.cost.min() < GAIN * best else idle + 1
+        if not solved.any() and math.isfinite(enough):
+            # what is left is not noise, so later stages do not ask for less either
+            exact, unmodelled = False, MODEL * people.cost.min().item() / max(1.0, informative)
+            solved = _solved(people, _enough(problem, frames) + unmodelled * informative)
         if exact:
             n, leapt = _leap(problem, people, solved)
             iterations += n
@@ -150,8 +161,8 @@ def search(
         if not plan.curriculum:
             people, n = descend(problem, people, problem.frames, True, 30)
             iterations += n
-        informative = problem.observation.floor(problem.frames)[1]
-        people, n = descend(problem, people, problem.frames, False, 60, ROUNDING * informative if exact else 0.0)
+        rest = ROUNDING * problem.observation.floor(problem.frames)[1] if exact else 0.0
+        people, n = descend(problem, people, problem.frames, False, 60, rest)
         iterations += n
         note("pixels", problem.frames)
     if history[-1]["stage"] == "pixels":
