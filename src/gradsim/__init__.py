@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         identify,
         identify_many,
     )
+    from gradsim.identify.known_length import camera_from_length
     from gradsim.physics import Divergence, Model, Trajectory
     from gradsim.render import Camera, Silhouettes
     from gradsim.scene import Scene
@@ -43,6 +44,7 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "Surface": "gradsim.surface",
     "Trajectory": "gradsim.physics",
     "Unknown": "gradsim.identify",
+    "camera_from_length": "gradsim.identify.known_length",
     "demo": "gradsim.experiments",
     "Views": "gradsim.identify",
     "explain_gradients": "gradsim.identify",
@@ -68,6 +70,7 @@ __all__ = [
     "Trajectory",
     "Unknown",
     "Views",
+    "camera_from_length",
     "demo",
     "explain_gradients",
     "identify",

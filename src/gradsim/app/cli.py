@@ -150,6 +150,12 @@ class Fit(Command):
     """gaussian; huber or cauchy where pixels may be wrong: something passes through, a blotch, flipped pixels."""
     ignore: Annotated[Path | None, arg(metavar="M", help_behavior_hint="(default: every pixel counts)")] = None
     """Film whose bright pixels do not count."""
+    background: Annotated[
+        str | None, arg(metavar="FILE|median", help_behavior_hint="(default: the scene's colour)")
+    ] = None
+    """Picture or film of the empty scene, or median (of a film whose camera stands still), to subtract."""
+    frames: Annotated[str, arg(metavar="WORDS", help_behavior_hint="(default: all)")] = ""
+    """Frames to use: A:B these only, !K not K, -K K was put in, +K one is missing before K; commas between."""
     starts: int = 16
     """Starts drawn from the whole ranges."""
     seed: int = 0
@@ -169,10 +175,12 @@ class Fit(Command):
             if clips[0].plain and len(clips) == 1 and self.window is None:
                 (clip,), scene = clips, self.scene
                 video, mask = clip.videos["camera"], clip.masks.get("camera")
-                options |= {"ignore": self.ignore}
+                options |= {"ignore": self.ignore, "frames": self.frames, "background": self.background}
                 result = runs.fit(scene, video, mask, unknowns, self.out, progress=progress, **options)
-            elif self.ignore is not None:
-                raise InputError("--ignore is for the film of one camera; leave it out, or fit that film alone.")
+            elif self.ignore is not None or self.frames or self.background is not None:
+                raise InputError(
+                    "--ignore, --frames and --background are for the film of one camera; leave them out, or fit that film alone."
+                )
             else:
                 options |= {"window": self.window}
                 result = several.fit(clips, unknowns, self.out, progress=progress, **options)
@@ -214,6 +222,45 @@ class Explain(Command):
         else:
             out.print(str(found), highlight=False, markup=False, soft_wrap=True)
             out.print(f"report: {(self.out / 'report.html').resolve()}", highlight=False, soft_wrap=True)
+        return DONE
+
+
+@dataclass(kw_only=True)
+class Camera(Command):
+    """Complete the camera of a scene from a known length in its picture: the focal length, or the distance."""
+
+    scene: Annotated[Positional[Path], arg(metavar="SCENE")]
+    """Scene file (YAML)."""
+    length: Annotated[float, arg(metavar="METRES")]
+    """Between two points of the picture."""
+    points: Annotated[str, arg(metavar="X1,Y1,X2,Y2")]
+    """The two points, column and row in px."""
+    out: Annotated[Path, arg(metavar="FILE")]
+    """Scene file to write."""
+    solve: str = "focal"
+    """focal: the camera's place is right; distance: its focal length is, and it moves along its axis."""
+    at: Annotated[str | None, arg(metavar="X,Y,Z", help_behavior_hint="(default: what it looks at)")] = None
+    """World point in metres that is as far away as the two points."""
+    tilt: Annotated[float, arg(metavar="DEGREES")] = 0.0
+    """Angle between the length and the image plane."""
+    click: Annotated[float, arg(metavar="PX")] = 0.5
+    """Standard deviation of a coordinate of the two points."""
+
+    def run(self, out, err):
+        from gradsim.app import runs
+
+        found = runs.camera(
+            self.scene,
+            self.out,
+            length=self.length,
+            points=self.points,
+            solve=self.solve,
+            at=self.at,
+            tilt=self.tilt,
+            click=self.click,
+        )
+        out.print(found, highlight=False, soft_wrap=True)
+        out.print(f"scene: {self.out}", highlight=False, soft_wrap=True)
         return DONE
 
 
@@ -263,6 +310,7 @@ _Commands = (
     | Annotated[Render, subcommand("render")]
     | Annotated[Fit, subcommand("fit")]
     | Annotated[Explain, subcommand("explain")]
+    | Annotated[Camera, subcommand("camera")]
     | Annotated[Reproduce, subcommand("reproduce")]
     | Annotated[Doctor, subcommand("doctor")]
 )

@@ -12,7 +12,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from gradsim.app.sections import VERDICTS, Section, comparison, interval, sections
+from gradsim.app.sections import VERDICTS, Section, comparison, film_notes, interval, sections
 from gradsim.rounding import with_error
 
 if TYPE_CHECKING:  # at run time it would bring PyTorch
@@ -141,6 +141,8 @@ def show_result(console: Console, result: Mapping) -> None:
         console.print()
     for note in result.get("notes") or ():
         console.print(Text.assemble(("note: ", "yellow"), note))
+    for note in film_notes(result):
+        console.print(Text.assemble(("film: ", "yellow"), note))
     if result.get("figures"):
         console.print(figures_table(result["figures"]))
 

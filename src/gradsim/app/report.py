@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from gradsim.app import plots
 from gradsim.app.model_plots import leftover
-from gradsim.app.sections import VERDICTS, Section, comparison, interval, sections
+from gradsim.app.sections import VERDICTS, Section, comparison, film_notes, interval, sections
 from gradsim.errors import InputError
 from gradsim.rounding import with_error
 from gradsim.video import whole
@@ -74,6 +74,7 @@ def write_report(folder: str | Path) -> Path:
     films = {film["file"]: film["text"] for film in result.get("films", ())} or FILMS
     page = _template().render(
         result=result,
+        film_notes=film_notes(result),
         fits=list(zip(fits, _intervals(folder, fits, history), strict=True)),
         films=[(_uri(folder / name), text) for name, text in films.items() if (folder / name).is_file()],
         pictures=[*_leftovers(folder, fits), *_search(folder, fits, history), *_given(folder, result)],

@@ -3,6 +3,7 @@
 Everything that can be wrong with the input is found before a folder is made, and every file in it appears whole.
 """
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +18,14 @@ from gradsim.experiments.residual_film import write_residuals
 from gradsim.identify.estimate import least_squares, model_for, placed
 from gradsim.identify.evidence import from_video
 from gradsim.identify.fit import SCHEMA, versions, write_json
+from gradsim.identify.known_length import camera_from_length
 from gradsim.identify.multistart import Search
 from gradsim.identify.progress import Progress, Silent, reporting
 from gradsim.identify.unknowns import Space, Unknown
 from gradsim.physics.model import Model
+from gradsim.rounding import with_error
 from gradsim.scene import Scene
+from gradsim.video.frames import align
 
 
 def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> dict:
@@ -133,14 +137,58 @@ def fit(
     progress.stage("writing the report")
     fitted = model.rollout(placed(scene, found.values), frames=evidence.frames)
     frames, outline = _bytes(synthetic.film(scene, fitted)), synthetic.float_masks(scene, fitted).masks.numpy()
-    write_films(out, videos.read(video).frames, frames, outline, scene.timing.fps)
+    film = videos.read(video)
+    shown = film.frames[align(film, scene.timing.fps, reading.get("frames", "")).picture]
+    write_films(out, shown, frames, outline, scene.timing.fps)
     write_residuals(out, evidence, outline, scene.timing.fps)
     found.save(out)
-    content = {**found.result(), "command": "fit", "title": scene.name, "video": str(video), "loss": evidence.loss.name}
+    content = {**found.result(), "command": "fit", "title": scene.name, "video": str(video)}
     write_json(out / "result.json", content)
     write_report(out)
     progress.done()
     return content
+
+
+def camera(
+    scene_path: Path, out: Path, *, length: float, points: str, solve: str, at: str | None, tilt: float, click: float
+) -> str:
+    """Write a scene whose camera is completed from a known length (`gradsim.identify.known_length`).
+
+    Args:
+        scene_path: The scene.
+        out: File to write.
+        length: Between two points of the picture [m].
+        points: "x1,y1,x2,y2" [px].
+        solve: "focal" or "distance".
+        at: "x,y,z" [m], or None.
+        tilt: Of the length to the image [deg].
+        click: Standard deviation of a point's coordinate [px].
+
+    Returns:
+        What was found, with its error and assumptions, in words.
+
+    Raises:
+        InputError: If anything that was given is wrong.
+    """
+    scene, ends = Scene.load(scene_path), _numbers(points, 4, "--points", "x1,y1,x2,y2 in px")
+    place = None if at is None else _numbers(at, 3, "--at", "x,y,z in m")
+    pairs = [ends[:2], ends[2:]]
+    if scene.camera is None:
+        raise InputError(f"{scene_path} has no camera to complete; give it one with a guessed lens and place.")
+    found = camera_from_length(scene.camera, pairs, length, solve, place, math.radians(tilt), click)
+    scene.model_copy(update={"camera": found.camera}).save(out)
+    unit = "px" if found.name == "focal" else "m"
+    return f"{found.name}: {with_error(found.value, found.std)} {unit}\n{found.assumes}"
+
+
+def _numbers(text: str, count: int, option: str, what: str) -> list[float]:
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != count:
+        raise InputError(f"{option} is {text!r}; it needs {count} numbers with commas between, {what}.")
+    return numbers
 
 
 def _bytes(frames: torch.Tensor) -> np.ndarray:

@@ -114,3 +114,21 @@ def comparison(unknown: Mapping) -> tuple[str, str, str]:
     relative = f"{(value - truth) / abs(truth):+.1e}" if truth else "–"
     score = (value - truth) / std if std else None
     return f"{truth:.6g}", relative, "–" if score is None else f"{score:+.2f}" if abs(score) >= 0.005 else "0.00"
+
+
+def film_notes(result: Mapping) -> list[str]:
+    """What became of the film's frames, a sentence each; nothing where all of them count."""
+    words = {
+        "dropped": "have no picture in the film",
+        "repeated": "only repeat the one before",
+        "excluded": "were not chosen",
+    }
+    notes = []
+    for key, what in words.items():
+        frames = result.get(f"frames_{key}") or []
+        if frames:
+            listed = ", ".join(map(str, frames[:12])) + (", …" if len(frames) > 12 else "")
+            notes.append(f"Frames that {what}: {listed}.")
+    if notes:
+        notes.append(f"They do not count; {result['frames_used']} frames do.")
+    return [*notes, *(f"Suspicion: {told}." for told in result.get("frames_suspected") or [])]

@@ -27,6 +27,7 @@ from gradsim.identify.together import SharedSpace, of_clip, together
 from gradsim.identify.unknowns import Space
 from gradsim.identify.views import from_videos
 from gradsim.scene import Scene
+from gradsim.video.frames import align
 
 NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)=(.+)")
 
@@ -152,7 +153,8 @@ def _shown(out: Path, clip: Clip, part: Problem, values: Mapping[str, float], su
     for camera, path in clip.videos.items():
         ending = suffix + (f"_{camera}" if camera != "camera" else "")
         where = " ".join([*([f"Clip {suffix[1:]}"] if suffix else []), *([camera] if camera != "camera" else [])])
-        filmed = videos.read(path).frames
+        film = videos.read(path)
+        filmed = film.frames[align(film, scene.timing.fps).picture]
         image = (synthetic.film(scene, fitted, camera).clamp(0, 1).numpy() * 255).round().astype(np.uint8)
         mask = synthetic.float_masks(scene, fitted, camera).masks.numpy()
         for kind, frames, text in (

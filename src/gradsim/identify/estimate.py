@@ -106,6 +106,8 @@ def identify(
     shooting: Shooting | None = None,
     robust: str = "gaussian",
     ignore: str | Path | None = None,
+    frames: str = "",
+    background: str | Path | None = None,
 ) -> Fit:
     """The physics in a video.
 
@@ -124,6 +126,8 @@ def identify(
         shooting: Cut a long or chaotic clip into windows, as `Shooting(window=20)`.
         robust: Loss of the residuals: "gaussian", or "huber" or "cauchy" against outliers; of an observation, its own.
         ignore: A video of the same size and clock whose bright pixels do not count.
+        frames: Which frames of the films to use, such as "0:30" or "!12"; see `gradsim.video.frames.align`.
+        background: A picture or film of the empty scene, or "median", to subtract.
 
     Raises:
         InputError: If anything that was given is wrong, before any work starts.
@@ -133,7 +137,9 @@ def identify(
     if observation is None:
         videos = {"camera": video} if video is not None else videos or {}
         masks = {"camera": mask} if mask is not None else masks
-        observation = from_videos(scene, videos, masks, noise, robust=robust, ignore=ignore)
+        observation = from_videos(
+            scene, videos, masks, noise, robust=robust, ignore=ignore, frames=frames, background=background
+        )
     if shooting:
         space = Space(scene, unknowns)
         problem = Problem(model_for(scene, space), observation, space)
@@ -198,6 +204,7 @@ def conclude(problem: Problem, outcome: Outcome, seed: int, noise_known: bool, k
         kinked=kinked,
         leftover=left,
         notes=_notes(problem, best),
+        evidence=dict(getattr(problem.observation, "notes", {})),
     )
 
 

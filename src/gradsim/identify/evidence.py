@@ -12,6 +12,8 @@ from gradsim.identify.observation import Masks
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.robust import loss_named
 from gradsim.video import masks as segmentation
+from gradsim.video.background import picture, subtract
+from gradsim.video.frames import align, centroids, suspect
 
 QUANTISED = 1 / 255 / math.sqrt(12)  # standard deviation of rounding to 8 bits
 NOMINAL = 1 / 255  # noise of a pixel that is assumed where none is stated
@@ -26,6 +28,8 @@ def from_video(
     camera: str = "camera",
     robust: str = "gaussian",
     ignore: str | Path | None = None,
+    frames: str = "",
+    background: str | Path | None = None,
 ) -> Masks:
     """Silhouettes of the scene's bodies in a video.
 
@@ -39,27 +43,48 @@ def from_video(
         robust: Loss of the residuals: "gaussian", or "huber" or "cauchy" against outliers.
         ignore: A video of the same size and clock whose bright pixels do not count, such as something that passes in
             front.
+        frames: Which frames to use, in the words of `gradsim.video.frames.align`; all by default. Frames that repeat
+            the one before, and instants whose frame was dropped, do not count in any case.
+        background: A picture or film of the empty scene, or "median" of this film, to subtract (camera at rest). Bodies
+            are then found by the colour that the scene gives them all, or, where it gives none, by being different;
+            and the noise is the film's own where none is stated.
 
     Raises:
         InputError: If a file is missing or corrupt, its size or clock differ from the scene's, it has one frame only,
-            its colours are not the scene's, no pixel shows a body, no pixel is left to count, or there is no such loss.
+            its colours are not the scene's, no pixel shows a body, no pixel or frame is left to count, or there is no such
+            loss.
     """
     width, height = scene.view(camera).size
     film = videos.read(path)
     videos.check(film, width, height, scene.timing.fps, path)
     if len(film.frames) < 2:
         raise InputError(f"{path} has one frame; physics needs at least 2.")
-    noise = NOMINAL if noise is None else noise
+    if mask is not None and background is not None:
+        raise InputError("a mask video and a background are given; give one of them.")
+    stated, noise = noise is not None, NOMINAL if noise is None else noise
     if not (math.isfinite(noise) and noise > 0):
         raise InputError(f"noise is {noise}; it is a standard deviation, above 0 (1/255 = 0.0039 is usual).")
     sigma, loss = math.hypot(noise, QUANTISED), loss_named(robust)
-    weight = None if ignore is None else torch.tensor(_counted(scene, ignore, film, path, camera))
+    placed, notes = align(film, scene.timing.fps, frames), {"loss": loss.name}
+    weight = np.ones(film.frames.shape[:3])
+    if ignore is not None:
+        weight *= _counted(scene, ignore, film, path, camera)
     if mask is not None:
         masks = segmentation.from_mask_video(_beside(scene, mask, film, path, camera), grey=True)
+    elif background is not None:
+        empty = None if str(background) == "median" else picture(background)
+        found = subtract(film.frames, empty, _colour(scene))
+        masks, weight = found.masks, weight * found.weight
+        sigma = found.sigma * (sigma / found.noise if stated else 1.0)
+        notes |= {"background": str(background), "film_noise": found.noise}
     else:
         masks, contrast = _from_colours(scene, film.frames, path)
         sigma /= contrast
-    return Masks(torch.tensor(masks), sigma, Silhouettes.of(scene, camera), weight, loss)
+    placed.suspected.extend(suspect(centroids(masks)[placed.picture], placed))
+    weight = weight[placed.picture] * placed.counts[:, None, None]
+    seen = Masks(torch.tensor(masks[placed.picture]), sigma, Silhouettes.of(scene, camera), torch.tensor(weight), loss)
+    seen.notes |= placed.notes() | notes
+    return seen
 
 
 def _beside(scene, path, film: videos.Video, filmed, camera: str) -> np.ndarray:
@@ -79,6 +104,12 @@ def _counted(scene, ignore, film: videos.Video, filmed, camera: str) -> np.ndarr
     return counted.astype(np.float64)
 
 
+def _colour(scene) -> tuple[float, ...] | None:
+    """The colour that the scene states for all its bodies."""
+    stated = {tuple(b.colour) if "colour" in b.model_fields_set else None for b in scene.bodies.values()}
+    return stated.pop() if len(stated) == 1 else None
+
+
 def _from_colours(scene, frames: np.ndarray, path) -> tuple[np.ndarray, float]:
     colours = {tuple(body.colour) for body in scene.bodies.values()}
     if len(colours) > 1:
@@ -93,6 +124,7 @@ def _from_colours(scene, frames: np.ndarray, path) -> tuple[np.ndarray, float]:
     if off > OFF_COLOUR or alpha.max() < 0.5:
         raise InputError(
             f"the colours of {path} are not those of the scene (body {colour}, background {background}): its pixels "
-            f"are {off:.2g} off the line between them. Set `colour` and `background`, or give a mask video (--mask)."
+            f"are {off:.2g} off the line between them. Set `colour` and `background`, or give a mask video (--mask), or "
+            "subtract the background (--background)."
         )
     return alpha, float(np.linalg.norm(colour - background))

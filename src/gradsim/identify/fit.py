@@ -72,6 +72,7 @@ class Fit:
         leftover: Where and when it leaves something, and whether that is noise.
         shooting: Of a clip cut into windows: how, whether one shot or the windows are the answer, and the jumps.
         notes: Warnings, such as that the motion forgets its parameters within the clip.
+        evidence: What became of a film on the way to evidence: frames used and not, loss.
     """
 
     status: str
@@ -94,6 +95,7 @@ class Fit:
     leftover: Leftover | None = None
     shooting: dict = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    evidence: dict = field(default_factory=dict)
 
     @property
     def values(self) -> dict[str, float]:
@@ -134,6 +136,7 @@ class Fit:
                 "rank": self.rank,
                 "kinked": self.kinked,
                 "notes": self.notes,
+                **self.evidence,
                 "null_directions": directions,
                 "leftover": self.leftover.result() if self.leftover else None,
                 "starts": self.starts,

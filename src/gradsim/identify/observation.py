@@ -105,6 +105,7 @@ class Masks:
                 f"`weight` has shape {tuple(self.weight.shape)} and numbers from {self.weight.min():g} to "
                 f"{self.weight.max():g}; it needs shape {tuple(self.masks.shape)} and finite numbers of at least 0."
             )
+        self.notes: dict = {}  # for `result.json`: what became of a film's frames
         self._counts = (self.weight > 0).double()
         self._cdf = cdf(self.masks * self._counts)
         self._target = target(self.masks, self.weight / self.sigma**2, self.loss)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
     from PIL.Image import Image
 
+TICK = 6e-4  # [s] by which a clock may round: webm counts milliseconds
 CONTAINERS = (".mp4", ".webm", ".mov", ".mkv")
 
 
@@ -94,7 +95,8 @@ def check(video: Video, width: int, height: int, fps: float, path: str | Path) -
 
     Raises:
         InputError: If the size differs, or a frame, counted from the first, is more than 2 % of a frame away from
-            the scene's clock. Both are reported at once.
+            the scene's clock. Both are reported at once. A gap of whole frames is none of this: frames were dropped
+            (`gradsim.video.frames`).
     """
     problems = []
     if (video.width, video.height) != (width, height):
@@ -102,9 +104,12 @@ def check(video: Video, width: int, height: int, fps: float, path: str | Path) -
             f"its frames are {video.width} × {video.height} px, the scene's `camera.size` is {width} × {height}: "
             "resize the video or change `camera.size`"
         )
-    late = video.times - video.times[0] - np.arange(len(video.times)) / fps
+    elapsed = video.times - video.times[0]
+    usual = np.median(np.diff(elapsed)) * fps if len(elapsed) > 1 else 1.0
+    instants = np.rint(elapsed * fps) if abs(usual - 1) < 0.05 else np.arange(len(elapsed))
+    late = elapsed - instants / fps
     worst = int(np.argmax(np.abs(late)))
-    if abs(late[worst]) * fps > 0.02:
+    if abs(late[worst]) > max(0.02 / fps, TICK):
         problems.append(
             f"it runs at {video.fps:.6g} fps, the scene's `timing.fps` is {fps:.6g} (frame {worst} is "
             f"{late[worst]:+.4g} s off): change `timing.fps`, or resample the video to a constant rate"

@@ -1,0 +1,128 @@
+"""A camera's focal length or distance from something of known length in its picture.
+
+For something of length L that lies parallel to the image, at depth Z along the camera's axis,
+
+    p = f L cos(tilt) / Z                    p: its length in the picture [px], anywhere in it
+
+so a trusted pose gives f, and a trusted f gives Z. One length cannot give both: far away and zoomed in looks like near
+and wide. Both together are unknowns for a fit: `camera.focal` and `camera.translation`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradsim.errors import InputError
+from gradsim.scene.camera import Camera
+
+TILTED = math.radians(10)  # what an unknown tilt might be, for the warning
+
+
+@dataclass(frozen=True)
+class KnownCamera:
+    """A camera, and what is known of it.
+
+    Args:
+        camera: With the lens or place found.
+        name: "focal" [px] or "distance" [m].
+        value: What was found.
+        std: Its standard deviation from the precision of the two points.
+        assumes: In words, with what it costs if it is wrong.
+    """
+
+    camera: Camera
+    name: str
+    value: float
+    std: float
+    assumes: str
+
+
+def camera_from_length(
+    camera: Camera,
+    points: Sequence[Sequence[float]],
+    length: float,
+    solve: str = "focal",
+    at: Sequence[float] | None = None,
+    tilt: float = 0.0,
+    click: float = 0.5,
+) -> KnownCamera:
+    """Complete a camera from a known length in its picture.
+
+    Args:
+        camera: Trusted but for what is solved for.
+        points: Two ends (2, 2), column and row [px], corners of pixels at whole numbers.
+        length: Between the ends [m].
+        solve: "focal": the place is trusted; "distance": the lens is, and the camera moves along its axis.
+        at: A world point [m] at the depth of the reference; by default what the camera looks at.
+        tilt: Angle of the reference to the image [rad], in (−π/2, π/2).
+        click: Standard deviation of each coordinate of the ends [px].
+
+    Raises:
+        InputError: If the ends are one point or outside the picture, a length is not positive, nothing says where the
+            reference is, or it is behind the camera.
+    """
+    ends, (width, height) = np.asarray(points, np.float64), camera.size
+    if ends.shape != (2, 2) or not np.isfinite(ends).all():
+        raise InputError(f"`points` has shape {ends.shape}; give two ends, each as column and row in px: x1,y1,x2,y2.")
+    if (ends < 0).any() or (ends > [width, height]).any():
+        raise InputError(f"the ends {ends.tolist()} leave the picture of {width} × {height} px; give pixels inside it.")
+    pixels = float(np.linalg.norm(ends[1] - ends[0]))
+    if not (math.isfinite(length) and length > 0 and click > 0 and abs(tilt) < math.pi / 2):
+        raise InputError(
+            f"length is {length} m, tilt {tilt} rad, click {click} px; length and click are above 0, the tilt is below "
+            "a right angle."
+        )
+    if pixels < 4 * click:
+        raise InputError(f"the ends are {pixels:.3g} px apart, no more than their error; choose something longer.")
+    if solve not in ("focal", "distance"):
+        raise InputError(f"cannot solve for {solve!r}; choose focal or distance.")
+    if at is None:
+        if camera.look_at is None:
+            raise InputError("the camera has no `look_at.target`; say where the reference is: a world point `at` [m].")
+        at = camera.look_at.target
+    K, R, t = camera.matrices()
+    depth, seen = float((R @ np.asarray(at, np.float64) + t)[2]), length * math.cos(tilt)
+    if depth <= 0:
+        raise InputError(f"the point {list(at)} is {-depth:.3g} m behind the camera; give one at the reference.")
+    share = math.sqrt(2) * click / pixels  # relative error of the distance between two clicked points
+    common = (
+        f"the reference is {math.degrees(tilt):g}° out of the image plane (if it is {math.degrees(TILTED):.0f}° off: "
+        f"{_tilt_error(tilt):.1%})"
+    )
+    if solve == "focal":
+        focal = pixels * depth / seen
+        assumes = (
+            f"the camera's place is right (1 % of the depth of {depth:.3g} m is 1 % of the focal length), {common}."
+        )
+        return KnownCamera(_with_focal(camera, focal), "focal", focal, focal * share, f"Assumes that {assumes}")
+    distance = K[0, 0] * seen / pixels
+    moved = t + [0.0, 0.0, distance - depth]
+    assumes = f"the focal length of {K[0, 0]:.4g} px is right (1 % of it is 1 % of the distance), {common}."
+    return KnownCamera(_placed(camera, R, moved), "distance", distance, distance * share, f"Assumes that {assumes}")
+
+
+def _tilt_error(tilt: float) -> float:
+    """Relative change of the length seen when the tilt is off by `TILTED`."""
+    return abs(math.cos(abs(tilt) + TILTED) / math.cos(tilt) - 1)
+
+
+def _with_focal(camera: Camera, focal: float) -> Camera:
+    kept = camera.model_dump(exclude_none=True, exclude={"K", "focal"})
+    if "look_at" in kept:
+        kept["look_at"].pop("fov", None)
+    if camera.K is not None:
+        kept["centre"] = (camera.K[0][2], camera.K[1][2])
+    return Camera.model_validate({**kept, "focal": focal})
+
+
+def _placed(camera: Camera, R: np.ndarray, t: np.ndarray) -> Camera:
+    kept = camera.model_dump(exclude_none=True, exclude={"R", "t"})
+    if camera.look_at is not None and (R @ np.array(camera.look_at.target) + t)[2] > 0:  # it would turn around beyond
+        kept["look_at"]["eye"] = (-R.T @ t).tolist()
+        return Camera.model_validate(kept)
+    fov = kept.pop("look_at", {}).get("fov")
+    lens = {"focal": float(camera.matrices()[0][0, 0])} if fov is not None else {}
+    kept |= {"R": R.tolist(), "t": t.tolist(), **lens}
+    return Camera.model_validate(kept)
