@@ -40,6 +40,14 @@ def test_the_film_of_a_pendulum_shows_the_length_of_its_string():
     assert abs(string.value - code.LENGTH) < 4 * string.std
 
 
+def test_two_bodies_show_their_masses_and_the_friction_they_share():
+    """Float frames of the fit's own renderer and steps: self-consistency, to 1e-6."""
+    code = example("two_bodies")
+    fit = code.main()
+    assert fit.status == "ok"
+    assert max(abs(e.value / code.TRUTH[name] - 1) for name, e in fit.unknowns.items()) < 1e-6
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.name)
 def test_an_example_is_shorter_than_60_lines(path):
     assert len(path.read_text().splitlines()) < 60

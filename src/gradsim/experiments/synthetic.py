@@ -40,8 +40,8 @@ def float_masks(scene, trajectory: Trajectory, camera: str = "camera") -> Masks:
     """Silhouettes in double precision as a camera of the scene sees them; their σ is a nominal 1/255."""
     silhouettes = Silhouettes.of(scene, camera)
     with torch.no_grad():
-        image = silhouettes.masks(trajectory.surface, trajectory.values)[0]
-    return Masks(1 - (1 - image).prod(1), 1 / 255, silhouettes)
+        image = silhouettes.union(trajectory.surface, trajectory.values)[0]
+    return Masks(image, 1 / 255, silhouettes)
 
 
 def film(scene, trajectory: Trajectory, camera: str = "camera") -> Tensor:
