@@ -80,15 +80,15 @@ def test_explosion_names_contact_step_and_frame(chattering):
 
 
 def test_sensitivity_is_that_of_neighbouring_motions(chattering):
-    """Two motions 1e-8 apart, well inside a tooth (1e-5): rounding is 1e-8 of what is between them, times its growth."""
+    """Two motions 1e-7 apart, inside a tooth (1e-5); rounding, 1e-16, grows 1e4 times here: 1e-5 of what is between them."""
     model, found = chattering
-    friction = 0.5 * torch.tensor([0, 1e-8]).double().exp()
+    friction = 0.5 * torch.tensor([0, 1e-7]).double().exp()
     with torch.no_grad():
         states = model.rollout({"ground.friction": friction})["cube"]
     place = torch.cat([(states["x"][1] - states["x"][0]) / found.size, 2 * (states["q"][1] - states["q"][0])], 1)
-    moved = place.norm(dim=1) / 1e-8
+    moved = place.norm(dim=1) / 1e-7
     assert moved.max() > 1
-    assert torch.allclose(found.sensitivity[1], moved, rtol=1e-4, atol=1e-6)
+    assert torch.allclose(found.sensitivity[1], moved, rtol=1e-4, atol=1e-5)
 
 
 def test_explosion_tells_that_the_motion_does_not(chattering):
@@ -175,6 +175,13 @@ def test_gradients_of_a_fit_are_columns_of_its_jacobian():
     again = explain_gradients(fit, model, observation=observation, secants=False)
     assert [f.gradient for f in again.findings] == pytest.approx([f.gradient for f in found.findings])
     assert explain_gradients(fit, model, secants=False)["cube.mass"].gradient is None
+
+
+def test_what_is_asked_about_by_default_is_the_physics():
+    """Masses, sizes and contact numbers; neither the camera nor the clock."""
+    names = [f.name for f in explain_gradients(box(frames=3), secants=False).findings]
+    assert {"cube.mass", "ground.friction"} < set(names)
+    assert not [n for n in names if n.startswith(("camera", "timing"))]
 
 
 def test_pendulums_are_explained_too():

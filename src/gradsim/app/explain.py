@@ -7,6 +7,7 @@ from pathlib import Path
 from gradsim.app import gradient_plots, plots
 from gradsim.app.report import write_report
 from gradsim.errors import InputError
+from gradsim.identify.directions import of_model
 from gradsim.identify.estimate import model_for
 from gradsim.identify.evidence import from_video
 from gradsim.identify.explain import Explanation, explain_gradients
@@ -48,7 +49,7 @@ def explain(
     scene, numbers, chosen = _subject(path, unknowns)
     progress.stage("running the motion step by step, with a tangent for every unknown")
     if video is not None:
-        space = Space(scene, chosen or [n for n, k in parameters(scene).items() if k.positive and n[:7] != "camera."])
+        space = Space(scene, chosen or [d.name for d in of_model(Model(scene), None, {})])
         problem = Problem(model_for(scene, space), from_video(scene, video, mask), space)
         found = explain_gradients(problem, given={n: numbers.get(n, _own(scene, n)) for n in space.names})
     elif numbers:

@@ -79,14 +79,16 @@ def adjoints(loss: Tensor, model: Model, given: Mapping[str, Tensor], directions
     finally:
         for hook in hooks:
             hook.remove()
-    frames = max(node.saved_tensors[node.count].shape[1] for node in nodes.values())
+    lead = model._intervals_before(values, given)  # steps of the rollout before its first frame
+    frames = max(node.saved_tensors[node.count].shape[1] for node in nodes.values()) - lead
     worlds = len(next(iter(values.values())))
     states = {}
     for system in model.systems:
         if system.name in caught:
             shapes = [y.shape for y in nodes[system.name].saved_tensors[nodes[system.name].count :]]
             pairs = zip(system.states, caught[system.name], shapes, strict=True)
-            states[system.name] = {n: loss.new_zeros(shape) if g is None else g.detach() for n, g, shape in pairs}
+            derivatives = {n: loss.new_zeros(shape) if g is None else g.detach() for n, g, shape in pairs}
+            states[system.name] = {n: g[:, lead:] for n, g in derivatives.items()}
     slope = {n: g for n, g in zip(movable, slopes, strict=True) if g is not None}
     total = []
     for direction in directions:

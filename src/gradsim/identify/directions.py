@@ -84,7 +84,7 @@ def of_model(model: Model, names: Sequence[str] | None, given: Mapping[str, Tens
     Args:
         model: The model.
         names: Which; None: those `given`, and if none are given, all masses, stiffnesses and other positive quantities
-            but the camera's.
+            but the camera's and the clock's.
         given: Parameters in use.
 
     Raises:
@@ -96,7 +96,7 @@ def of_model(model: Model, names: Sequence[str] | None, given: Mapping[str, Tens
         names
         if names is not None
         else list(given)
-        or [name for name, kind in model.kinds.items() if kind.positive and not name.startswith("camera.")]
+        or [name for name, kind in model.kinds.items() if kind.positive and not name.startswith(("camera.", "timing."))]
     )
     found = []
     for label in chosen:
