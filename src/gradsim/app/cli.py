@@ -156,6 +156,8 @@ class Fit(Command):
     """Picture or film of the empty scene, or median (of a film whose camera stands still), to subtract."""
     frames: Annotated[str, arg(metavar="WORDS", help_behavior_hint="(default: all)")] = ""
     """Frames to use: A:B these only, !K not K, -K K was put in, +K one is missing before K; commas between."""
+    profile: bool = False
+    """Add the profile likelihood along the two weakest directions; takes some seconds more."""
     starts: int = 16
     """Starts drawn from the whole ranges."""
     seed: int = 0
@@ -176,7 +178,10 @@ class Fit(Command):
                 (clip,), scene = clips, self.scene
                 video, mask = clip.videos["camera"], clip.masks.get("camera")
                 options |= {"ignore": self.ignore, "frames": self.frames, "background": self.background}
+                options |= {"profile": self.profile}
                 result = runs.fit(scene, video, mask, unknowns, self.out, progress=progress, **options)
+            elif self.profile:
+                raise InputError("--profile is for the film of one camera; leave it out, or fit that film alone.")
             elif self.ignore is not None or self.frames or self.background is not None:
                 raise InputError(
                     "--ignore, --frames and --background are for the film of one camera; leave them out, or fit that film alone."
@@ -184,6 +189,58 @@ class Fit(Command):
             else:
                 options |= {"window": self.window}
                 result = several.fit(clips, unknowns, self.out, progress=progress, **options)
+        if self.json:
+            print(json.dumps(result, indent=1))
+        else:
+            show(result, self.out, out)
+        return _CODES[result["status"]]
+
+
+@dataclass(kw_only=True)
+class Compare(Command):
+    """Fit a video with several models and say which of them the data choose."""
+
+    scene: Annotated[Positional[Path], arg(metavar="SCENE")]
+    """Scene file (YAML), the first model."""
+    video: Annotated[Path, arg(metavar="V")]
+    """Film of it."""
+    unknown: Annotated[UseAppendAction[list[list[str]]], arg(metavar="NAME[:LOW:HIGH] ...")]
+    """What to solve for, such as cube.mass:2:12; as often as needed."""
+    out: Annotated[Path, arg(metavar="DIR")]
+    """Folder for result.json, report.html and pictures."""
+    without: Annotated[tuple[str, ...], arg(metavar="PART ...")] = ()
+    """Models that lack something: friction, elasticity, damping."""
+    model: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
+    """Other standard models: "with friction", "with damping", "paper law", "continuous law", rk4."""
+    mask: Annotated[Path | None, arg(metavar="M", help_behavior_hint="(default: from the colours)")] = None
+    """Film of the objects' mask, white on black."""
+    noise: Annotated[float | None, arg(metavar="SIGMA", help_behavior_hint="(default: 1/255)")] = None
+    """Standard deviation of a pixel's noise, of 1."""
+    starts: int = 16
+    """Starts drawn from the whole ranges, for each model."""
+    seed: int = 0
+    """Seed of the starts."""
+    json: bool = False
+    """Print result.json instead of tables."""
+
+    def run(self, out, err):
+        from gradsim.app import comparing
+
+        unknowns = [name for group in self.unknown for name in group]
+        models = [*(f"without {part}" for part in self.without), *self.model]
+        with working(err) as progress:
+            result = comparing.run(
+                self.scene,
+                self.video,
+                self.mask,
+                unknowns,
+                models,
+                self.out,
+                seed=self.seed,
+                starts=self.starts,
+                noise=self.noise,
+                progress=progress,
+            )
         if self.json:
             print(json.dumps(result, indent=1))
         else:
@@ -311,6 +368,7 @@ _Commands = (
     | Annotated[Fit, subcommand("fit")]
     | Annotated[Explain, subcommand("explain")]
     | Annotated[Camera, subcommand("camera")]
+    | Annotated[Compare, subcommand("compare")]
     | Annotated[Reproduce, subcommand("reproduce")]
     | Annotated[Doctor, subcommand("doctor")]
 )

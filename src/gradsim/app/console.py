@@ -126,6 +126,18 @@ def figures_table(figures: Mapping[str, Mapping]) -> Table:
     return table
 
 
+def comparison_table(content: Mapping) -> Table:
+    """Candidate models, the best first."""
+    table = _table("Models", ("model", "unknowns", "χ²/N", "ΔBIC", "weight", "mass, if solved for"))
+    for row in sorted(content["candidates"], key=lambda row: row["delta"]):
+        masses = [u for name, u in row["unknowns"].items() if name.endswith(".mass")]
+        mass = f"{with_error(masses[0]['value'], masses[0]['std'])} {masses[0]['unit']}" if masses else "–"
+        name = Text(row["name"], "green" if row["name"] == content["chosen"] else "")
+        numbers = (_short(row["chi2_per_n"]), _short(row["delta"]), f"{row['weight']:.3f}")
+        table.add_row(name, str(row["parameters"]), *numbers, mass)
+    return table
+
+
 def show_result(console: Console, result: Mapping) -> None:
     """Print the tables of a `result.json`, its verdicts, and its open directions in words."""
     for section in sections(result):
@@ -136,6 +148,8 @@ def show_result(console: Console, result: Mapping) -> None:
             verdict = VERDICTS[section.status]
             heading = (f"{section.status}: ", f"bold {_STYLES[verdict.colour]}")
             console.print(Text.assemble(heading, f"{verdict.meaning} {verdict.advice}".strip()))
+        for profile in section.profiles:
+            console.print(Text.assemble(("profile: ", "dim"), profile["words"]))
         if section.leftover:
             console.print(Text.assemble(("left: ", "dim"), section.leftover["words"]))
         console.print()
@@ -143,6 +157,9 @@ def show_result(console: Console, result: Mapping) -> None:
         console.print(Text.assemble(("note: ", "yellow"), note))
     for note in film_notes(result):
         console.print(Text.assemble(("film: ", "yellow"), note))
+    if result.get("comparison"):
+        console.print(comparison_table(result["comparison"]))
+        console.print(result["comparison"]["words"], highlight=False)
     if result.get("figures"):
         console.print(figures_table(result["figures"]))
 

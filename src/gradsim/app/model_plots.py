@@ -1,13 +1,14 @@
-"""Figures that ask whether the model is right: what a fit leaves, over the frames."""
+"""Figures that ask whether model and error bars are right: what a fit leaves, and χ² along weak directions."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from gradsim.app.plots import ESTIMATE, FAINT, INK, TRUTH, WIDTH
 
+LEVEL = 3.84  # Δχ² at the ends of a 95 % interval
 SURE = 5.0  # standard deviations of χ²/N that are shaded
 
 
@@ -47,4 +48,37 @@ def leftover(left: Mapping) -> Figure:
     rows[-1].set_xlabel("frame")
     if rows[-1].get_legend_handles_labels()[0]:
         figure.legend(*rows[-1].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+    return figure
+
+
+def profiles(found: Sequence[Mapping]) -> Figure:
+    """Δχ² along each direction, beside the parabola of the error bars.
+
+    Args:
+        found: `profiles` of `result.json`.
+    """
+    columns = min(2, len(found))
+    rows = math.ceil(len(found) / columns)
+    figure = Figure(figsize=(WIDTH, 3.0 * rows + 0.3), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes, profile in zip(grid, found, strict=False):
+        at, delta = np.array(profile["at"]), np.array(profile["delta"])
+        low, high = profile["interval95"]
+        if low is not None and high is not None:
+            axes.axvspan(low, high, color=FAINT, alpha=0.35, lw=0)
+        axes.axhline(LEVEL, color=INK, lw=0.8, ls=":")
+        axes.plot(at, profile["parabola"], "--", color=TRUTH, lw=1.3, label="parabola of the error bar")
+        axes.plot(at, delta, "o-", color=ESTIMATE, ms=3.5, lw=1.3, label="profile")
+        axes.axvline(profile["estimate"], color=FAINT, lw=1, zorder=0)
+        axes.set(ylim=(-0.4, 12), ylabel="Δχ²")
+        axes.set_xlabel(f"{profile['name']} [{profile['unit']}]" if profile["unit"] else profile["name"])
+        axes.set_title("A parabola" if profile["parabolic"] else "Not a parabola")
+        axes.locator_params(axis="x", nbins=5)
+        axes.ticklabel_format(axis="x", useOffset=False)
+        inside = at[delta < 20]
+        if len(inside) > 1:
+            axes.set_xlim(inside.min(), inside.max())
+    for axes in grid[len(found) :]:
+        axes.set_axis_off()
+    figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
     return figure

@@ -19,6 +19,7 @@ from gradsim.rounding import with_error
 
 WIDTH = 8.6  # [in], of the page's column at 100 %
 Z95 = 1.96
+SAME = 1e-4  # relative difference of losses below which they are equal
 INK, FAINT, ESTIMATE, TRUTH = "#1f2430", "#c9ced8", "#1d5fd0", "#d1660a"
 SHADES = ListedColormap(mpl.colormaps["plasma"](np.linspace(0.03, 0.76, 256)))  # without its pale end
 INKED = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor")
@@ -117,7 +118,7 @@ def search(stages: Sequence[Mapping], section: Section) -> Figure:
     if _spans_decades([s["cost"] / s["frames"] for s in steps]):
         loss.set_yscale("log")
     loss.set_title("Loss as the clip grows")
-    loss.legend(fontsize=8)
+    loss.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.2), ncols=3, borderaxespad=0)
     colours = SHADES(np.linspace(0, 1, max(2, len(section.unknowns))))
     for colour, (name, u) in zip(colours, section.unknowns.items(), strict=False):
         if u["value"] is None:
@@ -127,7 +128,7 @@ def search(stages: Sequence[Mapping], section: Section) -> Figure:
     values.set(yscale="log", xlabel="iterations", ylabel="share of the range")
     values.set_title("Distance to the final value")
     if values.lines:
-        values.legend(fontsize=8)
+        values.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.2), ncols=2, borderaxespad=0)
     return figure
 
 
@@ -144,7 +145,7 @@ def starts(population: Mapping, section: Section) -> Figure:
     figure = Figure(figsize=(WIDTH, 2.5 * rows + 0.25), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
     costs = [c for c in population["cost"] if c is not None and c > 0]
-    norm = _norm(costs) if costs else None
+    norm = _norm(costs) if costs and max(costs) > (1 + SAME) * min(costs) else None  # equal losses need no colours
     for k, (axes, name) in enumerate(zip(grid, names, strict=False)):
         for begin, end, cost in zip(population["initial"], population["final"], population["cost"], strict=True):
             if end[k] is None:
@@ -158,7 +159,7 @@ def starts(population: Mapping, section: Section) -> Figure:
         if u is not None and u["truth"] is not None:
             axes.axhline(u["truth"], color=TRUTH, lw=1.1, ls=(0, (4, 3)), zorder=0)
         axes.set(xlim=(-0.05, 1.08), xticks=[0, 1], xticklabels=["drawn", "ended"])
-        axes.set_title(f"{name} [{u['unit']}]" if u and u["unit"] else name)
+        axes.set_title(f"{name} [{u['unit']}]" if u and u["unit"] else name, fontsize=8)
     for axes in grid[len(names) :]:
         axes.set_axis_off()
     if norm:
@@ -170,7 +171,7 @@ def _norm(costs: Sequence[float]) -> Normalize:
     """From cost to colour."""
     if _spans_decades(costs):
         return LogNorm(min(costs), max(costs))
-    return Normalize(min(costs), max(costs) + 1e-9 * abs(max(costs)))
+    return Normalize(min(costs), max(costs))
 
 
 def _spans_decades(numbers: Sequence[float]) -> bool:

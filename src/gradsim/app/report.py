@@ -16,7 +16,7 @@ import jinja2
 from matplotlib.figure import Figure
 
 from gradsim.app import plots
-from gradsim.app.model_plots import leftover
+from gradsim.app.model_plots import leftover, profiles
 from gradsim.app.sections import VERDICTS, Section, comparison, film_notes, interval, sections
 from gradsim.errors import InputError
 from gradsim.rounding import with_error
@@ -77,7 +77,12 @@ def write_report(folder: str | Path) -> Path:
         film_notes=film_notes(result),
         fits=list(zip(fits, _intervals(folder, fits, history), strict=True)),
         films=[(_uri(folder / name), text) for name, text in films.items() if (folder / name).is_file()],
-        pictures=[*_leftovers(folder, fits), *_search(folder, fits, history), *_given(folder, result)],
+        pictures=[
+            *_leftovers(folder, fits),
+            *_profiles(folder, fits),
+            *_search(folder, fits, history),
+            *_given(folder, result),
+        ],
     )
     path = folder / "report.html"
     with whole(path) as draft:
@@ -114,6 +119,16 @@ def _leftovers(folder: Path, fits: list[Section]) -> list[Picture]:
         name = "leftover.png" if k == 1 else f"leftover_{k}.png"
         title = "What is left" if len(told) == 1 else f"What is left ({fit.title.removeprefix('Unknowns: ')})"
         pictures.append(_picture(folder / name, partial(leftover, left), title, left["words"]))
+    return pictures
+
+
+def _profiles(folder: Path, fits: list[Section]) -> list[Picture]:
+    """χ² along weak directions, of each fit that has them."""
+    pictures = []
+    for k, fit in enumerate((fit for fit in fits if fit.profiles), 1):
+        name = "profiles.png" if k == 1 else f"profiles_{k}.png"
+        caption = " ".join(p["words"] for p in fit.profiles)
+        pictures.append(_picture(folder / name, partial(profiles, fit.profiles), "Profile likelihood", caption))
     return pictures
 
 

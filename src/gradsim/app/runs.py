@@ -20,6 +20,8 @@ from gradsim.identify.evidence import from_video
 from gradsim.identify.fit import SCHEMA, versions, write_json
 from gradsim.identify.known_length import camera_from_length
 from gradsim.identify.multistart import Search
+from gradsim.identify.problem import Problem
+from gradsim.identify.profile import profiled
 from gradsim.identify.progress import Progress, Silent, reporting
 from gradsim.identify.unknowns import Space, Unknown
 from gradsim.physics.model import Model
@@ -100,6 +102,7 @@ def fit(
     starts: int = 16,
     noise: float | None = None,
     progress: Progress | None = None,
+    profile: bool = False,
     **reading,
 ) -> dict:
     """Identify unknowns of a scene from a video; writes result.json, report.html, films and pictures.
@@ -114,6 +117,7 @@ def fit(
         starts: Their number.
         noise: Standard deviation of a pixel's noise in [0, 1]; None: 1/255.
         progress: Is told what happens.
+        profile: Whether to add profile likelihoods along the two weakest directions.
         **reading: How the film is read: further arguments of `from_video`.
 
     Raises:
@@ -131,6 +135,9 @@ def fit(
     found = least_squares(
         scene, evidence, unknowns, Search(starts=starts), seed, report=reporting(progress), model=model
     )
+    if profile and found.status != "failed":
+        progress.stage("profile likelihood of the two weakest directions")
+        found = profiled(found, Problem(model, evidence, space))
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     scene.save(out / "scene.yaml")

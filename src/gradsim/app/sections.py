@@ -4,7 +4,7 @@ A run may hold several fits. Their keys share a suffix: `unknowns_8bit` belongs 
 `starts_8bit` and `null_directions_8bit`; where one is missing the run as a whole says nothing about it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gradsim.rounding import rounded
@@ -68,6 +68,7 @@ class Section:
         starts: Starts drawn and converged.
         null_directions: What the data leave open.
         leftover: What the fit leaves, frame by frame; None if the run does not tell.
+        profiles: χ² along weak directions.
     """
 
     title: str
@@ -77,6 +78,7 @@ class Section:
     starts: Mapping | None
     null_directions: list[Mapping]
     leftover: Mapping | None = None
+    profiles: Sequence[Mapping] = ()
 
     @property
     def compared(self) -> bool:
@@ -95,7 +97,8 @@ def sections(result: Mapping) -> list[Section]:
         title = f"Unknowns: {given}" if given else "Unknowns"
         status, chi2, starts = (result.get(name + suffix) for name in ("status", "chi2_per_n", "starts"))
         open_directions, left = result.get("null_directions" + suffix) or [], result.get("leftover" + suffix)
-        found.append(Section(title, result[key], status, chi2, starts, open_directions, left))
+        profiles = result.get("profiles" + suffix) or ()
+        found.append(Section(title, result[key], status, chi2, starts, open_directions, left, profiles))
     return found
 
 

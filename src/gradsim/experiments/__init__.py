@@ -7,6 +7,7 @@ from gradsim.errors import InputError
 
 EXPERIMENTS = {  # name on the command line: module, function
     "joint": ("gradsim.experiments.joint", "joint"),
+    "mismatch": ("gradsim.experiments.mismatch", "mismatch"),
     "no-push": ("gradsim.experiments.no_push", "no_push"),
     "gradients": ("gradsim.experiments.gradients", "gradients"),
     "real-pendulum": ("gradsim.experiments.real_pendulum", "real_pendulum"),

@@ -1,5 +1,6 @@
 """From what was seen to the physics that made it, with error bars and a verdict."""
 
+from gradsim.identify.compare import Comparison, compare
 from gradsim.identify.descent import descend
 from gradsim.identify.estimate import identify, least_squares
 from gradsim.identify.explain import Explanation, explain_gradients
@@ -12,6 +13,7 @@ from gradsim.identify.unknowns import Unknown
 from gradsim.identify.views import Views
 
 __all__ = [
+    "Comparison",
     "Estimate",
     "Explanation",
     "Fit",
@@ -21,6 +23,7 @@ __all__ = [
     "States",
     "Unknown",
     "Views",
+    "compare",
     "descend",
     "explain_gradients",
     "identify",

@@ -18,6 +18,7 @@ from gradsim.identify.lyapunov import growth
 from gradsim.identify.multistart import Outcome, Search, search
 from gradsim.identify.observation import Observation
 from gradsim.identify.problem import Problem
+from gradsim.identify.profile import profiled
 from gradsim.identify.progress import Keeper
 from gradsim.identify.sampling import Samples, sample
 from gradsim.identify.uncertainty import KNOWN, WIDEST, Z95, Uncertainty, analyse, wide_fisher
@@ -40,6 +41,7 @@ def least_squares(
     report: Callable[[dict], None] = lambda entry: None,
     model: Model | None = None,
     keeper: Keeper | None = None,
+    profile: bool | Sequence[str] = False,
 ) -> Fit:
     """Estimate the unknowns by multi-start Levenberg–Marquardt.
 
@@ -53,13 +55,15 @@ def least_squares(
         report: Called after each stage with a dict of stage, frames, cost and values.
         model: The scene's model, if it exists already.
         keeper: Remembers how far the job came, and where it goes on if it was interrupted.
+        profile: True: profile likelihoods along the two weakest directions; or names of unknowns.
 
     Returns:
         The fit. Where the data leave a direction open, its status says so and the values along it are arbitrary.
     """
     space = Space(scene, unknowns)
     problem = Problem(model or model_for(scene, space), observation, space)
-    return solve(problem, plan, seed, noise_known, report, keeper)
+    fit = solve(problem, plan, seed, noise_known, report, keeper)
+    return profiled(fit, problem, [] if profile is True else profile) if profile and fit.status != "failed" else fit
 
 
 def solve(
@@ -108,6 +112,7 @@ def identify(
     ignore: str | Path | None = None,
     frames: str = "",
     background: str | Path | None = None,
+    profile: bool | Sequence[str] = False,
 ) -> Fit:
     """The physics in a video.
 
@@ -128,6 +133,7 @@ def identify(
         ignore: A video of the same size and clock whose bright pixels do not count.
         frames: Which frames of the films to use, such as "0:30" or "!12"; see `gradsim.video.frames.align`.
         background: A picture or film of the empty scene, or "median", to subtract.
+        profile: True: profile likelihoods along the two weakest directions; or names of unknowns.
 
     Raises:
         InputError: If anything that was given is wrong, before any work starts.
@@ -144,18 +150,25 @@ def identify(
         space = Space(scene, unknowns)
         problem = Problem(model_for(scene, space), observation, space)
         return solve(problem, Search(starts=starts), seed, report=report, shooting=shooting)
-    return least_squares(scene, observation, unknowns, Search(starts=starts), seed, report=report)
+    return least_squares(scene, observation, unknowns, Search(starts=starts), seed, report=report, profile=profile)
 
 
-def conclude(problem: Problem, outcome: Outcome, seed: int, noise_known: bool, keeper: Keeper | None = None) -> Fit:
-    """The verdict on where a search came to."""
+def conclude(
+    problem: Problem,
+    outcome: Outcome,
+    seed: int,
+    noise_known: bool,
+    keeper: Keeper | None = None,
+    sampled: bool = True,
+) -> Fit:
+    """The verdict on where a search came to; `sampled`: error bars from samples where contact may kink the likelihood."""
     space, best, cost = problem.space, outcome.best, outcome.best_cost
     fisher, chi2, informative = _evidence(problem, best)
     scale = 1.0 if noise_known else max(chi2 / max(1.0, informative - len(space)), 1e-30)
     prior = torch.diag(problem.prior_precision)  # is no residual, and keeps its weight
     wide, kinked = wide_fisher(problem, best, (fisher - prior) / scale + prior, variance=scale)
     samples = None
-    if noise_known and cost > 1e-6 and (kinked or any(scene.surfaces for scene in problem.scenes)):
+    if sampled and noise_known and cost > 1e-6 and (kinked or any(scene.surfaces for scene in problem.scenes)):
         eigenvalues, axes = torch.linalg.eigh(wide)
         spread = axes * eigenvalues.clamp(min=WIDEST**-2).rsqrt()
         samples = sample(problem, best, spread, np.random.default_rng(seed), keeper=keeper)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gradsim.identify.leftover import Leftover
+from gradsim.identify.profile import Profile
 from gradsim.rounding import rounded, with_error
 
 SCHEMA = "gradsim.result/1"
@@ -73,6 +74,7 @@ class Fit:
         shooting: Of a clip cut into windows: how, whether one shot or the windows are the answer, and the jumps.
         notes: Warnings, such as that the motion forgets its parameters within the clip.
         evidence: What became of a film on the way to evidence: frames used and not, loss.
+        profiles: χ² along weak directions or unknowns, where it was asked for.
     """
 
     status: str
@@ -96,6 +98,7 @@ class Fit:
     shooting: dict = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     evidence: dict = field(default_factory=dict)
+    profiles: list[Profile] = field(default_factory=list)
 
     @property
     def values(self) -> dict[str, float]:
@@ -139,6 +142,7 @@ class Fit:
                 **self.evidence,
                 "null_directions": directions,
                 "leftover": self.leftover.result() if self.leftover else None,
+                "profiles": [p.result() for p in self.profiles],
                 "starts": self.starts,
                 "iterations": self.iterations,
                 "rollouts": self.rollouts,

@@ -1,0 +1,104 @@
+"""Candidate models: edits of a scene, criteria, and the choice between models that differ in what moves them."""
+
+import math
+
+import pytest
+import torch
+from fit_cases import THROW, THROW_TRUTH, filmed, swing, throw
+
+from gradsim.errors import InputError
+from gradsim.identify.compare import GIVEN, compare, edited
+from gradsim.identify.multistart import Search
+from gradsim.identify.observation import Masks
+from gradsim.identify.standard_candidates import STANDARD, standard
+from gradsim.scene import Scene
+
+SIGMA = 0.01
+SPEED = "cube.velocity.x:-1:3"
+
+
+def seen(seed: int = 0) -> Masks:
+    """The thrown box with noise."""
+    clean = filmed(throw(), THROW, THROW_TRUTH).observation
+    assert isinstance(clean, Masks)
+    noise = torch.randn(clean.masks.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return Masks(clean.masks + SIGMA * noise, SIGMA, clean.silhouettes)
+
+
+def test_a_model_without_gravity_is_flagged_and_not_chosen():
+    """The scene as given lacks gravity; the candidate that has it explains the film, and finds the speed."""
+    wrong = edited(throw(), (), {"gravity": [0, 0, 0]})[0]
+    found = compare(
+        wrong,
+        THROW,
+        observation=seen(),
+        candidates={"with gravity": {"gravity": 9.81}, "with wind": {"gravity": [1.0, 0, 0]}},
+        plan=Search(starts=2, rounds=1),
+    )
+    assert found.candidates[GIVEN].fit.status == found.candidates["with wind"].fit.status == "mismatch"
+    assert found.chosen == "with gravity" and found.best.fit.status == "ok" and found.inflation == 1
+    assert found.best.fit.values["cube.mass"] == pytest.approx(THROW_TRUTH["cube.mass"], rel=0.02)
+    assert found.best.weight > 0.999 and "choose the model with gravity" in found.words
+    given = found.candidates[GIVEN]
+    assert given.bic - found.best.bic == pytest.approx(given.chi2 - found.best.chi2, rel=1e-9)  # as many unknowns
+
+
+def test_an_unknown_that_is_not_needed_costs_log_n():
+    """Sideways speed is 0 in truth: solving for it lowers χ² by about 1 and costs log N; BIC takes the simpler model."""
+    found = compare(
+        throw(),
+        THROW,
+        observation=seen(),
+        candidates={"also sideways": {"unknowns": ["cube.velocity.y:-0.5:0.5"]}},
+        plan=Search(starts=2, rounds=1),
+    )
+    simple, rich = found.candidates[GIVEN], found.candidates["also sideways"]
+    assert (simple.parameters, rich.parameters) == (2, 3)
+    fall = simple.chi2 - rich.chi2
+    assert -1e-3 < fall < 11  # nested: never more; above 11 in 1 of 1000 cases
+    assert rich.bic - simple.bic == pytest.approx(math.log(found.informative) - fall, rel=1e-9)
+    assert rich.aic - simple.aic == pytest.approx(2 - fall, rel=1e-9)
+    assert found.chosen == GIVEN
+
+
+def test_what_a_candidate_sets_is_no_unknown():
+    scene = Scene.library("cube")
+    unknowns = ("cube.mass:2:12", "ground.friction:0.2:1", "ground.friction_stiffness:1:200", "cube.velocity.x:0:1")
+    changed, left = edited(scene, unknowns, standard("without friction", scene, unknowns))
+    assert changed.grounds["ground"].friction == 0 and scene.grounds["ground"].friction == 0.5
+    assert [u.name for u in left] == ["cube.mass", "cube.velocity.x"]  # pyright: ignore[reportAttributeAccessIssue]
+    _, left = edited(scene, unknowns, {"cube.velocity": [0, 0, 0]})
+    assert "cube.velocity.x" not in [u.name for u in left]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_the_law_of_the_paper_brings_its_own_damping():
+    scene = Scene.library("cube")
+    unknowns = ("cube.mass:2:12", "ground.dissipation:0.1:2")
+    changed, left = edited(scene, unknowns, standard("paper law", scene, unknowns))
+    assert changed.grounds["ground"].law == "paper"
+    assert [u.name for u in left] == ["cube.mass", "ground.damping"]  # pyright: ignore[reportAttributeAccessIssue]
+    back, left = edited(changed, left, standard("continuous law", changed, left))
+    assert back.grounds["ground"].law == "continuous"
+    assert [u.name for u in left] == ["cube.mass", "ground.dissipation"]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.mark.parametrize("name", [n for n in STANDARD if n != "continuous law"])
+def test_every_standard_candidate_makes_a_scene(name):
+    scene, unknowns = Scene.library("cube"), ("cube.mass:2:12", "ground.stiffness:2e4:5e5")
+    edited(scene, unknowns, standard(name, scene, unknowns))
+
+
+@pytest.mark.parametrize(
+    ("candidates", "words"),
+    [
+        (["without fricton"], "did you mean `without friction`"),
+        (["without friction"], "changes nothing"),
+        ({"x": {"floor.friction": 0}}, "has no `floor`"),
+        ({GIVEN: {"gravity": 0}}, "choose another name"),
+        ({"x": {"bob.angle": "steep"}}, "angle"),
+    ],
+)
+def test_bad_candidates_are_refused_before_work(candidates, words):
+    observation = filmed(swing(), ("bob.angle:0.5:1.2",), {"bob.angle": 0.8}).observation
+    with pytest.raises(InputError, match=words):
+        compare(swing(), ("bob.string_length:0.3:0.6",), observation=observation, candidates=candidates)
