@@ -23,8 +23,10 @@ from torch import Tensor
 from gradsim.identify.least_squares import Population, descend
 from gradsim.identify.problem import Problem
 from gradsim.identify.progress import Forgetful, Keeper
+from gradsim.identify.sampling import sample
 
 WORSE = 30.0  # χ² above the best at which a start is surely elsewhere: odds of e^15
+CHAINS, GENERATIONS = 16, 40  # of the samples that look for better valleys after a stage
 IDLE, GAIN = 3, 0.9  # rounds of sowing again that lower the best cost by less than a tenth, after which no more follow
 MODEL = 1.3  # times the best cost: what counts as explained where the model cannot reach the noise
 KEEP = 3  # solved starts that make sowing again needless
@@ -154,6 +156,10 @@ def search(
                 people, who = people[solved], who[solved]
                 note("curriculum", frames, leapt=True)
                 break
+        elif math.isfinite(enough):
+            n = _stir(problem, people, who, frames, rng)
+            iterations += n
+            solved = _solved(people, enough)
         people, who = _refilled(problem, people, who, solved, frames, plan.starts, rng, exact)
         note("curriculum", frames)
 
@@ -208,6 +214,28 @@ def _solved(people: Population, enough: float) -> Tensor:
         if math.isfinite(enough)
         else people.cost < math.inf
     )
+
+
+def _stir(problem: Problem, people: Population, who: Tensor, frames: int, rng: np.random.Generator) -> int:
+    """Look for a better valley within the error bars of the clip so far, and put it in place of the worst start.
+
+    Contact cuts the cost into valleys narrower than the error bars of a few frames. One that is a little worse than
+    another now is far worse when more frames have come, and far from where the other went. Chains that follow the
+    posterior cross the ridges between them, which descents do not.
+
+    Returns the number of linearisations.
+    """
+    k, last = int(people.cost.argmin()), int(people.cost.argmax())
+    _, A, _ = problem.linearise(people.u[[k]], frames)
+    eigenvalues, axes = torch.linalg.eigh(A[0].nan_to_num(0.0))
+    scale = axes * eigenvalues.clamp(min=2.0).rsqrt()
+    drawn = sample(problem, people.u[k], scale, rng, CHAINS, GENERATIONS, frames=frames)
+    if drawn.best_cost > people.cost[k] - 1e-3:
+        return 1
+    found, n = descend(problem, Population.at(drawn.best[None]), frames, False, 8)
+    people.put([last], found)
+    who[last] = -1
+    return n + 1
 
 
 def _leap(problem: Problem, people: Population, solved: Tensor) -> tuple[int, bool]:

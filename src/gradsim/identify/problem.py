@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from gradsim.engine.forward import derivative
 from gradsim.identify.observation import Observation
 from gradsim.identify.outline import Sensitivity
 from gradsim.identify.unknowns import Space
@@ -105,7 +106,10 @@ class Problem:
         self.effort.rollouts += starts * n
         lanes = u.repeat_interleave(n, 0)
         directions = torch.eye(n, dtype=torch.float64).repeat(starts, 1)
-        touched, along = torch.func.jvp(self.space.values, (lanes,), (directions,))  # pyright: ignore[reportAssignmentType]
+        names = list(self.space.values(lanes[:1]))
+        values = lambda some: list(self.space.values(some["u"]).values())
+        pairs = derivative(values, {"u": lanes}, {"u": directions})
+        touched, along = (dict(zip(names, part, strict=True)) for part in pairs)
         trajectory, tangent = self.model.tangent(self.model.values(touched), along, frames)
         return Sensitivity(trajectory, tangent, along, n)
 

@@ -44,6 +44,7 @@ def sample(
     chains: int = 24,
     generations: int = 320,
     keeper: Keeper | None = None,
+    frames: int | None = None,
 ) -> Samples:
     """Sample exp(−χ²/2) within the bounds.
 
@@ -55,13 +56,15 @@ def sample(
         chains: Number of chains.
         generations: Proposals of each chain; the first half is burn-in.
         keeper: Remembers the chains, under "sample".
+        frames: Number of first frames that count; None: all.
     """
     low, high, n, keeper = problem.space.low, problem.space.high, len(start), keeper or Forgetful()
+    frames = frames or problem.frames
     # first spread over three decades around the tangents' scale, which may be far off
     size = torch.tensor(10 ** rng.uniform(-1.5, 1.5, (chains, 1)))
     here = (start + (size * torch.tensor(rng.standard_normal((chains, n)))) @ scale.T).clamp(low, high)
     here[0] = start
-    cost = problem.cost(here, problem.frames)
+    cost = problem.cost(here, frames)
     best, best_cost = here[cost.argmin()].clone(), cost.min().item()
     kept, taken, done = [], 0, 0
     if saved := keeper.load("sample"):
@@ -76,7 +79,7 @@ def sample(
         jitter = 1e-3 * torch.tensor(rng.standard_normal((chains, n))) @ scale.T
         trial = here + gamma * (here[pairs[:, 0]] - here[pairs[:, 1]]) + jitter
         inside = ((trial >= low) & (trial <= high)).all(1)
-        there = torch.where(inside, problem.cost(trial.clamp(low, high), problem.frames), torch.inf)
+        there = torch.where(inside, problem.cost(trial.clamp(low, high), frames), torch.inf)
         won = torch.log(torch.tensor(rng.random(chains))) < (cost - there) / 2
         here, cost = torch.where(won[:, None], trial, here), torch.where(won, there, cost)
         if cost.min() < best_cost:
