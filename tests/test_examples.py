@@ -26,9 +26,8 @@ def test_a_known_push_shows_the_mass_in_a_noisy_video():
     assert abs(mass.value - code.MASS) < 4 * mass.std  # odds of 1 in 16 000
 
 
-@pytest.mark.xfail(strict=False, reason="last measured at 5.1 mm from the goal, 5 mm asked")
 def test_a_ball_is_thrown_to_where_the_goal_picture_shows_it():
-    assert example("throw_to_a_picture").main() < 0.01  # [m], a fifth of a pixel
+    assert example("throw_to_a_picture").main() < 0.005  # [m], a tenth of a pixel
 
 
 def test_the_film_of_a_pendulum_shows_the_length_of_its_string():

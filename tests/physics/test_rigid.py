@@ -107,18 +107,28 @@ def test_adjoint_is_the_transpose_of_the_forward_sensitivity_in_float32():
 @pytest.mark.parametrize(("case", "law", "integrator"), MODES)
 def test_adjoint_and_forward_sensitivity_match_central_differences_for_every_input(case, law, integrator):
     rollout = RigidRollout(**LONG, law=law, integrator=integrator)
-    # seed 9: no secant straddles a switch of the nearest face inside a box, where the force jumps (`obstacle.py`)
     inputs = list(with_clock(case(8, 9, law), 12, DT, seed=8).values())
     adjoints = weights(rollout.forward(inputs), seed=9)
     gradient = gradients(rollout.run, inputs, adjoints)
     for k, v in enumerate(directions(inputs, seed=10)):
         along = [v if j == k else torch.zeros_like(x) for j, x in enumerate(inputs)]
         expected = central_difference(rollout.run, inputs, along, step=3e-6)
+        smooth = convergent(expected, central_difference(rollout.run, inputs, along, step=1e-6))
+        assert smooth.sum() >= 7, NAMES[k]
         forward = [t for _, t in rollout.tangent(inputs, along)]
-        assert max(map(error, forward, expected)) < 1e-7, NAMES[k]
+        assert max(error(f[smooth], e[smooth]) for f, e in zip(forward, expected, strict=True)) < 1e-7, NAMES[k]
         reverse = (gradient[k] * v).reshape(8, -1).sum(1)
         rate = torch.stack([(y * w).flatten(1).sum(1) for y, w in zip(expected, adjoints, strict=True)]).sum(0)
-        assert error(reverse, rate) < 1e-7, NAMES[k]
+        assert error(reverse[smooth], rate[smooth]) < 1e-7, NAMES[k]
+
+
+def convergent(coarse, fine):
+    """Worlds whose secants of two widths agree: where a touch of the paper's law, or a switch of the nearest face
+    inside a box, lies between the ends of a secant, the force jumps and the secant grows as one over its width."""
+    off = [
+        (c - f).abs().flatten(1).amax(1) / f.abs().max().clamp(min=1e-300) for c, f in zip(coarse, fine, strict=True)
+    ]
+    return torch.stack(off).amax(0) < 1e-5
 
 
 @pytest.mark.parametrize("integrator", ["semi-implicit", "rk4"])
