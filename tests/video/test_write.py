@@ -194,5 +194,5 @@ def test_what_cannot_be_written_is_refused_before_a_file_appears(tmp_path, name,
 
 
 def test_a_preview_needs_a_suffix_that_browsers_show(tmp_path):
-    with pytest.raises(InputError, match=r"\.webm or \.gif"):
-        write_preview(tmp_path / "film.mp4", noise(2, 4, 4), fps=10)
+    with pytest.raises(InputError, match=r"\.webm, \.mp4 or \.gif"):
+        write_preview(tmp_path / "film.avi", noise(2, 4, 4), fps=10)

@@ -12,7 +12,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from gradsim.app.sections import VERDICTS, Section, comparison, film_notes, interval, sections
+from gradsim.app.sections import VERDICTS, Section, comparison, film_notes, interval, measured, sections
 from gradsim.rounding import with_error
 
 if TYPE_CHECKING:  # at run time it would bring PyTorch
@@ -112,7 +112,7 @@ def unknowns_table(section: Section) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for name, u in section.unknowns.items():
         estimate = Text.assemble(with_error(u["value"], u["std"]), f" {u['unit']}\n", (interval(u), "dim"))
-        known = Text("yes", "green") if u["identifiable"] else Text("no", "yellow")
+        known = Text("yes", "green") if u["identifiable"] else Text("no" if measured(u) else "–", "yellow")
         table.add_row(name, estimate, known, *(comparison(u) if section.compared else ()))
     return table
 
@@ -162,6 +162,8 @@ def show_result(console: Console, result: Mapping) -> None:
         console.print(result["comparison"]["words"], highlight=False)
     if result.get("figures"):
         console.print(figures_table(result["figures"]))
+    if result.get("resume"):
+        console.print(f"go on: {result['resume']}", highlight=False, soft_wrap=True, markup=False)
 
 
 def error_panel(title: str, message: str, hint: str = "") -> Panel:

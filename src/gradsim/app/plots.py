@@ -14,7 +14,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 
-from gradsim.app.sections import Section
+from gradsim.app.sections import Section, measured
 from gradsim.rounding import with_error
 
 WIDTH = 8.6  # [in], of the page's column at 100 %
@@ -87,6 +87,9 @@ def intervals(section: Section, initial: Mapping[str, Sequence[float | None]]) -
 
 def _estimate(axes, unknown: Mapping, row: int) -> None:
     low, width = unknown["low"], unknown["high"] - unknown["low"]
+    if not measured(unknown):
+        axes.plot((unknown["value"] - low) / width, row, "o", color=ESTIMATE, ms=5, label="best so far", zorder=3)
+        return
     ends = [x for x in (unknown["interval95"] or ()) if x is not None]
     left, right = ends if len(ends) == 2 else (-math.inf, math.inf)
     ends = np.clip((np.array([left, right]) - low) / width, 0, 1)

@@ -1,7 +1,7 @@
 """The report page of a run folder: one HTML file that needs nothing else.
 
 It is made from `result.json`, and from what else is there: `history.json` (the search), `side_by_side.webm` and
-`overlay.webm` (films), and the pictures that `result["pictures"]` lists as {"file", "title", "caption"}.
+`overlay.webm` (films), `player.html` (the motion in 3-D), and the pictures that `result["pictures"]` lists as {"file", "title", "caption"}.
 """
 
 import base64
@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from gradsim.app import plots
 from gradsim.app.model_plots import leftover, profiles
-from gradsim.app.sections import VERDICTS, Section, comparison, film_notes, interval, sections
+from gradsim.app.sections import VERDICTS, Section, comparison, film_notes, interval, measured, sections
 from gradsim.errors import InputError
 from gradsim.rounding import with_error
 from gradsim.video import whole
@@ -77,6 +77,7 @@ def write_report(folder: str | Path) -> Path:
         film_notes=film_notes(result),
         fits=list(zip(fits, _intervals(folder, fits, history), strict=True)),
         films=[(_uri(folder / name), text) for name, text in films.items() if (folder / name).is_file()],
+        player=_player(folder),
         pictures=[
             *_leftovers(folder, fits),
             *_profiles(folder, fits),
@@ -88,6 +89,12 @@ def write_report(folder: str | Path) -> Path:
     with whole(path) as draft:
         draft.write_text(page, encoding="utf-8")
     return path
+
+
+def _player(folder: Path) -> str:
+    """The page of the 3-D player, which the report carries whole; empty where there is none."""
+    path = folder / "player.html"
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def _history(folder: Path) -> dict:
@@ -167,7 +174,7 @@ def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters |= {"interval": interval, "comparison": comparison, "number": _number}
+    environment.filters |= {"interval": interval, "measured": measured, "comparison": comparison, "number": _number}
     environment.globals |= {"with_error": with_error, "verdicts": VERDICTS}
     text = resources.files("gradsim.app").joinpath("report.html.j2").read_text(encoding="utf-8")
     return environment.from_string(text)

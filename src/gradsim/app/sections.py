@@ -4,6 +4,7 @@ A run may hold several fits. Their keys share a suffix: `unknowns_8bit` belongs 
 `starts_8bit` and `null_directions_8bit`; where one is missing the run as a whole says nothing about it.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -46,6 +47,13 @@ VERDICTS = {
         "See in the film where model and video part. The usual causes: camera, scale, frame rate, a missing body "
         "or force, masks that are cut off, or noise stated too low.",
         "bad",
+    ),
+    "interrupted": Verdict(
+        "Stopped before the end",
+        "The values are those of the best start on the part of the video that the search had come to; they are no "
+        "answer yet, and have no error bars.",
+        "",
+        "open",
     ),
     "failed": Verdict(
         "No start came near the data",
@@ -96,14 +104,27 @@ def sections(result: Mapping) -> list[Section]:
         given = labels.get(key) or suffix.replace("_", " ").strip().replace("8bit", "8-bit video")
         title = f"Unknowns: {given}" if given else "Unknowns"
         status, chi2, starts = (result.get(name + suffix) for name in ("status", "chi2_per_n", "starts"))
+        unknowns = result[key] if status != "interrupted" else _unmeasured(result[key])
         open_directions, left = result.get("null_directions" + suffix) or [], result.get("leftover" + suffix)
         profiles = result.get("profiles" + suffix) or ()
-        found.append(Section(title, result[key], status, chi2, starts, open_directions, left, profiles))
+        found.append(Section(title, unknowns, status, chi2, starts, open_directions, left, profiles))
     return found
 
 
+def _unmeasured(unknowns: Mapping[str, Mapping]) -> dict[str, dict]:
+    """Unknowns whose errors are not known yet, rather than infinite."""
+    return {name: {**u, "std": math.nan} for name, u in unknowns.items()}
+
+
+def measured(unknown: Mapping) -> bool:
+    """Whether the error of an estimate is known, be it infinite."""
+    return unknown["std"] is None or not math.isnan(unknown["std"])
+
+
 def interval(unknown: Mapping) -> str:
-    """95 % interval, rounded as the estimate is: "4.976 … 5.023"."""
+    """95 % interval, rounded as the estimate is: "4.976 … 5.023"; a dash where errors are not known yet."""
+    if not measured(unknown):
+        return "–"
     low, high = unknown["interval95"] or (None, None)
     left = "−∞" if low is None else rounded(low, unknown["std"])
     return f"{left} … {'∞' if high is None else rounded(high, unknown['std'])}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from gradsim import video as videos
 from gradsim.experiments import synthetic
 from gradsim.experiments.films import write_films
+from gradsim.experiments.player import write_player
 from gradsim.experiments.residual_film import write_residuals
 from gradsim.identify.estimate import least_squares, placed
 from gradsim.identify.evidence import from_video
@@ -64,6 +65,8 @@ def save(out: Path, scene, model, evidence: Masks, exact: Fit, noisy: Fit) -> di
     mask = synthetic.float_masks(scene, fitted).masks.numpy()
     write_films(out, observed, (frames.numpy() * 255).round().astype("uint8"), mask, scene.timing.fps)
     write_residuals(out, evidence, mask, scene.timing.fps)
+    truth = model.rollout(placed(scene, {name: e.truth for name, e in noisy.unknowns.items()}))
+    write_player(out / "player.html", scene, fitted.surface, observed, truth.surface)
     scene.save(out / "scene.yaml")
     second = noisy.result()
     result = {**exact.result(), "command": "demo", "title": "Mass, stiffness and friction of a cube, from its video"}

@@ -12,6 +12,7 @@ import numpy as np
 from gradsim.experiments import synthetic
 from gradsim.experiments.figures import figure, write_result
 from gradsim.experiments.films import write_films
+from gradsim.experiments.player import write_player
 from gradsim.identify.estimate import least_squares, model_for, placed
 from gradsim.identify.multistart import Search
 from gradsim.identify.progress import Progress, Silent, reporting
@@ -57,6 +58,7 @@ def no_push(out: Path, quick: bool = False, seed: int = 0, progress: Progress | 
             mask = synthetic.float_masks(scene, fitted).masks.numpy()
             out.mkdir(parents=True, exist_ok=True)
             write_films(out, frames, again, mask, scene.timing.fps)
+            write_player(out / "player.html", scene, fitted.surface, frames, trajectory.surface)
             scene.save(out / "scene.yaml")
     progress.done()
     free, pushed = fits["without_push"], fits["with_push"]

@@ -32,7 +32,13 @@ _LOSSLESS = {
     ".webm": [("libvpx-vp9", "gbrp", {"lossless": "1", "deadline": "realtime", "cpu-used": "8"})],
     ".mp4": [("libx264rgb", "rgb24", {"crf": "0", "bf": "0"}), ("ffv1", "bgr0", {})],
 }
-_PREVIEW = ("libvpx-vp9", "yuv420p", {"crf": "24", "b": "0", "deadline": "realtime", "cpu-used": "6"})
+_PREVIEW = {
+    ".webm": [("libvpx-vp9", "yuv420p", {"crf": "24", "b": "0", "deadline": "realtime", "cpu-used": "6"})],
+    ".mp4": [
+        ("libx264", "yuv420p", {"crf": "18", "bf": "0", "movflags": "+faststart"}),
+        ("mpeg4", "yuv420p", {"q": "2"}),
+    ],
+}
 _MICROSECOND = Fraction(1, 1_000_000)
 _BT709 = 1  # AVCOL_SPC_BT709, AVCOL_PRI_BT709, AVCOL_TRC_BT709
 _LIMITED = 1  # AVCOL_RANGE_MPEG
@@ -74,8 +80,8 @@ def write_preview(path: str | Path, frames: np.ndarray, fps: float) -> None:
     """Write a small film to look at, never to fit: lossy, played by every browser.
 
     Args:
-        path: Ends in .webm (VP9, yuv420p, BT.709; an odd size grows by one repeated row or column) or .gif (256
-            colours a frame, chosen to fit it).
+        path: Ends in .webm (VP9) or .mp4 (H.264), both yuv420p, BT.709, where an odd size grows by one repeated row
+            or column; or in .gif (256 colours a frame, chosen to fit it).
         frames: (T, height, width, 3) uint8 RGB, row 0 on top.
         fps: Frames per second.
 
@@ -86,8 +92,8 @@ def write_preview(path: str | Path, frames: np.ndarray, fps: float) -> None:
     frames = _checked(frames)
     stamps, rate = _clock(len(frames), fps, None)
     kind = path.suffix.lower()
-    if kind not in (".webm", ".gif"):
-        raise InputError(f"{path} has suffix `{path.suffix}`; previews are .webm or .gif.")
+    if kind not in (*_PREVIEW, ".gif"):
+        raise InputError(f"{path} has suffix `{path.suffix}`; previews are .webm, .mp4 or .gif.")
     with whole(path) as draft:
         if kind == ".gif":
             from PIL.Image import fromarray
@@ -96,7 +102,7 @@ def write_preview(path: str | Path, frames: np.ndarray, fps: float) -> None:
         else:
             height, width = frames.shape[1:3]
             even = np.pad(frames, ((0, 0), (0, height % 2), (0, width % 2), (0, 0)), mode="edge")
-            _encode(draft, even, stamps, rate, *_PREVIEW)
+            _encode(draft, even, stamps, rate, *_available(kind, _PREVIEW))
 
 
 @contextmanager
@@ -157,13 +163,13 @@ def _check_increasing(stamps: list, tick: str) -> None:
             )
 
 
-def _available(kind: str) -> tuple[str, str, dict[str, str]]:
+def _available(kind: str, choices: dict[str, list] = _LOSSLESS) -> tuple[str, str, dict[str, str]]:
     import av
 
-    for choice in _LOSSLESS[kind]:
+    for choice in choices[kind]:
         if choice[0] in av.codecs_available:
             return choice
-    names = " or ".join(name for name, _, _ in _LOSSLESS[kind])
+    names = " or ".join(name for name, _, _ in choices[kind])
     raise InputError(f"this build of PyAV has no encoder {names} for {kind}; write another kind.")
 
 
