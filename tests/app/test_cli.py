@@ -21,8 +21,8 @@ def fitting(monkeypatch):
     calls = []
 
     def replace(outcome):
-        def fit(*arguments, progress, **options):
-            calls.append((arguments, options))
+        def fit(job, out, resume, progress):
+            calls.append(job)
             print("chatter of a library")
             progress.stage("fitting")
             progress.update(1, 0.5, {"cube.mass": (5.0, float("nan"))})
@@ -56,7 +56,9 @@ print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
     assert bool(done.stdout) == bool(words)
 
 
-@pytest.mark.parametrize(("status", "code"), [("ok", 0), ("failed", 1), ("unidentifiable", 3), ("mismatch", 3)])
+@pytest.mark.parametrize(
+    ("status", "code"), [("ok", 0), ("failed", 1), ("unidentifiable", 3), ("mismatch", 3), ("interrupted", 130)]
+)
 def test_exit_code_of_a_fit_follows_its_verdict(fitting, answered, status, code, capsys):
     fitting(answered | {"status": status})
     assert run_fit() == code
@@ -115,16 +117,18 @@ def test_json_is_all_that_stdout_gets(fitting, answered, capsys):
 def test_unknowns_may_be_listed_or_repeated(fitting, answered, capsys):
     calls = fitting(answered)
     run_fit("--unknown", "ground.friction:0.2:1", "cube.position.x:-1:1", "--starts", "3")
-    (arguments, options) = calls[0]
-    assert arguments[3] == ["cube.mass", "ground.friction:0.2:1", "cube.position.x:-1:1"]
-    assert {k: options[k] for k in ("seed", "starts", "noise")} == {"seed": 0, "starts": 3, "noise": None}
+    (job,) = calls
+    assert job.unknowns == ("cube.mass", "ground.friction:0.2:1", "cube.position.x:-1:1")
+    assert (job.seed, job.starts, job.noise, job.mask) == (0, 3, None, None)
 
 
-@pytest.mark.parametrize(("status", "code"), [("ok", 0), ("unidentifiable", 0), ("failed", 1)])
-def test_an_experiment_is_done_also_where_it_shows_what_cannot_be_known(
-    monkeypatch, answered, unanswered, capsys, status, code
+@pytest.mark.parametrize(
+    ("status", "met", "code"), [("ok", True, 0), ("unidentifiable", True, 0), ("ok", False, 3), ("failed", True, 1)]
+)
+def test_exit_code_of_an_experiment_follows_its_goals_not_its_status(
+    monkeypatch, answered, unanswered, capsys, status, met, code
 ):
-    figures = {"flagged": {"value": 1.0, "paper": None, "goal": 1, "ok": True}}
+    figures = {"flagged": {"value": 1.0, "paper": None, "goal": 1, "ok": met}}
     content = unanswered | {"status": status, "figures": figures}
     monkeypatch.setattr(experiments, "reproduce", lambda *a, **k: content)
     monkeypatch.setattr(report, "write_report", lambda folder: None)
@@ -149,3 +153,16 @@ def test_import_writes_a_scene_and_says_what_it_left_out(monkeypatch, tmp_path, 
     assert Scene.load(target).bodies == Scene.library("cube").bodies
     said = capsys.readouterr()
     assert f"scene: {target}" in said.out and "note: left out: [a] lamp" in said.err
+
+
+def test_a_stopped_experiment_says_whether_its_parts_are_kept(monkeypatch, capsys, tmp_path):
+    def stop(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(experiments, "reproduce", stop)
+    words = ["reproduce", "joint", "--out", str(tmp_path)]
+    assert cli.main(words) == 130
+    assert "kept" not in capsys.readouterr().err
+    (tmp_path / "finished.jsonl").write_text("")
+    assert cli.main(words) == 130
+    assert "same command again" in capsys.readouterr().err

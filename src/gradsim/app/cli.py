@@ -1,6 +1,7 @@
 """The command `gradsim`: words in, exit code out.
 
-    0 done   1 failed run   2 bad input   3 unidentifiable, or the model does not explain the data
+    0 done   1 failed run   2 bad input   3 unidentifiable, the model does not explain the data, or a goal is missed
+    130 stopped by Ctrl-C
 
 Results go to stdout, everything else to stderr. PyTorch, Warp and matplotlib are imported by the commands that need
 them, so that `--help` answers at once.
@@ -13,7 +14,7 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg, subcommand
@@ -23,8 +24,17 @@ from gradsim.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-DONE, FAILED, BAD_INPUT, OPEN = 0, 1, 2, 3
-_CODES = {"ok": DONE, "failed": FAILED, "unidentifiable": OPEN, "mismatch": OPEN}
+DONE, FAILED, BAD_INPUT, OPEN, STOPPED = 0, 1, 2, 3, 130
+_CODES = {"ok": DONE, "failed": FAILED, "unidentifiable": OPEN, "mismatch": OPEN, "interrupted": STOPPED}
+JOB = (
+    "noise",
+    "robust",
+    "ignore",
+    "frames",
+    "background",
+    "starts",
+    "seed",
+)  # of a fit: options that determine its answer
 _BAD_PATHS = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 
@@ -88,7 +98,7 @@ class Simulate(Command):
     """Run a scene; its motion goes to trajectory.npz."""
 
     scene: Annotated[Positional[Path], arg(metavar="SCENE")]
-    """Scene file (YAML)."""
+    """Scene file (YAML), or the name of a library scene, such as cube."""
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/NAME OF THE SCENE FILE)")] = None
     """Folder for the run."""
 
@@ -104,19 +114,24 @@ class Simulate(Command):
 
 @dataclass(kw_only=True)
 class Render(Command):
-    """Film the scene of a run folder: video.webm and mask.webm beside it, lossless."""
+    """Film the scene of a run folder: video and mask beside it, lossless, as webm, mp4, gif or png."""
 
     run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
     """Folder made by `gradsim simulate` or `gradsim fit`."""
     camera: Annotated[str, arg(metavar="NAME")] = "camera"
     """Which of the scene's cameras films; that of `side` makes side.webm and side_mask.webm."""
+    format: Literal["webm", "mp4", "gif", "png"] = "webm"
+    """Kind of the films; png makes folders. All are bit-exact, gif up to 256 colours a frame."""
+    preview: bool = False
+    """Write preview.FORMAT alone: enlarged, not exact, shown right by every player."""
 
     def run(self, out, err):
         from gradsim.app import runs
 
         with working(err) as progress:
-            film = runs.render(self.run_folder, self.camera, progress=progress)
-        out.print(f"film: {film['video']}", highlight=False, soft_wrap=True)
+            film = runs.render(self.run_folder, self.camera, self.format, self.preview, progress=progress)
+        kind = "lossless" if film["lossless"] else "to look at, not to fit"
+        out.print(f"film: {film['video']} ({kind})", highlight=False, soft_wrap=True)
         return DONE
 
 
@@ -127,15 +142,19 @@ class Fit(Command):
     Several films at once: of further cameras of the scene as NAME=FILM; of further clips, one after the other.
     """
 
-    scene: Annotated[Positional[Path], arg(metavar="SCENE")]
-    """Scene file (YAML); its values of the unknowns are not used as a start."""
+    scene: Annotated[Positional[Path | None], arg(metavar="SCENE", help_behavior_hint="(required)")] = None
+    """Scene file (YAML); its values of the unknowns are not used as a start. With --resume, the run folder will do."""
     more: Annotated[Positional[tuple[Path, ...]], arg(metavar="[SCENE ...]")] = ()
     """Scenes of further clips; without them the first one is that of all."""
-    video: Annotated[UseAppendAction[list[list[str]]], arg(metavar="[CAMERA=]FILM ...")]
+    video: Annotated[
+        UseAppendAction[list[list[str]]], arg(metavar="[CAMERA=]FILM ...", help_behavior_hint="(required)")
+    ] = field(default_factory=list)
     """Film of it: mp4, webm, gif or a folder of png; lossless is best."""
-    unknown: Annotated[UseAppendAction[list[list[str]]], arg(metavar="NAME[:LOW:HIGH] ...")]
+    unknown: Annotated[
+        UseAppendAction[list[list[str]]], arg(metavar="NAME[:LOW:HIGH] ...", help_behavior_hint="(required)")
+    ] = field(default_factory=list)
     """What to solve for, such as cube.mass:2:12; as often as needed."""
-    out: Annotated[Path, arg(metavar="DIR")]
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(required)")] = None
     """Folder for result.json, report.html and pictures."""
     mask: Annotated[
         UseAppendAction[list[list[str]]],
@@ -162,38 +181,66 @@ class Fit(Command):
     """Starts drawn from the whole ranges."""
     seed: int = 0
     """Seed of the starts."""
+    resume: bool = False
+    """Go on with a fit that was stopped or killed: `gradsim fit --resume DIR`, or the same words again."""
     json: bool = False
     """Print result.json instead of tables."""
 
     def run(self, out, err):
+        folder = self._folder()
         from gradsim.app import runs, several
+        from gradsim.app.job import Job
 
         unknowns, films, masks = (
             [word for group in said for word in group] for said in (self.unknown, self.video, self.mask)
         )
-        clips = several.clips([self.scene, *self.more], films, masks)
-        options = {"seed": self.seed, "starts": self.starts, "noise": self.noise, "robust": self.robust}
+        options = {name: getattr(self, name) for name in JOB}
         with working(err) as progress:
-            if clips[0].plain and len(clips) == 1 and self.window is None:
-                (clip,), scene = clips, self.scene
-                video, mask = clip.videos["camera"], clip.masks.get("camera")
-                options |= {"ignore": self.ignore, "frames": self.frames, "background": self.background}
-                options |= {"profile": self.profile}
-                result = runs.fit(scene, video, mask, unknowns, self.out, progress=progress, **options)
-            elif self.profile:
-                raise InputError("--profile is for the film of one camera; leave it out, or fit that film alone.")
-            elif self.ignore is not None or self.frames or self.background is not None:
-                raise InputError(
-                    "--ignore, --frames and --background are for the film of one camera; leave them out, or fit that film alone."
-                )
+            if self._is_folder_alone():
+                job = Job.of(folder, {**options, "unknowns": tuple(unknowns)})
+                result = runs.fit(job, folder, resume=True, progress=progress)
             else:
-                options |= {"window": self.window}
-                result = several.fit(clips, unknowns, self.out, progress=progress, **options)
+                clips = several.clips([self.scene, *self.more], films, masks)
+                if clips[0].plain and len(clips) == 1 and self.window is None:
+                    video, mask = clips[0].videos["camera"], clips[0].masks.get("camera")
+                    job = Job(scene=self.scene, video=video, mask=mask, unknowns=tuple(unknowns), **options)
+                    result = runs.fit(job, folder, self.resume, progress=progress)
+                elif self.ignore is not None or self.frames or self.background is not None:
+                    raise InputError(
+                        "--ignore, --frames and --background are for the film of one camera; leave them out, "
+                        "or fit that film alone."
+                    )
+                elif self.profile or self.resume:
+                    raise InputError(
+                        "--profile and --resume are for the film of one camera; leave them out, or fit that film alone."
+                    )
+                else:
+                    shared = {name: options[name] for name in ("seed", "starts", "noise", "robust")}
+                    result = several.fit(clips, unknowns, folder, progress=progress, window=self.window, **shared)
         if self.json:
             print(json.dumps(result, indent=1))
         else:
-            show(result, self.out, out)
+            show(result, folder, out)
         return _CODES[result["status"]]
+
+    def _is_folder_alone(self) -> bool:
+        """Whether a run folder is all that says what to do."""
+        return self.resume and (self.scene is None or self.scene.is_dir())
+
+    def _folder(self) -> Path:
+        """The run folder.
+
+        Raises:
+            InputError: If something that is needed was not said.
+        """
+        folder = self.out or (self.scene if self._is_folder_alone() else None)
+        needed = {"--out DIR": folder}
+        if not self._is_folder_alone():
+            needed |= {"SCENE": self.scene, "--video V": self.video, "--unknown NAME[:LOW:HIGH]": self.unknown}
+        missing = [name for name, value in needed.items() if not value]
+        if missing or folder is None:
+            raise InputError(f"missing: {', '.join(missing)}. See gradsim fit --help.")
+        return folder
 
 
 @dataclass(kw_only=True)
@@ -340,11 +387,51 @@ class Reproduce(Command):
         from gradsim import experiments
         from gradsim.app.report import write_report
 
-        with working(err) as progress:
-            result = experiments.reproduce(self.name, self.out, self.quick, self.seed, progress, self.foreign)
-            write_report(self.out)
+        try:
+            with working(err) as progress:
+                result = experiments.reproduce(self.name, self.out, self.quick, self.seed, progress, self.foreign)
+                write_report(self.out)
+        except KeyboardInterrupt:
+            if any(self.out.glob("*.jsonl")):
+                err.print("What is finished is kept: run the same command again to go on.")
+            raise
         show(result, self.out, out)
-        return FAILED if result["status"] == "failed" else DONE  # an experiment may be about what cannot be identified
+        if result["status"] == "failed":
+            return FAILED
+        # an experiment may be about what cannot be identified, so that its figures count and not its status
+        return DONE if all(figure.get("ok", True) for figure in result.get("figures", {}).values()) else OPEN
+
+
+@dataclass(kw_only=True)
+class Landscape(Command):
+    """Draw the cost of a fit along one or two unknowns, with the others held."""
+
+    target: Annotated[Positional[Path], arg(metavar="SCENE|RUN")]
+    """Folder of a fit, demo or experiment, or a scene file (YAML) or the name of a library scene."""
+    unknown: Annotated[UseAppendAction[list[list[str]]], arg(metavar="NAME[:LOW:HIGH] ...")]
+    """Along what, such as cube.mass:2:12; one or two. The range is that of the run by default."""
+    out: Annotated[Path, arg(metavar="DIR")]
+    """Folder for landscape.png, landscape.json and report.html."""
+    video: Annotated[Path | None, arg(metavar="V", help_behavior_hint="(default: that of the run, or made up)")] = None
+    """Film of it; without any, the scene's own motion is what was seen."""
+    mask: Annotated[Path | None, arg(metavar="M", help_behavior_hint="(default: from the colours)")] = None
+    """Film of the objects' mask, white on black."""
+    noise: Annotated[float | None, arg(metavar="SIGMA", help_behavior_hint="(default: 1/255)")] = None
+    """Standard deviation of a pixel's noise, of 1."""
+    points: Annotated[int | None, arg(help_behavior_hint="(default: 201, or 41 along each of two)")] = None
+    """Points along each axis."""
+
+    def run(self, out, err):
+        from gradsim.app.landscapes import draw_landscape
+
+        asked = [name for group in self.unknown for name in group]
+        with working(err) as progress:
+            result = draw_landscape(
+                self.target, asked, self.out, self.video, self.mask, self.noise, self.points, progress=progress
+            )
+        out.print(result["pictures"][0]["caption"], highlight=False)
+        show(result, self.out, out)
+        return DONE
 
 
 @dataclass(kw_only=True)
@@ -369,6 +456,7 @@ _Commands = (
     | Annotated[Explain, subcommand("explain")]
     | Annotated[Camera, subcommand("camera")]
     | Annotated[Compare, subcommand("compare")]
+    | Annotated[Landscape, subcommand("landscape")]
     | Annotated[Reproduce, subcommand("reproduce")]
     | Annotated[Doctor, subcommand("doctor")]
 )
@@ -421,7 +509,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return command.run(out, err)
     except KeyboardInterrupt:
         err.print("stopped")
-        return 130
+        return STOPPED
     except Exception as error:  # noqa: BLE001 -- the border to the user
         return complain(error, err, command.debug)
 

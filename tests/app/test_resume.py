@@ -1,0 +1,159 @@
+"""A fit that is stopped by Ctrl-C, then killed, then resumed ends as one that never was."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fit_cases import THROW
+from run_cases import write_inputs
+
+from gradsim.app import cli, runs
+from gradsim.app.job import Job, finished, unfinished
+from gradsim.errors import InputError
+from gradsim.identify.progress import Silent
+
+pytestmark = pytest.mark.timeout(1200)  # two processes that start from nothing, on a machine that may be busy
+TIMES = ("cpu_seconds", "wall_seconds")
+COMMAND = """
+import signal, sys
+from gradsim.app import cli
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where Ctrl-C is ignored, as under nohup
+sys.exit(cli.main())
+"""
+
+
+class Told(Silent):
+    """Remembers the stages."""
+
+    def __init__(self):
+        self.stages = []
+
+    def stage(self, text):
+        self.stages.append(text)
+
+
+def words(job: Job, out: Path) -> list[str]:
+    return ["fit", str(job.scene), "--video", str(job.video), "--unknown", *job.unknowns, "--out", str(out)] + [
+        "--starts",
+        str(job.starts),
+        "--seed",
+        str(job.seed),
+    ]
+
+
+def at_the_next_checkpoint(kill: signal.Signals, out: Path, words: list[str]) -> tuple[int, str]:
+    """Run a command and send it a signal when it has saved once more; its exit code and what it printed."""
+    before = set((out / "checkpoint").glob("*.json"))
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        while process.poll() is None and not set((out / "checkpoint").glob("*.json")) - before:
+            time.sleep(0.002)
+        process.send_signal(kill)
+        printed, _ = process.communicate(timeout=600)
+        return process.returncode, printed
+    finally:
+        process.kill()
+        process.wait()
+
+
+def answer(out: Path) -> tuple[dict, dict]:
+    """result.json but for times, and history.json."""
+    result, history = (json.loads((out / name).read_text()) for name in ("result.json", "history.json"))
+    return {k: v for k, v in result.items() if k not in TIMES}, history
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory) -> Job:
+    folder = write_inputs(tmp_path_factory.mktemp("inputs"))
+    return Job(scene=folder / "scene.yaml", video=folder / "video.webm", unknowns=tuple(THROW), starts=2, seed=5)
+
+
+@pytest.fixture(scope="module")
+def stopped(job, tmp_path_factory) -> tuple[Path, int, str]:
+    """A run after Ctrl-C, its exit code and words."""
+    out = tmp_path_factory.mktemp("runs") / "stopped"
+    return out, *at_the_next_checkpoint(signal.SIGINT, out, words(job, out))
+
+
+def test_ctrl_c_leaves_a_run_that_says_what_it_knows_and_how_to_go_on(stopped):
+    out, code, printed = stopped
+    assert code == 130 and f"go on: gradsim fit --resume {out}" in " ".join(printed.split())
+    result = json.loads((out / "result.json").read_text())
+    assert result["status"] == "interrupted" and result["stages"] >= 1
+    assert all(1 > abs(u["value"] / {"cube.mass": 3.1}.get(n, 0.9) - 1) for n, u in result["unknowns"].items())
+    assert all(u["std"] is None and not u["identifiable"] for u in result["unknowns"].values())
+    page = (out / "report.html").read_text()
+    assert "Stopped before the end" in page and f"gradsim fit --resume {out}" in page and "± ∞" not in page
+    assert unfinished(out) and not finished(out)
+
+
+def test_stopped_then_killed_then_resumed_is_as_never_stopped(job, stopped, tmp_path):
+    out = stopped[0]
+    with pytest.raises(InputError, match=f"gradsim fit --resume {out}"):
+        runs.fit(job, out)
+    with pytest.raises(InputError, match=r"seed: 5 then, 6 now"):
+        runs.fit(replace(job, seed=6), out, resume=True)
+    code, _ = at_the_next_checkpoint(signal.SIGKILL, out, ["fit", "--resume", str(out)])
+    assert code == -signal.SIGKILL and unfinished(out)
+
+    told = Told()
+    again = runs.fit(Job.of(out, {}), out, resume=True, progress=told)
+    assert any("on from" in stage for stage in told.stages)
+    runs.fit(job, tmp_path / "whole")
+    assert answer(out) == answer(tmp_path / "whole")
+    assert again["status"] == "ok" and again["video"] == str(job.video)
+    assert finished(out) and not (out / "checkpoint").exists()
+
+    written = (out / "result.json").stat().st_mtime_ns
+    assert runs.fit(job, out, resume=True) == again  # is done, and says so
+    assert (out / "result.json").stat().st_mtime_ns == written
+
+
+def test_another_video_or_scene_is_named(job, tmp_path):
+    kept = json.dumps({"inputs": job.inputs(runs.Scene.load(job.scene)), "arguments": {}})
+    (tmp_path / "job.json").write_text(kept)
+    (tmp_path / "other.webm").write_bytes(b"other")
+    scene = runs.Scene.load(job.scene)
+    changed = scene.model_copy(update={"gravity": (0.0, 0.0, -1.6)})
+    runs.compare(tmp_path, job, scene)
+    with pytest.raises(InputError, match="video: another file"):
+        runs.compare(tmp_path, replace(job, video=tmp_path / "other.webm"), scene)
+    with pytest.raises(InputError, match=r"scene.gravity: .*9\.8.* then, .*1\.6.* now"):
+        runs.compare(tmp_path, job, changed)
+    with pytest.raises(InputError, match="starts: 2 then, 4 now"):
+        runs.compare(tmp_path, replace(job, starts=4), scene)
+
+
+def test_two_at_once_in_one_folder_are_refused(job, tmp_path):
+    scene = runs.Scene.load(job.scene)
+    with (
+        runs.desk(tmp_path, job, scene, False),
+        pytest.raises(InputError, match="another process"),
+        runs.desk(tmp_path, job, scene, False),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["fit"], "SCENE, --video V"),
+        (["fit", "cube.yaml", "--out", "x"], "--video V, --unknown"),
+        (["fit", "--resume"], "--out DIR"),
+        (["fit", "--resume", "."], "holds no job.json"),
+    ],
+)
+def test_what_is_missing_is_named(words, told, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and told in err
+    assert not os.listdir(tmp_path)

@@ -1,0 +1,230 @@
+"""Run folders: what simulate, render and fit write, and that bad input leaves nothing behind."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fit_cases import THROW, THROW_TRUTH, throw
+from run_cases import write_inputs
+
+from gradsim import video as videos
+from gradsim.app import runs
+from gradsim.app.job import Job
+from gradsim.errors import InputError
+from gradsim.experiments import synthetic
+from gradsim.physics.model import Model
+from gradsim.scene import Scene
+
+SCHEMA = {
+    "schema": str,
+    "command": str,
+    "status": str,
+    "unknowns": dict,
+    "sigma_reference": float,
+    "chi2_per_n": float,
+    "rank": int,
+    "null_directions": list,
+    "starts": dict,
+    "iterations": int,
+    "rollouts": int,
+    "cpu_seconds": float,
+    "wall_seconds": float,
+    "seed": int,
+    "versions": dict,
+}
+ESTIMATE = {"value", "std", "interval95", "unit", "low", "high", "identifiable", "truth"}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory) -> Path:
+    """scene.yaml and a noisy video.webm of a thrown box whose mass and speed are not those of the scene."""
+    return write_inputs(tmp_path_factory.mktemp("inputs"))
+
+
+def fit(inputs: Path, out: Path, unknowns=THROW, video="video.webm", scene="scene.yaml", **options) -> dict:
+    resume = options.pop("resume", False)
+    return runs.fit(Job(scene=inputs / scene, video=inputs / video, unknowns=tuple(unknowns), **options), out, resume)
+
+
+@pytest.fixture(scope="module")
+def done(inputs, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("fit") / "deep" / "run"
+    fit(inputs, out, starts=4, seed=3)
+    return out
+
+
+def test_result_has_every_key_of_the_schema(done):
+    result = json.loads((done / "result.json").read_text())
+    for key, kind in SCHEMA.items():
+        assert isinstance(result[key], kind), key
+    assert set(result["unknowns"]) == {"cube.mass", "cube.velocity.x"}
+    assert all(set(e) >= ESTIMATE for e in result["unknowns"].values())
+    assert result["starts"].keys() >= {"count", "converged"} and result["starts"]["count"] == 4
+    assert result["command"] == "fit" and result["status"] == "ok" and result["seed"] == 3
+    assert result["unknowns"]["cube.mass"]["unit"] == "kg" and result["unknowns"]["cube.mass"]["truth"] is None
+
+
+def test_a_video_gives_its_physics_within_four_bars(done):
+    unknowns = json.loads((done / "result.json").read_text())["unknowns"]
+    for name, truth in THROW_TRUTH.items():
+        assert abs(unknowns[name]["value"] - truth) < 4 * unknowns[name]["std"]
+        assert unknowns[name]["std"] < 0.05 * truth
+
+
+def test_the_report_and_its_films_are_written(done):
+    names = {p.name for p in done.iterdir()}
+    assert names >= {"result.json", "report.html", "history.json", "scene.yaml", "side_by_side.webm", "overlay.webm"}
+    assert "cube.mass" in (done / "report.html").read_text()
+    assert not [n for n in names if n.startswith(".") or n.endswith(".part")]
+
+
+def _on_ground(content: str, ground: str) -> str:
+    assert content.count("grounds: {}") == 1
+    return content.replace("grounds: {}", f"ground: {ground}")
+
+
+def broken(inputs: Path, tmp_path: Path) -> dict[str, dict]:
+    frames = videos.read(inputs / "video.webm").frames
+    content = (inputs / "scene.yaml").read_text()
+    (tmp_path / "empty.webm").write_bytes(b"")
+    (tmp_path / "text.webm").write_text("no video")
+    (tmp_path / "inside.yaml").write_text(_on_ground(content, "{height: 0.7, stiffness: 1.0e+3}"))
+    (tmp_path / "typo.yaml").write_text(content.replace("mass:", "mas:"))
+    (tmp_path / "negative.yaml").write_text(content.replace("mass: 4.0", "mass: -4.0"))
+    (tmp_path / "pickle.yaml").write_text("name: !!python/object/apply:os.getcwd []\n")
+    videos.write(tmp_path / "wide.webm", np.pad(frames, ((0, 0), (0, 0), (0, 8), (0, 0))), 20)
+    videos.write(tmp_path / "fast.webm", frames, 60)
+    videos.write(tmp_path / "blank.webm", np.full_like(frames, 255), 20)
+    videos.write(tmp_path / "inverted.webm", 255 - frames, 20)
+    videos.write(tmp_path / "black.webm", np.zeros_like(frames), 20)
+    films = ("missing", "empty", "text", "wide", "fast", "blank", "inverted")
+    scenes = ("absent", "inside", "typo", "negative", "pickle")
+    names = {
+        "misspelt": ["cube.mas:1:8"],
+        "wrong way round": ["cube.mass:8:1"],
+        "not a number": ["cube.mass:a:b"],
+        "no unknown": [],
+    }
+    cases: dict[str, dict] = {f"{name} video": {"video": tmp_path / f"{name}.webm"} for name in films}
+    cases |= {f"{name} scene": {"scene": tmp_path / f"{name}.yaml"} for name in scenes}
+    cases |= {name: {"unknowns": unknowns} for name, unknowns in names.items()}
+    cases |= {"black mask": {"mask": tmp_path / "black.webm"}, "missing mask": {"mask": tmp_path / "missing.webm"}}
+    return cases | {"no starts": {"starts": 0}, "no noise": {"noise": 0.0}}
+
+
+MESSAGES = {  # what each refusal has to name: the mistake, not one that happens to come first
+    "missing video": "missing.webm",
+    "empty video": "empty.webm",
+    "text video": "text.webm",
+    "wide video": "32",
+    "fast video": "60",
+    "blank video": "no pixel of a body",
+    "inverted video": "colours",
+    "absent scene": "absent.yaml",
+    "inside scene": "inside `ground`",
+    "typo scene": "mas",
+    "negative scene": "mass",
+    "pickle scene": "pickle.yaml",
+    "misspelt": "cube.mass",
+    "wrong way round": "wrong way round",
+    "not a number": "LOW:HIGH",
+    "no unknown": "at least one",
+    "black mask": "mask",
+    "missing mask": "missing.webm",
+    "no starts": "starts",
+    "no noise": "noise",
+}
+
+
+def test_bad_input_is_refused_and_leaves_no_folder(inputs, tmp_path):
+    for name, options in broken(inputs, tmp_path).items():
+        out = tmp_path / "out"
+        with pytest.raises((InputError, FileNotFoundError)) as caught:
+            fit(inputs, out, **options)
+        assert MESSAGES[name] in str(caught.value), name
+        assert not out.exists(), name
+
+
+def test_a_step_too_large_is_refused_before_work(inputs, tmp_path):
+    content = (inputs / "scene.yaml").read_text()
+    (tmp_path / "stiff.yaml").write_text(_on_ground(content, "{height: -5, stiffness: 1.0e+9}"))
+    with pytest.raises(InputError, match="substeps"):
+        fit(inputs, tmp_path / "out", scene=tmp_path / "stiff.yaml")
+    assert not (tmp_path / "out").exists()
+
+
+def test_simulate_writes_the_motion(inputs, tmp_path):
+    content = runs.simulate(inputs / "scene.yaml", tmp_path / "run")
+    with np.load(tmp_path / "run" / "trajectory.npz", allow_pickle=False) as arrays:
+        assert arrays["time"].shape == (8,) and arrays["cube.x"].shape == (8, 3)
+        expected = Model(throw()).rollout()["cube"]["x"][0].detach()
+        assert np.array_equal(arrays["cube.x"], expected)
+        assert content["final"]["cube.x"] == arrays["cube.x"][-1].tolist()
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["substeps"] == 8
+    assert Scene.load(tmp_path / "run" / "scene.yaml") == Scene.load(inputs / "scene.yaml")
+
+
+def test_render_writes_the_film_and_its_mask(inputs, tmp_path):
+    runs.simulate(inputs / "scene.yaml", tmp_path)
+    runs.render(tmp_path)
+    scene = throw()
+    with torch.no_grad():
+        trajectory = Model(scene).rollout()
+    film = (synthetic.film(scene, trajectory).numpy() * 255).round().astype(np.uint8)
+    assert np.array_equal(videos.read(tmp_path / "video.webm").frames, film)
+    mask = (synthetic.float_masks(scene, trajectory).masks.numpy() * 255).round().astype(np.uint8)
+    assert np.array_equal(videos.read(tmp_path / "mask.webm").frames[..., 1], mask)
+
+
+@pytest.mark.parametrize("format", ("mp4", "gif", "png"))
+def test_every_format_holds_the_same_frames(inputs, tmp_path, format):
+    runs.simulate(inputs / "scene.yaml", tmp_path)
+    frames = videos.read(runs.render(tmp_path)["video"]).frames
+    film = runs.render(tmp_path, format=format)
+    assert film["lossless"] and film["frames"] == len(frames)
+    again = videos.read(film["video"], fps=20 if format == "png" else None)
+    assert np.array_equal(again.frames, frames)
+
+
+@pytest.mark.parametrize("format", ("webm", "mp4", "gif"))
+def test_a_preview_is_near_the_frames_and_called_lossy(inputs, tmp_path, format):
+    """Eight levels on average: what codecs for looking at leave, far below the contrast of body and ground, 200."""
+    runs.simulate(inputs / "scene.yaml", tmp_path)
+    frames = videos.read(runs.render(tmp_path)["video"]).frames
+    film = runs.render(tmp_path, format=format, preview=True)
+    seen = videos.read(film["video"]).frames
+    factor = seen.shape[1] // frames.shape[1]
+    assert not film["lossless"] and factor == 13 and len(seen) == len(frames)
+    assert np.abs(seen - frames.repeat(factor, 1).repeat(factor, 2).astype(float)).mean() < 8
+
+
+def test_an_unknown_format_is_refused(tmp_path):
+    with pytest.raises(InputError, match="webm, mp4, gif, png"):
+        runs.render(tmp_path, format="avi")
+    with pytest.raises(InputError, match="webm, mp4, gif"):
+        runs.render(tmp_path, format="png", preview=True)
+
+
+def test_a_scene_of_the_library_goes_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert runs.open_scene(Path("cube")) == Scene.library("cube")
+    with pytest.raises(InputError, match="cube"):
+        runs.open_scene(Path("cub"))
+    with pytest.raises(InputError, match=r"cube\.yaml"):
+        runs.open_scene(Path("cube.yaml"))
+
+
+def test_render_of_a_folder_without_a_run_says_how_to_make_one(tmp_path):
+    with pytest.raises(InputError, match="gradsim simulate"):
+        runs.render(tmp_path)
+
+
+def test_a_fit_to_the_mask_of_a_rendered_run_gives_its_own_values(inputs, tmp_path):
+    runs.simulate(inputs / "scene.yaml", tmp_path / "run")
+    runs.render(tmp_path / "run")
+    films = {"video": tmp_path / "run" / "video.webm", "mask": tmp_path / "run" / "mask.webm"}
+    found = fit(inputs, tmp_path / "out", ["cube.mass:1:8"], starts=2, **films)
+    e = found["unknowns"]["cube.mass"]
+    assert e["interval95"][0] < 4.0 < e["interval95"][1] and e["std"] < 0.1
