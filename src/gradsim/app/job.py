@@ -24,7 +24,7 @@ SCHEMA = "gradsim.job/1"
 READING = ("robust", "ignore", "frames", "background")
 RECORD, KEPT = "job.json", "checkpoint"
 FILMS = ("side_by_side.webm", "overlay.webm", "residuals.webm")
-ANSWER = ("result.json", "history.json", "report.html", "player.html", "leftover.png", *FILMS)
+ANSWER = ("result.json", "history.json", "report.html", "player.html", "leftover.png", "profiles.png", *FILMS)
 
 
 @dataclass(frozen=True, kw_only=True)
