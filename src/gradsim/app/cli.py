@@ -196,7 +196,7 @@ class Fit(Command):
         )
         options = {name: getattr(self, name) for name in JOB}
         with working(err) as progress:
-            if self._is_folder_alone():
+            if self.scene is None or self._is_folder_alone():
                 job = Job.of(folder, {**options, "unknowns": tuple(unknowns)})
                 result = runs.fit(job, folder, resume=True, progress=progress)
             else:

@@ -152,7 +152,8 @@ def of_run(folder: Path) -> Case:
 
 def _problem(case: Case, asked: Sequence[Unknown]) -> tuple[Problem, torch.Tensor]:
     """The fit, and where its unknowns are held, as the solver moves them."""
-    kinds, ranges = parameters(case.scene), dict(case.unknowns)
+    kinds = parameters(case.scene)
+    ranges: dict[str, tuple[float | None, float | None]] = dict(case.unknowns)
     for name in (name for unknown in asked for name in unknown.names):
         if name in kinds and kinds[name].value.ndim:
             raise InputError(f"`{name}` has several components; name one of them, such as {name}.x.")

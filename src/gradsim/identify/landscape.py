@@ -102,7 +102,7 @@ def valleys(cost: np.ndarray) -> tuple[int, float]:
     padded = np.pad(cost, 1, constant_values=np.inf)
     steps = np.array(sorted(itertools.product((-1, 0, 1), repeat=cost.ndim), key=lambda s: np.abs(s).sum()))
     around = np.stack([padded[tuple((place + 1 + step).T)] for step in steps], 1)  # the first step is to stay
-    following = np.ravel_multi_index((place + steps[around.argmin(1)]).T, cost.shape)
+    following = np.asarray(np.ravel_multi_index(tuple((place + steps[around.argmin(1)]).T), cost.shape))
     while not np.array_equal(following[following], following):
         following = following[following]
     ends = np.unique(following)
