@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gradsim.engine.lanes import Lane, names
 
-_SHAPES = {"Real": (), "Vec3": (3,), "Mat3": (3, 3), "Quat": (4,)}
+SHAPES = {"Real": (), "Vec3": (3,), "Mat3": (3, 3), "Quat": (4,)}
 
 
 class Layout:
@@ -32,8 +32,8 @@ class Layout:
 
     def pack(self, kind: str, value: Tensor, tangent: Tensor | None = None) -> wp.array:
         """Array of `kind` ("Real", "Vec3", "Mat3", "Quat") from (worlds, *items, *components) and its tangent."""
-        size = math.prod(_SHAPES[kind])
-        items = value.shape[1 : value.ndim - len(_SHAPES[kind])]
+        size = math.prod(SHAPES[kind])
+        items = value.shape[1 : value.ndim - len(SHAPES[kind])]
         flat = value.reshape(value.shape[0], math.prod(items), size)
         if self.lane.dual:
             flat = torch.cat([flat, torch.zeros_like(flat) if tangent is None else tangent.reshape(flat.shape)], 2)
@@ -43,6 +43,28 @@ class Layout:
             flat = torch.cat([flat, flat[-1:].expand(missing, -1, -1)])
         lanes_last = flat.reshape(packs, width, *flat.shape[1:]).permute(0, 2, 3, 1).to(self.dtype)
         return self._wrap(kind, lanes_last.reshape(packs, *items, *self._tail(kind)).contiguous())
+
+    def fill(self, array: wp.array, kind: str, value: Tensor, tangent: Tensor | None = None) -> None:
+        """Write what `pack` would make over an array of its size: without a new array, in a tenth of the time."""
+        size, width, packs = math.prod(SHAPES[kind]), self.lane.width, array.shape[0]
+        memory = self.memory(array)
+        if not memory.numel():
+            return
+        memory = memory.view(packs, -1, memory.numel() // (packs * math.prod(array.shape[1:]) * width), width)
+        for k, part in enumerate((value, tangent) if self.lane.dual else (value,)):
+            place = memory[:, :, k * size : (k + 1) * size]
+            if part is None:
+                place.zero_()
+                continue
+            flat = part.reshape(len(part), -1, size)
+            missing = packs * width - len(flat)
+            if missing:
+                flat = (
+                    torch.cat([flat, flat[-1:].expand(missing, -1, -1)])
+                    if len(flat) > 1
+                    else flat.expand(packs * width, -1, -1)
+                )
+            place.copy_(flat.unflatten(0, (packs, width)).permute(0, 2, 3, 1))
 
     def zeros(self, kind: str, worlds: int, items: tuple[int, ...], device: torch.device) -> wp.array:
         """Array of `kind`, all zero, for so many worlds."""
@@ -67,18 +89,20 @@ class Layout:
 
     def unpack(self, kind: str, array: wp.array, worlds: int) -> tuple[Tensor, Tensor | None]:
         """(worlds, *items, *components) of an array, and its tangent where the lane type is dual."""
-        components = math.prod(_SHAPES[kind]) * (2 if self.lane.dual else 1)
+        components = math.prod(SHAPES[kind]) * (2 if self.lane.dual else 1)
         items, width = array.shape[1:], self.lane.width
         tensor = self.memory(array)
         flat = tensor.reshape(len(tensor), math.prod(items), components, width).permute(0, 3, 1, 2)
         flat = flat.reshape(len(tensor) * width, math.prod(items), components)[:worlds]
         parts = flat.chunk(2, dim=2) if self.lane.dual else (flat,)
-        value, *tangent = (part.reshape(worlds, *items, *_SHAPES[kind]).contiguous() for part in parts)
+        value, *tangent = (part.reshape(worlds, *items, *SHAPES[kind]).contiguous() for part in parts)
+        if value.data_ptr() == tensor.data_ptr():  # the array may be written again
+            value = value.clone()
         return value, tangent[0] if tangent else None
 
     def _tail(self, kind: str) -> tuple[int, ...]:
         """Trailing dimensions of a tensor that Warp reads as `kind`."""
-        shape, width = _SHAPES[kind], self.lane.width
+        shape, width = SHAPES[kind], self.lane.width
         size = math.prod(shape)
         if width == 1:
             return (2 * size,) if self.lane.dual else shape

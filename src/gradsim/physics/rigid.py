@@ -5,16 +5,17 @@ its checkpoints, and the backward pass recomputes the steps between them (paper 
 semi-implicit Euler, Eq. 4 and 5).
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 
 import torch
 from torch import Tensor
 
 from gradsim.engine.lanes import Lane, native_width, specialise
 from gradsim.engine.launch import replay
-from gradsim.engine.layout import Layout
+from gradsim.engine.layout import SHAPES, Layout
 from gradsim.engine.operation import operation
 
 STATE = {"x": "Vec3", "q": "Quat", "v": "Vec3", "l": "Vec3"}
@@ -110,7 +111,7 @@ class RigidRollout:
         given, grad = self._given(code, layout, inputs, None), code.Parameters()
         for name in self._names(inputs):
             setattr(grad, name, layout.zeros(PARAMETERS[name], worlds, getattr(given, name).shape[1:], device))
-        args = [given, *self._pushes(layout, device), self.substeps, self.segment, *history, *scratch, *adjoint, grad]
+        args = [given, *_pushes(self, layout, device), self.substeps, self.segment, *history, *scratch, *adjoint, grad]
         replay(code.backward, layout.packs(worlds), args, str(device))
         found = {
             n: layout.unpack(kind, a, worlds)[0][:, 0] for (n, kind), a in zip(STATE.items(), adjoint, strict=True)
@@ -125,12 +126,14 @@ class RigidRollout:
         code, layout = self._code(inputs, dual=tangents is not None)
         worlds, device = len(inputs[0]), inputs[0].device
         given, states = self._given(code, layout, inputs, tangents), []
-        for k, kind in enumerate(STATE.values()):
-            state = layout.zeros(kind, worlds, (self.frames,), device)
-            start = layout.pack(kind, inputs[k], tangents[k] if tangents else None)
+        for k, (name, kind) in enumerate(STATE.items()):
+            state, start = (
+                _kept(layout, name, kind, layout.packs(worlds), items, device) for items in ((self.frames,), ())
+            )
+            layout.fill(start, kind, inputs[k], tangents[k] if tangents else None)
             layout.memory(state)[:, 0] = layout.memory(start)
             states.append(state)
-        args = [given, *self._pushes(layout, device), self.substeps, *states]
+        args = [given, *_pushes(self, layout, device), self.substeps, *states]
         replay(code.forward, layout.packs(worlds), args, str(device))
         return [layout.unpack(kind, state, worlds) for kind, state in zip(STATE.values(), states, strict=True)]
 
@@ -140,14 +143,17 @@ class RigidRollout:
 
     def _given(self, code, layout: Layout, inputs, tangents):
         """The kernels' parameters."""
-        given, places = code.Parameters(), list(INPUTS)
+        places, found = list(INPUTS), {}
         for name in self._names(inputs):
             k = places.index(name)
             x, t = inputs[k], tangents[k] if tangents else None
             if name == "step" and not x.shape[1]:
-                x, t = x.new_full((len(x), self.frames - 1), self.dt), None
-            setattr(given, name, layout.pack(PARAMETERS[name], x, t))
-        return given
+                x, t = x.new_full((1, 1), self.dt).expand(len(x), self.frames - 1), None
+            items = tuple(x.shape[1 : x.ndim - len(SHAPES[PARAMETERS[name]])])
+            array = _kept(layout, name, PARAMETERS[name], layout.packs(len(x)), items, x.device)
+            layout.fill(array, PARAMETERS[name], x, t)
+            found[name] = array
+        return _struct(code, found)
 
     def _check(self, inputs: Sequence[Tensor]) -> None:
         """The kernel reads by these counts, so they have to agree."""
@@ -181,19 +187,47 @@ class RigidRollout:
         width = self.width or (native_width(dtype) if like.device.type == "cpu" else 1)
         return _code(Lane(dtype, width, dual), self.law, self.integrator, _obstacles(inputs) > 0)
 
-    def _pushes(self, layout: Layout, device: torch.device):
-        """The part of each window that falls into each step, (steps, pushes), and the step of each blow, else -1."""
-        steps = max(1, (self.frames - 1) * self.substeps)
-        left = torch.arange(steps, dtype=torch.float64) * self.dt
-        shares = torch.zeros(steps, len(self.windows), dtype=torch.float64)
-        blows = torch.full((max(1, len(self.windows)),), -1, dtype=torch.int32)
-        for k, (begin, end) in enumerate(self.windows):
-            if end > begin:
-                overlap = (left + self.dt).clamp(max=end) - left.clamp(min=begin)
-                shares[:, k] = overlap.clamp(min=0) / (end - begin)
-            else:
-                blows[k] = int(begin / self.dt + 1e-6)  # a step late where rounding leaves it a hair before
-        return layout.scalars(shares.to(device)), layout.counts(blows.to(device))
+
+@lru_cache(maxsize=64)
+def _pushes(program: RigidRollout, layout: Layout, device: torch.device):
+    """The part of each window that falls into each step, (steps, pushes), and the step of each blow, else -1."""
+    steps = max(1, (program.frames - 1) * program.substeps)
+    left = torch.arange(steps, dtype=torch.float64) * program.dt
+    shares = torch.zeros(steps, len(program.windows), dtype=torch.float64)
+    blows = torch.full((max(1, len(program.windows)),), -1, dtype=torch.int32)
+    for k, (begin, end) in enumerate(program.windows):
+        if end > begin:
+            overlap = (left + program.dt).clamp(max=end) - left.clamp(min=begin)
+            shares[:, k] = overlap.clamp(min=0) / (end - begin)
+        else:
+            blows[k] = int(begin / program.dt + 1e-6)  # a step late where rounding leaves it a hair before
+    return layout.scalars(shares.to(device)), layout.counts(blows.to(device))
+
+
+def _kept(layout: Layout, name: str, kind: str, packs: int, items: tuple[int, ...], device: torch.device):
+    """An array that every rollout of this size writes anew; each thread has its own."""
+    return _arrays(threading.get_ident(), layout, name, kind, packs, items, device)
+
+
+@lru_cache(maxsize=512)
+def _arrays(thread: int, layout: Layout, name: str, kind: str, packs: int, items: tuple[int, ...], device):
+    return layout.zeros(kind, packs * layout.lane.width, items, device)
+
+
+def _struct(code, arrays: dict):
+    """The kernels' parameters; one struct for the same arrays, which live as long as it does."""
+    key = (code, tuple(map(id, arrays.values())))
+    if key not in _structs:
+        if len(_structs) >= 256:
+            _structs.clear()
+        given = code.Parameters()
+        for name, array in arrays.items():
+            setattr(given, name, array)
+        _structs[key] = given, arrays
+    return _structs[key][0]
+
+
+_structs: dict = {}
 
 
 def _obstacles(inputs: Sequence[Tensor]) -> int:
