@@ -122,6 +122,15 @@ def test_unknowns_may_be_listed_or_repeated(fitting, answered, capsys):
     assert (job.seed, job.starts, job.noise, job.mask) == (0, 3, None, None)
 
 
+def test_every_option_of_a_fit_reaches_its_job(fitting, answered):
+    calls = fitting(answered)
+    run_fit(
+        "--profile", "--robust", "huber", "--noise", "0.01", "--seed", "4", "--frames", "0:9", "--background", "median"
+    )
+    (job,) = calls
+    assert (job.profile, job.robust, job.noise, job.seed, job.background) == (True, "huber", 0.01, 4, "median")
+
+
 @pytest.mark.parametrize(
     ("status", "met", "code"), [("ok", True, 0), ("unidentifiable", True, 0), ("ok", False, 3), ("failed", True, 1)]
 )

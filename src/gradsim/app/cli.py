@@ -34,6 +34,7 @@ JOB = (
     "background",
     "starts",
     "seed",
+    "profile",
 )  # of a fit: options that determine its answer
 _BAD_PATHS = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
