@@ -26,7 +26,7 @@ from gradsim.identify.multistart import Search
 from gradsim.identify.observation import Masks
 from gradsim.identify.problem import Problem
 from gradsim.identify.progress import Progress, Silent, reporting
-from gradsim.identify.uncertainty import Z95, analyse
+from gradsim.identify.uncertainty import analyse
 from gradsim.identify.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes
@@ -206,5 +206,4 @@ def _error_bars(records: list[dict]) -> dict[str, dict]:
         "kinked_share": figure(float(np.mean([r["kinked"] for r in records]))),
         "mismatch_8bit": figure(sum(r["status"] == "mismatch" for r in records), goal=0),
         "cpu_seconds_median_8bit": figure(float(np.median([r["cpu_seconds"] for r in records]))),
-        "nominal_z": figure(Z95),
     }

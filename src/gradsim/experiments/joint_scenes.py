@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from gradsim import mesh as meshes
 from gradsim import rotation
 from gradsim.scene import Scene
 from gradsim.video import whole
@@ -131,8 +132,6 @@ def _camera(size: float) -> dict:
 
 def _lowest(scene: Scene) -> float:
     """Height of the lowest vertex over the centre of mass [m], as the body is turned at the start."""
-    from gradsim import mesh as meshes
-
     body = scene.bodies["body"]
     mesh = body.shape.mesh()
     one = torch.tensor(1.0).double()

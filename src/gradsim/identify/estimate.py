@@ -170,11 +170,9 @@ def conclude(
     wide, kinked = wide_fisher(problem, best, (fisher - prior) / scale + prior, variance=scale)
     samples = None
     if sampled and noise_known and cost > 1e-6 and (kinked or any(scene.surfaces for scene in problem.scenes)):
-        eigenvalues, axes = torch.linalg.eigh(wide)
-        spread = axes * eigenvalues.clamp(min=WIDEST**-2).rsqrt()
-        frames = problem.frames
+        frames, spread = problem.frames, _spread(wide)
         if kinked and type(problem) is Problem:
-            frames, spread = _believed(problem, best, spread)
+            frames, spread = _believed(problem, best)
         samples = sample(problem, best, spread, np.random.default_rng(seed), keeper=keeper, frames=frames)
         if frames == problem.frames and samples.best_cost < cost:
             best, cost = samples.best, samples.best_cost
@@ -231,22 +229,25 @@ def _notes(problem: Problem, u: Tensor) -> list[str]:
     return growth(model, problem.space.values(u[None]), problem.frames).warnings if model is not None else []
 
 
-def _believed(problem: Problem, u: Tensor, spread: Tensor) -> tuple[int, Tensor]:
+def _believed(problem: Problem, u: Tensor) -> tuple[int, Tensor]:
     """First frames whose likelihood is smooth at the scale of the noise, and its principal axes, one σ long.
 
     Later frames cut the likelihood into valleys so narrow that rounding chooses between them: the truth's own may cost
     100 more than the best one in χ². What they add to the error bars is not to be believed.
     """
-    frames = problem.frames
     for share in SHARES:
         frames = max(4, round(share * problem.frames))
         short = Problem(problem.model, problem.observation.cut(0, frames), problem.space)
         wide, kinked = wide_fisher(short, u, short.linearise(u[None], frames)[1][0])
-        eigenvalues, axes = torch.linalg.eigh(wide)
-        spread = axes * eigenvalues.clamp(min=WIDEST**-2).rsqrt()
         if not kinked:
             break
-    return frames, spread
+    return frames, _spread(wide)
+
+
+def _spread(fisher: Tensor) -> Tensor:
+    """Principal axes of the information, one σ long, as columns."""
+    eigenvalues, axes = torch.linalg.eigh(fisher)
+    return axes * eigenvalues.clamp(min=WIDEST**-2).rsqrt()
 
 
 def model_for(scene, space: Space) -> Model:

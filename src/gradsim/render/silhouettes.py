@@ -104,18 +104,6 @@ class Silhouettes:
         screen = whole(self.screen(surface, values))
         return coverage(screen, surface.faces, *self._size, surface.convex)
 
-    def union_tangent(
-        self,
-        surface: Surface,
-        vertex_tangent: Tensor,
-        values: Mapping[str, Tensor] | None = None,
-        values_tangent: Mapping[str, Tensor] | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """`union`, and its derivatives (worlds, frames, height, width, unknowns); arguments as for `masks_tangent`."""
-        screen, moving = self.screen_tangent(surface, vertex_tangent, values, values_tangent)
-        moving = torch.where(torch.isfinite(screen)[:, None], moving, 0.0)
-        return coverage_tangent(whole(screen), moving, surface.faces, *self._size, surface.convex)
-
     def sight(self, values: Mapping[str, Tensor], along: Mapping[str, Tensor] | None = None) -> Sight:
         """The camera for `carried.carry`: its own but for `values`, and its derivatives along `along`."""
         like = next(iter(values.values())) if values else self.camera.K
