@@ -8,6 +8,37 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
+class Look:
+    """What a piece of a surface looks like. Colours are RGB, 1 is white.
+
+    Where it has a texture, that is its own colour (albedo); else `vertex_colours`, else `colour`.
+
+    Args:
+        colour: In [0, 1].
+        vertex_colours: (n, 3) by vertex.
+        uv: Places in the texture (k, 2): u to the right, v up; (0, 0) is the lower left corner, (1, 1) the upper right.
+        uv_faces: Rows (m, 3) of `uv` at the corners of each face; a vertex may have several, at seams.
+        texture: Picture (3, h, w) in [0, 1], row 0 on top.
+        smooth: Whether normals are those of the vertices, interpolated, or those of the faces.
+        ambient: Part of the ambient light that it reflects.
+        diffuse: Part of the other light that it scatters evenly.
+        specular: Strength of highlights, in the colour of the light.
+        shininess: How sharp they are: the exponent of Phong's law.
+    """
+
+    colour: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    vertex_colours: Tensor | None = None
+    uv: Tensor | None = None
+    uv_faces: Tensor | None = None
+    texture: Tensor | None = None
+    smooth: bool = False
+    ambient: float = 1.0
+    diffuse: float = 1.0
+    specular: float = 0.0
+    shininess: float = 32.0
+
+
+@dataclass(frozen=True, eq=False)
 class Part:
     """One body's piece of a surface.
 
@@ -16,14 +47,19 @@ class Part:
         vertices: Its range among the surface's vertices.
         faces: Triangles (m, 3), outward counter-clockwise; indices count from the part's first vertex.
         convex: Whether it is one convex body.
-        colour: RGB in [0, 1].
+        look: Its colour, texture and material.
     """
 
     name: str
     vertices: slice
     faces: Tensor
     convex: bool
-    colour: tuple[float, float, float]
+    look: Look
+
+    @property
+    def colour(self) -> tuple[float, float, float]:
+        """RGB in [0, 1]."""
+        return self.look.colour
 
 
 @dataclass(frozen=True, eq=False)

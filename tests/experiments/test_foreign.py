@@ -10,7 +10,7 @@ from gradsim import InputError, mesh
 from gradsim.experiments.foreign import masks
 from gradsim.render.camera import look_at
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.surface import Part, Surface
+from gradsim.surface import Look, Part, Surface
 
 SIDE, FRAMES = 48, 4
 CAMERA = look_at((0.3, -4.0, 1.2), (0.0, 0.0, 0.0), (0.0, 0.0, 1.0), 0.7, SIDE, SIDE)
@@ -33,7 +33,7 @@ def tumbling(body, seed=0):
 
 def ours(body, vertices):
     faces = torch.tensor(body.faces)
-    part = Part("body", slice(0, len(body.vertices)), faces, body.convex, (0.0, 0.0, 0.0))
+    part = Part("body", slice(0, len(body.vertices)), faces, body.convex, Look())
     return Silhouettes(CAMERA).masks(Surface(torch.tensor(vertices)[None], (part,)))[0, :, 0].numpy()
 
 

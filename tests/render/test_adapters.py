@@ -10,7 +10,7 @@ from gradsim import InputError, mesh
 from gradsim.render import adapters, mesh_adapters
 from gradsim.render.camera import Camera, look_at
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.surface import Part, Surface
+from gradsim.surface import Look, Part, Surface
 
 WIDTH, HEIGHT = 64, 48
 
@@ -36,7 +36,9 @@ def surface(worlds=2, frames=3):
     for k, body in enumerate((mesh.box((0.5, 0.4, 0.3)), mesh.cone(0.3, 0.5, segments=5))):
         first = sum(len(v) for v in vertices)
         vertices.append(torch.tensor(body.vertices) + 0.8 * k)
-        parts.append(Part(f"p{k}", slice(first, first + len(body.vertices)), torch.tensor(body.faces), True, (1, 0, 0)))
+        parts.append(
+            Part(f"p{k}", slice(first, first + len(body.vertices)), torch.tensor(body.faces), True, Look((1, 0, 0)))
+        )
     rest = torch.cat(vertices)
     shift = torch.arange(worlds * frames, dtype=torch.float64).reshape(worlds, frames, 1, 1) * 0.05
     return Surface(rest + shift, tuple(parts))

@@ -12,7 +12,7 @@ from gradsim import mesh
 from gradsim.render.camera import Camera, look_at
 from gradsim.render.coverage import coverage
 from gradsim.render.silhouettes import LENS, NEAR, Silhouettes
-from gradsim.surface import Part, Surface
+from gradsim.surface import Look, Part, Surface
 
 RED, BLUE, WHITE = (0.9, 0.1, 0.2), (0.1, 0.3, 0.8), (1.0, 1.0, 1.0)
 WORLDS, FRAMES, UNKNOWNS = 2, 3, 4
@@ -26,7 +26,7 @@ def surface_of(bodies, offsets, dtype=torch.float64):
         turn = torch.tensor(Rotation.random(rng=np.random.default_rng(k)).as_matrix())
         vertices.append(torch.tensor(body.vertices) @ turn.mT + offsets[:, :, k, None])
         where = slice(first, first + len(body.vertices))
-        parts.append(Part(f"body{k}", where, torch.tensor(body.faces), body.convex, colour))
+        parts.append(Part(f"body{k}", where, torch.tensor(body.faces), body.convex, Look(colour)))
         first = where.stop
     return Surface(torch.cat(vertices, 2).to(dtype), tuple(parts))
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from gradsim import mesh as meshes
 from gradsim.physics.pendulum import PendulumRollout
 from gradsim.physics.system import Values
-from gradsim.surface import Part
+from gradsim.surface import Look, Part
 
 _rollout = cache(PendulumRollout)  # one operation for each kind of rollout
 
@@ -34,7 +34,7 @@ class PendulumBody:
             self.rod = torch.tensor(rod.vertices, **to)  # along z, from -1/2 to 1/2
             faces = torch.cat([faces, torch.tensor(rod.faces, device=device) + len(self.ball)])
         count = len(self.ball) + (0 if self.rod is None else len(self.rod))
-        self.part = Part(name, slice(first, first + count), faces, self.rod is None, tuple(body.colour))
+        self.part = Part(name, slice(first, first + count), faces, self.rod is None, Look(tuple(body.colour)))
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> PendulumRollout:
         return _rollout(frames, substeps, dt, segment)

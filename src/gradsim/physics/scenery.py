@@ -9,7 +9,7 @@ from torch import Tensor
 from gradsim import mesh as meshes
 from gradsim import rotation
 from gradsim.physics.system import Values
-from gradsim.surface import Part
+from gradsim.surface import Look, Part
 
 
 class ObstacleBody:
@@ -26,12 +26,12 @@ class ObstacleBody:
         self.name, self.ball = name, node.radius is not None
         mesh = meshes.sphere(1.0, 3) if self.ball else meshes.box((1.0, 1.0, 1.0))
         self.rest = torch.tensor(mesh.vertices, dtype=dtype, device=device)
-        self.faces, self.colour = torch.tensor(mesh.faces, device=device), tuple(node.colour)
+        self.faces, self.look = torch.tensor(mesh.faces, device=device), Look(tuple(node.colour))
         self.quat = self.rest.new_tensor(node.quat_xyzw)
 
     def part(self, first: int) -> Part:
         """Its piece of a surface, with so many vertices before it."""
-        return Part(self.name, slice(first, first + len(self.rest)), self.faces, True, self.colour)
+        return Part(self.name, slice(first, first + len(self.rest)), self.faces, True, self.look)
 
     def orientation(self, values: Values) -> Tensor:
         """Unit quaternion (worlds, 4); no turn for a ball."""
