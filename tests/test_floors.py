@@ -7,7 +7,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "gradsim"
 PLAN = (
-    ("errors", "mesh", "robust", "rotation", "rounding", "surface", "units"),
+    ("errors", "mesh", "picture", "robust", "rotation", "rounding", "surface", "units", "unwrap"),
     ("engine", "scene"),
     ("physics", "render", "video"),
     ("losses",),

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from gradsim import picture, unwrap
 from gradsim.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,6 +26,14 @@ if TYPE_CHECKING:
 
 FORMATS = (".obj", ".stl", ".ply", ".glb")
 FLAT = 1e-9  # of the size: how far a vertex may stand outside the plane of a face of a convex solid
+COLUMNS = (  # arrays of a mesh
+    ("vertices", 3, np.float64),
+    ("faces", 3, np.int64),
+    ("uv", 2, np.float64),
+    ("uv_faces", 3, np.int64),
+    ("vertex_colours", 3, np.float64),
+)
+CREASE = math.radians(40)  # a sharper edge is one that is seen; an icosahedron has 41.8°
 BLOCK = 2**18  # vertex-to-plane distances computed at once: 2 MB, which stay in the cache
 
 
@@ -35,16 +44,26 @@ class Mesh:
     Attributes:
         vertices: (n, 3) float64 [m], read-only.
         faces: (m, 3) int64, counter-clockwise seen from outside, read-only.
+        uv: Places in a texture (k, 2): u to the right, v up. None where there are none, as for all that follows.
+        uv_faces: Rows (m, 3) of `uv` at the corners of each face.
+        vertex_colours: (n, 3) in [0, 1].
+        texture: Picture (3, h, w) in [0, 1], row 0 on top.
     """
 
     vertices: np.ndarray
     faces: np.ndarray
+    uv: np.ndarray | None = None
+    uv_faces: np.ndarray | None = None
+    vertex_colours: np.ndarray | None = None
+    texture: np.ndarray | None = None
 
     def __post_init__(self):
-        for name, dtype in (("vertices", np.float64), ("faces", np.int64)):
+        for name, width, dtype in COLUMNS:
+            if getattr(self, name) is None:
+                continue
             array = np.array(getattr(self, name), dtype)
-            if array.ndim != 2 or array.shape[1] != 3:
-                raise InputError(f"mesh {name} have shape {array.shape}; expected (n, 3).")
+            if array.ndim != 2 or array.shape[1] != width:
+                raise InputError(f"mesh {name} have shape {array.shape}; expected (n, {width}).")
             array.setflags(write=False)
             object.__setattr__(self, name, array)
 
@@ -58,6 +77,16 @@ class Mesh:
         """Volume [m³]; negative if the mesh is inside out."""
         a, b, c = np.moveaxis((self.vertices - self.vertices.mean(0))[self.faces], 1, 0)
         return float(np.einsum("ij,ij->", a, np.cross(b, c)) / 6)
+
+    @cached_property
+    def smooth(self) -> bool:
+        """Whether it looks round: its faces turn by `CREASE` at most across every edge."""
+        a, b, c = np.moveaxis(self.vertices[self.faces], 1, 0)
+        normals = np.cross(b - a, c - a)
+        normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-300)
+        edges = np.sort(self.faces[:, [[0, 1], [1, 2], [2, 0]]], 2).reshape(-1, 2)
+        pairs = np.lexsort(edges.T).reshape(-1, 2) // 3  # closed: every edge has two faces
+        return bool((np.einsum("ei,ei->e", *normals[pairs].swapaxes(0, 1)) >= math.cos(CREASE)).all())
 
     @cached_property
     def convex(self) -> bool:
@@ -182,7 +211,9 @@ def _edge(mesh: Mesh, ends: np.ndarray) -> str:
 
 
 def load(path: str | Path, scale: float = 1.0) -> Mesh:
-    """A solid from an obj, stl, ply or glb file; vertices at the same place become one.
+    """A solid from an obj, stl, ply or glb file, with its uv, texture or vertex colours if it has any.
+
+    Vertices at the same place become one, of the colour of the first.
 
     Args:
         path: The file. Its coordinates are taken as they are; glb files often have y up.
@@ -201,31 +232,65 @@ def load(path: str | Path, scale: float = 1.0) -> Mesh:
     try:
         raw = trimesh.load_mesh(path, process=False)
         vertices, faces = np.asarray(raw.vertices, np.float64), np.asarray(raw.faces, np.int64)
+        uv, colours, texture = _paint(raw.visual, path)
     except Exception as error:  # readers of broken files raise errors of any kind
         raise InputError(f"{path} cannot be read as a mesh ({error}); export it again.") from error
     if not len(faces):
         raise InputError(f"{path} has no faces; it holds points or lines, or is cut off. Export a triangle mesh.")
-    mesh = _merged(vertices * scale, faces)
+    mesh = _merged(vertices * scale, faces, uv, colours, texture)
     check(mesh, str(path))
     return mesh
 
 
-def _merged(vertices: np.ndarray, faces: np.ndarray) -> Mesh:
+def _paint(visual, path: Path) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
+    """What trimesh read besides the shape: uv by vertex (n, 2), vertex colours (n, 3), and the texture (3, h, w)."""
+    if visual.kind == "vertex":
+        return None, np.asarray(visual.vertex_colors, np.float64)[:, :3] / 255, None
+    if visual.kind != "texture" or visual.uv is None:
+        return None, None, None
+    material = visual.material
+    image = getattr(material, "image", None) or getattr(material, "baseColorTexture", None)
+    return np.asarray(visual.uv, np.float64), None, picture.from_image(image, str(path)) if image else None
+
+
+def _merged(vertices: np.ndarray, faces: np.ndarray, uv=None, colours=None, texture=None) -> Mesh:
     """Without doubled vertices, unused vertices, and faces that the merging made degenerate."""
     if faces.min() < 0 or faces.max() >= len(vertices):
         return Mesh(vertices, faces)
-    unique, where = np.unique(vertices + 0.0, axis=0, return_inverse=True)  # + 0.0: −0 and 0 are one place
-    faces = where.ravel()[faces]
-    faces = faces[(faces != np.roll(faces, 1, 1)).all(1)]
-    used, faces = np.unique(faces, return_inverse=True)
-    return Mesh(unique[used], faces.reshape(-1, 3))
+    # + 0.0: −0 and 0 are one place
+    unique, first, where = np.unique(vertices + 0.0, axis=0, return_index=True, return_inverse=True)
+    places, faces = faces, where.ravel()[faces]
+    proper = (faces != np.roll(faces, 1, 1)).all(1)
+    used, faces = np.unique(faces[proper], return_inverse=True)
+    return Mesh(
+        unique[used],
+        faces.reshape(-1, 3),
+        uv,
+        None if uv is None else places[proper],
+        None if colours is None else colours[first[used]],
+        texture,
+    )
+
+
+def joined(parts: Sequence[Mesh]) -> Mesh:
+    """Several meshes as one, with their uv where all of them have some."""
+    first = np.cumsum([0, *(len(part.vertices) for part in parts)])
+    faces = np.concatenate([part.faces + start for part, start in zip(parts, first, strict=False)])
+    uv = [part.uv for part in parts if part.uv is not None]
+    first = np.cumsum([0, *map(len, uv)])
+    rows = [part.uv_faces for part in parts if part.uv_faces is not None]
+    rows = [r + start for r, start in zip(rows, first, strict=False)]
+    vertices = np.concatenate([part.vertices for part in parts])
+    whole = len(uv) == len(parts)
+    return Mesh(vertices, faces, np.concatenate(uv) if whole else None, np.concatenate(rows) if whole else None)
 
 
 def box(size: Sequence[float]) -> Mesh:
     """A box of edge lengths `size` [m] along x, y and z. Its centre is the origin, as of all primitives here."""
     corners = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) / 2
     quads = [[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]]
-    return Mesh(corners * _lengths(size=size), _fans(quads))
+    faces = _fans(quads)
+    return Mesh(corners * _lengths(size=size), faces, *unwrap.box(corners, faces))
 
 
 def sphere(radius: float, subdivisions: int = 3) -> Mesh:
@@ -244,7 +309,7 @@ def sphere(radius: float, subdivisions: int = 3) -> Mesh:
         (a, b, c), (ab, bc, ca) = faces.T, middle.T
         faces = np.concatenate([np.stack(f, 1) for f in ((a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca))])
     vertices = vertices / np.linalg.norm(vertices, axis=1, keepdims=True)
-    return Mesh(vertices * _lengths(radius=radius), faces)
+    return Mesh(vertices * _lengths(radius=radius), faces, *unwrap.sphere(vertices, faces))
 
 
 def _hull_of_icosahedron(vertices: np.ndarray) -> np.ndarray:
@@ -293,7 +358,8 @@ def torus(radius: float, tube_radius: float, segments: int = 32, tube_segments: 
     index = np.arange(segments * tube_segments).reshape(segments, tube_segments)
     right, above = np.roll(index, -1, 0), np.roll(index, -1, 1)
     quads = np.stack([index, right, np.roll(right, -1, 1), above], -1).reshape(-1, 4)
-    return Mesh(vertices.reshape(-1, 3), _fans(quads))
+    vertices, faces = vertices.reshape(-1, 3), _fans(quads)
+    return Mesh(vertices, faces, *unwrap.torus(vertices, faces, radius))
 
 
 def tetrahedron(vertices: Sequence[Sequence[float]]) -> Mesh:
@@ -302,7 +368,8 @@ def tetrahedron(vertices: Sequence[Sequence[float]]) -> Mesh:
     if corners.shape != (4, 3):
         raise InputError(f"tetrahedron vertices have shape {corners.shape}; expected 4 corners with 3 coordinates.")
     faces = np.array([[0, 2, 1], [0, 1, 3], [1, 2, 3], [0, 3, 2]])
-    return Mesh(corners, faces if np.linalg.det(corners[1:] - corners[0]) > 0 else faces[:, ::-1])
+    faces = faces if np.linalg.det(corners[1:] - corners[0]) > 0 else faces[:, ::-1]
+    return Mesh(corners, faces, *unwrap.each(faces))
 
 
 def _lathe(profile: list[tuple[float, float]], segments: int) -> Mesh:
@@ -325,7 +392,10 @@ def _lathe(profile: list[tuple[float, float]], segments: int) -> Mesh:
         polygons.append(rows[0][::-1])
     if len(rows[-1]) > 1:
         polygons.append(rows[-1])
-    return Mesh(np.array(vertices), _fans(polygons))
+    lengths = [math.dist(p, q) for p, q in itertools.pairwise(profile)]
+    along = np.repeat(np.cumsum([0.0, *lengths]) / sum(lengths), [len(row) for row in rows])
+    vertices, faces = np.array(vertices), _fans(polygons)
+    return Mesh(vertices, faces, *unwrap.lathe(vertices, faces, along))
 
 
 def _fans(polygons) -> np.ndarray:

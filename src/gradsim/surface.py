@@ -16,7 +16,8 @@ class Look:
     Args:
         colour: In [0, 1].
         vertex_colours: (n, 3) by vertex.
-        uv: Places in the texture (k, 2): u to the right, v up; (0, 0) is the lower left corner, (1, 1) the upper right.
+        uv: Places in the texture (k, 2): u to the right, v up; (0, 0) is the lower left corner, (1, 1) the upper right;
+            beyond them the picture begins again.
         uv_faces: Rows (m, 3) of `uv` at the corners of each face; a vertex may have several, at seams.
         texture: Picture (3, h, w) in [0, 1], row 0 on top.
         smooth: Whether normals are those of the vertices, interpolated, or those of the faces.

@@ -15,7 +15,7 @@ from gradsim.identify.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.system import Values
-from gradsim.scene.parameters import AXES, resolve
+from gradsim.scene.parameters import axes, resolve
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def of_model(model: Model, names: Sequence[str] | None, given: Mapping[str, Tens
         for k in indices:
             number = float(kind.value if k is None else kind.value[k])
             scale = None if kind.positive and number > 0 else _natural(model, name, kind)
-            dotted = name if k is None or name == label and kind.value.ndim == 0 else f"{name}.{AXES[k]}"
+            dotted = name if k is None or name == label and kind.value.ndim == 0 else f"{name}.{axes(name)[k]}"
             found.append(Direction(dotted, ((name, k),), scale, kind.unit))
     if not found:
         raise InputError("the scene has nothing to explain: name unknowns, such as cube.velocity.")

@@ -10,7 +10,7 @@ from gradsim.engine.forward import derivative
 from gradsim.errors import InputError
 from gradsim.physics.pendulum_body import PendulumBody
 from gradsim.physics.rigid_body import RigidBody
-from gradsim.physics.scenery import ObstacleBody
+from gradsim.physics.scenery import GroundSquare, ObstacleBody
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 from gradsim.scene.parameters import parameters
@@ -61,8 +61,11 @@ class Model(nn.Module):
             first = system.part.vertices.stop
             systems.append(system)
         self.systems = tuple(systems)
-        self.obstacles = tuple(
-            ObstacleBody(name, node, dtype, torch.device(device)) for name, node in scene.obstacles.items()
+        self.scenery = tuple(
+            kind(name, node, dtype, torch.device(device))
+            for kind, nodes in ((GroundSquare, scene.grounds), (ObstacleBody, scene.obstacles))
+            for name, node in nodes.items()
+            if kind is ObstacleBody or node.visible
         )
         self.lead = lead or max(1, math.ceil(scene.timing.offset * scene.timing.fps))
         self._late = [n for n, body in scene.bodies.items() if any(push.late for push in getattr(body, "pushes", ()))]
@@ -193,7 +196,7 @@ class Model(nn.Module):
 
     def _trajectory(self, states, values: Values, frames: int) -> Trajectory:
         times = torch.arange(frames, dtype=torch.float64) / self.scene.timing.fps
-        return Trajectory(times, states, values, self.systems, self.obstacles)
+        return Trajectory(times, states, values, self.systems, self.scenery)
 
     def _intervals_before(self, values: Values, touched: Collection[str] = ()) -> int:
         """Frame intervals between the start and the first frame: none where the first frame shows the start."""

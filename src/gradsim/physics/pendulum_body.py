@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from gradsim import mesh as meshes
+from gradsim.physics.look import look_of
 from gradsim.physics.pendulum import PendulumRollout
 from gradsim.physics.system import Values
-from gradsim.surface import Look, Part
+from gradsim.surface import Part
 
 _rollout = cache(PendulumRollout)  # one operation for each kind of rollout
 
@@ -25,16 +26,14 @@ class PendulumBody:
     def __init__(self, name, body, scene, first: int, dtype: torch.dtype, device: torch.device):
         self.name, self.body, self.scene = name, body, scene
         to = {"dtype": dtype, "device": device}
-        ball = meshes.sphere(1.0, 3)
-        self.ball = torch.tensor(ball.vertices, **to)
-        faces = torch.tensor(ball.faces, device=device)
-        self.rod = None
+        mesh = meshes.sphere(1.0, 3)
+        self.ball, self.rod = torch.tensor(mesh.vertices, **to), None
         if body.rod_radius > 0:
             rod = meshes.cylinder(body.rod_radius, 1.0, 8)
             self.rod = torch.tensor(rod.vertices, **to)  # along z, from -1/2 to 1/2
-            faces = torch.cat([faces, torch.tensor(rod.faces, device=device) + len(self.ball)])
-        count = len(self.ball) + (0 if self.rod is None else len(self.rod))
-        self.part = Part(name, slice(first, first + count), faces, self.rod is None, Look(tuple(body.colour)))
+            mesh = meshes.joined([mesh, rod])
+        faces, look = torch.tensor(mesh.faces, device=device), look_of(body, mesh, f"bodies.{name}", True, to)
+        self.part = Part(name, slice(first, first + len(mesh.vertices)), faces, self.rod is None, look)
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> PendulumRollout:
         return _rollout(frames, substeps, dt, segment)

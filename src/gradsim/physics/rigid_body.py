@@ -15,11 +15,12 @@ from torch import Tensor
 from gradsim import mesh as meshes
 from gradsim import rotation
 from gradsim.errors import InputError
+from gradsim.physics.look import look_of
 from gradsim.physics.obstacle import distance
 from gradsim.physics.rigid import CONTACT, INPUTS, LAWS, RigidRollout
 from gradsim.physics.scenery import ObstacleBody
 from gradsim.physics.system import Values
-from gradsim.surface import Look, Part
+from gradsim.surface import Part
 
 _rollout = cache(RigidRollout)  # one operation for each kind of rollout
 
@@ -51,7 +52,8 @@ class RigidBody:
         self.inertia_per_mass = (shape.inertia / shape.mass).to(**to)
         self.quat = torch.tensor(body.quat_xyzw, **to)
         faces = torch.tensor(mesh.faces, device=device)
-        self.part = Part(name, slice(first, first + len(mesh.vertices)), faces, mesh.convex, Look(tuple(body.colour)))
+        look = look_of(body, mesh, f"bodies.{name}", mesh.smooth, to)
+        self.part = Part(name, slice(first, first + len(mesh.vertices)), faces, mesh.convex, look)
         collision = body.collision or ("sphere" if body.shape.sphere else "vertices")
         if collision == "sphere":
             self.points, self.radius = self.rest.new_zeros(1, 3), self.rest.new_full((1,), body.shape.sphere.radius)

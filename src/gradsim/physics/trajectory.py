@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gradsim.physics.scenery import ObstacleBody
+from gradsim.physics.scenery import GroundSquare, ObstacleBody
 from gradsim.physics.system import System, Values
 from gradsim.surface import Surface
 
@@ -20,14 +20,14 @@ class Trajectory:
             v [m/s] of its centre of mass and angular momentum l [kg m²/s]; a pendulum has angle [rad] and rate [rad/s].
         values: The parameters it was made with, (worlds, ...) each.
         systems: The bodies.
-        obstacles: What they touch that has a shape.
+        scenery: What else pictures show: grounds that are visible, and obstacles.
     """
 
     times: Tensor
     states: dict[str, dict[str, Tensor]]
     values: Values
     systems: tuple[System, ...]
-    obstacles: tuple[ObstacleBody, ...] = ()
+    scenery: tuple[GroundSquare | ObstacleBody, ...] = ()
 
     def __getitem__(self, body: str) -> dict[str, Tensor]:
         return self.states[body]
@@ -40,16 +40,16 @@ class Trajectory:
 
     @property
     def drawn(self) -> Surface:
-        """The surface of all bodies and then of all obstacles, for pictures; differentiable.
+        """The surface of all bodies, then of visible grounds and of all obstacles, for pictures; differentiable.
 
-        `surface` has the bodies alone, as if the obstacles were of glass: that is what masks are compared with.
+        `surface` has the bodies alone, as if all else were of glass: that is what masks are compared with.
         """
         surface = self.surface
         vertices, parts = [surface.vertices], list(surface.parts)
-        for obstacle in self.obstacles:
-            still = obstacle.vertices(self.values)[:, None]
+        for thing in self.scenery:
+            still = thing.vertices(self.values)[:, None]
             vertices.append(still.expand(*surface.vertices.shape[:2], *still.shape[2:]))
-            parts.append(obstacle.part(parts[-1].vertices.stop))
+            parts.append(thing.part(parts[-1].vertices.stop))
         return Surface(torch.cat(vertices, 2), tuple(parts))
 
     def surface_tangent(self, tangent: "Trajectory", values_tangent: Values) -> tuple[Surface, Tensor]:

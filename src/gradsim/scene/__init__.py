@@ -4,24 +4,31 @@ from gradsim.scene.body import Pendulum, Push, Rigid
 from gradsim.scene.camera import Camera, LookAt
 from gradsim.scene.contact import Contact
 from gradsim.scene.ground import Ground
+from gradsim.scene.light import Ambient, Directional, Harmonics, Point
+from gradsim.scene.material import Material, Visible
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.parameters import Parameter, parameters, resolve
 from gradsim.scene.scene import Scene, Timing
 from gradsim.scene.shape import Box, Capsule, Cone, Cylinder, MeshFile, Shape, Sphere, Tetrahedron, Torus
 
 __all__ = [
+    "Ambient",
     "Box",
     "Camera",
     "Capsule",
     "Cone",
     "Contact",
     "Cylinder",
+    "Directional",
     "Ground",
+    "Harmonics",
     "LookAt",
+    "Material",
     "MeshFile",
     "Obstacle",
     "Parameter",
     "Pendulum",
+    "Point",
     "Push",
     "Rigid",
     "Scene",
@@ -30,6 +37,7 @@ __all__ = [
     "Tetrahedron",
     "Timing",
     "Torus",
+    "Visible",
     "parameters",
     "resolve",
 ]

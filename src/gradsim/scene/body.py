@@ -8,12 +8,12 @@ from pydantic import Field, model_serializer
 from pydantic_core import core_schema
 
 from gradsim.scene.contact import DAMPING, DISSIPATION, FRICTION, FRICTION_STIFFNESS, STIFFNESS
-from gradsim.scene.node import Node, Place, did_you_mean, exactly_one, mistake, shown
+from gradsim.scene.material import COLOUR, Material
+from gradsim.scene.node import Node, Place, exactly_one, mistake
 from gradsim.scene.quantity import Quantity, Tuple, Vector2, Vector3, Vector4, plain, positive, vector
 from gradsim.scene.shape import Shape
 
 TURN = 2 * math.pi  # a start angle beyond a whole turn is one in degrees
-COLOUR = vector("", lower=0.0, upper=1.0)
 BLUE = (0.2, 0.35, 0.7)
 TIME = Quantity("s", lower=0.0)
 UNIT = 1e-3  # how far the length of a quaternion may be from 1: files often keep four digits
@@ -98,6 +98,7 @@ class Rigid(Node):
         velocity: Of the centre of mass [m/s].
         angular_velocity: In the world frame [rad/s].
         colour: Red, green and blue.
+        material: Its texture, and how it answers light; by default plain and matte.
         collision: What touches the ground: the vertices, the ball itself (shape sphere only, its default), nothing.
         stiffness, dissipation, damping, friction_stiffness, friction: Where given, they replace those of whatever this
             body touches (see `Contact`).
@@ -115,6 +116,7 @@ class Rigid(Node):
     velocity: Annotated[Vector3, vector("m/s")] = (0.0, 0.0, 0.0)
     angular_velocity: Annotated[Vector3, vector("rad/s")] = (0.0, 0.0, 0.0)
     colour: Annotated[Vector3, COLOUR] = BLUE
+    material: Material | None = None
     collision: Literal["vertices", "sphere", "none"] | None = None
     stiffness: Annotated[float | None, STIFFNESS] = None
     dissipation: Annotated[float | None, DISSIPATION] = None
@@ -151,6 +153,7 @@ class Pendulum(Node):
         plane: Horizontal direction of the swing, of any length.
         rod_radius: Of the string as drawn [m]; 0: not drawn.
         colour: Red, green and blue.
+        material: Its texture, and how it answers light; by default plain and matte.
     """
 
     kind: Literal["pendulum"] = Field(description="kind: pendulum")
@@ -164,6 +167,7 @@ class Pendulum(Node):
     plane: Annotated[Vector3, vector("")] = (1.0, 0.0, 0.0)
     rod_radius: Annotated[float, Quantity("m", lower=0.0)] = 0.0
     colour: Annotated[Vector3, COLOUR] = BLUE
+    material: Material | None = None
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         if not any(self.plane) or abs(self.plane[2]) > 1e-9 * math.hypot(*self.plane):
@@ -171,22 +175,6 @@ class Pendulum(Node):
 
 
 KINDS: dict[str, type[Rigid] | type[Pendulum]] = {"rigid": Rigid, "pendulum": Pendulum}
-
-
-class ByKind:
-    """Annotates a body whose class follows from its `kind`."""
-
-    def __get_pydantic_core_schema__(self, source, handler):
-        return core_schema.with_info_plain_validator_function(self._read)
-
-    def _read(self, given: Any, info: core_schema.ValidationInfo) -> Rigid | Pendulum:
-        if isinstance(given, Rigid | Pendulum):
-            return given
-        kind = given.get("kind") or "rigid" if isinstance(given, dict) else "rigid"
-        if kind not in KINDS:
-            hint = did_you_mean(kind, list(KINDS)) or f"; expected {' or '.join(KINDS)}."
-            raise mistake(f"got kind {shown(kind)}{hint}")
-        return KINDS[kind].model_validate(given, context=info.context)
 
 
 def given_otherwise(cls: type[Node], given, keys: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import model_validator
 
 from gradsim.scene.contact import Contact
+from gradsim.scene.material import Visible
 from gradsim.scene.node import Place
 from gradsim.scene.quantity import Quantity, Vector3, vector
 
@@ -19,11 +20,13 @@ class Ground(Contact):
         height: [m], or
         point: any point on the plane [m].
         normal: Direction out of the ground, of any length.
+        visible: The square of it that pictures show; by default they show none.
     """
 
     height: Annotated[float, Quantity("m")] = 0.0
     point: Annotated[Vector3 | None, vector("m")] = None
     normal: Annotated[Vector3, vector("")] = (0.0, 0.0, 1.0)
+    visible: Visible | None = None
 
     @classmethod
     def faults(cls, given) -> Iterator[tuple[Place, str]]:

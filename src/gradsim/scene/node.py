@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 MISTAKE = "mistake"  # type of the errors that are worded already
 CONTAINERS = {"dict_type": "a mapping of names to what they are", "tuple_type": "a list", "string_type": "text"}
@@ -101,6 +101,28 @@ class Node(BaseModel):
                 return f"got {shown(error['input'])}; expected {CONTAINERS[kind]}."
             case _:
                 return f"got {shown(error['input'])}; {error['msg'][0].lower()}{error['msg'][1:]}."
+
+
+class ByKind:
+    """Annotates a node whose class follows from its `kind`; `default` is the one of a node that states none."""
+
+    def __init__(self, kinds: Mapping[str, type[Node]], default: str | None = None):
+        self.kinds, self.default = kinds, default
+
+    def __get_pydantic_core_schema__(self, source, handler):
+        return core_schema.with_info_plain_validator_function(self._read)
+
+    def _read(self, given: Any, info: core_schema.ValidationInfo) -> Node:
+        if isinstance(given, tuple(self.kinds.values())):
+            return given
+        kind = given.get("kind") if isinstance(given, Mapping) else None
+        kind = kind or self.default
+        if kind is None:
+            raise mistake(f"got {shown(given)}; expected a mapping with `kind`: {' or '.join(self.kinds)}.")
+        if not isinstance(kind, str) or kind not in self.kinds:
+            hint = did_you_mean(kind, list(self.kinds)) or f"; expected {' or '.join(self.kinds)}."
+            raise mistake(f"got kind {shown(kind)}{hint}")
+        return self.kinds[kind].model_validate(given, context=info.context)
 
 
 def exactly_one(given: Mapping[str, Any], keys: Sequence[str]) -> Iterator[tuple[Place, str]]:

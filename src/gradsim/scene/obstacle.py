@@ -5,8 +5,9 @@ from typing import Annotated, Any
 
 from pydantic import model_serializer
 
-from gradsim.scene.body import COLOUR, TURN, UNIT_QUATERNION, given_otherwise, without
+from gradsim.scene.body import TURN, UNIT_QUATERNION, given_otherwise, without
 from gradsim.scene.contact import Contact
+from gradsim.scene.material import COLOUR, Material
 from gradsim.scene.node import Place, exactly_one
 from gradsim.scene.quantity import Tuple, Vector3, Vector4, positive, vector
 
@@ -24,6 +25,7 @@ class Obstacle(Contact):
         quat_xyzw: Orientation of a box: box to world, or
         rotation_vector: the same as axis times angle [rad].
         colour: Red, green and blue.
+        material: Its texture, and how it answers light; by default plain and matte.
     """
 
     radius: Annotated[float | None, LENGTH] = None
@@ -32,6 +34,7 @@ class Obstacle(Contact):
     quat_xyzw: Annotated[Vector4, UNIT_QUATERNION] = (0.0, 0.0, 0.0, 1.0)
     rotation_vector: Annotated[Vector3, vector("rad", lower=-TURN, upper=TURN)] = (0.0, 0.0, 0.0)
     colour: Annotated[Vector3, COLOUR] = GREY
+    material: Material | None = None
 
     @classmethod
     def faults(cls, given) -> Iterator[tuple[Place, str]]:

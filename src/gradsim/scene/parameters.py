@@ -9,18 +9,23 @@ import numpy as np
 from gradsim.errors import InputError
 from gradsim.scene.body import Pendulum, Rigid
 from gradsim.scene.ground import Ground
+from gradsim.scene.light import Ambient, Directional, Harmonics, Point
 from gradsim.scene.node import Node
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import Quantity, Tuple
 from gradsim.scene.scene import Scene, Timing
 
-AXES = "xyz"
+AXES, CHANNELS = "xyz", "rgb"
 CONTACT = ("stiffness", "dissipation", "damping", "friction_stiffness", "friction")
 KEYS: dict[type[Node], tuple[str, ...]] = {
     Rigid: ("mass", "density", "scale", "position", "rotation_vector", "velocity", "angular_velocity", *CONTACT),
     Pendulum: ("string_length", "radius", "angle", "rate", "damping", "drag", "pivot"),
     Ground: (*CONTACT, "margin", "height", "normal"),
     Obstacle: (*CONTACT, "margin", "radius", "size", "position", "rotation_vector"),
+    Ambient: ("colour",),
+    Directional: ("direction", "colour"),
+    Point: ("position", "colour"),
+    Harmonics: (),
 }
 
 
@@ -49,7 +54,8 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
     start is exp(rotation_vector) quat; so it is with the boxes among the obstacles. `timing.rate` and `timing.offset`
     are the clock: frame k shows the motion at offset + rate k/fps. Of a camera, `focal` is the focal length [px], two of them (f_x, f_y) where the
     pixels are not square, `centre` the principal point [px] and `translation` t [m]; they are `camera.focal` of the
-    first camera and `cameras.NAME.focal` of a further one.
+    first camera and `cameras.NAME.focal` of a further one. Lights have `lights.NAME.direction`, `.position` and
+    `.colour`; the components of a colour are r, g and b.
     """
     found = {"gravity": _parameter(scene.gravity, Quantity("m/s^2"))}
     for name, node in [*scene.bodies.items(), *scene.surfaces.items()]:
@@ -68,7 +74,15 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
         found[f"{lens}.focal"] = _parameter(focal, Quantity("px", lower=0.0, positive=True))
         found[f"{lens}.centre"] = _parameter(K[:2, 2], Quantity("px"))
         found[f"{lens}.translation"] = _parameter(t, Quantity("m"))
+    for name, light in scene.lights.items():
+        for key in KEYS[type(light)]:
+            found[f"lights.{name}.{key}"] = _parameter(getattr(light, key), _quantity(type(light), key))
     return found
+
+
+def axes(name: str) -> str:
+    """Letters of the components of a vector among the parameters."""
+    return CHANNELS if name.endswith(".colour") else AXES
 
 
 def lens_of(camera: str) -> str:
@@ -86,8 +100,13 @@ def resolve(scene: Scene, name: str) -> tuple[str, int | None]:
     if name in known:
         return name, None
     parent, _, axis = name.rpartition(".")
-    if parent in known and len(axis) == 1 and axis in AXES[: known[parent].value.size] and known[parent].value.ndim:
-        return parent, AXES.index(axis)
+    if (
+        parent in known
+        and len(axis) == 1
+        and axis in axes(parent)[: known[parent].value.size]
+        and known[parent].value.ndim
+    ):
+        return parent, axes(parent).index(axis)
     raise InputError(f"the scene has no parameter `{name}`{_hint(name, known)}")
 
 
@@ -105,9 +124,9 @@ def _hint(name: str, known: dict[str, Parameter]) -> str:
     if own:
         return f"; `{name}` has {', '.join(own)}."
     if owner in known:
-        axes = AXES[: known[owner].value.size] if known[owner].value.ndim else ""
-        return f"; `{owner}` {'has components ' + ', '.join(axes) if axes else 'is one number'}."
-    components = [f"{n}.{a}" for n, p in known.items() if p.value.ndim for a in AXES[: p.value.size]]
+        letters = axes(owner)[: known[owner].value.size] if known[owner].value.ndim else ""
+        return f"; `{owner}` {'has components ' + ', '.join(letters) if letters else 'is one number'}."
+    components = [f"{n}.{a}" for n, p in known.items() if p.value.ndim for a in axes(n)[: p.value.size]]
     near = difflib.get_close_matches(name, [*known, *components], 1)
     return f"; did you mean `{near[0]}`?" if near else f"; it has {', '.join(known)}."
 

@@ -10,16 +10,27 @@ from pydantic_core import core_schema
 
 from gradsim.errors import InputError
 from gradsim.scene import file
-from gradsim.scene.body import COLOUR, ByKind, Pendulum, Rigid
+from gradsim.scene.body import KINDS, Pendulum, Rigid
 from gradsim.scene.camera import Camera
 from gradsim.scene.contact import Contact
 from gradsim.scene.ground import Ground
-from gradsim.scene.node import Node, Place, did_you_mean, mistake, shown
+from gradsim.scene.light import LIGHTS, Light
+from gradsim.scene.material import COLOUR
+from gradsim.scene.node import ByKind, Node, Place, did_you_mean, mistake, shown
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import Count, Quantity, Vector3, plain, vector
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")  # a dot separates the parts of a parameter's name
-TAKEN = ("gravity", "camera", "cameras", "timing", "background", "scene", "systems")  # what a scene or model has itself
+TAKEN = (
+    "gravity",
+    "camera",
+    "cameras",
+    "timing",
+    "background",
+    "lights",
+    "scene",
+    "systems",
+)  # what a scene or model has itself
 
 
 class Timing(Node):
@@ -75,17 +86,24 @@ class Scene(Node):
         camera: Where it is seen from; needed to see anything.
         cameras: Further cameras by name, which film the same motion at the same instants.
         background: Colour behind everything.
+        lights: By name. Without any, every surface shows its own colour.
+        shading: How pictures are painted: `colour` (each surface shows its own, whatever the lights), `lambert` (matte
+            in the light), or with highlights after Phong (`phong`) or Blinn (`blinn-phong`).
     """
 
     name: str = "scene"
     gravity: Annotated[Vector3, _Gravity()] = (0.0, 0.0, -9.81)
     timing: Timing = Timing()
-    bodies: dict[str, Annotated[Rigid | Pendulum, ByKind()]] = Field(description="at least one body by name")
+    bodies: dict[str, Annotated[Rigid | Pendulum, ByKind(KINDS, "rigid")]] = Field(
+        description="at least one body by name"
+    )
     grounds: dict[str, Ground] = Field(default_factory=dict)
     obstacles: dict[str, Obstacle] = Field(default_factory=dict)
     camera: Camera | None = None
     cameras: dict[str, Camera] = Field(default_factory=dict)
     background: Annotated[Vector3, COLOUR] = (0.9, 0.9, 0.9)
+    lights: dict[str, Annotated[Light, ByKind(LIGHTS)]] = Field(default_factory=dict)
+    shading: Literal["colour", "lambert", "phong", "blinn-phong"] = "colour"
 
     @classmethod
     def known_keys(cls) -> list[str]:
@@ -99,7 +117,7 @@ class Scene(Node):
 
     @classmethod
     def faults(cls, given) -> Iterator[tuple[Place, str]]:
-        keys = ("bodies", "grounds", "obstacles", "cameras")
+        keys = ("bodies", "grounds", "obstacles", "cameras", "lights")
         groups = {key: given[key] for key in keys if isinstance(given.get(key), Mapping)}
         for group, members in groups.items():
             for name in members:
@@ -162,8 +180,8 @@ class Scene(Node):
         return self.views[name]
 
     @model_serializer(mode="wrap")
-    def _without_no_cameras(self, content):
-        return {key: value for key, value in content(self).items() if key != "cameras" or value}
+    def _without_empty(self, content):
+        return {key: value for key, value in content(self).items() if key not in ("cameras", "lights") or value}
 
     @classmethod
     def load(cls, path: str | Path) -> "Scene":
@@ -190,7 +208,7 @@ class Scene(Node):
         Args:
             content: Stays as it is.
             source: What to call it in the message.
-            folder: Paths of meshes count from there.
+            folder: Paths of meshes and pictures count from there.
 
         Raises:
             InputError: One message with every mistake.
@@ -200,6 +218,6 @@ class Scene(Node):
     def save(self, path: str | Path) -> None:
         """Write it as YAML, whole or not at all; loading it gives the same scene bit for bit.
 
-        Paths of meshes are written relative to the file.
+        Paths of meshes and pictures are written relative to the file.
         """
         file.save(self, Path(path))

@@ -1,16 +1,15 @@
 """Shapes of rigid bodies: what the user writes for each, and the mesh it stands for."""
 
-import difflib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
-from pydantic_core import core_schema
 
 from gradsim import mesh as meshes
-from gradsim.scene.node import Node, Place, exactly_one, mistake, shown
+from gradsim.scene.node import Node, Place, exactly_one
+from gradsim.scene.path import FilePath
 from gradsim.scene.quantity import Count, Quantity, Tuple, Vector3, positive, vector
 
 LENGTH = positive("m")
@@ -102,32 +101,12 @@ class Tetrahedron(Node):
         return meshes.tetrahedron(self.vertices)
 
 
-class _MeshPath:
-    """Annotates a path that is relative to the folder of the scene file."""
-
-    def __get_pydantic_core_schema__(self, source, handler):
-        return core_schema.with_info_plain_validator_function(self._find)
-
-    def _find(self, given: Any, info: core_schema.ValidationInfo) -> Path:
-        if not isinstance(given, str | Path) or not str(given):
-            raise mistake(f"got {shown(given)}; expected the path of a mesh file.")
-        path = Path((info.context or {}).get("folder", "."), given).resolve()
-        if path.suffix.lower() not in meshes.FORMATS:
-            raise mistake(f"got {given}; expected a file that ends in {', '.join(meshes.FORMATS)}.")
-        if not path.is_file():
-            beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-            near = difflib.get_close_matches(path.name, beside, 1)
-            raise mistake(
-                f"there is no file {path}"
-                f"{f'; did you mean {Path(given).with_name(near[0])}?' if near else '; the path counts from the scene file.'}"
-            )
-        return path
-
-
 class MeshFile(Node):
     """A closed mesh in a file; `scale` is metres per unit of the file."""
 
-    file: Annotated[Path, _MeshPath()] = Field(description="the path of an obj, stl, ply or glb file")
+    file: Annotated[Path, FilePath("a mesh file", meshes.FORMATS)] = Field(
+        description="the path of an obj, stl, ply or glb file"
+    )
     scale: Annotated[float, Quantity("", lower=0.0, above=True)] = 1.0
 
     def mesh(self) -> meshes.Mesh:

@@ -1,0 +1,46 @@
+"""The look of a body: its colour and material as the scene states them, on the uv of its mesh."""
+
+from typing import Any
+
+import torch
+
+from gradsim import picture
+from gradsim.errors import InputError
+from gradsim.mesh import Mesh
+from gradsim.scene.material import Material
+from gradsim.surface import Look
+
+
+def look_of(node, mesh: Mesh, name: str, smooth: bool, to: dict[str, Any]) -> Look:
+    """What a body or an obstacle looks like.
+
+    Args:
+        node: The scene's description of it.
+        mesh: Its shape.
+        name: What to call it in messages, such as "bodies.cube".
+        smooth: Whether it is shaded as round where its material does not say.
+        to: `dtype` and `device` of its tensors.
+
+    Raises:
+        InputError: If it has a texture, and the mesh no uv.
+    """
+    material = node.material or Material()
+    texture = picture.read(material.texture) if material.texture else mesh.texture
+    if material.texture and mesh.uv is None:
+        raise InputError(
+            f"{name}.material.texture: the mesh file has no uv, which tell where the picture lies; export it with uv, "
+            "or leave the texture out."
+        )
+    tensor = lambda array: None if array is None else torch.tensor(array, **to)
+    return Look(
+        tuple(node.colour),
+        tensor(mesh.vertex_colours),
+        tensor(mesh.uv),
+        None if mesh.uv_faces is None else torch.tensor(mesh.uv_faces, device=to["device"]),
+        tensor(texture),
+        smooth if material.smooth is None else material.smooth,
+        material.ambient,
+        material.diffuse,
+        material.specular,
+        material.shininess,
+    )

@@ -1,0 +1,37 @@
+"""Pictures in files as arrays."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gradsim import picture
+from gradsim.errors import InputError
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
+
+
+def test_a_picture_is_its_values_over_255(tmp_path):
+    Image.fromarray(PIXELS).save(tmp_path / "a.png")
+    read = picture.read(tmp_path / "a.png")
+    assert read.dtype == np.float32
+    np.testing.assert_array_equal(read, np.moveaxis(PIXELS, -1, 0).astype(np.float32) / 255)
+
+
+@pytest.mark.parametrize("mode", ["L", "RGBA", "P"])
+def test_grey_palettes_and_alpha_become_three_channels(tmp_path, mode):
+    image = Image.fromarray(PIXELS).convert(mode)
+    image.save(tmp_path / "a.png")
+    np.testing.assert_array_equal(
+        picture.read(tmp_path / "a.png"), np.moveaxis(np.asarray(image.convert("RGB"), np.float32) / 255, -1, 0)
+    )
+
+
+def test_what_is_no_picture_of_eight_bits_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"there is no picture .*none\.png"):
+        picture.read(tmp_path / "none.png")
+    (tmp_path / "text.png").write_text("no picture")
+    with pytest.raises(InputError, match="cannot be read as a picture"):
+        picture.read(tmp_path / "text.png")
+    Image.fromarray(np.full((2, 2), 40000, np.uint16)).save(tmp_path / "deep.png")
+    with pytest.raises(InputError, match=r"deep\.png has more than 8 bits per channel \(mode I;16\); save it with 8"):
+        picture.read(tmp_path / "deep.png")
