@@ -8,13 +8,16 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from gradsim.identify.observation import Coarse
 from gradsim.identify.problem import Problem
+from gradsim.losses import Schedule
 
 OPTIMISERS = {
     "adam": lambda parameters, rate: torch.optim.Adam(parameters, rate),
     "sgd": lambda parameters, rate: torch.optim.SGD(parameters, rate, momentum=0.9),
     "lbfgs": lambda parameters, rate: torch.optim.LBFGS(parameters, rate, line_search_fn="strong_wolfe"),
 }
+AVERAGED = 10  # iterations: a stochastic step or one with momentum may go up
 
 
 def descend(
@@ -23,7 +26,8 @@ def descend(
     iterations: int,
     optimiser: str = "adam",
     rate: float = 0.05,
-    coarse: bool = False,
+    coarse: Coarse = False,
+    precision: float = 0.0,
     report: Callable[[int, Tensor], None] = lambda iteration, losses: None,
 ) -> tuple[Tensor, Tensor]:
     """Descend on the mean of the squared residuals from given starts.
@@ -34,7 +38,8 @@ def descend(
         iterations: Number of steps of the optimiser.
         optimiser: "adam", "sgd" (momentum 0.9) or "lbfgs".
         rate: Learning rate.
-        coarse: On the far-seeing CDF residuals in place of pixels.
+        coarse: On the far-seeing CDF residuals in place of pixels; or on the residuals of a loss of images.
+        precision: Ends where no start's best loss has fallen by this share in an iteration, on average of ten.
         report: Is told the iteration and the loss of each start.
 
     Returns:
@@ -69,4 +74,23 @@ def descend(
             u.clamp_(problem.space.low, problem.space.high)
         losses.append(closure.last)
         report(iteration, closure.last)
+        if precision and len(losses) > AVERAGED:
+            best = torch.stack(losses).cummin(0).values
+            if (best[-1 - AVERAGED] - best[-1] <= AVERAGED * precision * best[-1 - AVERAGED]).all():
+                break
     return u.detach(), torch.stack(losses)
+
+
+def follow(
+    problem: Problem, start: Tensor, schedule: Schedule, optimiser: str = "adam", rate: float = 0.05
+) -> tuple[Tensor, list[Tensor]]:
+    """Descend on one loss after another, each with an optimiser that knows nothing of the others.
+
+    Returns:
+        Where each start ended (starts, unknowns), and the losses (iterations, starts) of each stage.
+    """
+    u, losses = start, []
+    for stage in schedule.stages:
+        u, own = descend(problem, u, stage.iterations, optimiser, rate, stage.loss, stage.precision)
+        losses.append(own)
+    return u, losses

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gradsim.identify.observation import Coarse
 from gradsim.identify.problem import Problem
+from gradsim.losses import Schedule
 
 LADDER = (0.2, 1.0, 6.0, 36.0)  # shares of λ that are tried at once
 LARGEST = 1e8  # λ at which a start is given up: the step is then a hundred-millionth of steepest descent's
@@ -47,7 +49,7 @@ def descend(
     problem: Problem,
     start: Population,
     frames: int,
-    coarse: bool,
+    coarse: Coarse,
     iterations: int,
     enough: float = 0.0,
     worthwhile: float = 0.0,
@@ -60,7 +62,7 @@ def descend(
         problem: The problem.
         start: Where the starts are; not changed.
         frames: Number of first frames that count.
-        coarse: Whether on the far-seeing residuals.
+        coarse: Whether on the far-seeing residuals; or a loss of images whose residuals these are.
         iterations: At most so many linearisations.
         enough: Cost at which a start rests.
         worthwhile: Decrease below which a start rests.
@@ -106,6 +108,15 @@ def descend(
         gain = before - here.cost[rows]
         relative = gain / before.clamp(min=1e-300)
         active[rows] = (gain > 0) & (relative > precision) & (gain > worthwhile) & (here.cost[rows] > enough)
+    return here, count
+
+
+def follow(problem: Problem, start: Population, frames: int, schedule: Schedule) -> tuple[Population, int]:
+    """Lower one loss after another; arguments and returns as for `descend`."""
+    here, count = start, 0
+    for stage in schedule.stages:
+        here, n = descend(problem, here, frames, stage.loss, stage.iterations, precision=stage.precision)
+        count += n
     return here, count
 
 

@@ -14,13 +14,14 @@ from torch import Tensor
 from gradsim import rotation
 from gradsim.errors import InputError
 from gradsim.identify.outline import Sensitivity, drawn, on_screen
-from gradsim.losses import cdf, cdf_of_sums_tangent, cdf_tangent
+from gradsim.losses import CDF, MSE, ImageLoss, cdf, cdf_of_sums_tangent, image_loss
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.coverage import coverage_tangent
 from gradsim.render.misfit import misfit, profiles, target
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.robust import GAUSSIAN, Loss, loss_named
 
+Coarse = bool | ImageLoss  # False: pixels with their noise; True: the CDF, which sees far; or any loss of images
 CLEAR = 4.0  # a pixel this many σ from 0 and from 1 is on an outline
 CHUNK = 2**25  # numbers in one block of an image Jacobian: 256 MB
 
@@ -30,21 +31,21 @@ class Observation(Protocol):
 
     frames: int
 
-    def residuals(self, trajectory: Trajectory, frames: int, coarse: bool) -> Iterator[Tensor]:
+    def residuals(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Iterator[Tensor]:
         """Blocks (worlds, n) of whitened residuals of the first `frames` frames, whose squares sum to the cost;
         differentiable."""
         ...
 
-    def linearised(self, s: Sensitivity, frames: int, coarse: bool) -> Iterator[tuple[Tensor, Tensor]]:
+    def linearised(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
         """Blocks (worlds, n) and their derivatives (worlds, n, unknowns). With a robust loss: what they say of model and
         unknowns, `Loss.told`."""
         ...
 
-    def cost(self, trajectory: Trajectory, frames: int, coarse: bool) -> Tensor:
+    def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
         """Σ r² or Σ λ ρ(r) (worlds,), not differentiable."""
         ...
 
-    def normal(self, s: Sensitivity, frames: int, coarse: bool) -> tuple[Tensor, Tensor, Tensor]:
+    def normal(self, s: Sensitivity, frames: int, coarse: Coarse) -> tuple[Tensor, Tensor, Tensor]:
         """The cost (worlds,), Jᵀ W r (worlds, unknowns) and Jᵀ W J (worlds, unknowns, unknowns); W = 1 for Σ r²."""
         ...
 
@@ -74,6 +75,12 @@ def normal_equations(blocks: Iterator[tuple[Tensor, Tensor]], loss: Loss = GAUSS
     return cost, gradient, matrix
 
 
+def _far(coarse: Coarse) -> ImageLoss | None:
+    """The loss of images that is asked for; None for pixels, where a mask has its noise."""
+    loss = image_loss("cdf") if coarse is True else coarse or None
+    return None if isinstance(loss, MSE) else loss
+
+
 class Masks:
     """Coverage of pixels by the bodies, from a video.
 
@@ -83,7 +90,7 @@ class Masks:
         silhouettes: The renderer of the same size.
         weight: Optional (frames, height, width), at least 0: of each squared residual; 0 for pixels that do not count,
             1/4 where the noise is 2 σ.
-        loss: "gaussian", or "huber" or "cauchy" where pixels may be outliers. The CDF residuals know no outliers.
+        loss: "gaussian", or "huber" or "cauchy" where pixels may be outliers. Coarse residuals know no outliers.
 
     Raises:
         InputError: If there is no such loss, or a weight is negative.
@@ -110,48 +117,53 @@ class Masks:
         self._cdf = cdf(self.masks * self._counts)
         self._target = target(self.masks, self.weight / self.sigma**2, self.loss)
 
-    def residuals(self, trajectory: Trajectory, frames: int, coarse: bool) -> Iterator[Tensor]:
+    def residuals(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Iterator[Tensor]:
         image = self.silhouettes.union(trajectory.surface, trajectory.values)[:, :frames]
-        if coarse:
-            yield ((cdf(image * self._counts[:frames]) - self._cdf[:frames]) / self.sigma).flatten(1)
+        if far := _far(coarse):
+            counts = self._counts[:frames]
+            yield (far.residual(image * counts, self.masks[:frames] * counts) / self.sigma).flatten(1)
         else:
             scale = self.weight[:frames].sqrt() / self.sigma
             yield self.loss.root(((image - self.masks[:frames]) * scale).flatten(1))
 
-    def linearised(self, s: Sensitivity, frames: int, coarse: bool) -> Iterator[tuple[Tensor, Tensor]]:
-        for r, J in self._linear(s, frames, coarse):
-            yield (r, J) if coarse else self.loss.told(r, J)
+    def linearised(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
+        far = _far(coarse)
+        for r, J in self._linear(*on_screen(self.silhouettes, s), *drawn(s.trajectory), frames, far):
+            yield (r, J) if far else self.loss.told(r, J)
 
-    def _linear(self, s: Sensitivity, frames: int, coarse: bool) -> Iterator[tuple[Tensor, Tensor]]:
-        faces, convex = drawn(s.trajectory)
-        screens, slopes = on_screen(self.silhouettes, s)
-        worlds, (height, width) = len(screens), self.masks.shape[1:]
-        step = max(1, CHUNK // (worlds * height * width * s.unknowns))
+    def _linear(
+        self, screens: Tensor, slopes: Tensor, faces: Tensor, convex: bool, frames: int, far: ImageLoss | None
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        worlds, unknowns, (height, width) = len(screens), slopes.shape[1], self.masks.shape[1:]
+        step = max(1, CHUNK // (worlds * height * width * max(1, unknowns)))
         for first in range(0, frames, step):
             last = min(first + step, frames)
             image, slope = coverage_tangent(
                 screens[:, first:last], slopes[:, :, first:last], faces, height, width, convex
             )
-            if coarse:
+            if far:
                 counts = self._counts[first:last]
-                image, slope = cdf_tangent(image * counts, slope * counts[..., None])
-                r, slope = (image - self._cdf[first:last]) / self.sigma, slope / self.sigma
+                r, slope = far.tangent(image * counts, slope * counts[..., None], self.masks[first:last] * counts)
+                r, slope = r / self.sigma, slope / self.sigma
             else:
                 scale = self.weight[first:last].sqrt() / self.sigma
                 r, slope = (image - self.masks[first:last]) * scale, slope * scale[..., None]
             yield r.flatten(1), slope.flatten(1, slope.ndim - 2)
 
     @torch.no_grad()
-    def cost(self, trajectory: Trajectory, frames: int, coarse: bool) -> Tensor:
+    def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
         return self._sums(*on_screen(self.silhouettes, trajectory), *drawn(trajectory), frames, coarse)[0]
 
-    def normal(self, s: Sensitivity, frames: int, coarse: bool) -> tuple[Tensor, Tensor, Tensor]:
+    def normal(self, s: Sensitivity, frames: int, coarse: Coarse) -> tuple[Tensor, Tensor, Tensor]:
         return self._sums(*on_screen(self.silhouettes, s), *drawn(s.trajectory), frames, coarse)
 
-    def _sums(self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int, coarse: bool):
-        if not coarse:
+    def _sums(self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int, coarse: Coarse):
+        far = _far(coarse)
+        if far is None:
             cost, gradient, matrix = misfit(screen, slope, faces, self._target, convex)
             return self.loss.scale * cost, self.loss.scale * gradient, self.loss.scale * matrix
+        if not isinstance(far, CDF):
+            return normal_equations(self._linear(screen, slope, faces, convex, frames, far))
         sums, slopes = profiles(screen, slope, faces, self._counts[:frames], convex)
         value, slopes = cdf_of_sums_tangent(sums, slopes, self.masks.shape[1])
         r, slopes = (value - self._cdf[:frames]) / self.sigma, slopes / self.sigma
@@ -199,11 +211,11 @@ class States:
         self.body, self.x, self.q = body, x.double(), None if quat_xyzw is None else quat_xyzw.double()
         self.sigma_x, self.sigma_angle, self.frames, self.loss = sigma_x, sigma_angle, len(x), loss_named(loss)
 
-    def residuals(self, trajectory: Trajectory, frames: int, coarse: bool) -> Iterator[Tensor]:
+    def residuals(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Iterator[Tensor]:
         states = trajectory[self.body]
         yield self.loss.root(self._compare([states["x"][:, :frames], states["q"][:, :frames]]).flatten(1))
 
-    def linearised(self, s: Sensitivity, frames: int, coarse: bool) -> Iterator[tuple[Tensor, Tensor]]:
+    def linearised(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
         yield self.loss.told(*self._linear(s, frames))
 
     def _linear(self, s: Sensitivity, frames: int) -> tuple[Tensor, Tensor]:
@@ -213,10 +225,10 @@ class States:
         r, slope = torch.func.jvp(self._compare, (primal,), (along,))  # pyright: ignore[reportAssignmentType]
         return r[:: s.unknowns].flatten(1), slope.flatten(1).unflatten(0, (-1, s.unknowns)).transpose(1, 2)
 
-    def cost(self, trajectory: Trajectory, frames: int, coarse: bool) -> Tensor:
+    def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
         return summed(self.residuals(trajectory, frames, coarse))
 
-    def normal(self, s: Sensitivity, frames: int, coarse: bool) -> tuple[Tensor, Tensor, Tensor]:
+    def normal(self, s: Sensitivity, frames: int, coarse: Coarse) -> tuple[Tensor, Tensor, Tensor]:
         return normal_equations(iter([self._linear(s, frames)]), self.loss)
 
     def floor(self, frames: int) -> tuple[float, float, float]:

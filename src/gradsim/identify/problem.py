@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gradsim.engine.forward import derivative
-from gradsim.identify.observation import Observation
+from gradsim.identify.observation import Coarse, Observation
 from gradsim.identify.outline import Sensitivity
 from gradsim.identify.unknowns import Space
 from gradsim.physics.model import Model
@@ -70,7 +70,7 @@ class Problem:
         """What moves; one scene."""
         return [self.model.scene]
 
-    def cost(self, u: Tensor, frames: int, coarse: bool = False) -> Tensor:
+    def cost(self, u: Tensor, frames: int, coarse: Coarse = False) -> Tensor:
         """Cost (starts,) of u (starts, unknowns) on the first frames; infinite where a rollout diverges."""
         values = self.model.values(self.space.values(u))
         self.effort.rollouts += len(u)
@@ -79,7 +79,7 @@ class Problem:
             total = self._prior(u) + self.observation.cost(trajectory, frames, coarse)
         return torch.where(torch.isfinite(total), total, torch.inf)
 
-    def linearise(self, u: Tensor, frames: int, coarse: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    def linearise(self, u: Tensor, frames: int, coarse: Coarse = False) -> tuple[Tensor, Tensor, Tensor]:
         """Cost (starts,), A (starts, n, n) and g (starts, n)."""
         with torch.no_grad():
             cost, g, A = self.observation.normal(self._sensitivity(u, frames), frames, coarse)
@@ -89,7 +89,7 @@ class Problem:
         bad = ~torch.isfinite(total) | ~torch.isfinite(A).flatten(1).all(1) | ~torch.isfinite(g).all(1)
         return torch.where(bad, torch.inf, total), A, g
 
-    def jacobian(self, u: Tensor, frames: int, coarse: bool = False):
+    def jacobian(self, u: Tensor, frames: int, coarse: Coarse = False):
         """Blocks of residuals (starts, m) and their derivatives (starts, m, unknowns)."""
         with torch.no_grad():
             yield from self.observation.linearised(self._sensitivity(u, frames), frames, coarse)

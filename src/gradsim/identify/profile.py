@@ -18,6 +18,7 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.identify.least_squares import Population, descend
+from gradsim.identify.observation import Coarse
 from gradsim.identify.problem import Problem
 from gradsim.identify.uncertainty import wide_fisher
 
@@ -255,14 +256,14 @@ class _Slice:
         people, _ = descend(self, Population.at(y), self.problem.frames, False, 12)  # pyright: ignore[reportArgumentType]
         return self._inner(people.u), people.cost
 
-    def cost(self, y: Tensor, frames: int, coarse: bool = False) -> Tensor:
+    def cost(self, y: Tensor, frames: int, coarse: Coarse = False) -> Tensor:
         u = self._inner(y)
         k = self.pivot
         inside = (u[:, k] >= self.problem.space.low[k]) & (u[:, k] <= self.problem.space.high[k])
         held = u.clamp(self.problem.space.low, self.problem.space.high)
         return torch.where(inside, self.problem.cost(held, frames, coarse), torch.inf)
 
-    def linearise(self, y: Tensor, frames: int, coarse: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    def linearise(self, y: Tensor, frames: int, coarse: Coarse = False) -> tuple[Tensor, Tensor, Tensor]:
         u = self._inner(y)
         k = self.pivot
         inside = (u[:, k] >= self.problem.space.low[k]) & (u[:, k] <= self.problem.space.high[k])

@@ -17,6 +17,7 @@ from torch import Tensor
 from gradsim import rotation
 from gradsim.identify.clips import RISE, eliminate
 from gradsim.identify.least_squares import LADDER, LARGEST, _step
+from gradsim.identify.observation import Coarse
 from gradsim.identify.outline import Sensitivity
 from gradsim.identify.problem import Problem
 from gradsim.identify.windows import Windows, part
@@ -69,7 +70,7 @@ class ShootingProblem:
         self.windows = Windows(problem.model, problem.space, problem.frames, window)
         self._cuts = {}
 
-    def at(self, u: Tensor, nodes: Tensor, stiffness: float, frames: int, coarse: bool = False) -> Shots:
+    def at(self, u: Tensor, nodes: Tensor, stiffness: float, frames: int, coarse: Coarse = False) -> Shots:
         """What unknowns and start states cost on the first frames; infinite where a rollout diverges.
 
         Args:
@@ -90,7 +91,7 @@ class ShootingProblem:
         gaps = gaps.nan_to_num(torch.inf, torch.inf, torch.inf)
         return Shots(u, nodes, data, gaps, data + stiffness * gaps.square().sum((1, 2)))
 
-    def normal(self, shots: Shots, stiffness: float, frames: int, coarse: bool = False) -> tuple[Tensor, Tensor]:
+    def normal(self, shots: Shots, stiffness: float, frames: int, coarse: Coarse = False) -> tuple[Tensor, Tensor]:
         """Jᵀ J (starts, N, N) and Jᵀ r (starts, N) with N = n + size (windows − 1)."""
         u, nodes = shots.u, shots.nodes
         n, size, inner = len(self.space), self.windows.size, nodes.shape[1]
@@ -203,7 +204,7 @@ def descend(
     stiffness: float,
     frames: int,
     iterations: int,
-    coarse: bool = False,
+    coarse: Coarse = False,
     precision: float = 1e-3,
     enough: float = 0.0,
     report: Callable[[Shots], None] = lambda shots: None,

@@ -17,7 +17,7 @@ from gradsim.errors import InputError
 from gradsim.identify.estimate import model_for, solve
 from gradsim.identify.fit import Fit
 from gradsim.identify.multistart import Search
-from gradsim.identify.observation import Observation
+from gradsim.identify.observation import Coarse, Observation
 from gradsim.identify.problem import Effort, Problem
 from gradsim.identify.unknowns import Ranges, Space, Unknown
 from gradsim.identify.views import from_videos, together_floor, together_sigma
@@ -119,12 +119,12 @@ class Together:
         """What moves in each clip."""
         return [problem.model.scene for problem in self.problems]
 
-    def cost(self, u: Tensor, frames: int, coarse: bool = False) -> Tensor:
+    def cost(self, u: Tensor, frames: int, coarse: Coarse = False) -> Tensor:
         """As of `Problem`."""
         costs = [problem.cost(mine, first, coarse) for problem, mine, first, _ in self._each(u, frames)]
         return torch.stack(costs).sum(0) + self._prior(u)
 
-    def linearise(self, u: Tensor, frames: int, coarse: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    def linearise(self, u: Tensor, frames: int, coarse: Coarse = False) -> tuple[Tensor, Tensor, Tensor]:
         """As of `Problem`."""
         total = self._prior(u)
         A = torch.diag(self.prior_precision).repeat(len(u), 1, 1)
@@ -136,7 +136,7 @@ class Together:
             g[:, columns] += own_g
         return total, A, g
 
-    def jacobian(self, u: Tensor, frames: int, coarse: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
+    def jacobian(self, u: Tensor, frames: int, coarse: Coarse = False) -> Iterator[tuple[Tensor, Tensor]]:
         """As of `Problem`."""
         for problem, mine, first, columns in self._each(u, frames):
             for r, own in problem.jacobian(mine, first, coarse):

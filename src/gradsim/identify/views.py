@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.identify.evidence import from_video
-from gradsim.identify.observation import Observation
+from gradsim.identify.observation import Coarse, Observation
 from gradsim.identify.outline import Sensitivity
 from gradsim.physics.trajectory import Trajectory
 
@@ -43,18 +43,18 @@ class Views:
         """Root mean square of the parts' noise."""
         return together_sigma(list(self.parts.values()))
 
-    def residuals(self, trajectory: Trajectory, frames: int, coarse: bool) -> Iterator[Tensor]:
+    def residuals(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Iterator[Tensor]:
         for part in self.parts.values():
             yield from part.residuals(trajectory, frames, coarse)
 
-    def linearised(self, s: Sensitivity, frames: int, coarse: bool) -> Iterator[tuple[Tensor, Tensor]]:
+    def linearised(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
         for part in self.parts.values():
             yield from part.linearised(s, frames, coarse)
 
-    def cost(self, trajectory: Trajectory, frames: int, coarse: bool) -> Tensor:
+    def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
         return torch.stack([part.cost(trajectory, frames, coarse) for part in self.parts.values()]).sum(0)
 
-    def normal(self, s: Sensitivity, frames: int, coarse: bool) -> tuple[Tensor, Tensor, Tensor]:
+    def normal(self, s: Sensitivity, frames: int, coarse: Coarse) -> tuple[Tensor, Tensor, Tensor]:
         sums = zip(*(part.normal(s, frames, coarse) for part in self.parts.values()), strict=True)
         cost, gradient, matrix = (torch.stack(each).sum(0) for each in sums)
         return cost, gradient, matrix

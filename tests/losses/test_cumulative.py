@@ -2,19 +2,9 @@
 
 import pytest
 import torch
-from torch import Tensor
+from image_cases import disc, images
 
 from gradsim.losses import cdf, cdf_of_sums_tangent, cdf_tangent, mse, transport
-
-
-def images(*shape: int) -> Tensor:
-    return torch.rand(shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-
-
-def blob(column: float) -> Tensor:
-    """A soft disc of radius 3 at row 10 of a 20 by 60 image."""
-    row, at = torch.meshgrid(torch.arange(20) + 0.5, torch.arange(60) + 0.5, indexing="ij")
-    return torch.sigmoid(2 * (3 - torch.hypot(row - 10, at - column))).double()
 
 
 def test_cdf_tangent_equals_the_jvp():
@@ -50,13 +40,13 @@ def test_cdf_of_an_empty_image_is_zero_with_a_finite_derivative():
 
 def test_a_shift_by_columns_moves_the_cdf_by_its_length():
     """The area between two CDFs in one dimension is the distance of transport."""
-    gap = (cdf(blob(20)) - cdf(blob(33)))[20:]
+    gap = (cdf(disc(20)) - cdf(disc(33)))[20:]
     assert gap.sum().item() == pytest.approx(13, rel=1e-4)
 
 
 def test_transport_sees_a_body_where_pixels_see_nothing():
     """Far apart, the derivative of the difference of pixels by the distance is 0; that of transport is not."""
-    near, far, target = blob(40), blob(41), blob(10)
+    near, far, target = disc(40), disc(41), disc(10)
     assert mse(near[None], target).item() == pytest.approx(mse(far[None], target).item(), rel=1e-6)
     assert transport(far[None], target).item() > 1.02 * transport(near[None], target).item()
 

@@ -1,14 +1,17 @@
-"""Residuals between images, and losses made of them.
+"""The normalised CDF of rows and columns: a transport distance that is also a residual.
 
-A residual is what least squares squares; its `_tangent` twin carries derivatives along, one column for each unknown.
+    r = (cdf of rows, cdf of columns) of the image − of the target
 
-The normalised CDF of rows and columns is a transport distance that is also a residual: it sees a body anywhere in the
-image, where the difference of pixels sees about one diameter (design: the loss decides the basin). Use it first, and
-pixels to finish, since it weighs the evidence of pixels unevenly.
+It sees a body anywhere in the image, where the difference of pixels sees about one diameter (design: the loss decides
+the basin). Use it first, and pixels to finish, since it weighs the evidence of pixels unevenly.
 """
+
+from typing import final
 
 import torch
 from torch import Tensor
+
+from gradsim.losses.loss import ImageLoss
 
 EMPTY = 1e-3  # [pixel] added to the mass, so that an empty image has a CDF and a finite derivative
 
@@ -48,11 +51,11 @@ def cdf_of_sums_tangent(sums: Tensor, slopes: Tensor, height: int) -> tuple[Tens
     return value, (moving - value[..., None] * change) / mass[..., None]
 
 
-def mse(image: Tensor, target: Tensor) -> Tensor:
-    """Mean squared difference (worlds,) of (worlds, ...) from a target that broadcasts to it."""
-    return (image - target).square().flatten(1).mean(1)
+@final
+class CDF(ImageLoss):
+    """Mean squared difference of the CDFs."""
 
+    name = "cdf"
 
-def transport(image: Tensor, target: Tensor) -> Tensor:
-    """Mean squared difference (worlds,) of the CDFs of (worlds, ..., height, width)."""
-    return (cdf(image) - cdf(target)).square().flatten(1).mean(1)
+    def compare(self, image: Tensor, target: Tensor) -> Tensor:
+        return cdf(image) - cdf(target)

@@ -1,0 +1,49 @@
+"""How far images are from others: losses for descent that are residuals for least squares too.
+
+    mse        differences of pixels                            sees one diameter; exact
+    l1         their absolute values                            the same; outliers count less
+    iou        1 − intersection over union                      the same; a share of the body's area
+    pyramid    differences at every scale                       sees far
+    cdf        normalised CDFs of rows and columns              sees the whole image
+    moments    centroid and second moments                      sees the whole image; five numbers
+    distance   differences times the distance to the outline    sees the whole image
+
+`Robust` wraps any of them; a `Schedule` goes from one that sees far to one that is exact.
+"""
+
+from gradsim.losses.absolute import L1
+from gradsim.losses.catalogue import LOSSES, image_loss
+from gradsim.losses.centroid import Moments
+from gradsim.losses.cumulative import CDF, cdf, cdf_of_sums_tangent, cdf_tangent
+from gradsim.losses.distances import Distance
+from gradsim.losses.loss import ImageLoss
+from gradsim.losses.overlap import IoU
+from gradsim.losses.pixels import MSE
+from gradsim.losses.robustness import Robust
+from gradsim.losses.scales import Pyramid
+from gradsim.losses.schedule import Schedule, Stage, coarse_to_fine, stage
+
+mse, transport = MSE(), CDF()
+
+__all__ = [
+    "CDF",
+    "L1",
+    "LOSSES",
+    "MSE",
+    "Distance",
+    "ImageLoss",
+    "IoU",
+    "Moments",
+    "Pyramid",
+    "Robust",
+    "Schedule",
+    "Stage",
+    "cdf",
+    "cdf_of_sums_tangent",
+    "cdf_tangent",
+    "coarse_to_fine",
+    "image_loss",
+    "mse",
+    "stage",
+    "transport",
+]
