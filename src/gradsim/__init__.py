@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from gradsim.identify.known_length import camera_from_length
     from gradsim.physics import Divergence, Model, Trajectory
-    from gradsim.render import Camera, Silhouettes
+    from gradsim.render import Camera, Renderer, Shading, Silhouettes
     from gradsim.scene import Scene
     from gradsim.surface import Surface
 
@@ -37,8 +37,10 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "InputError": "gradsim.errors",
     "Masks": "gradsim.identify",
     "Model": "gradsim.physics",
+    "Renderer": "gradsim.render",
     "Scene": "gradsim.scene",
     "Search": "gradsim.identify",
+    "Shading": "gradsim.render",
     "Shooting": "gradsim.identify",
     "Silhouettes": "gradsim.render",
     "States": "gradsim.identify",
@@ -63,8 +65,10 @@ __all__ = [
     "InputError",
     "Masks",
     "Model",
+    "Renderer",
     "Scene",
     "Search",
+    "Shading",
     "Shooting",
     "Silhouettes",
     "States",

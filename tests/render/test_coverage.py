@@ -8,6 +8,7 @@ from scipy.spatial import ConvexHull
 from scipy.spatial.transform import Rotation
 
 from gradsim import mesh
+from gradsim.experiments import foreign
 from gradsim.render.coverage import coverage, coverage_tangent
 
 SIDE = 32  # of the image [px]
@@ -303,9 +304,30 @@ def test_two_overlapping_bodies_cover_their_union():
     assert slope.sum().item() == pytest.approx(17.225 - 12.45, rel=1e-8)  # the overlap shrinks; 1e-9 px is looked past
 
 
-def test_mesh_with_a_hole_is_refused():
+def test_convex_body_with_a_hole_is_refused():
     with pytest.raises(ValueError, match="closed mesh"):
         coverage(views(CONVEX["box"]), faces_of(CONVEX["box"])[1:], SIDE, SIDE)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 20])
+def test_any_triangles_cover_their_union(count):
+    # open, overlapping, turned either way, several at an edge: the reference is exact along x and has 256 lines a row
+    rng = np.random.default_rng(count)
+    points = rng.uniform(-5, SIDE + 5, (9, 2))
+    faces = np.array([rng.choice(9, 3, replace=False) for _ in range(count)])
+    screen = torch.tensor(points)[None, None].requires_grad_()
+    image = coverage(screen, torch.tensor(faces), SIDE, SIDE, convex=False)
+    reference = foreign._covered(points[faces][None], SIDE, SIDE, 256)
+    assert abs(image[0, 0].detach().numpy() - reference[0]).max() < 1 / 512
+    assert abs(image.sum().item() - reference.sum()) < 1e-3
+    weight = torch.tensor(rng.normal(size=(SIDE, SIDE)))
+    way = torch.tensor(rng.normal(size=(9, 2)))
+    (gradient,) = torch.autograd.grad((image[0, 0] * weight).sum(), screen)
+    slope = coverage_tangent(screen.detach(), way[None, None, None], torch.tensor(faces), SIDE, SIDE, convex=False)[1]
+    along = (gradient[0, 0] * way).sum().item()
+    assert (slope[0, 0, ..., 0] * weight).sum().item() == pytest.approx(along, rel=1e-10)
+    moved = lambda h: (coverage(screen + h * way, torch.tensor(faces), SIDE, SIDE, convex=False)[0, 0] * weight).sum()
+    assert ((moved(1e-5) - moved(-1e-5)) / 2e-5).item() == pytest.approx(along, rel=1e-6)
 
 
 def test_shapes_that_do_not_fit_are_refused():

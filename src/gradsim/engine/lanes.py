@@ -56,6 +56,11 @@ class Lane:
         return f"{self.dtype}x{self.width}{'d' if self.dual else ''}"
 
 
+def lane_of(dtype) -> Lane:
+    """The plain lane of a dtype of torch."""
+    return Lane(str(dtype).removeprefix("torch."))
+
+
 def native_width(dtype: str) -> int:
     """Lanes in the widest vector register of this CPU: 64 bytes with AVX-512, else 32."""
     try:

@@ -1,6 +1,7 @@
 """Launches recorded once and replayed: a Python launch costs about ten times a replay."""
 
 import warp as wp
+from torch import Tensor
 
 _recorded: dict[tuple, wp.Launch] = {}
 
@@ -10,6 +11,8 @@ def replay(kernel: wp.Kernel, dim: int, args: list, device: str) -> None:
 
     The launch is recorded at the first call for a kernel and device; later calls only exchange its arguments.
     """
+    if dim == 0:
+        return
     key = (kernel, device)
     launch = _recorded.get(key)
     if launch is None:
@@ -20,3 +23,9 @@ def replay(kernel: wp.Kernel, dim: int, args: list, device: str) -> None:
         launch.set_dim(dim)
         launch.set_params(args)
     launch.launch()
+
+
+def array(dtype, tensor: Tensor) -> wp.array:
+    """A tensor as an array of Warp, of scalars or of a type that takes its last dimensions; shares its memory."""
+    wp.init()  # from_torch needs it on a CPU
+    return wp.from_torch(tensor.contiguous(), dtype=dtype, requires_grad=False)

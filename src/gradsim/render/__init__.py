@@ -1,10 +1,24 @@
-"""What is seen: cameras, and silhouettes by coverage."""
+"""What is seen: cameras, silhouettes by coverage, and pictures with colours, textures and lights."""
 
+from gradsim.render.antialiased import Antialiased
 from gradsim.render.camera import Camera, from_opengl, from_pytorch3d, from_scene, from_transforms_json, look_at
+from gradsim.render.dibr import DibR
+from gradsim.render.lights import Ambient, Directional, Harmonics, Point
+from gradsim.render.renderer import Picture, Renderer
+from gradsim.render.shading import Shading
 from gradsim.render.silhouettes import Silhouettes
 
 __all__ = [
+    "Ambient",
+    "Antialiased",
     "Camera",
+    "DibR",
+    "Directional",
+    "Harmonics",
+    "Picture",
+    "Point",
+    "Renderer",
+    "Shading",
     "Silhouettes",
     "from_opengl",
     "from_pytorch3d",

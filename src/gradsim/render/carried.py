@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from gradsim.engine.lanes import Lane, specialise
-from gradsim.engine.launch import replay
-from gradsim.render.coverage import _array
+from gradsim.engine.launch import array, replay
 
 AWAY = -1e6  # [px] where all vertices of a part stand that is not drawn
 
@@ -68,21 +67,21 @@ def carry(
     screen, slope = x.new_empty(worlds, frames, n, 2), x.new_empty(worlds, unknowns, frames, n, 2)
     none = lambda given, *tail: x.new_empty(0, unknowns, *tail) if given is None else given.to(x)
     args = [
-        _array(code.V3, rest),
-        _array(code.V3, x),
-        _array(code.V4, q),
-        _array(code.M3, sight.K.to(x)),
-        _array(code.M3, sight.R.to(x)[None]),
-        _array(code.V3, sight.t.to(x)),
-        _array(code.V3, none(rest_tangent, n, 3)),
-        _array(code.V3, x_tangent),
-        _array(code.V4, q_tangent),
-        _array(code.M3, none(sight.K_tangent, 3, 3)),
-        _array(code.V3, none(sight.t_tangent, 3)),
+        array(code.V3, rest),
+        array(code.V3, x),
+        array(code.V4, q),
+        array(code.M3, sight.K.to(x)),
+        array(code.M3, sight.R.to(x)[None]),
+        array(code.V3, sight.t.to(x)),
+        array(code.V3, none(rest_tangent, n, 3)),
+        array(code.V3, x_tangent),
+        array(code.V4, q_tangent),
+        array(code.M3, none(sight.K_tangent, 3, 3)),
+        array(code.V3, none(sight.t_tangent, 3)),
         near,
         AWAY,
-        _array(code.Point, screen),
-        _array(code.Point, slope),
+        array(code.Point, screen),
+        array(code.Point, slope),
     ]
     replay(code.carry, (worlds, frames), args, str(x.device))
     return screen, slope

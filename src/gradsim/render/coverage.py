@@ -1,10 +1,11 @@
 """Silhouettes as the covered area of every pixel, with derivatives by the vertices on the screen.
 
-The area itself, to rounding (`coverage_kernels.py`), of any closed mesh, anywhere on the screen and of any size.
+The area itself, to rounding (`coverage_kernels.py`), of any mesh, closed or open, anywhere on the screen and of any size.
 """
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import zip_longest
 from types import ModuleType
 
 import numpy as np
@@ -12,28 +13,28 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import Lane, specialise
-from gradsim.engine.launch import replay
+from gradsim.engine.lanes import lane_of, specialise
+from gradsim.engine.launch import array, replay
 from gradsim.engine.operation import operation
 
 
 def coverage(screen: Tensor, faces: Tensor, height: int, width: int, convex: bool = True) -> Tensor:
-    """Share of every pixel that closed bodies cover, (worlds, frames, height, width) in [0, 1].
+    """Share of every pixel that bodies cover, (worlds, frames, height, width) in [0, 1].
 
     A vertex that is not a number or is farther than 1e9 px from the origin makes its frame empty.
 
     Args:
         screen: Projected vertices (worlds, frames, n, 2) [px], x to the right, y down, corners of pixels at whole
             numbers. Differentiable.
-        faces: Triangles (m, 3), outward counter-clockwise, of one closed mesh.
+        faces: Triangles (m, 3); of a convex body closed and outward counter-clockwise, else any.
         height: Rows of the image.
         width: Columns of the image.
         convex: Whether it is one convex body, which is faster; the same either way.
 
     Raises:
-        ValueError: If the shapes do not fit or the mesh is not closed.
+        ValueError: If the shapes do not fit or a convex body is not closed.
     """
-    _check(screen, faces)
+    _check(screen, faces, convex)
     canvas = screen.new_empty(0, height, width)
     if convex:
         return _exact(screen, faces, canvas)[0]
@@ -57,7 +58,7 @@ def coverage_tangent(
     Raises:
         ValueError: As `coverage`, or if `tangent` does not fit `screen`.
     """
-    _check(screen, faces)
+    _check(screen, faces, convex)
     worlds, frames, n, _ = screen.shape
     if tangent.ndim != 5 or tangent.shape != (worlds, tangent.shape[1], frames, n, 2):
         shape = f"({worlds}, unknowns, {frames}, {n}, 2)"
@@ -94,9 +95,9 @@ class _Coverage:
         code, points = _code(screen.dtype), screen.flatten(0, 1)
         image = screen.new_zeros(*screen.shape[:2], *canvas.shape[1:])
         image_tangent = screen.new_zeros(*image.shape, tangent.shape[1])
-        moving = _array(code.Point, points), _array(code.Point, tangent.to(screen.dtype))
-        outputs = [_array(code.Scalar, y.flatten(0, 1)) for y in (image, image_tangent)]
-        args = [*moving, *_mesh(faces), self.convex, *_scratch(points, faces), *outputs]
+        moving = array(code.Point, points), array(code.Point, tangent.to(screen.dtype))
+        outputs = [array(code.Scalar, y.flatten(0, 1)) for y in (image, image_tangent)]
+        args = [*moving, *mesh_of(faces), self.convex, *_scratch(points, faces), *outputs]
         replay(code.cover, len(points), args, str(screen.device))
         return image, image_tangent
 
@@ -104,9 +105,9 @@ class _Coverage:
         screen, faces, canvas = inputs
         code, points = _code(screen.dtype), screen.flatten(0, 1)
         adjoint = torch.zeros_like(points)
-        image_adjoint = _array(code.Scalar, adjoints[0].flatten(0, 1))
-        given = [_array(code.Point, points), image_adjoint, *_mesh(faces), self.convex, *_scratch(points, faces)]
-        replay(code.pull_back, len(points), [*given, _array(code.Point, adjoint)], str(screen.device))
+        image_adjoint = array(code.Scalar, adjoints[0].flatten(0, 1))
+        given = [array(code.Point, points), image_adjoint, *mesh_of(faces), self.convex, *_scratch(points, faces)]
+        replay(code.pull_back, len(points), [*given, array(code.Point, adjoint)], str(screen.device))
         return [adjoint.view_as(screen), torch.zeros_like(faces), torch.zeros_like(canvas)]
 
 
@@ -116,16 +117,16 @@ _exact, _other = operation(_Coverage(convex=True)), operation(_Coverage(convex=F
 def _scratch(points: Tensor, faces: Tensor) -> tuple[wp.array, wp.array]:
     """Which faces turn to the camera, and a list of edges, of each body."""
     front = points.new_empty(len(points), len(faces), dtype=torch.bool)
-    outline = points.new_empty(len(points), 3 * len(faces) // 2, dtype=torch.int32)
-    return _array(wp.bool, front), _array(wp.int32, outline)
+    outline = points.new_empty(len(points), 3 * len(faces), dtype=torch.int32)
+    return array(wp.bool, front), array(wp.int32, outline)
 
 
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
-    return specialise("gradsim.render.coverage_kernels", Lane(str(dtype).removeprefix("torch.")))
+    return specialise("gradsim.render.coverage_kernels", lane_of(dtype))
 
 
-def _mesh(faces: Tensor) -> tuple[wp.array, wp.array]:
+def mesh_of(faces: Tensor) -> tuple[wp.array, wp.array]:
     """Faces and edges of a mesh; the edges are found once for each table of faces."""
     return _adjacency(faces.cpu().numpy().astype(np.int32).tobytes(), str(faces.device))
 
@@ -133,31 +134,27 @@ def _mesh(faces: Tensor) -> tuple[wp.array, wp.array]:
 @cache
 def _adjacency(table: bytes, device: str) -> tuple[wp.array, wp.array]:
     faces = np.frombuffer(table, np.int32).reshape(-1, 3)
-    owners: dict[tuple[int, int], list[int]] = {}
-    for k, (a, b, c) in enumerate(faces.tolist()):
-        for way in ((a, b), (b, c), (c, a)):
-            owners.setdefault(way, []).append(k)
-    for (a, b), here in owners.items():
-        there = owners.get((b, a), [])
-        if len(here) != 1 or len(there) != 1:
-            raise ValueError(
-                f"edge ({a}, {b}) runs {len(here)} times this way and {len(there)} times back; coverage needs a closed "
-                "mesh, where each edge runs once each way: merge equal vertices, close holes, turn faces outward."
-            )
-    edges = [(a, b, here[0], owners[b, a][0]) for (a, b), here in owners.items() if a < b]
     wp.init()
     return (
         wp.array(faces, dtype=wp.vec3i, device=device),
-        wp.array(np.array(edges, np.int32).reshape(-1, 4), dtype=wp.vec4i, device=device),
+        wp.array(np.array(edges_of(faces), np.int32).reshape(-1, 4), dtype=wp.vec4i, device=device),
     )
 
 
-def _array(dtype, tensor: Tensor) -> wp.array:
-    wp.init()  # from_torch needs it on a CPU
-    return wp.from_torch(tensor.contiguous(), dtype=dtype, requires_grad=False)
+def edges_of(faces: np.ndarray) -> list[tuple[int, int, int, int]]:
+    """Edges of triangles (m, 3) as rows (a, b, face in which it runs from a to b, face in which it runs back).
+
+    -1 stands for no face: at borders. Where more than two faces meet, or faces that are turned differently, an edge
+    has several rows, one after another.
+    """
+    owners: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
+    for k, (a, b, c) in enumerate(faces.tolist()):
+        for i, j in ((a, b), (b, c), (c, a)):
+            owners.setdefault((min(i, j), max(i, j)), ([], []))[i > j].append(k)
+    return [(a, b, *pair) for (a, b), ways in owners.items() if a != b for pair in zip_longest(*ways, fillvalue=-1)]
 
 
-def _check(screen: Tensor, faces: Tensor) -> None:
+def _check(screen: Tensor, faces: Tensor, convex: bool) -> None:
     if screen.ndim != 4 or screen.shape[-1] != 2 or not screen.is_floating_point():
         got = f"shape {tuple(screen.shape)} and {screen.dtype}"
         raise ValueError(f"`screen` has {got}; coverage needs (worlds, frames, n, 2), float64 or float32.")
@@ -172,3 +169,16 @@ def _check(screen: Tensor, faces: Tensor) -> None:
         raise ValueError(
             f"`faces` names vertices {int(faces.min())} to {int(faces.max())}; `screen` has {screen.shape[2]}, from 0."
         )
+    if convex and not torch.compiler.is_compiling():
+        _check_closed(faces.cpu().numpy().astype(np.int32).tobytes())
+
+
+@cache
+def _check_closed(table: bytes) -> None:
+    for a, b, there, back in edges_of(np.frombuffer(table, np.int32).reshape(-1, 3)):
+        if there < 0 or back < 0:
+            raise ValueError(
+                f"edge ({a}, {b}) has a face on one side only, or two that are turned differently; the coverage of a "
+                "convex body needs a closed mesh, where each edge runs once each way: merge equal vertices, close "
+                "holes, turn faces outward, or leave out `convex`."
+            )

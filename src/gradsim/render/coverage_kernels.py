@@ -1,10 +1,10 @@
-"""Area of every pixel that closed meshes cover, exactly, and its derivatives: a template for `engine.lanes`.
+"""Area of every pixel that meshes cover, exactly, and its derivatives: a template for `engine.lanes`.
 
-The silhouette edges of a body are those between a face that turns to the camera and one that turns away. Over each of
-them the number of faces in front of each other, its layers, changes by one. The outline of the body is where layers
-change between 0 and 1. Of a convex body that is every silhouette edge; of others, and of several bodies together, an
-edge is cut where other silhouette edges cross it, and of each part the outer side is looked at: the part is on the
-outline if there are no layers there (quantitative invisibility, Appel 1967).
+The silhouette edges of a mesh are those between a face that turns to the camera and one that turns away, and those of
+its border. Over each of them the number of faces in front of each other, its layers, changes: by 2, and by 1. The
+outline of the mesh is where layers begin. Of a convex body that is every silhouette edge; of others, and of several
+bodies together, an edge is cut where other silhouette edges cross it, and of each part the outer side is looked at: the
+part is on the outline if there are no layers there (quantitative invisibility, Appel 1967).
 
 Cut at the borders of the pixels, each piece of the outline adds what lies to the right of it in its pixel and, by its
 height with a sign, to all pixels further right, so a running sum along each row completes the areas.
@@ -74,23 +74,56 @@ def face_camera(screen: wp.array2d[Point], body: int, faces: wp.array[wp.vec3i],
 
 
 @wp.func
-def silhouette(edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], body: int, page: int, outline: wp.array2d[int]):
-    """List the edges between a face in front and one behind; returns their number."""
+def gain(front: wp.array2d[wp.bool], body: int, face: int):
+    """Layers that a face has on its left more than on its right, as one goes along its edge; -1 stands for no face."""
+    if face < 0:
+        return 0
+    return wp.where(front[body, face], 1, -1)
+
+
+@wp.func
+def jump(edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], body: int, k: int):
+    """Layers on the left of an edge more than on its right; of rows with the same ends, all on the first of them."""
+    a = edges[k][0]
+    b = edges[k][1]
+    if k > 0 and edges[k - 1][0] == a and edges[k - 1][1] == b:
+        return 0
+    total = wp.int32(0)
+    m = wp.int32(k)
+    while m < edges.shape[0] and edges[m][0] == a and edges[m][1] == b:
+        total += gain(front, body, edges[m][2]) - gain(front, body, edges[m][3])
+        m += 1
+    return total
+
+
+@wp.func
+def silhouette(edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], convex: bool, body: int, page: int, outline: wp.array2d[int]):  # fmt: skip
+    """List the edges over which layers change; returns their number."""
     count = wp.int32(0)
     for k in range(edges.shape[0]):
-        if front[body, edges[k][2]] != front[body, edges[k][3]]:
+        if convex:
+            if front[body, edges[k][2]] != front[body, edges[k][3]]:
+                outline[page, count] = k
+                count += 1
+        elif jump(edges, front, body, k) != 0:
             outline[page, count] = k
             count += 1
     return count
 
 
 @wp.func
-def outline_edge(screen: wp.array2d[Point], body: int, ends: wp.vec4i, front: wp.array2d[wp.bool]):
-    """An edge between a face in front and one behind. In its face in front it has the body on its left to the eye."""
+def outline_edge(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], k: int, convex: bool, front: wp.array2d[wp.bool]):  # fmt: skip
+    """An edge over which layers change. In a face in front it has the body on its left to the eye."""
+    ends = edges[k]
     edge = Edge()
     edge.first = ends[0]
     edge.second = ends[1]
-    edge.sign = wp.where(front[body, ends[2]], Scalar(1.0), Scalar(-1.0))
+    inner = True
+    if convex:
+        inner = front[body, ends[2]]
+    else:
+        inner = jump(edges, front, body, k) > 0
+    edge.sign = wp.where(inner, Scalar(1.0), Scalar(-1.0))
     if screen[body, ends[1]][1] < screen[body, ends[0]][1]:
         edge.first = ends[1]
         edge.second = ends[0]
@@ -201,7 +234,7 @@ def sum_rows(image: wp.array3d[Scalar], body: int, box: Box):
 
 @wp.func
 def layers(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], outline: wp.array2d[int], page: int, count: int, p: Point):  # fmt: skip
-    """Number of faces in front at a point: what the silhouette edges to the left of it add up to."""
+    """Number of faces at a point: what the silhouette edges to the left of it add up to."""
     total = Scalar(0.0)
     for m in range(count):
         k = outline[page, m]
@@ -215,7 +248,7 @@ def layers(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], fron
             right = -right
         if right < Scalar(0.0):
             down = wp.where(b[1] < a[1], Scalar(-1.0), Scalar(1.0))
-            total += wp.where(front[body, edges[k][2]], down, -down)
+            total += down * Scalar(jump(edges, front, body, k))
     return total
 
 
@@ -326,11 +359,11 @@ def draw(
         wp.min(cell(box[2], width - 1) + 2, width),
     )
     face_camera(screen, body, faces, front)
-    count = silhouette(edges, front, body, page, outline)
+    count = silhouette(edges, front, convex, body, page, outline)
     whole = bool(convex)
     for _attempt in range(2):
         for m in range(count):
-            edge = outline_edge(screen, body, edges[outline[page, m]], front)
+            edge = outline_edge(screen, body, edges, outline[page, m], convex, front)
             if whole:
                 draw_part(tangent, world, frame, page, edge, edge, image, image_tangent)
                 continue
@@ -361,7 +394,7 @@ def cover(
     screen: wp.array2d[Point],  # (bodies, vertices), bodies are frames of worlds
     tangent: wp.array4d[Point],  # (worlds, unknowns, frames, vertices)
     faces: wp.array[wp.vec3i],
-    edges: wp.array[wp.vec4i],  # from, to, face in which it runs so, face in which it runs back
+    edges: wp.array[wp.vec4i],  # from, to, face in which it runs so, face in which it runs back (-1: none)
     convex: bool,
     # scratch
     front: wp.array2d[wp.bool],  # (bodies, faces)
@@ -394,9 +427,9 @@ def pull_back(
     if not is_seen(bounds(screen, body), height, width):
         return
     face_camera(screen, body, faces, front)
-    count = silhouette(edges, front, body, body, outline)
+    count = silhouette(edges, front, convex, body, body, outline)
     for m in range(count):
-        edge = outline_edge(screen, body, edges[outline[body, m]], front)
+        edge = outline_edge(screen, body, edges, outline[body, m], convex, front)
         sums = Point()
         start = Scalar(0.0)
         while start < Scalar(1.0):

@@ -12,9 +12,9 @@ import warp as wp
 from torch import Tensor
 
 from gradsim.engine.lanes import Lane, specialise
-from gradsim.engine.launch import replay
-from gradsim.render.coverage import _array, _mesh
+from gradsim.engine.launch import array, replay
 from gradsim.render.coverage import _code as _drawing
+from gradsim.render.coverage import mesh_of
 from gradsim.robust import GAUSSIAN, Loss
 
 SHARED = ("Point", "draw")
@@ -68,9 +68,9 @@ def misfit(
     cost = screen.new_zeros(bodies)
     gradient, normal = screen.new_zeros(bodies, unknowns), screen.new_zeros(bodies, unknowns, unknowns)
     given, scratch, workers = _arguments(code, screen, tangent, faces, convex, *picture.image.shape[1:])
-    pictures = [_array(code.Scalar, getattr(picture, name)[:frames].to(screen)) for name in PICTURES]
+    pictures = [array(code.Scalar, getattr(picture, name)[:frames].to(screen)) for name in PICTURES]
     loss = [picture.loss.kind, code.Scalar(picture.loss.bend)]
-    out = [_array(code.Scalar, x) for x in (cost, gradient, normal)]
+    out = [array(code.Scalar, x) for x in (cost, gradient, normal)]
     replay(code.misfit, workers, [*given, *pictures, *loss, workers, *scratch, *out], str(screen.device))
     cost, gradient, lower = (x.unflatten(0, (worlds, frames)).sum(1) for x in (cost, gradient, normal))
     return cost, gradient, lower + lower.tril(-1).mT
@@ -99,8 +99,8 @@ def profiles(
     sums, slopes = screen.new_zeros(bodies, size), screen.new_zeros(bodies, size, unknowns)
     weight = weight.to(screen)
     given, scratch, workers = _arguments(code, screen, tangent, faces, convex, *weight.shape[1:])
-    out = [_array(code.Scalar, x) for x in (sums, slopes)]
-    args = [*given, _array(code.Scalar, weight), workers, *scratch, *out]
+    out = [array(code.Scalar, x) for x in (sums, slopes)]
+    args = [*given, array(code.Scalar, weight), workers, *scratch, *out]
     replay(code.profiles, workers, args, str(screen.device))
     return sums.unflatten(0, (worlds, frames)), slopes.unflatten(0, (worlds, frames))
 
@@ -111,18 +111,18 @@ def _arguments(code, screen: Tensor, tangent: Tensor, faces: Tensor, convex: boo
     unknowns, bodies = tangent.shape[1], worlds * frames
     workers = 1 if screen.device.type == "cpu" else min(bodies, 1024)
     given = [
-        _array(code.Point, screen.detach().flatten(0, 1)),
-        _array(code.Point, tangent.detach().to(screen.dtype)),
-        *_mesh(faces),
+        array(code.Point, screen.detach().flatten(0, 1)),
+        array(code.Point, tangent.detach().to(screen.dtype)),
+        *mesh_of(faces),
         convex,
     ]
     front = torch.empty(bodies, len(faces), dtype=torch.bool, device=screen.device)
-    outline = torch.empty(workers, 3 * len(faces) // 2, dtype=torch.int32, device=screen.device)
+    outline = torch.empty(workers, 3 * len(faces), dtype=torch.int32, device=screen.device)
     scratch = [
-        _array(wp.bool, front),
-        _array(wp.int32, outline),
-        _array(code.Scalar, screen.new_zeros(workers, height, width)),
-        _array(code.Scalar, screen.new_zeros(workers, height, width, unknowns)),
+        array(wp.bool, front),
+        array(wp.int32, outline),
+        array(code.Scalar, screen.new_zeros(workers, height, width)),
+        array(code.Scalar, screen.new_zeros(workers, height, width, unknowns)),
     ]
     return given, scratch, workers
 

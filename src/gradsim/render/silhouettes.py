@@ -54,7 +54,7 @@ class Silhouettes:
             surface: Vertices (worlds, frames, n, 3) [m], differentiable.
             values: Camera parameters by name; differentiable.
         """
-        screen = self._screen(surface, *self._matrices(surface.vertices, values or {}))
+        screen = self._screen(surface, *self.matrices(surface.vertices, values or {}))
         return _stack([coverage(screen[:, :, p.vertices], p.faces, *self._size, p.convex) for p in surface.parts])
 
     def __call__(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
@@ -66,7 +66,7 @@ class Silhouettes:
         """
         masks, points = self.masks(surface, values), surface.vertices.detach()
         centres = torch.stack([points[:, :, p.vertices].mean(2) for p in surface.parts], 2)
-        depth = project(centres, *self._matrices(points, values or {}))[1].detach()
+        depth = project(centres, *self.matrices(points, values or {}))[1].detach()
         order = depth.argsort(-1, descending=True)
         colours = points.new_tensor([p.colour for p in surface.parts])[order]
         image = points.new_tensor(self.background)[:, None, None].expand(*masks.shape[:2], 3, *masks.shape[3:])
@@ -110,11 +110,11 @@ class Silhouettes:
         own = self._own(along or {})
         lens = {name: v for name, v in own.items() if name != "translation"}
         K_tangent = _intrinsics(lens, like)[0] if lens else None
-        return Sight(*self._matrices(like, values), K_tangent, own.get("translation"))
+        return Sight(*self.matrices(like, values), K_tangent, own.get("translation"))
 
     def screen(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
         """Projected vertices (worlds, frames, n, 2) [px]; not numbers where a part is not drawn."""
-        return self._screen(surface, *self._matrices(surface.vertices, values or {}))
+        return self._screen(surface, *self.matrices(surface.vertices, values or {}))
 
     def screen_tangent(
         self,
@@ -124,7 +124,7 @@ class Silhouettes:
         values_tangent: Mapping[str, Tensor] | None = None,
     ) -> tuple[Tensor, Tensor]:
         """`screen`, and its derivatives (worlds, unknowns, frames, n, 2); arguments as for `masks_tangent`."""
-        K, R, t = self._matrices(surface.vertices, values or {})
+        K, R, t = self.matrices(surface.vertices, values or {})
         screen = self._screen(surface, K, R, t)
         return screen, self._screen_tangent(surface, screen, vertex_tangent, K, R, t, values_tangent or {})
 
@@ -132,7 +132,7 @@ class Silhouettes:
     def _size(self) -> tuple[int, int]:
         return self.camera.height, self.camera.width
 
-    def _matrices(self, points: Tensor, values: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    def matrices(self, points: Tensor, values: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """K (worlds or 1, 3, 3), R (3, 3) and t (worlds or 1, 3) in the precision and on the device of the points."""
         K, R, t = (x.to(points) for x in (self.camera.K, self.camera.R, self.camera.t))
         own = self._own(values)

@@ -1,0 +1,111 @@
+"""DIB-R: interpolated colours where a triangle is seen, soft alpha beside it (Chen et al. 2019).
+
+Colours of a covered pixel have derivatives by vertices, colours, texture and texture coordinates, but none by which
+triangle is seen; the borders of bodies are seen by alpha alone, in pixels that are not covered.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import ClassVar
+
+import torch
+import warp as wp
+from torch import Tensor
+
+from gradsim.engine.lanes import lane_of, specialise
+from gradsim.engine.launch import array, replay
+from gradsim.engine.operation import operation
+from gradsim.render.paint import Paint
+from gradsim.render.view import View
+from gradsim.render.zbuffer import CULL, rasterise
+
+
+@dataclass(frozen=True)
+class DibR:
+    """The rasteriser of Chen et al. (2019).
+
+    Args:
+        blur_px: √δ: at this distance from a triangle a pixel is opaque to 1/e [px]. It makes bodies larger by about
+            as much; for positions without bias take `Antialiased`.
+        cull: Faces to leave out, by the side they show: "none", "back" or "front".
+    """
+
+    blur_px: float = 1.0
+    cull: str = "none"
+
+    name: ClassVar[str] = "dibr"
+
+    @classmethod
+    def ndc(cls, delta: float, height: int, cull: str = "none") -> "DibR":
+        """With the paper's δ, in units where the image is 2 high, for images of a height [px]."""
+        return cls(delta**0.5 * height / 2, cull)
+
+    def alpha(self, view: View) -> Tensor:
+        """Opacity (images, height, width): 1 at covered pixels, 1 − Π (1 − exp(−d² / δ)) beside triangles."""
+        covered = view.clip.new_zeros(len(view.clip) * view.height * view.width, dtype=torch.bool)
+        covered[rasterise(view, self.cull).index] = True
+        return self._beside(view, covered)
+
+    def draw(self, view: View, paint: Paint, background: Tensor) -> tuple[Tensor, Tensor]:
+        """Colours (images, height, width, 3) over the background, and alpha (images, height, width).
+
+        Args:
+            view: What is seen.
+            paint: Its colours.
+            background: (3,), or (height, width, 3) or (images, height, width, 3).
+        """
+        fragments = rasterise(view, self.cull)
+        covered = view.clip.new_zeros(len(view.clip) * view.height * view.width, dtype=torch.bool)
+        covered[fragments.index] = True
+        return fragments.onto(paint.at(fragments), background), self._beside(view, covered)
+
+    def _beside(self, view: View, covered: Tensor) -> Tensor:
+        covered = covered.view(-1, view.height, view.width)
+        numbers = view.clip.new_tensor([self.blur_px**2]), view.clip.new_tensor([view.near])
+        cull = torch.tensor([CULL[self.cull]], dtype=torch.int32, device=covered.device)
+        clear = _fade(view.screen, view.faces[None], covered, *numbers, cull)[0]
+        return torch.where(covered, 1.0, -torch.expm1(clear))
+
+
+class _Fade:
+    """A program from screen, faces, covered pixels, δ, near plane and culling to log (1 − alpha)."""
+
+    def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
+        return [tuple(inputs[2].shape)]
+
+    def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        screen, faces, covered = inputs[:3]
+        code = _code(screen.dtype)
+        clear = torch.zeros_like(covered, dtype=screen.dtype)
+        args = [*self._given(code, inputs), array(code.Scalar, clear)]
+        replay(code.fade, len(screen) * faces.shape[1], args, str(screen.device))
+        return [clear]
+
+    def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
+        screen, faces = inputs[:2]
+        code = _code(screen.dtype)
+        adjoint = torch.zeros_like(screen)
+        args = [*self._given(code, inputs), array(code.Scalar, adjoints[0]), array(code.Corner, adjoint)]
+        replay(code.fade_adjoint, len(screen) * faces.shape[1], args, str(screen.device))
+        return [adjoint, *(torch.zeros_like(x) for x in inputs[1:])]
+
+    def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list[wp.array]:
+        types = (code.Corner, wp.vec3i, wp.bool, code.Scalar, code.Scalar, wp.int32)
+        return [array(dtype, x) for dtype, x in zip(types, inputs, strict=True)]
+
+
+_fade = operation(_Fade())
+
+
+@cache
+def _code(dtype: torch.dtype) -> ModuleType:
+    return specialise("gradsim.render.dibr_kernels", lane_of(dtype), **distances(dtype))
+
+
+@cache
+def distances(dtype: torch.dtype) -> dict:
+    """What `triangle_kernels.py` has for other kernels."""
+    code = specialise("gradsim.render.triangle_kernels", lane_of(dtype))
+    return {name: getattr(code, name) for name in ("reach", "to_border", "centre")}

@@ -1,0 +1,130 @@
+"""Lights. Colours are RGB, may exceed 1, and are what a white, matt surface shows that faces the light.
+
+All numbers may be tensors that require gradients.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+Numbers: TypeAlias = Tensor | Sequence[float]
+
+WHITE = (1.0, 1.0, 1.0)
+BANDS = (
+    1.0,
+    2 / 3,
+    2 / 3,
+    2 / 3,
+    0.25,
+    0.25,
+    0.25,
+    0.25,
+    0.25,
+)  # how much a matt surface keeps of each harmonic, over π
+
+
+@dataclass(frozen=True, eq=False)
+class Ambient:
+    """Light from everywhere, the same on every surface.
+
+    Args:
+        colour: RGB.
+    """
+
+    colour: Numbers = WHITE
+
+    def around(self, normals: Tensor) -> Tensor:
+        """What arrives from all around at surfaces of normals (..., 3), RGB (..., 3)."""
+        return _like(self.colour, normals).expand_as(normals)
+
+
+@dataclass(frozen=True, eq=False)
+class Harmonics:
+    """Light from far away in spherical harmonics up to order 2.
+
+    The irradiance over π of a matt surface (Ramamoorthi & Hanrahan 2001, Eq. 12): Σ A_l L_lm Y_lm(n) / π with real
+    harmonics Y_00, Y_1−1 (∝ y), Y_10 (∝ z), Y_11 (∝ x), Y_2−2 (xy), Y_2−1 (yz), Y_20 (3z² − 1), Y_21 (xz), Y_22 (x² − y²).
+
+    Args:
+        coefficients: L_lm of the radiance (9, 3); (√(4π), 0, …) is `Ambient` of colour 1.
+    """
+
+    coefficients: Tensor
+
+    def around(self, normals: Tensor) -> Tensor:
+        """What arrives from all around at surfaces of normals (..., 3), RGB (..., 3), at least 0."""
+        L = _like(self.coefficients, normals)
+        return (harmonics(normals) * normals.new_tensor(BANDS) @ L).clamp_min(0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Directional:
+    """Light from far away.
+
+    Args:
+        direction: In which it travels, of any length.
+        colour: RGB.
+    """
+
+    direction: Numbers
+    colour: Numbers = WHITE
+
+    def arriving(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Unit vectors to the light (..., 3), and its colour, at points (..., 3) [m]."""
+        return unit(-_like(self.direction, points)).expand_as(points), _like(self.colour, points)
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A small lamp.
+
+    Args:
+        position: [m].
+        colour: RGB, at 1 m if it falls off.
+        falloff: "none", or "inverse-square" in the distance [m].
+    """
+
+    position: Numbers
+    colour: Numbers = WHITE
+    falloff: Literal["none", "inverse-square"] = "none"
+
+    def arriving(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Unit vectors to the light (..., 3), and its colour, at points (..., 3) [m]."""
+        way, colour = _like(self.position, points) - points, _like(self.colour, points)
+        if self.falloff == "inverse-square":
+            colour = colour / (way.square().sum(-1, keepdim=True) + torch.finfo(way.dtype).tiny)
+        return unit(way), colour
+
+
+Light: TypeAlias = Ambient | Directional | Point | Harmonics
+
+
+KINDS: dict[str, type[Light]] = {"ambient": Ambient, "directional": Directional, "point": Point, "harmonics": Harmonics}
+
+
+def from_scene(spec) -> Light:
+    """A light of a scene (`gradsim.scene.light`)."""
+    given = {name: value for name, value in spec.model_dump().items() if name != "kind"}
+    return KINDS[spec.kind](**given)
+
+
+def harmonics(n: Tensor) -> Tensor:
+    """The nine real spherical harmonics up to order 2 at unit vectors (..., 3), in the order of `Harmonics`."""
+    x, y, z = n.unbind(-1)
+    one = torch.ones_like(x)
+    terms = (one, y, z, x, x * y, y * z, 3 * z * z - 1, x * z, x * x - y * y)
+    scale = (0.28209479177387814, *3 * (0.4886025119029199,), *2 * (1.0925484305920792,), 0.31539156525252005)
+    return torch.stack(terms, -1) * n.new_tensor([*scale, 1.0925484305920792, 0.5462742152960396])
+
+
+def unit(v: Tensor) -> Tensor:
+    """Vectors (..., 3) at length 1; 0 stays 0, with a derivative of 0."""
+    square = v.square().sum(-1, keepdim=True)
+    return torch.where(square > 0, v * torch.where(square > 0, square, 1.0).rsqrt(), 0.0)
+
+
+def _like(numbers: Numbers, points: Tensor) -> Tensor:
+    return torch.as_tensor(numbers).to(points)

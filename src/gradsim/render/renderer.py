@@ -1,0 +1,215 @@
+"""Pictures of surfaces: a camera, a rasteriser, a law of shading, lights and a background."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.functional import avg_pool2d
+
+from gradsim.errors import InputError
+from gradsim.render.antialiased import Antialiased
+from gradsim.render.camera import Camera, from_scene
+from gradsim.render.dibr import DibR
+from gradsim.render.paint import Labels, Paint
+from gradsim.render.shading import Shading
+from gradsim.render.silhouettes import Silhouettes
+from gradsim.render.view import NEAR, View
+from gradsim.render.zbuffer import Fragments, rasterise
+from gradsim.scene.parameters import lens_of
+from gradsim.surface import Surface
+
+COLOUR_ONLY = Shading()
+
+
+class Rasterizer(Protocol):
+    """Turns triangles into pixels. `cull` names faces to leave out: "none", "back" or "front"."""
+
+    name: ClassVar[str]
+    cull: str
+
+    def alpha(self, view: View) -> Tensor:
+        """Opacity (images, height, width) in [0, 1]."""
+        ...
+
+    def draw(self, view: View, paint: Paint, background: Tensor) -> tuple[Tensor, Tensor]:
+        """Colours (images, height, width, 3) over a background (..., 3), and opacity (images, height, width)."""
+        ...
+
+
+RASTERIZERS: dict[str, type] = {kind.name: kind for kind in (Antialiased, DibR)}
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """What a camera sees. Tensors start with (worlds, frames); what is worked out only if asked for is marked *.
+
+    Args:
+        rgb: (worlds, frames, 3, height, width).
+        alpha: Opacity (worlds, frames, height, width).
+        fragments: What the centres of pixels show, without supersampling.
+        paint: Looks and lights.
+    """
+
+    rgb: Tensor
+    alpha: Tensor
+    fragments: Fragments
+    paint: Paint
+
+    @cached_property
+    def depth(self) -> Tensor:
+        """* Distance from the camera's plane (worlds, frames, height, width) [m]; infinite where nothing is seen."""
+        fragments = self.fragments
+        return self._image(fragments.place[:, 3:], torch.inf)[..., 0]
+
+    @cached_property
+    def normals(self) -> Tensor:
+        """* Unit normals in the world, on the side of the camera (worlds, frames, 3, height, width); 0 beyond."""
+        return self._image(self.paint.normals_at(self.fragments), 0.0).movedim(-1, 2)
+
+    @cached_property
+    def faces(self) -> Tensor:
+        """* Number of the triangle (worlds, frames, height, width), int64; -1 where nothing is seen."""
+        return self._image(self.fragments.face[:, None].long(), -1)[..., 0]
+
+    @cached_property
+    def ids(self) -> Tensor:
+        """* Number of the part (worlds, frames, height, width), int64; -1 where nothing is seen."""
+        return self._image(self.fragments.part[:, None], -1)[..., 0]
+
+    @cached_property
+    def flow(self) -> Tensor:
+        """* Where what is seen moves until the next frame (worlds, frames - 1, 2, height, width) [px]; 0 beyond.
+
+        To the right and down, whether or not it is seen there too; not a number if it gets behind the camera.
+        """
+        fragments, (worlds, frames) = self.fragments, self.fragments.view.shape
+        clip = fragments.view.clip.unflatten(0, (worlds, frames))
+        later = torch.cat([clip[:, 1:], clip[:, -1:]], 1).flatten(0, 1)
+        ahead, now = fragments.interpolate(later), fragments.interpolate(clip.flatten(0, 1))
+        there = torch.where(ahead[:, 2:] > 0, ahead[:, 2:], torch.nan)
+        moved = ahead[:, :2] / there - now[:, :2] / now[:, 2:]
+        return self._image(moved, 0.0)[:, :-1].movedim(-1, 2)
+
+    def _image(self, values: Tensor, elsewhere: float) -> Tensor:
+        return self.fragments.onto(values, values.new_full((values.shape[1],), elsewhere)).unflatten(
+            0, self.fragments.view.shape
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Renderer:
+    """Pictures of surfaces, differentiable by vertices, colours, textures and their coordinates, normals, lights, camera.
+
+    Args:
+        camera: The camera; its K, R and t may be tensors that require gradients.
+        rasterizer: `Antialiased()` (the default, without bias), `SoftRas()` or `DibR()`, or its name: "aa", "softras",
+            "dibr".
+        shading: Law of shading and lights, see `Shading`; flat colours by default.
+        background: RGB in [0, 1], or a picture (3, height, width).
+        samples: Rows and columns of samples in each pixel, of which the mean is taken.
+        near: Distance of the plane that cuts off what is nearer to the camera [m].
+        lens: How the names of the camera's parameters begin, see `Silhouettes`.
+
+    Raises:
+        InputError: If there is no rasteriser of this name, or the background has another size than the camera.
+    """
+
+    camera: Camera
+    rasterizer: "Rasterizer | str" = "aa"
+    shading: Shading = COLOUR_ONLY
+    background: Tensor | Sequence[float] = (1.0, 1.0, 1.0)
+    samples: int = 1
+    near: float = NEAR
+    lens: str = "camera"
+
+    def __post_init__(self):
+        if isinstance(self.rasterizer, str):
+            if self.rasterizer not in RASTERIZERS:
+                raise InputError(f"rasteriser is {self.rasterizer!r}; use one of {', '.join(RASTERIZERS)}.")
+            object.__setattr__(self, "rasterizer", RASTERIZERS[self.rasterizer]())
+        if self.samples < 1:
+            raise InputError(f"samples is {self.samples}; it has to be at least 1.")
+        size, shape = (3, self.camera.height, self.camera.width), tuple(torch.as_tensor(self.background).shape)
+        if shape not in ((3,), size):
+            raise InputError(f"the background has shape {shape}; it needs (3) or, for this camera, {size}.")
+
+    @classmethod
+    def of(
+        cls, scene, rasterizer: "Rasterizer | str" = "aa", camera: str = "camera", law: str | None = None, **options
+    ):
+        """What a camera of a scene sees, with the scene's lights and background.
+
+        Args:
+            scene: A `gradsim.Scene`.
+            rasterizer: As above.
+            camera: Name of the camera.
+            law: Law of shading in place of the scene's.
+            **options: As above.
+
+        Raises:
+            InputError: If the scene has no camera of this name.
+        """
+        options = {"shading": Shading.of(scene, law), "background": scene.background, "lens": lens_of(camera)} | options
+        return cls(from_scene(scene.view(camera)), rasterizer, **options)
+
+    def __call__(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
+        """RGB (worlds, frames, 3, height, width), in [0, 1] if colours and lights are.
+
+        Args:
+            surface: Vertices (worlds, frames, n, 3) [m], and looks.
+            values: Camera parameters by name, see `Silhouettes`.
+
+        Raises:
+            InputError: If a vertex is not finite.
+        """
+        return self._draw(surface, values, None)[0]
+
+    def alpha(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Opacity (worlds, frames, height, width) of all parts together; arguments as above."""
+        view = self._view(surface, values)
+        return self._pooled(self.rasterizer.alpha(view)[..., None], view)[:, :, 0]
+
+    def picture(
+        self, surface: Surface, values: Mapping[str, Tensor] | None = None, normals: Tensor | None = None
+    ) -> Picture:
+        """Colours with depth, normals, ids and optical flow.
+
+        Args:
+            surface: As above.
+            values: As above.
+            normals: Of the vertices (worlds, frames, n, 3), of any length, for the parts that are smooth; by default
+                the mean of those of the faces around.
+        """
+        rgb, alpha, paint = self._draw(surface, values, normals)
+        plain = self._view(surface, values, 1) if self.samples > 1 else paint.view
+        return Picture(rgb, alpha, rasterise(plain, self.rasterizer.cull), Paint(plain, self.shading, paint.normals))
+
+    def masks(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
+        """What is seen of each part, where others hide it too (worlds, frames, parts, height, width) in [0, 1]."""
+        view = self._view(surface, values)
+        shares = self.rasterizer.draw(view, Labels(view), view.clip.new_zeros(len(view.parts)))[0]
+        return self._pooled(shares, view)
+
+    def _view(self, surface: Surface, values: Mapping[str, Tensor] | None, samples: int | None = None) -> View:
+        camera = Silhouettes(self.camera, lens=self.lens)
+        return View.of(surface, camera, values, samples or self.samples, self.near)
+
+    def _draw(self, surface: Surface, values, normals: Tensor | None) -> tuple[Tensor, Tensor, Paint]:
+        view = self._view(surface, values)
+        paint = Paint(view, self.shading, None if normals is None else normals.flatten(0, 1))
+        background = torch.as_tensor(self.background).to(view.clip)
+        if background.ndim == 3:
+            background = background.movedim(0, -1)
+            background = background.repeat_interleave(self.samples, 0).repeat_interleave(self.samples, 1)
+        colours, alpha = self.rasterizer.draw(view, paint, background)
+        return self._pooled(colours, view), self._pooled(alpha[..., None], view)[:, :, 0], paint
+
+    def _pooled(self, image: Tensor, view: View) -> Tensor:
+        """(images, height, width, channels) as (worlds, frames, channels, ...), samples of a pixel averaged."""
+        image = image.movedim(-1, 1)
+        if self.samples > 1:
+            image = avg_pool2d(image, self.samples)
+        return image.unflatten(0, view.shape)

@@ -1,0 +1,112 @@
+"""How bright a surface is under lights: colour = albedo · gain + gloss.
+
+With the unit normal n, the unit vectors l to a light of colour L and e to the eye,
+
+    gain  = k_a Σ ambient + k_d Σ max(0, n · l) L                          (Lambert)
+    gloss = k_s Σ max(0, r · e)^s L,   r = 2 (n · l) n − l                 (Phong 1975)
+    gloss = k_s Σ max(0, n · h)^s L,   h = (l + e) / |l + e|               (Blinn 1977)
+
+where n · l > 0. A surface that is seen from behind has its normal turned round. There are no shadows.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from gradsim.render import lights
+from gradsim.render.lights import Ambient, Directional, Harmonics, Light, unit
+from gradsim.surface import Look
+
+LAWS = ("colour", "lambert", "phong", "blinn-phong")
+LAMPS: tuple[Light, ...] = (Ambient((0.4, 0.4, 0.4)), Directional((-0.5, 0.6, -1.0), (0.6, 0.6, 0.6)))
+
+
+@dataclass(frozen=True, eq=False)
+class Shading:
+    """A law of shading and the lights.
+
+    Args:
+        law: "colour" (the same everywhere, whatever the lights), "lambert", "phong" or "blinn-phong".
+        lights: The lights; by default some from all around and one from above and behind the left shoulder of someone
+            who looks along +y.
+        textures: Whether textures are shown; else the colours in their place.
+    """
+
+    law: Literal["colour", "lambert", "phong", "blinn-phong"] = "colour"
+    lights: tuple[Light, ...] = LAMPS
+    textures: bool = True
+
+    def __post_init__(self):
+        if self.law not in LAWS:
+            raise ValueError(f"shading law is {self.law!r}; use one of {', '.join(LAWS)}.")
+
+    @classmethod
+    def paper(cls, variant: str, lights: tuple[Light, ...] = LAMPS) -> "Shading":
+        """One of the paper's three variants (its Fig. 7): "colour" only, "shading", or "texture" on top of it.
+
+        Raises:
+            ValueError: If there is no such variant.
+        """
+        variants = {"colour": cls("colour", lights, False), "shading": cls("phong", lights, False)}
+        variants["texture"] = cls("phong", lights, True)
+        if variant not in variants:
+            raise ValueError(f"variant is {variant!r}; use one of {', '.join(variants)}.")
+        return variants[variant]
+
+    @classmethod
+    def of(cls, scene, law: str | None = None, textures: bool = True) -> "Shading":
+        """The law and the lights of a scene.
+
+        Args:
+            scene: A `gradsim.Scene`. If it has no lights, `LAMPS` light it, for all laws but "colour".
+            law: In place of the scene's.
+            textures: See above.
+        """
+        lamps = tuple(lights.from_scene(spec) for spec in scene.lights.values())
+        return cls(law or scene.shading, lamps or LAMPS, textures)
+
+    def light(self, points: Tensor, normals: Tensor, eye: Tensor, material: Tensor) -> tuple[Tensor, Tensor]:
+        """Gain and gloss, RGB (..., 3) each.
+
+        Args:
+            points: Where (..., 3) [m].
+            normals: Unit normals there (..., 3), on the side of the eye.
+            eye: Where the camera stands (..., 3) [m].
+            material: k_a, k_d, k_s and s there (..., 4), see `material_of`.
+        """
+        if self.law == "colour":
+            return torch.ones_like(points), torch.zeros_like(points)
+        ambient, diffuse, specular, shininess = material[..., None].unbind(-2)
+        gain, gloss = torch.zeros_like(points), torch.zeros_like(points)
+        to_eye = unit(eye - points)
+        for lamp in self.lights:
+            if isinstance(lamp, Ambient | Harmonics):
+                gain = gain + ambient * lamp.around(normals)
+                continue
+            to_light, colour = lamp.arriving(points)
+            slant = _dot(normals, to_light)
+            gain = gain + diffuse * slant.clamp_min(0.0) * colour
+            if self.law != "lambert":
+                mirrored = 2 * slant * normals - to_light
+                half = unit(to_light + to_eye)
+                sharp = _dot(mirrored, to_eye) if self.law == "phong" else _dot(normals, half)
+                lit = (slant > 0) & (sharp > 0)
+                gloss = gloss + specular * torch.where(lit, _power(sharp, lit, shininess), 0.0) * colour
+        return gain, gloss
+
+
+def material_of(look: Look, like: Tensor) -> Tensor:
+    """k_a, k_d, k_s and s of a look (4,); tensors among them keep their gradients."""
+    return torch.stack(
+        [torch.as_tensor(x).to(like) for x in (look.ambient, look.diffuse, look.specular, look.shininess)]
+    )
+
+
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    return (a * b).sum(-1, keepdim=True)
+
+
+def _power(base: Tensor, where: Tensor, exponent: Tensor) -> Tensor:
+    return torch.where(where, base, 1.0) ** exponent

@@ -1,0 +1,120 @@
+"""A surface as one camera sees it: what all rasterisers start from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from gradsim.errors import InputError
+from gradsim.render.silhouettes import Silhouettes
+from gradsim.surface import Part, Surface
+
+NEAR = 1e-3  # [m] what is nearer to the camera's plane, or behind it, is cut off
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Triangles before a camera.
+
+    Args:
+        points: World positions (images, n, 3) [m]; images are the frames of all worlds, one after another.
+        clip: Homogeneous pixels K (R x + t) = (u z, v z, z), (images, n, 3).
+        eye: Where the camera stands (images or 1, 3) [m].
+        faces: Triangles (m, 3), int32, of all parts.
+        parts: What they belong to.
+        height: Rows of the image.
+        width: Columns of the image.
+        near: Distance of the plane that cuts off what is nearer to the camera [m].
+        shape: Worlds and frames.
+    """
+
+    points: Tensor
+    clip: Tensor
+    eye: Tensor
+    faces: Tensor
+    parts: tuple[Part, ...]
+    height: int
+    width: int
+    near: float
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(
+        cls,
+        surface: Surface,
+        camera: Silhouettes,
+        values: Mapping[str, Tensor] | None = None,
+        samples: int = 1,
+        near: float = NEAR,
+    ) -> "View":
+        """What the camera of `camera` sees of a surface.
+
+        Args:
+            surface: Vertices (worlds, frames, n, 3) [m].
+            camera: Has the camera, and the name of its parameters.
+            values: Camera parameters by name, see `Silhouettes`.
+            samples: Rows and columns of samples in each pixel; the image has so many times more rows and columns.
+            near: See above.
+
+        Raises:
+            InputError: If a vertex is not finite.
+        """
+        _check(surface)
+        points = surface.vertices
+        K, R, t = camera.matrices(points, values or {})
+        seen = points @ R.mT + t[:, None, None]
+        clip = seen @ K[:, None].mT
+        if samples > 1:
+            clip = clip * clip.new_tensor([samples, samples, 1.0])
+        lens = camera.camera
+        return cls(
+            points.flatten(0, 1),
+            clip.flatten(0, 1),
+            (-t @ R).repeat_interleave(points.shape[1], 0) if len(t) > 1 else -t @ R,
+            surface.faces.to(points.device, torch.int32),
+            surface.parts,
+            lens.height * samples,
+            lens.width * samples,
+            near,
+            (points.shape[0], points.shape[1]),
+        )
+
+    @cached_property
+    def part_of(self) -> Tensor:
+        """Number of the part that each face belongs to (m,)."""
+        sizes = torch.tensor([len(p.faces) for p in self.parts])
+        return torch.arange(len(self.parts)).repeat_interleave(sizes).to(self.faces.device)
+
+    @cached_property
+    def screen(self) -> Tensor:
+        """Pixels and depth (u, v, z) of the vertices (images, n, 3); without meaning where z is not above 0."""
+        depth = self.clip[..., 2:]
+        safe = torch.where(depth > 0, depth, 1.0)
+        return torch.cat([self.clip[..., :2] / safe, depth], -1)
+
+    @cached_property
+    def is_front(self) -> Tensor:
+        """Whether each face shows its outer side (images, m)."""
+        a, b, c = self.clip.detach()[:, self.faces.long()].unbind(2)
+        # seen from outside, corners run counter-clockwise to the eye, and y points down
+        return (a * torch.linalg.cross(b, c)).sum(-1) < 0
+
+    @cached_property
+    def reaches_behind(self) -> bool:
+        """Whether a vertex of any image is nearer than the near plane."""
+        return bool((self.clip.detach()[..., 2] < self.near).any())
+
+
+def _check(surface: Surface) -> None:
+    finite = torch.isfinite(surface.vertices).all(-1)
+    if bool(finite.all()):
+        return
+    world, frame, vertex = (~finite).nonzero()[0].tolist()
+    (part,) = [p for p in surface.parts if p.vertices.start <= vertex < p.vertices.stop]
+    got = surface.vertices[world, frame, vertex].tolist()
+    raise InputError(
+        f"vertex {vertex - part.vertices.start} of `{part.name}` is {got} in world {world}, frame {frame}; only finite "
+        "positions can be drawn: shorten the clip, or take smaller steps."
+    )

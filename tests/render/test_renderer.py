@@ -1,0 +1,105 @@
+"""Pictures: what is seen where, by all rasterisers, and derivatives by everything that a picture depends on."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from checks import weights
+
+from gradsim import mesh
+from gradsim.render import Ambient, Directional, Harmonics, Point, Renderer, Shading, look_at
+from gradsim.render.renderer import RASTERIZERS
+from gradsim.surface import Look, Part, Surface
+
+WIDTH, HEIGHT = 24, 18
+LAMPS = (Ambient((0.2, 0.3, 0.1)), Directional((-0.5, 0.6, -1.0), (0.6, 0.5, 0.4)), Point((1.0, -1.0, 2.0)))
+
+
+def surface(*bodies, dtype=torch.float64):
+    """One world, one frame, of (mesh, offset, look)."""
+    vertices, parts, n = [], [], 0
+    for k, (body, offset, look) in enumerate(bodies):
+        own = torch.tensor(np.asarray(body.vertices) + np.array(offset), dtype=dtype)
+        parts.append(Part(f"body{k}", slice(n, n + len(own)), torch.tensor(body.faces), False, look))
+        vertices.append(own)
+        n += len(own)
+    return Surface(torch.cat(vertices)[None, None], tuple(parts))
+
+
+def camera(eye=(0.4, -3.0, 1.1), fov=0.6, width=WIDTH, height=HEIGHT):
+    return look_at(eye, (0.0, 0.0, 0.0), (0.0, 0.0, 1.0), fov, width, height)
+
+
+def still_life(dtype=torch.float64):
+    """A smooth ring before a box with a texture, both shiny."""
+    ring, box = mesh.torus(0.5, 0.2, 12, 8), mesh.box((0.5, 0.6, 0.7))
+    picture = torch.rand(3, 5, 4, dtype=dtype, generator=torch.Generator().manual_seed(1))
+    painted = Look(uv=torch.tensor(box.uv, dtype=dtype), uv_faces=torch.tensor(box.uv_faces), texture=picture)
+    shiny = {"specular": 0.4, "shininess": 5.0}
+    return surface(
+        (ring, (0.0, 0.0, 0.0), Look((0.8, 0.3, 0.2), smooth=True, **shiny)),
+        (box, (0.5, 0.6, 0.1), replace(painted, **shiny)),
+        dtype=dtype,
+    )
+
+
+@pytest.mark.parametrize("rasterizer", RASTERIZERS)
+def test_white_box_before_black_fills_its_silhouette(rasterizer):
+    box = surface((mesh.box((0.6, 0.6, 0.6)), (0, 0, 0), Look((1.0, 1.0, 1.0))))
+    renderer = Renderer(camera(), rasterizer, background=(0.0, 0.0, 0.0))
+    image, alpha = renderer(box)[0, 0], renderer.alpha(box)[0, 0]
+    assert image.shape == (3, HEIGHT, WIDTH)
+    assert image[:, HEIGHT // 2, WIDTH // 2].tolist() == pytest.approx([1, 1, 1])
+    assert image[:, 0, 0].tolist() == [0, 0, 0]
+    assert alpha[HEIGHT // 2, WIDTH // 2] == pytest.approx(1) and alpha[0, 0] < 1e-3
+
+
+@pytest.mark.parametrize("law", ["lambert", "phong", "blinn-phong"])
+@pytest.mark.parametrize("rasterizer", RASTERIZERS)
+def test_gradients_by_everything_are_those_of_central_differences(rasterizer, law):
+    scene, lens = still_life(), camera()
+    box = scene.parts[1].look
+    start = {
+        "vertices": scene.vertices,
+        "texture": box.texture,
+        "uv": box.uv * 0.8 + 0.1,  # away from the border of the picture, where sampling has a kink
+        "colour": torch.rand(scene.parts[0].vertices.stop, 3).double(),
+        "ambient": torch.tensor([0.2, 0.3, 0.1]).double(),
+        "direction": torch.tensor([-0.5, 0.6, -1.0]).double(),
+        "lamp": torch.tensor([1.0, -1.0, 2.0]).double(),
+        "brightness": torch.tensor([0.6, 0.7, 0.8]).double(),
+        "harmonics": torch.randn(9, 3, generator=torch.Generator().manual_seed(0)).double() * 0.1,
+        "K": lens.K,
+        "R": lens.R,
+        "t": lens.t,
+        "background": torch.rand(3, HEIGHT, WIDTH).double(),
+        "specular": torch.tensor(0.4).double(),
+    }
+
+    def draw(v):
+        ring = replace(scene.parts[0].look, vertex_colours=v["colour"], specular=v["specular"])
+        looks = ring, replace(box, texture=v["texture"], uv=v["uv"])
+        parts = tuple(replace(p, look=look) for p, look in zip(scene.parts, looks, strict=True))
+        lamps = (Ambient(v["ambient"]), Directional(v["direction"], v["brightness"]), Point(v["lamp"], v["brightness"]))
+        shading = Shading(law, (*lamps, Harmonics(v["harmonics"])))
+        eye = replace(lens, K=v["K"], R=v["R"], t=v["t"])
+        return Renderer(eye, rasterizer, shading, v["background"])(Surface(v["vertices"], parts))
+
+    asked = {name: x.clone().requires_grad_() for name, x in start.items()}
+    image = draw(asked)
+    (weight,) = weights([image.detach()], 3)
+    slopes = dict(zip(asked, torch.autograd.grad((image * weight).sum(), list(asked.values())), strict=True))
+    generator = torch.Generator().manual_seed(5)
+    for name, x in start.items():
+        way = torch.randn(x.shape, dtype=torch.float64, generator=generator)
+        if name == "R":  # of the rotation vector, so that R stays a rotation
+            way = torch.linalg.matrix_exp(1e-6 * (way - way.T)) @ x - x
+            way = way / 1e-6
+        if name == "K":
+            way = way * torch.tensor([[1.0, 1, 1], [0, 1, 1], [0, 0, 0]])
+        step = 1e-6
+        with torch.no_grad():
+            high, low = (draw({**start, name: x + s * way}) for s in (step, -step))
+        expected = ((high - low) * weight).sum() / (2 * step)
+        assert (slopes[name] * way).sum().item() == pytest.approx(expected.item(), rel=2e-6, abs=1e-7), name
