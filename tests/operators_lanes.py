@@ -4,6 +4,8 @@ import warp as wp
 
 from gradsim.engine.lanes import *
 
+LAST_BUT_TWO = globals().get("LAST_BUT_TWO", 0)
+
 
 @wp.kernel(enable_backward=not DUAL)
 def operators(
@@ -57,6 +59,8 @@ def operators(
     reals[i, 25] = a / 4.0
     reals[i, 26] = spread(Scalar(0.1)) * a
     reals[i, 27] = a * spread(Scalar(1.0) / Scalar(3.0))
+    reals[i, 28] = exp(a * b)
+    reals[i, 29] = log1p(abs(a) / (abs(a) + 1.0))
 
     vectors[i, 0] = x + y
     vectors[i, 1] = x - y
@@ -98,3 +102,19 @@ def any_less(
     found[i] = 0
     if any_lane(less(r[i, 0], r[i, 1])):
         found[i] = 1
+
+
+if not DUAL:
+    from gradsim.engine.lanes import lane, put, total
+
+    @wp.kernel
+    def single_lanes(
+        r: wp.array2d(dtype=Real),
+        # out
+        swapped: wp.array(dtype=Real),  # b, but a where the lane is the third one from the end
+        sums: wp.array(dtype=Scalar),
+    ):
+        i = wp.tid()
+        k = LAST_BUT_TWO
+        swapped[i] = put(r[i, 1], k, lane(r[i, 0], k))
+        sums[i] = total(r[i, 2])

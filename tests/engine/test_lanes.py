@@ -41,6 +41,7 @@ def expected(r: Tensor, u: Tensor, m: Tensor, q: Tensor, shared: Tensor) -> list
     reals += [torch.where(less, a, b), torch.where(less, b, a), a, torch.where(less, a * c, b)]
     reals += [(x * y).sum(1), (x * x).sum(1), (p * s).sum(1), a * shared, -a]
     reals += [a + 0.5, 0.5 - a, a - 0.5, 0.75 + a, a / 4, a / 4, 2 / a, a / 4, 0.1 * a, a / 3]
+    reals += [torch.exp(a * b), torch.log1p(a.abs() / (a.abs() + 1))]
     vectors = [x + y, x - y, -x, x * each, linalg.cross(x, y), linalg.cross(x, linalg.cross(y, x))]
     vectors += [(A @ x[..., None])[..., 0], turned(p, x), turned(conjugate, x), turned(p, p[:, :3])]
     vectors += [torch.stack([a, b, a], 1), torch.where(less[:, None], y, x), -x]
@@ -116,6 +117,41 @@ def test_operators_on_dual_lanes_carry_the_forward_derivative(lane):
         for k in range(y.shape[1]):
             assert error(value[:, k], y[:, k]) < WITHIN[lane.dtype], f"{kind} {k}"
             assert error(tangent[:, k], t[:, k]) < WITHIN[lane.dtype], f"tangent of {kind} {k}"
+
+
+@pytest.mark.parametrize("lane", PLAIN, ids=lambda lane: lane.name)
+def test_exp_and_log_are_right_to_rounding_over_their_whole_range(lane):
+    layout, code = Layout(lane), specialise("operators_lanes", lane)
+    given, like = random_arguments(lane.dtype, seed=5), expected(*random_arguments(lane.dtype, seed=5))
+    given[0][:, 0] = torch.linspace(-80, 80, WORLDS).to(getattr(torch, lane.dtype)).double()
+    given[0][:, 1] = 1
+    out = outputs(layout, like)
+    wp.launch(code.operators, layout.packs(WORLDS), arrays(layout, given), out, device="cpu")
+    a, found = given[0][:, 0], layout.unpack("Real", out[0], WORLDS)[0].double()
+    ratio = a.abs() / (a.abs() + 1)
+    assert (found[:, 28] / torch.exp(a) - 1).abs().max() < 80 * WITHIN[lane.dtype]  # a relative rounding of a
+    assert error(found[:, 29], torch.log1p(ratio)) < WITHIN[lane.dtype]
+
+
+@pytest.mark.parametrize("lane", PLAIN, ids=lambda lane: lane.name)
+def test_single_lanes_and_sums_over_them_with_their_adjoints(lane):
+    place = max(lane.width - 3, 0)
+    layout, code = Layout(lane), specialise("operators_lanes", lane, LAST_BUT_TWO=place)
+    r = random_arguments(lane.dtype, seed=6)[0].requires_grad_()
+    here = (torch.arange(WORLDS) % lane.width == place).double()
+    swapped, sums = torch.lerp(r[:, 1], r[:, 0], here), r[:, 2].reshape(-1, lane.width).sum(1)
+    given, out = layout.pack("Real", r.detach()), layout.zeros("Real", WORLDS, (), r.device)
+    total = layout.scalars(torch.zeros_like(sums))
+    wp.launch(code.single_lanes, layout.packs(WORLDS), [given], [out, total], device="cpu")
+    assert error(layout.unpack("Real", out, WORLDS)[0], swapped) < WITHIN[lane.dtype]
+    assert error(layout.memory(total), sums) < WITHIN[lane.dtype]
+
+    probes = [torch.randn(x.shape, generator=torch.Generator().manual_seed(7)).double() for x in (swapped, sums)]
+    (wanted,) = torch.autograd.grad([swapped, sums], r, probes)
+    weight = [layout.pack("Real", probes[0]), layout.scalars(probes[1])]
+    found = layout.zeros("Real", WORLDS, (3,), r.device)
+    wp.launch(code.single_lanes, layout.packs(WORLDS), [given], [out, total], [found], weight, device="cpu", adjoint=True)  # fmt: skip
+    assert error(layout.unpack("Real", found, WORLDS)[0], wanted) < WITHIN[lane.dtype]
 
 
 @pytest.mark.parametrize("lane", [*PLAIN, *DUAL], ids=lambda lane: lane.name)

@@ -26,15 +26,19 @@ from types import ModuleType
 import numpy as np
 import warp as wp
 
+from gradsim.engine import elementary
+
 wp.config.log_level = wp.LOG_ERROR  # its line for every module would drown ours
 
 __all__ = [  # noqa: PLE0604 -- the names that a template sees; made for each lane type by `names`
     *("Scalar", "Point", "Real", "Mask", "Vec3", "Mat3", "Quat", "DUAL"),
     *("add", "sub", "mul", "div", "neg", "where", "less", "any_lane", "min", "max", "abs", "sqrt", "sin", "cos"),
     *("spread", "vec3", "quat", "dot", "cross", "qdot", "vector_part", "rotate", "unrotate", "zero", "zero3"),
+    *elementary.NAMES,
 ]
 
-_DIGEST = hashlib.sha256(pathlib.Path(__file__).read_bytes()).hexdigest()[:8]  # Warp's cache key misses operators
+_SOURCES = b"".join(pathlib.Path(file).read_bytes() for file in (__file__, elementary.__file__))
+_DIGEST = hashlib.sha256(_SOURCES).hexdigest()[:8]  # Warp's cache key misses operators
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ _active = [Lane()]
 
 
 def __getattr__(name: str):
-    if name in __all__:
+    if name in __all__ or name in elementary.SINGLE:
         return names(_active[-1])[name]
     raise AttributeError(name)
 
@@ -184,7 +188,7 @@ class _Table:
         self.Mask = Mask
         self.shape = {types[name]: shape for name, shape in shapes.items()}
         self.size = {types[name]: n for name, n in size.items()}
-        self.ctype = {types[name]: c for name, c in ctypes.items()} | {Mask: mask_ctype}
+        self.ctype = {types[name]: c for name, c in ctypes.items()} | {Mask: mask_ctype, dtype: scalar}
         self.names = dict(types, Mask=Mask, Scalar=dtype, Point=wp.types.vector(3, dtype), DUAL=lane.dual)
         self._operators()
 
@@ -353,6 +357,7 @@ class _Table:
                 value = f"o[0] = a[0] {op} b[0]; "
                 native(name, Real, (Real, literal), value, f"V t = g[0]; da[0] += {da}; ", f"to[0] = {ta}; ")
                 native(name, Real, (literal, Real), value, f"V t = g[0]; db[0] += {db}; ", f"to[0] = {tb}; ")
+        elementary.add(self)
 
 
 def _inner(a, b):

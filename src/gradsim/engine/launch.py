@@ -6,7 +6,7 @@ from torch import Tensor
 _recorded: dict[tuple, wp.Launch] = {}
 
 
-def replay(kernel: wp.Kernel, dim: int, args: list, device: str) -> None:
+def replay(kernel: wp.Kernel, dim: int | tuple[int, ...], args: list, device: str) -> None:
     """Run `kernel` over `dim` threads.
 
     The launch is recorded at the first call for a kernel and device; later calls only exchange its arguments.

@@ -1,0 +1,133 @@
+"""SoftRas, the soft rasteriser of Liu et al. (2019): silhouettes and colours that change smoothly with every vertex.
+
+A face is blurred over its border by a sigmoid of the squared distance over σ (`softras_kernels.py`), and faces are mixed
+by a softmax of their depths over γ (`softras_colour_kernels.py`). A blurred body looks larger than it is: by about two
+pixels at a blur of one, more when its mesh is refined. For where things are, use coverage; this one is for what the
+paper did, and for gradients by shape, colour and depth of faces that are hidden.
+
+Two formulas of the original release are wrong and not kept: the weight of the background, and the gradient of texels.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+
+import torch
+import warp as wp
+from torch import Tensor
+
+from gradsim.engine.launch import replay
+from gradsim.engine.operation import operation
+from gradsim.render.soft_faces import CUT, Cull, array, blur, check, reach, table
+from gradsim.render.softras_colour import colour
+from gradsim.render.tiles import Tiles
+
+__all__ = ["SoftRas", "colour", "silhouette"]
+
+
+@dataclass(frozen=True)
+class SoftRas:
+    """The parameters, with the paper's γ, ε, near and far.
+
+    Args:
+        blur_px: √σ [px], the width of the blurred border.
+        gamma: γ, how sharply depth decides, in units of far - near.
+        epsilon: ε, the depth score of the background: 0 is `far`, 1 is `near`.
+        near: Depth of score 1 [m]. It clips nothing.
+        far: Depth of score 0 [m].
+        cull: Which faces are dropped: "none", those that turn their "back" to the camera, or those in "front".
+    """
+
+    blur_px: float = 1.0
+    gamma: float = 1e-4
+    epsilon: float = 1e-3
+    near: float = 1.0
+    far: float = 100.0
+    cull: Cull = "none"
+
+    @property
+    def sigma(self) -> float:
+        """σ [px²]."""
+        return self.blur_px**2
+
+    @classmethod
+    def ndc(cls, sigma: float, height: int, **others) -> "SoftRas":
+        """From the paper's σ, in the square of units in which the image is two high: σ_px = σ (height/2)²."""
+        return cls(blur_px=math.sqrt(sigma) * height / 2, **others)
+
+    def silhouette(self, screen: Tensor, faces: Tensor, height: int, width: int) -> Tensor:
+        """See `silhouette`."""
+        return silhouette(screen, faces, height, width, sigma=self.sigma, cull=self.cull)
+
+    def colour(self, screen: Tensor, faces: Tensor, height: int, width: int, gain: Tensor, gloss: Tensor, **options) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """See `colour`."""
+        depth = {"gamma": self.gamma, "epsilon": self.epsilon, "near": self.near, "far": self.far}
+        return colour(screen, faces, height, width, gain, gloss, sigma=self.sigma, cull=self.cull, **depth, **options)
+
+
+def silhouette(screen: Tensor, faces: Tensor, height: int, width: int, *, sigma: float, cut: float = CUT, cull: Cull = "none") -> Tensor:  # fmt: skip
+    """How much of every pixel is covered, softly: A (images, height, width) in [0, 1].
+
+        A = 1 - Π (1 - D),   D = sigmoid(± d²/σ)            (Liu et al. 2019, Eqs. 1 and 2)
+
+    Faces without area, with a corner nearer than 1e-6 m or beyond 1e9 px are left out.
+
+    Args:
+        screen: Corners on the screen (images, n, 3): x to the right and y down [px], with pixel centres at +0.5, and
+            depth [m], in front of the camera. Differentiable.
+        faces: Triangles (m, 3) of all images, or (images, m, 3); a row with a negative number is none.
+        height: Rows of the images.
+        width: Columns.
+        sigma: σ [px²].
+        cut: D below which a face is left out.
+        cull: See `SoftRas`.
+
+    Raises:
+        ValueError: If a shape does not fit, a number is not finite, or a face names no vertex.
+    """
+    check(screen, height, width)
+    corners = table("faces", faces, *screen.shape[:2])
+    settings = torch.tensor(blur(sigma, cut, cull), dtype=torch.float64)
+    (clear,) = _silhouette(screen, corners, screen.new_empty(0, height, width), settings)
+    return 1 - clear
+
+
+class _Silhouette:
+    """A program (see `engine.operation`) from screen, faces, an empty canvas and settings to 1 - A."""
+
+    def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
+        screen, _, canvas, _ = inputs
+        return [(len(screen), *canvas.shape[1:])]
+
+    def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        code, tiles, given = self._given(inputs)
+        opaque = tiles.empty(len(inputs[0]))
+        if opaque.numel():
+            replay(code.blend, _threads(inputs), [*given, tiles.array(opaque)], str(opaque.device))
+        return [tiles.join(opaque.neg_().exp_()).contiguous()]
+
+    def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
+        code, tiles, given = self._given(inputs)
+        opaque = tiles.cut(-outputs[0] * adjoints[0])
+        gradients = [torch.zeros_like(x) for x in inputs]
+        if opaque.numel():
+            args = [*given, tiles.array(opaque), array(code.Point, gradients[0])]
+            replay(code.blend_adjoint, _threads(inputs), args, str(opaque.device))
+        return gradients
+
+    def _given(self, inputs: Sequence[Tensor]) -> tuple[ModuleType, Tiles, list]:
+        """Code, layout and the first arguments of its kernels."""
+        screen, faces, canvas, settings = inputs
+        tiles = Tiles(*canvas.shape[1:], like=screen)
+        code = tiles.code("gradsim.render.softras_kernels")
+        place = [array(code.Point, screen), array(wp.vec3i, faces), tiles.centres()]
+        return code, tiles, [*place, reach(code, tiles, *settings.tolist())]
+
+
+def _threads(inputs: Sequence[Tensor]) -> tuple[int, int]:
+    """One for each face of each image."""
+    return len(inputs[0]), inputs[1].shape[1]
+
+
+_silhouette = operation(_Silhouette())

@@ -1,0 +1,197 @@
+"""Colours of SoftRas: what `softras.colour` runs."""
+
+from collections.abc import Sequence
+from types import ModuleType
+
+import torch
+import warp as wp
+from torch import Tensor
+
+from gradsim.engine.launch import replay
+from gradsim.engine.operation import operation
+from gradsim.render.soft_faces import CUT, Cull, array, blur, check, finite, reach, table
+from gradsim.render.tiles import Tiles
+
+SHARED = ("Reach", "Pull", "cover", "pulled", "unless", "at_first", "at_second")
+
+
+def colour(
+    screen: Tensor,
+    faces: Tensor,
+    height: int,
+    width: int,
+    gain: Tensor,
+    gloss: Tensor,
+    *,
+    paint_faces: Tensor | None = None,
+    uv: Tensor | None = None,
+    uv_faces: Tensor | None = None,
+    texture: Tensor | None = None,
+    background: Tensor | None = None,
+    sigma: float,
+    gamma: float,
+    epsilon: float,
+    near: float,
+    far: float,
+    cut: float = CUT,
+    cull: Cull = "none",
+) -> tuple[Tensor, Tensor]:
+    """Colour and coverage of every pixel: (images, 3, height, width) and, as by `silhouette`, (images, height, width).
+
+        C = (Σ w c + w_b c_b) / (Σ w + w_b),  w = D exp(z/γ),  w_b = exp(ε/γ)     (Liu et al. 2019, Eqs. 4 and 5)
+
+    with z = (far - depth) / (far - near) and c = gain · texture(uv) + gloss, or gain + gloss without a texture, at the
+    point of the face nearest to the pixel by barycentric coordinates clipped to [0, 1], in perspective.
+
+    Args:
+        screen: As for `silhouette`. Differentiable, as are gain, gloss, uv, texture and background.
+        faces: As for `silhouette`.
+        height: Rows of the images.
+        width: Columns.
+        gain: RGB (k, 3), or (images, k, 3).
+        gloss: RGB, the same.
+        paint_faces: Rows of gain and gloss at the corners of each face, (m, 3) or (images, m, 3). Default: `faces`,
+            one row for each vertex.
+        uv: Places in the texture (l, 2) or (images, l, 2): 0 to 1 from left to right and from the bottom to the top, as
+            in OBJ files and OpenGL.
+        uv_faces: Rows of uv at the corners of each face. Default: `faces`.
+        texture: (3, rows, columns), its first row on top. Bilinear between the centres of texels, which are at +0.5;
+            beyond the border the outermost texels go on.
+        background: Colour (3,) or picture (3, height, width). Default: black.
+        sigma: σ [px²].
+        gamma: γ.
+        epsilon: ε, the background's z.
+        near: Depth where z is 1 [m].
+        far: Depth where z is 0 [m].
+        cut: As for `silhouette`.
+        cull: As for `silhouette`.
+
+    Raises:
+        ValueError: As `silhouette`, or if a parameter is out of range.
+    """
+    check(screen, height, width)
+    images, n, _ = screen.shape
+    corners = table("faces", faces, images, n)
+    gain, gloss = _rows("gain", gain, screen, 3), _rows("gloss", gloss, screen, 3)
+    if gain.shape[1] != gloss.shape[1]:
+        raise ValueError(f"`gain` has {gain.shape[1]} rows and `gloss` {gloss.shape[1]}; they share `paint_faces`.")
+    m = corners.shape[1]
+    paint_corners = corners if paint_faces is None else table("paint_faces", paint_faces, images, gain.shape[1], m)
+    if paint_faces is None and gain.shape[1] != n:
+        raise ValueError(f"`gain` has {gain.shape[1]} rows for {n} vertices; give `paint_faces`, or a row for each.")
+    if (texture is None) != (uv is None):
+        raise ValueError("a texture needs `uv`, and `uv` a `texture`; give both or none.")
+    if texture is None or uv is None:
+        uv, texels, uv_corners = screen.new_empty(1, 0, 2), screen.new_empty(0, 0, 3), corners[:, :0]
+    else:
+        uv, texels = _rows("uv", uv, screen, 2), _texels(texture, screen)
+        uv_corners = corners if uv_faces is None else table("uv_faces", uv_faces, images, uv.shape[1], m)
+        if uv_faces is None and uv.shape[1] != n:
+            raise ValueError(f"`uv` has {uv.shape[1]} rows for {n} vertices; give `uv_faces`, or a row for each.")
+    if not (gamma > 0 and far > near):
+        raise ValueError(f"gamma {gamma}, near {near} m, far {far} m; gamma is above 0, and far beyond near.")
+    behind = _background(background, screen, height, width)
+    depth = [1 / (gamma * (far - near)), far - epsilon * (far - near)]
+    settings = torch.tensor([*blur(sigma, cut, cull), *depth], dtype=torch.float64)
+    paint = [gain, gloss, paint_corners, uv, uv_corners, texels]
+    rgb, clear, *_ = _colour(screen, corners, screen.new_empty(0, height, width), settings, *paint, behind)
+    return rgb, 1 - clear
+
+
+def _rows(name: str, values: Tensor, like: Tensor, channels: int) -> Tensor:
+    """(images or 1, k, channels)."""
+    rows = values[None] if values.ndim == 2 else values
+    if rows.ndim != 3 or rows.shape[-1] != channels or rows.shape[0] not in (1, len(like)):
+        raise ValueError(f"`{name}` has shape {tuple(values.shape)}; it needs (k, {channels}) or ({len(like)}, k, {channels}).")  # fmt: skip
+    finite(name, rows)
+    return rows.to(like)
+
+
+def _texels(texture: Tensor, like: Tensor) -> Tensor:
+    """(rows, columns, 3)."""
+    if texture.ndim != 3 or texture.shape[0] != 3 or not texture.numel():
+        raise ValueError(
+            f"`texture` has shape {tuple(texture.shape)}; it needs (3, rows, columns), at least one texel."
+        )
+    return texture.permute(1, 2, 0).to(like)
+
+
+def _background(background: Tensor | None, like: Tensor, height: int, width: int) -> Tensor:
+    """(3, height, width), or (3, 1, 1)."""
+    if background is None:
+        return like.new_zeros(3, 1, 1)
+    if background.shape == (3,):
+        return background[:, None, None].to(like)
+    if background.shape == (3, height, width):
+        return background.to(like)
+    raise ValueError(f"`background` has shape {tuple(background.shape)}; it needs (3,) or (3, {height}, {width}).")
+
+
+class _Colour:
+    """A program (see `engine.operation`) from
+
+        screen, faces, an empty canvas, settings, gain, gloss, their corners, uv, its corners, texels, background
+
+    to C, 1 - A, and for its own use the depth of the nearest faces and Σ w + w_b, both in tiles.
+    """
+
+    def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
+        screen, _, canvas, *_ = inputs
+        images, size, tiles = len(screen), canvas.shape[1:], Tiles(*canvas.shape[1:], like=screen).shape
+        return [(images, 3, *size), (images, *size), (images, *tiles), (images, *tiles)]
+
+    def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        code, tiles, given = self._given(inputs)
+        images, threads, device = len(inputs[0]), (len(inputs[0]), inputs[1].shape[1]), str(inputs[0].device)
+        *_, sharpness, horizon = inputs[3].tolist()
+        opaque, nearest = tiles.empty(images), tiles.empty(images, horizon)
+        weights, colours = tiles.empty(images), tiles.empty(3 * images)
+        if opaque.numel():
+            near = tiles.array(nearest)
+            replay(code.blend_in_depth, threads, [*given, tiles.array(opaque), near], device)
+            args = [*given, *self._paint(code, inputs), near, tiles.array(weights), tiles.array(colours)]
+            replay(code.mix, threads, args, device)
+        rest = ((nearest - horizon) * sharpness).exp_()
+        weights += rest
+        rgb = tiles.join(colours).reshape(images, 3, tiles.height, tiles.width)
+        rgb = (rgb + inputs[-1] * tiles.join(rest)[:, None]) / tiles.join(weights)[:, None]
+        return [rgb, tiles.join(opaque.neg_().exp_()).contiguous(), nearest, weights]
+
+    def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
+        code, tiles, given = self._given(inputs)
+        rgb, clear, nearest, weights = outputs
+        *_, sharpness, horizon = inputs[3].tolist()
+        share = adjoints[0] / tiles.join(weights)[:, None]
+        gradients = [torch.zeros_like(x) for x in inputs]
+        if clear.numel():
+            opaque, colours, level = -clear * adjoints[1], share, (share * rgb).sum(1)
+            moving = [tiles.array(x) for x in (nearest, tiles.cut(opaque), tiles.cut(colours), tiles.cut(level))]
+            kinds = (0, code.Point), (4, code.Point), (5, code.Point), (7, code.Pixel), (9, code.Point)
+            sums = [array(kind, gradients[k]) for k, kind in kinds]
+            args = [*given, *self._paint(code, inputs), *moving, *sums]
+            replay(code.mix_adjoint, (len(rgb), inputs[1].shape[1]), args, str(rgb.device))
+        rest = tiles.join(((nearest - horizon) * sharpness).exp_())[:, None]
+        gradients[-1] = (share * rest).sum_to_size(1, *inputs[-1].shape)[0]
+        return gradients
+
+    def _given(self, inputs: Sequence[Tensor]) -> tuple[ModuleType, Tiles, list]:
+        """Code, layout and the first arguments of its kernels."""
+        screen, faces, canvas, settings, *_ = inputs
+        tiles = Tiles(*canvas.shape[1:], like=screen)
+        border = tiles.code("gradsim.render.softras_kernels")
+        code = tiles.code("gradsim.render.softras_colour_kernels", **{name: getattr(border, name) for name in SHARED})
+        place = [array(code.Point, screen), array(wp.vec3i, faces), tiles.centres()]
+        return code, tiles, [*place, reach(code, tiles, *settings.tolist()[:3])]
+
+    def _paint(self, code: ModuleType, inputs: Sequence[Tensor]) -> list:
+        """The kernels' structs."""
+        gain, gloss, corners, uv, uv_corners, texels, _ = inputs[4:]
+        fog, paint = code.Fog(), code.Paint()
+        fog.sharpness = inputs[3][3].item()
+        paint.gain, paint.gloss, paint.texture = (array(code.Point, x) for x in (gain, gloss, texels))
+        paint.corners, paint.uv_corners = array(wp.vec3i, corners), array(wp.vec3i, uv_corners)
+        paint.uv = array(code.Pixel, uv)
+        return [fog, paint]
+
+
+_colour = operation(_Colour())
