@@ -35,3 +35,20 @@ def test_what_is_no_picture_of_eight_bits_is_refused(tmp_path):
     Image.fromarray(np.full((2, 2), 40000, np.uint16)).save(tmp_path / "deep.png")
     with pytest.raises(InputError, match=r"deep\.png has more than 8 bits per channel \(mode I;16\); save it with 8"):
         picture.read(tmp_path / "deep.png")
+
+
+def test_pictures_side_by_side_are_read_back_with_white_between(tmp_path):
+    one, other = (np.moveaxis(PIXELS, -1, 0) / 255, np.full((3, 5, 2), -0.5))
+    picture.write(tmp_path / "new" / "both.png", one, other)
+    both = picture.read(tmp_path / "new" / "both.png")
+    assert both.shape == (3, 5, 7 + picture.GAP + 2)
+    np.testing.assert_allclose(both[:, :, :7], one, rtol=1e-6)
+    assert (both[:, :, 7:-2] == 1).all()
+    assert (both[:, :, -2:] == 0).all()
+
+
+def test_pictures_of_other_shapes_and_kinds_of_file_are_refused(tmp_path):
+    with pytest.raises(InputError, match=r"none of \.png"):
+        picture.write(tmp_path / "a.bmp", np.zeros((3, 4, 4)))
+    with pytest.raises(InputError, match="the same height"):
+        picture.write(tmp_path / "a.png", np.zeros((3, 4, 4)), np.zeros((3, 5, 4)))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gradsim.errors import InputError
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 FORMATS = (".png", ".jpg", ".jpeg")
+GAP = 4  # pixels of white between pictures in one file
 
 
 def read(path: Path) -> np.ndarray:
@@ -39,3 +41,27 @@ def from_image(image: "Image", name: str) -> np.ndarray:
     if image.mode[0] in "IF":
         raise InputError(f"{name} has more than 8 bits per channel (mode {image.mode}); save it with 8.")
     return np.moveaxis(np.asarray(image.convert("RGB"), np.float32) / 255, -1, 0).copy()
+
+
+def write(path: str | Path, *images: ArrayLike) -> None:
+    """Pictures side by side in one file, whose folder is made if there is none.
+
+    Args:
+        path: Ends in .png or .jpg.
+        *images: (3, height, width) each, of one height; what is beyond [0, 1] is cut off.
+
+    Raises:
+        InputError: If the suffix or a shape is another, or heights differ.
+    """
+    from PIL import Image
+
+    path, arrays = Path(path), [np.asarray(image, np.float64) for image in images]
+    shapes = [a.shape for a in arrays]
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(f"{path} is none of {', '.join(FORMATS)}; choose one of these.")
+    if not shapes or any(len(s) != 3 or s[0] != 3 or s[1] != shapes[0][1] for s in shapes):
+        raise InputError(f"pictures have shapes {shapes}; they need (3, height, width), and the same height.")
+    gap = np.ones((3, shapes[0][1], GAP))
+    row = np.concatenate([strip for a in arrays for strip in (gap, a)][1:], -1)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.moveaxis((row.clip(0, 1) * 255).round().astype(np.uint8), 0, -1)).save(path)

@@ -8,7 +8,8 @@
     moments    centroid and second moments                      sees the whole image; five numbers
     distance   differences times the distance to the outline    sees the whole image
 
-`Robust` wraps any of them; a `Schedule` goes from one that sees far to one that is exact.
+`Robust` wraps any of them; a `Schedule` goes from one that sees far to one that is exact. `laplacian` and `flatness` say
+how rough a surface is, for shapes that pictures do not fix.
 """
 
 from gradsim.losses.absolute import L1
@@ -20,6 +21,7 @@ from gradsim.losses.loss import ImageLoss
 from gradsim.losses.overlap import IoU
 from gradsim.losses.pixels import MSE
 from gradsim.losses.robustness import Robust
+from gradsim.losses.roughness import flatness, laplacian
 from gradsim.losses.scales import Pyramid
 from gradsim.losses.schedule import Schedule, Stage, coarse_to_fine, stage
 
@@ -42,7 +44,9 @@ __all__ = [
     "cdf_of_sums_tangent",
     "cdf_tangent",
     "coarse_to_fine",
+    "flatness",
     "image_loss",
+    "laplacian",
     "mse",
     "stage",
     "transport",

@@ -1,0 +1,53 @@
+"""How rough a surface is: what keeps it in shape where pictures say nothing.
+
+    laplacian = mean |x_i − mean of its neighbours|²      over vertices (Taubin 1995; in Liu et al. 2019 as a sum)
+    flatness  = mean (1 − n_a · n_b)²                     over edges, n of the two faces (Kato et al. 2018, as a sum)
+
+Both are 0 on a flat, regular grid. The first also shrinks and evens out triangles, the second only flattens edges, and is
+the same at any size. As means, their weights stay good when a mesh is refined.
+"""
+
+import torch
+from torch import Tensor
+
+from gradsim.render.lights import unit
+
+
+def laplacian(vertices: Tensor, faces: Tensor) -> Tensor:
+    """Mean squared distance of vertices from the middle of their neighbours [m²], (...).
+
+    Args:
+        vertices: (..., n, 3) [m]. Those at the rim of an open sheet, and those of no face, do not count.
+        faces: (m, 3).
+    """
+    n = vertices.shape[-2]
+    keys, count = _sides(faces, n).unique(return_counts=True)
+    ends = torch.stack([keys // n, keys % n])
+    here, there = ends.flatten(), ends.flip(0).flatten()
+    neighbours = here.bincount(minlength=n)
+    total = torch.zeros_like(vertices).index_add(-2, here, vertices[..., there, :])
+    inner = neighbours > 0
+    inner[ends[:, count == 1].flatten()] = False
+    apart = (vertices - total / neighbours.clamp_min(1)[:, None])[..., inner, :]
+    return apart.square().sum(-1).mean(-1)
+
+
+def flatness(vertices: Tensor, faces: Tensor) -> Tensor:
+    """Mean of (1 − cos)² of the angle by which the surface turns across its edges (...), from 0 to 4.
+
+    Args:
+        vertices: (..., n, 3) [m].
+        faces: (m, 3), neighbours in the same sense. A face without an area counts as turned by a right angle.
+    """
+    a, b, c = vertices[..., faces.long(), :].unbind(-2)
+    normals = unit(torch.linalg.cross(b - a, c - a))
+    keys, order = _sides(faces, vertices.shape[-2]).sort()
+    same = (keys[1:] == keys[:-1]).nonzero()[:, 0]
+    left, right = order[same] // 3, order[same + 1] // 3
+    return (1 - (normals[..., left, :] * normals[..., right, :]).sum(-1)).square().mean(-1)
+
+
+def _sides(faces: Tensor, n: int) -> Tensor:
+    """A number (3 m,) for each side of each face, the same for both directions; n vertices in all."""
+    ends = faces.long()[:, [[0, 1], [1, 2], [2, 0]]].flatten(0, 1).sort(1).values
+    return ends[:, 0] * n + ends[:, 1]

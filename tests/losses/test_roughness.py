@@ -1,0 +1,95 @@
+"""Roughness of surfaces: nothing where they are flat, closed forms elsewhere, and derivatives."""
+
+import math
+
+import pytest
+import torch
+from checks import central_difference, gradients
+
+from gradsim import mesh
+from gradsim.losses import flatness, laplacian
+from gradsim.rotation import exponential, rotate
+
+TURN = exponential(torch.tensor([0.3, -0.5, 0.8], dtype=torch.float64))
+UP = rotate(TURN, torch.tensor([[0.0, 0.0, 1.0]], dtype=torch.float64))  # of the grid
+both = pytest.mark.parametrize("rough", [laplacian, flatness])
+
+
+def grid(n: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
+    """A flat, regular grid of n by n vertices, turned."""
+    x, y = torch.meshgrid(torch.arange(n), torch.arange(n), indexing="ij")
+    vertices = torch.stack([x.flatten(), y.flatten(), 0 * x.flatten()], -1).double() * 0.3
+    corner = (torch.arange(n - 1)[:, None] * n + torch.arange(n - 1)).flatten()[:, None]
+    faces = torch.cat([corner + torch.tensor([0, n, n + 1]), corner + torch.tensor([0, n + 1, 1])])
+    return rotate(TURN, vertices), faces
+
+
+def ball(subdivisions: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+    body = mesh.sphere(1.0, subdivisions)
+    return torch.tensor(body.vertices), torch.tensor(body.faces)
+
+
+@both
+def test_a_flat_regular_grid_is_not_rough(rough):
+    vertices, faces = grid()
+    assert rough(vertices, faces).item() < 1e-28
+    lifted = vertices.index_add(0, torch.tensor([12]), 0.1 * UP)
+    assert rough(lifted, faces).item() > 1e-4
+
+
+def test_a_lifted_vertex_of_a_grid_counts_itself_and_a_sixth_in_each_inner_neighbour():
+    """9 inner vertices of a 5 × 5 grid: h² for the middle one, (h/6)² for its six neighbours, all inner."""
+    vertices, faces = grid()
+    value = laplacian(vertices.index_add(0, torch.tensor([12]), 0.01 * UP), faces).item()
+    assert value == pytest.approx(1e-4 * (1 + 6 / 36) / 9, rel=1e-12)
+
+
+def test_edges_of_a_box_are_right_angles_and_its_diagonals_are_flat():
+    """12 edges with cos 0 count 1, 6 diagonals 0."""
+    box = mesh.box((1.0, 2.0, 3.0))
+    assert flatness(torch.tensor(box.vertices), torch.tensor(box.faces)).item() == pytest.approx(12 / 18, rel=1e-12)
+
+
+def test_a_fold_counts_the_square_of_one_minus_its_cosine():
+    fold = 0.7
+    vertices = torch.tensor([[0, 0, 0], [0, 1, 0], [1, 0, 0], [-math.cos(fold), 0, -math.sin(fold)]], dtype=torch.float64)
+    faces = torch.tensor([[0, 2, 1], [0, 1, 3]])
+    assert flatness(vertices, faces).item() == pytest.approx((1 - math.cos(fold)) ** 2, rel=1e-12)
+
+
+@both
+def test_roughness_does_not_change_with_place_and_attitude_and_scales_as_it_says(rough):
+    vertices, faces = ball()
+    value = rough(vertices, faces)
+    assert torch.allclose(rough(rotate(TURN, vertices) + 5.0, faces), value, rtol=1e-12)
+    assert torch.allclose(rough(3 * vertices, faces), value * (9 if rough is laplacian else 1), rtol=1e-12)
+
+
+@both
+def test_every_world_and_frame_has_its_own(rough):
+    vertices, faces = ball()
+    many = vertices + 0.1 * torch.randn(2, 3, *vertices.shape, generator=torch.Generator().manual_seed(0)).double()
+    values = rough(many, faces)
+    assert values.shape == (2, 3)
+    assert torch.allclose(values[1, 2], rough(many[1, 2], faces), rtol=1e-14)
+
+
+@both
+def test_gradient_is_the_central_difference(rough):
+    vertices, faces = ball()
+    generator = torch.Generator().manual_seed(1)
+    vertices = vertices + 0.2 * torch.randn(vertices.shape, generator=generator, dtype=torch.float64)
+    along = torch.randn(vertices.shape, generator=generator, dtype=torch.float64)
+    function = lambda x: [rough(x, faces)[None]]
+    (slope,) = central_difference(function, [vertices], [along], 1e-4)
+    (gradient,) = gradients(function, [vertices], [torch.ones(1).double()])
+    assert (gradient * along).sum().item() == pytest.approx(slope.item(), rel=1e-8)
+
+
+@both
+def test_faces_without_area_have_finite_derivatives(rough):
+    vertices, faces = ball()
+    vertices = vertices.clone()
+    vertices[faces[0, 1]] = vertices[faces[0, 0]]
+    (gradient,) = gradients(lambda x: [rough(x, faces)[None]], [vertices], [torch.ones(1).double()])
+    assert gradient.isfinite().all()
