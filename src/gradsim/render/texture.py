@@ -1,7 +1,7 @@
 """Pictures on surfaces: bilinear sampling, averages for what is far away, several pictures on one sheet.
 
 Texture coordinates are OpenGL's and OBJ's: u to the right, v up, (0, 0) the lower left corner of the picture and (1, 1)
-its upper right one, so that texel centres lie half a texel inside. Beyond its border a picture goes on as its border.
+its upper right one, so that texel centres lie half a texel inside. Beyond its border a picture begins again.
 Derivatives exist by texels and by coordinates.
 """
 
@@ -47,23 +47,31 @@ def pyramid(texture: Tensor) -> list[Tensor]:
 def sheet(textures: Sequence[Tensor], uvs: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Several pictures on one: the sheet (channels, h, w), and all coordinates on it (sum of k, 2).
 
-    Coordinates are kept half a texel inside their own picture, so that samples of one never meet another.
+    A picture stands on it as often as its coordinates go round. They are kept half a texel inside, so that samples of
+    one picture never meet another.
 
     Args:
         textures: (channels, h, w) each.
         uvs: (k, 2) each.
     """
-    width, height = max(t.shape[2] for t in textures), sum(t.shape[1] for t in textures)
-    placed, top = [], 0
+    tiles, texels, top = [], [], 0
     for texture, uv in zip(textures, uvs, strict=True):
-        h, w = texture.shape[1:]
+        first = uv.detach().amin(0).floor()
+        across, up = (uv.detach().amax(0) - first).ceil().clamp_min(1).int().tolist()
+        tiles.append(texture.repeat(1, up, across))
+        uv, (h, w) = (uv - first) / uv.new_tensor([across, up]), tiles[-1].shape[1:]
         size = uv.new_tensor([w, h])
         texel = (uv * size).clamp(uv.new_tensor(0.5), size - 0.5)
-        placed.append((texel + uv.new_tensor([0.0, height - top - h])) / uv.new_tensor([width, height]))
+        texels.append(texel - uv.new_tensor([0.0, top + h]))  # v counts from the top of the sheet, for now
         top += h
-    return torch.cat([pad(t, (0, width - t.shape[2])) for t in textures], 1), torch.cat(placed)
+    width = max(t.shape[2] for t in tiles)
+    placed = torch.cat(texels)
+    placed = (placed + placed.new_tensor([0.0, top])) / placed.new_tensor([width, top])
+    return torch.cat([pad(t, (0, width - t.shape[2])) for t in tiles], 1), placed
 
 
 def _bilinear(texture: Tensor, uv: Tensor) -> Tensor:
-    grid = torch.stack([2 * uv[:, 0] - 1, 1 - 2 * uv[:, 1]], -1)[None, None]
-    return grid_sample(texture[None].to(uv), grid, padding_mode="border", align_corners=False)[0, :, 0].T
+    size = uv.new_tensor([texture.shape[2], texture.shape[1]])
+    around = pad(texture[None].to(uv), (1, 1, 1, 1), mode="circular")
+    u, v = (((uv - uv.detach().floor()) * size + 1) / (size + 2)).unbind(1)
+    return grid_sample(around, torch.stack([2 * u - 1, 1 - 2 * v], -1)[None, None], align_corners=False)[0, :, 0].T
