@@ -3,7 +3,6 @@
 import re
 import sys
 
-import numpy as np
 import pytest
 import torch
 from fit_cases import throw
@@ -12,33 +11,11 @@ from gradsim.experiments import player, synthetic
 from gradsim.physics.model import Model
 
 
-def turned(vertices: np.ndarray, wxyz: np.ndarray) -> np.ndarray:
-    """Vertices (n, 3) turned by one quaternion."""
-    w, axis = wxyz[0], wxyz[1:]
-    return vertices + 2 * np.cross(axis, np.cross(axis, vertices) + w * vertices)
-
-
 @pytest.fixture(scope="module")
 def motion():
     scene = throw()
     with torch.no_grad():
         return scene, Model(scene).rollout()
-
-
-def test_poses_bring_the_first_frame_to_every_other(motion):
-    vertices = motion[1].surface.vertices[0].detach().numpy()
-    poses = player._poses(vertices)
-    assert poses is not None
-    rest = vertices[0] - vertices[0].mean(0)
-    for here, wxyz in zip(vertices, poses, strict=True):
-        assert np.abs(turned(rest, wxyz) + here.mean(0) - here).max() < 1e-9
-    assert np.abs(poses[-1] - poses[0]).max() > 0.1  # it turns
-
-
-def test_what_deforms_has_no_pose(motion):
-    vertices = motion[1].surface.vertices[0].detach().numpy().copy()
-    vertices[3, 0] += 0.01
-    assert player._poses(vertices) is None
 
 
 def test_the_page_refers_to_nothing_outside_itself(motion, tmp_path, capsys):

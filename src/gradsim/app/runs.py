@@ -183,7 +183,7 @@ def fit(job: Job, out: Path, resume: bool = False, progress: Progress | None = N
             observed = film.frames[align(film, scene.timing.fps, job.frames).picture]
             write_films(out, observed, frames, outline, scene.timing.fps)
             write_residuals(out, evidence, outline, scene.timing.fps)
-            write_player(out / "player.html", scene, fitted.surface, observed)
+            write_player(out / "player.html", scene, fitted.drawn, observed)
             found.save(out)
             content = {**found.result(), "command": "fit", "title": scene.name, "video": video_as_given(out)}
             write_json(out / "result.json", content)

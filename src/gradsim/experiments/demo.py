@@ -66,7 +66,7 @@ def save(out: Path, scene, model, evidence: Masks, exact: Fit, noisy: Fit) -> di
     write_films(out, observed, (frames.numpy() * 255).round().astype("uint8"), mask, scene.timing.fps)
     write_residuals(out, evidence, mask, scene.timing.fps)
     truth = model.rollout(placed(scene, {name: e.truth for name, e in noisy.unknowns.items()}))
-    write_player(out / "player.html", scene, fitted.surface, observed, truth.surface)
+    write_player(out / "player.html", scene, fitted.drawn, observed, truth.drawn)
     scene.save(out / "scene.yaml")
     second = noisy.result()
     result = {**exact.result(), "command": "demo", "title": "Mass, stiffness and friction of a cube, from its video"}

@@ -58,7 +58,7 @@ def no_push(out: Path, quick: bool = False, seed: int = 0, progress: Progress | 
             mask = synthetic.float_masks(scene, fitted).masks.numpy()
             out.mkdir(parents=True, exist_ok=True)
             write_films(out, frames, again, mask, scene.timing.fps)
-            write_player(out / "player.html", scene, fitted.surface, frames, trajectory.surface)
+            write_player(out / "player.html", scene, fitted.drawn, frames, trajectory.drawn)
             scene.save(out / "scene.yaml")
     progress.done()
     free, pushed = fits["without_push"], fits["with_push"]

@@ -1,0 +1,60 @@
+"""What stands on the stage: poses of what is rigid, and a first view of all of it."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from fit_cases import throw
+
+from gradsim.experiments import stage
+from gradsim.physics.model import Model
+
+
+def turned(vertices: np.ndarray, wxyz: np.ndarray) -> np.ndarray:
+    """Vertices (n, 3) turned by one quaternion."""
+    w, axis = wxyz[0], wxyz[1:]
+    return vertices + 2 * np.cross(axis, np.cross(axis, vertices) + w * vertices)
+
+
+@pytest.fixture(scope="module")
+def motion():
+    scene = throw()
+    with torch.no_grad():
+        return scene, Model(scene).rollout()
+
+
+def test_poses_bring_the_first_frame_to_every_other(motion):
+    vertices = motion[1].surface.vertices[0].detach().numpy()
+    poses = stage.poses(vertices)
+    assert poses is not None
+    rest = vertices[0] - vertices[0].mean(0)
+    for here, wxyz in zip(vertices, poses, strict=True):
+        assert np.abs(turned(rest, wxyz) + here.mean(0) - here).max() < 1e-9
+    assert np.abs(poses[-1] - poses[0]).max() > 0.1  # it turns
+
+
+def test_what_deforms_has_no_pose(motion):
+    vertices = motion[1].surface.vertices[0].detach().numpy().copy()
+    vertices[3, 0] += 0.01
+    assert stage.poses(vertices) is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_first_view_has_the_motion_and_every_camera_in_it(seed):
+    rng = np.random.default_rng(seed)
+    low, turn = rng.standard_normal(3), rng.uniform(0, 2 * math.pi)
+    whole = stage.Stage(low, low + rng.uniform(0.1, 2, 3), np.array([math.cos(turn), math.sin(turn), 0]))
+    cameras = [SimpleNamespace(corners=whole.centre + 3 * rng.standard_normal((5, 3))) for _ in range(2)]
+    view = SimpleNamespace(fov=0.9)
+    stage.stand_back(view, whole, cameras)  # pyright: ignore[reportArgumentType] -- corners are all it asks for
+    forward = view.look_at - view.position
+    forward /= np.linalg.norm(forward)
+    right = np.cross(forward, [0, 0, 1])
+    right /= np.linalg.norm(right)
+    seen = np.concatenate([whole.corners, *(c.corners for c in cameras)]) - view.position
+    x, y, z = seen @ right, seen @ np.cross(right, forward), seen @ forward
+    steep = math.tan(view.fov / 2)
+    assert (z > 0).all() and (np.abs(y) < steep * z).all() and (np.abs(x) < stage.WIDE * steep * z).all()
+    assert forward[2] < 0  # from above
