@@ -436,6 +436,40 @@ class Landscape(Command):
 
 
 @dataclass(kw_only=True)
+class View(Command):
+    """Show a motion in three dimensions, in the browser, until Ctrl-C; needs the extra `viewer`."""
+
+    target: Annotated[Positional[Path], arg(metavar="RUN|SCENE")]
+    """Folder made by `gradsim simulate`, `fit` or `demo`, a scene file (YAML), or the name of a library scene."""
+    host: str = "127.0.0.1"
+    """Address to listen at; 0.0.0.0 lets other machines in."""
+    port: int = 8080
+    """Port to listen at; the next free one if it is taken."""
+    open: bool = False
+    """Open the page in this machine's browser."""
+    clip: Annotated[int, arg(metavar="N")] = 1
+    """Of a fit of several clips, which one."""
+
+    def run(self, out, err):
+        from gradsim.app.viewable import viewable
+        from gradsim.app.viewer import Viewer
+
+        with working(err) as progress:
+            progress.stage(f"moving {self.target}")
+            viewer = Viewer(viewable(self.target, self.clip), self.host, self.port)
+        for line in (viewer.url, f"from another machine: {viewer.tunnel}", "Ctrl-C ends it."):
+            out.print(line, highlight=False, soft_wrap=True, markup=False)
+        if self.open:
+            import webbrowser
+
+            webbrowser.open(viewer.url)
+        with contextlib.suppress(KeyboardInterrupt):
+            viewer.serve()
+        viewer.stop()
+        return DONE
+
+
+@dataclass(kw_only=True)
 class Doctor(Command):
     """Say what this machine has, and whether gradsim works on it."""
 
@@ -459,6 +493,7 @@ _Commands = (
     | Annotated[Compare, subcommand("compare")]
     | Annotated[Landscape, subcommand("landscape")]
     | Annotated[Reproduce, subcommand("reproduce")]
+    | Annotated[View, subcommand("view")]
     | Annotated[Doctor, subcommand("doctor")]
 )
 

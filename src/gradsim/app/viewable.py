@@ -1,0 +1,138 @@
+"""What `gradsim view` shows: the motion of a scene, or that of a run folder beside what it was fitted to."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gradsim import video as videos
+from gradsim.app.job import Job, record
+from gradsim.app.runs import open_scene
+from gradsim.errors import InputError
+from gradsim.identify.estimate import placed
+from gradsim.identify.together import of_clip
+from gradsim.physics.model import Model
+from gradsim.physics.trajectory import Trajectory
+from gradsim.rounding import with_error
+from gradsim.scene import Scene
+from gradsim.video.frames import align
+
+KINDS = (".webm", ".mp4", ".gif", "")  # of films that `gradsim render` makes
+
+
+@dataclass(frozen=True)
+class Viewable:
+    """A motion to look at.
+
+    Args:
+        scene: Its scene.
+        title: Of the page.
+        motion: That of the scene; of a fit, with its estimates.
+        truth: The true motion, where it is known.
+        films: What was observed, by the camera's name: (frames, height, width, 3) uint8.
+        words: What there is to say about it, line by line (Markdown).
+    """
+
+    scene: Scene
+    title: str
+    motion: Trajectory
+    truth: Trajectory | None = None
+    films: Mapping[str, np.ndarray] = field(default_factory=dict)
+    words: tuple[str, ...] = ()
+
+    @property
+    def frames(self) -> int:
+        return len(self.motion.times)
+
+
+def viewable(target: Path, clip: int = 1) -> Viewable:
+    """Of a run folder, a scene file, or a scene of the library by its name.
+
+    Args:
+        target: The folder, file or name.
+        clip: Of a fit of several clips, which one, from 1.
+
+    Raises:
+        InputError: If it is none of these, or there is no such clip.
+    """
+    target = Path(target)
+    if target.is_dir():
+        return of_run(target, clip)
+    scene = open_scene(target)
+    return Viewable(scene, scene.name, _motion(scene, {}, scene.timing.frames))
+
+
+def of_run(folder: Path, clip: int = 1) -> Viewable:
+    """Of a folder made by `gradsim simulate`, `fit` or `demo`.
+
+    Raises:
+        InputError: If it holds no scene, or there is no such clip.
+    """
+    result = _result(folder)
+    several = len(result.get("clips") or ()) > 1
+    path = folder / (f"scene_{clip}.yaml" if several else "scene.yaml")
+    if several and not path.is_file():
+        raise InputError(f"{folder} is a fit of {len(result['clips'])} clips; --clip is {clip}.")
+    if not path.is_file():
+        raise InputError(
+            f"{folder} holds no scene.yaml; give a folder made by `gradsim simulate`, `fit` or `demo`, a scene file, or "
+            "the name of a library scene, such as cube."
+        )
+    scene = Scene.load(path)
+    fitted = result.get("unknowns_8bit") or result.get("unknowns") or {}
+    known = {key: {n: u[key] for n, u in fitted.items() if u.get(key) is not None} for key in ("value", "truth")}
+    if several:
+        known = {key: of_clip(scene, values, clip) for key, values in known.items()}
+    films, lost = _films(folder, scene, result, clip)
+    frames = max((len(film) for film in films.values()), default=scene.timing.frames)
+    words = [
+        f"{n}: {with_error(u['value'], u['std'])} {u['unit']}".strip() for n, u in fitted.items() if n in known["value"]
+    ]
+    words += [f"truth of {name}: {value:.6g}" for name, value in known["truth"].items()]
+    words += [f"the film {path} is not where it was" for path in lost]
+    return Viewable(
+        scene,
+        str(result.get("title") or scene.name),
+        _motion(scene, known["value"], frames),
+        _motion(scene, known["truth"], frames) if known["truth"] else None,
+        films,
+        tuple(words),
+    )
+
+
+def _motion(scene: Scene, values: Mapping[str, float], frames: int) -> Trajectory:
+    with torch.no_grad():
+        return Model(scene).rollout(placed(scene, values), frames=frames)
+
+
+def _result(folder: Path) -> dict:
+    path = folder / "result.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _films(folder: Path, scene: Scene, result: Mapping, clip: int) -> tuple[dict[str, np.ndarray], list[Path]]:
+    """What was observed by the camera's name, a picture for each instant, and films that are gone."""
+    if record(folder):
+        job = Job.of(folder, {})
+        paths, choice = {"camera": job.video}, job.frames
+    elif result.get("clips"):
+        paths, choice = {name: Path(film) for name, film in result["clips"][clip - 1]["videos"].items()}, ""
+    else:
+        paths, choice = _rendered(folder, scene), None
+    films = {}
+    for name, path in paths.items():
+        if path.exists() and name in scene.views:
+            film = videos.read(path, scene.timing.fps if path.is_dir() else None)
+            films[name] = film.frames if choice is None else film.frames[align(film, scene.timing.fps, choice).picture]
+    return films, [path for path in paths.values() if not path.exists()]
+
+
+def _rendered(folder: Path, scene: Scene) -> dict[str, Path]:
+    """Films of a demo, or of a simulation that was rendered."""
+    stems = {name: "video" if name == "camera" else name for name in scene.views}
+    candidates = {name: [folder / f"{stem}{kind}" for kind in KINDS] for name, stem in stems.items()}
+    found = {name: [path for path in paths if path.exists()] for name, paths in candidates.items()}
+    return {name: paths[0] for name, paths in found.items() if paths}
