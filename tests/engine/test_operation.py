@@ -111,5 +111,5 @@ def test_operation_keeps_the_contract_of_pytorch():
 def test_second_derivative_is_refused():
     x, y = values()
     (first,) = torch.autograd.grad(loss(operation(Products())(x, y)), [x], create_graph=True)
-    with pytest.raises(RuntimeError, match="no autograd formula"):
+    with pytest.raises(RuntimeError, match="no autograd formula|differentiate twice"):
         first.sum().backward()

@@ -19,11 +19,13 @@ from torch import Tensor
 from gradsim.engine.lanes import lane_of, specialise
 from gradsim.engine.launch import array, replay
 from gradsim.engine.operation import operation
-from gradsim.render import coverage
-from gradsim.render.beside import beside
+from gradsim.render.beside import add_touched
+from gradsim.render.compose import compose
+from gradsim.render.coverage import coverage, mesh_of
+from gradsim.render.fragments import Fragments
 from gradsim.render.paint import Paint
 from gradsim.render.view import View
-from gradsim.render.zbuffer import rasterise
+from gradsim.render.zbuffer import nearest
 
 
 @dataclass(frozen=True)
@@ -43,24 +45,18 @@ class Antialiased:
         return _covered(view)
 
     def draw(self, view: View, paint: Paint, background: Tensor) -> tuple[Tensor, Tensor]:
-        """Colours (images, height, width, 3) over the background, and alpha (images, height, width).
+        """Colours (images, 3, height, width) over the background, and alpha (images, height, width).
 
         Args:
             view: What is seen.
             paint: Its colours.
-            background: (3,), or (height, width, 3) or (images, height, width, 3).
+            background: (1 or images, 3, height or 1, width or 1).
         """
-        alpha, inside = self.alpha(view), rasterise(view, self.cull)
-        depth = inside.onto(inside.place.detach()[:, 3:], view.clip.new_zeros(1))[..., 0]
-        around = beside(view, (alpha.detach() > 0) & (depth == 0), self.cull)
-        image = inside.onto(paint.at(inside), background)
-        if len(around.index):
-            image = around.onto(paint.at(around), image)
-        if len(view.faces):
-            edges, front = coverage.mesh_of(view.faces)[1], view.is_front
-            image = blended(view, image, edges, front, depth)
-        share = alpha[..., None]
-        return share * image + (1 - share) * background.to(image), alpha
+        alpha, key = self.alpha(view), nearest(view, self.cull)
+        add_touched(view, key, alpha, self.cull)
+        fragments = Fragments.of(view, key)
+        colours = blended(fragments, paint.at(fragments))
+        return compose(colours, alpha, background, fragments.rows), alpha
 
 
 def _covered(view: View) -> Tensor:
@@ -68,39 +64,29 @@ def _covered(view: View) -> Tensor:
     if not len(view.faces):
         return view.clip.new_zeros(len(view.clip), view.height, view.width)
     convex = len(view.parts) == 1 and view.parts[0].convex
-    return coverage.coverage(view.screen[:, None, :, :2], view.faces, view.height, view.width, convex)[:, 0]
+    return coverage(view.screen[:, None, :, :2], view.faces, view.height, view.width, convex)[:, 0]
 
 
-def blended(view: View, colours: Tensor, edges: wp.array, front: Tensor, depth: Tensor) -> Tensor:
-    """Colours (images, height, width, channels) with pixels blended across edges that lie before something else.
-
-    Args:
-        view: What is seen.
-        colours: At the centres of pixels.
-        edges: See `coverage_kernels.py`.
-        front: Which faces show their outer side (images, m).
-        depth: At the centres of pixels [m], 0 where nothing is seen (images, height, width).
-    """
-    near = view.clip.new_tensor([view.near])
-    return _blend(view.screen, colours, wp.to_torch(edges), front, depth, near)[0]
+def blended(fragments: Fragments, colours: Tensor) -> Tensor:
+    """Colours (P, channels) of fragments with neighbours blended across edges that lie before something else."""
+    edges = wp.to_torch(mesh_of(fragments.view.faces)[1])
+    view, near = fragments.view, colours.new_tensor([fragments.view.near])
+    own = fragments.rows, fragments.place.detach(), fragments.side
+    return _blend(view.screen, colours, edges, view.is_front, *own, near)[0]
 
 
 class _Blend:
-    """A program from screen, colours, edges, fronts, depth and near plane to blended colours."""
+    """A program from screen, colours, edges, fronts, rows, places, sides and near plane to blended colours."""
 
     def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
         return [tuple(inputs[1].shape)]
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         screen, colours, edges = inputs[:3]
-        code, image = _code(screen.dtype), colours.clone()
-        replay(
-            code.smooth,
-            len(screen) * len(edges),
-            [*self._given(code, inputs), array(code.Scalar, image)],
-            str(screen.device),
-        )
-        return [image]
+        code, smoothed = _code(screen.dtype), colours.clone()
+        args = [*self._given(code, inputs), array(code.Scalar, smoothed)]
+        replay(code.smooth, len(screen) * len(edges), args, str(screen.device))
+        return [smoothed]
 
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
         screen, _, edges = inputs[:3]
@@ -113,7 +99,7 @@ class _Blend:
         return [by_screen, by_colours, *(torch.zeros_like(x) for x in inputs[2:])]
 
     def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list[wp.array]:
-        types = (code.Corner, code.Scalar, wp.vec4i, wp.bool, code.Scalar, code.Scalar)
+        types = (code.Corner, code.Scalar, wp.vec4i, wp.bool, wp.int32, code.Place, wp.int32, code.Scalar)
         return [array(dtype, x) for dtype, x in zip(types, inputs, strict=True)]
 
 

@@ -14,38 +14,46 @@ import warp as wp
 from gradsim.engine.lanes import Scalar
 
 Corner = wp.types.vector(3, Scalar)  # u, v [px] and depth [m]
+Place = wp.types.vector(4, Scalar)  # barycentrics and depth [m]
 
 FAR = wp.constant(Scalar(1.0e9))  # [px] beyond it, whole numbers overflow
+INSIDE = wp.constant(3)
 BEHIND = wp.constant(Scalar(1.00001))  # by so much a pixel has to be farther away than an edge before it
 
 
 @wp.struct
 class Crossing:
     used: bool
-    target: wp.vec2i  # row and column of the pixel that the edge cuts
-    other: wp.vec2i
+    target: int  # fragment of the pixel that the edge cuts
+    other: int
     share: Scalar  # of the other's colour in the target
     slope: Scalar  # d share / d place of the crossing
     fraction: Scalar  # of the edge at the crossing
 
 
 @wp.func
-def crossing(a: Corner, b: Corner, axis: int, line: int, left_is_inner: bool, depth: wp.array3d[Scalar], image: int):
+def crossing(a: Corner, b: Corner, axis: int, line: int, left_is_inner: bool, rows: wp.array3d[int], place: wp.array[Place], side: wp.array[int], image: int):  # fmt: skip
     """How an edge cuts a line of pixels: a row if axis is 0, a column if it is 1."""
     found = Crossing()
     across = 1 - axis
     along = (Scalar(line) + Scalar(0.5) - a[across]) / (b[across] - a[across])
-    place = a[axis] + along * (b[axis] - a[axis]) - Scalar(0.5)
-    size = depth.shape[2 - axis]
-    if not (place >= Scalar(0.0) and place < Scalar(size - 1)):
+    cut = a[axis] + along * (b[axis] - a[axis]) - Scalar(0.5)
+    size = rows.shape[2 - axis]
+    if not (cut >= Scalar(0.0) and cut < Scalar(size - 1)):
         return found
-    before = int(wp.floor(place))
-    f = place - Scalar(before)
-    low = wp.vec2i(line, before)
-    high = wp.vec2i(line, before + 1)
-    if axis == 1:
-        low = wp.vec2i(before, line)
-        high = wp.vec2i(before + 1, line)
+    before = int(wp.floor(cut))
+    f = cut - Scalar(before)
+    low = wp.int32(0)
+    high = wp.int32(0)
+    if axis == 0:
+        low = rows[image, line, before]
+        high = rows[image, line, before + 1]
+    else:
+        low = rows[image, before, line]
+        high = rows[image, before + 1, line]
+    # where a centre is not covered, alpha takes care of the edge
+    if low < 0 or high < 0 or side[wp.max(low, 0)] != INSIDE or side[wp.max(high, 0)] != INSIDE:
+        return found
     # the way from the inner pixel to the crossing
     way = wp.where(left_is_inner, f, Scalar(1.0) - f)
     inner = low
@@ -53,11 +61,10 @@ def crossing(a: Corner, b: Corner, axis: int, line: int, left_is_inner: bool, de
     if not left_is_inner:
         inner = high
         outer = low
-    near = depth[image, inner[0], inner[1]]
-    far = depth[image, outer[0], outer[1]]
+    near = place[inner][3]
+    far = place[outer][3]
     here = Scalar(1.0) / ((Scalar(1.0) - along) / a[2] + along / b[2])
-    # depth 0: nothing is seen there, and alpha takes care of the edge
-    if not (near > Scalar(0.0) and far > here * BEHIND and near <= far):
+    if not (far > here * BEHIND and near <= far):
         return found
     found.used = True
     found.fraction = along
@@ -91,13 +98,15 @@ def usable(a: Corner, b: Corner, near: Scalar):
 @wp.kernel(enable_backward=False)
 def smooth(
     screen: wp.array2d[Corner],  # (images, vertices)
-    colours: wp.array4d[Scalar],  # (images, rows, columns, channels)
+    colours: wp.array2d[Scalar],  # (fragments, channels)
     edges: wp.array[wp.vec4i],
     front: wp.array2d[wp.bool],
-    depth: wp.array3d[Scalar],  # [m], 0 where nothing is seen
+    rows: wp.array3d[int],  # number of the fragment at each pixel, -1: none
+    place: wp.array[Place],
+    side: wp.array[int],
     near: wp.array[Scalar],  # [m]
     # out
-    image_out: wp.array4d[Scalar],  # a copy of the colours before
+    smoothed: wp.array2d[Scalar],  # a copy of the colours before
 ):
     thread = wp.tid()
     image = thread / edges.shape[0]
@@ -111,27 +120,29 @@ def smooth(
     across = 1 - axis
     # more layers on the left of the way from a to b, to the eye; y points down
     inner_low = ((b[across] > a[across]) == (turn < 0)) == (axis == 0)
-    span = lines(wp.min(a[across], b[across]), wp.max(a[across], b[across]), depth.shape[1 + axis])
+    span = lines(wp.min(a[across], b[across]), wp.max(a[across], b[across]), rows.shape[1 + axis])
     for line in range(span[0], span[1]):
-        cut = crossing(a, b, axis, line, inner_low, depth, image)
+        cut = crossing(a, b, axis, line, inner_low, rows, place, side, image)
         if cut.used:
-            for c in range(colours.shape[3]):
-                difference = colours[image, cut.other[0], cut.other[1], c] - colours[image, cut.target[0], cut.target[1], c]  # fmt: skip
-                wp.atomic_add(image_out, image, cut.target[0], cut.target[1], c, cut.share * difference)
+            for c in range(colours.shape[1]):
+                difference = colours[cut.other, c] - colours[cut.target, c]
+                wp.atomic_add(smoothed, cut.target, c, cut.share * difference)
 
 
 @wp.kernel(enable_backward=False)
 def smooth_adjoint(
     screen: wp.array2d[Corner],
-    colours: wp.array4d[Scalar],
+    colours: wp.array2d[Scalar],
     edges: wp.array[wp.vec4i],
     front: wp.array2d[wp.bool],
-    depth: wp.array3d[Scalar],
+    rows: wp.array3d[int],
+    place: wp.array[Place],
+    side: wp.array[int],
     near: wp.array[Scalar],
-    image_adjoint: wp.array4d[Scalar],
+    smoothed_adjoint: wp.array2d[Scalar],
     # out
     screen_adjoint: wp.array2d[Corner],  # zero before
-    colours_adjoint: wp.array4d[Scalar],  # a copy of the image's adjoint before
+    colours_adjoint: wp.array2d[Scalar],  # a copy of `smoothed_adjoint` before
 ):
     thread = wp.tid()
     image = thread / edges.shape[0]
@@ -144,20 +155,20 @@ def smooth_adjoint(
     axis = wp.where(wp.abs(b[1] - a[1]) >= wp.abs(b[0] - a[0]), 0, 1)
     across = 1 - axis
     inner_low = ((b[across] > a[across]) == (turn < 0)) == (axis == 0)
-    span = lines(wp.min(a[across], b[across]), wp.max(a[across], b[across]), depth.shape[1 + axis])
+    span = lines(wp.min(a[across], b[across]), wp.max(a[across], b[across]), rows.shape[1 + axis])
     to_a = Corner()
     to_b = Corner()
     lean = (b[axis] - a[axis]) / (b[across] - a[across])
     for line in range(span[0], span[1]):
-        cut = crossing(a, b, axis, line, inner_low, depth, image)
+        cut = crossing(a, b, axis, line, inner_low, rows, place, side, image)
         if cut.used:
             by_place = Scalar(0.0)
-            for c in range(colours.shape[3]):
-                g = image_adjoint[image, cut.target[0], cut.target[1], c]
-                difference = colours[image, cut.other[0], cut.other[1], c] - colours[image, cut.target[0], cut.target[1], c]  # fmt: skip
+            for c in range(colours.shape[1]):
+                g = smoothed_adjoint[cut.target, c]
+                difference = colours[cut.other, c] - colours[cut.target, c]
                 by_place += g * difference * cut.slope
-                wp.atomic_add(colours_adjoint, image, cut.other[0], cut.other[1], c, cut.share * g)
-                wp.atomic_add(colours_adjoint, image, cut.target[0], cut.target[1], c, -cut.share * g)
+                wp.atomic_add(colours_adjoint, cut.other, c, cut.share * g)
+                wp.atomic_add(colours_adjoint, cut.target, c, -cut.share * g)
             # the crossing moves with the edge, along its line: d place = (1 − t) (da − lean da') + t (db − lean db')
             near_a = (Scalar(1.0) - cut.fraction) * by_place
             near_b = cut.fraction * by_place

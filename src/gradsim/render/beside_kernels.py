@@ -1,7 +1,10 @@
 # ruff: noqa: F821
-"""The nearest triangle of pixels that bodies touch beside their centre: a template for `engine.lanes`.
+"""Pixels that a mesh touches though it misses their centre: a template for `engine.lanes`.
 
-Left open for `specialise`: reach, to_border, centre of `triangle_kernels.py`.
+They show the nearest point of the nearest edge over which layers change. Their marks are lower than those of pixels
+whose centre is covered (`zbuffer_kernels.py`), in the same table.
+
+Left open for `specialise`: jump of `coverage_kernels.py`; to_segment, centre of `triangle_kernels.py`.
 """
 
 import warp as wp
@@ -10,37 +13,69 @@ from gradsim.engine.lanes import Scalar
 
 Corner = wp.types.vector(3, Scalar)  # u, v [px] and depth [m]
 
-CORNER = wp.constant(Scalar(0.7072))  # [px] from the centre of a pixel to its corner, and a little
-TURNED = wp.constant(Scalar(1.001))  # of two faces that share an edge, the one that shows its outer side is nearer
-LEAST = wp.constant(Scalar(1.0e-6))  # [px²] the same where both are at no distance
+FAR = wp.constant(Scalar(1.0e9))  # [px] beyond it, whole numbers overflow
+REACH = wp.constant(Scalar(0.7072))  # [px] from the centre of a pixel to its corner, and a little
+STEPS = wp.constant(Scalar(8.0e6))  # of the square of a distance, in the marks
 HIGHEST = wp.constant(wp.int64(0x7FFFFFFF))
+
+BACK, FRONT = wp.constant(1), wp.constant(2)  # which faces are left out
+
+
+@wp.func
+def shown(front: wp.array2d[wp.bool], image: int, face: int, other: int, cull: int):
+    """Of the faces at an edge the one whose colour is seen there: the one in front; -1 if it is left out."""
+    chosen = face
+    if face < 0 or (other >= 0 and not front[image, face]):
+        chosen = other
+    if (cull == BACK and not front[image, chosen]) or (cull == FRONT and front[image, chosen]):
+        return -1
+    return chosen
+
+
+@wp.func
+def side_of(corners: wp.vec3i, a: int, b: int):
+    """Number of the edge of a face between two of its corners."""
+    for i in range(3):
+        if (corners[i] == a and corners[(i + 1) % 3] == b) or (corners[i] == b and corners[(i + 1) % 3] == a):
+            return i
+    return 0
 
 
 @wp.kernel(enable_backward=False)
 def beside(
     screen: wp.array2d[Corner],  # (images, vertices)
     faces: wp.array[wp.vec3i],
-    wanted: wp.array3d[wp.bool],  # the pixels
+    edges: wp.array[wp.vec4i],
+    front: wp.array2d[wp.bool],
+    alpha: wp.array3d[Scalar],
     near: Scalar,  # [m]
     cull: int,
     # out
-    key: wp.array3d[wp.int64],  # distance above, face below; 0 before and where there is no triangle
+    key: wp.array3d[wp.int64],  # (images, rows, columns): see `zbuffer_kernels.py`
 ):
     thread = wp.tid()
-    image = thread / faces.shape[0]
-    face = thread - image * faces.shape[0]
-    a = screen[image, faces[face][0]]
-    b = screen[image, faces[face][1]]
-    c = screen[image, faces[face][2]]
-    back = (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]) >= Scalar(0.0)
-    box = reach(a, b, c, CORNER, near, cull, key.shape[1], key.shape[2])
-    for row in range(box.top, box.bottom):
-        for column in range(box.left, box.right):
-            if wanted[image, row, column]:
-                square = to_border(centre(row, column), a, b, c).square
-                if square <= CORNER * CORNER:
-                    if back:
-                        square = TURNED * square + LEAST
-                    rank = wp.int64(wp.cast(wp.float32(square), wp.int32))
-                    mark = ((HIGHEST - rank) << wp.int64(32)) | (HIGHEST - wp.int64(face))
-                    wp.atomic_max(key, image, row, column, mark)
+    image = thread / edges.shape[0]
+    k = thread - image * edges.shape[0]
+    ends = edges[k]
+    a = screen[image, ends[0]]
+    b = screen[image, ends[1]]
+    inside = wp.abs(a[0]) <= FAR and wp.abs(a[1]) <= FAR and wp.abs(b[0]) <= FAR and wp.abs(b[1]) <= FAR
+    if not (inside and a[2] >= near and b[2] >= near) or jump(edges, front, image, k) == 0:
+        return
+    face = shown(front, image, ends[2], ends[3], cull)
+    if face < 0:
+        return
+    low = wp.int64(face * 4 + side_of(faces[face], ends[0], ends[1]))
+    height = alpha.shape[1]
+    width = alpha.shape[2]
+    top = wp.max(int(wp.floor(wp.clamp(wp.min(a[1], b[1]) - REACH - Scalar(0.5), Scalar(-1.0), Scalar(height)))), 0)
+    bottom = int(wp.ceil(wp.clamp(wp.max(a[1], b[1]) + REACH - Scalar(0.5), Scalar(-1.0), Scalar(height - 1)))) + 1
+    left = wp.max(int(wp.floor(wp.clamp(wp.min(a[0], b[0]) - REACH - Scalar(0.5), Scalar(-1.0), Scalar(width)))), 0)
+    right = int(wp.ceil(wp.clamp(wp.max(a[0], b[0]) + REACH - Scalar(0.5), Scalar(-1.0), Scalar(width - 1)))) + 1
+    for row in range(top, bottom):
+        for column in range(left, right):
+            if alpha[image, row, column] > Scalar(0.0):
+                square = to_segment(centre(row, column), a, b, 0).square
+                if square <= REACH * REACH:
+                    rank = wp.int64(1) + wp.int64((Scalar(1.0) - square) * STEPS)
+                    wp.atomic_max(key, image, row, column, (rank << wp.int64(32)) | (HIGHEST - low))

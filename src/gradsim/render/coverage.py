@@ -128,7 +128,7 @@ def _code(dtype: torch.dtype) -> ModuleType:
 
 def mesh_of(faces: Tensor) -> tuple[wp.array, wp.array]:
     """Faces and edges of a mesh; the edges are found once for each table of faces."""
-    return _adjacency(faces.cpu().numpy().astype(np.int32).tobytes(), str(faces.device))
+    return _adjacency(_table(faces), str(faces.device))
 
 
 @cache
@@ -170,15 +170,27 @@ def _check(screen: Tensor, faces: Tensor, convex: bool) -> None:
             f"`faces` names vertices {int(faces.min())} to {int(faces.max())}; `screen` has {screen.shape[2]}, from 0."
         )
     if convex and not torch.compiler.is_compiling():
-        _check_closed(faces.cpu().numpy().astype(np.int32).tobytes())
+        gap = _gap(_table(faces))
+        if gap:
+            raise ValueError(
+                f"edge {gap} has a face on one side only, or two that are turned differently; the coverage of a convex "
+                "body needs a closed mesh, where each edge runs once each way: merge equal vertices, close holes, turn "
+                "faces outward, or leave out `convex`."
+            )
+
+
+def is_closed(faces: Tensor) -> bool:
+    """Whether each edge of triangles (m, 3) runs once each way."""
+    return _gap(_table(faces)) is None
 
 
 @cache
-def _check_closed(table: bytes) -> None:
-    for a, b, there, back in edges_of(np.frombuffer(table, np.int32).reshape(-1, 3)):
-        if there < 0 or back < 0:
-            raise ValueError(
-                f"edge ({a}, {b}) has a face on one side only, or two that are turned differently; the coverage of a "
-                "convex body needs a closed mesh, where each edge runs once each way: merge equal vertices, close "
-                "holes, turn faces outward, or leave out `convex`."
-            )
+def _gap(table: bytes) -> tuple[int, int] | None:
+    """An edge that does not run once each way."""
+    rows = edges_of(np.frombuffer(table, np.int32).reshape(-1, 3))
+    open_ones = [(a, b) for a, b, there, back in rows if there < 0 or back < 0]
+    return open_ones[0] if open_ones else None
+
+
+def _table(faces: Tensor) -> bytes:
+    return faces.cpu().numpy().astype(np.int32).tobytes()

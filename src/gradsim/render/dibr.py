@@ -17,9 +17,11 @@ from torch import Tensor
 from gradsim.engine.lanes import lane_of, specialise
 from gradsim.engine.launch import array, replay
 from gradsim.engine.operation import operation
+from gradsim.render.compose import compose
+from gradsim.render.distances import distances
 from gradsim.render.paint import Paint
 from gradsim.render.view import View
-from gradsim.render.zbuffer import CULL, rasterise
+from gradsim.render.zbuffer import CULL, nearest, rasterise
 
 
 @dataclass(frozen=True)
@@ -44,25 +46,22 @@ class DibR:
 
     def alpha(self, view: View) -> Tensor:
         """Opacity (images, height, width): 1 at covered pixels, 1 − Π (1 − exp(−d² / δ)) beside triangles."""
-        covered = view.clip.new_zeros(len(view.clip) * view.height * view.width, dtype=torch.bool)
-        covered[rasterise(view, self.cull).index] = True
-        return self._beside(view, covered)
+        return self._beside(view, nearest(view, self.cull) > 0)
 
     def draw(self, view: View, paint: Paint, background: Tensor) -> tuple[Tensor, Tensor]:
-        """Colours (images, height, width, 3) over the background, and alpha (images, height, width).
+        """Colours (images, 3, height, width) over the background, and alpha (images, height, width).
 
         Args:
             view: What is seen.
             paint: Its colours.
-            background: (3,), or (height, width, 3) or (images, height, width, 3).
+            background: (1 or images, 3, height or 1, width or 1).
         """
         fragments = rasterise(view, self.cull)
-        covered = view.clip.new_zeros(len(view.clip) * view.height * view.width, dtype=torch.bool)
-        covered[fragments.index] = True
-        return fragments.onto(paint.at(fragments), background), self._beside(view, covered)
+        covered = fragments.rows >= 0
+        picture = compose(paint.at(fragments), covered.to(view.clip), background, fragments.rows)
+        return picture, self._beside(view, covered)
 
     def _beside(self, view: View, covered: Tensor) -> Tensor:
-        covered = covered.view(-1, view.height, view.width)
         numbers = view.clip.new_tensor([self.blur_px**2]), view.clip.new_tensor([view.near])
         cull = torch.tensor([CULL[self.cull]], dtype=torch.int32, device=covered.device)
         clear = _fade(view.screen, view.faces[None], covered, *numbers, cull)[0]
@@ -101,11 +100,5 @@ _fade = operation(_Fade())
 
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
-    return specialise("gradsim.render.dibr_kernels", lane_of(dtype), **distances(dtype))
-
-
-@cache
-def distances(dtype: torch.dtype) -> dict:
-    """What `triangle_kernels.py` has for other kernels."""
-    code = specialise("gradsim.render.triangle_kernels", lane_of(dtype))
-    return {name: getattr(code, name) for name in ("reach", "to_border", "centre")}
+    given = {name: f for name, f in distances(dtype).items() if name != "to_segment"}
+    return specialise("gradsim.render.dibr_kernels", lane_of(dtype), **given)

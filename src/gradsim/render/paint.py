@@ -6,11 +6,11 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from gradsim.render.fragments import Fragments
 from gradsim.render.lights import unit
 from gradsim.render.shading import Shading, material_of
 from gradsim.render.texture import sample, sheet
 from gradsim.render.view import View
-from gradsim.render.zbuffer import Fragments
 from gradsim.surface import Part
 
 
@@ -57,7 +57,7 @@ class Paint:
         if self.shading.law == "colour":
             return albedo
         points = fragments.interpolate(self.view.points)
-        eye = self.view.eye if len(self.view.eye) == 1 else self.view.eye[fragments.image.long()]
+        eye = self.view.eye if len(self.view.eye) == 1 else self.view.eye[fragments.image]
         gain, gloss = self.shading.light(points, self.normals_at(fragments), eye, self._materials[part])
         return albedo * gain + gloss
 
@@ -134,9 +134,7 @@ class Paint:
         screen = self.view.screen[:, self.view.faces[faces].long(), :2]
         pixels = _area(screen[:, :, 1] - screen[:, :, 0], screen[:, :, 2] - screen[:, :, 0])
         tiny = torch.finfo(pixels.dtype).tiny
-        level = (
-            0.5 * torch.log2((texels + tiny) / (pixels + tiny))[fragments.image.long(), fragments.face.long() - first]
-        )
+        level = 0.5 * torch.log2((texels + tiny) / (pixels + tiny))[fragments.image, fragments.face - first]
         return level.clamp_min(0.0) if bool((level > 0).any()) else None
 
     @cached_property

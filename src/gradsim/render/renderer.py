@@ -13,11 +13,12 @@ from gradsim.errors import InputError
 from gradsim.render.antialiased import Antialiased
 from gradsim.render.camera import Camera, from_scene
 from gradsim.render.dibr import DibR
+from gradsim.render.fragments import Fragments
 from gradsim.render.paint import Labels, Paint
 from gradsim.render.shading import Shading
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.view import NEAR, View
-from gradsim.render.zbuffer import Fragments, rasterise
+from gradsim.render.zbuffer import rasterise
 from gradsim.scene.parameters import lens_of
 from gradsim.surface import Surface
 
@@ -35,7 +36,10 @@ class Rasterizer(Protocol):
         ...
 
     def draw(self, view: View, paint: Paint, background: Tensor) -> tuple[Tensor, Tensor]:
-        """Colours (images, height, width, 3) over a background (..., 3), and opacity (images, height, width)."""
+        """Colours (images, 3, height, width) over a background, and opacity (images, height, width).
+
+        The background is (images or 1, 3, height or 1, width or 1); it and the paint may have other channels than RGB.
+        """
         ...
 
 
@@ -72,7 +76,7 @@ class Picture:
     @cached_property
     def faces(self) -> Tensor:
         """* Number of the triangle (worlds, frames, height, width), int64; -1 where nothing is seen."""
-        return self._image(self.fragments.face[:, None].long(), -1)[..., 0]
+        return self._image(self.fragments.face[:, None], -1)[..., 0]
 
     @cached_property
     def ids(self) -> Tensor:
@@ -94,9 +98,7 @@ class Picture:
         return self._image(moved, 0.0)[:, :-1].movedim(-1, 2)
 
     def _image(self, values: Tensor, elsewhere: float) -> Tensor:
-        return self.fragments.onto(values, values.new_full((values.shape[1],), elsewhere)).unflatten(
-            0, self.fragments.view.shape
-        )
+        return self.fragments.onto(values, elsewhere).unflatten(0, self.fragments.view.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +172,7 @@ class Renderer:
     def alpha(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
         """Opacity (worlds, frames, height, width) of all parts together; arguments as above."""
         view = self._view(surface, values)
-        return self._pooled(self.rasterizer.alpha(view)[..., None], view)[:, :, 0]
+        return self._pooled(self.rasterizer.alpha(view)[:, None], view)[:, :, 0]
 
     def picture(
         self, surface: Surface, values: Mapping[str, Tensor] | None = None, normals: Tensor | None = None
@@ -190,7 +192,7 @@ class Renderer:
     def masks(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
         """What is seen of each part, where others hide it too (worlds, frames, parts, height, width) in [0, 1]."""
         view = self._view(surface, values)
-        shares = self.rasterizer.draw(view, Labels(view), view.clip.new_zeros(len(view.parts)))[0]
+        shares = self.rasterizer.draw(view, Labels(view), view.clip.new_zeros(1, len(view.parts), 1, 1))[0]
         return self._pooled(shares, view)
 
     def _view(self, surface: Surface, values: Mapping[str, Tensor] | None, samples: int | None = None) -> View:
@@ -201,15 +203,15 @@ class Renderer:
         view = self._view(surface, values)
         paint = Paint(view, self.shading, None if normals is None else normals.flatten(0, 1))
         background = torch.as_tensor(self.background).to(view.clip)
-        if background.ndim == 3:
-            background = background.movedim(0, -1)
-            background = background.repeat_interleave(self.samples, 0).repeat_interleave(self.samples, 1)
-        colours, alpha = self.rasterizer.draw(view, paint, background)
-        return self._pooled(colours, view), self._pooled(alpha[..., None], view)[:, :, 0], paint
+        if background.ndim == 1:
+            background = background[:, None, None]
+        elif self.samples > 1:
+            background = background.repeat_interleave(self.samples, 1).repeat_interleave(self.samples, 2)
+        colours, alpha = self.rasterizer.draw(view, paint, background[None])
+        return self._pooled(colours, view), self._pooled(alpha[:, None], view)[:, :, 0], paint
 
     def _pooled(self, image: Tensor, view: View) -> Tensor:
-        """(images, height, width, channels) as (worlds, frames, channels, ...), samples of a pixel averaged."""
-        image = image.movedim(-1, 1)
+        """(images, channels, height, width) as (worlds, frames, ...), samples of a pixel averaged."""
         if self.samples > 1:
             image = avg_pool2d(image, self.samples)
         return image.unflatten(0, view.shape)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
+from gradsim.render.coverage import is_closed
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.surface import Part, Surface
 
@@ -100,6 +101,11 @@ class View:
         a, b, c = self.clip.detach()[:, self.faces.long()].unbind(2)
         # seen from outside, corners run counter-clockwise to the eye, and y points down
         return (a * torch.linalg.cross(b, c)).sum(-1) < 0
+
+    @cached_property
+    def is_solid(self) -> bool:
+        """Whether all parts are closed, and the camera is outside of them for sure."""
+        return not self.reaches_behind and all(is_closed(p.faces) for p in self.parts)
 
     @cached_property
     def reaches_behind(self) -> bool:

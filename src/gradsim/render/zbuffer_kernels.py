@@ -1,4 +1,4 @@
-"""What lies nearest behind every pixel centre, and where on its triangle: a template for `engine.lanes`.
+"""What lies nearest behind every pixel centre: a template for `engine.lanes`.
 
 With homogeneous pixels h_i = K (R x_i + t) = (u_i z_i, v_i z_i, z_i) of the corners and the centre p of a pixel, let
 q_i = (h_i.x - p.x z_i, h_i.y - p.y z_i). The point of the triangle's plane that the pixel sees is Σ b_i x_i with
@@ -14,10 +14,12 @@ import warp as wp
 from gradsim.engine.lanes import Scalar
 
 Corner = wp.types.vector(3, Scalar)  # homogeneous pixel (u z, v z, z) [px m, px m, m]
-Place = wp.types.vector(4, Scalar)  # barycentrics b_0, b_1, b_2 and depth z [m]
+Box = wp.types.vector(4, Scalar)  # left, top, right, bottom [px]
+Span = wp.types.vector(2, Scalar)  # columns
 
 FAR = wp.constant(Scalar(1.0e9))  # [px] beyond it, whole numbers overflow
 EDGE = wp.constant(Scalar(1.0e-6))  # barycentrics that may be missing, so that neighbours leave no gap between them
+WIDE = wp.constant(8)  # [px] from here on it pays to look where a triangle begins and ends in a row
 HIGHEST = wp.constant(wp.int64(0x7FFFFFFF))
 
 NONE, BACK, FRONT = wp.constant(0), wp.constant(1), wp.constant(2)  # which faces are left out
@@ -53,13 +55,17 @@ def relative(h: Corner, x: Scalar, y: Scalar):
 
 
 @wp.func
-def prepare(a: Corner, b: Corner, c: Corner, near: Scalar, cull: int, height: int, width: int):
-    """The pixels that a triangle may be seen in, none if it is not seen, and its edge functions there."""
-    seen = Triangle()
-    low_x = FAR
-    low_y = FAR
-    high_x = -FAR
-    high_y = -FAR
+def extent(a: Corner, b: Corner, c: Corner, near: Scalar):
+    """Left, top, right and bottom [px] of what a triangle shows beyond the near plane; left > right if nothing."""
+    if a[2] >= near and b[2] >= near and c[2] >= near:
+        a_x = a[0] / a[2]
+        a_y = a[1] / a[2]
+        b_x = b[0] / b[2]
+        b_y = b[1] / b[2]
+        c_x = c[0] / c[2]
+        c_y = c[1] / c[2]
+        return Box(wp.min(a_x, wp.min(b_x, c_x)), wp.min(a_y, wp.min(b_y, c_y)), wp.max(a_x, wp.max(b_x, c_x)), wp.max(a_y, wp.max(b_y, c_y)))  # fmt: skip
+    box = Box(FAR, FAR, -FAR, -FAR)
     for i in range(3):
         h = wp.where(i == 0, a, wp.where(i == 1, b, c))
         after = wp.where(i == 0, b, wp.where(i == 1, c, a))
@@ -73,10 +79,19 @@ def prepare(a: Corner, b: Corner, c: Corner, near: Scalar, cull: int, height: in
             if drawn:
                 x = p[0] / p[2]
                 y = p[1] / p[2]
-                low_x = wp.min(low_x, x)
-                low_y = wp.min(low_y, y)
-                high_x = wp.max(high_x, x)
-                high_y = wp.max(high_y, y)
+                box = Box(wp.min(box[0], x), wp.min(box[1], y), wp.max(box[2], x), wp.max(box[3], y))
+    return box
+
+
+@wp.func
+def prepare(a: Corner, b: Corner, c: Corner, near: Scalar, cull: int, height: int, width: int):
+    """The pixels that a triangle may be seen in, none if it is not seen, and its edge functions there."""
+    seen = Triangle()
+    box = extent(a, b, c, near)
+    low_x = box[0]
+    low_y = box[1]
+    high_x = box[2]
+    high_y = box[3]
     # negated, so that what is not a number leaves
     if not (low_x <= high_x and low_y <= high_y):
         return seen
@@ -89,7 +104,8 @@ def prepare(a: Corner, b: Corner, c: Corner, near: Scalar, cull: int, height: in
     p = relative(a, x, y)
     q = relative(b, x, y)
     r = relative(c, x, y)
-    volume = wp.dot(p, wp.cross(q, r))
+    edge_a = wp.cross(q, r)
+    volume = wp.dot(p, edge_a)
     # seen from outside, corners run counter-clockwise to the eye, and y points down
     front = volume < Scalar(0.0)
     if not wp.abs(volume) > Scalar(0.0) or (cull == BACK and not front) or (cull == FRONT and front):
@@ -97,10 +113,21 @@ def prepare(a: Corner, b: Corner, c: Corner, near: Scalar, cull: int, height: in
         return seen
     side = wp.where(front, Scalar(-1.0), Scalar(1.0))
     seen.volume = side * volume
-    seen.e0 = side * wp.cross(q, r)
+    seen.e0 = side * edge_a
     seen.e1 = side * wp.cross(r, p)
     seen.e2 = side * wp.cross(p, q)
     return seen
+
+
+@wp.func
+def between(slope: Scalar, value: Scalar, span: Span):
+    """The part of a span of columns where value + slope · column may be at least 0: a column more at both ends."""
+    if slope == Scalar(0.0):
+        return span
+    root = -value / slope
+    if slope > Scalar(0.0):
+        return Span(wp.clamp(root - Scalar(1.0), span[0], wp.max(span[0], span[1])), span[1])
+    return Span(span[0], wp.clamp(root + Scalar(1.0), wp.min(span[0], span[1]), span[1]))
 
 
 @wp.kernel(enable_backward=False)
@@ -110,137 +137,35 @@ def nearest(
     near: Scalar,  # [m]
     cull: int,
     # out
-    key: wp.array3d[wp.int64],  # (images, rows, columns): depth above, face below; 0 before and where nothing is seen
+    key: wp.array3d[
+        wp.int64
+    ],  # (images, rows, columns): nearness above, face below; 0 before and where nothing is seen
 ):
     thread = wp.tid()
     image = thread / faces.shape[0]
     face = thread - image * faces.shape[0]
     corners = faces[face]
     seen = prepare(clip[image, corners[0]], clip[image, corners[1]], clip[image, corners[2]], near, cull, key.shape[1], key.shape[2])  # fmt: skip
+    if seen.right <= seen.left:
+        return
+    closest = seen.volume / near
+    thinness = Scalar(1.0) / seen.volume
     for row in range(seen.top, seen.bottom):
         dy = Scalar(row - seen.top)
         a = seen.e0[1] * dy + seen.e0[2]
         b = seen.e1[1] * dy + seen.e1[2]
         c = seen.e2[1] * dy + seen.e2[2]
-        for column in range(seen.left, seen.right):
+        span = Span(Scalar(0.0), Scalar(seen.right - seen.left))
+        if seen.right - seen.left > WIDE:
+            span = between(seen.e0[0], a, between(seen.e1[0], b, between(seen.e2[0], c, span)))
+        for column in range(seen.left + int(span[0]), wp.min(seen.right, seen.left + int(span[1]) + 1)):
             dx = Scalar(column - seen.left)
             e0 = a + seen.e0[0] * dx
             e1 = b + seen.e1[0] * dx
             e2 = c + seen.e2[0] * dx
             total = e0 + e1 + e2
             least = wp.min(e0, wp.min(e1, e2))
-            if total > Scalar(0.0) and least >= -EDGE * total and seen.volume >= near * total:
-                depth = wp.int64(wp.cast(wp.float32(seen.volume / total), wp.int32))
-                mark = ((HIGHEST - depth) << wp.int64(32)) | (HIGHEST - wp.int64(face))
-                wp.atomic_max(key, image, row, column, mark)
-
-
-@wp.func
-def cross(a: Corner, b: Corner):
-    return a[0] * b[1] - a[1] * b[0]
-
-
-@wp.kernel(enable_backward=False)
-def locate(
-    clip: wp.array2d[Corner],
-    faces: wp.array[wp.vec3i],
-    image_of: wp.array[int],  # of each fragment
-    face_of: wp.array[int],
-    centre: wp.array[wp.vec2i],  # column and row of its pixel
-    # out
-    place: wp.array[Place],
-):
-    k = wp.tid()
-    corners = faces[face_of[k]]
-    x = Scalar(centre[k][0]) + Scalar(0.5)
-    y = Scalar(centre[k][1]) + Scalar(0.5)
-    a = relative(clip[image_of[k], corners[0]], x, y)
-    b = relative(clip[image_of[k], corners[1]], x, y)
-    c = relative(clip[image_of[k], corners[2]], x, y)
-    e = Corner(cross(b, c), cross(c, a), cross(a, b))
-    w = e / (e[0] + e[1] + e[2])
-    place[k] = Place(w[0], w[1], w[2], w[0] * a[2] + w[1] * b[2] + w[2] * c[2])
-
-
-@wp.func
-def back_to_pixels(adjoint: Corner, x: Scalar, y: Scalar):
-    """Adjoint of `relative`."""
-    return Corner(adjoint[0], adjoint[1], adjoint[2] - x * adjoint[0] - y * adjoint[1])
-
-
-@wp.kernel(enable_backward=False)
-def locate_adjoint(
-    clip: wp.array2d[Corner],
-    faces: wp.array[wp.vec3i],
-    image_of: wp.array[int],
-    face_of: wp.array[int],
-    centre: wp.array[wp.vec2i],
-    place_adjoint: wp.array[Place],
-    # out
-    clip_adjoint: wp.array2d[Corner],  # zero before
-):
-    k = wp.tid()
-    image = image_of[k]
-    corners = faces[face_of[k]]
-    x = Scalar(centre[k][0]) + Scalar(0.5)
-    y = Scalar(centre[k][1]) + Scalar(0.5)
-    a = relative(clip[image, corners[0]], x, y)
-    b = relative(clip[image, corners[1]], x, y)
-    c = relative(clip[image, corners[2]], x, y)
-    e = Corner(cross(b, c), cross(c, a), cross(a, b))
-    total = e[0] + e[1] + e[2]
-    w = e / total
-    g = place_adjoint[k]
-    by_depth = g[3]
-    w_adjoint = Corner(g[0], g[1], g[2]) + by_depth * Corner(a[2], b[2], c[2])
-    e_adjoint = (w_adjoint - Corner(Scalar(1.0), Scalar(1.0), Scalar(1.0)) * wp.dot(w_adjoint, w)) / total
-    # e_0 = b × c, e_1 = c × a, e_2 = a × b
-    to_a = Corner(e_adjoint[2] * b[1] - e_adjoint[1] * c[1], e_adjoint[1] * c[0] - e_adjoint[2] * b[0], by_depth * w[0])
-    to_b = Corner(e_adjoint[0] * c[1] - e_adjoint[2] * a[1], e_adjoint[2] * a[0] - e_adjoint[0] * c[0], by_depth * w[1])
-    to_c = Corner(e_adjoint[1] * a[1] - e_adjoint[0] * b[1], e_adjoint[0] * b[0] - e_adjoint[1] * a[0], by_depth * w[2])
-    wp.atomic_add(clip_adjoint, image, corners[0], back_to_pixels(to_a, x, y))
-    wp.atomic_add(clip_adjoint, image, corners[1], back_to_pixels(to_b, x, y))
-    wp.atomic_add(clip_adjoint, image, corners[2], back_to_pixels(to_c, x, y))
-
-
-@wp.kernel(enable_backward=False)
-def blend(
-    place: wp.array[Place],
-    values: wp.array3d[Scalar],  # (images or 1, entries, channels)
-    table: wp.array[wp.vec3i],  # entries of each face
-    image_of: wp.array[int],
-    face_of: wp.array[int],
-    # out
-    mixed: wp.array2d[Scalar],  # (fragments, channels)
-):
-    k = wp.tid()
-    page = wp.where(values.shape[0] == 1, 0, image_of[k])
-    entries = table[face_of[k]]
-    w = place[k]
-    for c in range(values.shape[2]):
-        mixed[k, c] = w[0] * values[page, entries[0], c] + w[1] * values[page, entries[1], c] + w[2] * values[page, entries[2], c]  # fmt: skip
-
-
-@wp.kernel(enable_backward=False)
-def blend_adjoint(
-    place: wp.array[Place],
-    values: wp.array3d[Scalar],
-    table: wp.array[wp.vec3i],
-    image_of: wp.array[int],
-    face_of: wp.array[int],
-    mixed_adjoint: wp.array2d[Scalar],
-    # out
-    place_adjoint: wp.array[Place],
-    values_adjoint: wp.array3d[Scalar],  # zero before
-):
-    k = wp.tid()
-    page = wp.where(values.shape[0] == 1, 0, image_of[k])
-    entries = table[face_of[k]]
-    w = place[k]
-    by_place = Place()
-    for c in range(values.shape[2]):
-        g = mixed_adjoint[k, c]
-        for i in range(3):
-            by_place[i] = by_place[i] + g * values[page, entries[i], c]
-            wp.atomic_add(values_adjoint, page, entries[i], c, g * w[i])
-    place_adjoint[k] = by_place
+            if total > Scalar(0.0) and least >= -EDGE * total and total <= closest:
+                # 1 / z: what is larger is nearer, and the bits of positive floats are in their order
+                rank = wp.int64(wp.cast(wp.float32(total * thinness), wp.int32))
+                wp.atomic_max(key, image, row, column, (rank << wp.int64(32)) | (HIGHEST - wp.int64(face)))

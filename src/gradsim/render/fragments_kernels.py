@@ -1,0 +1,237 @@
+"""Where pixels fall on their triangles, and what is there: a template for `engine.lanes`.
+
+A fragment is a pixel and the triangle that it shows. Its centre lies on the triangle (see `zbuffer_kernels.py` for the
+barycentrics), or beside an edge: then it shows the point of the edge that is nearest on the screen, at the share s of
+the way from begin to end, with barycentrics (1 − s) / z_begin : s / z_end.
+"""
+
+import warp as wp
+
+from gradsim.engine.lanes import Scalar
+
+Flat = wp.types.vector(2, Scalar)  # [px]
+Corner = wp.types.vector(3, Scalar)  # homogeneous pixel (u z, v z, z) [px m, px m, m]
+Place = wp.types.vector(4, Scalar)  # barycentrics b_0, b_1, b_2 and depth z [m]
+
+HIGHEST = wp.constant(wp.int64(0x7FFFFFFF))
+BESIDE = wp.constant(wp.int64(0x800000))  # ranks of pixels that a triangle only touches are lower, of others higher
+INSIDE = wp.constant(3)
+
+
+@wp.func
+def relative(h: Corner, x: Scalar, y: Scalar):
+    return Corner(h[0] - x * h[2], h[1] - y * h[2], h[2])
+
+
+@wp.kernel(enable_backward=False)
+def unpack(
+    key: wp.array3d[wp.int64],
+    index: wp.array[wp.int64],  # of each fragment among all pixels
+    # out
+    owner: wp.array[wp.vec4i],  # image, face, column, row
+    side: wp.array[int],  # INSIDE, or the edge of the face that the pixel lies beside
+    rows: wp.array3d[int],  # number of the fragment at each pixel, -1 before
+):
+    k = wp.tid()
+    columns = wp.int64(key.shape[2])
+    line = index[k] / columns
+    column = wp.int32(index[k] - line * columns)
+    image = wp.int32(line / wp.int64(key.shape[1]))
+    row = wp.int32(line) - image * key.shape[1]
+    mark = key[image, row, column]
+    low = wp.int32(HIGHEST - (mark & HIGHEST))
+    if (mark >> wp.int64(32)) < BESIDE:
+        owner[k] = wp.vec4i(image, low / 4, column, row)
+        side[k] = low % 4
+    else:
+        owner[k] = wp.vec4i(image, low, column, row)
+        side[k] = INSIDE
+    rows[image, row, column] = k
+
+
+@wp.func
+def cross(a: Corner, b: Corner):
+    return a[0] * b[1] - a[1] * b[0]
+
+
+@wp.struct
+class Foot:
+    begin: int  # corner
+    end: int
+    share: Scalar  # of the end, on the screen
+    loose: bool  # whether it moves along the edge
+    along: Flat  # [px]
+    way: Flat  # from the beginning to the pixel [px]
+    square: Scalar  # of the edge [px²]
+
+
+@wp.func
+def flat(h: Corner):
+    return Flat(h[0] / h[2], h[1] / h[2])
+
+
+@wp.func
+def foot(begin: Corner, end: Corner, x: Scalar, y: Scalar):
+    """The point of an edge that is nearest to a pixel on the screen."""
+    found = Foot()
+    found.along = flat(end) - flat(begin)
+    found.way = Flat(x, y) - flat(begin)
+    found.square = wp.dot(found.along, found.along)
+    if found.square > Scalar(0.0):
+        share = wp.dot(found.way, found.along) / found.square
+        found.loose = share > Scalar(0.0) and share < Scalar(1.0)
+        found.share = wp.clamp(share, Scalar(0.0), Scalar(1.0))
+    return found
+
+
+@wp.func
+def at_foot(point: Foot, begin: Corner, end: Corner, side: int):
+    """Place of the foot on an edge: w_b = (1 − s) / z_b : s / z_e, perspective-correct."""
+    near = (Scalar(1.0) - point.share) / begin[2]
+    far = point.share / end[2]
+    depth = Scalar(1.0) / (near + far)
+    place = Place()
+    place[side] = near * depth
+    place[(side + 1) % 3] = far * depth
+    place[3] = depth
+    return place
+
+
+@wp.kernel(enable_backward=False)
+def locate(
+    clip: wp.array2d[Corner],
+    faces: wp.array[wp.vec3i],
+    owner: wp.array[wp.vec4i],  # image, face, column, row of each fragment
+    side: wp.array[int],
+    # out
+    place: wp.array[Place],
+):
+    k = wp.tid()
+    own = owner[k]
+    corners = faces[own[1]]
+    x = Scalar(own[2]) + Scalar(0.5)
+    y = Scalar(own[3]) + Scalar(0.5)
+    if side[k] != INSIDE:
+        begin = clip[own[0], corners[side[k]]]
+        end = clip[own[0], corners[(side[k] + 1) % 3]]
+        place[k] = at_foot(foot(begin, end, x, y), begin, end, side[k])
+        return
+    a = relative(clip[own[0], corners[0]], x, y)
+    b = relative(clip[own[0], corners[1]], x, y)
+    c = relative(clip[own[0], corners[2]], x, y)
+    e = Corner(cross(b, c), cross(c, a), cross(a, b))
+    w = e / (e[0] + e[1] + e[2])
+    place[k] = Place(w[0], w[1], w[2], w[0] * a[2] + w[1] * b[2] + w[2] * c[2])
+
+
+@wp.func
+def back_to_pixels(adjoint: Corner, x: Scalar, y: Scalar):
+    """Adjoint of `relative`."""
+    return Corner(adjoint[0], adjoint[1], adjoint[2] - x * adjoint[0] - y * adjoint[1])
+
+
+@wp.func
+def flat_adjoint(h: Corner, g: Flat):
+    """Adjoint of `flat`."""
+    return Corner(g[0] / h[2], g[1] / h[2], -(g[0] * h[0] + g[1] * h[1]) / (h[2] * h[2]))
+
+
+@wp.kernel(enable_backward=False)
+def locate_adjoint(
+    clip: wp.array2d[Corner],
+    faces: wp.array[wp.vec3i],
+    owner: wp.array[wp.vec4i],
+    side: wp.array[int],
+    place_adjoint: wp.array[Place],
+    # out
+    clip_adjoint: wp.array2d[Corner],  # zero before
+):
+    k = wp.tid()
+    own = owner[k]
+    image = own[0]
+    corners = faces[own[1]]
+    x = Scalar(own[2]) + Scalar(0.5)
+    y = Scalar(own[3]) + Scalar(0.5)
+    g = place_adjoint[k]
+    by_depth = g[3]
+    if side[k] != INSIDE:
+        first = corners[side[k]]
+        second = corners[(side[k] + 1) % 3]
+        begin = clip[image, first]
+        end = clip[image, second]
+        point = foot(begin, end, x, y)
+        here = at_foot(point, begin, end, side[k])
+        by_begin = g[side[k]]
+        by_end = g[(side[k] + 1) % 3]
+        # w = n d, d = 1 / Σ n, n_b = (1 − s) / z_b, n_e = s / z_e
+        mean = by_begin * here[side[k]] + by_end * here[(side[k] + 1) % 3] + by_depth * here[3]
+        to_near = (by_begin - mean) * here[3]
+        to_far = (by_end - mean) * here[3]
+        by_share = to_far / end[2] - to_near / begin[2]
+        to_begin = Corner(Scalar(0.0), Scalar(0.0), -to_near * (Scalar(1.0) - point.share) / (begin[2] * begin[2]))
+        to_end = Corner(Scalar(0.0), Scalar(0.0), -to_far * point.share / (end[2] * end[2]))
+        if point.loose:
+            # s = way · along / |along|²
+            by_along = (point.way - Scalar(2.0) * point.share * point.along) * (by_share / point.square)
+            by_way = point.along * (by_share / point.square)
+            to_begin += flat_adjoint(begin, -(by_along + by_way))
+            to_end += flat_adjoint(end, by_along)
+        wp.atomic_add(clip_adjoint, image, first, to_begin)
+        wp.atomic_add(clip_adjoint, image, second, to_end)
+        return
+    a = relative(clip[image, corners[0]], x, y)
+    b = relative(clip[image, corners[1]], x, y)
+    c = relative(clip[image, corners[2]], x, y)
+    e = Corner(cross(b, c), cross(c, a), cross(a, b))
+    total = e[0] + e[1] + e[2]
+    w = e / total
+    w_adjoint = Corner(g[0], g[1], g[2]) + by_depth * Corner(a[2], b[2], c[2])
+    e_adjoint = (w_adjoint - Corner(Scalar(1.0), Scalar(1.0), Scalar(1.0)) * wp.dot(w_adjoint, w)) / total
+    # e_0 = b × c, e_1 = c × a, e_2 = a × b
+    to_a = Corner(e_adjoint[2] * b[1] - e_adjoint[1] * c[1], e_adjoint[1] * c[0] - e_adjoint[2] * b[0], by_depth * w[0])
+    to_b = Corner(e_adjoint[0] * c[1] - e_adjoint[2] * a[1], e_adjoint[2] * a[0] - e_adjoint[0] * c[0], by_depth * w[1])
+    to_c = Corner(e_adjoint[1] * a[1] - e_adjoint[0] * b[1], e_adjoint[0] * b[0] - e_adjoint[1] * a[0], by_depth * w[2])
+    wp.atomic_add(clip_adjoint, image, corners[0], back_to_pixels(to_a, x, y))
+    wp.atomic_add(clip_adjoint, image, corners[1], back_to_pixels(to_b, x, y))
+    wp.atomic_add(clip_adjoint, image, corners[2], back_to_pixels(to_c, x, y))
+
+
+@wp.kernel(enable_backward=False)
+def blend(
+    place: wp.array[Place],
+    values: wp.array3d[Scalar],  # (images or 1, entries, channels)
+    table: wp.array[wp.vec3i],  # entries of each face
+    owner: wp.array[wp.vec4i],
+    # out
+    mixed: wp.array2d[Scalar],  # (fragments, channels)
+):
+    k = wp.tid()
+    page = wp.where(values.shape[0] == 1, 0, owner[k][0])
+    entries = table[owner[k][1]]
+    w = place[k]
+    for c in range(values.shape[2]):
+        mixed[k, c] = w[0] * values[page, entries[0], c] + w[1] * values[page, entries[1], c] + w[2] * values[page, entries[2], c]  # fmt: skip
+
+
+@wp.kernel(enable_backward=False)
+def blend_adjoint(
+    place: wp.array[Place],
+    values: wp.array3d[Scalar],
+    table: wp.array[wp.vec3i],
+    owner: wp.array[wp.vec4i],
+    mixed_adjoint: wp.array2d[Scalar],
+    # out
+    place_adjoint: wp.array[Place],
+    values_adjoint: wp.array3d[Scalar],  # zero before
+):
+    k = wp.tid()
+    page = wp.where(values.shape[0] == 1, 0, owner[k][0])
+    entries = table[owner[k][1]]
+    w = place[k]
+    by_place = Place()
+    for c in range(values.shape[2]):
+        g = mixed_adjoint[k, c]
+        for i in range(3):
+            by_place[i] = by_place[i] + g * values[page, entries[i], c]
+            wp.atomic_add(values_adjoint, page, entries[i], c, g * w[i])
+    place_adjoint[k] = by_place
