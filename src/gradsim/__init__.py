@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     )
     from gradsim.identify.known_length import camera_from_length
     from gradsim.physics import Divergence, Model, Trajectory
-    from gradsim.render import Camera, Renderer, Shading, Silhouettes
+    from gradsim.render import Antialiased, Camera, DibR, Renderer, Shading, Silhouettes, SoftRas
     from gradsim.scene import Scene
     from gradsim.surface import Surface
 
 _HOME = {  # public name: where it lives; imported when first used, so that `import gradsim` is quick
+    "Antialiased": "gradsim.render",
     "Camera": "gradsim.render",
+    "DibR": "gradsim.render",
     "Divergence": "gradsim.physics",
     "Explanation": "gradsim.identify",
     "Fit": "gradsim.identify",
@@ -43,6 +45,7 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "Shading": "gradsim.render",
     "Shooting": "gradsim.identify",
     "Silhouettes": "gradsim.render",
+    "SoftRas": "gradsim.render",
     "States": "gradsim.identify",
     "Surface": "gradsim.surface",
     "Trajectory": "gradsim.physics",
@@ -58,7 +61,9 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
 }
 
 __all__ = [
+    "Antialiased",
     "Camera",
+    "DibR",
     "Divergence",
     "Explanation",
     "Fit",
@@ -71,6 +76,7 @@ __all__ = [
     "Shading",
     "Shooting",
     "Silhouettes",
+    "SoftRas",
     "States",
     "Surface",
     "Trajectory",

@@ -7,6 +7,7 @@ from gradsim.render.lights import Ambient, Directional, Harmonics, Point
 from gradsim.render.renderer import Picture, Renderer
 from gradsim.render.shading import Shading
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.render.softras import SoftRas
 
 __all__ = [
     "Ambient",
@@ -20,6 +21,7 @@ __all__ = [
     "Renderer",
     "Shading",
     "Silhouettes",
+    "SoftRas",
     "from_opengl",
     "from_pytorch3d",
     "from_scene",

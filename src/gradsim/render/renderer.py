@@ -17,6 +17,7 @@ from gradsim.render.fragments import Fragments
 from gradsim.render.paint import Labels, Paint
 from gradsim.render.shading import Shading
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.render.softras import SoftRas
 from gradsim.render.view import NEAR, View
 from gradsim.render.zbuffer import rasterise
 from gradsim.scene.parameters import lens_of
@@ -43,7 +44,7 @@ class Rasterizer(Protocol):
         ...
 
 
-RASTERIZERS: dict[str, type] = {kind.name: kind for kind in (Antialiased, DibR)}
+RASTERIZERS: dict[str, type] = {kind.name: kind for kind in (Antialiased, SoftRas, DibR)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,16 +12,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
+from typing import ClassVar
 
 import torch
 import warp as wp
 from torch import Tensor
+from torch.nn.functional import pad
 
 from gradsim.engine.launch import replay
 from gradsim.engine.operation import operation
+from gradsim.render.paint import Paint
 from gradsim.render.soft_faces import CUT, Cull, array, blur, check, reach, table
 from gradsim.render.softras_colour import colour
 from gradsim.render.tiles import Tiles
+from gradsim.render.view import View
 
 __all__ = ["SoftRas", "colour", "silhouette"]
 
@@ -46,6 +50,8 @@ class SoftRas:
     far: float = 100.0
     cull: Cull = "none"
 
+    name: ClassVar[str] = "softras"
+
     @property
     def sigma(self) -> float:
         """σ [px²]."""
@@ -64,6 +70,33 @@ class SoftRas:
         """See `colour`."""
         depth = {"gamma": self.gamma, "epsilon": self.epsilon, "near": self.near, "far": self.far}
         return colour(screen, faces, height, width, gain, gloss, sigma=self.sigma, cull=self.cull, **depth, **options)
+
+    def alpha(self, view: View) -> Tensor:
+        """Opacity (images, height, width), see `silhouette`."""
+        return self.silhouette(view.screen, view.faces, view.height, view.width)
+
+    def draw(self, view: View, paint: Paint, background: Tensor) -> tuple[Tensor, Tensor]:
+        """Colours (images, 3, height, width) mixed with the background, and alpha (images, height, width).
+
+        Args:
+            view: What is seen.
+            paint: Its colours; lights are worked out at the corners of faces.
+            background: (1, 3, height or 1, width or 1).
+        """
+        c, size = paint.corners, (view.height, view.width)
+        options = {"uv": c.uv, "uv_faces": c.uv_table, "texture": c.texture}
+        behind = background[0].expand(-1, *size)
+        drawn, alpha = [], None
+        for first in range(0, c.gain.shape[2], 3):  # paint may have other channels than RGB: three at a time
+            three = slice(first, first + 3)
+            missing = (0, max(0, first + 3 - c.gain.shape[2]))
+            gain, gloss = (pad(x[..., three], missing).expand(len(view.clip), -1, -1) for x in (c.gain, c.gloss))
+            under = pad(behind[three], (0, 0, 0, 0, *missing))
+            mixed, alpha = self.colour(
+                view.screen, view.faces, *size, gain, gloss, paint_faces=c.table, background=under, **options
+            )
+            drawn.append(mixed)
+        return torch.cat(drawn, 1)[:, : c.gain.shape[2]], alpha
 
 
 def silhouette(screen: Tensor, faces: Tensor, height: int, width: int, *, sigma: float, cut: float = CUT, cull: Cull = "none") -> Tensor:  # fmt: skip
