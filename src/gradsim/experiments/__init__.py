@@ -10,6 +10,7 @@ EXPERIMENTS = {  # name on the command line: module, function
     "mismatch": ("gradsim.experiments.mismatch", "mismatch"),
     "no-push": ("gradsim.experiments.no_push", "no_push"),
     "gradients": ("gradsim.experiments.gradients", "gradients"),
+    "independent-target": ("gradsim.experiments.independent_target", "independent_target"),
     "real-pendulum": ("gradsim.experiments.real_pendulum", "real_pendulum"),
     "real-cube": ("gradsim.experiments.real_cube", "real_cube"),
 }
