@@ -1,11 +1,15 @@
 """The absolute difference of pixels, weighed by how far a pixel is from the target's outline.
 
-    r = √w · (±√|A − T|),        w = 1 + distance to the outline of T [px]
+    L = Σ w |A − T|,   w = 1 + distance to the outline of T [px];      r = (±√L outside of T, ±√L inside) · √(2/pixels)
 
 A pixel of the body outside of the target costs its distance (as in Chamfer matching, Barrow et al. 1977), and so does
 one of the target that the body misses. The cost of a body far away is its area times its distance, so it is pulled from
 everywhere; the weight 1 on the outline keeps what says where it is to a share of a pixel. The difference counts as such
 and not squared: a square is smallest where edges fall between pixels, and a body would rest at every pixel on its way.
+
+An image has two residuals and not one for each pixel. The loss is the same, but Gauss and Newton would think that
+pixels of the rim can be lowered each by itself, and make steps of a hundredth of the way. √L asks a body far away for
+twice the step, which damping halves. Where noise remains, two numbers say less than all pixels: finish with those.
 """
 
 from typing import final
@@ -39,5 +43,7 @@ class Distance(ImageLoss):
     name = "distance"
 
     def compare(self, image: Tensor, target: Tensor) -> Tensor:
-        weight = (1 + distance_to_outline(target)).flatten(-2)
-        return weight.sqrt() * root((image - target).flatten(-2))
+        cost = (1 + distance_to_outline(target)) * root(image - target).square()
+        inside = (target > 0.5).to(cost)
+        sums = torch.stack([(cost * (1 - inside)).sum((-2, -1)), (cost * inside).sum((-2, -1))], -1)
+        return root(sums) * (2 / target.shape[-2] / target.shape[-1]) ** 0.5
