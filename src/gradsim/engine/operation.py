@@ -28,8 +28,10 @@ class Program(Protocol):
         """The outputs."""
         ...
 
-    def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
-        """∂loss/∂input for every input, given ∂loss/∂output for every output."""
+    def backward(
+        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
+    ) -> list[Tensor | None]:
+        """∂loss/∂input for every input, given ∂loss/∂output for every output; None where it has no meaning."""
         ...
 
 
@@ -51,7 +53,8 @@ def _run_backward(
     inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor], program: int
 ) -> list[Tensor]:
     contiguous = [[x.detach().contiguous() for x in group] for group in (inputs, outputs, adjoints)]
-    return _programs[program].backward(*contiguous)
+    results = _programs[program].backward(*contiguous)
+    return [torch.zeros_like(x) if g is None else g for g, x in zip(results, inputs, strict=True)]
 
 
 @_run_backward.register_fake

@@ -56,7 +56,7 @@ class Antialiased:
         add_touched(view, key, alpha, self.cull)
         fragments = Fragments.of(view, key)
         colours = blended(fragments, paint.at(fragments))
-        return compose(colours, alpha, background, fragments.rows), alpha
+        return compose(fragments, colours, alpha, background), alpha
 
 
 def _covered(view: View) -> Tensor:
@@ -88,7 +88,9 @@ class _Blend:
         replay(code.smooth, len(screen) * len(edges), args, str(screen.device))
         return [smoothed]
 
-    def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
+    def backward(
+        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
+    ) -> list[Tensor | None]:
         screen, _, edges = inputs[:3]
         code = _code(screen.dtype)
         by_screen, by_colours = torch.zeros_like(screen), adjoints[0].clone()
@@ -96,7 +98,7 @@ class _Blend:
         replay(
             code.smooth_adjoint, len(screen) * len(edges), [*self._given(code, inputs), *results], str(screen.device)
         )
-        return [by_screen, by_colours, *(torch.zeros_like(x) for x in inputs[2:])]
+        return [by_screen, by_colours, *[None] * (len(inputs) - 2)]
 
     def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list[wp.array]:
         types = (code.Corner, code.Scalar, wp.vec4i, wp.bool, wp.int32, code.Place, wp.int32, code.Scalar)

@@ -11,46 +11,50 @@ from torch import Tensor
 from gradsim.engine.lanes import lane_of, specialise
 from gradsim.engine.launch import array, replay
 from gradsim.engine.operation import operation
+from gradsim.render.fragments import Fragments
 
 
-def compose(colours: Tensor, alpha: Tensor, background: Tensor, rows: Tensor) -> Tensor:
+def compose(fragments: Fragments, colours: Tensor, alpha: Tensor, background: Tensor) -> Tensor:
     """A picture (images, channels, height, width): alpha · colour + (1 − alpha) · background.
 
     Args:
+        fragments: The pixels that are not background alone, at most one fragment each.
         colours: Of the fragments (P, channels).
         alpha: (images, height, width); counts where there is a fragment.
         background: (images or 1, channels, height or 1, width or 1).
-        rows: Number of the fragment at each pixel (images, height, width), int32; -1: none.
     """
-    return _compose(colours, alpha, background, rows)[0]
+    picture = _compose(colours, alpha, fragments.owner, background.detach())[0]
+    if background.requires_grad:
+        clear = 1 - torch.where(fragments.rows >= 0, alpha.detach(), 0.0)[:, None]
+        picture = picture + clear * (background - background.detach())  # 0, with the background's derivative
+    return picture
 
 
 class _Compose:
-    """A program with the arguments of `compose`."""
+    """A program from colours, alpha, owners and background to the picture."""
 
     def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
         colours, alpha = inputs[:2]
         return [(len(alpha), colours.shape[1], *alpha.shape[1:])]
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        colours, alpha = inputs[:2]
+        colours, alpha, owner, background = inputs
         code = _code(colours.dtype)
-        picture = colours.new_empty(self.shapes(inputs)[0])
-        args = [*self._given(code, inputs), array(code.Scalar, picture)]
-        replay(code.compose, alpha.shape[0] * alpha.shape[1], args, str(colours.device))
+        picture = background.expand(self.shapes(inputs)[0]).clone(memory_format=torch.contiguous_format)
+        given = [array(code.Scalar, colours), array(code.Scalar, alpha), array(wp.vec4i, owner)]
+        replay(code.compose, len(owner), [*given, array(code.Scalar, picture)], str(colours.device))
         return [picture]
 
-    def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
-        colours, alpha, background, rows = inputs
+    def backward(
+        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
+    ) -> list[Tensor | None]:
+        colours, alpha, owner, background = inputs
         code = _code(colours.dtype)
-        results = torch.empty_like(colours), torch.empty_like(alpha), torch.zeros_like(background)
-        args = [*self._given(code, inputs), *(array(code.Scalar, x) for x in (adjoints[0], *results))]
-        replay(code.compose_adjoint, alpha.shape[0] * alpha.shape[1], args, str(colours.device))
-        return [*results, torch.zeros_like(rows)]
-
-    def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list[wp.array]:
-        types = (code.Scalar, code.Scalar, code.Scalar, wp.int32)
-        return [array(dtype, x) for dtype, x in zip(types, inputs, strict=True)]
+        by_colours, by_alpha = torch.empty_like(colours), torch.zeros_like(alpha)
+        given = [array(code.Scalar, colours), array(code.Scalar, alpha), array(wp.vec4i, owner)]
+        rest = [array(code.Scalar, x) for x in (background, adjoints[0], by_colours, by_alpha)]
+        replay(code.compose_adjoint, len(owner), [*given, *rest], str(colours.device))
+        return [by_colours, by_alpha, None, None]
 
 
 _compose = operation(_Compose())

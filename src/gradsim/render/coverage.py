@@ -101,14 +101,16 @@ class _Coverage:
         replay(code.cover, len(points), args, str(screen.device))
         return image, image_tangent
 
-    def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
-        screen, faces, canvas = inputs
+    def backward(
+        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
+    ) -> list[Tensor | None]:
+        screen, faces, _ = inputs
         code, points = _code(screen.dtype), screen.flatten(0, 1)
         adjoint = torch.zeros_like(points)
         image_adjoint = array(code.Scalar, adjoints[0].flatten(0, 1))
         given = [array(code.Point, points), image_adjoint, *mesh_of(faces), self.convex, *_scratch(points, faces)]
         replay(code.pull_back, len(points), [*given, array(code.Point, adjoint)], str(screen.device))
-        return [adjoint.view_as(screen), torch.zeros_like(faces), torch.zeros_like(canvas)]
+        return [adjoint.view_as(screen), None, None]
 
 
 _exact, _other = operation(_Coverage(convex=True)), operation(_Coverage(convex=False))

@@ -58,7 +58,7 @@ class DibR:
         """
         fragments = rasterise(view, self.cull)
         covered = fragments.rows >= 0
-        picture = compose(paint.at(fragments), covered.to(view.clip), background, fragments.rows)
+        picture = compose(fragments, paint.at(fragments), covered.to(view.clip), background)
         return picture, self._beside(view, covered)
 
     def _beside(self, view: View, covered: Tensor) -> Tensor:
@@ -82,13 +82,15 @@ class _Fade:
         replay(code.fade, len(screen) * faces.shape[1], args, str(screen.device))
         return [clear]
 
-    def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
+    def backward(
+        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
+    ) -> list[Tensor | None]:
         screen, faces = inputs[:2]
         code = _code(screen.dtype)
         adjoint = torch.zeros_like(screen)
         args = [*self._given(code, inputs), array(code.Scalar, adjoints[0]), array(code.Corner, adjoint)]
         replay(code.fade_adjoint, len(screen) * faces.shape[1], args, str(screen.device))
-        return [adjoint, *(torch.zeros_like(x) for x in inputs[1:])]
+        return [adjoint, *[None] * (len(inputs) - 1)]
 
     def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list[wp.array]:
         types = (code.Corner, wp.vec3i, wp.bool, code.Scalar, code.Scalar, wp.int32)

@@ -108,13 +108,15 @@ class _Locate:
         replay(code.locate, len(owner), [*self._given(code, inputs), array(code.Place, place)], str(clip.device))
         return [place]
 
-    def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
+    def backward(
+        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
+    ) -> list[Tensor | None]:
         clip = inputs[0]
         code = _code(clip.dtype)
         adjoint = torch.zeros_like(clip)
         args = [*self._given(code, inputs), array(code.Place, adjoints[0]), array(code.Corner, adjoint)]
         replay(code.locate_adjoint, len(inputs[2]), args, str(clip.device))
-        return [adjoint, *(torch.zeros_like(x) for x in inputs[1:])]
+        return [adjoint, *[None] * (len(inputs) - 1)]
 
     def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list[wp.array]:
         types = (code.Corner, wp.vec3i, wp.vec4i, wp.int32)
@@ -134,13 +136,15 @@ class _Blend:
         replay(code.blend, len(place), [*self._given(code, inputs), array(code.Scalar, mixed)], str(place.device))
         return [mixed]
 
-    def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
+    def backward(
+        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
+    ) -> list[Tensor | None]:
         place, values = inputs[:2]
         code = _code(place.dtype)
         by_place, by_values = torch.empty_like(place), torch.zeros_like(values)
         results = [array(code.Scalar, adjoints[0]), array(code.Place, by_place), array(code.Scalar, by_values)]
         replay(code.blend_adjoint, len(place), [*self._given(code, inputs), *results], str(place.device))
-        return [by_place, by_values, *(torch.zeros_like(x) for x in inputs[2:])]
+        return [by_place, by_values, *[None] * (len(inputs) - 2)]
 
     def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list[wp.array]:
         types = (code.Place, code.Scalar, wp.vec3i, wp.vec4i)

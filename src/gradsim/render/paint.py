@@ -52,13 +52,12 @@ class Paint:
 
     def at(self, fragments: Fragments) -> Tensor:
         """Colours of fragments, RGB (P, 3)."""
-        part = fragments.part
         albedo = self._textured(fragments, self._plain(fragments))
         if self.shading.law == "colour":
             return albedo
         points = fragments.interpolate(self.view.points)
         eye = self.view.eye if len(self.view.eye) == 1 else self.view.eye[fragments.image]
-        gain, gloss = self.shading.light(points, self.normals_at(fragments), eye, self._materials[part])
+        gain, gloss = self.shading.light(points, self.normals_at(fragments), eye, self._materials[fragments.part])
         return albedo * gain + gloss
 
     def normals_at(self, fragments: Fragments) -> Tensor:

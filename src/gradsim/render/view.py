@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import torch
 from torch import Tensor
@@ -85,8 +85,7 @@ class View:
     @cached_property
     def part_of(self) -> Tensor:
         """Number of the part that each face belongs to (m,)."""
-        sizes = torch.tensor([len(p.faces) for p in self.parts])
-        return torch.arange(len(self.parts)).repeat_interleave(sizes).to(self.faces.device)
+        return _owners(tuple(len(p.faces) for p in self.parts)).to(self.faces.device)
 
     @cached_property
     def screen(self) -> Tensor:
@@ -111,6 +110,11 @@ class View:
     def reaches_behind(self) -> bool:
         """Whether a vertex of any image is nearer than the near plane."""
         return bool((self.clip.detach()[..., 2] < self.near).any())
+
+
+@cache
+def _owners(sizes: tuple[int, ...]) -> Tensor:
+    return torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
 
 
 def _check(surface: Surface) -> None:

@@ -1,0 +1,172 @@
+"""A ball of triangles drawn and differentiated: gradsim beside DEODR, Mitsuba and plain PyTorch, in one run.
+
+Times are CPU time of one thread, the least of repetitions that take turns (others share the machine). Forward is one
+picture of each image in the batch; forward and backward adds the gradient of a weighted sum by vertices and colours.
+Gradsim and PyTorch compute in float32. `silhouette` and `colour` are SoftRas with a blur of 1 px; a box-pixel is a pixel
+in the box around a triangle, grown by the reach of its blur and cut to the image, which is what a soft rasteriser has to
+look at. `aa` is the z-buffer with exact coverage, colours by vertex; `texture` the same with a texture on it.
+
+DEODR's figure is its C++ core alone, with the silhouette edges given: render and backward at σ = 1 px. Ours has the
+projection, the search for silhouettes, and autograd in it. Mitsuba traces paths of length 2 with 16 samples a pixel by
+`direct_projective`, and the backward pass as many. PyTorch is the plain twin that the tests compare SoftRas with.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+import trimesh
+from torch import Tensor
+
+from gradsim.render import Antialiased, Renderer, Shading, SoftRas, look_at
+from gradsim.render.silhouettes import Silhouettes
+from gradsim.render.view import View
+from gradsim.surface import Look, Part, Surface
+
+BALLS = {"320": (2,), "720": (12, 30), "5120": (4,)}  # icosphere by subdivisions, or sphere by rings and segments
+SIZES, BATCHES = (64, 256, 512), (1, 30)
+REACH = 3.035  # [blur] where SoftRas cuts off: D = 1e-4 at d² = σ log(1e4 - 1)
+QUOTED = {"deodr_320_256_ms": 0.81, "deodr_5120_256_ms": 2.0}  # design.md, measured in November 2026 elsewhere
+DEFAULT = ("320", 256, 1)
+
+Case = Callable[[], object]
+
+
+def ball(name: str) -> tuple[Tensor, Tensor]:
+    """Vertices (n, 3) of a ball of radius 0.8 m, and faces (m, 3)."""
+    how = BALLS[name]
+    made = trimesh.creation.icosphere(how[0]) if len(how) == 1 else trimesh.creation.uv_sphere(1.0, how)
+    return torch.tensor(made.vertices, dtype=torch.float32) * 0.8, torch.tensor(made.faces)
+
+
+class Job:
+    """One ball, size and batch.
+
+    Args:
+        name: See `BALLS`.
+        size: Rows and columns [px].
+        batch: Images, each a little turned.
+    """
+
+    def __init__(self, name: str, size: int, batch: int):
+        self.size, self.batch = size, batch
+        vertices, self.faces = ball(name)
+        angle = torch.linspace(0, 0.5, batch)
+        turn = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()], -1).view(batch, 2, 2)
+        moved = torch.cat([vertices[None, :, :2] @ turn, vertices[None, :, 2:].expand(batch, -1, -1)], -1)
+        self.vertices = moved[None].contiguous().requires_grad_()
+        generator = torch.Generator().manual_seed(0)
+        self.colours = torch.rand(len(vertices), 3, generator=generator).requires_grad_()
+        self.camera = look_at((0.0, -3.0, 0.3), (0.0, 0.0, 0.0), (0.0, 0.0, 1.0), 0.8, size, size)
+        self.weight = torch.rand(1, batch, 3, size, size, generator=generator)
+        self.texture = torch.rand(3, 128, 128, generator=generator)
+        self.uv = vertices[:, :2] / 1.7 + 0.5
+
+    def surface(self, textured: bool = False) -> Surface:
+        painted = {"uv": self.uv, "uv_faces": self.faces, "texture": self.texture} if textured else {}
+        look = Look(vertex_colours=None if textured else self.colours, **painted)
+        return Surface(self.vertices, (Part("ball", slice(0, self.vertices.shape[2]), self.faces, True, look),))
+
+    def view(self) -> View:
+        return View.of(self.surface(), Silhouettes(self.camera))
+
+    def box_pixels(self) -> int:
+        """Pixels in the boxes of all faces, with the reach of a blur of 1 px."""
+        corners = self.view().screen.detach()[:, self.faces, :2]
+        low = (corners.amin(2) - REACH - 0.5).ceil().clamp(0, self.size)
+        high = ((corners.amax(2) + REACH - 0.5).floor() + 1).clamp(0, self.size)
+        return int((high - low).clamp_min(0).prod(-1).sum())
+
+    def ours(self, how: str) -> tuple[Case, Case]:
+        """Forward, and forward with backward, of `silhouette`, `colour`, `aa` or `texture`."""
+        if how == "silhouette":
+            soft = Renderer(self.camera, SoftRas())
+            draw = lambda: soft.alpha(self.surface())
+        else:
+            rasterizer = SoftRas(gamma=1e-2, near=1.0, far=5.0) if how == "colour" else Antialiased()
+            renderer, textured = Renderer(self.camera, rasterizer, Shading()), how == "texture"
+            draw = lambda: renderer(self.surface(textured))
+        weight = self.weight[:, :, 0] if how == "silhouette" else self.weight
+
+        def forward():
+            with torch.no_grad():
+                return draw()
+
+        def both():
+            given = [self.vertices] if how in ("silhouette", "texture") else [self.vertices, self.colours]
+            return torch.autograd.grad(draw(), given, weight)
+
+        return forward, both
+
+
+def twin(job: Job) -> tuple[Case, Case]:
+    """Silhouettes by the plain twin of the tests, in float32, one image at a time."""
+    sys.path.append(str(Path(__file__).parents[1] / "tests" / "render"))
+    from twins import softras
+
+    faces = job.faces.long()
+
+    def draw():
+        screen = job.view().screen
+        return torch.stack([softras.silhouette(s[None], faces, job.size, job.size, sigma=1.0)[0] for s in screen])
+
+    def forward():
+        with torch.no_grad():
+            return draw()
+
+    return forward, lambda: torch.autograd.grad(draw(), [job.vertices], job.weight[0, :, 0].double())
+
+
+def deodr(job: Job) -> tuple[Case, Case]:
+    """The core of DEODR on one image."""
+    from deodr import differentiable_renderer as peer
+
+    view = job.view()
+    screen = view.screen.detach()[0].double().numpy()
+    faces, n = job.faces.numpy(), screen.shape[0]
+    front = view.is_front[0].numpy()
+    owners = {}
+    for k, face in enumerate(faces.tolist()):
+        for i in range(3):
+            owners.setdefault(frozenset((face[i], face[(i + 1) % 3])), []).append(k)
+    flags = np.zeros((len(faces), 3), bool)
+    for k, face in enumerate(faces.tolist()):
+        for i in range(3):
+            around = owners[frozenset((face[i], face[(i + 1) % 3]))]
+            flags[k, i] = front[k] and not all(front[j] for j in around)
+    zeros = {"uv": np.zeros((n, 2)), "shade": np.zeros(n), "ij": screen[:, :2] - 0.5, "depths": screen[:, 2].copy()}
+    scene = peer.Scene2D(
+        faces=faces.astype(np.uint32),
+        faces_uv=faces.astype(np.uint32),
+        textured=np.zeros(len(faces), bool),
+        shaded=np.zeros(len(faces), bool),
+        colors=job.colours.detach().double().numpy(),
+        edgeflags=flags,
+        height=job.size,
+        width=job.size,
+        nb_colors=3,
+        texture=np.zeros((0, 0)),
+        background_color=np.ones(3),
+        clockwise=False,
+        backface_culling=True,
+        **zeros,
+    )
+    scene.uv_b, scene.ij_b = np.zeros((n, 2)), np.zeros((n, 2))
+    scene.shade_b, scene.colors_b = np.zeros(n), np.zeros((n, 3))
+    weight = np.ascontiguousarray(job.weight[0, 0].permute(1, 2, 0).double().numpy())
+    image, depth = np.empty((job.size, job.size, 3)), np.empty((job.size, job.size))
+
+    def forward():
+        peer.renderScene(scene, 1.0, image, depth, check_valid=False)
+        return image
+
+    def both():
+        forward()
+        for name in ("ij_b", "colors_b"):
+            getattr(scene, name).fill(0.0)
+        peer.renderSceneB(scene, 1.0, image, depth, image_b=weight, check_valid=False)
+        return scene.ij_b, scene.colors_b
+
+    return forward, both
