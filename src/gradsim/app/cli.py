@@ -125,12 +125,17 @@ class Render(Command):
     """Kind of the films; png makes folders. All are bit-exact, gif up to 256 colours a frame."""
     preview: bool = False
     """Write preview.FORMAT alone: enlarged, not exact, shown right by every player."""
+    renderer: Literal["silhouettes", "mitsuba"] = "silhouettes"
+    """mitsuba traces paths of light: shadows, lights and textures of the scene, slow; needs gradsim[mitsuba]."""
+    spp: Annotated[int, arg(metavar="N")] = 64
+    """Samples per pixel of mitsuba; its noise falls with their root."""
 
     def run(self, out, err):
         from gradsim.app import runs
 
+        options = {"renderer": self.renderer, "spp": self.spp}
         with working(err) as progress:
-            film = runs.render(self.run_folder, self.camera, self.format, self.preview, progress=progress)
+            film = runs.render(self.run_folder, self.camera, self.format, self.preview, **options, progress=progress)
         kind = "lossless" if film["lossless"] else "to look at, not to fit"
         out.print(f"film: {film['video']} ({kind})", highlight=False, soft_wrap=True)
         return DONE

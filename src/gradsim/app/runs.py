@@ -14,6 +14,7 @@ import torch
 from gradsim import video as videos
 from gradsim.app.interrupted import write_interrupted
 from gradsim.app.job import Job, compare, desk, finished, video_as_given
+from gradsim.app.path_traced import mitsuba_frames
 from gradsim.app.report import write_report
 from gradsim.errors import InputError
 from gradsim.experiments import synthetic
@@ -73,7 +74,13 @@ def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> d
 
 
 def render(
-    run: Path, camera: str = "camera", format: str = "webm", preview: bool = False, progress: Progress | None = None
+    run: Path,
+    camera: str = "camera",
+    format: str = "webm",
+    preview: bool = False,
+    renderer: str = "silhouettes",
+    spp: int = 64,
+    progress: Progress | None = None,
 ) -> dict:
     """Film a run: writes video.webm and mask.webm beside its scene.yaml.
 
@@ -83,13 +90,16 @@ def render(
         format: "webm", "mp4" or "gif", or "png" for folders of them; bit-exact, so that they can be fitted. A gif
             whose frames have more than 256 colours is not.
         preview: Write preview.FORMAT alone, to look at: smaller, not exact, and every player shows it.
+        renderer: "silhouettes" (flat colours), or "mitsuba" (path traced).
+        spp: Samples per pixel of Mitsuba.
         progress: Is told what happens.
 
     Returns:
         Paths of `video` and `mask`, number of `frames`, and whether they are `lossless`.
 
     Raises:
-        InputError: If the folder holds no run, the scene has no such camera, or there is no such format.
+        InputError: If the folder holds no run, the scene has no such camera, there is no such format, or Mitsuba is
+            asked for and not installed.
     """
     run, progress = Path(run), progress or Silent()
     if format not in FORMATS or (preview and format == "png"):
@@ -101,7 +111,11 @@ def render(
     progress.stage(f"rendering {scene.timing.frames} frames")
     with torch.no_grad():
         trajectory = Model(scene).rollout()
-    frames, fps = _bytes(synthetic.film(scene, trajectory, camera)), scene.timing.fps
+    if renderer == "mitsuba":
+        frames = _bytes(mitsuba_frames(scene, trajectory, camera, spp, progress))
+    else:
+        frames = _bytes(synthetic.film(scene, trajectory, camera))
+    fps = scene.timing.fps
     stem, suffix = "" if camera == "camera" else f"{camera}_", "" if format == "png" else f".{format}"
     if preview:
         path = run / f"{stem}preview{suffix}"
