@@ -27,14 +27,10 @@ COLOUR_ONLY = Shading()
 
 
 class Rasterizer(Protocol):
-    """Turns triangles into pixels."""
+    """Turns triangles into pixels. `cull` names faces to leave out: "none", "back" or "front"."""
 
     name: ClassVar[str]
-
-    @property
-    def cull(self) -> str:
-        """Faces to leave out: "none", "back" or "front"."""
-        ...
+    cull: str
 
     def alpha(self, view: View) -> Tensor:
         """Opacity (images, height, width) in [0, 1]."""
