@@ -170,3 +170,32 @@ def deodr(job: Job) -> tuple[Case, Case]:
         return scene.ij_b, scene.colors_b
 
     return forward, both
+
+
+def mitsuba(job: Job) -> tuple[Case, Case | None]:
+    """One image by Mitsuba; without a backward pass where this machine has no variant that differentiates."""
+    from gradsim.render.mitsuba import Mitsuba
+
+    renderer = Mitsuba(job.camera, spp=16)
+    surface = job.surface()
+    return lambda: renderer(Surface(surface.vertices.detach(), surface.parts)), None
+
+
+def video_gradient() -> Case:
+    """Gradient by mass, friction and start of a 30-frame film of 256 × 256 pixels: physics, Phong shading, `aa`."""
+    from gradsim.physics import Model
+    from gradsim.scene import Scene
+
+    scene = Scene.library("cube")
+    timing = scene.timing.model_copy(update={"frames": 30})
+    camera = scene.camera.model_copy(update={"size": (256, 256)})
+    scene = scene.model_copy(update={"timing": timing, "camera": camera, "shading": "phong"})
+    model, renderer = Model(scene), Renderer.of(scene)
+    target = torch.zeros(1, 30, 3, 256, 256, dtype=torch.float32)
+
+    def run():
+        surface = model.rollout().surface
+        film = renderer(Surface(surface.vertices.float(), surface.parts))
+        (film - target).square().mean().backward()
+
+    return run

@@ -1,14 +1,20 @@
 """The kernels of SoftRas against the formulas in float64, and geometry that has no gradient or no place."""
 
+import math
 from typing import Any
 
+import hypothesis.strategies as some
 import pytest
 import torch
+import warp as wp
 from checks import error
+from hypothesis import given, settings
 from render.twins import softras as twin
 
 from gradsim import mesh
+from gradsim.engine.lanes import Lane, specialise
 from gradsim.render.softras import SoftRas, colour, silhouette
+from gradsim.render.softras_colour import colour_code
 
 DTYPES = [torch.float64, torch.float32]
 WITHIN = {torch.float64: 1e-10, torch.float32: 1e-5}
@@ -123,3 +129,134 @@ def test_the_texture_stands_upright():
 def test_sigma_of_the_paper_is_in_units_of_half_the_height():
     raster = SoftRas.ndc(1e-4, 64, gamma=1e-3)
     assert raster.sigma == pytest.approx(1e-4 * 32**2) and raster.gamma == 1e-3
+
+
+def test_the_adjoint_is_the_one_that_warp_generates():
+    """Of every face at every pixel, from the functions of the kernels, summed as the hand-written kernel sums."""
+    screen, faces = scene(torch.float64, images=1)
+    look = paint(screen, faces, textured=False)
+    inputs = [screen, look["gain"], look["gloss"]]
+    inputs = [x.clone().requires_grad_() for x in inputs]
+    rgb, alpha = colour(inputs[0], faces, HEIGHT, WIDTH, *inputs[1:], background=look["background"], **MILD)
+    random = torch.Generator().manual_seed(4)
+    g_rgb, g_alpha = (
+        torch.randn(rgb.shape, generator=random).double(),
+        torch.randn(alpha.shape, generator=random).double(),
+    )
+    by_hand = gradients((rgb * g_rgb).sum() + (alpha * g_alpha).sum(), inputs)
+
+    arrays = [wp.from_torch(x.detach()[0] if x.ndim == 3 else x.detach(), dtype=wp.vec3d) for x in inputs]
+    centres = wp.from_torch(twin.pixels(HEIGHT, WIDTH), dtype=wp.vec2d)
+    level = 3.0  # of depth [m]; any will do, since the weights are divided by their sum
+    nearest = wp.full(HEIGHT * WIDTH, level, dtype=wp.float64)
+    kernel, reach, fog = pair_kernel()
+    table = wp.from_torch(faces.int(), dtype=wp.vec3i)
+    given = [arrays[0], table, arrays[1], arrays[2], centres, nearest, reach, fog]
+    shape = len(faces), HEIGHT * WIDTH
+    out = [wp.zeros(shape, dtype=kind) for kind in (wp.float64, wp.float64, wp.vec3d)]
+    wp.launch(kernel, shape, given, out)
+    opaque, weights, colours = (wp.to_torch(y).sum(0) for y in out)
+    rest = math.exp((level - (9 - 0.3 * 8)) * fog.sharpness)
+    behind = look["background"].reshape(3, -1).mT
+    mixed = (colours + rest * behind) / (weights + rest)[:, None]
+    assert error(rgb[0].reshape(3, -1).mT, mixed) < 1e-12 and error(alpha.flatten(), 1 - torch.exp(-opaque)) < 1e-12
+
+    share = g_rgb[0].reshape(3, -1).mT / (weights + rest)[:, None]
+    seeds = g_alpha.flatten() * torch.exp(-opaque), -(share * mixed).sum(1), share
+    seeds = [
+        wp.from_torch(s.expand(shape[0], *s.shape).contiguous(), dtype=y.dtype) for s, y in zip(seeds, out, strict=True)
+    ]
+    found = [wp.zeros_like(x) for x in arrays]
+    wp.launch(
+        kernel, shape, given, out, [found[0], None, found[1], found[2], None, None, reach, fog], seeds, adjoint=True
+    )
+    for x, y in zip(by_hand, found, strict=True):
+        assert error(x.reshape(-1, 3), wp.to_torch(y)) < 1e-12
+
+
+def pair_kernel():
+    """The test's kernel over functions of SoftRas' own, and its settings for `MILD`."""
+    lane = Lane("float64")
+    code = colour_code(lane)
+    faces = specialise("gradsim.render.soft_faces_kernels", lane, ROWS=1, COLUMNS=1)
+    bound = {
+        name: getattr(faces, name)
+        for name in ("Pixel", "Place", "Wide", "Face", "side_of", "distance", "signed_square")
+    }
+    bound |= {
+        name: getattr(code, name) for name in ("Reach", "Fog", "Three", "cover", "spot_of", "weight", "mean_colour")
+    }
+    reach, fog = code.Reach(), code.Fog()
+    reach.sharpness, reach.cut = 1 / MILD["sigma"], math.log(1 / 1e-4 - 1)
+    fog.sharpness = 1 / (MILD["gamma"] * (MILD["far"] - MILD["near"]))
+    return specialise("softras_pairs_lanes", lane, **bound).pairs, reach, fog
+
+
+def test_images_may_have_faces_and_looks_of_their_own():
+    """Two images at once, the second with a face less, against one after another."""
+    screen, faces = scene(torch.float64)
+    look = paint(screen, faces)
+    own = faces.repeat(2, 1, 1)
+    own[1, 7] = -1
+    rows = look["uv_faces"].repeat(2, 1, 1)
+    look |= {"paint_faces": own.clamp(min=0), "uv_faces": rows.flip(1)}
+    look["background"] = torch.stack([look["background"], 1 - look["background"]])
+    both, alpha = colour(screen, own, HEIGHT, WIDTH, **look, **MILD)
+    for image in range(2):
+        kept = own[image, :, 0] >= 0
+        single = look | {"gain": look["gain"][image], "uv_faces": look["uv_faces"][image][kept]}
+        single["background"] = look["background"][image]
+        single["paint_faces"] = own[image][kept]
+        alone, covered = colour(screen[image : image + 1], own[image][kept], HEIGHT, WIDTH, **single, **MILD)
+        assert error(both[image], alone[0]) < 1e-14 and error(alpha[image], covered[0]) < 1e-14
+
+
+PLACES = some.sampled_from([-1e9, -3e5, -20.0, -0.5, 0.0, 0.5, 2.0, 2.5, 7.0, 31.0, 4e4, 2e9, 1e30])
+DEPTHS = some.sampled_from([1e-9, 2e-6, 1e-3, 0.7, 1.0, 3.0, 99.0, 1e3, 1e8, 1e20])
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(
+    some.lists(some.tuples(PLACES, PLACES, DEPTHS), min_size=1, max_size=6),
+    some.lists(some.tuples(*[some.integers(-1, 5)] * 3), max_size=8),
+    some.tuples(some.integers(0, 9), some.integers(0, 9)),
+    some.sampled_from([1e-4, 1.0, 300.0]),
+    some.sampled_from(DTYPES),
+)
+def test_no_mesh_however_broken_gives_numbers_that_are_not_finite(vertices, faces, size, blur, dtype):
+    """Corners off the screen, on each other, in a line, before the eye and at the horizon; images without pixels."""
+    screen = torch.tensor(vertices, dtype=dtype)[None].requires_grad_()
+    table = torch.tensor(faces, dtype=torch.int32).reshape(-1, 3).clamp(max=len(vertices) - 1)
+    look = torch.linspace(0, 1, 3 * len(vertices)).reshape(-1, 3).to(dtype).requires_grad_()
+    texture = torch.rand(3, 1, 4, generator=torch.Generator().manual_seed(0)).to(dtype).requires_grad_()
+    raster = SoftRas(blur_px=blur)
+    height, width = size
+    uv = look[:, :2] * 3 - 1
+    rgb, alpha = raster.colour(screen, table, height, width, look, look - 0.5, uv=uv, texture=texture)
+    only = raster.silhouette(screen, table, height, width)
+    assert rgb.shape == (1, 3, *size) and alpha.shape == (1, *size)
+    assert torch.isfinite(rgb).all() and torch.allclose(only, alpha, rtol=0, atol=1e-5)
+    for x in torch.autograd.grad(rgb.sum() + alpha.sum() + only.sum(), [screen, look, texture]):
+        assert torch.isfinite(x).all()
+
+
+def test_what_does_not_fit_is_named():
+    screen, faces = scene(torch.float64)
+    look = paint(screen, faces, textured=False)
+    raster = SoftRas()
+    broken = screen.clone()
+    broken[1, 4, 2] = math.nan
+    with pytest.raises(ValueError, match=r"`screen`\[1, 4, 2\] is nan"):
+        raster.silhouette(broken, faces, 4, 4)
+    with pytest.raises(ValueError, match="names row 44; there are 40"):
+        raster.silhouette(screen[:, :40], faces, 4, 4)
+    with pytest.raises(ValueError, match="give `paint_faces`"):
+        raster.colour(screen, faces, 4, 4, look["gain"][:, :9], look["gloss"][:9])
+    with pytest.raises(ValueError, match="a texture needs `uv`"):
+        raster.colour(screen, faces, 4, 4, look["gain"], look["gloss"], texture=torch.ones(3, 2, 2))
+    with pytest.raises(ValueError, match="`background` has shape"):
+        raster.colour(screen, faces, 4, 4, look["gain"], look["gloss"], background=torch.ones(3, 2, 2))
+    with pytest.raises(ValueError, match="`sigma` is 0"):
+        silhouette(screen, faces, 4, 4, sigma=0.0)
+    with pytest.raises(ValueError, match="far beyond near"):
+        SoftRas(near=2.0, far=1.0).colour(screen, faces, 4, 4, look["gain"], look["gloss"])

@@ -11,7 +11,7 @@ def replay(kernel: wp.Kernel, dim: int | tuple[int, ...], args: list, device: st
 
     The launch is recorded at the first call for a kernel and device; later calls only exchange its arguments.
     """
-    if dim == 0:
+    if dim == 0 or (isinstance(dim, tuple) and 0 in dim):
         return
     key = (kernel, device)
     launch = _recorded.get(key)

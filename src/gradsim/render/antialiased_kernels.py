@@ -1,180 +1,444 @@
 # ruff: noqa: F821
-"""Blending of pixels across edges that lie before something else: a template for `engine.lanes`.
+"""How edges that lie before something else divide pixels: a template for `engine.lanes`.
 
-Where an edge over which layers change (`coverage_kernels.py`) crosses the line between the centres of two neighbouring
-pixels, at a distance f from the inner one, the pixel that it cuts shows |f − ½| of the other (the idea of Laine et al.
-2020, Sec. 3.6, by edges instead of pixels: so it does not depend on how small triangles are). Steep edges join pixels
-of a row, flat ones of a column.
+Of a pixel that such an edge crosses, both sides are seen: one of them at its centre, the other in one of its four
+neighbours. Seen from the centre o, a piece of an edge from p to q hides
 
-Left open for `specialise`: jump of `coverage_kernels.py`.
+    ¼ |s_q − s_p| − ½ |(p − o) × (q − o)|
+
+of its pixel, where s is the place on the pixel's border, from 0 to 4, that lies behind a point. Over the pieces of a
+closed outline these areas, with the signs of the sides that they are seen from, add up to all that lies on the other
+side: exact shares wherever one outline crosses a pixel, with exact derivatives (those of areas, `coverage_kernels.py`).
+(Laine et al. 2020, Sec. 3.6, whose idea it is to mix neighbours, take the distance to the crossing for the area.)
+
+Where bodies cover a part of a pixel only, the near side keeps its share, and the far side gets the rest of the coverage.
+
+Left open for `specialise`: Edge, jump, straight, cell, in_row, in_column of `coverage_kernels.py`.
 """
 
 import warp as wp
 
 from gradsim.engine.lanes import Scalar
 
-Corner = wp.types.vector(3, Scalar)  # u, v [px] and depth [m]
-Place = wp.types.vector(4, Scalar)  # barycentrics and depth [m]
+Corner = wp.types.vector(3, Scalar)  # u, v [px] and depth [m], or homogeneous pixel (u z, v z, z)
+Point = wp.types.vector(2, Scalar)  # x to the right, y down [px]
+Four = wp.types.vector(4, Scalar)  # of the neighbours; or x, y of the left end and of the right end of a piece [px]
 
 FAR = wp.constant(Scalar(1.0e9))  # [px] beyond it, whole numbers overflow
+ASIDE = wp.constant(Scalar(1.0e-9))  # [px] from an edge, where its outer side is looked at; in double precision
+SAME = wp.constant(Scalar(1.0e-4))  # relative depths of one part that are no step: neighbours in one surface
+TOUCH = wp.constant(Scalar(1.0e-3))  # ... of another part that lies behind an edge, or that the edge's part rests on
+TINY = wp.constant(Scalar(1.0e-12))  # [px²] so that derivatives stay finite where a vertex lies on a centre
+CLOSE = wp.constant(Scalar(1.0e-4))  # [px] from an edge, where the z-buffer says on which side a centre is
+
+LEFT, RIGHT, ABOVE, BELOW = wp.constant(0), wp.constant(1), wp.constant(2), wp.constant(3)
+NEAR_SIDE = wp.constant(4)  # the entry behind the four that sums the shares of pixels which show the near side
 INSIDE = wp.constant(3)
-BEHIND = wp.constant(Scalar(1.00001))  # by so much a pixel has to be farther away than an edge before it
+INNER, OUTER, NEITHER = wp.constant(1), wp.constant(-1), wp.constant(0)
+
+
+@wp.kernel(enable_backward=False)
+def turns(
+    edges: wp.array[wp.vec4i],
+    front: wp.array2d[wp.bool],  # (images, faces)
+    # out
+    turn: wp.array2d[int],  # (images, edges): see `jump`
+):
+    thread = wp.tid()
+    image = thread / edges.shape[0]
+    k = thread - image * edges.shape[0]
+    turn[image, k] = jump(edges, front, image, k)
 
 
 @wp.struct
-class Crossing:
+class Border:
+    """An edge over which layers change."""
+
     used: bool
-    target: int  # fragment of the pixel that the edge cuts
-    other: int
-    share: Scalar  # of the other's colour in the target
-    slope: Scalar  # d share / d place of the crossing
-    fraction: Scalar  # of the edge at the crossing
+    edge: Edge
+    first_depth: Scalar  # of its ends [m]
+    second_depth: Scalar
+    face: int  # the faces next to it; -1 stands for none
+    back: int
+    part: int
+    image: int
+
+
+@wp.struct
+class Split:
+    """How a piece of an edge divides a pixel."""
+
+    used: bool
+    own: int  # the side that the pixel shows
+    way: int  # to the neighbour that shows the other side
+    share: Scalar  # of it, to be added to those of other pieces
+    sign: Scalar  # of the hidden area in the share
+    by_a: Point  # d hidden area / d left end of the piece
+    by_b: Point  # ... right end
 
 
 @wp.func
-def crossing(a: Corner, b: Corner, axis: int, line: int, left_is_inner: bool, rows: wp.array3d[int], place: wp.array[Place], side: wp.array[int], image: int):  # fmt: skip
-    """How an edge cuts a line of pixels: a row if axis is 0, a column if it is 1."""
-    found = Crossing()
-    across = 1 - axis
-    along = (Scalar(line) + Scalar(0.5) - a[across]) / (b[across] - a[across])
-    cut = a[axis] + along * (b[axis] - a[axis]) - Scalar(0.5)
-    size = rows.shape[2 - axis]
-    if not (cut >= Scalar(0.0) and cut < Scalar(size - 1)):
+def border(screen: wp.array2d[Corner], edges: wp.array[wp.vec4i], turn: wp.array2d[int], part_of: wp.array[int], near: Scalar, image: int, k: int):  # fmt: skip
+    found = Border()
+    ends = edges[k]
+    a = screen[image, ends[0]]
+    b = screen[image, ends[1]]
+    inside = wp.abs(a[0]) <= FAR and wp.abs(a[1]) <= FAR and wp.abs(b[0]) <= FAR and wp.abs(b[1]) <= FAR
+    if not (inside and a[2] >= near and b[2] >= near):
         return found
-    before = int(wp.floor(cut))
-    f = cut - Scalar(before)
-    low = wp.int32(0)
-    high = wp.int32(0)
-    if axis == 0:
-        low = rows[image, line, before]
-        high = rows[image, line, before + 1]
-    else:
-        low = rows[image, before, line]
-        high = rows[image, before + 1, line]
-    # where a centre is not covered, alpha takes care of the edge
-    if low < 0 or high < 0 or side[wp.max(low, 0)] != INSIDE or side[wp.max(high, 0)] != INSIDE:
-        return found
-    # the way from the inner pixel to the crossing
-    way = wp.where(left_is_inner, f, Scalar(1.0) - f)
-    inner = low
-    outer = high
-    if not left_is_inner:
-        inner = high
-        outer = low
-    near = place[inner][3]
-    far = place[outer][3]
-    here = Scalar(1.0) / ((Scalar(1.0) - along) / a[2] + along / b[2])
-    if not (far > here * BEHIND and near <= far):
-        return found
+    edge = Edge()
+    edge.first = ends[0]
+    edge.second = ends[1]
+    edge.sign = wp.where(turn[image, k] > 0, Scalar(1.0), Scalar(-1.0))
+    if b[1] < a[1]:
+        edge.first = ends[1]
+        edge.second = ends[0]
+        edge.sign = -edge.sign
+        swapped = a
+        a = b
+        b = swapped
+    edge.top = Point(a[0], a[1])
+    edge.bottom = Point(b[0], b[1])
+    found.edge = straight(edge)
     found.used = True
-    found.fraction = along
-    found.slope = wp.where(left_is_inner, Scalar(1.0), Scalar(-1.0))
-    if way < Scalar(0.5):
-        found.target = inner
-        found.other = outer
-        found.share = Scalar(0.5) - way
-        found.slope = -found.slope
-    else:
-        found.target = outer
-        found.other = inner
-        found.share = way - Scalar(0.5)
+    found.first_depth = a[2]
+    found.second_depth = b[2]
+    found.face = ends[2]
+    found.back = ends[3]
+    found.part = part_of[wp.max(ends[2], ends[3])]
+    found.image = image
     return found
 
 
 @wp.func
-def lines(low: Scalar, high: Scalar, size: int):
-    """First and one after the last of the pixel centres in [low, high)."""
-    first = int(wp.ceil(wp.clamp(low - Scalar(0.5), Scalar(0.0), Scalar(size))))
-    after = int(wp.ceil(wp.clamp(high - Scalar(0.5), Scalar(0.0), Scalar(size))))
-    return wp.vec2i(first, after)
+def is_outline(screen: wp.array2d[Corner], edges: wp.array[wp.vec4i], turn: wp.array2d[int], part_of: wp.array[int], outline: wp.array[wp.vec2i], begin: wp.array[int], found: Border, p: Point):  # fmt: skip
+    """Whether nothing of the edge's own part lies beside its point p, on the outer side."""
+    q = p - found.edge.normal * (found.edge.sign * ASIDE / wp.length(found.edge.normal))
+    layers = wp.int32(0)
+    for m in range(begin[found.image], begin[found.image + 1]):
+        k = outline[m][1]
+        ends = edges[k]
+        if part_of[wp.max(ends[2], ends[3])] != found.part:
+            continue
+        a = screen[found.image, ends[0]]
+        b = screen[found.image, ends[1]]
+        if (a[1] <= q[1]) == (b[1] <= q[1]) or (a[0] > q[0] and b[0] > q[0]):
+            continue
+        right = (b[0] - a[0]) * (q[1] - a[1]) - (q[0] - a[0]) * (b[1] - a[1])
+        if b[1] < a[1]:
+            right = -right
+        if right < Scalar(0.0):
+            layers += wp.where(b[1] < a[1], -turn[found.image, k], turn[found.image, k])
+    return layers == 0
 
 
 @wp.func
-def usable(a: Corner, b: Corner, near: Scalar):
-    inside = wp.abs(a[0]) <= FAR and wp.abs(a[1]) <= FAR and wp.abs(b[0]) <= FAR and wp.abs(b[1]) <= FAR
-    return inside and a[2] >= near and b[2] >= near
+def depth_at(clip: wp.array2d[Corner], image: int, corners: wp.vec3i, p: Point):
+    """Depth of a triangle's plane at a point of the screen (`zbuffer_kernels.py`); at most 0 where it is not seen."""
+    h = clip[image, corners[0]]
+    a = Corner(h[0] - p[0] * h[2], h[1] - p[1] * h[2], h[2])
+    h = clip[image, corners[1]]
+    b = Corner(h[0] - p[0] * h[2], h[1] - p[1] * h[2], h[2])
+    h = clip[image, corners[2]]
+    c = Corner(h[0] - p[0] * h[2], h[1] - p[1] * h[2], h[2])
+    total = (b[0] * c[1] - b[1] * c[0]) + (c[0] * a[1] - c[1] * a[0]) + (a[0] * b[1] - a[1] * b[0])
+    if total == Scalar(0.0):
+        return Scalar(0.0)
+    return wp.dot(a, wp.cross(b, c)) / total
+
+
+@wp.func
+def side(clip: wp.array2d[Corner], faces: wp.array[wp.vec3i], part_of: wp.array[int], owner: wp.array[wp.vec4i], beside: wp.array[int], rows: wp.array3d[int], found: Border, alone: bool, row: int, column: int, p: Point, here: Scalar):  # fmt: skip
+    """On which side of an edge, at its point p of depth `here`, lies what a pixel shows.
+
+    `alone`: whether the edge's part has nothing behind the edge; else only its own part counts as what is behind.
+    """
+    if row < 0 or column < 0 or row >= rows.shape[1] or column >= rows.shape[2]:
+        return NEITHER
+    k = rows[found.image, row, column]
+    if k < 0 or beside[wp.max(k, 0)] != INSIDE:
+        return NEITHER
+    face = owner[k][1]
+    if (part_of[face] == found.part) == alone:
+        return wp.where(alone, INNER, NEITHER)
+    depth = depth_at(clip, found.image, faces[face], p)
+    if not alone:
+        if face == found.face or face == found.back or (depth > Scalar(0.0) and depth <= here * (Scalar(1.0) + SAME)):
+            return INNER
+        return OUTER
+    if depth <= Scalar(0.0) or depth >= here * (Scalar(1.0) - TOUCH):
+        return OUTER
+    # the plane of what is round rises before it
+    centre = depth_at(clip, found.image, faces[face], Point(Scalar(column) + Scalar(0.5), Scalar(row) + Scalar(0.5)))
+    return wp.where(centre >= here, OUTER, NEITHER)
+
+
+@wp.func
+def row_of(row: int, way: int):
+    return row + wp.where(way == BELOW, 1, 0) - wp.where(way == ABOVE, 1, 0)
+
+
+@wp.func
+def column_of(column: int, way: int):
+    return column + wp.where(way == RIGHT, 1, 0) - wp.where(way == LEFT, 1, 0)
+
+
+@wp.func
+def along_border(p: Point):
+    """Where the way from the centre of a pixel through p leaves it: 0 to 4 along its border."""
+    if wp.abs(p[0]) >= wp.abs(p[1]):
+        if p[0] == Scalar(0.0):
+            return Scalar(0.0)
+        return wp.where(p[0] > Scalar(0.0), Scalar(0.5), Scalar(2.5)) + Scalar(0.5) * p[1] / p[0]
+    return wp.where(p[1] > Scalar(0.0), Scalar(1.5), Scalar(3.5)) - Scalar(0.5) * p[0] / p[1]
+
+
+@wp.func
+def turned(p: Point):
+    """q with q · d = p × d."""
+    return Point(-p[1], p[0])
+
+
+@wp.func
+def outermost(p: Point):
+    """Square of the larger coordinate, from which ds = ½ (p × dp) / it."""
+    m = wp.max(wp.abs(p[0]), wp.abs(p[1]))
+    return wp.max(m * m, TINY)
+
+
+@wp.func
+def split(clip: wp.array2d[Corner], faces: wp.array[wp.vec3i], part_of: wp.array[int], owner: wp.array[wp.vec4i], beside: wp.array[int], rows: wp.array3d[int], found: Border, alone: bool, row: int, column: int, piece: Four, p: Point):  # fmt: skip
+    """How a piece of an edge divides a pixel; p is its middle."""
+    cut = Split()
+    edge = found.edge
+    t = wp.clamp(wp.dot(p - edge.top, edge.axis), Scalar(0.0), Scalar(1.0))
+    here = Scalar(1.0) / ((Scalar(1.0) - t) / found.first_depth + t / found.second_depth)
+    cut.own = side(clip, faces, part_of, owner, beside, rows, found, alone, row, column, p, here)
+    if alone and beside[rows[found.image, row, column]] != INSIDE:
+        cut.own = OUTER
+    if cut.own == NEITHER:
+        return cut
+    # away from the side that the pixel shows, first along the axis that the edge is turned to, then along the other; at
+    # sharp corners also the other way
+    away = edge.normal * (-edge.sign * Scalar(cut.own))
+    steep = wp.abs(away[0]) >= wp.abs(away[1])
+    for attempt in range(4):
+        if not cut.used:
+            if steep == (attempt == 0 or attempt == 3):
+                cut.way = wp.where((away[0] > Scalar(0.0)) == (attempt < 2), RIGHT, LEFT)
+            else:
+                cut.way = wp.where((away[1] > Scalar(0.0)) == (attempt < 2), BELOW, ABOVE)
+            x = column_of(column, cut.way)
+            y = row_of(row, cut.way)
+            cut.used = side(clip, faces, part_of, owner, beside, rows, found, alone, y, x, p, here) == -cut.own
+    if not cut.used:
+        return cut
+    o = Point(Scalar(column) + Scalar(0.5), Scalar(row) + Scalar(0.5))
+    a = Point(piece[0], piece[1]) - o
+    b = Point(piece[2], piece[3]) - o
+    swept = along_border(b) - along_border(a)
+    if wp.abs(swept) > Scalar(2.0):
+        swept -= wp.sign(swept) * Scalar(4.0)
+    hidden = Scalar(0.25) * swept - Scalar(0.5) * (a[0] * b[1] - a[1] * b[0])
+    # how far the centre is on the side that the pixel shows
+    inside = -edge.sign * Scalar(cut.own) * wp.dot(a, edge.normal)
+    cut.sign = wp.where((hidden >= Scalar(0.0)) == (inside >= Scalar(0.0)), Scalar(1.0), Scalar(-1.0))
+    cut.share = cut.sign * hidden
+    if inside < Scalar(0.0) and wp.abs(swept) > Scalar(1.0) and -inside <= CLOSE * wp.length(edge.normal):
+        cut.share += Scalar(1.0)
+    cut.by_a = turned(b) * Scalar(0.5) - turned(a) * (Scalar(0.125) / outermost(a))
+    cut.by_b = turned(b) * (Scalar(0.125) / outermost(b)) - turned(a) * Scalar(0.5)
+    return cut
 
 
 @wp.kernel(enable_backward=False)
-def smooth(
+def divide(
     screen: wp.array2d[Corner],  # (images, vertices)
-    colours: wp.array2d[Scalar],  # (fragments, channels)
+    clip: wp.array2d[Corner],
+    faces: wp.array[wp.vec3i],
+    part_of: wp.array[int],
     edges: wp.array[wp.vec4i],
-    front: wp.array2d[wp.bool],
+    turn: wp.array2d[int],
+    outline: wp.array[wp.vec2i],  # image and edge where turns are not 0, by image
+    begin: wp.array[int],  # where those of each image begin, and the end
+    owner: wp.array[wp.vec4i],  # image, face, column, row of each fragment
+    beside: wp.array[int],  # INSIDE, or the edge of the face that the pixel lies beside
     rows: wp.array3d[int],  # number of the fragment at each pixel, -1: none
-    place: wp.array[Place],
-    side: wp.array[int],
     near: wp.array[Scalar],  # [m]
     # out
-    smoothed: wp.array2d[Scalar],  # a copy of the colours before
+    shares: wp.array2d[Scalar],  # (fragments, 5): of the neighbours; zero before
 ):
-    thread = wp.tid()
-    image = thread / edges.shape[0]
-    k = thread - image * edges.shape[0]
-    turn = jump(edges, front, image, k)
-    a = screen[image, edges[k][0]]
-    b = screen[image, edges[k][1]]
-    if turn == 0 or not usable(a, b, near[0]):
+    k = outline[wp.tid()]
+    found = border(screen, edges, turn, part_of, near[0], k[0], k[1])
+    if not found.used:
         return
-    axis = wp.where(wp.abs(b[1] - a[1]) >= wp.abs(b[0] - a[0]), 0, 1)
-    across = 1 - axis
-    # more layers on the left of the way from a to b, to the eye; y points down
-    inner_low = ((b[across] > a[across]) == (turn < 0)) == (axis == 0)
-    span = lines(wp.min(a[across], b[across]), wp.max(a[across], b[across]), rows.shape[1 + axis])
-    for line in range(span[0], span[1]):
-        cut = crossing(a, b, axis, line, inner_low, rows, place, side, image)
-        if cut.used:
-            for c in range(colours.shape[1]):
-                difference = colours[cut.other, c] - colours[cut.target, c]
-                wp.atomic_add(smoothed, cut.target, c, cut.share * difference)
+    edge = found.edge
+    height = rows.shape[1]
+    width = rows.shape[2]
+    for row in range(wp.max(cell(edge.top[1], height), 0), cell(edge.bottom[1], height - 1) + 1):
+        line = in_row(edge, row)
+        for column in range(wp.max(cell(line[0], width), 0), cell(line[2], width - 1) + 1):
+            target = rows[found.image, row, column]
+            if target < 0:
+                continue
+            piece = in_column(edge, line, column)
+            p = Point(Scalar(0.5) * (piece[0] + piece[2]), Scalar(0.5) * (piece[1] + piece[3]))
+            alone = is_outline(screen, edges, turn, part_of, outline, begin, found, p)
+            cut = split(clip, faces, part_of, owner, beside, rows, found, alone, row, column, piece, p)
+            if cut.used:
+                wp.atomic_add(shares, target, cut.way, cut.share)
+                if cut.own == INNER:
+                    wp.atomic_add(shares, target, NEAR_SIDE, cut.share)
 
 
 @wp.kernel(enable_backward=False)
-def smooth_adjoint(
-    screen: wp.array2d[Corner],
-    colours: wp.array2d[Scalar],
+def divide_adjoint(
+    screen: wp.array2d[Corner],  # (images, vertices)
+    clip: wp.array2d[Corner],
+    faces: wp.array[wp.vec3i],
+    part_of: wp.array[int],
     edges: wp.array[wp.vec4i],
-    front: wp.array2d[wp.bool],
-    rows: wp.array3d[int],
-    place: wp.array[Place],
-    side: wp.array[int],
-    near: wp.array[Scalar],
-    smoothed_adjoint: wp.array2d[Scalar],
+    turn: wp.array2d[int],
+    outline: wp.array[wp.vec2i],  # image and edge where turns are not 0, by image
+    begin: wp.array[int],  # where those of each image begin, and the end
+    owner: wp.array[wp.vec4i],  # image, face, column, row of each fragment
+    beside: wp.array[int],  # INSIDE, or the edge of the face that the pixel lies beside
+    rows: wp.array3d[int],  # number of the fragment at each pixel, -1: none
+    near: wp.array[Scalar],  # [m]
+    shares_adjoint: wp.array2d[Scalar],
     # out
     screen_adjoint: wp.array2d[Corner],  # zero before
-    colours_adjoint: wp.array2d[Scalar],  # a copy of `smoothed_adjoint` before
 ):
-    thread = wp.tid()
-    image = thread / edges.shape[0]
-    k = thread - image * edges.shape[0]
-    turn = jump(edges, front, image, k)
-    a = screen[image, edges[k][0]]
-    b = screen[image, edges[k][1]]
-    if turn == 0 or not usable(a, b, near[0]):
+    k = outline[wp.tid()]
+    found = border(screen, edges, turn, part_of, near[0], k[0], k[1])
+    if not found.used:
         return
-    axis = wp.where(wp.abs(b[1] - a[1]) >= wp.abs(b[0] - a[0]), 0, 1)
-    across = 1 - axis
-    inner_low = ((b[across] > a[across]) == (turn < 0)) == (axis == 0)
-    span = lines(wp.min(a[across], b[across]), wp.max(a[across], b[across]), rows.shape[1 + axis])
-    to_a = Corner()
-    to_b = Corner()
-    lean = (b[axis] - a[axis]) / (b[across] - a[across])
-    for line in range(span[0], span[1]):
-        cut = crossing(a, b, axis, line, inner_low, rows, place, side, image)
-        if cut.used:
-            by_place = Scalar(0.0)
+    edge = found.edge
+    height = rows.shape[1]
+    width = rows.shape[2]
+    to_top = Point()
+    to_bottom = Point()
+    for row in range(wp.max(cell(edge.top[1], height), 0), cell(edge.bottom[1], height - 1) + 1):
+        line = in_row(edge, row)
+        for column in range(wp.max(cell(line[0], width), 0), cell(line[2], width - 1) + 1):
+            target = rows[found.image, row, column]
+            if target < 0:
+                continue
+            piece = in_column(edge, line, column)
+            p = Point(Scalar(0.5) * (piece[0] + piece[2]), Scalar(0.5) * (piece[1] + piece[3]))
+            alone = is_outline(screen, edges, turn, part_of, outline, begin, found, p)
+            cut = split(clip, faces, part_of, owner, beside, rows, found, alone, row, column, piece, p)
+            if cut.used:
+                g = shares_adjoint[target, cut.way]
+                if cut.own == INNER:
+                    g += shares_adjoint[target, NEAR_SIDE]
+                s = wp.dot(Point(piece[0], piece[1]) - edge.top, edge.axis)
+                t = wp.dot(Point(piece[2], piece[3]) - edge.top, edge.axis)
+                # ends that lie on the pixel's border slide along the edge, which changes nothing
+                to_top += (cut.by_a * (Scalar(1.0) - s) + cut.by_b * (Scalar(1.0) - t)) * (cut.sign * g)
+                to_bottom += (cut.by_a * s + cut.by_b * t) * (cut.sign * g)
+    wp.atomic_add(screen_adjoint, found.image, edge.first, Corner(to_top[0], to_top[1], Scalar(0.0)))
+    wp.atomic_add(screen_adjoint, found.image, edge.second, Corner(to_bottom[0], to_bottom[1], Scalar(0.0)))
+
+
+@wp.struct
+class Shares:
+    """Those of the neighbours in what is covered of a pixel are kept · w."""
+
+    w: Four
+    raw: Scalar  # Σ w
+    kept: Scalar
+    by_raw: Scalar  # d kept / d raw
+    by_near: Scalar  # d kept / d share of pixels that show the near side
+    by_alpha: Scalar  # d kept / d alpha
+
+
+@wp.func
+def allotted(shares: wp.array2d[Scalar], alpha: Scalar, k: int):
+    """Shares of the neighbours, none below 0 and all together at most 1: where several outlines cross, they may err.
+
+    If the pixel shows the near side, what is not covered is missing from the far side, that is from the neighbours.
+    """
+    found = Shares()
+    for way in range(4):
+        found.w[way] = wp.max(shares[k, way], Scalar(0.0))
+        found.raw += found.w[way]
+    if found.raw == Scalar(0.0) or alpha <= Scalar(0.0):
+        return found
+    scale = Scalar(1.0) / (found.raw * alpha)
+    near = wp.clamp(shares[k, NEAR_SIDE], Scalar(0.0), found.raw)
+    room = found.raw - wp.min(Scalar(1.0) - alpha, near)
+    if room >= alpha:
+        found.kept = Scalar(1.0) / found.raw
+        found.by_raw = -found.kept / found.raw
+        return found
+    found.kept = room * scale
+    if near == found.raw and Scalar(1.0) - alpha >= near:
+        return found
+    found.by_raw = scale - found.kept / found.raw
+    found.by_alpha = -found.kept / alpha
+    if Scalar(1.0) - alpha <= near:
+        found.by_alpha += scale
+    elif near > Scalar(0.0):
+        found.by_near = -scale
+    return found
+
+
+@wp.func
+def neighbour(owner: wp.vec4i, rows: wp.array3d[int], way: int):
+    return rows[owner[0], row_of(owner[3], way), column_of(owner[2], way)]
+
+
+@wp.kernel(enable_backward=False)
+def mix(
+    colours: wp.array2d[Scalar],  # (fragments, channels)
+    shares: wp.array2d[Scalar],
+    alpha: wp.array3d[Scalar],  # (images, rows, columns)
+    owner: wp.array[wp.vec4i],
+    rows: wp.array3d[int],
+    # out
+    mixed: wp.array2d[Scalar],  # a copy of the colours before
+):
+    k = wp.tid()
+    own = owner[k]
+    found = allotted(shares, alpha[own[0], own[3], own[2]], k)
+    for way in range(4):
+        if found.w[way] > Scalar(0.0):
+            other = neighbour(own, rows, way)
             for c in range(colours.shape[1]):
-                g = smoothed_adjoint[cut.target, c]
-                difference = colours[cut.other, c] - colours[cut.target, c]
-                by_place += g * difference * cut.slope
-                wp.atomic_add(colours_adjoint, cut.other, c, cut.share * g)
-                wp.atomic_add(colours_adjoint, cut.target, c, -cut.share * g)
-            # the crossing moves with the edge, along its line: d place = (1 − t) (da − lean da') + t (db − lean db')
-            near_a = (Scalar(1.0) - cut.fraction) * by_place
-            near_b = cut.fraction * by_place
-            to_a[axis] = to_a[axis] + near_a
-            to_a[across] = to_a[across] - near_a * lean
-            to_b[axis] = to_b[axis] + near_b
-            to_b[across] = to_b[across] - near_b * lean
-    wp.atomic_add(screen_adjoint, image, edges[k][0], to_a)
-    wp.atomic_add(screen_adjoint, image, edges[k][1], to_b)
+                mixed[k, c] = mixed[k, c] + found.kept * found.w[way] * (colours[other, c] - colours[k, c])
+
+
+@wp.kernel(enable_backward=False)
+def mix_adjoint(
+    colours: wp.array2d[Scalar],
+    shares: wp.array2d[Scalar],
+    alpha: wp.array3d[Scalar],
+    owner: wp.array[wp.vec4i],
+    rows: wp.array3d[int],
+    mixed_adjoint: wp.array2d[Scalar],
+    # out
+    colours_adjoint: wp.array2d[Scalar],  # a copy of `mixed_adjoint` before
+    shares_adjoint: wp.array2d[Scalar],  # zero before
+    alpha_adjoint: wp.array3d[Scalar],  # zero before
+):
+    k = wp.tid()
+    own = owner[k]
+    found = allotted(shares, alpha[own[0], own[3], own[2]], k)
+    if found.raw == Scalar(0.0):
+        return
+    by_w = Four()
+    for way in range(4):
+        if found.w[way] > Scalar(0.0):
+            other = neighbour(own, rows, way)
+            for c in range(colours.shape[1]):
+                g = mixed_adjoint[k, c]
+                by_w[way] = by_w[way] + g * (colours[other, c] - colours[k, c])
+                wp.atomic_add(colours_adjoint, other, c, found.kept * found.w[way] * g)
+                wp.atomic_add(colours_adjoint, k, c, -found.kept * found.w[way] * g)
+    by_kept = wp.dot(by_w, found.w)
+    for way in range(4):
+        if found.w[way] > Scalar(0.0):
+            shares_adjoint[k, way] = found.kept * by_w[way] + found.by_raw * by_kept
+    shares_adjoint[k, NEAR_SIDE] = found.by_near * by_kept
+    alpha_adjoint[own[0], own[3], own[2]] = found.by_alpha * by_kept

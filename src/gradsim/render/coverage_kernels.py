@@ -112,6 +112,21 @@ def silhouette(edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], convex: bo
 
 
 @wp.func
+def straight(edge: Edge):
+    """An edge between its top and its bottom."""
+    d = edge.bottom - edge.top
+    edge.normal = Point(d[1], -d[0])
+    square = wp.dot(d, d)
+    if square > Scalar(0.0):
+        edge.axis = d / square
+    if d[1] != Scalar(0.0):
+        edge.slope = d[0] / d[1]
+    if d[0] != Scalar(0.0):
+        edge.rise = d[1] / d[0]
+    return edge
+
+
+@wp.func
 def outline_edge(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], k: int, convex: bool, front: wp.array2d[wp.bool]):  # fmt: skip
     """An edge over which layers change. In a face in front it has the body on its left to the eye."""
     ends = edges[k]
@@ -130,16 +145,7 @@ def outline_edge(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i]
         edge.sign = -edge.sign
     edge.top = screen[body, edge.first]
     edge.bottom = screen[body, edge.second]
-    d = edge.bottom - edge.top
-    edge.normal = Point(d[1], -d[0])
-    square = wp.dot(d, d)
-    if square > Scalar(0.0):
-        edge.axis = d / square
-    if d[1] != Scalar(0.0):
-        edge.slope = d[0] / d[1]
-    if d[0] != Scalar(0.0):
-        edge.rise = d[1] / d[0]
-    return edge
+    return straight(edge)
 
 
 @wp.func

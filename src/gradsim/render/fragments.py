@@ -27,7 +27,6 @@ class Fragments:
 
     Args:
         view: What was rasterised.
-        index: Place of each fragment among all pixels, (image · height + row) · width + column, (P,).
         owner: Image, face, column and row of each fragment (P, 4), int32.
         side: `INSIDE`, or which edge of its triangle the centre of the pixel lies beside (P,), int32.
         rows: Number of the fragment at each pixel (images, height, width), int32; -1: none.
@@ -36,7 +35,6 @@ class Fragments:
     """
 
     view: View
-    index: Tensor
     owner: Tensor
     side: Tensor
     rows: Tensor
@@ -46,13 +44,17 @@ class Fragments:
     def of(cls, view: View, key: Tensor) -> "Fragments":
         """From the table of a rasteriser (images, height, width), int64 (`zbuffer_kernels.py`)."""
         code = _code(view.clip.dtype)
-        index = key.view(-1).nonzero()[:, 0]
-        owner = torch.empty(len(index), 4, dtype=torch.int32, device=key.device)
-        side = torch.empty(len(index), dtype=torch.int32, device=key.device)
-        rows = torch.full(key.shape, -1, dtype=torch.int32, device=key.device)
-        out = [array(wp.vec4i, owner), array(wp.int32, side), array(wp.int32, rows)]
-        replay(code.unpack, len(index), [array(wp.int64, key), array(wp.int64, index), *out], str(key.device))
-        return cls(view, index, owner, side, rows, _locate(view.clip, view.faces, owner, side)[0])
+        images, height, width = key.shape
+        last = (key > 0).sum(-1, dtype=torch.int32).view(-1).cumsum(0, dtype=torch.int32)
+        count = int(last[-1]) if len(last) else 0
+        first = torch.nn.functional.pad(last[:-1], (1, 0))
+        owner = torch.empty(count, 4, dtype=torch.int32, device=key.device)
+        side = torch.empty(count, dtype=torch.int32, device=key.device)
+        rows = torch.empty(key.shape, dtype=torch.int32, device=key.device)
+        given = [array(wp.int64, key.view(-1, width)), height, array(wp.int32, first)]
+        out = [array(wp.vec4i, owner), array(wp.int32, side), array(wp.int32, rows.view(-1, width))]
+        replay(code.unpack, images * height, [*given, *out], str(key.device))
+        return cls(view, owner, side, rows, _locate(view.clip, view.faces, owner, side)[0])
 
     @property
     def image(self) -> Tensor:
@@ -76,7 +78,7 @@ class Fragments:
 
     def take(self, some: Tensor) -> "Fragments":
         """Some of the fragments, by number; not to be put onto a picture."""
-        own = self.index[some], self.owner[some], self.side[some], self.rows, self.place[some]
+        own = self.owner[some], self.side[some], self.rows, self.place[some]
         return Fragments(self.view, *own)
 
     def interpolate(self, values: Tensor, table: Tensor | None = None) -> Tensor:
@@ -91,8 +93,10 @@ class Fragments:
 
     def onto(self, values: Tensor, elsewhere: float) -> Tensor:
         """(images, height, width, channels) of values (P, channels), and a number where there is no fragment."""
+        image, column, row = self.owner[:, 0].long(), self.owner[:, 2], self.owner[:, 3]
+        index = (image * self.view.height + row) * self.view.width + column
         whole = values.new_full((self.rows.numel(), values.shape[1]), elsewhere)
-        return whole.index_copy(0, self.index, values).view(*self.rows.shape, values.shape[1])
+        return whole.index_copy(0, index, values).view(*self.rows.shape, values.shape[1])
 
 
 class _Locate:

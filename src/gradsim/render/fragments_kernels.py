@@ -25,28 +25,32 @@ def relative(h: Corner, x: Scalar, y: Scalar):
 
 @wp.kernel(enable_backward=False)
 def unpack(
-    key: wp.array3d[wp.int64],
-    index: wp.array[wp.int64],  # of each fragment among all pixels
+    key: wp.array2d[wp.int64],  # (images x rows, columns), see `zbuffer_kernels.py`
+    height: int,
+    first: wp.array[int],  # number of the first fragment of each row
     # out
-    owner: wp.array[wp.vec4i],  # image, face, column, row
+    owner: wp.array[wp.vec4i],  # image, face, column, row of each fragment
     side: wp.array[int],  # INSIDE, or the edge of the face that the pixel lies beside
-    rows: wp.array3d[int],  # number of the fragment at each pixel, -1 before
+    rows: wp.array2d[int],  # (images x rows, columns): number of the fragment at each pixel, -1: none
 ):
-    k = wp.tid()
-    columns = wp.int64(key.shape[2])
-    line = index[k] / columns
-    column = wp.int32(index[k] - line * columns)
-    image = wp.int32(line / wp.int64(key.shape[1]))
-    row = wp.int32(line) - image * key.shape[1]
-    mark = key[image, row, column]
-    low = wp.int32(HIGHEST - (mark & HIGHEST))
-    if (mark >> wp.int64(32)) < BESIDE:
-        owner[k] = wp.vec4i(image, low / 4, column, row)
-        side[k] = low % 4
-    else:
-        owner[k] = wp.vec4i(image, low, column, row)
-        side[k] = INSIDE
-    rows[image, row, column] = k
+    line = wp.tid()
+    image = line / height
+    row = line - image * height
+    k = first[line]
+    for column in range(key.shape[1]):
+        mark = key[line, column]
+        if mark == wp.int64(0):
+            rows[line, column] = -1
+            continue
+        low = wp.int32(HIGHEST - (mark & HIGHEST))
+        if (mark >> wp.int64(32)) < BESIDE:
+            owner[k] = wp.vec4i(image, low / 4, column, row)
+            side[k] = low % 4
+        else:
+            owner[k] = wp.vec4i(image, low, column, row)
+            side[k] = INSIDE
+        rows[line, column] = k
+        k += 1
 
 
 @wp.func

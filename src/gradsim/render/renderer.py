@@ -27,10 +27,14 @@ COLOUR_ONLY = Shading()
 
 
 class Rasterizer(Protocol):
-    """Turns triangles into pixels. `cull` names faces to leave out: "none", "back" or "front"."""
+    """Turns triangles into pixels."""
 
     name: ClassVar[str]
-    cull: str
+
+    @property
+    def cull(self) -> str:
+        """Faces to leave out: "none", "back" or "front"."""
+        ...
 
     def alpha(self, view: View) -> Tensor:
         """Opacity (images, height, width) in [0, 1]."""

@@ -2,7 +2,7 @@
 
 import math
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import warp as wp
@@ -13,7 +13,6 @@ from gradsim.render.tiles import Tiles
 CUT = 1e-4
 """Coverage of a pixel below which a face is left out there, as in the code of Liu et al. (`dist_eps`)."""
 
-Cull = Literal["none", "back", "front"]
 TURN = {"none": 0, "back": 1, "front": -1}
 
 
@@ -65,7 +64,7 @@ def reach(code: ModuleType, tiles: Tiles, sigma: float, cut: float, turn: float)
     return r
 
 
-def blur(sigma: float, cut: float, cull: Cull) -> list[float]:
+def blur(sigma: float, cut: float, cull: str) -> list[float]:
     """σ, cut and turn for `reach`.
 
     Raises:

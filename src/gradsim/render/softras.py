@@ -21,9 +21,10 @@ from torch.nn.functional import pad
 
 from gradsim.engine.launch import replay
 from gradsim.engine.operation import operation
+from gradsim.render.near import cut_near
 from gradsim.render.paint import Paint
-from gradsim.render.soft_faces import CUT, Cull, array, blur, check, reach, table
-from gradsim.render.softras_colour import colour
+from gradsim.render.soft_faces import CUT, array, blur, check, reach, table
+from gradsim.render.softras_colour import border_code, colour
 from gradsim.render.tiles import Tiles
 from gradsim.render.view import View
 
@@ -48,7 +49,7 @@ class SoftRas:
     epsilon: float = 1e-3
     near: float = 1.0
     far: float = 100.0
-    cull: Cull = "none"
+    cull: str = "none"
 
     name: ClassVar[str] = "softras"
 
@@ -73,7 +74,8 @@ class SoftRas:
 
     def alpha(self, view: View) -> Tensor:
         """Opacity (images, height, width), see `silhouette`."""
-        return self.silhouette(view.screen, view.faces, view.height, view.width)
+        cut = cut_near(view.clip, view.faces, view.near)
+        return self.silhouette(cut.screen, cut.faces, view.height, view.width)
 
     def draw(self, view: View, paint: Paint, background: Tensor) -> tuple[Tensor, Tensor]:
         """Colours (images, 3, height, width) mixed with the background, and alpha (images, height, width).
@@ -81,25 +83,26 @@ class SoftRas:
         Args:
             view: What is seen.
             paint: Its colours; lights are worked out at the corners of faces.
-            background: (1, 3, height or 1, width or 1).
+            background: (images or 1, channels, height or 1, width or 1).
         """
         c, size = paint.corners, (view.height, view.width)
-        options = {"uv": c.uv, "uv_faces": c.uv_table, "texture": c.texture}
-        behind = background[0].expand(-1, *size)
-        drawn, alpha = [], None
-        for first in range(0, c.gain.shape[2], 3):  # paint may have other channels than RGB: three at a time
-            three = slice(first, first + 3)
-            missing = (0, max(0, first + 3 - c.gain.shape[2]))
-            gain, gloss = (pad(x[..., three], missing).expand(len(view.clip), -1, -1) for x in (c.gain, c.gloss))
-            under = pad(behind[three], (0, 0, 0, 0, *missing))
-            mixed, alpha = self.colour(
-                view.screen, view.faces, *size, gain, gloss, paint_faces=c.table, background=under, **options
-            )
-            drawn.append(mixed)
-        return torch.cat(drawn, 1)[:, : c.gain.shape[2]], alpha
+        tables = [(c.gain, c.table), (c.gloss, c.table)]
+        if c.uv is not None and c.uv_table is not None:
+            tables.append((c.uv[None], c.uv_table))
+        cut = cut_near(view.clip, view.faces, view.near, tables)
+        (gain, rows), (gloss, _), *places = cut.tables
+        options = {"uv": places[0][0], "uv_faces": places[0][1], "texture": c.texture} if places else {}
+        channels, behind = gain.shape[2], background.expand(-1, -1, *size)
+        drawn = []
+        for first in range(0, channels, 3):  # paint may have other channels than RGB: three at a time
+            three, missing = slice(first, first + 3), (0, max(0, first + 3 - channels))
+            colours = (pad(x[..., three], missing) for x in (gain, gloss))
+            options["background"] = pad(behind[:, three], (0, 0, 0, 0, *missing))
+            drawn.append(self.colour(cut.screen, cut.faces, *size, *colours, paint_faces=rows, **options))
+        return torch.cat([rgb for rgb, _ in drawn], 1)[:, :channels], drawn[0][1]
 
 
-def silhouette(screen: Tensor, faces: Tensor, height: int, width: int, *, sigma: float, cut: float = CUT, cull: Cull = "none") -> Tensor:  # fmt: skip
+def silhouette(screen: Tensor, faces: Tensor, height: int, width: int, *, sigma: float, cut: float = CUT, cull: str = "none") -> Tensor:  # fmt: skip
     """How much of every pixel is covered, softly: A (images, height, width) in [0, 1].
 
         A = 1 - Π (1 - D),   D = sigmoid(± d²/σ)            (Liu et al. 2019, Eqs. 1 and 2)
@@ -140,20 +143,21 @@ class _Silhouette:
             replay(code.blend, _threads(inputs), [*given, tiles.array(opaque)], str(opaque.device))
         return [tiles.join(opaque.neg_().exp_()).contiguous()]
 
-    def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
+    def backward(
+        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
+    ) -> list[Tensor | None]:
         code, tiles, given = self._given(inputs)
-        opaque = tiles.cut(-outputs[0] * adjoints[0])
-        gradients = [torch.zeros_like(x) for x in inputs]
+        opaque, adjoint = tiles.cut(-outputs[0] * adjoints[0]), torch.zeros_like(inputs[0])
         if opaque.numel():
-            args = [*given, tiles.array(opaque), array(code.Point, gradients[0])]
+            args = [*given, tiles.array(opaque), array(code.Point, adjoint)]
             replay(code.blend_adjoint, _threads(inputs), args, str(opaque.device))
-        return gradients
+        return [adjoint, None, None, None]
 
     def _given(self, inputs: Sequence[Tensor]) -> tuple[ModuleType, Tiles, list]:
         """Code, layout and the first arguments of its kernels."""
         screen, faces, canvas, settings = inputs
         tiles = Tiles(*canvas.shape[1:], like=screen)
-        code = tiles.code("gradsim.render.softras_kernels")
+        code = border_code(tiles.lane)
         place = [array(code.Point, screen), array(wp.vec3i, faces), tiles.centres()]
         return code, tiles, [*place, reach(code, tiles, *settings.tolist())]
 

@@ -1,16 +1,18 @@
 """Colours of SoftRas: what `softras.colour` runs."""
 
 from collections.abc import Sequence
+from functools import cache
 from types import ModuleType
 
 import torch
 import warp as wp
 from torch import Tensor
 
+from gradsim.engine.lanes import Lane
 from gradsim.engine.launch import replay
 from gradsim.engine.operation import operation
-from gradsim.render.soft_faces import CUT, Cull, array, blur, check, finite, reach, table
-from gradsim.render.tiles import Tiles
+from gradsim.render.soft_faces import CUT, array, blur, check, finite, reach, table
+from gradsim.render.tiles import Tiles, with_faces
 
 SHARED = ("Reach", "Pull", "cover", "pulled", "unless", "at_first", "at_second")
 
@@ -34,7 +36,7 @@ def colour(
     near: float,
     far: float,
     cut: float = CUT,
-    cull: Cull = "none",
+    cull: str = "none",
 ) -> tuple[Tensor, Tensor]:
     """Colour and coverage of every pixel: (images, 3, height, width) and, as by `silhouette`, (images, height, width).
 
@@ -57,7 +59,7 @@ def colour(
         uv_faces: Rows of uv at the corners of each face. Default: `faces`.
         texture: (3, rows, columns), its first row on top. Bilinear between the centres of texels, which are at +0.5;
             beyond the border the outermost texels go on.
-        background: Colour (3,) or picture (3, height, width). Default: black.
+        background: Colour (3,), or picture (3, height, width), or one of each image. Default: black.
         sigma: σ [px²].
         gamma: γ.
         epsilon: ε, the background's z.
@@ -117,14 +119,32 @@ def _texels(texture: Tensor, like: Tensor) -> Tensor:
 
 
 def _background(background: Tensor | None, like: Tensor, height: int, width: int) -> Tensor:
-    """(3, height, width), or (3, 1, 1)."""
+    """(images or 1, 3, height or 1, width or 1)."""
     if background is None:
-        return like.new_zeros(3, 1, 1)
-    if background.shape == (3,):
-        return background[:, None, None].to(like)
-    if background.shape == (3, height, width):
-        return background.to(like)
-    raise ValueError(f"`background` has shape {tuple(background.shape)}; it needs (3,) or (3, {height}, {width}).")
+        return like.new_zeros(1, 3, 1, 1)
+    full = background.to(like)
+    full = full[:, None, None] if full.ndim == 1 else full
+    full = full[None] if full.ndim == 3 else full
+    images, size = len(like), (3, height, width)
+    fits = full.ndim == 4 and full.shape[0] in (1, images) and full.shape[1] == 3
+    if not fits or full.shape[2] not in (1, height) or full.shape[3] not in (1, width):
+        raise ValueError(
+            f"`background` has shape {tuple(background.shape)}; it needs (3,), {size} or {(images, *size)}."
+        )
+    return full
+
+
+@cache
+def border_code(lane: Lane) -> ModuleType:
+    """The kernels of silhouettes."""
+    return with_faces("gradsim.render.softras_kernels", lane)
+
+
+@cache
+def colour_code(lane: Lane) -> ModuleType:
+    """The kernels of colours."""
+    border = {name: getattr(border_code(lane), name) for name in SHARED}
+    return with_faces("gradsim.render.softras_colour_kernels", lane, **border)
 
 
 class _Colour:
@@ -157,29 +177,30 @@ class _Colour:
         rgb = (rgb + inputs[-1] * tiles.join(rest)[:, None]) / tiles.join(weights)[:, None]
         return [rgb, tiles.join(opaque.neg_().exp_()).contiguous(), nearest, weights]
 
-    def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
+    def backward(
+        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
+    ) -> list[Tensor | None]:
         code, tiles, given = self._given(inputs)
         rgb, clear, nearest, weights = outputs
         *_, sharpness, horizon = inputs[3].tolist()
         share = adjoints[0] / tiles.join(weights)[:, None]
-        gradients = [torch.zeros_like(x) for x in inputs]
+        gradients = [torch.zeros_like(x) if x.is_floating_point() else None for x in inputs]
         if clear.numel():
             opaque, colours, level = -clear * adjoints[1], share, (share * rgb).sum(1)
             moving = [tiles.array(x) for x in (nearest, tiles.cut(opaque), tiles.cut(colours), tiles.cut(level))]
-            kinds = (0, code.Point), (4, code.Point), (5, code.Point), (7, code.Pixel), (9, code.Point)
-            sums = [array(kind, gradients[k]) for k, kind in kinds]
+            kinds = {0: code.Point, 4: code.Point, 5: code.Point, 7: code.Pixel, 9: code.Point}
+            sums = [array(kind, sum_) for k, kind in kinds.items() if (sum_ := gradients[k]) is not None]
             args = [*given, *self._paint(code, inputs), *moving, *sums]
             replay(code.mix_adjoint, (len(rgb), inputs[1].shape[1]), args, str(rgb.device))
         rest = tiles.join(((nearest - horizon) * sharpness).exp_())[:, None]
-        gradients[-1] = (share * rest).sum_to_size(1, *inputs[-1].shape)[0]
+        gradients[-1] = (share * rest).sum_to_size(inputs[-1].shape)
         return gradients
 
     def _given(self, inputs: Sequence[Tensor]) -> tuple[ModuleType, Tiles, list]:
         """Code, layout and the first arguments of its kernels."""
         screen, faces, canvas, settings, *_ = inputs
         tiles = Tiles(*canvas.shape[1:], like=screen)
-        border = tiles.code("gradsim.render.softras_kernels")
-        code = tiles.code("gradsim.render.softras_colour_kernels", **{name: getattr(border, name) for name in SHARED})
+        code = colour_code(tiles.lane)
         place = [array(code.Point, screen), array(wp.vec3i, faces), tiles.centres()]
         return code, tiles, [*place, reach(code, tiles, *settings.tolist()[:3])]
 

@@ -21,6 +21,8 @@ from gradsim.engine.lanes import lane, put, total
 LANES = ROWS * COLUMNS
 FAINT = wp.constant(Scalar(1.0e-20))  # weight that changes no digit: the nearest face has at least D = 1e-4
 
+DIM = wp.constant(Scalar(50.0))  # e^-50 is faint too, but its products are no subnormal numbers, which are slow
+
 
 @wp.struct
 class Fog:
@@ -223,7 +225,7 @@ def look_of(texture: wp.array2d[Point], a: Dye, b: Dye, c: Dye, spot: Spot, w: R
 @wp.func(inline=True)
 def weight(share: Real, spot: Spot, nearest: Real, face: Face, fog: Fog):
     """w: D is 0 where the face does not count."""
-    return share * exp(((nearest - face.depth[0]) - spot.behind) * fog.sharpness)
+    return share * exp(max(((nearest - face.depth[0]) - spot.behind) * fog.sharpness, spread(-DIM)))
 
 
 @wp.kernel(enable_backward=False)

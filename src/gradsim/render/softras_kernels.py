@@ -14,6 +14,8 @@ import warp as wp
 from gradsim.engine.lanes import *
 from gradsim.engine.lanes import total
 
+STEEP = wp.constant(Scalar(40.0))  # e^-40 is nothing beside 1, and its square is no subnormal number, which are slow
+
 
 @wp.struct
 class Reach:
@@ -37,7 +39,7 @@ class Cover:
 
 @wp.func(inline=True)
 def cover(x: Real, cut: Scalar):
-    e = exp(zero(0) - abs(x))
+    e = exp(max(zero(0) - abs(x), spread(-STEEP)))
     counts = less(spread(-cut), x)
     d = Cover()
     d.softplus = where(counts, max(x, zero(0)) + log1p(e), zero(0))

@@ -97,7 +97,7 @@ class View:
     @cached_property
     def is_front(self) -> Tensor:
         """Whether each face shows its outer side (images, m)."""
-        a, b, c = self.clip.detach()[:, self.faces.long()].unbind(2)
+        a, b, c = self.clip.detach().double()[:, self.faces.long()].unbind(2)  # the products cancel
         # seen from outside, corners run counter-clockwise to the eye, and y points down
         return (a * torch.linalg.cross(b, c)).sum(-1) < 0
 

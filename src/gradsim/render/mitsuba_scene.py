@@ -1,0 +1,230 @@
+"""One frame of a surface as a scene of Mitsuba: dictionaries for `mitsuba.load_dict`, made of tensors by name.
+
+Colours are linear and shown as they are. With albedo ρ, a light of colour c and the angle θ to it, our matt surface shows
+ρ c cos θ, and Mitsuba's diffuse one ρ/π times the irradiance, so that
+
+    directional   irradiance π c            point   intensity π c (1 m)²            ambient, harmonics   radiance c
+
+and direct light on a convex body is that of `shading.py`. What differs then is what path tracing is for: shadows, light
+from one surface to another, and ambient light that is held off. Three things have no equal there:
+
+* A point light without falloff gets that of nature, and has its colour at the middle of the surface.
+* `Look.ambient` is not known: ambient light is scattered as all other (`Look.diffuse`).
+* Highlights are those of a rough mirror (Beckmann) of the same width and, seen from in front, the same height:
+  α² = 2/(s + 2) and a share F = 4 α² k_s of the light for Blinn–Phong, 4 s in place of s for Phong. The diffuse part
+  gets what is left, which is ρ k_d up to 1 − F.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradsim.errors import InputError
+from gradsim.render.adapters import to_mitsuba
+from gradsim.render.camera import Camera
+from gradsim.render.lights import Ambient, Directional, Harmonics, Light, Point, harmonics, unit
+from gradsim.surface import Look, Part, Surface
+
+SKY = (32, 64)  # height and width of the picture that harmonics become; of order 2, they vary slowly over it
+MIRROR = 0.95  # largest share of the light in highlights
+
+Tensors = dict[str, Tensor]
+
+
+def corners(part: Part) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Vertices of Mitsuba's mesh, which has one uv each: ours by index (k,), faces (m, 3), rows of `uv` (k,) or None."""
+    look = part.look
+    if look.uv is None or look.uv_faces is None or look.texture is None:
+        count = part.vertices.stop - part.vertices.start
+        return torch.arange(count, device=part.faces.device), part.faces, None
+    both = torch.stack([part.faces, look.uv_faces], -1).reshape(-1, 2)
+    kinds, rows = torch.unique(both, dim=0, return_inverse=True)
+    return kinds[:, 0], rows.reshape(-1, 3), kinds[:, 1]
+
+
+def mesh_tensors(surface: Surface, world: int, frame: int, law: str) -> Tensors:
+    """What Mitsuba reads of every part, differentiable: positions, normals where smooth, uv, and the diffuse colour."""
+    found = {}
+    for k, part in enumerate(surface.parts):
+        look, own = part.look, surface.vertices[world, frame, part.vertices]
+        which, _, rows = corners(part)
+        found[f"part{k}.vertex_positions"] = own[which]
+        if look.smooth:
+            found[f"part{k}.vertex_normals"] = _normals(own, part.faces)[which]
+        matt = look.diffuse / (1 - mirror(look, law)[0])
+        if rows is not None and look.uv is not None and look.texture is not None:
+            found[f"part{k}.vertex_texcoords"] = look.uv[rows] * own.new_tensor([1, -1]) + own.new_tensor([0, 1])
+            colour = look.texture.permute(1, 2, 0)
+        else:
+            colour = torch.as_tensor(look.colour) if look.vertex_colours is None else look.vertex_colours
+        found[f"part{k}.{_colour_name(look, law)}"] = (colour.to(own) * matt).clamp(0, 1)
+    return found
+
+
+def light_tensors(lights: Sequence[Light], surface: Surface, world: int, frame: int) -> Tensors:
+    """What Mitsuba reads of every light, differentiable; all that comes from around is `sky`."""
+    like = surface.vertices
+    found, around = {}, [light for light in lights if isinstance(light, Ambient | Harmonics)]
+    for k, light in enumerate(lights):
+        if isinstance(light, Directional):
+            found[f"light{k}.to_world"] = _towards(unit(torch.as_tensor(light.direction).to(like)))
+            found[f"light{k}.irradiance.value"] = math.pi * torch.as_tensor(light.colour).to(like)
+        elif isinstance(light, Point):
+            position = torch.as_tensor(light.position).to(like)
+            square = (position.detach() - like.detach()[world, frame].mean(0)).square().sum()
+            scale = square if light.falloff == "none" else 1.0
+            found[f"light{k}.position"] = position
+            found[f"light{k}.intensity.value"] = math.pi * scale * torch.as_tensor(light.colour).to(like)
+    if any(isinstance(light, Harmonics) for light in around):
+        found["sky.data"] = _sky(around, like)
+    elif around:
+        colours = [torch.as_tensor(light.colour).to(like) for light in around if isinstance(light, Ambient)]
+        found["sky.radiance.value"] = torch.stack(colours).sum(0)
+    return found
+
+
+def describe(mi, surface: Surface, tensors: Tensors, law: str) -> dict[str, Any]:
+    """The dictionary of meshes and lights; `mi` is the module with its variant set."""
+    arrays = {name: x.detach().cpu().float().numpy() for name, x in tensors.items()}
+    content: dict[str, Any] = {}
+    for k, part in enumerate(surface.parts):
+        content[f"part{k}"] = _mesh(mi, part, f"part{k}", arrays, law)
+    for name in dict.fromkeys(name.split(".")[0] for name in arrays if not name.startswith("part")):
+        own = {key.removeprefix(f"{name}."): a for key, a in arrays.items() if key.startswith(f"{name}.")}
+        if "data" in own:
+            # Mitsuba's sky has y up; ours is drawn for z up
+            up = mi.ScalarTransform4f([[1, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1]])
+            content[name] = {"type": "envmap", "bitmap": mi.Bitmap(own["data"]), "to_world": up}
+        elif "radiance.value" in own:
+            content[name] = {"type": "constant", "radiance": _rgb(own["radiance.value"])}
+        elif "position" in own:
+            content[name] = {"type": "point", "position": own["position"].tolist()}
+            content[name]["intensity"] = _rgb(own["intensity.value"])
+        else:
+            content[name] = {"type": "directional", "irradiance": _rgb(own["irradiance.value"])}
+            content[name]["to_world"] = mi.ScalarTransform4f(own["to_world"].tolist())
+    return content
+
+
+def sensor(mi, camera: Camera, spp: int, alpha: bool, border: bool) -> dict[str, Any]:
+    """The camera with a film of linear RGB, with alpha if asked for, and samples also around it if asked for.
+
+    Raises:
+        InputError: If the camera has skew or pixels that are not square.
+    """
+    content = to_mitsuba(camera)
+    content["to_world"] = mi.ScalarTransform4f(content["to_world"])
+    content["film"] = {
+        "type": "hdrfilm",
+        "width": camera.width,
+        "height": camera.height,
+        "pixel_format": "rgba" if alpha else "rgb",
+        "component_format": "float32",
+        "rfilter": {"type": "box"},
+        "sample_border": border,
+    }
+    # spread evenly over pixel and lights: a fifteenth of the noise of independent samples on a lit floor
+    content["sampler"] = {"type": "multijitter", "sample_count": spp}
+    return content
+
+
+def mirror(look: Look, law: str) -> tuple[float, float]:
+    """Share of the light in highlights, and roughness α of the mirror."""
+    if law not in ("phong", "blinn-phong") or look.specular <= 0:
+        return 0.0, 0.0
+    square = 2 / ((4 if law == "phong" else 1) * look.shininess + 2)
+    return min(4 * square * look.specular, MIRROR), math.sqrt(square)
+
+
+def _mesh(mi, part: Part, name: str, arrays: dict, law: str):
+    """Mitsuba's mesh with its material."""
+    look, own = part.look, {k.removeprefix(f"{name}."): a for k, a in arrays.items() if k.startswith(f"{name}.")}
+    which, faces, _ = corners(part)
+    properties = mi.Properties()
+    properties["mesh_bsdf"] = mi.load_dict(_material(mi, look, own, law))
+    properties["face_normals"] = not look.smooth
+    textured = "vertex_texcoords" in own
+    mesh = mi.Mesh(
+        part.name,
+        len(which),
+        len(faces),
+        has_vertex_normals=look.smooth,
+        has_vertex_texcoords=textured,
+        props=properties,
+    )
+    if "vertex_colour" in own:
+        mesh.add_attribute("vertex_colour", 3, own["vertex_colour"].ravel())
+    buffers = mi.traverse(mesh)
+    buffers["faces"] = faces.cpu().numpy().astype("uint32").ravel()
+    for key in ("vertex_positions", "vertex_normals", "vertex_texcoords"):
+        if key in own:
+            buffers[key] = own[key].ravel()
+    buffers.update()
+    return mesh
+
+
+def _material(mi, look: Look, own: dict, law: str) -> dict[str, Any]:
+    if "vertex_texcoords" in own:
+        picture = own[_colour_name(look, law)].copy()
+        reflectance: dict[str, Any] = {"type": "bitmap", "bitmap": mi.Bitmap(picture), "raw": True}
+    elif "vertex_colour" in own:
+        reflectance = {"type": "mesh_attribute", "name": "vertex_colour"}
+    else:
+        reflectance = _rgb(own[_colour_name(look, law)])
+    content: dict[str, Any] = {"type": "diffuse", "reflectance": reflectance}
+    share, roughness = mirror(look, law)
+    if share:
+        shiny = {"type": "roughconductor", "material": "none", "distribution": "beckmann", "alpha": roughness}
+        content = {"type": "blendbsdf", "weight": share, "matt": content, "shiny": shiny}
+    return {"type": "twosided", "material": content}
+
+
+def _colour_name(look: Look, law: str) -> str:
+    """What Mitsuba calls the diffuse colour."""
+    if look.texture is None and look.vertex_colours is not None:
+        return "vertex_colour"
+    place = "bsdf.brdf_0.bsdf_0" if mirror(look, law)[0] else "bsdf.brdf_0"
+    return f"{place}.reflectance.{'value' if look.texture is None else 'data'}"
+
+
+def _rgb(colour) -> dict[str, Any]:
+    if (colour < 0).any():
+        raise InputError(f"a colour is {colour.tolist()}; Mitsuba takes numbers of at least 0.")
+    return {"type": "rgb", "value": colour.tolist()}
+
+
+def _normals(vertices: Tensor, faces: Tensor) -> Tensor:
+    """Unit normals of vertices (n, 3): those of the faces around, by area."""
+    a, b, c = vertices[faces].unbind(1)
+    across = torch.linalg.cross(b - a, c - a)
+    total = torch.zeros_like(vertices).index_add(0, faces.T.reshape(-1), across.repeat(3, 1))
+    return unit(total)
+
+
+def _towards(direction: Tensor) -> Tensor:
+    """A rotation (4, 4) that takes z to a unit vector."""
+    side = torch.eye(3).to(direction)[int(direction.detach().abs().argmin())]
+    x = unit(torch.linalg.cross(side, direction))
+    turn = torch.stack([x, torch.linalg.cross(direction, x), direction], 1)
+    whole = torch.nn.functional.pad(turn, (0, 1, 0, 1))
+    return whole + torch.diag(whole.new_tensor([0.0, 0.0, 0.0, 1.0]))
+
+
+def _sky(lights: Sequence[Light], like: Tensor) -> Tensor:
+    """Radiance (h, w, 3) from around, at least 0, as a picture by longitude and latitude with z up."""
+    height, width = SKY
+    theta = math.pi * torch.arange(height).to(like) / (height - 1)  # the first and last rows are the poles
+    phi = 2 * math.pi * (torch.arange(width).to(like) + 0.5) / width
+    theta, phi = torch.meshgrid(theta, phi, indexing="ij")
+    # Mitsuba: u = atan2(x, −z)/2π and v = acos(y)/π in its own axes, which are our (x, z, −y)
+    directions = torch.stack([theta.sin() * phi.sin(), theta.sin() * phi.cos(), theta.cos()], -1)
+    total = torch.zeros_like(directions)
+    for light in lights:
+        if isinstance(light, Harmonics):
+            total = total + harmonics(directions) @ torch.as_tensor(light.coefficients).to(like)
+        elif isinstance(light, Ambient):
+            total = total + torch.as_tensor(light.colour).to(like)
+    return total.clamp_min(0.0)

@@ -1,0 +1,31 @@
+"""Every kernel of the renderer compiles for CUDA, by the compiler inside Warp: without a GPU, and without a driver."""
+
+import importlib
+import pkgutil
+
+import pytest
+import torch
+import warp as wp
+
+import gradsim.render
+from gradsim.engine.lanes import lane_of
+from gradsim.render import softras_colour
+
+ARCHITECTURE = 80  # the oldest that CUDA 13 and current PyTorch both serve well
+FILES = [m.name for m in pkgutil.iter_modules(gradsim.render.__path__) if not m.name.endswith("_kernels")]
+MODULES = {name: importlib.import_module(f"gradsim.render.{name}") for name in FILES}
+BUILDS = {name: module._code for name, module in MODULES.items() if hasattr(module, "_code")}
+BUILDS["softras"] = lambda dtype: softras_colour.border_code(lane_of(dtype))
+BUILDS["softras_colour"] = lambda dtype: softras_colour.colour_code(lane_of(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.float64, marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize("name", BUILDS)
+def test_kernels_compile_for_cuda(name, dtype, tmp_path):
+    if not wp.get_cuda_toolkit_version():
+        pytest.skip("this build of Warp has no CUDA compiler")
+    code = BUILDS[name](dtype)
+    (file,) = wp.compile_aot_module(code, arch=ARCHITECTURE, module_dir=tmp_path, use_ptx=True)
+    text = file.read_text()
+    for key in wp.get_module(code.__name__).kernels:
+        assert f".entry {key}" in text

@@ -1,0 +1,47 @@
+"""One face at one pixel, of SoftRas' own functions, in a form that Warp differentiates: without a loop."""
+
+import warp as wp
+
+from gradsim.engine.lanes import *
+
+
+@wp.kernel
+def pairs(
+    screen: wp.array[Point],
+    faces: wp.array[wp.vec3i],
+    gain: wp.array[Point],
+    gloss: wp.array[Point],
+    pixels: wp.array[Pixel],  # their centres [px]
+    nearest: wp.array[Scalar],  # in each pixel [m]
+    reach: Reach,
+    fog: Fog,
+    # out
+    opaque: wp.array2d[Scalar],  # (faces, pixels)
+    weights: wp.array2d[Scalar],
+    colours: wp.array2d[Point],
+):
+    k, i = wp.tid()
+    corners = faces[k]
+    p = screen[corners[0]]
+    q = screen[corners[1]]
+    r = screen[corners[2]]
+    a = Place(Wide(p[0]), Wide(p[1]))
+    b = Place(Wide(q[0]), Wide(q[1]))
+    c = Place(Wide(r[0]), Wide(r[1]))
+    origin = Place(Wide(0.5), Wide(0.5))
+    area = (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+    face = Face(corners, Point(p[2], q[2], r[2]), side_of(b, c, origin, area), side_of(c, a, origin, area), side_of(a, b, origin, area), 0, 0, 0, 0)  # fmt: skip
+    x = pixels[i][0] - Scalar(0.5)
+    y = pixels[i][1] - Scalar(0.5)
+    to_a = distance(face.a, x, y)
+    to_b = distance(face.b, x, y)
+    to_c = distance(face.c, x, y)
+    d = cover(signed_square(to_a, to_b, to_c) * reach.sharpness, reach.cut)
+    spot = spot_of(face, to_a, to_b, to_c)
+    w = weight(d.share, spot, nearest[i], face, fog)
+    shares = Three(spot.slope.a * spot.depth, spot.slope.b * spot.depth, spot.slope.c * spot.depth)
+    look = gain[corners[0]] + gloss[corners[0]]
+    bright = mean_colour(shares, look, gain[corners[1]] + gloss[corners[1]], gain[corners[2]] + gloss[corners[2]])
+    opaque[k, i] = d.softplus
+    weights[k, i] = w
+    colours[k, i] = Point(w * bright.a, w * bright.b, w * bright.c)
