@@ -47,6 +47,15 @@ def test_two_bodies_show_their_masses_and_the_friction_they_share():
     assert max(abs(e.value / code.TRUTH[name] - 1) for name, e in fit.unknowns.items()) < 1e-6
 
 
+def test_mitsuba_adds_shadows_to_our_picture_and_little_else():
+    """Light from one thing on another adds 0.03 or less; shadows take 0.3 from the floor where the sun was."""
+    pytest.importorskip("mitsuba", reason='Mitsuba is not installed: pip install "gradsim[mitsuba]"')
+    ours, traced = example("path_traced").main(width=48, spp=16)
+    difference = (traced - ours).mean(0)
+    assert difference.abs().median() < 0.03
+    assert 0.01 < (difference < -0.2).double().mean() < 0.1
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.name)
 def test_an_example_is_shorter_than_60_lines(path):
     assert len(path.read_text().splitlines()) < 60
