@@ -80,3 +80,19 @@ def test_tables_fit_a_narrow_terminal(answered):
 
 def test_square_brackets_in_an_error_are_words_not_markup():
     assert "bodies[cube][/red]" in text(console.error_panel("bad input", "bodies[cube][/red]"))
+
+
+@pytest.mark.parametrize("seconds", [1.0, 3.0])
+def test_a_bar_shows_only_in_what_takes_longer_than_two_seconds(monkeypatch, seconds):
+    now = [0.0]
+    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
+    lines = io.StringIO()
+    quiet, live = console.LineProgress(lines), console.LiveProgress(Console(file=io.StringIO(), force_terminal=True))
+    for kind in (quiet, live):
+        now[0] = 10.0
+        kind.stage("rendering")
+        now[0] = 10.0 + seconds
+        kind.share(3, 8)
+    for shown in (lines.getvalue(), text(live._draw())):
+        assert ("3 of 8" in shown) == (seconds > 2)
+    live.done()

@@ -1,19 +1,17 @@
-"""Run folders: what simulate, render and fit write, and that bad input leaves nothing behind."""
+"""Run folders: what simulate and fit write, and that bad input leaves nothing behind."""
 
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from fit_cases import THROW, THROW_TRUTH, throw
 from run_cases import write_inputs
 
 from gradsim import video as videos
-from gradsim.app import runs
+from gradsim.app import rendering, runs
 from gradsim.app.job import Job
 from gradsim.errors import InputError
-from gradsim.experiments import synthetic
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 
@@ -166,47 +164,6 @@ def test_simulate_writes_the_motion(inputs, tmp_path):
     assert Scene.load(tmp_path / "run" / "scene.yaml") == Scene.load(inputs / "scene.yaml")
 
 
-def test_render_writes_the_film_and_its_mask(inputs, tmp_path):
-    runs.simulate(inputs / "scene.yaml", tmp_path)
-    runs.render(tmp_path)
-    scene = throw()
-    with torch.no_grad():
-        trajectory = Model(scene).rollout()
-    film = (synthetic.film(scene, trajectory).numpy() * 255).round().astype(np.uint8)
-    assert np.array_equal(videos.read(tmp_path / "video.webm").frames, film)
-    mask = (synthetic.float_masks(scene, trajectory).masks.numpy() * 255).round().astype(np.uint8)
-    assert np.array_equal(videos.read(tmp_path / "mask.webm").frames[..., 1], mask)
-
-
-@pytest.mark.parametrize("format", ("mp4", "gif", "png"))
-def test_every_format_holds_the_same_frames(inputs, tmp_path, format):
-    runs.simulate(inputs / "scene.yaml", tmp_path)
-    frames = videos.read(runs.render(tmp_path)["video"]).frames
-    film = runs.render(tmp_path, format=format)
-    assert film["lossless"] and film["frames"] == len(frames)
-    again = videos.read(film["video"], fps=20 if format == "png" else None)
-    assert np.array_equal(again.frames, frames)
-
-
-@pytest.mark.parametrize("format", ("webm", "mp4", "gif"))
-def test_a_preview_is_near_the_frames_and_called_lossy(inputs, tmp_path, format):
-    """Eight levels on average: what codecs for looking at leave, far below the contrast of body and ground, 200."""
-    runs.simulate(inputs / "scene.yaml", tmp_path)
-    frames = videos.read(runs.render(tmp_path)["video"]).frames
-    film = runs.render(tmp_path, format=format, preview=True)
-    seen = videos.read(film["video"]).frames
-    factor = seen.shape[1] // frames.shape[1]
-    assert not film["lossless"] and factor == 13 and len(seen) == len(frames)
-    assert np.abs(seen - frames.repeat(factor, 1).repeat(factor, 2).astype(float)).mean() < 8
-
-
-def test_an_unknown_format_is_refused(tmp_path):
-    with pytest.raises(InputError, match="webm, mp4, gif, png"):
-        runs.render(tmp_path, format="avi")
-    with pytest.raises(InputError, match="webm, mp4, gif"):
-        runs.render(tmp_path, format="png", preview=True)
-
-
 def test_a_scene_of_the_library_goes_by_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert runs.open_scene(Path("cube")) == Scene.library("cube")
@@ -216,14 +173,9 @@ def test_a_scene_of_the_library_goes_by_its_name(tmp_path, monkeypatch):
         runs.open_scene(Path("cube.yaml"))
 
 
-def test_render_of_a_folder_without_a_run_says_how_to_make_one(tmp_path):
-    with pytest.raises(InputError, match="gradsim simulate"):
-        runs.render(tmp_path)
-
-
 def test_a_fit_to_the_mask_of_a_rendered_run_gives_its_own_values(inputs, tmp_path):
     runs.simulate(inputs / "scene.yaml", tmp_path / "run")
-    runs.render(tmp_path / "run")
+    rendering.render(tmp_path / "run")
     films = {"video": tmp_path / "run" / "video.webm", "mask": tmp_path / "run" / "mask.webm"}
     found = fit(inputs, tmp_path / "out", ["cube.mass:1:8"], starts=2, **films)
     e = found["unknowns"]["cube.mass"]

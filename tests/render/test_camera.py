@@ -299,3 +299,16 @@ def test_views_that_make_no_camera_are_refused(change, message):
     good = {"eye": (0, -4, 1), "target": (0, 0, 1), "up": (0, 0, 1), "fov_y": 0.8, "width": 8, "height": 8}
     with pytest.raises(InputError, match=message):
         camera.look_at(**{**good, **change})
+
+
+@pytest.mark.parametrize("size", [(64, 48), (20, 90), (200, 30)])
+def test_a_resized_camera_has_all_of_the_view_in_the_middle(size):
+    torch.manual_seed(0)
+    seen = camera.look_at((1, -5, 2), (0, 0, 0.4), (0, 0, 1), 0.7, 32, 24)
+    seen = Camera(seen.K + torch.tensor([[0, 0, 3.0], [0, 0, -2.0], [0, 0, 0]]), seen.R, seen.t, 32, 24)
+    other, points = seen.resized(*size), torch.randn(9, 3, dtype=torch.float64)
+    factor = min(size[0] / 32, size[1] / 24)
+    middles = torch.tensor([16.0, 12.0]), torch.tensor(size) / 2
+    expected = (seen.project(points)[0] - middles[0]) * factor + middles[1]
+    assert (other.project(points)[0] - expected).abs().max() < 1e-9
+    assert (other.width, other.height) == size

@@ -115,29 +115,68 @@ class Simulate(Command):
 
 @dataclass(kw_only=True)
 class Render(Command):
-    """Film the scene of a run folder: video and mask beside it, lossless, as webm, mp4, gif or png."""
+    """Film a run or a scene, without loss; or make one picture, a turntable, a contact sheet, a strip of instants."""
 
-    run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
-    """Folder made by `gradsim simulate` or `gradsim fit`."""
+    target: Annotated[Positional[Path], arg(metavar="RUN|SCENE")]
+    """Folder made by `gradsim simulate` or `gradsim fit` (at its estimates), or a scene to simulate first."""
+    out: Annotated[
+        Path | None, arg(metavar="DIR", help_behavior_hint="(default: the run folder; runs/NAME OF THE SCENE FILE)")
+    ] = None
+    """Folder for what is made."""
     camera: Annotated[str, arg(metavar="NAME")] = "camera"
     """Which of the scene's cameras films; that of `side` makes side.webm and side_mask.webm."""
     format: Literal["webm", "mp4", "gif", "png"] = "webm"
     """Kind of the films; png makes folders. All are bit-exact, gif up to 256 colours a frame."""
     preview: bool = False
     """Write preview.FORMAT alone: enlarged, not exact, shown right by every player."""
-    renderer: Literal["silhouettes", "mitsuba"] = "silhouettes"
-    """mitsuba traces paths of light: shadows, lights and textures of the scene, slow; needs gradsim[mitsuba]."""
+    renderer: Annotated[
+        Literal["coverage", "aa", "softras", "dibr", "mitsuba"] | None,
+        arg(help_behavior_hint="(default: coverage; aa for textures, shading, visible grounds)"),
+    ] = None
+    """coverage is exact, with flat colours, and what is fitted; aa adds depth and shading; softras and dibr are the paper's;
+    mitsuba traces paths of light, with shadows, slowly (extra `mitsuba`)."""
     spp: Annotated[int, arg(metavar="N")] = 64
     """Samples per pixel of mitsuba; its noise falls with their root."""
+    shading: Annotated[
+        Literal["colour", "lambert", "phong", "blinn-phong"] | None, arg(help_behavior_hint="(default: the scene's)")
+    ] = None
+    """How light falls on surfaces."""
+    size: Annotated[str | None, arg(metavar="WxH", help_behavior_hint="(default: the camera's)")] = None
+    """Pixels; all of the camera's view is in it."""
+    frame: Annotated[int | None, arg(metavar="K", help_behavior_hint="(default: all)")] = None
+    """One picture, of this frame; of a turntable, where it stops."""
+    turntable: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: none)")] = None
+    """A film of N views from all around."""
+    sheet: Annotated[str | None, arg(metavar="ROWSxCOLUMNS", help_behavior_hint="(default: none)")] = None
+    """A contact sheet of frames at equal distances."""
+    strip: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: none)")] = None
+    """N instants in one picture, earlier ones fainter."""
+    depth: bool = False
+    """Also distance from the camera's plane, as pictures and in buffers.npz [m]."""
+    normals: bool = False
+    """Also normals."""
+    ids: bool = False
+    """Also which part is seen."""
+    flow: bool = False
+    """Also optical flow to the next frame [px]."""
 
     def run(self, out, err):
-        from gradsim.app import runs
+        from gradsim.app import rendering
+        from gradsim.app.shot import BUFFERS, Shot, pair
 
-        options = {"renderer": self.renderer, "spp": self.spp}
+        named = ("camera", "format", "preview", "renderer", "spp", "shading", "frame", "turntable", "strip")
+        shot = Shot(
+            **{name: getattr(self, name) for name in named},
+            size=pair(self.size, "--size", "width and height in px"),
+            sheet=pair(self.sheet, "--sheet", "rows and columns"),
+            buffers=tuple(name for name in BUFFERS if getattr(self, name)),
+        )
         with working(err) as progress:
-            film = runs.render(self.run_folder, self.camera, self.format, self.preview, **options, progress=progress)
-        kind = "lossless" if film["lossless"] else "to look at, not to fit"
-        out.print(f"film: {film['video']} ({kind})", highlight=False, soft_wrap=True)
+            made = rendering.render(self.target, shot, self.out, progress=progress)
+        kind = "lossless" if made.lossless else "to look at, not to fit"
+        for name, path in made.files.items():
+            line = f"film: {path} ({kind})" if name == "video" else f"{name}: {path}"
+            out.print(line, highlight=False, soft_wrap=True, markup=False)
         return DONE
 
 

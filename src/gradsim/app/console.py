@@ -8,6 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.live import Live
 from rich.panel import Panel
+from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
@@ -20,6 +21,7 @@ if TYPE_CHECKING:  # at run time it would bring PyTorch
 
 _STYLES = {"good": "green", "open": "yellow", "bad": "red"}
 _SECONDS_BETWEEN_LINES = 1.0
+_SECONDS_BEFORE_BARS = 2.0
 
 
 class LineProgress:
@@ -32,13 +34,13 @@ class LineProgress:
     def __init__(self, stream: IO[str]):
         self._stream = stream
         self._begun = time.monotonic()
-        self._spoken = -float("inf")
+        self._spoken, self._stage_begun = -float("inf"), self._begun
         self._working = False
 
     def stage(self, text: str) -> None:
         self._working = True
         self._say(text)
-        self._spoken = -float("inf")
+        self._spoken, self._stage_begun = -float("inf"), time.monotonic()
 
     def update(self, iteration: int, loss: float, values: Mapping[str, tuple[float, float]]) -> None:
         if time.monotonic() - self._spoken < _SECONDS_BETWEEN_LINES:
@@ -46,6 +48,11 @@ class LineProgress:
         self._spoken = time.monotonic()
         estimates = "".join(f"   {name} {with_error(*value)}" for name, value in values.items())
         self._say(f"  iteration {iteration}   loss {loss:.3e}{estimates}")
+
+    def share(self, finished: int, total: int) -> None:
+        if time.monotonic() - max(self._spoken, self._stage_begun) >= _SECONDS_BEFORE_BARS:
+            self._spoken = time.monotonic()
+            self._say(f"  {finished} of {total}")
 
     def done(self) -> None:
         if self._working:
@@ -68,16 +75,21 @@ class LiveProgress:
         self._spinner = Spinner("dots")
         self._text, self._begun = "", time.monotonic()
         self._iteration, self._loss, self._values = 0, float("nan"), {}
+        self._finished, self._total = 0, 0
         self._live = Live(console=console, refresh_per_second=8, transient=True, get_renderable=self._draw)
 
     def stage(self, text: str) -> None:
         self._close_stage()
         self._text, self._begun = text, time.monotonic()
         self._iteration, self._loss, self._values = 0, float("nan"), {}
+        self._finished, self._total = 0, 0
         self._live.start()
 
     def update(self, iteration: int, loss: float, values: Mapping[str, tuple[float, float]]) -> None:
         self._iteration, self._loss, self._values = iteration, loss, dict(values)
+
+    def share(self, finished: int, total: int) -> None:
+        self._finished, self._total = finished, total
 
     def done(self) -> None:
         self._close_stage()
@@ -97,6 +109,9 @@ class LiveProgress:
         rows = Table.grid(padding=(0, 2))
         for name, value in self._values.items():
             rows.add_row("  " + name, with_error(*value))
+        if self._total and time.monotonic() - self._begun >= _SECONDS_BEFORE_BARS:
+            bar = ProgressBar(self._total, self._finished, width=40)
+            rows.add_row(bar, f"{self._finished} of {self._total}")
         return Group(self._spinner, rows)
 
 

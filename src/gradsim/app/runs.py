@@ -1,4 +1,4 @@
-"""Run folders: what `gradsim simulate`, `render` and `fit` read and write.
+"""Run folders: what `gradsim simulate` and `fit` read and write.
 
 Everything that can be wrong with the input is found before a folder is made, and every file in it appears whole.
 """
@@ -14,11 +14,10 @@ import torch
 from gradsim import video as videos
 from gradsim.app.interrupted import write_interrupted
 from gradsim.app.job import Job, compare, desk, finished, video_as_given
-from gradsim.app.path_traced import mitsuba_frames
 from gradsim.app.report import write_report
 from gradsim.errors import InputError
 from gradsim.experiments import synthetic
-from gradsim.experiments.films import HEIGHT, write_films
+from gradsim.experiments.films import write_films
 from gradsim.experiments.player import write_player
 from gradsim.experiments.residual_film import write_residuals
 from gradsim.identify.checkpoint import Checkpoint
@@ -35,8 +34,6 @@ from gradsim.physics.model import Model
 from gradsim.rounding import with_error
 from gradsim.scene import Scene
 from gradsim.video.frames import align
-
-FORMATS = ("webm", "mp4", "gif", "png")
 
 
 def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> dict:
@@ -71,78 +68,6 @@ def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> d
     write_json(out / "result.json", content)
     progress.done()
     return content
-
-
-def render(
-    run: Path,
-    camera: str = "camera",
-    format: str = "webm",
-    preview: bool = False,
-    renderer: str = "silhouettes",
-    spp: int = 64,
-    progress: Progress | None = None,
-) -> dict:
-    """Film a run: writes video.webm and mask.webm beside its scene.yaml.
-
-    Args:
-        run: Its folder.
-        camera: Which camera of the scene films it; the files of a further one are side.webm and side_mask.webm.
-        format: "webm", "mp4" or "gif", or "png" for folders of them; bit-exact, so that they can be fitted. A gif
-            whose frames have more than 256 colours is not.
-        preview: Write preview.FORMAT alone, to look at: smaller, not exact, and every player shows it.
-        renderer: "silhouettes" (flat colours), or "mitsuba" (path traced).
-        spp: Samples per pixel of Mitsuba.
-        progress: Is told what happens.
-
-    Returns:
-        Paths of `video` and `mask`, number of `frames`, and whether they are `lossless`.
-
-    Raises:
-        InputError: If the folder holds no run, the scene has no such camera, there is no such format, or Mitsuba is
-            asked for and not installed.
-    """
-    run, progress = Path(run), progress or Silent()
-    if format not in FORMATS or (preview and format == "png"):
-        raise InputError(f"format is {format!r}; use one of {', '.join(FORMATS[: -1 if preview else None])}.")
-    if not (run / "scene.yaml").is_file():
-        raise InputError(f"{run} holds no scene.yaml; make a run with `gradsim simulate SCENE --out {run}`.")
-    scene = Scene.load(run / "scene.yaml")
-    scene.view(camera)
-    progress.stage(f"rendering {scene.timing.frames} frames")
-    with torch.no_grad():
-        trajectory = Model(scene).rollout()
-    if renderer == "mitsuba":
-        frames = _bytes(mitsuba_frames(scene, trajectory, camera, spp, progress))
-    else:
-        frames = _bytes(synthetic.film(scene, trajectory, camera))
-    fps = scene.timing.fps
-    stem, suffix = "" if camera == "camera" else f"{camera}_", "" if format == "png" else f".{format}"
-    if preview:
-        path = run / f"{stem}preview{suffix}"
-        videos.write_preview(path, _enlarged(frames), fps)
-        progress.done()
-        return {"video": str(path), "frames": len(frames), "lossless": False}
-    mask = _bytes(synthetic.float_masks(scene, trajectory, camera).masks[..., None].expand(-1, -1, -1, 3))
-    video, keys = run / f"{stem.removesuffix('_') or 'video'}{suffix}", run / f"{stem}mask{suffix}"
-    exact = [_write(path, film, fps) for path, film in ((video, frames), (keys, mask))]
-    progress.done()
-    return {"video": str(video), "mask": str(keys), "frames": len(frames), "lossless": all(exact)}
-
-
-def _write(path: Path, frames: np.ndarray, fps: float) -> bool:
-    """Write a film, bit-exact where its kind can; whether it is."""
-    most = max(len(np.unique(frame.reshape(-1, 3), axis=0)) for frame in frames) if path.suffix == ".gif" else 0
-    if most > 256:
-        videos.write_preview(path, frames, fps)
-        return False
-    videos.write(path, frames, fps)
-    return True
-
-
-def _enlarged(frames: np.ndarray) -> np.ndarray:
-    """Small frames at about the height of those in a report."""
-    factor = max(1, round(HEIGHT / frames.shape[1]))
-    return frames.repeat(factor, 1).repeat(factor, 2)
 
 
 def open_scene(path: Path) -> Scene:

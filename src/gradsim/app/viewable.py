@@ -12,10 +12,14 @@ from gradsim import video as videos
 from gradsim.app.job import Job, record
 from gradsim.app.runs import open_scene
 from gradsim.errors import InputError
-from gradsim.identify.estimate import placed
+from gradsim.identify.estimate import model_for, placed
 from gradsim.identify.together import of_clip
+from gradsim.identify.unknowns import Space, Unknown
 from gradsim.physics.model import Model
+from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
+from gradsim.render.camera import Camera
+from gradsim.render.silhouettes import Silhouettes
 from gradsim.rounding import with_error
 from gradsim.scene import Scene
 from gradsim.video.frames import align
@@ -47,6 +51,17 @@ class Viewable:
     def frames(self) -> int:
         return len(self.motion.times)
 
+    def camera(self, name: str) -> Camera:
+        """A camera with the values that the motion was made with."""
+        return camera_of(self.scene, name, self.motion.values)
+
+
+def camera_of(scene: Scene, name: str, values: Values) -> Camera:
+    """A camera of a scene with given values of its parameters."""
+    silhouettes = Silhouettes.of(scene, name)
+    sight, own = silhouettes.sight(values), silhouettes.camera
+    return Camera(sight.K[0].detach(), sight.R, sight.t[0].detach(), own.width, own.height)
+
 
 def viewable(target: Path, clip: int = 1) -> Viewable:
     """Of a run folder, a scene file, or a scene of the library by its name.
@@ -62,7 +77,7 @@ def viewable(target: Path, clip: int = 1) -> Viewable:
     if target.is_dir():
         return of_run(target, clip)
     scene = open_scene(target)
-    return Viewable(scene, scene.name, _motion(scene, {}, scene.timing.frames))
+    return Viewable(scene, scene.name, _motion(Model(scene), {}, scene.timing.frames))
 
 
 def of_run(folder: Path, clip: int = 1) -> Viewable:
@@ -71,46 +86,74 @@ def of_run(folder: Path, clip: int = 1) -> Viewable:
     Raises:
         InputError: If it holds no scene, or there is no such clip.
     """
-    result = _result(folder)
-    several = len(result.get("clips") or ()) > 1
-    path = folder / (f"scene_{clip}.yaml" if several else "scene.yaml")
-    if several and not path.is_file():
-        raise InputError(f"{folder} is a fit of {len(result['clips'])} clips; --clip is {clip}.")
-    if not path.is_file():
-        raise InputError(
-            f"{folder} holds no scene.yaml; give a folder made by `gradsim simulate`, `fit` or `demo`, a scene file, or "
-            "the name of a library scene, such as cube."
-        )
-    scene = Scene.load(path)
-    fitted = result.get("unknowns_8bit") or result.get("unknowns") or {}
-    known = {key: {n: u[key] for n, u in fitted.items() if u.get(key) is not None} for key in ("value", "truth")}
-    if several:
-        known = {key: of_clip(scene, values, clip) for key, values in known.items()}
+    result, scene = read_result(folder), scene_of(folder, clip)
+    model, values, truth = model_of(folder, scene, clip), *(known(folder, scene, k, clip) for k in ("value", "truth"))
     films, lost = _films(folder, scene, result, clip)
     frames = max((len(film) for film in films.values()), default=scene.timing.frames)
-    words = [
-        f"{n}: {with_error(u['value'], u['std'])} {u['unit']}".strip() for n, u in fitted.items() if n in known["value"]
-    ]
-    words += [f"truth of {name}: {value:.6g}" for name, value in known["truth"].items()]
+    fitted = {n: u for n, u in _unknowns(result).items() if u.get("value") is not None}
+    words = [f"{n}: {with_error(u['value'], u['std'])} {u['unit']}".strip() for n, u in fitted.items()]
+    words += [f"truth of {name}: {value:.6g}" for name, value in truth.items()]
     words += [f"the film {path} is not where it was" for path in lost]
     return Viewable(
         scene,
         str(result.get("title") or scene.name),
-        _motion(scene, known["value"], frames),
-        _motion(scene, known["truth"], frames) if known["truth"] else None,
+        _motion(model, values, frames),
+        _motion(model, truth, frames) if truth else None,
         films,
         tuple(words),
     )
 
 
-def _motion(scene: Scene, values: Mapping[str, float], frames: int) -> Trajectory:
-    with torch.no_grad():
-        return Model(scene).rollout(placed(scene, values), frames=frames)
+def scene_of(folder: Path, clip: int = 1) -> Scene:
+    """The scene of a run folder.
+
+    Args:
+        folder: The folder.
+        clip: Of a fit of several clips, which one, from 1.
+
+    Raises:
+        InputError: If it holds no scene, or there is no such clip.
+    """
+    count = len(read_result(folder).get("clips") or ())
+    path = folder / (f"scene_{clip}.yaml" if count > 1 else "scene.yaml")
+    if count > 1 and not path.is_file():
+        raise InputError(f"{folder} is a fit of {count} clips; --clip is {clip}.")
+    if not path.is_file():
+        raise InputError(
+            f"{folder} holds no scene.yaml; give a folder made by `gradsim simulate`, `fit` or `demo`, a scene file, "
+            "or the name of a library scene, such as cube."
+        )
+    return Scene.load(path)
 
 
-def _result(folder: Path) -> dict:
+def known(folder: Path, scene: Scene, key: str = "value", clip: int = 1) -> dict[str, float]:
+    """Of a run folder that is a fit, its estimates by name, or another `key` of its unknowns; of others, nothing."""
+    result = read_result(folder)
+    values = {name: u[key] for name, u in _unknowns(result).items() if u.get(key) is not None}
+    return of_clip(scene, values, clip) if len(result.get("clips") or ()) > 1 else values
+
+
+def model_of(folder: Path, scene: Scene, clip: int = 1) -> Model:
+    """The model of a run folder's motion; of a fit, with the steps that it took."""
+    low, high = (known(folder, scene, key, clip) for key in ("low", "high"))
+    if not low:
+        return Model(scene)
+    return model_for(scene, Space(scene, [Unknown(name, low[name], high[name]) for name in low]))
+
+
+def read_result(folder: Path) -> dict:
+    """The content of result.json; empty if there is none."""
     path = folder / "result.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _unknowns(result: Mapping) -> Mapping:
+    return result.get("unknowns_8bit") or result.get("unknowns") or {}
+
+
+def _motion(model: Model, values: Mapping[str, float], frames: int) -> Trajectory:
+    with torch.no_grad():
+        return model.rollout(placed(model.scene, values), frames=frames)
 
 
 def _films(folder: Path, scene: Scene, result: Mapping, clip: int) -> tuple[dict[str, np.ndarray], list[Path]]:

@@ -15,13 +15,13 @@ import threading
 import time
 
 import numpy as np
-import torch
 
 from gradsim.app.viewable import Viewable
 from gradsim.errors import InputError
 from gradsim.experiments.stage import TRUTH, Frustum, Stage, actors, add_grounds, stand_back
+from gradsim.render.artists import Artist, fitting
 from gradsim.render.camera import Camera
-from gradsim.render.silhouettes import Silhouettes
+from gradsim.render.shading import Shading
 from gradsim.surface import Surface
 
 MOST = 320  # [px] pictures in the page are as large as this, or smaller
@@ -69,10 +69,11 @@ class Viewer:
 
     def _set_the_stage(self) -> None:
         shown, place = self.shown, self._server.scene
-        cameras = {name: seen_by(shown, name) for name in shown.scene.views}
+        cameras = {name: shown.camera(name) for name in shown.scene.views}
         self._drawn = _detached(shown.motion.drawn)
-        self._pictures = {name: Silhouettes(thinned(c, MOST), shown.scene.background) for name, c in cameras.items()}
-        stage = Stage.of(self._drawn, next(iter(cameras.values()), None))
+        light = fitting(shown.scene, self._drawn), Shading.of(shown.scene), tuple(shown.scene.background)
+        self._artists = {n: Artist(light[0], _thinned(camera), *light[1:]) for n, camera in cameras.items()}
+        stage = Stage.of(self._drawn, next(iter(cameras.values()), None), shown.scene.grounds)
         place.set_up_direction("+z")
         self._grounds = add_grounds(place, shown.scene.grounds, stage)
         self.actors = actors(place, "bodies", self._drawn)
@@ -143,13 +144,12 @@ class Viewer:
             self._set_background(frame)
 
     def picture(self, name: str, frame: int, source: str = FILM) -> np.ndarray:
-        """What a camera sees (height, width, 3) uint8: its film where there is one and `source` is "film", or a render."""
+        """What a camera sees (height, width, 3) uint8: its film, if there is one and `source` says so, or a render."""
         film = self.shown.films.get(name)
         if source == FILM and film is not None and frame < len(film):
             return film[frame]
         surface = Surface(self._drawn.vertices[:, frame : frame + 1], self._drawn.parts)
-        image = self._pictures[name](surface)[0, 0].permute(1, 2, 0)
-        return (image.clamp(0, 1).numpy() * 255).round().astype(np.uint8)
+        return (next(self._artists[name].draw(surface)).numpy() * 255).round().astype(np.uint8)
 
     def play(self, on: bool) -> None:
         """Begin or stop to play."""
@@ -241,21 +241,6 @@ class Viewer:
         return f"ssh -L {self.port}:localhost:{self.port} {user}@{host}"
 
 
-def seen_by(shown: Viewable, name: str) -> Camera:
-    """A camera with the values that the motion was made with."""
-    silhouettes = Silhouettes.of(shown.scene, name)
-    sight, own = silhouettes.sight(shown.motion.values), silhouettes.camera
-    return Camera(sight.K[0].detach(), sight.R, sight.t[0].detach(), own.width, own.height)
-
-
-def thinned(camera: Camera, most: int) -> Camera:
-    """The same view by at most so many pixels each way."""
-    factor = min(1.0, most / max(camera.width, camera.height))
-    width, height = max(1, round(camera.width * factor)), max(1, round(camera.height * factor))
-    scale = torch.tensor([width / camera.width, height / camera.height, 1.0], dtype=torch.float64)
-    return Camera(scale[:, None] * camera.K, camera.R, camera.t, width, height)
-
-
 def _started(host: str, port: int):
     try:
         import viser
@@ -273,6 +258,12 @@ def _started(host: str, port: int):
         ) from None
     with contextlib.redirect_stdout(io.StringIO()):  # the command says where it listens, in its own words
         return viser.ViserServer(host=host, port=port, verbose=False)
+
+
+def _thinned(camera: Camera) -> Camera:
+    """The same view by at most so many pixels each way."""
+    factor = min(1.0, MOST / max(camera.width, camera.height))
+    return camera.resized(max(1, round(camera.width * factor)), max(1, round(camera.height * factor)))
 
 
 def _detached(surface: Surface) -> Surface:

@@ -38,7 +38,7 @@ def write_player(
     except ImportError:
         return None
     camera = from_scene(scene.camera) if scene.camera else None
-    stage = Stage.of(fitted, camera)
+    stage = Stage.of(fitted, camera, scene.grounds)
     beside = stage.right * (1.3 * stage.width if truth is not None else 0.0)
     with contextlib.redirect_stdout(io.StringIO()):  # it says where it listens, which nobody needs
         server = viser.ViserServer(host="127.0.0.1", port=0, verbose=False)
@@ -46,8 +46,8 @@ def write_player(
         place, wide = server.scene, stage.wider(beside)
         place.set_up_direction("+z")
         add_grounds(place, scene.grounds, wide)
-        moving = list(_named(place, "fit", fitted, np.zeros(3), FIT))
-        moving += _named(place, "truth", truth, beside, TRUTH) if truth is not None else []
+        moving = list(_named(place, "fit", fitted, stage, np.zeros(3), FIT))
+        moving += _named(place, "truth", truth, stage, beside, TRUTH) if truth is not None else []
         frusta = [Frustum(place, "/camera", camera, stage, SMALL)] if camera else []
         stand_back(server.initial_camera, wide, frusta)
         recording = server.get_scene_serializer()
@@ -68,10 +68,9 @@ def write_player(
     return path
 
 
-def _named(place, name: str, surface: Surface, shift: np.ndarray, colour: tuple[int, int, int]) -> list[Actor]:
+def _named(place, name: str, surface: Surface, stage: Stage, shift: np.ndarray, colour) -> list[Actor]:
     """A motion with its name above it: of its parts, those that move."""
-    top = surface.vertices[0].detach().reshape(-1, 3).numpy() + shift
-    middle = (top.min(0) + top.max(0)) / 2
-    place.add_label(f"/{name} label", name, position=(middle[0], middle[1], top[:, 2].max()), anchor="bottom-center")
+    x, y, _ = stage.centre + shift
+    place.add_label(f"/{name} label", name, position=(x, y, stage.high[2] + shift[2]), anchor="bottom-center")
     found = actors(place, name, surface, shift, path_colour=colour)
     return [actor for actor in found.values() if actor.moves]

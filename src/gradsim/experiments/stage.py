@@ -1,10 +1,11 @@
 """What a scene is made of, in viser: bodies that move, grounds, cameras with pictures, and where to stand to see them.
 
-The player of reports and the viewer set their stages with it. viser is an extra (`pip install "gradsim[viewer]"`), so that
-it is imported where it is used.
+The player of reports and the viewer set their stages with it. viser is an extra (`pip install "gradsim[viewer]"`), so
+that it is imported where it is used.
 """
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,9 +35,10 @@ class Stage:
     right: np.ndarray
 
     @classmethod
-    def of(cls, surface: Surface, camera: Camera | None) -> "Stage":
-        """Of the first world, as a camera sees it."""
-        points = surface.vertices[0].detach().reshape(-1, 3).numpy()
+    def of(cls, surface: Surface, camera: Camera | None, without: Collection[str] = ()) -> "Stage":
+        """Of the first world, as a camera sees it; `without` names parts that do not count, such as grounds."""
+        parts = [surface.vertices[0, :, p.vertices].detach() for p in surface.parts if p.name not in without]
+        points = np.concatenate([part.reshape(-1, 3).numpy() for part in parts])
         right = camera.R[0].numpy() * [1, 1, 0] if camera else np.array([1.0, 0, 0])
         length = np.linalg.norm(right)
         right = right / length if length > 1e-6 else np.array([1.0, 0, 0])
@@ -114,7 +116,7 @@ class Actor:
 
 
 def actors(scene, folder: str, surface: Surface, shift=(0.0, 0.0, 0.0), **colours) -> dict[str, Actor]:
-    """All parts of the first world of a surface by name, their nodes under /folder; further arguments as for `Actor`."""
+    """All parts of a surface's first world by name, their nodes under /folder; further arguments as for `Actor`."""
     vertices = surface.vertices[0].detach().numpy() + np.asarray(shift)
     return {p.name: Actor(scene, f"/{folder}/{p.name}", vertices[:, p.vertices], p, **colours) for p in surface.parts}
 
@@ -192,11 +194,11 @@ class Frustum:
 
 
 def add_grounds(scene, grounds, stage: Stage) -> dict:
-    """Grounds as planes with grid lines about the stage; their nodes by name."""
+    """Grounds that have no looks of their own as planes with grid lines about the stage; their nodes by name."""
     from viser.transforms import SO3
 
     nodes = {}
-    for name, ground in grounds.items():
+    for name, ground in ((name, ground) for name, ground in grounds.items() if not ground.visible):
         normal = np.array(ground.normal) / np.linalg.norm(ground.normal)
         foot = stage.centre + (ground.height - normal @ stage.centre) * normal
         side = np.cross(normal, [0.0, 1.0, 0.0] if abs(normal[1]) < 0.9 else [1.0, 0.0, 0.0])

@@ -14,6 +14,10 @@ class Progress(Protocol):
         """An iteration is done: its loss, and values ± standard deviations (NaN where not known yet) by name."""
         ...
 
+    def share(self, finished: int, total: int) -> None:
+        """So many pieces of this part of the job are finished."""
+        ...
+
     def done(self) -> None:
         """The job is over."""
         ...
@@ -26,6 +30,9 @@ class Silent:
         pass
 
     def update(self, iteration: int, loss: float, values: dict[str, tuple[float, float]]) -> None:
+        pass
+
+    def share(self, finished: int, total: int) -> None:
         pass
 
     def done(self) -> None:

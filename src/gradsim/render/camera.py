@@ -110,6 +110,14 @@ class Camera:
         """Position of the camera in the world [m], (3)."""
         return -self.R.T @ self.t
 
+    def resized(self, width: int, height: int) -> "Camera":
+        """The same view in an image of another size [px]: all of it, and more to the sides where the shape differs."""
+        factor = min(width / self.width, height / self.height)
+        K = self.K * self.K.new_tensor([[factor], [factor], [1.0]])
+        K[0, 2] += (width - factor * self.width) / 2
+        K[1, 2] += (height - factor * self.height) / 2
+        return Camera(K, self.R, self.t, width, height)
+
     def project(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """`project` with this camera, in the precision and on the device of `points`."""
         return project(points, self.K.to(points), self.R.to(points), self.t.to(points))

@@ -1,0 +1,96 @@
+"""Pictures by the name of a renderer, frame by frame: for films and pages, which need no gradients."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from gradsim.errors import InputError
+from gradsim.render.camera import Camera
+from gradsim.render.renderer import RASTERIZERS, Renderer
+from gradsim.render.shading import Shading
+from gradsim.render.silhouettes import Silhouettes
+from gradsim.surface import Look, Surface
+
+NAMES = ("coverage", *RASTERIZERS, "mitsuba")
+BLOCK = 2**19  # pixels that are drawn at once, or one frame
+SMOOTH = 2  # rows and columns of samples in each pixel where a rasteriser has hard edges
+
+
+@dataclass(frozen=True, eq=False)
+class Artist:
+    """Draws surfaces.
+
+    Args:
+        renderer: "coverage" (exact, flat colours, one part wholly before or behind another: what is fitted), or one of
+            `Renderer`: "aa", "softras", "dibr"; or "mitsuba" (path traced, with shadows).
+        camera: Where from.
+        shading: Law of shading and lights.
+        background: RGB in [0, 1].
+        spp: Samples per pixel of Mitsuba.
+
+    Raises:
+        InputError: If there is no such renderer, it cannot shade like that, or Mitsuba is not installed.
+    """
+
+    renderer: str
+    camera: Camera
+    shading: Shading
+    background: Sequence[float]
+    spp: int = 64
+
+    def __post_init__(self):
+        if self.renderer not in NAMES:
+            raise InputError(f"renderer is {self.renderer!r}; use one of {', '.join(NAMES)}.")
+        if self.renderer == "coverage" and self.shading.law != "colour":
+            raise InputError(f"`coverage` draws flat colours; for {self.shading.law} take `aa`.")
+        if self.renderer == "mitsuba":
+            self._traced()
+
+    def draw(self, surface: Surface) -> Iterator[Tensor]:
+        """The frames of the first world one after another, (height, width, 3) in [0, 1].
+
+        Args:
+            surface: Vertices (worlds, frames, n, 3) [m], and looks.
+        """
+        first_world = Surface(surface.vertices[:1].detach(), surface.parts)
+        for image in self._images(first_world):
+            yield image.permute(1, 2, 0).clamp(0, 1)
+
+    def share(self, surface: Surface, names: Sequence[str]) -> Iterator[Tensor]:
+        """How much of each pixel some parts take, where others hide them (height, width), frame by frame."""
+        looks = [Look((1.0, 1.0, 1.0) if p.name in names else (0.0, 0.0, 0.0)) for p in surface.parts]
+        parts = tuple(replace(p, look=look) for p, look in zip(surface.parts, looks, strict=True))
+        exact = "aa" if self.renderer == "mitsuba" else self.renderer
+        plain = replace(self, renderer=exact, shading=Shading(), background=(0.0, 0.0, 0.0))
+        return (image[..., 0] for image in plain.draw(Surface(surface.vertices, parts)))
+
+    def _images(self, surface: Surface) -> Iterator[Tensor]:
+        """RGB (3, height, width), frame by frame."""
+        if self.renderer == "mitsuba":
+            yield from self._traced().frames(surface)
+            return
+        if self.renderer == "coverage":
+            paint = Silhouettes(self.camera, self.background)
+        else:
+            samples = SMOOTH if self.renderer == "dibr" else 1
+            paint = Renderer(self.camera, self.renderer, self.shading, self.background, samples)
+        step = max(1, BLOCK // (self.camera.width * self.camera.height))
+        for first in range(0, surface.vertices.shape[1], step):
+            with torch.no_grad():
+                block = paint(Surface(surface.vertices[:, first : first + step], surface.parts))
+            yield from block[0]
+
+    def _traced(self):
+        from gradsim.render.mitsuba import Mitsuba
+
+        return Mitsuba(self.camera, self.shading, tuple(self.background), self.spp)
+
+
+def fitting(scene, surface: Surface) -> str:
+    """The simplest renderer that shows all that a scene says of looks: "coverage", or "aa" for textures and light."""
+    looks = [part.look for part in surface.parts]
+    painted = any(look.texture is not None or look.vertex_colours is not None for look in looks)
+    grounds = any(ground.visible for ground in scene.grounds.values())  # things stand on them, not before or behind
+    return "aa" if painted or grounds or scene.shading != "colour" else "coverage"
