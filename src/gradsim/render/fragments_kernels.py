@@ -12,6 +12,7 @@ from gradsim.engine.lanes import Scalar
 Flat = wp.types.vector(2, Scalar)  # [px]
 Corner = wp.types.vector(3, Scalar)  # homogeneous pixel (u z, v z, z) [px m, px m, m]
 Place = wp.types.vector(4, Scalar)  # barycentrics b_0, b_1, b_2 and depth z [m]
+Double = wp.types.vector(3, wp.float64)
 
 HIGHEST = wp.constant(wp.int64(0x7FFFFFFF))
 BESIDE = wp.constant(wp.int64(0x800000))  # ranks of pixels that a triangle only touches are lower, of others higher
@@ -20,7 +21,9 @@ INSIDE = wp.constant(3)
 
 @wp.func
 def relative(h: Corner, x: Scalar, y: Scalar):
-    return Corner(h[0] - x * h[2], h[1] - y * h[2], h[2])
+    """Single precision would lose as many digits as the image has pixels for each of the triangle's."""
+    z = wp.float64(h[2])
+    return Double(wp.float64(h[0]) - wp.float64(x) * z, wp.float64(h[1]) - wp.float64(y) * z, z)
 
 
 @wp.kernel(enable_backward=False)
@@ -54,7 +57,7 @@ def unpack(
 
 
 @wp.func
-def cross(a: Corner, b: Corner):
+def cross(a: Double, b: Double):
     return a[0] * b[1] - a[1] * b[0]
 
 
@@ -123,15 +126,16 @@ def locate(
     a = relative(clip[own[0], corners[0]], x, y)
     b = relative(clip[own[0], corners[1]], x, y)
     c = relative(clip[own[0], corners[2]], x, y)
-    e = Corner(cross(b, c), cross(c, a), cross(a, b))
+    e = Double(cross(b, c), cross(c, a), cross(a, b))
     w = e / (e[0] + e[1] + e[2])
-    place[k] = Place(w[0], w[1], w[2], w[0] * a[2] + w[1] * b[2] + w[2] * c[2])
+    place[k] = Place(Scalar(w[0]), Scalar(w[1]), Scalar(w[2]), Scalar(w[0] * a[2] + w[1] * b[2] + w[2] * c[2]))
 
 
 @wp.func
-def back_to_pixels(adjoint: Corner, x: Scalar, y: Scalar):
+def back_to_pixels(adjoint: Double, x: Scalar, y: Scalar):
     """Adjoint of `relative`."""
-    return Corner(adjoint[0], adjoint[1], adjoint[2] - x * adjoint[0] - y * adjoint[1])
+    by_depth = adjoint[2] - wp.float64(x) * adjoint[0] - wp.float64(y) * adjoint[1]
+    return Corner(Scalar(adjoint[0]), Scalar(adjoint[1]), Scalar(by_depth))
 
 
 @wp.func
@@ -186,15 +190,17 @@ def locate_adjoint(
     a = relative(clip[image, corners[0]], x, y)
     b = relative(clip[image, corners[1]], x, y)
     c = relative(clip[image, corners[2]], x, y)
-    e = Corner(cross(b, c), cross(c, a), cross(a, b))
+    e = Double(cross(b, c), cross(c, a), cross(a, b))
     total = e[0] + e[1] + e[2]
     w = e / total
-    w_adjoint = Corner(g[0], g[1], g[2]) + by_depth * Corner(a[2], b[2], c[2])
-    e_adjoint = (w_adjoint - Corner(Scalar(1.0), Scalar(1.0), Scalar(1.0)) * wp.dot(w_adjoint, w)) / total
+    h = wp.float64(by_depth)
+    w_adjoint = Double(wp.float64(g[0]), wp.float64(g[1]), wp.float64(g[2])) + h * Double(a[2], b[2], c[2])
+    level = wp.dot(w_adjoint, w)
+    e_adjoint = (w_adjoint - Double(level, level, level)) / total
     # e_0 = b × c, e_1 = c × a, e_2 = a × b
-    to_a = Corner(e_adjoint[2] * b[1] - e_adjoint[1] * c[1], e_adjoint[1] * c[0] - e_adjoint[2] * b[0], by_depth * w[0])
-    to_b = Corner(e_adjoint[0] * c[1] - e_adjoint[2] * a[1], e_adjoint[2] * a[0] - e_adjoint[0] * c[0], by_depth * w[1])
-    to_c = Corner(e_adjoint[1] * a[1] - e_adjoint[0] * b[1], e_adjoint[0] * b[0] - e_adjoint[1] * a[0], by_depth * w[2])
+    to_a = Double(e_adjoint[2] * b[1] - e_adjoint[1] * c[1], e_adjoint[1] * c[0] - e_adjoint[2] * b[0], h * w[0])
+    to_b = Double(e_adjoint[0] * c[1] - e_adjoint[2] * a[1], e_adjoint[2] * a[0] - e_adjoint[0] * c[0], h * w[1])
+    to_c = Double(e_adjoint[1] * a[1] - e_adjoint[0] * b[1], e_adjoint[0] * b[0] - e_adjoint[1] * a[0], h * w[2])
     wp.atomic_add(clip_adjoint, image, corners[0], back_to_pixels(to_a, x, y))
     wp.atomic_add(clip_adjoint, image, corners[1], back_to_pixels(to_b, x, y))
     wp.atomic_add(clip_adjoint, image, corners[2], back_to_pixels(to_c, x, y))
