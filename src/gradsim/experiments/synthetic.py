@@ -17,6 +17,7 @@ from gradsim.identify.observation import Masks
 from gradsim.identify.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
+from gradsim.render.renderer import Renderer
 from gradsim.render.silhouettes import Silhouettes
 
 TRUTH_STREAM = 1000  # added to the seed for truths, so that starts are drawn from another stream
@@ -45,10 +46,15 @@ def float_masks(scene, trajectory: Trajectory, camera: str = "camera") -> Masks:
 
 
 def film(scene, trajectory: Trajectory, camera: str = "camera") -> Tensor:
-    """Flat-coloured frames (frames, height, width, 3) in [0, 1], as a camera of the scene sees them."""
-    silhouettes = Silhouettes.of(scene, camera)
+    """Flat-coloured frames (frames, height, width, 3) in [0, 1], as a camera of the scene sees them.
+
+    By exact coverage, which takes a body as wholly before or behind another; a ground that is visible is neither, and
+    makes it a film by `Renderer`.
+    """
+    grounds = any(ground.visible for ground in scene.grounds.values())
+    draw = Renderer.of(scene, camera=camera, law="colour") if grounds else Silhouettes.of(scene, camera)
     with torch.no_grad():
-        return silhouettes(trajectory.drawn, trajectory.values)[0].permute(0, 2, 3, 1)
+        return draw(trajectory.drawn, trajectory.values)[0].permute(0, 2, 3, 1)
 
 
 def noisy_8bit(frames: Tensor, sigma: float, seed: int) -> np.ndarray:

@@ -77,7 +77,7 @@ class GroundSquare:
 
     def part(self, first: int) -> Part:
         """Its piece of a surface, with so many vertices before it."""
-        return Part(self.name, slice(first, first + 4), self.faces, True, self.look)
+        return Part(self.name, slice(first, first + 4), self.faces, False, self.look)
 
     def vertices(self, values: Values) -> Tensor:
         """Corners (worlds, 4, 3) [m]."""
