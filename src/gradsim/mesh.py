@@ -1,4 +1,4 @@
-"""Closed triangle meshes: primitives, files, checks, and the mass properties of the solid inside.
+"""Closed triangle meshes: primitives, checks, and the mass properties of the solid inside.
 
 For a solid of density ρ whose faces (a, b, c) are seen counter-clockwise from outside, with d = a·(b × c):
 
@@ -13,18 +13,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gradsim import picture, unwrap
+from gradsim import unwrap
 from gradsim.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-FORMATS = (".obj", ".stl", ".ply", ".glb")
 FLAT = 1e-9  # of the size: how far a vertex may stand outside the plane of a face of a convex solid
 COLUMNS = (  # arrays of a mesh
     ("vertices", 3, np.float64),
@@ -208,68 +206,6 @@ def _check_closed(mesh: Mesh, name: str) -> None:
 
 def _edge(mesh: Mesh, ends: np.ndarray) -> str:
     return " to ".join(str(tuple(mesh.vertices[v].round(6).tolist())) for v in ends)
-
-
-def load(path: str | Path, scale: float = 1.0) -> Mesh:
-    """A solid from an obj, stl, ply or glb file, with its uv, texture or vertex colours if it has any.
-
-    Vertices at the same place become one, of the colour of the first.
-
-    Args:
-        path: The file. Its coordinates are taken as they are; glb files often have y up.
-        scale: Metres per unit of the file: 0.001 for millimetres.
-
-    Raises:
-        InputError: If there is no such file, it cannot be read, or it bounds no solid (see `check`).
-    """
-    path = Path(path)
-    if path.suffix.lower() not in FORMATS:
-        raise InputError(f"{path} is none of {', '.join(FORMATS)}; convert it to one of these.")
-    if not path.is_file():
-        raise InputError(f"there is no mesh file {path}.")
-    import trimesh
-
-    try:
-        raw = trimesh.load_mesh(path, process=False)
-        vertices, faces = np.asarray(raw.vertices, np.float64), np.asarray(raw.faces, np.int64)
-        uv, colours, texture = _paint(raw.visual, path)
-    except Exception as error:  # readers of broken files raise errors of any kind
-        raise InputError(f"{path} cannot be read as a mesh ({error}); export it again.") from error
-    if not len(faces):
-        raise InputError(f"{path} has no faces; it holds points or lines, or is cut off. Export a triangle mesh.")
-    mesh = _merged(vertices * scale, faces, uv, colours, texture)
-    check(mesh, str(path))
-    return mesh
-
-
-def _paint(visual, path: Path) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-    """What trimesh read besides the shape: uv by vertex (n, 2), vertex colours (n, 3), and the texture (3, h, w)."""
-    if visual.kind == "vertex":
-        return None, np.asarray(visual.vertex_colors, np.float64)[:, :3] / 255, None
-    if visual.kind != "texture" or visual.uv is None:
-        return None, None, None
-    material = visual.material
-    image = getattr(material, "image", None) or getattr(material, "baseColorTexture", None)
-    return np.asarray(visual.uv, np.float64), None, picture.from_image(image, str(path)) if image else None
-
-
-def _merged(vertices: np.ndarray, faces: np.ndarray, uv=None, colours=None, texture=None) -> Mesh:
-    """Without doubled vertices, unused vertices, and faces that the merging made degenerate."""
-    if faces.min() < 0 or faces.max() >= len(vertices):
-        return Mesh(vertices, faces)
-    # + 0.0: −0 and 0 are one place
-    unique, first, where = np.unique(vertices + 0.0, axis=0, return_index=True, return_inverse=True)
-    places, faces = faces, where.ravel()[faces]
-    proper = (faces != np.roll(faces, 1, 1)).all(1)
-    used, faces = np.unique(faces[proper], return_inverse=True)
-    return Mesh(
-        unique[used],
-        faces.reshape(-1, 3),
-        uv,
-        None if uv is None else places[proper],
-        None if colours is None else colours[first[used]],
-        texture,
-    )
 
 
 def joined(parts: Sequence[Mesh]) -> Mesh:

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from gradsim import mesh as meshes
+from gradsim import mesh_file
 from gradsim.scene.node import Node, Place, exactly_one
 from gradsim.scene.path import FilePath
 from gradsim.scene.quantity import Count, Quantity, Tuple, Vector3, positive, vector
@@ -104,13 +105,13 @@ class Tetrahedron(Node):
 class MeshFile(Node):
     """A closed mesh in a file; `scale` is metres per unit of the file."""
 
-    file: Annotated[Path, FilePath("a mesh file", meshes.FORMATS)] = Field(
+    file: Annotated[Path, FilePath("a mesh file", mesh_file.FORMATS)] = Field(
         description="the path of an obj, stl, ply or glb file"
     )
     scale: Annotated[float, Quantity("", lower=0.0, above=True)] = 1.0
 
     def mesh(self) -> meshes.Mesh:
-        return meshes.load(self.file, self.scale)
+        return mesh_file.load(self.file, self.scale)
 
 
 class Shape(Node):

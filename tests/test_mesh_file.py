@@ -1,0 +1,96 @@
+"""Solids in files come back, and what is none is refused."""
+
+import numpy as np
+import pytest
+import trimesh
+
+from gradsim import mesh as meshes
+from gradsim import mesh_file
+from gradsim.errors import InputError
+from gradsim.mesh import Mesh
+
+CORNERS = [[0.1, 0.0, 0.0], [1.0, 0.2, 0.0], [0.0, 1.0, 0.1], [0.2, 0.1, 1.0]]
+PRIMITIVES = {
+    "box": meshes.box([0.6, 0.48, 0.36]),
+    "torus": meshes.torus(0.5, 0.2, 8, 6),
+    "cone": meshes.cone(0.3, 0.5, 5),
+    "sphere": meshes.sphere(0.7, 1),
+}
+
+
+def exported(mesh, path, **options):
+    trimesh.Trimesh(mesh.vertices, mesh.faces, process=False).export(path, **options)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".obj", ".stl", ".ply", ".glb", ".STL"])
+@pytest.mark.parametrize("name", ["box", "torus"])
+def test_files_give_back_the_solid(tmp_path, suffix, name):
+    """In single precision at least; an stl file has every corner of every face apart."""
+    mesh = PRIMITIVES[name]
+    found = mesh_file.load(exported(mesh, tmp_path / f"solid{suffix}", file_type=suffix[1:].lower()), scale=0.5)
+    assert found.vertices.shape == mesh.vertices.shape
+    assert found.faces.shape == mesh.faces.shape
+    assert found.volume == pytest.approx(mesh.volume / 8, rel=1e-6)
+    assert found.convex == mesh.convex
+
+
+def test_text_stl_is_read_as_well(tmp_path):
+    mesh = PRIMITIVES["cone"]
+    found = mesh_file.load(exported(mesh, tmp_path / "cone.stl", file_type="stl_ascii"))
+    assert found.volume == pytest.approx(mesh.volume, rel=1e-6)
+
+
+def test_seams_of_a_texture_do_not_open_a_mesh(tmp_path):
+    mesh = meshes.tetrahedron(CORNERS)
+    lines = [f"v {x} {y} {z}" for x, y, z in mesh.vertices] + [f"vt {k / 20} 0.5" for k in range(12)]
+    lines += ["mtllib missing.mtl", "usemtl wood"]
+    for k, face in enumerate(mesh.faces):
+        lines.append("f " + " ".join(f"{v + 1}/{3 * k + corner + 1}" for corner, v in enumerate(face)))
+    (tmp_path / "seams.obj").write_text("\n".join(lines))
+    found = mesh_file.load(tmp_path / "seams.obj")
+    assert len(found.vertices) == 4
+    assert found.volume == pytest.approx(mesh.volume, rel=1e-12)
+
+
+def test_placements_inside_a_glb_count(tmp_path):
+    scene = trimesh.Scene()
+    for shift in (0.0, 5.0):
+        box = trimesh.creation.box([1, 1, 1])
+        scene.add_geometry(box, transform=trimesh.transformations.translation_matrix([shift, 0, 0]))
+    scene.export(tmp_path / "two.glb")
+    found = mesh_file.load(tmp_path / "two.glb")
+    assert found.volume == pytest.approx(2, rel=1e-6)
+    assert np.ptp(found.vertices[:, 0]) == pytest.approx(6, rel=1e-6)
+
+
+def test_files_with_holes_are_refused_by_name(tmp_path):
+    mesh = meshes.box([1, 1, 1])
+    path = exported(Mesh(mesh.vertices, mesh.faces[1:]), tmp_path / "open.ply")
+    with pytest.raises(InputError, match=r"open\.ply is not watertight"):
+        mesh_file.load(path)
+
+
+@pytest.mark.parametrize("suffix", [".obj", ".stl", ".ply", ".glb"])
+@pytest.mark.parametrize("part", [0.0, 0.2, 0.5, 0.9])
+def test_files_cut_off_are_refused(tmp_path, suffix, part):
+    path = exported(PRIMITIVES["sphere"], tmp_path / f"solid{suffix}")
+    data = path.read_bytes()
+    path.write_bytes(data[: int(part * len(data))])
+    with pytest.raises(InputError, match="solid"):
+        mesh_file.load(path)
+
+
+@pytest.mark.parametrize("suffix", [".obj", ".stl", ".ply", ".glb"])
+def test_files_of_something_else_are_refused(tmp_path, suffix):
+    path = tmp_path / f"noise{suffix}"
+    path.write_bytes(np.random.default_rng(0).bytes(2000))
+    with pytest.raises(InputError, match="noise"):
+        mesh_file.load(path)
+
+
+def test_missing_files_and_other_formats_are_refused(tmp_path):
+    with pytest.raises(InputError, match="there is no mesh file"):
+        mesh_file.load(tmp_path / "none.obj")
+    with pytest.raises(InputError, match=r"convert it to one of these"):
+        mesh_file.load(tmp_path / "scan.xyz")
