@@ -72,8 +72,8 @@ def check(variant: str) -> None:
     if tried.returncode:
         last = (tried.stderr.strip().splitlines() or [f"exit status {tried.returncode}"])[0]
         raise InputError(
-            f"Mitsuba's variant {variant} does not work here ({last[:120]}). llvm_ad_rgb needs the library of LLVM 17 or "
-            "newer (on Debian: libllvm19), which DRJIT_LIBLLVM_PATH may name; cuda_ad_rgb needs a GPU and OptiX. Without "
+            f"Mitsuba's variant {variant} does not work here ({last[:120]}). llvm_ad_rgb needs a newer library of LLVM "
+            "than 16 (on Debian: libllvm19), which DRJIT_LIBLLVM_PATH may name; cuda_ad_rgb needs a GPU and OptiX. Without "
             "gradients, scalar_rgb works everywhere."
         )
 
