@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from gradsim import picture
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -54,6 +56,30 @@ def test_mitsuba_adds_shadows_to_our_picture_and_little_else():
     difference = (traced - ours).mean(0)
     assert difference.abs().median() < 0.03
     assert 0.01 < (difference < -0.2).double().mean() < 0.1
+
+
+def test_a_ball_becomes_a_flower_that_no_renderer_drew(tmp_path):
+    before, after = example("silhouette_from_vertices").main(iterations=90, folder=tmp_path)
+    assert before < 0.3 and after > 0.95
+    assert picture.read(tmp_path / "silhouette.png").shape == (3, 128, 3 * 128 + 2 * picture.GAP)
+
+
+def test_silhouettes_show_an_unknown_shape_also_from_between_them(tmp_path):
+    before, after = example("unknown_shape").main(iterations=60, folder=tmp_path, size=40)
+    assert before < 0.75 and after > 0.95
+    assert (tmp_path / "shape.png").stat().st_size < 200_000
+
+
+def test_pictures_show_what_is_painted_on_a_ball(tmp_path):
+    before, after = example("texture_from_picture").main(iterations=16, folder=tmp_path)
+    assert after < 0.5 * before
+    assert (tmp_path / "texture.png").exists()
+
+
+def test_a_picture_shows_where_its_camera_stood_and_its_light(tmp_path):
+    before, after = example("camera_and_light").main(starts=1, iterations=80, folder=tmp_path, seed=0)
+    assert before > 1 and after < 0.02  # [m]
+    assert (tmp_path / "camera.png").exists()
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.name)

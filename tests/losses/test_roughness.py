@@ -52,7 +52,9 @@ def test_edges_of_a_box_are_right_angles_and_its_diagonals_are_flat():
 
 def test_a_fold_counts_the_square_of_one_minus_its_cosine():
     fold = 0.7
-    vertices = torch.tensor([[0, 0, 0], [0, 1, 0], [1, 0, 0], [-math.cos(fold), 0, -math.sin(fold)]], dtype=torch.float64)
+    vertices = torch.tensor(
+        [[0, 0, 0], [0, 1, 0], [1, 0, 0], [-math.cos(fold), 0, -math.sin(fold)]], dtype=torch.float64
+    )
     faces = torch.tensor([[0, 2, 1], [0, 1, 3]])
     assert flatness(vertices, faces).item() == pytest.approx((1 - math.cos(fold)) ** 2, rel=1e-12)
 

@@ -9,7 +9,7 @@
     distance   differences times the distance to the outline    sees the whole image
 
 `Robust` wraps any of them; a `Schedule` goes from one that sees far to one that is exact. `laplacian` and `flatness` say
-how rough a surface is, for shapes that pictures do not fix.
+how rough a surface is, for shapes that pictures do not fix; `smoothing` keeps it smooth while it moves.
 """
 
 from gradsim.losses.absolute import L1
@@ -24,6 +24,7 @@ from gradsim.losses.robustness import Robust
 from gradsim.losses.roughness import flatness, laplacian
 from gradsim.losses.scales import Pyramid
 from gradsim.losses.schedule import Schedule, Stage, coarse_to_fine, stage
+from gradsim.losses.smoothing import smoothing
 
 mse, transport = MSE(), CDF()
 
@@ -48,6 +49,7 @@ __all__ = [
     "image_loss",
     "laplacian",
     "mse",
+    "smoothing",
     "stage",
     "transport",
 ]
