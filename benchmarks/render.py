@@ -7,11 +7,14 @@ in the box around a triangle, grown by the reach of its blur and cut to the imag
 look at. `aa` is the z-buffer with exact coverage, colours by vertex; `texture` the same with a texture on it.
 
 DEODR's figure is its C++ core alone, with the silhouette edges given: render and backward at σ = 1 px. Ours has the
-projection, the search for silhouettes, and autograd in it. Mitsuba traces paths of length 2 with 16 samples a pixel by
-`direct_projective`, and the backward pass as many. PyTorch is the plain twin that the tests compare SoftRas with.
+projection, the search for silhouettes, and autograd in it. Mitsuba traces direct light with 16 samples a pixel, and its
+gradient by vertices with as many (`llvm_ad_rgb`, projective sampling), on all its threads' CPU time. PyTorch is the plain twin that the tests compare SoftRas with.
 """
 
+import importlib.util
+import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +23,7 @@ import torch
 import trimesh
 from torch import Tensor
 
+from gradsim.experiments.figures import figure
 from gradsim.render import Antialiased, Renderer, Shading, SoftRas, look_at
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.view import View
@@ -28,9 +32,10 @@ from gradsim.surface import Look, Part, Surface
 BALLS = {"320": (2,), "720": (12, 30), "5120": (4,)}  # icosphere by subdivisions, or sphere by rings and segments
 SIZES, BATCHES = (64, 256, 512), (1, 30)
 REACH = 3.035  # [blur] where SoftRas cuts off: D = 1e-4 at d² = σ log(1e4 - 1)
-QUOTED = {"deodr_320_256_ms": 0.81, "deodr_5120_256_ms": 2.0}  # design.md, measured in November 2026 elsewhere
-DEFAULT = ("320", 256, 1)
+SPP = 16  # samples of a pixel by Mitsuba
+REPEATS = 7
 
+os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler that counts memory is silent
 Case = Callable[[], object]
 
 
@@ -173,12 +178,20 @@ def deodr(job: Job) -> tuple[Case, Case]:
 
 
 def mitsuba(job: Job) -> tuple[Case, Case | None]:
-    """One image by Mitsuba; without a backward pass where this machine has no variant that differentiates."""
+    """One image by Mitsuba; no backward pass where its variant with gradients does not work."""
+    from gradsim.errors import InputError
     from gradsim.render.mitsuba import Mitsuba
 
-    renderer = Mitsuba(job.camera, spp=16)
+    def plain():
+        with torch.no_grad():
+            return Mitsuba(job.camera, spp=SPP, depth=2)(surface)
+
     surface = job.surface()
-    return lambda: renderer(Surface(surface.vertices.detach(), surface.parts)), None
+    try:
+        renderer = Mitsuba(job.camera, spp=SPP, depth=2, variant="llvm_ad_rgb")
+    except InputError:
+        return plain, None
+    return plain, lambda: torch.autograd.grad(renderer(surface), [job.vertices], job.weight)
 
 
 def video_gradient() -> Case:
@@ -199,3 +212,106 @@ def video_gradient() -> Case:
         (film - target).square().mean().backward()
 
     return run
+
+
+def best(cases: dict[str, Case | None], repeats: int = REPEATS) -> dict[str, float]:
+    """Least CPU time of each [s]; they take turns, after a run of each that is not counted."""
+    times = {name: float("inf") for name, case in cases.items() if case}
+    for turn in range(repeats + 1):
+        for name, case in cases.items():
+            if case:
+                begin = time.process_time()
+                case()
+                if turn:
+                    times[name] = min(times[name], time.process_time() - begin)
+    return times
+
+
+def memory(case: Case) -> float:
+    """Most memory that tensors hold at once during a run, beyond what they hold before [MB]."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as found:
+        case()
+    held = most = 0
+    for event in sorted(found.profiler.kineto_results.events(), key=lambda e: e.start_ns()):
+        if event.name() == "[memory]":
+            held += event.nbytes()
+            most = max(most, held)
+    return most / 1e6
+
+
+def table() -> tuple[list[str], dict[tuple, float]]:
+    """Nanoseconds per box-pixel (silhouette, colour) or per pixel (aa, texture), and memory, of all cases."""
+    lines = ["faces  size  batch  how         forward   + backward   per       memory"]
+    found = {}
+    for name in BALLS:
+        for size in SIZES:
+            for batch in BATCHES:
+                if batch > 1 and (size == 512 or (size == 256 and name == "5120")):
+                    continue  # minutes, and nothing new
+                job = Job(name, size, batch)
+                for how in ("silhouette", "colour", "aa", "texture"):
+                    soft = how in ("silhouette", "colour")
+                    pixels = job.box_pixels() if soft else batch * size**2
+                    forward, both = job.ours(how)
+                    least = best({"forward": forward, "both": both}, 2 if batch > 1 else REPEATS)
+                    ns = {key: 1e9 * t / pixels for key, t in least.items()}
+                    unit, held = "box-px" if soft else "px", memory(both)
+                    lines.append(
+                        f"{name:>5} {size:>5} {batch:>6}  {how:<10} {ns['forward']:>8.1f} {ns['both']:>12.1f} ns "
+                        f"{unit:<7} {held:>8.1f} MB"
+                    )
+                    print(lines[-1], flush=True)
+                    found[name, size, batch, how] = ns["both"]
+    return lines, found
+
+
+def render() -> tuple[dict, list[str]]:
+    """All figures of the renderer."""
+    lines, found = table()
+    figures = {}
+    for how, goal in (("silhouette", 45.0), ("colour", 100.0)):
+        worst = max(ns for (*_, kind), ns in found.items() if kind == how)
+        figures[f"{how}_ns_per_box_pixel"] = figure(worst, goal=goal)
+    for name, size in (("320", 256), ("5120", 256)):
+        figures |= beside_peers(name, size, lines)
+    film = best({"film": video_gradient()}, 3)["film"]
+    figures["video_gradient_seconds"] = figure(film, goal=1.0)
+    return figures, lines
+
+
+def beside_peers(name: str, size: int, lines: list[str]) -> dict:
+    """Times of ours over those of DEODR, and of Mitsuba and PyTorch over ours."""
+    job = Job(name, size, 1)
+    ours, soft = job.ours("aa"), job.ours("silhouette")
+    cases: dict[str, Case | None] = {
+        "aa forward": ours[0],
+        "aa": ours[1],
+        "silhouette": soft[1],
+        "silhouette forward": soft[0],
+    }
+    for peer, needs in ((deodr, "deodr"), (mitsuba, "mitsuba")):
+        if importlib.util.find_spec(needs):
+            forward, both = peer(job)
+            cases |= {f"{needs} forward": forward, needs: both}
+        else:
+            lines.append(f'{needs} is not installed: pip install "gradsim[bench]"')
+    times = best(cases)
+    if name == "320":  # 5 120 faces at every pixel are gigabytes
+        small = Job(name, 64, 1)
+        plain = twin(small)
+        few = {"twin forward": plain[0], "twin": plain[1]}
+        few |= dict(zip(("64 forward", "64"), small.ours("silhouette"), strict=True))
+        times |= best(few, 3)
+    lines += [f"{name} faces, {size} px: {key} {1e3 * t:.2f} ms" for key, t in times.items()]
+    figures = {}
+    if "deodr" in times:
+        slower = times["aa"] / times["deodr"]
+        figures[f"vs_deodr_{name}_{size}"] = figure(slower, goal=5.0)
+    if "mitsuba forward" in times:
+        kind = "" if "mitsuba" in times else " forward"  # no gradients here: pictures against pictures
+        faster = times["mitsuba" + kind] / times["aa" + kind]
+        figures[f"vs_mitsuba_{name}_{size}"] = figure(faster, goal=100.0, ok=faster >= 100.0)
+    if "twin" in times:
+        faster = times["twin"] / times["64"]
+        figures["silhouette_vs_torch_320_64"] = figure(faster, goal=100.0, ok=faster >= 100.0)
+    return figures

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import torch
+from render import render
 from rigid import rigid
 
 from gradsim.experiments import synthetic
@@ -28,7 +29,7 @@ def identify() -> tuple[dict, list[str]]:
     return figures, []
 
 
-CASES = {"rigid": rigid, "identify": identify}
+CASES = {"rigid": rigid, "identify": identify, "render": render}
 
 
 def main() -> int:

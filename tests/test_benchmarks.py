@@ -47,3 +47,34 @@ def test_newton_moves_the_same_cube(values, ours):
     moved = (ours[0] - values["cube.position"]).norm(dim=1).min()
     assert (last[:, :3] - ours[0]).norm(dim=1).max() < 1e-3 * moved
     assert (last[:, 3:] - ours[1]).abs().max() < 1e-4
+
+
+def test_the_renderers_of_the_benchmark_draw_the_same_ball():
+    render = importlib.import_module("render")
+    job = render.Job("320", 24, 2)
+    aa, soft, plain = job.ours("aa")[0](), job.ours("silhouette")[0](), render.twin(job)[0]()
+    assert aa.shape == (1, 2, 3, 24, 24) and (aa[0, 0] - aa[0, 1]).abs().max() > 0.1  # the second is turned
+    assert (soft[0] - plain).abs().max() < 1e-5  # float32 beside float64
+
+
+def test_box_pixels_are_those_of_the_grown_boxes():
+    render = importlib.import_module("render")
+    job = render.Job("320", 24, 1)
+    corners = job.view().screen.detach()[0, job.faces, :2]
+    centre = torch.arange(24) + 0.5
+    reach = render.REACH
+    inside = [
+        ((centre >= low) & (centre <= high)).sum()
+        for triangle in corners
+        for low, high in zip(triangle.amin(0) - reach, triangle.amax(0) + reach, strict=True)
+    ]
+    assert job.box_pixels() == int((torch.stack(inside[0::2]) * torch.stack(inside[1::2])).sum())
+
+
+def test_deodr_draws_the_same_ball():
+    pytest.importorskip("deodr", reason='DEODR is not installed: pip install "gradsim[bench]"')
+    render = importlib.import_module("render")
+    job = render.Job("320", 96, 1)
+    theirs, ours = render.deodr(job)[0](), job.ours("aa")[0]()[0, 0].permute(1, 2, 0)
+    # its colours are not corrected for perspective, and its edges are blurred
+    assert (torch.tensor(theirs) - ours).abs().mean() < 0.01

@@ -38,11 +38,11 @@ class _Compose:
         return [(len(alpha), colours.shape[1], *alpha.shape[1:])]
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        colours, alpha, owner, background = inputs
+        colours, _, owner, background = inputs
         code = _code(colours.dtype)
         picture = background.expand(self.shapes(inputs)[0]).clone(memory_format=torch.contiguous_format)
-        given = [array(code.Scalar, colours), array(code.Scalar, alpha), array(wp.vec4i, owner)]
-        replay(code.compose, len(owner), [*given, array(code.Scalar, picture)], str(colours.device))
+        args = [*self._given(code, inputs), array(code.Scalar, picture.view(-1))]
+        replay(code.compose, len(owner), args, str(colours.device))
         return [picture]
 
     def backward(
@@ -51,10 +51,15 @@ class _Compose:
         colours, alpha, owner, background = inputs
         code = _code(colours.dtype)
         by_colours, by_alpha = torch.empty_like(colours), torch.zeros_like(alpha)
-        given = [array(code.Scalar, colours), array(code.Scalar, alpha), array(wp.vec4i, owner)]
-        rest = [array(code.Scalar, x) for x in (background, adjoints[0], by_colours, by_alpha)]
-        replay(code.compose_adjoint, len(owner), [*given, *rest], str(colours.device))
+        results = [array(code.Scalar, x) for x in (adjoints[0].view(-1), by_colours.view(-1), by_alpha)]
+        args = [*self._given(code, inputs), array(code.Scalar, background), *results]
+        replay(code.compose_adjoint, len(owner), args, str(colours.device))
         return [by_colours, by_alpha, None, None]
+
+    def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list:
+        colours, alpha, owner, _ = inputs
+        shape = [array(code.Scalar, colours.view(-1)), colours.shape[1]]
+        return [*shape, array(code.Scalar, alpha), array(wp.vec4i, owner)]
 
 
 _compose = operation(_Compose())

@@ -1,4 +1,7 @@
-"""Fragments onto a picture: a template for `engine.lanes`."""
+"""Fragments onto a picture: a template for `engine.lanes`.
+
+Pictures are one row of numbers here, since long indices cost more than the sums.
+"""
 
 import warp as wp
 
@@ -7,29 +10,34 @@ from gradsim.engine.lanes import Scalar
 
 @wp.kernel(enable_backward=False)
 def compose(
-    colours: wp.array2d[Scalar],  # (fragments, channels)
+    colours: wp.array[Scalar],  # (fragments, channels)
+    channels: int,
     alpha: wp.array3d[Scalar],  # (images, rows, columns)
     owner: wp.array[wp.vec4i],  # image, face, column, row of each fragment
     # out
-    picture: wp.array4d[Scalar],  # (images, channels, rows, columns); the background before
+    picture: wp.array[Scalar],  # (images, channels, rows, columns); the background before
 ):
     k = wp.tid()
     own = owner[k]
     share = alpha[own[0], own[3], own[2]]
-    for c in range(picture.shape[1]):
-        under = picture[own[0], c, own[3], own[2]]
-        picture[own[0], c, own[3], own[2]] = under + share * (colours[k, c] - under)
+    plane = alpha.shape[1] * alpha.shape[2]
+    at = plane * channels * own[0] + alpha.shape[2] * own[3] + own[2]
+    for c in range(channels):
+        under = picture[at]
+        picture[at] = under + share * (colours[channels * k + c] - under)
+        at += plane
 
 
 @wp.kernel(enable_backward=False)
 def compose_adjoint(
-    colours: wp.array2d[Scalar],
+    colours: wp.array[Scalar],
+    channels: int,
     alpha: wp.array3d[Scalar],
     owner: wp.array[wp.vec4i],
     background: wp.array4d[Scalar],  # (images or 1, channels, rows or 1, columns or 1)
-    picture_adjoint: wp.array4d[Scalar],
+    picture_adjoint: wp.array[Scalar],
     # out
-    colours_adjoint: wp.array2d[Scalar],
+    colours_adjoint: wp.array[Scalar],
     alpha_adjoint: wp.array3d[Scalar],  # zero before
 ):
     k = wp.tid()
@@ -38,9 +46,12 @@ def compose_adjoint(
     row = wp.where(background.shape[2] == 1, 0, own[3])
     column = wp.where(background.shape[3] == 1, 0, own[2])
     share = alpha[own[0], own[3], own[2]]
+    plane = alpha.shape[1] * alpha.shape[2]
+    at = plane * channels * own[0] + alpha.shape[2] * own[3] + own[2]
     total = Scalar(0.0)
-    for c in range(colours.shape[1]):
-        g = picture_adjoint[own[0], c, own[3], own[2]]
-        colours_adjoint[k, c] = g * share
-        total += g * (colours[k, c] - background[page, c, row, column])
+    for c in range(channels):
+        g = picture_adjoint[at]
+        colours_adjoint[channels * k + c] = g * share
+        total += g * (colours[channels * k + c] - background[page, c, row, column])
+        at += plane
     alpha_adjoint[own[0], own[3], own[2]] = total

@@ -137,7 +137,8 @@ class _Blend:
         place, values = inputs[:2]
         code = _code(place.dtype)
         mixed = place.new_empty(len(place), values.shape[-1])
-        replay(code.blend, len(place), [*self._given(code, inputs), array(code.Scalar, mixed)], str(place.device))
+        args = [*self._given(code, inputs), array(code.Scalar, mixed.view(-1))]
+        replay(code.blend, len(place), args, str(place.device))
         return [mixed]
 
     def backward(
@@ -146,13 +147,19 @@ class _Blend:
         place, values = inputs[:2]
         code = _code(place.dtype)
         by_place, by_values = torch.empty_like(place), torch.zeros_like(values)
-        results = [array(code.Scalar, adjoints[0]), array(code.Place, by_place), array(code.Scalar, by_values)]
-        replay(code.blend_adjoint, len(place), [*self._given(code, inputs), *results], str(place.device))
+        flat = (
+            array(code.Scalar, adjoints[0].view(-1)),
+            array(code.Place, by_place),
+            array(code.Scalar, by_values.view(-1)),
+        )
+        replay(code.blend_adjoint, len(place), [*self._given(code, inputs), *flat], str(place.device))
         return [by_place, by_values, *[None] * (len(inputs) - 2)]
 
-    def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list[wp.array]:
-        types = (code.Place, code.Scalar, wp.vec3i, wp.vec4i)
-        return [array(dtype, x) for dtype, x in zip(types, inputs, strict=True)]
+    def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list:
+        place, values, table, owner = inputs
+        page = 0 if len(values) == 1 else values[0].numel()
+        shape = [array(code.Scalar, values.view(-1)), page, values.shape[-1]]
+        return [array(code.Place, place), *shape, array(wp.vec3i, table), array(wp.vec4i, owner)]
 
 
 _locate, _blend = operation(_Locate()), operation(_Blend())

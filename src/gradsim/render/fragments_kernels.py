@@ -209,39 +209,54 @@ def locate_adjoint(
 @wp.kernel(enable_backward=False)
 def blend(
     place: wp.array[Place],
-    values: wp.array3d[Scalar],  # (images or 1, entries, channels)
+    values: wp.array[Scalar],  # (images or 1, entries, channels), as one row: long indices cost more than sums
+    page: int,  # numbers of an image; 0: all images share one
+    channels: int,
     table: wp.array[wp.vec3i],  # entries of each face
     owner: wp.array[wp.vec4i],
     # out
-    mixed: wp.array2d[Scalar],  # (fragments, channels)
+    mixed: wp.array[Scalar],  # (fragments, channels)
 ):
     k = wp.tid()
-    page = wp.where(values.shape[0] == 1, 0, owner[k][0])
     entries = table[owner[k][1]]
+    first = page * owner[k][0]
+    i = first + channels * entries[0]
+    j = first + channels * entries[1]
+    m = first + channels * entries[2]
     w = place[k]
-    for c in range(values.shape[2]):
-        mixed[k, c] = w[0] * values[page, entries[0], c] + w[1] * values[page, entries[1], c] + w[2] * values[page, entries[2], c]  # fmt: skip
+    for c in range(channels):
+        mixed[channels * k + c] = w[0] * values[i + c] + w[1] * values[j + c] + w[2] * values[m + c]
 
 
 @wp.kernel(enable_backward=False)
 def blend_adjoint(
     place: wp.array[Place],
-    values: wp.array3d[Scalar],
+    values: wp.array[Scalar],
+    page: int,
+    channels: int,
     table: wp.array[wp.vec3i],
     owner: wp.array[wp.vec4i],
-    mixed_adjoint: wp.array2d[Scalar],
+    mixed_adjoint: wp.array[Scalar],
     # out
     place_adjoint: wp.array[Place],
-    values_adjoint: wp.array3d[Scalar],  # zero before
+    values_adjoint: wp.array[Scalar],  # zero before
 ):
     k = wp.tid()
-    page = wp.where(values.shape[0] == 1, 0, owner[k][0])
     entries = table[owner[k][1]]
+    first = page * owner[k][0]
+    i = first + channels * entries[0]
+    j = first + channels * entries[1]
+    m = first + channels * entries[2]
     w = place[k]
-    by_place = Place()
-    for c in range(values.shape[2]):
-        g = mixed_adjoint[k, c]
-        for i in range(3):
-            by_place[i] = by_place[i] + g * values[page, entries[i], c]
-            wp.atomic_add(values_adjoint, page, entries[i], c, g * w[i])
-    place_adjoint[k] = by_place
+    a = Scalar(0.0)
+    b = Scalar(0.0)
+    d = Scalar(0.0)
+    for c in range(channels):
+        g = mixed_adjoint[channels * k + c]
+        a += g * values[i + c]
+        b += g * values[j + c]
+        d += g * values[m + c]
+        wp.atomic_add(values_adjoint, i + c, g * w[0])
+        wp.atomic_add(values_adjoint, j + c, g * w[1])
+        wp.atomic_add(values_adjoint, m + c, g * w[2])
+    place_adjoint[k] = Place(a, b, d, Scalar(0.0))
