@@ -10,6 +10,7 @@ from fit_cases import throw
 
 from gradsim.experiments import stage
 from gradsim.physics.model import Model
+from gradsim.surface import Look, Part
 
 
 def turned(vertices: np.ndarray, wxyz: np.ndarray) -> np.ndarray:
@@ -58,3 +59,28 @@ def test_the_first_view_has_the_motion_and_every_camera_in_it(seed):
     steep = math.tan(view.fov / 2)
     assert (z > 0).all() and (np.abs(y) < steep * z).all() and (np.abs(x) < stage.WIDE * steep * z).all()
     assert forward[2] < 0  # from above
+
+
+def test_a_textured_part_is_sent_with_its_picture_and_a_deforming_one_plain():
+    sent = {}
+
+    def keep(kind):
+        return lambda name, *given, **named: sent.setdefault(name, (kind, *given)) and SimpleNamespace()
+
+    nodes = {"add_mesh_trimesh": keep("painted"), "add_mesh_simple": keep("plain")}
+    scene = SimpleNamespace(**nodes, add_line_segments=lambda *given, **named: None)
+    uv, faces = torch.tensor([[0.0, 0], [1, 0], [0, 1]]), torch.tensor([[0, 1, 2]])
+    texture = torch.linspace(0, 1, 12).reshape(3, 2, 2)
+    part = Part("sheet", slice(0, 3), faces, True, Look(uv=uv, uv_faces=torch.tensor([[2, 0, 1]]), texture=texture))
+    still = np.array([[[0.0, 0, 0], [1, 0, 0], [0, 1, 0]]]).repeat(2, 0)
+    stage.Actor(scene, "/still", still, part)
+    stage.Actor(scene, "/twin", still, part, colour=(1, 2, 3))
+    bent = still * np.array([1.0, 2.0])[:, None, None]
+    bent[1, 0, 0] = bent[1, 1, 0] = bent[1, 2, 0] = 0.0
+    stage.Actor(scene, "/bent", bent, part)
+    assert [kind for kind, *_ in sent.values()] == ["painted", "plain", "plain"]
+    mesh = sent["/still"][1]
+    assert np.array_equal(mesh.visual.uv, uv.numpy()[[2, 0, 1]])
+    picture = np.asarray(mesh.visual.material.baseColorTexture)
+    assert np.array_equal(picture, (texture.numpy().transpose(1, 2, 0) * 255).round().astype(np.uint8))
+    assert np.abs(mesh.vertices - (still[0] - still[0].mean(0))).max() < 1e-12

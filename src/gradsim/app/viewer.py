@@ -205,8 +205,8 @@ class Viewer:
 
     def _fade(self) -> None:
         opacity = self._opacity.value
-        for actor in self.actors.values():
-            actor.mesh.opacity = None if opacity == 1 else opacity
+        for mesh in (actor.mesh for actor in self.actors.values() if hasattr(actor.mesh, "opacity")):
+            mesh.opacity = None if opacity == 1 else opacity
 
     def serve(self) -> None:
         """Play what is to be played, until Ctrl-C."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gradsim.experiments.painted import is_painted, painted
 from gradsim.render.camera import Camera
 from gradsim.surface import Part, Surface
 
@@ -72,7 +73,7 @@ class Actor:
     """One part of a surface.
 
     Attributes:
-        mesh: Its node.
+        mesh: Its node; one with textures or colours of vertices is always opaque.
         path: The node of its centre's way; None if that stays where it is.
         moves: Whether anything of it does not.
     """
@@ -84,19 +85,22 @@ class Actor:
             scene: The viser scene.
             name: Of the node.
             vertices: Its vertices (frames, n, 3) [m].
-            part: Its faces and colour.
-            colour: Instead of its own, RGB in 0 … 255.
+            part: Its faces and look.
+            colour: Instead of its look, RGB in 0 … 255.
             path_colour: Of its way.
         """
         self.vertices, self.poses = vertices, poses(vertices)
-        faces = part.faces.numpy().astype(np.uint32)
-        self.mesh = scene.add_mesh_simple(
-            name,
-            (vertices[0] - vertices[0].mean(0)).astype(np.float32),
-            faces,
-            color=colour or tuple(round(255 * c) for c in part.colour),
-            flat_shading=len(faces) <= 100,  # a box has corners
-        )
+        rest = vertices[0] - vertices[0].mean(0)
+        if is_painted(part) and colour is None and self.poses is not None:
+            self.mesh = scene.add_mesh_trimesh(name, painted(rest, part))
+        else:
+            self.mesh = scene.add_mesh_simple(
+                name,
+                rest.astype(np.float32),
+                part.faces.numpy().astype(np.uint32),
+                color=colour or tuple(round(255 * c) for c in part.colour),
+                flat_shading=not part.look.smooth,
+            )
         self.middle, self.path, least = vertices.mean(1), None, STILL * np.ptp(vertices[0])
         self.moves = bool(np.abs(vertices - vertices[0]).max() > least)
         if np.abs(self.middle - self.middle[0]).max() > least:
