@@ -24,6 +24,7 @@ from gradsim.render.beside import add_touched
 from gradsim.render.compose import compose
 from gradsim.render.coverage import coverage, mesh_of
 from gradsim.render.fragments import Fragments
+from gradsim.render.near import cut_near
 from gradsim.render.paint import Paint
 from gradsim.render.view import View
 from gradsim.render.zbuffer import nearest
@@ -64,8 +65,15 @@ def _covered(view: View) -> Tensor:
     """Coverage by all parts together (images, height, width)."""
     if not len(view.faces):
         return view.clip.new_zeros(len(view.clip), view.height, view.width)
-    convex = len(view.parts) == 1 and view.parts[0].convex
-    return coverage(view.screen[:, None, :, :2], view.faces, view.height, view.width, convex)[:, 0]
+    size = view.height, view.width
+    if not view.reaches_behind:
+        convex = len(view.parts) == 1 and view.parts[0].convex
+        return coverage(view.screen[:, None, :, :2], view.faces, *size, convex)[:, 0]
+    cut = cut_near(view.clip, view.faces, view.near)
+    tables = cut.faces.expand(len(view.clip), *cut.faces.shape[-2:])
+    tables = [faces[faces[:, 0] >= 0] for faces in tables]
+    pairs = zip(cut.screen[:, None, None, :, :2], tables, strict=True)
+    return torch.cat([coverage(screen, faces, *size, convex=False) for screen, faces in pairs])[:, 0]
 
 
 def divided(fragments: Fragments, colours: Tensor, alpha: Tensor) -> Tensor:

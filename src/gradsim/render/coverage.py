@@ -4,7 +4,7 @@ The area itself, to rounding (`coverage_kernels.py`), of any mesh, closed or ope
 """
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import zip_longest
 from types import ModuleType
 
@@ -133,7 +133,7 @@ def mesh_of(faces: Tensor) -> tuple[wp.array, wp.array]:
     return _adjacency(_table(faces), str(faces.device))
 
 
-@cache
+@lru_cache(256)  # bodies that the near plane cuts have another table in every frame
 def _adjacency(table: bytes, device: str) -> tuple[wp.array, wp.array]:
     faces = np.frombuffer(table, np.int32).reshape(-1, 3)
     wp.init()

@@ -19,6 +19,7 @@ from gradsim.engine.launch import array, replay
 from gradsim.engine.operation import operation
 from gradsim.render.compose import compose
 from gradsim.render.distances import distances
+from gradsim.render.near import cut_near
 from gradsim.render.paint import Paint
 from gradsim.render.view import View
 from gradsim.render.zbuffer import CULL, nearest, rasterise
@@ -62,9 +63,14 @@ class DibR:
         return picture, self._beside(view, covered)
 
     def _beside(self, view: View, covered: Tensor) -> Tensor:
-        numbers = view.clip.new_tensor([self.blur_px**2]), view.clip.new_tensor([view.near])
+        screen, faces = view.screen, view.faces
+        if view.reaches_behind:
+            cut = cut_near(view.clip, view.faces, view.near)
+            screen, faces = cut.screen, cut.faces.int()
+        # half of the near plane's distance: new corners lie on it but for rounding
+        numbers = view.clip.new_tensor([self.blur_px**2]), view.clip.new_tensor([view.near / 2])
         cull = torch.tensor([CULL[self.cull]], dtype=torch.int32, device=covered.device)
-        clear = _fade(view.screen, view.faces[None], covered, *numbers, cull)[0]
+        clear = _fade(screen, faces.view(-1, *faces.shape[-2:]), covered, *numbers, cull)[0]
         return torch.where(covered, 1.0, -torch.expm1(clear))
 
 
