@@ -85,13 +85,15 @@ def divided(fragments: Fragments, colours: Tensor, alpha: Tensor) -> Tensor:
         alpha: Share of every pixel that is covered (images, height, width).
     """
     view = fragments.view
-    if len(view.parts) == 1 and view.parts[0].convex:
+    if not len(view.faces) or (len(view.parts) == 1 and view.parts[0].convex):
         return colours  # nothing lies behind its edges
     edges, code = wp.to_torch(mesh_of(view.faces)[1]), _code(torch.float64)
     turn = torch.empty(len(view.clip), len(edges), dtype=torch.int32, device=view.clip.device)
     args = [array(wp.vec4i, edges), array(wp.bool, view.is_front), array(wp.int32, turn)]
     replay(code.turns, turn.numel(), args, str(turn.device))
     outline = turn.nonzero()
+    if not len(outline):
+        return colours
     begin = torch.searchsorted(outline[:, 0].contiguous(), torch.arange(len(turn) + 1, device=turn.device))
     mesh = view.faces, view.part_of.int(), edges, turn, outline.int(), begin.int()
     near = torch.tensor([view.near], dtype=torch.float64, device=turn.device)

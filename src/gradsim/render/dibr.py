@@ -70,7 +70,7 @@ class DibR:
         # half of the near plane's distance: new corners lie on it but for rounding
         numbers = view.clip.new_tensor([self.blur_px**2]), view.clip.new_tensor([view.near / 2])
         cull = torch.tensor([CULL[self.cull]], dtype=torch.int32, device=covered.device)
-        clear = _fade(screen, faces.view(-1, *faces.shape[-2:]), covered, *numbers, cull)[0]
+        clear = _fade(screen, faces if faces.ndim == 3 else faces[None], covered, *numbers, cull)[0]
         return torch.where(covered, 1.0, -torch.expm1(clear))
 
 

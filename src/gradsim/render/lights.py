@@ -127,4 +127,4 @@ def unit(v: Tensor) -> Tensor:
 
 
 def _like(numbers: Numbers, points: Tensor) -> Tensor:
-    return torch.as_tensor(numbers).to(points)
+    return torch.as_tensor(numbers, dtype=points.dtype, device=points.device)

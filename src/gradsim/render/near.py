@@ -91,6 +91,7 @@ class _Crossing:
 
     def rewritten(self, rows: Tensor, old: int) -> Tensor:
         """Rows (images, m', 3) of a table that had so many old ones."""
+        rows = rows.long()
         p0, p1, p2 = rows[self.face].gather(1, self.order).unbind(1)
         q1, q2 = self._new(old).unbind(1)
         first = torch.where(self.pointed, torch.stack([p0, q1, q2]), torch.stack([q1, p1, p2])).mT

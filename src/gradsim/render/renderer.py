@@ -207,7 +207,7 @@ class Renderer:
     def _draw(self, surface: Surface, values, normals: Tensor | None) -> tuple[Tensor, Tensor, Paint]:
         view = self._view(surface, values)
         paint = Paint(view, self.shading, None if normals is None else normals.flatten(0, 1))
-        background = torch.as_tensor(self.background).to(view.clip)
+        background = torch.as_tensor(self.background, dtype=view.clip.dtype, device=view.clip.device)
         if background.ndim == 1:
             background = background[:, None, None]
         elif self.samples > 1:

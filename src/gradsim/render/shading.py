@@ -100,7 +100,7 @@ class Shading:
 def material_of(look: Look, like: Tensor) -> Tensor:
     """k_a, k_d, k_s and s of a look (4,); tensors among them keep their gradients."""
     return torch.stack(
-        [torch.as_tensor(x).to(like) for x in (look.ambient, look.diffuse, look.specular, look.shininess)]
+        [torch.as_tensor(x, dtype=like.dtype, device=like.device) for x in (look.ambient, look.diffuse, look.specular, look.shininess)]
     )
 
 
