@@ -16,6 +16,7 @@ FILES = [m.name for m in pkgutil.iter_modules(gradsim.render.__path__) if not m.
 MODULES = {name: importlib.import_module(f"gradsim.render.{name}") for name in FILES}
 BUILDS = {name: module._code for name, module in MODULES.items() if hasattr(module, "_code")}
 BUILDS["softras"] = lambda dtype: softras_colour.border_code(lane_of(dtype))
+BUILDS["softras_pixels"] = lambda dtype: softras_colour.pixels_code(lane_of(dtype))
 BUILDS["softras_colour"] = lambda dtype: softras_colour.colour_code(lane_of(dtype))
 
 

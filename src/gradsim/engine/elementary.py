@@ -44,7 +44,7 @@ def add(table) -> None:
         "put",
         Real,
         (Real, wp.int32, Scalar),
-        f"o[0] = a[0]; {one('o', 'b_')} = c_; ",
+        "o[0] = a[0]; o[0][b_] = c_; " if lane.width > 1 else "o[0] = c_; ",
         f"{every}if (i == b_) adj_c_ += {one('g', 'i')}; else {one('da', 'i')} += {one('g', 'i')}; ",
     )
     halves = f"for (int h = {lane.width} / 2; h; h /= 2) for (int i = 0; i < h; ++i) {one('&s', 'i')} += {one('&s', 'i + h')}; "  # fmt: skip

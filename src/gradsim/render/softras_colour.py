@@ -14,7 +14,9 @@ from gradsim.engine.operation import operation
 from gradsim.render.soft_faces import CUT, array, blur, check, finite, reach, table
 from gradsim.render.tiles import Tiles, with_faces
 
-SHARED = ("Reach", "Pull", "cover", "pulled", "unless", "at_first", "at_second")
+BORDER = ("Reach", "Pull", "cover", "pulled", "unless", "at_first", "at_second")
+PAINT = ("LANES", "FAINT", "Paint", "Three", "Dye", "mean_colour", "against", "texture_adjoint", "dye_of", "look_of")
+PIXELS = ("Fog", "DIM")
 
 
 def colour(
@@ -141,10 +143,18 @@ def border_code(lane: Lane) -> ModuleType:
 
 
 @cache
+def pixels_code(lane: Lane) -> ModuleType:
+    """The kernels from sums to pictures."""
+    return with_faces("gradsim.render.softras_pixels_kernels", lane)
+
+
+@cache
 def colour_code(lane: Lane) -> ModuleType:
     """The kernels of colours."""
-    border = {name: getattr(border_code(lane), name) for name in SHARED}
-    return with_faces("gradsim.render.softras_colour_kernels", lane, **border)
+    paint = with_faces("gradsim.render.softras_paint_kernels", lane)
+    parts = (BORDER, border_code(lane)), (PAINT, paint), (PIXELS, pixels_code(lane))
+    bound = {name: getattr(code, name) for names, code in parts for name in names}
+    return with_faces("gradsim.render.softras_colour_kernels", lane, **bound)
 
 
 class _Colour:
@@ -152,7 +162,7 @@ class _Colour:
 
         screen, faces, an empty canvas, settings, gain, gloss, their corners, uv, its corners, texels, background
 
-    to C, 1 - A, and for its own use the depth of the nearest faces and Σ w + w_b, both in tiles.
+    to C, 1 - A, and for its own use the depth of the nearest faces and Σ w, both in tiles.
     """
 
     def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
@@ -162,38 +172,40 @@ class _Colour:
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         code, tiles, given = self._given(inputs)
-        images, threads, device = len(inputs[0]), (len(inputs[0]), inputs[1].shape[1]), str(inputs[0].device)
-        *_, sharpness, horizon = inputs[3].tolist()
-        opaque, nearest = tiles.empty(images), tiles.empty(images, horizon)
+        images, faces, device = len(inputs[0]), inputs[1].shape[1], str(inputs[0].device)
+        fog, paint = self._looks(code, inputs)
+        opaque, nearest = tiles.empty(images), tiles.empty(images, fog.horizon)
         weights, colours = tiles.empty(images), tiles.empty(3 * images)
-        if opaque.numel():
-            near = tiles.array(nearest)
-            replay(code.blend_in_depth, threads, [*given, tiles.array(opaque), near], device)
-            args = [*given, *self._paint(code, inputs), near, tiles.array(weights), tiles.array(colours)]
-            replay(code.mix, threads, args, device)
-        rest = ((nearest - horizon) * sharpness).exp_()
-        weights += rest
-        rgb = tiles.join(colours).reshape(images, 3, tiles.height, tiles.width)
-        rgb = (rgb + inputs[-1] * tiles.join(rest)[:, None]) / tiles.join(weights)[:, None]
-        return [rgb, tiles.join(opaque.neg_().exp_()).contiguous(), nearest, weights]
+        rgb = opaque.new_empty(images, 3, tiles.height, tiles.width)
+        clear = opaque.new_empty(images, tiles.height, tiles.width)
+        if clear.numel():
+            sums = [tiles.array(x) for x in (opaque, nearest, weights, colours)]
+            replay(code.blend_in_depth, (images, faces), [*given, *sums[:2]], device)
+            replay(code.mix, (images, faces), [*given, fog, paint, *sums[1:]], device)
+            args = [*sums, wp.from_torch(inputs[-1]), fog, *map(wp.from_torch, (rgb, clear))]
+            replay(pixels_code(tiles.lane).finish, (images, tiles.down, tiles.across), args, device)
+        return [rgb, clear, nearest, weights]
 
     def backward(
         self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
     ) -> list[Tensor | None]:
         code, tiles, given = self._given(inputs)
         rgb, clear, nearest, weights = outputs
-        *_, sharpness, horizon = inputs[3].tolist()
-        share = adjoints[0] / tiles.join(weights)[:, None]
         gradients = [torch.zeros_like(x) if x.is_floating_point() else None for x in inputs]
-        if clear.numel():
-            opaque, colours, level = -clear * adjoints[1], share, (share * rgb).sum(1)
-            moving = [tiles.array(x) for x in (nearest, tiles.cut(opaque), tiles.cut(colours), tiles.cut(level))]
-            kinds = {0: code.Point, 4: code.Point, 5: code.Point, 7: code.Pixel, 9: code.Point}
-            sums = [array(kind, sum_) for k, kind in kinds.items() if (sum_ := gradients[k]) is not None]
-            args = [*given, *self._paint(code, inputs), *moving, *sums]
-            replay(code.mix_adjoint, (len(rgb), inputs[1].shape[1]), args, str(rgb.device))
-        rest = tiles.join(((nearest - horizon) * sharpness).exp_())[:, None]
-        gradients[-1] = (share * rest).sum_to_size(inputs[-1].shape)
+        if not clear.numel():
+            return gradients
+        images, faces, device = len(rgb), inputs[1].shape[1], str(rgb.device)
+        fog, paint = self._looks(code, inputs)
+        sums, behind = [tiles.empty(k * images) for k in (1, 1, 3)], torch.empty_like(rgb)
+        args = [*map(wp.from_torch, (rgb, clear)), *map(tiles.array, (nearest, weights)), fog]
+        args += [*map(wp.from_torch, adjoints[:2]), *map(tiles.pixels, sums), wp.from_torch(behind)]
+        replay(pixels_code(tiles.lane).finish_adjoint, (images, tiles.down, tiles.across), args, device)
+        kinds = {0: code.Point, 4: code.Point, 5: code.Point, 7: code.Pixel, 9: code.Point}
+        found = [array(kind, sum_) for k, kind in kinds.items() if (sum_ := gradients[k]) is not None]
+        replay(
+            code.mix_adjoint, (images, faces), [*given, fog, paint, *map(tiles.array, (nearest, *sums)), *found], device
+        )
+        gradients[-1] = behind.sum_to_size(inputs[-1].shape)
         return gradients
 
     def _given(self, inputs: Sequence[Tensor]) -> tuple[ModuleType, Tiles, list]:
@@ -204,15 +216,15 @@ class _Colour:
         place = [array(code.Point, screen), array(wp.vec3i, faces), tiles.centres()]
         return code, tiles, [*place, reach(code, tiles, *settings.tolist()[:3])]
 
-    def _paint(self, code: ModuleType, inputs: Sequence[Tensor]) -> list:
+    def _looks(self, code: ModuleType, inputs: Sequence[Tensor]) -> tuple:
         """The kernels' structs."""
         gain, gloss, corners, uv, uv_corners, texels, _ = inputs[4:]
         fog, paint = code.Fog(), code.Paint()
-        fog.sharpness = inputs[3][3].item()
+        *_, fog.sharpness, fog.horizon = inputs[3].tolist()
         paint.gain, paint.gloss, paint.texture = (array(code.Point, x) for x in (gain, gloss, texels))
         paint.corners, paint.uv_corners = array(wp.vec3i, corners), array(wp.vec3i, uv_corners)
         paint.uv = array(code.Pixel, uv)
-        return [fog, paint]
+        return fog, paint
 
 
 _colour = operation(_Colour())

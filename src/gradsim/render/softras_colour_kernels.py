@@ -18,39 +18,6 @@ import warp as wp
 from gradsim.engine.lanes import *
 from gradsim.engine.lanes import lane, put, total
 
-LANES = ROWS * COLUMNS
-FAINT = wp.constant(Scalar(1.0e-20))  # weight that changes no digit: the nearest face has at least D = 1e-4
-
-DIM = wp.constant(Scalar(50.0))  # e^-50 is faint too, but its products are no subnormal numbers, which are slow
-
-
-@wp.struct
-class Fog:
-    """How depth weighs."""
-
-    sharpness: Scalar  # 1 / (γ (far - near)) [1/m]
-
-
-@wp.struct
-class Paint:
-    """What faces look like; tables are shared by the images where their first dimension is 1."""
-
-    gain: wp.array2d[Point]  # RGB of corners
-    gloss: wp.array2d[Point]
-    corners: wp.array2d[wp.vec3i]  # of each face, in `gain` and `gloss`
-    uv: wp.array2d[Pixel]
-    uv_corners: wp.array2d[wp.vec3i]
-    texture: wp.array2d[Point]  # (rows, columns); none if it has no rows
-
-
-@wp.struct
-class Three:
-    """A number for each corner, or for each channel."""
-
-    a: Real
-    b: Real
-    c: Real
-
 
 @wp.struct
 class Spot:
@@ -91,135 +58,9 @@ def spot_of(face: Face, a: Distance, b: Distance, c: Distance):
 
 
 @wp.func(inline=True)
-def mean(shares: Three, x: Scalar, y: Scalar, z: Scalar):
-    return shares.a * x + shares.b * y + shares.c * z
-
-
-@wp.func(inline=True)
-def mean_colour(shares: Three, p: Point, q: Point, r: Point):
-    return Three(mean(shares, p[0], q[0], r[0]), mean(shares, p[1], q[1], r[1]), mean(shares, p[2], q[2], r[2]))
-
-
-@wp.func(inline=True)
-def against(g: Three, p: Point):
-    """Product of a tile's colours and one."""
-    return g.a * p[0] + g.b * p[1] + g.c * p[2]
-
-
-@wp.struct
-class Texels:
-    """The four around a point of a texture."""
-
-    row: int
-    column: int
-    below: int
-    right: int
-    down: Scalar  # fractions of the way to `below` and `right`
-    across: Scalar
-
-
-@wp.func
-def texels_at(texture: wp.array2d[Point], u: Scalar, v: Scalar):
-    """Texel centres are at +0.5, v = 0 is the lower border of the last row; beyond the border its texels go on."""
-    rows = texture.shape[0]
-    columns = texture.shape[1]
-    y = wp.clamp((Scalar(1.0) - v) * Scalar(rows) - Scalar(0.5), Scalar(0.0), Scalar(rows - 1))
-    x = wp.clamp(u * Scalar(columns) - Scalar(0.5), Scalar(0.0), Scalar(columns - 1))
-    t = Texels()
-    t.row = int(y)
-    t.column = int(x)
-    t.below = wp.min(t.row + 1, rows - 1)
-    t.right = wp.min(t.column + 1, columns - 1)
-    t.down = y - Scalar(t.row)
-    t.across = x - Scalar(t.column)
-    return t
-
-
-@wp.func
-def texture_at(texture: wp.array2d[Point], u: Scalar, v: Scalar):
-    """Bilinear."""
-    t = texels_at(texture, u, v)
-    upper = texture[t.row, t.column] * (Scalar(1.0) - t.across) + texture[t.row, t.right] * t.across
-    lower = texture[t.below, t.column] * (Scalar(1.0) - t.across) + texture[t.below, t.right] * t.across
-    return upper * (Scalar(1.0) - t.down) + lower * t.down
-
-
-@wp.func
-def texture_adjoint(texture: wp.array2d[Point], u: Scalar, v: Scalar, g: Point, sums: wp.array2d[Point]):
-    """∂loss/∂(u, v), with the texels' added to `sums`; exactly 0 for a coordinate beyond the border."""
-    t = texels_at(texture, u, v)
-    wp.atomic_add(sums, t.row, t.column, g * ((Scalar(1.0) - t.across) * (Scalar(1.0) - t.down)))
-    wp.atomic_add(sums, t.row, t.right, g * (t.across * (Scalar(1.0) - t.down)))
-    wp.atomic_add(sums, t.below, t.column, g * ((Scalar(1.0) - t.across) * t.down))
-    wp.atomic_add(sums, t.below, t.right, g * (t.across * t.down))
-    upper = wp.dot(g, texture[t.row, t.right] - texture[t.row, t.column])
-    lower = wp.dot(g, texture[t.below, t.right] - texture[t.below, t.column])
-    left = wp.dot(g, texture[t.below, t.column] - texture[t.row, t.column])
-    right = wp.dot(g, texture[t.below, t.right] - texture[t.row, t.right])
-    rows = Scalar(texture.shape[0])
-    columns = Scalar(texture.shape[1])
-    du = (upper * (Scalar(1.0) - t.down) + lower * t.down) * columns
-    dv = (left * (Scalar(1.0) - t.across) + right * t.across) * -rows
-    if wp.abs(u * columns - columns * Scalar(0.5)) > Scalar(0.5) * (columns - Scalar(1.0)):
-        du = Scalar(0.0)
-    if wp.abs(v * rows - rows * Scalar(0.5)) > Scalar(0.5) * (rows - Scalar(1.0)):
-        dv = Scalar(0.0)
-    return Pixel(du, dv)
-
-
-@wp.struct
-class Dye:
-    """Of a corner."""
-
-    gain: Point
-    gloss: Point
-    uv: Pixel
-
-
-@wp.func
-def dye_of(paint: Paint, image: int, face: int, corner: int):
-    d = Dye()
-    k = paint.corners[wp.min(image, paint.corners.shape[0] - 1), face][corner]
-    d.gain = paint.gain[wp.min(image, paint.gain.shape[0] - 1), k]
-    d.gloss = paint.gloss[wp.min(image, paint.gloss.shape[0] - 1), k]
-    if paint.texture.shape[0] > 0:
-        m = paint.uv_corners[wp.min(image, paint.uv_corners.shape[0] - 1), face][corner]
-        d.uv = paint.uv[wp.min(image, paint.uv.shape[0] - 1), m]
-    return d
-
-
-@wp.struct
-class Look:
-    """Of the pixels of a tile on a face."""
-
-    shares: Three  # of the corners, in perspective
-    gain: Three
-    texel: Three
-    colour: Three
-    u: Real
-    v: Real
-
-
-@wp.func(inline=True)
-def look_of(texture: wp.array2d[Point], a: Dye, b: Dye, c: Dye, spot: Spot, w: Real):
-    """The texture is asked only where the weight counts."""
-    s = Look()
-    s.shares = Three(spot.slope.a * spot.depth, spot.slope.b * spot.depth, spot.slope.c * spot.depth)
-    s.gain = mean_colour(s.shares, a.gain, b.gain, c.gain)
-    s.texel = Three(spread(Scalar(1.0)), spread(Scalar(1.0)), spread(Scalar(1.0)))
-    s.u = mean(s.shares, a.uv[0], b.uv[0], c.uv[0])
-    s.v = mean(s.shares, a.uv[1], b.uv[1], c.uv[1])
-    if texture.shape[0] > 0:
-        count = int(LANES)
-        for k in range(count):
-            if lane(w, k) > FAINT:
-                p = texture_at(texture, lane(s.u, k), lane(s.v, k))
-                s.texel.a = put(s.texel.a, k, p[0])
-                s.texel.b = put(s.texel.b, k, p[1])
-                s.texel.c = put(s.texel.c, k, p[2])
-    gloss = mean_colour(s.shares, a.gloss, b.gloss, c.gloss)
-    s.colour = Three(s.gain.a * s.texel.a + gloss.a, s.gain.b * s.texel.b + gloss.b, s.gain.c * s.texel.c + gloss.c)
-    return s
+def shares_of(spot: Spot):
+    """Of the corners, in perspective."""
+    return Three(spot.slope.a * spot.depth, spot.slope.b * spot.depth, spot.slope.c * spot.depth)
 
 
 @wp.func(inline=True)
@@ -288,7 +129,7 @@ def mix(
             spot = spot_of(face, a, b, c)
             w = weight(d.share, spot, nearest[image, row, column], face, fog)
             if any_lane(less(spread(FAINT), w)):
-                look = look_of(paint.texture, dye_a, dye_b, dye_c, spot, w)
+                look = look_of(paint.texture, dye_a, dye_b, dye_c, shares_of(spot), w)
                 add_to(weights, image, row, column, w)
                 add_to(colours, 3 * image, row, column, w * look.colour.a)
                 add_to(colours, 3 * image + 1, row, column, w * look.colour.b)
@@ -346,8 +187,8 @@ def mix_adjoint(
     paint: Paint,
     nearest: wp.array3d[Real],
     opaque_adjoint: wp.array3d[Real],
-    colours_adjoint: wp.array3d[Real],  # ∂loss/∂C / (Σ w + w_b), (images × channels, ...)
-    weights_adjoint: wp.array3d[Real],  # C · the same
+    weights_adjoint: wp.array3d[Real],
+    colours_adjoint: wp.array3d[Real],
     # out
     screen_adjoint: wp.array2d[Point],  # zero before, as all below
     gain_adjoint: wp.array2d[Point],
@@ -391,12 +232,12 @@ def mix_adjoint(
             w = weight(d.share, spot, nearest[image, row, column], face, fog)
             g = opaque_adjoint[image, row, column] * d.share
             if any_lane(less(spread(FAINT), w)):
-                look = look_of(paint.texture, dye_a, dye_b, dye_c, spot, w)
+                look = look_of(paint.texture, dye_a, dye_b, dye_c, shares_of(spot), w)
                 red = colours_adjoint[3 * image, row, column] * w
                 green = colours_adjoint[3 * image + 1, row, column] * w
                 blue = colours_adjoint[3 * image + 2, row, column] * w
                 p = look.colour
-                log_w = red * p.a + green * p.b + blue * p.c - weights_adjoint[image, row, column] * w
+                log_w = red * p.a + green * p.b + blue * p.c + weights_adjoint[image, row, column] * w
                 g = g + log_w * (Scalar(1.0) - d.share)
                 gloss = Three(red, green, blue)
                 gain = Three(red * look.texel.a, green * look.texel.b, blue * look.texel.c)
@@ -415,7 +256,7 @@ def mix_adjoint(
                 to_a = against(gain, dye_a.gain) + against(gloss, dye_a.gloss) + u * dye_a.uv[0] + v * dye_a.uv[1]
                 to_b = against(gain, dye_b.gain) + against(gloss, dye_b.gloss) + u * dye_b.uv[0] + v * dye_b.uv[1]
                 to_c = against(gain, dye_c.gain) + against(gloss, dye_c.gloss) + u * dye_c.uv[0] + v * dye_c.uv[1]
-                s = look.shares
+                s = shares_of(spot)
                 middle = s.a * to_a + s.b * to_b + s.c * to_c
                 to_a = (to_a - middle) * spot.depth
                 to_b = (to_b - middle) * spot.depth

@@ -67,6 +67,10 @@ class Tiles:
         """For kernels; it shares the memory."""
         return wp.from_torch(tiles, dtype=names(self.lane)["Real"], requires_grad=False)
 
+    def pixels(self, tiles: Tensor) -> wp.array:
+        """For kernels that take single pixels: (count, down, across, lanes)."""
+        return wp.from_torch(tiles.view(len(tiles), self.down, self.across, self.lane.width), requires_grad=False)
+
     def centres(self) -> wp.array:
         """x and y of a tile's pixels from its first one [px]."""
         return _centres(self.lane, str(self.device))
