@@ -12,7 +12,7 @@ from gradsim.render.renderer import RASTERIZERS
 from gradsim.render.shading import LAWS
 from gradsim.surface import Look, Part, Surface
 
-FEW = settings(max_examples=12, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=20, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 SIZES = [(1, 1), (1, 9), (7, 1), (11, 8)]  # height and width
 LAMPS = (Ambient((0.3, 0.3, 0.3)), Directional((0.2, 1.0, -0.4), (0.4, 0.4, 0.4)), Point((1.0, -1.0, 2.0), (0.3, 0.3, 0.3)))  # fmt: skip
 

@@ -73,7 +73,9 @@ def test_what_is_wholly_behind_the_camera_is_not_seen(rasterizer):
     points = (torch.tensor(ball.vertices) + torch.tensor([0.0, -2.0, 1.0]))[None, None].requires_grad_()
     part = Part("ball", slice(0, len(ball.vertices)), torch.tensor(ball.faces), True, Look((0.8, 0.3, 0.2)))
     image = Renderer(CAMERA, rasterizer, background=(0.3, 0.2, 0.1))(Surface(points, (part,)))
-    assert torch.equal(image.detach(), torch.tensor([0.3, 0.2, 0.1], dtype=torch.float64)[:, None, None].expand_as(image))
+    assert torch.equal(
+        image.detach(), torch.tensor([0.3, 0.2, 0.1], dtype=torch.float64)[:, None, None].expand_as(image)
+    )
     if image.requires_grad:
         image.sum().backward()
         assert points.grad is None or points.grad.abs().max() == 0

@@ -84,7 +84,7 @@ def border(screen: wp.array2d[Corner], edges: wp.array[wp.vec4i], turn: wp.array
     a = screen[image, ends[0]]
     b = screen[image, ends[1]]
     inside = wp.abs(a[0]) <= FAR and wp.abs(a[1]) <= FAR and wp.abs(b[0]) <= FAR and wp.abs(b[1]) <= FAR
-    if not (inside and a[2] >= near and b[2] >= near):
+    if not (inside and a[2] >= near and b[2] >= near) or (a[0] == b[0] and a[1] == b[1]):
         return found
     edge = Edge()
     edge.first = ends[0]

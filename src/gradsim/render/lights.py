@@ -121,9 +121,11 @@ def harmonics(n: Tensor) -> Tensor:
 
 
 def unit(v: Tensor) -> Tensor:
-    """Vectors (..., 3) at length 1; 0 stays 0, with a derivative of 0."""
-    square = v.square().sum(-1, keepdim=True)
-    return torch.where(square > 0, v * torch.where(square > 0, square, 1.0).rsqrt(), 0.0)
+    """Vectors (..., 3) at length 1; those whose square is no number become 0, with a derivative of 0."""
+    largest = v.detach().abs().amax(-1, keepdim=True)
+    usable = largest > torch.finfo(v.dtype).tiny ** 0.5
+    scaled = torch.where(usable, v, 1.0) / torch.where(usable, largest, 1.0)  # squares neither vanish nor overflow
+    return torch.where(usable, scaled * scaled.square().sum(-1, keepdim=True).rsqrt(), 0.0)
 
 
 def _like(numbers: Numbers, points: Tensor) -> Tensor:
