@@ -11,6 +11,7 @@ EXPERIMENTS = {  # name on the command line: module, function
     "no-push": ("gradsim.experiments.no_push", "no_push"),
     "gradients": ("gradsim.experiments.gradients", "gradients"),
     "independent-target": ("gradsim.experiments.independent_target", "independent_target"),
+    "renderers": ("gradsim.experiments.renderers", "renderers"),
     "real-pendulum": ("gradsim.experiments.real_pendulum", "real_pendulum"),
     "real-cube": ("gradsim.experiments.real_cube", "real_cube"),
 }
