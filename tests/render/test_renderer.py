@@ -104,3 +104,18 @@ def test_gradients_by_everything_are_those_of_central_differences(rasterizer, la
             high, low = (draw({**start, name: x + s * way}) for s in (step, -step))
         expected = ((high - low) * weight).sum() / (2 * step)
         assert (slopes[name] * way).sum().item() == pytest.approx(expected.item(), rel=2e-6, abs=1e-7), name
+
+
+@pytest.mark.parametrize("rasterizer", RASTERIZERS)
+def test_parameters_of_lights_by_name_take_the_place_of_the_scene_s(rasterizer):
+    lamps = (Ambient((0.2, 0.3, 0.1)), Directional((-0.5, 0.6, -1.0)))
+    named = Renderer(camera(), rasterizer, Shading("phong", lamps, names=("sky", "sun")))
+    scene = still_life()
+    ways = torch.tensor([[-0.5, 0.6, -1.0], [0.4, 0.7, -1.0]]).double().requires_grad_()
+    two = Surface(scene.vertices.expand(2, 2, -1, -1), scene.parts)  # worlds and frames
+    pictures = named(two, {"lights.sun.direction": ways, "lights.sun.colour": torch.full((1, 3), 0.6).double()})
+    for world, way in enumerate(ways.detach()):
+        alone = Renderer(camera(), rasterizer, Shading("phong", (lamps[0], Directional(way, (0.6, 0.6, 0.6)))))(scene)
+        assert (pictures[world] - alone[0]).abs().max() < 1e-12
+    pictures[1].sum().backward()
+    assert ways.grad[0].abs().max() == 0 and ways.grad[1].abs().max() > 0

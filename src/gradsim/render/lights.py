@@ -4,7 +4,7 @@ All numbers may be tensors that require gradients.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Literal, TypeAlias
 
 import torch
@@ -13,17 +13,7 @@ from torch import Tensor
 Numbers: TypeAlias = Tensor | Sequence[float]
 
 WHITE = (1.0, 1.0, 1.0)
-BANDS = (
-    1.0,
-    2 / 3,
-    2 / 3,
-    2 / 3,
-    0.25,
-    0.25,
-    0.25,
-    0.25,
-    0.25,
-)  # how much a matt surface keeps of each harmonic, over π
+BANDS = (1.0, *3 * (2 / 3,), *5 * (0.25,))  # how much a matt surface keeps of each harmonic, over π
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +99,14 @@ def from_scene(spec) -> Light:
     """A light of a scene (`gradsim.scene.light`)."""
     given = {name: value for name, value in spec.model_dump().items() if name != "kind"}
     return KINDS[spec.kind](**given)
+
+
+def of_image(lamp: Light, image: Tensor) -> Light:
+    """A light whose numbers by image (images, 3) are those of some images (...): (..., 3)."""
+    if isinstance(lamp, Harmonics):
+        return lamp
+    by_image = {f.name: getattr(lamp, f.name) for f in fields(lamp) if getattr(getattr(lamp, f.name), "ndim", 1) == 2}
+    return replace(lamp, **{name: x[image] for name, x in by_image.items()}) if by_image else lamp
 
 
 def harmonics(n: Tensor) -> Tensor:

@@ -57,7 +57,9 @@ class Paint:
             return albedo
         points = fragments.interpolate(self.view.points)
         eye = self.view.eye if len(self.view.eye) == 1 else self.view.eye[fragments.image]
-        gain, gloss = self.shading.light(points, self.normals_at(fragments), eye, self._materials[fragments.part])
+        gain, gloss = self.shading.light(
+            points, self.normals_at(fragments), eye, self._materials[fragments.part], fragments.image
+        )
         return albedo * gain + gloss
 
     def normals_at(self, fragments: Fragments) -> Tensor:
@@ -82,7 +84,8 @@ class Paint:
         normals = unit(self._normals[:, self._normal_table.long()].flatten(1, 2))
         seen = view.is_front.repeat_interleave(3, 1)[..., None]
         normals = torch.where(seen, normals, -normals)
-        gain, gloss = self.shading.light(points, normals, view.eye[:, None], self._materials[shown])
+        image = torch.arange(len(points), device=points.device)[:, None]
+        gain, gloss = self.shading.light(points, normals, view.eye[:, None], self._materials[shown], image)
         return Corners(albedo * gain, gloss, table, **sheets)
 
     @cached_property

@@ -167,7 +167,7 @@ class Renderer:
 
         Args:
             surface: Vertices (worlds, frames, n, 3) [m], and looks.
-            values: Camera parameters by name, see `Silhouettes`.
+            values: Parameters of the camera by name, see `Silhouettes`, and of lights, see `Shading.with_values`.
 
         Raises:
             InputError: If a vertex is not finite.
@@ -192,7 +192,7 @@ class Renderer:
         """
         rgb, alpha, paint = self._draw(surface, values, normals)
         plain = self._view(surface, values, 1) if self.samples > 1 else paint.view
-        return Picture(rgb, alpha, rasterise(plain, self.rasterizer.cull), Paint(plain, self.shading, paint.normals))
+        return Picture(rgb, alpha, rasterise(plain, self.rasterizer.cull), Paint(plain, paint.shading, paint.normals))
 
     def masks(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
         """What is seen of each part, where others hide it too (worlds, frames, parts, height, width) in [0, 1]."""
@@ -206,7 +206,8 @@ class Renderer:
 
     def _draw(self, surface: Surface, values, normals: Tensor | None) -> tuple[Tensor, Tensor, Paint]:
         view = self._view(surface, values)
-        paint = Paint(view, self.shading, None if normals is None else normals.flatten(0, 1))
+        shading = self.shading.with_values(values or {}, view.shape[1])
+        paint = Paint(view, shading, None if normals is None else normals.flatten(0, 1))
         background = torch.as_tensor(self.background, dtype=view.clip.dtype, device=view.clip.device)
         if background.ndim == 1:
             background = background[:, None, None]

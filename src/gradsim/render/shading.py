@@ -9,7 +9,8 @@ With the unit normal n, the unit vectors l to a light of colour L and e to the e
 where n · l > 0. A surface that is seen from behind has its normal turned round. There are no shadows.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 import torch
@@ -32,11 +33,13 @@ class Shading:
         lights: The lights; by default some from all around and one from above and behind the left shoulder of someone
             who looks along +y.
         textures: Whether textures are shown; else the colours in their place.
+        names: Of the lights, for their parameters (`with_values`).
     """
 
     law: Literal["colour", "lambert", "phong", "blinn-phong"] = "colour"
     lights: tuple[Light, ...] = LAMPS
     textures: bool = True
+    names: tuple[str, ...] = ()
 
     def __post_init__(self):
         if self.law not in LAWS:
@@ -65,9 +68,27 @@ class Shading:
             textures: See above.
         """
         lamps = tuple(lights.from_scene(spec) for spec in scene.lights.values())
-        return cls(law or scene.shading, lamps or LAMPS, textures)
+        return cls(law or scene.shading, lamps or LAMPS, textures, tuple(scene.lights))
 
-    def light(self, points: Tensor, normals: Tensor, eye: Tensor, material: Tensor) -> tuple[Tensor, Tensor]:
+    def with_values(self, values: Mapping[str, Tensor], frames: int) -> "Shading":
+        """With parameters of lights by name in place of their own: `lights.NAME.colour`, `.direction`, `.position`.
+
+        Args:
+            values: Parameters (worlds or 1, 3); those of other names are ignored.
+            frames: Of each world.
+        """
+        lamps = list(self.lights)
+        for k, name in enumerate(self.names):
+            keys = {field.name: f"lights.{name}.{field.name}" for field in fields(lamps[k])}
+            given = {field: values[key] for field, key in keys.items() if key in values}
+            lamps[k] = replace(
+                lamps[k], **{f: v.repeat_interleave(frames, 0) if len(v) > 1 else v[0] for f, v in given.items()}
+            )
+        return replace(self, lights=tuple(lamps))
+
+    def light(
+        self, points: Tensor, normals: Tensor, eye: Tensor, material: Tensor, image: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Gain and gloss, RGB (..., 3) each.
 
         Args:
@@ -75,13 +96,14 @@ class Shading:
             normals: Unit normals there (..., 3), on the side of the eye.
             eye: Where the camera stands (..., 3) [m].
             material: k_a, k_d, k_s and s there (..., 4), see `material_of`.
+            image: Number of the image (...), for lights that differ between worlds.
         """
         if self.law == "colour":
             return torch.ones_like(points), torch.zeros_like(points)
         ambient, diffuse, specular, shininess = material[..., None].unbind(-2)
         gain, gloss = torch.zeros_like(points), torch.zeros_like(points)
         to_eye = unit(eye - points)
-        for lamp in self.lights:
+        for lamp in (lights.of_image(lamp, image) for lamp in self.lights):
             if isinstance(lamp, Ambient | Harmonics):
                 gain = gain + ambient * lamp.around(normals)
                 continue
@@ -100,7 +122,10 @@ class Shading:
 def material_of(look: Look, like: Tensor) -> Tensor:
     """k_a, k_d, k_s and s of a look (4,); tensors among them keep their gradients."""
     return torch.stack(
-        [torch.as_tensor(x, dtype=like.dtype, device=like.device) for x in (look.ambient, look.diffuse, look.specular, look.shininess)]
+        [
+            torch.as_tensor(x, dtype=like.dtype, device=like.device)
+            for x in (look.ambient, look.diffuse, look.specular, look.shininess)
+        ]
     )
 
 
