@@ -87,20 +87,30 @@ def divided(fragments: Fragments, colours: Tensor, alpha: Tensor) -> Tensor:
     view = fragments.view
     if not len(view.faces) or (len(view.parts) == 1 and view.parts[0].convex):
         return colours  # nothing lies behind its edges
+    borders = outlines(view)
+    if not len(borders[2]):
+        return colours
+    near = torch.tensor([view.near], dtype=torch.float64, device=colours.device)
+    given = view.faces, view.part_of.int(), *borders, fragments.owner, fragments.side, fragments.rows, near
+    # which edges hide one another is asked in double precision, as for coverage
+    shares = _divide(view.screen.double(), view.clip.detach().double(), *given)[0]
+    return _mix(colours, shares.to(colours), alpha, fragments.owner, fragments.rows)[0]
+
+
+def outlines(view: View) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Edges over which layers change.
+
+    Returns:
+        All edges (e, 4); by how much layers change over them (images, e); image and edge of those where they do (k, 2);
+        where those of each image begin, and the end (images + 1). All int32.
+    """
     edges, code = wp.to_torch(mesh_of(view.faces)[1]), _code(torch.float64)
     turn = torch.empty(len(view.clip), len(edges), dtype=torch.int32, device=view.clip.device)
     args = [array(wp.vec4i, edges), array(wp.bool, view.is_front), array(wp.int32, turn)]
     replay(code.turns, turn.numel(), args, str(turn.device))
-    outline = turn.nonzero()
-    if not len(outline):
-        return colours
-    begin = torch.searchsorted(outline[:, 0].contiguous(), torch.arange(len(turn) + 1, device=turn.device))
-    mesh = view.faces, view.part_of.int(), edges, turn, outline.int(), begin.int()
-    near = torch.tensor([view.near], dtype=torch.float64, device=turn.device)
-    # which edges hide one another is asked in double precision, as for coverage
-    screen, clip = view.screen.double(), view.clip.detach().double()
-    shares = _divide(screen, clip, *mesh, fragments.owner, fragments.side, fragments.rows, near)[0]
-    return _mix(colours, shares.to(colours), alpha, fragments.owner, fragments.rows)[0]
+    found = turn.nonzero()
+    begin = torch.searchsorted(found[:, 0].contiguous(), torch.arange(len(turn) + 1, device=turn.device))
+    return edges, turn, found.int(), begin.int()
 
 
 class _Divide:

@@ -185,14 +185,17 @@ def in_column(edge: Edge, piece: Piece, column: int):
     """The part in a column of the piece of a row; column -1 is all that is left of the image."""
     left = Scalar(column)
     right = Scalar(column + 1)
-    part = piece
-    if column >= 0 and piece[0] < left:
-        part[0] = left
-        part[1] = y_at(edge, piece, left)
-    if piece[2] > right:
-        part[2] = right
-        part[3] = y_at(edge, piece, right)
-    return part
+    x0 = piece[0]
+    y0 = piece[1]
+    x1 = piece[2]
+    y1 = piece[3]
+    if column >= 0 and x0 < left:
+        x0 = left
+        y0 = y_at(edge, piece, left)
+    if x1 > right:
+        x1 = right
+        y1 = y_at(edge, piece, right)
+    return Piece(x0, y0, x1, y1)
 
 
 @wp.func

@@ -104,6 +104,14 @@ def at_foot(point: Foot, begin: Corner, end: Corner, side: int):
     return place
 
 
+@wp.func
+def at_centre(a: Double, b: Double, c: Double):
+    """Place of a pixel's centre on a triangle with such `relative` corners."""
+    e = Double(cross(b, c), cross(c, a), cross(a, b))
+    w = e / (e[0] + e[1] + e[2])
+    return Place(Scalar(w[0]), Scalar(w[1]), Scalar(w[2]), Scalar(w[0] * a[2] + w[1] * b[2] + w[2] * c[2]))
+
+
 @wp.kernel(enable_backward=False)
 def locate(
     clip: wp.array2d[Corner],
@@ -126,9 +134,7 @@ def locate(
     a = relative(clip[own[0], corners[0]], x, y)
     b = relative(clip[own[0], corners[1]], x, y)
     c = relative(clip[own[0], corners[2]], x, y)
-    e = Double(cross(b, c), cross(c, a), cross(a, b))
-    w = e / (e[0] + e[1] + e[2])
-    place[k] = Place(Scalar(w[0]), Scalar(w[1]), Scalar(w[2]), Scalar(w[0] * a[2] + w[1] * b[2] + w[2] * c[2]))
+    place[k] = at_centre(a, b, c)
 
 
 @wp.func
