@@ -7,7 +7,6 @@ from checks import error
 
 from gradsim import mesh
 from gradsim.engine.lanes import Lane, specialise
-from gradsim.engine.launch import array
 from gradsim.render import antialiased, dibr, fragments, look_at
 from gradsim.render.beside import add_touched
 from gradsim.render.silhouettes import Silhouettes
