@@ -54,8 +54,8 @@ def fades(
 
 @wp.kernel
 def shares(
-    screen: wp.array2d[Corner],
     clip: wp.array2d[Corner],
+    frozen: wp.array2d[Corner],  # the same, for what has no derivative
     faces: wp.array[wp.vec3i],
     part_of: wp.array[int],
     edges: wp.array[wp.vec4i],
@@ -72,14 +72,14 @@ def shares(
 ):
     m, row, column = wp.tid()
     k = outline[m]
-    found = border(screen, edges, turn, part_of, near, k[0], k[1])
+    found = border(clip, edges, turn, part_of, near, k[0], k[1])
     edge = found.edge
     if found.used and row >= cell(edge.top[1], rows.shape[1]) and row <= cell(edge.bottom[1], rows.shape[1] - 1):
         line = in_row(edge, row)
         if column >= cell(line[0], rows.shape[2]) and column <= cell(line[2], rows.shape[2] - 1):
             piece = in_column(edge, line, column)
             p = Flat(Scalar(0.5) * (piece[0] + piece[2]), Scalar(0.5) * (piece[1] + piece[3]))
-            cut = split(clip, faces, part_of, owner, beside, rows, found, True, row, column, piece, p)
+            cut = split(frozen, faces, part_of, owner, beside, rows, found, True, row, column, piece, p)
             if cut.used:
                 share[m, row, column] = cut.share
                 way[m, row, column] = cut.way

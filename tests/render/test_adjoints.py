@@ -102,17 +102,17 @@ def test_soft_alpha_beside_triangles(view, pixels, items):
 
 
 def test_shares_of_pixels_along_edges(view, pixels, items):
-    screen = view.screen.clone().requires_grad_()
+    clip = view.clip.clone().requires_grad_()
     edges, turn, outline, begin = antialiased.outlines(view)
     kept = pixels.owner, pixels.side, pixels.rows
     near = torch.tensor([view.near]).double()
     tables = view.faces, view.part_of.int(), edges, turn, outline
-    shares = antialiased._divide(screen, view.clip, *tables, begin, *kept, near)[0]
+    shares = antialiased._divide(clip, *tables, begin, *kept, near)[0]
     assert (shares.abs() > 1e-3).any(1).sum() > 10
     weight = random(shares)
-    (slope,) = torch.autograd.grad((shares * weight).sum(), screen)
+    (slope,) = torch.autograd.grad((shares * weight).sum(), clip)
     kinds = items.Corner, items.Corner, wp.vec3i, wp.int32, wp.vec4i, wp.int32, wp.vec2i, wp.vec4i, wp.int32, wp.int32
-    inputs = [given(kind, x) for kind, x in zip(kinds, (screen, view.clip, *tables, *kept), strict=True)]
+    inputs = [given(kind, x) for kind, x in zip(kinds, (clip, view.clip, *tables, *kept), strict=True)]
     shape = len(outline), HEIGHT, WIDTH
     out = [wp.zeros(shape, dtype=kind) for kind in (wp.float64, wp.int32, wp.int32)]
     wp.launch(items.shares, shape, [*inputs, view.near], out)

@@ -79,3 +79,21 @@ def test_what_is_wholly_behind_the_camera_is_not_seen(rasterizer):
     if image.requires_grad:
         image.sum().backward()
         assert points.grad is None or points.grad.abs().max() == 0
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_road_under_the_camera_has_exact_edges(behind):
+    """A strip from behind the camera to its vanishing point, before nothing or before a wall."""
+    strip = torch.tensor([(-1.1, -50.0, 0.0), (0.9, -50, 0), (0.7, 60, 0), (-0.8, 60, 0)]).double()
+    wall = torch.tensor([(-90.0, 100.0, -90.0), (90, 100, -90), (90, 100, 90), (-90, 100, 90)]).double()
+    square = torch.tensor([[0, 1, 2], [0, 2, 3]])
+    road = Part("road", slice(0, 4), square, False, Look((1.0, 0.0, 0.0)))
+    other = Part("wall", slice(4, 8), square, False, Look((0.0, 1.0, 0.0)))
+    renderer = Renderer(CAMERA, "aa", background=(0.0, 0.0, 0.0))
+    own = renderer.alpha(Surface(strip[None, None], (road,)))[0, 0]
+    assert 0.2 < own.mean() < 0.8
+    vertices = torch.cat([strip, wall])[None, None] if behind else strip[None, None]
+    image = renderer(Surface(vertices, (road, other) if behind else (road,)))[0, 0]
+    assert (image[0] - own).abs().max() < 1e-7  # corners that the near plane makes lie 1e8 px away
+    if behind:
+        assert (image[1] - (1 - own)).abs().max() < 1e-7

@@ -113,7 +113,9 @@ def test_parameters_of_lights_by_name_take_the_place_of_the_scene_s(rasterizer):
     scene = still_life()
     ways = torch.tensor([[-0.5, 0.6, -1.0], [0.4, 0.7, -1.0]]).double().requires_grad_()
     two = Surface(scene.vertices.expand(2, 2, -1, -1), scene.parts)  # worlds and frames
-    pictures = named(two, {"lights.sun.direction": ways, "lights.sun.colour": torch.full((1, 3), 0.6, dtype=torch.float64)})
+    pictures = named(
+        two, {"lights.sun.direction": ways, "lights.sun.colour": torch.full((1, 3), 0.6, dtype=torch.float64)}
+    )
     for world, way in enumerate(ways.detach()):
         alone = Renderer(camera(), rasterizer, Shading("phong", (lamps[0], Directional(way, (0.6, 0.6, 0.6)))))(scene)
         assert (pictures[world] - alone[0]).abs().max() < 1e-12

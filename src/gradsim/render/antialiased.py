@@ -93,7 +93,7 @@ def divided(fragments: Fragments, colours: Tensor, alpha: Tensor) -> Tensor:
     near = torch.tensor([view.near], dtype=torch.float64, device=colours.device)
     given = view.faces, view.part_of.int(), *borders, fragments.owner, fragments.side, fragments.rows, near
     # which edges hide one another is asked in double precision, as for coverage
-    shares = _divide(view.screen.double(), view.clip.detach().double(), *given)[0]
+    shares = _divide(view.clip.double(), *given)[0]
     return _mix(colours, shares.to(colours), alpha, fragments.owner, fragments.rows)[0]
 
 
@@ -114,29 +114,29 @@ def outlines(view: View) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 class _Divide:
-    """A program from screen, clip, faces, their parts, edges, turns, outlines and where those of each image begin,
+    """A program from clip, faces, their parts, edges, turns, outlines and where those of each image begin,
     owners, sides and rows of fragments, and near plane to shares."""
 
     def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
-        return [(len(inputs[8]), 5)]
+        return [(len(inputs[7]), 5)]
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        screen, outline = inputs[0], inputs[6]
-        code, shares = _code(screen.dtype), screen.new_zeros(self.shapes(inputs)[0])
-        replay(code.divide, len(outline), [*self._given(code, inputs), array(code.Scalar, shares)], str(screen.device))
+        clip, outline = inputs[0], inputs[5]
+        code, shares = _code(clip.dtype), clip.new_zeros(self.shapes(inputs)[0])
+        replay(code.divide, len(outline), [*self._given(code, inputs), array(code.Scalar, shares)], str(clip.device))
         return [shares]
 
     def backward(
         self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
     ) -> list[Tensor | None]:
-        screen, outline = inputs[0], inputs[6]
-        code, adjoint = _code(screen.dtype), torch.zeros_like(screen)
+        clip, outline = inputs[0], inputs[5]
+        code, adjoint = _code(clip.dtype), torch.zeros_like(clip)
         args = [*self._given(code, inputs), array(code.Scalar, adjoints[0]), array(code.Corner, adjoint)]
-        replay(code.divide_adjoint, len(outline), args, str(screen.device))
+        replay(code.divide_adjoint, len(outline), args, str(clip.device))
         return [adjoint, *[None] * (len(inputs) - 1)]
 
     def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list[wp.array]:
-        mesh = code.Corner, code.Corner, wp.vec3i, wp.int32, wp.vec4i, wp.int32, wp.vec2i, wp.int32
+        mesh = code.Corner, wp.vec3i, wp.int32, wp.vec4i, wp.int32, wp.vec2i, wp.int32
         types = (*mesh, wp.vec4i, wp.int32, wp.int32, code.Scalar)
         return [array(dtype, x) for dtype, x in zip(types, inputs, strict=True)]
 
@@ -177,4 +177,6 @@ def _code(dtype: torch.dtype) -> ModuleType:
     code = specialise("gradsim.render.coverage_kernels", lane_of(dtype))
     names = "Edge", "jump", "straight", "cell", "in_row", "in_column"
     bound = {name: getattr(code, name) for name in names}
+    cut = specialise("gradsim.render.fragments_kernels", lane_of(dtype))
+    bound |= {"behind": cut.behind, "flat_adjoint": cut.flat_adjoint}
     return specialise("gradsim.render.antialiased_kernels", lane_of(dtype), **bound)

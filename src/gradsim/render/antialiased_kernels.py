@@ -13,14 +13,15 @@ side: exact shares wherever one outline crosses a pixel, with exact derivatives 
 
 Where bodies cover a part of a pixel only, the near side keeps its share, and the far side gets the rest of the coverage.
 
-Left open for `specialise`: Edge, jump, straight, cell, in_row, in_column of `coverage_kernels.py`.
+Left open for `specialise`: Edge, jump, straight, cell, in_row, in_column of `coverage_kernels.py`; behind,
+flat_adjoint of `fragments_kernels.py`.
 """
 
 import warp as wp
 
 from gradsim.engine.lanes import Scalar
 
-Corner = wp.types.vector(3, Scalar)  # u, v [px] and depth [m], or homogeneous pixel (u z, v z, z)
+Corner = wp.types.vector(3, Scalar)  # homogeneous pixel (u z, v z, z), or u, v [px] and depth [m]
 Point = wp.types.vector(2, Scalar)  # x to the right, y down [px]
 Four = wp.types.vector(4, Scalar)  # of the neighbours; or x, y of the left end and of the right end of a piece [px]
 
@@ -78,13 +79,24 @@ class Split:
 
 
 @wp.func
-def border(screen: wp.array2d[Corner], edges: wp.array[wp.vec4i], turn: wp.array2d[int], part_of: wp.array[int], near: Scalar, image: int, k: int):  # fmt: skip
+def end_of(h: Corner, other: Corner, near: Scalar):
+    """u, v and depth of an end of an edge, or of where it crosses the near plane."""
+    p = h + behind(h, other, near) * (other - h)
+    return Corner(p[0] / p[2], p[1] / p[2], p[2])
+
+
+@wp.func
+def border(clip: wp.array2d[Corner], edges: wp.array[wp.vec4i], turn: wp.array2d[int], part_of: wp.array[int], near: Scalar, image: int, k: int):  # fmt: skip
     found = Border()
     ends = edges[k]
-    a = screen[image, ends[0]]
-    b = screen[image, ends[1]]
+    first = clip[image, ends[0]]
+    second = clip[image, ends[1]]
+    if not (first[2] >= near or second[2] >= near):
+        return found
+    a = end_of(first, second, near)
+    b = end_of(second, first, near)
     inside = wp.abs(a[0]) <= FAR and wp.abs(a[1]) <= FAR and wp.abs(b[0]) <= FAR and wp.abs(b[1]) <= FAR
-    if not (inside and a[2] >= near and b[2] >= near) or (a[0] == b[0] and a[1] == b[1]):
+    if not inside or (a[0] == b[0] and a[1] == b[1]):
         return found
     edge = Edge()
     edge.first = ends[0]
@@ -111,7 +123,7 @@ def border(screen: wp.array2d[Corner], edges: wp.array[wp.vec4i], turn: wp.array
 
 
 @wp.func
-def is_outline(screen: wp.array2d[Corner], edges: wp.array[wp.vec4i], turn: wp.array2d[int], part_of: wp.array[int], outline: wp.array[wp.vec2i], begin: wp.array[int], found: Border, p: Point):  # fmt: skip
+def is_outline(clip: wp.array2d[Corner], near: Scalar, edges: wp.array[wp.vec4i], turn: wp.array2d[int], part_of: wp.array[int], outline: wp.array[wp.vec2i], begin: wp.array[int], found: Border, p: Point):  # fmt: skip
     """Whether nothing of the edge's own part lies beside its point p, on the outer side."""
     q = p - found.edge.normal * (found.edge.sign * ASIDE / wp.length(found.edge.normal))
     layers = wp.int32(0)
@@ -120,8 +132,12 @@ def is_outline(screen: wp.array2d[Corner], edges: wp.array[wp.vec4i], turn: wp.a
         ends = edges[k]
         if part_of[wp.max(ends[2], ends[3])] != found.part:
             continue
-        a = screen[found.image, ends[0]]
-        b = screen[found.image, ends[1]]
+        first = clip[found.image, ends[0]]
+        second = clip[found.image, ends[1]]
+        if not (first[2] >= near or second[2] >= near):
+            continue
+        a = end_of(first, second, near)
+        b = end_of(second, first, near)
         if (a[1] <= q[1]) == (b[1] <= q[1]) or (a[0] > q[0] and b[0] > q[0]):
             continue
         right = (b[0] - a[0]) * (q[1] - a[1]) - (q[0] - a[0]) * (b[1] - a[1])
@@ -253,8 +269,7 @@ def split(clip: wp.array2d[Corner], faces: wp.array[wp.vec3i], part_of: wp.array
 
 @wp.kernel(enable_backward=False)
 def divide(
-    screen: wp.array2d[Corner],  # (images, vertices)
-    clip: wp.array2d[Corner],
+    clip: wp.array2d[Corner],  # (images, vertices)
     faces: wp.array[wp.vec3i],
     part_of: wp.array[int],
     edges: wp.array[wp.vec4i],
@@ -269,7 +284,7 @@ def divide(
     shares: wp.array2d[Scalar],  # (fragments, 5): of the neighbours; zero before
 ):
     k = outline[wp.tid()]
-    found = border(screen, edges, turn, part_of, near[0], k[0], k[1])
+    found = border(clip, edges, turn, part_of, near[0], k[0], k[1])
     if not found.used:
         return
     edge = found.edge
@@ -283,7 +298,7 @@ def divide(
                 continue
             piece = in_column(edge, line, column)
             p = Point(Scalar(0.5) * (piece[0] + piece[2]), Scalar(0.5) * (piece[1] + piece[3]))
-            alone = is_outline(screen, edges, turn, part_of, outline, begin, found, p)
+            alone = is_outline(clip, near[0], edges, turn, part_of, outline, begin, found, p)
             cut = split(clip, faces, part_of, owner, beside, rows, found, alone, row, column, piece, p)
             if cut.used:
                 wp.atomic_add(shares, target, cut.way, cut.share)
@@ -293,8 +308,7 @@ def divide(
 
 @wp.kernel(enable_backward=False)
 def divide_adjoint(
-    screen: wp.array2d[Corner],  # (images, vertices)
-    clip: wp.array2d[Corner],
+    clip: wp.array2d[Corner],  # (images, vertices)
     faces: wp.array[wp.vec3i],
     part_of: wp.array[int],
     edges: wp.array[wp.vec4i],
@@ -307,10 +321,10 @@ def divide_adjoint(
     near: wp.array[Scalar],  # [m]
     shares_adjoint: wp.array2d[Scalar],
     # out
-    screen_adjoint: wp.array2d[Corner],  # zero before
+    clip_adjoint: wp.array2d[Corner],  # zero before
 ):
     k = outline[wp.tid()]
-    found = border(screen, edges, turn, part_of, near[0], k[0], k[1])
+    found = border(clip, edges, turn, part_of, near[0], k[0], k[1])
     if not found.used:
         return
     edge = found.edge
@@ -326,7 +340,7 @@ def divide_adjoint(
                 continue
             piece = in_column(edge, line, column)
             p = Point(Scalar(0.5) * (piece[0] + piece[2]), Scalar(0.5) * (piece[1] + piece[3]))
-            alone = is_outline(screen, edges, turn, part_of, outline, begin, found, p)
+            alone = is_outline(clip, near[0], edges, turn, part_of, outline, begin, found, p)
             cut = split(clip, faces, part_of, owner, beside, rows, found, alone, row, column, piece, p)
             if cut.used:
                 g = shares_adjoint[target, cut.way]
@@ -337,8 +351,15 @@ def divide_adjoint(
                 # ends that lie on the pixel's border slide along the edge, which changes nothing
                 to_top += (cut.by_a * (Scalar(1.0) - s) + cut.by_b * (Scalar(1.0) - t)) * (cut.sign * g)
                 to_bottom += (cut.by_a * s + cut.by_b * t) * (cut.sign * g)
-    wp.atomic_add(screen_adjoint, found.image, edge.first, Corner(to_top[0], to_top[1], Scalar(0.0)))
-    wp.atomic_add(screen_adjoint, found.image, edge.second, Corner(to_bottom[0], to_bottom[1], Scalar(0.0)))
+    top = clip[found.image, edge.first]
+    bottom = clip[found.image, edge.second]
+    t = behind(top, bottom, near[0])
+    s = behind(bottom, top, near[0])
+    by_top = flat_adjoint(top + t * (bottom - top), to_top)
+    by_bottom = flat_adjoint(bottom + s * (top - bottom), to_bottom)
+    # where the near plane cuts the edge is far beside the picture, and does not matter
+    wp.atomic_add(clip_adjoint, found.image, edge.first, (Scalar(1.0) - t) * by_top + s * by_bottom)
+    wp.atomic_add(clip_adjoint, found.image, edge.second, t * by_top + (Scalar(1.0) - s) * by_bottom)
 
 
 @wp.struct

@@ -24,22 +24,24 @@ def add_touched(view: View, key: Tensor, alpha: Tensor, cull: str = "none") -> N
         alpha: Share of each pixel that is covered (images, height, width); pixels of 0 are left as they are.
         cull: Faces to leave out: "none", "back" or "front".
     """
-    screen = view.screen.detach()
-    code = _code(screen.dtype)
+    clip = view.clip.detach()
+    code = _code(clip.dtype)
     faces, edges = mesh_of(view.faces)
     given = [
-        array(code.Corner, screen),
+        array(code.Corner, clip),
         faces,
         edges,
         array(wp.bool, view.is_front),
         array(code.Scalar, alpha.detach()),
     ]
     args = [*given, view.near, CULL[cull], array(wp.int64, key)]
-    replay(code.beside, len(screen) * edges.shape[0], args, str(screen.device))
+    replay(code.beside, len(clip) * edges.shape[0], args, str(clip.device))
 
 
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
     jump = specialise("gradsim.render.coverage_kernels", lane_of(dtype)).jump
     near = {name: f for name, f in distances(dtype).items() if name in ("to_segment", "centre")}
+    cut = specialise("gradsim.render.fragments_kernels", lane_of(dtype))
+    near |= {"behind": cut.behind, "NEARNESS": cut.NEARNESS}
     return specialise("gradsim.render.beside_kernels", lane_of(dtype), jump=jump, **near)

@@ -4,14 +4,15 @@
 They show the nearest point of the nearest edge over which layers change. Their marks are lower than those of pixels
 whose centre is covered (`zbuffer_kernels.py`), in the same table.
 
-Left open for `specialise`: jump of `coverage_kernels.py`; to_segment, centre of `triangle_kernels.py`.
+Left open for `specialise`: jump of `coverage_kernels.py`; to_segment, centre of `triangle_kernels.py`; behind,
+NEARNESS of `fragments_kernels.py`.
 """
 
 import warp as wp
 
 from gradsim.engine.lanes import Scalar
 
-Corner = wp.types.vector(3, Scalar)  # u, v [px] and depth [m]
+Corner = wp.types.vector(3, Scalar)  # homogeneous pixel (u z, v z, z), or u, v [px] and depth [m]
 
 FAR = wp.constant(Scalar(1.0e9))  # [px] beyond it, whole numbers overflow
 REACH = wp.constant(Scalar(0.7072))  # [px] from the centre of a pixel to its corner, and a little
@@ -33,6 +34,11 @@ def shown(front: wp.array2d[wp.bool], image: int, face: int, other: int, cull: i
 
 
 @wp.func
+def on_screen(h: Corner):
+    return Corner(h[0] / h[2], h[1] / h[2], h[2])
+
+
+@wp.func
 def side_of(corners: wp.vec3i, a: int, b: int):
     """Number of the edge of a face between two of its corners."""
     for i in range(3):
@@ -43,7 +49,7 @@ def side_of(corners: wp.vec3i, a: int, b: int):
 
 @wp.kernel(enable_backward=False)
 def beside(
-    screen: wp.array2d[Corner],  # (images, vertices)
+    clip: wp.array2d[Corner],  # (images, vertices)
     faces: wp.array[wp.vec3i],
     edges: wp.array[wp.vec4i],
     front: wp.array2d[wp.bool],
@@ -57,10 +63,14 @@ def beside(
     image = thread / edges.shape[0]
     k = thread - image * edges.shape[0]
     ends = edges[k]
-    a = screen[image, ends[0]]
-    b = screen[image, ends[1]]
+    begin = clip[image, ends[0]]
+    end = clip[image, ends[1]]
+    if not (begin[2] >= near or end[2] >= near):
+        return
+    a = on_screen(begin + behind(begin, end, wp.max(near, NEARNESS * end[2])) * (end - begin))
+    b = on_screen(end + behind(end, begin, wp.max(near, NEARNESS * begin[2])) * (begin - end))
     inside = wp.abs(a[0]) <= FAR and wp.abs(a[1]) <= FAR and wp.abs(b[0]) <= FAR and wp.abs(b[1]) <= FAR
-    if not (inside and a[2] >= near and b[2] >= near) or jump(edges, front, image, k) == 0:
+    if not inside or jump(edges, front, image, k) == 0:
         return
     face = shown(front, image, ends[2], ends[3], cull)
     if face < 0:

@@ -17,6 +17,7 @@ Double = wp.types.vector(3, wp.float64)
 HIGHEST = wp.constant(wp.int64(0x7FFFFFFF))
 BESIDE = wp.constant(wp.int64(0x800000))  # ranks of pixels that a triangle only touches are lower, of others higher
 INSIDE = wp.constant(3)
+NEARNESS = wp.constant(Scalar(1.0e-3))  # of the depth of one end: what of an edge is nearer than that is not looked at
 
 
 @wp.func
@@ -78,6 +79,14 @@ def flat(h: Corner):
 
 
 @wp.func
+def behind(h: Corner, other: Corner, least: Scalar):
+    """Fraction of an edge, from its end h, that lies nearer than a depth, if the other end does not."""
+    if h[2] >= least or other[2] <= least:
+        return Scalar(0.0)
+    return (least - h[2]) / (other[2] - h[2])
+
+
+@wp.func
 def foot(begin: Corner, end: Corner, x: Scalar, y: Scalar):
     """The point of an edge that is nearest to a pixel on the screen."""
     found = Foot()
@@ -129,7 +138,17 @@ def locate(
     if side[k] != INSIDE:
         begin = clip[own[0], corners[side[k]]]
         end = clip[own[0], corners[(side[k] + 1) % 3]]
-        place[k] = at_foot(foot(begin, end, x, y), begin, end, side[k])
+        # where the edge is cut is far beside the picture, and does not matter
+        t = behind(begin, end, NEARNESS * end[2])
+        s = behind(end, begin, NEARNESS * begin[2])
+        first = begin + t * (end - begin)
+        second = end + s * (begin - end)
+        here = at_foot(foot(first, second, x, y), first, second, side[k])
+        w = here[side[k]]
+        u = here[(side[k] + 1) % 3]
+        here[side[k]] = (Scalar(1.0) - t) * w + s * u
+        here[(side[k] + 1) % 3] = t * w + (Scalar(1.0) - s) * u
+        place[k] = here
         return
     a = relative(clip[own[0], corners[0]], x, y)
     b = relative(clip[own[0], corners[1]], x, y)
@@ -171,12 +190,16 @@ def locate_adjoint(
     if side[k] != INSIDE:
         first = corners[side[k]]
         second = corners[(side[k] + 1) % 3]
-        begin = clip[image, first]
-        end = clip[image, second]
+        a_begin = clip[image, first]
+        an_end = clip[image, second]
+        t = behind(a_begin, an_end, NEARNESS * an_end[2])
+        s = behind(an_end, a_begin, NEARNESS * a_begin[2])
+        begin = a_begin + t * (an_end - a_begin)
+        end = an_end + s * (a_begin - an_end)
         point = foot(begin, end, x, y)
         here = at_foot(point, begin, end, side[k])
-        by_begin = g[side[k]]
-        by_end = g[(side[k] + 1) % 3]
+        by_begin = (Scalar(1.0) - t) * g[side[k]] + t * g[(side[k] + 1) % 3]
+        by_end = s * g[side[k]] + (Scalar(1.0) - s) * g[(side[k] + 1) % 3]
         # w = n d, d = 1 / Σ n, n_b = (1 − s) / z_b, n_e = s / z_e
         mean = by_begin * here[side[k]] + by_end * here[(side[k] + 1) % 3] + by_depth * here[3]
         to_near = (by_begin - mean) * here[3]
@@ -190,8 +213,8 @@ def locate_adjoint(
             by_way = point.along * (by_share / point.square)
             to_begin += flat_adjoint(begin, -(by_along + by_way))
             to_end += flat_adjoint(end, by_along)
-        wp.atomic_add(clip_adjoint, image, first, to_begin)
-        wp.atomic_add(clip_adjoint, image, second, to_end)
+        wp.atomic_add(clip_adjoint, image, first, (Scalar(1.0) - t) * to_begin + s * to_end)
+        wp.atomic_add(clip_adjoint, image, second, t * to_begin + (Scalar(1.0) - s) * to_end)
         return
     a = relative(clip[image, corners[0]], x, y)
     b = relative(clip[image, corners[1]], x, y)
