@@ -92,7 +92,7 @@ def test_dibr_is_its_formulas(bodies, dtype):
         screen = zbuffer.project(own, *lens)
         face, shares, _ = zbuffer.nearest(screen, surface.faces, HEIGHT, WIDTH)
         colour = (shares[..., None] * colours[surface.faces[face]]).sum(1)
-        colour = torch.where((face >= 0)[:, None], colour, torch.tensor([0.2, 0.3, 0.4]).double())
+        colour = torch.where((face >= 0)[:, None], colour, torch.tensor([0.2, 0.3, 0.4], dtype=torch.float64))
         pictures.append(colour.T.unflatten(1, (HEIGHT, WIDTH)))
         alphas.append(dibr.alpha(screen, surface.faces, HEIGHT, WIDTH, blur**2))
     inputs = leaves(others, dtype)
