@@ -10,6 +10,7 @@ EXPERIMENTS = {  # name on the command line: module, function
     "mismatch": ("gradsim.experiments.mismatch", "mismatch"),
     "no-push": ("gradsim.experiments.no_push", "no_push"),
     "gradients": ("gradsim.experiments.gradients", "gradients"),
+    "fig7": ("gradsim.experiments.fig7", "fig7"),
     "independent-target": ("gradsim.experiments.independent_target", "independent_target"),
     "renderers": ("gradsim.experiments.renderers", "renderers"),
     "real-pendulum": ("gradsim.experiments.real_pendulum", "real_pendulum"),

@@ -1,0 +1,90 @@
+"""Pictures of Fig. 7: three curves for each rasteriser, with a logarithmic inset, and the films."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+from torch import Tensor
+
+from gradsim.physics.model import Model
+from gradsim.render.renderer import Renderer
+from gradsim.render.shading import Shading
+from gradsim.video import whole
+
+COLOURS = {"colour": "#c2410c", "shading": "#1d5fd0", "texture": "#15803d"}
+NAMES = {"colour": "only colour", "shading": "shading", "texture": "texture"}
+TITLES = {"softras": "SoftRas", "aa": "exact coverage", "adam": "Adam", "sgd": "momentum"}
+STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
+SHOWN = 6  # objects on the sheet
+
+
+def draw(out: Path, records: Sequence[dict], scenes: Sequence, truths: Sequence[Tensor]) -> list[dict]:
+    """Write the pictures; returns what a report lists."""
+    over = "Mean over objects and starts; the band is its standard error over objects. Inset: logarithmic."
+    seen = "At the true mass, every fourth frame, later ones stronger; by exact coverage."
+    with mpl.rc_context(STYLE):
+        sheets = {
+            "curves": (_curves(records), "Error of the mass", over),
+            "films": (_films(scenes[:SHOWN], truths), "Films", seen),
+        }
+        for name, (figure, _, _) in sheets.items():
+            with whole(out / f"{name}.png") as draft:
+                figure.savefig(draft, dpi=150, format="png")
+    return [{"file": f"{name}.png", "title": title, "caption": text} for name, (_, title, text) in sheets.items()]
+
+
+def _curves(records: Sequence[dict]) -> Figure:
+    rows, columns = (list(dict.fromkeys(r[key] for r in records)) for key in ("optimiser", "rasterizer"))
+    figure = Figure(figsize=(8.6, 0.5 + 2.7 * len(rows)), layout="constrained")
+    spots = figure.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
+    for (i, j), ax in np.ndenumerate(spots):
+        inset = ax.inset_axes((0.56, 0.5, 0.43, 0.46))
+        own = [r for r in records if (r["optimiser"], r["rasterizer"]) == (rows[i], columns[j])]
+        for variant, colour in COLOURS.items():
+            errors = np.array([r["errors"] for r in own if r["variant"] == variant]).mean(2)
+            mean, spread = errors.mean(0), errors.std(0) / np.sqrt(max(1, len(errors) - 1))
+            steps = np.arange(len(mean))
+            ax.plot(steps, mean, color=colour, label=NAMES[variant])
+            ax.fill_between(steps, mean - spread, mean + spread, color=colour, alpha=0.12, lw=0)
+            inset.plot(steps, mean, color=colour, lw=1)
+        inset.set_yscale("log")
+        inset.yaxis.set_minor_formatter(NullFormatter())
+        inset.tick_params(labelsize=7)
+        ax.set_title(f"{TITLES[columns[j]]}, {TITLES[rows[i]]}", fontsize=9)
+        ax.set_ylim(0, None)
+    for ax in spots[-1]:
+        ax.set_xlabel("iterations")
+    for ax in spots[:, 0]:
+        ax.set_ylabel("relative error of the mass")
+    figure.legend(*spots[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def _films(scenes: Sequence, truths: Sequence[Tensor]) -> Figure:
+    figure = Figure(figsize=(8.6, 1.5 * len(COLOURS)), layout="constrained")
+    spots = figure.subplots(len(COLOURS), len(scenes), squeeze=False)
+    for ax in spots.flat:
+        ax.axis("off")
+    for column, (scene, truth) in zip(spots.T, zip(scenes, truths, strict=False), strict=True):
+        with torch.no_grad():
+            surface = Model(scene).rollout({"body.mass": truth}).surface
+            for ax, variant in zip(column, COLOURS, strict=True):
+                frames = Renderer.of(scene, shading=Shading.paper(variant)).picture(surface)
+                ax.imshow(_blended(frames.rgb[0, ::4], frames.alpha[0, ::4]), interpolation="nearest")
+    for row, variant in zip(spots, COLOURS, strict=True):
+        row[0].set_title(NAMES[variant], fontsize=8, loc="left")
+    return figure
+
+
+def _blended(rgb: Tensor, alpha: Tensor) -> np.ndarray:
+    """Frames one over another (height, width, 3), early ones faint."""
+    image = rgb[0] * 0 + 1
+    for k, (colours, share) in enumerate(zip(rgb, alpha, strict=True)):
+        strength = share * (0.3 + 0.7 * k / max(1, len(rgb) - 1))
+        image = image + strength * (colours - image)
+    return image.permute(1, 2, 0).clamp(0, 1).numpy()
