@@ -151,3 +151,15 @@ def test_ball_under_one_light_shines_by_lamberts_law():
     inner = (depth < 3.0) & (depth - depth.min() < 0.2)
     expected = (points[inner] / RADIUS @ towards).clamp_min(0.0)[:, None] * torch.tensor([0.9, 0.4, 0.1]).double()
     assert (picture.rgb[0, 0].movedim(0, -1)[inner] - expected).abs().max() < 5e-3
+
+
+@pytest.mark.parametrize("rasterizer", ["aa", "softras", "dibr"])
+def test_one_world_is_seen_by_the_cameras_of_several(rasterizer):
+    surface = Surface(ball(2).vertices.expand(1, 2, -1, -1), ball(2).parts)
+    renderer = Renderer(CAMERA, rasterizer, Shading("phong"))
+    places = CAMERA.t + torch.tensor([[0.0, 0, 0], [0.1, 0, 0], [0, 0.1, 0]]).double()
+    together = renderer(surface, {"camera.translation": places})
+    assert together.shape == (3, 2, 3, HEIGHT, WIDTH)
+    for k in range(3):
+        alone = renderer(surface, {"camera.translation": places[k : k + 1]})
+        assert (together[k] - alone[0]).abs().max() < 1e-13

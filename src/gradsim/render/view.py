@@ -53,7 +53,7 @@ class View:
         """What the camera of `camera` sees of a surface.
 
         Args:
-            surface: Vertices (worlds, frames, n, 3) [m].
+            surface: Vertices (worlds, frames, n, 3) [m]; of one world, if cameras differ between several.
             camera: Has the camera, and the name of its parameters.
             values: Camera parameters by name, see `Silhouettes`.
             samples: Rows and columns of samples in each pixel; the image has so many times more rows and columns.
@@ -69,6 +69,7 @@ class View:
         clip = seen @ K[:, None].mT
         if samples > 1:
             clip = clip * clip.new_tensor([samples, samples, 1.0])
+        points = points.expand(len(clip), -1, -1, -1)  # one world before the cameras of several
         lens = camera.camera
         return cls(
             points.flatten(0, 1),
