@@ -163,3 +163,10 @@ def test_one_world_is_seen_by_the_cameras_of_several(rasterizer):
     for k in range(3):
         alone = renderer(surface, {"camera.translation": places[k : k + 1]})
         assert (together[k] - alone[0]).abs().max() < 1e-13
+
+
+def test_closed_body_that_is_turned_inside_out_shows_its_near_side():
+    surface = ball(2)
+    (body,) = surface.parts
+    inverted = Surface(surface.vertices, (Part("ball", body.vertices, body.faces.flip(1), False, body.look),))
+    assert torch.equal(*(Renderer(CAMERA, DibR()).picture(s).faces for s in (surface, inverted)))

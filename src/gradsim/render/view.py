@@ -104,8 +104,13 @@ class View:
 
     @cached_property
     def is_solid(self) -> bool:
-        """Whether all parts are closed, and the camera is outside of them for sure."""
-        return not self.reaches_behind and all(is_closed(p.faces) for p in self.parts)
+        """Whether all parts are closed and turned outward, and the camera is outside of them for sure."""
+        if self.reaches_behind or not all(is_closed(p.faces) for p in self.parts):
+            return False
+        a, b, c = self.points[0].detach().double()[self.faces.long()].unbind(1)  # in one image, so in all
+        volumes = torch.zeros(len(self.parts), dtype=a.dtype, device=a.device)
+        volumes.index_add_(0, self.part_of, ((a - a[:1]) * torch.linalg.cross(b - a[:1], c - a[:1])).sum(-1))
+        return bool((volumes > 0).all())
 
     @cached_property
     def reaches_behind(self) -> bool:
