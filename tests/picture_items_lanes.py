@@ -60,26 +60,25 @@ def shares(
     part_of: wp.array[int],
     edges: wp.array[wp.vec4i],
     turn: wp.array2d[int],
-    outline: wp.array[wp.vec2i],
+    listed: wp.array[wp.vec3i],
     owner: wp.array[wp.vec4i],
     beside: wp.array[int],
     rows: wp.array3d[int],
     near: Scalar,
     # out
-    share: wp.array3d[Scalar],  # (outline, rows, columns)
+    share: wp.array3d[Scalar],  # (listed edges, rows, columns)
     way: wp.array3d[int],
     own: wp.array3d[int],
 ):
     m, row, column = wp.tid()
-    k = outline[m]
-    found = border(clip, edges, turn, part_of, near, k[0], k[1])
+    found = border(clip, edges, turn, part_of, near, listed[m])
     edge = found.edge
     if found.used and row >= cell(edge.top[1], rows.shape[1]) and row <= cell(edge.bottom[1], rows.shape[1] - 1):
         line = in_row(edge, row)
         if column >= cell(line[0], rows.shape[2]) and column <= cell(line[2], rows.shape[2] - 1):
             piece = in_column(edge, line, column)
             p = Flat(Scalar(0.5) * (piece[0] + piece[2]), Scalar(0.5) * (piece[1] + piece[3]))
-            cut = split(frozen, faces, part_of, owner, beside, rows, found, True, row, column, piece, p)
+            cut = split(frozen, faces, part_of, owner, beside, rows, found, not found.crease, row, column, piece, p)
             if cut.used:
                 share[m, row, column] = cut.share
                 way[m, row, column] = cut.way

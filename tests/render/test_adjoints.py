@@ -101,24 +101,28 @@ def test_soft_alpha_beside_triangles(view, pixels, items):
     assert error(slope[..., :2], expected[..., :2]) < 1e-12
 
 
-def test_shares_of_pixels_along_edges(view, pixels, items):
+@pytest.mark.parametrize("crease", [False, True])
+def test_shares_of_pixels_along_edges(view, pixels, items, crease):
     clip = view.clip.clone().requires_grad_()
     edges, turn, outline, begin = antialiased.outlines(view)
+    listed = torch.nn.functional.pad(outline, (0, 1))
+    if crease:
+        listed = antialiased.creases(view, edges, torch.ones(len(view.faces), dtype=torch.bool))
     kept = pixels.owner, pixels.side, pixels.rows
     near = torch.tensor([view.near]).double()
-    tables = view.faces, view.part_of.int(), edges, turn, outline
-    shares = antialiased._divide(clip, *tables, begin, *kept, near)[0]
+    tables = view.faces, view.part_of.int(), edges, turn, listed
+    shares = antialiased._divide(clip, *tables, outline, begin, *kept, near)[0]
     assert (shares.abs() > 1e-3).any(1).sum() > 10
     weight = random(shares)
     (slope,) = torch.autograd.grad((shares * weight).sum(), clip)
-    kinds = items.Corner, items.Corner, wp.vec3i, wp.int32, wp.vec4i, wp.int32, wp.vec2i, wp.vec4i, wp.int32, wp.int32
+    kinds = items.Corner, items.Corner, wp.vec3i, wp.int32, wp.vec4i, wp.int32, wp.vec3i, wp.vec4i, wp.int32, wp.int32
     inputs = [given(kind, x) for kind, x in zip(kinds, (clip, view.clip, *tables, *kept), strict=True)]
-    shape = len(outline), HEIGHT, WIDTH
+    shape = len(listed), HEIGHT, WIDTH
     out = [wp.zeros(shape, dtype=kind) for kind in (wp.float64, wp.int32, wp.int32)]
     wp.launch(items.shares, shape, [*inputs, view.near], out)
     way, own = (wp.to_torch(x).long() for x in out[1:])
     target = weight[pixels.rows.clamp_min(0).long()[0]]  # (rows, columns, 5)
-    seed = target.expand(len(outline), -1, -1, -1).gather(3, way[..., None])[..., 0]
-    seed = (seed + torch.where(own == 1, target[..., 4], 0.0)) * (own != 0)
+    seed = target.expand(len(listed), -1, -1, -1).gather(3, way[..., None])[..., 0]
+    seed = (seed + torch.where((own == 1) & (not crease), target[..., 4], 0.0)) * (own != 0)
     expected = generated(items.shares, shape, [*inputs, view.near], out, seed)
     assert error(slope, expected) < 1e-11

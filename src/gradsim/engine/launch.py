@@ -31,7 +31,7 @@ def array(dtype, tensor: Tensor):
     It is the bare description that a launch needs, which takes a fifth of the time of a `wp.array`.
     """
     wp.init()  # from_torch needs it on a CPU
-    kept = tensor.contiguous()
+    kept = tensor.contiguous() if tensor.numel() else tensor.new_empty(tensor.shape)  # strides of none may be any
     described = wp.from_torch(kept, dtype=dtype, requires_grad=False, return_ctype=True)
     described.owner = kept  # lives as long as the description
     return described

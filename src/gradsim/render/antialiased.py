@@ -2,7 +2,8 @@
 
 The share of a pixel that bodies cover is exact (`coverage.py`), with exact derivatives, for closed and open meshes,
 several bodies, whatever hides what. Inside, the nearest triangle at each centre gives the colour, and pixels that an
-edge of one thing before another crosses are divided between both by area (`antialiased_kernels.py`). That is exact where
+edge of one thing before another crosses are divided between both by area (`antialiased_kernels.py`), and so are those
+that a crease of a flat-shaded body crosses, over which its shade jumps. That is exact where
 one outline crosses a pixel; where several meet, and where things are thinner than a pixel, it is not: a ball before
 another, or on the ground, appears up to 0.01 px off. Lines where bodies intersect are not divided and have no derivative.
 """
@@ -24,10 +25,13 @@ from gradsim.render.beside import add_touched
 from gradsim.render.compose import compose
 from gradsim.render.coverage import coverage, mesh_of
 from gradsim.render.fragments import Fragments
+from gradsim.render.lights import unit
 from gradsim.render.near import cut_near
 from gradsim.render.paint import Paint
 from gradsim.render.view import View
 from gradsim.render.zbuffer import nearest
+
+STRAIGHT = 1 - 1e-6  # cosine of the angle between faces, from which on they are one plane
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class Antialiased:
         alpha, key = self.alpha(view), nearest(view, self.cull)
         add_touched(view, key, alpha, self.cull)
         fragments = Fragments.of(view, key)
-        colours = divided(fragments, paint.at(fragments), alpha)
+        colours = divided(fragments, paint.at(fragments), alpha, paint.flat)
         return compose(fragments, colours, alpha, background), alpha
 
 
@@ -76,25 +80,60 @@ def _covered(view: View) -> Tensor:
     return torch.cat([coverage(screen, faces, *size, convex=False) for screen, faces in pairs])[:, 0]
 
 
-def divided(fragments: Fragments, colours: Tensor, alpha: Tensor) -> Tensor:
+def divided(fragments: Fragments, colours: Tensor, alpha: Tensor, flat: Tensor | None = None) -> Tensor:
     """Colours (P, channels) of fragments, those of pixels with an edge before something else mixed with a neighbour's.
 
     Args:
         fragments: Of the nearest triangles.
         colours: Of the fragments (P, channels).
         alpha: Share of every pixel that is covered (images, height, width).
+        flat: Faces (m,) whose shade jumps at their edges; None: no face's does.
     """
     view = fragments.view
-    if not len(view.faces) or (len(view.parts) == 1 and view.parts[0].convex):
-        return colours  # nothing lies behind its edges
-    borders = outlines(view)
-    if not len(borders[2]):
+    hidden = not (len(view.parts) == 1 and view.parts[0].convex)  # whether something lies behind an edge
+    if not len(view.faces) or not (hidden or flat is not None):
         return colours
-    near = torch.tensor([view.near], dtype=torch.float64, device=colours.device)
-    given = view.faces, view.part_of.int(), *borders, fragments.owner, fragments.side, fragments.rows, near
+    borders = outlines(view)
+    if flat is not None:
+        shares = _shares(fragments, borders, creases(view, borders[0], flat))
+        colours = _mix(colours, shares.to(colours), torch.ones_like(alpha), fragments.owner, fragments.rows)[0]
+    if hidden:
+        shares = _shares(fragments, borders, torch.nn.functional.pad(borders[2], (0, 1)))
+        colours = _mix(colours, shares.to(colours), alpha, fragments.owner, fragments.rows)[0]
+    return colours
+
+
+def _shares(fragments: Fragments, borders: tuple[Tensor, Tensor, Tensor, Tensor], listed: Tensor) -> Tensor:
+    """Of the four neighbours in each fragment (P, 5), by some edges; see `divide` of `antialiased_kernels.py`."""
+    view = fragments.view
+    near = torch.tensor([view.near], dtype=torch.float64, device=listed.device)
+    given = view.faces, view.part_of.int(), *borders[:2], listed, *borders[2:]
+    pixels = fragments.owner, fragments.side, fragments.rows, near
     # which edges hide one another is asked in double precision, as for coverage
-    shares = _divide(view.clip.double(), *given)[0]
-    return _mix(colours, shares.to(colours), alpha, fragments.owner, fragments.rows)[0]
+    return _divide(view.clip.double(), *given, *pixels)[0]
+
+
+def creases(view: View, edges: Tensor, flat: Tensor) -> Tensor:
+    """Edges between two flat faces that are turned to the same side, but not the same way: (k, 3), int32.
+
+    Args:
+        view: What is seen.
+        edges: See `outlines`.
+        flat: Faces (m,).
+
+    Returns:
+        Image, edge, and 1 if the faces show their outer sides, else -1, for each.
+    """
+    face, back = edges[:, 2].long(), edges[:, 3].long()
+    inner = (face >= 0) & (back >= 0) & flat[face] & flat[back]
+    a, b, c = view.points.detach()[:, view.faces.long()].unbind(2)
+    normals = unit(torch.linalg.cross(b - a, c - a))
+    bent = (normals[:, face] * normals[:, back]).sum(-1) < STRAIGHT
+    front = view.is_front
+    seen = front[:, face] if view.is_solid else torch.ones_like(bent)
+    found = (inner & bent & seen & (front[:, face] == front[:, back])).nonzero()
+    turned = torch.where(front[found[:, 0], face[found[:, 1]]], 1, -1)
+    return torch.cat([found, turned[:, None]], 1).int()
 
 
 def outlines(view: View) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -118,25 +157,25 @@ class _Divide:
     owners, sides and rows of fragments, and near plane to shares."""
 
     def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
-        return [(len(inputs[7]), 5)]
+        return [(len(inputs[8]), 5)]
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        clip, outline = inputs[0], inputs[5]
+        clip, listed = inputs[0], inputs[5]
         code, shares = _code(clip.dtype), clip.new_zeros(self.shapes(inputs)[0])
-        replay(code.divide, len(outline), [*self._given(code, inputs), array(code.Scalar, shares)], str(clip.device))
+        replay(code.divide, len(listed), [*self._given(code, inputs), array(code.Scalar, shares)], str(clip.device))
         return [shares]
 
     def backward(
         self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
     ) -> list[Tensor | None]:
-        clip, outline = inputs[0], inputs[5]
+        clip, listed = inputs[0], inputs[5]
         code, adjoint = _code(clip.dtype), torch.zeros_like(clip)
         args = [*self._given(code, inputs), array(code.Scalar, adjoints[0]), array(code.Corner, adjoint)]
-        replay(code.divide_adjoint, len(outline), args, str(clip.device))
+        replay(code.divide_adjoint, len(listed), args, str(clip.device))
         return [adjoint, *[None] * (len(inputs) - 1)]
 
     def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list[wp.array]:
-        mesh = code.Corner, wp.vec3i, wp.int32, wp.vec4i, wp.int32, wp.vec2i, wp.int32
+        mesh = code.Corner, wp.vec3i, wp.int32, wp.vec4i, wp.int32, wp.vec3i, wp.vec2i, wp.int32
         types = (*mesh, wp.vec4i, wp.int32, wp.int32, code.Scalar)
         return [array(dtype, x) for dtype, x in zip(types, inputs, strict=True)]
 

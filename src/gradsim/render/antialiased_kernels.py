@@ -13,6 +13,8 @@ side: exact shares wherever one outline crosses a pixel, with exact derivatives 
 
 Where bodies cover a part of a pixel only, the near side keeps its share, and the far side gets the rest of the coverage.
 
+Creases, the edges inside a surface over which its shade jumps, divide pixels in the same way.
+
 Left open for `specialise`: Edge, jump, straight, cell, in_row, in_column of `coverage_kernels.py`; behind,
 flat_adjoint of `fragments_kernels.py`.
 """
@@ -30,6 +32,7 @@ ASIDE = wp.constant(Scalar(1.0e-9))  # [px] from an edge, where its outer side i
 SAME = wp.constant(Scalar(1.0e-4))  # relative depths of one part that are no step: neighbours in one surface
 TOUCH = wp.constant(Scalar(1.0e-3))  # ... of another part that lies behind an edge, or that the edge's part rests on
 TINY = wp.constant(Scalar(1.0e-12))  # [px²] so that derivatives stay finite where a vertex lies on a centre
+ONE = wp.constant(Scalar(3.0e-3))  # relative depths of one part at a crease that belong to one surface
 CLOSE = wp.constant(Scalar(1.0e-4))  # [px] from an edge, where the z-buffer says on which side a centre is
 
 LEFT, RIGHT, ABOVE, BELOW = wp.constant(0), wp.constant(1), wp.constant(2), wp.constant(3)
@@ -53,7 +56,7 @@ def turns(
 
 @wp.struct
 class Border:
-    """An edge over which layers change."""
+    """An edge over which layers change, or a crease: then the inner side is that of its face, not of its back."""
 
     used: bool
     edge: Edge
@@ -63,6 +66,7 @@ class Border:
     back: int
     part: int
     image: int
+    crease: bool
 
 
 @wp.struct
@@ -86,8 +90,10 @@ def end_of(h: Corner, other: Corner, near: Scalar):
 
 
 @wp.func
-def border(clip: wp.array2d[Corner], edges: wp.array[wp.vec4i], turn: wp.array2d[int], part_of: wp.array[int], near: Scalar, image: int, k: int):  # fmt: skip
+def border(clip: wp.array2d[Corner], edges: wp.array[wp.vec4i], turn: wp.array2d[int], part_of: wp.array[int], near: Scalar, listed: wp.vec3i):  # fmt: skip
     found = Border()
+    image = listed[0]
+    k = listed[1]
     ends = edges[k]
     first = clip[image, ends[0]]
     second = clip[image, ends[1]]
@@ -101,7 +107,8 @@ def border(clip: wp.array2d[Corner], edges: wp.array[wp.vec4i], turn: wp.array2d
     edge = Edge()
     edge.first = ends[0]
     edge.second = ends[1]
-    edge.sign = wp.where(turn[image, k] > 0, Scalar(1.0), Scalar(-1.0))
+    found.crease = listed[2] != 0
+    edge.sign = wp.where(turn[image, k] + listed[2] > 0, Scalar(1.0), Scalar(-1.0))
     if b[1] < a[1]:
         edge.first = ends[1]
         edge.second = ends[0]
@@ -164,6 +171,21 @@ def depth_at(clip: wp.array2d[Corner], image: int, corners: wp.vec3i, p: Point):
 
 
 @wp.func
+def facet_side(clip: wp.array2d[Corner], faces: wp.array[wp.vec3i], part_of: wp.array[int], owner: wp.array[wp.vec4i], found: Border, k: int, p: Point, here: Scalar):  # fmt: skip
+    """On which side of a crease, at its point p of depth `here`, lies the surface that fragment k shows."""
+    face = owner[k][1]
+    if face == found.face:
+        return INNER
+    if face == found.back:
+        return OUTER
+    depth = depth_at(clip, found.image, faces[face], p)
+    if part_of[face] != found.part or depth <= Scalar(0.0) or wp.abs(depth - here) > here * ONE:
+        return NEITHER
+    centre = Point(Scalar(owner[k][2]) + Scalar(0.5), Scalar(owner[k][3]) + Scalar(0.5))
+    return wp.where(found.edge.sign * wp.dot(centre - found.edge.top, found.edge.normal) > Scalar(0.0), INNER, OUTER)
+
+
+@wp.func
 def side(clip: wp.array2d[Corner], faces: wp.array[wp.vec3i], part_of: wp.array[int], owner: wp.array[wp.vec4i], beside: wp.array[int], rows: wp.array3d[int], found: Border, alone: bool, row: int, column: int, p: Point, here: Scalar):  # fmt: skip
     """On which side of an edge, at its point p of depth `here`, lies what a pixel shows.
 
@@ -172,7 +194,11 @@ def side(clip: wp.array2d[Corner], faces: wp.array[wp.vec3i], part_of: wp.array[
     if row < 0 or column < 0 or row >= rows.shape[1] or column >= rows.shape[2]:
         return NEITHER
     k = rows[found.image, row, column]
-    if k < 0 or beside[wp.max(k, 0)] != INSIDE:
+    if k < 0:
+        return NEITHER
+    if found.crease:
+        return facet_side(clip, faces, part_of, owner, found, k, p, here)
+    if beside[k] != INSIDE:
         return NEITHER
     face = owner[k][1]
     if (part_of[face] == found.part) == alone:
@@ -230,8 +256,12 @@ def split(clip: wp.array2d[Corner], faces: wp.array[wp.vec3i], part_of: wp.array
     t = wp.clamp(wp.dot(p - edge.top, edge.axis), Scalar(0.0), Scalar(1.0))
     here = Scalar(1.0) / ((Scalar(1.0) - t) / found.first_depth + t / found.second_depth)
     cut.own = side(clip, faces, part_of, owner, beside, rows, found, alone, row, column, p, here)
-    if alone and beside[rows[found.image, row, column]] != INSIDE:
+    own = rows[found.image, row, column]
+    if alone and beside[own] != INSIDE:
         cut.own = OUTER
+    # of what lies beyond a neighbouring facet, the crease that is crossed first takes account
+    if found.crease and owner[own][1] != found.face and owner[own][1] != found.back:
+        cut.own = NEITHER
     if cut.own == NEITHER:
         return cut
     # away from the side that the pixel shows, first along the axis that the edge is turned to, then along the other; at
@@ -274,6 +304,7 @@ def divide(
     part_of: wp.array[int],
     edges: wp.array[wp.vec4i],
     turn: wp.array2d[int],
+    listed: wp.array[wp.vec3i],  # image, edge, and of creases 1, or -1 if they are seen from behind, else 0
     outline: wp.array[wp.vec2i],  # image and edge where turns are not 0, by image
     begin: wp.array[int],  # where those of each image begin, and the end
     owner: wp.array[wp.vec4i],  # image, face, column, row of each fragment
@@ -283,8 +314,7 @@ def divide(
     # out
     shares: wp.array2d[Scalar],  # (fragments, 5): of the neighbours; zero before
 ):
-    k = outline[wp.tid()]
-    found = border(clip, edges, turn, part_of, near[0], k[0], k[1])
+    found = border(clip, edges, turn, part_of, near[0], listed[wp.tid()])
     if not found.used:
         return
     edge = found.edge
@@ -298,11 +328,13 @@ def divide(
                 continue
             piece = in_column(edge, line, column)
             p = Point(Scalar(0.5) * (piece[0] + piece[2]), Scalar(0.5) * (piece[1] + piece[3]))
-            alone = is_outline(clip, near[0], edges, turn, part_of, outline, begin, found, p)
+            alone = False
+            if not found.crease:
+                alone = is_outline(clip, near[0], edges, turn, part_of, outline, begin, found, p)
             cut = split(clip, faces, part_of, owner, beside, rows, found, alone, row, column, piece, p)
             if cut.used:
                 wp.atomic_add(shares, target, cut.way, cut.share)
-                if cut.own == INNER:
+                if cut.own == INNER and not found.crease:
                     wp.atomic_add(shares, target, NEAR_SIDE, cut.share)
 
 
@@ -313,6 +345,7 @@ def divide_adjoint(
     part_of: wp.array[int],
     edges: wp.array[wp.vec4i],
     turn: wp.array2d[int],
+    listed: wp.array[wp.vec3i],  # image, edge, and of creases 1, or -1 if they are seen from behind, else 0
     outline: wp.array[wp.vec2i],  # image and edge where turns are not 0, by image
     begin: wp.array[int],  # where those of each image begin, and the end
     owner: wp.array[wp.vec4i],  # image, face, column, row of each fragment
@@ -323,8 +356,7 @@ def divide_adjoint(
     # out
     clip_adjoint: wp.array2d[Corner],  # zero before
 ):
-    k = outline[wp.tid()]
-    found = border(clip, edges, turn, part_of, near[0], k[0], k[1])
+    found = border(clip, edges, turn, part_of, near[0], listed[wp.tid()])
     if not found.used:
         return
     edge = found.edge
@@ -340,11 +372,13 @@ def divide_adjoint(
                 continue
             piece = in_column(edge, line, column)
             p = Point(Scalar(0.5) * (piece[0] + piece[2]), Scalar(0.5) * (piece[1] + piece[3]))
-            alone = is_outline(clip, near[0], edges, turn, part_of, outline, begin, found, p)
+            alone = False
+            if not found.crease:
+                alone = is_outline(clip, near[0], edges, turn, part_of, outline, begin, found, p)
             cut = split(clip, faces, part_of, owner, beside, rows, found, alone, row, column, piece, p)
             if cut.used:
                 g = shares_adjoint[target, cut.way]
-                if cut.own == INNER:
+                if cut.own == INNER and not found.crease:
                     g += shares_adjoint[target, NEAR_SIDE]
                 s = wp.dot(Point(piece[0], piece[1]) - edge.top, edge.axis)
                 t = wp.dot(Point(piece[2], piece[3]) - edge.top, edge.axis)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -61,6 +62,14 @@ class Paint:
             points, self.normals_at(fragments), eye, self._materials[fragments.part], fragments.image
         )
         return albedo * gain + gloss
+
+    @cached_property
+    def flat(self) -> Tensor | None:
+        """Faces (m,) whose shade jumps at their edges; None if no face's does."""
+        if self.shading.law == "colour" or all(p.look.smooth for p in self.view.parts):
+            return None
+        smooth = torch.tensor([p.look.smooth for p in self.view.parts], device=self.view.faces.device)
+        return ~smooth[self.view.part_of]
 
     def normals_at(self, fragments: Fragments) -> Tensor:
         """Unit normals (P, 3) at fragments, on the side that is seen."""
@@ -188,6 +197,7 @@ class Labels:
     """
 
     view: View
+    flat: ClassVar[None] = None
 
     def at(self, fragments: Fragments) -> Tensor:
         """(P, parts)."""
