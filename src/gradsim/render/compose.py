@@ -11,7 +11,7 @@ from torch import Tensor
 from gradsim.engine.lanes import lane_of, specialise
 from gradsim.engine.launch import array, replay
 from gradsim.engine.operation import operation
-from gradsim.render.fragments import Fragments
+from gradsim.render.fragments import Fragments, by_threes
 
 
 def compose(fragments: Fragments, colours: Tensor, alpha: Tensor, background: Tensor) -> Tensor:
@@ -23,7 +23,7 @@ def compose(fragments: Fragments, colours: Tensor, alpha: Tensor, background: Te
         alpha: (images, height, width); counts where there is a fragment.
         background: (images or 1, channels, height or 1, width or 1).
     """
-    picture = _compose(colours, alpha, fragments.owner, background.detach())[0]
+    picture = _compose(by_threes(colours), alpha, fragments.owner, background.detach())[0]
     if background.requires_grad:
         clear = 1 - torch.where(fragments.rows >= 0, alpha.detach(), 0.0)[:, None]
         picture = picture + clear * (background - background.detach())  # 0, with the background's derivative
@@ -31,11 +31,11 @@ def compose(fragments: Fragments, colours: Tensor, alpha: Tensor, background: Te
 
 
 class _Compose:
-    """A program from colours, alpha, owners and background to the picture."""
+    """A program from colours, alpha, owners and background to the picture; channels of colours come in threes."""
 
     def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
-        colours, alpha = inputs[:2]
-        return [(len(alpha), colours.shape[1], *alpha.shape[1:])]
+        alpha, background = inputs[1], inputs[3]
+        return [(len(alpha), background.shape[1], *alpha.shape[1:])]
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         colours, _, owner, background = inputs
@@ -51,14 +51,14 @@ class _Compose:
         colours, alpha, owner, background = inputs
         code = _code(colours.dtype)
         by_colours, by_alpha = torch.empty_like(colours), torch.zeros_like(alpha)
-        results = [array(code.Scalar, x) for x in (adjoints[0].view(-1), by_colours.view(-1), by_alpha)]
-        args = [*self._given(code, inputs), array(code.Scalar, background), *results]
+        given = [*self._given(code, inputs), array(code.Scalar, background), array(code.Scalar, adjoints[0].view(-1))]
+        args = [*given, array(code.Three, by_colours.view(-1, 3)), array(code.Scalar, by_alpha)]
         replay(code.compose_adjoint, len(owner), args, str(colours.device))
         return [by_colours, by_alpha, None, None]
 
     def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list:
-        colours, alpha, owner, _ = inputs
-        shape = [array(code.Scalar, colours.view(-1)), colours.shape[1]]
+        colours, alpha, owner, background = inputs
+        shape = [array(code.Three, colours.view(-1, 3)), colours.shape[1] // 3, background.shape[1]]
         return [*shape, array(code.Scalar, alpha), array(wp.vec4i, owner)]
 
 

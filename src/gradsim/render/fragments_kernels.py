@@ -11,6 +11,7 @@ from gradsim.engine.lanes import Scalar
 
 Flat = wp.types.vector(2, Scalar)  # [px]
 Corner = wp.types.vector(3, Scalar)  # homogeneous pixel (u z, v z, z) [px m, px m, m]
+Three = wp.types.vector(3, Scalar)  # channels
 Place = wp.types.vector(4, Scalar)  # barycentrics b_0, b_1, b_2 and depth z [m]
 Double = wp.types.vector(3, wp.float64)
 
@@ -238,54 +239,52 @@ def locate_adjoint(
 @wp.kernel(enable_backward=False)
 def blend(
     place: wp.array[Place],
-    values: wp.array[Scalar],  # (images or 1, entries, channels), as one row: long indices cost more than sums
-    page: int,  # numbers of an image; 0: all images share one
-    channels: int,
+    values: wp.array[Three],  # (images or 1, entries, groups), as one row: long indices cost more than sums
+    page: int,  # groups of an image; 0: all images share one
+    groups: int,  # of three channels, which together cost less than half of three alone
     table: wp.array[wp.vec3i],  # entries of each face
     owner: wp.array[wp.vec4i],
     # out
-    mixed: wp.array[Scalar],  # (fragments, channels)
+    mixed: wp.array[Three],  # (fragments, groups)
 ):
     k = wp.tid()
-    entries = table[owner[k][1]]
-    first = page * owner[k][0]
-    i = first + channels * entries[0]
-    j = first + channels * entries[1]
-    m = first + channels * entries[2]
+    own = owner[k]
+    entries = table[own[1]]
+    first = page * own[0]
     w = place[k]
-    for c in range(channels):
-        mixed[channels * k + c] = w[0] * values[i + c] + w[1] * values[j + c] + w[2] * values[m + c]
+    for g in range(groups):
+        a = values[first + groups * entries[0] + g]
+        b = values[first + groups * entries[1] + g]
+        c = values[first + groups * entries[2] + g]
+        mixed[groups * k + g] = w[0] * a + w[1] * b + w[2] * c
 
 
 @wp.kernel(enable_backward=False)
 def blend_adjoint(
     place: wp.array[Place],
-    values: wp.array[Scalar],
+    values: wp.array[Three],
     page: int,
-    channels: int,
+    groups: int,
     table: wp.array[wp.vec3i],
     owner: wp.array[wp.vec4i],
-    mixed_adjoint: wp.array[Scalar],
+    mixed_adjoint: wp.array[Three],
     # out
     place_adjoint: wp.array[Place],
-    values_adjoint: wp.array[Scalar],  # zero before
+    values_adjoint: wp.array[Three],  # zero before
 ):
     k = wp.tid()
-    entries = table[owner[k][1]]
-    first = page * owner[k][0]
-    i = first + channels * entries[0]
-    j = first + channels * entries[1]
-    m = first + channels * entries[2]
+    own = owner[k]
+    entries = table[own[1]]
+    first = page * own[0]
     w = place[k]
-    a = Scalar(0.0)
-    b = Scalar(0.0)
-    d = Scalar(0.0)
-    for c in range(channels):
-        g = mixed_adjoint[channels * k + c]
-        a += g * values[i + c]
-        b += g * values[j + c]
-        d += g * values[m + c]
-        wp.atomic_add(values_adjoint, i + c, g * w[0])
-        wp.atomic_add(values_adjoint, j + c, g * w[1])
-        wp.atomic_add(values_adjoint, m + c, g * w[2])
-    place_adjoint[k] = Place(a, b, d, Scalar(0.0))
+    by_place = Three()
+    for g in range(groups):
+        i = first + groups * entries[0] + g
+        j = first + groups * entries[1] + g
+        m = first + groups * entries[2] + g
+        along = mixed_adjoint[groups * k + g]
+        by_place += Three(wp.dot(along, values[i]), wp.dot(along, values[j]), wp.dot(along, values[m]))
+        wp.atomic_add(values_adjoint, i, along * w[0])
+        wp.atomic_add(values_adjoint, j, along * w[1])
+        wp.atomic_add(values_adjoint, m, along * w[2])
+    place_adjoint[k] = Place(by_place[0], by_place[1], by_place[2], Scalar(0.0))
