@@ -47,7 +47,7 @@ def test_only_opacity_shows_the_mass_in_the_paper_s_pictures_of_one_colour(tmp_p
 
 def test_a_descent_comes_nearer_to_the_mass_and_keeps_its_course(tmp_path):
     scene = fig7.thrown(1, 0, tmp_path)
-    how = {"rasterizer": "aa", "variant": "texture", "optimiser": "adam"}
+    how = {"view": "aa", "variant": "texture", "optimiser": "adam"}
     record = fig7.descend(scene, 1, how, 0, 2, 12)
     errors, losses = np.array(record["errors"]), np.array(record["losses"])
     assert errors.shape == losses.shape == (13, 2)

@@ -18,7 +18,13 @@ from gradsim.video import whole
 
 COLOURS = {"colour": "#c2410c", "shading": "#1d5fd0", "texture": "#15803d"}
 NAMES = {"colour": "only colour", "shading": "shading", "texture": "texture"}
-TITLES = {"softras": "SoftRas", "aa": "exact coverage", "adam": "Adam", "sgd": "momentum"}
+TITLES = {
+    "softras": "SoftRas",
+    "softras, rgb": "SoftRas without opacity",
+    "aa": "exact coverage",
+    "adam": "Adam",
+    "sgd": "momentum",
+}
 STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
 SHOWN = 6  # objects on the sheet
 
@@ -39,12 +45,15 @@ def draw(out: Path, records: Sequence[dict], scenes: Sequence, truths: Sequence[
 
 
 def _curves(records: Sequence[dict]) -> Figure:
-    rows, columns = (list(dict.fromkeys(r[key] for r in records)) for key in ("optimiser", "rasterizer"))
-    figure = Figure(figsize=(8.6, 0.5 + 2.7 * len(rows)), layout="constrained")
-    spots = figure.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
-    for (i, j), ax in np.ndenumerate(spots):
+    kinds = list(dict.fromkeys((r["view"], r["optimiser"]) for r in records))
+    columns = min(3, len(kinds))
+    figure = Figure(figsize=(8.6, 0.5 + 2.6 * -(-len(kinds) // columns)), layout="constrained")
+    spots = figure.subplots(-(-len(kinds) // columns), columns, sharey=True, squeeze=False)
+    for ax in spots.flat[len(kinds) :]:
+        ax.axis("off")
+    for ax, kind in zip(spots.flat, kinds, strict=False):
         inset = ax.inset_axes((0.56, 0.5, 0.43, 0.46))
-        own = [r for r in records if (r["optimiser"], r["rasterizer"]) == (rows[i], columns[j])]
+        own = [r for r in records if (r["view"], r["optimiser"]) == kind]
         for variant, colour in COLOURS.items():
             errors = np.array([r["errors"] for r in own if r["variant"] == variant]).mean(2)
             mean, spread = errors.mean(0), errors.std(0) / np.sqrt(max(1, len(errors) - 1))
@@ -55,10 +64,9 @@ def _curves(records: Sequence[dict]) -> Figure:
         inset.set_yscale("log")
         inset.yaxis.set_minor_formatter(NullFormatter())
         inset.tick_params(labelsize=7)
-        ax.set_title(f"{TITLES[columns[j]]}, {TITLES[rows[i]]}", fontsize=9)
-        ax.set_ylim(0, None)
-    for ax in spots[-1]:
+        ax.set_title(", ".join(TITLES[name] for name in kind), fontsize=9)
         ax.set_xlabel("iterations")
+        ax.set_ylim(0, None)
     for ax in spots[:, 0]:
         ax.set_ylabel("relative error of the mass")
     figure.legend(*spots[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
