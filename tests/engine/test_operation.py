@@ -1,5 +1,8 @@
 """A program as an operation of PyTorch."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 from checks import gradients
@@ -102,10 +105,53 @@ def test_compiler_sees_one_node_and_gets_the_same_gradient():
 def test_operation_keeps_the_contract_of_pytorch():
     x, y = values()
     program = Products()
-    operation(program)
+    run = operation(program)
     from gradsim.engine import operation as module
 
-    torch.library.opcheck(torch.ops.gradsim.run.default, ([x, y], module._programs.index(program)))
+    (number,) = [k for k, kept in module._programs.items() if kept is program]
+    torch.library.opcheck(torch.ops.gradsim.run.default, ([x, y], number))
+    assert run
+
+
+def test_program_is_let_go_with_its_operation_and_its_graph():
+    x, y = values()
+    program = Products()
+    program.forward = lambda inputs: [inputs[0] * inputs[1], inputs[0].sum(1)]  # that of the class keeps a note
+    gone, outputs = weakref.ref(program), operation(program)(x, y)
+    del program
+    gc.collect()
+    assert gone() is not None  # for the backward pass
+    loss(outputs).backward()
+    del outputs
+    gc.collect()
+    assert gone() is None
+
+
+def test_nothing_is_recorded_where_gradients_are_off():
+    x, y = values()
+    run = operation(Products())
+    for off in (torch.no_grad, torch.inference_mode):
+        with off():
+            assert all(torch.equal(a, b) for a, b in zip(run(x, y), plain(x, y), strict=True))
+            assert not any(out.requires_grad for out in run(x, y))
+
+
+def test_a_graph_that_is_kept_gives_the_same_gradient_twice():
+    x, y = values()
+    value = loss(operation(Products())(x, y))
+    first = torch.autograd.grad(value, [x, y], retain_graph=True)
+    assert all(torch.equal(a, b) for a, b in zip(first, torch.autograd.grad(value, [x, y]), strict=True))
+    with pytest.raises(RuntimeError, match="second time"):
+        torch.autograd.grad(value, [x, y])
+
+
+def test_a_tangent_is_refused_and_not_lost():
+    x, y = (v.detach() for v in values())
+    run = operation(Products())
+    with pytest.raises(NotImplementedError, match="Products has no forward-mode derivative"):
+        torch.func.jvp(lambda given: run(given, y)[0], (x,), (y,))
+    kept = torch.func.jvp(lambda given: 2 * given + run(x, y)[0], (x,), (y,))[1]  # of what has no tangent
+    assert torch.equal(kept, 2 * y)
 
 
 def test_second_derivative_is_refused():

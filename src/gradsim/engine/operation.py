@@ -8,10 +8,13 @@ for the compiler.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 
 class Program(Protocol):
@@ -35,7 +38,9 @@ class Program(Protocol):
         ...
 
 
-_programs: list[Program] = []  # an operation carries its program by its place in this list
+# The custom operation carries its program by number. Weak, since a program has models, meshes and pictures with it.
+_programs: WeakValueDictionary[int, Program] = WeakValueDictionary()
+_numbers = count()
 
 
 @torch.library.custom_op("gradsim::run", mutates_args=())
@@ -85,7 +90,6 @@ class _Eager(torch.autograd.Function):
         outputs = program.forward([x.detach().contiguous() for x in inputs])
         ctx.program, ctx.count = program, len(inputs)
         ctx.save_for_backward(*inputs, *outputs)
-        ctx.set_materialize_grads(True)
         return tuple(outputs)
 
     @staticmethod
@@ -100,15 +104,22 @@ class _Eager(torch.autograd.Function):
 def operation(program: Program) -> Callable[..., list[Tensor]]:
     """A function of tensors that runs `program`, differentiable once (the backward pass has no derivative).
 
+    The function raises `NotImplementedError` where an input has a forward-mode tangent (`torch.func.jvp`), which it would
+    lose.
+
     Args:
-        program: See `Program`. It stays alive as long as the process.
+        program: See `Program`. It lives as long as the function does; a compiled backward pass needs it still.
     """
-    _programs.append(program)
-    index = len(_programs) - 1
+    number = next(_numbers)
+    _programs[number] = program
 
     def run(*inputs: Tensor) -> list[Tensor]:
         if torch.compiler.is_compiling():
-            return _run(inputs, index)
+            return _run(inputs, number)
+        if forward_ad._current_level >= 0 and any(forward_ad.unpack_dual(x).tangent is not None for x in inputs):
+            raise NotImplementedError(
+                f"{type(program).__name__} has no forward-mode derivative; take backward mode, or its `tangent`."
+            )
         if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
             return list(_Eager.apply(program, *inputs))
         return program.forward([x.detach().contiguous() for x in inputs])

@@ -5,7 +5,7 @@ in gradsim colours are linear, and shown as they are: no gamma.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -53,7 +53,6 @@ class Mitsuba:
     depth: int = 4
     variant: str | None = None
     seed: int = 0
-    _operations: dict = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self):
         if self.spp < 1 or self.depth < 2:
@@ -129,7 +128,7 @@ class Mitsuba:
         import numpy as np
 
         with variant_set(self._variant) as mi, torch.no_grad():
-            content = describe(mi, surface, tensors, self.shading.law)
+            content = describe(mi, surface.parts, tensors, self.shading.law)
             content["sensor"] = sensor(mi, self.camera, self.spp, True, False)
             content["integrator"] = {"hide_emitters": True} | integrator
             image = np.array(mi.render(mi.load_dict({"type": "scene", **content}), seed=self.seed * APART + 2 * k))
@@ -153,14 +152,11 @@ class Mitsuba:
                     f"the texture of `{part.name}` has seams, which Mitsuba's gradients by vertices take for edges; leave "
                     "textures out (`Shading(textures=False)`), or detach the vertices."
                 )
-        key = (tuple(tensors), moving, alone, *map(id, surface.parts))
-        if key not in self._operations:  # an operation stays, and with it what the key names
-            shown = _plain(surface) if alone else surface
-            depth, law = (2, "lambert") if alone else (self.depth, self.shading.law)
-            frame = Frame(tuple(tensors), moving, shown, self.camera, law, self.spp, depth, self._variant, alone)
-            self._operations[key] = operation(frame), surface.parts
+        shown = _plain(surface) if alone else surface
+        depth, law = (2, "lambert") if alone else (self.depth, self.shading.law)
+        frame = Frame(tuple(tensors), moving, shown.parts, self.camera, law, self.spp, depth, self._variant, alone)
         seed = surface.vertices.new_tensor(float(self.seed * APART + 2 * k))
-        return self._operations[key][0](seed, *tensors.values())[0]
+        return operation(frame)(seed, *tensors.values())[0]
 
 
 def _plain(surface: Surface) -> Surface:

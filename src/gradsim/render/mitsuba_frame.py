@@ -19,7 +19,7 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.render.camera import Camera
 from gradsim.render.mitsuba_scene import describe, sensor
-from gradsim.surface import Surface
+from gradsim.surface import Part
 
 PROBE = """
 import mitsuba as mi
@@ -91,7 +91,7 @@ class Frame:
     Args:
         names: What the tensors are from the second on, see `mitsuba_scene`.
         moving: Those that get gradients.
-        surface: For its parts.
+        parts: Of the surface.
         camera: The camera.
         law: Of highlights.
         spp: Samples per pixel.
@@ -104,7 +104,7 @@ class Frame:
         self,
         names: Sequence[str],
         moving: Sequence[str],
-        surface: Surface,
+        parts: Sequence[Part],
         camera: Camera,
         law: str,
         spp: int,
@@ -112,7 +112,7 @@ class Frame:
         variant: str,
         sky: bool,
     ):
-        self.names, self.moving, self.surface, self.camera = tuple(names), tuple(moving), surface, camera
+        self.names, self.moving, self.parts, self.camera = tuple(names), tuple(moving), tuple(parts), camera
         self.law, self.spp, self.depth, self.variant, self.sky = law, spp, depth, variant, sky
 
     def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
@@ -146,7 +146,7 @@ class Frame:
         return [_shaped(grads[name], x) if name in grads else None for name, x in pairs]
 
     def _scene(self, mi, inputs: Sequence[Tensor]):
-        content = describe(mi, self.surface, dict(zip(self.names, inputs[1:], strict=True)), self.law)
+        content = describe(mi, self.parts, dict(zip(self.names, inputs[1:], strict=True)), self.law)
         content["sensor"] = sensor(mi, self.camera, self.spp, False, True)
         kind = "direct_projective" if self.depth <= 2 else "prb_projective"
         content["integrator"] = {"type": kind, "hide_emitters": not self.sky}

@@ -86,11 +86,11 @@ def light_tensors(lights: Sequence[Light], surface: Surface, world: int, frame: 
     return found
 
 
-def describe(mi, surface: Surface, tensors: Tensors, law: str) -> dict[str, Any]:
+def describe(mi, parts: Sequence[Part], tensors: Tensors, law: str) -> dict[str, Any]:
     """The dictionary of meshes and lights; `mi` is the module with its variant set."""
     arrays = {name: x.detach().cpu().float().numpy() for name, x in tensors.items()}
     content: dict[str, Any] = {}
-    for k, part in enumerate(surface.parts):
+    for k, part in enumerate(parts):
         content[f"part{k}"] = _mesh(mi, part, f"part{k}", arrays, law)
     for name in dict.fromkeys(name.split(".")[0] for name in arrays if not name.startswith("part")):
         own = {key.removeprefix(f"{name}."): a for key, a in arrays.items() if key.startswith(f"{name}.")}
