@@ -1,12 +1,15 @@
 """Launches recorded once and replayed: a Python launch costs about ten times a replay."""
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 import warp as wp
 from torch import Tensor
 
 _recorded: dict[tuple, wp.Launch] = {}
 
 
-def replay(kernel: wp.Kernel, dim: int | tuple[int, ...], args: list, device: str) -> None:
+def replay(kernel: wp.Kernel, dim: int | tuple[int, ...], args: Sequence[Any], device: str) -> None:
     """Run `kernel` over `dim` threads.
 
     The launch is recorded at the first call for a kernel and device; later calls only exchange its arguments.
@@ -18,14 +21,16 @@ def replay(kernel: wp.Kernel, dim: int | tuple[int, ...], args: list, device: st
     if launch is None:
         launch = wp.launch(kernel, dim=dim, inputs=args, device=device, record_cmd=True)
         assert isinstance(launch, wp.Launch)
+        launch.fwd_args = None  # a second list of the arguments, for captures
         _recorded[key] = launch
     else:
         launch.set_dim(dim)
         launch.set_params(args)
     launch.launch()
+    launch.params[1:] = [None] * len(args)  # else it would keep whole films alive until the next launch
 
 
-def array(dtype, tensor: Tensor):
+def array(dtype: Any, tensor: Tensor) -> Any:
     """A tensor as an array of Warp, of scalars or of a type that takes its last dimensions; shares its memory.
 
     It is the bare description that a launch needs, which takes a fifth of the time of a `wp.array`.
@@ -33,5 +38,18 @@ def array(dtype, tensor: Tensor):
     wp.init()  # from_torch needs it on a CPU
     kept = tensor.contiguous() if tensor.numel() else tensor.new_empty(tensor.shape)  # strides of none may be any
     described = wp.from_torch(kept, dtype=dtype, requires_grad=False, return_ctype=True)
-    described.owner = kept  # lives as long as the description
+    setattr(described, "owner", kept)  # noqa: B010 -- lives as long as the description, which has no such field
     return described
+
+
+def arrays(dtypes: Iterable[Any], tensors: Iterable[Tensor]) -> list[Any]:
+    """`array` of each tensor, with its dtype."""
+    return [array(dtype, x) for dtype, x in zip(dtypes, tensors, strict=True)]
+
+
+def field(dtype: Any, tensor: Tensor) -> wp.array:
+    """The same for a field of a struct, which takes nothing less than a `wp.array`."""
+    wp.init()
+    if tensor.numel():
+        return wp.from_torch(tensor.contiguous(), dtype=dtype, requires_grad=False)
+    return wp.empty(tensor.shape[:-1], dtype=dtype, device=str(tensor.device))  # Warp refuses the strides

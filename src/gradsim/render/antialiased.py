@@ -19,7 +19,7 @@ import warp as wp
 from torch import Tensor
 
 from gradsim.engine.lanes import lane_of, specialise
-from gradsim.engine.launch import array, replay
+from gradsim.engine.launch import array, arrays, replay
 from gradsim.engine.operation import operation
 from gradsim.render.beside import add_touched
 from gradsim.render.compose import compose
@@ -174,10 +174,10 @@ class _Divide:
         replay(code.divide_adjoint, len(listed), args, str(clip.device))
         return [adjoint, *[None] * (len(inputs) - 1)]
 
-    def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list[wp.array]:
+    def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list:
         mesh = code.Corner, wp.vec3i, wp.int32, wp.vec4i, wp.int32, wp.vec3i, wp.vec2i, wp.int32
         types = (*mesh, wp.vec4i, wp.int32, wp.int32, code.Scalar)
-        return [array(dtype, x) for dtype, x in zip(types, inputs, strict=True)]
+        return arrays(types, inputs)
 
 
 class _Mix:
@@ -202,9 +202,9 @@ class _Mix:
         replay(code.mix_adjoint, len(colours), args, str(colours.device))
         return [*results, None, None]
 
-    def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list[wp.array]:
+    def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list:
         types = code.Scalar, code.Scalar, code.Scalar, wp.vec4i, wp.int32
-        return [array(dtype, x) for dtype, x in zip(types, inputs, strict=True)]
+        return arrays(types, inputs)
 
 
 _divide, _mix = operation(_Divide()), operation(_Mix())

@@ -15,7 +15,7 @@ import warp as wp
 from torch import Tensor
 
 from gradsim.engine.lanes import lane_of, specialise
-from gradsim.engine.launch import array, replay
+from gradsim.engine.launch import array, arrays, replay
 from gradsim.engine.operation import operation
 from gradsim.render.compose import compose
 from gradsim.render.distances import distances
@@ -98,9 +98,9 @@ class _Fade:
         replay(code.fade_adjoint, len(screen) * faces.shape[1], args, str(screen.device))
         return [adjoint, *[None] * (len(inputs) - 1)]
 
-    def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list[wp.array]:
+    def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list:
         types = (code.Corner, wp.vec3i, wp.bool, code.Scalar, code.Scalar, wp.int32)
-        return [array(dtype, x) for dtype, x in zip(types, inputs, strict=True)]
+        return arrays(types, inputs)
 
 
 _fade = operation(_Fade())

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from gradsim.engine.lanes import lane_of, specialise
-from gradsim.engine.launch import array, replay
+from gradsim.engine.launch import array, arrays, replay
 from gradsim.engine.operation import operation
 from gradsim.render.view import View
 
@@ -124,9 +124,9 @@ class _Locate:
         replay(code.locate_adjoint, len(inputs[2]), args, str(clip.device))
         return [adjoint, *[None] * (len(inputs) - 1)]
 
-    def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list[wp.array]:
+    def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list:
         types = (code.Corner, wp.vec3i, wp.vec4i, wp.int32)
-        return [array(dtype, x) for dtype, x in zip(types, inputs, strict=True)]
+        return arrays(types, inputs)
 
 
 class _Blend:

@@ -2,10 +2,8 @@
 
 import math
 from types import ModuleType
-from typing import Any
 
 import torch
-import warp as wp
 from torch import Tensor
 
 from gradsim.render.tiles import Tiles
@@ -77,11 +75,3 @@ def blur(sigma: float, cut: float, cull: str) -> list[float]:
     if cull not in TURN:
         raise ValueError(f"`cull` is {cull!r}; it is one of {', '.join(map(repr, TURN))}.")
     return [sigma, math.log(1 / cut - 1), float(TURN[cull])]
-
-
-def array(kind: Any, tensor: Tensor) -> wp.array:
-    """Vectors of this kind, the last dimension, for kernels; it shares the memory."""
-    wp.init()  # from_torch needs it on a CPU
-    if tensor.numel():
-        return wp.from_torch(tensor.contiguous(), dtype=kind, requires_grad=False)
-    return wp.empty(tensor.shape[:-1], dtype=kind, device=str(tensor.device))  # Warp refuses the strides

@@ -19,11 +19,11 @@ import warp as wp
 from torch import Tensor
 from torch.nn.functional import pad
 
-from gradsim.engine.launch import replay
+from gradsim.engine.launch import array, replay
 from gradsim.engine.operation import operation
 from gradsim.render.near import cut_near
 from gradsim.render.paint import Paint
-from gradsim.render.soft_faces import CUT, array, blur, check, reach, table
+from gradsim.render.soft_faces import CUT, blur, check, reach, table
 from gradsim.render.softras_colour import border_code, colour
 from gradsim.render.tiles import Tiles
 from gradsim.render.view import View

@@ -9,9 +9,9 @@ import warp as wp
 from torch import Tensor
 
 from gradsim.engine.lanes import Lane
-from gradsim.engine.launch import replay
+from gradsim.engine.launch import array, field, replay
 from gradsim.engine.operation import operation
-from gradsim.render.soft_faces import CUT, array, blur, check, finite, reach, table
+from gradsim.render.soft_faces import CUT, blur, check, finite, reach, table
 from gradsim.render.tiles import Tiles, with_faces
 
 BORDER = ("Reach", "Pull", "cover", "pulled", "unless", "at_first", "at_second")
@@ -221,9 +221,9 @@ class _Colour:
         gain, gloss, corners, uv, uv_corners, texels, _ = inputs[4:]
         fog, paint = code.Fog(), code.Paint()
         *_, fog.sharpness, fog.horizon = inputs[3].tolist()
-        paint.gain, paint.gloss, paint.texture = (array(code.Point, x) for x in (gain, gloss, texels))
-        paint.corners, paint.uv_corners = array(wp.vec3i, corners), array(wp.vec3i, uv_corners)
-        paint.uv = array(code.Pixel, uv)
+        paint.gain, paint.gloss, paint.texture = (field(code.Point, x) for x in (gain, gloss, texels))
+        paint.corners, paint.uv_corners = field(wp.vec3i, corners), field(wp.vec3i, uv_corners)
+        paint.uv = field(code.Pixel, uv)
         return fog, paint
 
 
