@@ -6,7 +6,7 @@ from typing import Any
 import warp as wp
 from torch import Tensor
 
-_recorded: dict[tuple, wp.Launch] = {}
+_recorded: dict[tuple, Any] = {}
 
 
 def replay(kernel: wp.Kernel, dim: int | tuple[int, ...], args: Sequence[Any], device: str) -> None:
@@ -17,15 +17,12 @@ def replay(kernel: wp.Kernel, dim: int | tuple[int, ...], args: Sequence[Any], d
     if dim == 0 or (isinstance(dim, tuple) and 0 in dim):
         return
     key = (kernel, device)
-    launch = _recorded.get(key)
-    if launch is None:
-        launch = wp.launch(kernel, dim=dim, inputs=args, device=device, record_cmd=True)
-        assert isinstance(launch, wp.Launch)
-        launch.fwd_args = None  # a second list of the arguments, for captures
-        _recorded[key] = launch
-    else:
-        launch.set_dim(dim)
-        launch.set_params(args)
+    if key not in _recorded:
+        _recorded[key] = wp.launch(kernel, dim=dim, inputs=args, device=device, record_cmd=True)
+        _recorded[key].fwd_args = None  # a second list of the arguments, for captures
+    launch = _recorded[key]
+    launch.set_dim(dim)
+    launch.set_params(args)
     launch.launch()
     launch.params[1:] = [None] * len(args)  # else it would keep whole films alive until the next launch
 
