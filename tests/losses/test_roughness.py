@@ -95,3 +95,12 @@ def test_faces_without_area_have_finite_derivatives(rough):
     vertices[faces[0, 1]] = vertices[faces[0, 0]]
     (gradient,) = gradients(lambda x: [rough(x, faces)[None]], [vertices], [torch.ones(1).double()])
     assert gradient.isfinite().all()
+
+
+@both
+def test_what_has_nothing_that_counts_is_not_rough(rough):
+    corners = torch.eye(3, dtype=torch.float64)[None].repeat(2, 1, 1).requires_grad_()  # a triangle in two worlds
+    value = rough(corners, torch.tensor([[0, 1, 2]]))
+    (gradient,) = torch.autograd.grad(value.sum(), corners)
+    assert torch.equal(value, torch.zeros(2).double())
+    assert torch.equal(gradient, torch.zeros(2, 3, 3).double())

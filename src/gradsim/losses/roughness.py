@@ -17,7 +17,7 @@ def laplacian(vertices: Tensor, faces: Tensor) -> Tensor:
     """Mean squared distance of vertices from the middle of their neighbours [m²], (...).
 
     Args:
-        vertices: (..., n, 3) [m]. Those at the rim of an open sheet, and those of no face, do not count.
+        vertices: (..., n, 3) [m]. Those at the rim of an open sheet, and those of no face, do not count; 0 if none does.
         faces: (m, 3).
     """
     n = vertices.shape[-2]
@@ -29,11 +29,11 @@ def laplacian(vertices: Tensor, faces: Tensor) -> Tensor:
     inner = neighbours > 0
     inner[ends[:, count == 1].flatten()] = False
     apart = (vertices - total / neighbours.clamp_min(1)[:, None])[..., inner, :]
-    return apart.square().sum(-1).mean(-1)
+    return apart.square().sum(-1).sum(-1) / max(apart.shape[-2], 1)
 
 
 def flatness(vertices: Tensor, faces: Tensor) -> Tensor:
-    """Mean of (1 − cos)² of the angle by which the surface turns across its edges (...), from 0 to 4.
+    """Mean of (1 − cos)² of the angle by which the surface turns across its edges (...), from 0 to 4; 0 without any.
 
     Args:
         vertices: (..., n, 3) [m].
@@ -44,7 +44,8 @@ def flatness(vertices: Tensor, faces: Tensor) -> Tensor:
     keys, order = _sides(faces, vertices.shape[-2]).sort()
     same = (keys[1:] == keys[:-1]).nonzero()[:, 0]
     left, right = order[same] // 3, order[same + 1] // 3
-    return (1 - (normals[..., left, :] * normals[..., right, :]).sum(-1)).square().mean(-1)
+    turned = 1 - (normals[..., left, :] * normals[..., right, :]).sum(-1)
+    return turned.square().sum(-1) / max(len(left), 1)
 
 
 def _sides(faces: Tensor, n: int) -> Tensor:
