@@ -2,9 +2,18 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+
+class Pattern(NamedTuple):
+    """A picture and where it lies, see `Look`."""
+
+    texture: Tensor
+    uv: Tensor
+    faces: Tensor  # rows of uv
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +34,9 @@ class Look:
         diffuse: Part of the other light that it scatters evenly.
         specular: Strength of highlights, in the colour of the light.
         shininess: How sharp they are: the exponent of Phong's law.
+
+    Raises:
+        ValueError: If it has a texture and `uv`, but no `uv_faces`.
     """
 
     colour: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -37,6 +49,20 @@ class Look:
     diffuse: float = 1.0
     specular: float = 0.0
     shininess: float = 32.0
+
+    def __post_init__(self):
+        if self.texture is not None and self.uv is not None and self.uv_faces is None:
+            raise ValueError(
+                "a look has a texture and `uv`, but no `uv_faces`; give the rows of `uv` at the corners of each face: the "
+                "faces themselves, where each vertex has one."
+            )
+
+    @property
+    def pattern(self) -> Pattern | None:
+        """Its texture and where that lies; None without one, or without uv."""
+        if self.texture is None or self.uv is None or self.uv_faces is None:
+            return None
+        return Pattern(self.texture, self.uv, self.uv_faces)
 
 
 @dataclass(frozen=True, eq=False)

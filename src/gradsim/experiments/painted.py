@@ -13,7 +13,7 @@ GAMMA = 2.2  # glTF takes colours of vertices for linear light, and textures for
 def is_painted(part: Part) -> bool:
     """Whether it has more than one colour."""
     look = part.look
-    return look.vertex_colours is not None or (look.texture is not None and look.uv is not None)
+    return look.vertex_colours is not None or look.pattern is not None
 
 
 def painted(vertices: np.ndarray, part: Part) -> trimesh.Trimesh:
@@ -28,9 +28,9 @@ def painted(vertices: np.ndarray, part: Part) -> trimesh.Trimesh:
     look, faces = part.look, part.faces.numpy()
     plain = trimesh.Trimesh(vertices, faces, process=False)
     normals = plain.vertex_normals[faces].reshape(-1, 3) if look.smooth else plain.face_normals.repeat(3, 0)
-    if look.texture is not None and look.uv is not None and look.uv_faces is not None:
-        picture = fromarray(_bytes(look.texture.detach().numpy().transpose(1, 2, 0)))
-        uv = look.uv.detach().numpy()[look.uv_faces.numpy()].reshape(-1, 2)
+    if look.pattern is not None:
+        picture = fromarray(_bytes(look.pattern.texture.detach().numpy().transpose(1, 2, 0)))
+        uv = look.pattern.uv.detach().numpy()[look.pattern.faces.numpy()].reshape(-1, 2)
         visual = TextureVisuals(
             uv, material=PBRMaterial(baseColorTexture=picture, metallicFactor=0, roughnessFactor=0.8)
         )

@@ -27,7 +27,7 @@ from gradsim.render.coverage import coverage, mesh_of
 from gradsim.render.fragments import Fragments
 from gradsim.render.lights import unit
 from gradsim.render.near import cut_near
-from gradsim.render.paint import Paint
+from gradsim.render.paint import Painter
 from gradsim.render.view import View
 from gradsim.render.zbuffer import nearest
 
@@ -50,7 +50,7 @@ class Antialiased:
         """Share of every pixel that is covered (images, height, width)."""
         return _covered(view)
 
-    def draw(self, view: View, paint: Paint, background: Tensor) -> tuple[Tensor, Tensor]:
+    def draw(self, view: View, paint: Painter, background: Tensor) -> tuple[Tensor, Tensor]:
         """Colours (images, 3, height, width) over the background, and alpha (images, height, width).
 
         Args:

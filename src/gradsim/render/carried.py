@@ -10,7 +10,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from gradsim.engine.lanes import Lane, specialise
+from gradsim.engine.lanes import lane_of, specialise
 from gradsim.engine.launch import array, replay
 
 AWAY = -1e6  # [px] where all vertices of a part stand that is not drawn
@@ -89,4 +89,4 @@ def carry(
 
 @cache
 def _code(dtype: torch.dtype):
-    return specialise("gradsim.render.carried_kernels", Lane(str(dtype).removeprefix("torch.")))
+    return specialise("gradsim.render.carried_kernels", lane_of(dtype))

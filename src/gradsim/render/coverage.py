@@ -186,7 +186,7 @@ def is_closed(faces: Tensor) -> bool:
     return _gap(_table(faces)) is None
 
 
-@cache
+@lru_cache(256)
 def _gap(table: bytes) -> tuple[int, int] | None:
     """An edge that does not run once each way."""
     rows = edges_of(np.frombuffer(table, np.int32).reshape(-1, 3))

@@ -4,6 +4,7 @@ Colours of a covered pixel have derivatives by vertices, colours, texture and te
 triangle is seen; the borders of bodies are seen by alpha alone, in pixels that are not covered.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +21,7 @@ from gradsim.engine.operation import operation
 from gradsim.render.compose import compose
 from gradsim.render.distances import distances
 from gradsim.render.near import cut_near
-from gradsim.render.paint import Paint
+from gradsim.render.paint import Painter
 from gradsim.render.view import View
 from gradsim.render.zbuffer import CULL, nearest, rasterise
 
@@ -33,12 +34,19 @@ class DibR:
         blur_px: √δ: at this distance from a triangle a pixel is opaque to 1/e [px]. It makes bodies larger by about
             as much; for positions without bias take `Antialiased`.
         cull: Faces to leave out, by the side they show: "none", "back" or "front".
+
+    Raises:
+        ValueError: If the blur is out of range.
     """
 
     blur_px: float = 1.0
     cull: str = "none"
 
     name: ClassVar[str] = "dibr"
+
+    def __post_init__(self):
+        if not 0 < self.blur_px < math.inf:
+            raise ValueError(f"`blur_px` is {self.blur_px}; it is above 0 px and finite.")
 
     @classmethod
     def ndc(cls, delta: float, height: int, cull: str = "none") -> "DibR":
@@ -49,7 +57,7 @@ class DibR:
         """Opacity (images, height, width): 1 at covered pixels, 1 − Π (1 − exp(−d² / δ)) beside triangles."""
         return self._beside(view, nearest(view, self.cull) > 0)
 
-    def draw(self, view: View, paint: Paint, background: Tensor) -> tuple[Tensor, Tensor]:
+    def draw(self, view: View, paint: Painter, background: Tensor) -> tuple[Tensor, Tensor]:
         """Colours (images, 3, height, width) over the background, and alpha (images, height, width).
 
         Args:

@@ -36,11 +36,11 @@ Tensors = dict[str, Tensor]
 
 def corners(part: Part) -> tuple[Tensor, Tensor, Tensor | None]:
     """Vertices of Mitsuba's mesh, which has one uv each: ours by index (k,), faces (m, 3), rows of `uv` (k,) or None."""
-    look = part.look
-    if look.uv is None or look.uv_faces is None or look.texture is None:
+    pattern = part.look.pattern
+    if pattern is None:
         count = part.vertices.stop - part.vertices.start
         return torch.arange(count, device=part.faces.device), part.faces, None
-    both = torch.stack([part.faces, look.uv_faces], -1).reshape(-1, 2)
+    both = torch.stack([part.faces, pattern.faces], -1).reshape(-1, 2)
     kinds, rows = torch.unique(both, dim=0, return_inverse=True)
     return kinds[:, 0], rows.reshape(-1, 3), kinds[:, 1]
 
@@ -55,9 +55,11 @@ def mesh_tensors(surface: Surface, world: int, frame: int, law: str) -> Tensors:
         if look.smooth:
             found[f"part{k}.vertex_normals"] = _normals(own, part.faces)[which]
         matt = look.diffuse / (1 - mirror(look, law)[0])
-        if rows is not None and look.uv is not None and look.texture is not None:
-            found[f"part{k}.vertex_texcoords"] = look.uv[rows] * own.new_tensor([1, -1]) + own.new_tensor([0, 1])
-            colour = look.texture.permute(1, 2, 0)
+        if look.pattern is not None:
+            found[f"part{k}.vertex_texcoords"] = look.pattern.uv[rows] * own.new_tensor([1, -1]) + own.new_tensor(
+                [0, 1]
+            )
+            colour = look.pattern.texture.permute(1, 2, 0)
         else:
             colour = torch.as_tensor(look.colour) if look.vertex_colours is None else look.vertex_colours
         found[f"part{k}.{_colour_name(look, law)}"] = (colour.to(own) * matt).clamp(0, 1)
@@ -184,10 +186,10 @@ def _material(mi, look: Look, own: dict, law: str) -> dict[str, Any]:
 
 def _colour_name(look: Look, law: str) -> str:
     """What Mitsuba calls the diffuse colour."""
-    if look.texture is None and look.vertex_colours is not None:
+    if look.pattern is None and look.vertex_colours is not None:
         return "vertex_colour"
     place = "bsdf.brdf_0.bsdf_0" if mirror(look, law)[0] else "bsdf.brdf_0"
-    return f"{place}.reflectance.{'value' if look.texture is None else 'data'}"
+    return f"{place}.reflectance.{'value' if look.pattern is None else 'data'}"
 
 
 def _rgb(colour) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from gradsim.render.lights import unit
 from gradsim.render.shading import Shading, material_of
 from gradsim.render.texture import sample, sheet
 from gradsim.render.view import View
-from gradsim.surface import Part
+from gradsim.surface import Part, Pattern
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +34,24 @@ class Corners:
     uv: Tensor | None = None
     uv_table: Tensor | None = None
     texture: Tensor | None = None
+
+
+class Painter(Protocol):
+    """What rasterisers ask for colours, of any number of channels."""
+
+    @property
+    def flat(self) -> Tensor | None:
+        """Faces (m,) whose shade jumps at their edges; None if no face's does."""
+        ...
+
+    @property
+    def corners(self) -> Corners:
+        """Colours at the corners of all faces, with channels in place of RGB."""
+        ...
+
+    def at(self, fragments: Fragments) -> Tensor:
+        """Colours of fragments (P, channels)."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +81,7 @@ class Paint:
         )
         return albedo * gain + gloss
 
-    @cached_property
+    @property
     def flat(self) -> Tensor | None:
         """Faces (m,) whose shade jumps at their edges; None if no face's does."""
         if self.shading.law == "colour" or all(p.look.smooth for p in self.view.parts):
@@ -76,11 +94,11 @@ class Paint:
         normals = unit(fragments.interpolate(self._normals, self._normal_table))
         return torch.where(fragments.is_front[:, None], normals, -normals)
 
-    @cached_property
+    @property
     def corners(self) -> Corners:
         """Colours at the corners of all faces; lights are worked out there, and interpolated (Gouraud 1971)."""
         view, faces = self.view, self.view.faces.long()
-        m, textured = len(faces), [self._has_texture(p) for p in view.parts]
+        m, textured = len(faces), [self._pattern(p) is not None for p in view.parts]
         table = torch.arange(3 * m, device=faces.device).view(m, 3)
         albedo = self._colours[0][faces].reshape(1, 3 * m, 3)
         shown = view.part_of.repeat_interleave(3)
@@ -114,33 +132,31 @@ class Paint:
             return fragments.interpolate(self._colours)
         return self.view.points.new_tensor([p.colour for p in self.view.parts])[fragments.part]
 
-    def _has_texture(self, part: Part) -> bool:
-        look = part.look
-        return self.shading.textures and look.texture is not None and look.uv is not None
+    def _pattern(self, part: Part) -> Pattern | None:
+        return part.look.pattern if self.shading.textures else None
 
     def _textured(self, fragments: Fragments, colours: Tensor) -> Tensor:
         """Colours (P, 3) with those of textures where there are some."""
         m = 0
         for k, p in enumerate(self.view.parts):
-            if self._has_texture(p):
+            if pattern := self._pattern(p):
                 here = (fragments.part == k).nonzero()[:, 0]
                 own = fragments.take(here)
                 table = torch.zeros_like(self.view.faces)
-                table[m : m + len(p.faces)] = p.look.uv_faces.to(table)
-                uv = own.interpolate(p.look.uv.to(colours)[None], table)
-                texels = sample(p.look.texture.to(colours), uv, self._level(own, p, m))
+                table[m : m + len(p.faces)] = pattern.faces.to(table)
+                uv = own.interpolate(pattern.uv.to(colours)[None], table)
+                texels = sample(pattern.texture.to(colours), uv, self._level(own, pattern, m))
                 colours = colours.index_copy(0, here, texels)
             m += len(p.faces)
         return colours
 
-    def _level(self, fragments: Fragments, part: Part, first: int) -> Tensor | None:
+    def _level(self, fragments: Fragments, pattern: Pattern, first: int) -> Tensor | None:
         """Size of a pixel in texels, as a power of 2, for each fragment (P,); None where no texture is made smaller.
 
         That of a whole triangle: the root of its area in texels over its area in pixels.
         """
-        look, faces = part.look, slice(first, first + len(part.faces))
-        h, w = look.texture.shape[1:]
-        corners = (look.uv * look.uv.new_tensor([w, h]))[look.uv_faces.long()]
+        faces, (h, w) = slice(first, first + len(pattern.faces)), pattern.texture.shape[1:]
+        corners = (pattern.uv * pattern.uv.new_tensor([w, h]))[pattern.faces.long()]
         texels = _area(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]).to(fragments.place)
         screen = self.view.screen[:, self.view.faces[faces].long(), :2]
         pixels = _area(screen[:, :, 1] - screen[:, :, 0], screen[:, :, 2] - screen[:, :, 0])
@@ -154,10 +170,10 @@ class Paint:
         textures, uvs, tables, first = [], [], [], 0
         like = self.view.points
         for p in self.view.parts:
-            own = self._has_texture(p)
-            textures.append(p.look.texture.to(like) if own else like.new_ones(3, 1, 1))
-            uvs.append(p.look.uv.to(like) if own else like.new_full((1, 2), 0.5))
-            table = p.look.uv_faces.to(self.view.faces) if own else torch.zeros_like(p.faces, dtype=torch.int32)
+            own = self._pattern(p)
+            textures.append(own.texture.to(like) if own else like.new_ones(3, 1, 1))
+            uvs.append(own.uv.to(like) if own else like.new_full((1, 2), 0.5))
+            table = own.faces.to(self.view.faces) if own else torch.zeros_like(p.faces, dtype=torch.int32)
             tables.append(table.to(like.device) + first)
             first += len(uvs[-1])
         texture, uv = sheet(textures, uvs)
@@ -197,7 +213,11 @@ class Labels:
     """
 
     view: View
-    flat: ClassVar[None] = None
+
+    @property
+    def flat(self) -> None:
+        """No face's label jumps where another face of its part begins."""
+        return None
 
     def at(self, fragments: Fragments) -> Tensor:
         """(P, parts)."""

@@ -14,7 +14,7 @@ from gradsim.render.antialiased import Antialiased
 from gradsim.render.camera import Camera, from_scene
 from gradsim.render.dibr import DibR
 from gradsim.render.fragments import Fragments
-from gradsim.render.paint import Labels, Paint
+from gradsim.render.paint import Labels, Paint, Painter
 from gradsim.render.shading import Shading
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.softras import SoftRas
@@ -40,7 +40,7 @@ class Rasterizer(Protocol):
         """Opacity (images, height, width) in [0, 1]."""
         ...
 
-    def draw(self, view: View, paint: Paint, background: Tensor) -> tuple[Tensor, Tensor]:
+    def draw(self, view: View, paint: Painter, background: Tensor) -> tuple[Tensor, Tensor]:
         """Colours (images, 3, height, width) over a background, and opacity (images, height, width).
 
         The background is (images or 1, 3, height or 1, width or 1); it and the paint may have other channels than RGB.
@@ -48,7 +48,7 @@ class Rasterizer(Protocol):
         ...
 
 
-RASTERIZERS: dict[str, type] = {kind.name: kind for kind in (Antialiased, SoftRas, DibR)}
+RASTERIZERS: dict[str, type[Rasterizer]] = {kind.name: kind for kind in (Antialiased, SoftRas, DibR)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,11 +121,12 @@ class Renderer:
         lens: How the names of the camera's parameters begin, see `Silhouettes`.
 
     Raises:
-        InputError: If there is no rasteriser of this name, or the background has another size than the camera.
+        InputError: If there is no rasteriser of this name, the background has another size than the camera, or `samples`
+            or `near` is out of range.
     """
 
     camera: Camera
-    rasterizer: "Rasterizer | str" = "aa"
+    rasterizer: Rasterizer | str = "aa"
     shading: Shading = COLOUR_ONLY
     background: Tensor | Sequence[float] = (1.0, 1.0, 1.0)
     samples: int = 1
@@ -133,10 +134,10 @@ class Renderer:
     lens: str = "camera"
 
     def __post_init__(self):
-        if isinstance(self.rasterizer, str):
-            if self.rasterizer not in RASTERIZERS:
-                raise InputError(f"rasteriser is {self.rasterizer!r}; use one of {', '.join(RASTERIZERS)}.")
-            object.__setattr__(self, "rasterizer", RASTERIZERS[self.rasterizer]())
+        if isinstance(self.rasterizer, str) and self.rasterizer not in RASTERIZERS:
+            raise InputError(f"rasteriser is {self.rasterizer!r}; use one of {', '.join(RASTERIZERS)}.")
+        if not self.near > 0:
+            raise InputError(f"near is {self.near} m; it has to be above 0, since pixels are divided by depth.")
         if self.samples < 1:
             raise InputError(f"samples is {self.samples}; it has to be at least 1.")
         size, shape = (3, self.camera.height, self.camera.width), tuple(torch.as_tensor(self.background).shape)
@@ -144,9 +145,7 @@ class Renderer:
             raise InputError(f"the background has shape {shape}; it needs (3) or, for this camera, {size}.")
 
     @classmethod
-    def of(
-        cls, scene, rasterizer: "Rasterizer | str" = "aa", camera: str = "camera", law: str | None = None, **options
-    ):
+    def of(cls, scene, rasterizer: Rasterizer | str = "aa", camera: str = "camera", law: str | None = None, **options):
         """What a camera of a scene sees, with the scene's lights and background.
 
         Args:
@@ -177,7 +176,7 @@ class Renderer:
     def alpha(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
         """Opacity (worlds, frames, height, width) of all parts together; arguments as above."""
         view = self._view(surface, values)
-        return self._pooled(self.rasterizer.alpha(view)[:, None], view)[:, :, 0]
+        return self._pooled(self._raster.alpha(view)[:, None], view)[:, :, 0]
 
     def picture(
         self, surface: Surface, values: Mapping[str, Tensor] | None = None, normals: Tensor | None = None
@@ -192,13 +191,17 @@ class Renderer:
         """
         rgb, alpha, paint = self._draw(surface, values, normals)
         plain = self._view(surface, values, 1) if self.samples > 1 else paint.view
-        return Picture(rgb, alpha, rasterise(plain, self.rasterizer.cull), Paint(plain, paint.shading, paint.normals))
+        return Picture(rgb, alpha, rasterise(plain, self._raster.cull), Paint(plain, paint.shading, paint.normals))
 
     def masks(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
         """What is seen of each part, where others hide it too (worlds, frames, parts, height, width) in [0, 1]."""
         view = self._view(surface, values)
-        shares = self.rasterizer.draw(view, Labels(view), view.clip.new_zeros(1, len(view.parts), 1, 1))[0]
+        shares = self._raster.draw(view, Labels(view), view.clip.new_zeros(1, len(view.parts), 1, 1))[0]
         return self._pooled(shares, view)
+
+    @cached_property
+    def _raster(self) -> Rasterizer:
+        return RASTERIZERS[self.rasterizer]() if isinstance(self.rasterizer, str) else self.rasterizer
 
     def _view(self, surface: Surface, values: Mapping[str, Tensor] | None, samples: int | None = None) -> View:
         camera = Silhouettes(self.camera, lens=self.lens)
@@ -213,7 +216,7 @@ class Renderer:
             background = background[:, None, None]
         elif self.samples > 1:
             background = background.repeat_interleave(self.samples, 1).repeat_interleave(self.samples, 2)
-        colours, alpha = self.rasterizer.draw(view, paint, background[None])
+        colours, alpha = self._raster.draw(view, paint, background[None])
         return self._pooled(colours, view), self._pooled(alpha[:, None], view)[:, :, 0], paint
 
     def _pooled(self, image: Tensor, view: View) -> Tensor:

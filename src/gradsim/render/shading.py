@@ -11,7 +11,6 @@ where n · l > 0. A surface that is seen from behind has its normal turned round
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -36,7 +35,7 @@ class Shading:
         names: Of the lights, for their parameters (`with_values`).
     """
 
-    law: Literal["colour", "lambert", "phong", "blinn-phong"] = "colour"
+    law: str = "colour"
     lights: tuple[Light, ...] = LAMPS
     textures: bool = True
     names: tuple[str, ...] = ()

@@ -22,7 +22,7 @@ from torch.nn.functional import pad
 from gradsim.engine.launch import array, replay
 from gradsim.engine.operation import operation
 from gradsim.render.near import cut_near
-from gradsim.render.paint import Paint
+from gradsim.render.paint import Painter
 from gradsim.render.soft_faces import CUT, blur, check, reach, table
 from gradsim.render.softras_colour import border_code, colour
 from gradsim.render.tiles import Tiles
@@ -42,6 +42,9 @@ class SoftRas:
         near: Depth of score 1 [m]. It clips nothing.
         far: Depth of score 0 [m].
         cull: Which faces are dropped: "none", those that turn their "back" to the camera, or those in "front".
+
+    Raises:
+        ValueError: If the blur is out of range.
     """
 
     blur_px: float = 1.0
@@ -52,6 +55,10 @@ class SoftRas:
     cull: str = "none"
 
     name: ClassVar[str] = "softras"
+
+    def __post_init__(self):
+        if not 0 < self.blur_px < math.inf:
+            raise ValueError(f"`blur_px` is {self.blur_px}; it is above 0 px and finite.")
 
     @property
     def sigma(self) -> float:
@@ -77,7 +84,7 @@ class SoftRas:
         cut = cut_near(view.clip, view.faces, view.near)
         return self.silhouette(cut.screen, cut.faces, view.height, view.width)
 
-    def draw(self, view: View, paint: Paint, background: Tensor) -> tuple[Tensor, Tensor]:
+    def draw(self, view: View, paint: Painter, background: Tensor) -> tuple[Tensor, Tensor]:
         """Colours (images, 3, height, width) mixed with the background, and alpha (images, height, width).
 
         Args:
