@@ -2,7 +2,8 @@
 """What single pixels get from single triangles and edges, by the functions of the renderer: a template, differentiated by Warp.
 
 Left open for `specialise`: Corner, Place, relative, foot, at_foot, at_centre of `fragments_kernels.py`; to_border, centre,
-expm1, FAINT, REACH of `dibr_kernels.py`; border, split, cell, in_row, in_column of `antialiased_kernels.py`.
+expm1, FAINT, REACH of `dibr_kernels.py`; border of `borders_kernels.py`; split of `antialiased_kernels.py`; cell, in_row,
+in_column of `edges_kernels.py`.
 """
 
 import warp as wp

@@ -7,7 +7,7 @@ from checks import error
 
 from gradsim import mesh
 from gradsim.engine.lanes import Lane, specialise
-from gradsim.render import antialiased, dibr, fragments, look_at
+from gradsim.render import antialiased, borders, dibr, fragments, look_at
 from gradsim.render.beside import add_touched
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.view import View
@@ -104,10 +104,10 @@ def test_soft_alpha_beside_triangles(view, pixels, items):
 @pytest.mark.parametrize("crease", [False, True])
 def test_shares_of_pixels_along_edges(view, pixels, items, crease):
     clip = view.clip.clone().requires_grad_()
-    edges, turn, outline, begin = antialiased.outlines(view)
+    edges, turn, outline, begin = borders.outlines(view)
     listed = torch.nn.functional.pad(outline, (0, 1))
     if crease:
-        listed = antialiased.creases(view, edges, torch.ones(len(view.faces), dtype=torch.bool))
+        listed = borders.creases(view, edges, torch.ones(len(view.faces), dtype=torch.bool))
     kept = pixels.owner, pixels.side, pixels.rows
     near = torch.tensor([view.near]).double()
     tables = view.faces, view.part_of.int(), edges, turn, listed

@@ -15,6 +15,7 @@ ARCHITECTURE = 80  # the oldest that CUDA 13 and current PyTorch both serve well
 FILES = [m.name for m in pkgutil.iter_modules(gradsim.render.__path__) if not m.name.endswith("_kernels")]
 MODULES = {name: importlib.import_module(f"gradsim.render.{name}") for name in FILES}
 BUILDS = {name: module._code for name, module in MODULES.items() if hasattr(module, "_code")}
+BUILDS |= {"borders": MODULES["borders"].borders_code, "mix": MODULES["mix"].mix_code}
 BUILDS["softras"] = lambda dtype: softras_colour.border_code(lane_of(dtype))
 BUILDS["softras_pixels"] = lambda dtype: softras_colour.pixels_code(lane_of(dtype))
 BUILDS["softras_colour"] = lambda dtype: softras_colour.colour_code(lane_of(dtype))

@@ -11,62 +11,29 @@ closed outline these areas, with the signs of the sides that they are seen from,
 side: exact shares wherever one outline crosses a pixel, with exact derivatives (those of areas, `coverage_kernels.py`).
 (Laine et al. 2020, Sec. 3.6, whose idea it is to mix neighbours, take the distance to the crossing for the area.)
 
-Where bodies cover a part of a pixel only, the near side keeps its share, and the far side gets the rest of the coverage.
-
 Creases, the edges inside a surface over which its shade jumps, divide pixels in the same way.
 
-Left open for `specialise`: Edge, jump, straight, cell, in_row, in_column of `coverage_kernels.py`; behind,
-flat_adjoint of `fragments_kernels.py`.
+Left open for `specialise`: cell, in_row, in_column of `edges_kernels.py`; Border, border, is_outline of
+`borders_kernels.py`; LEFT, RIGHT, ABOVE, BELOW, NEAR_SIDE, row_of, column_of of `mix_kernels.py`; behind, flat_adjoint of
+`fragments_kernels.py`.
 """
 
 import warp as wp
 
 from gradsim.engine.lanes import Scalar
 
-Corner = wp.types.vector(3, Scalar)  # homogeneous pixel (u z, v z, z), or u, v [px] and depth [m]
+Corner = wp.types.vector(3, Scalar)  # homogeneous pixel (u z, v z, z)
 Point = wp.types.vector(2, Scalar)  # x to the right, y down [px]
-Four = wp.types.vector(4, Scalar)  # of the neighbours; or x, y of the left end and of the right end of a piece [px]
+Four = wp.types.vector(4, Scalar)  # x, y of the left end and of the right end of a piece [px]
 
-FAR = wp.constant(Scalar(1.0e9))  # [px] beyond it, whole numbers overflow
-ASIDE = wp.constant(Scalar(1.0e-9))  # [px] from an edge, where its outer side is looked at; in double precision
 SAME = wp.constant(Scalar(1.0e-4))  # relative depths of one part that are no step: neighbours in one surface
 TOUCH = wp.constant(Scalar(1.0e-3))  # ... of another part that lies behind an edge, or that the edge's part rests on
 TINY = wp.constant(Scalar(1.0e-12))  # [px²] so that derivatives stay finite where a vertex lies on a centre
 ONE = wp.constant(Scalar(3.0e-3))  # relative depths of one part at a crease that belong to one surface
 CLOSE = wp.constant(Scalar(1.0e-4))  # [px] from an edge, where the z-buffer says on which side a centre is
 
-LEFT, RIGHT, ABOVE, BELOW = wp.constant(0), wp.constant(1), wp.constant(2), wp.constant(3)
-NEAR_SIDE = wp.constant(4)  # the entry behind the four that sums the shares of pixels which show the near side
 INSIDE = wp.constant(3)
 INNER, OUTER, NEITHER = wp.constant(1), wp.constant(-1), wp.constant(0)
-
-
-@wp.kernel(enable_backward=False)
-def turns(
-    edges: wp.array[wp.vec4i],
-    front: wp.array2d[wp.bool],  # (images, faces)
-    # out
-    turn: wp.array2d[int],  # (images, edges): see `jump`
-):
-    thread = wp.tid()
-    image = thread / edges.shape[0]
-    k = thread - image * edges.shape[0]
-    turn[image, k] = jump(edges, front, image, k)
-
-
-@wp.struct
-class Border:
-    """An edge over which layers change, or a crease: then the inner side is that of its face, not of its back."""
-
-    used: bool
-    edge: Edge
-    first_depth: Scalar  # of its ends [m]
-    second_depth: Scalar
-    face: int  # the faces next to it; -1 stands for none
-    back: int
-    part: int
-    image: int
-    crease: bool
 
 
 @wp.struct
@@ -80,79 +47,6 @@ class Split:
     sign: Scalar  # of the hidden area in the share
     by_a: Point  # d hidden area / d left end of the piece
     by_b: Point  # ... right end
-
-
-@wp.func
-def end_of(h: Corner, other: Corner, near: Scalar):
-    """u, v and depth of an end of an edge, or of where it crosses the near plane."""
-    p = h + behind(h, other, near) * (other - h)
-    return Corner(p[0] / p[2], p[1] / p[2], p[2])
-
-
-@wp.func
-def border(clip: wp.array2d[Corner], edges: wp.array[wp.vec4i], turn: wp.array2d[int], part_of: wp.array[int], near: Scalar, listed: wp.vec3i):  # fmt: skip
-    found = Border()
-    image = listed[0]
-    k = listed[1]
-    ends = edges[k]
-    first = clip[image, ends[0]]
-    second = clip[image, ends[1]]
-    if not (first[2] >= near or second[2] >= near):
-        return found
-    a = end_of(first, second, near)
-    b = end_of(second, first, near)
-    inside = wp.abs(a[0]) <= FAR and wp.abs(a[1]) <= FAR and wp.abs(b[0]) <= FAR and wp.abs(b[1]) <= FAR
-    if not inside or (a[0] == b[0] and a[1] == b[1]):
-        return found
-    edge = Edge()
-    edge.first = ends[0]
-    edge.second = ends[1]
-    found.crease = listed[2] != 0
-    edge.sign = wp.where(turn[image, k] + listed[2] > 0, Scalar(1.0), Scalar(-1.0))
-    if b[1] < a[1]:
-        edge.first = ends[1]
-        edge.second = ends[0]
-        edge.sign = -edge.sign
-        swapped = a
-        a = b
-        b = swapped
-    edge.top = Point(a[0], a[1])
-    edge.bottom = Point(b[0], b[1])
-    found.edge = straight(edge)
-    found.used = True
-    found.first_depth = a[2]
-    found.second_depth = b[2]
-    found.face = ends[2]
-    found.back = ends[3]
-    found.part = part_of[wp.max(ends[2], ends[3])]
-    found.image = image
-    return found
-
-
-@wp.func
-def is_outline(clip: wp.array2d[Corner], near: Scalar, edges: wp.array[wp.vec4i], turn: wp.array2d[int], part_of: wp.array[int], outline: wp.array[wp.vec2i], begin: wp.array[int], found: Border, p: Point):  # fmt: skip
-    """Whether nothing of the edge's own part lies beside its point p, on the outer side."""
-    q = p - found.edge.normal * (found.edge.sign * ASIDE / wp.length(found.edge.normal))
-    layers = wp.int32(0)
-    for m in range(begin[found.image], begin[found.image + 1]):
-        k = outline[m][1]
-        ends = edges[k]
-        if part_of[wp.max(ends[2], ends[3])] != found.part:
-            continue
-        first = clip[found.image, ends[0]]
-        second = clip[found.image, ends[1]]
-        if not (first[2] >= near or second[2] >= near):
-            continue
-        a = end_of(first, second, near)
-        b = end_of(second, first, near)
-        if (a[1] <= q[1]) == (b[1] <= q[1]) or (a[0] > q[0] and b[0] > q[0]):
-            continue
-        right = (b[0] - a[0]) * (q[1] - a[1]) - (q[0] - a[0]) * (b[1] - a[1])
-        if b[1] < a[1]:
-            right = -right
-        if right < Scalar(0.0):
-            layers += wp.where(b[1] < a[1], -turn[found.image, k], turn[found.image, k])
-    return layers == 0
 
 
 @wp.func
@@ -213,16 +107,6 @@ def side(clip: wp.array2d[Corner], faces: wp.array[wp.vec3i], part_of: wp.array[
     # the plane of what is round rises before it
     centre = depth_at(clip, found.image, faces[face], Point(Scalar(column) + Scalar(0.5), Scalar(row) + Scalar(0.5)))
     return wp.where(centre >= here, OUTER, NEITHER)
-
-
-@wp.func
-def row_of(row: int, way: int):
-    return row + wp.where(way == BELOW, 1, 0) - wp.where(way == ABOVE, 1, 0)
-
-
-@wp.func
-def column_of(column: int, way: int):
-    return column + wp.where(way == RIGHT, 1, 0) - wp.where(way == LEFT, 1, 0)
 
 
 @wp.func
@@ -394,106 +278,3 @@ def divide_adjoint(
     # where the near plane cuts the edge is far beside the picture, and does not matter
     wp.atomic_add(clip_adjoint, found.image, edge.first, (Scalar(1.0) - t) * by_top + s * by_bottom)
     wp.atomic_add(clip_adjoint, found.image, edge.second, t * by_top + (Scalar(1.0) - s) * by_bottom)
-
-
-@wp.struct
-class Shares:
-    """Those of the neighbours in what is covered of a pixel are kept · w."""
-
-    w: Four
-    raw: Scalar  # Σ w
-    kept: Scalar
-    by_raw: Scalar  # d kept / d raw
-    by_near: Scalar  # d kept / d share of pixels that show the near side
-    by_alpha: Scalar  # d kept / d alpha
-
-
-@wp.func
-def allotted(shares: wp.array2d[Scalar], alpha: Scalar, k: int):
-    """Shares of the neighbours, none below 0 and all together at most 1: where several outlines cross, they may err.
-
-    If the pixel shows the near side, what is not covered is missing from the far side, that is from the neighbours.
-    """
-    found = Shares()
-    for way in range(4):
-        found.w[way] = wp.max(shares[k, way], Scalar(0.0))
-        found.raw += found.w[way]
-    if found.raw == Scalar(0.0) or alpha <= Scalar(0.0):
-        return found
-    scale = Scalar(1.0) / (found.raw * alpha)
-    near = wp.clamp(shares[k, NEAR_SIDE], Scalar(0.0), found.raw)
-    room = found.raw - wp.min(Scalar(1.0) - alpha, near)
-    if room >= alpha:
-        found.kept = Scalar(1.0) / found.raw
-        found.by_raw = -found.kept / found.raw
-        return found
-    found.kept = room * scale
-    if near == found.raw and Scalar(1.0) - alpha >= near:
-        return found
-    found.by_raw = scale - found.kept / found.raw
-    found.by_alpha = -found.kept / alpha
-    if Scalar(1.0) - alpha <= near:
-        found.by_alpha += scale
-    elif near > Scalar(0.0):
-        found.by_near = -scale
-    return found
-
-
-@wp.func
-def neighbour(owner: wp.vec4i, rows: wp.array3d[int], way: int):
-    return rows[owner[0], row_of(owner[3], way), column_of(owner[2], way)]
-
-
-@wp.kernel(enable_backward=False)
-def mix(
-    colours: wp.array2d[Scalar],  # (fragments, channels)
-    shares: wp.array2d[Scalar],
-    alpha: wp.array3d[Scalar],  # (images, rows, columns)
-    owner: wp.array[wp.vec4i],
-    rows: wp.array3d[int],
-    # out
-    mixed: wp.array2d[Scalar],  # a copy of the colours before
-):
-    k = wp.tid()
-    own = owner[k]
-    found = allotted(shares, alpha[own[0], own[3], own[2]], k)
-    for way in range(4):
-        if found.w[way] > Scalar(0.0):
-            other = neighbour(own, rows, way)
-            for c in range(colours.shape[1]):
-                mixed[k, c] = mixed[k, c] + found.kept * found.w[way] * (colours[other, c] - colours[k, c])
-
-
-@wp.kernel(enable_backward=False)
-def mix_adjoint(
-    colours: wp.array2d[Scalar],
-    shares: wp.array2d[Scalar],
-    alpha: wp.array3d[Scalar],
-    owner: wp.array[wp.vec4i],
-    rows: wp.array3d[int],
-    mixed_adjoint: wp.array2d[Scalar],
-    # out
-    colours_adjoint: wp.array2d[Scalar],  # a copy of `mixed_adjoint` before
-    shares_adjoint: wp.array2d[Scalar],  # zero before
-    alpha_adjoint: wp.array3d[Scalar],  # zero before
-):
-    k = wp.tid()
-    own = owner[k]
-    found = allotted(shares, alpha[own[0], own[3], own[2]], k)
-    if found.raw == Scalar(0.0):
-        return
-    by_w = Four()
-    for way in range(4):
-        if found.w[way] > Scalar(0.0):
-            other = neighbour(own, rows, way)
-            for c in range(colours.shape[1]):
-                g = mixed_adjoint[k, c]
-                by_w[way] = by_w[way] + g * (colours[other, c] - colours[k, c])
-                wp.atomic_add(colours_adjoint, other, c, found.kept * found.w[way] * g)
-                wp.atomic_add(colours_adjoint, k, c, -found.kept * found.w[way] * g)
-    by_kept = wp.dot(by_w, found.w)
-    for way in range(4):
-        if found.w[way] > Scalar(0.0):
-            shares_adjoint[k, way] = found.kept * by_w[way] + found.by_raw * by_kept
-    shares_adjoint[k, NEAR_SIDE] = found.by_near * by_kept
-    alpha_adjoint[own[0], own[3], own[2]] = found.by_alpha * by_kept

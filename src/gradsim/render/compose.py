@@ -11,7 +11,8 @@ from torch import Tensor
 from gradsim.engine.lanes import lane_of, specialise
 from gradsim.engine.launch import array, replay
 from gradsim.engine.operation import operation
-from gradsim.render.fragments import Fragments, by_threes
+from gradsim.render.blend import by_threes
+from gradsim.render.fragments import Fragments
 
 
 def compose(fragments: Fragments, colours: Tensor, alpha: Tensor, background: Tensor) -> Tensor:

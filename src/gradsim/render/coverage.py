@@ -4,11 +4,9 @@ The area itself, to rounding (`coverage_kernels.py`), of any mesh, closed or ope
 """
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
-from itertools import zip_longest
+from functools import cache
 from types import ModuleType
 
-import numpy as np
 import torch
 import warp as wp
 from torch import Tensor
@@ -16,6 +14,9 @@ from torch import Tensor
 from gradsim.engine.lanes import lane_of, specialise
 from gradsim.engine.launch import array, replay
 from gradsim.engine.operation import operation
+from gradsim.render.edges import functions, mesh_of, open_edge
+
+EDGES = ("Edge", "jump", "face_camera", "silhouette", "outline_edge", "cell", "in_row", "in_column")
 
 
 def coverage(screen: Tensor, faces: Tensor, height: int, width: int, convex: bool = True) -> Tensor:
@@ -125,35 +126,7 @@ def _scratch(points: Tensor, faces: Tensor) -> tuple[wp.array, wp.array]:
 
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
-    return specialise("gradsim.render.coverage_kernels", lane_of(dtype))
-
-
-def mesh_of(faces: Tensor) -> tuple[wp.array, wp.array]:
-    """Faces and edges of a mesh; the edges are found once for each table of faces."""
-    return _adjacency(_table(faces), str(faces.device))
-
-
-@lru_cache(256)  # bodies that the near plane cuts have another table in every frame
-def _adjacency(table: bytes, device: str) -> tuple[wp.array, wp.array]:
-    faces = np.frombuffer(table, np.int32).reshape(-1, 3)
-    wp.init()
-    return (
-        wp.array(faces, dtype=wp.vec3i, device=device),
-        wp.array(np.array(edges_of(faces), np.int32).reshape(-1, 4), dtype=wp.vec4i, device=device),
-    )
-
-
-def edges_of(faces: np.ndarray) -> list[tuple[int, int, int, int]]:
-    """Edges of triangles (m, 3) as rows (a, b, face in which it runs from a to b, face in which it runs back).
-
-    -1 stands for no face: at borders. Where more than two faces meet, or faces that are turned differently, an edge
-    has several rows, one after another.
-    """
-    owners: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
-    for k, (a, b, c) in enumerate(faces.tolist()):
-        for i, j in ((a, b), (b, c), (c, a)):
-            owners.setdefault((min(i, j), max(i, j)), ([], []))[i > j].append(k)
-    return [(a, b, *pair) for (a, b), ways in owners.items() if a != b for pair in zip_longest(*ways, fillvalue=-1)]
+    return specialise("gradsim.render.coverage_kernels", lane_of(dtype), **functions(dtype, *EDGES))
 
 
 def _check(screen: Tensor, faces: Tensor, convex: bool) -> None:
@@ -172,27 +145,10 @@ def _check(screen: Tensor, faces: Tensor, convex: bool) -> None:
             f"`faces` names vertices {int(faces.min())} to {int(faces.max())}; `screen` has {screen.shape[2]}, from 0."
         )
     if convex and not torch.compiler.is_compiling():
-        gap = _gap(_table(faces))
+        gap = open_edge(faces)
         if gap:
             raise ValueError(
                 f"edge {gap} has a face on one side only, or two that are turned differently; the coverage of a convex "
                 "body needs a closed mesh, where each edge runs once each way: merge equal vertices, close holes, turn "
                 "faces outward, or leave out `convex`."
             )
-
-
-def is_closed(faces: Tensor) -> bool:
-    """Whether each edge of triangles (m, 3) runs once each way."""
-    return _gap(_table(faces)) is None
-
-
-@lru_cache(256)
-def _gap(table: bytes) -> tuple[int, int] | None:
-    """An edge that does not run once each way."""
-    rows = edges_of(np.frombuffer(table, np.int32).reshape(-1, 3))
-    open_ones = [(a, b) for a, b, there, back in rows if there < 0 or back < 0]
-    return open_ones[0] if open_ones else None
-
-
-def _table(faces: Tensor) -> bytes:
-    return faces.cpu().numpy().astype(np.int32).tobytes()

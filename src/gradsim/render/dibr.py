@@ -107,8 +107,7 @@ class _Fade:
         return [adjoint, *[None] * (len(inputs) - 1)]
 
     def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list:
-        types = (code.Corner, wp.vec3i, wp.bool, code.Scalar, code.Scalar, wp.int32)
-        return arrays(types, inputs)
+        return arrays((code.Corner, wp.vec3i, wp.bool, code.Scalar, code.Scalar, wp.int32), inputs)
 
 
 _fade = operation(_Fade())

@@ -12,11 +12,11 @@ from types import ModuleType
 import torch
 import warp as wp
 from torch import Tensor
-from torch.nn.functional import pad
 
 from gradsim.engine.lanes import lane_of, specialise
 from gradsim.engine.launch import array, arrays, replay
 from gradsim.engine.operation import operation
+from gradsim.render.blend import blend
 from gradsim.render.view import View
 
 INSIDE = 3  # the side of a fragment whose centre its triangle covers
@@ -90,8 +90,7 @@ class Fragments:
             table: Which entries of `values` the corners of each face have (m, 3); by default its vertices.
         """
         table = self.view.faces if table is None else table.to(self.owner.device, torch.int32)
-        channels = values.shape[-1]
-        return _blend(self.place, by_threes(values.to(self.place)), table, self.owner)[0][:, :channels]
+        return blend(self.place, values.to(self.place), table, self.owner)
 
     def onto(self, values: Tensor, elsewhere: float) -> Tensor:
         """(images, height, width, channels) of values (P, channels), and a number where there is no fragment."""
@@ -125,52 +124,10 @@ class _Locate:
         return [adjoint, *[None] * (len(inputs) - 1)]
 
     def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list:
-        types = (code.Corner, wp.vec3i, wp.vec4i, wp.int32)
-        return arrays(types, inputs)
+        return arrays((code.Corner, wp.vec3i, wp.vec4i, wp.int32), inputs)
 
 
-class _Blend:
-    """A program from places, values, their table, and owners of fragments to values at the fragments.
-
-    Channels come in threes.
-    """
-
-    def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
-        return [(len(inputs[0]), inputs[1].shape[-1])]
-
-    def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        place, values = inputs[:2]
-        code = _code(place.dtype)
-        mixed = place.new_empty(len(place), values.shape[-1])
-        args = [*self._given(code, inputs), array(code.Three, mixed.view(-1, 3))]
-        replay(code.blend, len(place), args, str(place.device))
-        return [mixed]
-
-    def backward(
-        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
-    ) -> list[Tensor | None]:
-        place, values = inputs[:2]
-        code = _code(place.dtype)
-        by_place, by_values = torch.empty_like(place), torch.zeros_like(values)
-        by_mixed, to_values = (array(code.Three, x.view(-1, 3)) for x in (adjoints[0], by_values))
-        args = [*self._given(code, inputs), by_mixed, array(code.Place, by_place), to_values]
-        replay(code.blend_adjoint, len(place), args, str(place.device))
-        return [by_place, by_values, *[None] * (len(inputs) - 2)]
-
-    def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list:
-        place, values, table, owner = inputs
-        groups = values.shape[-1] // 3
-        page = 0 if len(values) == 1 else values.shape[1] * groups
-        shape = [array(code.Three, values.view(-1, 3)), page, groups]
-        return [array(code.Place, place), *shape, array(wp.vec3i, table), array(wp.vec4i, owner)]
-
-
-def by_threes(channels: Tensor) -> Tensor:
-    """Values (..., channels) with zeros added until channels are a multiple of 3."""
-    return pad(channels, (0, -channels.shape[-1] % 3)) if channels.shape[-1] % 3 else channels
-
-
-_locate, _blend = operation(_Locate()), operation(_Blend())
+_locate = operation(_Locate())
 
 
 @cache

@@ -14,7 +14,7 @@ from torch import Tensor
 from gradsim.engine.lanes import lane_of, specialise
 from gradsim.engine.launch import array, replay
 from gradsim.render.coverage import _code as _drawing
-from gradsim.render.coverage import mesh_of
+from gradsim.render.edges import mesh_of
 from gradsim.robust import GAUSSIAN, Loss
 
 SHARED = ("Point", "draw")

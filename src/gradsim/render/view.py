@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.render.coverage import is_closed
+from gradsim.render.edges import is_closed
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.surface import Part, Surface
 

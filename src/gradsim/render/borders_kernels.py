@@ -1,0 +1,118 @@
+# ruff: noqa: F821
+"""Edges at which pixels are divided: a template for `engine.lanes`.
+
+Those over which layers change, and creases.
+
+Left open for `specialise`: Edge, jump, straight of `edges_kernels.py`; behind of `fragments_kernels.py`.
+"""
+
+import warp as wp
+
+from gradsim.engine.lanes import Scalar
+
+Corner = wp.types.vector(3, Scalar)  # homogeneous pixel (u z, v z, z), or u, v [px] and depth [m]
+Point = wp.types.vector(2, Scalar)  # x to the right, y down [px]
+
+FAR = wp.constant(Scalar(1.0e9))  # [px] beyond it, whole numbers overflow
+ASIDE = wp.constant(Scalar(1.0e-9))  # [px] from an edge, where its outer side is looked at; in double precision
+
+
+@wp.kernel(enable_backward=False)
+def turns(
+    edges: wp.array[wp.vec4i],
+    front: wp.array2d[wp.bool],  # (images, faces)
+    # out
+    turn: wp.array2d[int],  # (images, edges): see `jump`
+):
+    thread = wp.tid()
+    image = thread / edges.shape[0]
+    k = thread - image * edges.shape[0]
+    turn[image, k] = jump(edges, front, image, k)
+
+
+@wp.struct
+class Border:
+    """An edge over which layers change, or a crease: then the inner side is that of its face, not of its back."""
+
+    used: bool
+    edge: Edge
+    first_depth: Scalar  # of its ends [m]
+    second_depth: Scalar
+    face: int  # the faces next to it; -1 stands for none
+    back: int
+    part: int
+    image: int
+    crease: bool
+
+
+@wp.func
+def end_of(h: Corner, other: Corner, near: Scalar):
+    """u, v and depth of an end of an edge, or of where it crosses the near plane."""
+    p = h + behind(h, other, near) * (other - h)
+    return Corner(p[0] / p[2], p[1] / p[2], p[2])
+
+
+@wp.func
+def border(clip: wp.array2d[Corner], edges: wp.array[wp.vec4i], turn: wp.array2d[int], part_of: wp.array[int], near: Scalar, listed: wp.vec3i):  # fmt: skip
+    found = Border()
+    image = listed[0]
+    k = listed[1]
+    ends = edges[k]
+    first = clip[image, ends[0]]
+    second = clip[image, ends[1]]
+    if not (first[2] >= near or second[2] >= near):
+        return found
+    a = end_of(first, second, near)
+    b = end_of(second, first, near)
+    inside = wp.abs(a[0]) <= FAR and wp.abs(a[1]) <= FAR and wp.abs(b[0]) <= FAR and wp.abs(b[1]) <= FAR
+    if not inside or (a[0] == b[0] and a[1] == b[1]):
+        return found
+    edge = Edge()
+    edge.first = ends[0]
+    edge.second = ends[1]
+    found.crease = listed[2] != 0
+    edge.sign = wp.where(turn[image, k] + listed[2] > 0, Scalar(1.0), Scalar(-1.0))
+    if b[1] < a[1]:
+        edge.first = ends[1]
+        edge.second = ends[0]
+        edge.sign = -edge.sign
+        swapped = a
+        a = b
+        b = swapped
+    edge.top = Point(a[0], a[1])
+    edge.bottom = Point(b[0], b[1])
+    found.edge = straight(edge)
+    found.used = True
+    found.first_depth = a[2]
+    found.second_depth = b[2]
+    found.face = ends[2]
+    found.back = ends[3]
+    found.part = part_of[wp.max(ends[2], ends[3])]
+    found.image = image
+    return found
+
+
+@wp.func
+def is_outline(clip: wp.array2d[Corner], near: Scalar, edges: wp.array[wp.vec4i], turn: wp.array2d[int], part_of: wp.array[int], outline: wp.array[wp.vec2i], begin: wp.array[int], found: Border, p: Point):  # fmt: skip
+    """Whether nothing of the edge's own part lies beside its point p, on the outer side."""
+    q = p - found.edge.normal * (found.edge.sign * ASIDE / wp.length(found.edge.normal))
+    layers = wp.int32(0)
+    for m in range(begin[found.image], begin[found.image + 1]):
+        k = outline[m][1]
+        ends = edges[k]
+        if part_of[wp.max(ends[2], ends[3])] != found.part:
+            continue
+        first = clip[found.image, ends[0]]
+        second = clip[found.image, ends[1]]
+        if not (first[2] >= near or second[2] >= near):
+            continue
+        a = end_of(first, second, near)
+        b = end_of(second, first, near)
+        if (a[1] <= q[1]) == (b[1] <= q[1]) or (a[0] > q[0] and b[0] > q[0]):
+            continue
+        right = (b[0] - a[0]) * (q[1] - a[1]) - (q[0] - a[0]) * (b[1] - a[1])
+        if b[1] < a[1]:
+            right = -right
+        if right < Scalar(0.0):
+            layers += wp.where(b[1] < a[1], -turn[found.image, k], turn[found.image, k])
+    return layers == 0

@@ -1,0 +1,68 @@
+"""Edges of meshes, and what `edges_kernels.py` has for other kernels."""
+
+from functools import lru_cache
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+import torch
+import warp as wp
+from torch import Tensor
+
+from gradsim.engine.lanes import lane_of, specialise
+
+MESHES = 256  # whose edges are kept: bodies that the near plane cuts have another table of faces in every frame
+
+
+def mesh_of(faces: Tensor) -> tuple[wp.array, wp.array]:
+    """Faces and edges of a mesh; the edges are found once for each table of faces."""
+    return _adjacency(_table(faces), str(faces.device))
+
+
+@lru_cache(MESHES)
+def _adjacency(table: bytes, device: str) -> tuple[wp.array, wp.array]:
+    faces = np.frombuffer(table, np.int32).reshape(-1, 3)
+    wp.init()
+    return (
+        wp.array(faces, dtype=wp.vec3i, device=device),
+        wp.array(np.array(edges_of(faces), np.int32).reshape(-1, 4), dtype=wp.vec4i, device=device),
+    )
+
+
+def edges_of(faces: np.ndarray) -> list[tuple[int, int, int, int]]:
+    """Edges of triangles (m, 3) as rows (a, b, face in which it runs from a to b, face in which it runs back).
+
+    -1 stands for no face: at borders. Where more than two faces meet, or faces that are turned differently, an edge
+    has several rows, one after another.
+    """
+    owners: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
+    for k, (a, b, c) in enumerate(faces.tolist()):
+        for i, j in ((a, b), (b, c), (c, a)):
+            owners.setdefault((min(i, j), max(i, j)), ([], []))[i > j].append(k)
+    return [(a, b, *pair) for (a, b), ways in owners.items() if a != b for pair in zip_longest(*ways, fillvalue=-1)]
+
+
+def is_closed(faces: Tensor) -> bool:
+    """Whether each edge of triangles (m, 3) runs once each way."""
+    return open_edge(faces) is None
+
+
+def open_edge(faces: Tensor) -> tuple[int, int] | None:
+    """An edge of triangles (m, 3) that does not run once each way; None if there is none."""
+    return _open_edge(_table(faces))
+
+
+@lru_cache(MESHES)
+def _open_edge(table: bytes) -> tuple[int, int] | None:
+    rows = edges_of(np.frombuffer(table, np.int32).reshape(-1, 3))
+    return next(((a, b) for a, b, there, back in rows if there < 0 or back < 0), None)
+
+
+def _table(faces: Tensor) -> bytes:
+    return faces.cpu().numpy().astype(np.int32).tobytes()
+
+
+def functions(dtype: torch.dtype, *names: str) -> dict[str, Any]:
+    """Functions and structs of the template, by name."""
+    code = specialise("gradsim.render.edges_kernels", lane_of(dtype))
+    return {name: getattr(code, name) for name in names}
