@@ -27,7 +27,7 @@ from gradsim.experiments.figures import figure
 from gradsim.render import Antialiased, Renderer, Shading, SoftRas, look_at
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.view import View
-from gradsim.surface import Look, Part, Surface
+from gradsim.surface import Look, Surface
 
 BALLS = {"320": (2,), "720": (12, 30), "5120": (4,)}  # icosphere by subdivisions, or sphere by rings and segments
 SIZES, BATCHES = (64, 256, 512), (1, 30)
@@ -72,7 +72,7 @@ class Job:
     def surface(self, textured: bool = False) -> Surface:
         painted = {"uv": self.uv, "uv_faces": self.faces, "texture": self.texture} if textured else {}
         look = Look(vertex_colours=None if textured else self.colours, **painted)
-        return Surface(self.vertices, (Part("ball", slice(0, self.vertices.shape[2]), self.faces, True, look),))
+        return Surface.of(self.vertices, self.faces, look, convex=True)
 
     def view(self) -> View:
         return View.of(self.surface(), Silhouettes(self.camera))

@@ -12,7 +12,6 @@ import gradsim as gs
 from gradsim import mesh, picture
 from gradsim.losses import coarse_to_fine, smoothing
 from gradsim.render import look_at
-from gradsim.surface import Look, Part
 
 SIZE = 128  # [px]
 CAMERA = look_at(eye=(0, -5, 0), target=(0, 0, 0), up=(0, 0, 1), fov_y=0.5, width=SIZE, height=SIZE)
@@ -32,13 +31,13 @@ def main(iterations: int = 300, folder: str = "runs/examples", seed: int = 0) ->
     radius, right, up = torch.rand(3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).tolist()
     place = torch.tensor([1.6 * right - 0.8, 0.0, 1.6 * up - 0.8])
     vertices = (0.1 + 0.3 * radius) * torch.tensor(BALL.vertices) + place
-    body = Part("body", slice(0, len(vertices)), torch.tensor(BALL.faces), False, Look())
-    smooth, rough = smoothing(body.faces, len(vertices), 5.0)
+    faces = torch.tensor(BALL.faces)
+    smooth, rough = smoothing(faces, len(vertices), 5.0)
     u, target, render = (rough @ vertices).requires_grad_(), flower(), gs.Renderer(CAMERA)
     schedule = coarse_to_fine("cdf", "iou", (iterations // 5, iterations - iterations // 5))
     search, seen = torch.optim.Adam([u], lr=0.02), []
     for iteration in range(iterations + 1):
-        alpha = render.alpha(gs.Surface((smooth @ u)[None, None], (body,)))[0]
+        alpha = render.alpha(gs.Surface.of(smooth @ u, faces))[0]
         seen.append(alpha.detach())
         search.zero_grad()
         schedule.at(iteration)(alpha[None], target).sum().backward()

@@ -13,9 +13,8 @@ import torch
 import gradsim as gs
 from gradsim import mesh, picture
 from gradsim.losses import mse
-from gradsim.render import Shading, look_at
+from gradsim.render import look_at
 from gradsim.rotation import exponential, rotate
-from gradsim.surface import Look, Part
 
 VIEWS, BALL = 8, mesh.sphere(0.5, 3)
 CAMERA = look_at(eye=(0, -3, 0.6), target=(0, 0, 0), up=(0, 0, 1), fov_y=0.4, width=96, height=96)
@@ -34,12 +33,11 @@ def main(iterations: int = 150, folder: str = "runs/examples") -> tuple[float, f
     vertices = rotate(turns[:, None], torch.tensor(BALL.vertices))[None]
 
     def ball(texture: torch.Tensor) -> gs.Surface:
-        look = Look(uv=torch.tensor(BALL.uv), uv_faces=torch.tensor(BALL.uv_faces), texture=texture, smooth=True)
-        return gs.Surface(vertices, (Part("ball", slice(0, len(BALL.vertices)), torch.tensor(BALL.faces), True, look),))
+        look = gs.Look(uv=torch.tensor(BALL.uv), uv_faces=torch.tensor(BALL.uv_faces), texture=texture, smooth=True)
+        return gs.Surface.of(vertices, BALL.faces, look, convex=True)
 
-    shading = Shading("lambert")
-    target = gs.Renderer(CAMERA, shading=shading, samples=4)(ball(painting(256, 512)))
-    render, texture = gs.Renderer(CAMERA, shading=shading), torch.full((3, 64, 128), 0.5).double().requires_grad_()
+    target = gs.Renderer(CAMERA, shading="lambert", samples=4)(ball(painting(256, 512)))
+    render, texture = gs.Renderer(CAMERA, shading="lambert"), torch.full((3, 64, 128), 0.5).double().requires_grad_()
     search, seen = torch.optim.Adam([texture], lr=0.03), []
     for _ in range(iterations + 1):
         image = render(ball(texture))

@@ -13,11 +13,10 @@ import gradsim as gs
 from gradsim import mesh, picture
 from gradsim.experiments import foreign
 from gradsim.losses import IoU, flatness, laplacian, smoothing
-from gradsim.render import Shading, look_at
+from gradsim.render import look_at
 from gradsim.rotation import exponential, rotate
-from gradsim.surface import Look, Part
 
-VIEWS, LOOK = 12, Look((0.9, 0.6, 0.2), smooth=True)
+VIEWS, LOOK = 12, gs.Look((0.9, 0.6, 0.2), smooth=True)
 BALL = mesh.sphere(0.5, 3)
 RODS = [mesh.capsule(*size, 24, 6) for size in ((0.22, 1.2), (0.18, 0.9), (0.26, 0.5))]
 TRUTH = mesh.joined([mesh.Mesh(np.roll(rod.vertices, k, 1), rod.faces) for k, rod in enumerate(RODS)])
@@ -36,19 +35,19 @@ def main(iterations: int = 300, folder: str = "runs/examples", size: int = 96) -
     lens = camera.K, camera.R, camera.t, (size, size)
     start, truth = torch.tensor(BALL.vertices), torch.tensor(TRUTH.vertices)
     given, between = (torch.tensor(foreign.masks(turned(truth, s).numpy(), [TRUTH.faces], *lens)) for s in (0.0, 0.5))
-    body, real = (Part("", slice(0, len(m.vertices)), torch.tensor(m.faces), False, LOOK) for m in (BALL, TRUTH))
-    smooth, rough = smoothing(body.faces, len(start), 5.0)
-    u, iou, render = (rough @ start).requires_grad_(), IoU(), gs.Renderer(camera, shading=Shading("phong"))
+    faces = torch.tensor(BALL.faces)
+    smooth, rough = smoothing(faces, len(start), 5.0)
+    u, iou, render = (rough @ start).requires_grad_(), IoU(), gs.Renderer(camera, shading="phong")
     search = torch.optim.Adam([u], lr=0.01)
     for _ in range(iterations):
         x = smooth @ u
-        loss = iou(render.alpha(gs.Surface(turned(x, 0), (body,))), given)
+        loss = iou(render.alpha(gs.Surface.of(turned(x, 0), faces)), given)
         search.zero_grad()
-        (loss + 0.3 * laplacian(x, body.faces) + 0.003 * flatness(x, body.faces)).sum().backward()
+        (loss + 0.3 * laplacian(x, faces) + 0.003 * flatness(x, faces)).sum().backward()
         search.step()
-    before, after = (gs.Surface(turned(x, 0.5), (body,)) for x in (start, (smooth @ u).detach()))
+    before, after = (gs.Surface.of(turned(x, 0.5), faces, LOOK) for x in (start, (smooth @ u).detach()))
     overlap = [1 - iou(render.alpha(surface), between).item() for surface in (before, after)]
-    images = [render(s)[0, 0] for s in (before, after, gs.Surface(turned(truth, 0.5), (real,)))]
+    images = [render(s)[0, 0] for s in (before, after, gs.Surface.of(turned(truth, 0.5), TRUTH.faces, LOOK))]
     picture.write(f"{folder}/shape.png", images[0], 1 - between[0].expand(3, -1, -1), *images[1:])
     print(f"intersection over union in new views: {overlap[0]:.3f} before, {overlap[1]:.4f} after")
     return overlap

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gradsim.physics import Divergence, Model, Trajectory
     from gradsim.render import Antialiased, Camera, DibR, Renderer, Shading, Silhouettes, SoftRas
     from gradsim.scene import Scene
-    from gradsim.surface import Surface
+    from gradsim.surface import Look, Surface
 
 _HOME = {  # public name: where it lives; imported when first used, so that `import gradsim` is quick
     "Antialiased": "gradsim.render",
@@ -37,6 +37,7 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "Explanation": "gradsim.identify",
     "Fit": "gradsim.identify",
     "InputError": "gradsim.errors",
+    "Look": "gradsim.surface",
     "Masks": "gradsim.identify",
     "Model": "gradsim.physics",
     "Renderer": "gradsim.render",
@@ -68,6 +69,7 @@ __all__ = [
     "Explanation",
     "Fit",
     "InputError",
+    "Look",
     "Masks",
     "Model",
     "Renderer",

@@ -55,10 +55,11 @@ def test_the_share_of_a_body_lacks_what_others_hide(scene, surface, name):
 
 
 def test_the_renderer_is_the_simplest_that_shows_the_looks(scene, surface):
-    assert fitting(scene, surface) == "coverage"
+    looks = [part.look for part in surface.parts]
+    assert fitting(scene, looks) == "coverage"
     content = scene.model_dump(exclude_none=True)
-    assert fitting(Scene.parse({**content, "shading": "phong"}), surface) == "aa"
-    assert fitting(Scene.parse({**content, "grounds": {"floor": {"visible": {"size": 2}}}}), surface) == "aa"
+    assert fitting(Scene.parse({**content, "shading": "phong"}), looks) == "aa"
+    assert fitting(Scene.parse({**content, "grounds": {"floor": {"visible": {"size": 2}}}}), looks) == "aa"
 
 
 def test_a_renderer_that_cannot_is_refused(scene):

@@ -9,7 +9,6 @@ import torch
 from checks import weights
 
 from gradsim import mesh
-from gradsim.errors import InputError
 from gradsim.render import Ambient, DibR, Directional, Harmonics, Point, Renderer, Shading, SoftRas, look_at
 from gradsim.render.renderer import RASTERIZERS
 from gradsim.surface import Look, Part, Surface
@@ -125,28 +124,9 @@ def test_parameters_of_lights_by_name_take_the_place_of_the_scene_s(rasterizer):
     assert ways.grad[0].abs().max() == 0 and ways.grad[1].abs().max() > 0
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"rasterizer": "zbuffer"}, "use one of aa, softras, dibr"),
-        ({"background": torch.zeros(3, 4, 4)}, r"it needs \(3\) or"),
-        ({"samples": 0}, "at least 1"),
-        ({"near": 0.0}, "above 0"),
-    ],
-)
-def test_renderer_that_cannot_be_is_refused(options, said):
-    with pytest.raises(InputError, match=said):
-        Renderer(camera(), **options)
-
-
 @pytest.mark.parametrize("blur", [0.0, -1.0, math.inf, math.nan])
 def test_blur_out_of_range_is_refused(blur):
     with pytest.raises(ValueError, match="above 0"):
         DibR(blur)
     with pytest.raises(ValueError, match="above 0"):
         SoftRas(blur)
-
-
-def test_texture_without_its_place_on_the_faces_is_refused():
-    with pytest.raises(ValueError, match="no `uv_faces`"):
-        Look(uv=torch.rand(4, 2), texture=torch.rand(3, 2, 2))

@@ -77,7 +77,7 @@ def render(
     folder = Path(out or (target if target.is_dir() else Path("runs") / target.stem))
     camera = camera_of(scene, shot.camera, model.values(values))
     camera = camera.resized(*shot.size) if shot.size else camera
-    looks = Surface(torch.empty(0), (*(s.part for s in model.systems), *(s.part(0) for s in model.scenery)))
+    looks = [part.look for part in (*(s.part for s in model.systems), *(s.part(0) for s in model.scenery))]
     renderer = shot.renderer or ("aa" if shot.shading not in (None, "colour") else fitting(scene, looks))
     artist = Artist(renderer, camera, Shading.of(scene, shot.shading), tuple(scene.background), shot.spp)
     if not target.is_dir():

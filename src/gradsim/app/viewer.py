@@ -71,7 +71,11 @@ class Viewer:
         shown, place = self.shown, self._server.scene
         cameras = {name: shown.camera(name) for name in shown.scene.views}
         self._drawn = _detached(shown.motion.drawn)
-        light = fitting(shown.scene, self._drawn), Shading.of(shown.scene), tuple(shown.scene.background)
+        light = (
+            fitting(shown.scene, [p.look for p in self._drawn.parts]),
+            Shading.of(shown.scene),
+            tuple(shown.scene.background),
+        )
         self._artists = {n: Artist(light[0], _thinned(camera), *light[1:]) for n, camera in cameras.items()}
         stage = Stage.of(self._drawn, next(iter(cameras.values()), None), shown.scene.grounds)
         place.set_up_direction("+z")

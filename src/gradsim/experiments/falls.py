@@ -17,7 +17,7 @@ from gradsim.mesh import Mesh
 from gradsim.render.camera import look_at
 from gradsim.render.coverage import coverage_tangent
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.surface import Look, Part, Surface
+from gradsim.surface import Surface
 
 FPS = 30.0
 FRAMES = 12
@@ -60,8 +60,7 @@ def moved(body: Mesh, z: Tensor) -> Surface:
     """A body at (0, 0, z), z (worlds, frames) [m]."""
     rest = torch.tensor(body.vertices)
     vertices = rest + torch.nn.functional.pad(z[..., None, None], (2, 0))
-    part = Part("body", slice(0, len(rest)), torch.tensor(body.faces), body.convex, Look())
-    return Surface(vertices, (part,))
+    return Surface.of(vertices, body.faces, convex=body.convex)
 
 
 def exactly(surface: Surface, vertex_tangent: Tensor) -> tuple[Tensor, Tensor]:

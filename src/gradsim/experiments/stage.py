@@ -98,7 +98,7 @@ class Actor:
                 name,
                 rest.astype(np.float32),
                 part.faces.numpy().astype(np.uint32),
-                color=colour or tuple(round(255 * c) for c in part.colour),
+                color=colour or tuple(round(255 * float(c)) for c in part.colour),
                 flat_shading=not part.look.smooth,
             )
         self.middle, self.path, least = vertices.mean(1), None, STILL * np.ptp(vertices[0])

@@ -43,7 +43,8 @@ class Sensitivity:
 
 def drawn(trajectory: Trajectory) -> tuple[Tensor, bool]:
     """Faces of all bodies together, and whether they are one convex body."""
-    surface = Surface(torch.empty(0), tuple(s.part for s in trajectory.systems))
+    parts = tuple(s.part for s in trajectory.systems)
+    surface = Surface(torch.empty(0, 0, parts[-1].vertices.stop, 3), parts)
     return surface.faces, surface.convex
 
 

@@ -88,9 +88,8 @@ class Artist:
         return Mitsuba(self.camera, self.shading, tuple(self.background), self.spp)
 
 
-def fitting(scene, surface: Surface) -> str:
+def fitting(scene, looks: Sequence[Look]) -> str:
     """The simplest renderer that shows all that a scene says of looks: "coverage", or "aa" for textures and light."""
-    looks = [part.look for part in surface.parts]
     painted = any(look.pattern is not None or look.vertex_colours is not None for look in looks)
     grounds = any(ground.visible for ground in scene.grounds.values())  # things stand on them, not before or behind
     return "aa" if painted or grounds or scene.shading != "colour" else "coverage"

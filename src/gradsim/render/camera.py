@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,8 +103,11 @@ class Camera:
                 f"camera `R` is {R.tolist()}, which is not a rotation (R Rᵀ = 1, det R = +1); "
                 "take scale or mirroring out of it."
             )
-        if self.width < 1 or self.height < 1:
-            raise InputError(f"camera size is {self.width} × {self.height}; it needs at least one pixel each way.")
+        whole = isinstance(self.width, Integral) and isinstance(self.height, Integral)
+        if not whole or self.width < 1 or self.height < 1:
+            raise InputError(
+                f"camera size is {self.width} × {self.height}; it needs whole numbers, at least one pixel each way."
+            )
 
     @property
     def centre(self) -> Tensor:

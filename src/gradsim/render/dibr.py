@@ -18,6 +18,7 @@ from torch import Tensor
 from gradsim.engine.lanes import lane_of, specialise
 from gradsim.engine.launch import array, arrays, replay
 from gradsim.engine.operation import operation
+from gradsim.errors import InputError
 from gradsim.render.compose import compose
 from gradsim.render.distances import distances
 from gradsim.render.near import cut_near
@@ -46,7 +47,7 @@ class DibR:
 
     def __post_init__(self):
         if not 0 < self.blur_px < math.inf:
-            raise ValueError(f"`blur_px` is {self.blur_px}; it is above 0 px and finite.")
+            raise InputError(f"blur_px of DibR is {self.blur_px}; it is above 0 px and finite.")
 
     @classmethod
     def ndc(cls, delta: float, height: int, cull: str = "none") -> "DibR":

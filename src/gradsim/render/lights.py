@@ -1,18 +1,25 @@
 """Lights. Colours are RGB, may exceed 1, and are what a white, matt surface shows that faces the light.
 
-All numbers may be tensors that require gradients.
+All numbers may be tensors that require gradients. What a light cannot be is refused when it is made: numbers that are not
+three, or are not finite; negative colours and directions of length 0, unless they are tensors, which a search may pull
+anywhere.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from numbers import Real
 from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
+from gradsim.errors import InputError
+
 Numbers: TypeAlias = Tensor | Sequence[float]
 
 WHITE = (1.0, 1.0, 1.0)
+FALLOFFS = ("none", "inverse-square")
 BANDS = (1.0, *3 * (2 / 3,), *5 * (0.25,))  # how much a matt surface keeps of each harmonic, over π
 
 
@@ -25,6 +32,9 @@ class Ambient:
     """
 
     colour: Numbers = WHITE
+
+    def __post_init__(self):
+        _check(self, colour=self.colour)
 
     def around(self, normals: Tensor) -> Tensor:
         """What arrives from all around at surfaces of normals (..., 3), RGB (..., 3)."""
@@ -44,6 +54,11 @@ class Harmonics:
 
     coefficients: Tensor
 
+    def __post_init__(self):
+        if tuple(torch.as_tensor(self.coefficients).shape) != (9, 3):
+            got = tuple(torch.as_tensor(self.coefficients).shape)
+            raise InputError(f"coefficients of a Harmonics light have shape {got}; expected (9, 3): nine rows of RGB.")
+
     def around(self, normals: Tensor) -> Tensor:
         """What arrives from all around at surfaces of normals (..., 3), RGB (..., 3), at least 0."""
         L = _like(self.coefficients, normals)
@@ -61,6 +76,13 @@ class Directional:
 
     direction: Numbers
     colour: Numbers = WHITE
+
+    def __post_init__(self):
+        _check(self, direction=self.direction, colour=self.colour)
+        if not isinstance(self.direction, Tensor) and not any(self.direction):
+            raise InputError(
+                "direction of a Directional light has length 0; give the way it travels, such as (1, 1, -2)."
+            )
 
     def arriving(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """Unit vectors to the light (..., 3), and its colour, at points (..., 3) [m]."""
@@ -80,6 +102,11 @@ class Point:
     position: Numbers
     colour: Numbers = WHITE
     falloff: Literal["none", "inverse-square"] = "none"
+
+    def __post_init__(self):
+        _check(self, position=self.position, colour=self.colour)
+        if self.falloff not in FALLOFFS:
+            raise InputError(f"falloff of a Point light is {self.falloff!r}; use one of {', '.join(FALLOFFS)}.")
 
     def arriving(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """Unit vectors to the light (..., 3), and its colour, at points (..., 3) [m]."""
@@ -124,6 +151,23 @@ def unit(v: Tensor) -> Tensor:
     usable = largest > torch.finfo(v.dtype).tiny ** 0.5
     scaled = torch.where(usable, v, 1.0) / torch.where(usable, largest, 1.0)  # squares neither vanish nor overflow
     return torch.where(usable, scaled * scaled.square().sum(-1, keepdim=True).rsqrt(), 0.0)
+
+
+def _check(light: "Light", **numbers: Numbers) -> None:
+    for name, given in numbers.items():
+        what = f"{name} of {type(light).__name__}"
+        if isinstance(given, Tensor):
+            if given.shape[-1:] != (3,) or not given.is_floating_point():
+                raise InputError(f"{what} has shape {tuple(given.shape)} and {given.dtype}; expected floats (3).")
+            continue
+        if not hasattr(given, "__len__") or len(given) != 3 or not all(_is_number(x) for x in given):
+            raise InputError(f"{what} is {given!r}; expected three finite numbers, or one tensor of them.")
+        if name == "colour" and min(given) < 0:
+            raise InputError(f"{what} is {given!r}; expected red, green and blue of at least 0.")
+
+
+def _is_number(x) -> bool:
+    return isinstance(x, Real) and math.isfinite(x)
 
 
 def _like(numbers: Numbers, points: Tensor) -> Tensor:

@@ -121,16 +121,15 @@ class Paint:
         points = self.view.points
         rows = []
         for p in self.view.parts:
-            n = p.vertices.stop - p.vertices.start
-            own = p.look.vertex_colours
-            rows.append(points.new_tensor(p.colour).expand(n, 3) if own is None else own.to(points))
+            n, own = p.size, p.look.vertex_colours
+            rows.append(p.look.rgb(points).expand(n, 3) if own is None else own.to(points))
         return torch.cat(rows)[None]
 
     def _plain(self, fragments: Fragments) -> Tensor:
         """Colours (P, 3) of fragments without textures and lights."""
         if any(p.look.vertex_colours is not None for p in self.view.parts):
             return fragments.interpolate(self._colours)
-        return self.view.points.new_tensor([p.colour for p in self.view.parts])[fragments.part]
+        return torch.stack([p.look.rgb(self.view.points) for p in self.view.parts])[fragments.part]
 
     def _pattern(self, part: Part) -> Pattern | None:
         return part.look.pattern if self.shading.textures else None

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import ClassVar, Protocol
 
 import torch
@@ -114,35 +115,51 @@ class Renderer:
         camera: The camera; its K, R and t may be tensors that require gradients.
         rasterizer: `Antialiased()` (the default, without bias), `SoftRas()` or `DibR()`, or its name: "aa", "softras",
             "dibr".
-        shading: Law of shading and lights, see `Shading`; flat colours by default.
+        shading: Law of shading and lights, or the name of a law for lights as usual, see `Shading`; flat colours by
+            default.
         background: RGB in [0, 1], or a picture (3, height, width).
         samples: Rows and columns of samples in each pixel, of which the mean is taken.
         near: Distance of the plane that cuts off what is nearer to the camera [m].
         lens: How the names of the camera's parameters begin, see `Silhouettes`.
 
     Raises:
-        InputError: If there is no rasteriser of this name, the background has another size than the camera, or `samples`
-            or `near` is out of range.
+        InputError: If there is no rasteriser or law of this name, the background has another size than the camera,
+            `samples` or `near` is out of range, or something else cannot be.
     """
 
     camera: Camera
     rasterizer: Rasterizer | str = "aa"
-    shading: Shading = COLOUR_ONLY
+    shading: Shading | str = COLOUR_ONLY
     background: Tensor | Sequence[float] = (1.0, 1.0, 1.0)
     samples: int = 1
     near: float = NEAR
     lens: str = "camera"
 
     def __post_init__(self):
-        if isinstance(self.rasterizer, str) and self.rasterizer not in RASTERIZERS:
-            raise InputError(f"rasteriser is {self.rasterizer!r}; use one of {', '.join(RASTERIZERS)}.")
+        if not isinstance(self.camera, Camera):
+            raise InputError(f"camera is {self.camera!r}; expected a Camera, such as render.look_at(...).")
+        if not isinstance(self._shading, Shading):
+            raise InputError(f"shading is {self.shading!r}; expected a Shading, or the name of a law.")
+        known = self.rasterizer in RASTERIZERS if isinstance(self.rasterizer, str) else hasattr(self.rasterizer, "draw")
+        if not known or isinstance(self.rasterizer, type):
+            raise InputError(f"rasteriser is {self.rasterizer!r}; use one of {', '.join(RASTERIZERS)}, or SoftRas().")
+        if not isinstance(self.samples, Integral) or self.samples < 1:
+            raise InputError(f"samples is {self.samples}; it has to be a whole number of at least 1.")
         if not self.near > 0:
             raise InputError(f"near is {self.near} m; it has to be above 0, since pixels are divided by depth.")
-        if self.samples < 1:
-            raise InputError(f"samples is {self.samples}; it has to be at least 1.")
-        size, shape = (3, self.camera.height, self.camera.width), tuple(torch.as_tensor(self.background).shape)
+        self._check_background()
+
+    def _check_background(self) -> None:
+        given, size = self.background, (3, self.camera.height, self.camera.width)
+        if isinstance(given, str):
+            raise InputError(f"the background is {given!r}; it needs RGB in [0, 1], or a picture {size}.")
+        shape = tuple(torch.as_tensor(given).shape)
         if shape not in ((3,), size):
             raise InputError(f"the background has shape {shape}; it needs (3) or, for this camera, {size}.")
+        if isinstance(given, Tensor) and not given.is_floating_point():
+            raise InputError(f"the background is of {given.dtype}; it needs floats in [0, 1]: divide by 255.")
+        if shape == (3,) and not isinstance(given, Tensor) and not all(0 <= c <= 1 for c in given):
+            raise InputError(f"the background is {tuple(given)}; it needs red, green and blue in [0, 1].")
 
     @classmethod
     def of(cls, scene, rasterizer: Rasterizer | str = "aa", camera: str = "camera", law: str | None = None, **options):
@@ -156,8 +173,10 @@ class Renderer:
             **options: As above.
 
         Raises:
-            InputError: If the scene has no camera of this name.
+            InputError: If it is no scene, or has no camera of this name.
         """
+        if not hasattr(scene, "view"):
+            raise InputError(f"scene is {scene!r}; expected a Scene: Scene.load(path), or Scene.library(name).")
         options = {"shading": Shading.of(scene, law), "background": scene.background, "lens": lens_of(camera)} | options
         return cls(from_scene(scene.view(camera)), rasterizer, **options)
 
@@ -169,7 +188,7 @@ class Renderer:
             values: Parameters of the camera by name, see `Silhouettes`, and of lights, see `Shading.with_values`.
 
         Raises:
-            InputError: If a vertex is not finite.
+            InputError: If a vertex is not finite, or a light has no such parameter.
         """
         return self._draw(surface, values, None)[0]
 
@@ -188,7 +207,13 @@ class Renderer:
             values: As above.
             normals: Of the vertices (worlds, frames, n, 3), of any length, for the parts that are smooth; by default
                 the mean of those of the faces around.
+
+        Raises:
+            InputError: If normals have another shape than the vertices, and as above.
         """
+        if normals is not None and normals.shape != surface.vertices.shape:
+            got, needed = tuple(normals.shape), tuple(surface.vertices.shape)
+            raise InputError(f"normals have shape {got}; expected that of the vertices, {needed}.")
         rgb, alpha, paint = self._draw(surface, values, normals)
         plain = self._view(surface, values, 1) if self.samples > 1 else paint.view
         return Picture(rgb, alpha, rasterise(plain, self._raster.cull), Paint(plain, paint.shading, paint.normals))
@@ -203,13 +228,17 @@ class Renderer:
     def _raster(self) -> Rasterizer:
         return RASTERIZERS[self.rasterizer]() if isinstance(self.rasterizer, str) else self.rasterizer
 
+    @cached_property
+    def _shading(self) -> Shading:
+        return Shading(self.shading) if isinstance(self.shading, str) else self.shading  # pyright: ignore[reportArgumentType] -- it checks
+
     def _view(self, surface: Surface, values: Mapping[str, Tensor] | None, samples: int | None = None) -> View:
         camera = Silhouettes(self.camera, lens=self.lens)
         return View.of(surface, camera, values, samples or self.samples, self.near)
 
     def _draw(self, surface: Surface, values, normals: Tensor | None) -> tuple[Tensor, Tensor, Paint]:
         view = self._view(surface, values)
-        shading = self.shading.with_values(values or {}, view.shape[1])
+        shading = self._shading.with_values(values or {}, view.shape[1])
         paint = Paint(view, shading, None if normals is None else normals.flatten(0, 1))
         background = torch.as_tensor(self.background, dtype=view.clip.dtype, device=view.clip.device)
         if background.ndim == 1:

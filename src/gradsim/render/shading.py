@@ -9,12 +9,13 @@ With the unit normal n, the unit vectors l to a light of colour L and e to the e
 where n · l > 0. A surface that is seen from behind has its normal turned round. There are no shadows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
 
+from gradsim.errors import InputError
 from gradsim.render import lights
 from gradsim.render.lights import Ambient, Directional, Harmonics, Light, unit
 from gradsim.surface import Look
@@ -33,6 +34,9 @@ class Shading:
             who looks along +y.
         textures: Whether textures are shown; else the colours in their place.
         names: Of the lights, for their parameters (`with_values`).
+
+    Raises:
+        InputError: If there is no such law, or something else than lights.
     """
 
     law: str = "colour"
@@ -42,19 +46,24 @@ class Shading:
 
     def __post_init__(self):
         if self.law not in LAWS:
-            raise ValueError(f"shading law is {self.law!r}; use one of {', '.join(LAWS)}.")
+            raise InputError(f"shading law is {self.law!r}; use one of {', '.join(LAWS)}.")
+        if not isinstance(self.lights, Sequence) or not all(isinstance(x, Light) for x in self.lights):
+            raise InputError(
+                f"lights are {self.lights!r}; expected a tuple of lights, such as (Ambient(), Directional(...))."
+            )
+        object.__setattr__(self, "lights", tuple(self.lights))
 
     @classmethod
     def paper(cls, variant: str, lights: tuple[Light, ...] = LAMPS) -> "Shading":
         """One of the paper's three variants (its Fig. 7): "colour" only, "shading", or "texture" on top of it.
 
         Raises:
-            ValueError: If there is no such variant.
+            InputError: If there is no such variant.
         """
         variants = {"colour": cls("colour", lights, False), "shading": cls("phong", lights, False)}
         variants["texture"] = cls("phong", lights, True)
         if variant not in variants:
-            raise ValueError(f"variant is {variant!r}; use one of {', '.join(variants)}.")
+            raise InputError(f"variant is {variant!r}; use one of {', '.join(variants)}.")
         return variants[variant]
 
     @classmethod
@@ -75,7 +84,18 @@ class Shading:
         Args:
             values: Parameters (worlds or 1, 3); those of other names are ignored.
             frames: Of each world.
+
+        Raises:
+            InputError: If there is no such light, or it has no such parameter.
         """
+        known = {
+            f"lights.{name}.{f.name}" for name, lamp in zip(self.names, self.lights, strict=False) for f in fields(lamp)
+        }
+        unknown = next((key for key in values if key.startswith("lights.") and key not in known), None)
+        if unknown:
+            raise InputError(
+                f"`values` name `{unknown}`; the parameters of lights are {', '.join(sorted(known)) or 'none'}."
+            )
         lamps = list(self.lights)
         for k, name in enumerate(self.names):
             keys = {field.name: f"lights.{name}.{field.name}" for field in fields(lamps[k])}

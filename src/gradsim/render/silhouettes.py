@@ -68,7 +68,7 @@ class Silhouettes:
         centres = torch.stack([points[:, :, p.vertices].mean(2) for p in surface.parts], 2)
         depth = project(centres, *self.matrices(points, values or {}))[1].detach()
         order = depth.argsort(-1, descending=True)
-        colours = points.new_tensor([p.colour for p in surface.parts])[order]
+        colours = torch.stack([p.look.rgb(points) for p in surface.parts])[order]
         image = points.new_tensor(self.background)[:, None, None].expand(*masks.shape[:2], 3, *masks.shape[3:])
         for k in range(len(surface.parts)):
             mask = torch.take_along_dim(masks, order[:, :, k, None, None, None], 2)

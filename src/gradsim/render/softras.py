@@ -21,6 +21,7 @@ from torch.nn.functional import pad
 
 from gradsim.engine.launch import array, replay
 from gradsim.engine.operation import operation
+from gradsim.errors import InputError
 from gradsim.render.near import cut_near
 from gradsim.render.paint import Painter
 from gradsim.render.soft_faces import CUT, blur, check, reach, table
@@ -58,7 +59,7 @@ class SoftRas:
 
     def __post_init__(self):
         if not 0 < self.blur_px < math.inf:
-            raise ValueError(f"`blur_px` is {self.blur_px}; it is above 0 px and finite.")
+            raise InputError(f"blur_px of SoftRas is {self.blur_px}; it is above 0 px and finite.")
 
     @property
     def sigma(self) -> float:

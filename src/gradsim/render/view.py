@@ -105,7 +105,7 @@ class View:
     @cached_property
     def is_solid(self) -> bool:
         """Whether all parts are closed and turned outward, and the camera is outside of them for sure."""
-        if self.reaches_behind or not all(is_closed(p.faces) for p in self.parts):
+        if not len(self.points) or self.reaches_behind or not all(is_closed(p.faces) for p in self.parts):
             return False
         a, b, c = self.points[0].detach().double()[self.faces.long()].unbind(1)  # in one image, so in all
         volumes = torch.zeros(len(self.parts), dtype=a.dtype, device=a.device)
@@ -124,6 +124,8 @@ def _owners(sizes: tuple[int, ...]) -> Tensor:
 
 
 def _check(surface: Surface) -> None:
+    if not isinstance(surface, Surface):
+        raise InputError(f"got a {type(surface).__name__}; expected a Surface, such as Surface.of(vertices, faces).")
     finite = torch.isfinite(surface.vertices).all(-1)
     if bool(finite.all()):
         return
