@@ -8,15 +8,17 @@ look at. `aa` is the z-buffer with exact coverage, colours by vertex; `texture` 
 
 DEODR's figure is its C++ core alone, with the silhouette edges given: render and backward at σ = 1 px. Ours has the
 projection, the search for silhouettes, and autograd in it. Mitsuba traces direct light with 16 samples a pixel, and its
-gradient by vertices with as many (`llvm_ad_rgb`, projective sampling), on all its threads' CPU time. PyTorch is the plain twin that the tests compare SoftRas with.
+gradient by vertices with as many (`llvm_ad_rgb`, projective sampling), on all its threads' CPU time. PyTorch is the
+plain twin that the tests compare SoftRas with.
 """
 
 import importlib.util
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -70,7 +72,7 @@ class Job:
         self.uv = vertices[:, :2] / 1.7 + 0.5
 
     def surface(self, textured: bool = False) -> Surface:
-        painted = {"uv": self.uv, "uv_faces": self.faces, "texture": self.texture} if textured else {}
+        painted: dict[str, Any] = {"uv": self.uv, "uv_faces": self.faces, "texture": self.texture} if textured else {}
         look = Look(vertex_colours=None if textured else self.colours, **painted)
         return Surface.of(self.vertices, self.faces, look, convex=True)
 
@@ -109,7 +111,7 @@ class Job:
 def twin(job: Job) -> tuple[Case, Case]:
     """Silhouettes by the plain twin of the tests, in float32, one image at a time."""
     sys.path.append(str(Path(__file__).parents[1] / "tests" / "render"))
-    from twins import softras
+    from twins import softras  # pyright: ignore[reportMissingImports] -- of the tests
 
     faces = job.faces.long()
 
@@ -126,7 +128,7 @@ def twin(job: Job) -> tuple[Case, Case]:
 
 def deodr(job: Job) -> tuple[Case, Case]:
     """The core of DEODR on one image."""
-    from deodr import differentiable_renderer as peer
+    from deodr import differentiable_renderer as peer  # pyright: ignore[reportMissingImports] -- extra `bench`
 
     view = job.view()
     screen = view.screen.detach()[0].double().numpy()
@@ -201,6 +203,7 @@ def video_gradient() -> Case:
 
     scene = Scene.library("cube")
     timing = scene.timing.model_copy(update={"frames": 30})
+    assert scene.camera
     camera = scene.camera.model_copy(update={"size": (256, 256)})
     scene = scene.model_copy(update={"timing": timing, "camera": camera, "shading": "phong"})
     model, renderer = Model(scene), Renderer.of(scene)
@@ -214,7 +217,7 @@ def video_gradient() -> Case:
     return run
 
 
-def best(cases: dict[str, Case | None], repeats: int = REPEATS) -> dict[str, float]:
+def best(cases: Mapping[str, Case | None], repeats: int = REPEATS) -> dict[str, float]:
     """Least CPU time of each [s]; they take turns, after a run of each that is not counted."""
     times = {name: float("inf") for name, case in cases.items() if case}
     for turn in range(repeats + 1):
@@ -232,7 +235,8 @@ def memory(case: Case) -> float:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as found:
         case()
     held = most = 0
-    for event in sorted(found.profiler.kineto_results.events(), key=lambda e: e.start_ns()):
+    profiler: Any = found.profiler
+    for event in sorted(profiler.kineto_results.events(), key=lambda e: e.start_ns()):
         if event.name() == "[memory]":
             held += event.nbytes()
             most = max(most, held)

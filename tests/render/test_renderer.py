@@ -1,7 +1,8 @@
 """Pictures: what is seen where, by all rasterisers, and derivatives by everything that a picture depends on."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -9,8 +10,11 @@ import torch
 from checks import weights
 
 from gradsim import mesh
+from gradsim.errors import InputError
 from gradsim.render import Ambient, DibR, Directional, Harmonics, Point, Renderer, Shading, SoftRas, look_at
+from gradsim.render.compose import compose
 from gradsim.render.renderer import RASTERIZERS
+from gradsim.render.zbuffer import nearest, rasterise
 from gradsim.surface import Look, Part, Surface
 
 WIDTH, HEIGHT = 24, 18
@@ -130,3 +134,36 @@ def test_blur_out_of_range_is_refused(blur):
         DibR(blur)
     with pytest.raises(ValueError, match="above 0"):
         SoftRas(blur)
+
+
+@dataclass(frozen=True)
+class Centres:
+    """The one of `docs/extend.md`."""
+
+    cull: str = "none"
+    name: ClassVar[str] = "centres"
+
+    def alpha(self, view):
+        return (nearest(view, self.cull) > 0).to(view.clip)
+
+    def draw(self, view, paint, background):
+        fragments = rasterise(view, self.cull)
+        alpha = (fragments.rows >= 0).to(view.clip)
+        return compose(fragments, paint.at(fragments), alpha, background), alpha
+
+
+def test_a_rasteriser_of_one_s_own_draws_pictures_and_masks():
+    scene, shading = still_life(), Shading("phong", LAMPS)
+    own, dibr = (Renderer(camera(), kind, shading, samples=2) for kind in (Centres(), DibR()))
+    assert torch.equal(own(scene), dibr(scene))  # colours of DIB-R are those at the centres
+    assert torch.equal(own.masks(scene).sum(2), own.alpha(scene))
+
+
+def test_more_pixels_than_kernels_count_are_refused():
+    scene = still_life()
+    film = Surface(scene.vertices.expand(-1, 3, -1, -1), scene.parts)
+    wide = Renderer(camera(width=2**14, height=2**14))
+    with pytest.raises(InputError, match="3 images of 268435456 pixels .* some frames"):
+        wide.alpha(film)
+    with pytest.raises(InputError, match="some frames"):
+        Renderer(camera(width=2**12, height=2**12), samples=4)(film)

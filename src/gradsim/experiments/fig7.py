@@ -3,8 +3,9 @@
 Thrown bodies with a known push tumble over a ground; contact is known, mass is not. Truths and starts are uniform over the
 same range, from different streams, and the same for all variants. The mean square of what pixels differ by in colour and
 opacity goes down by Adam, or by steps with momentum, one rate for all variants; gradients are adjoints of renderer and
-rollout, and one iteration is one film forward and one backward. The target comes from the renderer that fits it, and from its steps: the figure compares variants, and proves
-nothing of accuracy (an inverse crime, which the paper commits too).
+rollout, and one iteration is one film forward and one backward. The target comes from the renderer that fits it, and
+from its steps: the figure compares variants, and proves nothing of accuracy (an inverse crime, which the paper commits
+too).
 
 Opacity is a fourth channel. Without it ("softras, rgb") a body of one colour has an outline without any gradient: the
 softmax gives a pixel near a face that is far nearer than the background to that face, however little of it is covered.

@@ -14,7 +14,7 @@ from gradsim.errors import InputError
 
 
 def masks(
-    vertices: Sequence, faces: Sequence, K, R, t, size: tuple[int, int], lines: int = 64, block: int = 8
+    vertices: Sequence | np.ndarray, faces: Sequence, K, R, t, size: tuple[int, int], lines: int = 64, block: int = 8
 ) -> np.ndarray:
     """Share of every pixel that bodies cover together, (frames, height, width) float64 in [0, 1].
 

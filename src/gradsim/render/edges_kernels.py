@@ -1,4 +1,4 @@
-"""Edges over which layers of a mesh change, and their pieces in rows and columns of pixels: a template for `engine.lanes`.
+"""Edges over which layers of a mesh change, and their pieces in pixels: a template for `engine.lanes`.
 
 The silhouette edges of a mesh are those between a face that turns to the camera and one that turns away, and those of
 its border. Over each of them the number of faces in front of each other, its layers, changes: by 2, and by 1.

@@ -36,7 +36,8 @@ def table(name: str, indices: Tensor, images: int, rows: int, faces: int | None 
     """Indices (images or 1, faces, 3) of corners for kernels, from (faces, 3) or (images, faces, 3).
 
     Raises:
-        ValueError: If the shape does not fit, or an index is not below `rows`. Negative ones are for `faces` to say that there is none.
+        ValueError: If the shape does not fit, or an index is not below `rows`. Negative ones are for `faces` to say that
+            there is none.
     """
     shared = indices[None] if indices.ndim == 2 else indices
     m = shared.shape[1] if faces is None and shared.ndim == 3 else faces

@@ -12,6 +12,7 @@ from gradsim.render.edges import is_closed
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.surface import Part, Surface
 
+MOST = 2**31 // 3  # pixels of all images: kernels count RGB in 32 bits
 NEAR = 1e-3  # [m] what is nearer to the camera's plane, or behind it, is cut off
 
 
@@ -60,7 +61,7 @@ class View:
             near: See above.
 
         Raises:
-            InputError: If a vertex is not finite.
+            InputError: If a vertex is not finite, or there are too many pixels for one call.
         """
         _check(surface)
         points = surface.vertices
@@ -71,6 +72,12 @@ class View:
             clip = clip * clip.new_tensor([samples, samples, 1.0])
         points = points.expand(len(clip), -1, -1, -1)  # one world before the cameras of several
         lens = camera.camera
+        images, pixels = points.shape[0] * points.shape[1], lens.height * lens.width * samples**2
+        if images * pixels >= MOST:
+            raise InputError(
+                f"{images} images of {pixels} pixels or samples are {images * pixels:.3g}; draw at most {MOST - 1} in one "
+                "call: some frames or worlds at a time."
+            )
         return cls(
             points.flatten(0, 1),
             clip.flatten(0, 1),
