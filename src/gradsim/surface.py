@@ -64,10 +64,11 @@ class Pattern(NamedTuple):
 class Look:
     """What a piece of a surface looks like. Colours are RGB, 1 is white.
 
-    Where it has a texture, that is its own colour (albedo); else `vertex_colours`, else `colour`.
+    Where it has a texture, that is its own colour (albedo); else `vertex_colours`, else `colour`. Tensors keep their
+    gradients, also in the place of numbers.
 
     Args:
-        colour: In [0, 1]; a tensor (3) keeps its gradients.
+        colour: In [0, 1], (3).
         vertex_colours: (n, 3) by vertex.
         uv: Places in the texture (k, 2): u to the right, v up; (0, 0) is the lower left corner, (1, 1) the upper right;
             beyond them the picture begins again.
@@ -90,10 +91,10 @@ class Look:
     uv_faces: Tensor | None = None
     texture: Tensor | None = None
     smooth: bool = False
-    ambient: float = 1.0
-    diffuse: float = 1.0
-    specular: float = 0.0
-    shininess: float = 32.0
+    ambient: float | Tensor = 1.0
+    diffuse: float | Tensor = 1.0
+    specular: float | Tensor = 0.0
+    shininess: float | Tensor = 32.0
 
     def __post_init__(self):
         _check_colour(self.colour)

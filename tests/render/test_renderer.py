@@ -136,6 +136,30 @@ def test_blur_out_of_range_is_refused(blur):
         SoftRas(blur)
 
 
+@pytest.mark.parametrize("rasterizer", RASTERIZERS)
+def test_gradients_by_one_colour_for_all_are_the_opacity(rasterizer):
+    colour = torch.tensor([0.3, 0.6, 0.2], dtype=torch.float64, requires_grad=True)
+    scene = surface((mesh.torus(0.5, 0.2, 12, 8), (0.0, 0.0, 0.0), Look(colour)))
+    picture = Renderer(camera(), rasterizer, background=(0.0, 0.0, 0.0)).picture(scene)
+    (slope,) = torch.autograd.grad(picture.rgb[0, 0, 1].sum(), colour)  # linear in green, and nothing else
+    assert slope[[0, 2]].tolist() == [0, 0]
+    assert slope[1].item() == pytest.approx(picture.rgb[0, 0, 1].sum().item() / 0.6, rel=1e-12)
+
+
+@pytest.mark.parametrize("rasterizer", RASTERIZERS)
+def test_gradients_by_normals_are_those_of_central_differences(rasterizer):
+    scene, generator = still_life(), torch.Generator().manual_seed(2)
+    render = Renderer(camera(), rasterizer, Shading("phong", LAMPS))
+    normals, way = (torch.randn(scene.vertices.shape, dtype=torch.float64, generator=generator) for _ in range(2))
+    asked = normals.clone().requires_grad_()
+    image = render.picture(scene, normals=asked).rgb
+    (weight,) = weights([image.detach()], 3)
+    (slope,) = torch.autograd.grad((image * weight).sum(), asked)
+    with torch.no_grad():
+        high, low = (render.picture(scene, normals=normals + step * way).rgb for step in (1e-6, -1e-6))
+    assert (slope * way).sum().item() == pytest.approx((((high - low) * weight).sum() / 2e-6).item(), rel=2e-6)
+
+
 @dataclass(frozen=True)
 class Centres:
     """The one of `docs/extend.md`."""

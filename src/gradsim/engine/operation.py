@@ -33,7 +33,7 @@ class Program(Protocol):
 
     def backward(
         self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
-    ) -> list[Tensor | None]:
+    ) -> Sequence[Tensor | None]:
         """∂loss/∂input for every input, given ∂loss/∂output for every output; None where it has no meaning."""
         ...
 

@@ -135,10 +135,11 @@ def sensor(mi, camera: Camera, spp: int, alpha: bool, border: bool) -> dict[str,
 
 def mirror(look: Look, law: str) -> tuple[float, float]:
     """Share of the light in highlights, and roughness α of the mirror."""
-    if law not in ("phong", "blinn-phong") or look.specular <= 0:
+    strength, shininess = float(look.specular), float(look.shininess)
+    if law not in ("phong", "blinn-phong") or strength <= 0:
         return 0.0, 0.0
-    square = 2 / ((4 if law == "phong" else 1) * look.shininess + 2)
-    return min(4 * square * look.specular, MIRROR), math.sqrt(square)
+    square = 2 / ((4 if law == "phong" else 1) * shininess + 2)
+    return min(4 * square * strength, MIRROR), math.sqrt(square)
 
 
 def _mesh(mi, part: Part, name: str, arrays: dict, law: str):
