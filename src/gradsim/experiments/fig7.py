@@ -155,16 +155,17 @@ def settled(errors: np.ndarray) -> np.ndarray:
 
 
 def summary(records: list[dict]) -> dict[str, dict]:
-    """Final errors, shares that are found, and how fast, where all variants found the same mass from the same start."""
+    """Final errors, shares that are found, and how fast, from starts that succeed with every variant that ever does."""
     figures = {}
     for kind in dict.fromkeys((r["view"], r["optimiser"]) for r in records):
         own = [r for r in records if (r["view"], r["optimiser"]) == kind]
         errors = {variant: curves(own, variant) for variant in VARIANTS}
         after = {variant: settled(e) for variant, e in errors.items()}
-        everywhere = np.all([np.isfinite(a) for a in after.values()], 0)
+        everywhere = np.all([found for a in after.values() if (found := np.isfinite(a)).any()], 0)
         for variant in VARIANTS:
             final, name = errors[variant][:, -1], f"{variant} ({', '.join(kind)})"
-            speed = float(np.median(after[variant][everywhere])) if everywhere.any() else math.nan
+            ever = np.isfinite(after[variant]).any() and everywhere.any()
+            speed = float(np.median(after[variant][everywhere])) if ever else math.nan
             figures |= {
                 f"mass_error_{name}": figure(float(final.mean())),
                 f"mass_error_median_{name}": figure(float(np.median(final))),

@@ -52,7 +52,7 @@ def _curves(records: Sequence[dict]) -> Figure:
     for ax in spots.flat[len(kinds) :]:
         ax.axis("off")
     for ax, kind in zip(spots.flat, kinds, strict=False):
-        inset = ax.inset_axes((0.56, 0.5, 0.43, 0.46))
+        inset = ax.inset_axes((0.5, 0.62, 0.48, 0.36))  # above all curves
         own = [r for r in records if (r["view"], r["optimiser"]) == kind]
         for variant, colour in COLOURS.items():
             errors = np.array([r["errors"] for r in own if r["variant"] == variant]).mean(2)
@@ -66,7 +66,7 @@ def _curves(records: Sequence[dict]) -> Figure:
         inset.tick_params(labelsize=7)
         ax.set_title(", ".join(TITLES[name] for name in kind), fontsize=9)
         ax.set_xlabel("iterations")
-        ax.set_ylim(0, None)
+        ax.set_ylim(0, 1.3)
     for ax in spots[:, 0]:
         ax.set_ylabel("relative error of the mass")
     figure.legend(*spots[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
@@ -74,7 +74,7 @@ def _curves(records: Sequence[dict]) -> Figure:
 
 
 def _films(scenes: Sequence, truths: Sequence[Tensor]) -> Figure:
-    figure = Figure(figsize=(8.6, 1.5 * len(COLOURS)), layout="constrained")
+    figure = Figure(figsize=(8.6, 1.1 * len(COLOURS)), layout="constrained")
     spots = figure.subplots(len(COLOURS), len(scenes), squeeze=False)
     for ax in spots.flat:
         ax.axis("off")
@@ -83,7 +83,9 @@ def _films(scenes: Sequence, truths: Sequence[Tensor]) -> Figure:
             surface = Model(scene).rollout({"body.mass": truth}).surface
             for ax, variant in zip(column, COLOURS, strict=True):
                 frames = Renderer.of(scene, shading=Shading.paper(variant)).picture(surface)
-                ax.imshow(_blended(frames.rgb[0, ::4], frames.alpha[0, ::4]), interpolation="nearest")
+                image, seen = _blended(frames.rgb[0, ::4], frames.alpha[0, ::4]), frames.alpha[0].amax(0) > 0
+                rows, columns = (seen.any(k).nonzero()[:, 0].tolist() for k in (1, 0))
+                ax.imshow(image[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1], interpolation="nearest")
     for row, variant in zip(spots, COLOURS, strict=True):
         row[0].set_title(NAMES[variant], fontsize=8, loc="left")
     return figure
