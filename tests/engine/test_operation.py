@@ -7,7 +7,7 @@ import pytest
 import torch
 from checks import gradients
 
-from gradsim.engine.operation import operation
+from gradsim.engine.operation import inputs_of, operation
 
 
 class Products:
@@ -111,6 +111,18 @@ def test_operation_keeps_the_contract_of_pytorch():
     (number,) = [k for k, kept in module._programs.items() if kept is program]
     torch.library.opcheck(torch.ops.gradsim.run.default, ([x, y], number))
     assert run
+
+
+def test_inputs_are_found_in_the_graph_until_it_is_gone():
+    x, y = torch.rand(2, 2, 3).unbind()
+    product, _ = operation(Products())(x.requires_grad_(), y)
+    loss = product.sum()
+    assert inputs_of(loss.grad_fn) is None
+    node = product.grad_fn
+    assert all(map(torch.equal, inputs_of(node), (x, y))) and len(inputs_of(node)) == 2
+    loss.backward()
+    with pytest.raises(RuntimeError, match="freed"):
+        inputs_of(node)
 
 
 def test_program_is_let_go_with_its_operation_and_its_graph():

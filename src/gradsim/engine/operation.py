@@ -101,6 +101,20 @@ class _Eager(torch.autograd.Function):
         return None, *(g if needed else None for g, needed in zip(results, ctx.needs_input_grad[1:], strict=True))
 
 
+def inputs_of(node) -> tuple[Tensor, ...] | None:
+    """Inputs of an operation, from its node in the graph of PyTorch; None if the node is of something else.
+
+    Args:
+        node: `tensor.grad_fn`, or one of those after it.
+
+    Raises:
+        RuntimeError: If a backward pass has let go of them.
+    """
+    if not isinstance(node, _Eager._backward_cls) and "gradsim_run" not in node.name():  # the name of `_run`'s node
+        return None
+    return node.saved_tensors[: node.count]
+
+
 def operation(program: Program) -> Callable[..., list[Tensor]]:
     """A function of tensors that runs `program`, differentiable once (the backward pass has no derivative).
 

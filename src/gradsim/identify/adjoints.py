@@ -10,12 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradsim.engine.operation import inputs_of
 from gradsim.errors import InputError
 from gradsim.identify.directions import Direction
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
-
-NODE = "gradsim_run"  # part of the name that PyTorch gives our operation in its graph
 
 
 @dataclass(frozen=True)
@@ -115,18 +114,17 @@ def _rollouts(loss: Tensor, model: Model, values: Values) -> dict[str, Any]:
             continue
         seen.add(node)
         stack += [after for after, _ in node.next_functions]
-        if NODE not in node.name():
-            continue
-        ours += 1
         try:
-            saved = node.saved_tensors
+            given = inputs_of(node)
         except RuntimeError:
             raise InputError(
                 "the graph of the loss is gone: call explain_gradients before backward(), "
                 "or backward(retain_graph=True)."
             ) from None
+        if given is None:
+            continue
+        ours += 1
         for name, inputs in starts.items():
-            given = saved[: node.count]
             # the last input is the steps of the clock, which the graph knows and `inputs` does not say
             if len(given) == len(inputs) + 1 and all(map(torch.equal, given[:-1], inputs)):
                 found[name] = node
