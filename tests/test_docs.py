@@ -1,0 +1,34 @@
+"""Pages of the docs run from top to bottom, and print what they say."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """Code and what it prints, up to the last that prints; what follows needs files of a reader's own."""
+    found = BLOCK.findall(page.read_text(encoding="utf-8"))
+    last = max((k for k, (_, printed) in enumerate(found) if printed), default=-1)
+    return found[: last + 1]
+
+
+PAGES = [page.stem for page in sorted((ROOT / "docs").glob("*.md")) if blocks(page)]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_prints_what_it_says(page, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    names = {}
+    for code, expected in blocks(ROOT / "docs" / f"{page}.md"):
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            exec(code, names)  # noqa: S102 -- it is our own
+        printed = "".join(
+            line for line in said.getvalue().splitlines(True) if not line.startswith(("Warp ", "Module "))
+        )
+        assert printed == expected, code
