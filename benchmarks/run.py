@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import torch
-from render import render
+from renderer import render
 from rigid import rigid
 
 from gradsim.experiments import synthetic

@@ -50,7 +50,7 @@ def test_newton_moves_the_same_cube(values, ours):
 
 
 def test_the_renderers_of_the_benchmark_draw_the_same_ball():
-    render = importlib.import_module("render")
+    render = importlib.import_module("renderer")
     job = render.Job("320", 24, 2)
     aa, soft, plain = job.ours("aa")[0](), job.ours("silhouette")[0](), render.twin(job)[0]()
     assert aa.shape == (1, 2, 3, 24, 24) and (aa[0, 0] - aa[0, 1]).abs().max() > 0.1  # the second is turned
@@ -58,7 +58,7 @@ def test_the_renderers_of_the_benchmark_draw_the_same_ball():
 
 
 def test_box_pixels_are_those_of_the_grown_boxes():
-    render = importlib.import_module("render")
+    render = importlib.import_module("renderer")
     job = render.Job("320", 24, 1)
     corners = job.view().screen.detach()[0, job.faces, :2]
     centre = torch.arange(24) + 0.5
@@ -73,7 +73,7 @@ def test_box_pixels_are_those_of_the_grown_boxes():
 
 def test_deodr_draws_the_same_ball():
     pytest.importorskip("deodr", reason='DEODR is not installed: pip install "gradsim[bench]"')
-    render = importlib.import_module("render")
+    render = importlib.import_module("renderer")
     job = render.Job("320", 96, 1)
     theirs, ours = render.deodr(job)[0](), job.ours("aa")[0]()[0, 0].permute(1, 2, 0)
     # its colours are not corrected for perspective, and its edges are blurred
