@@ -64,6 +64,13 @@ def test_result_shows_every_fit_with_verdict(answered):
     assert "5.30996 ± 0.00011" in shown and "-0.40" in shown
 
 
+def test_a_figure_without_a_goal_has_not_met_one():
+    figure = {"value": 0.5, "paper": None, "goal": None, "ok": True}
+    assert "✓" not in text(console.figures_table({"found": figure}))
+    assert "✓" in text(console.figures_table({"found": {**figure, "goal": 0.6}}))
+    assert "✗" in text(console.figures_table({"found": {**figure, "ok": False}}))
+
+
 def test_figures_show_value_paper_goal_and_mark():
     figures = {"friction": {"value": 0.2213, "paper": None, "goal": 0.22, "ok": False}}
     assert ["friction", "0.2213", "–", "0.22", "✗"] in [

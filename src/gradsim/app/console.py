@@ -136,7 +136,8 @@ def figures_table(figures: Mapping[str, Mapping]) -> Table:
     """Figures of an experiment beside the paper's and the goal."""
     table = _table("Figures", ("figure", "value", "paper", "goal", "met"))
     for name, figure in figures.items():
-        mark = Text("✓", "green") if figure["ok"] else Text("✗", "red")
+        aimless = figure["ok"] and figure.get("goal") is None
+        mark = Text("–") if aimless else Text("✓", "green") if figure["ok"] else Text("✗", "red")
         table.add_row(name, _short(figure["value"]), _short(figure.get("paper")), _short(figure.get("goal")), mark)
     return table
 
