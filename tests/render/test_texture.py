@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from gradsim.errors import InputError
 from gradsim.render.texture import sample, sheet
 
 PICTURE = torch.rand(3, 5, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
@@ -45,3 +46,9 @@ def test_a_sheet_shows_each_picture_as_often_as_its_places_go_round():
 def test_a_whole_turn_changes_nothing(turns):
     level = torch.linspace(0, 3, len(PLACES), dtype=torch.float64)
     torch.testing.assert_close(sample(PICTURE, PLACES + turns, level), sample(PICTURE, PLACES, level))
+
+
+def test_a_sheet_of_too_many_copies_is_refused():
+    floor = torch.tensor([[0.0, 0.0], [1e3, 1e3]])
+    with pytest.raises(InputError, match="64 × 64 texels stands 1000 × 1000 times"):
+        sheet([torch.rand(3, 64, 64)], [floor])

@@ -11,6 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d, grid_sample, pad
 
+from gradsim.errors import InputError
+
+LARGEST = 2**27  # texels of a sheet: half a gigabyte a channel in single precision
+
 
 def sample(texture: Tensor, uv: Tensor, level: Tensor | None = None) -> Tensor:
     """Bilinear samples (P, channels).
@@ -53,11 +57,19 @@ def sheet(textures: Sequence[Tensor], uvs: Sequence[Tensor]) -> tuple[Tensor, Te
     Args:
         textures: (channels, h, w) each.
         uvs: (k, 2) each.
+
+    Raises:
+        InputError: If the copies of a picture are too many.
     """
     tiles, texels, top = [], [], 0
     for texture, uv in zip(textures, uvs, strict=True):
         first = uv.detach().amin(0).floor()
         across, up = (uv.detach().amax(0) - first).ceil().clamp_min(1).int().tolist()
+        if up * across * texture[0].numel() > LARGEST:
+            raise InputError(
+                f"a texture of {texture.shape[2]} × {texture.shape[1]} texels stands {across} × {up} times on one part, and "
+                "`softras` lays out every copy; take `aa` or `dibr`, a smaller texture, or a lower `repeat`."
+            )
         tiles.append(texture.repeat(1, up, across))
         uv, (h, w) = (uv - first) / uv.new_tensor([across, up]), tiles[-1].shape[1:]
         size = uv.new_tensor([w, h])
