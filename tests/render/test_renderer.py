@@ -136,6 +136,44 @@ def test_blur_out_of_range_is_refused(blur):
         SoftRas(blur)
 
 
+@pytest.mark.parametrize("law", ["phong", "blinn-phong"])
+def test_a_light_below_the_horizon_makes_no_highlight(law):
+    up, eye = torch.tensor([[0.0, 0.0, 1.0]]), torch.tensor([[0.8, 0.0, 0.6]])
+    shiny, first = torch.tensor([[1.0, 1.0, 0.5, 3.0]]), torch.zeros(1, dtype=torch.long)
+    for height, seen in (
+        (0.1, True),
+        (-0.1, False),
+    ):  # of a light opposite: its mirror image is near the eye both times
+        lamp = Directional((0.8, 0.0, -height))
+        gloss = Shading(law, (lamp,)).light(torch.zeros(1, 3), up, eye, shiny, first)[1]
+        assert bool((gloss > 0).all()) == seen and bool((gloss != 0).any()) == seen
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+@pytest.mark.parametrize("rasterizer", RASTERIZERS)
+def test_a_sheet_is_lit_on_the_side_that_is_seen_whichever_way_its_faces_turn(rasterizer, smooth):
+    corners = torch.tensor([[-0.5, 0.0, -0.4], [0.5, 0.1, -0.5], [0.4, -0.2, 0.5], [-0.6, 0.2, 0.4]]).double()
+    faces, look = torch.tensor([[0, 1, 2], [0, 2, 3]]), Look((0.9, 0.8, 0.7), smooth=smooth, specular=0.3)
+    render = Renderer(camera(), rasterizer, Shading("phong", LAMPS))
+    pictures = [
+        render(Surface(corners[None, None], (Part("sheet", slice(0, 4), turned, False, look),)))
+        for turned in (faces, faces.flip(1))
+    ]
+    assert torch.allclose(*pictures, rtol=1e-12)
+    unlit = torch.tensor([0.9 * 0.2, 0.8 * 0.3, 0.7 * 0.1])  # lamps stand on the side of the camera
+    assert (pictures[0][0, 0, :, HEIGHT // 2, WIDTH // 2] > 1.5 * unlit).all()
+
+
+@pytest.mark.parametrize("kind", [SoftRas, DibR])
+def test_opacity_leaves_out_faces_by_the_side_they_show(kind):
+    corners = torch.tensor([[-0.5, 0.0, -0.4], [0.5, 0.1, -0.5], [0.4, -0.2, 0.5]]).double()
+    front = Surface(corners[None, None], (Part("sheet", slice(0, 3), torch.tensor([[0, 1, 2]]), False, Look()),))
+    alpha = {cull: Renderer(camera(), kind(cull=cull)).alpha(front) for cull in ("none", "back", "front")}
+    assert alpha["none"].max() > 0.9
+    assert torch.equal(alpha["back"], alpha["none"])
+    assert (alpha["front"] == 0).all()
+
+
 @pytest.mark.parametrize("rasterizer", RASTERIZERS)
 def test_gradients_by_one_colour_for_all_are_the_opacity(rasterizer):
     colour = torch.tensor([0.3, 0.6, 0.2], dtype=torch.float64, requires_grad=True)
