@@ -340,3 +340,11 @@ def test_shapes_that_do_not_fit_are_refused():
         coverage(screen, faces.double(), SIDE, SIDE)
     with pytest.raises(ValueError, match="names vertices 0 to 7; `screen` has 7"):
         coverage(screen[:, :, :7], faces, SIDE, SIDE)
+
+
+@pytest.mark.xfail(strict=True, reason="outlines in one place both count, in the pixels that they cross: 0.5 off")
+def test_a_body_that_is_there_twice_covers_what_it_covers_once():
+    body = mesh.sphere(3.0, 1)
+    screen, faces = torch.tensor(body.vertices[:, :2] + 8.3)[None, None], torch.tensor(body.faces)
+    twice = coverage(screen.repeat(1, 1, 2, 1), torch.cat([faces, faces + screen.shape[2]]), 16, 16, convex=False)
+    assert torch.allclose(twice, coverage(screen, faces, 16, 16), rtol=0, atol=1e-9)
