@@ -1,8 +1,7 @@
 """Silhouettes as the covered area of every pixel, with derivatives by the vertices on the screen.
 
 The area itself, to rounding (`coverage_kernels.py`), of any mesh, closed or open, anywhere on the screen and of any size.
-But outlines of two bodies that lie within 1e-8 px of each other, as of a body that is there twice, both count, in the
-pixels that they cross; merge such bodies, or their vertices.
+Of outlines that lie in one place, as of a body that is there twice, one counts, and has the derivatives.
 """
 
 from collections.abc import Sequence

@@ -29,6 +29,7 @@ Piece = wp.types.vector(4, Scalar)  # x, y of the left end, x, y of the right en
 
 FAR = wp.constant(Scalar(1.0e9))  # [px] beyond it, products and whole numbers overflow
 ASIDE = wp.constant(Scalar(1.0e-9))  # [px] from an edge, where its outer side is looked at; in double precision
+SAME = wp.constant(Scalar(1.0e-8))  # [px] between outlines in one place
 OPEN = wp.constant(Scalar(1.0e-3))  # [px] that a row of the outline may stay open
 
 
@@ -93,21 +94,27 @@ def sum_rows(image: wp.array3d[Scalar], body: int, box: Box):
 
 
 @wp.func
-def layers(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], outline: wp.array2d[int], page: int, count: int, p: Point):  # fmt: skip
-    """Number of faces at a point: what the silhouette edges to the left of it add up to."""
+def layers(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], outline: wp.array2d[int], page: int, count: int, edge: Edge, number: int, p: Point, inner: Point):  # fmt: skip
+    """Number of faces beside an edge, at p: what the silhouette edges to the left of it add up to.
+
+    Of outlines that lie in one place, as of a body that is there twice, the first in the list is the outer one: those
+    before are looked at from the inner side. `number`: of the edge in the list.
+    """
     total = Scalar(0.0)
     for m in range(count):
         k = outline[page, m]
         a = screen[body, edges[k][0]]
         b = screen[body, edges[k][1]]
-        if (a[1] <= p[1]) == (b[1] <= p[1]) or (a[0] > p[0] and b[0] > p[0]):
+        if (a[1] <= p[1]) == (b[1] <= p[1]) or (a[0] > p[0] + SAME and b[0] > p[0] + SAME):
             continue
         # which side of the line, by the upper end first, as for the neighbour that shares it
-        right = (b[0] - a[0]) * (p[1] - a[1]) - (p[0] - a[0]) * (b[1] - a[1])
-        if b[1] < a[1]:
-            right = -right
+        down = wp.where(b[1] < a[1], Scalar(-1.0), Scalar(1.0))
+        along = (b - a) * down
+        right = along[0] * (p[1] - a[1]) - (p[0] - a[0]) * along[1]
+        if m < number and wp.abs(right) <= SAME * wp.length(along):
+            if down * Scalar(jump(edges, front, body, k)) * edge.sign > Scalar(0.0):
+                right = along[0] * (inner[1] - a[1]) - (inner[0] - a[0]) * along[1]
         if right < Scalar(0.0):
-            down = wp.where(b[1] < a[1], Scalar(-1.0), Scalar(1.0))
             total += down * Scalar(jump(edges, front, body, k))
     return total
 
@@ -143,11 +150,11 @@ def next_cut(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], ou
 
 
 @wp.func
-def is_outer(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], outline: wp.array2d[int], page: int, count: int, edge: Edge, fraction: Scalar):  # fmt: skip
-    """Whether nothing lies on the outer side of an edge."""
+def is_outer(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], outline: wp.array2d[int], page: int, count: int, edge: Edge, number: int, fraction: Scalar):  # fmt: skip
+    """Whether nothing lies on the outer side of an edge, which has a number in the list."""
     aside = edge.normal * (edge.sign * ASIDE / wp.length(edge.normal))
-    p = edge.top + (edge.bottom - edge.top) * fraction - aside
-    return layers(screen, body, edges, front, outline, page, count, p) < Scalar(0.5)
+    p = edge.top + (edge.bottom - edge.top) * fraction
+    return layers(screen, body, edges, front, outline, page, count, edge, number, p - aside, p + aside) < Scalar(0.5)
 
 
 @wp.func
@@ -230,7 +237,7 @@ def draw(
             start = Scalar(0.0)
             while start < Scalar(1.0):
                 end = next_cut(screen, body, edges, outline, page, count, edge, start)
-                if is_outer(screen, body, edges, front, outline, page, count, edge, Scalar(0.5) * (start + end)):
+                if is_outer(screen, body, edges, front, outline, page, count, edge, m, Scalar(0.5) * (start + end)):
                     part = edge
                     part.top = at_fraction(edge, start)
                     part.bottom = at_fraction(edge, end)
@@ -299,7 +306,7 @@ def pull_back(
                 end = next_cut(screen, body, edges, outline, body, count, edge, start)
                 part.top = at_fraction(edge, start)
                 part.bottom = at_fraction(edge, end)
-            if convex or is_outer(screen, body, edges, front, outline, body, count, edge, Scalar(0.5) * (start + end)):
+            if convex or is_outer(screen, body, edges, front, outline, body, count, edge, m, Scalar(0.5) * (start + end)):
                 for row in range(wp.max(cell(part.top[1], height), 0), cell(part.bottom[1], height - 1) + 1):
                     line = in_row(part, row)
                     for column in range(wp.max(cell(line[0], width), 0), cell(line[2], width - 1) + 1):
