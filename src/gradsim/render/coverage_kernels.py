@@ -111,7 +111,7 @@ def layers(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], fron
         down = wp.where(b[1] < a[1], Scalar(-1.0), Scalar(1.0))
         along = (b - a) * down
         right = along[0] * (p[1] - a[1]) - (p[0] - a[0]) * along[1]
-        if m < number and wp.abs(right) <= SAME * wp.length(along):
+        if m < number and wp.abs(right) <= SAME * wp.length(along):  # noqa: SIM102 -- Warp works out both sides of `and`
             if down * Scalar(jump(edges, front, body, k)) * edge.sign > Scalar(0.0):
                 right = along[0] * (inner[1] - a[1]) - (inner[0] - a[0]) * along[1]
         if right < Scalar(0.0):
