@@ -306,7 +306,9 @@ def pull_back(
                 end = next_cut(screen, body, edges, outline, body, count, edge, start)
                 part.top = at_fraction(edge, start)
                 part.bottom = at_fraction(edge, end)
-            if convex or is_outer(screen, body, edges, front, outline, body, count, edge, m, Scalar(0.5) * (start + end)):
+            if convex or is_outer(
+                screen, body, edges, front, outline, body, count, edge, m, Scalar(0.5) * (start + end)
+            ):
                 for row in range(wp.max(cell(part.top[1], height), 0), cell(part.bottom[1], height - 1) + 1):
                     line = in_row(part, row)
                     for column in range(wp.max(cell(line[0], width), 0), cell(line[2], width - 1) + 1):
