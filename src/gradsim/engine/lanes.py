@@ -94,6 +94,11 @@ def specialise(template: str, lane: Lane, **bound) -> ModuleType:
     return _specialise(template, lane, tuple(sorted(bound.items(), key=lambda item: item[0])))
 
 
+def borrowed(code: ModuleType, *names: str) -> dict:
+    """What a specialised file has by these names, for another one that leaves them open: `specialise(..., **bound)`."""
+    return {name: getattr(code, name) for name in names}
+
+
 @cache
 def _specialise(template: str, lane: Lane, bound: tuple) -> ModuleType:
     spec = importlib.util.find_spec(template)

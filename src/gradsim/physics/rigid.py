@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 import torch
 from torch import Tensor
 
-from gradsim.engine.lanes import Lane, native_width, specialise
+from gradsim.engine.lanes import Lane, borrowed, native_width, specialise
 from gradsim.engine.launch import replay
 from gradsim.engine.layout import SHAPES, Layout
 from gradsim.engine.operation import operation
@@ -243,6 +243,6 @@ def _code(lane: Lane, law: str, integrator: str, obstacles: bool):
     if obstacles:
         forces = {name: functions[name] for name in ("contact_arm", "contact_force")}
         touch = specialise("gradsim.physics.obstacle", lane, **forces)
-        functions |= {name: getattr(touch, name) for name in ("obstacle_touch", "obstacle_power")}
+        functions |= borrowed(touch, "obstacle_touch", "obstacle_power")
     code = specialise("gradsim.physics.rigid_lanes", lane, INTEGRATOR=integrator, OBSTACLES=obstacles, **functions)
     return code, Layout(lane)

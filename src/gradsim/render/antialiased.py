@@ -18,7 +18,7 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import lane_of, specialise
+from gradsim.engine.lanes import borrowed, lane_of, specialise
 from gradsim.engine.launch import array, arrays, replay
 from gradsim.engine.operation import operation
 from gradsim.render.beside import add_touched
@@ -148,9 +148,7 @@ _divide = operation(_Divide())
 
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
-    cut = specialise("gradsim.render.fragments_kernels", lane_of(dtype))
     bound = functions(dtype, "cell", "in_row", "in_column")
-    bound |= {"behind": cut.behind, "flat_adjoint": cut.flat_adjoint}
-    for code, names in ((borders_code(dtype), BORDERS), (mix_code(dtype), WAYS)):
-        bound |= {name: getattr(code, name) for name in names}
+    bound |= borrowed(specialise("gradsim.render.fragments_kernels", lane_of(dtype)), "behind", "flat_adjoint")
+    bound |= borrowed(borders_code(dtype), *BORDERS) | borrowed(mix_code(dtype), *WAYS)
     return specialise("gradsim.render.antialiased_kernels", lane_of(dtype), **bound)

@@ -7,9 +7,8 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import lane_of, specialise
+from gradsim.engine.lanes import borrowed, lane_of, specialise
 from gradsim.engine.launch import array, replay
-from gradsim.render.distances import distances
 from gradsim.render.edges import functions, mesh_of
 from gradsim.render.view import View
 from gradsim.render.zbuffer import CULL
@@ -40,7 +39,6 @@ def add_touched(view: View, key: Tensor, alpha: Tensor, cull: str = "none") -> N
 
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
-    near = {name: f for name, f in distances(dtype).items() if name in ("to_segment", "centre")}
-    cut = specialise("gradsim.render.fragments_kernels", lane_of(dtype))
-    near |= {"behind": cut.behind, "NEARNESS": cut.NEARNESS}
-    return specialise("gradsim.render.beside_kernels", lane_of(dtype), **functions(dtype, "jump"), **near)
+    near = borrowed(specialise("gradsim.render.triangle_kernels", lane_of(dtype)), "to_segment", "centre")
+    cut = borrowed(specialise("gradsim.render.fragments_kernels", lane_of(dtype)), "behind", "NEARNESS")
+    return specialise("gradsim.render.beside_kernels", lane_of(dtype), **functions(dtype, "jump"), **near, **cut)

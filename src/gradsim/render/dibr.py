@@ -15,12 +15,11 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import lane_of, specialise
+from gradsim.engine.lanes import borrowed, lane_of, specialise
 from gradsim.engine.launch import array, arrays, replay
 from gradsim.engine.operation import operation
 from gradsim.errors import InputError
 from gradsim.render.compose import compose
-from gradsim.render.distances import distances
 from gradsim.render.near import cut_near
 from gradsim.render.paint import Painter
 from gradsim.render.view import View
@@ -116,5 +115,5 @@ _fade = operation(_Fade())
 
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
-    given = {name: f for name, f in distances(dtype).items() if name != "to_segment"}
-    return specialise("gradsim.render.dibr_kernels", lane_of(dtype), **given)
+    near = borrowed(specialise("gradsim.render.triangle_kernels", lane_of(dtype)), "reach", "to_border", "centre")
+    return specialise("gradsim.render.dibr_kernels", lane_of(dtype), **near)

@@ -9,7 +9,7 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import lane_of, specialise
+from gradsim.engine.lanes import borrowed, lane_of, specialise
 
 MESHES = 256  # whose edges are kept: bodies that the near plane cuts have another table of faces in every frame
 
@@ -64,5 +64,4 @@ def _table(faces: Tensor) -> bytes:
 
 def functions(dtype: torch.dtype, *names: str) -> dict[str, Any]:
     """Functions and structs of the template, by name."""
-    code = specialise("gradsim.render.edges_kernels", lane_of(dtype))
-    return {name: getattr(code, name) for name in names}
+    return borrowed(specialise("gradsim.render.edges_kernels", lane_of(dtype)), *names)

@@ -11,7 +11,7 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import lane_of, specialise
+from gradsim.engine.lanes import borrowed, lane_of, specialise
 from gradsim.engine.launch import array, replay
 from gradsim.render.coverage import _code as _drawing
 from gradsim.render.edges import mesh_of
@@ -129,6 +129,4 @@ def _arguments(code, screen: Tensor, tangent: Tensor, faces: Tensor, convex: boo
 
 @cache
 def _code(dtype: torch.dtype):
-    lane = lane_of(dtype)
-    drawing = _drawing(dtype)
-    return specialise("gradsim.render.misfit_kernels", lane, **{name: getattr(drawing, name) for name in SHARED})
+    return specialise("gradsim.render.misfit_kernels", lane_of(dtype), **borrowed(_drawing(dtype), *SHARED))

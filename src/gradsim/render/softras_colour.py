@@ -8,7 +8,7 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import Lane
+from gradsim.engine.lanes import Lane, borrowed
 from gradsim.engine.launch import array, field, replay
 from gradsim.engine.operation import operation
 from gradsim.render.soft_faces import CUT, blur, check, finite, reach, table
@@ -152,8 +152,7 @@ def pixels_code(lane: Lane) -> ModuleType:
 def colour_code(lane: Lane) -> ModuleType:
     """The kernels of colours."""
     paint = with_faces("gradsim.render.softras_paint_kernels", lane)
-    parts = (BORDER, border_code(lane)), (PAINT, paint), (PIXELS, pixels_code(lane))
-    bound = {name: getattr(code, name) for names, code in parts for name in names}
+    bound = borrowed(border_code(lane), *BORDER) | borrowed(paint, *PAINT) | borrowed(pixels_code(lane), *PIXELS)
     return with_faces("gradsim.render.softras_colour_kernels", lane, **bound)
 
 

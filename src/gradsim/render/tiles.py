@@ -7,7 +7,7 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import Lane, names, native_width, specialise
+from gradsim.engine.lanes import Lane, borrowed, names, native_width, specialise
 
 SHAPES = {1: (1, 1), 4: (2, 2), 8: (2, 4), 16: (4, 4)}  # rows and columns: near square, as the reach of a face is
 FLAGS = (
@@ -95,7 +95,7 @@ def with_faces(template: str, lane: Lane, **bound) -> ModuleType:
     """A template over `soft_faces_kernels` for a lane type, with further names that it leaves open."""
     rows, columns = SHAPES[lane.width]
     faces = specialise("gradsim.render.soft_faces_kernels", lane, ROWS=rows, COLUMNS=columns)
-    code = specialise(template, lane, **{name: getattr(faces, name) for name in SHARED}, **bound)
+    code = specialise(template, lane, **borrowed(faces, *SHARED), **bound)
     flags = f"{wp.config.cpu_compiler_flags or '-march=native'} {FLAGS}"
     wp.set_module_options({"cpu_compiler_flags": flags}, module=code)
     return code
