@@ -43,6 +43,11 @@ def from_image(image: "Image", name: str) -> np.ndarray:
     return np.moveaxis(np.asarray(image.convert("RGB"), np.float32) / 255, -1, 0).copy()
 
 
+def to_bytes(values: ArrayLike) -> np.ndarray:
+    """Values in [0, 1], of any shape, as uint8; what is beyond is cut off."""
+    return (np.asarray(values).clip(0, 1) * 255).round().astype(np.uint8)
+
+
 def write(path: str | Path, *images: ArrayLike) -> None:
     """Pictures side by side in one file, whose folder is made if there is none.
 
@@ -64,4 +69,4 @@ def write(path: str | Path, *images: ArrayLike) -> None:
     gap = np.ones((3, shapes[0][1], GAP))
     row = np.concatenate([strip for a in arrays for strip in (gap, a)][1:], -1)
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(np.moveaxis((row.clip(0, 1) * 255).round().astype(np.uint8), 0, -1)).save(path)
+    Image.fromarray(np.moveaxis(to_bytes(row), 0, -1)).save(path)

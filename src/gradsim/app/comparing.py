@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
-
 from gradsim import video as videos
 from gradsim.app.report import write_report
 from gradsim.errors import InputError
@@ -17,6 +15,7 @@ from gradsim.identify.fit import write_json
 from gradsim.identify.multistart import Search
 from gradsim.identify.progress import Progress, Silent, reporting
 from gradsim.identify.unknowns import Space, Unknown
+from gradsim.picture import to_bytes
 from gradsim.scene import Scene
 
 
@@ -68,7 +67,7 @@ def run(
     best, fit = found.best, found.best.fit
     space = Space(best.scene, [Unknown(name, e.low, e.high) for name, e in fit.unknowns.items()])
     fitted = model_for(best.scene, space).rollout(placed(best.scene, fit.values), frames=evidence.frames)
-    frames = (synthetic.film(best.scene, fitted).clamp(0, 1).numpy() * 255).round().astype(np.uint8)
+    frames = to_bytes(synthetic.film(best.scene, fitted))
     outline = synthetic.float_masks(best.scene, fitted).masks.numpy()
     out.mkdir(parents=True, exist_ok=True)
     best.scene.save(out / "scene.yaml")

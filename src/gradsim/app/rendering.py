@@ -21,6 +21,7 @@ from gradsim.identify.estimate import placed
 from gradsim.identify.progress import Progress, Silent
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
+from gradsim.picture import to_bytes
 from gradsim.render import false_colour
 from gradsim.render.artists import Artist, fitting
 from gradsim.render.renderer import Renderer
@@ -115,7 +116,7 @@ class _Studio:
         count = len(films["video"])
         if not self.shot.preview:
             masks = Silhouettes(self.artist.camera).union(self.motion.surface)[0]
-            films["mask"] = _bytes(masks[..., None].expand(-1, -1, -1, 3))
+            films["mask"] = to_bytes(masks[..., None].expand(-1, -1, -1, 3))
         arrays, pictures = self._buffers(self._surface())
         written = {kind: self.gallery.film(kind, film) for kind, film in (films | pictures).items()}
         files = {kind: path for kind, (path, _) in written.items()}
@@ -156,7 +157,7 @@ class _Studio:
         pictures = [image.numpy() for image in self._told(self.artist.draw(surface), len(chosen), "instants")]
         shares = [share.numpy() for share in self.artist.share(surface, list(self.scene.bodies))]
         image = strip(pictures, shares, self._still(surface))
-        return Rendered({"strip": self.gallery.picture("strip", _bytes(torch.from_numpy(image)))}, len(chosen), True)
+        return Rendered({"strip": self.gallery.picture("strip", to_bytes(image))}, len(chosen), True)
 
     def _surface(self, frames: slice | list[int] = slice(None)) -> Surface:
         drawn = self.motion.drawn
@@ -178,7 +179,7 @@ class _Studio:
 
     def _counted(self, images: Iterable[Tensor], total: int, what: str) -> np.ndarray:
         """Images as (frames, height, width, 3) uint8."""
-        return np.stack([_bytes(image) for image in self._told(images, total, what)])
+        return np.stack([to_bytes(image) for image in self._told(images, total, what)])
 
     def _told(self, images: Iterable[Tensor], total: int, what: str) -> Iterator[Tensor]:
         self.progress.stage(f"rendering {total} {what} with {self.artist.renderer}")
@@ -196,7 +197,3 @@ class _Studio:
         if "ids" in arrays:
             arrays["names"] = np.array([part.name for part in surface.parts])
         return arrays, films
-
-
-def _bytes(image: Tensor) -> np.ndarray:
-    return (image.clamp(0, 1).numpy() * 255).round().astype(np.uint8)

@@ -31,6 +31,7 @@ from gradsim.identify.profile import profiled
 from gradsim.identify.progress import Progress, Silent, reporting
 from gradsim.identify.unknowns import Space, Unknown
 from gradsim.physics.model import Model
+from gradsim.picture import to_bytes
 from gradsim.rounding import with_error
 from gradsim.scene import Scene
 from gradsim.video.frames import align
@@ -117,7 +118,10 @@ def fit(job: Job, out: Path, resume: bool = False, progress: Progress | None = N
                 found = profiled(found, Problem(model, evidence, space))
             progress.stage("writing the report")
             fitted = model.rollout(placed(scene, found.values), frames=evidence.frames)
-            frames, outline = _bytes(synthetic.film(scene, fitted)), synthetic.float_masks(scene, fitted).masks.numpy()
+            frames, outline = (
+                to_bytes(synthetic.film(scene, fitted)),
+                synthetic.float_masks(scene, fitted).masks.numpy(),
+            )
             film = videos.read(job.video)
             observed = film.frames[align(film, scene.timing.fps, job.frames).picture]
             write_films(out, observed, frames, outline, scene.timing.fps)
@@ -179,7 +183,3 @@ def _numbers(text: str, count: int, option: str, what: str) -> list[float]:
 def _going_on(keeper: Checkpoint) -> str:
     state = keeper.load("search")
     return f", on from {state['history'][-1]['frames']} frames" if state else ""
-
-
-def _bytes(frames: torch.Tensor) -> np.ndarray:
-    return (frames.clamp(0, 1).numpy() * 255).round().astype(np.uint8)

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from gradsim import video as videos
@@ -26,6 +25,7 @@ from gradsim.identify.progress import Progress, Silent, reporting
 from gradsim.identify.together import SharedSpace, of_clip, together
 from gradsim.identify.unknowns import Space
 from gradsim.identify.views import from_videos
+from gradsim.picture import to_bytes
 from gradsim.scene import Scene
 from gradsim.video.frames import align
 
@@ -155,7 +155,7 @@ def _shown(out: Path, clip: Clip, part: Problem, values: Mapping[str, float], su
         where = " ".join([*([f"Clip {suffix[1:]}"] if suffix else []), *([camera] if camera != "camera" else [])])
         film = videos.read(path)
         filmed = film.frames[align(film, scene.timing.fps).picture]
-        image = (synthetic.film(scene, fitted, camera).clamp(0, 1).numpy() * 255).round().astype(np.uint8)
+        image = to_bytes(synthetic.film(scene, fitted, camera))
         mask = synthetic.float_masks(scene, fitted, camera).masks.numpy()
         for kind, frames, text in (
             ("side_by_side", side_by_side(filmed, image), "video, left, and fit, right."),

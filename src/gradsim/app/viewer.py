@@ -19,6 +19,7 @@ import numpy as np
 from gradsim.app.viewable import Viewable
 from gradsim.errors import InputError
 from gradsim.experiments.stage import TRUTH, Frustum, Stage, actors, add_grounds, stand_back
+from gradsim.picture import to_bytes
 from gradsim.render.artists import Artist, fitting
 from gradsim.render.camera import Camera
 from gradsim.render.shading import Shading
@@ -153,7 +154,7 @@ class Viewer:
         if source == FILM and film is not None and frame < len(film):
             return film[frame]
         surface = Surface(self._drawn.vertices[:, frame : frame + 1], self._drawn.parts)
-        return (next(self._artists[name].draw(surface)).numpy() * 255).round().astype(np.uint8)
+        return to_bytes(next(self._artists[name].draw(surface)))
 
     def play(self, on: bool) -> None:
         """Begin or stop to play."""

@@ -16,6 +16,7 @@ from gradsim.identify.evidence import from_video
 from gradsim.identify.fit import Fit, write_json
 from gradsim.identify.observation import Masks
 from gradsim.identify.progress import Progress, Silent, reporting
+from gradsim.picture import to_bytes
 from gradsim.scene import Scene
 
 UNKNOWNS = ("cube.mass:2:12", "ground.stiffness:2e4:5e5", "ground.friction:0.2:1")
@@ -63,7 +64,7 @@ def save(out: Path, scene, model, evidence: Masks, exact: Fit, noisy: Fit) -> di
     frames = synthetic.film(scene, fitted)
     observed = videos.read(out / "video.webm").frames
     mask = synthetic.float_masks(scene, fitted).masks.numpy()
-    write_films(out, observed, (frames.numpy() * 255).round().astype("uint8"), mask, scene.timing.fps)
+    write_films(out, observed, to_bytes(frames), mask, scene.timing.fps)
     write_residuals(out, evidence, mask, scene.timing.fps)
     truth = model.rollout(placed(scene, {name: e.truth for name, e in noisy.unknowns.items()}))
     write_player(out / "player.html", scene, fitted.drawn, observed, truth.drawn)

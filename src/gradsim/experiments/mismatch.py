@@ -22,6 +22,7 @@ from gradsim.identify.fit import write_json
 from gradsim.identify.multistart import Search
 from gradsim.identify.progress import Progress, Silent, reporting
 from gradsim.identify.unknowns import Space
+from gradsim.picture import to_bytes
 from gradsim.scene import Scene
 
 UNKNOWNS = (
@@ -135,7 +136,7 @@ def _films(out: Path, path: Path, found: Comparison, evidence) -> None:
     c = found.best
     space = Space(c.scene, [f"{n}:{e.low}:{e.high}" for n, e in c.fit.unknowns.items()])
     trajectory = model_for(c.scene, space).rollout(placed(c.scene, c.fit.values))
-    frames = (synthetic.film(c.scene, trajectory).clamp(0, 1).numpy() * 255).round().astype("uint8")
+    frames = to_bytes(synthetic.film(c.scene, trajectory))
     mask = synthetic.float_masks(c.scene, trajectory).masks.numpy()
     write_films(out, videos.read(path).frames, frames, mask, c.scene.timing.fps)
     write_residuals(out, evidence, mask, c.scene.timing.fps)

@@ -17,6 +17,7 @@ from gradsim.identify.estimate import least_squares, model_for, placed
 from gradsim.identify.multistart import Search
 from gradsim.identify.progress import Progress, Silent, reporting
 from gradsim.identify.unknowns import Space
+from gradsim.picture import to_bytes
 from gradsim.scene import Scene
 
 UNKNOWNS = (
@@ -52,9 +53,9 @@ def no_push(out: Path, quick: bool = False, seed: int = 0, progress: Progress | 
         report = reporting(progress)
         fits[name] = least_squares(scene, observation, UNKNOWNS, plan, seed, report=report, model=model).against(truth)
         if name == "without_push":
-            frames = (synthetic.film(scene, trajectory).numpy() * 255).round().astype("uint8")
+            frames = to_bytes(synthetic.film(scene, trajectory))
             fitted = model.rollout(placed(scene, fits[name].values))
-            again = (synthetic.film(scene, fitted).numpy() * 255).round().astype("uint8")
+            again = to_bytes(synthetic.film(scene, fitted))
             mask = synthetic.float_masks(scene, fitted).masks.numpy()
             out.mkdir(parents=True, exist_ok=True)
             write_films(out, frames, again, mask, scene.timing.fps)

@@ -5,6 +5,7 @@ import trimesh
 from trimesh.visual import ColorVisuals, TextureVisuals
 from trimesh.visual.material import PBRMaterial
 
+from gradsim.picture import to_bytes
 from gradsim.surface import Part
 
 GAMMA = 2.2  # glTF takes colours of vertices for linear light, and textures for what is to be shown
@@ -29,7 +30,7 @@ def painted(vertices: np.ndarray, part: Part) -> trimesh.Trimesh:
     plain = trimesh.Trimesh(vertices, faces, process=False)
     normals = plain.vertex_normals[faces].reshape(-1, 3) if look.smooth else plain.face_normals.repeat(3, 0)
     if look.pattern is not None:
-        picture = fromarray(_bytes(look.pattern.texture.detach().numpy().transpose(1, 2, 0)))
+        picture = fromarray(to_bytes(look.pattern.texture.detach().numpy().transpose(1, 2, 0)))
         uv = look.pattern.uv.detach().numpy()[look.pattern.faces.numpy()].reshape(-1, 2)
         visual = TextureVisuals(
             uv, material=PBRMaterial(baseColorTexture=picture, metallicFactor=0, roughnessFactor=0.8)
@@ -37,12 +38,8 @@ def painted(vertices: np.ndarray, part: Part) -> trimesh.Trimesh:
     else:
         own = look.vertex_colours.detach().numpy()  # pyright: ignore[reportOptionalMemberAccess] -- it is painted
         colours = own[faces].reshape(-1, 3)
-        visual = ColorVisuals(vertex_colors=_bytes(colours**GAMMA))
+        visual = ColorVisuals(vertex_colors=to_bytes(colours**GAMMA))
     corners = np.arange(3 * len(faces)).reshape(-1, 3)
     return trimesh.Trimesh(
         vertices[faces].reshape(-1, 3), corners, vertex_normals=normals, visual=visual, process=False
     )
-
-
-def _bytes(values: np.ndarray) -> np.ndarray:
-    return (values.clip(0, 1) * 255).round().astype(np.uint8)

@@ -4,7 +4,6 @@ import importlib.util
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
@@ -12,6 +11,7 @@ from torch import Tensor
 from gradsim.experiments.figures import figure, write_result
 from gradsim.identify.progress import Progress, Silent
 from gradsim.physics import Model
+from gradsim.picture import to_bytes
 from gradsim.render import Renderer, Shading
 from gradsim.render.renderer import RASTERIZERS
 from gradsim.render.softras import SoftRas
@@ -51,7 +51,9 @@ def renderers(out: Path, quick: bool = False, seed: int = 0, progress: Progress 
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     with whole(folder / "sheet.png") as draft:
-        Image.fromarray(sheet([_bytes(x) for x in pictures.values()], len(LAWS), labels)).save(draft, "png")
+        Image.fromarray(sheet([to_bytes(x.movedim(0, -1)) for x in pictures.values()], len(LAWS), labels)).save(
+            draft, "png"
+        )
     far = lambda name: (pictures[name, "phong"] - pictures["mitsuba", "phong"]).abs().mean().item()
     figures = {f"{name}_from_mitsuba": figure(far(name)) for name in RASTERIZERS if "mitsuba" in names}
     progress.done()
@@ -124,7 +126,3 @@ def _draw(scene: Scene, surface: Surface, name: str, law: str, spp: int, seed: i
     rasterizer = SoftRas(blur_px=0.5, near=1.0, far=5.0) if name == "softras" else name
     with torch.no_grad():
         return Renderer.of(scene, rasterizer, shading=shading)(surface)[0, 0]
-
-
-def _bytes(image: Tensor) -> np.ndarray:
-    return (image.clamp(0, 1).movedim(0, -1).numpy() * 255).round().astype(np.uint8)
