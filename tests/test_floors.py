@@ -7,7 +7,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "gradsim"
 PLAN = (
-    ("errors", "mesh", "mesh_file", "picture", "robust", "rotation", "rounding", "surface", "units", "unwrap"),
+    ("errors", "files", "mesh", "mesh_file", "picture", "robust", "rotation", "rounding", "surface", "units", "unwrap"),
     ("engine", "scene"),
     ("physics", "render", "video"),
     ("losses",),

@@ -52,3 +52,17 @@ def test_pictures_of_other_shapes_and_kinds_of_file_are_refused(tmp_path):
         picture.write(tmp_path / "a.bmp", np.zeros((3, 4, 4)))
     with pytest.raises(InputError, match="the same height"):
         picture.write(tmp_path / "a.png", np.zeros((3, 4, 4)), np.zeros((3, 5, 4)))
+
+
+def test_a_picture_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
+    picture.write(tmp_path / "a.png", np.zeros((3, 4, 4)))
+    before = (tmp_path / "a.png").read_bytes()
+
+    def fails(self, path):
+        path.write_bytes(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Image.Image, "save", fails)
+    with pytest.raises(OSError, match="disk full"):
+        picture.write(tmp_path / "a.png", np.ones((3, 4, 4)))
+    assert (tmp_path / "a.png").read_bytes() == before and len(list(tmp_path.iterdir())) == 1

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gradsim.errors import InputError
+from gradsim.files import whole
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -49,7 +50,7 @@ def to_bytes(values: ArrayLike) -> np.ndarray:
 
 
 def write(path: str | Path, *images: ArrayLike) -> None:
-    """Pictures side by side in one file, whose folder is made if there is none.
+    """Pictures side by side in one file, which appears whole or not at all; its folder is made if there is none.
 
     Args:
         path: Ends in .png or .jpg.
@@ -68,5 +69,5 @@ def write(path: str | Path, *images: ArrayLike) -> None:
         raise InputError(f"pictures have shapes {shapes}; they need (3, height, width), and the same height.")
     gap = np.ones((3, shapes[0][1], GAP))
     row = np.concatenate([strip for a in arrays for strip in (gap, a)][1:], -1)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(np.moveaxis(to_bytes(row), 0, -1)).save(path)
+    with whole(path) as draft:
+        Image.fromarray(np.moveaxis(to_bytes(row), 0, -1)).save(draft)

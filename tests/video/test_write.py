@@ -6,7 +6,8 @@ import pytest
 from PIL import Image
 
 from gradsim.errors import InputError
-from gradsim.video import read, whole, write, write_preview
+from gradsim.files import whole
+from gradsim.video import read, write, write_preview
 
 LOSSLESS = [".webm", ".mp4", ""]
 SIZES = [(48, 64), (33, 47), (1, 1), (2, 7)]  # height, width

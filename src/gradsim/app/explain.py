@@ -7,6 +7,7 @@ from pathlib import Path
 from gradsim.app import gradient_plots, plots
 from gradsim.app.report import write_report
 from gradsim.errors import InputError
+from gradsim.files import whole
 from gradsim.identify.directions import of_model
 from gradsim.identify.estimate import model_for
 from gradsim.identify.evidence import from_video
@@ -18,7 +19,6 @@ from gradsim.identify.unknowns import Space, Unknown
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 from gradsim.scene.parameters import parameters, resolve
-from gradsim.video import whole
 
 
 def explain(

@@ -8,6 +8,7 @@ import numpy as np
 from gradsim import video as videos
 from gradsim.app.shot import Shot
 from gradsim.experiments.films import HEIGHT
+from gradsim.files import whole
 
 COLOURS = 256  # of a frame of a gif
 
@@ -50,14 +51,14 @@ class Gallery:
         from PIL import Image
 
         path = self._path(kind, ".png")
-        with videos.whole(path) as draft:
+        with whole(path) as draft:
             Image.fromarray(picture).save(draft)
         return path
 
     def arrays(self, kind: str, arrays: dict[str, np.ndarray]) -> Path:
         """Write arrays by name as npz."""
         path = self._path(kind, ".npz")
-        with videos.whole(path) as draft, draft.open("wb") as file:
+        with whole(path) as draft, draft.open("wb") as file:
             np.savez_compressed(file, **arrays)  # pyright: ignore[reportArgumentType]
         return path
 

@@ -14,6 +14,7 @@ from gradsim.app.report import write_report
 from gradsim.app.runs import open_scene
 from gradsim.errors import InputError
 from gradsim.experiments import synthetic
+from gradsim.files import whole
 from gradsim.identify.estimate import model_for, placed
 from gradsim.identify.evidence import from_video
 from gradsim.identify.fit import SCHEMA, versions, write_json
@@ -23,7 +24,6 @@ from gradsim.identify.progress import Progress, Silent
 from gradsim.identify.unknowns import Space, Unknown
 from gradsim.scene import Scene
 from gradsim.scene.parameters import parameters
-from gradsim.video import whole
 
 POINTS = {1: 201, 2: 41}  # along each axis
 

@@ -19,8 +19,8 @@ from gradsim.app import plots
 from gradsim.app.model_plots import leftover, profiles
 from gradsim.app.sections import VERDICTS, Section, comparison, film_notes, interval, measured, sections
 from gradsim.errors import InputError
+from gradsim.files import whole
 from gradsim.rounding import with_error
-from gradsim.video import whole
 
 FILMS = {
     "side_by_side.webm": "Video, left, and fit, right.",

@@ -20,6 +20,7 @@ from gradsim.experiments import synthetic
 from gradsim.experiments.films import write_films
 from gradsim.experiments.player import write_player
 from gradsim.experiments.residual_film import write_residuals
+from gradsim.files import whole
 from gradsim.identify.checkpoint import Checkpoint
 from gradsim.identify.estimate import least_squares, model_for, placed
 from gradsim.identify.evidence import from_video
@@ -54,7 +55,7 @@ def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> d
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     scene.save(out / "scene.yaml")
-    with videos.whole(out / "trajectory.npz") as draft, draft.open("wb") as file:
+    with whole(out / "trajectory.npz") as draft, draft.open("wb") as file:
         np.savez(file, **{"time": trajectory.times.numpy(), **arrays})  # pyright: ignore[reportArgumentType]
     content = {
         "schema": SCHEMA,

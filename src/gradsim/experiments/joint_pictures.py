@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 
 from gradsim.experiments import synthetic
 from gradsim.experiments.joint_scenes import case
+from gradsim.files import whole
 from gradsim.identify.estimate import placed
 from gradsim.physics.model import Model
-from gradsim.video import whole
 
 SYMBOLS = {"mass": "m", "stiffness": "$k_e$", "damping": "$k_d$", "friction_stiffness": "$k_f$", "friction": "μ"}
 COLOURS = {"continuous": "#1d5fd0", "paper": "#c2410c"}

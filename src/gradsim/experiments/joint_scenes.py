@@ -14,8 +14,8 @@ import torch
 
 from gradsim import mesh as meshes
 from gradsim import rotation
+from gradsim.files import whole
 from gradsim.scene import Scene
-from gradsim.video import whole
 
 CONVEX = ("box", "sphere", "cylinder", "cone", "capsule")
 OTHER = ("torus", "mesh")

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from gradsim.experiments.films import EDGE, write_films
 from gradsim.experiments.pendulum_measurement import LENGTH, Measurement
-from gradsim.video import ball, whole
+from gradsim.files import whole
+from gradsim.video import ball
 
 WIDTH = 8.6  # [in]
 INK, FAINT, FIT, DATA = "#1f2430", "#c9ced8", "#1d5fd0", "#d1660a"

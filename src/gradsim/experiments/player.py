@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from gradsim.experiments.stage import FIT, TRUTH, Actor, Frustum, Stage, actors, add_grounds, stand_back
+from gradsim.files import whole
 from gradsim.render.camera import from_scene
 from gradsim.surface import Surface
-from gradsim.video import whole
 
 SMALL = 160  # [px] the film in the camera's picture is thinned to about this
 

@@ -9,6 +9,7 @@ from PIL import Image
 from torch import Tensor
 
 from gradsim.experiments.figures import figure, write_result
+from gradsim.files import whole
 from gradsim.identify.progress import Progress, Silent
 from gradsim.physics import Model
 from gradsim.picture import to_bytes
@@ -18,7 +19,6 @@ from gradsim.render.softras import SoftRas
 from gradsim.scene import Scene
 from gradsim.surface import Surface
 from gradsim.video.sheet import sheet
-from gradsim.video.write import whole
 
 LAWS = ("colour", "lambert", "phong", "blinn-phong", "texture")
 CHECKS, SQUARE = 8, 8  # squares of the pattern each way, and texels of a square

@@ -1,6 +1,6 @@
 """Video in and out, and the masks of bodies in it."""
 
 from gradsim.video.read import Video, check, read
-from gradsim.video.write import whole, write, write_preview
+from gradsim.video.write import write, write_preview
 
-__all__ = ["Video", "check", "read", "whole", "write", "write_preview"]
+__all__ = ["Video", "check", "read", "write", "write_preview"]

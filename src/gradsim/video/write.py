@@ -10,10 +10,6 @@ What is fitted must be lossless: the usual yuv420p is wrong by over 100 grey lev
 `write_preview` makes small, lossy films for people to look at, which every browser plays.
 """
 
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +18,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from gradsim.errors import InputError
+from gradsim.files import whole
 
 if TYPE_CHECKING:
     from av.video.stream import VideoStream
@@ -103,28 +100,6 @@ def write_preview(path: str | Path, frames: np.ndarray, fps: float) -> None:
             height, width = frames.shape[1:3]
             even = np.pad(frames, ((0, 0), (0, height % 2), (0, width % 2), (0, 0)), mode="edge")
             _encode(draft, even, stamps, rate, *_available(kind, _PREVIEW))
-
-
-@contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """Yield where to write; it becomes `path` in one step when the block ends well, and vanishes when it fails.
-
-    Raises:
-        InputError: If `path` is a folder that is not empty, or its parent is a file, or what was written is a folder
-            and `path` a file.
-    """
-    if path.is_dir() and any(path.iterdir()):
-        raise InputError(f"{path} is a folder with files in it; remove it or choose another name.")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise InputError(f"{path} cannot be made: {error.filename} is a file; choose another name.") from error
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-        draft = Path(folder) / path.name
-        yield draft
-        if draft.is_dir() and path.is_file():
-            raise InputError(f"{path} is a file, a folder is to be written; remove it or choose another name.")
-        os.replace(draft, path)
 
 
 def _checked(frames: np.ndarray) -> np.ndarray:
