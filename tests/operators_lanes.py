@@ -61,6 +61,8 @@ def operators(
     reals[i, 27] = a * spread(Scalar(1.0) / Scalar(3.0))
     reals[i, 28] = exp(a * b)
     reals[i, 29] = log1p(abs(a) / (abs(a) + 1.0))
+    reals[i, 30] = det(A)
+    reals[i, 31] = ddot(A, B)
 
     vectors[i, 0] = x + y
     vectors[i, 1] = x - y
@@ -75,12 +77,19 @@ def operators(
     vectors[i, 10] = vec3(a, b, a)
     vectors[i, 11] = where(less(b, a), x, y)
     vectors[i, 12] = zero3(0) - x
+    vectors[i, 13] = column0(A) + column1(B) - column2(A)
 
     matrices[i, 0] = A + B
     matrices[i, 1] = A - B
     matrices[i, 2] = neg(A)
     matrices[i, 3] = A * a
     matrices[i, 4] = where(less(a, b), A, B)
+    matrices[i, 5] = A * B
+    matrices[i, 6] = transpose(A)
+    matrices[i, 7] = cofactor(A)
+    matrices[i, 8] = columns(x, y, x + y)
+    matrices[i, 9] = outer(x, y)
+    matrices[i, 10] = A * A
 
     quaternions[i, 0] = p + s
     quaternions[i, 1] = p - s

@@ -42,11 +42,15 @@ def expected(r: Tensor, u: Tensor, m: Tensor, q: Tensor, shared: Tensor) -> list
     reals += [(x * y).sum(1), (x * x).sum(1), (p * s).sum(1), a * shared, -a]
     reals += [a + 0.5, 0.5 - a, a - 0.5, 0.75 + a, a / 4, a / 4, 2 / a, a / 4, 0.1 * a, a / 3]
     reals += [torch.exp(a * b), torch.log1p(a.abs() / (a.abs() + 1))]
+    reals += [linalg.det(A), (A * B).sum((1, 2))]
     vectors = [x + y, x - y, -x, x * each, linalg.cross(x, y), linalg.cross(x, linalg.cross(y, x))]
     vectors += [(A @ x[..., None])[..., 0], turned(p, x), turned(conjugate, x), turned(p, p[:, :3])]
-    vectors += [torch.stack([a, b, a], 1), torch.where(less[:, None], y, x), -x]
+    vectors += [torch.stack([a, b, a], 1), torch.where(less[:, None], y, x), -x, A[..., 0] + B[..., 1] - A[..., 2]]
     tall = each[..., None]
     matrices = [A + B, A - B, -A, A * tall, torch.where(less[:, None, None], A, B)]
+    rows = A.unbind(1)
+    cofactors = torch.stack([linalg.cross(rows[i - 2], rows[i - 1]) for i in range(3)], 1)
+    matrices += [A @ B, A.mT, cofactors, torch.stack([x, y, x + y], 2), x[:, :, None] * y[:, None], A @ A]
     quaternions = [p + s, p - s, -p, p * each, product(p, s), product(p, p)]
     quaternions += [torch.cat([x, each], 1), torch.where(less[:, None], p, s)]
     return [torch.stack(results, 1) for results in (reals, vectors, matrices, quaternions)]

@@ -34,6 +34,7 @@ __all__ = [  # noqa: PLE0604 -- the names that a template sees; made for each la
     *("Scalar", "Point", "Real", "Mask", "Vec3", "Mat3", "Quat", "DUAL"),
     *("add", "sub", "mul", "div", "neg", "where", "less", "any_lane", "min", "max", "abs", "sqrt", "sin", "cos"),
     *("spread", "vec3", "quat", "dot", "cross", "qdot", "vector_part", "rotate", "unrotate", "zero", "zero3"),
+    *("Matrix", "transpose", "cofactor", "det", "ddot", "columns", "column0", "column1", "column2", "outer"),
     *elementary.NAMES,
 ]
 
@@ -195,6 +196,7 @@ class _Table:
         self.size = {types[name]: n for name, n in size.items()}
         self.ctype = {types[name]: c for name, c in ctypes.items()} | {Mask: mask_ctype, dtype: scalar}
         self.names = dict(types, Mask=Mask, Scalar=dtype, Point=wp.types.vector(3, dtype), DUAL=lane.dual)
+        self.names["Matrix"] = wp.types.matrix((3, 3), dtype)
         self._operators()
 
     def native(self, name, out, types, value, adjoint="", tangent=""):
@@ -280,6 +282,15 @@ class _Table:
         formula("qdot", Real, Quat, Quat, f=lambda a, b: _inner(a, b))
         formula("cross", Vec3, Vec3, Vec3, f=np.cross)
         formula("mul", Vec3, Mat3, Vec3, f=lambda A, x: np.array([_inner(row, x) for row in A], object))
+        formula("mul", Mat3, Mat3, Mat3, f=lambda A, B: np.array([[_inner(r, c) for c in B.T] for r in A], object))
+        formula("outer", Mat3, Vec3, Vec3, f=np.multiply.outer)
+        formula("ddot", Real, Mat3, Mat3, f=lambda A, B: _inner(A.flat, B.flat))
+        formula("transpose", Mat3, Mat3, f=np.transpose)
+        formula("cofactor", Mat3, Mat3, f=_cofactor)
+        formula("det", Real, Mat3, f=lambda A: _inner(A[0], np.cross(A[1], A[2])))
+        formula("columns", Mat3, Vec3, Vec3, Vec3, f=lambda a, b, c: np.stack([a, b, c], 1))
+        for i in range(3):
+            formula(f"column{i}", Vec3, Mat3, f=lambda A, i=i: A[:, i])
         formula("mul", Quat, Quat, Quat, f=_hamilton)
         formula("vector_part", Vec3, Quat, f=lambda q: q[:3])
         formula("rotate", Vec3, Quat, Vec3, f=_rotate)
@@ -348,6 +359,7 @@ class _Table:
         else:
             gather = f"for (int i = 0; i < {self.lane.width}; ++i) adj_a_ += (({self.scalar}*)g)[i]; "
             native("spread", Real, (self.dtype,), "o[0] = a[0]; ", gather, "to[0] = V{}; ")
+        self._spread_constants()
         native("zero", Real, (wp.int32,), "o[0] = V{}; ", "", "to[0] = V{}; ")
         zeros = "".join(f"o[{i}] = V{{}}; " for i in range(3))
         native("zero3", Vec3, (wp.int32,), zeros, "", zeros.replace("o[", "to["))
@@ -363,6 +375,22 @@ class _Table:
                 native(name, Real, (Real, literal), value, f"V t = g[0]; da[0] += {da}; ", f"to[0] = {ta}; ")
                 native(name, Real, (literal, Real), value, f"V t = g[0]; db[0] += {db}; ", f"to[0] = {tb}; ")
         elementary.add(self)
+
+    def _spread_constants(self):
+        """`spread` of a Point and of a Matrix, the same in all lanes: constants, so no derivative flows into them."""
+        if self.lane.width == 1 and not self.lane.dual:
+            for name in ("Vec3", "Mat3"):
+                self.formula("spread", self.names[name], self.names[name], f=lambda a: a)
+            return
+        for given, name, entry in (("Point", "Vec3", "a_.c[{i}]"), ("Matrix", "Mat3", "a_.data[{i} / 3][{i} % 3]")):
+            n = self.size[self.names[name]]
+            value = "".join(f"o[{i}] = V{{}} + {entry.format(i=i)}; " for i in range(n))
+            tangent = "".join(f"to[{i}] = V{{}}; " for i in range(n))
+            self.native("spread", self.names[name], (self.names[given],), value, "", tangent)
+
+
+def _cofactor(A):
+    return np.stack([np.cross(A[1], A[2]), np.cross(A[2], A[0]), np.cross(A[0], A[1])])
 
 
 def _inner(a, b):
