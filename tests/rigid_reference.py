@@ -10,7 +10,8 @@ from rigid_cases import Case
 from torch import Tensor, linalg
 
 from gradsim.physics import contact, obstacle
-from gradsim.physics.rigid import CONTACT, LAWS
+from gradsim.physics.contact_laws import LAWS
+from gradsim.physics.rigid import CONTACT
 
 State = list[Tensor]  # x, q, v, l
 

@@ -9,7 +9,8 @@ from torch import Tensor, linalg
 from torch.nn.functional import normalize
 
 from gradsim.physics import contact, hunt_crossley, kelvin_voigt
-from gradsim.physics.rigid import LAWS, RigidRollout
+from gradsim.physics.contact_laws import LAWS
+from gradsim.physics.rigid import RigidRollout
 
 MODULES = {"continuous": hunt_crossley, "paper": kelvin_voigt}
 SINGLES = ("stiffness", "damping", "friction_stiffness", "friction")

@@ -25,13 +25,11 @@ def signed(y: Real, size: Real) -> Real:
 
 
 @wp.func(inline=True)
-def obstacle_touch(
-    x: Vec3, q: Quat, point: Vec3, radius: Real, centre: Vec3, a0: Vec3, a1: Vec3, a2: Vec3,
-    h0: Real, h1: Real, h2: Real, rounding: Real,
+def solid_touch(
+    at: Vec3, radius: Real, a0: Vec3, a1: Vec3, a2: Vec3, h0: Real, h1: Real, h2: Real, rounding: Real
 ):  # fmt: skip
-    """Gap [m] and normal."""
+    """Gap [m] and normal at a place from the obstacle's centre."""
     one = spread(Scalar(1.0))
-    at = x + rotate(q, point) - centre
     y0 = dot(a0, at)
     y1 = dot(a1, at)
     y2 = dot(a2, at)
@@ -51,6 +49,16 @@ def obstacle_touch(
     n1 = signed(y1, where(outside, d1 / away, face1))
     n2 = signed(y2, where(outside, d2 / away, one - face0 - face1))
     return where(outside, away, nearest) - rounding - radius, a0 * n0 + a1 * n1 + a2 * n2
+
+
+@wp.func(inline=True)
+def obstacle_touch(
+    x: Vec3, q: Quat, point: Vec3, radius: Real, centre: Vec3, a0: Vec3, a1: Vec3, a2: Vec3,
+    h0: Real, h1: Real, h2: Real, rounding: Real,
+):  # fmt: skip
+    """Gap [m] and normal of a point of a body."""
+    gap, n = solid_touch(x + rotate(q, point) - centre, radius, a0, a1, a2, h0, h1, h2, rounding)
+    return gap, n
 
 
 @wp.func(inline=True)
@@ -85,4 +93,4 @@ def direction(local: Tensor, half: Tensor) -> Tensor:
     return select(local < 0, -length, length)
 
 
-__all__ = ["direction", "distance", "obstacle_power", "obstacle_touch"]
+__all__ = ["direction", "distance", "obstacle_power", "obstacle_touch", "solid_touch"]

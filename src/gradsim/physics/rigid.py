@@ -13,10 +13,11 @@ from functools import cache, lru_cache
 import torch
 from torch import Tensor
 
-from gradsim.engine.lanes import Lane, borrowed, native_width, specialise
+from gradsim.engine.lanes import Lane, native_width, specialise
 from gradsim.engine.launch import replay
 from gradsim.engine.layout import SHAPES, Layout
 from gradsim.engine.operation import operation
+from gradsim.physics.contact_laws import contact_functions, obstacle_functions
 
 STATE = {"x": "Vec3", "q": "Quat", "v": "Vec3", "l": "Vec3"}
 PARAMETERS = {
@@ -43,12 +44,6 @@ INPUTS = {**STATE, **PARAMETERS}
 OBSTACLE = ("centre", "axis", "half", "rounding")
 CONTACT = ("stiffness", "damping", "friction_stiffness", "friction")
 
-LAWS = {  # contact laws by name: file, and what its template leaves open
-    "continuous": ("gradsim.physics.hunt_crossley", {}),
-    "paper": ("gradsim.physics.kelvin_voigt", {}),
-    "paper-adhesive": ("gradsim.physics.kelvin_voigt", {"CLAMPED": False}),
-}
-
 
 @dataclass(frozen=True)
 class RigidRollout:
@@ -66,7 +61,7 @@ class RigidRollout:
         substeps: Steps per frame.
         dt: Step [s]. Windows and blows fall into the steps that they meet when every step is this long.
         windows: Begin and end [s] of each push; equal for a blow at one instant.
-        law: Contact law, a key of `LAWS`.
+        law: Contact law, a key of `contact_laws.LAWS`.
         integrator: "semi-implicit" or "rk4".
         segment: Frames between two checkpoints of the backward pass.
         width: Worlds in one register; None takes the widest of the CPU, 1 elsewhere.
@@ -236,13 +231,9 @@ def _obstacles(inputs: Sequence[Tensor]) -> int:
 
 @cache
 def _code(lane: Lane, law: str, integrator: str, obstacles: bool):
-    file, options = LAWS[law]
-    normal = specialise(file, lane, **options)
-    contact = specialise("gradsim.physics.contact", lane, normal_force=normal.normal_force)
-    functions = {n: getattr(contact, n) for n in ("contact_gap", "contact_arm", "contact_force", "contact_power")}
+    functions = dict(contact_functions(law, lane))
     if obstacles:
-        forces = {name: functions[name] for name in ("contact_arm", "contact_force")}
-        touch = specialise("gradsim.physics.obstacle", lane, **forces)
-        functions |= borrowed(touch, "obstacle_touch", "obstacle_power")
+        touch = obstacle_functions(law, lane)
+        functions |= {name: touch[name] for name in ("obstacle_touch", "obstacle_power")}
     code = specialise("gradsim.physics.rigid_lanes", lane, INTEGRATOR=integrator, OBSTACLES=obstacles, **functions)
     return code, Layout(lane)

@@ -15,9 +15,10 @@ from torch import Tensor
 from gradsim import mesh as meshes
 from gradsim import rotation
 from gradsim.errors import InputError
+from gradsim.physics.contact_laws import LAWS
 from gradsim.physics.look import look_of
 from gradsim.physics.obstacle import distance
-from gradsim.physics.rigid import CONTACT, INPUTS, LAWS, RigidRollout
+from gradsim.physics.rigid import CONTACT, INPUTS, RigidRollout
 from gradsim.physics.scenery import ObstacleBody
 from gradsim.physics.system import Values
 from gradsim.surface import Part

@@ -12,8 +12,9 @@ from torch import Tensor, linalg
 
 from gradsim import rotation
 from gradsim.physics import contact
+from gradsim.physics.contact_laws import LAWS
 from gradsim.physics.obstacle import direction, distance
-from gradsim.physics.rigid import INPUTS, LAWS
+from gradsim.physics.rigid import INPUTS
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.system import Values
 

@@ -1,0 +1,220 @@
+"""Between PyTorch tensors, worlds first, and arrays of a physics source, for each mapping of `engine.access`.
+
+Both mappings have the same methods. `vertices` lays out what each vertex of a mesh has, `elements` what each element
+has (or all of them share, if there is one item), `uniform` what belongs to a whole world; `constants` and `index` are
+the same in all worlds. Each `un...` is the way back, of an adjoint: what several lanes share is summed.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+import warp as wp
+from torch import Tensor
+
+from gradsim.engine.lanes import Lane, names, native_width
+from gradsim.engine.layout import SHAPES, Layout
+
+CONSTANTS = {"Real": "Scalar", "Vec3": "Point", "Mat3": "Matrix"}
+SHARE = 0.3  # of the time of a world alone that one world of a full register takes (measured: 0.29)
+
+
+def mapping_for(worlds: int, dtype: torch.dtype, device: torch.device, dual: bool) -> "Worlds | InElements":
+    """The faster mapping on this device for so many worlds."""
+    name = str(dtype).removeprefix("torch.")
+    if device.type != "cpu":
+        return Worlds(Lane(name, 1, dual))
+    width = native_width(name)
+    packed = math.ceil(worlds / width) * width * SHARE
+    return (Worlds if packed < worlds else InElements)(Lane(name, width, dual))
+
+
+class Worlds:
+    """A register holds several worlds; or one, at width 1.
+
+    Args:
+        lane: The lane type.
+    """
+
+    name = "worlds"
+
+    def __init__(self, lane: Lane):
+        self.lane, self.layout = lane, Layout(lane)
+
+    def threads(self, worlds: int) -> int:
+        """Threads of a launch."""
+        return self.layout.packs(worlds)
+
+    def rows(self, vertices: int, nodes: Sequence[int], counts: Sequence[int]) -> int:
+        """Entries of an array of vertices."""
+        return vertices
+
+    def vertices(self, x: Tensor, tangent: Tensor | None, rows: int, copies: Tensor) -> wp.array:
+        """Array (threads, ..., rows) of (worlds, ..., n, 3)."""
+        return self.layout.pack("Vec3", x, tangent)
+
+    def each(self, x: Tensor, tangent: Tensor | None, rows: int) -> wp.array:
+        """Array (threads, blocks) of one number of each vertex (worlds, n)."""
+        return self.layout.pack("Real", x, tangent)
+
+    def each_constant(self, x: Tensor, rows: int) -> wp.array:
+        """Array (blocks,) of one number of each vertex (n,)."""
+        wp.init()
+        return self.layout.scalars(x)
+
+    def elements(self, kind: str, x: Tensor, tangent: Tensor | None = None) -> wp.array:
+        """Array (threads, blocks or 1) of (worlds, elements or 1, ...)."""
+        return self.layout.pack(kind, x, tangent)
+
+    uniform = elements
+
+    def constants(self, kind: str, x: Tensor) -> wp.array:
+        """Array (blocks,) of (elements, ...)."""
+        tensor = x.to(self.layout.dtype).contiguous()
+        return _array(names(self.lane)[CONSTANTS[kind]], tensor, len(SHAPES[kind]))
+
+    def index(self, vertices: Tensor, beyond: int) -> wp.array:
+        """Array (blocks,) of one vertex of each element (elements,)."""
+        return self.layout.counts(vertices)
+
+    def empty(self, rows: int, *lead: int, device: torch.device) -> wp.array:
+        """Zeros (threads, ..., rows) for vertices; `lead` begins with the threads."""
+        return self.layout.zeros("Vec3", lead[0] * self.lane.width, (*lead[1:], rows), device)
+
+    def like(self, kind: str, array: wp.array) -> wp.array:
+        """Zeros of the same size."""
+        shape = array.shape[1:]
+        return self.layout.zeros(kind, array.shape[0] * self.lane.width, shape, self.layout.memory(array).device)
+
+    def unvertices(self, array: wp.array, worlds: int, n: int) -> tuple[Tensor, Tensor | None]:
+        return self.layout.unpack("Vec3", array, worlds)
+
+    def uneach(self, array: wp.array, worlds: int, n: int) -> Tensor:
+        return self.layout.unpack("Real", array, worlds)[0]
+
+    def unelements(self, kind: str, array: wp.array, worlds: int, count: int) -> Tensor:
+        return self.layout.unpack(kind, array, worlds)[0]
+
+    ununiform = unelements
+
+
+class InElements:
+    """A register holds several elements of one world.
+
+    The last register of a group of elements is filled up with copies of the last element, which act on copies of its
+    vertices that nothing else touches and nothing moves.
+
+    Args:
+        lane: The lane type.
+    """
+
+    name = "elements"
+
+    def __init__(self, lane: Lane):
+        self.lane, self.layout = lane, Layout(lane)
+        self.types, self.dtype = names(lane), getattr(torch, lane.dtype)
+        self.parts = 2 if lane.dual else 1
+
+    def threads(self, worlds: int) -> int:
+        return worlds
+
+    def rows(self, vertices: int, nodes: Sequence[int], counts: Sequence[int]) -> int:
+        filled = sum(n for n, count in zip(nodes, counts, strict=True) if count % self.lane.width)
+        return math.ceil((vertices + filled) / self.lane.width) * self.lane.width
+
+    def vertices(self, x: Tensor, tangent: Tensor | None, rows: int, copies: Tensor) -> wp.array:
+        """`copies`: which vertices stand behind the mesh's own, or none for zeros."""
+        memory = torch.zeros(*x.shape[:-2], rows, 4 * self.parts, dtype=self.dtype, device=x.device)
+        n = x.shape[-2]
+        for k, part in enumerate((x, tangent) if self.lane.dual else (x,)):
+            if part is not None:
+                memory[..., :n, 4 * k : 4 * k + 3] = part
+        if len(copies):
+            memory[..., n : n + len(copies), :3] = x[..., copies, :].to(self.dtype)
+        return self._rows(memory)
+
+    def each(self, x: Tensor, tangent: Tensor | None, rows: int) -> wp.array:
+        pad = lambda y: None if y is None else torch.nn.functional.pad(y, (0, rows - y.shape[1]))
+        return self._packs("Real", pad(x), pad(tangent))
+
+    def each_constant(self, x: Tensor, rows: int) -> wp.array:
+        return self._flat(self.each(x[None], None, rows), "Real")
+
+    def elements(self, kind: str, x: Tensor, tangent: Tensor | None = None) -> wp.array:
+        return self.uniform(kind, x, tangent) if x.shape[1] == 1 else self._packs(kind, x, tangent)
+
+    def uniform(self, kind: str, x: Tensor, tangent: Tensor | None = None) -> wp.array:
+        wide = lambda y: None if y is None else y.repeat_interleave(self.lane.width, 1)
+        return self._packs(kind, wide(x), wide(tangent))
+
+    def constants(self, kind: str, x: Tensor) -> wp.array:
+        return self._flat(self._packs(kind, x[None], None), kind)
+
+    def index(self, vertices: Tensor, beyond: int) -> wp.array:
+        """`beyond`: the copy of the last element's vertex."""
+        wp.init()
+        missing = -len(vertices) % self.lane.width
+        full = torch.cat([vertices, vertices.new_full((missing,), beyond)]).to(torch.int32)
+        return _array(wp.types.vector(self.lane.width, wp.int32), full.reshape(-1, self.lane.width).contiguous(), 1)
+
+    def empty(self, rows: int, *lead: int, device: torch.device) -> wp.array:
+        return self._rows(torch.zeros(*lead, rows, 4 * self.parts, dtype=self.dtype, device=device))
+
+    def like(self, kind: str, array: wp.array) -> wp.array:
+        return self._wrap(kind, torch.zeros_like(self.layout.memory(array)))
+
+    def unvertices(self, array: wp.array, worlds: int, n: int) -> tuple[Tensor, Tensor | None]:
+        memory = self.layout.memory(array)[..., :n, :]
+        parts = [memory[..., 4 * k : 4 * k + 3].clone() for k in range(self.parts)]
+        return parts[0], parts[1] if self.lane.dual else None
+
+    def uneach(self, array: wp.array, worlds: int, n: int) -> Tensor:
+        return self._lanes("Real", array).flatten(1, 2)[:, :n]
+
+    def unelements(self, kind: str, array: wp.array, worlds: int, count: int) -> Tensor:
+        if count == 1:
+            return self.ununiform(kind, array, worlds, count)
+        return self._lanes(kind, array).flatten(1, 2)[:, :count]
+
+    def ununiform(self, kind: str, array: wp.array, worlds: int, count: int) -> Tensor:
+        return self._lanes(kind, array).sum(2)
+
+    def _lanes(self, kind: str, array: wp.array) -> Tensor:
+        """(worlds, blocks, lanes, *components)."""
+        size, memory = math.prod(SHAPES[kind]), self.layout.memory(array)
+        flat = memory.reshape(*array.shape[:2], size, self.lane.width).movedim(2, 3)
+        return flat.reshape(*flat.shape[:3], *SHAPES[kind])
+
+    def _packs(self, kind: str, x: Tensor, tangent: Tensor | None) -> wp.array:
+        """Array (worlds, blocks) of (worlds, items, *components); the last item fills the last register."""
+        size = math.prod(SHAPES[kind])
+        flat = x.reshape(*x.shape[:2], size)
+        if self.lane.dual:
+            other = torch.zeros_like(flat) if tangent is None else tangent.reshape(flat.shape)
+            flat = torch.cat([flat, other], 2)
+        missing = -flat.shape[1] % self.lane.width
+        flat = torch.cat([flat, flat[:, -1:].expand(-1, missing, -1)], 1) if missing else flat
+        packed = flat.unflatten(1, (-1, self.lane.width)).transpose(2, 3).to(self.dtype).contiguous()
+        single = kind == "Real" and not self.lane.dual
+        return self._wrap(kind, packed[:, :, 0].contiguous() if single else packed)
+
+    def _rows(self, memory: Tensor) -> wp.array:
+        return _array(wp.types.vector(4 * self.parts, self.types["Scalar"]), memory, 1)
+
+    def _wrap(self, kind: str, memory: Tensor) -> wp.array:
+        return _array(self.types[kind], memory, 1 if kind == "Real" and not self.lane.dual else 2)
+
+    def _flat(self, array: wp.array, kind: str) -> wp.array:
+        """The array (blocks,) of one world."""
+        return self._wrap(kind, self.layout.memory(array)[0].contiguous())
+
+
+def _array(dtype, tensor: Tensor, tail: int) -> wp.array:
+    """A tensor as an array whose entries have its last `tail` dimensions; shares its memory, and keeps it."""
+    wp.init()
+    if tensor.numel():
+        array = wp.from_torch(tensor, dtype=dtype, requires_grad=False)
+    else:  # Warp refuses the strides of none
+        array = wp.empty(tensor.shape[: tensor.ndim - tail], dtype=dtype, device=str(tensor.device))
+    vars(array)["tensor"] = tensor
+    return array

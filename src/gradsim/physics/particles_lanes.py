@@ -1,0 +1,171 @@
+"""Rollout of the vertices of soft bodies (paper Eq. 4), a template for `engine.lanes`.
+
+    f = Σ forces of all elements at (x, v)
+    v' = v + h (f/m + g),   x' = x + h v'                       semi-implicit Euler
+    g_v = a_v + h a_x,   w = h g_v/m,   a_v ← g_v + ∂(f·w)/∂v,   a_x ← a_x + ∂(f·w)/∂x        its adjoint (paper Eq. 5)
+
+A pinned vertex has 1/m = 0 and no gravity: it keeps its velocity. The step h is a number of each world and frame
+interval. One launch covers all frames; the reverse sweep recomputes each segment of frames from its first.
+"""
+
+import warp as wp
+
+from gradsim.engine.lanes import *
+
+SHARED = globals().get("SHARED", True)  # whether constants are plain numbers
+
+if SHARED:
+    Constant = Scalar
+    constant = spread
+else:
+    Constant = Real
+
+    @wp.func(inline=True)
+    def constant(a: Real) -> Real:
+        return a
+
+
+@wp.struct
+class Parameters:
+    inverse_mass: wp.array2d(dtype=Real)  # of each vertex [1/kg]
+    free: wp.array(dtype=Constant)  # 1, or 0 where pinned
+    gravity: wp.array2d(dtype=Vec3)  # one [m/s²]
+    step: wp.array2d(dtype=Real)  # h in each frame interval [s]
+
+
+@wp.func
+def advance(
+    p: Parameters,
+    e: Elements,
+    i: int,
+    h: Real,
+    x: wp.array(dtype=Vertex),
+    v: wp.array(dtype=Vertex),
+    f: wp.array(dtype=Vertex),
+    # out; may be x and v
+    xn: wp.array(dtype=Vertex),
+    vn: wp.array(dtype=Vertex),
+):
+    """One step; f is zero before and after."""
+    add_forces(e, i, x, v, f)
+    g = p.gravity[i, 0]
+    for b in range(p.inverse_mass.shape[1]):
+        vb = load(v, b) + (load(f, b) * p.inverse_mass[i, b] + g * constant(p.free[b])) * h
+        store(vn, b, vb)
+        store(xn, b, load(x, b) + vb * h)
+        store(f, b, zero3(0))
+
+
+@wp.kernel(enable_backward=False)
+def forward(
+    p: Parameters,
+    e: Elements,
+    substeps: int,
+    # out; frame 0 is given
+    x: wp.array3d(dtype=Vertex),
+    v: wp.array3d(dtype=Vertex),
+    f: wp.array2d(dtype=Vertex),
+):
+    i = wp.tid()
+    for frame in range(x.shape[1] - 1):
+        h = p.step[i, frame]
+        advance(p, e, i, h, x[i, frame], v[i, frame], f[i], x[i, frame + 1], v[i, frame + 1])
+        for _k in range(substeps - 1):
+            advance(p, e, i, h, x[i, frame + 1], v[i, frame + 1], f[i], x[i, frame + 1], v[i, frame + 1])
+
+
+if not DUAL:
+
+    @wp.func
+    def retreat(
+        p: Parameters,
+        i: int,
+        frame: int,
+        v: wp.array(dtype=Vertex),
+        vn: wp.array(dtype=Vertex),
+        ax: wp.array(dtype=Vertex),
+        # out; the adjoint of v' becomes that of v but for the forces
+        av: wp.array(dtype=Vertex),
+        w: wp.array(dtype=Vertex),
+        grad: Parameters,
+    ):
+        """The adjoint of one step from velocity v to vn, but for that of the forces, whose probes are w."""
+        h = p.step[i, frame]
+        g = p.gravity[i, 0]
+        pull = zero3(0)
+        rate = zero(0)
+        for b in range(p.inverse_mass.shape[1]):
+            m = p.inverse_mass[i, b]
+            free = constant(p.free[b])
+            vb = load(vn, b)
+            gx = load(ax, b)
+            gv = load(av, b) + gx * h
+            gain = vb - load(v, b)
+            store(w, b, gv * (m * h))
+            store(av, b, gv)
+            pull = pull + gv * (free * h)
+            rate = rate + dot(gv, gain) / h + dot(gx, vb)
+            # the force is (gain/h - g) / m; a pinned vertex has no gain
+            grad.inverse_mass[i, b] = grad.inverse_mass[i, b] + dot(gv, gain - g * (free * h)) / (m + (1.0 - free))
+        grad.gravity[i, 0] = grad.gravity[i, 0] + pull
+        grad.step[i, frame] = grad.step[i, frame] + rate
+
+    @wp.func
+    def copy(to: wp.array(dtype=Vertex), given: wp.array(dtype=Vertex)):
+        for j in range(to.shape[0]):
+            to[j] = given[j]
+
+    @wp.func
+    def accumulate(to: wp.array(dtype=Vertex), given: wp.array(dtype=Vertex), blocks: int):
+        for b in range(blocks):
+            store(to, b, load(to, b) + load(given, b))
+
+    @wp.kernel(enable_backward=False)
+    def backward(
+        p: Parameters,
+        e: Elements,
+        substeps: int,
+        segment: int,  # frames between checkpoints
+        x: wp.array3d(dtype=Vertex),
+        v: wp.array3d(dtype=Vertex),
+        # workspace: the states of one segment, forces, and probes of them
+        xs: wp.array3d(dtype=Vertex),
+        vs: wp.array3d(dtype=Vertex),
+        f: wp.array2d(dtype=Vertex),
+        w: wp.array2d(dtype=Vertex),
+        # out; the adjoints of the frames are given, those of the start are added up
+        x_adjoint: wp.array3d(dtype=Vertex),
+        v_adjoint: wp.array3d(dtype=Vertex),
+        ax: wp.array2d(dtype=Vertex),
+        av: wp.array2d(dtype=Vertex),
+        grad: Parameters,
+        d: Elements,
+    ):
+        i = wp.tid()
+        frames = x.shape[1]
+        blocks = p.inverse_mass.shape[1]
+        segments = (frames - 1 + segment - 1) / segment
+        for s in range(segments):
+            first = (segments - 1 - s) * segment
+            last = wp.min(first + segment, frames - 1)
+            steps = (last - first) * substeps
+            copy(xs[i, 0], x[i, first])
+            copy(vs[i, 0], v[i, first])
+            for k in range(steps - 1):
+                advance(p, e, i, p.step[i, first + k / substeps], xs[i, k], vs[i, k], f[i], xs[i, k + 1], vs[i, k + 1])
+            copy(vs[i, steps], v[i, last])
+            for m in range(steps):
+                k = steps - 1 - m
+                if (k + 1) % substeps == 0:
+                    frame = first + (k + 1) / substeps
+                    accumulate(ax[i], x_adjoint[i, frame], blocks)
+                    accumulate(av[i], v_adjoint[i, frame], blocks)
+                retreat(p, i, first + k / substeps, vs[i, k], vs[i, k + 1], ax[i], av[i], w[i], grad)
+                add_adjoints(e, d, i, xs[i, k], vs[i, k], w[i], ax[i], av[i])
+        accumulate(ax[i], x_adjoint[i, 0], blocks)
+        accumulate(av[i], v_adjoint[i, 0], blocks)
+
+    # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
+    @wp.kernel(enable_backward=True)
+    def keep_adjoints(a: wp.array(dtype=Vec3), m: wp.array(dtype=Mat3), r: wp.array(dtype=Real)):
+        r[1] = all_powers(a[0], m[0], r[0])
