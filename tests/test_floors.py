@@ -7,7 +7,10 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "gradsim"
 PLAN = (
-    ("errors", "files", "mesh", "mesh_file", "picture", "robust", "rotation", "rounding", "surface", "units", "unwrap"),
+    (
+        *("errors", "files", "mesh", "mesh_file", "net", "nodes", "picture", "robust", "rotation", "rounding", "sheet"),
+        *("sizes", "surface", "tet_grid", "tet_mesh", "tet_refine", "units", "unwrap"),
+    ),
     ("engine", "scene"),
     ("physics", "render", "video"),
     ("losses",),

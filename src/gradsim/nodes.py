@@ -1,0 +1,54 @@
+"""Vertices, and the elements that name them: what tetrahedra, sheets and nets are refused for alike."""
+
+import numpy as np
+
+from gradsim.errors import InputError
+
+
+def read_only(name: str, values: np.ndarray, width: int, dtype: type) -> np.ndarray:
+    """A copy (n, width) that nobody can write to; raises InputError where the shape is another."""
+    array = np.array(values, dtype)
+    if array.ndim != 2 or array.shape[1] != width:
+        raise InputError(f"{name} have shape {array.shape}; expected (n, {width}).")
+    array.setflags(write=False)
+    return array
+
+
+def check(vertices: np.ndarray, elements: np.ndarray, kind: str, name: str) -> None:
+    """Refuse vertices (n, 3) and elements (m, k), such as triangles, that do not belong together.
+
+    Args:
+        vertices: [m].
+        elements: Of each, its vertices, counted from 0.
+        kind: What one of them is called, such as "triangle".
+        name: What to call all in the message, such as "bodies.flag.shape".
+
+    Raises:
+        InputError: If there are no elements, numbers that are not finite, elements that name no vertex or the same one
+            twice, or vertices without an element; by index.
+    """
+    if not len(elements):
+        raise InputError(f"{name} has no {kind}; give at least one.")
+    bad = np.flatnonzero(~np.isfinite(vertices).all(1))
+    if len(bad):
+        raise InputError(f"{name}: vertex {bad[0]} is {vertices[bad[0]].tolist()}{of(bad)}; expected numbers [m].")
+    bad = np.flatnonzero(((elements < 0) | (elements >= len(vertices))).any(1))
+    if len(bad):
+        raise InputError(
+            f"{name}: {kind} {bad[0]} names vertices {elements[bad[0]].tolist()}{of(bad)}; there are {len(vertices)}, "
+            "counted from 0."
+        )
+    ordered = np.sort(elements, 1)
+    bad = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(1))
+    if len(bad):
+        raise InputError(
+            f"{name}: {kind} {bad[0]} names a vertex twice, {elements[bad[0]].tolist()}{of(bad)}; remove it."
+        )
+    loose = np.setdiff1d(np.arange(len(vertices)), elements)
+    if len(loose):
+        raise InputError(f"{name}: vertex {loose[0]} belongs to no {kind}{of(loose)}; drop it.")
+
+
+def of(bad: np.ndarray) -> str:
+    """Says of the first of several that there are more."""
+    return f" (the first of {len(bad)})" if len(bad) > 1 else ""

@@ -1,0 +1,110 @@
+"""Solids cut into tetrahedra: their volumes, their surface, and what no such mesh is.
+
+With edges e = (b − a, c − a, d − a) of a tetrahedron (a, b, c, d),
+
+    V = det e / 6,   q = 12 (3 V)^⅔ / Σ l²      (l: the six edge lengths)
+
+V > 0 where a, b, c turn counter-clockwise seen from d, and the mean ratio q is 1 for a regular tetrahedron
+and 0 for a flat one (Liu and Joe 1994).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gradsim import nodes
+from gradsim.errors import InputError
+from gradsim.nodes import of, read_only
+
+SIDES = ((0, 2, 1), (0, 1, 3), (1, 2, 3), (0, 3, 2))  # corners of the faces, counter-clockwise from outside
+EDGES = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
+FLAT = 1e-9  # of the longest edge cubed: a smaller volume is rounding
+
+
+@dataclass(frozen=True, eq=False)
+class TetMesh:
+    """Tetrahedra that fill a solid.
+
+    Attributes:
+        vertices: (n, 3) float64 [m], read-only.
+        tets: (m, 4) int64, each of positive volume if `check` passes, read-only.
+    """
+
+    vertices: np.ndarray
+    tets: np.ndarray
+
+    def __post_init__(self):
+        for name, width, dtype in (("vertices", 3, np.float64), ("tets", 4, np.int64)):
+            array = read_only(f"{name} of a tet mesh", getattr(self, name), width, dtype)
+            object.__setattr__(self, name, array)
+
+    @cached_property
+    def volumes(self) -> np.ndarray:
+        """Rest volume of each tetrahedron (m) [m³]; negative if it is inside out."""
+        corners = self.vertices[self.tets]
+        return np.linalg.det(corners[:, 1:] - corners[:, :1]) / 6
+
+    @cached_property
+    def quality(self) -> np.ndarray:
+        """Mean ratio q of each (m): 1 for a regular tetrahedron, 0 for a flat one, negative if it is inside out."""
+        return np.sign(self.volumes) * 12 * np.abs(3 * self.volumes) ** (2 / 3) / (self.edge_lengths**2).sum(1)
+
+    @cached_property
+    def edge_lengths(self) -> np.ndarray:
+        """Of its six edges, in the order of `EDGES` (m, 6) [m]."""
+        first, second = np.transpose(EDGES)
+        corners = self.vertices[self.tets]
+        return np.linalg.norm(corners[:, second] - corners[:, first], axis=-1)
+
+
+def surface(mesh: TetMesh) -> np.ndarray:
+    """The triangles (k, 3) around it: faces of one tetrahedron only, by vertex, counter-clockwise from outside."""
+    faces = mesh.tets[:, SIDES].reshape(-1, 3)
+    _, first, count = np.unique(np.sort(faces, 1), axis=0, return_index=True, return_counts=True)
+    return faces[np.sort(first[count == 1])]
+
+
+def check(mesh: TetMesh, name: str) -> None:
+    """Refuse a mesh that fills no solid.
+
+    Args:
+        mesh: The mesh.
+        name: What to call it in the message, such as "bodies.beam.shape".
+
+    Raises:
+        InputError: If it has no tetrahedra, numbers that are not finite, two vertices at one place, vertices without a
+            tetrahedron, tetrahedra of no or negative volume (by index, with the volume), or faces of more than two.
+    """
+    vertices = mesh.vertices
+    nodes.check(vertices, mesh.tets, "tetrahedron", name)
+    _, first, where = np.unique(vertices + 0.0, axis=0, return_index=True, return_inverse=True)  # + 0.0: no −0
+    doubled = np.flatnonzero(first[where.ravel()] != np.arange(len(vertices)))
+    if len(doubled):
+        raise InputError(
+            f"{name}: vertices {first[where.ravel()[doubled[0]]]} and {doubled[0]} are at one place{of(doubled)}; "
+            "the solid would come apart there: merge them."
+        )
+    _check_volumes(mesh, name)
+    _check_faces(mesh, name)
+
+
+def _check_volumes(mesh: TetMesh, name: str) -> None:
+    bad = np.flatnonzero(mesh.volumes <= FLAT * mesh.edge_lengths.max(1) ** 3)
+    if len(bad):
+        worst = mesh.volumes[bad[0]]
+        flat = abs(worst) <= FLAT * mesh.edge_lengths[bad[0]].max() ** 3
+        what = "degenerate; remesh" if flat else "inside out; swap two of its vertices or remesh"
+        raise InputError(f"{name}: tetrahedron {bad[0]} has rest volume {worst:.4g} m³{of(bad)}: it is {what}.")
+
+
+def _check_faces(mesh: TetMesh, name: str) -> None:
+    faces = np.sort(mesh.tets[:, SIDES].reshape(-1, 3), 1)
+    unique, where, count = np.unique(faces, axis=0, return_inverse=True, return_counts=True)
+    bad = np.flatnonzero(count > 2)
+    if len(bad):
+        sharers = np.flatnonzero(where.ravel() == bad[0]) // 4
+        raise InputError(
+            f"{name}: the face {unique[bad[0]].tolist()} belongs to tetrahedra {', '.join(map(str, sharers))}"
+            f"{of(bad)}; two can share a face: remove doubled or overlapping ones."
+        )
