@@ -15,17 +15,20 @@ AXIS = 1e-9  # of the size: nearer to the z axis, a vertex has no longitude
 def box(vertices: np.ndarray, faces: np.ndarray) -> Places:
     """Six tiles, three in a row: the faces at −x, −y, −z below and those at x, y, z above, each as seen with z up.
 
-    The lower face is seen with −y up, the upper one with y up, both with x to the right.
+    The lower face is seen with −y up, the upper one with y up, both with x to the right. Triangles of other solids belong
+    to the face that they are nearest to in direction.
 
     Args:
-        vertices: Corners (8, 3), each coordinate −1/2 or 1/2.
-        faces: Triangles (12, 3).
+        vertices: (n, 3), each coordinate from −1/2 to 1/2.
+        faces: Triangles (m, 3).
     """
     corners = vertices[faces]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    axis, upper = np.abs(normals).argmax(1), normals.sum(1) > 0
-    ups = np.where((axis == 2)[:, None], np.sign(normals.sum(1))[:, None] * [0.0, 1.0, 0.0], [0.0, 0.0, 1.0])
-    right = np.einsum("fi,fci->fc", np.cross(ups, normals / np.linalg.norm(normals, axis=1, keepdims=True)), corners)
+    axis = np.abs(normals).argmax(1)
+    side = np.sign(np.take_along_axis(normals, axis[:, None], 1))
+    upper = side[:, 0] > 0
+    ups = np.where((axis == 2)[:, None], side * [0.0, 1.0, 0.0], [0.0, 0.0, 1.0])
+    right = np.einsum("fi,fci->fc", np.cross(ups, side * np.eye(3)[axis]), corners)
     up = np.einsum("fi,fci->fc", ups, corners)
     return _shared(np.stack([(axis[:, None] + right + 0.5) / 3, (upper[:, None] + up + 0.5) / 2], -1))
 

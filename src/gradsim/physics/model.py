@@ -1,7 +1,7 @@
 """A scene as a differentiable `torch.nn.Module`: parameters by dotted name, rollouts of many worlds at once."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -11,13 +11,13 @@ from gradsim.errors import InputError
 from gradsim.physics.pendulum_body import PendulumBody
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.scenery import GroundSquare, ObstacleBody
+from gradsim.physics.solid_body import solid_body
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 from gradsim.scene.parameters import parameters
 
-KINDS = {"rigid": RigidBody, "pendulum": PendulumBody}
+KINDS: dict[str, Callable] = {"rigid": RigidBody, "pendulum": PendulumBody, "solid": solid_body}
 CLOCK = ("timing.rate", "timing.offset")
-RESOLVED = 0.2  # proposed step over the largest stable one: a contact of half a period then spans about 8 steps
 
 
 class Divergence(InputError, ArithmeticError):
@@ -83,7 +83,8 @@ class Model(nn.Module):
         """All parameters with a leading dimension of worlds; `given` replaces some of them.
 
         Args:
-            given: Tensors (worlds, ...) by name. All have the same number of worlds, or 1.
+            given: Tensors (worlds, ...) by name. All have the same number of worlds, or 1. A number of a soft body's
+                material may have one for each of its elements, (worlds, elements).
         """
         given = given or {}
         for name in given:
@@ -94,6 +95,7 @@ class Model(nn.Module):
                     f"`{self._late[0]}` gets a push after the start or over a window, and steps of unknown length would "
                     f"cut it wrongly: with `{name}` unknown, give pushes as blows at 0, or leave the clock as it is."
                 )
+            self._check_shape(name, given[name])
         worlds = max((len(v) for v in given.values()), default=1)
         values = {}
         for name in self.kinds:
@@ -166,9 +168,9 @@ class Model(nn.Module):
         return self._trajectory(states, values, frames), self._trajectory(derivatives, values, frames)
 
     def propose(self, values: Values) -> int:
-        """Steps per frame that resolve every contact: a fifth of the largest stable step, or less."""
-        step = min((system.stable_step(values) for system in self.systems), default=math.inf)
-        return max(1, math.ceil(self._longest(values) / (RESOLVED * step))) if math.isfinite(step) else 8
+        """Steps per frame that resolve what is stiff: a share of the largest stable step (`System.good_step`), or less."""
+        step = min((system.good_step(values) for system in self.systems), default=math.inf)
+        return max(1, math.ceil(self._longest(values) / step)) if math.isfinite(step) else 8
 
     def check(self, values: Values) -> None:
         """Raise `InputError` if the step is unstable for these values, or a body starts inside a ground."""
@@ -182,6 +184,14 @@ class Model(nn.Module):
                     f"{math.ceil(interval / limit)} or more ({self.propose(values)} resolves the contact), or to auto."
                 )
             system.check(values)
+
+    def _check_shape(self, name: str, value: Tensor) -> None:
+        kind = self.kinds[name]
+        if value.shape[1:] == kind.value.shape or (kind.elements and value.shape[1:] == (kind.elements,)):
+            return
+        shapes = [("worlds", *kind.value.shape), *([("worlds", kind.elements)] if kind.elements else [])]
+        expected = " or ".join(f"({', '.join(map(str, shape))})" for shape in shapes)
+        raise InputError(f"`{name}` is given with shape {tuple(value.shape)}; expected {expected}.")
 
     def _place(self, name: str, parameter: nn.Parameter) -> None:
         *path, last = name.split(".")
@@ -228,18 +238,30 @@ class Model(nn.Module):
                 if bad.any():
                     frame = int(bad.any(0).nonzero()[0])
                     world = int(bad[:, frame].nonzero()[0])
-                    step = self._diverging_step(system, values, steps, world, lead + frame)
+                    before = [z[world : world + 1, frame - 1].detach() for z in states[system.name].values()]
+                    step, vertex = self._diverging_step(system, values, steps, world, lead + frame, before)
+                    where = f" of vertex {vertex}" if y.ndim == 4 else ""
                     raise Divergence(
-                        f"`{system.name}` diverges: {quantity} is not finite from step {step} on "
+                        f"`{system.name}` diverges: {quantity}{where} is not finite from step {step} on "
                         f"(time {step * self.dt:.4g} s, world {world}). Use more substeps than {self.substeps}, "
                         f"or look for extreme values of its parameters."
                     )
 
-    def _diverging_step(self, system, values: Values, steps: Tensor, world: int, frame: int) -> int:
-        """First step whose state is not finite: one rollout with a frame for each step."""
+    def _diverging_step(
+        self, system, values: Values, steps: Tensor, world: int, frame: int, before: list[Tensor]
+    ) -> tuple[int, int]:
+        """First step whose state is not finite, and the first such vertex of a soft body: a frame for each step.
+
+        It begins at the state `before` the frame, but where pushes count steps from the start.
+        """
         one = {name: v[world : world + 1].detach() for name, v in values.items()}
-        program = system.program(frame * self.substeps + 1, 1, self.dt, 1)
-        each = steps[world : world + 1, :frame].detach().repeat_interleave(self.substeps, 1)
-        states = program.run(*system.inputs(one), each)
+        inputs, first = system.inputs(one), 0
+        if frame > 1 and not self._late and all(torch.isfinite(y).all() for y in before):
+            inputs[: len(before)], first = before, frame - 1
+        program = system.program((frame - first) * self.substeps + 1, 1, self.dt, 1)
+        each = steps[world : world + 1, first:frame].detach().repeat_interleave(self.substeps, 1)
+        states = program.run(*inputs, each)
         finite = torch.stack([torch.isfinite(y[0]).reshape(len(y[0]), -1).all(1) for y in states]).all(0)
-        return int((~finite).nonzero()[0]) if not finite.all() else frame * self.substeps
+        step = int((~finite).nonzero()[0]) if not finite.all() else (frame - first) * self.substeps
+        broken = [(~torch.isfinite(y[0, step]).flatten(1).all(1)).nonzero() for y in states if y.ndim == 4]
+        return first * self.substeps + step, next((int(rows[0]) for rows in broken if len(rows)), 0)

@@ -9,7 +9,7 @@ from torch import Tensor
 from gradsim import mesh as meshes
 from gradsim.physics.look import look_of
 from gradsim.physics.pendulum import PendulumRollout
-from gradsim.physics.system import Values
+from gradsim.physics.system import RESOLVED, Values
 from gradsim.surface import Part
 
 _rollout = cache(PendulumRollout)  # one operation for each kind of rollout
@@ -73,6 +73,9 @@ class PendulumBody:
         speed = torch.maximum(of("rate").abs(), 2 * natural)
         fastest = torch.stack([natural, of("rate").abs(), of("damping") + 2 * of("drag") * speed]).max().item()
         return 0.5 / max(fastest, 1e-9)
+
+    def good_step(self, values: Values) -> float:
+        return RESOLVED * self.stable_step(values)
 
     def check(self, values: Values) -> None:
         """Every start of a pendulum is valid."""

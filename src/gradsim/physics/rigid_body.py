@@ -20,7 +20,7 @@ from gradsim.physics.look import look_of
 from gradsim.physics.obstacle import distance
 from gradsim.physics.rigid import CONTACT, INPUTS, RigidRollout
 from gradsim.physics.scenery import ObstacleBody
-from gradsim.physics.system import Values
+from gradsim.physics.system import RESOLVED, Values
 from gradsim.surface import Part
 
 _rollout = cache(RigidRollout)  # one operation for each kind of rollout
@@ -151,6 +151,9 @@ class RigidBody:
                 root = 8 / (b + torch.sqrt(b**2 + 16 * a))
                 worst = min(worst, root.min().item())
         return worst
+
+    def good_step(self, values: Values) -> float:
+        return RESOLVED * self.stable_step(values)
 
     def check(self, values: Values) -> None:
         """Raise `InputError` if a contact point starts inside something by a thousandth of the body's size or more."""

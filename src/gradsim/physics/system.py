@@ -9,6 +9,8 @@ from torch import Tensor
 
 from gradsim.surface import Part
 
+RESOLVED = 0.2  # good step over the largest stable one: a contact of half a period then spans about 8 steps
+
 Values = dict[str, Tensor]  # parameters by dotted name, (worlds, ...) each
 
 
@@ -49,6 +51,10 @@ class System(Protocol):
 
     def stable_step(self, values: Values) -> float:
         """Largest stable step [s], from the stability bound; infinite where nothing is stiff."""
+        ...
+
+    def good_step(self, values: Values) -> float:
+        """Step [s] that resolves what is stiff: what the scene's `auto` takes; infinite where nothing is."""
         ...
 
     def check(self, values: Values) -> None:

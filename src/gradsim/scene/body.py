@@ -174,9 +174,6 @@ class Pendulum(Node):
             yield ("plane",), f"got {list(self.plane)}; expected a horizontal direction, such as [1, 0, 0]."
 
 
-KINDS: dict[str, type[Rigid] | type[Pendulum]] = {"rigid": Rigid, "pendulum": Pendulum}
-
-
 def given_otherwise(cls: type[Node], given, keys: Sequence[str]) -> list[str]:
     """Those of the keys that are given, and not as their defaults."""
     standard = {key: cls.model_fields[key].default for key in keys}

@@ -1,24 +1,33 @@
 """The numbers of a scene by dotted name, such as `cube.mass` or `ground.friction`: what can be an unknown."""
 
 import difflib
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import numpy as np
 
 from gradsim.errors import InputError
-from gradsim.scene.body import Pendulum, Rigid
+from gradsim.scene.body import Pendulum, Push, Rigid
 from gradsim.scene.ground import Ground
 from gradsim.scene.light import Ambient, Directional, Harmonics, Point
 from gradsim.scene.node import Node
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import Quantity, Tuple
 from gradsim.scene.scene import Scene, Timing
+from gradsim.scene.soft import Blow, OwnContact, Soft
+from gradsim.scene.solid import MATERIAL, Solid, SolidRegion
 
 AXES, CHANNELS = "xyz", "rgb"
 CONTACT = ("stiffness", "dissipation", "damping", "friction_stiffness", "friction")
-KEYS: dict[type[Node], tuple[str, ...]] = {
-    Rigid: ("mass", "density", "scale", "position", "rotation_vector", "velocity", "angular_velocity", *CONTACT),
+START = ("position", "rotation_vector", "velocity", "angular_velocity")
+KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or several, stands for their keys
+    Rigid: ("mass", "density", "scale", *START, *CONTACT, "pushes"),
+    Push: ("impulse", "force"),
+    Solid: (*MATERIAL, "activation", *START, "contact", "regions", "pushes"),
+    SolidRegion: MATERIAL,
+    OwnContact: CONTACT,
+    Blow: ("impulse",),
     Pendulum: ("string_length", "radius", "angle", "rate", "damping", "drag", "pivot"),
     Ground: (*CONTACT, "margin", "height", "normal"),
     Obstacle: (*CONTACT, "margin", "radius", "size", "position", "rotation_vector"),
@@ -31,13 +40,15 @@ KEYS: dict[type[Node], tuple[str, ...]] = {
 
 @dataclass(frozen=True, eq=False)
 class Parameter:
-    """A number or vector of a scene.
+    """A number, vector or array of a scene.
 
     Attributes:
-        value: () or (n,), SI units.
+        value: () or (n,), SI units; of an array (n,) or (n, 3).
         unit: SI unit, "" for a pure number.
         positive: Whether it is a scale, above 0 by nature, which estimators see by its logarithm.
         lower, upper: The range.
+        each: What an array has one row for, as "vertex"; "" for a number or vector.
+        elements: Where a rollout may be given this number one for each of so many elements, (worlds, elements); else 0.
     """
 
     value: np.ndarray
@@ -45,6 +56,8 @@ class Parameter:
     positive: bool
     lower: float
     upper: float
+    each: str = ""
+    elements: int = 0
 
 
 def parameters(scene: Scene) -> dict[str, Parameter]:
@@ -56,16 +69,16 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
     pixels are not square, `centre` the principal point [px] and `translation` t [m]; they are `camera.focal` of the
     first camera and `cameras.NAME.focal` of a further one. Lights have `lights.NAME.direction`, `.position` and
     `.colour`; the components of a colour are r, g and b.
+
+    Soft bodies have arrays too, with a row for each vertex or element: `NAME.vertex_mass_factor` (n,), by which the masses
+    of vertices are multiplied, `NAME.vertex_velocity` (n, 3) [m/s], which is added to the start's, and factors of the
+    moduli such as `NAME.mu_factor` (m,). They are for gradients and for solvers of many unknowns.
     """
     found = {"gravity": _parameter(scene.gravity, Quantity("m/s^2"))}
     for name, node in [*scene.bodies.items(), *scene.surfaces.items()]:
-        for key in KEYS[type(node)]:
-            value = getattr(node, key)
-            if value is not None and (key != "rotation_vector" or getattr(node, "radius", None) is None):
-                found[f"{name}.{key}"] = _parameter(value, _quantity(type(node), key))
-        for k, push in enumerate(getattr(node, "pushes", ())):
-            key = "impulse" if push.force is None else "force"
-            found[f"{name}.pushes.{k}.{key}"] = _parameter(getattr(push, key), _quantity(type(push), key))
+        found |= _of_node(node, name)
+        if isinstance(node, Soft):
+            found |= _of_soft(node, name, found)
     for key in ("rate", "offset"):
         found[f"timing.{key}"] = _parameter(getattr(scene.timing, key), _quantity(Timing, key))
     for name, camera in scene.views.items():
@@ -85,6 +98,11 @@ def axes(name: str) -> str:
     return CHANNELS if name.endswith(".colour") else AXES
 
 
+def _letters(name: str, parameter: Parameter) -> str:
+    """Those of the components of a parameter; none for a number or an array."""
+    return axes(name)[: parameter.value.size] if parameter.value.ndim and not parameter.each else ""
+
+
 def lens_of(camera: str) -> str:
     """How the parameters of a camera begin: "camera" of the first, "cameras.NAME" of another."""
     return camera if camera == "camera" else f"cameras.{camera}"
@@ -100,14 +118,38 @@ def resolve(scene: Scene, name: str) -> tuple[str, int | None]:
     if name in known:
         return name, None
     parent, _, axis = name.rpartition(".")
-    if (
-        parent in known
-        and len(axis) == 1
-        and axis in axes(parent)[: known[parent].value.size]
-        and known[parent].value.ndim
-    ):
+    if parent in known and len(axis) == 1 and axis in _letters(parent, known[parent]):
         return parent, axes(parent).index(axis)
     raise InputError(f"the scene has no parameter `{name}`{_hint(name, known)}")
+
+
+def _of_node(node: Node, name: str) -> dict[str, Parameter]:
+    """The numbers of a node and of the nodes in it."""
+    found: dict[str, Parameter] = {}
+    for key in KEYS[type(node)]:
+        value = getattr(node, key)
+        if key == "rotation_vector" and getattr(node, "radius", None) is not None:
+            continue  # of a ball
+        inner = dict(enumerate(value)) if isinstance(value, tuple) and value and isinstance(value[0], Node) else value
+        if isinstance(inner, Node):
+            found |= _of_node(inner, f"{name}.{key}")
+        elif isinstance(inner, dict):
+            for own, part in inner.items():
+                found |= _of_node(part, f"{name}.{key}.{own}")
+        elif value is not None and value != ():
+            found[f"{name}.{key}"] = _parameter(value, _quantity(type(node), key))
+    return found
+
+
+def _of_soft(node: Soft, name: str, found: dict[str, Parameter]) -> dict[str, Parameter]:
+    """The arrays of a soft body, and its numbers that may be given for each element."""
+    arrays = {
+        f"{name}.{key}": Parameter(np.full(shape, float(positive)), unit, positive, lower, math.inf, each)
+        for key, (shape, each) in node.arrays.items()
+        for positive, unit, lower in [(False, "m/s", -math.inf) if key == "vertex_velocity" else (True, "", 0.0)]
+    }
+    counts = {f"{name}.{key}": count for key, count in node.by_element.items() if f"{name}.{key}" in found}
+    return arrays | {key: replace(found[key], elements=count) for key, count in counts.items()}
 
 
 def _hint(name: str, known: dict[str, Parameter]) -> str:
@@ -120,13 +162,18 @@ def _hint(name: str, known: dict[str, Parameter]) -> str:
     ):
         if key == one and f"{owner}.{other}" in known:
             return f": `{owner}` is given by `{other}`; solve for that, or give `{one}` in its place."
+    for pair, others in ((("mu", "lam"), ("young", "poisson")), (("young", "poisson", "thickness"), ("mu", "lam"))):
+        if key in pair and f"{owner}.{others[0]}" in known:
+            given = " and ".join(f"`{k}`" for k in others)
+            return f": `{owner}` has no `{key}`: it is given by {given}; solve for those, or give it by the others."
     own = [k.removeprefix(f"{name}.") for k in known if k.startswith(f"{name}.")]
     if own:
         return f"; `{name}` has {', '.join(own)}."
     if owner in known:
-        letters = axes(owner)[: known[owner].value.size] if known[owner].value.ndim else ""
-        return f"; `{owner}` {'has components ' + ', '.join(letters) if letters else 'is one number'}."
-    components = [f"{n}.{a}" for n, p in known.items() if p.value.ndim for a in axes(n)[: p.value.size]]
+        letters, each = _letters(owner, known[owner]), known[owner].each
+        what = f"has components {', '.join(letters)}" if letters else "is one number"
+        return f"; `{owner}` {f'is an array with one row for each {each}' if each else what}."
+    components = [f"{n}.{a}" for n, p in known.items() for a in _letters(n, p)]
     near = difflib.get_close_matches(name, [*known, *components], 1)
     return f"; did you mean `{near[0]}`?" if near else f"; it has {', '.join(known)}."
 

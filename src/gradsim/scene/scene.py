@@ -10,15 +10,17 @@ from pydantic_core import core_schema
 
 from gradsim.errors import InputError
 from gradsim.scene import file
-from gradsim.scene.body import KINDS, Pendulum, Rigid
+from gradsim.scene.body import Pendulum, Rigid
 from gradsim.scene.camera import Camera
 from gradsim.scene.contact import Contact
 from gradsim.scene.ground import Ground
+from gradsim.scene.kinds import KINDS, Body
 from gradsim.scene.light import LIGHTS, Light
 from gradsim.scene.material import COLOUR
 from gradsim.scene.node import ByKind, Node, Place, did_you_mean, mistake, shown
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import Count, Quantity, Vector3, plain, vector
+from gradsim.scene.soft import OwnContact, Soft
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")  # a dot separates the parts of a parameter's name
 TAKEN = (
@@ -82,7 +84,7 @@ class Scene(Node):
         bodies: By name.
         grounds: Planes by name. In a file, `ground` stands for a single one of that name.
         obstacles: Balls and boxes that stay where they are, by name. All grounds and obstacles follow the same contact
-            law. Bodies touch grounds and obstacles; they pass through one another.
+            law. Bodies touch grounds and obstacles; they pass through one another, and soft ones through themselves.
         camera: Where it is seen from; needed to see anything.
         cameras: Further cameras by name, which film the same motion at the same instants.
         background: Colour behind everything.
@@ -94,9 +96,7 @@ class Scene(Node):
     name: str = "scene"
     gravity: Annotated[Vector3, _Gravity()] = (0.0, 0.0, -9.81)
     timing: Timing = Timing()
-    bodies: dict[str, Annotated[Rigid | Pendulum, ByKind(KINDS, "rigid")]] = Field(
-        description="at least one body by name"
-    )
+    bodies: dict[str, Annotated[Body, ByKind(KINDS, "rigid")]] = Field(description="at least one body by name")
     grounds: dict[str, Ground] = Field(default_factory=dict)
     obstacles: dict[str, Obstacle] = Field(default_factory=dict)
     camera: Camera | None = None
@@ -148,12 +148,19 @@ class Scene(Node):
             yield (where,), f"follow different laws ({', '.join(laws)}); give all the same."
         elif laws:
             wrong, right = ("damping", "dissipation") if laws[0] == "continuous" else ("dissipation", "damping")
-            for name in [n for n, body in self.bodies.items() if getattr(body, "stiffness", self) is not self]:
-                if getattr(self.bodies[name], wrong) is not None:
-                    yield ("bodies", name, wrong), f"the law `{laws[0]}` has no `{wrong}`; give `{right}`."
+            for name, body in self.bodies.items():
+                at, own = (("contact",), body.contact) if isinstance(body, Soft) else ((), body)
+                if isinstance(own, Rigid | OwnContact) and getattr(own, wrong) is not None:
+                    yield ("bodies", name, *at, wrong), f"the law `{laws[0]}` has no `{wrong}`; give `{right}`."
         pushes = [(name, push) for name, body in self.bodies.items() for push in getattr(body, "pushes", ())]
         for name, _ in [(n, p) for n, p in pushes if p.late and (self.timing.rate != 1 or self.timing.offset)]:
             yield ("timing",), f"`rate` or `offset` moves the windows of `{name}`; only blows at 0 go with them."
+        soft = [name for name, body in self.bodies.items() if isinstance(body, Soft)]
+        if soft and self.timing.integrator != "semi-implicit":
+            yield (
+                ("timing", "integrator"),
+                f"got {self.timing.integrator!r}; the soft body `{soft[0]}` needs semi-implicit.",
+            )
         swinging = [name for name, body in self.bodies.items() if isinstance(body, Pendulum)]
         if swinging and (any(self.gravity[:2]) or self.gravity[2] > 0):
             yield ("gravity",), f"got {list(self.gravity)}; the pendulum `{swinging[0]}` needs it along −z."

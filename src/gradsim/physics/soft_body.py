@@ -1,0 +1,172 @@
+"""A soft body of a scene: its start, what acts on its vertices, its step, and its surface.
+
+    x = position + R x_rest,   R = R₀ exp(θ),   v = velocity + ω × R x_rest + v_vertex + J/m_region
+
+What a kind of body is made of (tetrahedra, triangles, springs) is its `Matter`; place, pins, blows and contact are the
+same for all. Masses are lumped: each element gives equal shares of its mass to its vertices.
+"""
+
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsim import rotation
+from gradsim.errors import InputError
+from gradsim.mesh import Mesh
+from gradsim.physics.look import look_of
+from gradsim.physics.particles import Elements, Particles
+from gradsim.physics.soft_contact import SoftContact
+from gradsim.physics.system import Values
+from gradsim.surface import Part
+
+RESOLVED = 0.5  # proposed step over the largest stable one of the material: stiffness grows as it is squeezed
+TOUCHES = 0.2  # the same for contact, as of rigid bodies
+
+
+class Matter(Protocol):
+    """What a soft body is made of.
+
+    Attributes:
+        rest: Vertices at rest (n, 3) [m], about the centre.
+        groups: Elements with their forces.
+        outer: Vertices that can touch, in order.
+        mesh: What is drawn, at rest.
+        smooth: Whether it is shaded as round where its material does not say.
+    """
+
+    rest: Tensor
+    groups: list[Elements]
+    outer: Tensor
+    mesh: Mesh
+    smooth: bool
+
+    def mass(self, values: Values) -> Tensor:
+        """Masses of the vertices (worlds, n) [kg], but for the body's `vertex_mass_factor`."""
+        ...
+
+    def parameters(self, values: Values, start: Tensor) -> list[Tensor]:
+        """Those of the forces of all groups, in order, (worlds, elements or 1, ...); `start`: x at the start."""
+        ...
+
+    def rates(self, values: Values, mass: Tensor) -> tuple[Tensor, Tensor]:
+        """Bounds (worlds,) of the largest k/m [1/s²] and c/m [1/s] of its vibrations about rest."""
+        ...
+
+    def drawn(self, x: Tensor) -> Tensor:
+        """Vertices of the drawn surface (worlds, frames, k, 3) from all vertices."""
+        ...
+
+
+class SoftBody:
+    """A `System` (see `system.py`) made of some matter.
+
+    Args:
+        name: Its name.
+        body: The scene's description of it.
+        scene: The scene, for its grounds and obstacles.
+        first: Number of surface vertices before its own.
+        matter: What it is made of.
+    """
+
+    states = ("x", "v")
+
+    def __init__(self, name: str, body, scene, first: int, matter: Matter):
+        self.name, self.body, self.matter, self.rest = name, body, matter, matter.rest
+        to = {"dtype": self.rest.dtype, "device": self.rest.device}
+        self.quat = torch.tensor(body.quat_xyzw, **to)
+        places = self.rest.cpu().double().numpy()
+        held = [region.of(places) for region in body.pinned]
+        self.pinned = np.unique(np.concatenate(held)).tolist() if held else []
+        self.free = torch.ones(len(places), **to)
+        self.free[self.pinned] = 0.0
+        self.struck = [self.free.clone() for _ in body.pushes]
+        for k, blow in enumerate(body.pushes):
+            if blow.region is not None:
+                self.struck[k] = torch.zeros_like(self.free)
+                self.struck[k][torch.tensor(blow.region.of(places))] = 1.0
+                self.struck[k] *= self.free
+            if not self.struck[k].any():
+                raise InputError(
+                    f"bodies.{name}.pushes.{k} strikes pinned vertices only; give it a region with free ones."
+                )
+        touching = matter.outer if body.collision == "vertices" else matter.outer[:0]
+        self.contact = SoftContact(name, scene, touching[self.free[touching] > 0], self.rest)
+        faces = torch.tensor(matter.mesh.faces, device=to["device"])
+        look = look_of(body, matter.mesh, f"bodies.{name}", matter.smooth, to)
+        self.part = Part(name, slice(first, first + len(matter.mesh.vertices)), faces, False, look)
+        self._programs: dict[tuple, Particles] = {}
+
+    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Particles:
+        key = (frames, substeps, dt, segment)
+        if key not in self._programs:
+            groups = (*self.matter.groups, *self.contact.groups)
+            if len(self._programs) >= 32:
+                self._programs.clear()
+            self._programs[key] = Particles(groups, frames, substeps, dt, tuple(self.pinned), segment)
+        return self._programs[key]
+
+    def mass(self, values: Values) -> Tensor:
+        """Masses of the vertices (worlds, n) [kg]."""
+        return self.matter.mass(values) * values[f"{self.name}.vertex_mass_factor"]
+
+    def inputs(self, values: Values) -> list[Tensor]:
+        mass = self.mass(values)
+        x = self._places(values)
+        return [
+            x,
+            self._velocities(values, x, mass),
+            1 / mass,
+            values["gravity"],
+            *self.matter.parameters(values, x),
+            *self.contact.parameters(values),
+        ]
+
+    def vertices(self, states: list[Tensor], values: Values) -> Tensor:
+        return self.matter.drawn(states[0])
+
+    def stable_step(self, values: Values) -> float:
+        """From h² k/m + 2 h c/m < 4 with bounds of k/m and c/m: see `Matter.rates` and `SoftContact.rates`."""
+        mass = self.mass(values).detach()
+        own, touch = self.matter.rates(values, mass), self.contact.rates(values, mass)
+        return _step(own[0] + touch[0], own[1] + touch[1])
+
+    def good_step(self, values: Values) -> float:
+        mass = self.mass(values).detach()
+        own, touch = self.matter.rates(values, mass), self.contact.rates(values, mass)
+        return min(RESOLVED * _step(own[0] + touch[0], own[1] + touch[1]), TOUCHES * _step(*touch))
+
+    def check(self, values: Values) -> None:
+        """Raise `InputError` if a mass is not above 0, or a vertex starts inside something."""
+        mass = self.mass(values)
+        if not (mass > 0).all():
+            world, vertex = (int(k) for k in (~(mass > 0)).nonzero()[0])
+            raise InputError(
+                f"vertex {vertex} of `{self.name}` has mass {mass[world, vertex].item():.4g} kg; "
+                f"it has to be above 0: look at its density and `vertex_mass_factor`."
+            )
+        size = torch.linalg.vector_norm(self.rest, dim=-1).max().item()
+        self.contact.check(values, self._places(values), 1e-3 * size)
+
+    def _places(self, values: Values) -> Tensor:
+        """Vertices at the start (worlds, n, 3) [m]."""
+        q = rotation.multiply(rotation.exponential(values[f"{self.name}.rotation_vector"]), self.quat.expand(1, 4))
+        return rotation.rotate(q[:, None], self.rest) + values[f"{self.name}.position"][:, None]
+
+    def _velocities(self, values: Values, x: Tensor, mass: Tensor) -> Tensor:
+        """Velocities at the start (worlds, n, 3) [m/s]; 0 where a vertex is pinned."""
+        of = lambda key: values[f"{self.name}.{key}"]
+        arm = x - of("position")[:, None]
+        v = of("velocity")[:, None] + torch.linalg.cross(of("angular_velocity")[:, None].expand_as(arm), arm)
+        v = v + of("vertex_velocity")
+        for k, struck in enumerate(self.struck):
+            gain = of(f"pushes.{k}.impulse") / (mass * struck).sum(1, keepdim=True)
+            v = v + gain[:, None] * struck[:, None]
+        return v * self.free[:, None]
+
+
+def _step(stiffness: Tensor, damping: Tensor) -> float:
+    """The positive root of h² k/m + 2 h c/m = 4, the least of all worlds."""
+    root = 4 / (damping + torch.sqrt(damping**2 + 4 * stiffness)).clamp(min=1e-300)
+    return root.min().item()

@@ -1,0 +1,89 @@
+"""What the vertices of a soft body touch: the grounds and obstacles of a scene, one group of elements for each."""
+
+import torch
+from torch import Tensor
+
+from gradsim.errors import InputError
+from gradsim.physics.obstacle import distance
+from gradsim.physics.particles import Elements
+from gradsim.physics.scenery import ObstacleBody
+from gradsim.physics.system import Values
+from gradsim.physics.touch import touch
+from gradsim.physics.touch_solid import touch_solid
+
+
+class SoftContact:
+    """Contact of one soft body.
+
+    Args:
+        name: The body's name.
+        scene: Its grounds and obstacles.
+        vertices: Those that can touch (k,).
+        like: Gives precision and device of all tensors.
+    """
+
+    def __init__(self, name: str, scene, vertices: Tensor, like: Tensor):
+        self.name, self.vertices = name, vertices
+        self.grounds = list(scene.grounds) if len(vertices) else []
+        obstacles = scene.obstacles.items() if len(vertices) else ()
+        self.obstacles = [ObstacleBody(key, node, like.dtype, like.device) for key, node in obstacles]
+        self.surfaces = [*self.grounds, *(o.name for o in self.obstacles)]
+        law = next((surface.law for surface in scene.surfaces.values()), "continuous")
+        self.damping_name = "dissipation" if law == "continuous" else "damping"
+        self.groups = [Elements(touch(law), vertices[:, None]) for _ in self.grounds]
+        self.groups += [Elements(touch_solid(law), vertices[:, None]) for _ in self.obstacles]
+
+    def parameters(self, values: Values) -> list[Tensor]:
+        """Those of all groups, in order, (worlds, 1, ...)."""
+        found = []
+        for ground in self.grounds:
+            found += [*self._plane(ground, values), *self._numbers(ground, values)]
+        for obstacle in self.obstacles:
+            centre, axis, half, rounding = obstacle.inputs(values)
+            found += [centre, *axis.unbind(1), *half.unbind(1), rounding, *self._numbers(obstacle.name, values)]
+        return [x[:, None] for x in found]
+
+    def rates(self, values: Values, mass: Tensor) -> tuple[Tensor, Tensor]:
+        """The largest k/m [1/s²] and c/m [1/s] (worlds,) of a vertex of the least mass, over all surfaces."""
+        zero = mass.new_zeros(len(mass))
+        if not self.surfaces:
+            return zero, zero
+        least = mass[:, self.vertices].amin(1)
+        stiffness, drag = [], []
+        for surface in self.surfaces:
+            k_e, k_d, k_f, _ = (x.detach() for x in self._numbers(surface, values))
+            stiffness.append(k_e / least)
+            drag.append((k_f if self.damping_name == "dissipation" else k_f + k_d) / least)
+        return torch.stack(stiffness).amax(0), torch.stack(drag).amax(0)
+
+    def check(self, values: Values, x: Tensor, allowed: float) -> None:
+        """Raise `InputError` if a vertex starts inside a ground or obstacle by more than `allowed` [m]."""
+        if not self.surfaces:
+            return
+        at, gaps = x[:, self.vertices], []
+        for ground in self.grounds:
+            normal, height = self._plane(ground, values)
+            gaps.append((at * normal[:, None]).sum(-1) - height[:, None])
+        for obstacle in self.obstacles:
+            centre, axis, half, rounding = obstacle.inputs(values)
+            local = ((at - centre[:, None])[..., None, :] * axis[:, None]).sum(-1)
+            gaps.append(distance(local, half[:, None].expand_as(local)) - rounding[:, None])
+        depth = -torch.stack(gaps, 1).detach()
+        worst = depth.amax((0, 2))
+        surface = int(worst.argmax())
+        if worst[surface] > allowed:
+            vertex = int(self.vertices[depth[:, surface].amax(0).argmax()])
+            raise InputError(
+                f"`{self.name}` starts {worst[surface].item():.4g} m inside `{self.surfaces[surface]}` (its vertex "
+                f"{vertex}); move one of them away from the other by that much."
+            )
+
+    def _plane(self, ground: str, values: Values) -> tuple[Tensor, Tensor]:
+        """Unit normal (worlds, 3) and height (worlds,) where contact begins."""
+        normal = torch.nn.functional.normalize(values[f"{ground}.normal"], dim=-1)
+        return normal, values[f"{ground}.height"] + values[f"{ground}.margin"]
+
+    def _numbers(self, surface: str, values: Values) -> list[Tensor]:
+        """Stiffness, damping, friction stiffness and friction (worlds,): the body's own, where it has one."""
+        keys = ("stiffness", self.damping_name, "friction_stiffness", "friction")
+        return [values.get(f"{self.name}.contact.{key}", values[f"{surface}.{key}"]) for key in keys]

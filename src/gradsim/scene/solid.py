@@ -1,0 +1,139 @@
+"""Soft solids of a scene."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from gradsim import tet_mesh
+from gradsim.scene.node import Node, Place
+from gradsim.scene.quantity import Quantity, positive
+from gradsim.scene.region import Corners, box_conflicts, inside
+from gradsim.scene.soft import Soft, one_elasticity
+from gradsim.scene.solid_shape import SolidShape
+
+DENSITY = positive("kg/m^3")
+PRESSURE = positive("Pa")
+POISSON = Quantity("", lower=0.0, upper=0.4999)
+VISCOSITY = Quantity("Pa s", lower=0.0, positive=True)
+ACTIVATION = Quantity("", lower=-1.0, upper=1.0)
+PAIRS = (("young", "poisson"), ("mu", "lam"))
+MATERIAL = ("density", "young", "poisson", "mu", "lam", "damping")
+
+
+class SolidRegion(Node):
+    """A part of a soft solid with material of its own: the tetrahedra whose centre lies in `box`.
+
+    What it does not give is that of the body.
+
+    Attributes:
+        box: Two opposite corners [m], in the coordinates of the rest shape about its centre.
+        density, young, poisson, mu, lam, damping: As for `Solid`; moduli of the kind that the body has.
+    """
+
+    box: Corners = Field(description="two opposite corners [[x, y, z], [x, y, z]] in m")
+    density: Annotated[float | None, DENSITY] = None
+    young: Annotated[float | None, PRESSURE] = None
+    poisson: Annotated[float | None, POISSON] = None
+    mu: Annotated[float | None, PRESSURE] = None
+    lam: Annotated[float | None, PRESSURE] = None
+    damping: Annotated[float | None, VISCOSITY] = None
+
+    @classmethod
+    def faults(cls, given) -> Iterator[tuple[Place, str]]:
+        yield from one_elasticity(given, PAIRS, beside=True)
+
+    def conflicts(self) -> Iterator[tuple[Place, str]]:
+        yield from box_conflicts(self.box)
+
+
+class Solid(Soft):
+    """A soft solid of tetrahedra (`gradsim.physics.solid` has the law).
+
+    Attributes:
+        shape: Its shape, cut into tetrahedra.
+        density: [kg/m³].
+        young, poisson: Young's modulus [Pa] and Poisson's ratio of small strains, or
+        mu, lam: the paper's μ and λ [Pa]. For small strains they act as the Lamé parameters ¾ μ and λ − ⅝ μ, and E and ν
+            are turned into the μ and λ that act as they say: μ = 4/3 μ_L, λ = λ_L + ⅝ μ.
+        damping: Viscosity η [Pa s].
+        activation: Shrinks (above 0) or swells the rest volume; one number for all of it.
+        regions: Parts with material of their own, by name; where they overlap, the later one counts.
+    """
+
+    kind: Literal["solid"] = Field(description="kind: solid")
+    shape: SolidShape = Field(description="one shape, such as {box: {size: [0.3, 0.1, 0.1], cells: [6, 2, 2]}}")
+    density: Annotated[float, DENSITY] = Field(description="the density in kg/m^3")
+    young: Annotated[float | None, PRESSURE] = None
+    poisson: Annotated[float | None, POISSON] = None
+    mu: Annotated[float | None, PRESSURE] = None
+    lam: Annotated[float | None, PRESSURE] = None
+    damping: Annotated[float, VISCOSITY] = 0.0
+    activation: Annotated[float, ACTIVATION] = 0.0
+    regions: dict[str, SolidRegion] = Field(default_factory=dict)
+
+    @classmethod
+    def faults(cls, given) -> Iterator[tuple[Place, str]]:
+        yield from super().faults(given)
+        yield from one_elasticity(given, PAIRS)
+
+    def conflicts(self) -> Iterator[tuple[Place, str]]:
+        faults = list(super().conflicts())
+        yield from faults
+        other, own = PAIRS if self.mu is not None else PAIRS[::-1]
+        for name, region in self.regions.items():
+            if "." in name:
+                yield ("regions", name), "has a dot, which separates the parts of a parameter's name; leave it out."
+            if not faults and not inside(region.box, self._centres).any():
+                yield ("regions", name), "holds the centre of no tetrahedron; move or enlarge its box."
+            for key in other:
+                if getattr(region, key) is not None:
+                    yield ("regions", name, key), f"the body has {' and '.join(f'`{k}`' for k in own)}; give those."
+
+    @property
+    def rest(self) -> tet_mesh.TetMesh:
+        """Its tetrahedra at rest, about the centre of their volume.
+
+        Raises:
+            InputError: If one of them is inside out or has no volume.
+        """
+        return _centred(self.shape)  # pyright: ignore[reportArgumentType] -- frozen, so it has a hash
+
+    @property
+    def rest_vertices(self) -> np.ndarray:
+        return self.rest.vertices
+
+    @property
+    def arrays(self) -> dict[str, tuple[tuple[int, ...], str]]:
+        n, m = len(self.rest.vertices), len(self.rest.tets)
+        return {
+            "vertex_mass_factor": ((n,), "vertex"),
+            "vertex_velocity": ((n, 3), "vertex"),
+            "mu_factor": ((m,), "tetrahedron"),
+            "lam_factor": ((m,), "tetrahedron"),
+        }
+
+    @property
+    def by_element(self) -> dict[str, int]:
+        return dict.fromkeys((*MATERIAL, "activation"), len(self.rest.tets))
+
+    def region_of(self) -> np.ndarray:
+        """The region of each tetrahedron: 0 for none, k + 1 for the k-th."""
+        found = np.zeros(len(self.rest.tets), np.int64)
+        for k, region in enumerate(self.regions.values()):
+            found[inside(region.box, self._centres)] = k + 1
+        return found
+
+    @property
+    def _centres(self) -> np.ndarray:
+        return self.rest.vertices[self.rest.tets].mean(1)
+
+
+@lru_cache(maxsize=32)
+def _centred(shape: SolidShape) -> tet_mesh.TetMesh:
+    mesh = shape.mesh()
+    tet_mesh.check(mesh, "the mesh")
+    centre = np.average(mesh.vertices[mesh.tets].mean(1), 0, mesh.volumes)
+    return tet_mesh.TetMesh(mesh.vertices - centre, mesh.tets)

@@ -1,0 +1,216 @@
+"""Soft bodies in a model: derivatives by every parameter and array, masses, blows, pins, steps, refusals."""
+
+import re
+
+import pytest
+import soft_cases
+import torch
+from checks import central_difference, directions, gradients, weights
+
+from gradsim.errors import InputError
+from gradsim.physics.model import Divergence, Model
+from gradsim.render.camera import from_scene
+from gradsim.render.silhouettes import Silhouettes
+
+SCENES = {
+    "solid": soft_cases.solid(),
+    "lame": soft_cases.solid(young=None, poisson=None, mu=1500, lam=4000, regions={}),
+}
+MOVING = [
+    (kind, name)
+    for kind, scene in SCENES.items()
+    for name in Model(scene).kinds
+    if not name.startswith(("camera.", "timing.offset"))
+    and (kind == "solid" or name.startswith("beam.") and "m" in name)
+]
+UNSEEN = ("ground.friction", "post.friction")  # the beam has its own
+
+
+@pytest.mark.parametrize("kind, name", MOVING)
+def test_adjoint_of_every_parameter_matches_central_differences(kind, name):
+    """100 steps with contact; states and vertices of all frames. Acceptance: 1e-7 in float64."""
+    model = Model(SCENES[kind])
+    value = model.values()[name].detach()
+
+    def observed(given):
+        trajectory = model.rollout({name: given})
+        (states,) = trajectory.states.values()
+        return [*states.values(), trajectory.surface.vertices]
+
+    along, adjoints = directions([value], 1), weights(observed(value), 2)
+    (gradient,) = gradients(observed, [value], adjoints)
+    secant = central_difference(observed, [value], along, 1e-5)
+    terms = torch.cat([(w * s).flatten() for w, s in zip(adjoints, secant, strict=True)])
+    assert (terms.abs().max() > 0) == (name not in UNSEEN)
+    assert abs((gradient * along[0]).sum() - terms.sum()) <= 1e-7 * terms.abs().sum()
+
+
+def test_material_given_one_by_one_is_that_of_the_body_and_has_a_gradient_for_each_tetrahedron():
+    model = Model(soft_cases.solid(regions={}))
+    count = model.kinds["beam.young"].elements
+    assert count == len(model.systems[0].matter.tets)
+    keys = ("density", "young", "poisson", "damping", "activation")
+    given = {f"beam.{k}": model.get_parameter(f"beam.{k}").detach().expand(1, count).clone() for k in keys}
+    given = {name: value.requires_grad_() for name, value in given.items()}
+    ours, single = model.rollout(given)["beam"]["x"], model.rollout()["beam"]["x"]
+    assert torch.allclose(ours, single, rtol=1e-12, atol=1e-14)
+    grads = torch.autograd.grad(ours.square().sum(), list(given.values()))
+    whole = torch.autograd.grad(single.square().sum(), [model.get_parameter(name) for name in given])
+    for one, all_, name in zip(grads, whole, given, strict=True):
+        assert (one.abs() > 0).sum() > 1, name
+        assert one.sum().item() == pytest.approx(all_.item(), rel=1e-9), name
+
+
+def test_an_array_of_another_size_is_refused_with_the_shapes_that_fit():
+    model = Model(SCENES["solid"])
+    with pytest.raises(
+        InputError, match=r"`beam.young` is given with shape \(1, 3\); expected \(worlds\) or \(worlds, 10\)"
+    ):
+        model.rollout({"beam.young": torch.ones(1, 3).double()})
+    with pytest.raises(
+        InputError, match=r"`beam.vertex_velocity` is given with shape \(1, 3\); expected \(worlds, 12, 3\)"
+    ):
+        model.rollout({"beam.vertex_velocity": torch.ones(1, 3).double()})
+
+
+def test_all_masses_together_are_density_times_volume():
+    model = Model(SCENES["solid"])
+    mass = model.systems[0].mass(model.values())
+    assert mass.sum().item() == pytest.approx((900 + 600) / 2 * 0.3 * 0.12 * 0.1, rel=1e-12)
+    heavier = model.systems[0].mass(model.values({"beam.vertex_mass_factor": torch.full((1, 12), 2.0)}))
+    assert torch.equal(heavier, 2 * mass)
+
+
+def test_a_free_body_flies_with_the_momentum_of_its_blows_and_its_start():
+    """Σ m v = m V + m ω × (x − c) + J + m g t, to the rounding of 100 steps; the first blow is shared by all mass."""
+    model = Model(soft_cases.solid(pinned=[], collision="none", angular_velocity=[0, 0, 0]))
+    mass = model.systems[0].mass(model.values()).detach()[0]
+    momentum = (mass[:, None] * model.rollout()["beam"]["v"][0].detach()).sum(1)
+    t = torch.arange(6).double()[:, None] / 50
+    velocity, g = (model.get_parameter(name).detach() for name in ("beam.velocity", "gravity"))
+    expected = mass.sum() * (velocity + g * t) + torch.tensor([0.2, 0.4, -0.2], dtype=torch.float64)
+    assert torch.allclose(momentum, expected, rtol=1e-11, atol=1e-13)
+
+
+def test_pinned_vertices_stay_and_others_move():
+    states = Model(SCENES["solid"]).rollout()["beam"]
+    held = [k for k, v in enumerate(states["v"][0].detach().abs().amax((0, 2)).tolist()) if v == 0]
+    assert len(held) == 2
+    x = states["x"][0].detach()
+    assert torch.equal(x[:, held], x[:1, held].expand(6, -1, -1))
+    assert ((x[-1] - x[0]).norm(dim=-1) > 1e-3).sum() == 10
+
+
+def test_the_place_and_spin_at_the_start_are_those_of_the_scene():
+    model = Model(soft_cases.solid(pinned=[], pushes=[], regions={}))
+    states, mass = model.rollout(frames=1)["beam"], model.systems[0].mass(model.values())[0]
+    x, v = states["x"][0, 0].detach(), states["v"][0, 0].detach()
+    volume = model.systems[0].matter.volume
+    centre = (x[model.systems[0].matter.tets].mean(1) * volume[:, None]).sum(0) / volume.sum()
+    assert torch.allclose(centre, torch.tensor([0.02, -0.01, 0.1], dtype=torch.float64), atol=1e-15)
+    omega = torch.tensor([2.0, 1.0, -3.0]).double()
+    assert torch.allclose(v, torch.tensor([0.5, 0.2, -1.5]) + torch.linalg.cross(omega.expand_as(x), x - centre))
+    assert mass.min() > 0
+
+
+def test_young_and_poisson_are_those_of_small_strains():
+    """E = μ (3 λ + 2 μ)/(λ + μ) and ν = λ/(2 (λ + μ)) of the moduli that the law has for small strains: ¾ μ, λ − ⅝ μ."""
+    model = Model(SCENES["solid"])
+    mu, lam = (x.detach()[0, 0] for x in model.systems[0].matter.moduli(model.values()))
+    shear, bulk = 0.75 * mu, lam - 0.625 * mu
+    assert (shear * (3 * bulk + 2 * shear) / (bulk + shear)).item() in (pytest.approx(4000), pytest.approx(2500))
+    assert (bulk / (2 * (bulk + shear))).item() == pytest.approx(0.3)
+
+
+def _is_stable(model: Model, step: float) -> bool:
+    """Whether a tremor of 1 µm/s about rest stays one for 600 steps."""
+    (system,) = model.systems
+    inputs = [x.detach() for x in system.inputs(model.values())]
+    inputs[1] = 1e-6 * torch.randn(inputs[1].shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    _, v = system.program(601, 1, step).forward([*inputs, inputs[0].new_zeros(1, 0)])
+    return bool((v[:, 300:].abs() < 1e-4).all())
+
+
+@pytest.mark.parametrize("damping", [0.0, 30.0])
+@pytest.mark.parametrize("poisson", [0.0, 0.3, 0.45])
+def test_the_largest_stable_step_is_stable_and_not_half_of_what_is(poisson, damping):
+    """h² k/m + 2 h c/m < 4 with a bound from each tetrahedron alone, which is above the true limit of the mesh."""
+    changes = {"poisson": poisson, "damping": damping, "activation": 0, "regions": {}, "pushes": [], "pinned": []}
+    shape = {"box": {"size": [0.3, 0.12, 0.1], "cells": [3, 2, 2]}}
+    model = Model(soft_cases.solid(shape=shape, collision="none", **changes))
+    limit = model.systems[0].stable_step(model.values({"gravity": torch.zeros(1, 3)}))
+    model.get_parameter("gravity").data.zero_()
+    assert _is_stable(model, limit)
+    assert not _is_stable(model, 2 * limit)
+
+
+def test_a_step_too_large_for_the_material_names_the_substeps_that_it_needs():
+    scene = soft_cases.solid(young=4e6)
+    with pytest.raises(InputError, match=r"too large for the stiffness and damping .*`beam`") as caught:
+        Model(scene, substeps=1)
+    needed = int(re.search(r"substeps to (\d+)", str(caught.value))[1])  # pyright: ignore[reportOptionalSubscript]
+    Model(scene, substeps=needed)
+    with pytest.raises(InputError, match="too large"):
+        Model(scene, substeps=needed - 1)
+
+
+def test_a_light_vertex_needs_smaller_steps():
+    model = Model(SCENES["solid"])
+    light = torch.ones(1, 12).double()
+    light[0, 3] = 0.01
+    small = model.systems[0].stable_step(model.values({"beam.vertex_mass_factor": light}))
+    assert small < 0.2 * model.systems[0].stable_step(model.values())
+
+
+def test_divergence_names_step_body_quantity_and_vertex():
+    model = Model(SCENES["solid"])
+    push = torch.zeros(2, 12, 3).double()
+    push[1, 7] = 1e200
+    with pytest.raises(Divergence) as caught:
+        model.rollout({"beam.vertex_velocity": push})
+    found = re.fullmatch(
+        r"`beam` diverges: \w of vertex (\d+) is not finite from step (\d+) on \(time .* s, world 1\)\. Use more .*",
+        str(caught.value),
+    )
+    assert found
+    given = {n: v[1:] for n, v in model.values({"beam.vertex_velocity": push}).items()}
+    system, step = model.systems[0], int(found[2])
+    inputs = [*(x.detach() for x in system.inputs(given)), torch.full((1, step), model.dt).double()]
+    finite = torch.stack([torch.isfinite(y[0]).all(-1) for y in system.program(step + 1, 1, model.dt).forward(inputs)])
+    assert finite[:, :step].all() and not finite[:, step, int(found[1])].all()
+
+
+def test_a_body_that_starts_inside_the_ground_is_refused_with_its_depth_and_vertex():
+    level = {"rotation_vector": [0, 0, 0], "pinned": []}
+    scene = soft_cases.solid(position=[0, 0, 0.1], **level)
+    flat = scene.grounds["ground"].model_copy(update={"normal": (0.0, 0.0, 1.0), "height": 0.08})
+    with pytest.raises(InputError, match=r"`beam` starts 0\.03 m inside `ground` \(its vertex 0\); move one of them"):
+        Model(scene.model_copy(update={"grounds": {"ground": flat}}))
+    with pytest.raises(InputError, match=r"`beam` starts 0\.\d+ m inside `post`"):
+        Model(soft_cases.solid(position=[0.05, 0, -0.1], **level).model_copy(update={"grounds": {}}))
+
+
+def test_a_blow_on_pinned_vertices_alone_is_refused():
+    with pytest.raises(InputError, match=r"bodies.beam.pushes.0 strikes pinned vertices only"):
+        Model(soft_cases.solid(pinned=["-x"], pushes=[{"impulse": [1, 0, 0], "region": "-x"}]))
+
+
+def test_what_is_seen_of_it_has_a_gradient_by_its_stiffness():
+    model = Model(SCENES["solid"])
+    trajectory = model.rollout()
+    silhouettes = Silhouettes(from_scene(model.scene.camera), (1.0, 1.0, 1.0))
+    mask = silhouettes.union(trajectory.surface)[0]
+    assert (mask.sum((1, 2)) > 10).all()
+    (gradient,) = torch.autograd.grad(mask[-1].sum(), model.get_parameter("beam.young"))
+    assert gradient.abs() > 0
+
+
+def test_its_surface_is_closed_and_faces_outwards():
+    """The volume inside the moving surface is that of its tetrahedra (the divergence theorem)."""
+    model = Model(SCENES["solid"])
+    trajectory = model.rollout()
+    surface, x = trajectory.surface, trajectory["beam"]["x"][0, -1]
+    a, b, c = surface.vertices[0, -1][surface.faces].unbind(1)
+    corners = x[model.systems[0].matter.tets]
+    volume = torch.linalg.det(corners[:, 1:] - corners[:, :1]).sum() / 6
+    assert ((a * torch.linalg.cross(b, c)).sum() / 6).item() == pytest.approx(volume.item(), rel=1e-12)

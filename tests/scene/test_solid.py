@@ -1,0 +1,155 @@
+"""Soft solids and their regions: what is given once, twice or not at all, and what has no meaning for the shape."""
+
+import numpy as np
+import pytest
+
+from gradsim.errors import InputError
+from gradsim.scene import Scene, parameters, resolve
+from gradsim.scene.region import Region
+from gradsim.scene.solid import Solid
+
+BEAM = "bodies.beam"
+BOX = {"box": {"size": [0.4, 0.2, 0.1], "cells": [4, 2, 1]}}
+SOLID = {"kind": "solid", "shape": BOX, "density": 1000, "young": "20 kPa", "poisson": 0.3}
+
+
+@pytest.fixture
+def beam(scene):
+    """Make the small scene with a soft beam, changed at dotted places."""
+    return lambda **changes: scene({BEAM: SOLID | changes})
+
+
+@pytest.fixture
+def wrong(mistake):
+    """The one line about such a scene."""
+
+    def find(**changes):
+        return mistake({BEAM: {k: v for k, v in (SOLID | changes).items() if v is not None}})
+
+    return find
+
+
+def test_moduli_are_given_as_one_pair(wrong):
+    assert (
+        wrong(mu=5)
+        == f"{BEAM}: got `young` and `poisson` and `mu`; give either `young` and `poisson` or `mu` and `lam`."
+    )
+    assert wrong(young=None, poisson=None).endswith("no elastic moduli; give `young` and `poisson` or `mu` and `lam`.")
+    assert (
+        wrong(poisson=None) == f"{BEAM}: got `young` without `poisson`; give `young` and `poisson` or `mu` and `lam`."
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("poisson", 0.5, "got 0.5; expected a number from 0 to 0.4999."),
+        ("poisson", -0.1, "expected a number from 0 to 0.4999."),
+        ("density", -3, "got -3; expected a number above 0 [kg/m^3]."),
+        ("density", "3 kg", "expected a quantity in kg/m^3."),
+        ("young", 0, "expected a number above 0 [Pa]."),
+        ("activation", 1.5, "got 1.5; expected a number from -1 to 1."),
+        ("damping", -1, "expected a number of at least 0 [Pa s]."),
+        ("collision", "sphere", "expected 'vertices' or 'none'."),
+        ("shape", {"box": {"size": [1, 1, 1]}}, "is missing; give the number of bricks along x, y and z."),
+        ("shape", {"ball": {"radius": 1, "cells": 1}}, "expected a whole number from 2 to 4096."),
+        ("shape", {"gear": {"bore": 2}}, "each has to be above the one before"),
+        ("pinned", ["-w"], "expected a side such as -x, an edge such as -x+y, or a corner -x+y-z."),
+        ("pinned", ["-x", {"side": "+x", "box": [[0, 0, 0], [1, 1, 1]]}], "got `side` and `box`; give exactly one of"),
+        ("pinned", [{"box": [[1, 0, 0], [0, 1, 1]]}], "give the lower corner first"),
+        (
+            "pinned",
+            [{"box": [[1, 0, 0], [2, 1, 1]]}],
+            "holds no vertex; at rest they lie between (-0.2, -0.1, -0.05) and",
+        ),
+        ("pinned", [{"vertices": [99]}], "names vertex 99; there are 30, counted from 0."),
+        ("pushes", [{"region": "-x"}], "is missing; give the impulse [x, y, z] in N s."),
+        ("pushes", [{"impulse": [1, 0, 0], "at": 1}], "unknown key"),
+        ("regions", {"tip": {"box": [[1, 0, 0], [2, 1, 1]]}}, "holds the centre of no tetrahedron"),
+        (
+            "regions",
+            {"tip": {"box": [[0, -1, -1], [1, 1, 1]], "mu": 3}},
+            "the body has `young` and `poisson`; give those.",
+        ),
+        ("regions", {"a.b": {"box": [[0, -1, -1], [1, 1, 1]]}}, "has a dot"),
+        ("contact", {"damping": 3}, "the law `continuous` has no `damping`; give `dissipation`."),
+    ],
+)
+def test_what_is_wrong_is_said_with_what_was_expected(wrong, key, value, words):
+    line = wrong(**{key: value})
+    assert line.startswith(f"{BEAM}.{key}") and words in line
+
+
+def test_a_region_is_a_side_an_edge_a_corner_a_box_or_some_vertices():
+    x = np.stack(np.meshgrid([0.0, 1.0, 2.0], [0.0, 1.0], [5.0, 6.0], indexing="ij"), -1).reshape(-1, 3)
+    of = lambda **region: x[Region(**region).of(x)].tolist()
+    assert {p[0] for p in of(side="+x")} == {2.0} and len(of(side="+x")) == 4
+    assert of(side="-x+y") == [[0, 1, 5], [0, 1, 6]]
+    assert of(side="+x-y-z") == [[2, 0, 5]]
+    assert of(box=[[0.5, 0, 5], [1, 1, 5.5]]) == [[1, 0, 5], [1, 1, 5]]
+    assert of(vertices=[3, 1, 3]) == x[[1, 3]].tolist()
+
+
+def test_the_text_of_a_side_alone_is_a_region(beam):
+    assert beam(pinned=["-x", "+x - y"]).bodies["beam"].pinned == (Region(side="-x"), Region(side="+x-y"))
+
+
+def test_coordinates_count_from_the_centre_of_the_volume():
+    mesh = Solid.model_validate(SOLID).rest
+    centre = np.average(mesh.vertices[mesh.tets].mean(1), 0, mesh.volumes)
+    np.testing.assert_allclose(centre, 0, atol=1e-16)
+
+
+def test_of_two_regions_that_overlap_the_later_counts(beam):
+    boxes = {"left": {"box": [[-1, -1, -1], [0.1, 1, 1]]}, "right": {"box": [[0, -1, -1], [1, 1, 1]]}}
+    body = beam(regions=boxes).bodies["beam"]
+    x = body.rest.vertices[body.rest.tets].mean(1)[:, 0]
+    assert (body.region_of() == np.where(x >= 0, 2, 1)).all()
+
+
+def test_what_is_saved_loads_as_the_same(beam, tmp_path):
+    ours = beam(
+        regions={"tip": {"box": [[0, -1, -1], [1, 1, 1]], "young": "1 kPa"}},
+        pinned=["-x", {"box": [[0, 0, 0], [1, 1, 1]]}],
+        pushes=[{"impulse": [1, 2, 3], "region": "+x"}],
+        contact={"friction": 0.1},
+        rotation_vector=[0.1, 0.2, 0.3],
+    )
+    ours.save(tmp_path / "a.yaml")
+    assert Scene.load(tmp_path / "a.yaml").bodies == ours.bodies
+
+
+def test_its_numbers_and_arrays_have_names(beam):
+    ours = beam(regions={"tip": {"box": [[0, -1, -1], [1, 1, 1]], "young": 5}}, pushes=[{"impulse": [1, 2, 3]}])
+    found = {name.removeprefix("beam."): p for name, p in parameters(ours).items() if name.startswith("beam.")}
+    numbers = ["density", "young", "poisson", "damping", "activation"]
+    start = ["position", "rotation_vector", "velocity", "angular_velocity"]
+    arrays = ["vertex_mass_factor", "vertex_velocity", "mu_factor", "lam_factor"]
+    assert list(found) == [*numbers, *start, "regions.tip.young", "pushes.0.impulse", *arrays]
+    assert [found[name].elements for name in numbers] == [40] * 5
+    assert found["regions.tip.young"].value == 5 and found["regions.tip.young"].positive
+    assert [(found[n].value.shape, found[n].each) for n in arrays] == [
+        ((30,), "vertex"), ((30, 3), "vertex"), ((40,), "tetrahedron"), ((40,), "tetrahedron")
+    ]  # fmt: skip
+    assert (found["mu_factor"].value == 1).all() and (found["vertex_velocity"].value == 0).all()
+    assert found["mu_factor"].positive and not found["vertex_velocity"].positive
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("beam.yung", "did you mean `beam.young`?"),
+        ("beam.mu", "`beam` has no `mu`: it is given by `young` and `poisson`"),
+        ("beam.vertex_velocity.x", "`beam.vertex_velocity` is an array with one row for each vertex."),
+        ("beam.contact", "the scene has no parameter `beam.contact`"),
+    ],
+)
+def test_names_that_mean_nothing_are_answered_with_what_there_is(beam, name, words):
+    with pytest.raises(InputError) as error:
+        resolve(beam(), name)
+    assert words in str(error.value)
+
+
+def test_soft_bodies_move_by_semi_implicit_steps_alone(scene, mistake):
+    line = mistake({BEAM: SOLID, "timing.integrator": "rk4"})
+    assert line == "timing.integrator: got 'rk4'; the soft body `beam` needs semi-implicit."
