@@ -71,7 +71,9 @@ def power(
     return ddot(H, columns(w0 - w1, w0 - w2, w0 - w3))
 
 
-def energy(x: Tensor, rest: Tensor, volume: Tensor, mu: Tensor, lam: Tensor, activation: Tensor) -> Tensor:
+def energy(
+    x: Tensor, rest: Tensor, volume: Tensor, mu: Tensor, lam: Tensor, damping: Tensor, activation: Tensor
+) -> Tensor:
     """Elastic energy (..., m) [J]; its negative gradient by the vertices is the definition of the elastic force.
 
     Args:
@@ -79,6 +81,7 @@ def energy(x: Tensor, rest: Tensor, volume: Tensor, mu: Tensor, lam: Tensor, act
         rest: D_m⁻¹ (m, 3, 3) [1/m].
         volume: V (m,) [m³].
         mu, lam: μ and λ (..., m) [Pa].
+        damping: Has no energy.
         activation: a (..., m).
     """
     F = _edges(x) @ rest
@@ -102,6 +105,19 @@ def dissipation(x: Tensor, v: Tensor, rest: Tensor, volume: Tensor, damping: Ten
     columns_of = lambda k: torch.stack([(dF if j == k else F)[..., j] for j in range(3)], -1)
     volume_rate = torch.stack([torch.linalg.det(columns_of(k)) for k in range(3)]).sum(0)
     return volume * damping / 2 * (strain_rate.square().sum((-2, -1)) / 2 + volume_rate**2)
+
+
+def definition(
+    x: Tensor, v: Tensor, rest: Tensor, volume: Tensor, mu: Tensor, lam: Tensor, damping: Tensor, activation: Tensor
+) -> Tensor:
+    """Forces (..., m, 4, 3) [N] by the slopes of `energy` and `dissipation`, differentiable; arguments as for them."""
+    with torch.enable_grad():
+        x, v = (y if y.requires_grad else y.detach().requires_grad_() for y in (x, v))
+        elastic = energy(x, rest, volume, mu, lam, damping, activation).sum()
+        viscous = dissipation(x, v, rest, volume, damping).sum()
+        (f,) = torch.autograd.grad(elastic, x, create_graph=True)
+        (g,) = torch.autograd.grad(viscous, v, create_graph=True)
+    return -f - g
 
 
 def rest_shape(x: Tensor, elements: Tensor) -> dict[str, Tensor]:
@@ -139,4 +155,4 @@ def _edges(x: Tensor) -> Tensor:
     return (x[..., 1:, :] - x[..., :1, :]).mT
 
 
-__all__ = ["FORCE", "dissipation", "energy", "forces", "lame", "power", "rest_shape"]
+__all__ = ["FORCE", "definition", "dissipation", "energy", "forces", "lame", "power", "rest_shape"]
