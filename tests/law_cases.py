@@ -136,7 +136,7 @@ def power(f: Tensor, v: Tensor) -> Tensor:
 
 
 def lane_errors(force: Force, x: Tensor, v: Tensor, arrays: dict[str, Tensor], dtype: torch.dtype) -> dict[str, float]:
-    """Of the lanes' "forces" and of their derivatives by "x", "v" and each array, against the definition."""
+    """Of the lanes' "forces" and of their derivatives by "x", "v" and each parameter, against the definition."""
     hold = lambda y: y.to(dtype).double()  # the same numbers on both sides
     x, v, arrays = hold(x), hold(v), {name: hold(y) for name, y in arrays.items()}
     probe = hold(weights([x], seed=101)[0])
@@ -186,9 +186,9 @@ def _pack(layout: Layout, force: Force, x: Tensor, v: Tensor, arrays: dict[str, 
 def defined_gradients(
     force: Force, x: Tensor, v: Tensor, arrays: dict[str, Tensor], probe: Tensor
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Forces of the definition, and ∂(forces · probe) by "x", "v" and every array, by autograd in float64."""
-    leaves = {"x": x, "v": v, **{name: arrays[name] for name in kinds(force)}}
+    """Forces of the definition, and ∂(forces · probe) by "x", "v" and each parameter, by autograd in float64."""
+    leaves = {"x": x, "v": v, **{name: arrays[name] for name in force.parameters}}
     leaves = {name: y.detach().clone().requires_grad_() for name, y in leaves.items()}
-    f = import_module(force.module).definition(**leaves)
+    f = import_module(force.module).definition(**leaves, **{name: arrays[name] for name in force.rest})
     slopes = torch.autograd.grad((f * probe).sum(), list(leaves.values()), materialize_grads=True)
     return f.detach(), dict(zip(leaves, slopes, strict=True))
