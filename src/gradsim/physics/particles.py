@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from gradsim.engine.access import access
+from gradsim.engine.compiler import compiled_for_packs
 from gradsim.engine.lanes import Lane, borrowed, specialise
 from gradsim.engine.launch import replay
 from gradsim.engine.mapping import InElements, Worlds, mapping_for
@@ -114,7 +115,7 @@ class Particles:
         none = inputs[0].new_zeros(0, dtype=torch.long)
         history = [job.to.vertices(y, None, job.rows, none if k else job.copies) for k, y in enumerate(outputs)]
         given = [job.to.vertices(g, None, job.rows, none) for g in adjoints]
-        states = [job.work(steps + 1) for _ in range(2)]
+        states = history if self.substeps == 1 else [job.work(steps + 1) for _ in range(2)]
         start = [job.work() for _ in range(2)]
         grad, found = job.adjoints()
         args = [
@@ -264,7 +265,8 @@ def _code(forces: tuple[Force, ...], lane: Lane, mapping: str):
     parts = ("Elements", "add_forces", *(() if lane.dual else ("add_adjoints", "all_powers")))
     shared = mapping != "elements"
     bound = {**reach, **borrowed(assembled, *parts), "SHARED": shared, "KEY": assembled.__name__}
-    return specialise("gradsim.physics.particles_lanes", lane, **bound), assembled
+    code = specialise("gradsim.physics.particles_lanes", lane, **bound)
+    return compiled_for_packs(code, lane), assembled
 
 
 def _check(program: Particles, inputs: Sequence[Tensor]) -> None:

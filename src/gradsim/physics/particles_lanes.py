@@ -128,7 +128,7 @@ if not DUAL:
         segment: int,  # frames between checkpoints
         x: wp.array3d(dtype=Vertex),
         v: wp.array3d(dtype=Vertex),
-        # workspace: the states of one segment, forces, and probes of them
+        # workspace: the states of one segment (x and v, where each step has a frame), forces, and probes of them
         xs: wp.array3d(dtype=Vertex),
         vs: wp.array3d(dtype=Vertex),
         f: wp.array2d(dtype=Vertex),
@@ -149,19 +149,23 @@ if not DUAL:
             first = (segments - 1 - s) * segment
             last = wp.min(first + segment, frames - 1)
             steps = (last - first) * substeps
-            copy(xs[i, 0], x[i, first])
-            copy(vs[i, 0], v[i, first])
-            for k in range(steps - 1):
-                advance(p, e, i, p.step[i, first + k / substeps], xs[i, k], vs[i, k], f[i], xs[i, k + 1], vs[i, k + 1])
-            copy(vs[i, steps], v[i, last])
+            base = wp.where(substeps > 1, 0, first)
+            if substeps > 1:
+                copy(xs[i, 0], x[i, first])
+                copy(vs[i, 0], v[i, first])
+                for k in range(steps - 1):
+                    h = p.step[i, first + k / substeps]
+                    advance(p, e, i, h, xs[i, k], vs[i, k], f[i], xs[i, k + 1], vs[i, k + 1])
+                copy(vs[i, steps], v[i, last])
             for m in range(steps):
                 k = steps - 1 - m
                 if (k + 1) % substeps == 0:
                     frame = first + (k + 1) / substeps
                     accumulate(ax[i], x_adjoint[i, frame], blocks)
                     accumulate(av[i], v_adjoint[i, frame], blocks)
-                retreat(p, i, first + k / substeps, vs[i, k], vs[i, k + 1], ax[i], av[i], w[i], grad)
-                add_adjoints(e, d, i, xs[i, k], vs[i, k], w[i], ax[i], av[i])
+                j = base + k
+                retreat(p, i, first + k / substeps, vs[i, j], vs[i, j + 1], ax[i], av[i], w[i], grad)
+                add_adjoints(e, d, i, xs[i, j], vs[i, j], w[i], ax[i], av[i])
         accumulate(ax[i], x_adjoint[i, 0], blocks)
         accumulate(av[i], v_adjoint[i, 0], blocks)
 

@@ -31,9 +31,9 @@ FORCE = Force("solid", 4, REST, PARAMETERS)
 def stress(F: Mat3, dF: Mat3, mu: Real, lam: Real, damping: Real, activation: Real) -> Mat3:
     """First Piola–Kirchhoff stress P [Pa]."""
     C = cofactor(F)  # ∂J/∂F, finite where F is singular, unlike J F⁻ᵀ
-    alpha = 1.0 + 0.75 * mu / lam - activation
     G = transpose(F) * dF
-    elastic = F * (mu - mu / (ddot(F, F) + 1.0)) + C * (lam * (det(F) - alpha))
+    spherical = lam * (det(F) - 1.0 + activation) - mu * 0.75  # λ (J − α) for any λ, without a division
+    elastic = F * (mu - mu / (ddot(F, F) + 1.0)) + C * spherical
     return elastic + (F * (G + transpose(G)) + C * ddot(C, dF)) * damping
 
 

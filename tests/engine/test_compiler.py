@@ -1,0 +1,34 @@
+"""What arithmetic on packs is compiled with."""
+
+import importlib.util
+
+import pytest
+import warp as wp
+
+from gradsim.engine.compiler import FUSED, WIDE, compiled_for_packs
+from gradsim.engine.lanes import Lane
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A module of its own."""
+    (tmp_path / "source.py").write_text("")
+    spec = importlib.util.spec_from_file_location("source_of_test_compiler", tmp_path / "source.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    "dtype, width, wide", [("float32", 16, True), ("float32", 8, False), ("float64", 8, True), ("float64", 1, False)]
+)
+def test_only_registers_of_64_bytes_ask_for_the_widest(source, dtype, width, wide):
+    compiled_for_packs(source, Lane(dtype, width))
+    flags = wp.get_module_options(module=source)["cpu_compiler_flags"]
+    assert FUSED in flags and (WIDE in flags) == wide
+
+
+def test_flags_of_the_user_stay(source, monkeypatch):
+    monkeypatch.setattr(wp.config, "cpu_compiler_flags", "-march=native -O1")
+    compiled_for_packs(source, Lane("float32", 8))
+    assert wp.get_module_options(module=source)["cpu_compiler_flags"] == f"-march=native -O1 {FUSED}"
