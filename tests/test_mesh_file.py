@@ -5,7 +5,7 @@ import pytest
 import trimesh
 
 from gradsim import mesh as meshes
-from gradsim import mesh_file
+from gradsim import mesh_file, sheet
 from gradsim.errors import InputError
 from gradsim.mesh import Mesh
 
@@ -94,3 +94,27 @@ def test_missing_files_and_other_formats_are_refused(tmp_path):
         mesh_file.load(tmp_path / "none.obj")
     with pytest.raises(InputError, match=r"convert it to one of these"):
         mesh_file.load(tmp_path / "scan.xyz")
+
+
+@pytest.mark.parametrize("suffix", [".obj", ".stl", ".ply", ".glb"])
+def test_a_file_gives_back_a_sheet_without_closing_it(tmp_path, suffix):
+    cloth = sheet.grid((1.5, 1.0), (4, 3))
+    rng = np.random.default_rng(2)
+    cloth = Mesh(cloth.vertices + 0.05 * rng.normal(size=cloth.vertices.shape), cloth.faces)
+    path = exported(cloth, tmp_path / f"cloth{suffix}", file_type=suffix[1:])
+    found = mesh_file.load_sheet(path, scale=2.0)
+    assert found.vertices.shape == cloth.vertices.shape
+    assert len(sheet.hinges(found.faces)) == len(sheet.hinges(cloth.faces))
+    assert found.vertices.min(0) == pytest.approx(2 * cloth.vertices.min(0), rel=1e-6)
+    with pytest.raises(InputError, match="is not watertight"):
+        mesh_file.load(path)
+
+
+def test_what_is_no_sheet_is_refused_with_its_file(tmp_path):
+    (tmp_path / "book.obj").write_text(
+        "".join(f"v {x} {y} {z}\n" for x, y, z in [*CORNERS, (1, 1, 1)]) + "f 1 2 3\nf 2 1 4\nf 1 2 5\n"
+    )
+    with pytest.raises(
+        InputError, match=r"book.obj: the edge from vertex \d to \d belongs to triangles 0, 1, 2; two can share"
+    ):
+        mesh_file.load_sheet(tmp_path / "book.obj")

@@ -180,3 +180,14 @@ def test_a_moebius_strip_has_no_hinges():
 def test_sizes_that_make_no_sheet_are_refused(make, message):
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_a_sheet_that_bends_little_looks_smooth_and_a_creased_one_does_not():
+    hat = sheet.disc(1.0, 1)
+    hat = Mesh(hat.vertices + np.where(np.arange(7)[:, None] == 0, (0, 0, 0.5), 0), hat.faces[[1, 0, 5, 2, 3, 4]])
+    assert hat.smooth  # across its edges by 29°; triangles that face each other differ by 60°
+    for bend, smooth in ((0.2, True), (0.5, False)):  # the normals turn by twice as much; the limit is 40° = 0.7
+        x = np.array(TENT)
+        x[:2, 0] *= math.cos(bend)
+        x[:2, 2] = -math.sin(bend)
+        assert Mesh(x, np.array([[0, 2, 3], [1, 3, 2]])).smooth == smooth

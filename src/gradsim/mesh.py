@@ -37,11 +37,11 @@ BLOCK = 2**18  # vertex-to-plane distances computed at once: 2 MB, which stay in
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """Triangles around a solid.
+    """Triangles: around a solid, or a sheet (`gradsim.sheet`), which is open.
 
     Attributes:
         vertices: (n, 3) float64 [m], read-only.
-        faces: (m, 3) int64, counter-clockwise seen from outside, read-only.
+        faces: (m, 3) int64, counter-clockwise seen from outside or, on a sheet, from its upper side, read-only.
         uv: Places in a texture (k, 2): u to the right, v up. None where there are none, as for all that follows.
         uv_faces: Rows (m, 3) of `uv` at the corners of each face.
         vertex_colours: (n, 3) in [0, 1].
@@ -83,7 +83,9 @@ class Mesh:
         normals = np.cross(b - a, c - a)
         normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-300)
         edges = np.sort(self.faces[:, [[0, 1], [1, 2], [2, 0]]], 2).reshape(-1, 2)
-        pairs = np.lexsort(edges.T).reshape(-1, 2) // 3  # closed: every edge has two faces
+        order = np.lexsort(edges.T)
+        inner = np.flatnonzero((edges[order[1:]] == edges[order[:-1]]).all(1))  # all edges of a solid have two faces
+        pairs = np.stack([order[inner], order[inner + 1]], 1) // 3
         return bool((np.einsum("ei,ei->e", *normals[pairs].swapaxes(0, 1)) >= math.cos(CREASE)).all())
 
     @cached_property

@@ -1,10 +1,10 @@
-"""Closed triangle meshes in files, with what they are painted with."""
+"""Triangle meshes in files, with what they are painted with: solids, and sheets."""
 
 from pathlib import Path
 
 import numpy as np
 
-from gradsim import picture
+from gradsim import picture, sheet
 from gradsim.errors import InputError
 from gradsim.mesh import Mesh, check
 
@@ -23,7 +23,23 @@ def load(path: str | Path, scale: float = 1.0) -> Mesh:
     Raises:
         InputError: If there is no such file, it cannot be read, or it bounds no solid (see `check`).
     """
-    path = Path(path)
+    mesh = _read(Path(path), scale)
+    check(mesh, str(path))
+    return mesh
+
+
+def load_sheet(path: str | Path, scale: float = 1.0) -> Mesh:
+    """A sheet, such as a cloth, from an obj, stl, ply or glb file; as `load`, but the mesh need not be closed.
+
+    Raises:
+        InputError: If there is no such file, it cannot be read, or it is no sheet (see `sheet.check_sheet`).
+    """
+    mesh = _read(Path(path), scale)
+    sheet.check_sheet(mesh, str(path))
+    return mesh
+
+
+def _read(path: Path, scale: float) -> Mesh:
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"{path} is none of {', '.join(FORMATS)}; convert it to one of these.")
     if not path.is_file():
@@ -38,9 +54,7 @@ def load(path: str | Path, scale: float = 1.0) -> Mesh:
         raise InputError(f"{path} cannot be read as a mesh ({error}); export it again.") from error
     if not len(faces):
         raise InputError(f"{path} has no faces; it holds points or lines, or is cut off. Export a triangle mesh.")
-    mesh = _merged(vertices * scale, faces, uv, colours, texture)
-    check(mesh, str(path))
-    return mesh
+    return _merged(vertices * scale, faces, uv, colours, texture)
 
 
 def _paint(visual, path: Path) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:

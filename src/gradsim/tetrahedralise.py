@@ -1,0 +1,90 @@
+"""Tetrahedra from a closed surface, by fTetWild (Hu et al. 2020) of wildmeshing, an extra.
+
+It runs in a process of its own: it prints what it does whatever one asks for, and stops its process on some surfaces.
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from gradsim import mesh as meshes
+from gradsim import tet_mesh
+from gradsim.errors import InputError
+from gradsim.mesh import Mesh
+from gradsim.sizes import lengths
+from gradsim.tet_mesh import TetMesh
+
+TOLERANCE = 1e-3  # of the size; fTetWild's own
+MISSING = 77  # exit code of the process where wildmeshing is not installed
+WORK = f"""
+import sys
+import numpy as np
+try:
+    from wildmeshing import Tetrahedralizer
+except ImportError as error:
+    print(error, file=sys.stderr)
+    sys.exit({MISSING})
+given = np.load(sys.argv[1])
+mesher = Tetrahedralizer(epsilon=float(given["tolerance"]), edge_length_r=float(given["edge"]), max_threads=1)
+mesher.set_log_level(6)
+mesher.set_mesh(given["vertices"], given["faces"])
+mesher.tetrahedralize()
+vertices, tets = mesher.get_tet_mesh()[:2]
+np.savez(sys.argv[2], vertices=vertices, tets=tets)
+"""
+
+
+def tetrahedralise(mesh: Mesh, edge_length: float, tolerance: float | None = None) -> TetMesh:
+    """Fill a closed surface with tetrahedra.
+
+    Two calls give two meshes, also with the same numbers: save the one that is used (`tet_file.save`).
+
+    Args:
+        mesh: The surface.
+        edge_length: That the tetrahedra should have [m]; they are smaller where the surface asks for it.
+        tolerance: How far the surface may move [m]; what is thinner may vanish. By default a thousandth of the size;
+            with more, a fine surface becomes a coarse solid.
+
+    Raises:
+        InputError: If the mesh bounds no solid, a length is not above 0, wildmeshing is not installed (extra `tet`) or
+            finds no mesh, or what it finds has tetrahedra of no or negative volume (by index, with the volume) or
+            another volume than the surface.
+    """
+    meshes.check(mesh, "mesh")
+    (edge,) = lengths("edge_length", edge_length) / mesh.size
+    (reach,) = lengths("tolerance", TOLERANCE * mesh.size if tolerance is None else tolerance)
+    with tempfile.TemporaryDirectory() as folder:
+        given, found = Path(folder) / "surface.npz", Path(folder) / "solid.npz"
+        faces = mesh.faces.astype(np.int32)
+        np.savez(given, vertices=mesh.vertices, faces=faces, edge=edge, tolerance=reach / mesh.size)
+        command = [sys.executable, "-P", "-c", WORK, given, found]
+        run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # it leaves files there
+        if run.returncode == MISSING:
+            last = run.stderr.strip().rpartition("\n")[2]
+            raise InputError(f'tetrahedra from a surface need wildmeshing ({last}): pip install "gradsim[tet]".')
+        if run.returncode or not found.exists():
+            last = (run.stderr.strip() or run.stdout.strip() or "nothing was printed").rpartition("\n")[2]
+            raise InputError(
+                f"wildmeshing stopped with exit code {run.returncode} ({last}); try another edge_length (now "
+                f"{edge_length} m), or a simpler surface."
+            )
+        with np.load(found) as arrays:
+            solid = TetMesh(arrays["vertices"], arrays["tets"])
+    tet_mesh.check(solid, "what wildmeshing made of the mesh")
+    _check_volume(solid, mesh, reach)
+    return solid
+
+
+def _check_volume(solid: TetMesh, mesh: Mesh, tolerance: float) -> None:
+    """A surface that moves by the tolerance at most sweeps its area times that; twice as much at creases is let be."""
+    a, b, c = np.moveaxis(mesh.vertices[mesh.faces], 1, 0)
+    area = np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / 2
+    volume = solid.volumes.sum()
+    if abs(volume - mesh.volume) > 2 * area * tolerance:
+        raise InputError(
+            f"wildmeshing filled {volume:.4g} m³ of a surface that holds {mesh.volume:.4g} m³; give a smaller "
+            f"tolerance (now {tolerance:.3g} m) or edge_length, or mend the surface."
+        )
