@@ -1,6 +1,7 @@
 """Tetrahedra from a closed surface, by fTetWild (Hu et al. 2020) of wildmeshing, an extra.
 
-It runs in a process of its own: it prints what it does whatever one asks for, and stops its process on some surfaces.
+It runs in a process of its own: it prints what it does whatever it is told, leaves a file in the folder it runs in, and
+would take ours with it if it crashed.
 """
 
 import subprocess

@@ -63,7 +63,7 @@ class Gear(Node):
     teeth: Annotated[int, Count(3, 4096)] = 12
     radius: Annotated[float, LENGTH] = 1.84
     root: Annotated[float, LENGTH] = 1.3
-    bore: Annotated[float, LENGTH] = 0.96
+    bore: Annotated[float, LENGTH] = 0.968
     thickness: Annotated[float, LENGTH] = 2.28
     cells: Annotated[tuple[int, int, int], Tuple(CELLS, 3, "counts")] = (1, 2, 4)
 
