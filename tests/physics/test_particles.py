@@ -5,11 +5,13 @@ from itertools import pairwise
 import particle_cases as cases
 import pytest
 import torch
+import warp as wp
 from checks import central_difference, directions, dot_product_errors, error, gradients, taylor_slope, weights
 
 from gradsim.engine.lanes import Lane, native_width
-from gradsim.engine.mapping import InElements, Worlds, mapping_for
-from gradsim.physics import solid
+from gradsim.engine.mapping import InElements, Threads, Worlds, mapping_for
+from gradsim.physics import particles_threads, solid
+from gradsim.physics.assembly import assemble
 from gradsim.physics.particles import Elements, Particles
 
 WIDE = {dtype: native_width(dtype) for dtype in ("float64", "float32")}
@@ -17,11 +19,14 @@ MAPPINGS = [
     Worlds(Lane("float64", 1)),
     Worlds(Lane("float64", WIDE["float64"])),
     InElements(Lane("float64", WIDE["float64"])),
+    Threads(Lane("float64", 1)),
     Worlds(Lane("float32", WIDE["float32"])),
     InElements(Lane("float32", WIDE["float32"])),
 ]
 DOUBLE = [m for m in MAPPINGS if m.lane.dtype == "float64"]
+OF_CPU = [m for m in DOUBLE if m.name != "threads"]  # the launches of the other are vectorised as their arrays lie
 WITHIN = {"float64": 1e-12, "float32": 1e-4}  # float32: roundings of x over 15 steps; stiffness × 1e-8 m in the forces
+ARCHITECTURE = 80  # the oldest that CUDA 13 and current PyTorch both serve well
 name = lambda mapping: f"{mapping.name} {mapping.lane.name}"
 
 
@@ -70,7 +75,7 @@ def test_taylor_remainder_falls_with_the_square_of_the_step():
     assert abs(slope - 2) < 0.02
 
 
-@pytest.mark.parametrize("mapping", DOUBLE, ids=name)
+@pytest.mark.parametrize("mapping", OF_CPU, ids=name)
 def test_gradient_is_the_same_bit_for_bit_whatever_is_kept(mapping):
     given = cases.inputs(2, seed=11)
     results = []
@@ -81,7 +86,7 @@ def test_gradient_is_the_same_bit_for_bit_whatever_is_kept(mapping):
     assert all(torch.equal(a, b) for other in results[1:] for a, b in zip(results[0], other, strict=True))
 
 
-@pytest.mark.parametrize("mapping", DOUBLE, ids=name)
+@pytest.mark.parametrize("mapping", OF_CPU, ids=name)
 def test_a_world_of_a_batch_moves_as_it_does_alone(mapping):
     given, program = cases.inputs(11, seed=13), cases.program(mapping)
     together, alone = program.forward(given), program.forward([y[4:5] for y in given])
@@ -154,3 +159,15 @@ def test_counts_that_do_not_agree_are_named():
         program.forward([*given[:-1], given[-1][:, :1]])
     with pytest.raises(ValueError, match=r"`index` of solid has shape \(5, 3\)"):
         Elements(solid.FORCE, torch.zeros(5, 3, dtype=torch.long))
+
+
+@pytest.mark.parametrize("lane", [Lane("float32"), pytest.param(Lane("float64"), marks=pytest.mark.slow)], ids=str)
+def test_kernels_compile_for_cuda(lane, tmp_path):
+    if not wp.get_cuda_toolkit_version():
+        pytest.skip("this build of Warp has no CUDA compiler")
+    forces = assemble(tuple(group.force for group in cases.groups()), lane, "threads")
+    for code in (forces, particles_threads._code(lane)):
+        (file,) = wp.compile_aot_module(code, arch=ARCHITECTURE, module_dir=tmp_path, use_ptx=True)
+        text = file.read_text()
+        for key in wp.get_module(code.__name__).kernels:
+            assert f".entry {key}" in text

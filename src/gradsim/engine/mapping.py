@@ -23,7 +23,7 @@ def mapping_for(worlds: int, dtype: torch.dtype, device: torch.device, dual: boo
     """The faster mapping on this device for so many worlds."""
     name = str(dtype).removeprefix("torch.")
     if device.type != "cpu":
-        return Worlds(Lane(name, 1, dual))
+        return Threads(Lane(name, 1, dual))
     width = native_width(name)
     packed = math.ceil(worlds / width) * width * SHARE
     return (Worlds if packed < worlds else InElements)(Lane(name, width, dual))
@@ -96,6 +96,12 @@ class Worlds:
         return self.layout.unpack(kind, array, worlds)[0]
 
     ununiform = unelements
+
+
+class Threads(Worlds):
+    """One number in a register, and one vertex or element a thread: for devices with many threads."""
+
+    name = "threads"
 
 
 class InElements:

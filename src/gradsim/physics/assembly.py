@@ -51,12 +51,16 @@ def assemble(forces: tuple[Force, ...], lane: Lane, mapping: str) -> ModuleType:
         writer = _Writer(k, force, code, mapping, lane)
         text += writer.text()
         kept.append(writer.kept())
-    text += _together([kinds.index(force) for force in forces], lane)
-    text += ["", "", "@wp.func", "def all_powers(a: Vec3, m: Mat3, r: Real) -> Real:"]
-    text += [f"    return {' + '.join(kept) or 'r'}"]
+    groups = [kinds.index(force) for force in forces]
+    text += _together(groups, lane)
+    if not lane.dual:
+        text += ["", "", "@wp.func", "def all_powers(a: Vec3, m: Mat3, r: Real) -> Real:"]
+        text += [f"    return {' + '.join(kept) or 'r'}"]
+    if mapping == "threads":
+        text += _launched(kinds, lane)
     source = "\n".join(text) + "\n"
     digest.update(f"{lane.name} {mapping} {reached['Vertex']} {source}".encode())
-    known["KINDS"] = [kinds.index(force) for force in forces]  # place of the force of each group
+    known["KINDS"] = groups  # place of the force of each group
     return _module(f"gradsim.physics.assembled_{digest.hexdigest()[:12]}", source, known, lane)
 
 
@@ -182,9 +186,29 @@ class _Writer:
         return [f"    if any_lane(active{self.k}({asked})):", *(f"        {line}" for line in lines)]
 
 
-def _arrays(*names_: str) -> str:
+def _launched(kinds: Sequence[Force], lane: Lane) -> list[str]:
+    """Kernels with one element a thread: `forces_of` and `adjoints_of` by place of the force."""
+    states, sums = _arrays("x", "v", rank=3), _arrays("f", rank=2)
+    probes = _arrays("w", "ax", "av", rank=2)
+    lines = []
+    for k in range(len(kinds)):
+        lines += ["", "", "@wp.kernel(enable_backward=False)"]
+        lines += [f"def forces_of{k}(e: Force{k}, s: int{states}{sums}):", "    i, k = wp.tid()"]
+        lines += [f"    add{k}(e, i, k, x[i, s], v[i, s], f[i])"]
+        if not lane.dual:
+            lines += ["", "", "@wp.kernel(enable_backward=False)"]
+            lines += [f"def adjoints_of{k}(e: Force{k}, d: Force{k}, s: int{states}{probes}):", "    i, k = wp.tid()"]
+            lines += [f"    add_adjoint{k}(e, d, i, k, x[i, s], v[i, s], w[i], ax[i], av[i])"]
+    if kinds and not lane.dual:  # never launched: see `all_powers`
+        lines += ["", "", "@wp.kernel(enable_backward=True)"]
+        lines += ["def keep_adjoints(a: wp.array(dtype=Vec3), m: wp.array(dtype=Mat3), r: wp.array(dtype=Real)):"]
+        lines += ["    r[1] = all_powers(a[0], m[0], r[0])"]
+    return lines
+
+
+def _arrays(*names_: str, rank: int = 1) -> str:
     """Arguments that are arrays of vertices."""
-    return "".join(f", {name}: wp.array(dtype=Vertex)" for name in names_)
+    return "".join(f", {name}: wp.array(dtype=Vertex, ndim={rank})" for name in names_)
 
 
 def _together(groups: Sequence[int], lane: Lane) -> list[str]:

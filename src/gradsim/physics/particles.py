@@ -16,11 +16,13 @@ from gradsim.engine.access import access
 from gradsim.engine.compiler import compiled_for_packs
 from gradsim.engine.lanes import Lane, borrowed, specialise
 from gradsim.engine.launch import replay
-from gradsim.engine.mapping import InElements, Worlds, mapping_for
+from gradsim.engine.mapping import InElements, Threads, Worlds, mapping_for
 from gradsim.engine.operation import operation
+from gradsim.physics import particles_threads
 from gradsim.physics.assembly import assemble
 from gradsim.physics.force import Force
 
+MAPPINGS = {kind.name: kind for kind in (Worlds, InElements, Threads)}
 STATE = ("x", "v")
 HEAD = (*STATE, "inverse_mass", "gravity")  # before the parameters of the forces
 
@@ -144,7 +146,10 @@ class Particles:
             state = job.work(self.frames)
             vars(state)["tensor"][:, 0] = vars(start)["tensor"]
             states.append(state)
-        replay(job.code.forward, job.threads, [*job.given, self.substeps, *states, job.work()], job.device)
+        if job.to.name == "threads":
+            particles_threads.forward(job, self.substeps, states, job.work())
+        else:
+            replay(job.code.forward, job.threads, [*job.given, self.substeps, *states, job.work()], job.device)
         pairs = [job.to.unvertices(state, job.worlds, job.n) for state in states]
         if tangents is None:
             return pairs
@@ -224,7 +229,7 @@ class _Fixed:
     """What does not depend on the inputs: constants and indices of the elements, and pinned vertices."""
 
     def __init__(self, program: Particles, lane: Lane, mapping: str, n: int, device: torch.device):
-        self.to = (InElements if mapping == "elements" else Worlds)(lane)
+        self.to = MAPPINGS[mapping](lane)
         groups = program.groups
         self.rows = self.to.rows(n, [g.force.nodes for g in groups], [len(g.index) for g in groups])
         self.moves = torch.ones(n, dtype=torch.float64, device=device)

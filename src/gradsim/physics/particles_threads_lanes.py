@@ -1,0 +1,61 @@
+"""The steps of `particles_lanes.py` with one vertex a thread; forces come between, one element a thread."""
+
+import warp as wp
+
+from gradsim.engine.lanes import *
+
+
+@wp.kernel(enable_backward=False)
+def advance_vertices(
+    inverse_mass: wp.array2d(dtype=Real),
+    free: wp.array(dtype=Scalar),
+    gravity: wp.array2d(dtype=Vec3),
+    step: wp.array2d(dtype=Real),
+    frame: int,
+    s: int,  # place of the state before the step, and of that after it
+    after: int,
+    # out; f is zero again
+    x: wp.array3d(dtype=Vec3),
+    v: wp.array3d(dtype=Vec3),
+    f: wp.array2d(dtype=Vec3),
+):
+    i, b = wp.tid()
+    h = step[i, frame]
+    vb = v[i, s, b] + (f[i, b] * inverse_mass[i, b] + gravity[i, 0] * spread(free[b])) * h
+    v[i, after, b] = vb
+    x[i, after, b] = x[i, s, b] + vb * h
+    f[i, b] = zero3(0)
+
+
+if not DUAL:
+
+    @wp.kernel(enable_backward=False)
+    def retreat_vertices(
+        inverse_mass: wp.array2d(dtype=Real),
+        free: wp.array(dtype=Scalar),
+        gravity: wp.array2d(dtype=Vec3),
+        step: wp.array2d(dtype=Real),
+        frame: int,
+        s: int,
+        v: wp.array3d(dtype=Vec3),
+        ax: wp.array2d(dtype=Vec3),
+        # out
+        av: wp.array2d(dtype=Vec3),
+        w: wp.array2d(dtype=Vec3),
+        mass_adjoint: wp.array2d(dtype=Real),
+        gravity_adjoint: wp.array2d(dtype=Vec3),
+        step_adjoint: wp.array2d(dtype=Real),
+    ):
+        i, b = wp.tid()
+        h = step[i, frame]
+        m = inverse_mass[i, b]
+        loose = spread(free[b])
+        vb = v[i, s + 1, b]
+        gx = ax[i, b]
+        gv = av[i, b] + gx * h
+        gain = vb - v[i, s, b]
+        w[i, b] = gv * (m * h)
+        av[i, b] = gv
+        mass_adjoint[i, b] = mass_adjoint[i, b] + dot(gv, gain - gravity[i, 0] * (loose * h)) / (m + (1.0 - loose))
+        wp.atomic_add(gravity_adjoint, i, 0, gv * (loose * h))
+        wp.atomic_add(step_adjoint, i, frame, dot(gv, gain) / h + dot(gx, vb))
