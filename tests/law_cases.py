@@ -85,7 +85,8 @@ def _code(force: Force, lane: Lane) -> ModuleType:
     folder = _folder()
     name = f"law_{force.name}_probe"
     (Path(folder.name) / f"{name}.py").write_text(_source(force))
-    return specialise(name, lane, forces=specialise(force.module, lane).forces)
+    law = specialise(force.module, lane, **(force.bind(lane) if force.bind else {}))
+    return specialise(name, lane, forces=law.forces)
 
 
 @cache
