@@ -23,7 +23,7 @@ bodies:
 ground: {stiffness: 1e5}
 camera: {size: [64, 48], look_at: {eye: [0, -4, 1], target: [0, 0, 0.5], fov: 45 deg}}
 """
-LIBRARY = ["cube", "cube_paper", "pendulum"]
+LIBRARY = ["beam", "cube", "cube_paper", "pendulum", "soft_ball"]
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_scenes_of_the_library_load_and_come_back(tmp_path, name):
 def test_the_library_names_its_scenes():
     with pytest.raises(InputError, match="there is no scene `cub` in the library; did you mean `cube`"):
         Scene.library("cub")
-    with pytest.raises(InputError, match="there are cube, cube_paper, pendulum"):
+    with pytest.raises(InputError, match=f"there are {', '.join(LIBRARY)}"):
         Scene.library("xyzzy")
     assert {p.stem for p in file._library()} >= set(LIBRARY)
 

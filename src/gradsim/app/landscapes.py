@@ -186,7 +186,7 @@ def _own_values(scene: Scene) -> dict[str, float]:
     for name, kind in parameters(scene).items():
         if kind.value.ndim == 0:
             found[name] = float(kind.value)
-        else:
+        elif not kind.each:
             for axis, value in zip("xyz", kind.value, strict=False):
                 found[f"{name}.{axis}"] = float(value)
     return found

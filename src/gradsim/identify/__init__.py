@@ -10,6 +10,7 @@ from gradsim.identify.multistart import Search
 from gradsim.identify.observation import Masks, States
 from gradsim.identify.together import identify_many
 from gradsim.identify.unknowns import Unknown
+from gradsim.identify.vertices import Vertices
 from gradsim.identify.views import Views
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Shooting",
     "States",
     "Unknown",
+    "Vertices",
     "Views",
     "compare",
     "descend",

@@ -19,6 +19,7 @@ from gradsim import rotation
 from gradsim.identify.directions import Direction
 from gradsim.identify.motion import Scale, tangents
 from gradsim.physics.model import Model
+from gradsim.physics.soft_body import SoftBody
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 
@@ -135,9 +136,16 @@ def _apart(system, states: dict[str, Tensor], half: int, scale: Scale) -> Tensor
     """From the second half of the worlds to the first: places in body sizes, and turns, flat."""
     ahead, behind = ({n: y[part] for n, y in states.items()} for part in (slice(half), slice(half, None)))
     if "q" not in states:
-        return torch.cat([(ahead[n] - behind[n]).flatten(1) for n in states if n != "rate"], 1)
+        return torch.cat([(ahead[n] - behind[n]).flatten(1) * unit for n, unit in _places(system, states, scale)], 1)
     turn = rotation.logarithm(rotation.multiply(ahead["q"], rotation.conjugate(behind["q"])))
     return torch.cat([((ahead["x"] - behind["x"]) / scale.size).flatten(1), turn.flatten(1)], 1)
+
+
+def _places(system, states: dict[str, Tensor], scale: Scale) -> list[tuple[str, float]]:
+    """Which states say where a body without an orientation is, and what they are multiplied by."""
+    if isinstance(system, SoftBody):
+        return [("x", 1 / (scale.size * states["x"].shape[2] ** 0.5))]
+    return [(name, 1.0) for name in states if name != "rate"]
 
 
 def _tangent(own: Trajectory, moving: Trajectory, scale: Scale) -> Tensor:
@@ -146,7 +154,7 @@ def _tangent(own: Trajectory, moving: Trajectory, scale: Scale) -> Tensor:
     for s in own.systems:
         states, slopes = own.states[s.name], moving.states[s.name]
         if "q" not in states:
-            parts += [slopes[n].flatten() for n in states if n != "rate"]
+            parts += [slopes[n].flatten() * unit for n, unit in _places(s, states, scale)]
         else:
             turn = 2 * rotation.multiply(slopes["q"], rotation.conjugate(states["q"]))[..., :3]
             parts += [(slopes["x"] / scale.size).flatten(), turn.flatten()]

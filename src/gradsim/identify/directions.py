@@ -14,6 +14,7 @@ from gradsim.errors import InputError
 from gradsim.identify.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.physics.rigid_body import RigidBody
+from gradsim.physics.soft_body import SoftBody
 from gradsim.physics.system import Values
 from gradsim.scene.parameters import axes, resolve
 
@@ -88,7 +89,7 @@ def of_model(model: Model, names: Sequence[str] | None, given: Mapping[str, Tens
         given: Parameters in use.
 
     Raises:
-        InputError: On a name that the scene lacks.
+        InputError: On a name that the scene lacks, or that of an array.
     """
     if isinstance(names, str):
         names = [names]
@@ -96,12 +97,20 @@ def of_model(model: Model, names: Sequence[str] | None, given: Mapping[str, Tens
         names
         if names is not None
         else list(given)
-        or [name for name, kind in model.kinds.items() if kind.positive and not name.startswith(("camera.", "timing."))]
+        or [
+            name
+            for name, kind in model.kinds.items()
+            if kind.positive and not kind.each and not name.startswith(("camera.", "timing."))
+        ]
     )
     found = []
     for label in chosen:
         name, index = resolve(model.scene, label)
         kind = model.kinds[name]
+        if kind.each:
+            raise InputError(
+                f"`{name}` is an array with one row for each {kind.each}; name numbers, such as gravity.z."
+            )
         indices = [index] if index is not None or kind.value.ndim == 0 else list(range(kind.value.size))
         for k in indices:
             number = float(kind.value if k is None else kind.value[k])
@@ -114,11 +123,12 @@ def of_model(model: Model, names: Sequence[str] | None, given: Mapping[str, Tens
 
 
 def size_of(model: Model, values: Values) -> float:
-    """Radius of the largest body about its centre [m]; 1 where none is rigid."""
+    """Radius of the largest rigid or soft body about its centre [m]; 1 where there is none."""
     sizes = [
-        torch.linalg.vector_norm(s.rest, dim=-1).max().item() * float(values[f"{s.name}.scale"].detach().max())
+        torch.linalg.vector_norm(s.rest, dim=-1).max().item()
+        * (float(values[f"{s.name}.scale"].detach().max()) if isinstance(s, RigidBody) else 1.0)
         for s in model.systems
-        if isinstance(s, RigidBody)
+        if isinstance(s, RigidBody | SoftBody)
     ]
     return max(sizes, default=1.0)
 

@@ -122,7 +122,7 @@ def identify(
         unknowns: What is not: NAME, NAME:LOW:HIGH or `Unknown`, such as "cube.mass:2:12".
         video: The video file; or give an observation.
         mask: A mask video, where the colours of the scene are not those of the video.
-        observation: `Masks` or `States` in place of a video.
+        observation: `Masks`, `States` or `Vertices` in place of a video.
         noise: Standard deviation of a pixel's noise in [0, 1]; None: 1/255.
         starts: Number of starts, drawn uniformly over the ranges.
         seed: Of the starts.

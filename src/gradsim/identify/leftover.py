@@ -22,6 +22,7 @@ from torch import Tensor
 from gradsim.identify.observation import CHUNK, Masks, Observation
 from gradsim.identify.outline import drawn, on_screen
 from gradsim.identify.problem import Problem
+from gradsim.physics.soft_body import SoftBody
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.coverage import coverage_tangent
 from gradsim.robust import GAUSSIAN
@@ -112,13 +113,21 @@ def _total(left: Leftover) -> float:
 
 
 def first_contact(trajectory: Trajectory) -> int | None:
-    """First frame before which a body changed its velocity by more than gravity and known pushes did, and g/1000."""
+    """First frame before which a body changed its velocity by more than gravity and known pushes did, and g/1000.
+
+    Of soft bodies that of the centre of mass counts; those that something else holds or blows at are left out.
+    """
     first = []
     step = float(trajectory.times[1] - trajectory.times[0]) if len(trajectory.times) > 1 else 1.0
     for system in trajectory.systems:
         if "v" not in trajectory[system.name]:
             continue
         v = trajectory[system.name]["v"][0]
+        if isinstance(system, SoftBody):
+            if not system.lone:
+                continue
+            mass = system.mass(trajectory.values)[0]
+            v = (mass[:, None] * v).sum(1) / mass.sum()
         change = torch.linalg.vector_norm(v[1:] - v[:-1] - trajectory.values["gravity"][0] * step, dim=-1)
         for push in system.body.pushes:  # pyright: ignore[reportAttributeAccessIssue] -- bodies with a velocity have pushes
             begin, end = push.window or (push.at, push.at)

@@ -24,6 +24,7 @@ from gradsim.physics.system import Values
 VISIBLE = 1e-3  # body sizes: two motions this far apart are different
 START = {  # of each kind of state: the parameters that set it
     ("x", "q", "v", "l"): ("position", "rotation_vector", "velocity", "angular_velocity"),
+    ("x", "v"): ("position", "rotation_vector", "velocity", "angular_velocity"),
     ("angle", "rate"): ("angle", "rate"),
 }
 

@@ -5,7 +5,8 @@ The distance of two neighbouring motions is measured with position, orientation,
     S² = |δx|²/r² + |δθ|² + τ² (|δv|²/r² + |δω|²)
 
 with the radius r of the body and the time τ in which it falls by it, so that what a contact does shows at once and not
-only when the body has moved on. Bodies without these quantities count with their raw states.
+only when the body has moved on. Of a soft body it is S² = ⟨|δx|²⟩/r² + τ² ⟨|δv|²⟩/r², the mean over its vertices. Bodies
+without these quantities count with their raw states.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from gradsim.identify.directions import Direction, size_of, time_of
 from gradsim.physics.model import Model
 from gradsim.physics.rigid import INPUTS
 from gradsim.physics.rigid_body import RigidBody
+from gradsim.physics.soft_body import SoftBody
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 
@@ -94,6 +96,9 @@ def displacement(system, states, moving, values: Values, along: Values, scale: S
         scale: Units.
     """
     first = lambda group: {name: y[0].detach() for name, y in group.items()}
+    if isinstance(system, SoftBody):
+        place, pace = (y.flatten(1) / (scale.size * y.shape[1] ** 0.5) for y in first(moving).values())
+        return place, pace * scale.time
     if not isinstance(system, RigidBody):
         flat = {name: y.reshape(len(y), -1) for name, y in first(moving).items()}
         pace = flat.pop("rate", None)

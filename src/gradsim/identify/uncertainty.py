@@ -184,6 +184,13 @@ def _single(name: str) -> str:
         "stiffness": "No contact is soft or long enough to show it; record a bounce, or a higher frame rate.",
         "damping": "No bounce shows the loss of speed; record a drop from higher up.",
         "dissipation": "No bounce shows the loss of speed; record a drop from higher up.",
+        "young": "Nothing bends or squeezes it enough; record a motion that does, or look closer.",
+        "mu": "Nothing bends or shears it enough; record a motion that does, or look closer.",
+        "poisson": "Its change of width hardly shows; squeeze a thick piece of it, or look closer.",
+        "lam": "Nothing squeezes it enough; squeeze a thick piece of it, or look closer.",
+        "bending": "No fold is sharp enough to show it; record finer folds, or fix it.",
+        "drag": "The air hardly slows it; record a faster motion.",
+        "lift": "The air hardly deflects it; record a faster motion.",
         "mass": "No force of known size acts; add a push with a known impulse.",
         "density": "No force of known size acts; add a push with a known impulse.",
     }

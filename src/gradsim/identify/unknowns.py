@@ -102,7 +102,7 @@ class Space(Ranges):
             parameter such as `cube.velocity` stands for all its components.
 
     Raises:
-        InputError: On a name that the scene lacks, bounds the wrong way round or outside the physical range,
+        InputError: On a name that the scene lacks, arrays of soft bodies, bounds the wrong way round or outside the physical range,
             missing bounds where none can be guessed, and ties between parameters of different kinds.
     """
 
@@ -147,6 +147,11 @@ class Space(Ranges):
 
     def _whole_vector(self, dotted: str) -> bool:
         name, index = resolve(self.scene, dotted)
+        if each := self.kinds[name].each:
+            raise InputError(
+                f"`{name}` is an array with one row for each {each}; an unknown is a number. "
+                "Its gradient is that of `Model.rollout`."
+            )
         return index is None and self.kinds[name].value.ndim > 0
 
     def _add(self, unknown: Unknown) -> None:

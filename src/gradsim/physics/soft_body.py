@@ -98,6 +98,11 @@ class SoftBody:
         self.part = Part(name, slice(first, first + len(matter.mesh.vertices)), faces, False, look)
         self._programs: dict[tuple, Particles] = {}
 
+    @property
+    def lone(self) -> bool:
+        """Whether nothing but gravity, blows and contact changes its momentum."""
+        return not self.pinned and not getattr(self.body, "anchors", ()) and getattr(self.body, "air", None) is None
+
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Particles:
         key = (frames, substeps, dt, segment)
         if key not in self._programs:

@@ -24,7 +24,9 @@ class Blow(Node):
         region: Which vertices; by default all that are free.
     """
 
-    late: ClassVar[bool] = False  # as `Push.late`
+    late: ClassVar[bool] = False  # as of a `Push`; so the next two
+    at: ClassVar[float] = 0.0
+    window: ClassVar[None] = None
 
     impulse: Annotated[Vector3, vector("N s")] = Field(description="the impulse [x, y, z] in N s")
     region: AnyRegion | None = None
@@ -118,7 +120,9 @@ class Soft(Node):
 
     @model_serializer(mode="wrap")
     def _one_orientation(self, content):
-        return without(content(self), "quat_xyzw" if any(self.rotation_vector) else "rotation_vector")
+        found = without(content(self), "quat_xyzw" if any(self.rotation_vector) else "rotation_vector")
+        first = {key: found[key] for key in ("kind", "shape") if key in found}
+        return first | {key: value for key, value in found.items() if value not in ((), {}, []) and key not in first}
 
 
 def one_elasticity(given, pairs: tuple[tuple[str, ...], ...], beside: bool = False) -> Iterator[tuple[Place, str]]:
