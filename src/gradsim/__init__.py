@@ -25,18 +25,20 @@ if TYPE_CHECKING:
         identify_many,
     )
     from gradsim.identify.known_length import camera_from_length
-    from gradsim.physics import Divergence, Model, Trajectory
+    from gradsim.physics import Acting, Divergence, Force, Model, Trajectory
     from gradsim.render import Antialiased, Camera, DibR, Renderer, Shading, Silhouettes, SoftRas
     from gradsim.scene import Scene
     from gradsim.surface import Look, Surface
 
 _HOME = {  # public name: where it lives; imported when first used, so that `import gradsim` is quick
+    "Acting": "gradsim.physics",
     "Antialiased": "gradsim.render",
     "Camera": "gradsim.render",
     "DibR": "gradsim.render",
     "Divergence": "gradsim.physics",
     "Explanation": "gradsim.identify",
     "Fit": "gradsim.identify",
+    "Force": "gradsim.physics",
     "InputError": "gradsim.errors",
     "Look": "gradsim.surface",
     "Masks": "gradsim.identify",
@@ -64,12 +66,14 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
 }
 
 __all__ = [
+    "Acting",
     "Antialiased",
     "Camera",
     "DibR",
     "Divergence",
     "Explanation",
     "Fit",
+    "Force",
     "InputError",
     "Look",
     "Masks",

@@ -50,7 +50,8 @@ def by_step(model: Model) -> Model:
     timing = model.scene.timing
     fine = timing.model_copy(update={"fps": timing.fps * model.substeps, "substeps": 1})
     first = next(model.parameters())
-    return Model(model.scene.model_copy(update={"timing": fine}), 1, model.dtype, str(first.device))
+    scene = model.scene.model_copy(update={"timing": fine})
+    return Model(scene, 1, model.dtype, str(first.device), forces=model.forces)
 
 
 def tangents(

@@ -7,10 +7,17 @@ also have `power`, the forces' virtual power in fewer operations than Σ f · w,
 `forces`): where it holds in no lane, there are no forces.
 """
 
+import hashlib
+import importlib.util
+import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
 
 from gradsim.engine.lanes import Lane
+from gradsim.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,36 @@ class Force:
     parameters: Mapping[str, str] = field(default_factory=dict)
     bind: Callable[[Lane], Mapping[str, object]] | None = None
 
+    @classmethod
+    def load(cls, path: str | Path) -> "Force":
+        """The force of a file of one's own, as its function `forces` states it.
+
+        Its arguments are x0, x1, ... and v0, v1, ..., a position [m] and a velocity [m/s] of each vertex of an element,
+        all of kind Vec3; then the parameters, of kind Real, Vec3 or Mat3. It returns the force on each vertex [N].
+
+        Args:
+            path: A Python file. It is run.
+
+        Raises:
+            InputError: If there is no such file, or it has no such function.
+        """
+        path = Path(path)
+        if not path.is_file():
+            raise InputError(f"there is no file {path}.")
+        name = f"own.{path.stem}_{hashlib.sha256(path.read_bytes()).hexdigest()[:8]}"  # an edited file is another
+        module = sys.modules.get(name) or _run(name, path)
+        kinds = _signature(module, path)
+        nodes = 0
+        while f"x{nodes}" in kinds:
+            nodes += 1
+        places = [f"{y}{k}" for y in "xv" for k in range(nodes)]
+        if not nodes or list(kinds)[: 2 * nodes] != places or any(kinds[y] != "Vec3" for y in places):
+            got = ", ".join(f"{key}: {kind}" for key, kind in kinds.items()) or "no arguments"
+            raise InputError(
+                f"`forces` of {path} has {got}; expected x0: Vec3, ..., v0: Vec3, ... and then the parameters."
+            )
+        return cls(name, nodes, {}, {key: kind for key, kind in kinds.items() if key not in places})
+
     @property
     def module(self) -> str:
         """Dotted name of its file."""
@@ -38,3 +75,30 @@ class Force:
 
     def __hash__(self) -> int:
         return hash((self.name, self.nodes))
+
+
+def _run(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{path} is no Python file; its name has to end in .py.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where `specialise` and Warp look it up
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _signature(module: ModuleType, path: Path) -> dict[str, str]:
+    """Arguments of `forces` by name: their kinds."""
+    function = getattr(getattr(module, "forces", None), "func", None)
+    if function is None:
+        raise InputError(f"{path} has no function `forces` with @wp.func(inline=True).")
+    kinds = {vars(module).get(kind): kind for kind in ("Real", "Vec3", "Mat3")}
+    found = {key: kinds.get(x.annotation, "") for key, x in inspect.signature(function).parameters.items()}
+    for key, kind in found.items():
+        if not kind:
+            raise InputError(f"`{key}` of `forces` in {path} has no kind; write {key}: Real, Vec3 or Mat3.")
+    return found

@@ -8,13 +8,15 @@ from torch import Tensor, nn
 
 from gradsim.engine.forward import derivative
 from gradsim.errors import InputError
+from gradsim.physics.acting import Acting
 from gradsim.physics.pendulum_body import PendulumBody
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.scenery import GroundSquare, ObstacleBody
+from gradsim.physics.soft_body import SoftBody
 from gradsim.physics.solid_body import solid_body
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
-from gradsim.scene.parameters import parameters
+from gradsim.scene.parameters import Parameter, parameters
 
 KINDS: dict[str, Callable] = {"rigid": RigidBody, "pendulum": PendulumBody, "solid": solid_body}
 CLOCK = ("timing.rate", "timing.offset")
@@ -35,6 +37,8 @@ class Model(nn.Module):
         substeps: Steps per frame; None takes the scene's, and `auto` there means as many as `propose` says.
         dtype: torch.float64 or torch.float32.
         device: Any device of PyTorch that Warp knows too.
+        forces: Forces of one's own on soft bodies by dotted name, as {"flag.wind": Acting(Force.load("wind.py"), ...)}.
+            Their parameters are the model's: `flag.wind.drag`. The bound of the time step knows nothing of them.
         lead: Intervals of so many substeps each that `timing.offset` is cut into, where it is not 0; None: as long as
             a frame, by the scene's offset.
 
@@ -49,18 +53,21 @@ class Model(nn.Module):
         dtype: torch.dtype = torch.float64,
         device="cpu",
         lead: int | None = None,
+        forces: Mapping[str, Acting] | None = None,
     ):
         super().__init__()
-        self.scene, self.dtype = scene, dtype
+        self.scene, self.dtype, self.forces = scene, dtype, dict(forces or {})
         self.kinds = parameters(scene)
-        for name, parameter in self.kinds.items():
-            self._place(name, nn.Parameter(torch.tensor(parameter.value, dtype=dtype, device=device)))
         systems, first = [], 0
         for name, body in scene.bodies.items():
             system = KINDS[body.kind](name, body, scene, first, dtype, torch.device(device))
             first = system.part.vertices.stop
             systems.append(system)
         self.systems = tuple(systems)
+        for name, acting in self.forces.items():
+            self._add(name, acting)
+        for name, parameter in self.kinds.items():
+            self._place(name, nn.Parameter(torch.tensor(parameter.value, dtype=dtype, device=device)))
         self.scenery = tuple(
             kind(name, node, dtype, torch.device(device))
             for kind, nodes in ((GroundSquare, scene.grounds), (ObstacleBody, scene.obstacles))
@@ -185,11 +192,30 @@ class Model(nn.Module):
                 )
             system.check(values)
 
+    def _add(self, name: str, acting: Acting) -> None:
+        """Let a force of the user's act; its parameters join those of the scene."""
+        owner, _, own = name.partition(".")
+        soft = {system.name: system for system in self.systems if isinstance(system, SoftBody)}
+        if owner not in soft or not own.isidentifier():
+            known = f"its soft bodies are {', '.join(soft)}" if soft else "it has no soft body"
+            raise InputError(f"the force `{name}` needs a name such as BODY.wind of a soft body of the scene; {known}.")
+        body = soft[owner]
+        elements, numbers, counts = acting.on(name, len(body.rest))
+        taken = [key for key in self.kinds if key == name or key.startswith(f"{name}.")]
+        if taken:
+            raise InputError(f"the force `{name}` has the name of the scene's `{taken[0]}`; choose another.")
+        body.acting[name] = acting
+        body.own.append(elements)
+        for key, value in numbers.items():
+            each = "" if counts[key] else "element"
+            self.kinds[key] = Parameter(value.numpy(), "", False, -math.inf, math.inf, each, counts[key])
+
     def _check_shape(self, name: str, value: Tensor) -> None:
         kind = self.kinds[name]
-        if value.shape[1:] == kind.value.shape or (kind.elements and value.shape[1:] == (kind.elements,)):
+        each = (kind.elements, *kind.value.shape)
+        if value.shape[1:] == kind.value.shape or (kind.elements and value.shape[1:] == each):
             return
-        shapes = [("worlds", *kind.value.shape), *([("worlds", kind.elements)] if kind.elements else [])]
+        shapes = [("worlds", *kind.value.shape), *([("worlds", *each)] if kind.elements else [])]
         expected = " or ".join(f"({', '.join(map(str, shape))})" for shape in shapes)
         raise InputError(f"`{name}` is given with shape {tuple(value.shape)}; expected {expected}.")
 

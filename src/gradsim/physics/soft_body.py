@@ -15,6 +15,7 @@ from torch import Tensor
 from gradsim import rotation
 from gradsim.errors import InputError
 from gradsim.mesh import Mesh
+from gradsim.physics.acting import Acting
 from gradsim.physics.look import look_of
 from gradsim.physics.particles import Elements, Particles
 from gradsim.physics.soft_contact import SoftContact
@@ -96,6 +97,8 @@ class SoftBody:
         faces = torch.tensor(matter.mesh.faces, device=to["device"])
         look = look_of(body, matter.mesh, f"bodies.{name}", matter.smooth, to)
         self.part = Part(name, slice(first, first + len(matter.mesh.vertices)), faces, False, look)
+        self.acting: dict[str, Acting] = {}  # forces of the user, by dotted name
+        self.own: list[Elements] = []  # their elements
         self._programs: dict[tuple, Particles] = {}
 
     @property
@@ -106,7 +109,7 @@ class SoftBody:
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Particles:
         key = (frames, substeps, dt, segment)
         if key not in self._programs:
-            groups = (*self.matter.groups, *self.contact.groups)
+            groups = (*self.matter.groups, *self.contact.groups, *self.own)
             if len(self._programs) >= 32:
                 self._programs.clear()
             self._programs[key] = Particles(groups, frames, substeps, dt, tuple(self.pinned), segment)
@@ -126,6 +129,7 @@ class SoftBody:
             values["gravity"],
             *self.matter.parameters(values, x),
             *self.contact.parameters(values),
+            *(x for name, acting in self.acting.items() for x in acting.parameters(name, values)),
         ]
 
     def vertices(self, states: list[Tensor], values: Values) -> Tensor:
