@@ -24,12 +24,7 @@ WITHIN = {torch.float64: 1e-12, torch.float32: 1e-5}  # of the largest force or 
 _HEAD = '''"""One element in each register (written by law_cases.py)."""
 import warp as wp
 from gradsim.engine.lanes import *
-
-@wp.func(inline=True)
-def power({arguments}) -> Real:
-    {forces} = forces({names})
-    return {products}
-
+{power}
 @wp.kernel
 def reach(a: wp.array2d(dtype=Vec3), r: wp.array(dtype=Real), out: wp.array(dtype=Real)):
     {fill}
@@ -48,8 +43,15 @@ def adjoint({arrays}, w: wp.array2d(dtype=Vec3), {grads}):
     {keep}
 '''
 
+_POWER = """
+@wp.func(inline=True)
+def power({arguments}) -> Real:
+    {forces} = forces({names})
+    return {products}
+"""
 
-def _source(force: Force) -> str:
+
+def _source(force: Force, power: bool) -> str:
     n = range(force.nodes)
     vectors = [f"x{i}" for i in n] + [f"v{i}" for i in n]
     kinds = {name: "Vec3" for name in vectors} | dict(force.rest) | dict(force.parameters)
@@ -62,11 +64,16 @@ def _source(force: Force) -> str:
     keep = [f"gx[i, {k}] = g_x{k}" for k in n] + [f"gv[i, {k}] = g_v{k}" for k in n]
     keep += [f"g{name}_[i] = g_{name}" for name in single]
     make = {"Real": "r[0]", "Vec3": "a[0, 0]", "Mat3": "outer(a[0, 0], a[0, 1])"}
-    return _HEAD.format(
+    own = _POWER.format(
         arguments=", ".join(f"{k}: {v}" for k, v in kinds.items()) + "".join(f", w{i}: Vec3" for i in n),
         forces=forces,
         names=", ".join(kinds),
         products=" + ".join(f"dot(f{i}, w{i})" for i in n),
+    )
+    return _HEAD.format(
+        power="" if power else own,
+        forces=forces,
+        names=", ".join(kinds),
         fill="\n    ".join(f"{name} = {make[kind]}" for name, kind in kinds.items()),
         probes=", ".join("a[0, 1]" for _ in n),
         arrays=", ".join(arrays),
@@ -84,9 +91,10 @@ def _source(force: Force) -> str:
 def _code(force: Force, lane: Lane) -> ModuleType:
     folder = _folder()
     name = f"law_{force.name}_probe"
-    (Path(folder.name) / f"{name}.py").write_text(_source(force))
     law = specialise(force.module, lane, **(force.bind(lane) if force.bind else {}))
-    return specialise(name, lane, forces=law.forces)
+    given = {part: getattr(law, part) for part in ("forces", "power") if hasattr(law, part)}
+    (Path(folder.name) / f"{name}.py").write_text(_source(force, "power" in given))
+    return specialise(name, lane, **given)
 
 
 @cache

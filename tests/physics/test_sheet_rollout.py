@@ -3,10 +3,12 @@
 import pytest
 import sheet_cases as cases
 import torch
+import warp as wp
 from checks import dot_product_errors, error, gradients, weights
 
 from gradsim.engine.lanes import Lane, native_width
-from gradsim.engine.mapping import InElements, Worlds
+from gradsim.engine.mapping import InElements, Threads, Worlds
+from gradsim.physics.assembly import assemble
 
 WIDE = {dtype: native_width(dtype) for dtype in ("float64", "float32")}
 name = lambda mapping: f"{mapping.name} {mapping.lane.name}"
@@ -15,6 +17,7 @@ ELEMENTS, WORLDS = InElements(Lane("float64", WIDE["float64"])), Worlds(Lane("fl
 MAPPINGS = [
     pytest.param(ELEMENTS, id=name(ELEMENTS)),
     slow(WORLDS),
+    slow(Threads(Lane("float64", 1))),
     slow(InElements(Lane("float32", WIDE["float32"]))),
     slow(Worlds(Lane("float32", WIDE["float32"]))),
 ]
@@ -45,3 +48,14 @@ def test_adjoint_is_the_transpose_of_the_tangent(mapping):
     gradient = program.backward(given, program.forward(given), adjoints)
     tangent = lambda x, v: [t for _, t in program.tangent(x, v)]
     assert max(dot_product_errors(tangent, gradient, given, adjoints, seed=6)) < 1e-12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lane", [Lane("float32"), Lane("float64")], ids=str)
+def test_kernels_compile_for_cuda(lane, tmp_path):
+    if not wp.get_cuda_toolkit_version():
+        pytest.skip("this build of Warp has no CUDA compiler")
+    forces = assemble(tuple(group.force for group in cases.groups()), lane, "threads")
+    (file,) = wp.compile_aot_module(forces, arch=80, module_dir=tmp_path, use_ptx=True)
+    text = file.read_text()
+    assert all(f".entry {key}" in text for key in wp.get_module(forces.__name__).kernels)
