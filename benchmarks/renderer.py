@@ -15,14 +15,13 @@ plain twin that the tests compare SoftRas with.
 import importlib.util
 import os
 import sys
-import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import trimesh
+from clock import REPEATS, Case, best, memory
 from torch import Tensor
 
 from gradsim.experiments.figures import figure
@@ -35,10 +34,8 @@ BALLS = {"320": (2,), "720": (12, 30), "5120": (4,)}  # icosphere by subdivision
 SIZES, BATCHES = (64, 256, 512), (1, 30)
 REACH = 3.035  # [blur] where SoftRas cuts off: D = 1e-4 at d² = σ log(1e4 - 1)
 SPP = 16  # samples of a pixel by Mitsuba
-REPEATS = 7
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler that counts memory is silent
-Case = Callable[[], object]
 
 
 def ball(name: str) -> tuple[Tensor, Tensor]:
@@ -215,32 +212,6 @@ def video_gradient() -> Case:
         (film - target).square().mean().backward()
 
     return run
-
-
-def best(cases: Mapping[str, Case | None], repeats: int = REPEATS) -> dict[str, float]:
-    """Least CPU time of each [s]; they take turns, after a run of each that is not counted."""
-    times = {name: float("inf") for name, case in cases.items() if case}
-    for turn in range(repeats + 1):
-        for name, case in cases.items():
-            if case:
-                begin = time.process_time()
-                case()
-                if turn:
-                    times[name] = min(times[name], time.process_time() - begin)
-    return times
-
-
-def memory(case: Case) -> float:
-    """Most memory that tensors hold at once during a run, beyond what they hold before [MB]."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as found:
-        case()
-    held = most = 0
-    profiler: Any = found.profiler
-    for event in sorted(profiler.kineto_results.events(), key=lambda e: e.start_ns()):
-        if event.name() == "[memory]":
-            held += event.nbytes()
-            most = max(most, held)
-    return most / 1e6
 
 
 def table() -> tuple[list[str], dict[tuple, float]]:

@@ -5,8 +5,11 @@ import sys
 from pathlib import Path
 
 import torch
+from cloth import cloth
+from gear import gear
 from renderer import render
 from rigid import rigid
+from solid import solid
 
 from gradsim.experiments import synthetic
 from gradsim.experiments.demo import UNKNOWNS
@@ -29,7 +32,7 @@ def identify() -> tuple[dict, list[str]]:
     return figures, []
 
 
-CASES = {"rigid": rigid, "identify": identify, "render": render}
+CASES = {"rigid": rigid, "solid": solid, "cloth": cloth, "gear": gear, "identify": identify, "render": render}
 
 
 def main() -> int:
