@@ -8,6 +8,7 @@ between them (paper Appendix B, the discrete adjoint of semi-implicit Euler, Eq.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from types import ModuleType
 
 import torch
 from torch import Tensor
@@ -112,7 +113,7 @@ class Particles:
         return self._forward(inputs, tangents)  # pyright: ignore[reportReturnType] -- dual lanes have tangents
 
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
-        job = _Job(self, inputs, None)
+        job = Job(self, inputs, None)
         steps = max(1, min(self.segment, self.frames - 1)) * self.substeps
         none = inputs[0].new_zeros(0, dtype=torch.long)
         history = [job.to.vertices(y, None, job.rows, none if k else job.copies) for k, y in enumerate(outputs)]
@@ -137,7 +138,7 @@ class Particles:
         return [g.to(x.dtype).reshape(x.shape) for g, x in zip([*state, *found()], inputs, strict=True)]
 
     def _forward(self, inputs, tangents):
-        job = _Job(self, inputs, tangents)
+        job = Job(self, inputs, tangents)
         none = inputs[0].new_zeros(0, dtype=torch.long)
         states = []
         for k in range(2):
@@ -156,7 +157,7 @@ class Particles:
         return [(y, torch.zeros_like(y) if t is None else t) for y, t in pairs]
 
 
-class _Job:
+class Job:
     """The arrays of one launch."""
 
     def __init__(self, program: Particles, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None):
@@ -169,7 +170,9 @@ class _Job:
         if self.to.lane.dual != dual:
             self.to = type(self.to)(Lane(self.to.lane.dtype, self.to.lane.width, dual))
         self.threads = self.to.threads(self.worlds)
-        self.code, self.forces = _code(tuple(g.force for g in program.groups), self.to.lane, self.to.name)
+        forces = tuple(g.force for g in program.groups)
+        self.code = particles_code(forces, self.to.lane, self.to.name)
+        self.forces = assemble(forces, self.to.lane, self.to.name)
         fixed = _fixed(program, self.to.lane, self.to.name, self.n, x.device)
         self.rows, self.copies = fixed.rows, fixed.copies
         slopes = list(tangents) if tangents else [None] * len(inputs)
@@ -264,14 +267,14 @@ def _fixed(program: Particles, lane: Lane, mapping: str, n: int, device: torch.d
 
 
 @cache
-def _code(forces: tuple[Force, ...], lane: Lane, mapping: str):
+def particles_code(forces: tuple[Force, ...], lane: Lane, mapping: str) -> ModuleType:
+    """`particles_lanes` for these forces."""
     assembled = assemble(forces, lane, mapping)
     reach = {k: access(lane, mapping)[k] for k in ("Vertex", "load", "store")}
     parts = ("Elements", "add_forces", *(() if lane.dual else ("add_adjoints", "all_powers")))
     shared = mapping != "elements"
     bound = {**reach, **borrowed(assembled, *parts), "SHARED": shared, "KEY": assembled.__name__}
-    code = specialise("gradsim.physics.particles_lanes", lane, **bound)
-    return compiled_for_packs(code, lane), assembled
+    return compiled_for_packs(specialise("gradsim.physics.particles_lanes", lane, **bound), lane)
 
 
 def _check(program: Particles, inputs: Sequence[Tensor]) -> None:

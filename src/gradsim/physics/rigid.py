@@ -106,7 +106,16 @@ class RigidRollout:
         given, grad = self._given(code, layout, inputs, None), code.Parameters()
         for name in self._names(inputs):
             setattr(grad, name, layout.zeros(PARAMETERS[name], worlds, getattr(given, name).shape[1:], device))
-        args = [given, *_pushes(self, layout, device), self.substeps, self.segment, *history, *scratch, *adjoint, grad]
+        args = [
+            given,
+            *push_table(self, layout, device),
+            self.substeps,
+            self.segment,
+            *history,
+            *scratch,
+            *adjoint,
+            grad,
+        ]
         replay(code.backward, layout.packs(worlds), args, str(device))
         found = {
             n: layout.unpack(kind, a, worlds)[0][:, 0] for (n, kind), a in zip(STATE.items(), adjoint, strict=True)
@@ -128,7 +137,7 @@ class RigidRollout:
             layout.fill(start, kind, inputs[k], tangents[k] if tangents else None)
             layout.memory(state)[:, 0] = layout.memory(start)
             states.append(state)
-        args = [given, *_pushes(self, layout, device), self.substeps, *states]
+        args = [given, *push_table(self, layout, device), self.substeps, *states]
         replay(code.forward, layout.packs(worlds), args, str(device))
         return [layout.unpack(kind, state, worlds) for kind, state in zip(STATE.values(), states, strict=True)]
 
@@ -184,7 +193,7 @@ class RigidRollout:
 
 
 @lru_cache(maxsize=64)
-def _pushes(program: RigidRollout, layout: Layout, device: torch.device):
+def push_table(program: RigidRollout, layout: Layout, device: torch.device):
     """The part of each window that falls into each step, (steps, pushes), and the step of each blow, else -1."""
     steps = max(1, (program.frames - 1) * program.substeps)
     left = torch.arange(steps, dtype=torch.float64) * program.dt
