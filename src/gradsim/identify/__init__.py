@@ -3,11 +3,17 @@
 from gradsim.identify.compare import Comparison, compare
 from gradsim.identify.descent import descend
 from gradsim.identify.estimate import identify, least_squares
+from gradsim.identify.estimate_fields import identify_fields
 from gradsim.identify.explain import Explanation, explain_gradients
+from gradsim.identify.field_fit import FieldFit
+from gradsim.identify.fields import Field
 from gradsim.identify.fit import Estimate, Fit
 from gradsim.identify.long_clip import Shooting
 from gradsim.identify.multistart import Search
 from gradsim.identify.observation import Masks, States
+from gradsim.identify.pictures import Pictures
+from gradsim.identify.vertices import Vertices
+from gradsim.identify.smooth import Smooth
 from gradsim.identify.together import identify_many
 from gradsim.identify.unknowns import Unknown
 from gradsim.identify.vertices import Vertices
@@ -17,10 +23,14 @@ __all__ = [
     "Comparison",
     "Estimate",
     "Explanation",
+    "Field",
+    "FieldFit",
     "Fit",
     "Masks",
+    "Pictures",
     "Search",
     "Shooting",
+    "Smooth",
     "States",
     "Unknown",
     "Vertices",
@@ -29,6 +39,7 @@ __all__ = [
     "descend",
     "explain_gradients",
     "identify",
+    "identify_fields",
     "identify_many",
     "least_squares",
 ]

@@ -150,7 +150,7 @@ class Space(Ranges):
         if each := self.kinds[name].each:
             raise InputError(
                 f"`{name}` is an array with one row for each {each}; an unknown is a number. "
-                "Its gradient is that of `Model.rollout`."
+                "Solve for arrays by `identify_fields`."
             )
         return index is None and self.kinds[name].value.ndim > 0
 

@@ -1,0 +1,73 @@
+"""Unknowns that are whole arrays: products with their derivative, and what Gauss–Newton finds."""
+
+import dataclasses
+
+import field_cases
+import pytest
+import torch
+
+from gradsim.identify import conjugate
+from gradsim.identify.fields import Field
+from gradsim.identify.least_squares import Population, descend
+from gradsim.identify.smooth import Smooth
+
+SEEN = 1e-6  # of 1: relative error of what is identifiable, noise-free
+
+
+@pytest.mark.parametrize("name", field_cases.NAMES)
+def test_products_are_those_of_the_whole_matrix(name):
+    problem, _ = field_cases.tracked(field_cases.NAMES[name])
+    u = problem.space.start()
+    here = problem.at(u, 6)
+    (J,) = (J[0] for _, J in problem.jacobian(u[None], 6))
+    v, w = torch.randn(J.shape[1], dtype=torch.float64), torch.randn(J.shape[0], dtype=torch.float64)
+    near = {"rtol": 0, "atol": 1e-12 * J.norm().item() * max(v.norm(), w.norm()).item()}
+    torch.testing.assert_close(here.times(v), J @ v, **near)
+    torch.testing.assert_close(here.transposed(w), J.T @ w, **near)
+
+
+@pytest.mark.parametrize("name", field_cases.NAMES)
+def test_a_field_is_found_from_positions_with_and_without_its_matrix(name):
+    problem, truth = field_cases.tracked(field_cases.NAMES[name])
+    start = problem.space.start()
+    dense, _ = descend(problem, Population.at(start[None]), 6, False, 30)
+    free, _, _ = conjugate.descend(problem, start, 6, enough=1e-14)  # (error · effect/σ)², effect/σ about 10
+    for found in (dense.u[0], free):
+        assert (found - truth).abs().max() < SEEN
+
+
+def test_a_column_of_the_matrix_is_the_secant_of_the_residuals():
+    problem, _ = field_cases.tracked(field_cases.MASS, field_cases.VELOCITY)
+    u, h = problem.space.start(), 1e-5
+    (J,) = (J[0] for _, J in problem.jacobian(u[None], 6))
+    k = torch.arange(0, len(u), 7)
+    step = h * torch.eye(len(u), dtype=torch.float64)[k]
+    plus, minus = problem.residuals(u + step), problem.residuals(u - step)
+    error = (plus - minus).T / (2 * h) - J[:, k]
+    assert error.norm() < 1e-7 * J[:, k].norm()  # h² and rounding / h, both near 1e-10
+
+
+def test_a_prior_matters_only_where_data_are_silent():
+    prior = Smooth(std=0.5, length=0.1)
+    fields = [dataclasses.replace(field_cases.MASS, prior=prior), field_cases.VELOCITY]
+    problem, truth = field_cases.tracked(*fields, sigma=1e-8)
+    found, _ = descend(problem, Population.at(problem.space.start()[None]), 6, False, 30)
+    assert (found.u[0] - truth).abs().max() < SEEN  # (σ/effect)² of the prior's pull
+    one, _ = field_cases.tracked(dataclasses.replace(field_cases.MASS, prior=prior), frames=2, sigma=1e3)
+    silent, _ = descend(one, Population.at(one.space.start()[None] + 0.4), 1, False, 30)
+    torch.testing.assert_close(silent.u[0], one.mean, rtol=0, atol=1e-9)  # frame 0 tells nothing of masses
+
+
+def test_pinned_vertices_are_no_unknowns():
+    problem, truth = field_cases.tracked(field_cases.MASS)
+    (system,) = problem.model.systems
+    (piece,) = problem.space.pieces
+    assert set(piece.entries.tolist()) == set(system.free.nonzero()[:, 0].tolist())
+    values = problem.space.values(truth[None])[field_cases.MASS.name]
+    assert (values[0, system.pinned] == 1).all() and (values[0, piece.entries].log() - truth).abs().max() < 1e-14
+
+
+def test_elements_have_fields_too():
+    problem, truth = field_cases.tracked(Field("beam.activation", scale=0.2), frames=4)
+    found, _ = descend(problem, Population.at(problem.space.start()[None]), 4, False, 30)
+    assert len(truth) == 12 - 2 and (found.u[0] - truth).abs().max() < 1e-3

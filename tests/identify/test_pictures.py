@@ -1,0 +1,102 @@
+"""Textured pictures as an observation, for few unknowns and for whole arrays."""
+
+import numpy as np
+import pytest
+import torch
+
+from gradsim import picture
+from gradsim.errors import InputError
+from gradsim.identify.estimate import least_squares
+from gradsim.identify.estimate_fields import identify_fields
+from gradsim.identify.field_problem import FieldProblem
+from gradsim.identify.fields import Field, FieldSpace
+from gradsim.identify.multistart import Search
+from gradsim.identify.pictures import Pictures
+from gradsim.identify.views import Views
+from gradsim.physics.model import Model
+from gradsim.render.renderer import Renderer
+from gradsim.scene import Scene
+
+VELOCITY = Field("beam.vertex_velocity", scale=0.5)
+CAMERAS = ("camera", "back")
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory):
+    """A pinned beam with a texture of broad waves, from two sides, 5 frames of 32 × 24 pixels."""
+    u, v = np.meshgrid(np.linspace(0, 2 * np.pi, 48), np.linspace(0, 2 * np.pi, 48))
+    waves = [0.5 + 0.4 * np.sin(2 * u + k) * np.cos(2 * v - k) for k in range(3)]
+    path = tmp_path_factory.mktemp("texture") / "waves.png"
+    picture.write(path, np.stack(waves))
+    view = lambda *eye: {"size": [32, 24], "look_at": {"eye": list(eye), "target": [0.0, 0, 0.08], "fov": 0.36}}
+    body = {
+        "kind": "solid",
+        "shape": {"box": {"size": [0.3, 0.12, 0.1], "cells": [2, 1, 1]}},
+        "density": 900,
+        "young": 4000,
+        "poisson": 0.3,
+        "damping": 1.0,
+        "position": [0, 0, 0.1],
+        "rotation_vector": [0.3, 0.2, 0.1],
+        "velocity": [0.1, 0.2, 0.3],
+        "pinned": ["-x"],
+        "material": {"texture": str(path)},
+    }
+    timing = {"fps": 50, "frames": 5, "substeps": 20}
+    cameras = {"camera": view(0.2, -1, 0.3), "cameras": {"back": view(-0.1, 0.9, -0.3)}}
+    return Scene.parse({"gravity": 9.81, "timing": timing, "bodies": {"beam": body}, **cameras})
+
+
+@pytest.fixture(scope="module")
+def model(scene):
+    return Model(scene)
+
+
+def filmed(scene, trajectory, **options):
+    """What two cameras see of it, in double precision."""
+    parts = {}
+    for name in CAMERAS:
+        renderer = Renderer.of(scene, camera=name)
+        with torch.no_grad():
+            parts[name] = Pictures(renderer(trajectory.drawn, trajectory.values)[0], 1 / 255, renderer, **options)
+    return Views(parts)
+
+
+def test_slopes_of_pictures_are_those_of_their_adjoint(scene, model):
+    space = FieldSpace(model, [VELOCITY])
+    problem = FieldProblem(model, filmed(scene, model.rollout(), loss="gaussian"), space)
+    generator = torch.manual_seed(0)
+    u = space.start() + 0.2 * torch.randn(len(space), generator=generator, dtype=torch.float64)
+    here = problem.at(u, 5)
+    for _ in range(3):
+        v = torch.randn(len(u), generator=generator, dtype=torch.float64)
+        w = torch.randn(len(here.r), generator=generator, dtype=torch.float64)
+        slope = here.times(v)
+        # 1e-2: the renderer's own gradient is that of areas along edges, not of single pixels
+        assert abs(slope @ w - v @ here.transposed(w)) < 1e-2 * slope.norm() * w.norm() / len(w) ** 0.5
+
+
+def test_the_velocity_of_every_vertex_is_found_from_pixels(scene, model):
+    space = FieldSpace(model, [VELOCITY])
+    noise = torch.randn(len(space), generator=torch.manual_seed(2), dtype=torch.float64)
+    truth = {k: v[0].numpy() for k, v in space.values((space.start() + 0.2 * noise)[None]).items()}
+    with torch.no_grad():
+        seen = filmed(scene, model.rollout({k: torch.tensor(v)[None] for k, v in truth.items()}))
+    fit = identify_fields(scene, [VELOCITY], seen, model=model).against(truth)
+    assert fit.rank > 18 and fit.errors.worst < 1e-6  # without noise, beyond that rank too
+
+
+def test_a_number_is_found_from_pixels(scene):
+    unknowns = ["beam.young:2000:9000", "beam.velocity.x:0:1"]
+    with torch.no_grad():
+        seen = filmed(scene, Model(scene).rollout())
+    fit = least_squares(scene, seen, unknowns, Search(starts=2), 1).against(
+        {"beam.young": 4000, "beam.velocity.x": 0.1}
+    )
+    assert fit.status == "ok"
+    assert max(abs(e.value / e.truth - 1) for e in fit.unknowns.values()) < 1e-6
+
+
+def test_pictures_of_another_size_are_refused(scene):
+    with pytest.raises(InputError, match=r"needs \(frames, 3, 24, 32\)"):
+        Pictures(torch.zeros(5, 3, 32, 24), 1 / 255, Renderer.of(scene))
