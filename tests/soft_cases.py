@@ -2,8 +2,16 @@
 
 from gradsim.scene import Scene
 
-GROUND = {"normal": [0.1, -0.05, 1.0], "stiffness": 300, "dissipation": 0.5, "friction_stiffness": 2, "friction": 0.4}
-POST = {"radius": 0.1, "position": [0.12, 0.02, -0.12], "stiffness": 200, "friction_stiffness": 0.2}
+GROUND = {
+    "height": 0.01,
+    "margin": 0.004,
+    "normal": [0.1, -0.05, 1.0],
+    "stiffness": 300,
+    "dissipation": 0.5,
+    "friction_stiffness": 2,
+    "friction": 0.4,
+}
+POST = {"radius": 0.1, "position": [0.12, 0.02, -0.11], "stiffness": 200, "friction_stiffness": 0.2}
 
 
 def solid(**changes) -> Scene:
@@ -29,16 +37,68 @@ def solid(**changes) -> Scene:
     return _scene({"beam": {key: value for key, value in body.items() if value is not None}})
 
 
-def _scene(bodies) -> Scene:
+def cloth(**changes) -> Scene:
+    """A turned sheet, pinned at a corner and held at another, in the wind; it falls onto a ground and a ball."""
+    body = {
+        "kind": "cloth",
+        "shape": {"grid": {"size": [0.3, 0.2], "cells": [3, 2]}},
+        "density": 0.5,
+        "mu": 30,
+        "lam": 40,
+        "damping": 0.05,
+        "activation": 0.04,
+        "bending": 2e-3,
+        "bending_damping": 1e-5,
+        "bending_activation": 0.1,
+        "air": {"drag": 1.3, "lift": 0.6, "wind": [1.0, -2.0, 0.5]},
+        "position": [0.05, -0.01, 0.04],
+        "rotation_vector": [0.2, 0.1, 0.3],
+        "velocity": [0.3, 0.2, -1.5],
+        "angular_velocity": [2.0, 1.0, -3.0],
+        "pinned": ["-x-y"],
+        "anchors": [{"region": "+x+y", "stiffness": 5, "damping": 0.02, "offset": [0.02, 0.0, 0.03]}],
+        "pushes": [{"impulse": [0.02, 0.01, -0.03], "region": "+x"}],
+        "contact": {"friction": 0.3},
+        **changes,
+    }
+    return _scene({"flag": {key: value for key, value in body.items() if value is not None}}, softer=0.05)
+
+
+def net(**changes) -> Scene:
+    """A turned net of springs, shorter at rest than drawn, pinned at a corner; it falls onto a ground and a ball."""
+    body = {
+        "kind": "springs",
+        "shape": {"net": {"size": [0.3, 0.2], "cells": [3, 2]}},
+        "mass": 0.05,
+        "stiffness": 25,
+        "damping": 0.02,
+        "rest_length_factor": 0.9,
+        "radius": 0.01,
+        "position": [0.05, -0.01, 0.04],
+        "rotation_vector": [0.2, 0.1, 0.3],
+        "velocity": [0.3, 0.2, -1.5],
+        "angular_velocity": [2.0, 1.0, -3.0],
+        "pinned": ["-x-y"],
+        "anchors": [{"region": "+x+y", "stiffness": 5, "damping": 0.02}],
+        "pushes": [{"impulse": [0.02, 0.01, -0.03]}],
+        **changes,
+    }
+    return _scene({"net": {key: value for key, value in body.items() if value is not None}}, softer=0.05)
+
+
+def _scene(bodies, softer: float = 1.0) -> Scene:
     camera = {"size": [24, 20], "look_at": {"eye": [0.2, -1.2, 0.3], "target": [0.0, 0, 0.05], "fov": 0.5}}
     timing = {"fps": 50, "frames": 6, "substeps": 20}
+    soft = lambda contact: {
+        key: value * softer if key in ("stiffness", "friction_stiffness") else value for key, value in contact.items()
+    }
     return Scene.parse(
         {
             "gravity": [0.3, -0.2, -9.81],
             "timing": timing,
             "bodies": bodies,
-            "ground": GROUND,
-            "obstacles": {"post": POST},
+            "ground": soft(GROUND),
+            "obstacles": {"post": soft(POST)},
             "camera": camera,
         }
     )

@@ -125,7 +125,7 @@ def test_its_numbers_and_arrays_have_names(beam):
     numbers = ["density", "young", "poisson", "damping", "activation"]
     start = ["position", "rotation_vector", "velocity", "angular_velocity"]
     arrays = ["vertex_mass_factor", "vertex_velocity", "mu_factor", "lam_factor"]
-    assert list(found) == [*numbers, *start, "regions.tip.young", "pushes.0.impulse", *arrays]
+    assert list(found) == [*numbers, *start, "pushes.0.impulse", "regions.tip.young", *arrays]
     assert [found[name].elements for name in numbers] == [40] * 5
     assert found["regions.tip.young"].value == 5 and found["regions.tip.young"].positive
     assert [(found[n].value.shape, found[n].each) for n in arrays] == [

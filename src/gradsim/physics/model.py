@@ -9,16 +9,24 @@ from torch import Tensor, nn
 from gradsim.engine.forward import derivative
 from gradsim.errors import InputError
 from gradsim.physics.acting import Acting
+from gradsim.physics.cloth_body import cloth_body
 from gradsim.physics.pendulum_body import PendulumBody
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.scenery import GroundSquare, ObstacleBody
 from gradsim.physics.soft_body import SoftBody
 from gradsim.physics.solid_body import solid_body
+from gradsim.physics.springs_body import springs_body
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 from gradsim.scene.parameters import Parameter, parameters
 
-KINDS: dict[str, Callable] = {"rigid": RigidBody, "pendulum": PendulumBody, "solid": solid_body}
+KINDS: dict[str, Callable] = {
+    "rigid": RigidBody,
+    "pendulum": PendulumBody,
+    "solid": solid_body,
+    "cloth": cloth_body,
+    "springs": springs_body,
+}
 CLOCK = ("timing.rate", "timing.offset")
 
 

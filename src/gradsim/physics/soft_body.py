@@ -15,6 +15,7 @@ from torch import Tensor
 from gradsim import rotation
 from gradsim.errors import InputError
 from gradsim.mesh import Mesh
+from gradsim.physics import anchor
 from gradsim.physics.acting import Acting
 from gradsim.physics.look import look_of
 from gradsim.physics.particles import Elements, Particles
@@ -55,7 +56,7 @@ class Matter(Protocol):
         """Bounds (worlds,) of the largest k/m [1/s²] and c/m [1/s] of its vibrations about rest."""
         ...
 
-    def drawn(self, x: Tensor) -> Tensor:
+    def drawn(self, x: Tensor, values: Values) -> Tensor:
         """Vertices of the drawn surface (worlds, frames, k, 3) from all vertices."""
         ...
 
@@ -96,6 +97,8 @@ class SoftBody:
         self.contact = SoftContact(name, scene, touching[self.free[touching] > 0], self.rest)
         faces = torch.tensor(matter.mesh.faces, device=to["device"])
         look = look_of(body, matter.mesh, f"bodies.{name}", matter.smooth, to)
+        self.anchored = [torch.tensor(one.region.of(places), device=to["device"]) for one in body.anchors]
+        self.anchors = [Elements(anchor.FORCE, vertices[:, None]) for vertices in self.anchored]
         self.part = Part(name, slice(first, first + len(matter.mesh.vertices)), faces, False, look)
         self.acting: dict[str, Acting] = {}  # forces of the user, by dotted name
         self.own: list[Elements] = []  # their elements
@@ -104,12 +107,12 @@ class SoftBody:
     @property
     def lone(self) -> bool:
         """Whether nothing but gravity, blows and contact changes its momentum."""
-        return not self.pinned and not getattr(self.body, "anchors", ()) and getattr(self.body, "air", None) is None
+        return not self.pinned and not self.anchored and getattr(self.body, "air", None) is None
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Particles:
         key = (frames, substeps, dt, segment)
         if key not in self._programs:
-            groups = (*self.matter.groups, *self.contact.groups, *self.own)
+            groups = (*self.matter.groups, *self.anchors, *self.contact.groups, *self.own)
             if len(self._programs) >= 32:
                 self._programs.clear()
             self._programs[key] = Particles(groups, frames, substeps, dt, tuple(self.pinned), segment)
@@ -128,23 +131,21 @@ class SoftBody:
             1 / mass,
             values["gravity"],
             *self.matter.parameters(values, x),
+            *self._anchor_parameters(values, x),
             *self.contact.parameters(values),
             *(x for name, acting in self.acting.items() for x in acting.parameters(name, values)),
         ]
 
     def vertices(self, states: list[Tensor], values: Values) -> Tensor:
-        return self.matter.drawn(states[0])
+        return self.matter.drawn(states[0], values)
 
     def stable_step(self, values: Values) -> float:
         """From h² k/m + 2 h c/m < 4 with bounds of k/m and c/m: see `Matter.rates` and `SoftContact.rates`."""
-        mass = self.mass(values).detach()
-        own, touch = self.matter.rates(values, mass), self.contact.rates(values, mass)
-        return _step(own[0] + touch[0], own[1] + touch[1])
+        return _step(*self._rates(values)[0])
 
     def good_step(self, values: Values) -> float:
-        mass = self.mass(values).detach()
-        own, touch = self.matter.rates(values, mass), self.contact.rates(values, mass)
-        return min(RESOLVED * _step(own[0] + touch[0], own[1] + touch[1]), TOUCHES * _step(*touch))
+        every, touch = self._rates(values)
+        return min(RESOLVED * _step(*every), TOUCHES * _step(*touch))
 
     def check(self, values: Values) -> None:
         """Raise `InputError` if a mass is not above 0, or a vertex starts inside something."""
@@ -157,6 +158,25 @@ class SoftBody:
             )
         size = torch.linalg.vector_norm(self.rest, dim=-1).max().item()
         self.contact.check(values, self._places(values), 1e-3 * size)
+
+    def _rates(self, values: Values) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """Bounds (worlds,) of k/m [1/s²] and c/m [1/s]: of everything together, and of contact alone."""
+        mass = self.mass(values).detach()
+        touch = self.contact.rates(values, mass)
+        parts = [self.matter.rates(values, mass), touch]
+        for k, vertices in enumerate(self.anchored):
+            least = mass[:, vertices].amin(1)
+            pair = [values[f"{self.name}.anchors.{k}.{key}"].detach() / least for key in ("stiffness", "damping")]
+            parts.append((pair[0], pair[1]))
+        stiffness, damping = (torch.stack(part).sum(0) for part in zip(*parts, strict=True))
+        return (stiffness, damping), touch
+
+    def _anchor_parameters(self, values: Values, x: Tensor) -> list[Tensor]:
+        found = []
+        for k, vertices in enumerate(self.anchored):
+            of = lambda key, k=k: values[f"{self.name}.anchors.{k}.{key}"][:, None]
+            found += [x[:, vertices] + of("offset"), of("stiffness"), of("damping")]
+        return found
 
     def _places(self, values: Values) -> Tensor:
         """Vertices at the start (worlds, n, 3) [m]."""

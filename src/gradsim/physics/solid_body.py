@@ -8,6 +8,7 @@ from gradsim import tet_mesh, unwrap
 from gradsim.mesh import Mesh
 from gradsim.physics import solid
 from gradsim.physics.particles import Elements
+from gradsim.physics.shares import lumped
 from gradsim.physics.soft_body import SoftBody
 from gradsim.physics.system import Values
 
@@ -49,9 +50,7 @@ class Tetrahedra:
         self.smooth = self.mesh.smooth
 
     def mass(self, values: Values) -> Tensor:
-        share = self._of("density", values) * self.volume / 4
-        masses = share.new_zeros(len(share), len(self.rest))
-        return masses.index_add(1, self.tets.flatten(), share.repeat_interleave(4, 1))
+        return lumped(self._of("density", values) * self.volume / 4, self.tets, len(self.rest))
 
     def parameters(self, values: Values, start: Tensor) -> list[Tensor]:
         mu, lam = self.moduli(values)
@@ -78,7 +77,7 @@ class Tetrahedra:
         viscosity = self._of("damping", values).detach()
         return of(0.75 * mu, lam - 0.625 * mu), of(viscosity, viscosity)
 
-    def drawn(self, x: Tensor) -> Tensor:
+    def drawn(self, x: Tensor, values: Values) -> Tensor:
         return x[:, :, self.outer]
 
     def _of(self, key: str, values: Values) -> Tensor:

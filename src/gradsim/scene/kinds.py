@@ -1,7 +1,15 @@
 """The kinds of bodies by the word that stands for them in a file."""
 
 from gradsim.scene.body import Pendulum, Rigid
+from gradsim.scene.cloth import Cloth
 from gradsim.scene.solid import Solid
+from gradsim.scene.springs import Springs
 
-Body = Rigid | Pendulum | Solid
-KINDS: dict[str, type[Body]] = {"rigid": Rigid, "pendulum": Pendulum, "solid": Solid}
+Body = Rigid | Pendulum | Solid | Cloth | Springs
+KINDS: dict[str, type[Body]] = {
+    "rigid": Rigid,
+    "pendulum": Pendulum,
+    "solid": Solid,
+    "cloth": Cloth,
+    "springs": Springs,
+}

@@ -9,22 +9,29 @@ import numpy as np
 
 from gradsim.errors import InputError
 from gradsim.scene.body import Pendulum, Push, Rigid
+from gradsim.scene.cloth import AIR, BENDING, IN_PLANE, Air, Cloth
 from gradsim.scene.ground import Ground
 from gradsim.scene.light import Ambient, Directional, Harmonics, Point
 from gradsim.scene.node import Node
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import Quantity, Tuple
 from gradsim.scene.scene import Scene, Timing
-from gradsim.scene.soft import Blow, OwnContact, Soft
+from gradsim.scene.soft import Anchor, Blow, OwnContact, Soft
 from gradsim.scene.solid import MATERIAL, Solid, SolidRegion
+from gradsim.scene.springs import SPRINGS, Springs
 
 AXES, CHANNELS = "xyz", "rgb"
 CONTACT = ("stiffness", "dissipation", "damping", "friction_stiffness", "friction")
 START = ("position", "rotation_vector", "velocity", "angular_velocity")
+SOFT = (*START, "contact", "anchors", "pushes")
 KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or several, stands for their keys
     Rigid: ("mass", "density", "scale", *START, *CONTACT, "pushes"),
     Push: ("impulse", "force"),
-    Solid: (*MATERIAL, "activation", *START, "contact", "regions", "pushes"),
+    Solid: (*MATERIAL, "activation", *SOFT, "regions"),
+    Cloth: (*IN_PLANE, *BENDING, "air", *SOFT),
+    Springs: ("mass", "density", *SPRINGS, "radius", *SOFT),
+    Air: AIR,
+    Anchor: ("stiffness", "damping", "offset"),
     SolidRegion: MATERIAL,
     OwnContact: CONTACT,
     Blow: ("impulse",),
@@ -128,8 +135,8 @@ def _of_node(node: Node, name: str) -> dict[str, Parameter]:
     found: dict[str, Parameter] = {}
     for key in KEYS[type(node)]:
         value = getattr(node, key)
-        if key == "rotation_vector" and getattr(node, "radius", None) is not None:
-            continue  # of a ball
+        if key == "rotation_vector" and isinstance(node, Obstacle) and node.radius is not None:
+            continue  # a ball looks the same however it is turned
         inner = dict(enumerate(value)) if isinstance(value, tuple) and value and isinstance(value[0], Node) else value
         if isinstance(inner, Node):
             found |= _of_node(inner, f"{name}.{key}")

@@ -11,7 +11,7 @@ from gradsim.scene.body import BLUE, TURN, UNIT_QUATERNION, given_otherwise, wit
 from gradsim.scene.contact import DAMPING, DISSIPATION, FRICTION, FRICTION_STIFFNESS, STIFFNESS
 from gradsim.scene.material import COLOUR, Material
 from gradsim.scene.node import Node, Place
-from gradsim.scene.quantity import Vector3, Vector4, vector
+from gradsim.scene.quantity import Quantity, Vector3, Vector4, vector
 from gradsim.scene.region import AnyRegion
 
 
@@ -50,6 +50,24 @@ class OwnContact(Node):
     friction: Annotated[float | None, FRICTION] = None
 
 
+class Anchor(Node):
+    """Springs from vertices to points of the world: where each vertex is at the start, moved by `offset`.
+
+    Attributes:
+        region: Which vertices.
+        stiffness: Of each spring [N/m].
+        damping: [N s/m].
+        offset: [m].
+    """
+
+    region: AnyRegion
+    stiffness: Annotated[float, Quantity("N/m", lower=0.0, positive=True)] = Field(
+        description="the stiffness of each spring in N/m"
+    )
+    damping: Annotated[float, Quantity("N s/m", lower=0.0, positive=True)] = 0.0
+    offset: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
+
+
 class Soft(Node):
     """A body of vertices.
 
@@ -60,6 +78,7 @@ class Soft(Node):
         velocity: Of all vertices [m/s].
         angular_velocity: About the centre of the rest shape, in the world frame [rad/s].
         pinned: Regions whose vertices stay where they are.
+        anchors: Springs to points of the world.
         pushes: Blows at the start.
         contact: Its own numbers of contact.
         collision: What touches grounds and obstacles: its outer vertices, or nothing.
@@ -73,6 +92,7 @@ class Soft(Node):
     velocity: Annotated[Vector3, vector("m/s")] = (0.0, 0.0, 0.0)
     angular_velocity: Annotated[Vector3, vector("rad/s")] = (0.0, 0.0, 0.0)
     pinned: tuple[AnyRegion, ...] = ()
+    anchors: tuple[Anchor, ...] = ()
     pushes: tuple[Blow, ...] = ()
     contact: OwnContact | None = None
     collision: Literal["vertices", "none"] = "vertices"
@@ -92,7 +112,7 @@ class Soft(Node):
             return
         regions = [(("pinned", k), region) for k, region in enumerate(self.pinned)]
         regions += [(("pushes", k, "region"), blow.region) for k, blow in enumerate(self.pushes) if blow.region]
-        regions += [(("anchors", k, "region"), anchor.region) for k, anchor in enumerate(getattr(self, "anchors", ()))]
+        regions += [(("anchors", k, "region"), anchor.region) for k, anchor in enumerate(self.anchors)]
         for place, region in regions:
             try:
                 region.of(rest)

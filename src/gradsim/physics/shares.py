@@ -1,0 +1,20 @@
+"""Masses of vertices from those of elements, and bounds of vibrations from elements alone (Irons and Treharne 1971).
+
+With K = Σ K_e and M = Σ M_e, the largest eigenvalue of M⁻¹ K is at most the largest of any element's own M_e⁻¹ K_e. Any
+split of the masses will do: each vertex gives its mass in equal shares to the elements of one kind that have it.
+"""
+
+import torch
+from torch import Tensor
+
+
+def lumped(share: Tensor, elements: Tensor, count: int) -> Tensor:
+    """Masses of vertices (worlds, count) [kg] from what each element gives to each of its own, (worlds, m or 1)."""
+    each = share.expand(-1, len(elements)).repeat_interleave(elements.shape[1], 1)
+    return each.new_zeros(len(each), count).index_add(1, elements.flatten(), each)
+
+
+def by_share(mass: Tensor, elements: Tensor) -> Tensor:
+    """Inverse of the part of its vertices' masses that each element has (worlds, m, nodes) [1/kg]."""
+    times = torch.bincount(elements.flatten(), minlength=mass.shape[1]).to(mass.dtype)
+    return (times / mass)[:, elements]

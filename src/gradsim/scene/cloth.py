@@ -1,0 +1,182 @@
+"""Cloth of a scene: sheets of triangles that resist stretch, bending and the air."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from gradsim import mesh_file, sheet
+from gradsim.mesh import Mesh
+from gradsim.scene.node import Node, Place, exactly_one
+from gradsim.scene.path import FilePath
+from gradsim.scene.quantity import Count, Quantity, Tuple, Vector2, Vector3, positive, vector
+from gradsim.scene.soft import Soft, one_elasticity
+from gradsim.scene.solid import ACTIVATION, POISSON, PRESSURE
+
+LENGTH = positive("m")
+TENSION = positive("N/m")
+SCALE = {"lower": 0.0, "positive": True}
+DENSITY_OF_AIR = 1.2  # [kg/m³], at 20 °C and 1 bar
+PAIRS = (("young", "poisson", "thickness"), ("mu", "lam"))
+IN_PLANE = ("density", "young", "poisson", "thickness", "mu", "lam", "damping", "activation")
+BENDING = ("bending", "bending_damping", "bending_activation")
+AIR = ("density", "drag", "lift", "wind")
+
+
+class Grid(Node):
+    """A rectangle in the plane z = 0, `size` wide along x and y [m], of `cells` with two triangles each."""
+
+    size: Annotated[Vector2, Tuple(LENGTH, 2)] = Field(description="the edge lengths [x, y] in m")
+    cells: Annotated[tuple[int, int], Tuple(Count(1, 4096), 2, "counts")] = Field(
+        description="the number of cells along x and y"
+    )
+
+    def mesh(self) -> Mesh:
+        return sheet.grid(self.size, self.cells)
+
+
+class SheetFile(Node):
+    """Triangles in a file, open or closed; `scale` is metres per unit of the file."""
+
+    file: Annotated[Path, FilePath("a mesh file", mesh_file.FORMATS)] = Field(
+        description="the path of an obj, stl, ply or glb file"
+    )
+    scale: Annotated[float, Quantity("", lower=0.0, above=True)] = 1.0
+
+    def mesh(self) -> Mesh:
+        return mesh_file.load_sheet(self.file, self.scale)
+
+
+class ClothShape(Node):
+    """Exactly one of these."""
+
+    grid: Grid | None = None
+    mesh_file: SheetFile | None = Field(default=None, alias="mesh")
+
+    @classmethod
+    def prepare(cls, given: dict[str, Any]) -> dict[str, Any]:
+        return {"mesh" if key == "mesh_file" else key: value for key, value in given.items()}
+
+    @classmethod
+    def faults(cls, given) -> Iterator[tuple[Place, str]]:
+        if not set(given) - set(cls.known_keys()):
+            yield from exactly_one(given, cls.known_keys())
+
+    def mesh(self) -> Mesh:
+        """The sheet, in the coordinates of the shape."""
+        (kind,) = (node for _, node in self if node is not None)
+        return kind.mesh()
+
+
+class Air(Node):
+    """What flows about a sheet (`gradsim.physics.air` has the law).
+
+    Attributes:
+        density: [kg/m³].
+        drag: Coefficient of drag.
+        lift: Coefficient of lift.
+        wind: Velocity of the air [m/s].
+    """
+
+    density: Annotated[float, positive("kg/m^3")] = DENSITY_OF_AIR
+    drag: Annotated[float, Quantity("", **SCALE)] = 0.0
+    lift: Annotated[float, Quantity("", **SCALE)] = 0.0
+    wind: Annotated[Vector3, vector("m/s")] = (0.0, 0.0, 0.0)
+
+
+class Cloth(Soft):
+    """A sheet (`gradsim.physics.membrane` and `bending` have the laws).
+
+    Attributes:
+        shape: Its shape, cut into triangles.
+        density: Mass by area [kg/m²].
+        young, poisson, thickness: Young's modulus [Pa], Poisson's ratio, and thickness [m], or
+        mu, lam: the paper's μ and λ, times the thickness [N/m]. For small strains in plane stress they act as ⅔ μ and
+            λ − 4/9 μ, and E, ν and t are turned into the μ and λ that act as they say: μ = 3/2 μ_L, λ = λ_L + 4/9 μ.
+        damping: Viscosity in the plane, times the thickness [N s/m].
+        activation: Shrinks (above 0) or swells the rest area.
+        bending: Stiffness against folds [N m]; by default folds cost nothing.
+        bending_damping: [N m s]; 0 where there is bending, and so is
+        bending_activation: α, which folds every inner edge at rest by −2 α [rad].
+        air: The air about it; none by default.
+    """
+
+    kind: Literal["cloth"] = Field(description="kind: cloth")
+    shape: ClothShape = Field(description="one shape, such as {grid: {size: [1, 0.6], cells: [10, 6]}}")
+    density: Annotated[float, positive("kg/m^2")] = Field(description="the mass by area in kg/m^2")
+    young: Annotated[float | None, PRESSURE] = None
+    poisson: Annotated[float | None, POISSON] = None
+    thickness: Annotated[float | None, LENGTH] = None
+    mu: Annotated[float | None, TENSION] = None
+    lam: Annotated[float | None, TENSION] = None
+    damping: Annotated[float, Quantity("N s/m", **SCALE)] = 0.0
+    activation: Annotated[float, ACTIVATION] = 0.0
+    bending: Annotated[float | None, Quantity("N m", **SCALE)] = None
+    bending_damping: Annotated[float | None, Quantity("N m s", **SCALE)] = None
+    bending_activation: Annotated[float | None, Quantity("rad", lower=-math.pi / 2, upper=math.pi / 2)] = None
+    air: Air | None = None
+
+    @classmethod
+    def faults(cls, given) -> Iterator[tuple[Place, str]]:
+        yield from super().faults(given)
+        yield from one_elasticity(given, PAIRS)
+        for key in ("bending_damping", "bending_activation"):
+            if key in given and "bending" not in given:
+                yield (key,), "stands without `bending`; give that too, 0 if there is none."
+
+    @classmethod
+    def prepare(cls, given: dict[str, Any]) -> dict[str, Any]:
+        return {"bending_damping": 0.0, "bending_activation": 0.0, **given} if "bending" in given else given
+
+    def conflicts(self) -> Iterator[tuple[Place, str]]:
+        faults = list(super().conflicts())
+        yield from faults
+        if not faults and self.bending is not None and not len(self.hinges):
+            yield ("bending",), "the sheet has no inner edge; leave it out."
+
+    @property
+    def rest(self) -> Mesh:
+        """Its triangles at rest, about the centre of their area.
+
+        Raises:
+            InputError: If it is no sheet.
+        """
+        return _centred(self.shape)  # pyright: ignore[reportArgumentType] -- frozen, so it has a hash
+
+    @property
+    def hinges(self) -> np.ndarray:
+        """Inner edges (k, 4), see `gradsim.sheet`."""
+        return sheet.hinges(self.rest.faces)
+
+    @property
+    def rest_vertices(self) -> np.ndarray:
+        return self.rest.vertices
+
+    @property
+    def arrays(self) -> dict[str, tuple[tuple[int, ...], str]]:
+        n, m = len(self.rest.vertices), len(self.rest.faces)
+        return {
+            "vertex_mass_factor": ((n,), "vertex"),
+            "vertex_velocity": ((n, 3), "vertex"),
+            "mu_factor": ((m,), "triangle"),
+            "lam_factor": ((m,), "triangle"),
+        }
+
+    @property
+    def by_element(self) -> dict[str, int]:
+        triangles = dict.fromkeys((*IN_PLANE, *(f"air.{key}" for key in AIR if key != "wind")), len(self.rest.faces))
+        return triangles | dict.fromkeys(BENDING, len(self.hinges) if self.bending is not None else 0)
+
+
+@lru_cache(maxsize=32)
+def _centred(shape: ClothShape) -> Mesh:
+    mesh = shape.mesh()
+    sheet.check_sheet(mesh, "the mesh")
+    corners = mesh.vertices[mesh.faces]
+    area = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1)
+    return replace(mesh, vertices=mesh.vertices - np.average(corners.mean(1), 0, area))
