@@ -82,6 +82,31 @@ def test_a_picture_shows_where_its_camera_stood_and_its_light(tmp_path):
     assert (tmp_path / "camera.png").exists()
 
 
+def test_the_film_of_a_falling_beam_shows_its_stiffness():
+    """Steps four times as fine in the film: their error, of first order, is above that of the noise, and mostly damping."""
+    code = example("beam_stiffness")
+    fit = code.main(starts=2)
+    young, damping = (fit.unknowns[name] for name in code.TRUTH)
+    assert fit.status == "ok" and fit.chi2_per_n < 1.2
+    assert young.std / young.value < 2e-4
+    assert abs(young.value / code.TRUTH["beam.young"] - 1) < 1e-3
+    assert abs(damping.value / code.TRUTH["beam.damping"] - 1) < 0.25
+
+
+@pytest.mark.slow
+def test_the_film_of_a_bouncing_ball_shows_its_density_and_stiffness():
+    code = example("ball_density")
+    fit = code.main()
+    assert fit.status == "ok"
+    assert max(abs(e.value / code.TRUTH[name] - 1) for name, e in fit.unknowns.items()) < 2e-3
+
+
+def test_muscles_bend_an_arm_to_a_goal_picture(tmp_path):
+    before, after = example("muscles_to_a_picture").main(iterations=30, folder=tmp_path)
+    assert before < 0.4 and after > 0.85
+    assert (tmp_path / "muscles.png").exists()
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.name)
 def test_an_example_is_shorter_than_60_lines(path):
     assert len(path.read_text().splitlines()) < 60

@@ -1,5 +1,8 @@
 """From what was seen to the physics that made it, with error bars and a verdict."""
 
+import sys
+from types import ModuleType
+
 from gradsim.identify.compare import Comparison, compare
 from gradsim.identify.descent import descend
 from gradsim.identify.estimate import identify, least_squares
@@ -43,3 +46,13 @@ __all__ = [
     "identify_many",
     "least_squares",
 ]
+
+
+class _Callable(ModuleType):
+    """`gradsim.identify` is a package and, as the public name, the function in it: whichever is found, a call works."""
+
+    def __call__(self, *args, **kwargs) -> Fit:
+        return identify(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _Callable
