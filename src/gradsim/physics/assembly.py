@@ -2,8 +2,9 @@
 
 For each force there is a struct of its arrays by name, a function that adds the forces of one element, and one that
 adds the adjoints from the gradient of the virtual power Σ f · w (see `engine.access` for mappings). `assemble` puts
-those of several groups of elements into one module: a struct `Elements` with a field for each group, and `add_forces`
-and `add_adjoints` over all of them.
+those of several groups of elements into one module: a struct `Elements` with a field for each group, and over all of
+them `add_forces`, `add_adjoints`, and for implicit steps (x + h v moves, v moves) `add_products`, of the Jacobian
+h ∂f/∂x + ∂f/∂v transposed with a probe, and `add_diagonals`, its diagonal of 3 × 3 blocks.
 """
 
 import hashlib
@@ -25,9 +26,10 @@ CONSTANTS = {"Real": "Scalar", "Vec3": "Point", "Mat3": "Matrix"}  # that all wo
 
 @cache
 def assemble(forces: tuple[Force, ...], lane: Lane, mapping: str) -> ModuleType:
-    """Module with `Elements`, `add_forces`, `add_adjoints` (none on dual lanes) and `all_powers` for groups of elements.
+    """Module with `Elements`, `add_forces` and, but for dual lanes, `add_adjoints`, `add_products`, `add_diagonals` and
+    `all_powers` for groups of elements.
 
-    `all_powers` has to be called by a kernel with a backward pass in the module that calls `add_adjoints`: else Warp
+    `all_powers` has to be called by a kernel with a backward pass in the module that calls any of the last: else Warp
     leaves the adjoints of nested functions empty.
 
     Args:
@@ -38,7 +40,7 @@ def assemble(forces: tuple[Force, ...], lane: Lane, mapping: str) -> ModuleType:
     kinds = list(dict.fromkeys(forces))
     reached = access(lane, mapping)
     known = {**names(lane), **reached, "wp": wp}
-    text = ['"""Written by gradsim.physics.assembly."""']
+    text = ['"""Written by gradsim.physics.assembly."""', *_UNIT]
     digest, kept = hashlib.sha256(), []
     for k, force in enumerate(kinds):
         code = specialise(force.module, lane, **(force.bind(lane) if force.bind else {}))
@@ -90,7 +92,9 @@ class _Writer:
 
     def text(self) -> list[str]:
         lines = [*self._struct(), *self._sum()]
-        return lines if self.lane.dual else [*lines, *self._power(), *self._adjoint()]
+        if self.lane.dual:
+            return lines
+        return [*lines, *self._power(), *self._adjoint(), *self._product(), *self._diagonal()]
 
     def _struct(self) -> list[str]:
         constant = lambda kind: CONSTANTS[kind] if self.shared else kind
@@ -136,7 +140,6 @@ class _Writer:
 
     def _adjoint(self) -> list[str]:
         k, parameters = self.k, self.force.parameters
-        found = [*(f"{a}_" for a in self._signature()), *(f"w{n}_" for n in self.nodes)]
         probes = ", ".join(f"gather(w, n{n})" for n in self.nodes)
         return [
             "",
@@ -145,9 +148,48 @@ class _Writer:
             f"def add_adjoint{k}(e: Force{k}, d: Force{k}, i: int, k: int{_arrays('x', 'v', 'w', 'ax', 'av')}):",
             *self._read(),
             *self._only_active(
-                f"{', '.join(found)} = wp.grad(power{k})({self._arguments()}, {probes})",
+                f"{self._found()} = wp.grad(power{k})({self._arguments()}, {probes})",
                 *(f"scatter(a{y}, n{n}, {y}{n}_)" for y in "xv" for n in self.nodes),
                 *(self._accumulate.format(name) for name in parameters),
+            ),
+        ]
+
+    def _found(self) -> str:
+        """Names of all derivatives of the virtual power."""
+        return ", ".join([*(f"{a}_" for a in self._signature()), *(f"w{n}_" for n in self.nodes)])
+
+    def _product(self) -> list[str]:
+        k, probes = self.k, ", ".join(f"gather(w, n{n})" for n in self.nodes)
+        return [
+            "",
+            "",
+            "@wp.func",
+            f"def add_product{k}(e: Force{k}, i: int, k: int, h: Real{_arrays('x', 'v', 'w', 'a')}):",
+            *self._read(),
+            *self._only_active(
+                f"{self._found()} = wp.grad(power{k})({self._arguments()}, {probes})",
+                *(f"scatter(a, n{n}, x{n}_ * h + v{n}_)" for n in self.nodes),
+            ),
+        ]
+
+    def _diagonal(self) -> list[str]:
+        k, probes = self.k, ", ".join(f"unit(q - {3 * n})" for n in self.nodes)
+        return [
+            "",
+            "",
+            "@wp.func",
+            f"def add_diagonal{k}(e: Force{k}, i: int, k: int, h: Real{_arrays('x', 'v', 'd0', 'd1', 'd2')}):",
+            *self._read(),
+            *self._only_active(
+                f"count = int({3 * self.force.nodes})",  # else Warp unrolls it
+                "for q in range(count):",
+                f"    {self._found()} = wp.grad(power{k})({self._arguments()}, {probes})",
+                *(
+                    line
+                    for n in self.nodes
+                    for c in range(3)
+                    for line in (f"    if q == {3 * n + c}:", f"        scatter(d{c}, n{n}, x{n}_ * h + v{n}_)")
+                ),
             ),
         ]
 
@@ -221,12 +263,28 @@ def _together(groups: Sequence[int], lane: Lane) -> list[str]:
     lines += [] if groups else ["    return"]
     if lane.dual:
         return lines
-    adjoint = _arrays("x", "v", "w", "ax", "av")
     lines += ["", "", "@wp.func", "def same(a: Real) -> Real:", "    return a"]
-    lines += ["", "", "@wp.func", f"def add_adjoints(e: Elements, d: Elements, i: int{adjoint}):"]
-    # Warp declares functions with a wp.grad after all others, those which call them not
-    lines += ["    _after = wp.grad(same)(zero(0))"]
-    for g, k in enumerate(groups):
-        lines += [f"    for k{g} in range(e.g{g}.n0.shape[0]):"]
-        lines += [f"        add_adjoint{k}(e.g{g}, d.g{g}, i, k{g}, x, v, w, ax, av)"]
+    for name, more, given in (
+        ("adjoint", "d: Elements, i: int", ("x", "v", "w", "ax", "av")),
+        ("product", "i: int, h: Real", ("x", "v", "w", "a")),
+        ("diagonal", "i: int, h: Real", ("x", "v", "d0", "d1", "d2")),
+    ):
+        lines += ["", "", "@wp.func", f"def add_{name}s(e: Elements, {more}{_arrays(*given)}):"]
+        # Warp declares functions with a wp.grad after all others, those which call them not
+        lines += ["    _after = wp.grad(same)(zero(0))"]
+        for g, k in enumerate(groups):
+            first = f"e.g{g}, d.g{g}, i, k{g}" if name == "adjoint" else f"e.g{g}, i, k{g}, h"
+            lines += [f"    for k{g} in range(e.g{g}.n0.shape[0]):"]
+            lines += [f"        add_{name}{k}({first}, {', '.join(given)})"]
     return lines
+
+
+_UNIT = """
+
+@wp.func
+def unit(c: int) -> Vec3:
+    x = wp.where(c == 0, 1.0, 0.0)
+    y = wp.where(c == 1, 1.0, 0.0)
+    z = wp.where(c == 2, 1.0, 0.0)
+    return vec3(zero(0) + x, zero(0) + y, zero(0) + z)
+""".splitlines()

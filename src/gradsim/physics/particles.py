@@ -11,6 +11,7 @@ from functools import cache, lru_cache
 from types import ModuleType
 
 import torch
+import warp as wp
 from torch import Tensor
 
 from gradsim.engine.access import access
@@ -160,13 +161,13 @@ class Particles:
 class Job:
     """The arrays of one launch."""
 
-    def __init__(self, program: Particles, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None):
+    def __init__(self, program, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None, mapping=None):
         self.program, self.inputs = program, inputs
         _check(program, inputs)
         x = inputs[0]
         self.worlds, self.n, _ = x.shape
         self.device, dual = str(x.device), tangents is not None
-        self.to = program.mapping or mapping_for(self.worlds, x.dtype, x.device, dual)
+        self.to = mapping or program.mapping or mapping_for(self.worlds, x.dtype, x.device, dual)
         if self.to.lane.dual != dual:
             self.to = type(self.to)(Lane(self.to.lane.dtype, self.to.lane.width, dual))
         self.threads = self.to.threads(self.worlds)
@@ -199,6 +200,10 @@ class Job:
     def work(self, *lead: int):
         """Zeros for vertices."""
         return self.to.empty(self.rows, self.threads, *lead, device=self.inputs[0].device)
+
+    def counts(self, n: int) -> wp.array:
+        """Zeros (threads, n) to count in."""
+        return wp.zeros((self.threads, n), dtype=wp.int32, device=self.device)
 
     def adjoints(self):
         """Structs of zeros for the adjoints of all parameters, and a function that returns them as tensors."""

@@ -11,7 +11,7 @@ from gradsim.engine.launch import replay
 
 
 def forward(job, substeps: int, states, f) -> None:
-    """Fill frames after the first. `job`: see `particles._Job`; states x and v (worlds, frames, n)."""
+    """Fill frames after the first. `job`: see `particles.Job`; states x and v (worlds, frames, n)."""
     code = _code(job.to.lane)
     for frame in range(states[0].shape[1] - 1):
         for k in range(substeps):

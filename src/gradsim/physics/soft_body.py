@@ -6,6 +6,7 @@ What a kind of body is made of (tetrahedra, triangles, springs) is its `Matter`;
 same for all. Masses are lumped: each element gives equal shares of its mass to its vertices.
 """
 
+import math
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ from gradsim.errors import InputError
 from gradsim.mesh import Mesh
 from gradsim.physics import anchor
 from gradsim.physics.acting import Acting
+from gradsim.physics.implicit import ImplicitParticles
 from gradsim.physics.look import look_of
 from gradsim.physics.particles import Elements, Particles
 from gradsim.physics.soft_contact import SoftContact
@@ -76,6 +78,7 @@ class SoftBody:
 
     def __init__(self, name: str, body, scene, first: int, matter: Matter):
         self.name, self.body, self.matter, self.rest = name, body, matter, matter.rest
+        self.implicit = scene.timing.integrator == "implicit"
         to = {"dtype": self.rest.dtype, "device": self.rest.device}
         self.quat = torch.tensor(body.quat_xyzw, **to)
         places = self.rest.cpu().double().numpy()
@@ -102,20 +105,21 @@ class SoftBody:
         self.part = Part(name, slice(first, first + len(matter.mesh.vertices)), faces, False, look)
         self.acting: dict[str, Acting] = {}  # forces of the user, by dotted name
         self.own: list[Elements] = []  # their elements
-        self._programs: dict[tuple, Particles] = {}
+        self._programs: dict[tuple, Particles | ImplicitParticles] = {}
 
     @property
     def lone(self) -> bool:
         """Whether nothing but gravity, blows and contact changes its momentum."""
         return not self.pinned and not self.anchored and getattr(self.body, "air", None) is None
 
-    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Particles:
+    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Particles | ImplicitParticles:
         key = (frames, substeps, dt, segment)
         if key not in self._programs:
             groups = (*self.matter.groups, *self.anchors, *self.contact.groups, *self.own)
             if len(self._programs) >= 32:
                 self._programs.clear()
-            self._programs[key] = Particles(groups, frames, substeps, dt, tuple(self.pinned), segment)
+            kind = ImplicitParticles if self.implicit else Particles
+            self._programs[key] = kind(groups, frames, substeps, dt, tuple(self.pinned), segment)
         return self._programs[key]
 
     def mass(self, values: Values) -> Tensor:
@@ -140,10 +144,15 @@ class SoftBody:
         return self.matter.drawn(states[0], values)
 
     def stable_step(self, values: Values) -> float:
-        """From h² k/m + 2 h c/m < 4 with bounds of k/m and c/m: see `Matter.rates` and `SoftContact.rates`."""
-        return _step(*self._rates(values)[0])
+        """From h² k/m + 2 h c/m < 4 with bounds of k/m and c/m: see `Matter.rates` and `SoftContact.rates`.
+
+        An implicit step is stable at any size.
+        """
+        return math.inf if self.implicit else _step(*self._rates(values)[0])
 
     def good_step(self, values: Values) -> float:
+        if self.implicit:
+            return math.inf
         every, touch = self._rates(values)
         return min(RESOLVED * _step(*every), TOUCHES * _step(*touch))
 

@@ -42,7 +42,7 @@ class Timing(Node):
         fps: Frames per second [1/s].
         frames: How many; the first is the start.
         substeps: Steps per frame, or `auto`: as many as the stiffness of the contacts asks for.
-        integrator: `semi-implicit` (Euler) or `rk4`.
+        integrator: `semi-implicit` (Euler) or `rk4`; soft bodies take `implicit` (Euler) too, for stiff ones.
         rate: Seconds of the motion in one second of this clock: 0.5 for a film at half the speed it claims.
         offset: The first frame is that much after the start of the motion [s, of the motion].
     """
@@ -50,7 +50,7 @@ class Timing(Node):
     fps: Annotated[float, Quantity("1/s", lower=0.0, above=True)] = 30.0
     frames: Annotated[int, Count(1, 100_000)] = 60
     substeps: Annotated[int | Literal["auto"], Count(1, 1_000_000, ("auto",))] = "auto"
-    integrator: Literal["semi-implicit", "rk4"] = "semi-implicit"
+    integrator: Literal["semi-implicit", "rk4", "implicit"] = "semi-implicit"
     rate: Annotated[float, Quantity("", lower=0.0, above=True, positive=True)] = 1.0
     offset: Annotated[float, Quantity("s", lower=0.0)] = 0.0
 
@@ -156,11 +156,11 @@ class Scene(Node):
         for name, _ in [(n, p) for n, p in pushes if p.late and (self.timing.rate != 1 or self.timing.offset)]:
             yield ("timing",), f"`rate` or `offset` moves the windows of `{name}`; only blows at 0 go with them."
         soft = [name for name, body in self.bodies.items() if isinstance(body, Soft)]
-        if soft and self.timing.integrator != "semi-implicit":
-            yield (
-                ("timing", "integrator"),
-                f"got {self.timing.integrator!r}; the soft body `{soft[0]}` needs semi-implicit.",
-            )
+        if soft and self.timing.integrator == "rk4":
+            yield ("timing", "integrator"), f"got 'rk4'; the soft body `{soft[0]}` needs semi-implicit or implicit."
+        hard = [name for name in self.bodies if name not in soft]
+        if hard and self.timing.integrator == "implicit":
+            yield ("timing", "integrator"), f"got 'implicit', which only soft bodies take; `{hard[0]}` is none."
         swinging = [name for name, body in self.bodies.items() if isinstance(body, Pendulum)]
         if swinging and (any(self.gravity[:2]) or self.gravity[2] > 0):
             yield ("gravity",), f"got {list(self.gravity)}; the pendulum `{swinging[0]}` needs it along −z."

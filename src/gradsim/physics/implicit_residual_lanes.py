@@ -1,0 +1,38 @@
+"""What a backward Euler step makes zero, in dual numbers: its derivative along any direction comes with it.
+
+    r(u) = M (u - v - h g) - h f(x + h u, u),   x' = x + h u,  v' = u        [kg m/s]
+
+Rows of pinned vertices read u - v, so they keep their velocity.
+"""
+
+import warp as wp
+
+from gradsim.engine.lanes import *
+
+
+@wp.func
+def evaluate(
+    p: Parameters,
+    e: Elements,
+    i: int,
+    frame: int,
+    share: Scalar,  # of the step
+    x: wp.array(dtype=Vertex),
+    v: wp.array(dtype=Vertex),
+    u: wp.array(dtype=Vertex),
+    f: wp.array(dtype=Vertex),  # zero before and after
+    # out
+    xn: wp.array(dtype=Vertex),
+    r: wp.array(dtype=Vertex),
+):
+    h = p.step[i, frame] * share
+    g = p.gravity[i, 0]
+    blocks = p.inverse_mass.shape[1]
+    for b in range(blocks):
+        store(xn, b, load(x, b) + load(u, b) * h)
+    add_forces(e, i, xn, u, f)
+    for b in range(blocks):
+        free = constant(p.free[b])
+        mass = 1.0 / (p.inverse_mass[i, b] + (1.0 - free))
+        store(r, b, (load(u, b) - load(v, b) - g * (free * h)) * mass - load(f, b) * (free * h))
+        store(f, b, zero3(0))

@@ -1,0 +1,134 @@
+"""Solve A y = r by least residuals along the last directions, a template: `System` and `product` (q = A p) are bound.
+
+    p = D⁻¹ r,   q = A p,   c_k = ⟨q, q_k⟩ / ⟨q_k, q_k⟩,   p ← p - Σ c_k p_k,   q ← q - Σ c_k q_k
+    a = ⟨r, q⟩ / ⟨q, q⟩,   y ← y + a p,   r ← r - a q                             ⟨a, b⟩ = a · D⁻¹ b
+
+over the last few directions k (Orthomin; Eisenstat, Elman, Schultz 1983), preconditioned by blocks D of 3 × 3. For a
+symmetric A one of them is enough in exact arithmetic, and these are conjugate residuals; more make up for rounding and
+for what is not symmetric: damping under strain, and friction. Each direction takes one product, and the residual never
+grows. Where a register holds several worlds, each stops by itself.
+"""
+
+import warp as wp
+
+from gradsim.engine.lanes import *
+from gradsim.engine.lanes import total
+
+ACROSS = globals().get("ACROSS", False)  # whether the lanes of a register belong to one world
+LEAST = Scalar(1e-37)  # instead of the square of a direction that vanishes
+
+if ACROSS:
+
+    @wp.func
+    def whole(a: Real) -> Real:
+        return spread(total(a))
+
+else:
+
+    @wp.func
+    def whole(a: Real) -> Real:
+        return a
+
+
+@wp.struct
+class Space:
+    """Vectors of vertices, for each thread."""
+
+    d0: wp.array2d(dtype=Vertex)  # columns of D⁻¹
+    d1: wp.array2d(dtype=Vertex)
+    d2: wp.array2d(dtype=Vertex)
+    r: wp.array2d(dtype=Vertex)  # what is left of the right-hand side
+    y: wp.array2d(dtype=Vertex)  # the solution
+    p: wp.array3d(dtype=Vertex)  # the last directions
+    q: wp.array3d(dtype=Vertex)  # their products
+    square: wp.array2d(dtype=Real)  # of each product
+    part: wp.array2d(dtype=Real)
+
+
+@wp.func
+def blocks_of(k: Space, i: int, b: int) -> Mat3:
+    return columns(load(k.d0[i], b), load(k.d1[i], b), load(k.d2[i], b))
+
+
+@wp.func
+def square_of(k: Space, i: int, blocks: int, a: wp.array(dtype=Vertex)) -> Real:
+    """⟨a, a⟩."""
+    found = zero(0)
+    for b in range(blocks):
+        z = load(a, b)
+        found = found + dot(z, blocks_of(k, i, b) * z)
+    return whole(found)
+
+
+@wp.func
+def set_blocks(k: Space, i: int, b: int, h: Real, inverse_mass: Real, free: Real) -> Real:
+    """Block b of D⁻¹ for A = M - h J, from the rows of that of J in its place; returns a third of the trace of D.
+
+    D is the mass alone where A is far from positive, as of an element that is squeezed.
+    """
+    o = zero(0)
+    one = o + 1.0
+    unit = columns(vec3(one, o, o), vec3(o, one, o), vec3(o, o, one))
+    mass = 1.0 / (inverse_mass + (1.0 - free))
+    J = blocks_of(k, i, b)
+    S = unit * mass - (J + transpose(J)) * (h * free * 0.5)
+    T = S - unit * (mass * 0.5)
+    minors = min(dot(column0(T), column0(unit)), dot(column2(cofactor(T)), column2(unit)))
+    D = where(less(o, min(minors, det(T))), S, unit * mass)  # Sylvester
+    inverse = cofactor(D) * (1.0 / det(D))  # D is symmetric
+    store(k.d0[i], b, column0(inverse))
+    store(k.d1[i], b, column1(inverse))
+    store(k.d2[i], b, column2(inverse))
+    return ddot(D, unit) * (one / 3.0)
+
+
+@wp.func
+def same(a: Real) -> Real:
+    return a
+
+
+@wp.func
+def solve(s: System, k: Space, i: int, frame: int, blocks: int, limit: int, target: Real) -> int:
+    """Add to y what brings the square of r under `target`, in at most `limit` products; how many it took."""
+    _after = wp.grad(same)(zero(0))  # see assembly: a product may use wp.grad
+    kept = k.p.shape[1]
+    rest = square_of(k, i, blocks, k.r[i])
+    n = wp.int32(0)
+    while n < limit and any_lane(less(target, rest)):
+        j = n % kept
+        for b in range(blocks):
+            store(k.p[i, j], b, blocks_of(k, i, b) * load(k.r[i], b))
+        product(s, i, frame, k.p[i, j], k.q[i, j])
+        last = wp.min(n, kept - 1)
+        for m in range(last):
+            k.part[i, m] = zero(0)
+        for b in range(blocks):
+            z = blocks_of(k, i, b) * load(k.q[i, j], b)
+            for m in range(last):
+                k.part[i, m] = k.part[i, m] + dot(z, load(k.q[i, (n - 1 - m) % kept], b))
+        for m in range(last):
+            o = (n - 1 - m) % kept
+            k.part[i, m] = whole(k.part[i, m]) / k.square[i, o]
+        along = zero(0)
+        size = zero(0)
+        for b in range(blocks):
+            p = load(k.p[i, j], b)
+            q = load(k.q[i, j], b)
+            for m in range(last):
+                o = (n - 1 - m) % kept
+                p = p - load(k.p[i, o], b) * k.part[i, m]
+                q = q - load(k.q[i, o], b) * k.part[i, m]
+            store(k.p[i, j], b, p)
+            store(k.q[i, j], b, q)
+            z = blocks_of(k, i, b) * q
+            along = along + dot(z, load(k.r[i], b))
+            size = size + dot(z, q)
+        size = max(whole(size), spread(LEAST))
+        k.square[i, j] = size
+        a = where(less(target, rest), whole(along) / size, zero(0))
+        for b in range(blocks):
+            store(k.y[i], b, load(k.y[i], b) + load(k.p[i, j], b) * a)
+            store(k.r[i], b, load(k.r[i], b) - load(k.q[i, j], b) * a)
+        rest = square_of(k, i, blocks, k.r[i])
+        n += 1
+    return n
