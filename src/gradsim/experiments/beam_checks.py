@@ -1,0 +1,111 @@
+"""What the stiffness of the beam hangs on: the frame of the clamp, meshes and elements, assumptions; and beam theory."""
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.optimize import root_scalar
+
+from gradsim.experiments import beam_recordings as recorded
+from gradsim.experiments.beam import DENSITY, FPS, LENGTH, SAFE, WIDTH, Beam
+from gradsim.experiments.beam_fit import WINDOWS, Answer, Tracks
+from gradsim.experiments.beam_recordings import Recording, Swing
+
+FITTED, AGAIN, LOADED = recorded.NAMES
+SOFTER = 0.49  # Poisson's ratio whose influence is shown
+ALONG = 1e-3  # [m] to which it is known where along the beam markers and clamp are
+STEPS = 1000  # at least, of a run that tells what a mesh costs
+
+
+def as_stated(coarse: Beam, first: Answer, beam: Beam, young: float, evaluations: int) -> dict[str, dict]:
+    """Fit and prediction once more, with other frames of the clamp: every step of a marker believed to be its motion.
+
+    Args:
+        coarse: Mesh of the search, on which E is fitted again.
+        first: Its answer.
+        beam: Mesh of the answer, which predicts.
+        young: E on it [Pa], which changes as on the coarse one.
+        evaluations: Of a fit.
+    """
+    found = {}
+    for name, frame in (("every marker believed", None), ("every marker believed, level pose of frame 0", 0)):
+        seen = {k: recorded.load(k, True, frame) for k in (FITTED, LOADED)}
+        answer = Tracks(coarse, seen[FITTED], WINDOWS[-1]).fit(first.u, evaluations=evaluations)
+        ratio = answer.young / first.young
+        sag = {k: beam.sag(young * ratio, recorded.LOAD[k]) for k in seen}
+        found[name] = {
+            "young_over_the_answer": ratio,
+            "measured_sag_m": {k: r.sag for k, r in seen.items()},
+            "predicted_sag_m": sag,
+            "sag_error": sag[LOADED] / seen[LOADED].sag - 1,
+        }
+    return found
+
+
+def error_bar(
+    beam: Beam, young: float, finest: Beam, seen: Recording, found: Swing, simulated: Swing
+) -> dict[str, float]:
+    """Relative standard deviations of E by cause; what the tracks leave is no independent noise, so no formula has it.
+
+    Args:
+        beam: Mesh of the answer.
+        young: The answer [Pa].
+        finest: The finest mesh of all.
+        seen: What was fitted.
+        found, simulated: The oscillation in it, and that of the answer.
+    """
+    sag = root_scalar(lambda log: beam.sag(young * np.exp(log), 0.0) - seen.sag, bracket=(-0.5, 0.5), xtol=1e-4).root
+    fast = 2 * np.log(found.frequency / simulated.frequency)
+    soft, softer = (mesh.frequency(young, 0.0) for mesh in (finest, Beam(finest.cells, SOFTER)))
+    return {
+        "sag alone against frequency alone": float(abs(fast - sag) / 2),
+        "Poisson's ratio 0.49 instead of 0.45": abs(2 * np.log(soft / softer)),
+        "place of the markers along the beam": 4
+        / 3
+        * ALONG
+        / LENGTH,  # sag of a cantilever near its tip: δ'/δ = 4/(3 L)
+        "length that is free of the clamp": 4 * ALONG / LENGTH,  # E ∝ f² L⁴
+    }
+
+
+def compare(beam: Beam, answer: Answer, meshes: Sequence[tuple[int, int]], loaded: Recording) -> list[dict]:
+    """Sag and frequency of other meshes and elements, the E that gives the answer's frequency, and what each costs."""
+    wanted, rows = beam.frequency(answer.young, 0.0), []
+    for linear in (True, False):
+        for cells in meshes:
+            mesh = Beam(cells, beam.poisson, linear)
+            frequency = mesh.frequency(answer.young, 0.0)
+            young = answer.young * (wanted / frequency) ** 2
+            step = mesh.largest_step(young, answer.damping)
+            start = mesh.mesh[0][None]
+            mesh.swings([young], [answer.damping], [0.0], start, 1 / FPS)  # built and laid out
+            begun, seconds = time.process_time(), np.ceil(STEPS * step * SAFE * FPS) / FPS
+            mesh.swings([young], [answer.damping], [0.0], start, seconds)
+            cost = (time.process_time() - begun) / seconds
+            rows.append(
+                {
+                    "elements": "linear" if linear else "quadratic",
+                    "cells": list(cells),
+                    "tets": len(mesh.mesh[1]),
+                    "vertices": len(mesh.mesh[0]),
+                    "sag_m": mesh.sag(answer.young, 0.0),
+                    "frequency_hz": frequency,
+                    "young_pa": young,
+                    "loaded_sag_error": mesh.sag(young, recorded.LOAD[LOADED]) / loaded.sag - 1,
+                    "loaded_over_own_frequency": mesh.frequency(young, recorded.LOAD[LOADED]) / wanted,
+                    "largest_step_s": step,
+                    "cpu_seconds_per_second": cost,
+                }
+            )
+    return rows
+
+
+def beam_theory(sag: float, frequency: float) -> tuple[float, float]:
+    """Sag and frequency with the load that Euler and Bernoulli's cantilever says, from those without."""
+    share = recorded.LOAD[LOADED] / (DENSITY * WIDTH**2 * LENGTH)
+
+    def whole(m: float):
+        return lambda b: 1 + np.cos(b) * np.cosh(b) + m * b * (np.cos(b) * np.sinh(b) - np.sin(b) * np.cosh(b))
+
+    free, loaded = (root_scalar(whole(m), bracket=(0.5, 2.0)).root for m in (0.0, share))
+    return sag * (1 + 8 / 3 * share), frequency * (loaded / free) ** 2
