@@ -138,10 +138,11 @@ def real_beam(out: Path, quick: bool = False, seed: int = 0, progress: Progress 
         "meshes": table,
         "frames_of_the_clamp": stated,
         "cpu_seconds": time.process_time() - begun,
-        "explanation": explanation(predictions, causes),
+        "notes": explanation(predictions),
     }
     out.mkdir(parents=True, exist_ok=True)
     result["pictures"] = draw(out, predictions, table, beam, answer.young)
+    result["pictures"][0]["caption"] += " " + " ".join(result["notes"])
     return write_result(out, "reproduce real-beam", result, figures(predictions, young, spread, stated, table))
 
 
@@ -201,7 +202,7 @@ def estimate(value: float, share: float, unit: str, bounds: tuple[float, float])
     }
 
 
-def explanation(predictions: Mapping[str, Prediction], causes: Mapping[str, float]) -> list[str]:
+def explanation(predictions: Mapping[str, Prediction]) -> list[str]:
     """What the model leaves, in words, with its numbers."""
     own, loaded = predictions[FITTED], predictions[LOADED]
     creep = {name: p.seen.creep / p.recording.sag for name, p in predictions.items()}
