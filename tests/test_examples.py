@@ -101,6 +101,15 @@ def test_the_film_of_a_bouncing_ball_shows_its_density_and_stiffness():
     assert max(abs(e.value / code.TRUTH[name] - 1) for name, e in fit.unknowns.items()) < 2e-3
 
 
+@pytest.mark.slow
+def test_the_film_of_a_flag_shows_its_drag_and_lift():
+    """Steps four times as fine in the film: their error is above that of the noise."""
+    code = example("flag_drag")
+    fit = code.main(starts=1)
+    assert all(e.std / e.value < 5e-4 for e in fit.unknowns.values())
+    assert max(abs(e.value / code.TRUTH[name] - 1) for name, e in fit.unknowns.items()) < 1e-2
+
+
 def test_muscles_bend_an_arm_to_a_goal_picture(tmp_path):
     before, after = example("muscles_to_a_picture").main(iterations=30, folder=tmp_path)
     assert before < 0.4 and after > 0.85
