@@ -250,6 +250,24 @@ def test_divergence_names_step_body_quantity_and_vertex():
     assert finite[:, :step].all() and not finite[:, step, int(found[1])].all()
 
 
+def test_divergence_names_the_vertex_that_ran_away_and_values_beyond_their_range():
+    """Not the pinned one, which has no speed but comes first; not smaller steps, where a number is impossible."""
+    model = Model(SCENES["solid"])
+    assert 0 in model.systems[0].pinned
+    with pytest.raises(Divergence, match=r"of vertex (?!0 )\d+ is not finite .* Use more substeps"):
+        model.rollout({"beam.young": torch.tensor([1e8]).double()})
+    with pytest.raises(Divergence, match=r"`beam.poisson` is 0\.6; expected 0 to 0\.4999\.$"):
+        model.rollout({"beam.poisson": torch.tensor([0.6]).double()}, frames=60)
+
+
+def test_moduli_that_collapse_are_refused():
+    """At rest the bulk modulus is K = λ − ⅝ μ + ⅔ (¾ μ) = λ − μ/8."""
+    own = {"young": None, "poisson": None, "regions": {}}
+    soft_cases.solid(mu=800.0, lam=101.0, **own)
+    with pytest.raises(InputError, match="bodies.beam.lam: got 100 Pa beside μ 800 Pa; it has to be above μ/8"):
+        soft_cases.solid(mu=800.0, lam=100.0, **own)
+
+
 def test_a_body_that_starts_inside_the_ground_is_refused_with_its_depth_and_vertex():
     level = {"rotation_vector": [0, 0, 0], "pinned": []}
     scene = soft_cases.solid(position=[0, 0, 0.1], **level)

@@ -15,7 +15,6 @@ from gradsim.identify.long_clip import Shooting
 from gradsim.identify.multistart import Search
 from gradsim.identify.observation import Masks, States
 from gradsim.identify.pictures import Pictures
-from gradsim.identify.vertices import Vertices
 from gradsim.identify.smooth import Smooth
 from gradsim.identify.together import identify_many
 from gradsim.identify.unknowns import Unknown

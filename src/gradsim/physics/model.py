@@ -277,14 +277,27 @@ class Model(nn.Module):
                     where = f" of vertex {vertex}" if y.ndim == 4 else ""
                     raise Divergence(
                         f"`{system.name}` diverges: {quantity}{where} is not finite from step {step} on "
-                        f"(time {step * self.dt:.4g} s, world {world}). Use more substeps than {self.substeps}, "
-                        f"or look for extreme values of its parameters."
+                        f"(time {step * self.dt:.4g} s, world {world}). {self._advice(values, world)}"
                     )
+
+    def _advice(self, values: Values, world: int) -> str:
+        """What may help a world that diverges: which values are beyond their range, else smaller steps."""
+        beyond = []
+        for name, value in values.items():
+            low, high, x = self.kinds[name].lower, self.kinds[name].upper, value[world].detach().flatten()
+            wrong = x[~((x >= low) & (x <= high))]
+            if len(wrong):
+                span = (
+                    f"{low:g} to {high:g}" if high < math.inf else f"at least {low:g}" if low > -math.inf else "finite"
+                )
+                beyond.append(f"`{name}` is {wrong[0].item():.4g}; expected {span}.")
+        steps = f"Use more substeps than {self.substeps}, or look for extreme values of its parameters."
+        return " ".join(beyond) or steps
 
     def _diverging_step(
         self, system, values: Values, steps: Tensor, world: int, frame: int, before: list[Tensor]
     ) -> tuple[int, int]:
-        """First step whose state is not finite, and the first such vertex of a soft body: a frame for each step.
+        """First step whose state is not finite, and which vertex of a soft body was fastest then: a frame for each step.
 
         It begins at the state `before` the frame, but where pushes count steps from the start.
         """
@@ -297,5 +310,7 @@ class Model(nn.Module):
         states = program.run(*inputs, each)
         finite = torch.stack([torch.isfinite(y[0]).reshape(len(y[0]), -1).all(1) for y in states]).all(0)
         step = int((~finite).nonzero()[0]) if not finite.all() else (frame - first) * self.substeps
-        broken = [(~torch.isfinite(y[0, step]).flatten(1).all(1)).nonzero() for y in states if y.ndim == 4]
-        return first * self.substeps + step, next((int(rows[0]) for rows in broken if len(rows)), 0)
+        speed = torch.linalg.vector_norm(states[-1][0, max(step - 1, 0)].nan_to_num(0.0), dim=-1)
+        broken = [(~torch.isfinite(y[0, step]).flatten(1).all(1)).nonzero()[:, 0] for y in states if y.ndim == 4]
+        fastest = [int(rows[speed[rows].argmax()]) for rows in broken if len(rows)]  # the others follow it
+        return first * self.substeps + step, next(iter(fastest), 0)

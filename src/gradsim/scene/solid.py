@@ -83,6 +83,14 @@ class Solid(Soft):
         faults = list(super().conflicts())
         yield from faults
         other, own = PAIRS if self.mu is not None else PAIRS[::-1]
+        for place, mu, lam in [((), self.mu, self.lam)] + [
+            (("regions", name), region.mu or self.mu, region.lam or self.lam) for name, region in self.regions.items()
+        ]:
+            if mu is not None and lam is not None and lam <= mu / 8:  # K = λ − ⅝ μ + ⅔ · ¾ μ for small strains
+                yield (
+                    (*place, "lam"),
+                    f"got {lam:g} Pa beside μ {mu:g} Pa; it has to be above μ/8, or the body collapses.",
+                )
         for name, region in self.regions.items():
             if "." in name:
                 yield ("regions", name), "has a dot, which separates the parts of a parameter's name; leave it out."
