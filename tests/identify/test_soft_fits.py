@@ -1,6 +1,7 @@
 """Soft bodies among what is identified: vertices as data, fits of materials, arrays that are no unknowns, explanations."""
 
 import math
+import re
 
 import pytest
 import soft_cases
@@ -9,8 +10,10 @@ import torch
 from gradsim.errors import InputError
 from gradsim.experiments import synthetic
 from gradsim.identify import Search, Vertices, explain_gradients, identify, least_squares
+from gradsim.identify.directions import of_model
 from gradsim.identify.estimate import model_for, placed
 from gradsim.identify.problem import Problem
+from gradsim.identify.record import Record
 from gradsim.identify.unknowns import Space
 from gradsim.physics.model import Model
 
@@ -112,7 +115,7 @@ def test_arrays_of_a_soft_body_are_no_unknowns():
     scene = soft_cases.solid()
     for name in ("beam.vertex_velocity", "beam.mu_factor:0.5:2"):
         with pytest.raises(
-            InputError, match=r"is an array with one row for each (vertex|tetrahedron); an unknown is a"
+            InputError, match=r"is an array with one row for each (vertex|tetrahedron); an unknown is a number"
         ):
             identify(scene, [name], observation=Vertices("beam", torch.zeros(6, 12, 3), SIGMA))
 
@@ -125,7 +128,33 @@ def test_gradients_of_a_soft_body_are_explained():
     verdicts = {finding.name: finding.verdict for finding in found.findings}
     assert verdicts["beam.young"] == "ok"
     assert {name: v for name, v in verdicts.items() if v == "non-finite"} == {}
+    assert {contact.body for contact in found.contacts} == {"beam"}
     everything = explain_gradients(Model(scene), frames=3, secants=False)
     assert not [f.name for f in everything.findings if "vertex" in f.name or "factor" in f.name]
     with pytest.raises(InputError, match="an array with one row for each vertex"):
         explain_gradients(Model(scene), unknowns=["beam.vertex_velocity"])
+
+
+def test_why_a_soft_body_says_nothing_of_a_ground_is_told():
+    far = soft_cases.solid(position=[0.02, -0.01, 1.0])
+    (finding,) = explain_gradients(Model(far), unknowns=["ground.stiffness"]).findings
+    assert finding.verdict == "zero" and "nothing touches `ground`" in finding.reason
+    (finding,) = explain_gradients(Model(soft_cases.solid()), unknowns=["ground.friction"]).findings
+    assert finding.verdict == "zero"
+
+
+def test_what_pushes_a_soft_body_is_named_by_its_vertex():
+    """The vertex is among those that are below the ground there."""
+    model = Model(soft_cases.solid())
+    values = {name: v.detach() for name, v in model.values().items()}
+    record = Record(model, values, of_model(model, ["beam.velocity.z"], {}), 6)
+    contact = record.contacts("beam")[-1]
+    named = re.fullmatch(
+        r"contact of beam vertex (\d+) with `(ground|post)` \(.*\)", record.forces_text("beam", contact.last)
+    )
+    assert named
+    inside = record.touches["beam"].inside[contact.last, ["ground", "post"].index(named[2])].nonzero()[:, 0]
+    assert int(named[1]) in model.systems[0].contact.points[inside].tolist()
+    surface, point, part = record.force(0, contact)
+    assert surface in ("ground", "post") and part in ("normal force", "friction")
+    assert int(record.point("beam", point).removeprefix("vertex ")) in model.systems[0].contact.points.tolist()

@@ -1,6 +1,7 @@
 """Contacts recomputed in plain PyTorch, against the momentum that the kernels gave the body."""
 
 import pytest
+import soft_cases
 import torch
 
 from gradsim.identify.motion import by_step
@@ -52,3 +53,25 @@ def test_tangents_of_the_forces_are_the_change_of_the_momentums_tangent(law):
     given = 2.0 * moving["cube"]["v"].diff(dim=1)[0] / model.dt
     assert given.abs().max() > 1
     assert (change.sum((1, 2, 3))[:-1] - given).abs().max() < 1e-9 * given.abs().max()
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_forces_on_a_soft_body_are_the_change_of_its_momentum(law):
+    """Σ m (v' − v)/h = M g + Σ f in every step: forces inside the body cancel."""
+    free = soft_cases.solid(pinned=[], contact=None, velocity=[0.5, 0.2, -2.5])
+    content = free.model_dump(exclude_unset=True)
+    for node in (*content["grounds"].values(), *content["obstacles"].values()):
+        node.pop("dissipation", None)
+        node |= {"law": law, **({"dissipation": 0.5} if law == "continuous" else {"damping": 0.5})}
+    model = by_step(Model(Scene.parse(content)))
+    values = {name: v.detach() for name, v in model.values().items()}
+    with torch.no_grad():
+        states = model.rollout(frames=101)["beam"]
+    (system,) = model.systems
+    mass = system.mass(values)[0]
+    momentum = (mass[:, None] * states["v"][0]).sum(1)
+    total = (momentum[1:] - momentum[:-1]) / model.dt - mass.sum() * values["gravity"][0]
+    found = contact_forces(system, states, values)[:-1]
+    assert torch.allclose(found.sum((1, 2, 3)), total, rtol=0, atol=1e-9)
+    pressed = touches(system, states, values)
+    assert pressed.grounds == ["ground", "post"] and pressed.inside.any(0).any(1).all()

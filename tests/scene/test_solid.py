@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+import trimesh
 
+from gradsim import tet_file
 from gradsim.errors import InputError
 from gradsim.scene import Scene, parameters, resolve
 from gradsim.scene.region import Region
 from gradsim.scene.solid import Solid
+from gradsim.tet_mesh import TetMesh
 
 BEAM = "bodies.beam"
 BOX = {"box": {"size": [0.4, 0.2, 0.1], "cells": [4, 2, 1]}}
@@ -117,6 +120,28 @@ def test_what_is_saved_loads_as_the_same(beam, tmp_path):
     )
     ours.save(tmp_path / "a.yaml")
     assert Scene.load(tmp_path / "a.yaml").bodies == ours.bodies
+
+
+def test_tetrahedra_come_from_a_file_in_its_own_coordinates(beam, wrong, tmp_path):
+    corners = np.array([[10.0, 0, 0], [13, 0, 0], [10, 30, 0], [10, 0, 3]])
+    file = tmp_path / "a.tet"
+    tet_file.save(TetMesh(corners, np.array([[0, 1, 2, 3]])), file)
+    body = beam(shape={"mesh": {"file": str(file), "scale": 0.1}}).bodies["beam"]
+    np.testing.assert_allclose(body.rest.vertices, 0.1 * (corners - corners.mean(0)), atol=1e-15)
+    file.write_text(file.read_text().replace("t 0 1 2 3", "t 1 0 2 3"))
+    again = tmp_path / "b.tet"
+    file.rename(again)
+    line = wrong(shape={"mesh": {"file": str(again)}})
+    assert line.startswith(f"{BEAM}.shape: ") and "tetrahedron 0 has rest volume -45 m³: it is inside out" in line
+
+
+def test_a_surface_is_filled_with_tetrahedra(beam, tmp_path):
+    pytest.importorskip("wildmeshing")
+    trimesh.creation.box((1, 1, 1)).export(tmp_path / "a.stl")
+    surface = {"file": str(tmp_path / "a.stl"), "edge_length": 0.06, "scale": 0.1}
+    body = beam(shape={"surface": surface}).bodies["beam"]
+    assert body.rest.volumes.sum() == pytest.approx(1e-3, rel=1e-6)
+    assert body.rest is body.rest
 
 
 def test_its_numbers_and_arrays_have_names(beam):

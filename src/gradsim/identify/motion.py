@@ -65,7 +65,8 @@ def tangents(
         directions: Unknowns.
         frames: Number of frames.
     """
-    lanes = max(1, MEMORY // (26 * frames * len(model.systems)))
+    numbers = sum(12 * len(s.rest) if isinstance(s, SoftBody) else 26 for s in model.systems)  # of state and derivative
+    lanes = max(1, MEMORY // (frames * numbers))
     own, found = None, []
     for first in range(0, len(directions), lanes):
         group = directions[first : first + lanes]

@@ -180,7 +180,7 @@ def _exploding(record: Record, k: int, audited: Audit | None) -> dict:
     reached = [c for s in record.model.systems for c in record.contacts(s.name) if c.first <= crossed]
     if not reached:
         frame = record.frame(crossed)
-        text = f"from frame {frame} (step {crossed}) in flight, without any contact; {most}"
+        text = f"from frame {frame} (step {crossed}) without any contact; {most}"
         return {"reason": text, "advice": "a shorter clip.", "frame": frame, "step": crossed}
     contact = max(reached, key=lambda c: record.factor(k, c))
     place, factor = _place(record, k, contact), record.factor(k, contact)
@@ -230,7 +230,7 @@ def _advice(record: Record, contact: Contact) -> str:
     if record.model.dt > limit:
         fps = record.model.scene.timing.fps
         found.append(f"{int(1 / (fps * limit)) + 1} substeps or more (the step is unstable for these values)")
-    elif getattr(system, "law", "").startswith("paper"):
+    elif getattr(getattr(system, "contact", system), "law", "").startswith("paper"):
         found.append("law: continuous (the paper's force jumps at touch, so its tangents do not converge)")
     else:
         found.append(f"more than {record.model.substeps} substeps")

@@ -12,6 +12,7 @@ from gradsim.identify.directions import Direction
 from gradsim.identify.motion import Scale, by_step, displacement, sensitivity, tangents
 from gradsim.physics.model import Model
 from gradsim.physics.rigid_body import RigidBody
+from gradsim.physics.soft_body import SoftBody
 from gradsim.physics.system import Values
 from gradsim.physics.touches import Touches, contact_forces, force_tangents, touches
 from gradsim.physics.trajectory import Trajectory
@@ -55,7 +56,9 @@ class Record:
             torch.stack(part).double() for part in zip(*pairs, strict=True)
         )  # unknowns, bodies, steps
         self.touches: dict[str, Touches] = {
-            s.name: touches(s, self.own.states[s.name], values) for s in model.systems if isinstance(s, RigidBody)
+            s.name: touches(s, self.own.states[s.name], values)
+            for s in model.systems
+            if isinstance(s, RigidBody | SoftBody)
         }
 
     def frame(self, step: int) -> int:
@@ -88,14 +91,14 @@ class Record:
     def force(self, k: int, contact: Contact) -> tuple[str, int, str]:
         """Ground, point and part of the law whose impulse, in a contact, changes most with unknown k."""
         system = self.model.systems[self._row(contact.body)]
-        assert isinstance(system, RigidBody)
+        assert isinstance(system, RigidBody | SoftBody)
         rows = slice(contact.first, contact.last + 1)
         cut = lambda states: {name: y[:, rows] for name, y in states.items()}
         own, moving = cut(self.own.states[system.name]), cut(self.moving[k].states[system.name])
         _, change = force_tangents(system, own, moving, self.values, self.moving[k].values)
         size = torch.linalg.vector_norm(change.nan_to_num(0.0).sum(0), dim=-1)
         ground, point, part = np.unravel_index(int(size.argmax()), tuple(size.shape))
-        return system.surfaces[ground], int(point), PARTS[part]
+        return self.touches[system.name].grounds[ground], int(point), PARTS[part]
 
     def push(self, body: str, step: int) -> int | None:
         """The push that acts on a body in a step, or None."""
@@ -110,6 +113,8 @@ class Record:
     def point(self, body: str, index: int) -> str:
         """A contact point in words."""
         system = self.model.systems[self._row(body)]
+        if isinstance(system, SoftBody):
+            return f"vertex {int(system.contact.points[index])}"
         assert isinstance(system, RigidBody)
         return f"vertex {index}" if len(system.points) > 1 else "ball"
 
@@ -118,12 +123,12 @@ class Record:
         push = self.push(body, step)
         if body in self.touches and bool(self.touches[body].any[step]):
             system = self.model.systems[self._row(body)]
-            assert isinstance(system, RigidBody)
+            assert isinstance(system, RigidBody | SoftBody)
             at = {name: y[:, step : step + 1] for name, y in self.own.states[body].items()}
             force = contact_forces(system, at, self.values)[0]
             size = torch.linalg.vector_norm(force, dim=-1).nan_to_num(torch.inf)
             ground, point, part = np.unravel_index(int(size.argmax()), tuple(size.shape))
-            touched = f"contact of {body} {self.point(body, int(point))} with `{system.surfaces[ground]}`"
+            touched = f"contact of {body} {self.point(body, int(point))} with `{self.touches[body].grounds[ground]}`"
             return f"{touched} ({PARTS[part]} {size.max().item():.2g} N)"
         return f"push {push} on {body}" if push is not None else "no contact or push, only its own motion"
 

@@ -23,15 +23,15 @@ class SoftContact:
     """
 
     def __init__(self, name: str, scene, vertices: Tensor, like: Tensor):
-        self.name, self.vertices = name, vertices
+        self.name, self.points = name, vertices  # indices among the body's
         self.grounds = list(scene.grounds) if len(vertices) else []
         obstacles = scene.obstacles.items() if len(vertices) else ()
         self.obstacles = [ObstacleBody(key, node, like.dtype, like.device) for key, node in obstacles]
         self.surfaces = [*self.grounds, *(o.name for o in self.obstacles)]
-        law = next((surface.law for surface in scene.surfaces.values()), "continuous")
-        self.damping_name = "dissipation" if law == "continuous" else "damping"
-        self.groups = [Elements(touch(law), vertices[:, None]) for _ in self.grounds]
-        self.groups += [Elements(touch_solid(law), vertices[:, None]) for _ in self.obstacles]
+        self.law = next((surface.law for surface in scene.surfaces.values()), "continuous")
+        self.damping_name = "dissipation" if self.law == "continuous" else "damping"
+        self.groups = [Elements(touch(self.law), vertices[:, None]) for _ in self.grounds]
+        self.groups += [Elements(touch_solid(self.law), vertices[:, None]) for _ in self.obstacles]
 
     def parameters(self, values: Values) -> list[Tensor]:
         """Those of all groups, in order, (worlds, 1, ...)."""
@@ -43,12 +43,29 @@ class SoftContact:
             found += [centre, *axis.unbind(1), *half.unbind(1), rounding, *self._numbers(obstacle.name, values)]
         return [x[:, None] for x in found]
 
+    def given(self, values: Values) -> dict[str, Tensor]:
+        """The same numbers side by side for all surfaces, as `RigidRollout` has them: (worlds, grounds, ...) and so on."""
+        worlds = len(values["gravity"])
+        zeros = lambda *shape: values["gravity"].new_zeros(worlds, 0, *shape)
+        stacked = lambda rows, *shape: torch.stack(rows, 1) if rows else zeros(*shape)
+        planes = [self._plane(ground, values) for ground in self.grounds]
+        solids = [obstacle.inputs(values) for obstacle in self.obstacles]
+        numbers = [self._numbers(surface, values) for surface in self.surfaces]
+        keys = ("stiffness", "damping", "friction_stiffness", "friction")
+        shapes = {"centre": (3,), "axis": (3, 3), "half": (3,), "rounding": ()}
+        return {
+            "normal": stacked([normal for normal, _ in planes], 3),
+            "height": stacked([height for _, height in planes]),
+            **{key: stacked([row[k] for row in numbers]) for k, key in enumerate(keys)},
+            **{key: stacked([row[k] for row in solids], *shape) for k, (key, shape) in enumerate(shapes.items())},
+        }
+
     def rates(self, values: Values, mass: Tensor) -> tuple[Tensor, Tensor]:
         """The largest k/m [1/s²] and c/m [1/s] (worlds,) of a vertex of the least mass, over all surfaces."""
         zero = mass.new_zeros(len(mass))
         if not self.surfaces:
             return zero, zero
-        least = mass[:, self.vertices].amin(1)
+        least = mass[:, self.points].amin(1)
         stiffness, drag = [], []
         for surface in self.surfaces:
             k_e, k_d, k_f, _ = (x.detach() for x in self._numbers(surface, values))
@@ -60,7 +77,7 @@ class SoftContact:
         """Raise `InputError` if a vertex starts inside a ground or obstacle by more than `allowed` [m]."""
         if not self.surfaces:
             return
-        at, gaps = x[:, self.vertices], []
+        at, gaps = x[:, self.points], []
         for ground in self.grounds:
             normal, height = self._plane(ground, values)
             gaps.append((at * normal[:, None]).sum(-1) - height[:, None])
@@ -72,7 +89,7 @@ class SoftContact:
         worst = depth.amax((0, 2))
         surface = int(worst.argmax())
         if worst[surface] > allowed:
-            vertex = int(self.vertices[depth[:, surface].amax(0).argmax()])
+            vertex = int(self.points[depth[:, surface].amax(0).argmax()])
             raise InputError(
                 f"`{self.name}` starts {worst[surface].item():.4g} m inside `{self.surfaces[surface]}` (its vertex "
                 f"{vertex}); move one of them away from the other by that much."

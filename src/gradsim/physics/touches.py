@@ -16,8 +16,11 @@ from gradsim.physics.contact_laws import LAWS
 from gradsim.physics.obstacle import direction, distance
 from gradsim.physics.rigid import INPUTS
 from gradsim.physics.rigid_body import RigidBody
+from gradsim.physics.soft_body import SoftBody
+from gradsim.physics.soft_contact import SoftContact
 from gradsim.physics.system import Values
 
+Touching = RigidBody | SoftBody
 CHUNK = 2**21  # contacts × steps at a time
 
 
@@ -50,17 +53,18 @@ class Touches:
         return (self.grounds[int(found[0, 0])], int(found[0, 1])) if len(found) else None
 
 
-def touches(system: RigidBody, states: dict[str, Tensor], values: Values) -> Touches:
+def touches(system: Touching, states: dict[str, Tensor], values: Values) -> Touches:
     """The contacts of a body in world 0.
 
     Args:
         system: The body.
-        states: x, q, v, l (worlds, steps, ·).
+        states: x, q, v, l or x, v (worlds, steps, ...).
         values: Parameters (worlds, ...).
     """
     own = _first(states)
     given = _given(system, values)
-    count = max(1, given["points"].shape[0] * len(system.surfaces))
+    grounds = _contact(system).surfaces
+    count = max(1, len(_contact(system).points) * len(grounds))
     parts = []
     for rows in torch.arange(len(own["x"])).split(max(1, CHUNK // count)):
         gap, normal, u, f_n, _ = _contacts(system, {k: y[rows] for k, y in own.items()}, given)
@@ -71,22 +75,22 @@ def touches(system: RigidBody, states: dict[str, Tensor], values: Values) -> Tou
         inside = gap < 0
         parts.append((inside, inside & clamped & (f_n != 0), inside & (f_n > 0)))
     inside, sliding, pressing = (torch.cat(part) for part in zip(*parts, strict=True))
-    return Touches(system.name, list(system.surfaces), inside, sliding, pressing)
+    return Touches(system.name, list(grounds), inside, sliding, pressing)
 
 
-def contact_forces(system: RigidBody, states: dict[str, Tensor], values: Values) -> Tensor:
+def contact_forces(system: Touching, states: dict[str, Tensor], values: Values) -> Tensor:
     """Contact forces of world 0 (steps, grounds, points, 2, 3) [N]: normal part, friction; arguments as for `touches`."""
     return _forces(system, _first(states), values)
 
 
 def force_tangents(
-    system: RigidBody, states: dict[str, Tensor], tangents: dict[str, Tensor], values: Values, along: Values
+    system: Touching, states: dict[str, Tensor], tangents: dict[str, Tensor], values: Values, along: Values
 ) -> tuple[Tensor, Tensor]:
     """Contact forces of world 0 and their derivatives, each (steps, grounds, points, 2, 3) [N]: normal part, friction.
 
     Args:
         system: The body.
-        states: x, q, v, l (worlds, steps, ·).
+        states: x, q, v, l or x, v (worlds, steps, ...).
         tangents: Their derivatives.
         values: Parameters (worlds, ...).
         along: Derivatives of some of them.
@@ -100,38 +104,57 @@ def _first(states: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: y[0].detach() for name, y in states.items()}
 
 
-def _forces(system: RigidBody, states: dict[str, Tensor], values: Values) -> Tensor:
+def _forces(system: Touching, states: dict[str, Tensor], values: Values) -> Tensor:
     given = _given(system, values)
     _, normal, _, f_n, force = _contacts(system, states, given)
     pressed = f_n[..., None] * normal
     return torch.stack([pressed, force - pressed], -2)
 
 
-def _given(system: RigidBody, values: Values) -> dict[str, Tensor]:
-    """Inputs of the rollout in world 0, by name."""
+def _given(system: Touching, values: Values) -> dict[str, Tensor]:
+    """Inputs of the rollout in world 0, by name; of a soft body those of its contact."""
+    if isinstance(system, SoftBody):
+        return {name: x[0] for name, x in system.contact.given(values).items()}
     return {name: x[0] for name, x in zip(INPUTS, system.inputs(values), strict=False)}
 
 
-def _contacts(system: RigidBody, states: dict[str, Tensor], given: dict[str, Tensor]):
+def _contact(system: Touching) -> RigidBody | SoftContact:
+    """What says how a body touches."""
+    return system.contact if isinstance(system, SoftBody) else system
+
+
+def _contacts(system: Touching, states: dict[str, Tensor], given: dict[str, Tensor]):
     """Gap, normal, velocity, normal force and force of each contact: (steps, grounds and obstacles, points, ·)."""
-    x, q, v, l = (states[name] for name in system.states)
-    spin = rotation.rotate(q, (given["inertia_inverse"] @ rotation.rotate(rotation.conjugate(q), l)[..., None])[..., 0])
-    at = rotation.rotate(q[:, None, None], given["points"])
-    place, planes = x[:, None, None] + at, given["normal"][:, None]
-    gap = (place * planes).sum(-1) - given["height"][:, None] - given["radius"]
+    if isinstance(system, SoftBody):
+        place, u = (states[name][:, None, system.contact.points] for name in ("x", "v"))
+        gap, normal = _gaps(place, given, place.new_zeros(()))
+        u = u.expand_as(normal)
+    else:
+        x, q, v, l = (states[name] for name in system.states)
+        body = rotation.rotate(rotation.conjugate(q), l)
+        spin = rotation.rotate(q, (given["inertia_inverse"] @ body[..., None])[..., 0])
+        at = rotation.rotate(q[:, None, None], given["points"])
+        gap, normal = _gaps(x[:, None, None] + at, given, given["radius"])
+        arm = at - given["radius"][:, None] * normal
+        u = v[:, None, None] + linalg.cross(spin[:, None, None].expand_as(arm), arm)
+    rate = (u * normal).sum(-1)
+    law = {name: given[name][:, None] for name in ("stiffness", "damping", "friction_stiffness", "friction")}
+    f_n = _normal_force(_contact(system).law, gap, rate, law["stiffness"], law["damping"])
+    return gap, normal, u, f_n, contact.definition(u, normal, f_n, law["friction_stiffness"], law["friction"])
+
+
+def _gaps(place: Tensor, given: dict[str, Tensor], radius: Tensor) -> tuple[Tensor, Tensor]:
+    """Gap and normal of points (steps, 1, points, 3) of some radius about each, to all grounds and obstacles."""
+    planes = given["normal"][:, None]
+    gap = (place * planes).sum(-1) - given["height"][:, None] - radius
     normal = planes.expand(*gap.shape, 3)
     if len(given["centre"]):
         local = ((place - given["centre"][:, None])[..., None, :] * given["axis"][:, None]).sum(-1)
         half = given["half"][:, None].expand_as(local)
-        beyond = distance(local, half) - given["rounding"][:, None] - given["radius"]
+        beyond = distance(local, half) - given["rounding"][:, None] - radius
         across = (direction(local, half)[..., None] * given["axis"][:, None]).sum(-2)
         gap, normal = torch.cat([gap, beyond], 1), torch.cat([normal, across], 1)
-    arm = at - given["radius"][:, None] * normal
-    u = v[:, None, None] + linalg.cross(spin[:, None, None].expand_as(arm), arm)
-    rate = (u * normal).sum(-1)
-    law = {name: given[name][:, None] for name in ("stiffness", "damping", "friction_stiffness", "friction")}
-    f_n = _normal_force(system.law, gap, rate, law["stiffness"], law["damping"])
-    return gap, normal, u, f_n, contact.definition(u, normal, f_n, law["friction_stiffness"], law["friction"])
+    return gap, normal
 
 
 def _normal_force(law: str, gap: Tensor, rate: Tensor, stiffness: Tensor, damping: Tensor) -> Tensor:

@@ -151,7 +151,7 @@ class Cloth(Soft):
     @property
     def hinges(self) -> np.ndarray:
         """Inner edges (k, 4), see `gradsim.sheet`."""
-        return sheet.hinges(self.rest.faces)
+        return _hinges(self.shape)  # pyright: ignore[reportArgumentType] -- frozen, so it has a hash
 
     @property
     def rest_vertices(self) -> np.ndarray:
@@ -180,3 +180,8 @@ def _centred(shape: ClothShape) -> Mesh:
     corners = mesh.vertices[mesh.faces]
     area = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1)
     return replace(mesh, vertices=mesh.vertices - np.average(corners.mean(1), 0, area))
+
+
+@lru_cache(maxsize=32)
+def _hinges(shape: ClothShape) -> np.ndarray:
+    return sheet.hinges(_centred(shape).faces)  # pyright: ignore[reportArgumentType] -- frozen, so it has a hash

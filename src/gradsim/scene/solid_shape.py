@@ -1,14 +1,17 @@
 """Shapes of soft solids: what the user writes for each, and the tetrahedra it stands for."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from gradsim import tet_grid
+from gradsim import mesh_file, tet_file, tet_grid
 from gradsim.scene.node import Node, Place, exactly_one
-from gradsim.scene.quantity import Count, Tuple, Vector3, positive
+from gradsim.scene.path import FilePath
+from gradsim.scene.quantity import Count, Quantity, Tuple, Vector3, positive
 from gradsim.tet_mesh import TetMesh
+from gradsim.tetrahedralise import tetrahedralise
 
 LENGTH = positive("m")
 CELLS = Count(1, 4096)
@@ -78,6 +81,36 @@ class Gear(Node):
         return tet_grid.gear(self.teeth, self.radius, self.root, self.bore, self.thickness, self.cells)
 
 
+class TetFile(Node):
+    """Tetrahedra in a file; `scale` is metres per unit of the file."""
+
+    file: Annotated[Path, FilePath("a mesh of tetrahedra", tet_file.FORMATS)] = Field(
+        description="the path of a tet, msh, vtu or mesh file"
+    )
+    scale: Annotated[float, Quantity("", lower=0.0, above=True)] = 1.0
+
+    def mesh(self) -> TetMesh:
+        return tet_file.load(self.file, self.scale)
+
+
+class Surface(Node):
+    """A closed surface in a file, filled with tetrahedra of about `edge_length` [m] (extra `tet`).
+
+    Every run fills it anew, and no two alike: to go on with one of them, save it (`gradsim.tet_file.save`) and give it as
+    `mesh`. `scale` is metres per unit of the file; `tolerance` is how far the surface may move [m].
+    """
+
+    file: Annotated[Path, FilePath("a mesh file", mesh_file.FORMATS)] = Field(
+        description="the path of an obj, stl, ply or glb file"
+    )
+    edge_length: Annotated[float, LENGTH] = Field(description="the edge length of the tetrahedra in m")
+    scale: Annotated[float, Quantity("", lower=0.0, above=True)] = 1.0
+    tolerance: Annotated[float | None, LENGTH] = None
+
+    def mesh(self) -> TetMesh:
+        return tetrahedralise(mesh_file.load(self.file, self.scale), self.edge_length, self.tolerance)
+
+
 class SolidShape(Node):
     """Exactly one of these."""
 
@@ -85,6 +118,12 @@ class SolidShape(Node):
     cylinder: SolidCylinder | None = None
     ball: SolidBall | None = None
     gear: Gear | None = None
+    tet_file: TetFile | None = Field(default=None, alias="mesh")
+    surface: Surface | None = None
+
+    @classmethod
+    def prepare(cls, given: dict[str, Any]) -> dict[str, Any]:
+        return {"mesh" if key == "tet_file" else key: value for key, value in given.items()}
 
     @classmethod
     def faults(cls, given) -> Iterator[tuple[Place, str]]:
