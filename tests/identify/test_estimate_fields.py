@@ -13,8 +13,8 @@ from gradsim.identify import spectrum
 from gradsim.identify.estimate_fields import identify_fields
 from gradsim.identify.fields import Field
 from gradsim.identify.observation import Masks
-from gradsim.identify.vertices import Vertices
 from gradsim.identify.smooth import Smooth
+from gradsim.identify.vertices import Vertices
 from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes
 

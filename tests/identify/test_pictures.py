@@ -11,7 +11,8 @@ from gradsim.identify.estimate_fields import identify_fields
 from gradsim.identify.field_problem import FieldProblem
 from gradsim.identify.fields import Field, FieldSpace
 from gradsim.identify.multistart import Search
-from gradsim.identify.pictures import Pictures
+from gradsim.identify.observation import normal_equations
+from gradsim.identify.pictures import FEW, Pictures
 from gradsim.identify.views import Views
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
@@ -74,6 +75,22 @@ def test_slopes_of_pictures_are_those_of_their_adjoint(scene, model):
         slope = here.times(v)
         # 1e-2: the renderer's own gradient is that of areas along edges, not of single pixels
         assert abs(slope @ w - v @ here.transposed(w)) < 1e-2 * slope.norm() * w.norm() / len(w) ** 0.5
+
+
+def test_the_flow_has_the_cost_and_gradient_of_central_differences_and_nearly_their_information(scene, model):
+    space = FieldSpace(model, [VELOCITY])
+    generator = torch.manual_seed(1)
+    u = space.start() + 0.02 * torch.randn(len(space), generator=generator, dtype=torch.float64)
+    for views in (filmed(scene, model.rollout(), loss=loss) for loss in ("gaussian", "huber")):
+        seen, problem = views.parts["camera"], FieldProblem(model, views, space)
+        s = problem._sensitivity(u[None], 5)
+        assert s.unknowns >= FEW
+        cost, g, A = normal_equations(seen._linear(s, 5, False), seen.loss)
+        found = seen.normal(s, 5, False)
+        torch.testing.assert_close(found[0], cost, rtol=1e-12, atol=0)
+        assert (found[1] - g).norm() < 1e-2 * g.norm()  # as the slopes above
+        ratio = torch.linalg.eigvals(torch.linalg.solve(A[0], found[2][0])).real
+        assert 0.5 < ratio.min() and ratio.max() < 2 and abs(ratio.median() - 1) < 0.02
 
 
 def test_the_velocity_of_every_vertex_is_found_from_pixels(scene, model):

@@ -24,6 +24,7 @@ DENSE = 1000  # unknowns up to which the whole of JᵀJ is worth making
 METHODS = ("auto", "dense", "cg", "lbfgs")
 EARLY = 12  # linearisations of a stage before the last
 ROUGH = 1e-3  # relative decrease at which such a stage ends
+CLOSE, FINEST = 1e-2, 1e-14  # χ²/N at which an early stage and the last end, without noise
 STEPS = 20  # of L-BFGS for each linearisation of the others
 
 
@@ -73,7 +74,9 @@ def identify_fields(
         cost = math.inf
         for stage, frames in enumerate(stages):
             last = stage == len(stages) - 1
-            u, cost, count = _descend(problem, u, frames, way, iterations if last else EARLY, 1e-9 if last else ROUGH)
+            few = observation.floor(frames)[1]
+            plan = (iterations, 1e-9, FINEST * few) if last else (EARLY, ROUGH, CLOSE * few)
+            u, cost, count = _descend(problem, u, frames, way, *plan)
             total += count
             history.append({"start": start, "frames": frames, "iterations": count, "cost": cost})
             report(history[-1])
@@ -83,14 +86,14 @@ def identify_fields(
 
 
 def _descend(
-    problem: FieldProblem, u: Tensor, frames: int, way: str, iterations: int, precision: float
+    problem: FieldProblem, u: Tensor, frames: int, way: str, iterations: int, precision: float, enough: float
 ) -> tuple[Tensor, float, int]:
     """u, its cost and the number of linearisations, in the way that was chosen."""
     if way == "cg":
-        return conjugate.descend(problem, u, frames, False, iterations, precision=precision)
+        return conjugate.descend(problem, u, frames, False, iterations, enough=enough, precision=precision)
     if way == "lbfgs":
         return limited_memory.descend(problem, u, frames, False, STEPS * iterations, precision)
-    here, count = by_matrix(problem, Population.at(u[None]), frames, False, iterations, precision=precision)
+    here, count = by_matrix(problem, Population.at(u[None]), frames, False, iterations, enough, precision=precision)
     return here.u[0], here.cost[0].item(), count
 
 

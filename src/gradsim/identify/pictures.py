@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
 from gradsim.errors import InputError
+from gradsim.identify import flow
 from gradsim.identify.observation import CLEAR, Coarse, normal_equations, summed
 from gradsim.identify.outline import Sensitivity
 from gradsim.losses import CDF
@@ -23,6 +24,7 @@ from gradsim.render.renderer import Renderer
 from gradsim.robust import GAUSSIAN, Loss, loss_named
 
 STEP = 1e-6  # of central differences, in sizes of what is seen: rounding 1e-10, truncation 1e-12 of the derivative
+FEW = 8  # unknowns from which the flow is cheaper than central differences for each
 BLOCK = 8  # pixels across that coarse residuals average
 CHUNK = 2**23  # numbers in one batch of pictures: with what rasterising needs, some hundred MB
 
@@ -65,7 +67,14 @@ class Pictures:
         return summed(self.residuals(trajectory, frames, coarse))
 
     def normal(self, s: Sensitivity, frames: int, coarse: Coarse) -> tuple[Tensor, Tensor, Tensor]:
-        return normal_equations(self._linear(s, frames, coarse), GAUSSIAN if coarse else self.loss)
+        if coarse or s.unknowns < FEW or not flow.carries(self.renderer, s):
+            return normal_equations(self._linear(s, frames, coarse), GAUSSIAN if coarse else self.loss)
+        parts = []
+        for first, last in self._chunks(frames, s.unknowns):
+            film = self.film[first:last]
+            parts.append(flow.normal(self.renderer, s, film, self.sigma, self.loss, first, last))
+        cost, gradient, matrix = (torch.stack(part).sum(0) for part in zip(*parts, strict=True))
+        return cost, gradient, matrix
 
     def floor(self, frames: int) -> tuple[float, float, float]:
         background = torch.as_tensor(self.renderer.background, dtype=torch.float64)
