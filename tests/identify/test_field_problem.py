@@ -3,13 +3,18 @@
 import dataclasses
 
 import field_cases
+import numpy as np
 import pytest
+import soft_cases
 import torch
 
 from gradsim.identify import conjugate
-from gradsim.identify.fields import Field
+from gradsim.identify.estimate_fields import identify_fields
+from gradsim.identify.fields import Field, FieldSpace
 from gradsim.identify.least_squares import Population, descend
 from gradsim.identify.smooth import Smooth
+from gradsim.identify.vertices import Vertices
+from gradsim.physics.model import Model
 
 SEEN = 1e-6  # of 1: relative error of what is identifiable, noise-free
 
@@ -65,6 +70,35 @@ def test_pinned_vertices_are_no_unknowns():
     assert set(piece.entries.tolist()) == set(system.free.nonzero()[:, 0].tolist())
     values = problem.space.values(truth[None])[field_cases.MASS.name]
     assert (values[0, system.pinned] == 1).all() and (values[0, piece.entries].log() - truth).abs().max() < 1e-14
+
+
+@pytest.mark.parametrize(
+    ("name", "elements", "dimension"),
+    [("vertex_velocity", "vertices", 2), ("mu_factor", "faces", 2), ("bending", "hinges", 2), ("air.drag", "faces", 2)],
+)
+def test_fields_of_a_sheet_lie_on_its_vertices_triangles_and_folds(name, elements, dimension):
+    model = Model(soft_cases.cloth())
+    (body,) = model.scene.bodies.values()
+    (sheet,) = model.scene.bodies
+    (piece,) = FieldSpace(model, [Field(f"{sheet}.{name}", scale=1.0)]).pieces
+    index = {"hinges": body.hinges, "faces": body.rest.faces, "vertices": np.arange(len(body.rest.vertices))[:, None]}
+    assert np.array_equal(piece.elements, index[elements]) and piece.dimension == dimension
+    assert np.allclose(piece.places, body.rest.vertices[index[elements]].mean(1))
+    assert len(piece.edges) >= len(piece.places) - 1  # in one piece
+
+
+def test_the_velocity_of_every_vertex_of_a_sheet_is_found():
+    model = Model(soft_cases.cloth())
+    (sheet,) = model.scene.bodies
+    space = FieldSpace(model, [Field(f"{sheet}.vertex_velocity", scale=0.5)])
+    truth = space.start() + 0.3 * torch.randn(len(space), generator=torch.manual_seed(0), dtype=torch.float64)
+    with torch.no_grad():
+        seen = model.rollout(space.values(truth[None]))[sheet]["x"][0]
+    field = Field(f"{sheet}.vertex_velocity", scale=0.5)
+    fit = identify_fields(model.scene, [field], Vertices(sheet, seen, 1e-4), model=model)
+    off = fit.u - truth
+    assert 0 < fit.rank < len(truth)  # what stretches it fades within a frame
+    assert fit.spectrum.sharp(off).norm() < SEEN * len(truth) ** 0.5 and off.abs().max() < 1e-4
 
 
 def test_elements_have_fields_too():

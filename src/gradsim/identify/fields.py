@@ -180,19 +180,21 @@ class FieldSpace:
         assert isinstance(system, SoftBody)  # only these have arrays
         shape = kind.value.shape if kind.each else (kind.elements,)
         rest, width = system.rest.cpu().double().numpy(), math.prod(shape[1:])
-        largest = max((g.index for g in system.matter.groups), key=lambda index: index.shape[1])
+        main = system.matter.groups[0].index  # tetrahedra, triangles or springs
         entries = torch.arange(math.prod(shape))
         if kind.each == "vertex":
-            index, elements, places = largest, np.arange(len(rest))[:, None], rest
+            index, elements, places = main, np.arange(len(rest))[:, None], rest
             entries = entries.reshape(-1, width)[system.free > 0].flatten()
         else:
-            index = next(g.index for g in system.matter.groups if len(g.index) == shape[0])
+            key = name.split(".", 1)[1]
+            groups = [g for g in system.matter.groups if len(g.index) == shape[0]]
+            index = next((g for g in groups if g.force.name in key), groups[0]).index
             elements = index.numpy()
             places = rest[elements].mean(1)
         edges = neighbours(index.numpy(), len(rest), kind.each == "vertex")
         first = self.pieces[-1].columns.stop if self.pieces else 0
         columns = slice(first, first + len(entries))
-        piece = Piece(field, kind, shape, entries, columns, places, elements, edges, min(3, largest.shape[1] - 1))
+        piece = Piece(field, kind, shape, entries, columns, places, elements, edges, min(3, main.shape[1] - 1))
         self.pieces.append(piece)
 
 
