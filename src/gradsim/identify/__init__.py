@@ -18,6 +18,7 @@ from gradsim.identify.pictures import Pictures
 from gradsim.identify.smooth import Smooth
 from gradsim.identify.together import identify_many
 from gradsim.identify.unknowns import Unknown
+from gradsim.identify.vertices import Vertices
 from gradsim.identify.views import Views
 
 __all__ = [
