@@ -93,6 +93,16 @@ def test_a_world_of_a_batch_moves_as_it_does_alone(mapping):
     assert all(torch.equal(a[4:5], b) for a, b in zip(together, alone, strict=True))
 
 
+def test_threads_have_an_element_each_on_the_way_back_too(monkeypatch):
+    launched = []
+    noted = lambda kernel, dim, *rest: launched.append((kernel.key, dim))
+    monkeypatch.setattr(particles_threads, "replay", noted)
+    given, program = cases.inputs(2, seed=17), cases.program(Threads(Lane("float64", 1)))
+    program.backward(given, outputs := program.forward(given), outputs)
+    sizes = {dim for kernel, dim in launched if kernel.startswith("adjoints_of")}
+    assert sizes == {(2, len(group.index)) for group in cases.groups()}
+
+
 def test_few_worlds_go_by_elements_and_many_by_worlds():
     cpu = torch.device("cpu")
     assert [mapping_for(n, torch.float64, cpu, False).name for n in (1, 2, 8, 64)] == [

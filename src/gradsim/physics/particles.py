@@ -119,22 +119,18 @@ class Particles:
         none = inputs[0].new_zeros(0, dtype=torch.long)
         history = [job.to.vertices(y, None, job.rows, none if k else job.copies) for k, y in enumerate(outputs)]
         given = [job.to.vertices(g, None, job.rows, none) for g in adjoints]
-        states = history if self.substeps == 1 else [job.work(steps + 1) for _ in range(2)]
+        launched = job.to.name == "threads"
+        kept = self.substeps == 1 and not launched  # each step has a frame, so the frames are all states
+        states = history if kept else [job.work(steps + 1) for _ in range(2)]
         start = [job.work() for _ in range(2)]
-        grad, found = job.adjoints()
-        args = [
-            *job.given,
-            self.substeps,
-            self.segment,
-            *history,
-            *states,
-            job.work(),
-            job.work(),
-            *given,
-            *start,
-            *grad,
-        ]
-        replay(job.code.backward, job.threads, args, job.device)
+        adjoints_of, found = job.adjoints()
+        scratch = [job.work(), job.work()]
+        times = [self.substeps, self.segment]
+        if launched:
+            particles_threads.backward(job, *times, history, states, *scratch, given, start, adjoints_of)
+        else:
+            args = [*job.given, *times, *history, *states, *scratch, *given, *start, *adjoints_of]
+            replay(job.code.backward, job.threads, args, job.device)
         state = [job.to.unvertices(a, job.worlds, job.n)[0] for a in start]
         return [g.to(x.dtype).reshape(x.shape) for g, x in zip([*state, *found()], inputs, strict=True)]
 
