@@ -104,6 +104,13 @@ def adjoints(loss: Tensor, model: Model, given: Mapping[str, Tensor], directions
 
 def _rollouts(loss: Tensor, model: Model, values: Values) -> dict[str, Any]:
     """The nodes of the graph that are rollouts of the model with these values, by body."""
+    coupled = [group for group in model.groups if len(group.systems) > 1]
+    if coupled:
+        names = "` and `".join(system.name for system in coupled[0].systems)
+        raise InputError(
+            f"`{names}` act on one another in one rollout, which this does not take apart; take `contacts` and "
+            f"`attachments` out of the scene, or read the gradient alone."
+        )
     seen, found = set(), {}
     stack: list[Any] = [loss.grad_fn]
     starts = {s.name: [x.detach() for x in s.inputs(values)] for s in model.systems}

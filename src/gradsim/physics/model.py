@@ -17,6 +17,7 @@ from gradsim.physics.soft_body import SoftBody
 from gradsim.physics.solid_body import solid_body
 from gradsim.physics.springs_body import springs_body
 from gradsim.physics.system import Values
+from gradsim.physics.together import groups_of
 from gradsim.physics.trajectory import Trajectory
 from gradsim.scene.parameters import Parameter, parameters
 
@@ -72,6 +73,7 @@ class Model(nn.Module):
             first = system.part.vertices.stop
             systems.append(system)
         self.systems = tuple(systems)
+        self.groups = groups_of(self.systems, scene)
         for name, acting in self.forces.items():
             self._add(name, acting)
         for name, parameter in self.kinds.items():
@@ -135,10 +137,10 @@ class Model(nn.Module):
         frames = frames or self.scene.timing.frames
         lead = self._intervals_before(values, given or {})
         steps, states = self._steps(values, frames, lead), {}
-        for system in self.systems:
-            program = system.program(lead + frames, self.substeps, self.dt, segment)
-            outputs = [y[:, lead:] for y in program.run(*system.inputs(values), steps)]
-            states[system.name] = dict(zip(system.states, outputs, strict=True))
+        for group in self.groups:
+            program = group.program(lead + frames, self.substeps, self.dt, segment)
+            outputs = [y[:, lead:] for y in program.run(*group.inputs(values), steps)]
+            states |= _by_body(group, outputs)
         if not torch.compiler.is_compiling():
             self._check_finite(states, values, steps, lead)
         return self._trajectory(states, values, frames)
@@ -147,11 +149,10 @@ class Model(nn.Module):
         """Rollout of complete `values` (see `values`) outside autograd, not checked for divergence."""
         lead, states = self._intervals_before(values), {}
         steps = self._steps(values, frames, lead).detach()
-        for system in self.systems:
-            inputs = [x.detach() for x in system.inputs(values)]
-            outputs = system.program(lead + frames, self.substeps, self.dt, 1).forward([*inputs, steps])
-            shown = [y[:, lead:].contiguous() for y in outputs]
-            states[system.name] = dict(zip(system.states, shown, strict=True))
+        for group in self.groups:
+            inputs = [x.detach() for x in group.inputs(values)]
+            outputs = group.program(lead + frames, self.substeps, self.dt, 1).forward([*inputs, steps])
+            states |= _by_body(group, [y[:, lead:].contiguous() for y in outputs])
         return self._trajectory(states, values, frames)
 
     def tangent(self, values: Values, along: Values, frames: int) -> tuple[Trajectory, Trajectory]:
@@ -169,36 +170,35 @@ class Model(nn.Module):
         moving = {name: values[name] for name in along}
         lead = self._intervals_before(values, along)
         states, derivatives = {}, {}
-        for system in self.systems:
+        for group in self.groups:
 
-            def inputs_of(some: Values, s=system) -> list[Tensor]:
+            def inputs_of(some: Values, g=group) -> list[Tensor]:
                 every = {**fixed, **some}
-                return [*s.inputs(every), self._steps(every, frames, lead)]
+                return [*g.inputs(every), self._steps(every, frames, lead)]
 
             inputs, tangents = derivative(inputs_of, moving, along)
-            pairs = system.program(lead + frames, self.substeps, self.dt, 1).tangent(inputs, tangents)
-            for k, group in enumerate((states, derivatives)):
-                shown = [pair[k][:, lead:].contiguous() for pair in pairs]
-                group[system.name] = dict(zip(system.states, shown, strict=True))
+            pairs = group.program(lead + frames, self.substeps, self.dt, 1).tangent(inputs, tangents)
+            for k, found in enumerate((states, derivatives)):
+                found |= _by_body(group, [pair[k][:, lead:].contiguous() for pair in pairs])
         return self._trajectory(states, values, frames), self._trajectory(derivatives, values, frames)
 
     def propose(self, values: Values) -> int:
         """Steps per frame that resolve what is stiff: a share of the largest stable step (`System.good_step`), or less."""
-        step = min((system.good_step(values) for system in self.systems), default=math.inf)
+        step = min((group.good_step(values) for group in self.groups), default=math.inf)
         return max(1, math.ceil(self._longest(values) / step)) if math.isfinite(step) else 8
 
     def check(self, values: Values) -> None:
         """Raise `InputError` if the step is unstable for these values, or a body starts inside a ground."""
         interval = self._longest(values)
-        for system in self.systems:
-            limit = system.stable_step(values)
+        for group in self.groups:
+            limit, names = group.stable_step(values), "` and `".join(system.name for system in group.systems)
             if interval / self.substeps > limit:
                 raise InputError(
                     f"time step {interval / self.substeps:.3g} s is too large for the stiffness and damping that "
-                    f"`{system.name}` meets: it needs at most {limit:.3g} s. Set timing.substeps to "
+                    f"`{names}` meets: it needs at most {limit:.3g} s. Set timing.substeps to "
                     f"{math.ceil(interval / limit)} or more ({self.propose(values)} resolves the contact), or to auto."
                 )
-            system.check(values)
+            group.check(values)
 
     def _add(self, name: str, acting: Acting) -> None:
         """Let a force of the user's act; its parameters join those of the scene."""
@@ -302,15 +302,22 @@ class Model(nn.Module):
         It begins at the state `before` the frame, but where pushes count steps from the start.
         """
         one = {name: v[world : world + 1].detach() for name, v in values.items()}
-        inputs, first = system.inputs(one), 0
-        if frame > 1 and not self._late and all(torch.isfinite(y).all() for y in before):
+        group = next(g for g in self.groups if system in g.systems)
+        inputs, first = group.inputs(one), 0
+        if len(group.systems) == 1 and frame > 1 and not self._late and all(torch.isfinite(y).all() for y in before):
             inputs[: len(before)], first = before, frame - 1
-        program = system.program((frame - first) * self.substeps + 1, 1, self.dt, 1)
+        program = group.program((frame - first) * self.substeps + 1, 1, self.dt, 1)
         each = steps[world : world + 1, first:frame].detach().repeat_interleave(self.substeps, 1)
-        states = program.run(*inputs, each)
+        states = group.split(program.run(*inputs, each))[group.systems.index(system)]
         finite = torch.stack([torch.isfinite(y[0]).reshape(len(y[0]), -1).all(1) for y in states]).all(0)
         step = int((~finite).nonzero()[0]) if not finite.all() else (frame - first) * self.substeps
         speed = torch.linalg.vector_norm(states[-1][0, max(step - 1, 0)].nan_to_num(0.0), dim=-1)
         broken = [(~torch.isfinite(y[0, step]).flatten(1).all(1)).nonzero()[:, 0] for y in states if y.ndim == 4]
         fastest = [int(rows[speed[rows].argmax()]) for rows in broken if len(rows)]  # the others follow it
         return first * self.substeps + step, next(iter(fastest), 0)
+
+
+def _by_body(group, outputs: list[Tensor]) -> dict[str, dict[str, Tensor]]:
+    """States by body and name."""
+    pairs = zip(group.systems, group.split(outputs), strict=True)
+    return {system.name: dict(zip(system.states, own, strict=True)) for system, own in pairs}

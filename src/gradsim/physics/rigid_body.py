@@ -75,9 +75,14 @@ class RigidBody:
         if self.law not in LAWS:
             raise InputError(f"no contact law {self.law!r}; choose one of {', '.join(LAWS)}.")
 
+    @property
+    def windows(self) -> tuple[tuple[float, float], ...]:
+        """Begin and end [s] of its pushes."""
+        pairs = (push.window or (push.at, push.at) for push in self.body.pushes)
+        return tuple((float(begin), float(end)) for begin, end in pairs)
+
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> RigidRollout:
-        windows = tuple(tuple(map(float, push.window or (push.at, push.at))) for push in self.body.pushes)
-        return _rollout(frames, substeps, dt, windows, self.law, self.scene.timing.integrator, segment)
+        return _rollout(frames, substeps, dt, self.windows, self.law, self.scene.timing.integrator, segment)
 
     def mass(self, values: Values) -> Tensor:
         """Mass (worlds,) [kg]."""

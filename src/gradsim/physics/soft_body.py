@@ -36,6 +36,7 @@ class Matter(Protocol):
         rest: Vertices at rest (n, 3) [m], about the centre.
         groups: Elements with their forces.
         outer: Vertices that can touch, in order.
+        faces: Triangles (m, 3) of its surface that vertices of other soft bodies can touch; none of springs.
         mesh: What is drawn, at rest.
         smooth: Whether it is shaded as round where its material does not say.
     """
@@ -43,6 +44,7 @@ class Matter(Protocol):
     rest: Tensor
     groups: list[Elements]
     outer: Tensor
+    faces: Tensor
     mesh: Mesh
     smooth: bool
 
@@ -112,14 +114,18 @@ class SoftBody:
         """Whether nothing but gravity, blows and contact changes its momentum."""
         return not self.pinned and not self.anchored and getattr(self.body, "air", None) is None
 
+    @property
+    def elements(self) -> tuple[Elements, ...]:
+        """All that acts on its vertices, in the order of its parameters among the inputs."""
+        return (*self.matter.groups, *self.anchors, *self.contact.groups, *self.own)
+
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Particles | ImplicitParticles:
         key = (frames, substeps, dt, segment)
         if key not in self._programs:
-            groups = (*self.matter.groups, *self.anchors, *self.contact.groups, *self.own)
             if len(self._programs) >= 32:
                 self._programs.clear()
             kind = ImplicitParticles if self.implicit else Particles
-            self._programs[key] = kind(groups, frames, substeps, dt, tuple(self.pinned), segment)
+            self._programs[key] = kind(self.elements, frames, substeps, dt, tuple(self.pinned), segment)
         return self._programs[key]
 
     def mass(self, values: Values) -> Tensor:

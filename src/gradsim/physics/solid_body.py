@@ -43,7 +43,7 @@ class Tetrahedra:
         self.steepest, self.steepness = steep[:, -1].to(**to), steep.sum(1).to(**to)
         faces = tet_mesh.surface(rest)
         outer = np.unique(faces)
-        self.outer = torch.tensor(outer, device=device)
+        self.outer, self.faces = torch.tensor(outer, device=device), torch.tensor(faces, device=device)
         faces = np.searchsorted(outer, faces)
         skin = rest.vertices[outer]
         self.mesh = Mesh(skin, faces, *unwrap.box((skin - skin.min(0)) / np.ptp(skin, 0) - 0.5, faces))

@@ -35,6 +35,7 @@ class Joined:
         self.rest, self.springs = rest.to(**to), springs.to(device)
         self.length = spring.rest_length(rest, springs).to(**to)
         self.outer = torch.arange(len(rest), device=device)
+        self.faces = self.outer.new_zeros(0, 3)
         self.groups = [Elements(spring.FORCE, self.springs)]
         self.tubes = Tubes(body.shape.own.strands(), body.rest.vertices, body.radius)
         self.mesh = self.tubes.mesh

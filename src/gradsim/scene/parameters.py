@@ -12,6 +12,7 @@ from gradsim.scene.body import Pendulum, Push, Rigid
 from gradsim.scene.cloth import AIR, BENDING, IN_PLANE, Air, Cloth
 from gradsim.scene.ground import Ground
 from gradsim.scene.light import Ambient, Directional, Harmonics, Point
+from gradsim.scene.meeting import Attachment, Meeting
 from gradsim.scene.node import Node
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import Quantity, Tuple
@@ -38,6 +39,8 @@ KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or s
     Pendulum: ("string_length", "radius", "angle", "rate", "damping", "drag", "pivot"),
     Ground: (*CONTACT, "margin", "height", "normal"),
     Obstacle: (*CONTACT, "margin", "radius", "size", "position", "rotation_vector"),
+    Meeting: ("thickness", "stiffness", "dissipation", "friction_stiffness", "friction"),
+    Attachment: ("stiffness", "damping"),
     Ambient: ("colour",),
     Directional: ("direction", "colour"),
     Point: ("position", "colour"),
@@ -77,6 +80,8 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
     first camera and `cameras.NAME.focal` of a further one. Lights have `lights.NAME.direction`, `.position` and
     `.colour`; the components of a colour are r, g and b.
 
+    What bodies do to one another is `contacts.NAME.stiffness` and so on, and `attachments.NAME.stiffness`, `.damping`.
+
     Soft bodies have arrays too, with a row for each vertex or element: `NAME.vertex_mass_factor` (n,), by which the masses
     of vertices are multiplied, `NAME.vertex_velocity` (n, 3) [m/s], which is added to the start's, and factors of the
     moduli such as `NAME.mu_factor` (m,). They are for gradients and for solvers of many unknowns.
@@ -86,6 +91,9 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
         found |= _of_node(node, name)
         if isinstance(node, Soft):
             found |= _of_soft(node, name, found)
+    for key in ("contacts", "attachments"):
+        for name, link in getattr(scene, key).items():
+            found |= _of_node(link, f"{key}.{name}")
     for key in ("rate", "offset"):
         found[f"timing.{key}"] = _parameter(getattr(scene.timing, key), _quantity(Timing, key))
     for name, camera in scene.views.items():

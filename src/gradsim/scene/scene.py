@@ -17,6 +17,7 @@ from gradsim.scene.ground import Ground
 from gradsim.scene.kinds import KINDS, Body
 from gradsim.scene.light import LIGHTS, Light
 from gradsim.scene.material import COLOUR
+from gradsim.scene.meeting import Attachment, Meeting
 from gradsim.scene.node import ByKind, Node, Place, did_you_mean, mistake, shown
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import Count, Quantity, Vector3, plain, vector
@@ -30,6 +31,8 @@ TAKEN = (
     "timing",
     "background",
     "lights",
+    "contacts",
+    "attachments",
     "scene",
     "systems",
 )  # what a scene or model has itself
@@ -84,7 +87,10 @@ class Scene(Node):
         bodies: By name.
         grounds: Planes by name. In a file, `ground` stands for a single one of that name.
         obstacles: Balls and boxes that stay where they are, by name. All grounds and obstacles follow the same contact
-            law. Bodies touch grounds and obstacles; they pass through one another, and soft ones through themselves.
+            law. Bodies touch grounds and obstacles; they pass through one another, and soft ones through themselves, but
+            for what `contacts` says.
+        contacts: Which soft bodies touch themselves, one another, or rigid balls and boxes, by a name for each.
+        attachments: Which vertices of soft bodies are held by rigid ones, by a name for each.
         camera: Where it is seen from; needed to see anything.
         cameras: Further cameras by name, which film the same motion at the same instants.
         background: Colour behind everything.
@@ -99,6 +105,8 @@ class Scene(Node):
     bodies: dict[str, Annotated[Body, ByKind(KINDS, "rigid")]] = Field(description="at least one body by name")
     grounds: dict[str, Ground] = Field(default_factory=dict)
     obstacles: dict[str, Obstacle] = Field(default_factory=dict)
+    contacts: dict[str, Meeting] = Field(default_factory=dict)
+    attachments: dict[str, Attachment] = Field(default_factory=dict)
     camera: Camera | None = None
     cameras: dict[str, Camera] = Field(default_factory=dict)
     background: Annotated[Vector3, COLOUR] = (0.9, 0.9, 0.9)
@@ -117,7 +125,7 @@ class Scene(Node):
 
     @classmethod
     def faults(cls, given) -> Iterator[tuple[Place, str]]:
-        keys = ("bodies", "grounds", "obstacles", "cameras", "lights")
+        keys = ("bodies", "grounds", "obstacles", "contacts", "attachments", "cameras", "lights")
         groups = {key: given[key] for key in keys if isinstance(given.get(key), Mapping)}
         for group, members in groups.items():
             for name in members:
@@ -152,6 +160,11 @@ class Scene(Node):
                 at, own = (("contact",), body.contact) if isinstance(body, Soft) else ((), body)
                 if isinstance(own, Rigid | OwnContact) and getattr(own, wrong) is not None:
                     yield ("bodies", name, *at, wrong), f"the law `{laws[0]}` has no `{wrong}`; give `{right}`."
+        for key in ("contacts", "attachments"):
+            if getattr(self, key) and self.timing.integrator == "implicit":
+                yield (key,), "need the integrator semi-implicit; got 'implicit', which takes soft bodies one by one."
+            for name, link in getattr(self, key).items():
+                yield from (((key, name, *place), words) for place, words in link.among(self.bodies))
         pushes = [(name, push) for name, body in self.bodies.items() for push in getattr(body, "pushes", ())]
         for name, _ in [(n, p) for n, p in pushes if p.late and (self.timing.rate != 1 or self.timing.offset)]:
             yield ("timing",), f"`rate` or `offset` moves the windows of `{name}`; only blows at 0 go with them."
@@ -188,7 +201,8 @@ class Scene(Node):
 
     @model_serializer(mode="wrap")
     def _without_empty(self, content):
-        return {key: value for key, value in content(self).items() if key not in ("cameras", "lights") or value}
+        spare = ("cameras", "lights", "contacts", "attachments")
+        return {key: value for key, value in content(self).items() if key not in spare or value}
 
     @classmethod
     def load(cls, path: str | Path) -> "Scene":
