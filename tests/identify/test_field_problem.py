@@ -101,6 +101,15 @@ def test_the_velocity_of_every_vertex_of_a_sheet_is_found():
     assert fit.spectrum.sharp(off).norm() < SEEN * len(truth) ** 0.5 and off.abs().max() < 1e-4
 
 
+def test_unknowns_are_logarithms_or_shares_of_the_scale():
+    problem, u = field_cases.tracked(field_cases.MASS, field_cases.VELOCITY)
+    values = problem.space.values(u[None])
+    free = problem.model.systems[0].free > 0
+    mass, velocity = (values[f.name][0, free] for f in (field_cases.MASS, field_cases.VELOCITY))
+    assert torch.allclose(u, torch.cat([mass.log(), velocity.flatten() / 0.5]), rtol=0, atol=1e-14)
+    assert torch.allclose(problem.space.inner(values)[0], u, rtol=0, atol=1e-14)
+
+
 def test_elements_have_fields_too():
     problem, truth = field_cases.tracked(Field("beam.activation", scale=0.2), frames=4)
     found, _ = descend(problem, Population.at(problem.space.start()[None]), 4, False, 30)

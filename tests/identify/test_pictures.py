@@ -10,6 +10,7 @@ from gradsim.identify.estimate import least_squares
 from gradsim.identify.estimate_fields import identify_fields
 from gradsim.identify.field_problem import FieldProblem
 from gradsim.identify.fields import Field, FieldSpace
+from gradsim.identify.flow import steady
 from gradsim.identify.multistart import Search
 from gradsim.identify.observation import normal_equations
 from gradsim.identify.pictures import FEW, Pictures
@@ -112,6 +113,13 @@ def test_a_number_is_found_from_pixels(scene):
     )
     assert fit.status == "ok"
     assert max(abs(e.value / e.truth - 1) for e in fit.unknowns.values()) < 1e-6
+
+
+def test_jumps_of_pixels_are_no_slopes():
+    x, h = torch.tensor([0.3, 0.3, 0.3], dtype=torch.float64), 1e-4
+    jump = torch.tensor([0.0, 0.3 + h / 2, 0.3 - h / 2], dtype=torch.float64)  # before, within a step ahead, behind
+    at = lambda x: x.sin() + (x > jump)
+    torch.testing.assert_close(steady(at(x - h), at(x), at(x + h), h), x.cos(), rtol=0, atol=h)
 
 
 def test_pictures_of_another_size_are_refused(scene):

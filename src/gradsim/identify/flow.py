@@ -28,6 +28,13 @@ from gradsim.surface import Surface
 SHIFT = 1e-5  # [px]: of central differences
 
 
+def steady(behind: Tensor, here: Tensor, ahead: Tensor, step: Tensor | float) -> Tensor:
+    """Central differences, but where a pixel jumps to another triangle within the step: there the side that does not."""
+    left, right = (here - behind) / step, (ahead - here) / step
+    jumps = (right - left).abs() > 0.5 * (right.abs() + left.abs())
+    return torch.where(jumps, torch.where(right.abs() < left.abs(), right, left), 0.5 * (left + right))
+
+
 def carries(renderer: Renderer, s: Sensitivity) -> bool:
     """Whether the flow tells all: what moves are bodies alone, not the camera, lights or obstacles."""
     scenery = [thing.name for thing in s.trajectory.scenery]
@@ -82,6 +89,7 @@ def _drawn(s: Sensitivity, first: int, last: int) -> Surface:
 
 def _shifted(renderer: Renderer, surface: Surface, values) -> Tensor:
     """Derivatives of pictures by shifts of all they show to the right and down, (worlds, frames, 3, height, width, 2)."""
+    here = renderer(surface, values)
     slopes, still = [], {name: v for name, v in values.items() if name != f"{renderer.lens}.centre"}
     given = values.get(f"{renderer.lens}.centre")
     for axis in range(2):
@@ -94,7 +102,7 @@ def _shifted(renderer: Renderer, surface: Surface, values) -> Tensor:
             moved = still if given is None else {**still, f"{renderer.lens}.centre": given + sign * step}
             camera = Camera(K, renderer.camera.R, renderer.camera.t, renderer.camera.width, renderer.camera.height)
             ends.append(replace(renderer, camera=camera)(surface, moved))
-        slopes.append((ends[0] - ends[1]) / (2 * SHIFT))
+        slopes.append(steady(ends[1], here, ends[0], SHIFT))
     return torch.stack(slopes, -1)
 
 

@@ -95,9 +95,11 @@ class Pictures:
         there, back = _shifted(s, step), _shifted(s, -step)
         once = _every(s.trajectory, s.unknowns)
         for first, last in self._chunks(frames, lanes):
-            r = (self._picture(once, first, last) - self.film[first:last]) / self.sigma
-            slope = (self._picture(there, first, last) - self._picture(back, first, last)) / self.sigma
-            slope = slope / (2 * step)[:, None, None, None, None]
+            here = self._picture(once, first, last)
+            r = (here - self.film[first:last]) / self.sigma
+            ends = [self._picture(end, first, last) for end in (back, there)]
+            lanes_here = here.repeat_interleave(s.unknowns, 0)
+            slope = flow.steady(ends[0], lanes_here, ends[1], step[:, None, None, None, None]) / self.sigma
             J = s.by_world(self._told(slope, coarse, plain=True)).mT
             yield self._told(r, coarse, plain=bool(coarse) or self.loss.kind != 0), J
 
