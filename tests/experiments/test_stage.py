@@ -84,3 +84,19 @@ def test_a_textured_part_is_sent_with_its_picture_and_a_deforming_one_plain():
     picture = np.asarray(mesh.visual.material.baseColorTexture)
     assert np.array_equal(picture, (texture.numpy().transpose(1, 2, 0) * 255).round().astype(np.uint8))
     assert np.abs(mesh.vertices - (still[0] - still[0].mean(0))).max() < 1e-12
+
+
+def test_both_sides_of_a_sheet_are_shown_and_one_of_what_is_closed_or_stands_still():
+    sides = {}
+    scene = SimpleNamespace(
+        add_mesh_simple=lambda name, *given, side, **named: sides.setdefault(name, side) and SimpleNamespace(),
+        add_line_segments=lambda *given, **named: None,
+    )
+    corners = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    closed = torch.tensor([[0, 2, 1], [0, 1, 3], [1, 2, 3], [0, 3, 2]])
+    falling = corners - np.array([0.0, 0.5])[:, None, None] * [0, 0, 1]
+    part = lambda faces: Part("it", slice(0, 4), faces, False, Look())
+    stage.Actor(scene, "/sheet", falling, part(closed[:3]))
+    stage.Actor(scene, "/solid", falling, part(closed))
+    stage.Actor(scene, "/floor", falling[:1].repeat(2, 0), part(closed[:3]))
+    assert sides == {"/sheet": "double", "/solid": "front", "/floor": "front"}

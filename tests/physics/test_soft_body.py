@@ -84,6 +84,19 @@ def test_an_array_of_another_size_is_refused_with_the_shapes_that_fit():
         model.rollout({"beam.vertex_velocity": torch.ones(1, 3).double()})
 
 
+def test_a_region_has_its_own_material_and_the_rest_that_of_the_body():
+    """One brick of three is the tip; what the region does not give is the body's."""
+    shape = {"box": {"size": [0.3, 0.12, 0.1], "cells": [3, 1, 1]}}
+    tip = {"box": [[0.05, -1, -1], [1, 1, 1]], "density": 600, "young": 2500}
+    model = Model(soft_cases.solid(shape=shape, regions={"tip": tip}))
+    mass, matter = model.systems[0].mass(model.values()), model.systems[0].matter
+    assert mass.sum().item() == pytest.approx((2 * 900 + 600) / 3 * 0.3 * 0.12 * 0.1, rel=1e-12)
+    inside = matter.rest[matter.tets].mean(1)[:, 0] > 0.05
+    mu = matter.moduli(model.values())[0][0].detach()
+    assert torch.allclose(mu[inside] / mu[~inside][:1], torch.tensor(2500 / 4000).double())
+    assert torch.allclose(mu[~inside], mu[~inside][:1])
+
+
 def test_all_masses_together_are_density_times_volume():
     model = Model(SCENES["solid"])
     mass = model.systems[0].mass(model.values())

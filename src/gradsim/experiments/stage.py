@@ -90,7 +90,8 @@ class Actor:
             path_colour: Of its way.
         """
         self.vertices, self.poses = vertices, poses(vertices)
-        rest = vertices[0] - vertices[0].mean(0)
+        rest, least = vertices[0] - vertices[0].mean(0), STILL * np.ptp(vertices[0])
+        self.moves = bool(np.abs(vertices - vertices[0]).max() > least)
         if is_painted(part) and colour is None and self.poses is not None:
             self.mesh = scene.add_mesh_trimesh(name, painted(rest, part))
         else:
@@ -100,9 +101,9 @@ class Actor:
                 part.faces.numpy().astype(np.uint32),
                 color=colour or tuple(round(255 * float(c)) for c in part.colour),
                 flat_shading=not part.look.smooth,
+                side="double" if self.moves and _is_open(part) else "front",  # a ground is glass from below
             )
-        self.middle, self.path, least = vertices.mean(1), None, STILL * np.ptp(vertices[0])
-        self.moves = bool(np.abs(vertices - vertices[0]).max() > least)
+        self.middle, self.path = vertices.mean(1), None
         if np.abs(self.middle - self.middle[0]).max() > least:
             ends = np.stack([self.middle[:-1], self.middle[1:]], 1)
             self.path = scene.add_line_segments(
@@ -117,6 +118,12 @@ class Actor:
             self.mesh.vertices = (self.vertices[frame] - self.middle[frame]).astype(np.float32)
         else:
             self.mesh.wxyz = self.poses[frame]
+
+
+def _is_open(part: Part) -> bool:
+    """Whether an edge has one triangle only, as of a sheet: both of its sides are seen."""
+    edges = np.sort(part.faces.numpy()[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), 1)
+    return bool((np.unique(edges, axis=0, return_counts=True)[1] == 1).any())
 
 
 def actors(scene, folder: str, surface: Surface, shift=(0.0, 0.0, 0.0), **colours) -> dict[str, Actor]:

@@ -1,0 +1,45 @@
+"""Soft bodies through the commands: simulate, render and fit."""
+
+import json
+
+import numpy as np
+import pytest
+import soft_cases
+
+from gradsim.app import rendering, runs
+from gradsim.app.job import Job
+from gradsim.app.shot import Shot
+from gradsim.scene import Scene
+
+KINDS = {"solid": soft_cases.solid, "cloth": soft_cases.cloth, "net": soft_cases.net}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_soft_body_is_simulated_and_filmed(tmp_path, kind):
+    scene = KINDS[kind]()
+    scene.save(tmp_path / "a.yaml")
+    made = rendering.render(tmp_path / "a.yaml", Shot(frame=3, renderer="aa", shading="lambert"), tmp_path / "run")
+    assert made.files["frame"].is_file()
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["status"] == "ok" and Scene.load(tmp_path / "run" / "scene.yaml").bodies == scene.bodies
+    (name,) = scene.bodies
+    with np.load(tmp_path / "run" / "trajectory.npz") as arrays:
+        assert arrays[f"{name}.x"].shape == (6, 12, 3) and np.isfinite(arrays[f"{name}.v"]).all()
+
+
+@pytest.mark.slow
+def test_a_fit_to_the_film_of_a_soft_body_gives_its_own_values(tmp_path):
+    """8-bit colours quantise, so that σ = 1/255 is generous: within three bars."""
+    scene = soft_cases.solid(collision="none").model_copy(update={"obstacles": {}})
+    assert scene.camera is not None
+    camera = scene.camera.model_copy(update={"size": (64, 48)})
+    scene.model_copy(update={"camera": camera}).save(tmp_path / "a.yaml")
+    rendering.render(tmp_path / "a.yaml", Shot(), tmp_path / "run")
+    unknowns = ("beam.young:2000:9000", "beam.density:500:1500")
+    job = Job(scene=tmp_path / "a.yaml", video=tmp_path / "run" / "video.webm", unknowns=unknowns, starts=3)
+    result = runs.fit(job, tmp_path / "fit")
+    assert result["status"] == "ok"
+    for name, truth in (("beam.young", 4000), ("beam.density", 900)):
+        found = result["unknowns"][name]
+        assert abs(found["value"] - truth) < 3 * found["std"] and found["std"] < 0.01 * truth
+    assert (tmp_path / "fit" / "report.html").is_file()
