@@ -34,6 +34,27 @@ def test_steps_and_gradients_are_those_of_dense_matrices(mapping):
         assert max(error(a[world : world + 1], b) for a, b in zip(gradient, slopes, strict=True)) < 1e-9
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("mapping", [Worlds, InElements], ids=lambda kind: kind.name)
+def test_float32_agrees_to_its_tolerance(mapping):
+    given, program = cases.inputs(2, seed=2), cases.program()
+    expected = program.forward(given)
+    adjoints = weights(expected, seed=3)
+    slopes = program.backward(given, expected, adjoints)
+    single = cases.program(mapping(Lane("float32", native_width("float32"))))
+    cast = lambda ys: [y.float() for y in ys]
+    found = single.forward(cast(given))
+    gradient = single.backward(cast(given), found, cast(adjoints))
+    # four steps to 1e-5 each; a gradient has second derivatives of the forces times that
+    assert max(error(a, b) for a, b in zip(found, expected, strict=True)) < 4e-5
+    assert max(error(a, b) for a, b in zip(gradient, slopes, strict=True)) < 1e-3
+
+
+def test_other_devices_are_refused():
+    with pytest.raises(ValueError, match="implicit steps run on a CPU; got tensors on meta"):
+        cases.program().forward([y.to("meta") for y in cases.inputs(1, seed=2)])
+
+
 @pytest.mark.parametrize("mapping", MAPPINGS, ids=name)
 def test_adjoint_is_the_transpose_of_the_tangent(mapping):
     given, program = cases.inputs(2, seed=4), cases.program(mapping)

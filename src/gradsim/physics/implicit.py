@@ -20,6 +20,7 @@ from gradsim.engine.lanes import Lane, borrowed, specialise
 from gradsim.engine.launch import replay
 from gradsim.engine.mapping import InElements, Worlds, mapping_for
 from gradsim.engine.operation import operation
+from gradsim.errors import InputError
 from gradsim.physics.assembly import assemble
 from gradsim.physics.force import Force
 from gradsim.physics.particles import Elements, Job, Particles, particles_code
@@ -34,7 +35,8 @@ LOOSE = 100.0  # how far from its tolerance the adjoint of a step may end, when 
 class ImplicitParticles:
     """A program that moves the vertices of a mesh through time by backward Euler; otherwise as `Particles`.
 
-    A world in which a step is not solved is NaN from there on.
+    A world in which a step is not solved is NaN from there on. Devices other than CPUs are refused: one thread would take
+    a whole world, and the compiler for CUDA does not come to an end in minutes.
 
     Args:
         groups: What acts on the vertices.
@@ -120,10 +122,12 @@ class ImplicitParticles:
         return pairs, wp.to_torch(counts)
 
     def _mapping(self, inputs: Sequence[Tensor]) -> Worlds | InElements:
-        """A world in one thread, or several: sums over the vertices of a world stay there."""
         x = inputs[0]
-        to = self.mapping or mapping_for(len(x), x.dtype, x.device, False)
-        return Worlds(to.lane) if to.name == "threads" else to
+        if x.device.type != "cpu":
+            raise InputError(
+                f"implicit steps run on a CPU; got tensors on {x.device}. Move them, or step semi-implicit."
+            )
+        return self.mapping or mapping_for(len(x), x.dtype, x.device, False)
 
     def _check_solved(self, level: Tensor) -> None:
         worst = level.max().item()
