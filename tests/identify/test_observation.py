@@ -8,10 +8,12 @@ from checks import central_difference
 from fit_cases import swing, thrown, tossed
 
 from gradsim import rotation
+from gradsim.errors import InputError
 from gradsim.experiments import synthetic
 from gradsim.identify.observation import Masks, States
 from gradsim.identify.problem import Problem
 from gradsim.identify.unknowns import Space
+from gradsim.render import Silhouettes
 from gradsim.scene import Scene
 
 TOSS = ["ground.friction:0.1:0.9", "cube.velocity.x:0.5:2.5"]
@@ -35,6 +37,12 @@ def measured(sigma_x=1e-3, sigma_angle=1e-2) -> tuple[Problem, torch.Tensor]:
 def test_states_cost_nothing_at_the_truth():
     problem, truth = measured()
     assert problem.cost(truth, 12).item() < rounding(problem, truth, steps=11 * 40)  # 2e-21
+
+
+def test_masks_of_another_shape_are_refused():
+    silhouettes = Silhouettes.of(Scene.library("cube"))
+    with pytest.raises(InputError, match=r"masks have shape \(9, 1, 64, 64\); expected \(frames, 64, 64\)"):
+        Masks(torch.zeros(9, 1, 64, 64), 1 / 255, silhouettes)
 
 
 def test_states_are_whitened_by_their_noise():

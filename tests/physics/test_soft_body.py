@@ -315,3 +315,9 @@ def test_its_surface_is_closed_and_faces_outwards():
     corners = x[model.systems[0].matter.tets]
     volume = torch.linalg.det(corners[:, 1:] - corners[:, :1]).sum() / 6
     assert ((a * torch.linalg.cross(b, c)).sum() / 6).item() == pytest.approx(volume.item(), rel=1e-12)
+
+
+def test_cloth_may_be_built_without_autograd():
+    with torch.no_grad():
+        x = Model(SCENES["cloth"]).rollout()["flag"]["x"]
+    assert not x.requires_grad and x.isfinite().all()

@@ -93,7 +93,7 @@ class Masks:
         loss: "gaussian", or "huber" or "cauchy" where pixels may be outliers. Coarse residuals know no outliers.
 
     Raises:
-        InputError: If there is no such loss, or a weight is negative.
+        InputError: If there is no such loss, a shape is another, or a weight is negative.
     """
 
     def __init__(
@@ -104,6 +104,12 @@ class Masks:
         weight: Tensor | None = None,
         loss: str | Loss = GAUSSIAN,
     ):
+        size = (silhouettes.camera.height, silhouettes.camera.width)
+        if masks.ndim != 3 or masks.shape[1:] != size:
+            raise InputError(
+                f"masks have shape {tuple(masks.shape)}; expected (frames, {size[0]}, {size[1]}), as "
+                f"`silhouettes.union(surface)[0]` gives them."
+            )
         self.masks, self.sigma, self.silhouettes = masks.double(), float(sigma), silhouettes
         self.frames, self.loss = len(masks), loss_named(loss)
         self.weight = torch.ones_like(self.masks) if weight is None else weight.double()

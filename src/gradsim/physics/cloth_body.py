@@ -41,7 +41,8 @@ class Triangles:
         if len(hinges):
             self.groups.append(_elements(bending, self.hinges, folds, to))
             corners = rest[hinges].requires_grad_()
-            (slope,) = torch.autograd.grad(bending.angle(corners).sum(), corners)
+            with torch.enable_grad():  # a user's no_grad does not count here
+                (slope,) = torch.autograd.grad(bending.angle(corners).sum(), corners)
             self.slope = slope.square().sum(-1).to(**to)  # |∂φ/∂x|² (hinges, 4) [1/m²]
             self.weight = folds["weight"].to(**to)
         if body.air is not None:
