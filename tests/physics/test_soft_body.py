@@ -16,12 +16,20 @@ from gradsim.render.silhouettes import Silhouettes
 SCENES = {
     "solid": soft_cases.solid(),
     "lame": soft_cases.solid(young=None, poisson=None, mu=1500, lam=4000, regions={}),
+    "quadratic": soft_cases.solid(
+        elements="quadratic", collision="none", shape={"box": {"size": [0.3, 0.12, 0.1], "cells": [1, 1, 1]}}
+    ),
     "cloth": soft_cases.cloth(),
     "plane stress": soft_cases.cloth(mu=None, lam=None, young=2e5, poisson=0.3, thickness=4e-4),
     "net": soft_cases.net(),
     "density": soft_cases.net(mass=None, density=0.02),
 }
-OTHER = {"lame": ("mu", "lam"), "plane stress": ("young", "poisson", "thickness"), "density": ("density",)}
+OTHER = {
+    "lame": ("mu", "lam"),
+    "quadratic": ("young", "density", "vertex_mass_factor", "mu_factor", "activation"),
+    "plane stress": ("young", "poisson", "thickness"),
+    "density": ("density",),
+}
 MOVING = [
     (kind, name)
     for kind, scene in SCENES.items()
@@ -155,13 +163,15 @@ def _is_stable(model: Model, step: float) -> bool:
     return bool((v[:, 300:].abs() < 1e-4).all())
 
 
+@pytest.mark.parametrize("elements", ["linear", "quadratic"])
 @pytest.mark.parametrize("damping", [0.0, 30.0])
 @pytest.mark.parametrize("poisson", [0.0, 0.3, 0.45])
-def test_the_largest_stable_step_is_stable_and_not_half_of_what_is(poisson, damping):
+def test_the_largest_stable_step_is_stable_and_not_half_of_what_is(poisson, damping, elements):
     """h² k/m + 2 h c/m < 4 with a bound from each tetrahedron alone, which is above the true limit of the mesh."""
     changes = {"poisson": poisson, "damping": damping, "activation": 0, "regions": {}, "pushes": [], "pinned": []}
     shape = {"box": {"size": [0.3, 0.12, 0.1], "cells": [3, 2, 2]}}
-    model = Model(soft_cases.solid(shape=shape, collision="none", **changes))
+    scene = soft_cases.solid(shape=shape, collision="none", elements=elements, **changes)
+    model = Model(scene, substeps=2000)
     limit = model.systems[0].stable_step(model.values({"gravity": torch.zeros(1, 3)}))
     model.get_parameter("gravity").data.zero_()
     assert _is_stable(model, limit)
@@ -294,6 +304,18 @@ def test_a_body_that_starts_inside_the_ground_is_refused_with_its_depth_and_vert
 def test_a_blow_on_pinned_vertices_alone_is_refused():
     with pytest.raises(InputError, match=r"bodies.beam.pushes.0 strikes pinned vertices only"):
         Model(soft_cases.solid(pinned=["-x"], pushes=[{"impulse": [1, 0, 0], "region": "-x"}]))
+
+
+def test_a_quadratic_body_weighs_and_looks_as_its_linear_one():
+    linear, bent = (Model(soft_cases.solid(elements=e)).systems[0] for e in ("linear", "quadratic"))
+    masses = [
+        system.mass(_values("solid") | {"beam.vertex_mass_factor": torch.ones(1, n)}).sum()
+        for system, n in ((linear, 12), (bent, len(bent.rest)))
+    ]
+    assert torch.allclose(masses[0], masses[1], rtol=1e-12)
+    assert bent.matter.mesh.volume == pytest.approx(linear.matter.mesh.volume, rel=1e-12)
+    assert len(bent.matter.mesh.faces) == 4 * len(linear.matter.mesh.faces)
+    assert len(bent.contact.points) == len(bent.matter.outer) - len(bent.pinned)
 
 
 def test_what_is_seen_of_it_has_a_gradient_by_its_stiffness():

@@ -1,5 +1,7 @@
 """Soft solids and their regions: what is given once, twice or not at all, and what has no meaning for the shape."""
 
+import itertools
+
 import numpy as np
 import pytest
 import trimesh
@@ -101,6 +103,14 @@ def test_coordinates_count_from_the_centre_of_the_volume():
     mesh = Solid.model_validate(SOLID).rest
     centre = np.average(mesh.vertices[mesh.tets].mean(1), 0, mesh.volumes)
     np.testing.assert_allclose(centre, 0, atol=1e-16)
+
+
+def test_quadratic_elements_have_a_vertex_in_the_middle_of_every_edge(beam):
+    linear, bent = (beam(elements=e, pinned=["-x"]).bodies["beam"] for e in ("linear", "quadratic"))
+    edges = {tuple(sorted(pair)) for tet in linear.rest.tets.tolist() for pair in itertools.combinations(tet, 2)}
+    assert len(bent.rest_vertices) == len(linear.rest_vertices) + len(edges)
+    assert bent.arrays["vertex_velocity"][0] == (len(bent.rest_vertices), 3)
+    assert bent.arrays["mu_factor"] == linear.arrays["mu_factor"]
 
 
 def test_of_two_regions_that_overlap_the_later_counts(beam):

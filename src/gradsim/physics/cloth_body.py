@@ -54,7 +54,9 @@ class Triangles:
         self.steepest, self.steepness = steep[:, -1].to(**to), steep.sum(1).to(**to)
 
     def mass(self, values: Values) -> Tensor:
-        return lumped(self._of("density", values) * self.area / 3, self.faces, len(self.rest))
+        return lumped(
+            (self._of("density", values) * self.area / 3)[..., None].expand(-1, -1, 3), self.faces, len(self.rest)
+        )
 
     def parameters(self, values: Values, start: Tensor) -> list[Tensor]:
         mu, lam = self.moduli(values)

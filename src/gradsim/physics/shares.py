@@ -9,8 +9,8 @@ from torch import Tensor
 
 
 def lumped(share: Tensor, elements: Tensor, count: int) -> Tensor:
-    """Masses of vertices (worlds, count) [kg] from what each element gives to each of its own, (worlds, m or 1)."""
-    each = share.expand(-1, len(elements)).repeat_interleave(elements.shape[1], 1)
+    """Masses of vertices (worlds, count) [kg] from what each element gives to each of its own, (worlds, m, nodes)."""
+    each = share.flatten(1)
     return each.new_zeros(len(each), count).index_add(1, elements.flatten(), each)
 
 

@@ -6,11 +6,12 @@ from torch import Tensor
 
 from gradsim import tet_mesh, unwrap
 from gradsim.mesh import Mesh
-from gradsim.physics import solid
+from gradsim.physics import quadratic, solid
 from gradsim.physics.particles import Elements
 from gradsim.physics.shares import lumped
 from gradsim.physics.soft_body import SoftBody
 from gradsim.physics.system import Values
+from gradsim.tet_mesh import EDGES
 
 
 def solid_body(name, body, scene, first: int, dtype: torch.dtype, device: torch.device) -> SoftBody:
@@ -31,26 +32,35 @@ class Tetrahedra:
     def __init__(self, name: str, body, dtype: torch.dtype, device: torch.device):
         self.name, self.body = name, body
         to = {"dtype": dtype, "device": device}
-        rest = body.rest
-        vertices, tets = torch.tensor(rest.vertices), torch.tensor(rest.tets)
-        shape = solid.rest_shape(vertices, tets)
-        self.rest, self.tets = vertices.to(**to), tets.to(device)
+        bent = body.elements == "quadratic"
+        law, mesh = (quadratic, body.with_middles) if bent else (solid, body.rest)
+        vertices, tets = torch.tensor(mesh.vertices), torch.tensor(mesh.tets)
+        shape = law.rest_shape(vertices, tets)
+        self.rest, self.tets, self.elements = vertices.to(**to), tets[:, :4].to(device), tets.to(device)
         self.volume = shape["volume"].to(**to)
-        self.groups = [Elements(solid.FORCE, self.tets, {key: x.to(**to) for key, x in shape.items()})]
+        self.parts = torch.tensor(
+            quadratic.MASSES if bent else [0.25] * 4, **to
+        )  # of an element's mass, on its vertices
+        self.groups = [Elements(law.FORCE, self.elements, {key: x.to(**to) for key, x in shape.items()})]
         self.region = torch.tensor(body.region_of(), device=device)
-        corners = torch.cat([-shape["rest"].sum(1, keepdim=True), shape["rest"]], 1)  # gradients of the shape functions
-        steep = torch.linalg.eigvalsh(corners.mT @ corners)
-        self.steepest, self.steepness = steep[:, -1].to(**to), steep.sum(1).to(**to)
-        faces = tet_mesh.surface(rest)
+        slopes = torch.cat([-shape["rest"].sum(1, keepdim=True), shape["rest"]], 1)
+        unit = torch.eye(tets.shape[1], dtype=torch.float64)
+        points = torch.stack(quadratic.gauss(unit[..., None].expand(-1, -1, 3))) if bent else unit[None, ..., None]
+        parts = torch.tensor(quadratic.MASSES if bent else [0.25] * 4, dtype=torch.float64)
+        steep = _steepness(slopes, points[..., 0].mT, parts)
+        self.parts, self.shear, self.swell = (x.to(**to) for x in (parts, *steep))
+        faces = tet_mesh.surface(body.rest)
+        faces = _halved(faces, mesh) if bent else faces
         outer = np.unique(faces)
         self.outer, self.faces = torch.tensor(outer, device=device), torch.tensor(faces, device=device)
         faces = np.searchsorted(outer, faces)
-        skin = rest.vertices[outer]
+        skin = mesh.vertices[outer]
         self.mesh = Mesh(skin, faces, *unwrap.box((skin - skin.min(0)) / np.ptp(skin, 0) - 0.5, faces))
         self.smooth = self.mesh.smooth
 
     def mass(self, values: Values) -> Tensor:
-        return lumped(self._of("density", values) * self.volume / 4, self.tets, len(self.rest))
+        share = (self._of("density", values) * self.volume)[..., None] * self.parts
+        return lumped(share, self.elements, len(self.rest))
 
     def parameters(self, values: Values, start: Tensor) -> list[Tensor]:
         mu, lam = self.moduli(values)
@@ -67,13 +77,14 @@ class Tetrahedra:
     def rates(self, values: Values, mass: Tensor) -> tuple[Tensor, Tensor]:
         """From each tetrahedron alone, with its own share of the mass (Irons and Treharne 1971).
 
-        With g the gradients of the shape functions and s the eigenvalues of Σ g gᵀ, the largest of k/m of one is at most
-        4/ρ (2 μ s_max + λ Σ s), μ and λ being the moduli of small strains; equal where all s are.
+        The energy of small strains is at most V (μ |∇u|² + ½ λ (div u)²), so k/m is at most (2 μ A + λ B)/ρ with A and B of
+        `_steepness`. For a linear one with the eigenvalues s of Σ g gᵀ, g the gradients of its shape functions, that is
+        4/ρ (2 μ s_max + λ Σ s); equal where all s are.
         """
         mu, lam = (x.detach() for x in self.moduli(values))
-        least = values[f"{self.name}.vertex_mass_factor"].detach()[:, self.tets].amin(2)
+        least = values[f"{self.name}.vertex_mass_factor"].detach()[:, self.elements].amin(2)
         density = self._of("density", values).detach() * least
-        of = lambda shear, bulk: (4 / density * (2 * shear * self.steepest + bulk * self.steepness)).amax(1)
+        of = lambda shear, bulk: ((2 * shear * self.shear + bulk * self.swell) / density).amax(1)
         viscosity = self._of("damping", values).detach()
         return of(0.75 * mu, lam - 0.625 * mu), of(viscosity, viscosity)
 
@@ -89,3 +100,28 @@ class Tetrahedra:
             if own in values:
                 base = torch.where(self.region == k + 1, values[own][:, None], base)
         return base
+
+
+def _steepness(slopes: Tensor, maps: Tensor, parts: Tensor) -> tuple[Tensor, Tensor]:
+    """Largest eigenvalues (m,) [1/m²] of Σ |∇u|² and Σ (div u)² over the points of each element, by Σ w |u|².
+
+    Args:
+        slopes: Gradients of the linear shape functions (m, 4, 3) [1/m].
+        maps: From the vertices to the corners of the linear element at each point (points, 4, nodes).
+        parts: w, of an element's mass on each vertex (nodes,).
+    """
+    own = torch.einsum("pan,mad->mpnd", maps, slopes) * (parts.rsqrt() / len(maps) ** 0.5)[:, None]
+    gradients = torch.einsum("mpnd,mpkd->mnk", own, own)
+    divergence = torch.einsum("mpnd,mqnd->mpq", own, own)
+    return torch.linalg.eigvalsh(gradients)[:, -1], torch.linalg.eigvalsh(divergence)[:, -1]
+
+
+def _halved(faces: np.ndarray, mesh) -> np.ndarray:
+    """Triangles cut into four at the middles of their edges (see `tet_refine.Quadratic`)."""
+    ends = np.sort(mesh.tets[:, EDGES].reshape(-1, 2), 1)
+    middle = dict(zip(map(tuple, ends.tolist()), mesh.tets[:, 4:].flatten().tolist(), strict=True))
+    found = []
+    for a, b, c in faces.tolist():
+        ab, bc, ca = (middle[min(pair), max(pair)] for pair in ((a, b), (b, c), (c, a)))
+        found += [(a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)]
+    return np.array(found)

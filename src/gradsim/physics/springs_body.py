@@ -45,7 +45,7 @@ class Joined:
             density = self._of("density", values)
         else:
             density = self._of("mass", values) / self.length.sum()
-        return lumped(density * self.length / 2, self.springs, len(self.rest))
+        return lumped((density * self.length / 2)[..., None].expand(-1, -1, 2), self.springs, len(self.rest))
 
     def parameters(self, values: Values, start: Tensor) -> list[Tensor]:
         length = self._of("rest_length_factor", values) * self.length

@@ -7,12 +7,13 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from gradsim import tet_mesh
+from gradsim import tet_mesh, tet_refine
 from gradsim.scene.node import Node, Place
 from gradsim.scene.quantity import Quantity, positive
 from gradsim.scene.region import Corners, box_conflicts, inside
 from gradsim.scene.soft import Soft, one_elasticity
 from gradsim.scene.solid_shape import SolidShape
+from gradsim.tet_refine import Quadratic
 
 DENSITY = positive("kg/m^3")
 PRESSURE = positive("Pa")
@@ -60,6 +61,8 @@ class Solid(Soft):
             are turned into the μ and λ that act as they say: μ = 4/3 μ_L, λ = λ_L + ⅝ μ.
         damping: Viscosity η [Pa s].
         activation: Shrinks (above 0) or swells the rest volume; one number for all of it.
+        elements: Tetrahedra of four vertices are `linear`, and stiffer in bending than they should be; those with a vertex
+            in the middle of every edge, too, are `quadratic`, and are not, for several times the work.
         regions: Parts with material of their own, by name; where they overlap, the later one counts.
     """
 
@@ -72,6 +75,7 @@ class Solid(Soft):
     lam: Annotated[float | None, PRESSURE] = None
     damping: Annotated[float, VISCOSITY] = 0.0
     activation: Annotated[float, ACTIVATION] = 0.0
+    elements: Literal["linear", "quadratic"] = "linear"
     regions: dict[str, SolidRegion] = Field(default_factory=dict)
 
     @classmethod
@@ -111,11 +115,16 @@ class Solid(Soft):
 
     @property
     def rest_vertices(self) -> np.ndarray:
-        return self.rest.vertices
+        return self.rest.vertices if self.elements == "linear" else self.with_middles.vertices
+
+    @property
+    def with_middles(self) -> Quadratic:
+        """The tetrahedra with a vertex in the middle of every edge."""
+        return _with_middles(self.shape)  # pyright: ignore[reportArgumentType] -- frozen, so it has a hash
 
     @property
     def arrays(self) -> dict[str, tuple[tuple[int, ...], str]]:
-        n, m = len(self.rest.vertices), len(self.rest.tets)
+        n, m = len(self.rest_vertices), len(self.rest.tets)
         return {
             "vertex_mass_factor": ((n,), "vertex"),
             "vertex_velocity": ((n, 3), "vertex"),
@@ -145,3 +154,8 @@ def _centred(shape: SolidShape) -> tet_mesh.TetMesh:
     tet_mesh.check(mesh, "the mesh")
     centre = np.average(mesh.vertices[mesh.tets].mean(1), 0, mesh.volumes)
     return tet_mesh.TetMesh(mesh.vertices - centre, mesh.tets)
+
+
+@lru_cache(maxsize=32)
+def _with_middles(shape: SolidShape) -> Quadratic:
+    return tet_refine.quadratic(_centred(shape))  # pyright: ignore[reportArgumentType] -- frozen, so it has a hash
