@@ -1,8 +1,8 @@
 """What Warp's compiler for CPUs leaves undone on packs of numbers, and how to ask for it.
 
-It works on a register of 64 bytes in two halves, fuses no product with a sum, and keeps every `0 + x`, because that turns
-−0 into 0. Sources that are all arithmetic on packs run up to a quarter faster without this (`benchmarks/run.py solid`).
-Sums round differently then, so not for a source where two ways to write a sum have to agree, as at an edge of two
+It works on a register of 64 bytes in two halves, fuses no product with a sum, keeps every `0 + x`, because that turns −0
+into 0, and puts registers that it has to store across the lines of the cache. Sources that are all arithmetic on packs run
+up to a third faster without this (`benchmarks/run.py solid`). Sums round differently then, so not for a source where two ways to write a sum have to agree, as at an edge of two
 triangles.
 """
 
@@ -14,7 +14,7 @@ import warp as wp
 from gradsim.engine.lanes import Lane
 
 FUSED = "-ffp-contract=fast -fno-signed-zeros"
-WIDE = "-mprefer-vector-width=512"
+WIDE = "-mprefer-vector-width=512 -mstackrealign"
 
 
 def compiled_for_packs(module: ModuleType, lane: Lane) -> ModuleType:

@@ -38,26 +38,17 @@ def stress(F: Mat3, dF: Mat3, mu: Real, lam: Real, damping: Real, activation: Re
 
 
 @wp.func(inline=True)
-def pulls(
-    x0: Vec3, x1: Vec3, x2: Vec3, x3: Vec3, v0: Vec3, v1: Vec3, v2: Vec3, v3: Vec3,
-    rest: Mat3, volume: Real, mu: Real, lam: Real, damping: Real, activation: Real,
-) -> Mat3:  # fmt: skip
-    """Forces against those on vertices 1, 2 and 3, as columns [N]."""
-    F = columns(x1 - x0, x2 - x0, x3 - x0) * rest
-    dF = columns(v1 - v0, v2 - v0, v3 - v0) * rest
-    return stress(F, dF, mu, lam, damping, activation) * transpose(rest) * volume
-
-
-@wp.func(inline=True)
 def forces(
     x0: Vec3, x1: Vec3, x2: Vec3, x3: Vec3, v0: Vec3, v1: Vec3, v2: Vec3, v3: Vec3,
     rest: Mat3, volume: Real, mu: Real, lam: Real, damping: Real, activation: Real,
 ):  # fmt: skip
-    H = pulls(x0, x1, x2, x3, v0, v1, v2, v3, rest, volume, mu, lam, damping, activation)
+    F = columns(x1 - x0, x2 - x0, x3 - x0) * rest
+    dF = columns(v1 - v0, v2 - v0, v3 - v0) * rest
+    H = stress(F, dF, mu, lam, damping, activation) * transpose(rest) * neg(volume)
     h1 = column0(H)
     h2 = column1(H)
     h3 = column2(H)
-    return h1 + h2 + h3, neg(h1), neg(h2), neg(h3)
+    return neg(h1 + h2 + h3), h1, h2, h3
 
 
 @wp.func(inline=True)
@@ -66,9 +57,11 @@ def power(
     rest: Mat3, volume: Real, mu: Real, lam: Real, damping: Real, activation: Real,
     w0: Vec3, w1: Vec3, w2: Vec3, w3: Vec3,
 ) -> Real:  # fmt: skip
-    """Virtual power of the forces, with three differences of the probes in place of four of them."""
-    H = pulls(x0, x1, x2, x3, v0, v1, v2, v3, rest, volume, mu, lam, damping, activation)
-    return ddot(H, columns(w0 - w1, w0 - w2, w0 - w3))
+    """Virtual power -V P : ∂w/∂X of the forces: its gradient costs fewer products than that of Σ f · w."""
+    F = columns(x1 - x0, x2 - x0, x3 - x0) * rest
+    dF = columns(v1 - v0, v2 - v0, v3 - v0) * rest
+    W = columns(w0 - w1, w0 - w2, w0 - w3) * rest
+    return ddot(stress(F, dF, mu, lam, damping, activation), W) * volume
 
 
 def energy(
