@@ -175,3 +175,9 @@ def test_a_stopped_experiment_says_whether_its_parts_are_kept(monkeypatch, capsy
     (tmp_path / "finished.jsonl").write_text("")
     assert cli.main(words) == 130
     assert "same command again" in capsys.readouterr().err
+
+
+def test_a_run_folder_that_is_not_there_cannot_be_resumed(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["fit", "--resume", "gone"]) == 2
+    assert "there is no run folder gone" in " ".join(capsys.readouterr().err.replace("│", " ").split())

@@ -74,7 +74,7 @@ def test_a_number_of_own_forces_may_be_given_for_each_element_and_world(load):
     each = torch.tensor([[40.0, 40, 40], [10, 20, 30]]).double()
     x = model.rollout({"beam.band.stiffness": each})["beam"]["x"]
     assert torch.equal(x[0], model.rollout()["beam"]["x"][0]) and not torch.equal(x[0], x[1])
-    with pytest.raises(InputError, match=r"shape \(1, 5\); expected \(worlds\) or \(worlds, 3\)"):
+    with pytest.raises(InputError, match=r"shape \(1, 5\); expected a tensor \(worlds\) or \(worlds, 3\)"):
         model.rollout({"beam.band.stiffness": torch.ones(1, 5)})
 
 

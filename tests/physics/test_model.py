@@ -203,6 +203,20 @@ def test_a_parameter_that_the_scene_lacks_is_refused():
         Model(cube()).rollout({"cube.mas": torch.ones(1).double()})
 
 
+def test_what_is_no_tensor_of_worlds_is_refused():
+    model = Model(cube())
+    for value, words in ((2.0, "as 2.0"), (torch.tensor(2.0), r"with shape \(\)")):
+        with pytest.raises(InputError, match=f"`cube.mass` is given {words}; expected a tensor \\(worlds\\)"):
+            model.rollout({"cube.mass": value})
+    with pytest.raises(InputError, match="`gravity` is given for 2 worlds, `cube.mass` for 3"):
+        model.rollout({"gravity": torch.zeros(2, 3), "cube.mass": torch.ones(3)})
+
+
+def test_a_body_that_a_trajectory_lacks_is_named():
+    with pytest.raises(InputError, match="no body `bax`; there are cube"):
+        Model(cube()).rollout(frames=2)["bax"]
+
+
 def test_automatic_substeps_resolve_the_contact():
     """The motion of a bounce changes by little when the step is halved: O(h) with a fifth of the stable step."""
     scene = cube().model_copy(update={"timing": cube().timing.model_copy(update={"substeps": "auto"})})

@@ -83,11 +83,11 @@ def test_material_given_one_by_one_is_that_of_the_body_and_has_a_gradient_for_ea
 def test_an_array_of_another_size_is_refused_with_the_shapes_that_fit():
     model = Model(SCENES["solid"])
     with pytest.raises(
-        InputError, match=r"`beam.young` is given with shape \(1, 3\); expected \(worlds\) or \(worlds, 10\)"
+        InputError, match=r"`beam.young` is given with shape \(1, 3\); expected a tensor \(worlds\) or \(worlds, 10\)"
     ):
         model.rollout({"beam.young": torch.ones(1, 3).double()})
     with pytest.raises(
-        InputError, match=r"`beam.vertex_velocity` is given with shape \(1, 3\); expected \(worlds, 12, 3\)"
+        InputError, match=r"`beam.vertex_velocity` is given with shape \(1, 3\); expected a tensor \(worlds, 12, 3\)"
     ):
         model.rollout({"beam.vertex_velocity": torch.ones(1, 3).double()})
 

@@ -102,6 +102,10 @@ def test_a_scene_with_contacts_is_written_and_read_again(tmp_path):
         ({"contacts": {"a": {"between": ["ball", "box"]}}}, "names no soft body"),
         ({"contacts": {"a": {"between": ["block"]}}}, "`?thickness`?.*is missing"),
         ({"attachments": {"a": {"body": "ball", "to": "box", "region": "-x"}}}, "`ball` is no soft body"),
+        (
+            {"attachments": {"a": {"body": "block", "to": "box", "region": {"vertices": [999]}}}},
+            "attachments.a.region: names vertex 999",
+        ),
         ({"contacts": {"a": {"between": ["block", "ball", "box"]}}}, "got 3 names"),
         ({"timing": {"integrator": "implicit"}}, "`?contacts`?.*need the integrator semi-implicit"),
     ],

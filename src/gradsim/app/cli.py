@@ -283,6 +283,10 @@ class Fit(Command):
         if not self._is_folder_alone():
             needed |= {"SCENE": self.scene, "--video V": self.video, "--unknown NAME[:LOW:HIGH]": self.unknown}
         missing = [name for name, value in needed.items() if not value]
+        if missing and self.resume and self.scene is not None and not self.scene.exists():
+            raise InputError(
+                f"there is no run folder {self.scene}; a fit that left none starts again, without --resume."
+            )
         if missing or folder is None:
             raise InputError(f"missing: {', '.join(missing)}. See gradsim fit --help.")
         return folder

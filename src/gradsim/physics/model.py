@@ -107,13 +107,19 @@ class Model(nn.Module):
         for name in given:
             if name not in self.kinds:
                 raise InputError(f"the scene has no parameter `{name}`; it has {', '.join(self.kinds)}.")
+            self._check_shape(name, given[name])
             if name in CLOCK and self._late and (given[name].detach() != float(self.kinds[name].value)).any():
                 raise InputError(
                     f"`{self._late[0]}` gets a push after the start or over a window, and steps of unknown length would "
                     f"cut it wrongly: with `{name}` unknown, give pushes as blows at 0, or leave the clock as it is."
                 )
-            self._check_shape(name, given[name])
         worlds = max((len(v) for v in given.values()), default=1)
+        for name, value in given.items():
+            if len(value) not in (1, worlds):
+                most = next(n for n in given if len(given[n]) == worlds)
+                raise InputError(
+                    f"`{name}` is given for {len(value)} worlds, `{most}` for {worlds}; give both for as many, or for 1."
+                )
         values = {}
         for name in self.kinds:
             value = given[name] if name in given else self.get_parameter(name)[None]
@@ -221,11 +227,13 @@ class Model(nn.Module):
     def _check_shape(self, name: str, value: Tensor) -> None:
         kind = self.kinds[name]
         each = (kind.elements, *kind.value.shape)
-        if value.shape[1:] == kind.value.shape or (kind.elements and value.shape[1:] == each):
+        tensor = isinstance(value, Tensor)
+        if tensor and value.ndim and value.shape[1:] in (kind.value.shape, *([each] if kind.elements else [])):
             return
         shapes = [("worlds", *kind.value.shape), *([("worlds", *each)] if kind.elements else [])]
         expected = " or ".join(f"({', '.join(map(str, shape))})" for shape in shapes)
-        raise InputError(f"`{name}` is given with shape {tuple(value.shape)}; expected {expected}.")
+        got = f"with shape {tuple(value.shape)}" if tensor else f"as {value!r:.60}"
+        raise InputError(f"`{name}` is given {got}; expected a tensor {expected}.")
 
     def _place(self, name: str, parameter: nn.Parameter) -> None:
         *path, last = name.split(".")

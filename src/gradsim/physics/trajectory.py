@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gradsim.errors import InputError
 from gradsim.physics.scenery import GroundSquare, ObstacleBody
 from gradsim.physics.system import System, Values
 from gradsim.surface import Surface
@@ -30,6 +31,8 @@ class Trajectory:
     scenery: tuple[GroundSquare | ObstacleBody, ...] = ()
 
     def __getitem__(self, body: str) -> dict[str, Tensor]:
+        if body not in self.states:
+            raise InputError(f"there is no body `{body}`; there are {', '.join(self.states)}.")
         return self.states[body]
 
     @property

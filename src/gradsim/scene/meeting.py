@@ -9,7 +9,7 @@ from gradsim.scene.body import Rigid
 from gradsim.scene.contact import DISSIPATION, FRICTION, FRICTION_STIFFNESS, STIFFNESS
 from gradsim.scene.node import Node, Place, did_you_mean
 from gradsim.scene.quantity import Quantity
-from gradsim.scene.region import AnyRegion
+from gradsim.scene.region import AnyRegion, without_vertices
 from gradsim.scene.soft import Soft
 
 SELF_ONLY = "one name for a body that touches itself, or two"
@@ -96,6 +96,9 @@ class Attachment(Node):
                     (key,),
                     f"`{name}` is no {words} body; an attachment holds vertices of a soft body by a rigid one.",
                 )
+        soft = bodies.get(self.body)
+        if isinstance(soft, Soft):
+            yield from without_vertices(("region",), self.region, soft.rest_vertices)
 
 
 def _unknown(name: str, bodies: Mapping[str, Node]) -> str:

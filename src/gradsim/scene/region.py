@@ -104,6 +104,14 @@ AnyRegion = Annotated[
 ]
 
 
+def without_vertices(place: Place, region: Region, rest: np.ndarray) -> Iterator[tuple[Place, str]]:
+    """The fault that a region at a place of the scene holds no vertex, or one that is not there, if so."""
+    try:
+        region.of(rest)
+    except InputError as error:
+        yield place, str(error)
+
+
 def inside(box: tuple[Vector3, Vector3], points: np.ndarray, margin: float = 0.0) -> np.ndarray:
     """Which of the points (n, 3) lie between two opposite corners."""
     return np.all((points >= np.array(box[0]) - margin) & (points <= np.array(box[1]) + margin), 1)

@@ -12,7 +12,7 @@ from gradsim.scene.contact import DAMPING, DISSIPATION, FRICTION, FRICTION_STIFF
 from gradsim.scene.material import COLOUR, Material
 from gradsim.scene.node import Node, Place
 from gradsim.scene.quantity import Quantity, Vector3, Vector4, vector
-from gradsim.scene.region import AnyRegion
+from gradsim.scene.region import AnyRegion, without_vertices
 
 
 class Blow(Node):
@@ -114,10 +114,7 @@ class Soft(Node):
         regions += [(("pushes", k, "region"), blow.region) for k, blow in enumerate(self.pushes) if blow.region]
         regions += [(("anchors", k, "region"), anchor.region) for k, anchor in enumerate(self.anchors)]
         for place, region in regions:
-            try:
-                region.of(rest)
-            except InputError as error:
-                yield place, str(error)
+            yield from without_vertices(place, region, rest)
 
     @property
     def rest_vertices(self) -> np.ndarray:
