@@ -9,6 +9,7 @@ EXPERIMENTS = {  # name on the command line: module, function
     "joint": ("gradsim.experiments.joint", "joint"),
     "mismatch": ("gradsim.experiments.mismatch", "mismatch"),
     "no-push": ("gradsim.experiments.no_push", "no_push"),
+    "table3": ("gradsim.experiments.table3", "table3"),
     "gradients": ("gradsim.experiments.gradients", "gradients"),
     "fig7": ("gradsim.experiments.fig7", "fig7"),
     "independent-target": ("gradsim.experiments.independent_target", "independent_target"),

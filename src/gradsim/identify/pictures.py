@@ -22,6 +22,7 @@ from gradsim.losses import CDF
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.renderer import Renderer
 from gradsim.robust import GAUSSIAN, Loss, loss_named
+from gradsim.surface import Surface
 
 STEP = 1e-6  # of central differences, in sizes of what is seen: rounding 1e-10, truncation 1e-12 of the derivative
 FEW = 8  # unknowns from which the flow is cheaper than central differences for each
@@ -113,11 +114,17 @@ class Pictures:
         return r.flatten(1) if plain else self.loss.root(r.flatten(1))
 
     def _picture(self, trajectory: Trajectory, first: int, last: int) -> Tensor:
+        """What the camera sees (worlds, frames, 3, h, w); NaN of worlds that left the finite numbers."""
         states = {b: {key: y[:, first:last] for key, y in own.items()} for b, own in trajectory.states.items()}
         part = Trajectory(
             trajectory.times[first:last], states, trajectory.values, trajectory.systems, trajectory.scenery
         )
-        return self.renderer(part.drawn, part.values)
+        surface = part.drawn
+        lost = ~torch.isfinite(surface.vertices).flatten(1).all(1)
+        if not lost.any():
+            return self.renderer(surface, part.values)
+        there = Surface(torch.where(torch.isfinite(surface.vertices), surface.vertices, 0.0), surface.parts)
+        return torch.where(lost[:, None, None, None, None], torch.nan, self.renderer(there, part.values))
 
     def _chunks(self, frames: int, worlds: int) -> Iterator[tuple[int, int]]:
         _, _, height, width = self.film.shape

@@ -60,9 +60,13 @@ class Ranges:
         unknowns: With both bounds.
         logarithmic: Whether each is solved for by its logarithm.
         units: SI unit of each.
+        decades: Whether starts are drawn evenly over the logarithms of positive unknowns, not over their values.
     """
 
-    def __init__(self, unknowns: Sequence[Unknown], logarithmic: Sequence[bool], units: Sequence[str]):
+    def __init__(
+        self, unknowns: Sequence[Unknown], logarithmic: Sequence[bool], units: Sequence[str], decades: bool = False
+    ):
+        self.decades = decades
         self.unknowns, self.logarithmic, self.units = list(unknowns), list(logarithmic), list(units)
         self.names = [u.name for u in self.unknowns]
         log = torch.tensor(self.logarithmic)
@@ -80,7 +84,9 @@ class Ranges:
         return low, high
 
     def draw(self, rng: np.random.Generator, count: int) -> Tensor:
-        """Starts (count, unknowns), uniform over the ranges."""
+        """Starts (count, unknowns), uniform over the ranges, or over their logarithms with `decades`."""
+        if self.decades:
+            return self.low + (self.high - self.low) * torch.tensor(rng.random((count, len(self))))
         low, high = (np.array([getattr(u, end) for u in self.unknowns]) for end in ("low", "high"))
         return self.inner(torch.tensor(low + (high - low) * rng.random((count, len(self)))))
 
@@ -100,13 +106,14 @@ class Space(Ranges):
         scene: The scene.
         unknowns: Names, NAME:LOW:HIGH, or `Unknown`s; NAME=OTHER is one number for several parameters. A vector
             parameter such as `cube.velocity` stands for all its components.
+        decades: As for `Ranges`.
 
     Raises:
         InputError: On a name that the scene lacks, arrays of soft bodies, bounds the wrong way round or outside the physical range,
             missing bounds where none can be guessed, and ties between parameters of different kinds.
     """
 
-    def __init__(self, scene, unknowns: Sequence[str | Unknown]):
+    def __init__(self, scene, unknowns: Sequence[str | Unknown], decades: bool = False):
         self.scene, self.kinds = scene, parameters(scene)
         if not unknowns:
             raise InputError("nothing to identify: name at least one unknown, such as cube.mass.")
@@ -117,7 +124,7 @@ class Space(Ranges):
         for given in unknowns:
             for unknown in self._components(Unknown.parse(given) if isinstance(given, str) else given):
                 self._add(unknown)
-        super().__init__(self.unknowns, self.logarithmic, self.units)
+        super().__init__(self.unknowns, self.logarithmic, self.units, decades)
 
     def values(self, inner: Tensor) -> Values:
         """Parameters (worlds, ...) that the unknowns touch, by name; differentiable."""

@@ -1,0 +1,177 @@
+"""Materials, masses and start velocities of soft bodies from video (the paper's Table 3, from honest starts).
+
+Truths and starts are drawn from the same ranges, from different streams: see `table3_scenes`. Solids are asked for μ and λ
+with their density known, for their density with μ and λ known, and for the mass of every vertex; cloths for one start
+velocity of all vertices, and for that of every vertex. Each is fitted to
+
+    float     silhouettes in double precision: what is lost on the way there and back
+    states    the vertices themselves, as 3-D supervision has them (the paper's "diffphysics")
+    8bit      silhouettes from 8-bit film with noise: whether the error bars are right
+    foreign   silhouettes by another renderer, of a motion with four times the steps
+"""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gradsim.experiments import foreign as other_renderer
+from gradsim.experiments import synthetic, table3_fields, table3_pictures
+from gradsim.experiments.figures import figure, write_result
+from gradsim.experiments.joint import outcome
+from gradsim.experiments.ledger import Ledger
+from gradsim.experiments.table3_scenes import KINDS, Instance, instance
+from gradsim.identify.estimate import model_for, placed, solve
+from gradsim.identify.evidence import NOMINAL, QUANTISED
+from gradsim.identify.multistart import Search
+from gradsim.identify.observation import Masks, Observation
+from gradsim.identify.problem import Problem
+from gradsim.identify.progress import Progress, Silent, reporting
+from gradsim.identify.unknowns import Space
+from gradsim.identify.vertices import Vertices
+from gradsim.physics.model import Model
+from gradsim.render.silhouettes import Silhouettes
+from gradsim.video import masks as segmentation
+
+INSTANCES, QUICK = 100, 20
+FIELDS = 0.3  # share of the instances, the first ones, whose masses or velocities are asked for vertex by vertex
+NOISY = 0.5  # the same for film with noise and by another renderer
+QUANTITIES = {"beam": ("lame", "density"), "ball": ("lame", "density"), "cloth": ("velocity",)}
+SIGHTS = ("float", "states", "8bit", "foreign")
+PLAN = Search(starts=8, first=8, grow=6)  # three stages: soft bodies have no jagged cost that needs more
+FINER = 4  # times more steps in the targets of `foreign`
+PAPER = {"mu": 0.0054, "lam": 0.0056, "density": None, "velocity": 0.026}
+PAPER_STATES = {"mu": 0.0025, "lam": 0.0024, "density": None, "velocity": 0.127}
+GOAL = 1e-5
+SOLVED = 1e-3  # largest error of a fit that counts as a success
+MARK = 1e-3  # [m] nominal noise of a vertex that is known in 3-D
+
+
+def table3(
+    out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None, instances: int | None = None
+) -> dict:
+    """Run the experiment into a folder; finished fits are kept there, and an interrupted run goes on after them.
+
+    Args:
+        out: Gets result.json, fits.jsonl and pictures.
+        quick: 20 instances in place of 100.
+        seed: Of scenes, truths, noise and starts.
+        progress: Is told what happens.
+        instances: How many, in place of either.
+    """
+    out, progress = Path(out), progress or Silent()
+    done = Ledger(out / "fits.jsonl", {"seed": seed})
+    records, fields = [], []
+    for number, quantity, sight in _plan(instances or (QUICK if quick else INSTANCES)):
+        one = instance(number, seed)
+        key = f"{one.name} {quantity} {sight} seed {seed}"
+        record = done.get(key)
+        if record is None:
+            progress.stage(key)
+            named = {"number": number, "kind": one.kind, "quantity": quantity, "sight": sight}
+            own = 100 * seed + number
+            if quantity in table3_fields.QUANTITIES:
+                found = table3_fields.fit(one, quantity, sight, own, progress, out)
+            else:
+                found = fit_few(one, quantity, sight, own, progress)
+            record = done.put(key, named | found)
+        (fields if quantity in table3_fields.QUANTITIES else records).append(record)
+    progress.done()
+    result = {"title": "Soft bodies from video", "records": records, "fields": fields, "seed": seed}
+    result["pictures"] = table3_pictures.draw(out, records, fields, seed)
+    return write_result(out, "reproduce table3", result, summary(records) | table3_fields.summary(fields))
+
+
+def _plan(instances: int) -> Iterator[tuple[int, str, str]]:
+    """Number, quantity and sight of every fit."""
+    for number in range(instances):
+        kind = KINDS[number % len(KINDS)]
+        for quantity in QUANTITIES[kind]:
+            for sight in SIGHTS if number < NOISY * instances else SIGHTS[:2]:
+                yield number, quantity, sight
+        if number < FIELDS * instances:
+            yield from table3_fields.plan(number, kind)
+
+
+def fit_few(one: Instance, quantity: str, sight: str, seed: int, progress: Progress) -> dict:
+    """Fit the few numbers of one instance; what came out, beside the truth."""
+    unknowns = one.unknowns(quantity)
+    space = Space(one.scene, unknowns, decades=True)
+    model = model_for(one.scene, space)
+    truth = draw_truth(space, seed)
+    problem = Problem(model, observe(one, truth, model, sight, seed), space)
+    fit = solve(problem, PLAN, seed, report=reporting(progress))
+    return outcome(fit, truth) | {"errors": errors(space, fit.values, truth), "tets": _elements(model)}
+
+
+def draw_truth(space: Space, seed: int) -> dict[str, float]:
+    """Values of the unknowns, drawn as the starts are, from another stream."""
+    rng = np.random.default_rng(synthetic.TRUTH_STREAM + seed)
+    return dict(zip(space.names, space.numbers(space.draw(rng, 1))[0].tolist(), strict=True))
+
+
+def errors(space: Space, values: dict[str, float], truth: dict[str, float]) -> dict[str, float]:
+    """Relative for positive quantities; of others over the largest that the range holds."""
+    scale = {n: abs(truth[n]) if log else space.range(k)[1] for k, (n, log) in enumerate(zip(space.names, space.logarithmic, strict=True))}  # fmt: skip
+    return {n: abs(values[n] - truth[n]) / scale[n] for n in space.names}
+
+
+def observe(one: Instance, truth: dict[str, float], model: Model, sight: str, seed: int) -> Observation:
+    """What a fit of this instance sees."""
+    source = Model(one.scene, substeps=FINER * model.substeps) if sight == "foreign" else model
+    with torch.no_grad():
+        trajectory = source.rollout(placed(one.scene, truth))
+    if sight == "float":
+        return synthetic.float_masks(one.scene, trajectory)
+    if sight == "states":
+        return Vertices("body", trajectory["body"]["x"][0], MARK)
+    if sight == "8bit":
+        film = synthetic.noisy_8bit(synthetic.film(one.scene, trajectory), NOMINAL, seed)
+        colour, background = (np.array(c) for c in (one.scene.bodies["body"].colour, one.scene.background))
+        alpha = segmentation.alpha_from_flat_colours(film, colour, background)
+        sigma = math.hypot(NOMINAL, QUANTISED) / float(np.linalg.norm(colour - background))
+        return Masks(torch.tensor(alpha), sigma, Silhouettes.of(one.scene))
+    surface, (K, R, t) = trajectory.surface, one.scene.view().matrices()
+    bodies, faces = [surface.vertices[0].numpy()], [surface.faces.numpy()]
+    image = other_renderer.masks(bodies, faces, K, R, t, one.scene.view().size)
+    return Masks(torch.tensor(image), NOMINAL, Silhouettes.of(one.scene))
+
+
+def _elements(model: Model) -> int:
+    """Tetrahedra or triangles of the body."""
+    return len(model.systems[0].matter.groups[0].index)  # pyright: ignore[reportAttributeAccessIssue] -- soft bodies
+
+
+def summary(records: list[dict]) -> dict[str, dict]:
+    """Medians and shares by sight, and whether the error bars are right."""
+    figures = {}
+    for sight in SIGHTS:
+        some = [r for r in records if r["sight"] == sight]
+        label = "" if sight == "float" else f"{sight}_"
+        for key in PAPER:
+            found = [e for r in some for name, e in r["errors"].items() if name.split(".")[1] == key]
+            if not found:
+                continue
+            paper = {"float": PAPER, "states": PAPER_STATES}.get(sight, {}).get(key)
+            name = "cloth_velocity_common" if key == "velocity" else key
+            goal = GOAL if sight == "float" else None
+            figures[f"{label}{name}_median"] = figure(float(np.median(found)), paper=paper, goal=goal)
+            figures[f"{label}{name}_worst"] = figure(float(np.max(found)))
+        if some:
+            solved = np.mean([max(r["errors"].values()) < SOLVED for r in some])
+            figures[f"{label}solved"] = figure(float(solved), goal=1.0, ok=sight != "float" or solved == 1)
+            figures[f"{label}starts_converged"] = figure(float(np.mean([r["converged"] for r in some])))
+    exact = [r for r in records if r["sight"] == "float"]
+    figures["cpu_seconds_median"] = figure(float(np.median([r["cpu_seconds"] for r in exact])))
+    noisy = [r for r in records if r["sight"] == "8bit"]
+    smooth = np.abs(
+        [z for r in noisy if not r["kinked"] and r["status"] == "ok" for z in r["z"].values()] or [math.nan]
+    )
+    inside = [i for r in noisy for i in r["inside"].values()]
+    figures["z_rms"] = figure(float(np.sqrt(np.mean(smooth**2))), goal=1.2)
+    figures["z_95"] = figure(float(np.quantile(smooth, 0.95)), goal=2.3)
+    figures["z_count"] = figure(len(smooth))
+    figures["covered_by_95"] = figure(float(np.mean(inside)) if inside else math.nan)
+    return figures
