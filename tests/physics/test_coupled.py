@@ -39,6 +39,17 @@ def test_adjoint_is_the_transpose_of_the_tangent(width):
     assert max(dot_product_errors(tangent, gradient, given, adjoints, seed=6)) < 1e-12
 
 
+def test_a_step_of_no_length_has_the_slope_by_its_length_of_the_forces():
+    given, program = cases.inputs(3, seed=4), cases.program(width=1)
+    given[-1][:, 0] = 0.0  # before the window of the push
+    outputs = program.forward(given)
+    adjoints = weights(outputs, seed=5)
+    gradient = program.backward(given, outputs, adjoints)
+    tangent = lambda x, v: [t for _, t in program.tangent(x, v)]
+    assert gradient[-1][:, 0].all()
+    assert max(dot_product_errors(tangent, gradient, given, adjoints, seed=6)) < 1e-12
+
+
 def test_tangent_of_a_long_rollout_is_that_of_central_differences():
     given, program = cases.inputs(2, seed=7), cases.program(substeps=40, dt=2.25e-4, width=1)
     given[-1] = given[-1] * 0.15

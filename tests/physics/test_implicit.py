@@ -65,6 +65,18 @@ def test_adjoint_is_the_transpose_of_the_tangent(mapping):
     assert max(dot_product_errors(tangent, gradient, given, adjoints, seed=6)) < 1e-10  # linear solves end at 1e-11
 
 
+@pytest.mark.parametrize("mapping", MAPPINGS, ids=name)
+def test_a_step_of_no_length_has_the_slope_by_its_length_of_the_forces(mapping):
+    given, program = cases.inputs(2, seed=4), cases.program(mapping)
+    given[-1][:, 0] = 0.0
+    outputs = program.forward(given)
+    adjoints = weights(outputs, seed=5)
+    gradient = program.backward(given, outputs, adjoints)
+    tangent = lambda x, v: [t for _, t in program.tangent(x, v)]
+    assert gradient[-1][:, 0].all()
+    assert max(dot_product_errors(tangent, gradient, given, adjoints, seed=6)) < 1e-10
+
+
 def test_tangent_by_every_input_is_that_of_central_differences():
     given, program = cases.inputs(1, seed=7), cases.program()
     for k, d in enumerate(directions(given, seed=8)):

@@ -56,6 +56,18 @@ def test_adjoint_is_the_transpose_of_the_tangent(mapping):
     assert max(dot_product_errors(tangent, gradient, given, adjoints, seed=6)) < 1e-12
 
 
+@pytest.mark.parametrize("mapping", DOUBLE, ids=name)
+def test_a_step_of_no_length_has_the_slope_by_its_length_of_the_forces(mapping):
+    """As the first of a film whose clock may be late has; its gain of velocity, 0, says nothing of the forces."""
+    given, program = cases.inputs(3, seed=4), cases.program(mapping)
+    given[-1][:, 1], given[-1][1, 2] = 0.0, 1e-9
+    adjoints = weights(program.forward(given), seed=5)
+    gradient = program.backward(given, program.forward(given), adjoints)
+    tangent = lambda x, v: [t for _, t in program.tangent(x, v)]
+    assert gradient[-1][:, 1].all()
+    assert max(dot_product_errors(tangent, gradient, given, adjoints, seed=6)) < 1e-12
+
+
 def test_tangent_of_a_long_rollout_is_that_of_central_differences():
     given, program = cases.inputs(2, seed=7), cases.program(frames=5, substeps=30)
     given[-1] = given[-1].new_full((2, 4), 3e-4)

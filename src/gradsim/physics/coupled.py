@@ -351,7 +351,7 @@ def _code(forces: tuple, lane: Lane, law: str, obstacles: bool):
     bound = {name: vars(soft)[name] for name in ("Vertex", "load", "store", "Elements", "Parameters", "advance")}
     bound |= borrowed(body, "struck", "wrench", "spin", "exponential", "normalised")
     if not lane.dual:
-        bound |= borrowed(soft, "retreat", "copy", "accumulate", "add_adjoints", "all_powers")
+        bound |= borrowed(soft, "retreat", "retreat_short", "SHORT", "copy", "accumulate", "add_adjoints", "all_powers")
         powers = ("step_power", "push_power", "spin_power", "blow_power")
         bound |= borrowed(body, *powers, "wrench_adjoint", "struck_adjoint")
         bound |= {name: functions[name] for name in functions if name.endswith("_power")}

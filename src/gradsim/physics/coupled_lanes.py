@@ -114,8 +114,9 @@ if not DUAL:
     @wp.func
     def retreat_bodies(
         p: Parameters, b: Bodies, share: wp.array2d(dtype=Scalar), step: int, frame: int, i: int, bodies: int,
-        x: wp.array(dtype=Vertex), v: wp.array(dtype=Vertex), vn: wp.array(dtype=Vertex),
-        # out; the adjoints of the state after the step become those of the state before, but for what acts on the nodes
+        x: wp.array(dtype=Vertex), v: wp.array(dtype=Vertex), vn: wp.array(dtype=Vertex), f: wp.array(dtype=Vertex),
+        # out; the adjoints of the state after the step become those of the state before, but for what acts on the nodes;
+        # f has what acts on the nodes in a short step (see `particles_lanes.py`), and is zero afterwards
         ax: wp.array(dtype=Vertex), av: wp.array(dtype=Vertex), w: wp.array(dtype=Vertex),
         grad: Parameters, own: Bodies,
     ):  # fmt: skip
@@ -128,8 +129,13 @@ if not DUAL:
             q = quat(load(x, s + 1), scalar(load(x, s + 2)))
             v0 = load(v, s + NODE)
             l0 = load(v, s + 2)
-            force = ((load(vn, s) - v0) * (1.0 / h) - b.gravity[k]) * b.mass[k]
-            torque = (load(vn, s + 1) - l0) * (1.0 / h)
+            force, torque = wrench(b, share, step, h, k, x0, q, v0, load(v, s + NODE + 1))
+            short = less(h, spread(SHORT))
+            rate = 1.0 / where(short, spread(Scalar(1.0)), h)
+            force = where(short, force + load(f, s + NODE), ((load(vn, s) - v0) * rate - b.gravity[k]) * b.mass[k])
+            torque = where(short, torque + load(f, s + NODE + 1), (load(vn, s + 1) - l0) * rate)
+            for m in range(2, ROWS):
+                store(f, s + m, zero3(0))
             aq = quat(load(ax, s + 1), scalar(load(ax, s + 2)))
             bx, bq, bv, bl, bf, bt, mass_, inertia_, gravity_, bh, _x, _q, _v, _l = wp.grad(step_power)(
                 x0, q, v0, l0, force, torque, b.mass[k], b.inertia_inverse[k], b.gravity[k], h,
@@ -220,7 +226,9 @@ if not DUAL:
                 accumulate(ax[i], x_adjoint[i, frame + 1], rows)
                 accumulate(av[i], v_adjoint[i, frame + 1], rows)
             retreat(p, i, frame, vs[i, k], vs[i, k + 1], ax[i], av[i], w[i], grad)
-            retreat_bodies(p, b, share, step, frame, i, bodies, xs[i, k], vs[i, k], vs[i, k + 1], ax[i], av[i], w[i], grad, own)  # fmt: skip
+            if any_lane(less(p.step[i, frame], spread(SHORT))):
+                retreat_short(p, e, i, frame, xs[i, k], vs[i, k], av[i], f[i], grad)
+            retreat_bodies(p, b, share, step, frame, i, bodies, xs[i, k], vs[i, k], vs[i, k + 1], f[i], ax[i], av[i], w[i], grad, own)  # fmt: skip
             add_adjoints(e, d, i, xs[i, k], vs[i, k], w[i], ax[i], av[i])
             gather_bodies(b, blow, step, i, bodies, n, xs[i, k], vs[i, k], ax[i], av[i], own)
 

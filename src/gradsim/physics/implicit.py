@@ -239,7 +239,7 @@ def _adjoint_code(forces: tuple[Force, ...], lane: Lane, mapping: str):
         lane,
         **{name: reach[name] for name in VERTICES},
         **borrowed(particles_code(forces, lane, mapping), "Parameters", "constant"),
-        **borrowed(plain, "Elements", "add_adjoints", "add_diagonals", "add_products", "all_powers"),
+        **borrowed(plain, "Elements", "add_forces", "add_adjoints", "add_diagonals", "add_products", "all_powers"),
         LANE=lane,
         ACROSS=mapping == "elements",
         KEY=plain.__name__,

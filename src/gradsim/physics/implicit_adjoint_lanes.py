@@ -2,7 +2,7 @@
 
     Aᵀ λ = a_v + h a_x,   w = h λ
     a_x ← a_x + ∂(f·w)/∂x,   a_v ← a_v + h a_x + ∂(f·w)/∂v         with the new a_x; f at the end of the step
-    a_g += M w,   a_1/m += M² w·(u - v - h g) / h,   a_h += a_x·u + M w·(u - v) / h²
+    a_g += M w,   a_1/m += M² λ·(u - v - h g),   a_h += a_x·u + λ·(f + M g)        f + M g = M (u - v) / h
 
 Products with Aᵀ are gradients of the virtual power f·w. A pinned vertex has λ = 0.
 """
@@ -13,6 +13,7 @@ from gradsim.engine.lanes import *
 from gradsim.engine.lanes import specialise
 
 REFINEMENTS = wp.constant(4)
+SHORT = Scalar(1e-7)  # [s], as in `particles_lanes.py`
 
 
 @wp.struct
@@ -120,21 +121,30 @@ def backward(
             rounds += 1
         worst[i, 0] = max(worst[i, 0], rest / max(aim, spread(Scalar(1e-37))))
         for b in range(blocks):
-            store(w[i], b, load(w[i], b) * h)
-        add_adjoints(s.e, d, i, s.x[i], s.u[i], w[i], ax[i], av[i])
+            store(s.a[i], b, zero3(0))
+        short = less(h, spread(SHORT))
+        if any_lane(short):
+            add_forces(s.e, i, s.x[i], s.u[i], s.a[i])
         pull = zero3(0)
-        rate = zero(0)
+        gained = zero(0)
+        forced = zero(0)
         for b in range(blocks):
             free = constant(s.p.free[b])
             mass = 1.0 / (s.p.inverse_mass[i, b] + (1.0 - free))
-            u = load(s.u[i], b)
+            y = load(w[i], b)
+            push = y * mass
+            gain = load(s.u[i], b) - load(v[i, n], b)
+            store(w[i], b, y * h)
+            pull = pull + push * h
+            gained = gained + dot(push, gain)
+            forced = forced + dot(y, load(s.a[i], b) + g * (free * mass))
+            grad.inverse_mass[i, b] = grad.inverse_mass[i, b] + dot(push, gain - g * (free * h)) * mass
+        add_adjoints(s.e, d, i, s.x[i], s.u[i], w[i], ax[i], av[i])
+        rate = where(short, forced, gained / where(short, spread(Scalar(1.0)), h))
+        for b in range(blocks):
             a = load(ax[i], b)
-            gain = u - load(v[i, n], b)
-            push = load(w[i], b) * mass
             store(av[i], b, load(av[i], b) + a * h)
-            pull = pull + push
-            rate = rate + dot(a, u) + dot(push, gain) / (h * h)
-            grad.inverse_mass[i, b] = grad.inverse_mass[i, b] + dot(push, gain - g * (free * h)) * mass / h
+            rate = rate + dot(a, load(s.u[i], b))
         grad.gravity[i, 0] = grad.gravity[i, 0] + pull
         grad.step[i, frame] = grad.step[i, frame] + rate
 

@@ -13,6 +13,7 @@ import warp as wp
 from gradsim.engine.lanes import *
 
 SHARED = globals().get("SHARED", True)  # whether constants are plain numbers
+SHORT = Scalar(1e-7)  # [s]; what a velocity gains in less has lost the force to rounding, and in none says nothing
 
 if SHARED:
     Constant = Scalar
@@ -93,6 +94,7 @@ if not DUAL:
         h = p.step[i, frame]
         g = p.gravity[i, 0]
         pull = zero3(0)
+        gained = zero(0)
         rate = zero(0)
         for b in range(p.inverse_mass.shape[1]):
             m = p.inverse_mass[i, b]
@@ -104,11 +106,36 @@ if not DUAL:
             store(w, b, gv * (m * h))
             store(av, b, gv)
             pull = pull + gv * (free * h)
-            rate = rate + dot(gv, gain) / h + dot(gx, vb)
+            gained = gained + dot(gv, gain)
+            rate = rate + dot(gx, vb)
             # the force is (gain/h - g) / m; a pinned vertex has no gain
             grad.inverse_mass[i, b] = grad.inverse_mass[i, b] + dot(gv, gain - g * (free * h)) / (m + (1.0 - free))
         grad.gravity[i, 0] = grad.gravity[i, 0] + pull
-        grad.step[i, frame] = grad.step[i, frame] + rate
+        short = less(h, spread(SHORT))
+        one = spread(Scalar(1.0))
+        grad.step[i, frame] = grad.step[i, frame] + rate + where(short, zero(0), gained / where(short, one, h))
+
+    @wp.func
+    def retreat_short(
+        p: Parameters,
+        e: Elements,
+        i: int,
+        frame: int,
+        x: wp.array(dtype=Vertex),
+        v: wp.array(dtype=Vertex),
+        av: wp.array(dtype=Vertex),
+        f: wp.array(dtype=Vertex),
+        # out
+        grad: Parameters,
+    ):
+        """What a short step adds to the adjoint of its length, by the forces; f of the vertices is zero before and after."""
+        add_forces(e, i, x, v, f)
+        g = p.gravity[i, 0]
+        rate = zero(0)
+        for b in range(p.inverse_mass.shape[1]):
+            rate = rate + dot(load(av, b), load(f, b) * p.inverse_mass[i, b] + g * constant(p.free[b]))
+            store(f, b, zero3(0))
+        grad.step[i, frame] = grad.step[i, frame] + where(less(p.step[i, frame], spread(SHORT)), rate, zero(0))
 
     @wp.func
     def copy(to: wp.array(dtype=Vertex), given: wp.array(dtype=Vertex)):
@@ -159,12 +186,14 @@ if not DUAL:
                 copy(vs[i, steps], v[i, last])
             for m in range(steps):
                 k = steps - 1 - m
+                frame = first + k / substeps
                 if (k + 1) % substeps == 0:
-                    frame = first + (k + 1) / substeps
-                    accumulate(ax[i], x_adjoint[i, frame], blocks)
-                    accumulate(av[i], v_adjoint[i, frame], blocks)
+                    accumulate(ax[i], x_adjoint[i, frame + 1], blocks)
+                    accumulate(av[i], v_adjoint[i, frame + 1], blocks)
                 j = base + k
-                retreat(p, i, first + k / substeps, vs[i, j], vs[i, j + 1], ax[i], av[i], w[i], grad)
+                retreat(p, i, frame, vs[i, j], vs[i, j + 1], ax[i], av[i], w[i], grad)
+                if any_lane(less(p.step[i, frame], spread(SHORT))):
+                    retreat_short(p, e, i, frame, xs[i, j], vs[i, j], av[i], f[i], grad)
                 add_adjoints(e, d, i, xs[i, j], vs[i, j], w[i], ax[i], av[i])
         accumulate(ax[i], x_adjoint[i, 0], blocks)
         accumulate(av[i], v_adjoint[i, 0], blocks)

@@ -25,6 +25,7 @@ def backward(job, substeps: int, segment: int, states, work, f, w, given, start,
     p, e = job.given
     frames = states[0].shape[1]
     segments = -(-(frames - 1) // segment)
+    short = (tensor(p.step) < 1e-7).any(0).tolist()  # SHORT of the kernels
     for first in (segment * s for s in reversed(range(segments))):
         last = min(first + segment, frames - 1)
         steps = (last - first) * substeps
@@ -37,7 +38,9 @@ def backward(job, substeps: int, segment: int, states, work, f, w, given, start,
             if (k + 1) % substeps == 0:
                 for own, g in zip(start, given, strict=True):
                     tensor(own).add_(tensor(g)[:, first + (k + 1) // substeps])
-            fixed = [p.inverse_mass, p.free, p.gravity, p.step, first + k // substeps, k, work[1], *start]
+            if short[first + k // substeps]:
+                _add_forces(job, k, work, f)
+            fixed = [p.inverse_mass, p.free, p.gravity, p.step, first + k // substeps, k, f, work[1], *start]
             out = [w, grad.inverse_mass, grad.gravity, grad.step]
             replay(code.retreat_vertices, (job.worlds, job.n), [*fixed, *out], job.device)
             for g, kind in enumerate(job.forces.KINDS):
@@ -49,13 +52,19 @@ def backward(job, substeps: int, segment: int, states, work, f, w, given, start,
 
 
 def _advance(code, job, frame: int, before: int, after: int, states, f) -> None:
-    p, e = job.given
+    p = job.given[0]
+    _add_forces(job, before, states, f)
+    args = [p.inverse_mass, p.free, p.gravity, p.step, frame, before, after, *states, f]
+    replay(code.advance_vertices, (job.worlds, job.n), args, job.device)
+
+
+def _add_forces(job, s: int, states, f) -> None:
+    """Of the state in place s."""
+    e = job.given[1]
     for g, kind in enumerate(job.forces.KINDS):
         own = getattr(e, f"g{g}")
         kernel = getattr(job.forces, f"forces_of{kind}")
-        replay(kernel, (job.worlds, own.n0.shape[0]), [own, before, *states, f], job.device)
-    args = [p.inverse_mass, p.free, p.gravity, p.step, frame, before, after, *states, f]
-    replay(code.advance_vertices, (job.worlds, job.n), args, job.device)
+        replay(kernel, (job.worlds, own.n0.shape[0]), [own, s, *states, f], job.device)
 
 
 @cache

@@ -28,6 +28,7 @@ def advance_vertices(
 
 
 if not DUAL:
+    SHORT = Scalar(1e-7)  # [s], as in `particles_lanes.py`
 
     @wp.kernel(enable_backward=False)
     def retreat_vertices(
@@ -37,6 +38,7 @@ if not DUAL:
         step: wp.array2d(dtype=Real),
         frame: int,
         s: int,
+        f: wp.array2d(dtype=Vec3),  # where a step is short; zero again
         v: wp.array3d(dtype=Vec3),
         ax: wp.array2d(dtype=Vec3),
         # out
@@ -58,4 +60,8 @@ if not DUAL:
         av[i, b] = gv
         mass_adjoint[i, b] = mass_adjoint[i, b] + dot(gv, gain - gravity[i, 0] * (loose * h)) / (m + (1.0 - loose))
         wp.atomic_add(gravity_adjoint, i, 0, gv * (loose * h))
-        wp.atomic_add(step_adjoint, i, frame, dot(gv, gain) / h + dot(gx, vb))
+        short = less(h, spread(SHORT))
+        pulled = f[i, b] * m + gravity[i, 0] * loose
+        rate = where(short, dot(gv, pulled), dot(gv, gain) / where(short, spread(Scalar(1.0)), h))
+        f[i, b] = zero3(0)
+        wp.atomic_add(step_adjoint, i, frame, rate + dot(gx, vb))
