@@ -9,6 +9,7 @@ from gradsim.errors import InputError
 from gradsim.physics import Acting, Force, Model
 
 HEAD = "import warp as wp\nfrom gradsim.engine.lanes import *\n\n\n@wp.func(inline=True)\n"
+FALL = HEAD + "def forces(x0: Vec3, v0: Vec3, k: Real):\n"
 WIND = HEAD + "def forces(x0: Vec3, v0: Vec3, wind: Vec3, drag: Real):\n    return (wind - v0) * drag\n"
 RUBBER = HEAD + (
     "def forces(x0: Vec3, x1: Vec3, v0: Vec3, v1: Vec3, stiffness: Real):\n"
@@ -93,6 +94,12 @@ def test_an_edited_file_is_another_force(load):
     [
         ("x = 1\n", "has no function `forces`"),
         (HEAD + "def forces(v0: Vec3, x0: Vec3):\n    return v0\n", r"has v0: Vec3, x0: Vec3; expected x0: Vec3"),
+        (HEAD + "def forces(x0: Vec3, v0: Vec3:\n    return v0\n", "own.py, line 6: "),
+        (FALL + "    if k > 0.0:\n        return x0 * k\n    return v0\n", "own.py, line 7, has `if`; write where"),
+        (FALL + "    m = where(k > v0, k, k)\n    return x0 * m\n", "line 7, has a comparison; write less"),
+        (FALL + "    return x0 * (k * 0.1)\n", r"line 7, has 0.1, which .* write spread\(Scalar\(0.1\)\)"),
+        (FALL + "    return x0 * sqr(k)\n", "line 7, has `sqr`, which is no operator"),
+        (FALL + "    return x0 * k**2\n", "line 7, has a power; write products"),
         (HEAD + "def forces(x0: Vec3, v0: Vec3, k: float):\n    return v0\n", "`k` of `forces` .* has no kind"),
     ],
 )
@@ -103,7 +110,7 @@ def test_a_file_that_states_no_force_is_refused(text, message, load):
 
 def test_a_force_that_does_not_fit_is_refused(load, tmp_path):
     wind, scene = load(WIND, "wind.py"), soft_cases.solid()
-    with pytest.raises(InputError, match=r"has parameters wind, drag; got wind\."):
+    with pytest.raises(InputError, match=r"the force wind has parameters wind, drag; got wind\."):
         Acting(wind, wind=[1, 0, 0])
     with pytest.raises(InputError, match=r"acts on 2 vertices; give `index` \(m, 2\)"):
         Acting(load(RUBBER), stiffness=1.0)

@@ -28,12 +28,14 @@ class Acting:
 
     def __init__(self, force: Force, index: Tensor | np.ndarray | Sequence | None = None, **parameters):
         if force.rest:
-            raise InputError(f"the force {force.name} has rest constants; give them as parameters.")
+            raise InputError(f"the force {force.title} has rest constants; give them as parameters.")
         if set(parameters) != set(force.parameters):
             got, wanted = ", ".join(parameters) or "none", ", ".join(force.parameters) or "none"
-            raise InputError(f"the force {force.name} has parameters {wanted}; got {got}.")
+            raise InputError(f"the force {force.title} has parameters {wanted}; got {got}.")
         if index is None and force.nodes != 1:
-            raise InputError(f"the force {force.name} acts on {force.nodes} vertices; give `index` (m, {force.nodes}).")
+            raise InputError(
+                f"the force {force.title} acts on {force.nodes} vertices; give `index` (m, {force.nodes})."
+            )
         self.force, self.index = force, None if index is None else torch.as_tensor(index).long()
         if self.index is not None and (self.index.ndim != 2 or self.index.shape[1] != force.nodes):
             raise InputError(f"`index` has shape {tuple(self.index.shape)}; expected (m, {force.nodes}).")

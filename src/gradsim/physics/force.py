@@ -18,6 +18,7 @@ from types import ModuleType
 
 from gradsim.engine.lanes import Lane
 from gradsim.errors import InputError
+from gradsim.physics.formula import check_formula
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Force:
             path: A Python file. It is run.
 
         Raises:
-            InputError: If there is no such file, or it has no such function.
+            InputError: If there is no such file, or it has no such function, or that is no formula.
         """
         path = Path(path)
         if not path.is_file():
@@ -73,6 +74,11 @@ class Force:
         """Dotted name of its file."""
         return self.name if "." in self.name else f"gradsim.physics.{self.name}"
 
+    @property
+    def title(self) -> str:
+        """As messages call it: without what tells an edited file from the first."""
+        return self.name.removeprefix("own.").rpartition("_")[0] if self.name.startswith("own.") else self.name
+
     def __hash__(self) -> int:
         return hash((self.name, self.nodes))
 
@@ -85,8 +91,10 @@ def _run(name: str, path: Path) -> ModuleType:
     sys.modules[name] = module  # where `specialise` and Warp look it up
     try:
         spec.loader.exec_module(module)
-    except BaseException:
+    except BaseException as error:
         del sys.modules[name]
+        if isinstance(error, SyntaxError):
+            raise InputError(f"{path}, line {error.lineno}: {error.msg}.") from None
         raise
     return module
 
@@ -101,4 +109,5 @@ def _signature(module: ModuleType, path: Path) -> dict[str, str]:
     for key, kind in found.items():
         if not kind:
             raise InputError(f"`{key}` of `forces` in {path} has no kind; write {key}: Real, Vec3 or Mat3.")
+    check_formula(function, set(vars(module)), path)
     return found
