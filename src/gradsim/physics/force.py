@@ -11,8 +11,10 @@ import hashlib
 import importlib.util
 import inspect
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -55,8 +57,9 @@ class Force:
         path = Path(path)
         if not path.is_file():
             raise InputError(f"there is no file {path}.")
-        name = f"own.{path.stem}_{hashlib.sha256(path.read_bytes()).hexdigest()[:8]}"  # an edited file is another
-        module = sys.modules.get(name) or _run(name, path)
+        content = path.read_bytes()
+        name = f"own.{path.stem}_{hashlib.sha256(content).hexdigest()[:8]}"  # an edited file is another
+        module = sys.modules.get(name) or _run(name, path, content)
         kinds = _signature(module, path)
         nodes = 0
         while f"x{nodes}" in kinds:
@@ -83,8 +86,16 @@ class Force:
         return hash((self.name, self.nodes))
 
 
-def _run(name: str, path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, path)
+@cache
+def _copies() -> tempfile.TemporaryDirectory:
+    """Forces are compiled when they are first used: from these copies, since the file may be another by then."""
+    return tempfile.TemporaryDirectory(prefix="gradsim-forces-")
+
+
+def _run(name: str, path: Path, content: bytes) -> ModuleType:
+    copy = Path(_copies().name) / f"{name}{path.suffix}"
+    copy.write_bytes(content)
+    spec = importlib.util.spec_from_file_location(name, copy)
     if spec is None or spec.loader is None:
         raise InputError(f"{path} is no Python file; its name has to end in .py.")
     module = importlib.util.module_from_spec(spec)
