@@ -9,6 +9,7 @@ import soft_cases
 from gradsim.app import rendering, runs
 from gradsim.app.job import Job
 from gradsim.app.shot import Shot
+from gradsim.identify.progress import Silent
 from gradsim.scene import Scene
 
 KINDS = {"solid": soft_cases.solid, "cloth": soft_cases.cloth, "net": soft_cases.net}
@@ -25,6 +26,29 @@ def test_a_soft_body_is_simulated_and_filmed(tmp_path, kind):
     (name,) = scene.bodies
     with np.load(tmp_path / "run" / "trajectory.npz") as arrays:
         assert arrays[f"{name}.x"].shape == (6, 12, 3) and np.isfinite(arrays[f"{name}.v"]).all()
+
+
+class Stages(Silent):
+    def __init__(self):
+        self.said = []
+
+    def stage(self, text: str) -> None:
+        self.said.append(text)
+
+
+@pytest.mark.parametrize(("stiffness", "said"), [("400", False), ("4e7", True)])
+def test_the_body_that_needs_very_many_steps_is_named(tmp_path, stiffness, said):
+    rope = f"""
+timing: {{fps: 20, frames: 2, substeps: auto}}
+bodies:
+  ball: {{shape: {{sphere: {{radius: 0.1}}}}, mass: 1}}
+  rope: {{kind: springs, shape: {{rope: {{length: 1, segments: 4}}}}, mass: 0.1, radius: 0.01, stiffness: {stiffness}}}
+"""
+    (tmp_path / "a.yaml").write_text(rope)
+    told = Stages()
+    steps = runs.simulate(tmp_path / "a.yaml", tmp_path / "run", told)["substeps"]
+    assert any(f"2 frames of {steps} steps" in text for text in told.said)
+    assert any("`rope`, or what it touches, is stiff" in text for text in told.said) == said == (steps >= runs.MANY)
 
 
 @pytest.mark.slow

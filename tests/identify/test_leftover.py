@@ -58,6 +58,13 @@ def test_a_misfit_that_does_not_raise_chi2_is_seen():
     assert "not white" in found.words
 
 
+@pytest.mark.parametrize(("off", "blamed"), [(1.003, "timing.substeps"), (1.03, "look at camera")])
+def test_a_misfit_of_a_few_hundredths_of_a_pixel_may_be_the_time_step(off, blamed):
+    """The speed is off by 0.3 %, 0.03 px at the end: a wrong camera or scale is seldom so nearly right. Then by 3 %."""
+    words = leftover(*seen(speed=0.9 * off, size=96), [stage(2, 1e9)]).words
+    assert [part for part in ("timing.substeps", "look at camera") if part in words] == [blamed], words
+
+
 def test_shift_of_the_outline_is_that_of_the_data():
     """Data drawn by a camera whose principal point lies (0.05, −0.03) px off."""
     problem, u = seen(noise=0.0)

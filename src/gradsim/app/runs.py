@@ -37,6 +37,8 @@ from gradsim.rounding import with_error
 from gradsim.scene import Scene
 from gradsim.video.frames import align
 
+MANY = 1000  # steps in a frame, from which on a reason is given
+
 
 def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> dict:
     """Move a scene through time; writes scene.yaml, trajectory.npz and result.json.
@@ -47,8 +49,9 @@ def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> d
     """
     progress = progress or Silent()
     scene = open_scene(Path(scene_path))
-    progress.stage(f"simulating {scene.timing.frames} frames")
+    progress.stage("building the model")
     model = Model(scene)
+    progress.stage(f"simulating {scene.timing.frames} frames of {model.substeps} steps{_needed(model)}")
     with torch.no_grad():
         trajectory = model.rollout()
     arrays = {f"{body}.{k}": y[0].numpy() for body, states in trajectory.states.items() for k, y in states.items()}
@@ -70,6 +73,15 @@ def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> d
     write_json(out / "result.json", content)
     progress.done()
     return content
+
+
+def _needed(model: Model) -> str:
+    """Which body makes automatic steps so many, where they are."""
+    if model.scene.timing.substeps != "auto" or model.substeps < MANY:
+        return ""
+    values = model.values()
+    name = min(model.systems, key=lambda system: system.good_step(values)).name
+    return f": `{name}`, or what it touches, is stiff or much damped for its mass"
 
 
 def open_scene(path: Path) -> Scene:

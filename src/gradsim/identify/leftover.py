@@ -29,6 +29,9 @@ from gradsim.robust import GAUSSIAN
 
 STRAYS = 5.0  # standard deviations at which a pixel that no unknown moves is not noise
 CALM = 3.0  # standard deviations below which a misfit that χ²/N shows may be noise
+SLIGHT = (
+    0.05  # pixels that an outline may be off for the size of time steps; camera and scale are seldom so nearly right
+)
 NOISE = 5.0  # standard deviations at which a correlation is not chance: p = 3e-7
 
 
@@ -273,9 +276,14 @@ def _words(found: Leftover, chi2_per_n: float, limit: float) -> str:
         else:
             text += ", before anything touches: look at camera, shape, pushes, gravity and air"
         text += ". "
-    elif found.explained == 0:
+    elif found.explained == 0 and not 0 < _furthest(found)[0] < SLIGHT:
         text = "Not even the first frames are explained: look at camera, scale, start pose and masks. "
-    return f"{text}Over all frames χ²/N is {chi2_per_n:.3g}, most in frame {where} ({worst:.3g}){_size(found)}."
+    text += f"Over all frames χ²/N is {chi2_per_n:.3g}, most in frame {where} ({worst:.3g}){_size(found)}."
+    if 0 < _furthest(found)[0] < SLIGHT:
+        text += (
+            " So little may be the time step alone: fit with other `timing.substeps` and see whether the answer moves."
+        )
+    return text
 
 
 def _named(scores: dict[str, float]) -> str:
@@ -289,9 +297,13 @@ def _named(scores: dict[str, float]) -> str:
 
 def _size(found: Leftover) -> str:
     """Where the outline is off most."""
-    known = [(math.hypot(*s), k) for k, s in enumerate(found.shift) if math.isfinite(s[0])]
-    if not known:
+    most, frame = _furthest(found)
+    if not most:
         return ""
-    most, frame = max(known)
     size = f"{most:.2g} px" if most < 0.7 else "a pixel or more"  # beyond, slopes at the outline do not tell
     return f", where the outline is off by up to {size} (frame {frame})"
+
+
+def _furthest(found: Leftover) -> tuple[float, int]:
+    """By how much the outline is off where it is off most [px], and in which frame; 0 where that is not known."""
+    return max(((math.hypot(*s), k) for k, s in enumerate(found.shift) if math.isfinite(s[0])), default=(0.0, 0))

@@ -202,7 +202,7 @@ class Model(nn.Module):
                 raise InputError(
                     f"time step {interval / self.substeps:.3g} s is too large for the stiffness and damping that "
                     f"`{names}` meets: it needs at most {limit:.3g} s. Set timing.substeps to "
-                    f"{math.ceil(interval / limit)} or more ({self.propose(values)} resolves the contact), or to auto."
+                    f"{math.ceil(interval / limit)} or more ({self.propose(values)} resolves the motion), or to auto."
                 )
             group.check(values)
 
