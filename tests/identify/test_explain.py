@@ -215,3 +215,23 @@ def test_mistakes_are_told_before_work_starts():
     loss.backward()
     with pytest.raises(InputError, match="before backward"):
         explain_gradients(loss, model)
+
+
+def test_bodies_that_move_in_one_rollout_are_named():
+    sheet = {
+        "kind": "cloth",
+        "shape": {"grid": {"size": [0.3, 0.2], "cells": [3, 2]}},
+        "density": 0.5,
+        "mu": 30,
+        "lam": 40,
+    }
+    ball = {"shape": {"sphere": {"radius": 0.1}}, "mass": 1.0, "position": [0, 0, -0.3]}
+    law = {"thickness": 0.01, "stiffness": 50}
+    for between, words in (
+        ("sheet", "`sheet` touches itself"),
+        (["sheet", "ball"], "`sheet` and `ball` act on one another"),
+    ):
+        content = {"bodies": {"sheet": sheet, "ball": ball}, "contacts": {"fold": {"between": between, **law}}}
+        model = Model(Scene.parse({"timing": {"fps": 50, "frames": 4, "substeps": "auto"}, **content}))
+        with pytest.raises(InputError, match=words):
+            explain_gradients(torch.zeros((), requires_grad=True), model)

@@ -15,6 +15,7 @@ from gradsim.errors import InputError
 from gradsim.identify.directions import Direction
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
+from gradsim.physics.together import Together
 
 
 @dataclass(frozen=True)
@@ -104,11 +105,12 @@ def adjoints(loss: Tensor, model: Model, given: Mapping[str, Tensor], directions
 
 def _rollouts(loss: Tensor, model: Model, values: Values) -> dict[str, Any]:
     """The nodes of the graph that are rollouts of the model with these values, by body."""
-    coupled = [group for group in model.groups if len(group.systems) > 1]
+    coupled = [group for group in model.groups if isinstance(group, Together)]
     if coupled:
         names = "` and `".join(system.name for system in coupled[0].systems)
+        meet = "touches itself" if len(coupled[0].systems) == 1 else "act on one another"
         raise InputError(
-            f"`{names}` act on one another in one rollout, which this does not take apart; take `contacts` and "
+            f"`{names}` {meet} in one rollout, which this does not take apart; take `contacts` and "
             f"`attachments` out of the scene, or read the gradient alone."
         )
     seen, found = set(), {}
