@@ -1,5 +1,7 @@
 """Rollouts of soft bodies: one physics in every mapping and precision, with exact adjoints and sensitivities."""
 
+import gc
+import weakref
 from itertools import pairwise
 
 import particle_cases as cases
@@ -169,6 +171,15 @@ def test_order_of_convergence_is_one():
     differences = [(a - b).norm().item() for a, b in pairwise(finest)]
     orders = [torch.tensor(a / b).log2().item() for a, b in pairwise(differences)]
     assert all(abs(order - 1) < 0.05 for order in orders)
+
+
+def test_a_program_that_is_gone_leaves_nothing_behind():
+    program = cases.program()
+    program.forward(cases.inputs(1, seed=2))
+    elements = weakref.ref(program.groups[0])
+    del program
+    gc.collect()
+    assert elements() is None
 
 
 def test_counts_that_do_not_agree_are_named():

@@ -15,7 +15,7 @@ from torch import Tensor
 from gradsim.engine.lanes import Lane, names, native_width
 from gradsim.engine.layout import SHAPES, Layout
 
-CONSTANTS = {"Real": "Scalar", "Vec3": "Point", "Mat3": "Matrix"}
+CONSTANTS = {"Real": "Scalar", "Vec3": "Point", "Mat3": "Matrix"}  # that all worlds share
 SHARE = 0.3  # of the time of a world alone that one world of a full register takes (measured: 0.29)
 
 

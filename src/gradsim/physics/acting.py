@@ -6,12 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradsim.engine.layout import SHAPES
 from gradsim.errors import InputError
 from gradsim.physics.force import Force
 from gradsim.physics.particles import Elements
 from gradsim.physics.system import Values
-
-SHAPES = {"Real": (), "Vec3": (3,), "Mat3": (3, 3)}
 
 
 class Acting:

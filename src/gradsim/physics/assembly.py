@@ -19,9 +19,8 @@ import warp as wp
 
 from gradsim.engine.access import access
 from gradsim.engine.lanes import Lane, names, specialise
+from gradsim.engine.mapping import CONSTANTS
 from gradsim.physics.force import Force
-
-CONSTANTS = {"Real": "Scalar", "Vec3": "Point", "Mat3": "Matrix"}  # that all worlds share
 
 
 @cache

@@ -8,7 +8,8 @@ leaves the places that the search foresaw, the frame is done again with those it
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -328,9 +329,14 @@ class _Job:
         return full.unflatten(0, (-1, width)).transpose(1, 2).flatten(0, 2)
 
 
-@lru_cache(maxsize=32)
+_made: WeakKeyDictionary[Coupled, dict[Lane, Particles]] = WeakKeyDictionary()  # they go with their program
+
+
 def _mapped(program: Coupled, lane: Lane) -> Particles:
-    return program.mapped(Worlds(lane))
+    own = _made.setdefault(program, {})
+    if lane not in own:
+        own[lane] = program.mapped(Worlds(lane))
+    return own[lane]
 
 
 def _of_frame(array, k: int):

@@ -7,8 +7,9 @@ between them (paper Appendix B, the discrete adjoint of semi-implicit Euler, Eq.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache
 from types import ModuleType
+from weakref import WeakKeyDictionary
 
 import torch
 import warp as wp
@@ -18,6 +19,7 @@ from gradsim.engine.access import access
 from gradsim.engine.compiler import compiled_for_packs
 from gradsim.engine.lanes import Lane, borrowed, specialise
 from gradsim.engine.launch import replay
+from gradsim.engine.layout import SHAPES
 from gradsim.engine.mapping import InElements, Threads, Worlds, mapping_for
 from gradsim.engine.operation import operation
 from gradsim.physics import particles_threads
@@ -262,9 +264,14 @@ class _Fixed:
         return own
 
 
-@lru_cache(maxsize=64)
-def _fixed(program: Particles, lane: Lane, mapping: str, n: int, device: torch.device) -> _Fixed:
-    return _Fixed(program, lane, mapping, n, device)
+_made: WeakKeyDictionary[Particles, dict[tuple, _Fixed]] = WeakKeyDictionary()  # they go with their program
+
+
+def _fixed(program: Particles, *key) -> _Fixed:
+    own = _made.setdefault(program, {})
+    if key not in own:
+        own[key] = _Fixed(program, *key)
+    return own[key]
 
 
 @cache
@@ -285,8 +292,7 @@ def _check(program: Particles, inputs: Sequence[Tensor]) -> None:
     if len(inputs) != len(names):
         raise ValueError(f"got {len(inputs)} inputs; expected {len(names)}: {', '.join(names)}.")
     sizes = [(n, 3), (n, 3), (n,), (3,)]
-    tail = {"Real": (), "Vec3": (3,), "Mat3": (3, 3)}
-    sizes += [(None, *tail[kind]) for group in program.groups for kind in group.force.parameters.values()]
+    sizes += [(None, *SHAPES[kind]) for group in program.groups for kind in group.force.parameters.values()]
     sizes.append((None,))
     for name, x, size in zip(names, inputs, sizes, strict=True):
         same = x.ndim == 1 + len(size) and all(s in (None, k) for s, k in zip(size, x.shape[1:], strict=True))
