@@ -34,6 +34,16 @@ def test_all_methods_find_the_masses(method):
     assert fit.std["beam.vertex_mass_factor"][problem.model.systems[0].pinned].max() == 0
 
 
+def test_a_scene_may_be_given_by_its_file(tmp_path):
+    problem, _ = field_cases.tracked(field_cases.VELOCITY)
+    soft_cases.solid().save(tmp_path / "beam.yaml")
+    few = {"observation": problem.observation, "curriculum": [6], "iterations": 1}
+    ours, other = (
+        identify_fields(scene, [field_cases.VELOCITY], **few) for scene in (tmp_path / "beam.yaml", soft_cases.solid())
+    )
+    assert ours.cost == other.cost
+
+
 def test_errors_are_as_large_as_their_bounds():
     problem, truth = field_cases.tracked(field_cases.MASS, field_cases.VELOCITY)
     noise = 1e-4 * torch.randn(problem.observation.x.shape, generator=torch.manual_seed(5), dtype=torch.float64)

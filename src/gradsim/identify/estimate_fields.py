@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from gradsim.identify.leftover import STRAYS
 from gradsim.identify.observation import Observation
 from gradsim.identify.spectrum import Spectrum, of_matrix, of_products
 from gradsim.physics.model import Model
+from gradsim.scene import Scene
 
 DENSE = 1000  # unknowns up to which the whole of JᵀJ is worth making
 METHODS = ("auto", "dense", "cg", "lbfgs")
@@ -64,6 +66,7 @@ def identify_fields(
     if method not in METHODS:
         raise InputError(f"there is no method {method!r}; choose one of {', '.join(METHODS)}.")
     stages = _stages(curriculum, observation.frames)
+    scene = Scene.load(scene) if isinstance(scene, str | Path) else scene
     model = model or _model(scene, [Field(f) if isinstance(f, str) else f for f in fields])
     space = FieldSpace(model, fields)
     problem = FieldProblem(model, observation, space)
