@@ -5,10 +5,12 @@ import re
 from typing import Any
 
 import pytest
+import soft_cases
 import torch
 
 from gradsim.errors import InputError
 from gradsim.identify import Fit, States
+from gradsim.identify.directions import of_model
 from gradsim.identify.explain import explain_gradients
 from gradsim.identify.fit import Estimate
 from gradsim.identify.motion import by_step
@@ -235,3 +237,12 @@ def test_bodies_that_move_in_one_rollout_are_named():
         model = Model(Scene.parse({"timing": {"fps": 50, "frames": 4, "substeps": "auto"}, **content}))
         with pytest.raises(InputError, match=words):
             explain_gradients(torch.zeros((), requires_grad=True), model)
+
+
+def test_bending_damping_of_none_is_measured_by_the_bending():
+    """A hundredth of 1 N m s, the damping of a board, throws a cloth about: "exploding"."""
+    model = Model(soft_cases.cloth(bending_damping=0.0))
+    (direction,) = of_model(model, ["flag.bending_damping"], {})
+    size = float(torch.linalg.vector_norm(model.systems[0].rest, dim=-1).max())
+    g = float(torch.linalg.vector_norm(model.values()["gravity"].detach()))
+    assert direction.scale == pytest.approx(2e-3 * (2 * size / g) ** 0.5)

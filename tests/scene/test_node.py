@@ -80,6 +80,7 @@ def test_choices_get_a_suggestion_or_the_list(mistake):
         ("bodies", [1], "bodies: got [1]; expected a mapping of names to what they are."),
         ("bodies.cube", 7, "bodies.cube: got 7; expected a mapping with `kind`, `shape`, "),
         ("bodies.cube.pushes", {"at": 1}, "bodies.cube.pushes: got {'at': 1}; expected a list."),
+        ("bodies.cube.pushes", "up", "bodies.cube.pushes: got 'up'; expected a list, such as ['up']."),
         ("name", [1], "name: got [1]; expected text."),
         ("timing", "fast", "timing: got 'fast'; expected a mapping with `fps`, "),
     ],

@@ -1,7 +1,8 @@
 """Unknowns as directions in the space of parameters, in units that can be compared.
 
 A step of one multiplies a positive quantity by e and adds its natural scale to any other: the size of the body to a
-position, 1 rad to an angle, and so on; or the range, where one is given.
+position, 1 rad to an angle, the bending stiffness times the time of a fall to its damping, and so on; or the range, where
+one is given.
 """
 
 from collections.abc import Mapping, Sequence
@@ -144,4 +145,6 @@ def _natural(model: Model, name: str, kind) -> float:
     time = time_of(model, size)
     own = float(abs(kind.value).max())
     scales = {"m": size, "rad": 1.0, "m/s": size / time, "rad/s": 1 / time, "m/s^2": size / time**2}
-    return scales.get(kind.unit, own or 1.0) if kind.unit in scales else (own or 1.0)
+    if name.endswith(".bending_damping"):  # 1 N m s is that of a board
+        scales["N m s"] = float(abs(model.kinds[name.removesuffix("_damping")].value).max()) * time
+    return scales.get(kind.unit) or own or 1.0

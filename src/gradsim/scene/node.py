@@ -98,7 +98,9 @@ class Node(BaseModel):
                 options = [w.strip("'") for w in wanted.replace(" or ", ", ").split(", ")]
                 return f"got {shown(error['input'])}{did_you_mean(error['input'], options) or f'; expected {wanted}.'}"
             case kind if kind in CONTAINERS:
-                return f"got {shown(error['input'])}; expected {CONTAINERS[kind]}."
+                single = kind == "tuple_type" and isinstance(error["input"], str)
+                way = f", such as [{shown(error['input'])}]" if single else ""
+                return f"got {shown(error['input'])}; expected {CONTAINERS[kind]}{way}."
             case _:
                 return f"got {shown(error['input'])}; {error['msg'][0].lower()}{error['msg'][1:]}."
 
