@@ -35,7 +35,7 @@ MASSES = (*[1 / 36] * 4, *[4 / 27] * 6)  # of the element's, on each vertex: ∫
 def linear(lane: Lane) -> dict:
     """The functions of a linear tetrahedron that this file leaves open."""
     code = specialise("gradsim.physics.solid", lane)
-    return {"pulls": code.pulls, "linear_power": code.power}
+    return {"stress": code.stress, "linear_power": code.power}
 
 
 FORCE = Force("quadratic", 10, solid.REST, solid.PARAMETERS, linear)
@@ -47,7 +47,9 @@ def point(
     rest: Mat3, volume: Real, mu: Real, lam: Real, damping: Real, activation: Real,
 ) -> Mat3:  # fmt: skip
     """What the tetrahedron of one Gauss point pulls at its corners 1, 2 and 3, as columns [N]."""
-    return pulls(y0, y1, y2, y3, u0, u1, u2, u3, rest, volume, mu, lam, damping, activation)
+    F = columns(y1 - y0, y2 - y0, y3 - y0) * rest
+    dF = columns(u1 - u0, u2 - u0, u3 - u0) * rest
+    return stress(F, dF, mu, lam, damping, activation) * transpose(rest) * volume
 
 
 @wp.func
