@@ -37,10 +37,11 @@ from gradsim.video import masks as segmentation
 
 INSTANCES, QUICK = 100, 20
 FIELDS = 0.3  # share of the instances, the first ones, whose masses or velocities are asked for vertex by vertex
-NOISY = 0.5  # the same for film with noise and by another renderer
+NOISY = 0.3  # the same for film with noise and by another renderer
 QUANTITIES = {"beam": ("lame", "density"), "ball": ("lame", "density"), "cloth": ("velocity",)}
 SIGHTS = ("float", "states", "8bit", "foreign")
-PLAN = Search(starts=8, first=8, grow=6)  # three stages: soft bodies have no jagged cost that needs more
+STARTS = {"float": 8, "states": 8, "8bit": 4, "foreign": 4}
+STAGES = {"first": 8, "grow": 6}  # two: soft bodies have no jagged cost that needs more
 FINER = 4  # times more steps in the targets of `foreign`
 PAPER = {"mu": 0.0054, "lam": 0.0056, "density": None, "velocity": 0.026}
 PAPER_STATES = {"mu": 0.0025, "lam": 0.0024, "density": None, "velocity": 0.127}
@@ -102,7 +103,7 @@ def fit_few(one: Instance, quantity: str, sight: str, seed: int, progress: Progr
     model = model_for(one.scene, space)
     truth = draw_truth(space, seed)
     problem = Problem(model, observe(one, truth, model, sight, seed), space)
-    fit = solve(problem, PLAN, seed, report=reporting(progress))
+    fit = solve(problem, Search(STARTS[sight], **STAGES), seed, report=reporting(progress))
     return outcome(fit, truth) | {"errors": errors(space, fit.values, truth), "tets": _elements(model)}
 
 
