@@ -1,6 +1,6 @@
 """A soft body as a layer of PyTorch: which muscles of an arm, its tetrahedra, make its last frame a goal picture.
 
-    python examples/muscles_to_a_picture.py
+Run it as `python examples/muscles_to_a_picture.py`.
 """
 
 import torch
