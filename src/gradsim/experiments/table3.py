@@ -162,7 +162,8 @@ def summary(records: list[dict]) -> dict[str, dict]:
             figures[f"{label}{name}_worst"] = figure(float(np.max(found)))
         if some:
             solved = np.mean([max(r["errors"].values()) < SOLVED for r in some])
-            figures[f"{label}solved"] = figure(float(solved), goal=1.0, ok=sight != "float" or solved == 1)
+            exact = {"goal": 1.0, "ok": bool(solved == 1)} if sight == "float" else {}
+            figures[f"{label}solved"] = figure(float(solved), **exact)
             figures[f"{label}starts_converged"] = figure(float(np.mean([r["converged"] for r in some])))
     exact = [r for r in records if r["sight"] == "float"]
     figures["cpu_seconds_median"] = figure(float(np.median([r["cpu_seconds"] for r in exact])))

@@ -150,6 +150,7 @@ def summary(records: list[dict]) -> dict[str, dict]:
         middle = lambda key, some=some: float(np.median([r[key] for r in some]))
         figures[f"{label}_median"] = figure(middle("error"), goal=GOAL if sight == "film" else None)
         figures[f"{label}_full_median"] = figure(middle("full_error"), paper=paper)
+        figures[f"{label}_solved"] = figure(float(np.mean([r["error"] < GOAL for r in some])))
         figures[f"{label}_rank"] = figure(middle("rank"))
         figures[f"{label}_unknowns"] = figure(middle("unknowns"))
         figures[f"{label}_cpu_seconds"] = figure(middle("cpu_seconds"))

@@ -16,7 +16,7 @@ from gradsim.physics.model import Model
 
 STYLE = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
 COLOURS = {"beam": "#1d5fd0", "ball": "#c2410c", "cloth": "#15803d"}
-TITLES = {"float": "silhouettes, float", "states": "vertices in 3-D", "8bit": "8-bit film", "foreign": "another renderer, finer steps"}  # fmt: skip
+TITLES = {"float": "silhouettes, float", "states": "vertices in 3-D", "8bit": "8-bit film", "foreign": "other renderer and steps"}  # fmt: skip
 COLUMNS = {"mu": "μ", "lam": "λ", "density": "ρ", "velocity": "v"}
 PAPER = {"float": {"mu": 0.0054, "lam": 0.0056, "velocity": 0.026}, "states": {"mu": 0.0025, "lam": 0.0024, "velocity": 0.127}}  # fmt: skip
 SHOWN = 12  # bodies on the sheet
@@ -78,7 +78,7 @@ def _bars(records: Sequence[Mapping]) -> Figure:
     ax.hist(np.clip(z, -4, 4), bins=np.linspace(-4, 4, 33), density=True, histtype="step", color="#1d5fd0", lw=1.6)
     ax.plot(grid, np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi), color="black", lw=1, label="normal")
     ax.set(xlabel="error / standard deviation", ylabel="density")
-    ax.legend()
+    ax.legend(fontsize=8)
     return figure
 
 
@@ -109,9 +109,13 @@ def _fields(fields: Sequence[Mapping]) -> Figure:
             x = k + shift + rng.uniform(-0.12, 0.12, len(some))
             colours = [COLOURS[r["kind"]] for r in some]
             ax.scatter(x, np.maximum([r[key] for r in some], FLOOR), c=colours, s=14, marker=marker)
+    for kind, colour in COLOURS.items():
+        ax.scatter([], [], c=colour, s=14, marker="s", label=kind)
     ax.scatter([], [], c="black", s=14, marker="o", label="on what is determined to 1 %")
     ax.scatter([], [], c="black", s=14, marker="x", label="over all vertices")
-    labels = [f"{quantity.replace('_', ' ')}\n{TITLES[sight]}" for quantity, sight in kinds]
+    labels = [
+        f"{quantity.replace('_', ' ')}\n{TITLES.get(sight, 'three films, textured')}" for quantity, sight in kinds
+    ]
     ax.set(yscale="log", ylabel="relative error", xticks=range(len(kinds)), xticklabels=labels)
-    ax.legend()
+    ax.legend(fontsize=8)
     return figure
