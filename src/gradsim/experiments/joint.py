@@ -14,13 +14,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gradsim.experiments import foreign as other_renderer
 from gradsim.experiments import joint_pictures, synthetic
 from gradsim.experiments.figures import figure, write_result
 from gradsim.experiments.joint_scenes import CONVEX, LAWS, OTHER, SUBSTEPS, Case, case
 from gradsim.experiments.ledger import Ledger
 from gradsim.identify.estimate import least_squares, placed
-from gradsim.identify.evidence import NOMINAL, QUANTISED
+from gradsim.identify.evidence import NOMINAL
 from gradsim.identify.fit import Fit
 from gradsim.identify.multistart import Search
 from gradsim.identify.observation import Masks
@@ -29,8 +28,6 @@ from gradsim.identify.progress import Progress, Silent, reporting
 from gradsim.identify.uncertainty import analyse
 from gradsim.identify.unknowns import Space
 from gradsim.physics.model import Model
-from gradsim.render.silhouettes import Silhouettes
-from gradsim.video import masks as segmentation
 
 GROUPS = {"convex": CONVEX, "other": OTHER}
 PAPER = {"mass": 2.87e-4, "stiffness": 0.0026, "damping": 0.4, "friction_stiffness": 0.0017, "friction": 0.0073}
@@ -101,19 +98,8 @@ def observe(one: Case, truth: dict[str, float], model: Model, frames: str, seed:
     if frames == "float":
         return synthetic.float_masks(one.scene, trajectory)
     if frames == "8bit":
-        film = synthetic.noisy_8bit(synthetic.film(one.scene, trajectory), NOMINAL, seed)
-        colour, background = (np.array(c) for c in (one.scene.bodies["body"].colour, one.scene.background))
-        alpha = segmentation.alpha_from_flat_colours(film, colour, background)
-        sigma = math.hypot(NOMINAL, QUANTISED) / float(np.linalg.norm(colour - background))
-        return Masks(torch.tensor(alpha), sigma, Silhouettes.of(one.scene))
-    surface, (K, R, t) = trajectory.surface, one.scene.camera.matrices()
-    bodies = [surface.vertices[0][:, p.vertices].detach().numpy() for p in surface.parts]
-    faces = [p.faces.numpy() for p in surface.parts]
-    return Masks(
-        torch.tensor(other_renderer.masks(bodies, faces, K, R, t, one.scene.camera.size)),
-        NOMINAL,
-        Silhouettes.of(one.scene),
-    )
+        return synthetic.noisy_masks(one.scene, trajectory, "body", seed)
+    return synthetic.foreign_masks(one.scene, trajectory)
 
 
 def bounds(problem: Problem, truth: dict[str, float]) -> dict[str, float]:

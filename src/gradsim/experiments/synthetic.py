@@ -12,13 +12,16 @@ import torch
 from torch import Tensor
 
 from gradsim import video as videos
+from gradsim.experiments import foreign
 from gradsim.identify.estimate import model_for, placed
+from gradsim.identify.evidence import NOMINAL, QUANTISED
 from gradsim.identify.observation import Masks
 from gradsim.identify.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.renderer import Renderer
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.video import masks as segmentation
 
 TRUTH_STREAM = 1000  # added to the seed for truths, so that starts are drawn from another stream
 
@@ -55,6 +58,24 @@ def film(scene, trajectory: Trajectory, camera: str = "camera") -> Tensor:
     draw = Renderer.of(scene, camera=camera, law="colour") if grounds else Silhouettes.of(scene, camera)
     with torch.no_grad():
         return draw(trajectory.drawn, trajectory.values)[0].permute(0, 2, 3, 1)
+
+
+def noisy_masks(scene, trajectory: Trajectory, body: str, seed: int) -> Masks:
+    """Silhouettes as they come from an 8-bit film with noise of σ = 1/255, by the colour of a body."""
+    frames = noisy_8bit(film(scene, trajectory), NOMINAL, seed)
+    colour, background = (np.array(c) for c in (scene.bodies[body].colour, scene.background))
+    alpha = segmentation.alpha_from_flat_colours(frames, colour, background)
+    sigma = math.hypot(NOMINAL, QUANTISED) / float(np.linalg.norm(colour - background))
+    return Masks(torch.tensor(alpha), sigma, Silhouettes.of(scene))
+
+
+def foreign_masks(scene, trajectory: Trajectory) -> Masks:
+    """Silhouettes by another renderer (`foreign`)."""
+    surface, (K, R, t) = trajectory.surface, scene.camera.matrices()
+    bodies = [surface.vertices[0][:, p.vertices].detach().numpy() for p in surface.parts]
+    faces = [p.faces.numpy() for p in surface.parts]
+    image = foreign.masks(bodies, faces, K, R, t, scene.camera.size)
+    return Masks(torch.tensor(image), NOMINAL, Silhouettes.of(scene))
 
 
 def noisy_8bit(frames: Tensor, sigma: float, seed: int) -> np.ndarray:

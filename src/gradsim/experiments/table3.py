@@ -17,23 +17,19 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gradsim.experiments import foreign as other_renderer
 from gradsim.experiments import synthetic, table3_fields, table3_pictures
 from gradsim.experiments.figures import figure, write_result
 from gradsim.experiments.joint import outcome
 from gradsim.experiments.ledger import Ledger
 from gradsim.experiments.table3_scenes import KINDS, Instance, instance
 from gradsim.identify.estimate import model_for, placed, solve
-from gradsim.identify.evidence import NOMINAL, QUANTISED
 from gradsim.identify.multistart import Search
-from gradsim.identify.observation import Masks, Observation
+from gradsim.identify.observation import Observation
 from gradsim.identify.problem import Problem
 from gradsim.identify.progress import Progress, Silent, reporting
 from gradsim.identify.unknowns import Space
 from gradsim.identify.vertices import Vertices
 from gradsim.physics.model import Model
-from gradsim.render.silhouettes import Silhouettes
-from gradsim.video import masks as segmentation
 
 INSTANCES, QUICK = 100, 20
 FIELDS = 0.3  # share of the instances, the first ones, whose masses or velocities are asked for vertex by vertex
@@ -129,15 +125,8 @@ def observe(one: Instance, truth: dict[str, float], model: Model, sight: str, se
     if sight == "states":
         return Vertices("body", trajectory["body"]["x"][0], MARK)
     if sight == "8bit":
-        film = synthetic.noisy_8bit(synthetic.film(one.scene, trajectory), NOMINAL, seed)
-        colour, background = (np.array(c) for c in (one.scene.bodies["body"].colour, one.scene.background))
-        alpha = segmentation.alpha_from_flat_colours(film, colour, background)
-        sigma = math.hypot(NOMINAL, QUANTISED) / float(np.linalg.norm(colour - background))
-        return Masks(torch.tensor(alpha), sigma, Silhouettes.of(one.scene))
-    surface, (K, R, t) = trajectory.surface, one.scene.view().matrices()
-    bodies, faces = [surface.vertices[0].numpy()], [surface.faces.numpy()]
-    image = other_renderer.masks(bodies, faces, K, R, t, one.scene.view().size)
-    return Masks(torch.tensor(image), NOMINAL, Silhouettes.of(one.scene))
+        return synthetic.noisy_masks(one.scene, trajectory, "body", seed)
+    return synthetic.foreign_masks(one.scene, trajectory)
 
 
 def _elements(model: Model) -> int:
