@@ -6,8 +6,8 @@
     "threads"   one element a thread, many threads at once: arrays of Vec3, sums are atomic
 
 `access(lane, mapping)` gives the names that a template leaves open: `Vertex`, the type of an array of vertices, `Index`,
-`gather` and `scatter` (add) by index, `load` and `store` of one block of consecutive vertices, and `BLOCK`, vertices in
-a block. With the mapping "elements", a block has as many vertices as a register has lanes.
+`gather` and `scatter` (add) by index, and `load` and `store` of one block of consecutive vertices. With the mapping
+"elements", a block has as many vertices as a register has lanes.
 """
 
 from functools import cache
@@ -16,8 +16,6 @@ import warp as wp
 
 from gradsim.engine.lanes import Lane, borrowed, names, specialise
 
-MAPPINGS = ("worlds", "elements", "threads")
-
 
 @cache
 def access(lane: Lane, mapping: str) -> dict:
@@ -25,7 +23,7 @@ def access(lane: Lane, mapping: str) -> dict:
     if mapping == "elements" and lane.width > 1:
         return _Transposing(lane).names
     code = specialise("gradsim.engine.access_lanes", lane, ATOMIC=mapping == "threads")
-    found = {"Vertex": names(lane)["Vec3"], "Index": wp.int32, "gather": code.load, "BLOCK": 1}
+    found = {"Vertex": names(lane)["Vec3"], "Index": wp.int32, "gather": code.load}
     return found | borrowed(code, "scatter", "load", "store")
 
 
@@ -57,7 +55,7 @@ class _Transposing:
         def store(x: wp.array(dtype=Row), b: int, value: Vec3): ...
 
         self.names = {"Vertex": Row, "Index": Index, "gather": gather, "load": load, "scatter": scatter}
-        self.names |= {"store": store, "BLOCK": width}
+        self.names |= {"store": store}
 
     def _head(self, const: str) -> str:
         size = {"float": 4, "double": 8}[self.scalar]
