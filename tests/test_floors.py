@@ -14,7 +14,7 @@ PLAN = (
     ("engine", "scene"),
     ("physics", "render", "video"),
     ("losses",),
-    ("identify",),
+    ("identify", "control"),
     ("experiments",),
     ("app",),
 )
