@@ -14,7 +14,8 @@ from fit_cases import THROW
 from run_cases import write_inputs
 
 from gradsim.app import cli, runs
-from gradsim.app.job import Job, finished, unfinished
+from gradsim.app.desk import compare, desk, finished, unfinished
+from gradsim.app.job import Job
 from gradsim.errors import InputError
 from gradsim.identify.progress import Silent
 
@@ -118,26 +119,26 @@ def test_stopped_then_killed_then_resumed_is_as_never_stopped(job, stopped, tmp_
 
 
 def test_another_video_or_scene_is_named(job, tmp_path):
-    kept = json.dumps({"inputs": job.inputs(runs.Scene.load(job.scene)), "arguments": {}})
+    kept = json.dumps({"command": "fit", "inputs": job.inputs(runs.Scene.load(job.scene)), "arguments": {}})
     (tmp_path / "job.json").write_text(kept)
     (tmp_path / "other.webm").write_bytes(b"other")
     scene = runs.Scene.load(job.scene)
     changed = scene.model_copy(update={"gravity": (0.0, 0.0, -1.6)})
-    runs.compare(tmp_path, job, scene)
+    compare(tmp_path, job, scene)
     with pytest.raises(InputError, match="video: another file"):
-        runs.compare(tmp_path, replace(job, video=tmp_path / "other.webm"), scene)
+        compare(tmp_path, replace(job, video=tmp_path / "other.webm"), scene)
     with pytest.raises(InputError, match=r"scene.gravity: .*9\.8.* then, .*1\.6.* now"):
-        runs.compare(tmp_path, job, changed)
+        compare(tmp_path, job, changed)
     with pytest.raises(InputError, match="starts: 2 then, 4 now"):
-        runs.compare(tmp_path, replace(job, starts=4), scene)
+        compare(tmp_path, replace(job, starts=4), scene)
 
 
 def test_two_at_once_in_one_folder_are_refused(job, tmp_path):
     scene = runs.Scene.load(job.scene)
     with (
-        runs.desk(tmp_path, job, scene, False),
+        desk(tmp_path, job, scene, False),
         pytest.raises(InputError, match="another process"),
-        runs.desk(tmp_path, job, scene, False),
+        desk(tmp_path, job, scene, False),
     ):
         pass
 

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg, subcommand
 
+from gradsim.app.command import BAD_INPUT, CODES, DONE, FAILED, OPEN, STOPPED, Command, show, working
 from gradsim.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-DONE, FAILED, BAD_INPUT, OPEN, STOPPED = 0, 1, 2, 3, 130
-_CODES = {"ok": DONE, "failed": FAILED, "unidentifiable": OPEN, "mismatch": OPEN, "interrupted": STOPPED}
 JOB = (
     "noise",
     "robust",
@@ -37,18 +36,6 @@ JOB = (
     "profile",
 )  # of a fit: options that determine its answer
 _BAD_PATHS = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
-
-
-@dataclass(kw_only=True)
-class Command:
-    """What all commands share."""
-
-    debug: bool = False
-    """Show the traceback of an error."""
-
-    def run(self, out: "Console", err: "Console") -> int:
-        """Do it; results to `out`, progress to `err`. Returns the exit code."""
-        raise NotImplementedError
 
 
 @dataclass(kw_only=True)
@@ -68,7 +55,7 @@ class Demo(Command):
             result = experiments.demo(self.out, self.seed, progress=progress)
             write_report(self.out)
         show(result, self.out, out)
-        return _CODES[result["status"]]
+        return CODES[result["status"]]
 
 
 @dataclass(kw_only=True)
@@ -266,7 +253,7 @@ class Fit(Command):
             print(json.dumps(result, indent=1))
         else:
             show(result, folder, out)
-        return _CODES[result["status"]]
+        return CODES[result["status"]]
 
     def _is_folder_alone(self) -> bool:
         """Whether a run folder is all that says what to do."""
@@ -341,7 +328,7 @@ class Compare(Command):
             print(json.dumps(result, indent=1))
         else:
             show(result, self.out, out)
-        return _CODES[result["status"]]
+        return CODES[result["status"]]
 
 
 @dataclass(kw_only=True)
@@ -544,27 +531,6 @@ _Commands = (
     | Annotated[View, subcommand("view")]
     | Annotated[Doctor, subcommand("doctor")]
 )
-
-
-@contextlib.contextmanager
-def working(err: "Console"):
-    """Progress for a block of work. What the work prints goes to stderr, stdout belongs to the result."""
-    from gradsim.app.console import progress
-
-    reporter = progress(err)
-    with contextlib.redirect_stdout(sys.stderr):
-        try:
-            yield reporter
-        finally:
-            reporter.done()
-
-
-def show(result: dict, folder: Path, out: "Console") -> None:
-    """Print tables and verdict, and where the report is."""
-    from gradsim.app.console import show_result
-
-    show_result(out, result)
-    out.print(f"report: {(folder / 'report.html').resolve()}", highlight=False, soft_wrap=True)
 
 
 def main(words: Sequence[str] | None = None) -> int:

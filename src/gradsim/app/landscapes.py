@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from gradsim.app import landscape_plot, plots
-from gradsim.app.job import Job, record
+from gradsim.app.asked import record
+from gradsim.app.job import Job
 from gradsim.app.report import write_report
 from gradsim.app.runs import open_scene
 from gradsim.errors import InputError

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 
 from gradsim import video as videos
+from gradsim.app.desk import compare, desk, finished
 from gradsim.app.interrupted import write_interrupted
-from gradsim.app.job import Job, compare, desk, finished, video_as_given
+from gradsim.app.job import Job, video_as_given
 from gradsim.app.report import write_report
 from gradsim.errors import InputError
 from gradsim.experiments import synthetic

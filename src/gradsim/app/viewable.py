@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from gradsim import video as videos
-from gradsim.app.job import Job, record
+from gradsim.app.asked import record
+from gradsim.app.job import Job
 from gradsim.app.runs import open_scene
 from gradsim.errors import InputError
 from gradsim.identify.estimate import model_for, placed
@@ -158,7 +159,7 @@ def _motion(model: Model, values: Mapping[str, float], frames: int) -> Trajector
 
 def _films(folder: Path, scene: Scene, result: Mapping, clip: int) -> tuple[dict[str, np.ndarray], list[Path]]:
     """What was observed by the camera's name, a picture for each instant, and films that are gone."""
-    if record(folder):
+    if (record(folder) or {}).get("command") == Job.command:
         job = Job.of(folder, {})
         paths, choice = {"camera": job.video}, job.frames
     elif result.get("clips"):
