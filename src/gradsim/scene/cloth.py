@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from gradsim import mesh_file, sheet
+from gradsim import mesh_file, sheet, sheet_shapes
 from gradsim.mesh import Mesh
 from gradsim.scene.node import Node, Place, exactly_one
 from gradsim.scene.path import FilePath
@@ -40,6 +40,30 @@ class Grid(Node):
         return sheet.grid(self.size, self.cells)
 
 
+class Cells(Node):
+    """A figure of square cells, upright in the plane y = 0, as its rows of text look to who stands at −y.
+
+    `#` is a cell of two triangles, `.` or a space none; `cell` is its edge length [m].
+    """
+
+    pattern: tuple[str, ...] = Field(description="rows of text from the top, such as ['###', '#.#']")
+    cell: Annotated[float, LENGTH] = Field(description="the edge length of a cell in m")
+
+    def mesh(self) -> Mesh:
+        return sheet_shapes.cells(self.pattern, self.cell)
+
+
+class Bell(Node):
+    """A cap of a sphere that is open below; `height` is from its rim to its apex, `rings` the vertices from there to the rim."""
+
+    radius: Annotated[float, LENGTH] = Field(description="the radius of the rim in m")
+    height: Annotated[float, LENGTH] = Field(description="the height in m")
+    rings: tuple[Annotated[int, Count(3, 4096)], ...] = Field(default=sheet_shapes.RINGS, min_length=1)
+
+    def mesh(self) -> Mesh:
+        return sheet_shapes.bell(self.radius, self.height, self.rings)
+
+
 class SheetFile(Node):
     """Triangles in a file, open or closed; `scale` is metres per unit of the file."""
 
@@ -56,6 +80,8 @@ class ClothShape(Node):
     """Exactly one of these."""
 
     grid: Grid | None = None
+    cells: Cells | None = None
+    bell: Bell | None = None
     mesh_file: SheetFile | None = Field(default=None, alias="mesh")
 
     @classmethod

@@ -1,0 +1,52 @@
+"""The scenes of the control tasks: the numbers of the original, stable steps, starts and goals in view."""
+
+import pytest
+import torch
+
+from gradsim.physics.model import Model
+from gradsim.render.camera import from_scene, project
+from gradsim.scene import Scene
+
+GOALS = {  # where the body of the original's goals stands, and in between
+    "gear": [(-4, 0, 2), (0, 0, 2), (5, 0, 2)],
+    "walker": [(-6.75, 0, 1.2), (0, 0, 1.2), (6.75, 0, 1.2)],
+    "sheet_throw": [(-5, 0, 2), (-5, 0, 3), (0, 0, -3), (3, 0, -3)],
+}
+COUNTS = {  # vertices, elements, kg
+    "gear": (480, 1152, 9.674),
+    "walker": (74, 104, 74),
+    "sheet_throw": (289, 512, 512),
+}
+
+
+@pytest.fixture(scope="module")
+def models():
+    """Built once: `Model` refuses steps that are not stable, and starts inside the ground."""
+    return {name: Model(Scene.library(name)) for name in GOALS}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_body_has_the_numbers_of_the_original(models, name):
+    (body,) = models[name].systems
+    values = {key: value.detach() for key, value in models[name].values().items()}
+    vertices, elements, mass = COUNTS[name]
+    assert (len(body.rest), len(body.matter.groups[0].index)) == (vertices, elements)
+    assert body.mass(values).sum().item() == pytest.approx(mass, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", GOALS)
+def test_the_body_is_in_view_at_the_start_and_at_every_goal(models, name):
+    scene = Scene.library(name)
+    body, camera = models[name].systems[0], from_scene(scene.camera)
+    start = next(iter(scene.bodies.values())).position
+    places = torch.tensor([start, *GOALS[name]], dtype=torch.float64)
+    values = {key: value.detach() for key, value in models[name].values().items()}
+    x = body.inputs(values)[0][0] - places[0] + places[:, None]
+    pixels, depth = project(x, *(y.double() for y in (camera.K, camera.R, camera.t)))
+    assert (depth > 1).all()
+    assert (pixels > 1).all() and (pixels < torch.tensor(scene.camera.size) - 1).all()
+
+
+def test_the_walker_stands_in_a_plane(models):
+    x = models["walker"].rollout(frames=10)["walker"]["x"].detach()
+    assert (x[..., 1] == 0).all()
