@@ -122,6 +122,16 @@ def test_a_start_inside_a_rigid_body_is_refused():
         Model(Scene.parse(content(bodies=bodies)))
 
 
+def test_bodies_that_meet_go_on_from_a_state(model):
+    frames = model.scene.timing.frames
+    whole = model.rollout()
+    states = {body: {y: z[:, frames // 2] for y, z in own.items()} for body, own in whole.states.items()}
+    rest = model.rollout(frames=frames - frames // 2, start=states)
+    for body, own in whole.states.items():
+        for y, z in own.items():
+            assert torch.allclose(rest[body][y][:, -1], z[:, -1], rtol=1e-11, atol=1e-13)
+
+
 def test_bodies_that_do_not_meet_stay_in_rollouts_of_their_own(model):
     bodies = {**content()["bodies"], "far": {"shape": {"sphere": {"radius": 0.1}}, "mass": 1, "position": [9, 0, 0]}}
     groups = Model(Scene.parse(content(bodies=bodies))).groups

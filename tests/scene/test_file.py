@@ -129,6 +129,11 @@ def test_names_that_look_like_something_else_come_back_as_text(tmp_path, scene, 
     assert Scene.load(tmp_path / "scene.yaml").name == name
 
 
+def test_an_equals_sign_is_quoted_for_readers_of_yaml_1_1(tmp_path, scene):
+    scene({"name": "="}).save(tmp_path / "scene.yaml")
+    assert yaml.safe_load((tmp_path / "scene.yaml").read_text(encoding="utf-8"))["name"] == "="
+
+
 def test_mesh_files_are_saved_relative_to_the_scene(tmp_path):
     solid = meshes.box([1, 1, 1])
     (tmp_path / "meshes").mkdir()

@@ -1,8 +1,8 @@
 """Between PyTorch tensors, worlds first, and arrays of a physics source, for each mapping of `engine.access`.
 
 Both mappings have the same methods. `vertices` lays out what each vertex of a mesh has, `elements` what each element
-has (or all of them share, if there is one item), `uniform` what belongs to a whole world; `constants` and `index` are
-the same in all worlds. Each `un...` is the way back, of an adjoint: what several lanes share is summed.
+has (or all of them share, if there is one item), in each of some intervals of time where there is a dimension more,
+`uniform` what belongs to a whole world; `constants` and `index` are the same in all worlds. Each `un...` is the way back, of an adjoint: what several lanes share is summed.
 """
 
 import math
@@ -63,8 +63,10 @@ class Worlds:
         return self.layout.scalars(x)
 
     def elements(self, kind: str, x: Tensor, tangent: Tensor | None = None) -> wp.array:
-        """Array (threads, blocks or 1) of (worlds, elements or 1, ...)."""
-        return self.layout.pack(kind, x, tangent)
+        """Array (threads, blocks or 1) of (worlds, elements or 1, ...); (threads, intervals · blocks) of (worlds,
+        intervals, elements or 1, ...)."""
+        flat = lambda y: y.flatten(1, 2) if y is not None and _intervals(kind, y) else y
+        return self.layout.pack(kind, flat(x), flat(tangent))
 
     uniform = elements
 
@@ -92,10 +94,12 @@ class Worlds:
     def uneach(self, array: wp.array, worlds: int, n: int) -> Tensor:
         return self.layout.unpack("Real", array, worlds)[0]
 
-    def unelements(self, kind: str, array: wp.array, worlds: int, count: int) -> Tensor:
-        return self.layout.unpack(kind, array, worlds)[0]
+    def unelements(self, kind: str, array: wp.array, like: Tensor) -> Tensor:
+        """In the shape of `like`, of which `elements` made such an array."""
+        return self.layout.unpack(kind, array, len(like))[0].reshape(like.shape)
 
-    ununiform = unelements
+    def ununiform(self, kind: str, array: wp.array, worlds: int, count: int) -> Tensor:
+        return self.layout.unpack(kind, array, worlds)[0]
 
 
 class Threads(Worlds):
@@ -147,6 +151,10 @@ class InElements:
         return self._flat(self.each(x[None], None, rows), "Real")
 
     def elements(self, kind: str, x: Tensor, tangent: Tensor | None = None) -> wp.array:
+        if _intervals(kind, x):  # as if each were a world
+            flat = lambda y: None if y is None else y.flatten(0, 1)
+            memory = self.layout.memory(self.elements(kind, flat(x), flat(tangent)))
+            return self._wrap(kind, memory.reshape(len(x), -1, *memory.shape[2:]))
         return self.uniform(kind, x, tangent) if x.shape[1] == 1 else self._packs(kind, x, tangent)
 
     def uniform(self, kind: str, x: Tensor, tangent: Tensor | None = None) -> wp.array:
@@ -177,10 +185,12 @@ class InElements:
     def uneach(self, array: wp.array, worlds: int, n: int) -> Tensor:
         return self._lanes("Real", array).flatten(1, 2)[:, :n]
 
-    def unelements(self, kind: str, array: wp.array, worlds: int, count: int) -> Tensor:
-        if count == 1:
-            return self.ununiform(kind, array, worlds, count)
-        return self._lanes(kind, array).flatten(1, 2)[:, :count]
+    def unelements(self, kind: str, array: wp.array, like: Tensor) -> Tensor:
+        lanes, intervals = self._lanes(kind, array), _intervals(kind, like) or 1
+        lanes = lanes.unflatten(1, (intervals, -1))
+        count = like.shape[-1 - len(SHAPES[kind])]
+        found = lanes.sum(3) if count == 1 else lanes.flatten(2, 3)[:, :, :count]
+        return found.reshape(like.shape)
 
     def ununiform(self, kind: str, array: wp.array, worlds: int, count: int) -> Tensor:
         return self._lanes(kind, array).sum(2)
@@ -213,6 +223,11 @@ class InElements:
     def _flat(self, array: wp.array, kind: str) -> wp.array:
         """The array (blocks,) of one world."""
         return self._wrap(kind, self.layout.memory(array)[0].contiguous())
+
+
+def _intervals(kind: str, x: Tensor) -> int:
+    """How many intervals of time x has values for; 0 where it has no such dimension."""
+    return x.shape[1] if x.ndim == 3 + len(SHAPES[kind]) else 0
 
 
 def _array(dtype, tensor: Tensor, tail: int) -> wp.array:

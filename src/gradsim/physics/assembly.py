@@ -4,7 +4,8 @@ For each force there is a struct of its arrays by name, a function that adds the
 adds the adjoints from the gradient of the virtual power Σ f · w (see `engine.access` for mappings). `assemble` puts
 those of several groups of elements into one module: a struct `Elements` with a field for each group, and over all of
 them `add_forces`, `add_adjoints`, and for implicit steps (x + h v moves, v moves) `add_products`, of the Jacobian
-h ∂f/∂x + ∂f/∂v transposed with a probe, and `add_diagonals`, its diagonal of 3 × 3 blocks.
+h ∂f/∂x + ∂f/∂v transposed with a probe, and `add_diagonals`, its diagonal of 3 × 3 blocks. All of them take the number t
+of the frame interval, for parameters that have a value in each.
 """
 
 import hashlib
@@ -105,6 +106,8 @@ class _Writer:
             *(f"    n{n}: wp.array(dtype=Index)" for n in self.nodes),
             *(f"    {name}: wp.array(dtype={constant(kind)})" for name, kind in self.force.rest.items()),
             *(f"    {name}: wp.array2d(dtype={kind})" for name, kind in self.force.parameters.items()),
+            # entries of one frame interval, and from one to the next: 0 where a number stands for all of them
+            *(f"    {prefix}_{name}: wp.int32" for name in self.force.parameters for prefix in ("count", "stride")),
         ]
 
     def _sum(self) -> list[str]:
@@ -113,7 +116,7 @@ class _Writer:
             "",
             "",
             "@wp.func",
-            f"def add{self.k}(e: Force{self.k}, i: int, k: int{_arrays('x', 'v', 'f')}):",
+            f"def add{self.k}(e: Force{self.k}, i: int, t: int, k: int{_arrays('x', 'v', 'f')}):",
             *self._read(),
             *self._only_active(
                 f"{results} = forces{self.k}({self._arguments()})",
@@ -144,7 +147,7 @@ class _Writer:
             "",
             "",
             "@wp.func",
-            f"def add_adjoint{k}(e: Force{k}, d: Force{k}, i: int, k: int{_arrays('x', 'v', 'w', 'ax', 'av')}):",
+            f"def add_adjoint{k}(e: Force{k}, d: Force{k}, i: int, t: int, k: int{_arrays('x', 'v', 'w', 'ax', 'av')}):",
             *self._read(),
             *self._only_active(
                 f"{self._found()} = wp.grad(power{k})({self._arguments()}, {probes})",
@@ -163,7 +166,7 @@ class _Writer:
             "",
             "",
             "@wp.func",
-            f"def add_product{k}(e: Force{k}, i: int, k: int, h: Real{_arrays('x', 'v', 'w', 'a')}):",
+            f"def add_product{k}(e: Force{k}, i: int, t: int, k: int, h: Real{_arrays('x', 'v', 'w', 'a')}):",
             *self._read(),
             *self._only_active(
                 f"{self._found()} = wp.grad(power{k})({self._arguments()}, {probes})",
@@ -177,7 +180,7 @@ class _Writer:
             "",
             "",
             "@wp.func",
-            f"def add_diagonal{k}(e: Force{k}, i: int, k: int, h: Real{_arrays('x', 'v', 'd0', 'd1', 'd2')}):",
+            f"def add_diagonal{k}(e: Force{k}, i: int, t: int, k: int, h: Real{_arrays('x', 'v', 'd0', 'd1', 'd2')}):",
             *self._read(),
             *self._only_active(
                 f"count = int({3 * self.force.nodes})",  # else Warp unrolls it
@@ -206,7 +209,8 @@ class _Writer:
         parameters = self.force.parameters
         return [
             *(f"    n{n} = e.n{n}[k]" for n in self.nodes),
-            *(f"    j_{name} = wp.min(k, e.{name}.shape[1] - 1)" for name in parameters),  # or one for all elements
+            # or one for all elements
+            *(f"    j_{name} = wp.min(k, e.count_{name} - 1) + t * e.stride_{name}" for name in parameters),
         ]
 
     def _values(self) -> list[str]:
@@ -234,12 +238,15 @@ def _launched(kinds: Sequence[Force], lane: Lane) -> list[str]:
     lines = []
     for k in range(len(kinds)):
         lines += ["", "", "@wp.kernel(enable_backward=False)"]
-        lines += [f"def forces_of{k}(e: Force{k}, s: int{states}{sums}):", "    i, k = wp.tid()"]
-        lines += [f"    add{k}(e, i, k, x[i, s], v[i, s], f[i])"]
+        lines += [f"def forces_of{k}(e: Force{k}, t: int, s: int{states}{sums}):", "    i, k = wp.tid()"]
+        lines += [f"    add{k}(e, i, t, k, x[i, s], v[i, s], f[i])"]
         if not lane.dual:
             lines += ["", "", "@wp.kernel(enable_backward=False)"]
-            lines += [f"def adjoints_of{k}(e: Force{k}, d: Force{k}, s: int{states}{probes}):", "    i, k = wp.tid()"]
-            lines += [f"    add_adjoint{k}(e, d, i, k, x[i, s], v[i, s], w[i], ax[i], av[i])"]
+            lines += [
+                f"def adjoints_of{k}(e: Force{k}, d: Force{k}, t: int, s: int{states}{probes}):",
+                "    i, k = wp.tid()",
+            ]
+            lines += [f"    add_adjoint{k}(e, d, i, t, k, x[i, s], v[i, s], w[i], ax[i], av[i])"]
     if kinds and not lane.dual:  # never launched: see `all_powers`
         lines += ["", "", "@wp.kernel(enable_backward=True)"]
         lines += ["def keep_adjoints(a: wp.array(dtype=Vec3), m: wp.array(dtype=Mat3), r: wp.array(dtype=Real)):"]
@@ -256,23 +263,23 @@ def _together(groups: Sequence[int], lane: Lane) -> list[str]:
     """The struct of all groups, and the loops over them."""
     lines = ["", "", "@wp.struct", "class Elements:"]
     lines += [f"    g{g}: Force{k}" for g, k in enumerate(groups)] or ["    none: wp.int32"]
-    lines += ["", "", "@wp.func", f"def add_forces(e: Elements, i: int{_arrays('x', 'v', 'f')}):"]
+    lines += ["", "", "@wp.func", f"def add_forces(e: Elements, i: int, t: int{_arrays('x', 'v', 'f')}):"]
     for g, k in enumerate(groups):
-        lines += [f"    for k{g} in range(e.g{g}.n0.shape[0]):", f"        add{k}(e.g{g}, i, k{g}, x, v, f)"]
+        lines += [f"    for k{g} in range(e.g{g}.n0.shape[0]):", f"        add{k}(e.g{g}, i, t, k{g}, x, v, f)"]
     lines += [] if groups else ["    return"]
     if lane.dual:
         return lines
     lines += ["", "", "@wp.func", "def same(a: Real) -> Real:", "    return a"]
     for name, more, given in (
-        ("adjoint", "d: Elements, i: int", ("x", "v", "w", "ax", "av")),
-        ("product", "i: int, h: Real", ("x", "v", "w", "a")),
-        ("diagonal", "i: int, h: Real", ("x", "v", "d0", "d1", "d2")),
+        ("adjoint", "d: Elements, i: int, t: int", ("x", "v", "w", "ax", "av")),
+        ("product", "i: int, t: int, h: Real", ("x", "v", "w", "a")),
+        ("diagonal", "i: int, t: int, h: Real", ("x", "v", "d0", "d1", "d2")),
     ):
         lines += ["", "", "@wp.func", f"def add_{name}s(e: Elements, {more}{_arrays(*given)}):"]
         # Warp declares functions with a wp.grad after all others, those which call them not
         lines += ["    _after = wp.grad(same)(zero(0))"]
         for g, k in enumerate(groups):
-            first = f"e.g{g}, d.g{g}, i, k{g}" if name == "adjoint" else f"e.g{g}, i, k{g}, h"
+            first = f"e.g{g}, d.g{g}, i, t, k{g}" if name == "adjoint" else f"e.g{g}, i, t, k{g}, h"
             lines += [f"    for k{g} in range(e.g{g}.n0.shape[0]):"]
             lines += [f"        add_{name}{k}({first}, {', '.join(given)})"]
     return lines

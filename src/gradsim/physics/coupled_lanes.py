@@ -65,7 +65,7 @@ def move(
     n = p.inverse_mass.shape[1]
     h = p.step[i, frame]
     prepare(b, blow, step, i, bodies, n, x, v)
-    advance(p, e, i, h, x, v, f, xn, vn)
+    advance(p, e, i, frame, x, v, f, xn, vn)
     for r in range(bodies):
         k = i * bodies + r
         s = n + ROWS * r
@@ -229,7 +229,7 @@ if not DUAL:
             if any_lane(less(p.step[i, frame], spread(SHORT))):
                 retreat_short(p, e, i, frame, xs[i, k], vs[i, k], av[i], f[i], grad)
             retreat_bodies(p, b, share, step, frame, i, bodies, xs[i, k], vs[i, k], vs[i, k + 1], f[i], ax[i], av[i], w[i], grad, own)  # fmt: skip
-            add_adjoints(e, d, i, xs[i, k], vs[i, k], w[i], ax[i], av[i])
+            add_adjoints(e, d, i, frame, xs[i, k], vs[i, k], w[i], ax[i], av[i])
             gather_bodies(b, blow, step, i, bodies, n, xs[i, k], vs[i, k], ax[i], av[i], own)
 
     # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them

@@ -38,7 +38,7 @@ def product(s: Pull, i: int, frame: int, p: wp.array(dtype=Vertex), q: wp.array(
     blocks = s.p.inverse_mass.shape[1]
     for b in range(blocks):
         store(s.a[i], b, zero3(0))
-    add_products(s.e, i, h, s.x[i], s.u[i], p, s.a[i])
+    add_products(s.e, i, frame, h, s.x[i], s.u[i], p, s.a[i])
     for b in range(blocks):
         free = constant(s.p.free[b])
         mass = 1.0 / (s.p.inverse_mass[i, b] + (1.0 - free))
@@ -99,7 +99,7 @@ def backward(
             store(k.d1[i], b, zero3(0))
             store(k.d2[i], b, zero3(0))
             store(w[i], b, zero3(0))
-        add_diagonals(s.e, i, h, s.x[i], s.u[i], k.d0[i], k.d1[i], k.d2[i])
+        add_diagonals(s.e, i, frame, h, s.x[i], s.u[i], k.d0[i], k.d1[i], k.d2[i])
         for b in range(blocks):
             free = constant(s.p.free[b])
             _weight = set_blocks(k, i, b, h, s.p.inverse_mass[i, b], free)
@@ -124,7 +124,7 @@ def backward(
             store(s.a[i], b, zero3(0))
         short = less(h, spread(SHORT))
         if any_lane(short):
-            add_forces(s.e, i, s.x[i], s.u[i], s.a[i])
+            add_forces(s.e, i, frame, s.x[i], s.u[i], s.a[i])
         pull = zero3(0)
         gained = zero(0)
         forced = zero(0)
@@ -139,7 +139,7 @@ def backward(
             gained = gained + dot(push, gain)
             forced = forced + dot(y, load(s.a[i], b) + g * (free * mass))
             grad.inverse_mass[i, b] = grad.inverse_mass[i, b] + dot(push, gain - g * (free * h)) * mass
-        add_adjoints(s.e, d, i, s.x[i], s.u[i], w[i], ax[i], av[i])
+        add_adjoints(s.e, d, i, frame, s.x[i], s.u[i], w[i], ax[i], av[i])
         rate = where(short, forced, gained / where(short, spread(Scalar(1.0)), h))
         for b in range(blocks):
             a = load(ax[i], b)

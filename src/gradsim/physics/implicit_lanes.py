@@ -95,7 +95,7 @@ def prepare(p: Parameters, e: Elements, s: Step, k: Space, i: int, frame: int):
         store(k.d2[i], b, zero3(0))
         store(k.r[i], b, value(dual_load(s.x[i], b)))
         store(k.y[i], b, value(dual_load(s.v[i], b)))
-    add_diagonals(e, i, h, k.r[i], k.y[i], k.d0[i], k.d1[i], k.d2[i])
+    add_diagonals(e, i, frame, h, k.r[i], k.y[i], k.d0[i], k.d1[i], k.d2[i])
     for b in range(blocks):
         s.weight[i, b] = set_blocks(k, i, b, h, p.inverse_mass[i, b], constant(p.free[b]))
 

@@ -30,7 +30,7 @@ def evaluate(
     blocks = p.inverse_mass.shape[1]
     for b in range(blocks):
         store(xn, b, load(x, b) + load(u, b) * h)
-    add_forces(e, i, xn, u, f)
+    add_forces(e, i, frame, xn, u, f)
     for b in range(blocks):
         free = constant(p.free[b])
         mass = 1.0 / (p.inverse_mass[i, b] + (1.0 - free))

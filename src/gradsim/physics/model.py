@@ -29,6 +29,7 @@ KINDS: dict[str, Callable] = {
     "springs": springs_body,
 }
 CLOCK = ("timing.rate", "timing.offset")
+States = Mapping[str, Mapping[str, Tensor]]  # (worlds, ...) by body and name
 
 
 class Divergence(InputError, ArithmeticError):
@@ -101,7 +102,9 @@ class Model(nn.Module):
 
         Args:
             given: Tensors (worlds, ...) by name. All have the same number of worlds, or 1. A number of a soft body's
-                material may have one for each of its elements, (worlds, elements).
+                material may have one for each of its elements, (worlds, elements); its actuation (`activation`,
+                `bending_activation`, `rest_length_factor`) also one for each frame interval and element, or all of
+                them, (worlds, frames - 1, elements or 1).
         """
         given = given or {}
         for name in given:
@@ -127,7 +130,11 @@ class Model(nn.Module):
         return values
 
     def rollout(
-        self, given: Mapping[str, Tensor] | None = None, frames: int | None = None, segment: int = 1
+        self,
+        given: Mapping[str, Tensor] | None = None,
+        frames: int | None = None,
+        segment: int = 1,
+        start: States | None = None,
     ) -> Trajectory:
         """Move all worlds through time; differentiable by every parameter.
 
@@ -135,28 +142,37 @@ class Model(nn.Module):
             given: Parameters that differ from the model's own, (worlds, ...) by name.
             frames: Number of frames, frame 0 being the start; None takes the scene's.
             segment: Frames between two checkpoints of the backward pass: memory against recomputation.
+            start: States (worlds, ...) by body and name to go on from, such as those of a frame of another rollout;
+                None begins as the scene does. The clock has no offset then.
 
         Raises:
+            InputError: If a rigid body that goes on from a state has pushes, which count from the scene's start.
             Divergence: If a state is no longer finite (not checked inside `torch.compile`).
         """
         values = self.values(given)
         frames = frames or self.scene.timing.frames
-        lead = self._intervals_before(values, given or {})
+        lead = self._intervals_before(values, given or {}) if start is None else 0
+        if start is not None:
+            values, start = self._going_on(values, start)
         steps, states = self._steps(values, frames, lead), {}
+        timed = self._timed(values, frames, lead)
         for group in self.groups:
             program = group.program(lead + frames, self.substeps, self.dt, segment)
-            outputs = [y[:, lead:] for y in program.run(*group.inputs(values), steps)]
+            inputs = group.inputs(timed)
+            if start is not None:
+                inputs = group.begin(inputs, start)
+            outputs = [y[:, lead:] for y in program.run(*inputs, steps)]
             states |= _by_body(group, outputs)
         if not torch.compiler.is_compiling():
-            self._check_finite(states, values, steps, lead)
+            self._check_finite(states, timed, steps, lead, start)
         return self._trajectory(states, values, frames)
 
     def unchecked(self, values: Values, frames: int) -> Trajectory:
         """Rollout of complete `values` (see `values`) outside autograd, not checked for divergence."""
         lead, states = self._intervals_before(values), {}
-        steps = self._steps(values, frames, lead).detach()
+        steps, timed = self._steps(values, frames, lead).detach(), self._timed(values, frames, lead)
         for group in self.groups:
-            inputs = [x.detach() for x in group.inputs(values)]
+            inputs = [x.detach() for x in group.inputs(timed)]
             outputs = group.program(lead + frames, self.substeps, self.dt, 1).forward([*inputs, steps])
             states |= _by_body(group, [y[:, lead:].contiguous() for y in outputs])
         return self._trajectory(states, values, frames)
@@ -179,7 +195,7 @@ class Model(nn.Module):
         for group in self.groups:
 
             def inputs_of(some: Values, g=group) -> list[Tensor]:
-                every = {**fixed, **some}
+                every = self._timed({**fixed, **some}, frames, lead)
                 return [*g.inputs(every), self._steps(every, frames, lead)]
 
             inputs, tangents = derivative(inputs_of, moving, along)
@@ -230,7 +246,10 @@ class Model(nn.Module):
         tensor = isinstance(value, Tensor)
         if tensor and value.ndim and value.shape[1:] in (kind.value.shape, *([each] if kind.elements else [])):
             return
+        if tensor and kind.timed and value.ndim == 3 and value.shape[2] in (1, kind.elements):
+            return  # and `_timed` looks at the intervals
         shapes = [("worlds", *kind.value.shape), *([("worlds", *each)] if kind.elements else [])]
+        shapes += [("worlds", "frames - 1", *each)] if kind.timed else []
         expected = " or ".join(f"({', '.join(map(str, shape))})" for shape in shapes)
         got = f"with shape {tuple(value.shape)}" if tensor else f"as {value!r:.60}"
         raise InputError(f"`{name}` is given {got}; expected a tensor {expected}.")
@@ -268,12 +287,44 @@ class Model(nn.Module):
         before = (values["timing.offset"] / (lead * self.substeps))[:, None].expand(-1, lead)
         return torch.cat([before, steps], 1)
 
+    def _going_on(self, values: Values, start: States) -> tuple[Values, States]:
+        """Both for as many worlds."""
+        for system in self.systems:
+            if system.name not in start or set(start[system.name]) != set(system.states):
+                raise InputError(
+                    f"`start` has no {', '.join(system.states)} of `{system.name}`; give those of all bodies."
+                )
+            if getattr(system, "windows", ()):
+                raise InputError(
+                    f"`{system.name}` has pushes, which count from the scene's start, so it cannot go on from a state; "
+                    f"give it a `velocity` in their place."
+                )
+        worlds = max(len(y) for own in start.values() for y in own.values())
+        worlds = max(worlds, len(values["gravity"]))
+        every = lambda y: y.to(self.dtype).expand(worlds, *y.shape[1:])
+        states = {system.name: {k: every(start[system.name][k]) for k in system.states} for system in self.systems}
+        return {name: v.expand(worlds, *v.shape[1:]) for name, v in values.items()}, states
+
+    def _timed(self, values: Values, frames: int, lead: int) -> Values:
+        """Values where those that have one for each frame interval also have those of the lead: that of the first."""
+        found = dict(values)
+        for name, kind in self.kinds.items():
+            if kind.timed and values[name].ndim == 3:
+                if values[name].shape[1] != frames - 1:
+                    raise InputError(
+                        f"`{name}` is given for {values[name].shape[1]} frame intervals; {frames} frames have "
+                        f"{frames - 1}: give (worlds, {frames - 1}, {kind.elements} or 1)."
+                    )
+                if lead and frames > 1:
+                    found[name] = torch.cat([values[name][:, :1].expand(-1, lead, -1), values[name]], 1)
+        return found
+
     def _longest(self, values: Values) -> float:
         """Longest interval that is cut into substeps [s]."""
         between = values["timing.rate"].max().item() / self.scene.timing.fps
         return max(between, values["timing.offset"].max().item() / self.lead)
 
-    def _check_finite(self, states, values: Values, steps: Tensor, lead: int) -> None:
+    def _check_finite(self, states, values: Values, steps: Tensor, lead: int, start: States | None) -> None:
         for system in self.systems:
             for quantity, y in states[system.name].items():
                 bad = ~torch.isfinite(y.detach()).reshape(*y.shape[:2], -1).all(2)
@@ -281,7 +332,7 @@ class Model(nn.Module):
                     frame = int(bad.any(0).nonzero()[0])
                     world = int(bad[:, frame].nonzero()[0])
                     before = [z[world : world + 1, frame - 1].detach() for z in states[system.name].values()]
-                    step, vertex = self._diverging_step(system, values, steps, world, lead + frame, before)
+                    step, vertex = self._diverging_step(system, values, steps, world, lead + frame, before, start)
                     where = f" of vertex {vertex}" if y.ndim == 4 else ""
                     raise Divergence(
                         f"`{system.name}` diverges: {quantity}{where} is not finite from step {step} on "
@@ -303,7 +354,7 @@ class Model(nn.Module):
         return " ".join(beyond) or steps
 
     def _diverging_step(
-        self, system, values: Values, steps: Tensor, world: int, frame: int, before: list[Tensor]
+        self, system, values: Values, steps: Tensor, world: int, frame: int, before: list[Tensor], start=None
     ) -> tuple[int, int]:
         """First step whose state is not finite, and which vertex of a soft body was fastest then: a frame for each step.
 
@@ -311,9 +362,18 @@ class Model(nn.Module):
         """
         one = {name: v[world : world + 1].detach() for name, v in values.items()}
         group = next(g for g in self.groups if system in g.systems)
-        inputs, first = group.inputs(one), 0
-        if len(group.systems) == 1 and frame > 1 and not self._late and all(torch.isfinite(y).all() for y in before):
-            inputs[: len(before)], first = before, frame - 1
+        alone = len(group.systems) == 1 and frame > 1 and not self._late
+        first = frame - 1 if alone and all(torch.isfinite(y).all() for y in before) else 0
+        for name, kind in self.kinds.items():
+            if kind.timed and one[name].ndim == 3:  # a value for each step
+                one[name] = one[name][:, first:frame].repeat_interleave(self.substeps, 1)
+        inputs = group.inputs(one)
+        if first:
+            inputs[: len(before)] = before
+        elif start is not None:
+            inputs = group.begin(
+                inputs, {n: {k: y[world : world + 1].detach() for k, y in s.items()} for n, s in start.items()}
+            )
         program = group.program((frame - first) * self.substeps + 1, 1, self.dt, 1)
         each = steps[world : world + 1, first:frame].detach().repeat_interleave(self.substeps, 1)
         states = group.split(program.run(*inputs, each))[group.systems.index(system)]

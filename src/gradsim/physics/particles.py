@@ -68,7 +68,7 @@ class Particles:
 
     Inputs, in this order, with worlds B and vertices n: the start x (B, n, 3) [m] and v (B, n, 3) [m/s]; inverse_mass
     (B, n) [1/kg], gravity (B, 3) [m/s²]; the parameters of the forces on each group of elements, in order, (B, m, ...) or
-    (B, 1, ...) for one that all elements share; and step (B, frames - 1): the time step in each frame interval [s], or
+    (B, 1, ...) for one that all elements share, or with a value for each frame interval, (B, frames - 1, m or 1, ...); and step (B, frames - 1): the time step in each frame interval [s], or
     (B, 0) for `dt` in all of them. Outputs: x, v of every frame, (B, frames, n, 3); frame 0 is the start.
 
     Args:
@@ -190,6 +190,10 @@ class Job:
             for name, kind in group.force.parameters.items():
                 array = self.to.elements(kind, inputs[k], slopes[k])
                 setattr(own, name, array)
+                timed = inputs[k].ndim > 2 + len(SHAPES[kind])
+                count = array.shape[1] // max(program.frames - 1, 1) if timed else array.shape[1]
+                setattr(own, f"count_{name}", count)
+                setattr(own, f"stride_{name}", count if timed else 0)
                 self.places.append((g, name, kind, array))
                 k += 1
             setattr(e, f"g{g}", own)
@@ -224,7 +228,7 @@ class Job:
             results = [self.to.uneach(head["inverse_mass"], B, self.n)]
             results.append(self.to.ununiform("Vec3", head["gravity"], B, 1))
             for k, ((_, _, kind, _), array) in enumerate(zip(self.places, own, strict=True)):
-                results.append(self.to.unelements(kind, array, B, x[len(HEAD) + k].shape[1]))
+                results.append(self.to.unelements(kind, array, x[len(HEAD) + k]))
             step = self.to.ununiform("Real", head["step"], B, self.program.frames - 1)
             return [*results, step if x[-1].shape[1] else x[-1]]
 
@@ -294,17 +298,22 @@ def _check(program: Particles, inputs: Sequence[Tensor]) -> None:
     sizes = [(n, 3), (n, 3), (n,), (3,)]
     sizes += [(None, *SHAPES[kind]) for group in program.groups for kind in group.force.parameters.values()]
     sizes.append((None,))
-    for name, x, size in zip(names, inputs, sizes, strict=True):
-        same = x.ndim == 1 + len(size) and all(s in (None, k) for s, k in zip(size, x.shape[1:], strict=True))
-        if len(x) != worlds or not same:
+    own = range(len(HEAD), len(names) - 1)
+    for k, (name, x, size) in enumerate(zip(names, inputs, sizes, strict=True)):
+        fits = lambda size, x=x: (
+            x.ndim == 1 + len(size) and all(s in (None, given) for s, given in zip(size, x.shape[1:], strict=True))
+        )
+        if len(x) != worlds or not (fits(size) or (k in own and fits((program.frames - 1, *size)))):
             expected = ", ".join("m" if s is None else str(s) for s in (worlds, *size))
-            raise ValueError(f"`{name}` has shape {tuple(x.shape)}; expected ({expected}).")
+            timed = f", or ({worlds}, {program.frames - 1}{expected[len(str(worlds)) :]})" if k in own else ""
+            raise ValueError(f"`{name}` has shape {tuple(x.shape)}; expected ({expected}){timed}.")
     k = len(HEAD)
     for g, group in enumerate(program.groups):
-        for name in group.force.parameters:
-            if inputs[k].shape[1] not in (1, len(group.index)):
+        for name, kind in group.force.parameters.items():
+            count = inputs[k].shape[-1 - len(SHAPES[kind])]
+            if count not in (1, len(group.index)):
                 raise ValueError(
-                    f"`{g}.{name}` has {inputs[k].shape[1]} entries for {len(group.index)} elements of "
+                    f"`{g}.{name}` has {count} entries for {len(group.index)} elements of "
                     f"{group.force.name}; give one for each, or one for all."
                 )
             k += 1

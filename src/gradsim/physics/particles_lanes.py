@@ -39,7 +39,7 @@ def advance(
     p: Parameters,
     e: Elements,
     i: int,
-    h: Real,
+    frame: int,
     x: wp.array(dtype=Vertex),
     v: wp.array(dtype=Vertex),
     f: wp.array(dtype=Vertex),
@@ -48,7 +48,8 @@ def advance(
     vn: wp.array(dtype=Vertex),
 ):
     """One step; f is zero before and after."""
-    add_forces(e, i, x, v, f)
+    add_forces(e, i, frame, x, v, f)
+    h = p.step[i, frame]
     g = p.gravity[i, 0]
     for b in range(p.inverse_mass.shape[1]):
         vb = load(v, b) + (load(f, b) * p.inverse_mass[i, b] + g * constant(p.free[b])) * h
@@ -69,10 +70,9 @@ def forward(
 ):
     i = wp.tid()
     for frame in range(x.shape[1] - 1):
-        h = p.step[i, frame]
-        advance(p, e, i, h, x[i, frame], v[i, frame], f[i], x[i, frame + 1], v[i, frame + 1])
+        advance(p, e, i, frame, x[i, frame], v[i, frame], f[i], x[i, frame + 1], v[i, frame + 1])
         for _k in range(substeps - 1):
-            advance(p, e, i, h, x[i, frame + 1], v[i, frame + 1], f[i], x[i, frame + 1], v[i, frame + 1])
+            advance(p, e, i, frame, x[i, frame + 1], v[i, frame + 1], f[i], x[i, frame + 1], v[i, frame + 1])
 
 
 if not DUAL:
@@ -129,7 +129,7 @@ if not DUAL:
         grad: Parameters,
     ):
         """What a short step adds to the adjoint of its length, by the forces; f of the vertices is zero before and after."""
-        add_forces(e, i, x, v, f)
+        add_forces(e, i, frame, x, v, f)
         g = p.gravity[i, 0]
         rate = zero(0)
         for b in range(p.inverse_mass.shape[1]):
@@ -181,8 +181,7 @@ if not DUAL:
                 copy(xs[i, 0], x[i, first])
                 copy(vs[i, 0], v[i, first])
                 for k in range(steps - 1):
-                    h = p.step[i, first + k / substeps]
-                    advance(p, e, i, h, xs[i, k], vs[i, k], f[i], xs[i, k + 1], vs[i, k + 1])
+                    advance(p, e, i, first + k / substeps, xs[i, k], vs[i, k], f[i], xs[i, k + 1], vs[i, k + 1])
                 copy(vs[i, steps], v[i, last])
             for m in range(steps):
                 k = steps - 1 - m
@@ -194,7 +193,7 @@ if not DUAL:
                 retreat(p, i, frame, vs[i, j], vs[i, j + 1], ax[i], av[i], w[i], grad)
                 if any_lane(less(p.step[i, frame], spread(SHORT))):
                     retreat_short(p, e, i, frame, xs[i, j], vs[i, j], av[i], f[i], grad)
-                add_adjoints(e, d, i, xs[i, j], vs[i, j], w[i], ax[i], av[i])
+                add_adjoints(e, d, i, frame, xs[i, j], vs[i, j], w[i], ax[i], av[i])
         accumulate(ax[i], x_adjoint[i, 0], blocks)
         accumulate(av[i], v_adjoint[i, 0], blocks)
 

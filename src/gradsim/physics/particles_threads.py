@@ -39,32 +39,37 @@ def backward(job, substeps: int, segment: int, states, work, f, w, given, start,
                 for own, g in zip(start, given, strict=True):
                     tensor(own).add_(tensor(g)[:, first + (k + 1) // substeps])
             if short[first + k // substeps]:
-                _add_forces(job, k, work, f)
+                _add_forces(job, first + k // substeps, k, work, f)
             fixed = [p.inverse_mass, p.free, p.gravity, p.step, first + k // substeps, k, f, work[1], *start]
             out = [w, grad.inverse_mass, grad.gravity, grad.step]
             replay(code.retreat_vertices, (job.worlds, job.n), [*fixed, *out], job.device)
             for g, kind in enumerate(job.forces.KINDS):
                 kernel = getattr(job.forces, f"adjoints_of{kind}")
                 own, slopes = getattr(e, f"g{g}"), getattr(d, f"g{g}")
-                replay(kernel, (job.worlds, own.n0.shape[0]), [own, slopes, k, *work, w, *start], job.device)
+                replay(
+                    kernel,
+                    (job.worlds, own.n0.shape[0]),
+                    [own, slopes, first + k // substeps, k, *work, w, *start],
+                    job.device,
+                )
     for own, g in zip(start, given, strict=True):
         tensor(own).add_(tensor(g)[:, 0])
 
 
 def _advance(code, job, frame: int, before: int, after: int, states, f) -> None:
     p = job.given[0]
-    _add_forces(job, before, states, f)
+    _add_forces(job, frame, before, states, f)
     args = [p.inverse_mass, p.free, p.gravity, p.step, frame, before, after, *states, f]
     replay(code.advance_vertices, (job.worlds, job.n), args, job.device)
 
 
-def _add_forces(job, s: int, states, f) -> None:
-    """Of the state in place s."""
+def _add_forces(job, frame: int, s: int, states, f) -> None:
+    """Of the state in place s, in a frame interval."""
     e = job.given[1]
     for g, kind in enumerate(job.forces.KINDS):
         own = getattr(e, f"g{g}")
         kernel = getattr(job.forces, f"forces_of{kind}")
-        replay(kernel, (job.worlds, own.n0.shape[0]), [own, s, *states, f], job.device)
+        replay(kernel, (job.worlds, own.n0.shape[0]), [own, frame, s, *states, f], job.device)
 
 
 @cache

@@ -14,7 +14,7 @@ from gradsim import rotation
 from gradsim.errors import InputError
 from gradsim.physics import attachment
 from gradsim.physics.candidates import Candidates
-from gradsim.physics.coupled import Coupled, nodes
+from gradsim.physics.coupled import BODY, Coupled, nodes
 from gradsim.physics.obstacle import distance
 from gradsim.physics.particles import Elements
 from gradsim.physics.rigid_body import RigidBody
@@ -34,6 +34,12 @@ class Alone:
     def __init__(self, system: System):
         self.systems = (system,)
         self.program, self.inputs = system.program, system.inputs
+
+    def begin(self, inputs: list[Tensor], start) -> list[Tensor]:
+        """Inputs that begin at the states `start`, by body and name."""
+        (system,) = self.systems
+        own = [start[system.name][name] for name in system.states]
+        return [*own, *inputs[len(own) :]]
 
     def split(self, outputs: Sequence[Tensor]) -> list[list[Tensor]]:
         return [list(outputs)]
@@ -113,6 +119,16 @@ class Together:
         head = [torch.cat([given[k] for given in soft], 1) for k in range(3)]
         every = [*head, values["gravity"], *own, *(x for given in hard for x in given)]
         return [x.expand(worlds, *x.shape[1:]) for x in every]
+
+    def begin(self, inputs: list[Tensor], start) -> list[Tensor]:
+        """Inputs that begin at the states `start`, by body and name."""
+        found = list(inputs)
+        if self.soft:
+            found[:2] = [torch.cat([start[s.name][name] for s in self.soft], 1) for name in ("x", "v")]
+        first = len(inputs) - len(BODY) * len(self.hard)
+        for r, s in enumerate(self.hard):
+            found[first + r * len(BODY) : first + r * len(BODY) + 4] = [start[s.name][name] for name in s.states]
+        return found
 
     def split(self, outputs: Sequence[Tensor]) -> list[list[Tensor]]:
         """Those of each body."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -131,6 +131,8 @@ class Cloth(Soft):
         bending_activation: α, which folds every inner edge at rest by −2 α [rad].
         air: The air about it; none by default.
     """
+
+    by_time: ClassVar[tuple[str, ...]] = ("activation", "bending_activation")
 
     kind: Literal["cloth"] = Field(description="kind: cloth")
     shape: ClothShape = Field(description="one shape, such as {grid: {size: [1, 0.6], cells: [10, 6]}}")

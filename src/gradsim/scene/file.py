@@ -43,6 +43,7 @@ for _tag, (_pattern, _first) in SCALARS.items():
     for _kind in (_Loader, _Dumper):
         _firsts = ["" if c == "\0" else c for c in _first]
         _kind.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), _firsts)
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:value", re.compile(r"=\Z"), ["="])  # quoted, for readers of YAML 1.1
 _Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
 _Loader.add_constructor(
     "tag:yaml.org,2002:float", lambda loader, node: float(node.value.replace(".inf", "inf").replace(".nan", "nan"))

@@ -59,6 +59,7 @@ class Parameter:
         lower, upper: The range.
         each: What an array has one row for, as "vertex"; "" for a number or vector.
         elements: Where a rollout may be given this number one for each of so many elements, (worlds, elements); else 0.
+        timed: Whether a rollout may also be given a value for each frame interval, (worlds, intervals, elements).
     """
 
     value: np.ndarray
@@ -68,6 +69,7 @@ class Parameter:
     upper: float
     each: str = ""
     elements: int = 0
+    timed: bool = False
 
 
 def parameters(scene: Scene) -> dict[str, Parameter]:
@@ -164,7 +166,8 @@ def _of_soft(node: Soft, name: str, found: dict[str, Parameter]) -> dict[str, Pa
         for positive, unit, lower in [(False, "m/s", -math.inf) if key == "vertex_velocity" else (True, "", 0.0)]
     }
     counts = {f"{name}.{key}": count for key, count in node.by_element.items() if f"{name}.{key}" in found}
-    return arrays | {key: replace(found[key], elements=count) for key, count in counts.items()}
+    timed = [f"{name}.{key}" for key in node.by_time]
+    return arrays | {key: replace(found[key], elements=n, timed=key in timed) for key, n in counts.items()}
 
 
 def _hint(name: str, known: dict[str, Parameter]) -> str:

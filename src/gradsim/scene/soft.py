@@ -86,6 +86,8 @@ class Soft(Node):
         material: Its texture, and how it answers light; by default plain and matte.
     """
 
+    by_time: ClassVar[tuple[str, ...]] = ()  # of `by_element`, those that a rollout may be given for each interval
+
     position: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
     quat_xyzw: Annotated[Vector4, UNIT_QUATERNION] = (0.0, 0.0, 0.0, 1.0)
     rotation_vector: Annotated[Vector3, vector("rad", lower=-TURN, upper=TURN)] = (0.0, 0.0, 0.0)

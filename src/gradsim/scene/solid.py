@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -65,6 +65,8 @@ class Solid(Soft):
             in the middle of every edge, too, are `quadratic`, and are not, for several times the work.
         regions: Parts with material of their own, by name; where they overlap, the later one counts.
     """
+
+    by_time: ClassVar[tuple[str, ...]] = ("activation",)
 
     kind: Literal["solid"] = Field(description="kind: solid")
     shape: SolidShape = Field(description="one shape, such as {box: {size: [0.3, 0.1, 0.1], cells: [6, 2, 2]}}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -81,6 +81,8 @@ class Springs(Soft):
         rest_length_factor: Rest lengths over those of the shape.
         radius: Of the tubes that are drawn along it [m].
     """
+
+    by_time: ClassVar[tuple[str, ...]] = ("rest_length_factor",)
 
     kind: Literal["springs"] = Field(description="kind: springs")
     shape: SpringsShape = Field(description="one shape, such as {rope: {length: 1, segments: 20}}")

@@ -1,0 +1,291 @@
+"""A model whose controls a policy sets: actuation over time, or a start.
+
+Time is cut into control intervals of some frames. A policy is asked once for each, and gives numbers u: -1 stands for
+the lower end of a control's range, 1 for the upper one. An open-loop policy knows the time alone, so all its numbers act
+in one rollout; one with feedback also sees the state, and the rollout goes from interval to interval.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from gradsim.errors import InputError
+from gradsim.physics.model import Model, States
+from gradsim.physics.soft_body import SoftBody
+from gradsim.physics.trajectory import Trajectory
+from gradsim.scene.parameters import resolve
+
+Given = Mapping[str, Tensor]  # parameters (worlds, ...) by name
+
+
+class Policy(Protocol):
+    """What sets the controls: an `nn.Module`, as a rule.
+
+    Attributes:
+        feedback: Whether it sees the state.
+    """
+
+    feedback: bool
+
+    def __call__(self, times: Tensor, observation: Tensor | None) -> Tensor:
+        """u (worlds or 1, intervals, outputs).
+
+        Args:
+            times: Starts of the intervals (intervals,) [s]: of all of them without feedback, of one with it.
+            observation: What the senses see (worlds, n), or None without feedback.
+        """
+        ...
+
+
+class Senses(Protocol):
+    """What a policy with feedback sees."""
+
+    size: int
+
+    def __call__(self, states: States, values: Given, plant: "Plant") -> Tensor:
+        """(worlds, size) of states (worlds, ...) by body and name; `values`: all parameters of the model."""
+        ...
+
+
+@dataclass(frozen=True)
+class Control:
+    """One parameter of a model that a policy sets.
+
+    A parameter that a rollout takes for each frame interval, such as `walker.activation`, is set over time, with a number
+    for each element; any other, such as `ball.velocity`, at the start.
+
+    Args:
+        name: Its dotted name.
+        low: What u = -1 means.
+        high: What u = 1 means.
+    """
+
+    name: str
+    low: float
+    high: float
+
+    def __post_init__(self):
+        if not self.low < self.high:
+            raise InputError(
+                f"the control `{self.name}` goes from {self.low} to {self.high}; low has to be below high."
+            )
+
+    def value(self, u: Tensor) -> Tensor:
+        """What u means."""
+        return (self.low + self.high) / 2 + u * ((self.high - self.low) / 2)
+
+
+@dataclass(frozen=True)
+class Episode:
+    """A motion under a policy.
+
+    Args:
+        trajectory: All frames, the start included.
+        actions: u (worlds, intervals, outputs).
+    """
+
+    trajectory: Trajectory
+    actions: Tensor
+
+    def centre(self, body: str | None = None) -> Tensor:
+        """The centre of mass of a body, by default the first, (worlds, frames, 3) [m]; differentiable."""
+        return centre(self.trajectory.states, self.trajectory, body)
+
+
+def centre(states: States, trajectory: Trajectory, body: str | None = None) -> Tensor:
+    """The centre of mass (worlds, ..., 3) of a body in states (worlds, ..., n, 3) or (worlds, ..., 3)."""
+    system = next((s for s in trajectory.systems if s.name == body), None) if body else trajectory.systems[0]
+    if system is None:
+        raise InputError(f"there is no body `{body}`; there are {', '.join(s.name for s in trajectory.systems)}.")
+    x = states[system.name]["x"]
+    if not isinstance(system, SoftBody):
+        return x
+    mass = system.mass(trajectory.values)
+    share = mass / mass.sum(1, keepdim=True)
+    return (share.reshape(len(share), *[1] * (x.ndim - 3), -1, 1) * x).sum(-2)
+
+
+class Plant:
+    """A model whose controls a policy sets.
+
+    Args:
+        model: The model. Its own parameters are constants here: gradients are those of the policy.
+        controls: What the policy sets; its outputs stand in this order.
+        interval: Frames in a control interval.
+        senses: What a policy with feedback sees.
+
+    Raises:
+        InputError: If a control is no parameter of the model, or is there twice, or the interval is not at least 1.
+    """
+
+    def __init__(self, model: Model, controls: Sequence[Control], interval: int = 1, senses: Senses | None = None):
+        if not controls:
+            raise InputError("a plant needs at least one control, such as Control('walker.activation', -0.2, 0.2).")
+        if interval < 1:
+            raise InputError(f"the control interval is {interval} frames; it has to be at least 1.")
+        self.model, self.controls, self.interval, self.senses = model, tuple(controls), interval, senses
+        self.outputs_of: dict[str, int] = {}
+        for control in self.controls:
+            if control.name in self.outputs_of:
+                raise InputError(f"`{control.name}` is a control twice; leave one out.")
+            if control.name not in model.kinds:
+                name, axis = resolve(model.scene, control.name)
+                raise InputError(f"a control sets all of a parameter; give `{name}` in place of its component {axis}.")
+            kind = model.kinds[control.name]
+            self.outputs_of[control.name] = kind.elements if kind.timed else max(1, kind.value.size)
+        self._timed = {c.name: model.kinds[c.name].timed for c in self.controls}
+        for parameter in model.parameters():
+            parameter.requires_grad_(False)
+
+    @property
+    def outputs(self) -> int:
+        """Numbers that a policy gives for an interval."""
+        return sum(self.outputs_of.values())
+
+    @property
+    def launched(self) -> bool:
+        """Whether all controls are set at the start."""
+        return not any(self._timed.values())
+
+    @property
+    def frames(self) -> int:
+        """Of an episode, the start included."""
+        return self.model.scene.timing.frames
+
+    @property
+    def intervals(self) -> int:
+        """Control intervals of an episode."""
+        return self.intervals_of(self.frames)
+
+    @property
+    def times(self) -> Tensor:
+        """Their starts (intervals,) [s]."""
+        return self.times_of(self.intervals)
+
+    @property
+    def steps(self) -> int:
+        """Simulated steps of an episode of one world."""
+        return (self.frames - 1) * self.model.substeps
+
+    def intervals_of(self, frames: int) -> int:
+        """Control intervals of so many frames."""
+        return 1 if self.launched else math.ceil((frames - 1) / self.interval)
+
+    def times_of(self, intervals: int, first: int = 0) -> Tensor:
+        """Starts (intervals,) of intervals from `first` on [s]."""
+        numbers = torch.arange(first, first + intervals, dtype=self.model.dtype)
+        return numbers * (self.interval / self.model.scene.timing.fps)
+
+    def check(self, policy: Policy) -> None:
+        """Refuse a policy whose numbers do not fit.
+
+        Raises:
+            InputError: If its outputs are not as many as those of the controls, or it wants senses and there are none.
+        """
+        observation = None
+        if policy.feedback:
+            if self.senses is None:
+                raise InputError(
+                    "the policy has feedback, and the plant no senses; give Plant(..., senses=StateSenses(...))."
+                )
+            observation = self.observe(self.begin())
+        try:
+            with torch.no_grad():
+                u = policy(self.times[:1], observation)
+        except RuntimeError as error:
+            seen = "nothing" if observation is None else f"{observation.shape[1]} numbers"
+            raise InputError(f"the policy fails on what the plant shows it, a time and {seen}: {error}") from error
+        if u.ndim != 3 or u.shape[1:] != (1, self.outputs):
+            own = ", ".join(f"`{name}` {n}" for name, n in self.outputs_of.items())
+            raise InputError(
+                f"the policy gives {tuple(u.shape)} for one interval; the controls need (worlds, 1, {self.outputs}): {own}. "
+                f"Make it with outputs={self.outputs}."
+            )
+
+    def rollout(
+        self, policy: Policy, given: Given | None = None, frames: int | None = None, worlds: int = 1
+    ) -> Episode:
+        """Move under a policy; differentiable by its parameters.
+
+        Args:
+            policy: What sets the controls.
+            given: Parameters that differ from the model's own, (worlds, ...) by name.
+            frames: Of the episode, the start included; None takes the scene's.
+            worlds: Worlds with feedback where `given` does not say.
+
+        Raises:
+            Divergence: If a state is no longer finite.
+        """
+        frames = frames or self.frames
+        if policy.feedback:
+            return self._closed(policy, given, frames, worlds)
+        u = policy(self.times_of(self.intervals_of(frames)), None)
+        return Episode(self.model.rollout(self.values(u, frames, given), frames), u)
+
+    def values(self, u: Tensor, frames: int, given: Given | None = None) -> dict[str, Tensor]:
+        """What a rollout over so many frames is given for u (worlds, intervals, outputs), beside `given`."""
+        found = dict(given or {})
+        parts = u.split(list(self.outputs_of.values()), 2)
+        for control, part in zip(self.controls, parts, strict=True):
+            kind, value = self.model.kinds[control.name], control.value(part)
+            if kind.timed:
+                found[control.name] = value.repeat_interleave(self.interval, 1)[:, : frames - 1]
+            else:
+                found[control.name] = value[:, 0].reshape(len(u), *kind.value.shape)
+        worlds = max((len(v) for v in found.values()), default=1)
+        return {name: v.expand(worlds, *v.shape[1:]) for name, v in found.items()}
+
+    def begin(self, given: Given | None = None, worlds: int = 1) -> dict[str, dict[str, Tensor]]:
+        """States at the start, by body and name, (worlds, ...) each."""
+        with torch.no_grad():
+            start = self.model.rollout(given, 1)
+        worlds = max(worlds, len(start.values["gravity"]))
+        first = lambda y: y[:, 0].expand(worlds, *y[:, 0].shape[1:])
+        return {body: {name: first(y) for name, y in own.items()} for body, own in start.states.items()}
+
+    def observe(self, states: States, given: Given | None = None) -> Tensor:
+        """What the senses see (worlds, size)."""
+        if self.senses is None:
+            raise InputError("the plant has no senses; give Plant(..., senses=StateSenses(...)).")
+        return self.senses(states, self.model.values(given), self)
+
+    def advance(self, states: States, u: Tensor, given: Given | None = None, frames: int | None = None) -> Trajectory:
+        """One control interval, or so many frames of one, from states under u (worlds or 1, outputs); differentiable.
+
+        A launch is set with `begin(given)`, not here.
+        """
+        frames = frames or self.interval
+        return self.model.rollout(self.values(u[:, None], frames + 1, given), frames + 1, start=states)
+
+    def _closed(self, policy: Policy, given: Given | None, frames: int, worlds: int) -> Episode:
+        if not all(self._timed.values()):
+            names = [name for name, timed in self._timed.items() if not timed]
+            raise InputError(
+                f"a policy with feedback acts over time, and `{names[0]}` is set at the start; leave it out."
+            )
+        states, actions, pieces = self.begin(given, worlds), [], []
+        for k in range(self.intervals_of(frames)):
+            length = min(self.interval, frames - 1 - k * self.interval)
+            u = policy(self.times_of(1, k), self.observe(states, given))
+            piece = self.advance(states, u[:, 0], given, length)
+            states = {body: {name: y[:, -1] for name, y in own.items()} for body, own in piece.states.items()}
+            actions.append(u)
+            pieces.append(piece)
+        return Episode(joined(pieces, self.model), torch.cat(actions, 1))
+
+
+def joined(pieces: Sequence[Trajectory], model: Model) -> Trajectory:
+    """One trajectory of pieces that begin where the one before ended."""
+    first = pieces[0]
+    one = lambda body, name: torch.cat([first[body][name][:, :1], *(p[body][name][:, 1:] for p in pieces)], 1)
+    states = {body: {name: one(body, name) for name in own} for body, own in first.states.items()}
+    frames = 1 + sum(len(p.times) - 1 for p in pieces)
+    times = torch.arange(frames, dtype=torch.float64) / model.scene.timing.fps
+    return Trajectory(times, states, first.values, first.systems, first.scenery)
+
+
+Objective = Callable[[Episode], Tensor]  # the loss of each world (worlds,)
