@@ -115,10 +115,7 @@ class Pictures:
 
     def _picture(self, trajectory: Trajectory, first: int, last: int) -> Tensor:
         """What the camera sees (worlds, frames, 3, h, w); NaN of worlds that left the finite numbers."""
-        states = {b: {key: y[:, first:last] for key, y in own.items()} for b, own in trajectory.states.items()}
-        part = Trajectory(
-            trajectory.times[first:last], states, trajectory.values, trajectory.systems, trajectory.scenery
-        )
+        part = trajectory.at(slice(first, last))
         surface = part.drawn
         lost = ~torch.isfinite(surface.vertices).flatten(1).all(1)
         if not lost.any():

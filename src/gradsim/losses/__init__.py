@@ -8,11 +8,12 @@
     moments    centroid and second moments                      sees the whole image; five numbers
     distance   differences times the distance to the outline    sees the whole image
 
-`Robust` wraps any of them; a `Schedule` goes from one that sees far to one that is exact. `laplacian` and `flatness` say
+`Robust` and `Blurred` wrap any of them; a `Schedule` goes from one that sees far to one that is exact. `laplacian` and `flatness` say
 how rough a surface is, for shapes that pictures do not fix; `smoothing` keeps it smooth while it moves.
 """
 
 from gradsim.losses.absolute import L1
+from gradsim.losses.blurred import Blurred, blur, blur_to_sharp
 from gradsim.losses.catalogue import LOSSES, image_loss
 from gradsim.losses.centroid import Moments
 from gradsim.losses.cumulative import CDF, cdf, cdf_of_sums_tangent, cdf_tangent
@@ -33,6 +34,7 @@ __all__ = [
     "L1",
     "LOSSES",
     "MSE",
+    "Blurred",
     "Distance",
     "ImageLoss",
     "IoU",
@@ -41,6 +43,8 @@ __all__ = [
     "Robust",
     "Schedule",
     "Stage",
+    "blur",
+    "blur_to_sharp",
     "cdf",
     "cdf_of_sums_tangent",
     "cdf_tangent",

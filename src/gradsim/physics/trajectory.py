@@ -1,5 +1,6 @@
 """What a rollout returns: the states of every body at every frame, and the surface they carry."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -34,6 +35,12 @@ class Trajectory:
         if body not in self.states:
             raise InputError(f"there is no body `{body}`; there are {', '.join(self.states)}.")
         return self.states[body]
+
+    def at(self, frames: Sequence[int] | slice) -> "Trajectory":
+        """That of some frames alone, in this order; -1 is the last."""
+        which = frames if isinstance(frames, slice) else list(frames)
+        states = {body: {key: y[:, which] for key, y in own.items()} for body, own in self.states.items()}
+        return Trajectory(self.times[which], states, self.values, self.systems, self.scenery)
 
     @property
     def surface(self) -> Surface:
