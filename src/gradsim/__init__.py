@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gradsim import control
     from gradsim.errors import InputError
     from gradsim.experiments import demo, reproduce
     from gradsim.identify import (
@@ -75,6 +76,8 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "reproduce": "gradsim.experiments",
 }
 
+_ROOMS = ("control",)  # public by their own name
+
 __all__ = [
     "Acting",
     "Antialiased",
@@ -107,6 +110,7 @@ __all__ = [
     "Views",
     "camera_from_length",
     "compare",
+    "control",
     "demo",
     "explain_gradients",
     "identify",
@@ -117,6 +121,8 @@ __all__ = [
 
 
 def __getattr__(name: str):
+    if name in _ROOMS:
+        return importlib.import_module(f"gradsim.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'gradsim' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)

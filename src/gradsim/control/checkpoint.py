@@ -1,0 +1,56 @@
+"""How far a search came, in one file that is there whole or not at all; what goes on from it ends in the same bits."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gradsim.errors import InputError
+from gradsim.files import whole
+
+SCHEMA = "gradsim.control/1"
+
+
+class Checkpoint:
+    """A file that remembers a search.
+
+    Args:
+        path: Of the file.
+        job: What determines the answer, such as a digest of a task and its seed: another job is refused.
+        every: Iterations between two writes.
+    """
+
+    def __init__(self, path: str | Path, job: str = "", every: int = 1):
+        self.path, self.job, self.every = Path(path), job, every
+
+    def load(self, own: str) -> dict[str, Any] | None:
+        """What was saved last; None if nothing was.
+
+        Args:
+            own: What the search itself says it is.
+
+        Raises:
+            InputError: If the file is none of ours, or of another job or search.
+        """
+        if not self.path.is_file():
+            return None
+        way = "remove it to begin anew, or choose another file."
+        try:
+            content = torch.load(self.path, weights_only=True)
+            schema = content["schema"]
+        except Exception as error:  # torch raises what pickles, zip files and their contents happen to raise
+            raise InputError(f"{self.path} is no checkpoint of a search; {way}") from error
+        if schema != SCHEMA:
+            raise InputError(f"{self.path} has the schema {schema!r}, expected {SCHEMA!r}; {way}")
+        if content["job"] != self.job:
+            raise InputError(f"{self.path} is the checkpoint of another job; {way}")
+        if content["search"] != own:
+            raise InputError(
+                f"{self.path} is the checkpoint of another search: it has {content['search']}, this is {own}; {way}"
+            )
+        return content["state"]
+
+    def save(self, own: str, state: dict[str, Any]) -> None:
+        """Replace it, at once and whole; tensors, numbers, text, lists and dictionaries."""
+        with whole(self.path) as draft:
+            torch.save({"schema": SCHEMA, "job": self.job, "search": own, "state": state}, draft)
