@@ -1,0 +1,144 @@
+"""Proximal policy optimisation (Schulman et al. 2017), by Stable-Baselines3: model-free, from rewards of pictures.
+
+It sees the state, interval by interval; what it lacks is the gradient of the physics.
+"""
+
+import contextlib
+import random
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gradsim.control.baselines.budget import Budget, keep, outcome
+from gradsim.control.extra import extra
+from gradsim.control.history import History
+from gradsim.control.plant import Episode
+from gradsim.control.policies import Free
+from gradsim.control.training import Progress
+from gradsim.control.worlds import Worlds
+
+if TYPE_CHECKING:
+    from gradsim.control.setup import Setup
+
+MINIBATCHES = 4  # of each batch
+
+
+class Actor(nn.Module):
+    """The mean of what PPO does, as a policy with feedback.
+
+    Args:
+        net: Policy of Stable-Baselines3.
+        duration: Of an episode [s], which its clock counts in.
+    """
+
+    feedback = True
+
+    def __init__(self, net: nn.Module, duration: float):
+        super().__init__()
+        self.net, self.duration = net, duration
+
+    def forward(self, times: Tensor, observation: Tensor) -> Tensor:
+        share = (2 * times / self.duration - 1).expand(len(observation), 1)
+        return self.act(torch.cat([share, observation], 1))[:, None]
+
+    def act(self, seen: Tensor) -> Tensor:
+        """u (worlds, outputs) of what environments show (worlds, inputs)."""
+        mean = self.net.get_distribution(seen.float()).distribution.mean  # pyright: ignore[reportCallIssue]
+        return mean.double().clamp(-1, 1)
+
+
+def ppo(
+    setup: "Setup",
+    budget: Budget,
+    seed: int = 0,
+    progress: Progress | None = None,
+    rate: float = 1e-3,
+    hidden: tuple[int, ...] = (64, 64),
+    noise: float = 0.3,
+) -> tuple[nn.Module, History]:
+    """Train a perceptron of what the worlds show, by rewards.
+
+    One iteration is one batch, an episode of each of all worlds but one, and then one without noise of what was learnt
+    before it, whose loss is the iteration's. Rewards are not discounted, since they add up to the loss at the end.
+
+    Args:
+        setup: Plant and goal; senses as for `Worlds`. Its policy is not used.
+        budget: `worlds` - 1 is the size of the batch.
+        seed: Of everything; PyTorch's, NumPy's and Python's own generators stay as they were.
+        progress: Is told each iteration.
+        rate: Of Adam.
+        hidden: Widths of the perceptron's layers.
+        noise: Standard deviation of u at the start.
+
+    Returns:
+        The best `Actor`, for a plant with the same senses (of a launch, a `Free`), and the history.
+
+    Raises:
+        InputError: If Gymnasium or Stable-Baselines3 is not installed.
+    """
+    library = extra("stable_baselines3", "the baseline ppo")
+    from gradsim.control.baselines.stable import Stable
+    from gradsim.control.env import WorldsEnv
+
+    plant, count = setup.plant, max(2, budget.worlds - 1)
+    envs = Stable(WorldsEnv(plant, setup.goal, count, autoreset_mode="SameStep"), seed)
+    batch = count * plant.intervals
+    with _own_randomness():
+        learner = library.PPO(
+            "MlpPolicy",
+            envs,
+            learning_rate=rate,
+            n_steps=plant.intervals,
+            batch_size=max(2, batch // MINIBATCHES),
+            gamma=1.0,
+            policy_kwargs={"net_arch": list(hidden), "log_std_init": float(np.log(noise))},
+            seed=seed,
+            device="cpu",
+        )
+        actor, history = (
+            Actor(learner.policy, len(plant.times) * _span(plant)),
+            History(names={"method": "ppo", "seed": seed}),
+        )
+        rounds = max(1, budget.rollouts // (count + 1))
+        for _ in range(rounds):
+            start = time.process_time()
+            found = outcome(setup.goal, last_instant(setup, actor))
+            before = {name: x.clone() for name, x in actor.state_dict().items()}
+            learner.learn(batch, reset_num_timesteps=False)
+            entry = found.entry(0, time.process_time() - start, count + 1, plant)
+            keep(history, entry, before, rounds, progress)
+    actor.load_state_dict(history.policies["best"])
+    if plant.launched:  # what it does once: policies of launches do not look
+        return Free(plant.outputs, start=last_instant(setup, actor).actions[0]), history
+    return actor, history
+
+
+@torch.no_grad()
+def last_instant(setup: "Setup", actor: Actor) -> Episode:
+    """The end of an episode without noise, and the action of its last interval."""
+    worlds, u = Worlds(setup.plant, setup.goal), torch.empty(0)
+    worlds.start([np.random.default_rng(0)])
+    while not worlds.ended.all():
+        u = actor.act(worlds.see())
+        worlds.act(u)
+    return Episode(worlds.instant(), u[:, None])
+
+
+def _span(plant) -> float:
+    """Of a control interval [s]; of a launch, the whole film."""
+    frames = plant.frames - 1 if plant.launched else plant.interval
+    return frames / plant.model.scene.timing.fps
+
+
+@contextlib.contextmanager
+def _own_randomness() -> Iterator[None]:
+    """Stable-Baselines3 seeds the generators of everybody: they are put back."""
+    python, numpy = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=[]):
+        yield
+    random.setstate(python)
+    np.random.set_state(numpy)

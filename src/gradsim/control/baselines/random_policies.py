@@ -1,0 +1,47 @@
+"""Policies drawn at random: what everything has to beat."""
+
+import copy
+import time
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from gradsim.control.baselines.budget import Budget, keep
+from gradsim.control.baselines.population import flattened, scale, tried, unflattened
+from gradsim.control.history import History
+from gradsim.control.training import Progress
+
+if TYPE_CHECKING:
+    from gradsim.control.setup import Setup
+
+
+def random(
+    setup: "Setup", budget: Budget, seed: int = 0, progress: Progress | None = None, size: float = 0.5
+) -> tuple[nn.Module, History]:
+    """A new policy in each iteration: normal parameters, of a length that gives its actions this root mean square.
+
+    Args:
+        setup: Plant, kind of policy and goal.
+        budget: One rollout is one iteration.
+        seed: Of what is drawn.
+        progress: Is told each iteration.
+        size: Root mean square of u in [-1, 1].
+
+    Returns:
+        The best policy, and the history of all.
+    """
+    plant, policy = setup.plant, copy.deepcopy(setup.policy)
+    generator, history = torch.Generator().manual_seed(seed), History(names={"method": "random", "seed": seed})
+    while len(history) < budget.rollouts:
+        start = time.process_time()
+        count = min(budget.worlds, budget.rollouts - len(history))
+        drawn = torch.randn(count, len(flattened(policy)), generator=generator, dtype=torch.float64)
+        vectors = torch.stack([row * scale(plant, policy, row, size) for row in drawn])
+        found = tried(plant, setup.goal, policy, vectors)
+        seconds = (time.process_time() - start) / count
+        for k, vector in enumerate(vectors):
+            entry = found.entry(k, seconds, 1, plant)
+            keep(history, entry, unflattened(policy, vector), budget.rollouts, progress)
+    policy.load_state_dict(history.policies["best"], strict=False)
+    return policy, history

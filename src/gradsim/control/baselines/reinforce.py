@@ -1,0 +1,123 @@
+"""The score function's gradient (REINFORCE, Williams 1992): the same policy, without a gradient of the physics.
+
+    u = μ_θ + σ ε,   ε ~ N(0, 1)
+    ∇_θ E[L] ≈ 1/n Σ_b A_b Σ_t (ε_bt / σ) · ∇_θ μ_θ(t, o_bt),   A_b = (L_b - mean L) / std L
+
+L is the loss at the end. Rewards before it would add up to the same and cancel, see `worlds.py`.
+"""
+
+import copy
+import time
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from gradsim.control.baselines.budget import Budget, keep, outcome
+from gradsim.control.history import History
+from gradsim.control.training import Progress
+from gradsim.physics.model import Divergence
+
+if TYPE_CHECKING:
+    from gradsim.control.setup import Setup
+
+
+class Exploring(nn.Module):
+    """A policy with noise, which remembers what it saw.
+
+    Args:
+        policy: Of the mean.
+        times: Of the intervals (k,) [s].
+        noise: Added to u (worlds, k, outputs).
+        bounded: Whether u is cut to [-1, 1].
+    """
+
+    def __init__(self, policy: nn.Module, times: Tensor, noise: Tensor, bounded: bool):
+        super().__init__()
+        self.policy, self.times, self.noise, self.bounded = policy, times, noise, bounded
+        self.feedback = bool(policy.feedback)
+        self.seen: list[Tensor] = []
+
+    def forward(self, times: Tensor, observation: Tensor | None = None) -> Tensor:
+        first = int((self.times - times[0]).abs().argmin())
+        if observation is not None:
+            self.seen.append(observation)
+        u = self.policy(times, observation) + self.noise[:, first : first + len(times)]
+        return u.clamp(-1, 1) if self.bounded else u
+
+    def means(self) -> Tensor:
+        """What the policy said before noise (worlds or 1, k, outputs), differentiable by its parameters."""
+        if not self.feedback:
+            return self.policy(self.times, None)
+        pairs = zip(self.times.split(1), self.seen, strict=True)
+        return torch.cat([self.policy(time, seen) for time, seen in pairs], 1)
+
+
+def reinforce(
+    setup: "Setup",
+    budget: Budget,
+    seed: int = 0,
+    progress: Progress | None = None,
+    rate: float = 0.03,
+    noise: float = 0.3,
+) -> tuple[nn.Module, History]:
+    """Train the policy by Adam on this gradient.
+
+    One iteration is one batch: all worlds but one with noise; one without, whose loss is the iteration's.
+
+    Args:
+        setup: Plant, policy and goal.
+        budget: `worlds` is the size of the batch, at least 3.
+        seed: Of the noise.
+        progress: Is told each iteration.
+        rate: Of Adam.
+        noise: σ, of u in [-1, 1].
+
+    Returns:
+        The best policy, and the history. Where a batch diverges σ is halved for it (`history.retreats`).
+    """
+    plant, policy = setup.plant, copy.deepcopy(setup.policy)
+    generator, history = torch.Generator().manual_seed(seed), History(names={"method": "reinforce", "seed": seed})
+    adam, worlds = torch.optim.Adam(policy.parameters(), rate), max(3, budget.worlds)
+    rounds = max(1, budget.rollouts // worlds)
+    for _ in range(rounds):
+        start = time.process_time()
+        drawn = torch.randn(worlds, plant.intervals, plant.outputs, generator=generator, dtype=torch.float64)
+        drawn[0] = 0.0
+        exploring, episode, halved = _explored(plant, policy, drawn, noise)
+        found = outcome(setup.goal, episode)
+        before = {name: x.clone() for name, x in policy.state_dict().items()}
+        adam.zero_grad()
+        surrogate(exploring, drawn / (noise * 0.5**halved), found.loss).backward()
+        adam.step()
+        history.retreats += halved
+        entry = found.entry(0, time.process_time() - start, (1 + halved) * worlds, plant)
+        keep(history, entry, before, rounds, progress)
+    policy.load_state_dict(history.policies["best"])
+    return policy, history
+
+
+def surrogate(exploring: Exploring, score: Tensor, loss: Tensor) -> Tensor:
+    """What has the gradient above, for a batch whose first world has no noise.
+
+    Args:
+        exploring: After its rollout.
+        score: ε / σ (worlds, k, outputs).
+        loss: L (worlds,).
+    """
+    others = loss[1:]
+    advantage = (others - others.mean()) / others.std().clamp(min=torch.finfo(loss.dtype).tiny)
+    return (advantage * (score * exploring.means()).sum((1, 2))[1:]).mean()
+
+
+@torch.no_grad()
+def _explored(plant, policy: nn.Module, drawn: Tensor, noise: float, most: int = 8):
+    """A batch, and how often its noise was halved before none of it diverged."""
+    for halved in range(most):
+        exploring = Exploring(policy, plant.times, noise * 0.5**halved * drawn, not plant.launched)
+        try:
+            return exploring, plant.rollout(exploring, worlds=len(drawn)), halved
+        except Divergence:
+            if halved == most - 1:
+                raise
+    raise AssertionError

@@ -1,0 +1,112 @@
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from env_cases import PointGoal, point
+
+from gradsim.control.baselines import Budget, cma, ppo, random, reinforce
+from gradsim.control.baselines.population import Population, flattened, scale, tried
+from gradsim.control.baselines.reinforce import Exploring, surrogate
+from gradsim.control.baselines.smooth import hats
+from gradsim.control.feedback import Feedback
+from gradsim.control.policies import Spline
+from gradsim.errors import InputError
+
+
+def setup(policy=None) -> Any:
+    return SimpleNamespace(plant=point(), goal=PointGoal(), policy=policy or Spline(2, 4, 1.2, seed=3))
+
+
+@pytest.mark.parametrize("baseline", [random, cma, reinforce, ppo])
+def test_a_seed_gives_the_same_numbers(baseline):
+    one, other, different = (baseline(setup(), Budget(24, 6), seed)[1] for seed in (4, 4, 5))
+    assert one.raw() == other.raw() != different.raw()
+
+
+@pytest.mark.parametrize("baseline", [random, cma, reinforce, ppo])
+def test_no_baseline_spends_more_than_its_budget_or_touches_the_policy(baseline):
+    given = setup()
+    before = [p.clone() for p in given.policy.parameters()]
+    _, history = baseline(given, Budget(26, 6), 0)
+    assert 20 <= history.total("rollouts")[-1] <= 26
+    assert history.total("steps")[-1] == history.total("rollouts")[-1] * given.plant.steps
+    assert all(torch.equal(a, b) for a, b in zip(before, given.policy.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("kind", ["open", "closed"])
+def test_the_score_function_points_along_the_gradient(kind):
+    """Its mean is the slope of the mean loss; with 4 000 worlds its error is a few per cent of it."""
+    plant, goal = point(), PointGoal()
+    policy = (
+        Spline(2, 4, 1.2, seed=3, start=0.4) if kind == "open" else Feedback(4, 2, (3,), phases=2, seed=3, start=0.4)
+    )
+    drawn = torch.randn(4001, 12, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    drawn[0] = 0
+    exploring = Exploring(policy, plant.times, 0.1 * drawn, bounded=True)
+    with torch.no_grad():
+        loss = goal.loss(plant.rollout(exploring, worlds=4001))
+    found = torch.autograd.grad(surrogate(exploring, drawn / 0.1, loss), list(policy.parameters()))
+    right = torch.autograd.grad(goal.loss(plant.rollout(policy)).sum(), list(policy.parameters()))
+    one, other = (torch.cat([g.flatten() for g in gradients]) for gradients in (found, right))
+    assert torch.cosine_similarity(one, other, 0) > 0.98
+
+
+@pytest.mark.parametrize(("baseline", "share"), [(cma, 0.05), (reinforce, 0.3)])
+def test_what_learns_lowers_the_loss(baseline, share):
+    raw = baseline(setup(), Budget(400, 16), 0)[1].raw()
+    assert raw[-1] < share * raw[0]
+
+
+def test_a_population_acts_as_its_members_alone():
+    members = [Feedback(4, 2, (3,), phases=1, seed=k, start=0.7) for k in range(3)]
+    together = point().rollout(Population(members[0], torch.stack([flattened(m) for m in members])), worlds=3)
+    for k, member in enumerate(members):
+        torch.testing.assert_close(together.actions[k], point().rollout(member).actions[0], rtol=0, atol=1e-15)
+
+
+def test_random_policies_act_with_the_strength_that_is_asked_for():
+    policy = Spline(2, 4, 1.2)
+    vector = torch.randn(8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    found = Population(policy, scale(point(), policy, vector, 0.5) * vector[None])(point().times)
+    assert found.square().mean().sqrt().item() == pytest.approx(0.5, abs=1e-9)
+
+
+def test_a_population_goes_on_without_its_member_that_diverges():
+    class Wild(Spline):
+        def forward(self, times, observation=None):
+            return super().forward(times) / (self.coefficients[0, 0] != 1.0)
+
+    found = tried(point(), PointGoal(), Wild(2, 4, 1.2), torch.stack([torch.full((8,), 0.3), torch.ones(8)]).double())
+    start = PointGoal.place.square().sum()
+    assert found.loss[1] == 2 * start and found.loss[0] < 2 * start
+
+
+def test_hats_share_out_linear_functions_exactly():
+    """They add up to 1, and interpolate what is linear in place."""
+    generator = np.random.default_rng(3)
+    places = torch.tensor(generator.uniform(-1, 2, (40, 3)) * [1.0, 0.0, 2.0])
+    shares, low, high = hats(places, 2), places.amin(0), places.amax(0)
+    points = torch.cartesian_prod(*(torch.linspace(low[k], high[k], 3, dtype=torch.float64) for k in (0, 2)))
+    assert shares.shape == (40, 9) and (shares >= 0).all()
+    torch.testing.assert_close(shares.sum(1), torch.ones(40, dtype=torch.float64), rtol=0, atol=1e-12)
+    torch.testing.assert_close(shares @ points, places[:, [0, 2]], rtol=0, atol=1e-12)
+
+
+def test_ppo_leaves_the_generators_of_others_alone():
+    torch.manual_seed(1)
+    np.random.seed(1)
+    before = torch.rand(1), np.random.rand()
+    torch.manual_seed(1)
+    np.random.seed(1)
+    ppo(setup(), Budget(12, 6), 0)
+    assert (torch.rand(1), np.random.rand()) == before
+
+
+@pytest.mark.parametrize(("baseline", "library"), [(cma, "cma"), (ppo, "stable_baselines3")])
+def test_a_library_that_is_missing_is_named_with_its_extra(baseline, library, monkeypatch):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(InputError, match=rf'{library}.*pip install "gradsim\[control\]"'):
+        baseline(setup(), Budget(6, 6), 0)

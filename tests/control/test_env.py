@@ -1,0 +1,97 @@
+import importlib
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from env_cases import PointGoal, point
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from gradsim.control.env import Env, WorldsEnv
+from gradsim.errors import InputError
+
+
+def drawn(generator):
+    return {"point.mass": torch.tensor([generator.uniform(0.5, 2.0)], dtype=torch.float64)}
+
+
+def single():
+    return Env(point(), PointGoal(), draw=drawn)
+
+
+def test_gymnasium_finds_nothing_wrong_with_an_environment():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(single(), skip_render_check=True)
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_worlds_that_step_together_go_as_each_alone(mode):
+    """Over two and a half episodes, with masses drawn anew at each."""
+    together = WorldsEnv(point(), PointGoal(), 3, draw=drawn, autoreset_mode=mode)
+    alone = SyncVectorEnv([single] * 3, autoreset_mode=mode)
+    np.testing.assert_array_equal(together.reset(seed=5)[0], alone.reset(seed=5)[0])
+    together.action_space.seed(1)
+    for _ in range(30):
+        u = together.action_space.sample()
+        one, other = together.step(u), alone.step(u)
+        for a, b in zip(one[:4], other[:4], strict=True):
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+            assert a.dtype == b.dtype and a.shape == b.shape
+        assert set(one[4]) == set(other[4])
+        np.testing.assert_allclose(one[4]["loss"], other[4]["loss"], rtol=0, atol=1e-12)
+        for k in one[4].get("_final_obs", np.zeros(3)).nonzero()[0]:
+            np.testing.assert_allclose(one[4]["final_obs"][k], other[4]["final_obs"][k], rtol=0, atol=1e-12)
+
+
+def test_rewards_add_up_to_the_share_of_the_loss_that_is_gone():
+    env = single()
+    first = env.reset(seed=3)[1]["loss"]
+    env.action_space.seed(2)
+    total, ended = 0.0, False
+    while not ended:
+        _, reward, ended, _, info = env.step(env.action_space.sample())
+        total += reward
+    assert total == pytest.approx(1 - info["loss"] / first, abs=1e-12)
+
+
+def test_a_world_that_diverges_ends_alone():
+    masses = iter([1.0, 0.0, 1.0])
+    draw = lambda _: {"point.mass": torch.tensor([next(masses)], dtype=torch.float64)}
+    envs = WorldsEnv(point(), PointGoal(), 3, draw=draw, autoreset_mode=AutoresetMode.DISABLED)
+    before = envs.reset(seed=0)[0]
+    seen, reward, ended, _, info = envs.step(np.full((3, 2), 0.5))
+    assert ended.tolist() == info["diverged"].tolist() == [False, True, False]
+    assert reward[1] == -1 and np.isfinite(seen).all() and (seen[1, 1:] == before[1, 1:]).all()
+    with pytest.raises(InputError, match=r"worlds \[1\] have ended"):
+        envs.step(np.zeros((3, 2)))
+
+
+def test_a_mask_resets_only_its_worlds():
+    envs = WorldsEnv(point(), PointGoal(), 2, autoreset_mode=AutoresetMode.DISABLED)
+    start = envs.reset(seed=0)[0]
+    later = envs.step(np.full((2, 2), 0.5))[0]
+    mixed = envs.reset(options={"reset_mask": np.array([True, False])})[0]
+    assert (mixed[0] == start[0]).all() and (mixed[1] == later[1]).all() and (later != start).any()
+
+
+def test_what_is_wrong_with_actions_is_said():
+    env = single()
+    env.reset(seed=0)
+    with pytest.raises(InputError, match=r"actions have shape \(3,\); expected \(2,\)"):
+        env.step(np.zeros(3))
+    with pytest.raises(InputError, match="not finite"):
+        env.step(np.array([0.0, np.nan]))
+    with pytest.raises(InputError, match="render_mode is 'human'"):
+        Env(point(), PointGoal(), render_mode="human")
+    with pytest.raises(InputError, match="2 seeds are given for 3 worlds"):
+        WorldsEnv(point(), PointGoal(), 3).reset(seed=[1, 2])
+
+
+def test_a_missing_gymnasium_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    monkeypatch.delitem(sys.modules, "gradsim.control.env")
+    with pytest.raises(InputError, match=r'pip install "gradsim\[control\]"'):
+        importlib.import_module("gradsim.control.env")
