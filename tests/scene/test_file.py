@@ -23,7 +23,20 @@ bodies:
 ground: {stiffness: 1e5}
 camera: {size: [64, 48], look_at: {eye: [0, -4, 1], target: [0, 0, 0.5], fov: 45 deg}}
 """
-LIBRARY = ["beam", "cube", "cube_paper", "flag", "gear", "pendulum", "rope", "sheet_throw", "soft_ball", "walker"]
+LIBRARY = [
+    "beam",
+    "cube",
+    "cube_paper",
+    "flag",
+    "gear",
+    "jellyfish",
+    "pendulum",
+    "rope",
+    "sheet_throw",
+    "soft_ball",
+    "throw",
+    "walker",
+]
 
 
 @pytest.fixture
