@@ -37,11 +37,11 @@ class Goal(Protocol):
         """Of each world (worlds,), differentiable."""
         ...
 
-    def distance(self, episode) -> Tensor:
+    def distance(self, episode) -> Tensor | None:
         """From the goal (worlds,) [m]; for figures only."""
         ...
 
-    def position_error(self, episode) -> Tensor:
+    def position_error(self, episode) -> Tensor | None:
         """Mean over xyz of the squared distance of the centres of mass (worlds,) [m²]; for figures only."""
         ...
 

@@ -50,15 +50,15 @@ _Loader.add_constructor(
 )
 
 
-def load(cls: type[S], path: Path) -> S:
-    """A scene from a file; its name is that of the file where it gives none."""
+def load(cls: type[S], path: Path, what: str = "scene") -> S:
+    """A scene, or whatever else is a node, from a file; its name is that of the file where it gives none."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InputError(f"there is no scene file {path}{_nearby(path)}") from None
+        raise InputError(f"there is no {what} file {path}{_nearby(path, what)}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read as a scene file: {error}; give a YAML file.") from error
-    root, content = _compose(text, path)
+        raise InputError(f"{path} cannot be read as a {what} file: {error}; give a YAML file.") from error
+    root, content = _compose(text, path, cls, what)
     if isinstance(content, dict):
         content.setdefault("name", path.stem)
     return parse(cls, content, str(path), path.parent, root)
@@ -105,7 +105,7 @@ def library(name: str) -> Path:
     return known[name]
 
 
-def _compose(text: str, path: Path) -> tuple[yaml.Node, Any]:
+def _compose(text: str, path: Path, cls: type[Node], what: str) -> tuple[yaml.Node, Any]:
     """The tree of a YAML text, which knows its lines, and its content."""
     try:
         loader = _Loader(text)
@@ -116,11 +116,12 @@ def _compose(text: str, path: Path) -> tuple[yaml.Node, Any]:
     except yaml.YAMLError as error:
         raise InputError(f"{path} is not valid YAML: {_explain(error)}") from None
     except RecursionError:
-        raise InputError(f"{path} is nested too deeply for a scene.") from None
+        raise InputError(f"{path} is nested too deeply for a {what}.") from None
     except ValueError as error:  # a number of thousands of digits
         raise InputError(f"{path} is not valid YAML: {error}.") from None
     if root is None:
-        raise InputError(f"{path} is empty; a scene needs at least `bodies`.")
+        needed = " and ".join(f"`{name}`" for name, field in cls.model_fields.items() if field.is_required())
+        raise InputError(f"{path} is empty; a {what} needs at least {needed}.")
     if repeated:
         raise InputError(_listed(str(path), repeated))
     return root, content
@@ -130,8 +131,8 @@ def _library() -> list[Path]:
     return sorted(Path(str(resources.files("gradsim.scene"))).glob("library/*.yaml"))
 
 
-def _nearby(path: Path) -> str:
-    if path.stem in {p.stem for p in _library()}:
+def _nearby(path: Path, what: str) -> str:
+    if what == "scene" and path.stem in {p.stem for p in _library()}:
         return f'; the one of the library is Scene.library("{path.stem}").'
     beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
     near = difflib.get_close_matches(path.name, beside, 1)

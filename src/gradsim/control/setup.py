@@ -1,0 +1,164 @@
+"""A task made ready: the plant, the policy before training, and the goal, checked before any work."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from gradsim.control.goal import Goal
+from gradsim.control.goal_nodes import schedule
+from gradsim.control.goal_picture import Given, Sees, listed, read
+from gradsim.control.picture_goal import PictureGoal
+from gradsim.control.placed import empty_scene, placed, where
+from gradsim.control.plant import Control, Plant
+from gradsim.control.policy_nodes import FeedbackNode, StateSensesNode
+from gradsim.control.search import Search
+from gradsim.control.state_goal import StateGoal
+from gradsim.errors import InputError
+from gradsim.physics.model import Model
+from gradsim.physics.trajectory import Trajectory
+from gradsim.render.renderer import Renderer
+from gradsim.render.silhouettes import Silhouettes
+
+if TYPE_CHECKING:
+    from gradsim.control.task import Task
+
+
+@dataclass(frozen=True)
+class Setup:
+    """All that `train` needs: `train(setup.plant, setup.policy, setup.goal, setup.search)`.
+
+    Args:
+        task: With the numbers of its seed in their places.
+        plant: What moves.
+        policy: Before training.
+        goal: What is wanted.
+        search: How the policy is looked for.
+        at_goal: One frame in which the undeformed body is where it should be; None where only pictures are known.
+        given: The pictures of one's own in place of it.
+    """
+
+    task: "Task"
+    plant: Plant
+    policy: nn.Module
+    goal: Goal
+    search: Search
+    at_goal: Trajectory | None = None
+    given: tuple[Given, ...] = ()
+
+    @cached_property
+    def pictures(self) -> list[Tensor]:
+        """The goal to look at, (3, height, width) in [0, 1]: of each camera, or those of one's own; none of other goals."""
+        if self.at_goal is None:
+            return [read(each).expand(3, -1, -1) for each in self.given]
+        scene, seen = self.task.scene, self.at_goal
+        with torch.no_grad():
+            return [Renderer.of(scene, camera=c)(seen.drawn, seen.values)[0, 0] for c in self.task.goal.cameras]
+
+    def state_goal(self, every: bool = False) -> StateGoal:
+        """The same goal as a place of the centre of mass: what pictures do without.
+
+        Args:
+            every: Reward every frame, as the paper's baseline does; else the last one.
+
+        Raises:
+            InputError: If the place is not known, but for pictures of one's own.
+        """
+        truth = self.goal.truth
+        if truth is None:
+            raise InputError(
+                "the goal has no place in three dimensions, only a picture; a baseline that is told the place needs a task "
+                "whose goal has one."
+            )
+        return StateGoal(truth.body, truth.centre, None if every else truth.frame, truth)
+
+
+def setup(task: "Task", policy_seed: int, goal: "Goal | Given | Sequence[Given] | None" = None) -> Setup:
+    """Make a task ready that has no draws left; see `Task.setup`."""
+    model = Model(task.scene)
+    controls = [Control(name, low, high) for name, (low, high) in task.controls.items()]
+    plant = Plant(model, controls, task.interval, _senses(task, model))
+    made, at_goal, given = _goal(task, model, goal)
+    _check_start(task, model)
+    return Setup(task, plant, task.policy.build(plant, policy_seed), made, task.search.build(), at_goal, given)
+
+
+def _goal(
+    task: "Task", model: Model, other: Goal | Given | Sequence[Given] | None
+) -> tuple[Goal, Trajectory | None, tuple[Given, ...]]:
+    if isinstance(other, Goal):
+        return other, None, ()
+    node, scene = task.goal, task.scene
+    colours = node.compare == "colours"
+    sees: list[Sees] = [Renderer.of(scene, camera=c) if colours else Silhouettes.of(scene, c) for c in node.cameras]
+    if other is None and not node.pictures:
+        return _placed_goal(task, model, sees)
+    given = listed(other) if other is not None else list(node.pictures)
+    each = len(node.frames) if len(given) == len(sees) * len(node.frames) else 1
+    if len(given) != len(sees) * each:
+        raise InputError(f"the goal has {len(given)} pictures; the task has {len(sees)} cameras: give one of each.")
+    behind = empty_scene(model, node.cameras)
+    pictures, eyes, frames, backgrounds = [], [], [], []
+    for k, eye in enumerate(sees):
+        for j, frame in enumerate(node.frames):
+            pictures.append(given[k * each + (j if each > 1 else 0)])
+            eyes.append(eye)
+            frames.append(frame)
+            backgrounds.append(behind[k])
+    return PictureGoal(eyes, pictures, frames, schedule(task.loss), colours, backgrounds), None, tuple(given)
+
+
+def _placed_goal(task: "Task", model: Model, sees: Sequence[Sees]) -> tuple[Goal, Trajectory, tuple[Given, ...]]:
+    """Pictures of the undeformed body where it should be."""
+    node, scene = task.goal, task.scene
+    body = node.body or next(iter(scene.bodies))
+    at_goal, truth = placed(model, body, node.place, node.shift, node.rotation_vector, node.frames[-1])
+    pictures, eyes, frames = [], [], []
+    for name, eye in zip(node.cameras, sees, strict=True):
+        _check_view(scene, at_goal, body, name, "at the goal", "Move the goal or the camera.")
+        picture = _picture(eye, at_goal)
+        for frame in node.frames:
+            pictures.append(picture)
+            eyes.append(eye)
+            frames.append(frame)
+    goal = PictureGoal(eyes, pictures, frames, schedule(task.loss), node.compare == "colours", truth=truth)
+    return goal, at_goal, ()
+
+
+def _picture(sees: Sees, seen: Trajectory) -> Tensor:
+    with torch.no_grad():
+        if isinstance(sees, Renderer):
+            return sees(seen.drawn, seen.values)[0, 0].clamp(0, 1)
+        return sees.union(seen.surface, seen.values)[0, 0]
+
+
+def _check_start(task: "Task", model: Model) -> None:
+    """Refuse a camera that does not see the body at the start, from where nothing would pull it."""
+    body = task.goal.body or next(iter(task.scene.bodies))
+    with torch.no_grad():
+        start = model.rollout(frames=1)
+    for camera in task.goal.cameras:
+        _check_view(task.scene, start, body, camera, "at the start", "Move the body or the camera.")
+
+
+def _check_view(scene, seen: Trajectory, body: str, camera: str, when: str, way: str) -> None:
+    sees = Silhouettes.of(scene, camera)
+    k = [part.name for part in seen.surface.parts].index(body)
+    with torch.no_grad():
+        if sees.masks(seen.surface, seen.values)[0, 0, k].sum() >= 1:
+            return
+    raise InputError(f"`{body}` is not in view of the camera `{camera}` {when}: {where(sees, seen, body)}. {way}")
+
+
+def _senses(task: "Task", model: Model):
+    if not isinstance(task.policy, FeedbackNode):
+        return None
+    from gradsim.control.senses import ImageSenses, StateSenses
+
+    node = task.policy.senses
+    if isinstance(node, StateSensesNode):
+        return StateSenses(model, node.points)
+    return ImageSenses(Silhouettes.of(task.scene, node.camera), node.size)

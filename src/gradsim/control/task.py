@@ -1,0 +1,218 @@
+"""A task of control: a scene, what a policy sets in it, and where it should get; to and from YAML.
+
+name: hop
+scene: soft_ball                                # of the library, a path, or a scene itself
+controls: {ball.activation: [-0.3, 0.3]}        # the range that the policy's u from -1 to 1 spans
+policy: {kind: sinusoids}
+goal: {place: [0.3, 0, 0.15]}                   # where the undeformed body is pictured
+loss: [{loss: cdf, iterations: 20}, {loss: mse}]
+search: {optimiser: adam, iterations: 40}
+draws: {right: {low: 0.1, high: 0.4, into: {goal.place.0: 1}}}       # a number for each seed
+quick: {scene.timing.frames: 12, search.iterations: 2}               # what is less in a trial
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+from pydantic_core import core_schema
+
+from gradsim.control.draws import Draw, copied, put
+from gradsim.control.goal_nodes import GoalNode, LossNode
+from gradsim.control.policy_nodes import POLICIES, FeedbackNode, ImageSensesNode, Policy, SinusoidsNode
+from gradsim.control.search_node import SearchNode
+from gradsim.errors import InputError
+from gradsim.scene import Scene
+from gradsim.scene import file as scene_file
+from gradsim.scene.node import ByKind, Node, Place, did_you_mean, mistake, shown
+from gradsim.scene.parameters import resolve
+from gradsim.scene.quantity import Count, Quantity, Tuple, plain
+
+if TYPE_CHECKING:
+    from gradsim.control.goal import Goal
+    from gradsim.control.goal_picture import Given
+    from gradsim.control.setup import Setup
+
+END = Quantity("")
+
+
+class _SceneOf:
+    """Annotates a scene: itself, the name of one in the library, or the path of a file, from the folder of the task."""
+
+    def __get_pydantic_core_schema__(self, source, handler):
+        return core_schema.with_info_plain_validator_function(self._read)
+
+    def _read(self, given: Any, info: core_schema.ValidationInfo) -> Scene:
+        if isinstance(given, Scene | Mapping):
+            return given if isinstance(given, Scene) else Scene.model_validate(given, context=info.context)
+        if not isinstance(given, str | Path) or not str(given):
+            raise mistake(f"got {shown(given)}; expected a scene: its name in the library, a path, or itself.")
+        try:
+            if isinstance(given, str) and Path(given).suffix.lower() not in (".yaml", ".yml"):
+                return Scene.library(given)
+            return Scene.load(Path((info.context or {}).get("folder", "."), given))
+        except InputError as error:
+            raise mistake(str(error)) from None
+
+
+class Task(Node):
+    """What a policy should do.
+
+    Attributes:
+        name: For titles; by default that of the file.
+        scene: What moves, and who sees it.
+        controls: Ranges [low, high] of parameters of the model by name, which u from -1 to 1 spans: `walker.activation`
+            is a number for each element over time, `cloth.velocity` one of the start.
+        interval: Frames between two questions to the policy.
+        policy: What answers.
+        goal: Where it should get.
+        loss: How pictures are compared, one stage after another; by default the CDF, then the difference of pixels.
+        search: How the policy is looked for.
+        draws: Numbers drawn for each seed, by a name.
+        quick: What is otherwise in a trial of less than a minute, by dotted place.
+    """
+
+    name: str = "task"
+    scene: Annotated[Scene, _SceneOf()] = Field(description="a scene: its name in the library, a path, or itself")
+    controls: dict[str, Annotated[tuple[float, float], Tuple(END, 2, "numbers: the ends of its range")]] = Field(
+        description="what the policy sets, such as {walker.activation: [-0.2, 0.2]}"
+    )
+    interval: Annotated[int, Count(1, 100_000)] = 1
+    policy: Annotated[Policy, ByKind(POLICIES, "sinusoids")] = SinusoidsNode()
+    goal: GoalNode = Field(description="where it should get, such as {place: [5, 0, 2]} or {picture: goal.png}")
+    loss: tuple[LossNode, ...] = ()
+    search: SearchNode = SearchNode()
+    draws: dict[str, Draw] = Field(default_factory=dict)
+    quick: dict[str, Any] = Field(default_factory=dict)
+
+    @classmethod
+    def prepare(cls, given: dict[str, Any]) -> dict[str, Any]:
+        loss = plain(given.get("loss"))
+        if isinstance(loss, str):
+            return {**given, "loss": [{"loss": loss}]}
+        return {**given, "loss": [loss]} if isinstance(loss, Mapping) else given
+
+    def conflicts(self) -> Iterator[tuple[Place, str]]:
+        if not self.controls:
+            yield ("controls",), "is empty; name what the policy sets, such as {walker.activation: [-0.2, 0.2]}."
+        for name, (low, high) in self.controls.items():
+            try:
+                resolve(self.scene, name)
+            except InputError as error:
+                yield ("controls", name), str(error)
+            if not low < high:
+                yield ("controls", name), f"goes from {low:g} to {high:g}; the first has to be below the second."
+        yield from self._views()
+        bodies, body = list(self.scene.bodies), self.goal.body
+        if body is not None and body not in bodies:
+            hint = did_you_mean(body, bodies) or f"; there are {', '.join(bodies)}."
+            yield ("goal", "body"), f"there is no body `{body}` in the scene{hint}"
+        length = self.scene.timing.frames
+        for k, frame in enumerate(self.goal.frames):
+            if not -length <= frame < length:
+                yield ("goal", "frames", k), f"got {frame}; the scene has frames 0 to {length - 1}, and -1 is the last."
+        for k, stage in enumerate(self.loss[:-1]):
+            if stage.iterations is None:
+                yield ("loss", k, "iterations"), "is missing; only the last stage goes on without."
+        yield from self._places()
+
+    def _views(self) -> Iterator[tuple[Place, str]]:
+        """Cameras that are not there."""
+        used: list[tuple[Place, str]] = [(("goal", "cameras", k), name) for k, name in enumerate(self.goal.cameras)]
+        if isinstance(self.policy, FeedbackNode) and isinstance(self.policy.senses, ImageSensesNode):
+            used.append((("policy", "senses", "camera"), self.policy.senses.camera))
+        for place, name in used:
+            try:
+                self.scene.view(name)
+            except InputError as error:
+                yield place, str(error)
+
+    def _places(self) -> Iterator[tuple[Place, str]]:
+        """Places of draws and of `quick` that are not there."""
+        content = self._content()
+        wanted = [(("draws", name, "into", p), p) for name, draw in self.draws.items() for p in draw.into]
+        for where, place in [*wanted, *((("quick", p), p) for p in self.quick)]:
+            try:
+                put(copied(content), place, 0.0)
+            except InputError as error:
+                yield where, str(error)
+
+    def drawn(self, seed: int, quick: bool = False) -> "Task":
+        """The task of a seed: with its numbers in their places, and no draws left.
+
+        Raises:
+            InputError: If the seed is negative, or with the numbers it is no task.
+        """
+        if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+            raise InputError(f"the seed is {seed!r}; it has to be a whole number of at least 0.")
+        content, changes = self._content(), dict(self.quick) if quick else {}
+        for place, value in changes.items():
+            put(content, place, value)
+        draws = {name: Draw.model_validate(draw) for name, draw in content.pop("draws").items()}
+        content.pop("quick")
+        for name, draw in draws.items():
+            for place, value in draw.values(name, seed).items():
+                put(content, place, value)
+        return Task.parse(content, f"the task {self.name} of seed {seed}")
+
+    def setup(
+        self,
+        seed: int = 0,
+        quick: bool = False,
+        goal: "Goal | Given | list[Given] | None" = None,
+        policy_seed: int | None = None,
+    ) -> "Setup":
+        """All that `train` needs.
+
+        Args:
+            seed: Of the numbers that are drawn: another goal, where the file draws one.
+            quick: Take the trial that the file describes.
+            goal: Another goal in place of the file's: a picture (a path or tensor) of its camera, or one of each of its
+                cameras, or any `Goal`.
+            policy_seed: Of the policy's start; None: `seed`.
+
+        Raises:
+            InputError: Before any work: if the goal's picture has another size or other channels than the camera's,
+                shows nothing, or the goal is not in view; if a body is not in view at the start; if the model cannot be
+                made, or has no such controls.
+        """
+        from gradsim.control.setup import setup
+
+        return setup(self.drawn(seed, quick), seed if policy_seed is None else policy_seed, goal)
+
+    @classmethod
+    def load(cls, name: str | Path) -> "Task":
+        """A task of the library, such as "walker", or of a file.
+
+        Raises:
+            InputError: If there is none, or it has mistakes: one message with all of them.
+        """
+        path = Path(name)
+        if path.suffix.lower() in (".yaml", ".yml"):
+            return scene_file.load(cls, path, "task")
+        known = {p.stem: p for p in library()}
+        if str(name) not in known:
+            near = difflib.get_close_matches(str(name), known, 1)
+            hint = f"; did you mean `{near[0]}`?" if near else f"; there are {', '.join(known)}."
+            raise InputError(f"there is no task `{name}`{hint} A file of your own ends in .yaml.")
+        return scene_file.load(cls, known[str(name)], "task")
+
+    @classmethod
+    def parse(cls, content: Any, source: str = "the task", folder: str | Path = ".") -> "Task":
+        """A task from nested dictionaries with the keys of a task file; see `Scene.parse`."""
+        return scene_file.parse(cls, content, source, Path(folder))
+
+    def save(self, path: str | Path) -> None:
+        """Write it as YAML with the scene inside, whole or not at all."""
+        scene_file.save(self, Path(path))
+
+    def _content(self) -> dict[str, Any]:
+        return copied(self.model_dump(by_alias=True, exclude_none=True))
+
+
+def library() -> list[Path]:
+    """Files of the tasks that come with gradsim."""
+    return sorted(Path(str(resources.files("gradsim.control"))).glob("library/*.yaml"))
