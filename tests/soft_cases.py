@@ -56,7 +56,10 @@ def cloth(**changes) -> Scene:
         "velocity": [0.3, 0.2, -1.5],
         "angular_velocity": [2.0, 1.0, -3.0],
         "pinned": ["-x-y"],
-        "anchors": [{"region": "+x+y", "stiffness": 5, "damping": 0.02, "offset": [0.02, 0.0, 0.03]}],
+        "anchors": [
+            {"region": "+x+y", "stiffness": 5, "damping": 0.02, "offset": [0.02, 0.0, 0.03]},
+            {"along": [0.2, -0.5, 1.0], "stiffness": 2, "damping": 0.01, "offset": [0.0, 0.0, -0.01]},
+        ],
         "pushes": [{"impulse": [0.02, 0.01, -0.03], "region": "+x"}],
         "contact": {"friction": 0.3},
         **changes,

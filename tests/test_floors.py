@@ -9,7 +9,18 @@ SOURCE = Path(__file__).parents[1] / "src" / "gradsim"
 PLAN = (
     (
         *("errors", "files", "mesh", "mesh_file", "net", "nodes", "picture", "robust", "rotation", "rounding", "sheet"),
-        *("sheet_shapes", "sizes", "surface", "tet_file", "tet_grid", "tet_mesh", "tet_refine", "tetrahedralise", "units", "unwrap"),
+        *(
+            "sheet_shapes",
+            "sizes",
+            "surface",
+            "tet_file",
+            "tet_grid",
+            "tet_mesh",
+            "tet_refine",
+            "tetrahedralise",
+            "units",
+            "unwrap",
+        ),
     ),
     ("engine", "scene"),
     ("physics", "render", "video"),

@@ -16,7 +16,7 @@ from torch import Tensor
 from gradsim import rotation
 from gradsim.errors import InputError
 from gradsim.mesh import Mesh
-from gradsim.physics import anchor
+from gradsim.physics import anchor, guide
 from gradsim.physics.acting import Acting
 from gradsim.physics.implicit import ImplicitParticles
 from gradsim.physics.look import look_of
@@ -102,8 +102,14 @@ class SoftBody:
         self.contact = SoftContact(name, scene, touching[self.free[touching] > 0], self.rest)
         faces = torch.tensor(matter.mesh.faces, device=to["device"])
         look = look_of(body, matter.mesh, f"bodies.{name}", matter.smooth, to)
-        self.anchored = [torch.tensor(one.region.of(places), device=to["device"]) for one in body.anchors]
-        self.anchors = [Elements(anchor.FORCE, vertices[:, None]) for vertices in self.anchored]
+        every = np.arange(len(places))
+        held = [every if one.region is None else one.region.of(places) for one in body.anchors]
+        self.anchored = [torch.tensor(vertices, device=to["device"]) for vertices in held]
+        self.along = [None if one.along is None else torch.tensor(one.along, **to) for one in body.anchors]
+        self.anchors = [
+            Elements(anchor.FORCE if along is None else guide.FORCE, vertices[:, None])
+            for along, vertices in zip(self.along, self.anchored, strict=True)
+        ]
         self.part = Part(name, slice(first, first + len(matter.mesh.vertices)), faces, False, look)
         self.acting: dict[str, Acting] = {}  # forces of the user, by dotted name
         self.own: list[Elements] = []  # their elements
@@ -190,7 +196,10 @@ class SoftBody:
         found = []
         for k, vertices in enumerate(self.anchored):
             of = lambda key, k=k: values[f"{self.name}.anchors.{k}.{key}"][:, None]
-            found += [x[:, vertices] + of("offset"), of("stiffness"), of("damping")]
+            found.append(x[:, vertices] + of("offset"))
+            if (along := self.along[k]) is not None:
+                found.append(torch.nn.functional.normalize(along, dim=0).expand(len(x), 1, 3))
+            found += [of("stiffness"), of("damping")]
         return found
 
     def _places(self, values: Values) -> Tensor:

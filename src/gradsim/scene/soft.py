@@ -54,18 +54,25 @@ class Anchor(Node):
     """Springs from vertices to points of the world: where each vertex is at the start, moved by `offset`.
 
     Attributes:
-        region: Which vertices.
+        region: Which vertices; by default all.
         stiffness: Of each spring [N/m].
         damping: [N s/m].
         offset: [m].
+        along: A direction, along which alone the springs pull: they hold vertices in planes across it, as one across y
+            holds a two-dimensional body. By default they pull from everywhere.
     """
 
-    region: AnyRegion
+    region: AnyRegion | None = None
     stiffness: Annotated[float, Quantity("N/m", lower=0.0, positive=True)] = Field(
         description="the stiffness of each spring in N/m"
     )
     damping: Annotated[float, Quantity("N s/m", lower=0.0, positive=True)] = 0.0
     offset: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
+    along: Annotated[Vector3 | None, vector("")] = None
+
+    def conflicts(self) -> Iterator[tuple[Place, str]]:
+        if self.along is not None and not any(self.along):
+            yield ("along",), "is no direction; give one such as [0, 1, 0]."
 
 
 class Soft(Node):
@@ -114,7 +121,7 @@ class Soft(Node):
             return
         regions = [(("pinned", k), region) for k, region in enumerate(self.pinned)]
         regions += [(("pushes", k, "region"), blow.region) for k, blow in enumerate(self.pushes) if blow.region]
-        regions += [(("anchors", k, "region"), anchor.region) for k, anchor in enumerate(self.anchors)]
+        regions += [(("anchors", k, "region"), anchor.region) for k, anchor in enumerate(self.anchors) if anchor.region]
         for place, region in regions:
             yield from without_vertices(place, region, rest)
 
