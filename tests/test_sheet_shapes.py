@@ -49,13 +49,15 @@ def test_a_figure_stands_as_its_text_is_read_from_the_front():
     assert left_out.vertices == pytest.approx(mesh.vertices)
 
 
-@pytest.mark.parametrize("pattern", [["####", "####", "#..#"], ["######", ".#..#."]])
-def test_a_figure_of_even_columns_that_is_symmetric_has_a_mesh_that_is(pattern):
+@pytest.mark.parametrize("pattern", [WALKER, ["####", "####", "#..#"], ["#######", ".#...#."]])
+def test_a_figure_that_is_symmetric_has_a_mesh_that_is_but_for_a_column_in_the_middle(pattern):
     """So that no sense of walking is preferred."""
     mesh = sheet_shapes.cells(pattern, 1.0)
-    triangles = {tuple(sorted(map(tuple, corners + 0.0))) for corners in mesh.vertices[mesh.faces]}
-    mirrored = mesh.vertices[mesh.faces] * (-1.0, 1.0, 1.0)
-    assert {tuple(sorted(map(tuple, corners + 0.0))) for corners in mirrored} == triangles
+    corners = mesh.vertices[mesh.faces]
+    if len(pattern[0]) % 2:
+        corners = corners[abs(corners[..., 0].mean(1)) > 0.5]
+    triangles = lambda corners: {tuple(sorted(map(tuple, c + 0.0))) for c in corners}
+    assert triangles(corners * (-1.0, 1.0, 1.0)) == triangles(corners)
 
 
 def test_a_figure_may_have_holes_and_pieces():
@@ -87,9 +89,10 @@ def test_a_bell_is_a_cap_of_a_sphere_that_looks_outwards(rings, height):
 
 
 @pytest.mark.parametrize("rings", [sheet_shapes.RINGS, SYMMETRIC])
-def test_the_triangles_of_a_bell_are_nearly_regular(rings):
-    """The spacing makes those between rings regular in the mean of their edges; 0.7 is a right angle with legs 1 : 1.5."""
-    assert quality(sheet_shapes.bell(0.5, 0.4, rings)).min() > 0.7
+@pytest.mark.parametrize("height", [0.4, 0.9])
+def test_the_triangles_of_a_bell_are_nearly_regular(rings, height):
+    """Rings of equal distance in the plane have 0.63 at worst, and on the sphere 0.54."""
+    assert quality(sheet_shapes.bell(0.5, height, rings)).min() > 0.7
 
 
 def test_rings_with_a_common_divisor_make_a_bell_that_is_symmetric_about_its_axis():
