@@ -156,23 +156,13 @@ class _Studio:
         surface = self._surface(chosen)
         pictures = [image.numpy() for image in self._told(self.artist.draw(surface), len(chosen), "instants")]
         shares = [share.numpy() for share in self.artist.share(surface, list(self.scene.bodies))]
-        image = strip(pictures, shares, self._still(surface))
+        still = self.artist.without(surface, list(self.scene.bodies)).numpy()
+        image = strip(pictures, shares, still)
         return Rendered({"strip": self.gallery.picture("strip", to_bytes(image))}, len(chosen), True)
 
     def _surface(self, frames: slice | list[int] = slice(None)) -> Surface:
         drawn = self.motion.drawn
         return Surface(drawn.vertices[:1, frames], drawn.parts)
-
-    def _still(self, surface: Surface) -> np.ndarray:
-        """The picture (height, width, 3) without bodies."""
-        parts = [p for p in surface.parts if p.name not in self.scene.bodies]
-        if not parts:
-            camera = self.artist.camera
-            return np.broadcast_to(np.array(self.artist.background), (camera.height, camera.width, 3))
-        first = parts[0].vertices.start  # all bodies come before it
-        own = [slice(p.vertices.start - first, p.vertices.stop - first) for p in parts]
-        moved = tuple(replace(p, vertices=v) for p, v in zip(parts, own, strict=True))
-        return next(self.artist.draw(Surface(surface.vertices[:, :1, first:], moved))).numpy()
 
     def _drawn(self, surface: Surface) -> np.ndarray:
         return self._counted(self.artist.draw(surface), surface.vertices.shape[1], "frames")

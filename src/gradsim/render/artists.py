@@ -66,6 +66,17 @@ class Artist:
         plain = replace(self, renderer=exact, shading=Shading(), background=(0.0, 0.0, 0.0))
         return (image[..., 0] for image in plain.draw(Surface(surface.vertices, parts)))
 
+    def without(self, surface: Surface, names: Sequence[str]) -> Tensor:
+        """The picture (height, width, 3) of the first frame without some parts, which come before all others."""
+        parts = [p for p in surface.parts if p.name not in names]
+        if not parts:
+            size = self.camera.height, self.camera.width, 3
+            return torch.tensor(self.background, dtype=surface.vertices.dtype).expand(size)
+        first = parts[0].vertices.start
+        own = [slice(p.vertices.start - first, p.vertices.stop - first) for p in parts]
+        moved = tuple(replace(p, vertices=v) for p, v in zip(parts, own, strict=True))
+        return next(self.draw(Surface(surface.vertices[:, :1, first:], moved)))
+
     def _images(self, surface: Surface) -> Iterator[Tensor]:
         """RGB (3, height, width), frame by frame."""
         if self.renderer == "mitsuba":
