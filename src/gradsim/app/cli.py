@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg, subcommand
 
+from gradsim.app.cli_control import Control
 from gradsim.app.command import BAD_INPUT, CODES, DONE, FAILED, OPEN, STOPPED, Command, show, working
 from gradsim.errors import InputError
 
@@ -526,6 +527,7 @@ _Commands = (
     | Annotated[Explain, subcommand("explain")]
     | Annotated[Camera, subcommand("camera")]
     | Annotated[Compare, subcommand("compare")]
+    | Annotated[Control, subcommand("control")]
     | Annotated[Landscape, subcommand("landscape")]
     | Annotated[Reproduce, subcommand("reproduce")]
     | Annotated[View, subcommand("view")]

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 DONE, FAILED, BAD_INPUT, OPEN, STOPPED = 0, 1, 2, 3, 130
-CODES = {"ok": DONE, "failed": FAILED, "unidentifiable": OPEN, "mismatch": OPEN, "interrupted": STOPPED}
+CODES = {
+    "ok": DONE,
+    "failed": FAILED,
+    "interrupted": STOPPED,
+    **dict.fromkeys(("unidentifiable", "mismatch", "missed"), OPEN),
+}
 
 
 @dataclass(kw_only=True)

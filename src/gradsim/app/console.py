@@ -169,6 +169,10 @@ def show_result(console: Console, result: Mapping) -> None:
         if section.leftover:
             console.print(Text.assemble(("left: ", "dim"), section.leftover["words"]))
         console.print()
+    if result.get("verdict"):
+        verdict = result["verdict"]
+        heading = (f"{result['status']}: ", f"bold {_STYLES[verdict['colour']]}")
+        console.print(Text.assemble(heading, f"{verdict['title']}. {verdict['words']}"))
     for note in result.get("notes") or ():
         console.print(Text.assemble(("note: ", "yellow"), note))
     for note in film_notes(result):

@@ -1,4 +1,7 @@
-"""Films and pictures of a controller at work: the motion left with the goal's outline over it, the goal right."""
+"""Films and pictures of a controller at work: the motion with the goal's outline over it, and the goal beside it.
+
+Where the camera's picture is much wider than high, the goal is below.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +11,7 @@ import torch
 from torch.nn.functional import interpolate, max_pool2d
 
 from gradsim import video as videos
-from gradsim.experiments.films import EDGE, factor
+from gradsim.experiments.films import EDGE, HEIGHT
 from gradsim.physics.trajectory import Trajectory
 from gradsim.picture import to_bytes
 from gradsim.render.artists import Artist, fitting
@@ -19,6 +22,9 @@ from gradsim.video.sheet import evenly
 from gradsim.video.strip import strip
 
 INSTANTS = 6  # of a motion in one picture
+WIDTH = 480  # [px] small pictures are enlarged to about this, or to the height of other films
+WIDE = 1.5  # width over height from which on the goal is below
+GAP = 8  # [px] between motion and goal
 LARGE = 3 * 2**20  # bytes from which on a film is kept as a preview: a page holds four
 
 
@@ -47,20 +53,28 @@ class Screen:
     """
 
     def __init__(self, scene, camera: str, goals: list[Sought]):
-        self.goals, self.fps = sorted(goals, key=lambda goal: goal.frame), scene.timing.fps
+        self.scene, self.fps = scene, scene.timing.fps
         own = from_scene(scene.view(camera))
-        self.times = factor(np.empty((1, own.height)))
+        self.times = max(1, min(round(HEIGHT / own.height), round(WIDTH / own.width)))
         self.camera = own.resized(self.times * own.width, self.times * own.height)
-        self.scene = scene
+        self.goals = sorted(goals, key=lambda goal: goal.frame)
+        self.edges = [self._edge(goal) for goal in self.goals]
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether there is no room for two pictures side by side."""
+        return self.camera.width > WIDE * self.camera.height
 
     def film(self, motion: Trajectory) -> np.ndarray:
-        """The first world's motion beside the goal (frames, height, width, 3) uint8."""
+        """The first world's motion and the goal (frames, height, width, 3) uint8."""
         pictures = [to_bytes(image) for image in self._artist(motion).draw(_first(motion))]
-        gap = np.full((len(pictures[0]), 2 * self.times, 3), 255, np.uint8)
+        axis = 0 if self.is_wide else 1
+        gap = np.full_like(pictures[0], 255).take(range(GAP), axis)
         frames = []
         for k, picture in enumerate(pictures):
-            goal = self._goal(k)
-            frames.append(np.concatenate([self._outlined(picture, goal), gap, self.enlarged(goal)], 1))
+            due = self._due(k)
+            beside = self.enlarged(self.goals[due])
+            frames.append(np.concatenate([self._outlined(picture, due), gap, beside], axis))
         return np.stack(frames)
 
     def instants(self, motion: Trajectory) -> np.ndarray:
@@ -70,7 +84,7 @@ class Screen:
         pictures = [image.numpy() for image in artist.draw(surface)]
         shares = [share.numpy() for share in artist.share(surface, bodies)]
         whole = strip(pictures, shares, artist.without(surface, bodies).numpy())
-        return self._outlined(to_bytes(whole), self.goals[-1])
+        return self._outlined(to_bytes(whole), -1)
 
     def enlarged(self, goal: Sought) -> np.ndarray:
         """The goal's picture as large as the film (height, width, 3) uint8."""
@@ -80,17 +94,21 @@ class Screen:
         looks = [part.look for part in motion.drawn.parts]
         return Artist(fitting(self.scene, looks), self.camera, Shading.of(self.scene, None), self.scene.background)
 
-    def _goal(self, frame: int) -> Sought:
-        """The goal that is due next, or was last."""
-        return next((goal for goal in self.goals if goal.frame >= frame), self.goals[-1])
+    def _due(self, frame: int) -> int:
+        """Which goal is due next, or was last."""
+        return next((k for k, goal in enumerate(self.goals) if goal.frame >= frame), -1)
 
-    def _outlined(self, picture: np.ndarray, goal: Sought) -> np.ndarray:
-        """With the edge of where the goal is."""
+    def _outlined(self, picture: np.ndarray, goal: int) -> np.ndarray:
+        """With the edge of where a goal is."""
+        return np.where(self.edges[goal][..., None], EDGE, picture)
+
+    def _edge(self, goal: Sought) -> np.ndarray:
+        """Pixels of the enlarged picture (height, width) just outside of where the goal is."""
         small = torch.tensor(np.asarray(goal.inside, np.float64))[None, None]
-        inside = interpolate(small, picture.shape[:2], mode="bilinear", align_corners=False) > 0.5
+        size = self.camera.height, self.camera.width
+        inside = interpolate(small, size, mode="bilinear", align_corners=False) > 0.5
         grown = max_pool2d(inside.double(), 5, 1, 2) > 0.5
-        edge = (grown & ~inside)[0, 0].numpy()
-        return np.where(edge[..., None], EDGE, picture)
+        return (grown & ~inside)[0, 0].numpy()
 
 
 def write_film(path: Path, frames: np.ndarray, fps: float) -> bool:

@@ -5,10 +5,12 @@ from typing import Any
 
 import torch
 
+from gradsim.control.history import History
 from gradsim.errors import InputError
 from gradsim.files import whole
 
 SCHEMA = "gradsim.control/1"
+WAY = "remove it to begin anew, or choose another file."
 
 
 class Checkpoint:
@@ -32,25 +34,43 @@ class Checkpoint:
         Raises:
             InputError: If the file is none of ours, or of another job or search.
         """
-        if not self.path.is_file():
+        content = self._read()
+        if content is None:
             return None
-        way = "remove it to begin anew, or choose another file."
-        try:
-            content = torch.load(self.path, weights_only=True)
-            schema = content["schema"]
-        except Exception as error:  # torch raises what pickles, zip files and their contents happen to raise
-            raise InputError(f"{self.path} is no checkpoint of a search; {way}") from error
-        if schema != SCHEMA:
-            raise InputError(f"{self.path} has the schema {schema!r}, expected {SCHEMA!r}; {way}")
-        if content["job"] != self.job:
-            raise InputError(f"{self.path} is the checkpoint of another job; {way}")
         if content["search"] != own:
             raise InputError(
-                f"{self.path} is the checkpoint of another search: it has {content['search']}, this is {own}; {way}"
+                f"{self.path} is the checkpoint of another search: it has {content['search']}, this is {own}; {WAY}"
             )
         return content["state"]
+
+    def history(self) -> History:
+        """What was saved last of the search's history; empty if nothing was.
+
+        Raises:
+            InputError: If the file is none of ours, or of another job.
+        """
+        content = self._read()
+        if content is None:
+            return History()
+        found = History.parse(content["state"]["history"])
+        found.policies = dict(content["state"]["policies"])
+        return found
 
     def save(self, own: str, state: dict[str, Any]) -> None:
         """Replace it, at once and whole; tensors, numbers, text, lists and dictionaries."""
         with whole(self.path) as draft:
             torch.save({"schema": SCHEMA, "job": self.job, "search": own, "state": state}, draft)
+
+    def _read(self) -> dict[str, Any] | None:
+        if not self.path.is_file():
+            return None
+        try:
+            content = torch.load(self.path, weights_only=True)
+            schema = content["schema"]
+        except Exception as error:  # torch raises what pickles, zip files and their contents happen to raise
+            raise InputError(f"{self.path} is no checkpoint of a search; {WAY}") from error
+        if schema != SCHEMA:
+            raise InputError(f"{self.path} has the schema {schema!r}, expected {SCHEMA!r}; {WAY}")
+        if content["job"] != self.job:
+            raise InputError(f"{self.path} is the checkpoint of another job; {WAY}")
+        return content

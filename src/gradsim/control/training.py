@@ -241,7 +241,8 @@ class _Run:
 
     def _figure(self, name: str, episode) -> float:
         measure = getattr(self.goal, name, None)
-        return math.nan if measure is None else measure(episode).mean().item()
+        found = None if measure is None else measure(episode)
+        return math.nan if found is None else found.mean().item()
 
     def _slow_down(self, loss: float) -> None:
         """The schedule of the rate goes one step on."""

@@ -19,7 +19,12 @@ SMALL = 160  # [px] the film in the camera's picture is thinned to about this
 
 
 def write_player(
-    path: str | Path, scene, fitted: Surface, film: np.ndarray | None = None, truth: Surface | None = None
+    path: str | Path,
+    scene,
+    fitted: Surface,
+    film: np.ndarray | None = None,
+    truth: Surface | None = None,
+    name: str = "fit",
 ) -> Path | None:
     """Write the page.
 
@@ -29,6 +34,7 @@ def write_player(
         fitted: The motion that was found, with or without obstacles; its first world is shown.
         film: What was observed (frames, height, width, 3) uint8.
         truth: The true motion, for made-up data.
+        name: Of the motion, above it.
 
     Returns:
         The page; None where viser is not installed (`pip install "gradsim[viewer]"`).
@@ -46,7 +52,7 @@ def write_player(
         place, wide = server.scene, stage.wider(beside)
         place.set_up_direction("+z")
         add_grounds(place, scene.grounds, wide)
-        moving = list(_named(place, "fit", fitted, stage, np.zeros(3), FIT))
+        moving = list(_named(place, name, fitted, stage, np.zeros(3), FIT))
         moving += _named(place, "truth", truth, stage, beside, TRUTH) if truth is not None else []
         frusta = [Frustum(place, "/camera", camera, stage, SMALL)] if camera else []
         stand_back(server.initial_camera, wide, frusta)

@@ -1,0 +1,115 @@
+"""`gradsim control`: a folder with a policy that was searched for, films of it, and how it was found."""
+
+import json
+import shlex
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from gradsim.app import control_result
+from gradsim.app.control_cost import cost
+from gradsim.app.control_goal import write_goal
+from gradsim.app.control_job import METHODS, ControlJob
+from gradsim.app.control_methods import search
+from gradsim.app.control_report import write_control_report
+from gradsim.app.control_shown import show
+from gradsim.app.desk import compare, desk, finished
+from gradsim.control.checkpoint import Checkpoint
+from gradsim.control.picture_goal import PictureGoal
+from gradsim.errors import InputError
+from gradsim.experiments.player import write_player
+from gradsim.files import whole
+from gradsim.identify.fit import write_json
+from gradsim.identify.progress import Progress, Silent
+from gradsim.scene.node import did_you_mean
+
+if TYPE_CHECKING:
+    from gradsim.control.setup import Setup
+    from gradsim.control.task import Task
+
+
+def control(job: ControlJob, out: Path, resume: bool = False, progress: Progress | None = None) -> dict:
+    """Search for a policy; writes task.yaml, scene.yaml, goal.png, policy.pt, history.json, films, plots and a page.
+
+    Ctrl-C leaves a folder with what is known so far, status "interrupted".
+
+    Args:
+        job: What to do.
+        out: The run folder.
+        resume: Go on with an unfinished search there; its answer is that of one that was never interrupted.
+        progress: Is told what happens.
+
+    Returns:
+        The content of result.json. That of a finished run if it is to be resumed.
+
+    Raises:
+        InputError: If anything that was given is wrong, or the folder holds an unfinished run and `resume` is False,
+            or one of other input and `resume` is True.
+    """
+    progress, out = progress or Silent(), Path(out)
+    _check(job)
+    task = job.load()
+    if resume and finished(out):
+        compare(out, job, task)
+        progress.stage(f"{out} is finished already")
+        return json.loads((out / "result.json").read_text(encoding="utf-8"))
+    progress.stage("building the model")
+    setup = _setup(job, task)
+    with desk(out, job, task, resume) as place:
+        setup.task.save(out / "task.yaml")
+        setup.task.scene.save(out / "scene.yaml")
+        goal, began = {"pictures": write_goal(out, setup)}, time.monotonic()
+        memory = Checkpoint(place.folder / "search.pt", place.job)
+        try:
+            result = _answered(job, setup, memory, out, progress)
+            result |= {"goal": goal, "wall_seconds": time.monotonic() - began}
+        except KeyboardInterrupt:
+            go_on = f"gradsim control --resume {shlex.quote(str(out))}"
+            history = memory.history()
+            history.save(out / "history.json")
+            result = control_result.interrupted(job, setup.task.name, history, go_on) | {"goal": goal}
+        write_json(out / "result.json", result)
+        write_control_report(out)
+        if result["status"] != "interrupted":
+            place.clear()
+    progress.done()
+    return result
+
+
+def _check(job: ControlJob) -> None:
+    if job.method not in METHODS:
+        hint = did_you_mean(job.method, METHODS) or f"; choose one of {', '.join(METHODS)}."
+        raise InputError(f"there is no method {job.method!r}{hint}")
+    if job.iterations is not None and job.iterations < 1:
+        raise InputError(f"iterations is {job.iterations}; it has to be at least 1.")
+
+
+def _setup(job: ControlJob, task: "Task") -> "Setup":
+    setup = task.setup(job.seed, job.quick, None if job.goal is None else str(job.goal))
+    if job.iterations is None:
+        return setup
+    return replace(setup, search=replace(setup.search, iterations=job.iterations))
+
+
+def _answered(job: ControlJob, setup: "Setup", keeper: Checkpoint, out: Path, progress: Progress) -> dict:
+    """Search, film and measure; the content of result.json."""
+    done = len(keeper.history())
+    going_on = f", on from {done}" if done else ""
+    progress.stage(f"searching: {job.method}, {setup.search.iterations} iterations{going_on}")
+    policy, history = search(setup, job.method, job.seed, keeper, progress)
+    history.save(out / "history.json")
+    with whole(out / "policy.pt") as draft:
+        torch.save({name: history.policies[name] for name in ("best", "last")}, draft)
+    progress.stage("filming the first, middle, best and last iteration")
+    goal = setup.goal
+    assert isinstance(goal, PictureGoal)  # tasks from files have no other
+    shown = show(out, setup, goal, policy, history)
+    write_player(out / "player.html", setup.task.scene, shown.best.drawn, name="best")
+    progress.stage("measuring what an iteration costs")
+    spent = cost(setup.plant, policy, goal, len(history) - 1, 1 if job.quick else 2)
+    result = control_result.content(job, setup, history, shown, spent)
+    result["parameters"] = sum(p.numel() for p in policy.parameters())
+    return result

@@ -1,0 +1,76 @@
+"""What a search found, to look at: films of its iterations, instants side by side, and how near each came."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from torch import nn
+
+from gradsim.app.control_films import Screen, write_film
+from gradsim.app.control_goal import sought
+from gradsim.app.control_methods import played
+from gradsim.app.control_reach import Reach
+from gradsim.app.control_report import STILLS
+from gradsim.app.control_result import entries
+from gradsim.control.history import History
+from gradsim.control.picture_goal import PictureGoal
+from gradsim.files import whole
+from gradsim.physics.trajectory import Trajectory
+from gradsim.video.sheet import sheet
+
+if TYPE_CHECKING:
+    from gradsim.control.setup import Setup
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What was filmed.
+
+    Args:
+        films: File, caption and iteration of each.
+        reach: What counts as reached.
+        away: How far each policy ends from the goal, by its name.
+        best: The best motion.
+    """
+
+    films: list[dict]
+    reach: Reach
+    away: dict[str, float]
+    best: Trajectory
+
+
+def show(out: Path, setup: "Setup", goal: PictureGoal, policy: nn.Module, history: History) -> Shown:
+    """Film the first, middle, best and last iteration, and write stages.png; the policy ends as the best one.
+
+    Args:
+        out: The run folder.
+        setup: The task.
+        goal: Its goal.
+        policy: Of the kind whose states are in the history.
+        history: What was found.
+    """
+    screen, numbers = Screen(setup.task.scene, *sought(setup, goal)), entries(history)
+    motions, away, films, stills = {}, {}, [], []
+    reach = None
+    for name, k in numbers.items():
+        policy.load_state_dict(history.policies[name], strict=False)  # constants of a policy are not in it
+        episode = played(setup, policy)
+        reach = reach or Reach.of(goal, episode)
+        away[name], motions[name] = reach.away(goal, episode), episode.trajectory
+        write_film(out / f"{name}.webm", screen.film(episode.trajectory), screen.fps)
+        text = f"{name.capitalize()}: iteration {k}, {reach.words(away[name])}."
+        films.append({"file": f"{name}.webm", "text": text, "iteration": k})
+        stills.append((screen.instants(episode.trajectory), f"{name}: iteration {k}"))
+    policy.load_state_dict(history.policies["best"], strict=False)
+    stills.append((screen.enlarged(screen.goals[-1]), "goal"))
+    _write_sheet(out / STILLS, *zip(*stills, strict=True), columns=2 if screen.is_wide else len(stills))
+    assert reach is not None  # the history has at least one iteration
+    return Shown(films, reach, away, motions["best"])
+
+
+def _write_sheet(path: Path, pictures: tuple[np.ndarray, ...], labels: tuple[str, ...], columns: int) -> None:
+    from PIL import Image
+
+    with whole(path) as draft:
+        Image.fromarray(sheet(pictures, columns, labels)).save(draft)

@@ -1,0 +1,243 @@
+"""`gradsim control`: what a run leaves behind, how it goes on, what it refuses."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from gradsim import video
+from gradsim.app import cli
+from gradsim.app import control as command
+from gradsim.app.control import control
+from gradsim.app.control_job import NAMES, ControlJob
+from gradsim.app.control_methods import played
+from gradsim.app.desk import finished, unfinished
+from gradsim.control.history import History
+from gradsim.control.picture_goal import PictureGoal
+from gradsim.control.task import Task, library
+from gradsim.errors import InputError
+from gradsim.identify.progress import Silent
+from gradsim.picture import to_bytes
+
+TASK = """
+name: step
+scene: walker
+controls: {walker.activation: [-0.2, 0.2]}
+policy: {kind: sinusoids}
+goal: {shift: [0.5, 0, 0]}
+loss: cdf
+search: {optimiser: adam, rate: 0.3, iterations: 4}
+quick: {search.iterations: 2, scene.timing.frames: 9, scene.camera.size: [40, 16]}
+"""
+FILES = {
+    *("job.json", "task.yaml", "scene.yaml", "goal.png", "policy.pt", "history.json", "result.json", "report.html"),
+    *("convergence.png", "stages.png", *(f"{name}.webm" for name in NAMES)),
+}
+TIMES = ("cpu_seconds", "wall_seconds", "cpu_seconds_per_iteration", "physics_seconds", "picture_seconds", "figures")
+
+
+class Killed(BaseException):
+    """Ends a run at once, as a signal does that cannot be caught."""
+
+
+class Ending(Silent):
+    """Ends a run in an iteration, which is not saved any more; the last one before it is."""
+
+    def __init__(self, iteration: int, how: type[BaseException]):
+        self.iteration, self.how = iteration, how
+
+    def update(self, iteration, loss, values):
+        assert {"gradient norm", "distance [m]", "CPU [s]"} <= set(values)
+        if iteration == self.iteration:
+            raise self.how
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("task") / "step.yaml"
+    path.write_text(TASK)
+    return path
+
+
+@pytest.fixture(scope="module")
+def job(task) -> ControlJob:
+    return ControlJob(task=task, quick=True, iterations=4, seed=3)
+
+
+@pytest.fixture(scope="module")
+def run(job, tmp_path_factory) -> tuple[Path, dict]:
+    """A run that came to its end, and its result."""
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    return out, control(job, out)
+
+
+def answer(out: Path) -> tuple[dict, list, dict]:
+    """result.json and history.json but for times, and the policies."""
+    result, history = (json.loads((out / name).read_text()) for name in ("result.json", "history.json"))
+    entries = [{k: v for k, v in entry.items() if k != "seconds"} for entry in history["iterations"]]
+    return {k: v for k, v in result.items() if k not in TIMES}, entries, torch.load(out / "policy.pt")
+
+
+def is_same(a: tuple[dict, list, dict], b: tuple[dict, list, dict]) -> bool:
+    policies = all(torch.equal(a[2][name][key], x) for name, own in b[2].items() for key, x in own.items())
+    return a[:2] == b[:2] and policies
+
+
+def test_the_command_leaves_all_its_files_and_its_exit_code_says_that_the_goal_is_missed(task, tmp_path, capsys):
+    assert cli.main(["control", str(task), "--quick", "--out", str(tmp_path / "run"), "--json"]) == 3
+    out, err = capsys.readouterr()
+    assert json.loads(out)["status"] == "missed"
+    assert "searching: gradient, 2 iterations" in err and "gradient norm" in err
+    assert FILES <= {p.name for p in (tmp_path / "run").iterdir()} and not (tmp_path / "run" / "checkpoint").exists()
+
+
+def test_figures_are_those_of_the_raw_history(run):
+    out, result = run
+    history = History.parse(json.loads((out / "history.json").read_text()))
+    assert len(history) == 4 == result["iterations"] and result["rollouts"] == 4
+    rows = {row["name"]: row for row in result["policies"]}
+    assert [rows[name]["iteration"] for name in NAMES] == [0, 2, history.best, 3]
+    for row in rows.values():
+        assert row["position_error"] == history.raw("position_error")[row["iteration"]]
+        assert result["figures"][f"position_error_{row['name']}"]["value"] == row["position_error"]
+        # the film is of the policy of that iteration: replayed, it ends where it ended
+        assert result["reach"]["away"][row["name"]] == pytest.approx(row["distance"], rel=1e-12)
+    assert result["reach"]["way"] == pytest.approx(0.5) and result["reach"]["bound"] == pytest.approx(0.025)
+    assert result["steps"] == 4 * result["steps_per_rollout"]
+    assert result["physics_seconds"] > 0 and result["picture_seconds"] > 0
+
+
+def test_the_policy_in_the_folder_is_the_best_one(run, job):
+    out, result = run
+    setup = Task.load(job.task).setup(job.seed, job.quick)
+    setup.policy.load_state_dict(torch.load(out / "policy.pt")["best"])
+    episode = played(setup, setup.policy)
+    assert setup.goal.loss(episode, 0).item() == min(row["loss"] for row in result["policies"])
+
+
+def test_films_show_the_motion_and_the_goal_without_loss(run):
+    out, _ = run
+    films = {name: video.read(out / f"{name}.webm") for name in NAMES}
+    first, last = films["first"].frames, films["last"].frames
+    assert first.shape == last.shape and len(first) == 9
+    height = (first.shape[1] - 8) // 2  # the picture is wide, so the goal is below, and there is a gap of 8 px
+    goal = np.asarray(Image.open(out / "goal.png")).repeat(12, 0).repeat(12, 1)
+    assert all((frame[-height:] == goal).all() for frame in first)  # bit for bit
+    assert (first[0] == last[0]).all() and (first[-1] != last[-1]).any()
+
+
+def test_the_page_stands_alone_and_says_what_the_result_says(run):
+    out, result = run
+    page = (out / "report.html").read_text()
+    before = page[: page.index('<iframe class="player"')] if "<iframe" in page else page
+    addresses = re.findall(r'(?:src|href|srcset|poster)="(.*?)"', before)
+    assert sum(a.startswith("data:video/webm") for a in addresses) == 4
+    assert all(a.startswith("data:") for a in addresses) and "<script" not in before
+    assert result["verdict"]["title"] in page and f"iteration {result['best']}, ends" in page
+
+
+def test_stopped_then_killed_then_resumed_is_as_never_stopped(run, job, tmp_path):
+    out = tmp_path / "stopped"
+    stopped = control(job, out, progress=Ending(2, KeyboardInterrupt))
+    assert stopped["status"] == "interrupted" and stopped["iterations"] == 1
+    assert f"gradsim control --resume {out}" in (out / "report.html").read_text() and unfinished(out)
+    with pytest.raises(InputError, match=f"gradsim control --resume {out}"):
+        control(job, out)
+    with pytest.raises(InputError, match=r"seed: 3 then, 4 now"):
+        control(replace(job, seed=4), out, resume=True)
+    with pytest.raises(Killed):
+        control(job, out, resume=True, progress=Ending(4, Killed))
+    assert len(json.loads((out / "history.json").read_text())["iterations"]) == 1  # of the time before
+    again = control(ControlJob.of(out, {}), out, resume=True)
+    assert is_same(answer(out), answer(run[0])) and finished(out)
+    written = (out / "result.json").stat().st_mtime_ns
+    assert control(job, out, resume=True) == json.loads(json.dumps(again))  # is done, and says so
+    assert (out / "result.json").stat().st_mtime_ns == written
+
+
+def test_a_run_that_is_killed_while_it_films_goes_on_there(run, job, tmp_path, monkeypatch):
+    out = tmp_path / "killed"
+    with monkeypatch.context() as context:
+        context.setattr(command, "show", lambda *_: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            control(job, out)
+    assert unfinished(out) and not (out / "result.json").exists()
+    control(job, out, resume=True, progress=Ending(1, Killed))  # searches no more
+    assert is_same(answer(out), answer(run[0]))
+
+
+def test_a_silhouette_of_ones_own_is_judged_in_pixels(task, tmp_path):
+    setup = Task.load(task).setup(quick=True)
+    assert isinstance(setup.goal, PictureGoal) and setup.goal.truth is not None
+    Image.fromarray(to_bytes(setup.goal.targets[0])).save(tmp_path / "mine.png")
+    result = control(ControlJob(task=task, quick=True, goal=tmp_path / "mine.png", iterations=1), tmp_path / "run")
+    there = setup.goal.truth.centre
+    pixels, _ = setup.goal.sees[0].camera.project(torch.stack([there, there - there.new_tensor([0.5, 0, 0])]))
+    # what covers a share s of a pixel counts at its middle, off by s (1 - s)/2 <= 1/8 px: four edges 5 px high, of 20 px²
+    assert result["reach"]["way"] == pytest.approx((pixels[0] - pixels[1]).norm().item(), abs=4 * 5 / 8 / 20)
+    assert result["reach"]["unit"] == "px" and result["iterations_to_reach"] is None
+    assert result["policies"][0]["distance"] is None
+    assert np.array_equal(
+        np.asarray(Image.open(tmp_path / "run/goal.png")), np.asarray(Image.open(tmp_path / "mine.png"))
+    )
+
+
+def test_the_goal_in_a_run_folder_can_be_given_again(run, task, tmp_path):
+    result = control(ControlJob(task=task, quick=True, goal=run[0] / "goal.png", iterations=1), tmp_path)
+    assert (
+        result["reach"]["unit"] == "px" and (tmp_path / "goal.png").read_bytes() == (run[0] / "goal.png").read_bytes()
+    )
+
+
+def test_a_goal_out_of_view_is_refused_and_leaves_no_folder(task, tmp_path):
+    (tmp_path / "far.yaml").write_text(TASK.replace("0.5, 0, 0", "10, 0, 0"))
+    with pytest.raises(InputError, match="not in view"):
+        control(ControlJob(task=tmp_path / "far.yaml", quick=True), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["control"], "missing: TASK, --out DIR"),
+        (["control", "walker"], "missing: --out DIR"),
+        (["control", "wlaker", "--out", "x"], "did you mean `walker`"),
+        (["control", "walker", "--out", "x", "--iterations", "0"], "iterations is 0"),
+        (["control", "walker", "--out", "x", "--goal", "nowhere.png", "--quick"], "nowhere.png"),
+        (["control", "walker", "--out", "x", "--goal", "small.png", "--quick"], "9 × 7 px"),
+        (["control", "walker", "--out", "x", "--seed", "-1"], "seed is -1"),
+        (["control", "--resume", "x"], "there is no run folder x"),
+        (["control", "--resume", "."], "holds no job.json"),
+    ],
+)
+def test_bad_input_is_told_before_any_work(words, told, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Image.new("L", (9, 7), 255).save(tmp_path / "small.png")
+    assert cli.main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and told in " ".join(err.replace("│", " ").split())
+    assert [p.name for p in tmp_path.iterdir()] == ["small.png"]
+
+
+@pytest.mark.parametrize("method", ["diffphysics", "random", "cma", "reinforce"])
+def test_every_method_searches_and_what_it_found_can_be_filmed(method, task, tmp_path, monkeypatch):
+    if method == "cma":
+        pytest.importorskip("cma")
+    monkeypatch.setattr("gradsim.app.control_methods.WORLDS", 4)
+    result = control(ControlJob(task=task, quick=True, method=method, iterations=2), tmp_path)
+    assert result["status"] == "missed" and len(result["films"]) == 4
+    # the policy that is filmed ends where the history says that this iteration ended
+    for row in result["policies"]:
+        assert result["reach"]["away"][row["name"]] == pytest.approx(row["distance"], rel=1e-6)
+
+
+@pytest.mark.parametrize("name", [path.stem for path in library()])
+def test_the_quick_form_of_every_task_runs(name, tmp_path):
+    result = control(ControlJob(task=name, quick=True), tmp_path)
+    assert result["status"] in ("ok", "missed") and (tmp_path / "report.html").is_file()
+    assert result["cpu_seconds_per_iteration"] * result["iterations"] < 30  # the whole command takes less than a minute
