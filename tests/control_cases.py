@@ -14,7 +14,7 @@ class Line:
 
     def __init__(self, frames: int = 9, force: float = 3.0, interval: int = 2, senses: bool = False):
         self.force, self.interval, self.frames = force, interval, frames
-        self.model = SimpleNamespace(substeps=4, scene=SimpleNamespace(timing=SimpleNamespace(frames=frames)))
+        self.model = SimpleNamespace(substeps=4)
         self.outputs, self.outputs_of = 2, {"left.force": 1, "right.force": 1}
         self.launched, self.intervals = False, -(-(frames - 1) // interval)
         self.times = 0.1 * interval * torch.arange(self.intervals).double()

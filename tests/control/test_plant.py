@@ -106,12 +106,12 @@ def test_mistakes_are_named():
 def test_a_policy_that_does_not_fit_is_refused_before_any_rollout():
     system = plant(senses=Centre())
     wrong = Table(torch.zeros(3, 4, dtype=torch.float64), 0.1, False)
-    with pytest.raises(InputError, match=r"need \(worlds, 1, 10\): `beam.activation` 10. Make it with outputs=10"):
+    with pytest.raises(InputError, match="need 10: 10 of `beam.activation`; make it with outputs=10"):
         system.check(wrong)
     narrow = nn.Linear(4, 10, dtype=torch.float64)
     policy = lambda times, seen: narrow(seen)[:, None]
     policy.feedback = True
     with pytest.raises(InputError, match="fails on what the plant shows it, a time and 3 numbers"):
         system.check(policy)
-    with pytest.raises(InputError, match="the plant no senses"):
+    with pytest.raises(InputError, match="the plant has no senses"):
         plant().check(policy)

@@ -1,12 +1,12 @@
 """Whether a policy fits what it is to move: asked before any rollout."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gradsim.errors import InputError
 
 
-def check(plant, policy: nn.Module) -> None:
+def check(plant, policy) -> None:
     """Refuse a policy whose numbers do not fit the controls or the senses of a plant.
 
     Args:
@@ -39,8 +39,12 @@ def check(plant, policy: nn.Module) -> None:
             )
         seen = torch.zeros(1, size, dtype=torch.float64)
     times = torch.as_tensor(plant.times)[:1] if feedback else torch.as_tensor(plant.times)
-    with torch.no_grad():
-        u = policy(times, seen)
+    try:
+        with torch.no_grad():
+            u = policy(times, seen)
+    except RuntimeError as error:
+        shown = "times alone" if seen is None else f"a time and {size} numbers"
+        raise InputError(f"the policy {name} fails on what the plant shows it, {shown}: {error}") from error
     parts = ", ".join(f"{n} of `{key}`" for key, n in plant.outputs_of.items())
     if not isinstance(u, Tensor) or u.ndim != 3 or u.shape[1] != len(times):
         got = f"a tensor {tuple(u.shape)}" if isinstance(u, Tensor) else f"a {type(u).__name__}"

@@ -8,11 +8,12 @@ in one rollout; one with feedback also sees the state, and the rollout goes from
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from gradsim.control.matching import check
 from gradsim.errors import InputError
 from gradsim.physics.model import Model, States
 from gradsim.physics.soft_body import SoftBody
@@ -180,31 +181,13 @@ class Plant:
         numbers = torch.arange(first, first + intervals, dtype=self.model.dtype)
         return numbers * (self.interval / self.model.scene.timing.fps)
 
-    def check(self, policy: Policy) -> None:
-        """Refuse a policy whose numbers do not fit.
+    def check(self, policy: Any) -> None:
+        """Refuse a policy whose numbers do not fit: see `matching.check`.
 
         Raises:
             InputError: If its outputs are not as many as those of the controls, or it wants senses and there are none.
         """
-        observation = None
-        if policy.feedback:
-            if self.senses is None:
-                raise InputError(
-                    "the policy has feedback, and the plant no senses; give Plant(..., senses=StateSenses(...))."
-                )
-            observation = self.observe(self.begin())
-        try:
-            with torch.no_grad():
-                u = policy(self.times[:1], observation)
-        except RuntimeError as error:
-            seen = "nothing" if observation is None else f"{observation.shape[1]} numbers"
-            raise InputError(f"the policy fails on what the plant shows it, a time and {seen}: {error}") from error
-        if u.ndim != 3 or u.shape[1:] != (1, self.outputs):
-            own = ", ".join(f"`{name}` {n}" for name, n in self.outputs_of.items())
-            raise InputError(
-                f"the policy gives {tuple(u.shape)} for one interval; the controls need (worlds, 1, {self.outputs}): {own}. "
-                f"Make it with outputs={self.outputs}."
-            )
+        check(self, policy)
 
     def rollout(
         self, policy: Policy, given: Given | None = None, frames: int | None = None, worlds: int = 1

@@ -7,43 +7,18 @@ the loss before step k, and the policy ends as it was in the last entry. What a 
 """
 
 import math
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-import torch
-from torch import Tensor, nn
-from torch.optim import lr_scheduler
+from torch import nn
 
-from gradsim.control import optimisers
 from gradsim.control.checkpoint import Checkpoint
+from gradsim.control.descent import Descent, Given
 from gradsim.control.history import History, Iteration
 from gradsim.control.matching import check
 from gradsim.control.search import Search
 from gradsim.errors import InputError
-from gradsim.physics.model import Divergence
-
-FAR = 1e30  # loss of what cannot be simulated, inside a line search: it turns back
-
-Given = Mapping[str, Tensor] | Callable[[int], Mapping[str, Tensor] | None] | None
-
-
-class Goal(Protocol):
-    """What is wanted. A method `stage(iteration) -> str` may name the loss, where it changes."""
-
-    def loss(self, episode, iteration: int) -> Tensor:
-        """Of each world (worlds,), differentiable."""
-        ...
-
-    def distance(self, episode) -> Tensor | None:
-        """From the goal (worlds,) [m]; for figures only."""
-        ...
-
-    def position_error(self, episode) -> Tensor | None:
-        """Mean over xyz of the squared distance of the centres of mass (worlds,) [m²]; for figures only."""
-        ...
 
 
 class Progress(Protocol):
@@ -55,7 +30,7 @@ class Progress(Protocol):
 def train(
     plant,
     policy: nn.Module,
-    goal: Goal,
+    goal,
     search: Search | None = None,
     progress: Progress | None = None,
     checkpoint: Checkpoint | str | Path | None = None,
@@ -67,27 +42,28 @@ def train(
     Args:
         plant: A `Plant`.
         policy: Ends with the parameters of the last iteration; those of the first, middle and best are in the history.
-        goal: Its loss is lowered.
+        goal: A `Goal`, whose loss is lowered. Where that changes, a method `stage(iteration)` names it.
         search: How.
         progress: Is told every iteration.
         checkpoint: A file. If it is there, the search goes on where it was; the answer is the same to the last bit, if
             `given` depends on nothing but the iteration.
         given: Parameters of the model that differ from its own, (worlds, ...) by name; or a function of the iteration
             that gives them, for a policy that bears what it does not know (`disturbances.py`).
-        worlds: How many are rolled out, where `given` does not say.
+        worlds: How many are rolled out with feedback, where `given` does not say.
 
     Raises:
         InputError: If the policy does not fit the plant, or the checkpoint is of another search.
         Divergence: If a rollout or a gradient is not finite, unless the search halves such steps.
     """
     check(plant, policy)
-    run = _Run(plant, policy, goal, search or Search(), given, worlds)
+    run = Descent(plant, policy, goal, search or Search(), given, worlds)
     keeper = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
     own = _describe(plant, policy, run.search)
     if keeper is not None and (state := keeper.load(own)):
         run.resume(state)
     while not run.finished:
         entry = run.iterate()
+        _check_slope(entry, run)
         if progress is not None:
             figures = {"gradient norm": entry.gradient_norm, "distance [m]": entry.distance}
             progress.update(len(run.history) - 1, entry.loss, {k: (v, math.nan) for k, v in figures.items()})
@@ -97,161 +73,13 @@ def train(
     return run.history
 
 
-@dataclass(frozen=True)
-class _Evaluation:
-    """One rollout forward and backward of all worlds."""
-
-    loss: float
-    gradient_norm: float
-    distance: float
-    position_error: float
-    worlds: int
-
-
-class _Run:
-    """A search in progress; `state` and `resume` hold all that changes."""
-
-    def __init__(self, plant, policy: nn.Module, goal: Goal, search: Search, given: Given, worlds: int):
-        self.plant, self.policy, self.goal, self.search = plant, policy, goal, search
-        self.given, self.worlds = given, worlds
-        self.parameters = [p for p in policy.parameters() if p.requires_grad]
-        self.optimiser = optimisers.optimiser(search.optimiser, self.parameters, search.learning_rate, search.options)
-        self.schedule = None
-        if search.schedule is not None:
-            self.schedule = optimisers.schedule(search.schedule, self.optimiser, search.iterations)
-        self.history = History()
-        self.began: Tensor | None = None  # where the last step began: parameters whose gradient was finite
-
-    @property
-    def finished(self) -> bool:
-        entries = self.history.iterations
-        return len(entries) >= self.search.iterations or bool(entries and entries[-1].loss <= self.search.enough)
-
-    def iterate(self) -> Iteration:
-        """One iteration, with its step."""
-        start, k, total = time.process_time(), len(self.history), self.plant.model.scene.timing.frames
-        given = self.given(k) if callable(self.given) else self.given
-        frames = self.search.horizon.frames(k, total) if self.search.horizon else total
-        stage = getattr(self.goal, "stage", lambda iteration: "")(k)
-        if self.history.iterations and self.history.iterations[-1].kind != (stage, frames):
-            getattr(self.optimiser, "forget", lambda: None)()
-        here = {name: value.detach().clone() for name, value in self.policy.state_dict().items()}
-        theta = nn.utils.parameters_to_vector(self.parameters).detach().clone()
-        rate, asked = self.optimiser.param_groups[0]["lr"], []
-
-        def closure() -> float:
-            asked.append(self._evaluate(k, frames, given, tolerant=bool(asked)))
-            return asked[-1].loss
-
-        try:
-            self.optimiser.step(closure)
-            self.began = theta
-        except Divergence:
-            if self.search.not_finite == "raise" or self.began is None:
-                raise
-            nn.utils.vector_to_parameters((self.began + theta) / 2, self.parameters)
-            self.history.retreats += 1
-            asked.append(_Evaluation(math.nan, math.nan, math.nan, math.nan, _worlds(given, self.worlds)))
-        first, rollouts = asked[0], sum(one.worlds for one in asked)
-        entry = Iteration(
-            loss=first.loss,
-            gradient_norm=first.gradient_norm,
-            seconds=time.process_time() - start,
-            rollouts=rollouts,
-            steps=rollouts * (frames - 1) * self.plant.model.substeps,
-            distance=first.distance,
-            position_error=first.position_error,
-            frames=frames,
-            stage=stage,
-            rate=rate,
+def _check_slope(entry: Iteration, run: Descent) -> None:
+    """Refuse a loss that no step can lower, at the first iteration."""
+    if entry.gradient_norm == 0 and entry.loss > 0 and len(run.history) == 1 and run.search.horizon is None:
+        raise InputError(
+            f"the loss, {entry.loss:.4g}, does not depend on the policy: its gradient is exactly 0. Look whether the goal "
+            "and the body are in view, and whether the controls move what the goal is about."
         )
-        self._slow_down(first.loss)
-        self.history.add(entry, here)
-        if k == self.search.iterations // 2:
-            self.history.policies["middle"] = self.history.policies["last"]
-        return entry
-
-    def state(self) -> dict[str, Any]:
-        """All that the next iterations depend on."""
-        return {
-            "policy": self.policy.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
-            "schedule": self.schedule.state_dict() if self.schedule else None,
-            "history": self.history.json(),
-            "policies": self.history.policies,
-            "began": self.began,
-            "random": torch.get_rng_state(),
-        }
-
-    def resume(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
-        self.policy.load_state_dict(state["policy"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        if self.schedule is not None:
-            self.schedule.load_state_dict(state["schedule"])
-        self.history = History.parse(state["history"])
-        self.history.policies = state["policies"]
-        self.began = state["began"]
-        torch.set_rng_state(state["random"])
-
-    def _evaluate(self, k: int, frames: int, given, tolerant: bool) -> _Evaluation:
-        """A rollout forward and backward, with the gradients in place, clipped.
-
-        Args:
-            k: The iteration.
-            frames: Of the film.
-            given: For this iteration.
-            tolerant: Whether what is not finite is far away, rather than refused.
-        """
-        self.optimiser.zero_grad()
-        try:
-            episode = self.plant.rollout(self.policy, given, frames=frames, worlds=self.worlds)
-            loss = self.goal.loss(episode, k).mean()
-            norm = self._backward(loss, k)
-        except Divergence as error:
-            if not tolerant:
-                raise Divergence(f"iteration {k}: {error}") from error
-            for p in self.parameters:
-                p.grad = torch.zeros_like(p)
-            return _Evaluation(FAR, math.nan, math.nan, math.nan, _worlds(given, self.worlds))
-        if self.search.clip is not None:
-            nn.utils.clip_grad_norm_(self.parameters, self.search.clip)
-        with torch.no_grad():
-            distance, error = (self._figure(name, episode) for name in ("distance", "position_error"))
-        return _Evaluation(loss.item(), norm, distance, error, len(episode.actions))
-
-    def _backward(self, loss: Tensor, k: int) -> float:
-        """The norm of the gradient, which is put in place."""
-        if loss.requires_grad:
-            loss.backward()
-        gradients = [p.grad.norm() for p in self.parameters if p.grad is not None]
-        norm = torch.stack(gradients).norm().item() if gradients else 0.0
-        if not (math.isfinite(norm) and math.isfinite(loss.item())):
-            what = "its gradient" if math.isfinite(loss.item()) else "the loss"
-            raise Divergence(
-                f"{what} is not finite (loss {loss.item():.4g}, norm of the gradient {norm:.4g}). Take a smaller rate, a "
-                "horizon that begins shorter or more substeps; or not_finite='halve', which takes half of such a step."
-            )
-        if norm == 0 and k == 0 and loss.item() > 0 and self.search.horizon is None:
-            raise InputError(
-                f"the loss, {loss.item():.4g}, does not depend on the policy: its gradient is exactly 0. Look whether the "
-                "goal and the body are in view, and whether the controls move what the goal is about."
-            )
-        return norm
-
-    def _figure(self, name: str, episode) -> float:
-        measure = getattr(self.goal, name, None)
-        found = None if measure is None else measure(episode)
-        return math.nan if found is None else found.mean().item()
-
-    def _slow_down(self, loss: float) -> None:
-        """The schedule of the rate goes one step on."""
-        if self.schedule is not None:
-            self.schedule.step(*([loss] if isinstance(self.schedule, lr_scheduler.ReduceLROnPlateau) else []))
-
-
-def _worlds(given: Mapping[str, Tensor] | None, worlds: int) -> int:
-    return max([worlds, *(len(value) for value in (given or {}).values())])
 
 
 def _describe(plant, policy: nn.Module, search: Search) -> str:
