@@ -127,25 +127,46 @@ class Spline(nn.Module):
 class Free(nn.Module):
     """Numbers of their own: u itself, for a launch or a constant, or for each of several equal intervals of time.
 
-    There is no tanh, so that a search moves a launch at the same rate everywhere; u may leave [-1, 1].
+    Without a bound a search moves a launch at the same rate everywhere, and u may leave [-1, 1].
 
     Args:
         outputs: Numbers for an interval, `plant.outputs`.
         intervals: Rows of the table; each holds for duration/intervals.
         duration: The time [s] they span; the last row holds beyond. Without meaning for a single row.
-        start: u before training, a number or (intervals, outputs).
+        start: The numbers before training, one or (intervals, outputs).
+        bounded: Whether a search keeps them in [-1, 1] (`project`).
     """
 
     feedback = False
 
-    def __init__(self, outputs: int, intervals: int = 1, duration: float = 1.0, start: float | Tensor = 0.0):
+    def __init__(
+        self,
+        outputs: int,
+        intervals: int = 1,
+        duration: float = 1.0,
+        start: float | Tensor = 0.0,
+        bounded: bool = False,
+    ):
         super().__init__()
         (self.outputs,), (self.intervals,) = counts("outputs", outputs), counts("intervals", intervals)
         self.duration = float(lengths("duration", duration)[0])
         first = torch.as_tensor(start, dtype=torch.float64).expand(self.intervals, self.outputs)
-        self.table = nn.Parameter(first.clone())
+        self.table, self.bounded = nn.Parameter(first.clone()), bounded
 
     def forward(self, times: Tensor, observation: Tensor | None = None) -> Tensor:
         # a time at a border begins the row after it, whatever the last bits of both
         rows = (times.detach().double() * (self.intervals / self.duration) + 1e-6).floor().long()
         return self.table[rows.clamp(0, self.intervals - 1)][None]
+
+    @torch.no_grad()
+    def project(self) -> None:
+        """Bring the numbers back into their bounds, and leave out gradients along which they would leave them.
+
+        A search calls it after every gradient and every step: projected gradients (Bertsekas 1976).
+        """
+        if not self.bounded:
+            return
+        self.table.clamp_(-1, 1)
+        slope = self.table.grad
+        if slope is not None:
+            slope[((self.table >= 1) & (slope < 0)) | ((self.table <= -1) & (slope > 0))] = 0

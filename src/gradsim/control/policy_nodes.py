@@ -91,11 +91,13 @@ class StateSensesNode(Node):
     Attributes:
         points: Vertices of each soft body.
         target: A place that positions are relative to [m].
+        detached: Whether gradients end at the senses.
     """
 
     kind: Literal["state"] = "state"
     points: Annotated[int, Count(0, 10_000)] = 8
     target: Annotated[Vector3 | None, vector("m")] = None
+    detached: bool = False
 
 
 class ImageSensesNode(Node):
@@ -104,11 +106,15 @@ class ImageSensesNode(Node):
     Attributes:
         size: Width and height [px].
         camera: Whose view it is.
+        lag: Between this picture and a second one of that long ago [s], which shows motion; 0: there is none.
+        detached: Whether gradients end at the senses.
     """
 
     kind: Literal["image"] = "image"
     size: Annotated[tuple[int, int], Tuple(Count(1, 1024), 2, "whole numbers: width and height in px")] = (16, 12)
     camera: str = "camera"
+    lag: Annotated[float, Quantity("s", lower=0.0)] = 0.0
+    detached: bool = False
 
 
 SENSES: dict[str, type[Node]] = {"state": StateSensesNode, "image": ImageSensesNode}

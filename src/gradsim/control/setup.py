@@ -11,11 +11,13 @@ from torch import Tensor, nn
 from gradsim.control.goal import Goal
 from gradsim.control.goal_nodes import schedule
 from gradsim.control.goal_picture import Given, Sees, listed, read
+from gradsim.control.image_senses import ImageSenses
 from gradsim.control.picture_goal import PictureGoal
 from gradsim.control.placed import empty_scene, placed, where
 from gradsim.control.plant import Control, Plant
 from gradsim.control.policy_nodes import FeedbackNode, StateSensesNode
 from gradsim.control.search import Search
+from gradsim.control.senses import StateSenses
 from gradsim.control.state_goal import StateGoal
 from gradsim.errors import InputError
 from gradsim.physics.model import Model
@@ -156,9 +158,8 @@ def _check_view(scene, seen: Trajectory, body: str, camera: str, when: str, way:
 def _senses(task: "Task", model: Model):
     if not isinstance(task.policy, FeedbackNode):
         return None
-    from gradsim.control.senses import ImageSenses, StateSenses
-
     node = task.policy.senses
     if isinstance(node, StateSensesNode):
-        return StateSenses(model, node.points)
-    return ImageSenses(Silhouettes.of(task.scene, node.camera), node.size)
+        target = None if node.target is None else torch.tensor(node.target, dtype=torch.float64)
+        return StateSenses(model, node.points, target, node.detached)
+    return ImageSenses(Silhouettes.of(task.scene, node.camera), node.size, node.lag, node.detached)

@@ -1,0 +1,29 @@
+"""Small plants for the tests of controllers: a soft beam that bends itself."""
+
+import soft_cases
+
+from gradsim.control.plant import Control, Plant
+from gradsim.physics.model import Model
+from gradsim.scene import Scene
+
+
+def swinging(interval: int = 2, senses=None) -> Plant:
+    """The turned beam of `soft_cases`, which hangs on an edge and swings onto a ground: 6 frames of 20 steps."""
+    model = Model(soft_cases.solid())
+    return Plant(model, [Control("beam.activation", -0.4, 0.4)], interval, senses(model) if senses else None)
+
+
+def hanging(frames: int = 21) -> Plant:
+    """The same, held by its end face, in heavier damping and without anything to touch: it sags."""
+    content = soft_cases.solid().model_dump(exclude_unset=True)
+    content["timing"]["frames"] = frames
+    still = {"velocity": [0, 0, 0], "angular_velocity": [0, 0, 0], "pushes": []}
+    content["bodies"]["beam"] |= {"damping": 30.0, "pinned": ["-x"], **still}
+    scene = Scene.parse({**content, "grounds": {}, "obstacles": {}})
+    return Plant(Model(scene), [Control("beam.activation", -0.8, 0.8)])
+
+
+def inputs(plant: Plant) -> int:
+    """Numbers that its senses see."""
+    assert plant.senses is not None
+    return plant.senses.size
