@@ -10,6 +10,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from gradsim.control.env import Env, WorldsEnv
+from gradsim.control.worlds import Worlds
 from gradsim.errors import InputError
 
 
@@ -67,6 +68,31 @@ def test_a_world_that_diverges_ends_alone():
     assert reward[1] == -1 and np.isfinite(seen).all() and (seen[1, 1:] == before[1, 1:]).all()
     with pytest.raises(InputError, match=r"worlds \[1\] have ended"):
         envs.step(np.zeros((3, 2)))
+
+
+def test_a_world_that_diverges_begins_anew_while_the_others_go_on():
+    masses = iter([1.0, 0.0, 2.0])
+    draw = lambda _: {"point.mass": torch.tensor([next(masses)], dtype=torch.float64)}
+    envs = WorldsEnv(point(), PointGoal(), 2, draw=draw)
+    start = envs.reset(seed=0)[0]
+    seen = [envs.step(np.full((2, 2), 0.5))[0] for _ in range(3)]
+    assert [bool(row[1, 1] > 0) for row in seen] == [False, False, True]
+    assert (seen[1][1] == start[1]).all()
+    x = [row[0, 1] for row in seen]
+    np.testing.assert_allclose(x, [0.005, 0.015, 0.03], rtol=0, atol=1e-15)  # dt² u n (n + 1) / 2 of mass 1
+
+
+def test_a_world_that_has_ended_stays_as_it_is():
+    worlds = Worlds(point(), PointGoal())
+    worlds.start([np.random.default_rng(0)])
+    times, u = [worlds.see()[0, 0].item()], torch.full((1, 2), 0.3, dtype=torch.float64)
+    for _ in range(12):
+        worlds.act(u)
+        times.append(worlds.see()[0, 0].item())
+    before, loss = worlds.see(), worlds.loss
+    np.testing.assert_allclose(times, np.linspace(-1, 1, 13), rtol=0, atol=1e-15)
+    assert worlds.act(u).item() == 0
+    assert torch.equal(worlds.see(), before) and torch.equal(worlds.loss, loss) and worlds.ended.all()
 
 
 def test_a_mask_resets_only_its_worlds():

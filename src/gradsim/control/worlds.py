@@ -16,6 +16,7 @@ from torch import Tensor
 
 from gradsim.control.plant import Episode, Given, Plant
 from gradsim.control.reward import Reward
+from gradsim.control.senses import StateSenses
 from gradsim.errors import InputError
 from gradsim.physics.model import Divergence, States
 from gradsim.physics.trajectory import Trajectory
@@ -30,7 +31,7 @@ class Worlds:
     """Several worlds of one plant, outside autograd.
 
     Args:
-        plant: Plant with senses.
+        plant: Plant; without senses it gets `StateSenses`.
         goal: Goal at the end of an episode (frame -1), of which the loss of a single instant is asked.
         size: Number of worlds.
         draw: Draws the parameters of a world at each start, as masses or pushes, (1, ...) by name; always the same names.
@@ -42,6 +43,7 @@ class Worlds:
 
     def __init__(self, plant: Plant, goal, size: int = 1, draw: Draw | None = None, iteration: int = 0):
         self.plant, self.goal, self.draw, self.iteration = plant, goal, draw, iteration
+        self.senses = plant.senses or StateSenses(plant.model)
         (self.size,) = counts("num_envs", size)
         frames = set(getattr(goal, "frames", None) or [-1])
         if frames != {-1}:
@@ -59,7 +61,7 @@ class Worlds:
     @property
     def inputs(self) -> int:
         """Numbers that a world sees: those of its senses, and the time."""
-        return (self.plant.senses.size if self.plant.senses else 0) + 1
+        return self.senses.size + 1
 
     @property
     def ended(self) -> Tensor:
@@ -106,7 +108,7 @@ class Worlds:
     def see(self) -> Tensor:
         """What each world sees (size, inputs), within ±`BOUND`: the share of time from -1 to 1, then its senses."""
         share = 2 * self.interval.double() / self.plant.intervals - 1
-        seen = self.plant.observe(self.states, self.given)
+        seen = self.senses(self.states, self.plant.model.values(self.given), self.plant)
         return torch.cat([share[:, None], seen.double()], 1).clamp(-BOUND, BOUND)
 
     def instant(self) -> Trajectory:

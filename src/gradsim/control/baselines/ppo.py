@@ -1,6 +1,8 @@
 """Proximal policy optimisation (Schulman et al. 2017), by Stable-Baselines3: model-free, from rewards of pictures.
 
-It sees the state, interval by interval; what it lacks is the gradient of the physics.
+It sees the state, interval by interval; what it lacks is the gradient of the physics. Its step is bounded by the ratio of
+probabilities of whole actions, which for a thousand numbers is far from 1 after the smallest change: bodies of many
+elements are acted on by the shares of `smooth.py` instead, few numbers for each interval.
 """
 
 import contextlib
@@ -14,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from gradsim.control.baselines.budget import Budget, keep, outcome
+from gradsim.control.baselines.smooth import shares_of
 from gradsim.control.extra import extra
 from gradsim.control.history import History
 from gradsim.control.plant import Episode
@@ -24,7 +27,8 @@ from gradsim.control.worlds import Worlds
 if TYPE_CHECKING:
     from gradsim.control.setup import Setup
 
-MINIBATCHES = 4  # of each batch
+MANY = 30  # outputs, above which it acts by shares
+MINIBATCHES = (4, 3, 2, 1)  # of each batch; the first that cuts it evenly
 
 
 class Actor(nn.Module):
@@ -32,14 +36,15 @@ class Actor(nn.Module):
 
     Args:
         net: Policy of Stable-Baselines3.
+        shares: From its actions to u (outputs, actions).
         duration: Of an episode [s], which its clock counts in.
     """
 
     feedback = True
 
-    def __init__(self, net: nn.Module, duration: float):
+    def __init__(self, net: nn.Module, shares: Tensor, duration: float):
         super().__init__()
-        self.net, self.duration = net, duration
+        self.net, self.shares, self.duration = net, shares, duration
 
     def forward(self, times: Tensor, observation: Tensor) -> Tensor:
         share = (2 * times / self.duration - 1).expand(len(observation), 1)
@@ -48,7 +53,7 @@ class Actor(nn.Module):
     def act(self, seen: Tensor) -> Tensor:
         """u (worlds, outputs) of what environments show (worlds, inputs)."""
         mean = self.net.get_distribution(seen.float()).distribution.mean  # pyright: ignore[reportCallIssue]
-        return mean.double().clamp(-1, 1)
+        return mean.double().clamp(-1, 1) @ self.shares.T
 
 
 def ppo(
@@ -85,7 +90,8 @@ def ppo(
     from gradsim.control.env import WorldsEnv
 
     plant, count = setup.plant, max(2, budget.worlds - 1)
-    envs = Stable(WorldsEnv(plant, setup.goal, count, autoreset_mode="SameStep"), seed)
+    shares = shares_of(plant) if plant.outputs > MANY else torch.eye(plant.outputs, dtype=torch.float64)
+    envs = Stable(WorldsEnv(plant, setup.goal, count, autoreset_mode="SameStep"), shares.numpy(), seed)
     batch = count * plant.intervals
     with _own_randomness():
         learner = library.PPO(
@@ -93,16 +99,14 @@ def ppo(
             envs,
             learning_rate=rate,
             n_steps=plant.intervals,
-            batch_size=max(2, batch // MINIBATCHES),
+            batch_size=next(batch // m for m in MINIBATCHES if batch % m == 0 and batch > m),
             gamma=1.0,
             policy_kwargs={"net_arch": list(hidden), "log_std_init": float(np.log(noise))},
             seed=seed,
             device="cpu",
         )
-        actor, history = (
-            Actor(learner.policy, len(plant.times) * _span(plant)),
-            History(names={"method": "ppo", "seed": seed}),
-        )
+        actor = Actor(learner.policy, shares, plant.intervals * _span(plant))
+        history = History(names={"method": "ppo", "seed": seed})
         rounds = max(1, budget.rollouts // (count + 1))
         for _ in range(rounds):
             start = time.process_time()

@@ -18,6 +18,7 @@ from gradsim.physics.soft_body import SoftBody
 if TYPE_CHECKING:
     from gradsim.control.plant import Plant
 
+ROUNDING = 1e-9  # a share below it is none
 FLAT = 1e-3  # extent over the largest below which a body has none along an axis
 
 
@@ -33,19 +34,24 @@ class Smooth(nn.Module):
 
     feedback = False
 
-    def __init__(self, plant: "Plant", cells: int = 1, knots: int = 6, seed: int = 0):
+    def __init__(self, plant: "Plant", cells: int = 2, knots: int = 6, seed: int = 0):
         super().__init__()
-        blocks = []
-        for name, count in plant.outputs_of.items():
-            places = centres(plant.model, name, count)
-            blocks.append(torch.eye(count, dtype=torch.float64) if places is None else hats(places, cells))
-        shares = torch.block_diag(*blocks)
+        shares = shares_of(plant, cells)
         self.register_buffer("shares", shares, persistent=False)
         duration = plant.model.scene.timing.frames / plant.model.scene.timing.fps
         self.spline = Spline(shares.shape[1], knots, duration, seed)
 
     def forward(self, times: Tensor, observation: Tensor | None = None) -> Tensor:
         return self.spline(times) @ self.shares.T
+
+
+def shares_of(plant: "Plant", cells: int = 2) -> Tensor:
+    """w (outputs, modes) of all controls; arguments as for `Smooth`."""
+    blocks = []
+    for name, count in plant.outputs_of.items():
+        places = centres(plant.model, name, count)
+        blocks.append(torch.eye(count, dtype=torch.float64) if places is None else hats(places, cells))
+    return torch.block_diag(*blocks)
 
 
 def hats(places: Tensor, cells: int) -> Tensor:
@@ -58,7 +64,7 @@ def hats(places: Tensor, cells: int) -> Tensor:
         axes.append((1 - (where[:, None] - points).abs()).clamp(min=0))
     columns = [torch.stack(own).prod(0) for own in itertools.product(*(axis.unbind(1) for axis in axes))]
     shares = torch.stack(columns, 1).double()
-    return shares[:, shares.amax(0) > 0]
+    return shares[:, shares.amax(0) > ROUNDING]
 
 
 def centres(model, name: str, count: int) -> Tensor | None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode
 
 from gradsim.control.env import WorldsEnv
@@ -16,14 +17,15 @@ class Stable(vec_env.VecEnv):
 
     Args:
         envs: With `autoreset_mode` SAME_STEP.
+        shares: From actions to u (outputs, actions); they keep u within [-1, 1].
         seed: Of the first reset.
     """
 
-    def __init__(self, envs: WorldsEnv, seed: int | None = None):
+    def __init__(self, envs: WorldsEnv, shares: np.ndarray, seed: int | None = None):
         if envs.autoreset_mode is not AutoresetMode.SAME_STEP:
             raise ValueError(f"autoreset is {envs.autoreset_mode}; Stable-Baselines3 expects SAME_STEP.")
-        self.envs, self._seed, self._actions = envs, seed, np.zeros(0)
-        super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
+        self.envs, self.shares, self._seed, self._actions = envs, shares, seed, np.zeros(0)
+        super().__init__(envs.num_envs, envs.single_observation_space, Box(-1.0, 1.0, shares.shape[1:], np.float64))
 
     def reset(self) -> np.ndarray:
         seen, _ = self.envs.reset(seed=self._seed)
@@ -31,7 +33,7 @@ class Stable(vec_env.VecEnv):
         return seen
 
     def step_async(self, actions: np.ndarray) -> None:
-        self._actions = actions
+        self._actions = actions @ self.shares.T
 
     def step_wait(self):
         seen, rewards, ended, _, info = self.envs.step(self._actions)
