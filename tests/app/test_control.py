@@ -17,11 +17,13 @@ from gradsim.app.control import control
 from gradsim.app.control_job import NAMES, ControlJob
 from gradsim.app.control_methods import played
 from gradsim.app.desk import finished, unfinished
+from gradsim.app.viewable import viewable
 from gradsim.control.history import History
 from gradsim.control.picture_goal import PictureGoal
 from gradsim.control.task import Task, library
 from gradsim.errors import InputError
 from gradsim.identify.progress import Silent
+from gradsim.physics.model import Model
 from gradsim.picture import to_bytes
 
 TASK = """
@@ -35,7 +37,7 @@ search: {optimiser: adam, rate: 0.3, iterations: 4}
 quick: {search.iterations: 2, scene.timing.frames: 9, scene.camera.size: [40, 16]}
 """
 FILES = {
-    *("job.json", "task.yaml", "scene.yaml", "goal.png", "policy.pt", "history.json", "result.json", "report.html"),
+    *("job.json", "task.yaml", "scene.yaml", "goal.png", "policy.pt", "controls.npz", "history.json", "result.json", "report.html"),
     *("convergence.png", "stages.png", *(f"{name}.webm" for name in NAMES)),
 }
 TIMES = ("cpu_seconds", "wall_seconds", "cpu_seconds_per_iteration", "physics_seconds", "picture_seconds", "figures")
@@ -118,6 +120,16 @@ def test_the_policy_in_the_folder_is_the_best_one(run, job):
     setup.policy.load_state_dict(torch.load(out / "policy.pt")["best"])
     episode = played(setup, setup.policy)
     assert setup.goal.loss(episode, 0).item() == min(row["loss"] for row in result["policies"])
+
+
+def test_other_commands_move_the_body_as_the_best_policy_does(run, job, tmp_path):
+    out, _ = run
+    setup = Task.load(job.task).setup(job.seed, job.quick)
+    setup.policy.load_state_dict(torch.load(out / "policy.pt")["best"])
+    wanted = played(setup, setup.policy).trajectory["walker"]["x"]
+    assert torch.equal(viewable(out).motion["walker"]["x"], wanted)
+    still = Model(setup.task.scene).rollout()["walker"]["x"]
+    assert (wanted - still).abs().max() > 1e-3  # it does move
 
 
 def test_films_show_the_motion_and_the_goal_without_loss(run):

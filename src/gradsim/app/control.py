@@ -16,6 +16,7 @@ from gradsim.app.control_job import METHODS, ControlJob
 from gradsim.app.control_methods import search
 from gradsim.app.control_report import write_control_report
 from gradsim.app.control_shown import show
+from gradsim.app.control_values import write_controls
 from gradsim.app.desk import compare, desk, finished
 from gradsim.control.checkpoint import Checkpoint
 from gradsim.control.picture_goal import PictureGoal
@@ -107,7 +108,8 @@ def _answered(job: ControlJob, setup: "Setup", keeper: Checkpoint, out: Path, pr
     goal = setup.goal
     assert isinstance(goal, PictureGoal)  # tasks from files have no other
     shown = show(out, setup, goal, policy, history)
-    write_player(out / "player.html", setup.task.scene, shown.best.drawn, name="best")
+    write_controls(out, setup.plant, shown.best)
+    write_player(out / "player.html", setup.task.scene, shown.best.trajectory.drawn, name="best")
     progress.stage("measuring what an iteration costs")
     spent = cost(setup.plant, policy, goal, len(history) - 1, 1 if job.quick else 2)
     result = control_result.content(job, setup, history, shown, spent)

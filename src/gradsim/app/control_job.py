@@ -28,7 +28,8 @@ class ControlJob(Asked):
     noun: ClassVar = "search"
     subject: ClassVar = "task"
     answer: ClassVar = (
-        *("result.json", "history.json", "report.html", "player.html", "convergence.png", "stages.png", "policy.pt"),
+        *("result.json", "history.json", "report.html", "player.html", "convergence.png", "stages.png"),
+        *("policy.pt", "controls.npz"),
         *(f"{name}.webm" for name in NAMES),
     )
 

@@ -16,10 +16,10 @@ from gradsim.app.control_result import entries
 from gradsim.control.history import History
 from gradsim.control.picture_goal import PictureGoal
 from gradsim.files import whole
-from gradsim.physics.trajectory import Trajectory
 from gradsim.video.sheet import sheet
 
 if TYPE_CHECKING:
+    from gradsim.control.plant import Episode
     from gradsim.control.setup import Setup
 
 
@@ -37,7 +37,16 @@ class Shown:
     films: list[dict]
     reach: Reach
     away: dict[str, float]
-    best: Trajectory
+    best: "Episode"
+
+
+@dataclass(frozen=True)
+class _Shot:
+    """One iteration: its motion, its film and its instants in one picture."""
+
+    episode: "Episode"
+    film: np.ndarray
+    instants: np.ndarray
 
 
 def show(out: Path, setup: "Setup", goal: PictureGoal, policy: nn.Module, history: History) -> Shown:
@@ -50,23 +59,25 @@ def show(out: Path, setup: "Setup", goal: PictureGoal, policy: nn.Module, histor
         policy: Of the kind whose states are in the history.
         history: What was found.
     """
-    screen, numbers = Screen(setup.task.scene, *sought(setup, goal)), entries(history)
-    motions, away, films, stills = {}, {}, [], []
-    reach = None
-    for name, k in numbers.items():
-        policy.load_state_dict(history.policies[name], strict=False)  # constants of a policy are not in it
-        episode = played(setup, policy)
-        reach = reach or Reach.of(goal, episode)
-        away[name], motions[name] = reach.away(goal, episode), episode.trajectory
-        write_film(out / f"{name}.webm", screen.film(episode.trajectory), screen.fps)
+    screen, shots, stills, films, away, reach = Screen(setup.task.scene, *sought(setup, goal)), {}, [], [], {}, None
+    for name, k in entries(history).items():
+        if k not in shots:  # the best one is often the last
+            policy.load_state_dict(history.policies[name], strict=False)  # constants of a policy are not in it
+            episode = played(setup, policy)
+            motion = episode.trajectory
+            shots[k] = _Shot(episode, screen.film(motion), screen.instants(motion))
+        shot = shots[k]
+        reach = reach or Reach.of(goal, shot.episode)
+        away[name] = reach.away(goal, shot.episode)
+        write_film(out / f"{name}.webm", shot.film, screen.fps)
         text = f"{name.capitalize()}: iteration {k}, {reach.words(away[name])}."
         films.append({"file": f"{name}.webm", "text": text, "iteration": k})
-        stills.append((screen.instants(episode.trajectory), f"{name}: iteration {k}"))
+        stills.append((shot.instants, f"{name}: iteration {k}"))
     policy.load_state_dict(history.policies["best"], strict=False)
     stills.append((screen.enlarged(screen.goals[-1]), "goal"))
     _write_sheet(out / STILLS, *zip(*stills, strict=True), columns=2 if screen.is_wide else len(stills))
     assert reach is not None  # the history has at least one iteration
-    return Shown(films, reach, away, motions["best"])
+    return Shown(films, reach, away, shots[history.best].episode)
 
 
 def _write_sheet(path: Path, pictures: tuple[np.ndarray, ...], labels: tuple[str, ...], columns: int) -> None:

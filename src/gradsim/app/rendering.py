@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from gradsim.app import runs
+from gradsim.app.control_values import controls
 from gradsim.app.gallery import Gallery
 from gradsim.app.shot import Shot
 from gradsim.app.viewable import camera_of, known, model_of, scene_of
@@ -60,8 +61,8 @@ def render(
     and side_mask.webm; by another renderer that was asked for: video_aa.webm and mask_aa.webm).
 
     Args:
-        target: A run folder, of which fits show their estimates; or a scene file or the name of a library scene, which
-            is simulated into `out` first.
+        target: A run folder, of which fits show their estimates and controllers their best policy; or a scene file or the
+            name of a library scene, which is simulated into `out` first.
         shot: What to make.
         out: The folder for it; by default the run folder, or runs/NAME for a scene.
         progress: Is told what happens.
@@ -73,7 +74,7 @@ def render(
     scene = scene_of(target) if target.is_dir() else runs.open_scene(target)
     shot.check(scene.timing.frames)
     scene.view(shot.camera)
-    values = placed(scene, known(target, scene)) if target.is_dir() else {}
+    values = placed(scene, known(target, scene)) | controls(target) if target.is_dir() else {}
     model = model_of(target, scene) if target.is_dir() else Model(scene)
     folder = Path(out or (target if target.is_dir() else Path("runs") / target.stem))
     camera = camera_of(scene, shot.camera, model.values(values))

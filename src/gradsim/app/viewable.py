@@ -10,6 +10,7 @@ import torch
 
 from gradsim import video as videos
 from gradsim.app.asked import record
+from gradsim.app.control_values import controls
 from gradsim.app.job import Job
 from gradsim.app.runs import open_scene
 from gradsim.errors import InputError
@@ -82,7 +83,7 @@ def viewable(target: Path, clip: int = 1) -> Viewable:
 
 
 def of_run(folder: Path, clip: int = 1) -> Viewable:
-    """Of a folder made by `gradsim simulate`, `fit` or `demo`.
+    """Of a folder made by `gradsim simulate`, `fit`, `demo` or `control`: of the last, as the best policy moves it.
 
     Raises:
         InputError: If it holds no scene, or there is no such clip.
@@ -98,8 +99,8 @@ def of_run(folder: Path, clip: int = 1) -> Viewable:
     return Viewable(
         scene,
         str(result.get("title") or scene.name),
-        _motion(model, values, frames),
-        _motion(model, truth, frames) if truth else None,
+        _motion(model, placed(scene, values) | controls(folder), frames),
+        _motion(model, placed(scene, truth), frames) if truth else None,
         films,
         tuple(words),
     )
@@ -152,9 +153,9 @@ def _unknowns(result: Mapping) -> Mapping:
     return result.get("unknowns_8bit") or result.get("unknowns") or {}
 
 
-def _motion(model: Model, values: Mapping[str, float], frames: int) -> Trajectory:
+def _motion(model: Model, values: Values, frames: int) -> Trajectory:
     with torch.no_grad():
-        return model.rollout(placed(model.scene, values), frames=frames)
+        return model.rollout(values, frames=frames)
 
 
 def _films(folder: Path, scene: Scene, result: Mapping, clip: int) -> tuple[dict[str, np.ndarray], list[Path]]:
