@@ -37,7 +37,17 @@ search: {optimiser: adam, rate: 0.3, iterations: 4}
 quick: {search.iterations: 2, scene.timing.frames: 9, scene.camera.size: [40, 16]}
 """
 FILES = {
-    *("job.json", "task.yaml", "scene.yaml", "goal.png", "policy.pt", "controls.npz", "history.json", "result.json", "report.html"),
+    *(
+        "job.json",
+        "task.yaml",
+        "scene.yaml",
+        "goal.png",
+        "policy.pt",
+        "controls.npz",
+        "history.json",
+        "result.json",
+        "report.html",
+    ),
     *("convergence.png", "stages.png", *(f"{name}.webm" for name in NAMES)),
 }
 TIMES = ("cpu_seconds", "wall_seconds", "cpu_seconds_per_iteration", "physics_seconds", "picture_seconds", "figures")
@@ -223,6 +233,11 @@ def test_a_goal_out_of_view_is_refused_and_leaves_no_folder(task, tmp_path):
         (["control", "walker", "--out", "x", "--goal", "nowhere.png", "--quick"], "nowhere.png"),
         (["control", "walker", "--out", "x", "--goal", "small.png", "--quick"], "9 × 7 px"),
         (["control", "walker", "--out", "x", "--seed", "-1"], "seed is -1"),
+        (["control", "cloth", "--out", "x", "--method", "mpc", "--quick"], "nothing to plan anew"),
+        (
+            ["control", "walker", "--out", "x", "--method", "diffphysics", "--goal", "fits.png", "--quick"],
+            "only a picture",
+        ),
         (["control", "--resume", "x"], "there is no run folder x"),
         (["control", "--resume", "."], "holds no job.json"),
     ],
@@ -230,22 +245,31 @@ def test_a_goal_out_of_view_is_refused_and_leaves_no_folder(task, tmp_path):
 def test_bad_input_is_told_before_any_work(words, told, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Image.new("L", (9, 7), 255).save(tmp_path / "small.png")
+    Image.new("L", (80, 32), 255).save(tmp_path / "fits.png")
     assert cli.main(words) == 2
     out, err = capsys.readouterr()
     assert out == "" and told in " ".join(err.replace("│", " ").split())
-    assert [p.name for p in tmp_path.iterdir()] == ["small.png"]
+    assert {p.name for p in tmp_path.iterdir()} == {"small.png", "fits.png"}
 
 
-@pytest.mark.parametrize("method", ["diffphysics", "random", "cma", "reinforce"])
+@pytest.mark.parametrize("method", ["diffphysics", "random", "cma", "reinforce", "ppo", "mpc"])
 def test_every_method_searches_and_what_it_found_can_be_filmed(method, task, tmp_path, monkeypatch):
-    if method == "cma":
-        pytest.importorskip("cma")
+    for module in {"cma": ["cma"], "ppo": ["gymnasium", "stable_baselines3"]}.get(method, []):
+        pytest.importorskip(module)
     monkeypatch.setattr("gradsim.app.control_methods.WORLDS", 4)
     result = control(ControlJob(task=task, quick=True, method=method, iterations=2), tmp_path)
-    assert result["status"] == "missed" and len(result["films"]) == 4
+    assert result["status"] == "missed" and len(result["films"]) == (1 if method == "mpc" else 4)
     # the policy that is filmed ends where the history says that this iteration ended
     for row in result["policies"]:
         assert result["reach"]["away"][row["name"]] == pytest.approx(row["distance"], rel=1e-6)
+
+
+def test_what_an_actor_does_in_a_launch_can_be_filmed(tmp_path, monkeypatch):
+    pytest.importorskip("stable_baselines3")
+    monkeypatch.setattr("gradsim.app.control_methods.WORLDS", 4)
+    result = control(ControlJob(task="cloth", quick=True, method="ppo", iterations=2), tmp_path)
+    (row,) = result["policies"]
+    assert row["name"] == "best" and result["reach"]["away"]["best"] == pytest.approx(row["distance"], rel=1e-6)
 
 
 @pytest.mark.parametrize("name", [path.stem for path in library()])

@@ -25,11 +25,12 @@ class Control(Command):
     goal: Annotated[Path | None, arg(metavar="PICTURE", help_behavior_hint="(default: the task's)")] = None
     """Picture of the goal as the task's camera sees it: in colours before the scene's background, or a silhouette, bright
     on black in grey."""
-    method: Literal["gradient", "diffphysics", "random", "cma", "reinforce"] = "gradient"
-    """gradient: from pictures alone; the others are baselines. diffphysics is told
-    where the goal is in 3-D; random, cma (extra `control`) and reinforce use no gradients of the physics."""
+    method: Literal["gradient", "mpc", "diffphysics", "random", "cma", "reinforce", "ppo"] = "gradient"
+    """gradient: a policy from pictures alone; mpc: planned anew in each interval, by the same gradients. The others are
+    baselines: diffphysics is told where the goal is in 3-D; random, cma, reinforce and ppo do without gradients of the
+    physics (cma, ppo: extra `control`)."""
     iterations: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: the task's)")] = None
-    """Iterations. One is a rollout forward and backward; of cma and reinforce it is 16 rollouts."""
+    """Iterations: of each plan for mpc. One is a rollout forward and backward; for cma, reinforce and ppo 16 rollouts."""
     quick: bool = False
     """A smaller version, in less than a minute."""
     seed: int = 0

@@ -3,7 +3,6 @@
 import json
 import shlex
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from gradsim.app import control_result
 from gradsim.app.control_cost import cost
 from gradsim.app.control_goal import write_goal
 from gradsim.app.control_job import METHODS, ControlJob
-from gradsim.app.control_methods import search
+from gradsim.app.control_methods import ready, search
 from gradsim.app.control_report import write_control_report
 from gradsim.app.control_shown import show
 from gradsim.app.control_values import write_controls
@@ -29,7 +28,6 @@ from gradsim.scene.node import did_you_mean
 
 if TYPE_CHECKING:
     from gradsim.control.setup import Setup
-    from gradsim.control.task import Task
 
 
 def control(job: ControlJob, out: Path, resume: bool = False, progress: Progress | None = None) -> dict:
@@ -58,7 +56,7 @@ def control(job: ControlJob, out: Path, resume: bool = False, progress: Progress
         progress.stage(f"{out} is finished already")
         return json.loads((out / "result.json").read_text(encoding="utf-8"))
     progress.stage("building the model")
-    setup = _setup(job, task)
+    setup = ready(job)
     with desk(out, job, task, resume) as place:
         setup.task.save(out / "task.yaml")
         setup.task.scene.save(out / "scene.yaml")
@@ -88,23 +86,17 @@ def _check(job: ControlJob) -> None:
         raise InputError(f"iterations is {job.iterations}; it has to be at least 1.")
 
 
-def _setup(job: ControlJob, task: "Task") -> "Setup":
-    setup = task.setup(job.seed, job.quick, None if job.goal is None else str(job.goal))
-    if job.iterations is None:
-        return setup
-    return replace(setup, search=replace(setup.search, iterations=job.iterations))
-
-
 def _answered(job: ControlJob, setup: "Setup", keeper: Checkpoint, out: Path, progress: Progress) -> dict:
     """Search, film and measure; the content of result.json."""
     done = len(keeper.history())
     going_on = f", on from {done}" if done else ""
-    progress.stage(f"searching: {job.method}, {setup.search.iterations} iterations{going_on}")
-    policy, history = search(setup, job.method, job.seed, keeper, progress)
+    some = f", {setup.search.iterations} iterations" if job.method != "mpc" else f", {setup.plant.intervals} intervals"
+    progress.stage(f"searching: {job.method}{some}{going_on}")
+    policy, history = search(job, setup, keeper, progress)
     history.save(out / "history.json")
     with whole(out / "policy.pt") as draft:
-        torch.save({name: history.policies[name] for name in ("best", "last")}, draft)
-    progress.stage("filming the first, middle, best and last iteration")
+        torch.save({name: state for name, state in history.policies.items() if name in ("best", "last")}, draft)
+    progress.stage(f"filming the {', '.join(control_result.entries(history))} iteration")
     goal = setup.goal
     assert isinstance(goal, PictureGoal)  # tasks from files have no other
     shown = show(out, setup, goal, policy, history)

@@ -7,7 +7,7 @@ from typing import ClassVar
 from gradsim.app.asked import Asked
 from gradsim.control.task import Task
 
-METHODS = ("gradient", "diffphysics", "random", "cma", "reinforce")
+METHODS = ("gradient", "mpc", "diffphysics", "random", "cma", "reinforce", "ppo")
 NAMES = ("first", "middle", "best", "last")  # of the policies that are kept and filmed
 
 

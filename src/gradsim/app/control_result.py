@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gradsim.app.control_job import NAMES, ControlJob
-from gradsim.app.control_reach import Reach
 from gradsim.control.history import History
 from gradsim.identify.fit import SCHEMA, versions
 
@@ -35,7 +34,7 @@ def content(job: ControlJob, setup: "Setup", history: History, shown: "Shown", s
         spent: CPU seconds of an iteration's physics and pictures.
     """
     reach, rows = shown.reach, [_row(name, k, history) for name, k in entries(history).items()]
-    first, reached = _first(history, reach), shown.away["best"] <= reach.bound
+    first, reached = _first(history, shown, setup.plant.frames), shown.away["best"] <= reach.bound
     each = statistics.median(history.raw("seconds"))
     numbers = {
         "iterations_to_reach": first,
@@ -98,11 +97,12 @@ def _row(name: str, k: int, history: History) -> dict:
     return {"name": name, "iteration": k, "stage": entry.stage, **{key: _known(x) for key, x in numbers.items()}}
 
 
-def _first(history: History, reach: Reach) -> int | None:
-    """The number of iterations until the raw distance was first within the bound; None: never, or not known."""
-    if reach.unit != "m":
+def _first(history: History, shown: "Shown", frames: int) -> int | None:
+    """The first iteration of whole films whose raw distance is within the bound; None: none, or not known."""
+    if shown.reach.unit != "m":
         return None
-    near = (k for k, distance in enumerate(history.raw("distance")) if distance <= reach.bound)
+    entries = enumerate(history.iterations)
+    near = (k for k, e in entries if e.distance <= shown.reach.bound and e.frames == frames)
     return next(near, None)
 
 
