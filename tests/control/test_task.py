@@ -237,3 +237,8 @@ def test_losses_of_a_file_are_a_schedule():
     one = schedule(task(loss="moments").loss)
     assert one is not None and one.at(0).name == "moments"
     assert schedule(task(loss=[]).loss) is None
+
+
+def test_a_task_says_in_which_precision_it_computes():
+    assert task().setup().plant.model.dtype == torch.float64
+    assert task(precision="float32").setup().plant.model.dtype == torch.float32

@@ -80,7 +80,7 @@ class Setup:
 
 def setup(task: "Task", policy_seed: int, goal: "Goal | Given | Sequence[Given] | None" = None) -> Setup:
     """Make a task ready that has no draws left; see `Task.setup`."""
-    model = Model(task.scene)
+    model = Model(task.scene, dtype=getattr(torch, task.precision))
     controls = [Control(name, low, high) for name, (low, high) in task.controls.items()]
     plant = Plant(model, controls, task.interval, _senses(task, model))
     made, at_goal, given = _goal(task, model, goal)
