@@ -53,7 +53,7 @@ class Polyak(torch.optim.Optimizer):
         params: Iterable[nn.Parameter],
         lr: float = 1.0,
         floor: float = 0.0,
-        bound: float = 0.25,
+        bound: float = 0.1,
         deflect: bool = True,
         retreat: bool = False,
     ):
