@@ -7,6 +7,7 @@ import torch
 from checks import error
 from PIL import Image
 
+from gradsim.control.feedback import Feedback
 from gradsim.control.goal_nodes import schedule
 from gradsim.control.picture_goal import PictureGoal
 from gradsim.control.policies import Free, Sinusoids, Spline
@@ -17,7 +18,7 @@ from gradsim.errors import InputError
 from gradsim.picture import to_bytes
 from gradsim.render.silhouettes import Silhouettes
 
-LIBRARY = ["cloth", "gear", "walker"]
+LIBRARY = ["cloth", "gear", "jellyfish", "throw", "walker"]
 
 
 def content(**changes) -> dict:
@@ -119,6 +120,14 @@ def test_policies_are_made_for_their_plant():
     assert isinstance(task(policy={"kind": "spline", "knots": 5}).setup(0).policy, Spline)
     launch = task(policy={"kind": "free"}, controls={"beam.velocity": [-2, 2]}).setup(0)
     assert isinstance(launch.policy, Free) and launch.plant.launched and launch.plant.outputs == 3
+    closed = task(policy={"kind": "feedback", "hidden": [4], "senses": {"points": 2, "target": [0.1, 0, 0]}}).setup(0)
+    assert isinstance(closed.policy, Feedback) and closed.plant.senses is not None
+    assert closed.policy.inputs == closed.plant.senses.size
+    train(closed.plant, closed.policy, closed.goal, closed.search)
+    seeing = {"kind": "feedback", "senses": {"kind": "image", "size": [6, 5], "camera": "side", "lag": 0.02}}
+    ready = task(policy=seeing).setup(0)
+    episode = ready.plant.rollout(ready.policy)  # pyright: ignore[reportArgumentType] -- a policy is a module
+    assert episode.actions.shape == (1, 5, 10)
 
 
 def test_a_file_comes_back_with_its_scene_inside(tmp_path):
