@@ -40,7 +40,7 @@ def run_fit(*more: str) -> int:
     return cli.main(["fit", "cube.yaml", "--video", "cube.webm", "--unknown", "cube.mass", "--out", "run", *more])
 
 
-@pytest.mark.parametrize("words", [[], ["--help"], ["fit", "--help"]], ids=["import", "--help", "fit --help"])
+@pytest.mark.parametrize("words", [[], ["--help"], ["fit", "--help"], ["control", "--help"]], ids=" ".join)
 def test_help_imports_nothing_heavy(words):
     program = f"""
 import sys

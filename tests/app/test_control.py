@@ -16,6 +16,7 @@ from gradsim.app import control as command
 from gradsim.app.control import control
 from gradsim.app.control_job import NAMES, ControlJob
 from gradsim.app.control_methods import played
+from gradsim.app.control_reach import Reach
 from gradsim.app.desk import finished, unfinished
 from gradsim.app.viewable import viewable
 from gradsim.control.history import History
@@ -207,6 +208,21 @@ def test_a_silhouette_of_ones_own_is_judged_in_pixels(task, tmp_path):
     assert np.array_equal(
         np.asarray(Image.open(tmp_path / "run/goal.png")), np.asarray(Image.open(tmp_path / "mine.png"))
     )
+
+
+def test_in_pixels_the_way_begins_at_the_start_and_the_rest_at_the_end():
+    setup = Task.load("cloth").setup(quick=True)
+    seen = setup.goal
+    assert isinstance(seen, PictureGoal) and seen.truth is not None
+    episode = played(setup, setup.policy)
+    goal = PictureGoal(seen.sees, seen.targets)  # whose place nobody knows
+    centres = torch.stack([episode.centre()[0, 0], episode.centre()[0, -1], seen.truth.centre])
+    start, end, there = seen.sees[0].camera.project(centres)[0]
+    reach = Reach.of(goal, episode)
+    # silhouettes' edges count by pixels, see above: four edges of 10 px, of 100 px²; and the sheet has a perspective
+    assert reach.way == pytest.approx((start - there).norm().item(), abs=0.1)
+    assert reach.away(goal, episode) == pytest.approx((end - there).norm().item(), abs=0.1)
+    assert (start - end).norm() > 1
 
 
 def test_the_goal_in_a_run_folder_can_be_given_again(run, task, tmp_path):
