@@ -261,7 +261,8 @@ def test_a_goal_out_of_view_is_refused_and_leaves_no_folder(task, tmp_path):
 def test_bad_input_is_told_before_any_work(words, told, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Image.new("L", (9, 7), 255).save(tmp_path / "small.png")
-    Image.new("L", (80, 32), 255).save(tmp_path / "fits.png")
+    fits = Task.load("walker").drawn(0, quick=True).scene.view("camera").size
+    Image.new("L", fits, 255).save(tmp_path / "fits.png")
     assert cli.main(words) == 2
     out, err = capsys.readouterr()
     assert out == "" and told in " ".join(err.replace("│", " ").split())
