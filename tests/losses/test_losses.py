@@ -9,7 +9,7 @@ from gradsim.losses import LOSSES, MSE, ImageLoss, Robust, image_loss
 
 EVERY = [*LOSSES.values(), Robust(MSE(), 0.3, "cauchy"), Robust(LOSSES["cdf"], 0.05, "huber")]
 every = pytest.mark.parametrize("loss", EVERY, ids=lambda loss: loss.name)
-FAR_SIGHTED = {"cdf", "moments", "pyramid", "distance"}
+FAR_SIGHTED = {"cdf", "moments", "whereabouts", "pyramid", "distance"}
 
 
 @every
@@ -75,7 +75,7 @@ def test_only_far_seeing_losses_pull_a_body_that_is_eight_radii_away(loss: Image
 
 
 def test_a_name_that_is_no_loss_is_refused_with_those_there_are():
-    with pytest.raises(InputError, match="mse, l1, iou, pyramid, cdf, moments, distance"):
+    with pytest.raises(InputError, match="mse, l1, iou, pyramid, cdf, moments, whereabouts, distance"):
         image_loss("chamfer")
 
 

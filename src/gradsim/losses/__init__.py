@@ -1,12 +1,13 @@
 """How far images are from others: losses for descent that are residuals for least squares too.
 
-    mse        differences of pixels                            sees one diameter; exact
-    l1         their absolute values                            the same; outliers count less
-    iou        1 − intersection over union                      the same; a share of the body's area
-    pyramid    differences at every scale                       sees far
-    cdf        normalised CDFs of rows and columns              sees the whole image
-    moments    centroid and second moments                      sees the whole image; five numbers
-    distance   differences times the distance to the outline    sees the whole image
+    mse          differences of pixels                          sees one diameter; exact
+    l1           their absolute values                          the same; outliers count less
+    iou          1 − intersection over union                    the same; a share of the body's area
+    pyramid      differences at every scale                     sees far
+    cdf          normalised CDFs of rows and columns            sees the whole image
+    moments      centroid and second moments                    sees the whole image; five numbers
+    whereabouts  centroid and size as a distance                sees the whole image; three numbers
+    distance     differences times the distance to the outline  sees the whole image
 
 `Robust` and `Blurred` wrap any of them; a `Schedule` goes from one that sees far to one that is exact. `laplacian` and `flatness` say
 how rough a surface is, for shapes that pictures do not fix; `smoothing` keeps it smooth while it moves.
@@ -26,6 +27,7 @@ from gradsim.losses.roughness import flatness, laplacian
 from gradsim.losses.scales import Pyramid
 from gradsim.losses.schedule import Schedule, Stage, coarse_to_fine, stage
 from gradsim.losses.smoothing import smoothing
+from gradsim.losses.whereabouts import Whereabouts
 
 mse, transport = MSE(), CDF()
 
@@ -43,6 +45,7 @@ __all__ = [
     "Robust",
     "Schedule",
     "Stage",
+    "Whereabouts",
     "blur",
     "blur_to_sharp",
     "cdf",

@@ -9,9 +9,10 @@ from gradsim.losses.loss import ImageLoss
 from gradsim.losses.overlap import IoU
 from gradsim.losses.pixels import MSE
 from gradsim.losses.scales import Pyramid
+from gradsim.losses.whereabouts import Whereabouts
 
 LOSSES: dict[str, ImageLoss] = {
-    loss.name: loss for loss in (MSE(), L1(), IoU(), Pyramid(), CDF(), Moments(), Distance())
+    loss.name: loss for loss in (MSE(), L1(), IoU(), Pyramid(), CDF(), Moments(), Whereabouts(), Distance())
 }
 
 
