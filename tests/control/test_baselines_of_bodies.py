@@ -8,10 +8,11 @@ import torch
 from control_scenes import ball, slug
 
 from gradsim.control.baselines import BASELINES, Budget, cma_es, diffphysics, tuned_rate
-from gradsim.control.baselines.smooth import Smooth, centres, shares_of
+from gradsim.control.baselines.smooth import Smooth, shares_of
 from gradsim.control.policies import Free, Sinusoids
 from gradsim.control.search import Search
 from gradsim.control.setup import Setup
+from gradsim.control.sharing import centres
 
 
 def crawl() -> Setup:
@@ -77,7 +78,7 @@ def test_ppo_acts_on_many_elements_by_few_shares(monkeypatch):
 def test_a_smooth_controller_knows_where_elements_are():
     """Its actions are linear along each edge of the one cell of its grid: a trilinear function of the places."""
     plant, _ = slug()
-    places = centres(plant.model, "slug.activation", 15)
+    places = centres(plant.model, "slug.activation")
     assert places is not None
     x = plant.model.systems[0].rest[plant.model.systems[0].matter.tets].mean(1)
     torch.testing.assert_close(places, x, rtol=0, atol=1e-12)

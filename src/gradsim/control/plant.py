@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from gradsim.control import sharing
 from gradsim.control.matching import check
 from gradsim.errors import InputError
 from gradsim.physics.model import Model, States
@@ -118,18 +119,28 @@ class Plant:
         controls: What the policy sets; its outputs stand in this order.
         interval: Frames in a control interval.
         senses: What a policy with feedback sees.
+        share: Groups (elements,) of elements with one number in common, by control (`sharing.py`).
 
     Raises:
-        InputError: If a control is no parameter of the model, or is there twice, or the interval is not at least 1.
+        InputError: If a control is no parameter of the model, or is there twice, or the interval is not at least 1, or
+            groups are not of the elements of a control.
     """
 
-    def __init__(self, model: Model, controls: Sequence[Control], interval: int = 1, senses: Senses | None = None):
+    def __init__(
+        self,
+        model: Model,
+        controls: Sequence[Control],
+        interval: int = 1,
+        senses: Senses | None = None,
+        share: Mapping[str, Tensor] | None = None,
+    ):
         if not controls:
             raise InputError("a plant needs at least one control, such as Control('walker.activation', -0.2, 0.2).")
         if interval < 1:
             raise InputError(f"the control interval is {interval} frames; it has to be at least 1.")
         self.model, self.controls, self.interval, self.senses = model, tuple(controls), interval, senses
         self.outputs_of: dict[str, int] = {}
+        self.share: dict[str, Tensor] = {}
         for control in self.controls:
             if control.name in self.outputs_of:
                 raise InputError(f"`{control.name}` is a control twice; leave one out.")
@@ -138,6 +149,11 @@ class Plant:
                 raise InputError(f"a control sets all of a parameter; give `{name}` in place of its component {axis}.")
             kind = model.kinds[control.name]
             self.outputs_of[control.name] = kind.elements if kind.timed else max(1, kind.value.size)
+        for name, groups in (share or {}).items():
+            if name not in self.outputs_of or not model.kinds[name].timed:
+                raise InputError(f"`{name}` is shared, and is no control that has a number for each element over time.")
+            self.share[name] = sharing.checked(groups, name, model.kinds[name].elements)
+            self.outputs_of[name] = int(self.share[name].max()) + 1
         self._timed = {c.name: model.kinds[c.name].timed for c in self.controls}
         for parameter in model.parameters():
             parameter.requires_grad_(False)
@@ -215,6 +231,8 @@ class Plant:
         parts = u.split(list(self.outputs_of.values()), 2)
         for control, part in zip(self.controls, parts, strict=True):
             kind, value = self.model.kinds[control.name], control.value(part)
+            if control.name in self.share:
+                value = value[..., self.share[control.name]]
             if kind.timed:
                 found[control.name] = value.repeat_interleave(self.interval, 1)[:, : frames - 1]
             else:

@@ -18,6 +18,7 @@ from gradsim.control.plant import Control, Plant
 from gradsim.control.policy_nodes import FeedbackNode, StateSensesNode
 from gradsim.control.search import Search
 from gradsim.control.senses import StateSenses
+from gradsim.control.sharing import along
 from gradsim.control.state_goal import StateGoal
 from gradsim.errors import InputError
 from gradsim.physics.model import Model
@@ -82,7 +83,8 @@ def setup(task: "Task", policy_seed: int, goal: "Goal | Given | Sequence[Given] 
     """Make a task ready that has no draws left; see `Task.setup`."""
     model = Model(task.scene, dtype=getattr(torch, task.precision))
     controls = [Control(name, low, high) for name, (low, high) in task.controls.items()]
-    plant = Plant(model, controls, task.interval, _senses(task, model))
+    share = {name: along(model, name, axis) for name, axis in task.share.items()}
+    plant = Plant(model, controls, task.interval, _senses(task, model), share)
     made, at_goal, given = _goal(task, model, goal)
     _check_start(task, model)
     return Setup(task, plant, task.policy.build(plant, policy_seed), made, task.search.build(), at_goal, given)

@@ -68,6 +68,7 @@ class Task(Node):
             is a number for each element over time, `cloth.velocity` one of the start.
         interval: Frames between two questions to the policy.
         precision: Of the model; float32 takes half of the time of float64, and gradients of about 5 digits.
+        share: Axes x, y or z of rest shapes by control, along which elements have one number (`sharing.py`).
         policy: What answers.
         goal: Where it should get.
         loss: How pictures are compared, one stage after another; by default the CDF, then the difference of pixels.
@@ -83,6 +84,7 @@ class Task(Node):
     )
     interval: Annotated[int, Count(1, 100_000)] = 1
     precision: Literal["float64", "float32"] = "float64"
+    share: dict[str, Literal["x", "y", "z"]] = Field(default_factory=dict)
     policy: Annotated[Policy, ByKind(POLICIES, "sinusoids")] = SinusoidsNode()
     goal: GoalNode = Field(description="where it should get, such as {place: [5, 0, 2]} or {picture: goal.png}")
     loss: tuple[LossNode, ...] = ()
@@ -107,6 +109,10 @@ class Task(Node):
                 yield ("controls", name), str(error)
             if not low < high:
                 yield ("controls", name), f"goes from {low:g} to {high:g}; the first has to be below the second."
+        for name in self.share:
+            if name not in self.controls:
+                hint = did_you_mean(name, list(self.controls)) or f"; there are {', '.join(self.controls)}."
+                yield ("share", name), f"is no control{hint}"
         yield from self._views()
         bodies, body = list(self.scene.bodies), self.goal.body
         if body is not None and body not in bodies:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from gradsim.control.policies import Spline
-from gradsim.physics.soft_body import SoftBody
+from gradsim.control.sharing import centres
 
 if TYPE_CHECKING:
     from gradsim.control.plant import Plant
@@ -49,7 +49,7 @@ def shares_of(plant: "Plant", cells: int = 2) -> Tensor:
     """w (outputs, modes) of all controls; arguments as for `Smooth`."""
     blocks = []
     for name, count in plant.outputs_of.items():
-        places = centres(plant.model, name, count)
+        places = _places(plant, name)
         blocks.append(torch.eye(count, dtype=torch.float64) if places is None else hats(places, cells))
     return torch.block_diag(*blocks)
 
@@ -67,10 +67,9 @@ def hats(places: Tensor, cells: int) -> Tensor:
     return shares[:, shares.amax(0) > ROUNDING]
 
 
-def centres(model, name: str, count: int) -> Tensor | None:
-    """Centres at rest (count, 3) of the elements that a parameter of a soft body is a number of; None if it is of none."""
-    for body in model.systems:
-        if isinstance(body, SoftBody) and body.name == name.partition(".")[0] and count > 1:
-            found = [group.index for group in body.matter.groups if len(group.index) == count]
-            return body.rest[found[0]].mean(1) if found else None
-    return None
+def _places(plant: "Plant", name: str) -> Tensor | None:
+    """Where the outputs of a control act at rest (outputs, 3): the centre of an element, or of those that share one."""
+    found = centres(plant.model, name)
+    if found is None or name not in plant.share:
+        return found
+    return torch.stack([found[plant.share[name] == k].mean(0) for k in range(plant.outputs_of[name])])
