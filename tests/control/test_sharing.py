@@ -52,7 +52,7 @@ def test_a_shared_number_is_that_number_for_each_element_of_its_group():
 
 
 def test_elements_of_a_gear_share_along_its_axis():
-    """Its layers are alike: a group holds one element of each, whose centres differ in z alone."""
+    """Its layers are alike: a group holds one element of each, whose centres differ in z alone, to float32."""
     model = Task.load("gear").setup(0, quick=True).plant.model
     groups, places = along(model, "gear.activation", "z"), centres(model, "gear.activation")
     assert places is not None
@@ -60,7 +60,7 @@ def test_elements_of_a_gear_share_along_its_axis():
     assert count == 288 and (groups.bincount() == 4).all()
     for k in range(count):
         own = places[groups == k]
-        assert (own[:, :2] - own[0, :2]).abs().max() < 1e-12 and len(own[:, 2].unique()) == 4
+        assert (own[:, :2] - own[0, :2]).abs().max() < 1e-6 and len(own[:, 2].unique()) == 4
 
 
 def test_elements_of_no_such_symmetry_stay_alone():

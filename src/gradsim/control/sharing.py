@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gradsim.physics.model import Model
 
 AXES = "xyz"
-SAME = 1e-6  # distance of two centres that are one, over the extent of the body
+SAME = 1e-5  # distance of two centres that are one, over the extent of the body
 
 
 def centres(model: "Model", name: str) -> Tensor | None:
