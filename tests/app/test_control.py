@@ -14,6 +14,8 @@ from gradsim import video
 from gradsim.app import cli
 from gradsim.app import control as command
 from gradsim.app.control import control
+from gradsim.app.control_films import Screen
+from gradsim.app.control_goal import sought
 from gradsim.app.control_job import NAMES, ControlJob
 from gradsim.app.control_methods import played
 from gradsim.app.control_reach import Reach
@@ -152,6 +154,15 @@ def test_films_show_the_motion_and_the_goal_without_loss(run):
     goal = np.asarray(Image.open(out / "goal.png")).repeat(12, 0).repeat(12, 1)
     assert all((frame[-height:] == goal).all() for frame in first)  # bit for bit
     assert (first[0] == last[0]).all() and (first[-1] != last[-1]).any()
+
+
+def test_a_film_of_fewer_pictures_keeps_the_clock_and_the_end(run, job):
+    setup = Task.load(job.task).setup(job.seed, job.quick)
+    assert isinstance(setup.goal, PictureGoal)
+    motion = played(setup, setup.policy).trajectory  # 9 frames
+    camera, goals = sought(setup, setup.goal)
+    whole, thin = (Screen(setup.task.scene, camera, goals, most) for most in (None, 4))
+    assert np.array_equal(thin.film(motion), whole.film(motion)[2::3]) and thin.fps == whole.fps / 3
 
 
 def test_the_page_stands_alone_and_says_what_the_result_says(run):

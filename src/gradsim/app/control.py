@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from gradsim.control.setup import Setup
 
 
+QUICK = 40  # pictures in a film of a trial
+
+
 def control(job: ControlJob, out: Path, resume: bool = False, progress: Progress | None = None) -> dict:
     """Search for a policy; writes task.yaml, scene.yaml, goal.png, policy.pt, history.json, films, plots and a page.
 
@@ -99,7 +102,7 @@ def _answered(job: ControlJob, setup: "Setup", keeper: Checkpoint, out: Path, pr
     progress.stage(f"filming the {', '.join(control_result.entries(history))} iteration")
     goal = setup.goal
     assert isinstance(goal, PictureGoal)  # tasks from files have no other
-    shown = show(out, setup, goal, policy, history)
+    shown = show(out, setup, goal, policy, history, QUICK if job.quick else None)
     write_controls(out, setup.plant, shown.best)
     write_player(out / "player.html", setup.task.scene, shown.best.trajectory.drawn, name="best")
     progress.stage("measuring what an iteration costs")

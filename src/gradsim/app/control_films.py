@@ -3,6 +3,7 @@
 Where the camera's picture is much wider than high, the goal is below.
 """
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,10 +51,12 @@ class Screen:
         scene: The scene.
         camera: Name of the camera.
         goals: What it is to see, at least one.
+        most: Pictures in a film, of longer motions some at equal distances, the last one among them; None: all.
     """
 
-    def __init__(self, scene, camera: str, goals: list[Sought]):
-        self.scene, self.fps = scene, scene.timing.fps
+    def __init__(self, scene, camera: str, goals: list[Sought], most: int | None = None):
+        self.every = max(1, math.ceil(scene.timing.frames / most)) if most else 1
+        self.scene, self.fps = scene, scene.timing.fps / self.every
         own = from_scene(scene.view(camera))
         self.times = max(1, min(round(HEIGHT / own.height), round(WIDTH / own.width)))
         self.camera = own.resized(self.times * own.width, self.times * own.height)
@@ -67,11 +70,13 @@ class Screen:
 
     def film(self, motion: Trajectory) -> np.ndarray:
         """The first world's motion and the goal (frames, height, width, 3) uint8."""
-        pictures = [to_bytes(image) for image in self._artist(motion).draw(_first(motion))]
+        count = len(motion.times)
+        shown = list(range((count - 1) % self.every, count, self.every))
+        pictures = [to_bytes(image) for image in self._artist(motion).draw(_first(motion, shown))]
         axis = 0 if self.is_wide else 1
         gap = np.full_like(pictures[0], 255).take(range(GAP), axis)
         frames = []
-        for k, picture in enumerate(pictures):
+        for k, picture in zip(shown, pictures, strict=True):
             due = self._due(k)
             beside = self.enlarged(self.goals[due])
             frames.append(np.concatenate([self._outlined(picture, due), gap, beside], axis))
@@ -120,6 +125,6 @@ def write_film(path: Path, frames: np.ndarray, fps: float) -> bool:
     return False
 
 
-def _first(motion: Trajectory, frames: slice | list[int] = slice(None)) -> Surface:
+def _first(motion: Trajectory, frames: list[int]) -> Surface:
     drawn = motion.drawn
     return Surface(drawn.vertices[:1, frames].detach(), drawn.parts)

@@ -49,7 +49,9 @@ class _Shot:
     instants: np.ndarray
 
 
-def show(out: Path, setup: "Setup", goal: PictureGoal, policy: nn.Module, history: History) -> Shown:
+def show(
+    out: Path, setup: "Setup", goal: PictureGoal, policy: nn.Module, history: History, most: int | None = None
+) -> Shown:
     """Film the first, middle, best and last iteration, and write stages.png; the policy ends as the best one.
 
     Args:
@@ -58,8 +60,16 @@ def show(out: Path, setup: "Setup", goal: PictureGoal, policy: nn.Module, histor
         goal: Its goal.
         policy: Of the kind whose states are in the history.
         history: What was found.
+        most: Pictures in a film, see `Screen`.
     """
-    screen, shots, stills, films, away, reach = Screen(setup.task.scene, *sought(setup, goal)), {}, [], [], {}, None
+    screen, shots, stills, films, away, reach = (
+        Screen(setup.task.scene, *sought(setup, goal), most),
+        {},
+        [],
+        [],
+        {},
+        None,
+    )
     for name, k in entries(history).items():
         if k not in shots:  # the best one is often the last
             policy.load_state_dict(history.policies[name], strict=False)  # constants of a policy are not in it
