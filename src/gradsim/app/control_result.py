@@ -128,11 +128,11 @@ def _verdict(reached: bool, shown: "Shown", first: int | None) -> dict[str, str]
         f"The best policy {reach.words(shown.away['best'])}, which was {reach.way:.3g} {reach.unit} away at the start; "
         f"{reach.bound:.3g} {reach.unit} would do."
     )
-    if first is not None:
-        words += f" Iteration {first} was the first that came so near."
     if reached:
+        words += f" Iteration {first} was the first that came so near." if first is not None else ""
         return {"title": "The goal is reached", "words": words, "colour": "good"}
-    return {"title": "The goal is missed", "words": f"{words} More iterations may help.", "colour": "bad"}
+    hint = "More iterations may help." if first is None else f"Iteration {first} came so near, with a larger loss."
+    return {"title": "The goal is missed", "words": f"{words} {hint}", "colour": "bad"}
 
 
 def _figure(value: float | None) -> dict:
