@@ -6,6 +6,7 @@ import torch
 from checks import error
 from goal_cases import numbers
 
+from gradsim import rotation
 from gradsim.control.goal import Truth
 from gradsim.control.picture_goal import PictureGoal
 from gradsim.control.placed import placed
@@ -66,11 +67,11 @@ def test_a_shift_counts_from_the_start():
     assert error(shifted.centre, there.centre) < 1e-15
 
 
-def test_a_placed_body_is_not_deformed():
-    """All distances between its vertices are those at rest."""
+def test_a_placed_body_is_its_rest_shape_turned_and_moved():
     seen, _ = goal_cases.at(MODEL, *PLACE.tolist())
-    found, rest = (torch.cdist(x, x) for x in (seen["beam"]["x"][0, 0], MODEL.systems[0].rest))
-    assert error(found, rest) < 1e-12
+    start = numbers(*MODEL.scene.bodies["beam"].quat_xyzw)
+    q = rotation.multiply(rotation.exponential(numbers(0.1, -0.2, 0.3)), start)
+    assert error(seen["beam"]["x"][0, 0], rotation.rotate(q, MODEL.systems[0].rest) + PLACE) < 1e-14
 
 
 def test_figures_know_nothing_of_a_picture_alone():

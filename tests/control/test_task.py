@@ -112,6 +112,15 @@ def test_a_goal_of_ones_own_stands_in():
     mask[10:20, 10:30] = 1
     goal = task().setup(0, goal=mask).goal
     assert isinstance(goal, PictureGoal) and torch.equal(goal.targets[0], mask)
+    two = task(goal={"place": [0.1, 0, 0.15], "cameras": ["camera", "side"], "frames": [2, -1]})
+    masks = [0.5 * torch.ones(s) for s in ((40, 48), (24, 20))]
+    goal = two.setup(0, goal=masks).goal
+    assert isinstance(goal, PictureGoal) and goal.frames == [2, -1, 2, -1]
+    assert [(s.camera.width, t.shape) for s, t in zip(goal.sees, goal.targets, strict=True)] == [
+        (m.shape[1], m.shape) for m in masks for _ in range(2)
+    ]
+    goal = two.setup(0, goal=[masks[0], 0.1 * masks[0], masks[1], 0.1 * masks[1]]).goal
+    assert isinstance(goal, PictureGoal) and [t.max().item() for t in goal.targets] == pytest.approx([0.5, 0.05] * 2)
     with pytest.raises(InputError, match="the goal has 2 pictures; the task has 1 cameras"):
         task().setup(0, goal=[mask, mask])
 

@@ -12,7 +12,7 @@ quick: {scene.timing.frames: 12, search.iterations: 2}               # what is l
 """
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -170,7 +170,7 @@ class Task(Node):
         self,
         seed: int = 0,
         quick: bool = False,
-        goal: "Goal | Given | list[Given] | None" = None,
+        goal: "Goal | Given | Sequence[Given] | None" = None,
         policy_seed: int | None = None,
     ) -> "Setup":
         """All that `train` needs.
