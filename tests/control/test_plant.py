@@ -6,32 +6,12 @@ import pytest
 import soft_cases
 import torch
 from checks import error
+from plant_cases import Centre, Table
 from torch import nn
 
 from gradsim.control.plant import Control, Plant
 from gradsim.errors import InputError
 from gradsim.physics.model import Model
-
-
-class Table(nn.Module):
-    """A number for each interval and output, whatever the state."""
-
-    def __init__(self, u: torch.Tensor, seconds: float, feedback: bool):
-        super().__init__()
-        self.u, self.seconds, self.feedback = nn.Parameter(u), seconds, feedback
-
-    def forward(self, times, observation):
-        assert (observation is not None) == self.feedback
-        return self.u[None, (times / self.seconds).round().long()]
-
-
-class Centre:
-    """Senses the mean of all vertices."""
-
-    size = 3
-
-    def __call__(self, states, values, plant):
-        return states["beam"]["x"].mean(1)
 
 
 def plant(interval: int = 2, senses=None) -> Plant:

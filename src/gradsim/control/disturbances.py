@@ -1,10 +1,11 @@
 """Worlds that differ from what the model says: drawn anew in each iteration, from a seed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from gradsim.control.kicks import NAME, Kicks
 from gradsim.errors import InputError
 from gradsim.sizes import counts
 
@@ -21,6 +22,7 @@ class Disturbances:
         amounts: By parameter, such as {"cube.pushes.0.impulse": 0.5} [N s].
         worlds: How many are drawn at once.
         seed: Of the draws.
+        kicks: Of bodies, at random instants.
 
     Raises:
         InputError: If the model has no such parameter, or a size is below 0.
@@ -33,8 +35,9 @@ class Disturbances:
         amounts: Mapping[str, float] | None = None,
         worlds: int = 1,
         seed: int = 0,
+        kicks: Sequence[Kicks] = (),
     ):
-        self.shares, self.amounts, self.seed = dict(shares or {}), dict(amounts or {}), seed
+        self.shares, self.amounts, self.kicks, self.seed = dict(shares or {}), dict(amounts or {}), tuple(kicks), seed
         (self.worlds,) = counts("worlds", worlds)
         values = model.values()
         for name, size in [*self.shares.items(), *self.amounts.items()]:
@@ -56,4 +59,5 @@ class Disturbances:
             if name in self.amounts:
                 many = many + self.amounts[name] * uniform(*value.shape[1:]).to(many)
             drawn[name] = many
+        drawn |= {each.body + NAME: each.draw(self.worlds, generator) for each in self.kicks}
         return drawn

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from gradsim.control.descent import Descent
 from gradsim.control.history import History, Iteration
-from gradsim.control.plant import Episode, Given, Plant, joined
+from gradsim.control.kicks import kicked, split
+from gradsim.control.plant import Episode, Given, Plant, joined, last
 from gradsim.control.policies import Free
 from gradsim.control.search import Search
 from gradsim.control.senses import momentum, spin
@@ -110,7 +111,8 @@ def run_mpc(
         controller: It begins with its first plan; make a new one for each run.
         plant: What moves; with the same bodies, controls and intervals as the controller's model, and perhaps another mass.
         goal: Measures what came of it.
-        given: Parameters of the plant that differ from its own, (1, ...) by name: what the controller does not know.
+        given: Parameters of the plant that differ from its own, (1, ...) by name, and kicks (`kicks.py`): what the
+            controller does not know.
         progress: Is told each interval, with the loss of its plan.
 
     Returns:
@@ -120,16 +122,18 @@ def run_mpc(
         InputError: If plant and model have other intervals or outputs, or there are several worlds.
     """
     _check(controller.plant, plant, given)
+    given, kicks = split(given, plant.model)
     states, values = plant.begin(given), plant.model.values(given)
     history, pieces, actions = History(), [], []
     for k in range(plant.intervals):
+        states = kicked(states, kicks, k)
         u, found = controller.act(_as_seen(states, plant, values, controller), k)
         history.iterations += [replace(entry, stage=f"interval {k}") for entry in found.iterations]
         history.retreats += found.retreats
         frames = min(plant.interval, plant.frames - 1 - k * plant.interval)
         with torch.no_grad():
             pieces.append(plant.advance(states, u, given, frames))
-        states = {body: {name: y[:, -1] for name, y in own.items()} for body, own in pieces[-1].states.items()}
+        states = last(pieces[-1])
         actions.append(u)
         if progress is not None:
             progress.update(k, found.at_best()[-1], {})
@@ -140,8 +144,8 @@ def run_mpc(
         ]
         distance, error = (float("nan") if found is None else found for found in figures)
         loss = goal.loss(episode, 0).item()
-    last = Iteration(loss, rollouts=1, steps=plant.steps, distance=distance, position_error=error, frames=plant.frames)
-    history.add(replace(last, stage="episode"))
+    entry = Iteration(loss, rollouts=1, steps=plant.steps, distance=distance, position_error=error, frames=plant.frames)
+    history.add(replace(entry, stage="episode"))
     return episode, history
 
 

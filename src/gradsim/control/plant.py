@@ -8,12 +8,14 @@ in one rollout; one with feedback also sees the state, and the rollout goes from
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from gradsim.control import sharing
+from gradsim.control.kicks import instants, kicked, split
 from gradsim.control.matching import check
 from gradsim.errors import InputError
 from gradsim.physics.model import Model, States
@@ -212,7 +214,7 @@ class Plant:
 
         Args:
             policy: What sets the controls.
-            given: Parameters that differ from the model's own, (worlds, ...) by name.
+            given: Parameters that differ from the model's own, (worlds, ...) by name; and `BODY.kicks` (see `kicks.py`).
             frames: Of the episode, the start included; None takes the scene's.
             worlds: Worlds with feedback where `given` does not say.
 
@@ -220,8 +222,10 @@ class Plant:
             Divergence: If a state is no longer finite.
         """
         frames = frames or self.frames
-        if policy.feedback:
-            return self._closed(policy, given, frames, worlds)
+        own, kicks = split(given, self.model)
+        if policy.feedback or kicks:
+            start = self.begin(own, max([worlds, *map(len, kicks.values())]))
+            return self.pieces(policy, start, range(self.intervals_of(frames)), given, frames)
         u = policy(self.times_of(self.intervals_of(frames)), None)
         return Episode(self.model.rollout(self.values(u, frames, given), frames), u)
 
@@ -262,21 +266,57 @@ class Plant:
         frames = frames or self.interval
         return self.model.rollout(self.values(u[:, None], frames + 1, given), frames + 1, start=states)
 
-    def _closed(self, policy: Policy, given: Given | None, frames: int, worlds: int) -> Episode:
+    def pieces(
+        self,
+        policy: Policy,
+        states: States,
+        intervals: range,
+        given: Given | None = None,
+        frames: int | None = None,
+    ) -> Episode:
+        """Move through some intervals of an episode, stopping wherever the policy looks or a body is kicked.
+
+        A frame shows the state before a kick.
+
+        Args:
+            policy: What sets the controls; it is told the times of the episode.
+            states: At the start of the first interval, (worlds, ...) by body and name.
+            intervals: One after another.
+            given: As for `rollout`.
+            frames: Of the whole episode; None takes the scene's.
+
+        Raises:
+            InputError: If a control is set at the start alone.
+            Divergence: If a state is no longer finite.
+        """
         if not all(self._timed.values()):
-            names = [name for name, timed in self._timed.items() if not timed]
-            raise InputError(
-                f"a policy with feedback acts over time, and `{names[0]}` is set at the start; leave it out."
+            name = next(name for name, timed in self._timed.items() if not timed)
+            why = "a policy with feedback acts" if policy.feedback else "kicks act"
+            raise InputError(f"{why} over time, and `{name}` is set at the start; leave it out.")
+        (given, kicks), frames = split(given, self.model), frames or self.frames
+        first, end = intervals.start, intervals.stop
+        ahead = None if policy.feedback else policy(self.times_of(end - first, first), None)
+        inner = range(first + 1, end)
+        stops = inner if ahead is None else [k for k in instants(kicks) if k in inner]
+        actions, found = [], []
+        for k, after in pairwise([first, *stops, end]):
+            states = kicked(states, kicks, k)
+            u = (
+                policy(self.times_of(1, k), self.observe(states, given))
+                if ahead is None
+                else ahead[:, k - first : after - first]
             )
-        states, actions, pieces = self.begin(given, worlds), [], []
-        for k in range(self.intervals_of(frames)):
-            length = min(self.interval, frames - 1 - k * self.interval)
-            u = policy(self.times_of(1, k), self.observe(states, given))
-            piece = self.advance(states, u[:, 0], given, length)
-            states = {body: {name: y[:, -1] for name, y in own.items()} for body, own in piece.states.items()}
+            length = min(after * self.interval, frames - 1) - k * self.interval
+            piece = self.model.rollout(self.values(u, length + 1, given), length + 1, start=states)
+            states = last(piece)
             actions.append(u)
-            pieces.append(piece)
-        return Episode(joined(pieces, self.model), torch.cat(actions, 1))
+            found.append(piece)
+        return Episode(joined(found, self.model), torch.cat(actions, 1))
+
+
+def last(trajectory: Trajectory) -> dict[str, dict[str, Tensor]]:
+    """States at the end of a motion, to go on from."""
+    return {body: {name: y[:, -1] for name, y in own.items()} for body, own in trajectory.states.items()}
 
 
 def joined(pieces: Sequence[Trajectory], model: Model) -> Trajectory:
