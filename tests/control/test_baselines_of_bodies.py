@@ -1,6 +1,7 @@
 """Baselines on bodies: a soft slug that crawls, and a ball that is thrown."""
 
 import importlib
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,13 +18,13 @@ from gradsim.control.sharing import centres
 
 def crawl() -> Setup:
     plant, goal = slug()
-    task: Any = None
+    task: Any = SimpleNamespace(name="slug")
     return Setup(task, plant, Sinusoids(plant.outputs, frequency=9.0, seed=2, start=0.3), goal, Search())
 
 
 def throw() -> Setup:
     plant, goal = ball()
-    task: Any = None
+    task: Any = SimpleNamespace(name="ball")
     return Setup(task, plant, Free(3), goal, Search())
 
 
@@ -66,6 +67,7 @@ def test_ppo_acts_on_many_elements_by_few_shares(monkeypatch):
     shares = shares_of(setup.plant, 1)
     monkeypatch.setattr(module, "MANY", 14)
     monkeypatch.setattr(module, "shares_of", lambda plant: shares)
+    policy: Any
     policy, history = BASELINES["ppo"](setup, Budget(8, 4), 0)
     with torch.no_grad():
         episode = setup.plant.rollout(policy)

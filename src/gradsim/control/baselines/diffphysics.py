@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from gradsim.control.setup import Setup
 
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)  # of Adam, that `tuned_rate` tries
+# What `tuned_rate` finds for the goals of seeds 101 and 102 (cloth: 103 too) in 40 iterations, 15 of the walker and 30 of
+# the throw. For the gear 0.1 ends as low as 0.3, and gets there later.
+TUNED = {"walker": 0.03, "gear": 0.3, "cloth": 0.03, "jellyfish": 0.1, "throw": 0.1}
 
 
 def diffphysics(
-    setup: "Setup", budget: Budget, seed: int = 0, progress: Progress | None = None, rate: float = 0.1
+    setup: "Setup", budget: Budget, seed: int = 0, progress: Progress | None = None, rate: float | None = None
 ) -> tuple[nn.Module, History]:
     """Train the policy by Adam on the distance in 3-D.
 
@@ -35,7 +38,7 @@ def diffphysics(
         budget: One rollout, forward and backward, is one iteration; `worlds` is not used.
         seed: For the names in the history; nothing is drawn.
         progress: Is told each iteration.
-        rate: Of Adam.
+        rate: Of Adam; None takes that of the task in `TUNED`, 0.03 for others.
 
     Returns:
         The policy of the least loss, and the history; its loss is the position error [m²].
@@ -43,6 +46,8 @@ def diffphysics(
     Raises:
         InputError: If the goal has no place in 3-D, see `Setup.state_goal`.
     """
+    if rate is None:
+        rate = TUNED.get(setup.task.name, 0.03)
     policy, search = copy.deepcopy(setup.policy), Search("adam", rate, budget.rollouts, not_finite="halve")
     history = train(setup.plant, policy, setup.state_goal(), search, progress)
     policy.load_state_dict(history.policies["best"])

@@ -2,10 +2,13 @@
 
 It sees the state, interval by interval; what it lacks is the gradient of the physics. Its step is bounded by the ratio of
 probabilities of whole actions, which for a thousand numbers is far from 1 after the smallest change: bodies of many
-elements are acted on by the shares of `smooth.py` instead, few numbers for each interval.
+elements are acted on by the shares of `smooth.py` instead, few numbers for each interval. It explores by noise that
+depends on the state and is drawn once for each episode (Raffin et al. 2021): noise of every interval anew shakes a body and
+moves it nowhere.
 """
 
 import contextlib
+import math
 import random
 import time
 from collections.abc import Iterator
@@ -27,6 +30,7 @@ from gradsim.control.worlds import Worlds
 if TYPE_CHECKING:
     from gradsim.control.setup import Setup
 
+FEATURE = 0.5  # of the last hidden layer, roughly: noise is their sum with normal weights
 MANY = 30  # outputs, above which it acts by shares
 MINIBATCHES = (4, 3, 2, 1)  # of each batch; the first that cuts it evenly
 
@@ -63,7 +67,7 @@ def ppo(
     progress: Progress | None = None,
     rate: float = 1e-3,
     hidden: tuple[int, ...] = (64, 64),
-    noise: float = 0.3,
+    noise: float = 0.5,
 ) -> tuple[nn.Module, History]:
     """Train a perceptron of what the worlds show, by rewards.
 
@@ -77,7 +81,7 @@ def ppo(
         progress: Is told each iteration.
         rate: Of Adam.
         hidden: Widths of the perceptron's layers.
-        noise: Standard deviation of u at the start.
+        noise: Standard deviation of actions at the start, roughly.
 
     Returns:
         The best `Actor`, for a plant with the same senses (of a launch, a `Free`), and the history.
@@ -101,7 +105,8 @@ def ppo(
             n_steps=plant.intervals,
             batch_size=next(batch // m for m in MINIBATCHES if batch % m == 0 and batch > m),
             gamma=1.0,
-            policy_kwargs={"net_arch": list(hidden), "log_std_init": float(np.log(noise))},
+            use_sde=True,
+            policy_kwargs={"net_arch": list(hidden), "log_std_init": math.log(noise / (FEATURE * hidden[-1] ** 0.5))},
             seed=seed,
             device="cpu",
         )
