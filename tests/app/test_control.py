@@ -14,7 +14,6 @@ from gradsim import video
 from gradsim.app import cli
 from gradsim.app import control as command
 from gradsim.app.control import control
-from gradsim.app.control_films import Screen
 from gradsim.app.control_goal import sought
 from gradsim.app.control_job import NAMES, ControlJob
 from gradsim.app.control_methods import played
@@ -25,6 +24,7 @@ from gradsim.control.history import History
 from gradsim.control.picture_goal import PictureGoal
 from gradsim.control.task import Task, library
 from gradsim.errors import InputError
+from gradsim.experiments.control_films import Screen
 from gradsim.identify.progress import Silent
 from gradsim.physics.model import Model
 from gradsim.picture import to_bytes

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from gradsim.app.control_films import Sought
 from gradsim.app.control_reach import silhouettes
 from gradsim.control.picture_goal import PictureGoal
+from gradsim.experiments.control_films import Sought
 from gradsim.files import whole
 from gradsim.picture import to_bytes
 

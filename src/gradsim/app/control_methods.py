@@ -67,7 +67,7 @@ def ready(job: ControlJob) -> "Setup":
     for module in EXTRAS.get(job.method, ()):
         extra(module, f"--method {job.method}")
     if job.method == "ppo" and plant.senses is None:  # it always looks
-        looking = Plant(plant.model, plant.controls, plant.interval, StateSenses(plant.model))
+        looking = Plant(plant.model, plant.controls, plant.interval, StateSenses(plant.model), plant.share)
         setup = replace(setup, plant=looking)
     return setup
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import nn
 
-from gradsim.app.control_films import Screen, write_film
 from gradsim.app.control_goal import sought
 from gradsim.app.control_methods import played
 from gradsim.app.control_reach import Reach
@@ -15,6 +14,7 @@ from gradsim.app.control_report import STILLS
 from gradsim.app.control_result import entries
 from gradsim.control.history import History
 from gradsim.control.picture_goal import PictureGoal
+from gradsim.experiments.control_films import Screen, write_film
 from gradsim.files import whole
 from gradsim.video.sheet import sheet
 

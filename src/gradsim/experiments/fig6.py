@@ -1,0 +1,64 @@
+"""Visuomotor control from one picture of the goal (the paper's Sec. 3.2 and Fig. 6), with baselines on the same goals.
+
+Each part is a function of the folder that returns its figures and the histories of all its runs: what a search without
+feedback reaches from pixels, beside the same told the place in 3-D, and searches without gradients. Curves are raw; the
+best so far, as the search's own loss chooses it, is drawn apart.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from gradsim.control.history import History
+from gradsim.control.task import Task
+from gradsim.experiments import fig6_films, fig6_pictures
+from gradsim.experiments.fig6_cloth import cloth
+from gradsim.experiments.fig6_gear import gear
+from gradsim.experiments.fig6_methods import PICTURE, policies_of
+from gradsim.experiments.fig6_walker import walker
+from gradsim.experiments.figures import write_result
+from gradsim.files import whole
+from gradsim.identify.progress import Progress, Silent
+
+Part = Callable[..., tuple[dict[str, dict], list[History]]]
+PARTS: dict[str, Part] = {"gear": gear, "cloth": cloth, "walker": walker}
+
+
+def fig6(
+    out: Path,
+    quick: bool = False,
+    seed: int = 0,
+    progress: Progress | None = None,
+    parts: tuple[str, ...] = tuple(PARTS),
+) -> dict:
+    """Run the experiment into a folder; finished searches are kept there, and an interrupted run goes on after them.
+
+    Args:
+        out: Gets result.json, fig6.md (the paper's figures beside ours), curves, films and one file of runs for each part.
+        quick: Few goals, few iterations, and no searches without gradients.
+        seed: Of goals and policies.
+        progress: Is told what happens.
+        parts: Those to run.
+    """
+    out, progress = Path(out), progress or Silent()
+    out.mkdir(parents=True, exist_ok=True)
+    figures, pictures, films = {}, [], []
+    for name in parts:
+        own, runs = PARTS[name](out, quick, seed, progress)
+        figures |= own
+        floor = own.get(f"{name}_floor", {}).get("value")
+        pictures.append(fig6_pictures.draw(out, name, runs, floor))
+        first = next((run for run in runs if run.names.get("method") == PICTURE), None)
+        if first is not None:
+            progress.stage(f"{name}: films")
+            goal = int(first.names["goal"])
+            policies = torch.load(policies_of(out, name, goal), weights_only=True)
+            filmed, stages = fig6_films.show(out, name, Task.load(name).setup(goal), policies, first)
+            films += filmed
+            pictures.append(stages)
+    progress.done()
+    with whole(out / "fig6.md") as draft:
+        draft.write_text(fig6_pictures.table(figures), encoding="utf-8")
+    result = {"title": "Control from one picture", "seed": seed, "quick": quick, "pictures": pictures, "films": films}
+    return write_result(out, "reproduce fig6", result, figures)

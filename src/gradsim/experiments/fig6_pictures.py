@@ -1,0 +1,108 @@
+"""The picture of Fig. 6: position errors of all goals and their means, beside the paper's."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from gradsim.control.history import History
+from gradsim.files import whole
+
+STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
+COLOURS = (
+    "#1d5fd0", "#c2410c", "#d99a6c", "#15803d", "#7c3aed", "#888888", "#0e7490", "#a16207", "#be185d", "#334155"
+)  # fmt: skip
+INK = "#111111"
+PAPER = {  # its curves of Fig. 6, by iteration as it counts
+    "gear": {
+        "picture": {0: 4.474, 1: 3.177, 2: 2.212, 5: 1.788, 9: 0.769, 19: 0.441, 39: 0.107},
+        "place in 3-D": {0: 4.474, 1: 1.293, 2: 0.512, 5: 0.232, 9: 0.135, 19: 0.082, 39: 0.082},
+    },
+    "cloth": {
+        "picture": {0: 7.894, 1: 5.557, 2: 4.167, 5: 3.088, 9: 3.045, 19: 1.677, 39: 0.199},
+        "place in 3-D": {0: 8.542, 1: 8.102, 2: 7.741, 5: 6.895, 9: 6.084, 19: 4.340, 39: 1.837},
+    },
+}
+LABELS = {"picture": "picture, ours", "place in 3-D": "place in 3-D, same search"}
+MARKERS = {"picture": "o", "place in 3-D": "x"}
+LEAST = 1e-6  # errors below are drawn there: a tenth of a pixel's worth is far above
+
+
+def draw(out: Path, name: str, runs: Sequence[History], floor: float | None = None) -> dict:
+    """Write the curves of a task as a picture; returns what a report lists.
+
+    Args:
+        out: The folder.
+        name: The task, and the picture.
+        runs: Of all methods and goals.
+        floor: A position error [m²], for a line.
+    """
+    with mpl.rc_context(STYLE), whole(out / f"{name}.png") as draft:
+        _curves(name, runs, floor).savefig(draft, dpi=150, format="png")
+    text = (
+        "Position error, mean over x, y and z of the squared distance of the centres of mass. Thin: each goal, thick: the "
+        "mean over goals, raw; below, best so far as the search's own loss chooses it. Black: the paper's curves."
+    )
+    return {"file": f"{name}.png", "title": f"Fig. 6, {name}", "caption": text}
+
+
+def _curves(name: str, runs: Sequence[History], floor: float | None) -> Figure:
+    methods = list(dict.fromkeys(run.names.get("method", "picture") for run in runs))
+    colours = dict(zip(methods, COLOURS, strict=False))
+    figure = Figure(figsize=(10.5, 6.6), layout="constrained")
+    (raw, rolled), (best, chosen) = figure.subplots(2, 2, sharey=True)
+    for method in methods:
+        own = [run for run in runs if run.names.get("method", "picture") == method]
+        for axes, over, how in (
+            (raw, False, History.raw), (rolled, True, History.raw),
+            (best, False, History.at_best), (chosen, True, History.at_best),
+        ):  # fmt: skip
+            _method(axes, own, over, how, colours[method], LABELS.get(str(method), str(method)))
+    for axes in (raw, best):
+        for key, points in PAPER.get(name, {}).items():
+            axes.plot(
+                *zip(*points.items(), strict=True), MARKERS[key], color=INK, ms=5, mfc="none", label=f"{key}, paper"
+            )
+        axes.set_xlabel("iteration")
+    for axes in (rolled, chosen):
+        axes.set(xscale="log", xlabel="rollouts of one world, forward")
+    for axes in (raw, rolled, best, chosen):
+        axes.set_yscale("log")
+        axes.grid(alpha=0.2)
+        if floor is not None:
+            axes.axhline(floor, color=INK, lw=0.8, ls=(0, (4, 3)), label="undeformed, at rest at the goal")
+    raw.set(ylabel="position error, raw [m²]", title="iterations")
+    best.set(ylabel="position error, best so far [m²]")
+    rolled.set_title("rollouts")
+    handles, labels = raw.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right center", fontsize=8)
+    return figure
+
+
+def _method(axes: Axes, own: Sequence[History], over: bool, how, colour: str, label: str) -> None:
+    """The runs of a method, and their mean where all have as many iterations."""
+    curves = [np.maximum(how(run, "position_error"), LEAST) for run in own]
+    places = [np.array(run.total("rollouts")) if over else np.arange(len(run)) for run in own]
+    for x, y in zip(places, curves, strict=True):
+        axes.plot(x, y, color=colour, lw=0.6, alpha=0.45)
+    length = min(map(len, curves))
+    mean = np.mean([y[:length] for y in curves], 0)
+    axes.plot(places[0][:length], mean, color=colour, lw=2.2, label=label)
+
+
+def table(figures: Mapping[str, Mapping]) -> str:
+    """Figures as Markdown, the paper's beside ours."""
+    rows = ["| figure | paper | ours | goal |", "|---|---|---|---|"]
+    for name, own in figures.items():
+        cells = [_number(own.get(key)) for key in ("paper", "value", "goal")]
+        rows.append(f"| {name} | {cells[0]} | {cells[1]} | {cells[2]} |")
+    return "\n".join(rows) + "\n"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else "never" if value == math.inf else f"{value:.3g}"

@@ -1,0 +1,106 @@
+"""Figures of the comparison, searches that are kept, and what the parts make of a task."""
+
+import json
+
+import pytest
+import torch
+from checks import error
+
+from gradsim.control.history import History, Iteration
+from gradsim.control.plant import Episode
+from gradsim.control.task import Task
+from gradsim.experiments import fig6_cloth, fig6_cost, fig6_gear, fig6_methods, fig6_pictures
+from gradsim.experiments.fig6_methods import PICTURE, Runs, mean_after, mean_at
+from gradsim.identify.progress import Silent
+
+
+def run(method: str, errors: list[float], rollouts: int = 1) -> History:
+    """Losses fall steadily, whatever the errors do."""
+    entries = [Iteration(1 / (k + 1), 1.0, 0.1, rollouts, 100 * rollouts, 0.0, e) for k, e in enumerate(errors)]
+    return History(entries, names={"method": method, "goal": 1})
+
+
+def test_errors_are_raw_means_over_goals_after_so_many_steps():
+    runs = [run(PICTURE, [4.0, 2.0, 3.0]), run(PICTURE, [2.0, 1.0, 0.5]), run("random", [9.0] * 3)]
+    assert [mean_at(runs, PICTURE, k) for k in range(4)] == [3.0, 1.5, 1.75, None]
+    assert mean_at(runs, "nobody", 0) is None
+
+
+def test_searches_that_take_many_rollouts_are_read_where_the_steps_are_as_many():
+    """300 steps are three rollouts, or the first batch of two and no second."""
+    runs = [run("cma", [5.0, 4.0, 3.0], 2), run("random", [6.0, 5.0, 4.0, 3.0])]
+    assert mean_after(runs, "cma", 300) == 5.0 and mean_after(runs, "random", 300) == 4.0
+    assert mean_after(runs, "cma", 100) is None  # not even one batch
+
+
+def test_figures_of_the_gear_are_held_against_the_goals_of_the_issue_and_the_paper():
+    found = fig6_gear.figures([run(PICTURE, [9.0 / (k + 1) ** 2 for k in range(41)])])
+    assert found["gear_error_20"] == {"value": pytest.approx(9 / 441), "paper": 0.441, "goal": 0.107, "ok": True}
+    assert found["gear_error_40"]["ok"] and found["gear_error_1"]["goal"] is None
+    assert not fig6_gear.figures([run(PICTURE, [0.2] * 41)])["gear_error_20"]["ok"]
+    assert set(fig6_gear.figures([run(PICTURE, [1.0] * 11)])) == {f"gear_error_{k}" for k in (1, 2, 5, 9)}
+
+
+def test_figures_of_the_cloth_say_what_is_reached_by_fifteen():
+    found = fig6_cloth.figures([run(PICTURE, [0.25] * 41), run(fig6_cloth.RIM, [0.1] * 41)])
+    assert not found["cloth_error_15"]["ok"] and found["cloth_heavy_rim_error_15"]["value"] == pytest.approx(0.1)
+
+
+def test_the_floor_is_that_of_a_gear_whose_tips_touch_the_ground():
+    """Its tips are between its radius at the tips and half a tooth less below its centre, at 2 m."""
+    setup = Task.load("gear").setup(0, quick=True)
+    x = setup.plant.model.systems[0].rest
+    radius = torch.linalg.vector_norm(x[:, :2], dim=1).max().item()
+    assert (2 - radius) ** 2 / 3 - 1e-6 < fig6_gear.floor(setup) < 1.2 * (2 - radius) ** 2 / 3
+
+
+def test_a_heavy_rim_has_the_mass_of_the_original_at_every_point():
+    """Its centre of mass is that of the even sheet, so the goal's centre is the same."""
+    setup = Task.load("cloth").setup(3, quick=True)
+    model, still = setup.plant.model, torch.zeros(1, 1, 3)
+    before = Episode(model.rollout(frames=1), still).centre()
+    fig6_cloth.weigh(setup)
+    mass = model.systems[0].mass(model.values())
+    assert error(mass, torch.full_like(mass, 2.0)) < 1e-12
+    assert error(Episode(model.rollout(frames=1), still).centre(), before) < 1e-12
+
+
+def test_searches_are_kept_and_their_policies_with_them(tmp_path, monkeypatch):
+    setup, calls = Task.load("cloth").setup(2, quick=True), []
+
+    def method(setup, seed, progress):
+        calls.append(seed)
+        return fig6_methods.picture(setup, seed, progress)
+
+    first = [
+        Runs(tmp_path, "cloth", {"seed": 0}, Silent()).run(PICTURE, method, setup, 2, 2, triangles=9) for _ in range(2)
+    ]
+    assert calls == [2] and first[0].json() == first[1].json() and len(first[0]) == 3
+    assert first[0].names == {"method": PICTURE, "goal": 2, "triangles": 9}
+    kept = torch.load(fig6_methods.policies_of(tmp_path, "cloth", 2), weights_only=True)
+    assert set(kept) == {"first", "middle", "best", "last"}
+
+
+def test_the_cost_of_a_picture_is_measured_beside_the_physics():
+    spent = fig6_cost.seconds(Task.load("cloth").setup(0, quick=True), repeats=1)
+    assert 0 < spent["physics"] < spent["whole"] * 3
+
+
+def test_the_table_has_the_papers_number_beside_ours(tmp_path):
+    figures = {
+        "a": {"value": 0.0123, "paper": 4.0, "goal": None},
+        "b": {"value": float("inf"), "paper": None, "goal": 3},
+    }
+    assert fig6_pictures.table(figures).splitlines()[2:] == ["| a | 4 | 0.0123 |  |", "| b |  | never | 3 |"]
+    report = fig6_pictures.draw(tmp_path, "gear", [run(PICTURE, [3.0, 1.0]), run("cma", [3.0, 2.0], 16)], 0.0085)
+    assert (tmp_path / report["file"]).stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_the_quick_form_meets_its_goals_and_goes_on(tmp_path):
+    from gradsim.experiments import reproduce
+
+    result = reproduce("fig6", tmp_path, quick=True)
+    assert result["figures"]["cloth_error_15"]["ok"] and result["figures"]["gear_picture_over_physics"]["ok"]
+    again = reproduce("fig6", tmp_path, quick=True)
+    assert json.dumps(again["figures"]) == json.dumps(result["figures"])
