@@ -140,3 +140,29 @@ def test_divergence_under_values_in_time_names_the_step():
         model.rollout({f"{body}.activation": value})
     step = int(str(raised.value).split("from step ")[1].split()[0])
     assert model.substeps < step <= 2 * model.substeps
+
+
+def test_a_start_that_is_not_finite_is_told_under_values_in_time():
+    scene = soft_cases.solid()
+    model, (body,) = Model(scene), scene.bodies
+    value = torch.zeros(1, 2, 1, dtype=torch.float64)
+    states = {body: {y: z[:, 0].clone() for y, z in model.rollout(frames=1)[body].items()}}
+    states[body]["v"][0, 3, 1] = torch.nan
+    with pytest.raises(Divergence, match="from step 0 on"):
+        model.rollout({f"{body}.activation": value}, 3, start=states)
+
+
+def test_a_start_alone_takes_values_in_time_of_no_interval():
+    scene = soft_cases.solid()
+    model, (body,) = Model(scene), scene.bodies
+    value = torch.zeros(2, 0, model.kinds[f"{body}.activation"].elements, dtype=torch.float64)
+    assert error(model.rollout({f"{body}.activation": value}, 1)[body]["x"], model.rollout(frames=1)[body]["x"]) == 0
+
+
+def test_a_start_of_other_worlds_than_are_given_is_refused():
+    scene = soft_cases.solid()
+    model, (body,) = Model(scene), scene.bodies
+    states = {body: {y: z[:, 0].expand(2, -1, -1) for y, z in model.rollout(frames=1)[body].items()}}
+    given = {f"{body}.activation": torch.zeros(3, 2, 1, dtype=torch.float64)}
+    with pytest.raises(InputError, match=rf"for 3 worlds, and `{body}.x` for 2"):
+        model.rollout(given, 3, start=states)

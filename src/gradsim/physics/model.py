@@ -146,7 +146,8 @@ class Model(nn.Module):
                 None begins as the scene does. The clock has no offset then.
 
         Raises:
-            InputError: If a rigid body that goes on from a state has pushes, which count from the scene's start.
+            InputError: If a rigid body that goes on from a state has pushes, which count from the scene's start, or
+                `start` is not of all bodies, or of another number of worlds.
             Divergence: If a state is no longer finite (not checked inside `torch.compile`).
         """
         values = self.values(given)
@@ -299,10 +300,15 @@ class Model(nn.Module):
                     f"`{system.name}` has pushes, which count from the scene's start, so it cannot go on from a state; "
                     f"give it a `velocity` in their place."
                 )
-        worlds = max(len(y) for own in start.values() for y in own.values())
-        worlds = max(worlds, len(values["gravity"]))
+        named = {f"{s.name}.{k}": start[s.name][k] for s in self.systems for k in s.states}
+        worlds = max(len(values["gravity"]), *(len(y) for y in named.values()))
+        for name, count in {"given": len(values["gravity"]), **{name: len(y) for name, y in named.items()}}.items():
+            if count not in (1, worlds):
+                raise InputError(
+                    f"`start` and `given` are for {worlds} worlds, and `{name}` for {count}; give as many, or 1."
+                )
         every = lambda y: y.to(self.dtype).expand(worlds, *y.shape[1:])
-        states = {system.name: {k: every(start[system.name][k]) for k in system.states} for system in self.systems}
+        states = {s.name: {k: every(named[f"{s.name}.{k}"]) for k in s.states} for s in self.systems}
         return {name: v.expand(worlds, *v.shape[1:]) for name, v in values.items()}, states
 
     def _timed(self, values: Values, frames: int, lead: int) -> Values:
@@ -310,12 +316,15 @@ class Model(nn.Module):
         found = dict(values)
         for name, kind in self.kinds.items():
             if kind.timed and values[name].ndim == 3:
+                if frames == 1 and not values[name].shape[1]:  # of a start alone
+                    found[name] = self.get_parameter(name).expand(len(values[name]))
+                    continue
                 if values[name].shape[1] != frames - 1:
                     raise InputError(
                         f"`{name}` is given for {values[name].shape[1]} frame intervals; {frames} frames have "
                         f"{frames - 1}: give (worlds, {frames - 1}, {kind.elements} or 1)."
                     )
-                if lead and frames > 1:
+                if lead:
                     found[name] = torch.cat([values[name][:, :1].expand(-1, lead, -1), values[name]], 1)
         return found
 
@@ -365,8 +374,9 @@ class Model(nn.Module):
         alone = len(group.systems) == 1 and frame > 1 and not self._late
         first = frame - 1 if alone and all(torch.isfinite(y).all() for y in before) else 0
         for name, kind in self.kinds.items():
-            if kind.timed and one[name].ndim == 3:  # a value for each step
-                one[name] = one[name][:, first:frame].repeat_interleave(self.substeps, 1)
+            if kind.timed and one[name].ndim == 3:  # a value for each step; any where the start is not finite
+                each = one[name][:, first:frame].repeat_interleave(self.substeps, 1)
+                one[name] = each if frame else one[name][:, 0]
         inputs = group.inputs(one)
         if first:
             inputs[: len(before)] = before
