@@ -77,10 +77,28 @@ def test_mistakes_are_named():
         "give `beam.velocity` in place of its component 0": lambda: Plant(model, [Control("beam.velocity.x", -1, 1)]),
         "is a control twice": lambda: Plant(model, [Control("beam.activation", -1, 1)] * 2),
         "low has to be below high": lambda: Control("beam.activation", 1, -1),
+        "goes from -2 to 1, and the parameter from -1 to 1": lambda: Plant(model, [Control("beam.activation", -2, 1)]),
         "has to be at least 1": lambda: Plant(model, [Control("beam.activation", -1, 1)], 0),
     }.items():
         with pytest.raises(InputError, match=re.escape(words)):
             make()
+
+
+def test_a_scene_of_one_frame_is_refused():
+    scene = soft_cases.solid()
+    still = scene.model_copy(update={"timing": scene.timing.model_copy(update={"frames": 1})})
+    with pytest.raises(InputError, match="single frame"):
+        Plant(Model(still), [Control("beam.activation", -1, 1)])
+
+
+def test_other_worlds_than_are_given_are_refused():
+    system = plant()
+    u = torch.zeros(2, system.intervals, system.outputs, dtype=torch.float64)
+    policy = lambda times, seen: u
+    policy.feedback = False
+    density = system.model.get_parameter("beam.density").detach().expand(3)
+    with pytest.raises(InputError, match="acts in 2 worlds, and 3 are given"):
+        system.rollout(policy, {"beam.density": density})
 
 
 def test_a_policy_that_does_not_fit_is_refused_before_any_rollout():

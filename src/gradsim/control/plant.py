@@ -124,8 +124,8 @@ class Plant:
         share: Groups (elements,) of elements with one number in common, by control (`sharing.py`).
 
     Raises:
-        InputError: If a control is no parameter of the model, or is there twice, or the interval is not at least 1, or
-            groups are not of the elements of a control.
+        InputError: If a control is no parameter of the model, or is there twice, or leaves its range, or nothing moves
+            in a single frame, or the interval is not at least 1, or groups are not of the elements of a control.
     """
 
     def __init__(
@@ -138,6 +138,10 @@ class Plant:
     ):
         if not controls:
             raise InputError("a plant needs at least one control, such as Control('walker.activation', -0.2, 0.2).")
+        if model.scene.timing.frames < 2:
+            raise InputError(
+                "the scene has a single frame, its start, in which nothing moves; it needs `timing.frames`."
+            )
         if interval < 1:
             raise InputError(f"the control interval is {interval} frames; it has to be at least 1.")
         self.model, self.controls, self.interval, self.senses = model, tuple(controls), interval, senses
@@ -150,6 +154,11 @@ class Plant:
                 name, axis = resolve(model.scene, control.name)
                 raise InputError(f"a control sets all of a parameter; give `{name}` in place of its component {axis}.")
             kind = model.kinds[control.name]
+            if control.low < kind.lower or control.high > kind.upper:
+                raise InputError(
+                    f"the control `{control.name}` goes from {control.low:g} to {control.high:g}, and the parameter from "
+                    f"{kind.lower:g} to {kind.upper:g}; make its range a part of that."
+                )
             self.outputs_of[control.name] = kind.elements if kind.timed else max(1, kind.value.size)
         for name, groups in (share or {}).items():
             if name not in self.outputs_of or not model.kinds[name].timed:
@@ -242,6 +251,10 @@ class Plant:
             else:
                 found[control.name] = value[:, 0].reshape(len(u), *kind.value.shape)
         worlds = max((len(v) for v in found.values()), default=1)
+        if len(u) not in (1, worlds) or any(len(v) not in (1, worlds) for v in found.values()):
+            raise InputError(
+                f"the policy acts in {len(u)} worlds, and {worlds} are given; it needs as many, or one for all of them."
+            )
         return {name: v.expand(worlds, *v.shape[1:]) for name, v in found.items()}
 
     def begin(self, given: Given | None = None, worlds: int = 1) -> dict[str, dict[str, Tensor]]:
