@@ -172,6 +172,16 @@ def test_a_loss_that_does_not_depend_on_the_policy_is_refused():
         train(Line(force=0.0), Sinusoids(2), Reach())
 
 
+@pytest.mark.parametrize("options", [{}, {"floor": 0.9}])
+def test_a_loss_below_its_least_value_is_refused(options):
+    """The rule of Polyak makes no step there, as for most rewards."""
+    goal = Reach()
+    if not options:
+        goal.loss = lambda episode, iteration: -episode.x[:, -1]
+    with pytest.raises(InputError, match="below the 0(.9)? that polyak takes for its least value"):
+        train(Line(), Sinusoids(2), goal, Search("polyak", options=options))
+
+
 class Stop(Exception):
     pass
 
@@ -218,6 +228,14 @@ def test_a_finished_search_goes_on_for_more_iterations_as_if_it_had_never_stoppe
     train(Line(), other, Reach(), Search(iterations=4), checkpoint=path)
     assert train(Line(), other, Reach(), Search(iterations=7), checkpoint=path).raw() == whole.raw()
     assert torch.equal(one.weight, other.weight)
+
+
+def test_a_search_whose_schedule_has_ended_is_not_gone_on_with(tmp_path):
+    """Else the rate rises again behind its end, and nothing is as if the search had never stopped."""
+    path, policy = tmp_path / "search.pt", Sinusoids(2, seed=2)
+    train(Line(), policy, Reach(), Search(iterations=4, schedule="cosine_annealing"), checkpoint=path)
+    with pytest.raises(InputError, match="another search"):
+        train(Line(), policy, Reach(), Search(iterations=8, schedule="cosine_annealing"), checkpoint=path)
 
 
 def test_a_checkpoint_of_another_search_or_no_checkpoint_is_refused(tmp_path):

@@ -104,6 +104,13 @@ def schedule(given: str | Mapping[str, Any], of: torch.optim.Optimizer, iteratio
     return _made(kind, f"the schedule {name!r}", of, lengths | options)
 
 
+def spans(given: str | Mapping[str, Any]) -> bool:
+    """Whether a schedule, as above, is as long as the search."""
+    options = {"name": given} if isinstance(given, str) else given
+    own = inspect.signature(SCHEDULES[options["name"]]).parameters
+    return any(key in own and key not in options for key in LENGTHS)
+
+
 def _made(kind: type, what: str, first, options: Mapping[str, Any]):
     """`kind(first, **options)`, with its refusals in our words."""
     known = [key for key in inspect.signature(kind).parameters if key != "params" and key != "optimizer"]

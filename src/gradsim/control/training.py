@@ -13,6 +13,7 @@ from typing import Protocol
 
 from torch import nn
 
+from gradsim.control import optimisers
 from gradsim.control.checkpoint import Checkpoint
 from gradsim.control.descent import Descent, Given
 from gradsim.control.history import History, Iteration
@@ -75,6 +76,12 @@ def train(
 
 def _check_slope(entry: Iteration, run: Descent) -> None:
     """Refuse a loss that no step can lower, at the first iteration."""
+    floor = run.search.options.get("floor", 0.0)
+    if run.search.optimiser == "polyak" and entry.loss < floor and len(run.history) == 1:
+        raise InputError(
+            f"the loss begins at {entry.loss:.4g}, below the {floor:g} that polyak takes for its least value, so that no "
+            "step is made, as for most rewards: give the option `floor`, or take adam."
+        )
     if entry.gradient_norm == 0 and entry.loss > 0 and len(run.history) == 1 and run.search.horizon is None:
         raise InputError(
             f"the loss, {entry.loss:.4g}, does not depend on the policy: its gradient is exactly 0. Look whether the goal "
@@ -83,7 +90,11 @@ def _check_slope(entry: Iteration, run: Descent) -> None:
 
 
 def _describe(plant, policy: nn.Module, search: Search) -> str:
-    """What a checkpoint has to agree in, in words; a search may go on for more iterations."""
+    """What a checkpoint has to agree in, in words; a search may go on for more iterations.
+
+    Not so where the schedule of the rate is as long as the search: its steps before would have been others.
+    """
     numbers = sum(p.numel() for p in policy.parameters())
-    settings = replace(search, iterations=1, enough=-math.inf)
+    fixed = search.schedule is not None and optimisers.spans(search.schedule)
+    settings = replace(search, iterations=search.iterations if fixed else 1, enough=-math.inf)
     return f"{type(policy).__name__} of {numbers} numbers for {plant.outputs} outputs, {settings}"
