@@ -16,7 +16,7 @@ from gradsim.app import control as command
 from gradsim.app.control import control
 from gradsim.app.control_goal import sought
 from gradsim.app.control_job import NAMES, ControlJob
-from gradsim.app.control_methods import played
+from gradsim.app.control_methods import played, ready
 from gradsim.app.control_reach import Reach
 from gradsim.app.desk import finished, unfinished
 from gradsim.app.viewable import viewable
@@ -290,6 +290,13 @@ def test_every_method_searches_and_what_it_found_can_be_filmed(method, task, tmp
     # the policy that is filmed ends where the history says that this iteration ended
     for row in result["policies"]:
         assert result["reach"]["away"][row["name"]] == pytest.approx(row["distance"], rel=1e-6)
+
+
+def test_an_actor_has_the_numbers_that_the_task_shares():
+    pytest.importorskip("stable_baselines3")
+    job = ControlJob(task="gear", quick=True, method="ppo")
+    setup = ready(job)
+    assert setup.plant.outputs == ready(replace(job, method="gradient")).plant.outputs == 288
 
 
 def test_what_an_actor_does_in_a_launch_can_be_filmed(tmp_path, monkeypatch):

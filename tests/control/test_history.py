@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from gradsim.app.control_result import entries
 from gradsim.control.history import History, Iteration
 from gradsim.errors import InputError
 
@@ -46,6 +47,18 @@ def test_kept_policies_do_not_change_with_the_one_that_is_trained():
     made.add(Iteration(1.0), {"weight": weight})
     weight += 1
     assert made.policies["best"]["weight"].tolist() == [0, 0]
+
+
+def test_the_middle_policy_is_named_by_its_own_iteration_where_a_search_ends_early(tmp_path):
+    made = history()  # half of 9 iterations, of which 6 came
+    made.iterations, last = made.iterations[:4], made.iterations[4:]
+    made.add(last[0], {"weight": torch.full((2,), 4.0)})
+    made.keep_middle()
+    made.add(last[1], {"weight": torch.full((2,), 5.0)})
+    assert made.middle == 4 and made.policies["middle"]["weight"].tolist() == [4, 4]
+    made.save(tmp_path / "history.json")
+    assert History.load(tmp_path / "history.json").middle == 4
+    assert entries(made) == {"first": 0, "middle": 4, "best": 4, "last": 5}
 
 
 def test_a_file_brings_back_all_numbers(tmp_path):

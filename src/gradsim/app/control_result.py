@@ -19,8 +19,8 @@ UNKNOWN = "The goal is a picture alone, so nobody knows where in space it is; fi
 def entries(history: History) -> dict[str, int]:
     """The iteration of each policy that the history keeps."""
     last = len(history) - 1
-    numbers = {"first": 0, "middle": (last + 1) // 2, "best": history.best, "last": last}
-    return {name: numbers[name] for name in NAMES if name in history.policies}
+    numbers = {"first": 0, "middle": history.middle, "best": history.best, "last": last}
+    return {name: k for name in NAMES if name in history.policies and (k := numbers[name]) is not None}
 
 
 def content(job: ControlJob, setup: "Setup", history: History, shown: "Shown", spent: Mapping[str, float]) -> dict:

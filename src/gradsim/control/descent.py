@@ -93,7 +93,7 @@ class Descent:
         self._slow_down(first.loss)
         self.history.add(entry, here)
         if k == self.search.iterations // 2:
-            self.history.policies["middle"] = self.history.policies["last"]
+            self.history.keep_middle()
         return entry
 
     def state(self) -> dict[str, Any]:

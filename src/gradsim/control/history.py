@@ -58,12 +58,14 @@ class History:
     Attributes:
         iterations: Every one, raw.
         policies: State dictionaries: "first", "middle", "best" and "last" of the iterations.
+        middle: The iteration of the middle policy: half of those that were to come, also where a search ends before.
         retreats: How often a step led to numbers that were not finite, and was halved.
         names: What it is the history of, such as task, method and seed: for files.
     """
 
     iterations: list[Iteration] = field(default_factory=list)
     policies: dict[str, State] = field(default_factory=dict)
+    middle: int | None = None
     retreats: int = 0
     names: dict[str, str | float] = field(default_factory=dict)
 
@@ -82,6 +84,10 @@ class History:
             if best:
                 self.policies["best"] = own
         return best
+
+    def keep_middle(self) -> None:
+        """Keep the newest policy as the middle one."""
+        self.policies["middle"], self.middle = self.policies["last"], len(self.iterations) - 1
 
     def __len__(self) -> int:
         return len(self.iterations)
@@ -133,7 +139,7 @@ class History:
             }
             for pairs in map(asdict, self.iterations)
         ]
-        own = {"schema": SCHEMA, "names": self.names, "retreats": self.retreats}
+        own = {"schema": SCHEMA, "names": self.names, "retreats": self.retreats, "middle": self.middle}
         return own | {"best": self.best if entries else None, "iterations": entries}
 
     def save(self, path: str | Path) -> None:
@@ -151,7 +157,7 @@ class History:
         if content.get("schema") != SCHEMA:
             raise InputError(f"a history has the schema {SCHEMA!r}; got {content.get('schema')!r}.")
         entries = [_iteration(entry) for entry in content["iterations"]]
-        return cls(entries, {}, content["retreats"], dict(content["names"]))
+        return cls(entries, {}, content.get("middle"), content["retreats"], dict(content["names"]))
 
     @classmethod
     def load(cls, path: str | Path) -> "History":

@@ -65,7 +65,7 @@ def keep(
     """Append one of `total` iterations, with the policy that it is of, and tell it."""
     history.add(entry, policy)
     if len(history) == total // 2 + 1:
-        history.policies["middle"] = history.policies["last"]
+        history.keep_middle()
     if progress is not None:
         progress.update(len(history) - 1, entry.loss, {"distance [m]": (entry.distance, math.nan)})
 
