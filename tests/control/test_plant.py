@@ -10,6 +10,7 @@ from plant_cases import Centre, Table
 from torch import nn
 
 from gradsim.control.plant import Control, Plant
+from gradsim.control.policies import Free
 from gradsim.errors import InputError
 from gradsim.physics.model import Model
 
@@ -47,6 +48,14 @@ def test_ends_of_the_range_are_what_u_of_one_means():
     policy = Table(u.clone(), 2 / system.model.scene.timing.fps, False)
     values = system.rollout(policy).trajectory.values["beam.activation"]
     assert error(values[0, :, 0], torch.tensor([-0.3, -0.3, 0.1, 0.1, -0.1], dtype=torch.float64)) < 1e-15
+
+
+def test_each_interval_has_its_own_numbers_under_a_model_of_single_precision():
+    """Times of single precision fall before the starts of intervals."""
+    system = Plant(Model(soft_cases.solid(), dtype=torch.float32), [Control("beam.activation", -1, 1)], 2)
+    numbers = torch.arange(100, dtype=torch.float64)[:, None]
+    free = Free(1, 100, 100 * 2 / system.model.scene.timing.fps, numbers)
+    assert torch.equal(free(system.times_of(100))[0], numbers)
 
 
 def test_a_launch_is_set_at_the_start():

@@ -204,8 +204,8 @@ class Plant:
         return 1 if self.launched else math.ceil((frames - 1) / self.interval)
 
     def times_of(self, intervals: int, first: int = 0) -> Tensor:
-        """Starts (intervals,) of intervals from `first` on [s]."""
-        numbers = torch.arange(first, first + intervals, dtype=self.model.dtype)
+        """Starts (intervals,) of intervals from `first` on [s]; float64, as policies are, whatever the model is."""
+        numbers = torch.arange(first, first + intervals, dtype=torch.float64)
         return numbers * (self.interval / self.model.scene.timing.fps)
 
     def check(self, policy: Any) -> None:
