@@ -99,8 +99,11 @@ def test_what_cannot_be_planned_is_refused():
     plant = swinging()
     aim = StateGoal("beam", torch.zeros(3).double())
     thrown = Plant(plant.model, [Control("beam.velocity", -1, 1)])
+    both = Plant(plant.model, [*plant.controls, *thrown.controls], 2)
     for words, make in {
         "nothing to plan anew": lambda: Mpc(thrown, aim),
+        "`beam.velocity` is set at the start": lambda: Mpc(both, aim),
+        "in other frames than the last": lambda: Mpc(plant, StateGoal("beam", torch.zeros(3).double(), 4)),
         "iterations of MPC: got 1": lambda: Mpc(plant, aim, search=Search(iterations=1)),
         "horizon: got 0": lambda: Mpc(plant, aim, 0),
         "make it with outputs=10": lambda: Mpc(plant, aim, start=Free(3)),

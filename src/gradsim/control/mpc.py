@@ -43,7 +43,8 @@ class Mpc:
         given: Parameters of the model that differ from its own, (1, ...) by name.
 
     Raises:
-        InputError: If the plant has only launches, or there is no interval or too few iterations.
+        InputError: If the plant has launches, the goal is in other frames than the last, or there is no interval or too
+            few iterations.
     """
 
     def __init__(
@@ -56,10 +57,13 @@ class Mpc:
         start: nn.Module | None = None,
         given: Given | None = None,
     ):
-        if plant.launched:
+        launches = [c.name for c in plant.controls if not plant.model.kinds[c.name].timed]
+        if launches:
             raise InputError(
-                "all controls of the plant are set at the start, so there is nothing to plan anew: `train`."
+                f"`{launches[0]}` is set at the start, so there is nothing to plan anew: leave it out, or `train`."
             )
+        if set(getattr(goal, "frames", None) or [-1]) != {-1}:
+            raise InputError("the goal is in other frames than the last; a plan ends elsewhere in each interval: give -1.")
         if horizon is not None:
             counts("horizon", horizon)
         self.search = search or Search("polyak", iterations=5)
