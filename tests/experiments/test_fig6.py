@@ -77,8 +77,7 @@ def test_searches_are_kept_and_their_policies_with_them(tmp_path, monkeypatch):
     ]
     assert calls == [2] and first[0].json() == first[1].json() and len(first[0]) == 3
     assert first[0].names == {"method": PICTURE, "goal": 2, "triangles": 9}
-    kept = torch.load(fig6_methods.policies_of(tmp_path, "cloth", 2), weights_only=True)
-    assert set(kept) == {"first", "middle", "best", "last"}
+    assert set(fig6_methods.kept(tmp_path, "cloth", 2)) == {"first", "middle", "best", "last"}
 
 
 def test_the_cost_of_a_picture_is_measured_beside_the_physics():

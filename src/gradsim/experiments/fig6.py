@@ -2,20 +2,19 @@
 
 Each part is a function of the folder that returns its figures and the histories of all its runs: what a search without
 feedback reaches from pixels, beside the same told the place in 3-D, and searches without gradients. Curves are raw; the
-best so far, as the search's own loss chooses it, is drawn apart.
+best so far, as the search's own loss chooses it, is drawn apart. The last part is about loops that are closed.
 """
 
 from collections.abc import Callable
 from pathlib import Path
 
-import torch
-
 from gradsim.control.history import History
 from gradsim.control.task import Task
 from gradsim.experiments import fig6_films, fig6_pictures
+from gradsim.experiments.fig6_closed import closed_loop
 from gradsim.experiments.fig6_cloth import cloth
 from gradsim.experiments.fig6_gear import gear
-from gradsim.experiments.fig6_methods import PICTURE, policies_of
+from gradsim.experiments.fig6_methods import PICTURE, kept
 from gradsim.experiments.fig6_walker import walker
 from gradsim.experiments.figures import write_result
 from gradsim.files import whole
@@ -23,6 +22,7 @@ from gradsim.identify.progress import Progress, Silent
 
 Part = Callable[..., tuple[dict[str, dict], list[History]]]
 PARTS: dict[str, Part] = {"gear": gear, "cloth": cloth, "walker": walker}
+CLOSED = "closed"
 
 
 def fig6(
@@ -30,7 +30,7 @@ def fig6(
     quick: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
-    parts: tuple[str, ...] = tuple(PARTS),
+    parts: tuple[str, ...] = (*PARTS, CLOSED),
 ) -> dict:
     """Run the experiment into a folder; finished searches are kept there, and an interrupted run goes on after them.
 
@@ -44,7 +44,7 @@ def fig6(
     out, progress = Path(out), progress or Silent()
     out.mkdir(parents=True, exist_ok=True)
     figures, pictures, films = {}, [], []
-    for name in parts:
+    for name in (name for name in PARTS if name in parts):
         own, runs = PARTS[name](out, quick, seed, progress)
         figures |= own
         floor = own.get(f"{name}_floor", {}).get("value")
@@ -53,12 +53,21 @@ def fig6(
         if first is not None:
             progress.stage(f"{name}: films")
             goal = int(first.names["goal"])
-            policies = torch.load(policies_of(out, name, goal), weights_only=True)
-            filmed, stages = fig6_films.show(out, name, Task.load(name).setup(goal), policies, first)
+            setup = Task.load(name).setup(goal)
+            filmed, stages = fig6_films.show(out, name, setup, kept(out, name, goal), first)
             films += filmed
             pictures.append(stages)
+    if CLOSED in parts:
+        closed = closed_loop(out, quick, seed, progress)
+        figures |= closed["figures"]
+        films += [{"file": f["file"], "text": f["caption"]} for f in closed["pictures"] if _moves(f)]
+        pictures += [picture for picture in closed["pictures"] if not _moves(picture)]
     progress.done()
     with whole(out / "fig6.md") as draft:
         draft.write_text(fig6_pictures.table(figures), encoding="utf-8")
     result = {"title": "Control from one picture", "seed": seed, "quick": quick, "pictures": pictures, "films": films}
     return write_result(out, "reproduce fig6", result, figures)
+
+
+def _moves(picture: dict) -> bool:
+    return picture["file"].endswith(".webm")

@@ -67,9 +67,9 @@ def cloth(
     goals, iterations = QUICK if quick else (GOALS, ITERATIONS)
     kept = Runs(out, "cloth", {"seed": seed, "quick": quick, "iterations": iterations}, progress)
     rate = 0.05 if quick else kept.number("rate of Adam", lambda: _tuned(task))
-    methods = {PICTURE: picture, ADAM: by_adam(rate), PLACE: place, RIM: picture, RIM_PLACE: by_adam(rate)}
+    methods = {PICTURE: picture, ADAM: by_adam(rate), PLACE: place, RIM: picture}
     if not quick:
-        methods |= {"random": without("random", iterations + 1)}
+        methods |= {RIM_PLACE: by_adam(rate), "random": without("random", iterations + 1)}
         methods |= {name: without(name, ROLLOUTS) for name in WITHOUT}
     runs, seeds = [], [FIRST + 1000 * seed + k for k in range(goals)]
     for goal in seeds:

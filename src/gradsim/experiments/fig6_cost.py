@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from statistics import median
+from typing import Any
 
 from gradsim.control.setup import Setup
 
@@ -17,11 +18,13 @@ def seconds(setup: Setup, repeats: int = REPEATS) -> dict[str, float]:
         so that what else the machine does slows both.
     """
 
+    policy: Any = setup.policy
+
     def physics():
-        setup.plant.rollout(setup.policy).centre()[:, -1].sum().backward()
+        setup.plant.rollout(policy).centre()[:, -1].sum().backward()
 
     def whole():
-        setup.goal.loss(setup.plant.rollout(setup.policy)).sum().backward()
+        setup.goal.loss(setup.plant.rollout(policy)).sum().backward()
 
     works = {"physics": physics, "whole": whole}
     for work in works.values():  # compiles

@@ -33,13 +33,14 @@ def show(
     screen = Screen(setup.task.scene, setup.task.goal.cameras[0], [_sought(setup)])
     films, stills = [], []
     at = {"first": 0, "middle": len(history) // 2, "best": history.best, "last": len(history) - 1}
-    for name in (n for n in NAMES if n in policies):
-        setup.policy.load_state_dict(policies[name])
+    for k in sorted(set(at.values())):
+        names = [name for name in NAMES if at[name] == k]
+        setup.policy.load_state_dict(policies[names[0]])
         with torch.no_grad():
             motion = setup.plant.rollout(setup.policy).trajectory  # pyright: ignore[reportArgumentType]
-        file, error = f"{task}_{name}.webm", history.raw("position_error")[at[name]]
+        file, error = f"{task}_{names[0]}.webm", history.raw("position_error")[k]
         write_film(out / file, screen.film(motion), screen.fps)
-        text = f"{name}: iteration {at[name]}"
+        text = f"{' and '.join(names)}: iteration {k}"
         films.append({"file": file, "text": f"{task.capitalize()}, {text}, error {error:.2g} m². Beside it the goal."})
         stills.append((screen.instants(motion), text))
     stills.append((screen.enlarged(screen.goals[0]), "goal"))

@@ -76,7 +76,7 @@ class Runs:
             own = replace(setup, search=replace(setup.search, iterations=iterations + 1))
             history = method(own, goal, self.progress)
             if name == PICTURE:
-                self._save(history.policies, goal)
+                keep(self.out, self.task, goal, history.policies)
             return history.named(method=name, goal=goal, **names).json()
 
         return History.parse(self.done.once(key, make))
@@ -86,13 +86,19 @@ class Runs:
         self.progress.stage(f"{self.task}: {name}")
         return self.done.once(name, lambda: {"value": make()})["value"]
 
-    def _save(self, policies: dict[str, State], goal: int) -> None:
-        with whole(policies_of(self.out, self.task, goal)) as draft:
-            torch.save(policies, draft)
+
+def keep(out: Path, task: str, goal: int, policies: dict[str, State]) -> None:
+    """Write what the search from pictures found, state dictionaries of first, middle, best and last, for `kept`."""
+    with whole(_policies(out, task, goal)) as draft:
+        torch.save(policies, draft)
 
 
-def policies_of(out: Path, task: str, goal: int) -> Path:
-    """The file with what the search from pictures found: state dictionaries of first, middle, best and last."""
+def kept(out: Path, task: str, goal: int) -> dict[str, State]:
+    """What `keep` wrote."""
+    return torch.load(_policies(out, task, goal), weights_only=True)
+
+
+def _policies(out: Path, task: str, goal: int) -> Path:
     return Path(out) / f"{task}_{goal}.pt"
 
 

@@ -46,8 +46,8 @@ def draw(out: Path, name: str, runs: Sequence[History], floor: float | None = No
         _curves(name, runs, floor).savefig(draft, dpi=150, format="png")
     text = (
         "Position error, mean over x, y and z of the squared distance of the centres of mass. Thin: each goal, thick: the "
-        "mean over goals, raw; below, best so far as the search's own loss chooses it. Black: the paper's curves."
-    )
+        "mean over goals, raw; below, best so far as the search's own loss chooses it."
+    ) + (" Black: the paper's." if name in PAPER else "")
     return {"file": f"{name}.png", "title": f"Fig. 6, {name}", "caption": text}
 
 

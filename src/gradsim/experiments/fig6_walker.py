@@ -16,6 +16,7 @@ from gradsim.control.history import History
 from gradsim.control.plant import centre
 from gradsim.control.task import Task
 from gradsim.control.training import train
+from gradsim.experiments.fig6_methods import PICTURE, keep
 from gradsim.experiments.figures import figure
 from gradsim.experiments.ledger import Ledger
 from gradsim.identify.progress import Progress, Silent
@@ -33,7 +34,7 @@ def walker(
     """Train the walker on all goals.
 
     Args:
-        out: Gets walker.jsonl, from which an interrupted run goes on.
+        out: Gets walker.jsonl, from which an interrupted run goes on, and policies of the first policy's runs.
         quick: Two goals in place of 30 runs.
         seed: Of goals and policies.
         progress: Is told what happens.
@@ -48,7 +49,7 @@ def walker(
     for k in range(goals * policies):
         goal, policy = FIRST + 1000 * seed + k // policies, k % policies
         progress.stage(f"walker: goal {k // policies + 1} of {goals}, policy {policy + 1} of {policies}")
-        item = done.once(f"goal {goal}, policy {policy}", lambda g=goal, p=policy: _run(task, g, p, progress))
+        item = done.once(f"goal {goal}, policy {policy}", lambda g=goal, p=policy: _run(task, g, p, progress, out))
         runs.append(History.parse(item))
     return figures(runs), runs
 
@@ -74,11 +75,13 @@ def figures(runs: list[History]) -> dict[str, dict]:
     }
 
 
-def _run(task: Task, goal: int, policy: int, progress: Progress) -> dict:
+def _run(task: Task, goal: int, policy: int, progress: Progress, out: Path) -> dict:
     setup = task.setup(goal, policy_seed=policy)
     search = replace(setup.search, iterations=ITERATIONS + 1)  # entry k is what k steps led to
     history = train(setup.plant, setup.policy, setup.goal, search, progress)
     at_start = centre(setup.plant.begin(), setup.at_goal)[0]
     way = torch.linalg.vector_norm(at_start - setup.goal.truth.centre.to(at_start)).item()
-    history.names = {"goal": goal, "policy": policy, "way": way}
+    history.names = {"method": PICTURE, "goal": goal, "policy": policy, "way": way}
+    if policy == 0:
+        keep(out, "walker", goal, history.policies)
     return history.json()
