@@ -36,6 +36,16 @@ def test_no_baseline_spends_more_than_its_budget_or_touches_the_policy(baseline)
     assert all(torch.equal(a, b) for a, b in zip(before, given.policy.parameters(), strict=True))
 
 
+@pytest.mark.parametrize("baseline", [cma, reinforce, ppo])
+def test_a_budget_of_less_than_an_iteration_is_refused(baseline):
+    with pytest.raises(InputError, match="the budget is 10 rollouts, and one iteration takes 16"):
+        baseline(setup(), Budget(10, 16), 0)
+
+
+def test_a_small_generation_stays_within_its_budget():
+    assert cma(setup(), Budget(10, 2), 0)[1].total()[-1] == 8
+
+
 @pytest.mark.parametrize("kind", ["open", "closed"])
 def test_the_score_function_points_along_the_gradient(kind):
     """Its mean is the slope of the mean loss; with 4 000 worlds its error is a few per cent of it."""

@@ -63,7 +63,9 @@ class Mpc:
                 f"`{launches[0]}` is set at the start, so there is nothing to plan anew: leave it out, or `train`."
             )
         if set(getattr(goal, "frames", None) or [-1]) != {-1}:
-            raise InputError("the goal is in other frames than the last; a plan ends elsewhere in each interval: give -1.")
+            raise InputError(
+                "the goal is in other frames than the last; a plan ends elsewhere in each interval: give -1."
+            )
         if horizon is not None:
             counts("horizon", horizon)
         self.search = search or Search("polyak", iterations=5)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gradsim.control.history import History, Iteration
 from gradsim.control.training import Progress
+from gradsim.errors import InputError
 from gradsim.sizes import counts
 
 if TYPE_CHECKING:
@@ -32,10 +33,17 @@ class Budget:
         counts("rollouts", self.rollouts)
         counts("worlds", self.worlds)
 
-    @property
-    def rounds(self) -> int:
-        """How many times all worlds can be rolled out; at least once."""
-        return max(1, self.rollouts // self.worlds)
+    def rounds(self, worlds: int) -> int:
+        """How many times so many worlds can be rolled out.
+
+        Raises:
+            InputError: If they cannot be once.
+        """
+        if self.rollouts < worlds:
+            raise InputError(
+                f"the budget is {self.rollouts} rollouts, and one iteration takes {worlds}; give more, or fewer `worlds`."
+            )
+        return self.rollouts // worlds
 
 
 class Outcome(NamedTuple):

@@ -41,7 +41,7 @@ def cma(
         The best of the means, and the history.
 
     Raises:
-        InputError: If `cma` is not installed.
+        InputError: If `cma` is not installed, or the budget is less than a generation.
     """
     library = extra("cma", "the baseline cma")
     plant, policy = setup.plant, copy.deepcopy(setup.policy)
@@ -50,17 +50,19 @@ def cma(
     drawn, mean = np.random.default_rng(seed), flattened(policy)
     direction = torch.as_tensor(drawn.standard_normal(len(mean)))
     sigma = scale(plant, policy, direction, size)
-    own = {"popsize": max(3, budget.worlds - 1), "verbose": -9, "maxiter": math.inf, "seed": math.nan}
+    generation = max(3, budget.worlds - 1)
+    rounds = budget.rounds(generation + 1)
+    own = {"popsize": generation, "verbose": -9, "maxiter": math.inf, "seed": math.nan}
     own["randn"] = lambda *shape: drawn.standard_normal(shape)
     search = library.CMAEvolutionStrategy(mean.numpy(), sigma, own)
     history = History(names={"method": "cma", "seed": seed, "parameters": len(mean)})
-    for _ in range(budget.rounds):
+    for _ in range(rounds):
         start = time.process_time()
         samples = search.ask()
         vectors = torch.as_tensor(np.stack([search.mean, *samples]))
         found = tried(plant, setup.goal, policy, vectors)
         search.tell(samples, found.loss[1:].tolist())
         entry = found.entry(0, time.process_time() - start, len(vectors), plant)
-        keep(history, entry, unflattened(policy, vectors[0]), budget.rounds, progress)
+        keep(history, entry, unflattened(policy, vectors[0]), rounds, progress)
     policy.load_state_dict(history.policies["best"], strict=False)
     return policy, history

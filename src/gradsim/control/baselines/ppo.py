@@ -87,7 +87,7 @@ def ppo(
         The best `Actor`, for a plant with the same senses (of a launch, a `Free`), and the history.
 
     Raises:
-        InputError: If Gymnasium or Stable-Baselines3 is not installed.
+        InputError: If Gymnasium or Stable-Baselines3 is not installed, or the budget is less than a batch.
     """
     library = extra("stable_baselines3", "the baseline ppo")
     from gradsim.control.baselines.stable import Stable
@@ -112,7 +112,7 @@ def ppo(
         )
         actor = Actor(learner.policy, shares, plant.intervals * _span(plant))
         history = History(names={"method": "ppo", "seed": seed})
-        rounds = max(1, budget.rollouts // (count + 1))
+        rounds = budget.rounds(count + 1)
         for _ in range(rounds):
             start = time.process_time()
             found = outcome(setup.goal, last_instant(setup, actor))

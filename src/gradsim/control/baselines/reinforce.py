@@ -75,12 +75,15 @@ def reinforce(
 
     Returns:
         The best policy, and the history. Where a batch diverges σ is halved for it (`history.retreats`).
+
+    Raises:
+        InputError: If the budget is less than a batch.
     """
     plant, policy = setup.plant, copy.deepcopy(setup.policy)
     generator, history = torch.Generator().manual_seed(seed), History(names={"method": "reinforce", "seed": seed})
     adam, worlds = torch.optim.Adam(policy.parameters(), rate), max(3, budget.worlds)
-    rounds = max(1, budget.rollouts // worlds)
-    for _ in range(rounds):
+    rounds = budget.rounds(worlds)
+    while not history or history.total()[-1] + worlds <= budget.rollouts:  # halved batches take more
         start = time.process_time()
         drawn = torch.randn(worlds, plant.intervals, plant.outputs, generator=generator, dtype=torch.float64)
         drawn[0] = 0.0
