@@ -21,6 +21,7 @@ from gradsim.experiments.fig6_methods import (
     WITHOUT,
     Runs,
     by_adam,
+    content,
     mean_after,
     mean_at,
     picture,
@@ -65,7 +66,8 @@ def cloth(
     """
     task, progress = Task.load("cloth"), progress or Silent()
     goals, iterations = QUICK if quick else (GOALS, ITERATIONS)
-    kept = Runs(out, "cloth", {"seed": seed, "quick": quick, "iterations": iterations}, progress)
+    settings = {"seed": seed, "quick": quick, "iterations": iterations, "task": content(task)}
+    kept = Runs(out, "cloth", settings, progress)
     rate = 0.05 if quick else kept.number("rate of Adam", lambda: _tuned(task))
     methods = {PICTURE: picture, ADAM: by_adam(rate), PLACE: place, RIM: picture}
     if not quick:

@@ -18,6 +18,7 @@ from gradsim.experiments.fig6_methods import (
     WITHOUT,
     Runs,
     by_adam,
+    content,
     mean_after,
     mean_at,
     picture,
@@ -55,7 +56,8 @@ def gear(
     task, progress = Task.load("gear"), progress or Silent()
     apart = task.model_copy(update={"share": {}})
     goals, iterations = QUICK if quick else (GOALS, ITERATIONS)
-    kept = Runs(out, "gear", {"seed": seed, "quick": quick, "iterations": iterations}, progress)
+    settings = {"seed": seed, "quick": quick, "iterations": iterations, "task": content(task)}
+    kept = Runs(out, "gear", settings, progress)
     rate = 0.1 if quick else kept.number("rate of Adam", lambda: _tuned(task))
     runs, seeds = [], [FIRST + 1000 * seed + k for k in range(goals)]
     for k, goal in enumerate(seeds):

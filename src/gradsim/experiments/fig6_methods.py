@@ -4,6 +4,8 @@ All have the same policy, the same goals and the same start. What has gradients 
 an iteration; the others take a batch of rollouts, which count.
 """
 
+import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +15,7 @@ import torch
 from gradsim.control.baselines import BASELINES, Budget, diffphysics
 from gradsim.control.history import History, State
 from gradsim.control.setup import Setup
+from gradsim.control.task import Task
 from gradsim.control.training import train
 from gradsim.experiments.ledger import Ledger
 from gradsim.files import whole
@@ -42,6 +45,13 @@ def by_adam(rate: float) -> Method:
 def without(name: str, rollouts: int) -> Method:
     """A baseline of `WITHOUT`, or random policies, with so many rollouts."""
     return lambda setup, seed, progress: BASELINES[name](setup, Budget(rollouts, WORLDS), seed, progress)[1]
+
+
+def content(task: Task) -> str:
+    """Digest of a task as it is: runs of another are not gone on with."""
+    return hashlib.sha256(json.dumps(task.model_dump(by_alias=True), sort_keys=True, default=str).encode()).hexdigest()[
+        :12
+    ]
 
 
 class Runs:

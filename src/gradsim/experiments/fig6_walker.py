@@ -16,7 +16,7 @@ from gradsim.control.history import History
 from gradsim.control.plant import centre
 from gradsim.control.task import Task
 from gradsim.control.training import train
-from gradsim.experiments.fig6_methods import PICTURE, keep
+from gradsim.experiments.fig6_methods import PICTURE, content, keep
 from gradsim.experiments.figures import figure
 from gradsim.experiments.ledger import Ledger
 from gradsim.identify.progress import Progress, Silent
@@ -44,7 +44,8 @@ def walker(
     """
     progress, task = progress or Silent(), Task.load("walker")
     goals, policies = QUICK if quick else (GOALS, POLICIES)
-    done = Ledger(Path(out) / "walker.jsonl", {"seed": seed, "quick": quick, "iterations": ITERATIONS})
+    settings = {"seed": seed, "quick": quick, "iterations": ITERATIONS, "task": content(task)}
+    done = Ledger(Path(out) / "walker.jsonl", settings)
     runs = []
     for k in range(goals * policies):
         goal, policy = FIRST + 1000 * seed + k // policies, k % policies
