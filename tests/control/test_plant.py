@@ -118,6 +118,12 @@ def test_a_policy_that_does_not_fit_is_refused_before_any_rollout():
     narrow = nn.Linear(4, 10, dtype=torch.float64)
     policy = lambda times, seen: narrow(seen)[:, None]
     policy.feedback = True
+    other = lambda times: narrow(times)
+    other.feedback = False
+    with pytest.raises(
+        InputError, match="fails on what the plant shows it, times alone: .* takes 1 positional argument"
+    ):
+        system.check(other)
     with pytest.raises(InputError, match="fails on what the plant shows it, a time and 3 numbers"):
         system.check(policy)
     with pytest.raises(InputError, match="the plant has no senses"):

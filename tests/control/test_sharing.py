@@ -103,3 +103,15 @@ def test_mistakes_are_named():
         along(model, NAME, "r")
     with pytest.raises(InputError, match="no number for each element"):
         along(model, "beam.mu", "z")
+
+
+def test_hinges_are_told_from_triangles_where_there_are_as_many():
+    model = Model(soft_cases.cloth(shape={"grid": {"size": [0.3, 0.2], "cells": [2, 2]}}))
+    (sheet,) = model.systems
+    elements = {
+        key: index for key, index in zip(("activation", "bending_activation"), sheet.matter.groups, strict=False)
+    }
+    assert len(elements["activation"].index) == len(elements["bending_activation"].index) == 8
+    for key, group in elements.items():
+        places = centres(model, f"flag.{key}")
+        assert places is not None and torch.equal(places, sheet.rest[group.index].mean(1))

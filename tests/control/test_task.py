@@ -260,3 +260,8 @@ def test_losses_of_a_file_are_a_schedule():
 def test_a_task_says_in_which_precision_it_computes():
     assert task().setup().plant.model.dtype == torch.float64
     assert task(precision="float32").setup().plant.model.dtype == torch.float32
+
+
+def test_free_numbers_over_time_stay_in_their_range_and_those_of_a_launch_need_not():
+    assert task(policy={"kind": "free", "intervals": 3}).setup().policy.bounded
+    assert not Task.load("throw").setup().policy.bounded

@@ -42,7 +42,7 @@ def check(plant, policy) -> None:
     try:
         with torch.no_grad():
             u = policy(times, seen)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError, ValueError) as error:
         shown = "times alone" if seen is None else f"a time and {size} numbers"
         raise InputError(f"the policy {name} fails on what the plant shows it, {shown}: {error}") from error
     parts = ", ".join(f"{n} of `{key}`" for key, n in plant.outputs_of.items())

@@ -71,6 +71,8 @@ class SplineNode(Node):
 class FreeNode(Node):
     """The numbers themselves: of a launch, constant, or of each of several equal intervals.
 
+    Over time they are kept within the ranges of their controls; a launch may leave its range, which is a scale.
+
     Attributes:
         intervals: How many.
     """
@@ -82,7 +84,8 @@ class FreeNode(Node):
         from gradsim.control.policies import Free
 
         timing = plant.model.scene.timing
-        return Free(plant.outputs, self.intervals, max(1, timing.frames - 1) / timing.fps)
+        seconds = max(1, timing.frames - 1) / timing.fps
+        return Free(plant.outputs, self.intervals, seconds, bounded=not plant.launched)
 
 
 class StateSensesNode(Node):

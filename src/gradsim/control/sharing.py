@@ -36,8 +36,9 @@ def centres(model: "Model", name: str) -> Tensor | None:
     count = kind.elements if kind.timed else 0
     for body in model.systems:
         if isinstance(body, SoftBody) and body.name == name.partition(".")[0] and count > 1:
-            found = [group.index for group in body.matter.groups if len(group.index) == count]
-            return body.rest[found[0]].mean(1) if found else None
+            bent = name.endswith(".bending_activation")  # of hinges; all else over time is of the elements themselves
+            found = [group.index for group in body.matter.groups if (group.force.name == "bending") == bent]
+            return body.rest[found[0]].mean(1)
     return None
 
 
