@@ -85,7 +85,7 @@ def film(path: Path, scene, motions: Mapping[str, Any], goal: Any, kicks: Sequen
         rows.append([_labelled(f, NAMES[name], "push" if now else "") for f, now in zip(frames, told, strict=True)])
     rows.append([_labelled(still[0], "goal", "")] * len(rows[0]))
     videos.write_preview(path, np.stack([np.concatenate(each) for each in zip(*rows, strict=True)]), scene.timing.fps)
-    text = "The first of the runs: the same mass and the same pushes for all. The goal's outline is over each."
+    text = "The run in which the open loop is as near as in the median: the same mass and pushes for all, the goal outlined."
     return {"file": path.name, "title": "One run of each controller, and the goal", "caption": text}
 
 
@@ -107,12 +107,12 @@ def _paths(paths: Mapping[str, Tensor], goal: Tensor, close: float, fps: float) 
 
 
 def _kicks(by_kick: dict) -> Figure:
-    figure = Figure(figsize=(4.2, 2.8), layout="constrained")
+    figure = Figure(figsize=(4.2, 3.4), layout="constrained")
     ax = figure.subplots()
     for name in (name for name in COLOURS if name in by_kick):
         ax.plot(by_kick["kick"], by_kick[name], "o-", color=COLOURS[name], label=NAMES[name], clip_on=False)
     ax.set(xlabel="change of velocity by each push [m/s]", ylabel="share that reach the goal", ylim=(0, 1))
-    ax.legend()
+    figure.legend(loc="outside upper center", ncols=1)
     return figure
 
 
