@@ -14,7 +14,7 @@ from gradsim import video
 from gradsim.app import cli
 from gradsim.app import control as command
 from gradsim.app.control import control
-from gradsim.app.control_goal import sought
+from gradsim.app.control_goal import sought, write_goal
 from gradsim.app.control_job import NAMES, ControlJob
 from gradsim.app.control_methods import played, ready
 from gradsim.app.control_reach import Reach
@@ -177,15 +177,16 @@ def test_the_page_stands_alone_and_says_what_the_result_says(run):
 
 def test_stopped_then_killed_then_resumed_is_as_never_stopped(run, job, tmp_path):
     out = tmp_path / "stopped"
-    stopped = control(job, out, progress=Ending(2, KeyboardInterrupt))
+    stopped = control(job, out, progress=Ending(1, KeyboardInterrupt))
     assert stopped["status"] == "interrupted" and stopped["iterations"] == 1
     assert f"gradsim control --resume {out}" in (out / "report.html").read_text() and unfinished(out)
+    assert set(torch.load(out / "policy.pt")) == {"best", "last"}
     with pytest.raises(InputError, match=f"gradsim control --resume {out}"):
         control(job, out)
     with pytest.raises(InputError, match=r"seed: 3 then, 4 now"):
         control(replace(job, seed=4), out, resume=True)
     with pytest.raises(Killed):
-        control(job, out, resume=True, progress=Ending(4, Killed))
+        control(job, out, resume=True, progress=Ending(3, Killed))
     assert len(json.loads((out / "history.json").read_text())["iterations"]) == 1  # of the time before
     again = control(ControlJob.of(out, {}), out, resume=True)
     assert is_same(answer(out), answer(run[0])) and finished(out)
@@ -201,7 +202,7 @@ def test_a_run_that_is_killed_while_it_films_goes_on_there(run, job, tmp_path, m
         with pytest.raises(Killed):
             control(job, out)
     assert unfinished(out) and not (out / "result.json").exists()
-    control(job, out, resume=True, progress=Ending(1, Killed))  # searches no more
+    control(job, out, resume=True, progress=Ending(0, Killed))  # searches no more
     assert is_same(answer(out), answer(run[0]))
 
 
@@ -273,7 +274,9 @@ def test_bad_input_is_told_before_any_work(words, told, capsys, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     Image.new("L", (9, 7), 255).save(tmp_path / "small.png")
     fits = Task.load("walker").drawn(0, quick=True).scene.view("camera").size
-    Image.new("L", fits, 255).save(tmp_path / "fits.png")
+    fitting = Image.new("L", fits)
+    fitting.paste(255, (4, 4, 9, 9))
+    fitting.save(tmp_path / "fits.png")
     assert cli.main(words) == 2
     out, err = capsys.readouterr()
     assert out == "" and told in " ".join(err.replace("│", " ").split())
@@ -290,6 +293,18 @@ def test_every_method_searches_and_what_it_found_can_be_filmed(method, task, tmp
     # the policy that is filmed ends where the history says that this iteration ended
     for row in result["policies"]:
         assert result["reach"]["away"][row["name"]] == pytest.approx(row["distance"], rel=1e-6)
+
+
+def test_no_iteration_of_a_plan_is_said_to_reach_the_goal(task, tmp_path, monkeypatch):
+    monkeypatch.setattr("gradsim.app.control_reach.SHARE", 10.0)  # all that moves
+    result = control(ControlJob(task=task, quick=True, method="mpc", iterations=2), tmp_path)
+    assert result["status"] == "ok" and result["iterations_to_reach"] is None
+    assert "was the first" not in result["verdict"]["words"]
+
+
+def test_pictures_of_several_cameras_say_which_camera_sees_them(tmp_path):
+    listed = write_goal(tmp_path, Task.load("jellyfish").setup(quick=True))
+    assert [each["text"] for each in listed] == ["goal_1.png, as `camera` sees it", "goal_2.png, as `side` sees it"]
 
 
 def test_an_actor_has_the_numbers_that_the_task_shares():

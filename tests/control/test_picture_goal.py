@@ -116,6 +116,14 @@ def test_a_grey_picture_is_a_silhouette(tmp_path):
     assert (target_of(path, FRONT, colours=False) - mask(FRONT)).abs().max() <= 0.5 / 255 + 1e-9
 
 
+def test_a_grey_photograph_and_a_silhouette_turned_round_are_refused(tmp_path):
+    path = tmp_path / "goal.png"
+    for picture in (1 - mask(FRONT).detach(), 0.7 - 0.4 * mask(FRONT).detach()):
+        Image.fromarray(to_bytes(picture)).save(path)
+        with pytest.raises(InputError, match="no silhouette: most of it is not black, but .* bright on black"):
+            target_of(path, FRONT, colours=False)
+
+
 def saved(path, mode: str, size=(48, 40)):
     Image.new(mode, size, 255 if mode == "L" else tuple([200] * len(mode))).save(path)
     return path

@@ -247,6 +247,8 @@ def test_a_number_that_is_drawn_out_of_range_is_told_with_its_seed():
     wrong = task(draws={"d": {"low": -3, "high": -2, "into": {"scene.bodies.beam.density": 1}}})
     with pytest.raises(InputError, match="the task bend of seed 4 has a mistake:\n  scene.bodies.beam.density: got -2"):
         wrong.setup(4)
+    with pytest.raises(InputError, match=r"the seed is 9223372036854775808; .* below 2\^63"):
+        task().setup(seed=2**63)
     with pytest.raises(InputError, match="the seed is -1; it has to be a whole number of at least 0"):
         task().setup(-1)
 

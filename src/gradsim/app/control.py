@@ -27,6 +27,7 @@ from gradsim.identify.progress import Progress, Silent
 from gradsim.scene.node import did_you_mean
 
 if TYPE_CHECKING:
+    from gradsim.control.history import History
     from gradsim.control.setup import Setup
 
 
@@ -71,7 +72,7 @@ def control(job: ControlJob, out: Path, resume: bool = False, progress: Progress
         except KeyboardInterrupt:
             go_on = f"gradsim control --resume {shlex.quote(str(out))}"
             history = memory.history()
-            history.save(out / "history.json")
+            _keep(history, out)
             result = control_result.interrupted(job, setup.task.name, history, go_on) | {"goal": goal}
         write_json(out / "result.json", result)
         write_control_report(out)
@@ -89,6 +90,14 @@ def _check(job: ControlJob) -> None:
         raise InputError(f"iterations is {job.iterations}; it has to be at least 1.")
 
 
+def _keep(history: "History", out: Path) -> None:
+    """Write history.json and, once there are any, the best and the last policy."""
+    history.save(out / "history.json")
+    if history.policies:
+        with whole(out / "policy.pt") as draft:
+            torch.save({name: state for name, state in history.policies.items() if name in ("best", "last")}, draft)
+
+
 def _answered(job: ControlJob, setup: "Setup", keeper: Checkpoint, out: Path, progress: Progress) -> dict:
     """Search, film and measure; the content of result.json."""
     done = len(keeper.history())
@@ -96,9 +105,7 @@ def _answered(job: ControlJob, setup: "Setup", keeper: Checkpoint, out: Path, pr
     some = f", {setup.search.iterations} iterations" if job.method != "mpc" else f", {setup.plant.intervals} intervals"
     progress.stage(f"searching: {job.method}{some}{going_on}")
     policy, history = search(job, setup, keeper, progress)
-    history.save(out / "history.json")
-    with whole(out / "policy.pt") as draft:
-        torch.save({name: state for name, state in history.policies.items() if name in ("best", "last")}, draft)
+    _keep(history, out)
     progress.stage(f"filming the {', '.join(control_result.entries(history))} iteration")
     goal = setup.goal
     assert isinstance(goal, PictureGoal)  # tasks from files have no other

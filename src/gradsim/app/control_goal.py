@@ -22,14 +22,15 @@ def write_goal(folder: Path, setup: "Setup") -> list[dict[str, str]]:
     """
     from PIL import Image
 
-    listed = []
+    cameras, listed = setup.task.goal.cameras, []
+    named = len(cameras) == len(setup.pictures) > 1
     for k, picture in enumerate(setup.pictures):
         name = "goal.png" if len(setup.pictures) == 1 else f"goal_{k + 1}.png"
         is_grey = bool((picture == picture[:1]).all())
         pixels = to_bytes(picture[0] if is_grey else picture.permute(1, 2, 0))
         with whole(folder / name) as draft:
             Image.fromarray(pixels).save(draft)
-        listed.append({"file": name, "text": name})
+        listed.append({"file": name, "text": f"{name}, as `{cameras[k]}` sees it" if named else name})
     return listed
 
 

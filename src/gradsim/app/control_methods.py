@@ -43,7 +43,7 @@ class Told:
         """See `Progress`."""
         now = time.process_time()
         seconds, self._begun = now - self._begun, now
-        self.progress.update(iteration + 1, loss, {**values, "CPU [s]": (seconds, float("nan"))})
+        self.progress.update(iteration, loss, {**values, "CPU [s]": (seconds, float("nan"))})
         self.progress.share(iteration + 1, self.total)
 
 

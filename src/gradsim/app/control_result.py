@@ -34,7 +34,8 @@ def content(job: ControlJob, setup: "Setup", history: History, shown: "Shown", s
         spent: CPU seconds of an iteration's physics and pictures.
     """
     reach, rows = shown.reach, [_row(name, k, history) for name, k in entries(history).items()]
-    first, reached = _first(history, shown, setup.plant.frames), shown.away["best"] <= reach.bound
+    first = None if job.method == "mpc" else _first(history, shown, setup.plant.frames)  # its iterations are of plans
+    reached = shown.away["best"] <= reach.bound
     each = statistics.median(history.raw("seconds"))
     numbers = {
         "iterations_to_reach": first,

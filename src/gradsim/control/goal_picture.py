@@ -59,6 +59,11 @@ def target_of(given: Given, sees: Sees, colours: bool, background: Tensor | None
     mask = picture[0] if len(picture) == 1 else silhouette(picture, _background(sees, background), name)
     if not mask.sum() >= 1:
         raise InputError(f"{name} is an empty silhouette; it needs a body, as 1 on 0.")
+    if isinstance(given, str | Path) and mask.median() > UNLIKE:  # a grey photograph, or black on white
+        raise InputError(
+            f"{name} is no silhouette: most of it is not black, but {mask.median():.2g}. Give it in colours, or the body "
+            "bright on black."
+        )
     return mask
 
 

@@ -154,8 +154,8 @@ class Task(Node):
         Raises:
             InputError: If the seed is negative, or with the numbers it is no task.
         """
-        if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-            raise InputError(f"the seed is {seed!r}; it has to be a whole number of at least 0.")
+        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**63:  # what PyTorch takes
+            raise InputError(f"the seed is {seed!r}; it has to be a whole number of at least 0, below 2^63.")
         content, changes = self._content(), dict(self.quick) if quick else {}
         for place, value in changes.items():
             put(content, place, value)
