@@ -1,5 +1,7 @@
 """Task files: what they make ready, what a seed changes, and mistakes before any work."""
 
+from pathlib import Path
+
 import goal_cases
 import numpy as np
 import pytest
@@ -267,3 +269,13 @@ def test_a_task_says_in_which_precision_it_computes():
 def test_free_numbers_over_time_stay_in_their_range_and_those_of_a_launch_need_not():
     assert task(policy={"kind": "free", "intervals": 3}).setup().policy.bounded
     assert not Task.load("throw").setup().policy.bounded
+
+
+def test_the_task_file_of_the_docs_reaches_its_goal(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "control.md").read_text(encoding="utf-8")
+    (tmp_path / "toss.yaml").write_text(
+        "name: toss\n" + page.split("name: toss\n")[1].split("```")[0], encoding="utf-8"
+    )
+    setup = Task.load(tmp_path / "toss.yaml").setup(0, quick=True)
+    history = train(setup.plant, setup.policy, setup.goal, setup.search)
+    assert history.raw("distance")[-1] < 0.05 * history.raw("distance")[0]

@@ -49,7 +49,7 @@ def content(job: ControlJob, setup: "Setup", history: History, shown: "Shown", s
     return {
         **_head(job, setup.task.name),
         "status": "ok" if reached else "missed",
-        "verdict": _verdict(reached, shown, first),
+        "verdict": _verdict(reached, shown, first, job.quick),
         "figures": figures | {name: _figure(value) for name, value in numbers.items()},
         "policies": rows,
         "films": shown.films,
@@ -123,7 +123,7 @@ def _reach(shown: "Shown") -> dict:
     }
 
 
-def _verdict(reached: bool, shown: "Shown", first: int | None) -> dict[str, str]:
+def _verdict(reached: bool, shown: "Shown", first: int | None, quick: bool) -> dict[str, str]:
     reach = shown.reach
     words = (
         f"The best policy {reach.words(shown.away['best'])}, which was {reach.way:.3g} {reach.unit} away at the start; "
@@ -132,7 +132,12 @@ def _verdict(reached: bool, shown: "Shown", first: int | None) -> dict[str, str]
     if reached:
         words += f" Iteration {first} was the first that came so near." if first is not None else ""
         return {"title": "The goal is reached", "words": words, "colour": "good"}
-    hint = "More iterations may help." if first is None else f"Iteration {first} came so near, with a larger loss."
+    if quick:
+        hint = "This was a trial; leave out --quick for all iterations."
+    elif first is None:
+        hint = "More iterations may help, if the controls can bring it there at all."
+    else:
+        hint = f"Iteration {first} came so near, with a larger loss."
     return {"title": "The goal is missed", "words": f"{words} {hint}", "colour": "bad"}
 
 

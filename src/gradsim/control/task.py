@@ -1,14 +1,14 @@
 """A task of control: a scene, what a policy sets in it, and where it should get; to and from YAML.
 
-name: hop
-scene: soft_ball                                # of the library, a path, or a scene itself
-controls: {ball.activation: [-0.3, 0.3]}        # the range that the policy's u from -1 to 1 spans
-policy: {kind: sinusoids}
-goal: {place: [0.3, 0, 0.15]}                   # where the undeformed body is pictured
-loss: [{loss: cdf, iterations: 20}, {loss: mse}]
-search: {optimiser: adam, iterations: 40}
-draws: {right: {low: 0.1, high: 0.4, into: {goal.place.0: 1}}}       # a number for each seed
-quick: {scene.timing.frames: 12, search.iterations: 2}               # what is less in a trial
+name: toss
+scene: throw                                    # of the library, a path, or a scene itself
+controls: {ball.velocity: [-6, 6]}              # the range that the policy's u from -1 to 1 spans
+policy: {kind: free}
+goal: {place: [0.5, 0, 0.15]}                   # where the undeformed body is pictured
+loss: [{loss: cdf, iterations: 4}, {loss: whereabouts}]
+search: {optimiser: polyak, rate: 2, iterations: 12, options: {bound: 0.3, deflect: false}}
+draws: {right: {low: 0.1, high: 0.9, into: {goal.place.0: 1}}}       # a number for each seed
+quick: {search.iterations: 8}                                        # what is less in a trial
 """
 
 import difflib
