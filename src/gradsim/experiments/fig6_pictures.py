@@ -14,9 +14,11 @@ from gradsim.control.history import History
 from gradsim.files import whole
 
 STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
-COLOURS = (
-    "#1d5fd0", "#c2410c", "#d99a6c", "#15803d", "#7c3aed", "#888888", "#0e7490", "#a16207", "#be185d", "#334155"
-)  # fmt: skip
+COLOURS = {
+    "picture": "#1d5fd0", "place in 3-D, Adam": "#c2410c", "place in 3-D": "#d99a6c", "not shared": "#15803d",
+    "heavy rim": "#15803d", "heavy rim, place in 3-D, Adam": "#86c79a", "random": "#9ca3af", "cma": "#7c3aed",
+    "reinforce": "#0e7490", "ppo": "#a16207",
+}  # fmt: skip
 INK = "#111111"
 PAPER = {  # its curves of Fig. 6, by iteration as it counts
     "gear": {
@@ -53,7 +55,6 @@ def draw(out: Path, name: str, runs: Sequence[History], floor: float | None = No
 
 def _curves(name: str, runs: Sequence[History], floor: float | None) -> Figure:
     methods = list(dict.fromkeys(run.names.get("method", "picture") for run in runs))
-    colours = dict(zip(methods, COLOURS, strict=False))
     figure = Figure(figsize=(10.5, 6.6), layout="constrained")
     (raw, rolled), (best, chosen) = figure.subplots(2, 2, sharey=True)
     for method in methods:
@@ -62,7 +63,7 @@ def _curves(name: str, runs: Sequence[History], floor: float | None) -> Figure:
             (raw, False, History.raw), (rolled, True, History.raw),
             (best, False, History.at_best), (chosen, True, History.at_best),
         ):  # fmt: skip
-            _method(axes, own, over, how, colours[method], LABELS.get(str(method), str(method)))
+            _method(axes, own, over, how, COLOURS[str(method)], LABELS.get(str(method), str(method)))
     for axes in (raw, best):
         for key, points in PAPER.get(name, {}).items():
             axes.plot(
