@@ -96,6 +96,7 @@ def test_the_table_has_the_papers_number_beside_ours(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # some 100 CPU seconds
 def test_the_quick_form_meets_its_goals_and_goes_on(tmp_path):
     from gradsim.experiments import reproduce
 

@@ -42,6 +42,7 @@ def test_a_run_that_ends_within_a_twentieth_of_the_way_has_reached_the_goal():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # some 100 CPU seconds
 def test_feedback_reaches_the_goal_more_often_than_the_open_loop(tmp_path):
     """A few iterations already: twice as near on average."""
     found = closed_loop(tmp_path, quick=True)
