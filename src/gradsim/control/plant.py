@@ -6,7 +6,7 @@ in one rollout; one with feedback also sees the state, and the rollout goes from
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
@@ -340,6 +340,3 @@ def joined(pieces: Sequence[Trajectory], model: Model) -> Trajectory:
     frames = 1 + sum(len(p.times) - 1 for p in pieces)
     times = torch.arange(frames, dtype=torch.float64) / model.scene.timing.fps
     return Trajectory(times, states, first.values, first.systems, first.scenery)
-
-
-Objective = Callable[[Episode], Tensor]  # the loss of each world (worlds,)

@@ -17,9 +17,9 @@ from gradsim.experiments.fig6_methods import (
     PLACE,
     WITHOUT,
     Runs,
+    at_equal_steps,
     by_adam,
     content,
-    mean_after,
     mean_at,
     picture,
     place,
@@ -86,12 +86,7 @@ def figures(runs: list[History]) -> dict[str, dict]:
             value = mean_at(runs, name, k)
             if value is not None:
                 found[f"gear_{label}_error_{k}"] = figure(value)
-    steps = min(run.total("steps")[-1] for run in runs if run.names["method"] == PICTURE)
-    for name in ("random", *WITHOUT):
-        value = mean_after(runs, name, steps)
-        if value is not None:
-            found[f"gear_{name}_error_at_equal_steps"] = figure(value)
-    return found
+    return found | at_equal_steps(runs, "gear")
 
 
 def floor(setup: Setup) -> float:

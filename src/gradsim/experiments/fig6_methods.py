@@ -17,6 +17,7 @@ from gradsim.control.history import History, State
 from gradsim.control.setup import Setup
 from gradsim.control.task import Task
 from gradsim.control.training import train
+from gradsim.experiments.figures import figure
 from gradsim.experiments.ledger import Ledger
 from gradsim.files import whole
 from gradsim.identify.progress import Progress
@@ -130,3 +131,10 @@ def mean_after(runs: list[History], name: str, steps: float) -> float | None:
     if not own or min(last) < 0:
         return None
     return sum(run.raw("position_error")[k] for run, k in zip(own, last, strict=True)) / len(own)
+
+
+def at_equal_steps(runs: list[History], task: str) -> dict[str, dict]:
+    """Figures of searches that see no gradient, after as many simulated steps as those from pictures took."""
+    steps = min(run.total("steps")[-1] for run in runs if run.names["method"] == PICTURE)
+    found = {name: mean_after(runs, name, steps) for name in ("random", *WITHOUT)}
+    return {f"{task}_{name}_error_at_equal_steps": figure(x) for name, x in found.items() if x is not None}
