@@ -34,6 +34,7 @@ def cube(weight=("mass", 2.0), ground=GROUND, gravity=(0.3, -0.2, -9.81), **chan
 def pendulum() -> Scene:
     bob = {"kind": "pendulum", "pivot": [0.1, 0.2, 1.0], "string_length": 0.5, "radius": 0.06, "angle": 1.1}
     bob |= {"rate": -0.7, "damping": 0.2, "drag": 0.1, "plane": [1.0, 0.5, 0.0], "rod_radius": 0.01}
+    bob |= {"force_per_mass": [0.8, -0.5, 0.3]}
     return Scene.parse({"timing": {"fps": 20, "frames": 6, "substeps": 20}, "bodies": {"bob": bob}})
 
 

@@ -17,17 +17,18 @@ G = 9.81  # [m/s²]
 STEPS = PendulumRollout(frames=26, substeps=6, dt=4e-3)  # 150 steps: a swing or two of the worlds below
 
 
-def tensors(*values):
+def tensors(*values, side=0.0):
     """Inputs of a rollout from numbers or lists, one entry per world."""
-    return list(torch.broadcast_tensors(*(torch.atleast_1d(torch.tensor(v, dtype=torch.float64)) for v in values)))
+    every = (torch.atleast_1d(torch.tensor(v, dtype=torch.float64)) for v in (*values, side))
+    return list(torch.broadcast_tensors(*every))
 
 
 @pytest.fixture
 def generic():
     """Eleven unlike worlds, one register and a part of one: swinging and spinning, damped and dragged."""
-    low = torch.tensor([-3.0, -6.0, 0.3, 0.02, 5.0, 0.05, 0.05], dtype=torch.float64)
-    high = torch.tensor([3.0, 6.0, 1.0, 0.3, 12.0, 0.5, 0.5], dtype=torch.float64)
-    share = torch.rand(11, 7, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    low = torch.tensor([-3.0, -6.0, 0.3, 0.02, 5.0, 0.05, 0.05, -4.0], dtype=torch.float64)
+    high = torch.tensor([3.0, 6.0, 1.0, 0.3, 12.0, 0.5, 0.5, 4.0], dtype=torch.float64)
+    share = torch.rand(11, 8, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     return list((low + (high - low) * share).T.contiguous())
 
 
@@ -41,18 +42,18 @@ def small_frequency(string_length, radius, gravity=G):
 
 
 def test_force_is_minus_the_gradient_of_the_energy(generic):
-    angle, rate, s, r, g, _, _ = generic
+    angle, rate, s, r, g, _, _, b = generic
     angle = angle.clone().requires_grad_()
-    (slope,) = grad(energy(angle, rate, s, r, g).sum(), angle)
+    (slope,) = grad(energy(angle, rate, s, r, g, b).sum(), angle)
     inertia = (s + r) ** 2 + 0.4 * r**2
-    force = inertia * acceleration(angle, rate, s, r, g, torch.zeros(()), torch.zeros(()))
+    force = inertia * acceleration(angle, rate, s, r, g, torch.zeros(()), torch.zeros(()), b)
     assert error(force.detach(), -slope) < 1e-12
 
 
 def test_damping_and_drag_take_power(generic):
-    angle, rate, s, r, g, c, d = (x.clone().requires_grad_() for x in generic)
-    by_angle, by_rate = grad(energy(angle, rate, s, r, g).sum(), [angle, rate])
-    power = by_angle * rate + by_rate * acceleration(angle, rate, s, r, g, c, d)
+    angle, rate, s, r, g, c, d, b = (x.clone().requires_grad_() for x in generic)
+    by_angle, by_rate = grad(energy(angle, rate, s, r, g, b).sum(), [angle, rate])
+    power = by_angle * rate + by_rate * acceleration(angle, rate, s, r, g, c, d, b)
     inertia = (s + r) ** 2 + 0.4 * r**2
     assert error(power.detach(), -(inertia * (c * rate**2 + d * rate.abs() ** 3)).detach()) < 1e-12
     assert (power < 0).all()
@@ -107,7 +108,7 @@ def test_period_is_an_elliptic_integral(degrees, ratio, s, r):
 
 def test_gradient_of_the_period_is_that_of_the_closed_form():
     """θ(T/4) = 0, so ∂(T/4)/∂p = −∂θ/∂p / θ̇; by start, string, radius and gravity."""
-    start, _, s, r, g, _, _ = leaves = tensors(2.0, 0.0, 0.5, 0.1, G, 0.0, 0.0)
+    start, _, s, r, g, *_ = leaves = tensors(2.0, 0.0, 0.5, 0.1, G, 0.0, 0.0)
     quarter = (ellipk(math.sin(1.0) ** 2) / small_frequency(s, r)).item()
     unknowns = [x.requires_grad_() for x in (start, s, r, g)]
     angle, rate = PendulumRollout(frames=2, substeps=1000, dt=quarter / 1000).run(*leaves)
@@ -216,7 +217,17 @@ def test_drag_has_no_derivative_at_rest():
     by_angle = fading * (math.cos(omega * 0.5) + 0.2 / omega * math.sin(omega * 0.5))
     assert got[0].item() == pytest.approx(by_angle, rel=1e-9)
     assert got[1].item() == pytest.approx(fading * math.sin(omega * 0.5) / omega, rel=1e-9)
-    assert all(g.item() == 0 for g in got[2:])
+    assert all(g.item() == 0 for g in got[2:7])
+
+
+def test_pull_to_the_side_is_gravity_turned():
+    """A ball hangs at rest along gravity and force together, and swings about there as it would about straight down."""
+    lean = 0.4
+    turned = tensors(1.1 + lean, -2.0, 0.5, 0.1, G * math.cos(lean), 0.2, 0.3, side=G * math.sin(lean))
+    plain = STEPS.run(*tensors(1.1, -2.0, 0.5, 0.1, G, 0.2, 0.3))
+    angle, rate = STEPS.run(*turned)
+    torch.testing.assert_close(angle - lean, plain[0], rtol=0, atol=1e-12)
+    torch.testing.assert_close(rate, plain[1], rtol=0, atol=1e-12)
 
 
 # ---- order
@@ -256,7 +267,7 @@ def test_step_over_a_turning_point_costs_the_third_power():
 
 
 def test_mirrored_start_swings_mirrored(generic):
-    mirrored = STEPS.run(-generic[0], -generic[1], *generic[2:])
+    mirrored = STEPS.run(-generic[0], -generic[1], *generic[2:7], -generic[7])
     assert all(torch.equal(y, -z) for y, z in zip(STEPS.run(*generic), mirrored, strict=True))
 
 
@@ -269,7 +280,7 @@ def test_full_turn_changes_nothing_but_the_count(generic):
 
 def test_undamped_swing_runs_backwards(generic):
     """θ̇ → −θ̇ returns to the start, to the method's error: the truncation of 3 000 steps stays below 1e-9."""
-    parameters = [*generic[2:5], torch.zeros(11, dtype=torch.float64), torch.zeros(11, dtype=torch.float64)]
+    parameters = [*generic[2:5], *torch.zeros(2, 11, dtype=torch.float64), generic[7]]
     program = PendulumRollout(frames=2, substeps=1500, dt=4e-4)
     angle, rate = (y[:, -1] for y in program.run(*generic[:2], *parameters))
     angle, rate = (y[:, -1] for y in program.run(angle, -rate, *parameters))
@@ -287,7 +298,7 @@ def test_adjoint_is_the_transpose_of_the_tangent(generic, dtype, tolerance):
     adjoints = weights(values, 3)
     gradient = STEPS.backward(inputs, values, adjoints)
     errors = dot_product_errors(lambda x, v: [t for _, t in STEPS.tangent(x, v)], gradient, inputs, adjoints, 4)
-    assert len(errors) == 7 and max(errors) < tolerance
+    assert len(errors) == 8 and max(errors) < tolerance
 
 
 def test_value_beside_the_tangent_is_the_plain_one(generic):
@@ -399,9 +410,10 @@ def test_backward_pass_leaves_what_it_reads(generic):
 
 def test_any_start_stays_finite():
     """Random worlds, and starts at rest, upside down, fast, without gravity, ball or damping: values and gradients."""
-    share = torch.rand(1000, 7, generator=torch.Generator().manual_seed(16), dtype=torch.float64)
-    random = share * torch.tensor([20.0, 100.0, 2.0, 1.0, 20.0, 3.0, 1.0]) - torch.tensor([10.0, 50.0, 0, 0, 0, 0, 0])
-    choices = [[0.0, math.pi], [0.0, -30.0], [0.5, 2.0], [0.0, 0.1], [0.0, G], [0.0, 0.5], [0.0, 0.5]]
+    share = torch.rand(1000, 8, generator=torch.Generator().manual_seed(16), dtype=torch.float64)
+    random = share * torch.tensor([20.0, 100.0, 2.0, 1.0, 20.0, 3.0, 1.0, 20.0])
+    random = random - torch.tensor([10.0, 50.0, 0, 0, 0, 0, 0, 10.0])
+    choices = [[0.0, math.pi], [0.0, -30.0], [0.5, 2.0], [0.0, 0.1], [0.0, G], [0.0, 0.5], [0.0, 0.5], [0.0, 3.0]]
     edges = torch.cartesian_prod(*torch.tensor(choices, dtype=torch.float64))
     leaves = [x.contiguous().requires_grad_() for x in torch.cat([random, edges]).T]
     angle, rate = PendulumRollout(frames=11, substeps=20, dt=1e-3).run(*leaves)
@@ -415,7 +427,7 @@ def test_start_alone_is_its_own_rollout(generic, width):
     angle, rate = PendulumRollout(frames=1, substeps=5, dt=1e-2, width=width).run(*leaves)
     assert torch.equal(angle[:, 0], generic[0]) and torch.equal(rate[:, 0], generic[1])
     gradients = grad((angle * 2 + rate * 3).sum(), generic)
-    for got, expected in zip(gradients, (2.0, 3.0, 0, 0, 0, 0, 0), strict=True):
+    for got, expected in zip(gradients, (2.0, 3.0, 0, 0, 0, 0, 0, 0), strict=True):
         assert (got == expected).all()
 
 

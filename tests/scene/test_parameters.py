@@ -53,6 +53,7 @@ VALUES = {  # name: value, unit, positive
     "bob.rate": (0, "rad/s", False),
     "bob.damping": (0, "1/s", True),
     "bob.drag": (0, "1/rad", True),
+    "bob.force_per_mass": ([0, 0, 0], "m/s^2", False),
     "bob.pivot": ([0, 0, 2], "m", False),
     "ground.stiffness": (1e5, "N/m", True),
     "ground.damping": (20, "N s/m", True),

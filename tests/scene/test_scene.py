@@ -27,12 +27,6 @@ def test_negative_strength_of_gravity_is_refused(mistake, scene):
     assert scene({"gravity": 0}).gravity == (0, 0, 0)
 
 
-@pytest.mark.parametrize("gravity", [[1, 0, -9.81], [0, 0, 9.81]])
-def test_pendulums_hang_down(mistake, scene, gravity):
-    assert "the pendulum `bob` needs it along −z." in mistake({"bodies.bob": BOB, "gravity": gravity})
-    scene({"gravity": gravity})
-
-
 @pytest.mark.parametrize("substeps", [8, "8", "auto"])
 def test_substeps_are_a_number_or_auto(scene, mistake, substeps):
     assert scene({"timing.substeps": substeps}).timing.substeps == ("auto" if substeps == "auto" else 8)

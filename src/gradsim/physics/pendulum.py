@@ -1,12 +1,13 @@
 """A solid ball on a massless, inextensible string that swings in a vertical plane about a fixed pivot.
 
-    (L² + 2/5 r²) θ̈ = −g L sin θ − (L² + 2/5 r²) (c θ̇ + d |θ̇| θ̇),   L = s + r
+    (L² + 2/5 r²) θ̈ = L (b cos θ − g sin θ) − (L² + 2/5 r²) (c θ̇ + d |θ̇| θ̇),   L = s + r
 
 θ is the angle from hanging straight down, s the string from the pivot to the surface of the ball, r the ball's radius,
 so L reaches its centre. The ball turns with the string: its moment of inertia over its mass, 2/5 r² about its centre,
 is shifted to the pivot by L² (Huygens–Steiner; Goldstein, Classical Mechanics, 3rd ed., §5.3). A point mass is r = 0.
 Mass itself drops out. c damps linearly; d is drag that grows with the square of the speed (Nelson & Olsson 1986,
-"The pendulum – rich physics from a simple system", with both).
+"The pendulum – rich physics from a simple system", with both). g pulls down and b to the side to which θ is positive:
+their parts of gravity and of a constant force at the ball's centre, over its mass.
 
 The string stays straight whatever its tension, as a rod does: a true string would go slack above the pivot where
 L θ̇² + g cos θ < 0, and that is not modelled.
@@ -25,7 +26,7 @@ from gradsim.engine.layout import Layout
 from gradsim.engine.operation import operation
 
 STATE = ("angle", "rate")
-PARAMETERS = ("string_length", "radius", "gravity", "damping", "drag")
+PARAMETERS = ("string_length", "radius", "gravity", "damping", "drag", "side")
 INPUTS = (*STATE, *PARAMETERS)
 
 
@@ -34,9 +35,9 @@ class PendulumRollout:
     """A program (see `engine.operation`) that swings one pendulum per world through time.
 
     Inputs, in this order and (B,) each with worlds B: the start angle [rad] and rate [rad/s]; then string_length [m],
-    radius [m], gravity [m/s²] (a magnitude), damping [1/s] and drag [1/rad]. A further one may be the time step in each
-    frame interval (B, frames - 1) [s]; without it every step is `dt`. Outputs: angle and rate of every frame,
-    (B, frames); frame 0 is the start. The angle is not wrapped: it counts the turns.
+    radius [m], gravity [m/s²] (downwards), damping [1/s], drag [1/rad] and side [m/s²] (the pull to the side). A further
+    one may be the time step in each frame interval (B, frames - 1) [s]; without it every step is `dt`. Outputs: angle
+    and rate of every frame, (B, frames); frame 0 is the start. The angle is not wrapped: it counts the turns.
 
     Args:
         frames: Number of frames, at least 1.
@@ -132,15 +133,20 @@ def acceleration(
     gravity: Tensor,
     damping: Tensor,
     drag: Tensor,
+    side: Tensor | float = 0.0,
 ) -> Tensor:
     """θ̈ [rad/s²]: the definition of the physics in plain PyTorch, of any shapes that broadcast."""
     length = string_length + radius
     inertia = length**2 + 2 / 5 * radius**2
-    return -gravity * length / inertia * torch.sin(angle) - damping * rate - drag * rate.abs() * rate
+    pull = length / inertia * (side * torch.cos(angle) - gravity * torch.sin(angle))
+    return pull - damping * rate - drag * rate.abs() * rate
 
 
-def energy(angle: Tensor, rate: Tensor, string_length: Tensor, radius: Tensor, gravity: Tensor) -> Tensor:
-    """½ (L² + 2/5 r²) θ̇² + g L (1 − cos θ), per mass [J/kg]; 0 when hanging at rest."""
+def energy(
+    angle: Tensor, rate: Tensor, string_length: Tensor, radius: Tensor, gravity: Tensor, side: Tensor | float = 0.0
+) -> Tensor:
+    """½ (L² + 2/5 r²) θ̇² + g L (1 − cos θ) − b L sin θ, per mass [J/kg]; 0 when hanging at rest."""
     length = string_length + radius
     inertia = length**2 + 2 / 5 * radius**2
-    return 0.5 * inertia * rate**2 + gravity * length * 2 * torch.sin(angle / 2) ** 2  # 1 − cos θ without cancellation
+    height = 2 * torch.sin(angle / 2) ** 2  # 1 − cos θ without cancellation
+    return 0.5 * inertia * rate**2 + length * (gravity * height - side * torch.sin(angle))

@@ -40,8 +40,9 @@ class PendulumBody:
 
     def inputs(self, values: Values) -> list[Tensor]:
         of = lambda key: values[f"{self.name}.{key}"]
-        g = -values["gravity"][:, 2]
-        return [of("angle"), of("rate"), of("string_length"), of("radius"), g, of("damping"), of("drag")]
+        pull = values["gravity"] + of("force_per_mass")
+        side = (pull * self._along(pull)).sum(-1)
+        return [*map(of, ("angle", "rate", "string_length", "radius")), -pull[:, 2], of("damping"), of("drag"), side]
 
     def centre(self, angle: Tensor, values: Values) -> Tensor:
         """Centre of the ball (worlds, frames, 3) [m]."""
@@ -55,8 +56,7 @@ class PendulumBody:
         if self.rod is None:
             return ball
         down = self._direction(angle)
-        along = self.rod.new_tensor(self.body.plane) / math.dist(self.body.plane, (0, 0, 0))
-        side = torch.linalg.cross(self.rod.new_tensor([0.0, 0.0, 1.0]), along).expand_as(down)
+        side = torch.linalg.cross(self.rod.new_tensor([0.0, 0.0, 1.0]), self._along(down)).expand_as(down)
         across = torch.linalg.cross(side, down)
         string = values[f"{self.name}.string_length"][:, None, None]
         middle = values[f"{self.name}.pivot"][:, None] + down * string / 2
@@ -69,7 +69,8 @@ class PendulumBody:
         """1/(2 × the fastest rate): ω₀, the start's rate, or its damping. `RESOLVED` makes that an error near 1e-6."""
         of = lambda key: values[f"{self.name}.{key}"]
         length = of("string_length") + of("radius")
-        natural = torch.sqrt(-values["gravity"][:, 2].clamp(max=-1e-9) / length)
+        pull = torch.linalg.vector_norm(values["gravity"] + of("force_per_mass"), dim=-1)
+        natural = torch.sqrt(pull.clamp(min=1e-9) / length)
         speed = torch.maximum(of("rate").abs(), 2 * natural)
         fastest = torch.stack([natural, of("rate").abs(), of("damping") + 2 * of("drag") * speed]).max().item()
         return 0.5 / max(fastest, 1e-9)
@@ -85,6 +86,9 @@ class PendulumBody:
 
     def _direction(self, angle: Tensor) -> Tensor:
         """Unit vector from the pivot to the ball (worlds, frames, 3)."""
-        along = angle.new_tensor(self.body.plane) / math.dist(self.body.plane, (0, 0, 0))
         up = angle.new_tensor([0.0, 0.0, 1.0])
-        return torch.sin(angle)[..., None] * along - torch.cos(angle)[..., None] * up
+        return torch.sin(angle)[..., None] * self._along(angle) - torch.cos(angle)[..., None] * up
+
+    def _along(self, like: Tensor) -> Tensor:
+        """The horizontal unit vector of the swing (3,)."""
+        return like.new_tensor(self.body.plane) / math.dist(self.body.plane, (0, 0, 0))

@@ -150,6 +150,8 @@ class Pendulum(Node):
         rate: At the start [rad/s].
         damping: Linear, c in θ'' = … − c θ' [1/s].
         drag: Quadratic, d in θ'' = … − d |θ'| θ' [1/rad].
+        force_per_mass: A constant external force at the centre of the ball, over its mass [N/kg]; what of it is across the
+            plane of the swing, the pivot takes up.
         plane: Horizontal direction of the swing, of any length.
         rod_radius: Of the string as drawn [m]; 0: not drawn.
         colour: Red, green and blue.
@@ -164,6 +166,7 @@ class Pendulum(Node):
     rate: Annotated[float, Quantity("rad/s")] = 0.0
     damping: Annotated[float, Quantity("1/s", lower=0.0, positive=True)] = 0.0
     drag: Annotated[float, Quantity("1/rad", lower=0.0, positive=True)] = 0.0
+    force_per_mass: Annotated[Vector3, vector("m/s^2")] = (0.0, 0.0, 0.0)
     plane: Annotated[Vector3, vector("")] = (1.0, 0.0, 0.0)
     rod_radius: Annotated[float, Quantity("m", lower=0.0)] = 0.0
     colour: Annotated[Vector3, COLOUR] = BLUE

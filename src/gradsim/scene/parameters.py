@@ -36,7 +36,7 @@ KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or s
     SolidRegion: MATERIAL,
     OwnContact: CONTACT,
     Blow: ("impulse",),
-    Pendulum: ("string_length", "radius", "angle", "rate", "damping", "drag", "pivot"),
+    Pendulum: ("string_length", "radius", "angle", "rate", "damping", "drag", "force_per_mass", "pivot"),
     Ground: (*CONTACT, "margin", "height", "normal"),
     Obstacle: (*CONTACT, "margin", "radius", "size", "position", "rotation_vector"),
     Meeting: ("thickness", "stiffness", "dissipation", "friction_stiffness", "friction"),

@@ -10,7 +10,7 @@ from pydantic_core import core_schema
 
 from gradsim.errors import InputError
 from gradsim.scene import file
-from gradsim.scene.body import Pendulum, Rigid
+from gradsim.scene.body import Rigid
 from gradsim.scene.camera import Camera
 from gradsim.scene.contact import Contact
 from gradsim.scene.ground import Ground
@@ -174,9 +174,6 @@ class Scene(Node):
         hard = [name for name in self.bodies if name not in soft]
         if hard and self.timing.integrator == "implicit":
             yield ("timing", "integrator"), f"got 'implicit', which only soft bodies take; `{hard[0]}` is none."
-        swinging = [name for name, body in self.bodies.items() if isinstance(body, Pendulum)]
-        if swinging and (any(self.gravity[:2]) or self.gravity[2] > 0):
-            yield ("gravity",), f"got {list(self.gravity)}; the pendulum `{swinging[0]}` needs it along −z."
 
     @property
     def surfaces(self) -> dict[str, Contact]:
