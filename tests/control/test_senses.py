@@ -14,7 +14,7 @@ from plant_cases import inputs, swinging
 from gradsim import rotation
 from gradsim.control.feedback import Feedback
 from gradsim.control.image_senses import ImageSenses
-from gradsim.control.senses import StateSenses, momentum, spin
+from gradsim.control.senses import StateSenses
 from gradsim.errors import InputError
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
@@ -78,9 +78,11 @@ def test_spin_is_that_of_the_scene_whatever_the_inertia():
     start = {name: y[:, 0].detach() for name, y in model.rollout(mass, 1)["cube"].items()}
     still = model.values({**mass, "cube.pushes.0.impulse": torch.zeros(1, 3).double()})
     without = {name: y[:, 0].detach() for name, y in model.rollout(still, 1)["cube"].items()}
-    omega = spin(body, without, still)
+    omega = body.spin(without["q"], without["l"], still)
     assert torch.allclose(omega, torch.tensor([2.0, 1.0, -3.0]).double().expand(2, 3), rtol=1e-12)
-    assert torch.allclose(momentum(body, start["q"], spin(body, start, still), still), start["l"], rtol=1e-12)
+    assert torch.allclose(
+        body.momentum(start["q"], body.spin(start["q"], start["l"], still), still), start["l"], rtol=1e-12
+    )
 
 
 def of(model: Model) -> SimpleNamespace:
@@ -193,7 +195,7 @@ def test_the_picture_of_a_moment_ago_is_that_of_a_body_moved_back(name):
     else:
         own["x"] = own["x"] - 0.03 * own["v"]
     if name == "cube":
-        back = rotation.exponential(-0.03 * spin(model.systems[0], states[name], values))
+        back = rotation.exponential(-0.03 * model.systems[0].spin(states[name]["q"], states[name]["l"], values))
         own["q"] = rotation.multiply(back, own["q"])
     again = ImageSenses(Silhouettes.of(scene), (12, 10))({name: own}, values, of(model))[0]
     assert error(before, again) < 1e-12 and error(before, now) > 0.05

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from gradsim import rotation
-from gradsim.control.senses import spin
 from gradsim.physics.model import Model, States
 from gradsim.physics.pendulum_body import PendulumBody
 from gradsim.physics.rigid_body import RigidBody
@@ -79,6 +78,6 @@ def _earlier(system, state: Mapping[str, Tensor], values: Mapping[str, Tensor], 
         return {**state, "angle": state["angle"] - ago * state["rate"]}
     found = {**state, "x": state["x"] - ago * state["v"]}
     if isinstance(system, RigidBody):
-        back = rotation.exponential(-ago * spin(system, state, values))
+        back = rotation.exponential(-ago * system.spin(state["q"], state["l"], dict(values)))
         found["q"] = rotation.multiply(back, state["q"])
     return found

@@ -20,7 +20,6 @@ from gradsim.control.kicks import kicked, split
 from gradsim.control.plant import Episode, Given, Plant, joined, last
 from gradsim.control.policies import Free
 from gradsim.control.search import Search
-from gradsim.control.senses import momentum, spin
 from gradsim.control.training import Progress
 from gradsim.errors import InputError
 from gradsim.physics.model import States
@@ -190,6 +189,7 @@ def _as_seen(states: States, plant: Plant, values: Mapping[str, Tensor], control
     for there, here in zip(plant.model.systems, controller.plant.model.systems, strict=True):
         state = {name: y.detach() for name, y in states[there.name].items()}
         if isinstance(there, RigidBody) and isinstance(here, RigidBody):
-            state["l"] = momentum(here, state["q"], spin(there, state, values), own).detach()
+            spin = there.spin(state["q"], state["l"], dict(values))
+            state["l"] = here.momentum(state["q"], spin, own).detach()
         found[there.name] = state
     return found

@@ -99,26 +99,9 @@ class StateSenses:
             found.append(((state["x"][:, chosen] - centre[:, None]) / R).flatten(1))
             found.append(((state["v"][:, chosen] - velocity[:, None]) / V).flatten(1))
         else:
-            found += [spin(system, state, values) * (R / V), rotation.to_matrix(state["q"])[..., :2].flatten(1)]
+            spin = system.spin(state["q"], state["l"], dict(values))
+            found += [spin * (R / V), rotation.to_matrix(state["q"])[..., :2].flatten(1)]
         return found
-
-
-def spin(body: RigidBody, state: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> Tensor:
-    """Angular velocity ω = R I⁻¹ Rᵀ l (worlds, 3) [rad/s] of a rigid body, in the world's axes; differentiable."""
-    local = rotation.rotate(rotation.conjugate(state["q"]), state["l"])
-    return rotation.rotate(state["q"], torch.linalg.solve(_inertia(body, values).expand(len(local), 3, 3), local))
-
-
-def momentum(body: RigidBody, q: Tensor, omega: Tensor, values: Mapping[str, Tensor]) -> Tensor:
-    """Angular momentum l (worlds, 3) [kg m²/s] of a rigid body that is turned by q and spins: the inverse of `spin`."""
-    local = rotation.rotate(rotation.conjugate(q), omega)
-    return rotation.rotate(q, (_inertia(body, values) @ local[..., None])[..., 0])
-
-
-def _inertia(body: RigidBody, values: Mapping[str, Tensor]) -> Tensor:
-    """About the centre of mass, in the body's axes (worlds or 1, 3, 3) [kg m²]."""
-    size = body.mass(dict(values)) * values[f"{body.name}.scale"] ** 2
-    return size[:, None, None] * body.inertia_per_mass
 
 
 def _centre(system, state: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:

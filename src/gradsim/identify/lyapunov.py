@@ -141,10 +141,13 @@ def _start(model: Model, scale: Scale) -> list[Direction]:
     """All directions of the start state, one step each being 1 in the units of `motion`."""
     units = {"position": scale.size, "velocity": scale.size / scale.time, "angular_velocity": 1 / scale.time}
     units["rate"] = 1 / scale.time
+    units["displacement"], units["speed"] = units["position"], units["velocity"]
+    starts = {s.name: START.get(tuple(s.states), ()) for s in model.systems}
+    starts |= {f"joints.{name}": joint.start for name, joint in model.scene.joints.items()}
     found = []
-    for system in model.systems:
-        for key in START.get(tuple(system.states), ()):
-            name = f"{system.name}.{key}"
+    for owner, keys in starts.items():
+        for key in [k for k in keys if f"{owner}.{k}" in model.kinds]:  # not of a body that a joint places
+            name = f"{owner}.{key}"
             parts = range(model.kinds[name].value.size) if model.kinds[name].value.ndim else [None]
             found += [Direction(f"{name}.{k}", ((name, k),), units.get(key, 1.0), "") for k in parts]
     return found

@@ -38,8 +38,8 @@ class Windows:
         scale: D of each of them (size,).
 
     Raises:
-        InputError: If a window is shorter than 4 frames or longer than the clip, a body is not rigid, or the clock is
-            among the unknowns.
+        InputError: If a window is shorter than 4 frames or longer than the clip, a body is not rigid or has a joint, or
+            the clock is among the unknowns.
     """
 
     def __init__(self, model: Model, space: Space, frames: int, window: int):
@@ -48,6 +48,8 @@ class Windows:
         swinging = [name for name, body in model.scene.bodies.items() if body.kind != "rigid"]
         if swinging:
             raise InputError(f"`{swinging[0]}` is no rigid body; windows are for those. Fit it without.")
+        if model.scene.joints:
+            raise InputError("windows begin with free bodies, and joints hold these; fit all frames from one start.")
         if any(name.startswith("timing.") for unknown in space.unknowns for name in unknown.names):
             raise InputError("windows begin at known times; fix the clock (`timing`), or fit without them.")
         self.given, self.space, self.frames, self.window = model, space, frames, window
@@ -118,10 +120,7 @@ class Windows:
     def _state(self, name: str, trajectory: Trajectory, frame: int) -> dict[str, Tensor]:
         x, q, v, momentum = (trajectory[name][key][:, frame] for key in ("x", "q", "v", "l"))
         (system,) = (s for s in self.model.systems if s.name == name)
-        moment = system.mass(trajectory.values) * trajectory.values[f"{name}.scale"] ** 2  # pyright: ignore[reportAttributeAccessIssue] -- rigid
-        inverse = torch.linalg.inv(system.inertia_per_mass)  # pyright: ignore[reportAttributeAccessIssue]
-        own = rotation.rotate(rotation.conjugate(q), momentum)
-        spin = rotation.rotate(q, (inverse @ own[..., None])[..., 0]) / moment[:, None]
+        spin = system.spin(q, momentum, trajectory.values)  # pyright: ignore[reportAttributeAccessIssue] -- rigid
         return {"x": x, "q": q, "v": v, "w": spin}
 
     def _values(self, rows: Tensor, which: Tensor) -> Values:

@@ -2,10 +2,12 @@
 
     m = ρ V s³,   I = m s² I₁,   R = R₀ exp(θ),   L = R I Rᵀ ω
 
-V and I₁ are volume and inertia per mass of the faceted solid at scale 1, about its centre of mass.
+V and I₁ are volume and inertia per mass of the faceted solid at scale 1, about its centre of mass. A body may state its
+principal moments J and their axes Q in place of that: I = s² Q J Qᵀ. A body that a joint places starts as `joints.py` says.
 """
 
 import math
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -21,6 +23,7 @@ from gradsim.physics.obstacle import distance
 from gradsim.physics.rigid import CONTACT, INPUTS, RigidRollout
 from gradsim.physics.scenery import ObstacleBody
 from gradsim.physics.system import RESOLVED, Values
+from gradsim.scene.joint import placing
 from gradsim.surface import Part
 
 _rollout = cache(RigidRollout)  # one operation for each kind of rollout
@@ -49,8 +52,13 @@ class RigidBody:
         )
         to = {"dtype": dtype, "device": device}
         self.volume = shape.mass.item()
-        self.rest = (torch.tensor(mesh.vertices) - shape.centre).to(**to)  # about the centre of mass, at scale 1
-        self.inertia_per_mass = (shape.inertia / shape.mass).to(**to)
+        centre = shape.centre if body.centre_of_mass is None else torch.tensor(body.centre_of_mass).double()
+        self.rest = (torch.tensor(mesh.vertices) - centre).to(**to)  # about the centre of mass, at scale 1
+        off = shape.centre - centre
+        steiner = off.square().sum() * torch.eye(3, dtype=off.dtype) - off[:, None] * off
+        self.inertia_per_mass = (shape.inertia / shape.mass + steiner).to(**to)
+        self.principal = rotation.to_matrix(torch.tensor(body.inertia_quat_xyzw, **to))
+        self.placed = name in placing(scene.joints)
         self.quat = torch.tensor(body.quat_xyzw, **to)
         faces = torch.tensor(mesh.faces, device=device)
         look = look_of(body, mesh, f"bodies.{name}", mesh.smooth, to)
@@ -90,25 +98,51 @@ class RigidBody:
             return values[f"{self.name}.mass"]
         return values[f"{self.name}.density"] * self.volume * values[f"{self.name}.scale"] ** 3
 
-    def inputs(self, values: Values) -> list[Tensor]:
+    def inertia(self, values: Values) -> Tensor:
+        """About the centre of mass, in the body's axes (worlds, 3, 3) [kg m²]."""
+        size = values[f"{self.name}.scale"] ** 2
+        if f"{self.name}.inertia" in values:
+            moments = size[:, None] * values[f"{self.name}.inertia"]
+            return (self.principal * moments[:, None]) @ self.principal.T
+        return (self.mass(values) * size)[:, None, None] * self.inertia_per_mass
+
+    def inertia_inverse(self, values: Values) -> Tensor:
+        """Its inverse (worlds, 3, 3)."""
+        size = values[f"{self.name}.scale"] ** 2
+        if f"{self.name}.inertia" in values:
+            moments = size[:, None] * values[f"{self.name}.inertia"]
+            return (self.principal / moments[:, None]) @ self.principal.T
+        return torch.linalg.inv(self.inertia_per_mass) / (self.mass(values) * size)[:, None, None]
+
+    def momentum(self, q: Tensor, spin: Tensor, values: Values) -> Tensor:
+        """Angular momentum l (worlds, ..., 3) [kg m²/s] of the body that is turned by q and spins by ω [rad/s]."""
+        local = rotation.rotate(rotation.conjugate(q), spin)
+        return rotation.rotate(q, torch.einsum("wij,w...j->w...i", self.inertia(values), local))
+
+    def spin(self, q: Tensor, momentum: Tensor, values: Values) -> Tensor:
+        """Angular velocity ω = R I⁻¹ Rᵀ l (worlds, ..., 3) [rad/s], in the world's axes: the inverse of `momentum`."""
+        local = rotation.rotate(rotation.conjugate(q), momentum)
+        return rotation.rotate(q, torch.einsum("wij,w...j->w...i", self.inertia_inverse(values), local))
+
+    def start(self, values: Values) -> list[Tensor]:
+        """x, q, v and l (worlds, ·) at the start; of a body that a joint places, at rest at the origin."""
+        worlds = len(values["gravity"])
+        if self.placed:
+            nothing = self.rest.new_zeros(worlds, 3)
+            return [nothing, self.quat.expand(worlds, 4), nothing, nothing]
         of = lambda key: values[f"{self.name}.{key}"]
-        mass, scale = self.mass(values), of("scale")
-        worlds = len(mass)
         q = rotation.multiply(rotation.exponential(of("rotation_vector")), self.quat.expand(worlds, 4))
-        moment = (mass * scale**2)[:, None, None]
-        inertia = moment * self.inertia_per_mass
-        spin = rotation.rotate(rotation.conjugate(q), of("angular_velocity"))
-        momentum = rotation.rotate(q, (inertia @ spin[..., None])[..., 0])
-        inverse = torch.linalg.inv(self.inertia_per_mass) / moment
-        each = scale[:, None]
+        return [of("position"), q, of("velocity"), self.momentum(q, of("angular_velocity"), values)]
+
+    def inputs(self, values: Values) -> list[Tensor]:
+        mass = self.mass(values)
+        worlds = len(mass)
+        each = values[f"{self.name}.scale"][:, None]
         points, radius = self.points * each[..., None], self.radius * each
         return [
-            of("position"),
-            q,
-            of("velocity"),
-            momentum,
+            *self.start(values),
             mass,
-            inverse,
+            self.inertia_inverse(values),
             values["gravity"],
             points,
             radius,
@@ -142,7 +176,7 @@ class RigidBody:
             return math.inf
         mass, scale = self.mass(values), values[f"{self.name}.scale"]
         reach = torch.linalg.vector_norm(self.points, dim=-1).max() * scale + self.radius.max() * scale
-        pivot = 1 + reach**2 / (torch.linalg.eigvalsh(self.inertia_per_mass)[0] * scale**2)
+        pivot = 1 + mass * reach**2 / torch.linalg.eigvalsh(self.inertia(values))[:, 0]
         count = _touching(self.points)
         worst = math.inf
         for surface in self.surfaces:
@@ -160,13 +194,19 @@ class RigidBody:
     def good_step(self, values: Values) -> float:
         return RESOLVED * self.stable_step(values)
 
-    def check(self, values: Values) -> None:
-        """Raise `InputError` if a contact point starts inside something by a thousandth of the body's size or more."""
+    def check(self, values: Values, start: Sequence[Tensor] | None = None) -> None:
+        """Raise `InputError` if a contact point starts inside something by a thousandth of the body's size or more.
+
+        Args:
+            values: All parameters.
+            start: x and q of a body that a joint places.
+        """
         if not self.surfaces or not len(self.points):
             return
         inputs = dict(zip(INPUTS, self.inputs(values), strict=False))
         points, radius = inputs["points"], inputs["radius"][:, None]
-        at = (rotation.rotate(inputs["q"][:, None], points) + inputs["x"][:, None])[:, None]
+        x, q = start[:2] if start else (inputs["x"], inputs["q"])
+        at = (rotation.rotate(q[:, None], points) + x[:, None])[:, None]
         gap = (at * inputs["normal"][:, :, None]).sum(-1) - inputs["height"][:, :, None] - radius
         if self.obstacles:
             local = ((at - inputs["centre"][:, :, None])[..., None, :] * inputs["axis"][:, :, None]).sum(-1)

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
+from gradsim.physics.joints import joints_of
+from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.scenery import GroundSquare, ObstacleBody
 from gradsim.physics.system import System, Values
 from gradsim.surface import Surface
@@ -35,6 +37,22 @@ class Trajectory:
         if body not in self.states:
             raise InputError(f"there is no body `{body}`; there are {', '.join(self.states)}.")
         return self.states[body]
+
+    def joint(self, name: str) -> dict[str, Tensor]:
+        """How a joint moves, (worlds, frames, ...); differentiable.
+
+        A revolute joint has angle [rad], without jumps of whole turns, and rate [rad/s]; a prismatic one displacement [m]
+        and speed [m/s]; a ball joint rotation_vector [rad] and angular_velocity [rad/s], in the parent's frame.
+
+        Raises:
+            InputError: If there is none of that name that moves.
+        """
+        bodies = [s for s in self.systems if isinstance(s, RigidBody)]
+        joints = joints_of(bodies, bodies[0].scene) if bodies else None
+        found = joints.coordinates_of(self.states, self.values) if joints else {}
+        if name not in found:
+            raise InputError(f"there is no joint `{name}` that moves; there are {', '.join(found) or 'none'}.")
+        return found[name]
 
     def at(self, frames: Sequence[int] | slice) -> "Trajectory":
         """That of some frames alone, in this order; -1 is the last."""

@@ -16,6 +16,7 @@ from gradsim.scene.shape import Shape
 TURN = 2 * math.pi  # a start angle beyond a whole turn is one in degrees
 BLUE = (0.2, 0.35, 0.7)
 TIME = Quantity("s", lower=0.0)
+FLAT = 1e-6  # how far moments of inertia of a thin body may be beyond the triangle inequality, by rounding
 UNIT = 1e-3  # how far the length of a quaternion may be from 1: files often keep four digits
 
 
@@ -91,6 +92,10 @@ class Rigid(Node):
         shape: Its shape, at scale 1.
         mass: [kg], or
         density: [kg/m³].
+        inertia: Principal moments about the centre of mass, at scale 1 [kg m²]; by default those of the shape at equal
+            density. They go with the square of `scale`, and stay when `mass` changes.
+        inertia_quat_xyzw: Orientation of the principal axes in the body's frame.
+        centre_of_mass: In the frame of the shape, at scale 1 [m]; by default that of the shape at equal density.
         scale: Of the shape, the same in all directions.
         position: Of the centre of mass [m].
         quat_xyzw: Orientation: body to world, or
@@ -109,6 +114,9 @@ class Rigid(Node):
     shape: Shape = Field(description="one shape, such as {box: {size: [0.1, 0.1, 0.1]}}")
     mass: Annotated[float | None, positive("kg")] = None
     density: Annotated[float | None, positive("kg/m^3")] = None
+    inertia: Annotated[Vector3 | None, Tuple(positive("kg m^2"))] = None
+    inertia_quat_xyzw: Annotated[Vector4, UNIT_QUATERNION] = (0.0, 0.0, 0.0, 1.0)
+    centre_of_mass: Annotated[Vector3 | None, vector("m")] = None
     scale: Annotated[float, positive("")] = 1.0
     position: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
     quat_xyzw: Annotated[Vector4, UNIT_QUATERNION] = (0.0, 0.0, 0.0, 1.0)
@@ -133,10 +141,25 @@ class Rigid(Node):
         shape = given.get("shape")
         if given.get("collision") == "sphere" and isinstance(shape, dict) and "sphere" not in shape:
             yield ("collision",), "got 'sphere' for another shape; expected `vertices` or `none`."
+        if "inertia" in given and "density" in given:
+            yield ("inertia",), "stands beside `density`; give `mass` with it."
+        if given_otherwise(cls, given, ("inertia_quat_xyzw",)) and "inertia" not in given:
+            yield ("inertia_quat_xyzw",), "stands without `inertia`; give the moments about these axes."
+
+    def conflicts(self) -> Iterator[tuple[Place, str]]:
+        if self.inertia and 2 * max(self.inertia) > sum(self.inertia) * (1 + FLAT):
+            yield (
+                ("inertia",),
+                f"got {list(self.inertia)}; no body has one moment larger than the other two together.",
+            )
+        ball = self.collision == "sphere" or (self.collision is None and self.shape.sphere)
+        if self.centre_of_mass and ball:
+            yield ("centre_of_mass",), "a ball that collides as one turns about its middle; give collision: vertices."
 
     @model_serializer(mode="wrap")
     def _one_orientation(self, content):
-        return without(content(self), "quat_xyzw" if any(self.rotation_vector) else "rotation_vector")
+        content = without(content(self), "quat_xyzw" if any(self.rotation_vector) else "rotation_vector")
+        return content if self.inertia else without(content, "inertia_quat_xyzw")
 
 
 class Pendulum(Node):

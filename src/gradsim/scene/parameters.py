@@ -11,6 +11,7 @@ from gradsim.errors import InputError
 from gradsim.scene.body import Pendulum, Push, Rigid
 from gradsim.scene.cloth import AIR, BENDING, IN_PLANE, Air, Cloth
 from gradsim.scene.ground import Ground
+from gradsim.scene.joint import PLACED, Ball, Fixed, Prismatic, Revolute, placing
 from gradsim.scene.light import Ambient, Directional, Harmonics, Point
 from gradsim.scene.meeting import Attachment, Meeting
 from gradsim.scene.node import Node
@@ -24,9 +25,11 @@ from gradsim.scene.springs import SPRINGS, Springs
 AXES, CHANNELS = "xyz", "rgb"
 CONTACT = ("stiffness", "dissipation", "damping", "friction_stiffness", "friction")
 START = ("position", "rotation_vector", "velocity", "angular_velocity")
+POINTS = ("parent_point", "child_point")
+ALONG = (*POINTS, "axis", "stiffness", "target", "damping", "lower", "upper", "limit_stiffness")
 SOFT = (*START, "contact", "anchors", "pushes")
 KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or several, stands for their keys
-    Rigid: ("mass", "density", "scale", *START, *CONTACT, "pushes"),
+    Rigid: ("mass", "density", "inertia", "scale", *START, *CONTACT, "pushes"),
     Push: ("impulse", "force"),
     Solid: (*MATERIAL, "activation", *SOFT, "regions"),
     Cloth: (*IN_PLANE, *BENDING, "air", *SOFT),
@@ -41,6 +44,10 @@ KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or s
     Obstacle: (*CONTACT, "margin", "radius", "size", "position", "rotation_vector"),
     Meeting: ("thickness", "stiffness", "dissipation", "friction_stiffness", "friction"),
     Attachment: ("stiffness", "damping"),
+    Revolute: (*ALONG, "angle", "rate", "torque"),
+    Prismatic: (*ALONG, "displacement", "speed", "force"),
+    Ball: (*POINTS, "rotation_vector", "angular_velocity", "damping"),
+    Fixed: POINTS,
     Ambient: ("colour",),
     Directional: ("direction", "colour"),
     Point: ("position", "colour"),
@@ -82,20 +89,27 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
     first camera and `cameras.NAME.focal` of a further one. Lights have `lights.NAME.direction`, `.position` and
     `.colour`; the components of a colour are r, g and b.
 
-    What bodies do to one another is `contacts.NAME.stiffness` and so on, and `attachments.NAME.stiffness`, `.damping`.
+    What bodies do to one another is `contacts.NAME.stiffness` and so on, `attachments.NAME.stiffness`, `.damping`, and
+    `joints.NAME.stiffness` and so on. A body that a joint places has no `position`, `rotation_vector`, `velocity` and
+    `angular_velocity`: the joint's own coordinates, such as `joints.NAME.angle` and `.rate`, stand for them.
 
     Soft bodies have arrays too, with a row for each vertex or element: `NAME.vertex_mass_factor` (n,), by which the masses
     of vertices are multiplied, `NAME.vertex_velocity` (n, 3) [m/s], which is added to the start's, and factors of the
     moduli such as `NAME.mu_factor` (m,). They are for gradients and for solvers of many unknowns.
     """
     found = {"gravity": _parameter(scene.gravity, Quantity("m/s^2"))}
+    placed = placing(scene.joints)
     for name, node in [*scene.bodies.items(), *scene.surfaces.items()]:
-        found |= _of_node(node, name)
+        own = _of_node(node, name)
+        if name in placed:  # a joint says where it starts, so a gradient by these would be a silent zero
+            own = {n: p for n, p in own.items() if n.removeprefix(f"{name}.") not in PLACED}
+        found |= own
         if isinstance(node, Soft):
             found |= _of_soft(node, name, found)
     for key in ("contacts", "attachments"):
         for name, link in getattr(scene, key).items():
             found |= _of_node(link, f"{key}.{name}")
+    found |= _of_joints(scene)
     for key in ("rate", "offset"):
         found[f"timing.{key}"] = _parameter(getattr(scene.timing, key), _quantity(Timing, key))
     for name, camera in scene.views.items():
@@ -137,6 +151,12 @@ def resolve(scene: Scene, name: str) -> tuple[str, int | None]:
     parent, _, axis = name.rpartition(".")
     if parent in known and len(axis) == 1 and axis in _letters(parent, known[parent]):
         return parent, axes(parent).index(axis)
+    owner, _, key = (parent if axis in AXES else name).rpartition(".")
+    places = placing(scene.joints)
+    if owner in places and key in PLACED:
+        start = ", ".join(f"`joints.{places[owner]}.{k}`" for k in scene.joints[places[owner]].start)
+        instead = f"solve for {start}" if start else "it has no coordinate"
+        raise InputError(f"`{owner}` has no `{key}`: the joint `{places[owner]}` places it; {instead}.")
     raise InputError(f"the scene has no parameter `{name}`{_hint(name, known)}")
 
 
@@ -168,6 +188,19 @@ def _of_soft(node: Soft, name: str, found: dict[str, Parameter]) -> dict[str, Pa
     counts = {f"{name}.{key}": count for key, count in node.by_element.items() if f"{name}.{key}" in found}
     timed = [f"{name}.{key}" for key in node.by_time]
     return arrays | {key: replace(found[key], elements=n, timed=key in timed) for key, n in counts.items()}
+
+
+def _of_joints(scene: Scene) -> dict[str, Parameter]:
+    """The numbers of joints: of one that closes a loop without a start, and motors one for each frame interval."""
+    found: dict[str, Parameter] = {}
+    places = placing(scene.joints).values()
+    for name, joint in scene.joints.items():
+        for key, one in _of_node(joint, "").items():
+            key = key.removeprefix(".")
+            if name in places or key not in joint.start:
+                timed = key in joint.forces
+                found[f"joints.{name}.{key}"] = replace(one, elements=1, timed=True) if timed else one
+    return found
 
 
 def _hint(name: str, known: dict[str, Parameter]) -> str:

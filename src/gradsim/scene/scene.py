@@ -14,6 +14,7 @@ from gradsim.scene.body import Rigid
 from gradsim.scene.camera import Camera
 from gradsim.scene.contact import Contact
 from gradsim.scene.ground import Ground
+from gradsim.scene.joint import JOINTS, AnyJoint, conflicts_of
 from gradsim.scene.kinds import KINDS, Body
 from gradsim.scene.light import LIGHTS, Light
 from gradsim.scene.material import COLOUR
@@ -33,6 +34,7 @@ TAKEN = (
     "lights",
     "contacts",
     "attachments",
+    "joints",
     "scene",
     "systems",
 )  # what a scene or model has itself
@@ -91,6 +93,7 @@ class Scene(Node):
             for what `contacts` says.
         contacts: Which soft bodies touch themselves, one another, or rigid balls and boxes, by a name for each.
         attachments: Which vertices of soft bodies are held by rigid ones, by a name for each.
+        joints: Hinges, slides, ball joints and rigid links between rigid bodies, or to the world, by a name for each.
         camera: Where it is seen from; needed to see anything.
         cameras: Further cameras by name, which film the same motion at the same instants.
         background: Colour behind everything.
@@ -107,6 +110,7 @@ class Scene(Node):
     obstacles: dict[str, Obstacle] = Field(default_factory=dict)
     contacts: dict[str, Meeting] = Field(default_factory=dict)
     attachments: dict[str, Attachment] = Field(default_factory=dict)
+    joints: dict[str, Annotated[AnyJoint, ByKind(JOINTS)]] = Field(default_factory=dict)
     camera: Camera | None = None
     cameras: dict[str, Camera] = Field(default_factory=dict)
     background: Annotated[Vector3, COLOUR] = (0.9, 0.9, 0.9)
@@ -125,7 +129,7 @@ class Scene(Node):
 
     @classmethod
     def faults(cls, given) -> Iterator[tuple[Place, str]]:
-        keys = ("bodies", "grounds", "obstacles", "contacts", "attachments", "cameras", "lights")
+        keys = ("bodies", "grounds", "obstacles", "contacts", "attachments", "joints", "cameras", "lights")
         groups = {key: given[key] for key in keys if isinstance(given.get(key), Mapping)}
         for group, members in groups.items():
             for name in members:
@@ -165,6 +169,7 @@ class Scene(Node):
                 yield (key,), "need the integrator semi-implicit; got 'implicit', which takes soft bodies one by one."
             for name, link in getattr(self, key).items():
                 yield from (((key, name, *place), words) for place, words in link.among(self.bodies))
+        yield from conflicts_of(self.joints, self.bodies, self.contacts, self.attachments)
         pushes = [(name, push) for name, body in self.bodies.items() for push in getattr(body, "pushes", ())]
         for name, _ in [(n, p) for n, p in pushes if p.late and (self.timing.rate != 1 or self.timing.offset)]:
             yield ("timing",), f"`rate` or `offset` moves the windows of `{name}`; only blows at 0 go with them."
@@ -198,7 +203,7 @@ class Scene(Node):
 
     @model_serializer(mode="wrap")
     def _without_empty(self, content):
-        spare = ("cameras", "lights", "contacts", "attachments")
+        spare = ("cameras", "lights", "contacts", "attachments", "joints")
         return {key: value for key, value in content(self).items() if key not in spare or value}
 
     @classmethod
