@@ -21,13 +21,12 @@ from gradsim.engine.mapping import Worlds
 from gradsim.engine.operation import operation
 from gradsim.errors import InputError
 from gradsim.physics import rigid
+from gradsim.physics.abreast import BODY, apart, slopes_together, together
 from gradsim.physics.candidates import Candidates
 from gradsim.physics.contact_laws import contact_functions, obstacle_functions
 from gradsim.physics.particles import Elements, Job, Particles, particles_code
 
 ROWS, NODE = 5, 3  # of a body, see `coupled_lanes.py`
-BODY = [name for name in rigid.INPUTS if name != "step"]  # inputs of each body
-FAR = 1e9  # [m], below a contact point that fills up the list of a body with few
 TRIES = 8  # of a frame, for the ways of its vertices
 
 
@@ -227,16 +226,10 @@ class _Job:
         self.read = [name for name in BODY[4:] if name not in rigid.OBSTACLE or obstacles] if self.places else []
         self.code, self.rigid = _code(tuple(g.force for g in soft.groups), to.lane, program.law, obstacles > 0)
         self.bodies = self.rigid.Parameters()
+        self.pushes = [len(own) for own in program.windows]
         for name in self.read:
-            value = self._together(name, self.places)
-            moving = [body[name] is not None for body in slopes]
-            tangent = None
-            if any(moving):
-                some = [
-                    {name: torch.zeros_like(p[name]) if s[name] is None else s[name]}
-                    for p, s in zip(self.places, slopes, strict=True)
-                ]
-                tangent = self._together(name, some, 0.0)
+            value = together(name, self.places, self.pushes, to.lane.width)
+            tangent = slopes_together(name, self.places, slopes, self.pushes, to.lane.width)
             setattr(self.bodies, name, to.layout.pack(rigid.PARAMETERS[name], value, tangent))
         share, blow = rigid.push_table(program.pushes, to.layout, x.device)
         p, e = self.soft.given
@@ -298,35 +291,7 @@ class _Job:
         x = self.places[r][name]
         if name not in self.read:
             return torch.zeros_like(x)
-        layout, R, width = self.soft.to.layout, self.program.bodies, self.soft.to.lane.width
-        array = getattr(own, name)
-        value = layout.unpack(rigid.PARAMETERS[name], array, array.shape[0] * width)[0]
-        value = value.unflatten(0, (-1, R, width))[:, r].flatten(0, 1)[: len(x)]
-        if name in ("impulse", "push_point"):
-            first = sum(len(w) for w in self.program.windows[:r])
-            return value[:, first : first + x.shape[1]]
-        return value[:, : x.shape[1]] if x.ndim > 1 else value
-
-    def _together(self, name: str, bodies: list[dict], fill: float = -FAR) -> Tensor:
-        """(packs · bodies · lanes, ...): what register i holds of body r stands in row i · bodies + r."""
-        values = [body[name] for body in bodies]
-        if name in ("impulse", "push_point"):  # each push has a column of its own
-            counts = [len(w) for w in self.program.windows]
-            before = [sum(counts[:r]) for r in range(len(counts))]
-            values = [
-                torch.nn.functional.pad(y, (0, 0, k, sum(counts) - k - y.shape[1]))
-                for y, k in zip(values, before, strict=True)
-            ]
-        elif name in ("points", "radius"):
-            most = max(y.shape[1] for y in values)
-            fills = fill if name == "radius" else 0.0
-            tail = (0, 0) * (values[0].ndim - 2)
-            values = [torch.nn.functional.pad(y, (*tail, 0, most - y.shape[1]), value=fills) for y in values]
-        width = self.soft.to.lane.width
-        full = torch.stack(values, 1)
-        missing = -len(full) % width
-        full = torch.cat([full, full[-1:].expand(missing, *full.shape[1:])]) if missing else full
-        return full.unflatten(0, (-1, width)).transpose(1, 2).flatten(0, 2)
+        return apart(name, getattr(own, name), self.soft.to.layout, x, r, self.pushes)
 
 
 _made: WeakKeyDictionary[Coupled, dict[Lane, Particles]] = WeakKeyDictionary()  # they go with their program

@@ -1,0 +1,32 @@
+"""The angle of a direction in a plane, for the lane types of `engine.lanes`.
+
+It stands apart from the other operators since few sources need it, and what changes there compiles everything anew.
+"""
+
+from functools import cache
+
+from gradsim.engine.lanes import Lane, _Table
+
+
+@cache
+def angle_functions(lane: Lane) -> dict:
+    """`atan2(y, x)`, the angle of (x, y) from the first axis, in (−π, π]; a template leaves it open."""
+    table = _Table(lane)
+    Real, width, scalar = table.names["Real"], lane.width, lane_scalar(lane)
+    loop = f"for (int i = 0; i < {width}; ++i) "
+    one = lambda name: f"(({scalar}*){name})[i]"
+    square = "V s = a[0] * a[0] + b[0] * b[0]; "
+    table.native(
+        "atan2",
+        Real,
+        (Real, Real),
+        f"{loop}{one('o')} = wp::atan2({one('a')}, {one('b')}); ",
+        f"{square}da[0] += g[0] * b[0] / s; db[0] -= g[0] * a[0] / s; ",
+        f"{square}to[0] = (ta[0] * b[0] - tb[0] * a[0]) / s; ",
+    )
+    return {"atan2": table.names["atan2"]}
+
+
+def lane_scalar(lane: Lane) -> str:
+    """The name of its numbers in C++."""
+    return {"float32": "float", "float64": "double"}[lane.dtype]

@@ -1,0 +1,151 @@
+"""What joints ask of two bodies A and B, a template for `engine.lanes`: rows of constraints, and coordinates.
+
+    r_A = R_A p_A,  r_B = R_B p_B,  d = x_B + r_B − x_A − r_A,  u = R_A b
+
+    point row     C = u · d              Ċ = J(v, ω) = −u · v_A − ((r_A + d) × u) · ω_A + u · v_B + (r_B × u) · ω_B
+    axis row      C = u · R_B c          Ċ = J(v, ω) = (u × w) · (ω_A − ω_B),  w = R_B c
+
+    C̈ = J(v̇, ω̇) + what the velocities make of it (`bias`)
+
+b, c have length 1 and stand still in their bodies. A row with multiplier μ acts on the bodies with the force and torque
+μ Jᵀ, which does no work where Ċ = 0. A coordinate φ of a joint is of the same kind: the angle about an axis a of A, or
+the displacement a · d along it, or, for a ball, the whole relative turning.
+
+    Q = −k (φ − φ₀) − c φ̇ + T + k_l max(φ_l − φ, 0) − k_l max(φ − φ_u, 0)
+
+is the force or torque along it, from a spring, a damper, a motor and two limits. With μ and Q fixed, the power of what
+they do to the bodies on probes in place of velocities has the adjoint of forces and torques as its gradient.
+"""
+
+import warp as wp
+
+from gradsim.engine.lanes import *
+
+
+@wp.func(inline=True)
+def point_jacobian(x: Vec3, q: Quat, xb: Vec3, qb: Quat, b: Vec3, point: Vec3, point_b: Vec3):
+    """u, torque on A per −μ, torque on B per μ; the forces are −u and u."""
+    u = rotate(q, b)
+    rb = rotate(qb, point_b)
+    return u, cross(xb + rb - x, u), cross(rb, u)
+
+
+@wp.func(inline=True)
+def axis_jacobian(q: Quat, qb: Quat, b: Vec3, c: Vec3) -> Vec3:
+    """u × w: the torque on A per μ, and its opposite on B."""
+    return cross(rotate(q, b), rotate(qb, c))
+
+
+@wp.func(inline=True)
+def point_rate(
+    x: Vec3, q: Quat, xb: Vec3, qb: Quat, b: Vec3, point: Vec3, point_b: Vec3, v: Vec3, w: Vec3, vb: Vec3, wb: Vec3
+) -> Real:
+    """J(v, ω)."""
+    u = rotate(q, b)
+    rb = rotate(qb, point_b)
+    return dot(u, vb - v) - dot(cross(xb + rb - x, u), w) + dot(cross(rb, u), wb)
+
+
+@wp.func(inline=True)
+def point_product(
+    x: Vec3, q: Quat, v: Vec3, w: Vec3, xb: Vec3, qb: Quat, vb: Vec3, wb: Vec3, b: Vec3, point: Vec3, point_b: Vec3,
+    mu: Real, y: Real, a: Vec3, s: Vec3, ab: Vec3, sb: Vec3, f: Vec3, t: Vec3, fb: Vec3, tb: Vec3,
+    curved: Real, damping: Real, stiffness: Real,
+) -> Real:  # fmt: skip
+    """μ J(f, t) − y (J(a, s) + curved · bias + damping · J(v, ω) + stiffness · C); f, t are probes, a, s accelerations."""
+    u = rotate(q, b)
+    ra = rotate(q, point)
+    rb = rotate(qb, point_b)
+    d = xb + rb - x - ra
+    reach = ra + d
+    across = cross(w, u)
+    moving = vb + cross(wb, rb) - v - cross(w, ra)
+    bias = dot(cross(w, across), d) + dot(across, moving) * 2.0
+    bias = bias + dot(u, cross(wb, cross(wb, rb)) - cross(w, cross(w, ra)))
+    given = dot(u, fb - f) - dot(cross(reach, u), t) + dot(cross(rb, u), tb)
+    driven = dot(u, ab - a) - dot(cross(reach, u), s) + dot(cross(rb, u), sb)
+    rate = dot(u, moving) + dot(across, d)
+    return mu * given - y * (driven + curved * bias + damping * rate + stiffness * dot(u, d))
+
+
+@wp.func(inline=True)
+def axis_product(
+    q: Quat, w: Vec3, qb: Quat, wb: Vec3, b: Vec3, c: Vec3, mu: Real, y: Real, s: Vec3, sb: Vec3, t: Vec3, tb: Vec3,
+    curved: Real, damping: Real, stiffness: Real,
+) -> Real:  # fmt: skip
+    """The same for an axis row."""
+    u = rotate(q, b)
+    e = rotate(qb, c)
+    n = cross(u, e)
+    across = cross(w, u)
+    along = cross(wb, e)
+    bias = dot(cross(w, across), e) + dot(across, along) * 2.0 + dot(u, cross(wb, along))
+    rate = dot(n, w - wb)
+    return mu * dot(n, t - tb) - y * (dot(n, s - sb) + curved * bias + damping * rate + stiffness * dot(u, e))
+
+
+@wp.func(inline=True)
+def effort(
+    phi: Real, rate: Real, spring: Real, target: Real, damping: Real, torque: Real, lower: Real, upper: Real, limit: Real
+) -> Real:
+    """Q."""
+    back = max(lower - phi, zero(0)) - max(phi - upper, zero(0))
+    return spring * (target - phi) - damping * rate + torque + limit * back
+
+
+@wp.func(inline=True)
+def turn_angle(q: Quat, qb: Quat, axis: Vec3, across: Vec3, across_b: Vec3) -> Real:
+    u = rotate(q, across)
+    e = rotate(qb, across_b)
+    return atan2(dot(rotate(q, axis), cross(u, e)), dot(u, e))
+
+
+@wp.func(inline=True)
+def turn_torque(
+    q: Quat, w: Vec3, qb: Quat, wb: Vec3, axis: Vec3, across: Vec3, across_b: Vec3, spring: Real, target: Real,
+    damping: Real, torque: Real, lower: Real, upper: Real, limit: Real,
+) -> Vec3:  # fmt: skip
+    """On B; its opposite on A."""
+    a = rotate(q, axis)
+    phi = turn_angle(q, qb, axis, across, across_b)
+    return a * effort(phi, dot(a, wb - w), spring, target, damping, torque, lower, upper, limit)
+
+
+@wp.func(inline=True)
+def turn_power(
+    q: Quat, w: Vec3, qb: Quat, wb: Vec3, axis: Vec3, across: Vec3, across_b: Vec3, spring: Real, target: Real,
+    damping: Real, torque: Real, lower: Real, upper: Real, limit: Real, t: Vec3, tb: Vec3,
+) -> Real:  # fmt: skip
+    on_b = turn_torque(
+        q, w, qb, wb, axis, across, across_b, spring, target, damping, torque, lower, upper, limit
+    )  # fmt: skip
+    return dot(on_b, tb - t)
+
+
+@wp.func(inline=True)
+def slide_force(
+    x: Vec3, q: Quat, v: Vec3, w: Vec3, xb: Vec3, qb: Quat, vb: Vec3, wb: Vec3, axis: Vec3, point: Vec3, point_b: Vec3,
+    spring: Real, target: Real, damping: Real, torque: Real, lower: Real, upper: Real, limit: Real,
+) -> Real:  # fmt: skip
+    """Q along the axis."""
+    s = dot(rotate(q, axis), xb + rotate(qb, point_b) - x - rotate(q, point))
+    rate = point_rate(x, q, xb, qb, axis, point, point_b, v, w, vb, wb)
+    return effort(s, rate, spring, target, damping, torque, lower, upper, limit)
+
+
+@wp.func(inline=True)
+def slide_power(
+    x: Vec3, q: Quat, v: Vec3, w: Vec3, xb: Vec3, qb: Quat, vb: Vec3, wb: Vec3, axis: Vec3, point: Vec3, point_b: Vec3,
+    spring: Real, target: Real, damping: Real, torque: Real, lower: Real, upper: Real, limit: Real,
+    f: Vec3, t: Vec3, fb: Vec3, tb: Vec3,
+) -> Real:  # fmt: skip
+    along = slide_force(
+        x, q, v, w, xb, qb, vb, wb, axis, point, point_b, spring, target, damping, torque, lower, upper, limit
+    )  # fmt: skip
+    return along * point_rate(x, q, xb, qb, axis, point, point_b, f, t, fb, tb)
+
+
+@wp.func(inline=True)
+def ball_power(w: Vec3, wb: Vec3, damping: Real, t: Vec3, tb: Vec3) -> Real:
+    """Power of a torque −c (ω_B − ω_A) on B, and its opposite on A."""
+    return dot((w - wb) * damping, tb - t)
