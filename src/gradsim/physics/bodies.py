@@ -316,9 +316,7 @@ def _stages_first(layout: Layout, worlds: int, rows: int, stages: int, device):
     """Zeros (stages, packs, rows)."""
     width, packs = layout.lane.width, layout.packs(worlds)
     flat = layout.zeros("Real", stages * packs * width, (rows,), device)
-    found = wp.array(
-        ptr=flat.ptr, dtype=flat.dtype, shape=(stages, packs, rows), device=flat.device, copy=False
-    )
+    found = wp.array(ptr=flat.ptr, dtype=flat.dtype, shape=(stages, packs, rows), device=flat.device, copy=False)
     vars(found)["owner"] = flat
     return found
 

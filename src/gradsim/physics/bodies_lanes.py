@@ -404,7 +404,10 @@ if not DUAL:
                 turn = turning(s.q[i, r], s.w[i, r])
                 pull = m.f[i, r] * (1.0 / g.bodies.mass[k]) + g.bodies.gravity[k]
                 if stage < 3:
-                    ah = ah + paired(s.v[i, r], turn, pull, m.t[i, r], a.x[i, r], a.q[i, r], a.v[i, r], a.l[i, r]) * ahead
+                    ah = (
+                        ah
+                        + paired(s.v[i, r], turn, pull, m.t[i, r], a.x[i, r], a.q[i, r], a.v[i, r], a.l[i, r]) * ahead
+                    )
                 px = m.after_x[i, r] * (h * weight) + a.x[i, r] * (h * ahead)
                 pq = m.after_q[i, r] * (h * weight) + a.q[i, r] * (h * ahead)
                 pv = m.after_v[i, r] * (h * weight) + a.v[i, r] * (h * ahead)

@@ -86,7 +86,15 @@ def axis_product(
 
 @wp.func(inline=True)
 def effort(
-    phi: Real, rate: Real, spring: Real, target: Real, damping: Real, torque: Real, lower: Real, upper: Real, limit: Real
+    phi: Real,
+    rate: Real,
+    spring: Real,
+    target: Real,
+    damping: Real,
+    torque: Real,
+    lower: Real,
+    upper: Real,
+    limit: Real,
 ) -> Real:
     """Q."""
     back = max(lower - phi, zero(0)) - max(phi - upper, zero(0))

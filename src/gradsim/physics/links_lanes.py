@@ -97,9 +97,7 @@ def jacobian(
     torque = axis_jacobian(q[i, a], q[i, b], p.b[i, k], p.point_b[i, k])
     torque_b = neg(torque)
     if g.kind[k] == POINT:
-        u, ta, tb = point_jacobian(
-            x[i, a], q[i, a], x[i, b], q[i, b], p.b[i, k], p.point_a[i, k], p.point_b[i, k]
-        )
+        u, ta, tb = point_jacobian(x[i, a], q[i, a], x[i, b], q[i, b], p.b[i, k], p.point_a[i, k], p.point_b[i, k])
         force = neg(u)
         torque = neg(ta)
         torque_b = tb
@@ -151,7 +149,9 @@ def factorise(
                 m.system[i, k, j] = total / m.system[i, j, j]
             else:
                 m.system[i, k, k] = where(
-                    less(own * spread(Scalar(SAME)), total), sqrt(max(total, own * spread(Scalar(SAME)))), spread(Scalar(LOST))
+                    less(own * spread(Scalar(SAME)), total),
+                    sqrt(max(total, own * spread(Scalar(SAME)))),
+                    spread(Scalar(LOST)),
                 )
 
 

@@ -15,6 +15,7 @@ from gradsim.errors import InputError
 from gradsim.physics import attachment
 from gradsim.physics.candidates import Candidates
 from gradsim.physics.coupled import BODY, Coupled, nodes
+from gradsim.physics.linked import Linked
 from gradsim.physics.obstacle import distance
 from gradsim.physics.particles import Elements
 from gradsim.physics.rigid_body import RigidBody
@@ -22,6 +23,7 @@ from gradsim.physics.soft_body import SoftBody
 from gradsim.physics.system import Program, System, Values
 from gradsim.physics.touch_body import touch_body
 from gradsim.physics.touch_face import touch_face
+from gradsim.scene.joint import WORLD
 
 LAW = ("stiffness", "dissipation", "friction_stiffness", "friction")
 AT_ONCE = 4  # contacts that act on one vertex or triangle, for the bound of the step
@@ -233,11 +235,12 @@ class Together:
         return [s.name for s in self.hard].index(name)
 
 
-def groups_of(systems: Sequence[System], scene) -> tuple[Alone | Together, ...]:
-    """The bodies in groups that no contact or attachment crosses, each with the rollout of its bodies."""
+def groups_of(systems: Sequence[System], scene) -> tuple[Alone | Together | Linked, ...]:
+    """The bodies in groups that no contact, attachment or joint crosses, each with the rollout of its bodies."""
     kin = {s.name: {s.name} for s in systems}
     links = [set(m.between) for m in scene.contacts.values()]
     links += [{a.body, a.to} for a in scene.attachments.values()]
+    links += [set(joint.between) - {WORLD} for joint in scene.joints.values()]
     for link in links:
         joined = set().union(*(kin[name] for name in link))
         kin |= dict.fromkeys(joined, joined)
@@ -246,5 +249,7 @@ def groups_of(systems: Sequence[System], scene) -> tuple[Alone | Together, ...]:
         if s.name not in met:
             found.append(Alone(s))
         elif s.name == min(kin[s.name]):
-            found.append(Together([t for t in systems if t.name in kin[s.name]], scene))
+            own = [t for t in systems if t.name in kin[s.name]]
+            hard = [t for t in own if isinstance(t, RigidBody)]
+            found.append(Linked(hard, scene) if len(hard) == len(own) else Together(own, scene))
     return tuple(found)

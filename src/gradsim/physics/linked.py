@@ -1,0 +1,85 @@
+"""Rigid bodies of a scene that touch or hold one another: one rollout for all of them (`bodies.py`)."""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from gradsim.physics.abreast import BODY
+from gradsim.physics.bodies import Bodies
+from gradsim.physics.joints import joints_of
+from gradsim.physics.rigid_body import RigidBody
+from gradsim.physics.system import Values
+
+START = ("x", "q", "v", "l")
+
+
+class Linked:
+    """A group (see `together.groups_of`) of rigid bodies.
+
+    Args:
+        systems: The bodies.
+        scene: Its contacts and joints.
+    """
+
+    def __init__(self, systems: Sequence[RigidBody], scene):
+        self.systems = tuple(systems)
+        self.joints = joints_of(systems, scene)
+        self.pairs = None
+        self.integrator = scene.timing.integrator
+        self._programs: dict[tuple, Bodies] = {}
+
+    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Bodies:
+        key = (frames, substeps, dt, segment)
+        if key not in self._programs:
+            if len(self._programs) >= 32:
+                self._programs.clear()
+            windows = tuple(s.windows for s in self.systems)
+            law = self.systems[0].law
+            self._programs[key] = Bodies(
+                frames, substeps, dt, windows, self.pairs, self.joints, law, self.integrator, segment
+            )
+        return self._programs[key]
+
+    def inputs(self, values: Values) -> list[Tensor]:
+        own = self._placed([s.inputs(values) for s in self.systems], self._start(values))
+        for links in (self.pairs, self.joints):
+            own += links.inputs(values) if links else []
+        worlds = max(len(x) for x in own)
+        return [x.expand(worlds, *x.shape[1:]) for x in own]
+
+    def begin(self, inputs: list[Tensor], start) -> list[Tensor]:
+        """Inputs that begin at the states `start`, by body and name."""
+        bodies = [inputs[k * len(BODY) : (k + 1) * len(BODY)] for k in range(len(self.systems))]
+        states = {s.name: [start[s.name][name] for name in START] for s in self.systems}
+        return [*self._placed(bodies, states), *inputs[len(bodies) * len(BODY) :]]
+
+    def split(self, outputs: Sequence[Tensor]) -> list[list[Tensor]]:
+        """Those of each body."""
+        return [list(outputs[4 * k : 4 * k + 4]) for k in range(len(self.systems))]
+
+    def stable_step(self, values: Values) -> float:
+        """Of the bodies by themselves and of what is between them: bounds of k/m add up, so 1/h² do."""
+        between = [links.stable_step(values) for links in (self.pairs, self.joints) if links]
+        alone = min(s.stable_step(values) for s in self.systems)
+        total = sum(step**-2 for step in (alone, *between))
+        return total**-0.5 if total else float("inf")
+
+    def good_step(self, values: Values) -> float:
+        return min(part.good_step(values) for part in (*self.systems, self.pairs, self.joints) if part)
+
+    def check(self, values: Values) -> None:
+        """Raise `InputError` if a joint is open at the start, or a body is inside a ground or another."""
+        start = self._start(values)
+        for s in self.systems:
+            s.check(values, start[s.name])
+        if self.joints:
+            self.joints.check(values)
+
+    def _start(self, values: Values) -> dict[str, list[Tensor]]:
+        states = {s.name: s.start(values) for s in self.systems}
+        return {n: list(own) for n, own in self.joints.start(states, values).items()} if self.joints else states
+
+    def _placed(self, bodies: Sequence[Sequence[Tensor]], states) -> list[Tensor]:
+        """Inputs of the bodies, with their states at the start."""
+        pairs = zip(self.systems, bodies, strict=True)
+        return [x for s, own in pairs for x in (*states[s.name], *own[len(START) :])]

@@ -1,0 +1,73 @@
+"""Several rigid bodies in one rollout: with nothing in between each moves as it does alone."""
+
+import pytest
+from checks import dot_product_errors, error, gradients, weights
+from rigid_cases import WINDOWS, tumbling, with_clock
+
+from gradsim.physics.bodies import BODY, Bodies
+from gradsim.physics.rigid import RigidRollout
+
+FRAMES, SUBSTEPS, DT = 5, 6, 1.5e-3
+INTEGRATORS = ("semi-implicit", "rk4")
+
+
+def cases(worlds: int):
+    """Inputs of two unlike bodies, the second with fewer contact points, by one clock."""
+    first, second = (with_clock(tumbling(worlds, seed), FRAMES - 1, DT, 5) for seed in (1, 2))
+    second["points"], second["radius"] = second["points"][:, :3], second["radius"][:, :3]
+    second["step"] = first["step"]
+    return first, second
+
+
+def inputs(worlds: int):
+    first, second = cases(worlds)
+    return [*(case[name] for case in (first, second) for name in BODY), first["step"]]
+
+
+def program(integrator: str, **given) -> Bodies:
+    return Bodies(FRAMES, SUBSTEPS, DT, (WINDOWS, WINDOWS), integrator=integrator, **given)
+
+
+def alone(integrator: str):
+    rollout = RigidRollout(FRAMES, SUBSTEPS, DT, WINDOWS, integrator=integrator)
+
+    def both(*given):
+        step = given[-1]
+        halves = given[: len(BODY)], given[len(BODY) : -1]
+        return [y for own in halves for y in rollout.run(*own, step)]
+
+    return both
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_bodies_without_anything_in_between_move_as_alone(integrator):
+    given = inputs(3)
+    for got, expected in zip(program(integrator).run(*given), alone(integrator)(*given), strict=True):
+        assert error(got, expected) < 1e-13
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_gradients_are_those_of_each_body_alone(integrator):
+    given = inputs(3)
+    adjoints = weights(program(integrator).run(*given), 3)
+    found = gradients(program(integrator, segment=3).run, given, adjoints)
+    expected = gradients(alone(integrator), given, adjoints)
+    assert max(error(got, want) for got, want in zip(found, expected, strict=True)) < 1e-11
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_adjoint_and_forward_sensitivity_agree(integrator):
+    given, own = inputs(3), program(integrator)
+    adjoints = weights(own.run(*given), 4)
+    gradient = gradients(own.run, given, adjoints)
+    tangent = lambda x, v: [t for _, t in own.tangent(x, v)]
+    assert max(dot_product_errors(tangent, gradient, given, adjoints, 6)) < 1e-12
+
+
+def test_inputs_that_do_not_fit_are_refused():
+    given = inputs(1)
+    with pytest.raises(ValueError, match="expected 43"):
+        program("rk4").run(*given[:-1])
+    few = [x[:, :1] if name == "body1.impulse" else x for name, x in zip(program("rk4").names, given, strict=True)]
+    with pytest.raises(ValueError, match="`body1.impulse` has 1 pushes for 2 windows"):
+        program("rk4").run(*few)

@@ -1,0 +1,87 @@
+"""Scenes whose rigid bodies hold one another: one group, with the states of each body by its name."""
+
+import torch
+
+from gradsim import Model, Scene
+from gradsim.physics.linked import Linked
+
+LINK = {"shape": {"box": {"size": [0.1, 0.1, 0.6]}}, "mass": 0.8}
+
+
+def scene(**timing) -> Scene:
+    return Scene.parse(
+        {
+            "timing": {"fps": 60, "frames": 7, "integrator": "rk4", "substeps": 4, **timing},
+            "bodies": {"free": {**LINK, "position": [2, 0, 0]}, "upper": LINK, "lower": LINK},
+            "joints": {
+                "hip": {
+                    "kind": "revolute",
+                    "between": ["world", "upper"],
+                    "axis": [0, 1, 0],
+                    "child_point": [0, 0, 0.3],
+                    "angle": 0.7,
+                    "rate": 1.5,
+                },
+                "knee": {
+                    "kind": "ball",
+                    "between": ["upper", "lower"],
+                    "parent_point": [0, 0, -0.3],
+                    "child_point": [0, 0, 0.3],
+                    "angular_velocity": [0.3, 1.0, 0.5],
+                    "damping": 0.02,
+                },
+            },
+        }
+    )
+
+
+def test_bodies_that_hold_one_another_are_one_group_and_a_free_one_is_alone():
+    alone, linked = Model(scene()).groups
+    assert [s.name for s in alone.systems] == ["free"]
+    assert isinstance(linked, Linked) and [s.name for s in linked.systems] == ["upper", "lower"]
+
+
+def test_joints_stay_closed():
+    model = Model(scene())
+    trajectory, linked = model.rollout(), model.groups[1]
+    assert isinstance(linked, Linked) and linked.joints
+    gap, rate = linked.joints.residual(trajectory.states, trajectory.values)
+    assert gap.abs().max() < 1e-6 and rate.abs().max() < 1e-5  # fourth order at h = 1/240 s
+
+
+def test_a_rollout_can_go_on_from_its_own_state():
+    model = Model(scene())
+    whole = model.rollout(frames=7)
+    states = {name: {k: y[:, 3] for k, y in own.items()} for name, own in whole.states.items()}
+    rest = model.rollout(frames=4, start=states)
+    for name, own in rest.states.items():
+        for k, y in own.items():
+            torch.testing.assert_close(y, whole[name][k][:, 3:], rtol=0, atol=0)
+
+
+def test_tangent_matches_the_gradient_of_a_model():
+    model = Model(scene(integrator="semi-implicit", substeps=8))
+    names = ["joints.knee.angular_velocity", "joints.hip.angle", "lower.mass", "gravity", "joints.knee.damping"]
+    generator = torch.Generator().manual_seed(0)
+    draw = lambda like: torch.randn(like.shape, generator=generator, dtype=like.dtype)
+    given = {
+        name: model.get_parameter(name).detach()[None].expand(2, *model.get_parameter(name).shape) for name in names
+    }
+    leaves = {name: x.clone().requires_grad_() for name, x in given.items()}
+    trajectory = model.rollout(leaves)
+    adjoint = draw(trajectory["lower"]["x"])
+    found = torch.autograd.grad((trajectory["lower"]["x"] * adjoint).sum(), list(leaves.values()))
+    along = {name: draw(x) for name, x in given.items()}
+    _, tangent = model.tangent(model.values(given), along, 7)
+    forward = (tangent["lower"]["x"] * adjoint).sum()
+    reverse = sum((g * along[name]).sum() for g, name in zip(found, names, strict=True))
+    assert abs(forward - reverse) < 1e-11 * abs(forward)
+
+
+def test_a_torque_may_change_from_frame_to_frame():
+    model = Model(scene())
+    torque = torch.zeros(1, 6, 1, dtype=torch.float64)
+    torque[0, 3:] = 1.0
+    before, after = model.rollout()["upper"]["x"], model.rollout({"joints.hip.torque": torque})["upper"]["x"]
+    torch.testing.assert_close(before[:, :4], after[:, :4], rtol=0, atol=1e-14)
+    assert (before[:, 4:] - after[:, 4:]).abs().max() > 1e-5
