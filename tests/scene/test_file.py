@@ -27,6 +27,7 @@ LIBRARY = [
     "beam",
     "cube",
     "cube_paper",
+    "double_pendulum",
     "flag",
     "gear",
     "jellyfish",

@@ -21,6 +21,7 @@ from gradsim.errors import InputError
 from gradsim.identify.estimate import placed
 from gradsim.identify.progress import Progress, Silent
 from gradsim.physics.model import Model
+from gradsim.physics.system import parts_of
 from gradsim.physics.trajectory import Trajectory
 from gradsim.picture import to_bytes
 from gradsim.render import false_colour
@@ -79,7 +80,9 @@ def render(
     folder = Path(out or (target if target.is_dir() else Path("runs") / target.stem))
     camera = camera_of(scene, shot.camera, model.values(values))
     camera = camera.resized(*shot.size) if shot.size else camera
-    looks = [part.look for part in (*(s.part for s in model.systems), *(s.part(0) for s in model.scenery))]
+    looks = [
+        part.look for part in (*(p for s in model.systems for p in parts_of(s)), *(s.part(0) for s in model.scenery))
+    ]
     renderer = shot.renderer or ("aa" if shot.shading not in (None, "colour") else fitting(scene, looks))
     artist = Artist(renderer, camera, Shading.of(scene, shot.shading), tuple(scene.background), shot.spp)
     if not target.is_dir():

@@ -9,6 +9,7 @@ from gradsim import rotation
 from gradsim.physics.model import Model, States
 from gradsim.physics.pendulum_body import PendulumBody
 from gradsim.physics.rigid_body import RigidBody
+from gradsim.physics.system import parts_of
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.sizes import counts
 from gradsim.surface import Surface
@@ -63,7 +64,7 @@ class ImageSenses:
         for system in model.systems:
             state = _earlier(system, states[system.name], values, ago) if ago else states[system.name]
             vertices.append(system.vertices([state[key][:, None] for key in system.states], dict(values)))
-        surface = Surface(torch.cat(vertices, 2), tuple(system.part for system in model.systems))
+        surface = Surface(torch.cat(vertices, 2), tuple(part for system in model.systems for part in parts_of(system)))
         if isinstance(self.sees, Silhouettes):
             return self.sees.union(surface)  # without parameters, which are in pixels of the large picture
         images = self.sees(surface, values)

@@ -167,7 +167,9 @@ def _explain(space: Space, combination: dict[str, float], has_push: bool) -> str
         text = f"Changing {powers}, for any s near 1, changes almost nothing that was observed."
     else:
         text = f"{together} can change together along this direction with almost no effect on what was observed."
-    if any(name.endswith((".mass", ".density")) for name in members) and not has_push:
+    if any(name.endswith("_mass") for name in members):
+        text += " A known mass of one arm, or a known `force` on the far end, would fix the scale."
+    elif any(name.endswith((".mass", ".density")) for name in members) and not has_push:
         text += " A force of known size, such as a push with a known impulse, would fix the scale."
     elif any(name.endswith(".string_length") for name in members) and any(n.startswith("gravity") for n in members):
         text += " Only their ratio sets the period; fix gravity, or a length in the scene."

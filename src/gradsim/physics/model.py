@@ -10,13 +10,14 @@ from gradsim.engine.forward import derivative
 from gradsim.errors import InputError
 from gradsim.physics.acting import Acting
 from gradsim.physics.cloth_body import cloth_body
+from gradsim.physics.double_pendulum_body import DoublePendulumBody
 from gradsim.physics.pendulum_body import PendulumBody
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.scenery import GroundSquare, ObstacleBody
 from gradsim.physics.soft_body import SoftBody
 from gradsim.physics.solid_body import solid_body
 from gradsim.physics.springs_body import springs_body
-from gradsim.physics.system import Values
+from gradsim.physics.system import Values, parts_of
 from gradsim.physics.together import groups_of
 from gradsim.physics.trajectory import Trajectory
 from gradsim.scene.parameters import Parameter, parameters
@@ -24,6 +25,7 @@ from gradsim.scene.parameters import Parameter, parameters
 KINDS: dict[str, Callable] = {
     "rigid": RigidBody,
     "pendulum": PendulumBody,
+    "double_pendulum": DoublePendulumBody,
     "solid": solid_body,
     "cloth": cloth_body,
     "springs": springs_body,
@@ -71,7 +73,7 @@ class Model(nn.Module):
         systems, first = [], 0
         for name, body in scene.bodies.items():
             system = KINDS[body.kind](name, body, scene, first, dtype, torch.device(device))
-            first = system.part.vertices.stop
+            first = parts_of(system)[-1].vertices.stop
             systems.append(system)
         self.systems = tuple(systems)
         self.groups = groups_of(self.systems, scene)

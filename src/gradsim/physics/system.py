@@ -30,7 +30,7 @@ class System(Protocol):
     Attributes:
         name: Its name in the scene.
         states: Names of what a rollout returns for it, such as ("x", "q", "v", "l").
-        part: Its piece of the model's surface, with faces and colour.
+        part: Its piece of the model's surface, with faces and colour; see `parts_of` for what looks like several.
     """
 
     name: str
@@ -60,3 +60,8 @@ class System(Protocol):
     def check(self, values: Values) -> None:
         """Raise `InputError` if the start is impossible."""
         ...
+
+
+def parts_of(system: System) -> tuple[Part, ...]:
+    """The pieces of a system's surface: its `part`, or its `pieces` where it looks like several bodies."""
+    return getattr(system, "pieces", None) or (system.part,)

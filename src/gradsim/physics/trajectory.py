@@ -10,8 +10,8 @@ from gradsim.errors import InputError
 from gradsim.physics.joints import joints_of
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.scenery import GroundSquare, ObstacleBody
-from gradsim.physics.system import System, Values
-from gradsim.surface import Surface
+from gradsim.physics.system import System, Values, parts_of
+from gradsim.surface import Part, Surface
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ class Trajectory:
     Args:
         times: Of the frames, by the clock of the video (frames,) [s].
         states: State tensors (worlds, frames, ...) by body and name. A rigid body has x [m], q (x, y, z, w),
-            v [m/s] of its centre of mass and angular momentum l [kg m²/s]; a pendulum has angle [rad] and rate [rad/s].
+            v [m/s] of its centre of mass and angular momentum l [kg m²/s]; a pendulum has angle [rad] and rate [rad/s],
+            a double pendulum two of each.
         values: The parameters it was made with, (worlds, ...) each.
         systems: The bodies.
         scenery: What else pictures show: grounds that are visible, and obstacles.
@@ -64,7 +65,7 @@ class Trajectory:
     def surface(self) -> Surface:
         """Vertices (worlds, frames, n, 3) [m] of all bodies; differentiable."""
         vertices = [s.vertices(list(self.states[s.name].values()), self.values) for s in self.systems]
-        return Surface(torch.cat(vertices, 2), tuple(s.part for s in self.systems))
+        return Surface(torch.cat(vertices, 2), self._parts)
 
     @property
     def drawn(self) -> Surface:
@@ -91,4 +92,8 @@ class Trajectory:
             arguments = (list(self.states[s.name].values()), own)
             pairs.append(torch.func.jvp(moving, arguments, (along, values_tangent)))
         vertices, derivative = (torch.cat(part, 2) for part in zip(*pairs, strict=True))
-        return Surface(vertices, tuple(s.part for s in self.systems)), derivative
+        return Surface(vertices, self._parts), derivative
+
+    @property
+    def _parts(self) -> tuple[Part, ...]:
+        return tuple(part for s in self.systems for part in parts_of(s))

@@ -3,6 +3,7 @@
 from gradsim.scene.body import Pendulum, Push, Rigid
 from gradsim.scene.camera import Camera, LookAt
 from gradsim.scene.contact import Contact
+from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.scene.ground import Ground
 from gradsim.scene.light import Ambient, Directional, Harmonics, Point
 from gradsim.scene.material import Material, Visible
@@ -20,6 +21,7 @@ __all__ = [
     "Contact",
     "Cylinder",
     "Directional",
+    "DoublePendulum",
     "Ground",
     "Harmonics",
     "LookAt",

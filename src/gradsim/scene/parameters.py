@@ -10,6 +10,7 @@ import numpy as np
 from gradsim.errors import InputError
 from gradsim.scene.body import Pendulum, Push, Rigid
 from gradsim.scene.cloth import AIR, BENDING, IN_PLANE, Air, Cloth
+from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.scene.ground import Ground
 from gradsim.scene.joint import PLACED, Ball, Fixed, Prismatic, Revolute, placing
 from gradsim.scene.light import Ambient, Directional, Harmonics, Point
@@ -40,6 +41,10 @@ KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or s
     OwnContact: CONTACT,
     Blow: ("impulse",),
     Pendulum: ("string_length", "radius", "angle", "rate", "damping", "drag", "force_per_mass", "pivot"),
+    DoublePendulum: (
+        *("first_length", "second_length", "first_mass", "second_mass", "damping", "force", "pivot"),
+        *("first_angle", "second_angle", "first_rate", "second_rate", "first_radius", "second_radius"),
+    ),
     Ground: (*CONTACT, "margin", "height", "normal"),
     Obstacle: (*CONTACT, "margin", "radius", "size", "position", "rotation_vector"),
     Meeting: ("thickness", "stiffness", "dissipation", "friction_stiffness", "friction"),
