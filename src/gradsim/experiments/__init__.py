@@ -17,6 +17,7 @@ EXPERIMENTS = {  # name on the command line: module, function
     "real-pendulum": ("gradsim.experiments.real_pendulum", "real_pendulum"),
     "real-cube": ("gradsim.experiments.real_cube", "real_cube"),
     "fig6": ("gradsim.experiments.fig6", "fig6"),
+    "table6": ("gradsim.experiments.table6", "table6"),
     "real-beam": ("gradsim.experiments.real_beam", "real_beam"),
 }
 FOREIGN = ("joint",)  # those whose targets may come from another renderer and finer steps

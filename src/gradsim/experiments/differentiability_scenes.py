@@ -1,0 +1,127 @@
+"""Small scenes in generic states for the differentiability table: tilted, spinning, pushed, in contact, unlike in all."""
+
+from typing import Any
+
+from gradsim.scene import Scene
+
+GRAVITY = [0.3, -0.2, -9.81]
+TIMING = {"fps": 50, "frames": 6, "substeps": 20}
+LEVEL = {"height": 0.01, "normal": [0.1, -0.05, 1.0]}
+TURNED = {"rotation_vector": [0.3, 0.2, 0.1], "velocity": [1.0, 0.2, -1.5], "angular_velocity": [2.0, 1.0, -3.0]}
+HARD = {"stiffness": 2000, "friction_stiffness": 20, "friction": 0.4}
+CAMERA = {"size": [24, 20], "look_at": {"eye": [0.2, -1.2, 0.5], "target": [0.05, 0, 0.15], "fov": 0.6}}
+LIGHTS = {
+    "sky": {"kind": "ambient", "colour": [0.3, 0.35, 0.4]},
+    "sun": {"kind": "directional", "direction": [0.3, 0.8, -0.9], "colour": [0.5, 0.45, 0.4]},
+    "lamp": {"kind": "point", "position": [0.5, -0.9, 0.9], "colour": [0.3, 0.3, 0.35], "falloff": "inverse-square"},
+}
+
+
+def rigid(law: str = "continuous", weight: str = "mass", **changes) -> Scene:
+    """A box that is pushed, falls 2 cm on a soft ground and tumbles over its corners."""
+    loss = {"continuous": {"dissipation": 0.5}, "paper": {"damping": 10}}[law]
+    body = {
+        "shape": {"box": {"size": [0.3, 0.24, 0.18]}},
+        weight: {"mass": 2.0, "density": 300.0}[weight],
+        "scale": 0.9,
+        "position": [0.01, -0.02, 0.21],
+        **TURNED,
+        "pushes": [
+            {"impulse": [0.5, 0.2, -0.1], "point": [-0.1, 0.02, 0.03], "at": 0},
+            {"force": [3.0, -2.0, 1.0], "point": [0.05, 0.02, 0.03], "window": [0.013, 0.047]},
+        ],
+        **changes,
+    }
+    return _scene({"body": body}, {**HARD, "law": law, **loss})
+
+
+def ball(weight: str = "mass") -> Scene:
+    """A ball that spins, bounces and rolls: one contact of a sphere, with a ground and a post."""
+    given = {weight: {"mass": 1.5, "density": 400.0}[weight]}
+    body = {"shape": {"sphere": {"radius": 0.1, "subdivisions": 1}}, **given, "position": [0.0, -0.02, 0.13], **TURNED}
+    pushes = [{"impulse": [0.3, 0.2, -0.4], "point": [-0.03, 0.02, 0.05]}]
+    post = {"radius": 0.06, "position": [0.2, 0.01, 0.1], **HARD, "dissipation": 0.4}
+    return _scene({"body": {**body, "pushes": pushes}}, {**HARD, "dissipation": 0.5}, post)
+
+
+def pendulum() -> Scene:
+    """A pendulum in a plane askew, far from the bottom, damped, dragged and pushed."""
+    bob = {"kind": "pendulum", "pivot": [0.0, 0.1, 0.55], "string_length": 0.35, "radius": 0.1, "angle": 1.1}
+    bob |= {"rate": -0.7, "damping": 0.2, "drag": 0.1, "plane": [1.0, 0.5, 0.0], "force_per_mass": [0.8, -0.5, 0.3]}
+    return _scene({"body": bob})
+
+
+def solid(elastic: str = "young") -> Scene:
+    """A turned beam of two materials, pinned along an edge and held by springs, which swings onto a ground and a ball."""
+    moduli = {"young": {"young": 4000, "poisson": 0.3}, "mu": {"mu": 2000, "lam": 3000}}[elastic]
+    body = {
+        "kind": "solid",
+        "shape": {"box": {"size": [0.3, 0.12, 0.1], "cells": [2, 1, 1]}},
+        "density": 900,
+        **moduli,
+        "damping": 3.0,
+        "activation": 0.05,
+        "position": [0.02, -0.01, 0.1],
+        **TURNED,
+        "pinned": ["-x-z"],
+        "anchors": [{"region": "+x+y", "stiffness": 40, "damping": 0.3, "offset": [0.02, 0.0, 0.03]}],
+        "pushes": [{"impulse": [0.2, 0.1, -0.3]}, {"impulse": [0.0, 0.3, 0.1], "region": "+x"}],
+        "regions": {"tip": {"box": [[0, -1, -1], [1, 1, 1]], "density": 600, "damping": 2}},
+    }
+    return _scene({"body": body}, *_soft(1.0))
+
+
+def cloth(elastic: str = "mu") -> Scene:
+    """A turned sheet, pinned at a corner and held at another, in the wind; it falls onto a ground and a ball."""
+    moduli = {"mu": {"mu": 30, "lam": 40}, "young": {"young": 2e4, "poisson": 0.3, "thickness": 2e-3}}[elastic]
+    body = {
+        "kind": "cloth",
+        "shape": {"grid": {"size": [0.3, 0.2], "cells": [3, 2]}},
+        "density": 0.5,
+        **moduli,
+        "damping": 0.05,
+        "activation": 0.04,
+        "bending": 2e-3,
+        "bending_damping": 1e-5,
+        "bending_activation": 0.1,
+        "air": {"drag": 1.3, "lift": 0.6, "wind": [1.0, -2.0, 0.5]},
+        "position": [0.05, -0.01, 0.06],
+        **TURNED,
+        "pinned": ["-x-y"],
+        "anchors": [{"region": "+x+y", "stiffness": 5, "damping": 0.02, "offset": [0.02, 0.0, 0.03]}],
+        "pushes": [{"impulse": [0.02, 0.01, -0.03], "region": "+x"}],
+    }
+    return _scene({"body": body}, *_soft(0.05))
+
+
+def springs(weight: str = "mass") -> Scene:
+    """A turned net of springs, shorter at rest than drawn, pinned at a corner; it falls onto a ground and a ball."""
+    body = {
+        "kind": "springs",
+        "shape": {"net": {"size": [0.3, 0.2], "cells": [3, 2]}},
+        weight: {"mass": 0.05, "density": 0.02}[weight],
+        "stiffness": 25,
+        "damping": 0.02,
+        "rest_length_factor": 0.9,
+        "radius": 0.01,
+        "position": [0.05, -0.01, 0.06],
+        **TURNED,
+        "pinned": ["-x-y"],
+        "anchors": [{"region": "+x+y", "stiffness": 5, "damping": 0.02, "offset": [0.02, 0.0, 0.03]}],
+        "pushes": [{"impulse": [0.02, 0.01, -0.03]}],
+    }
+    return _scene({"body": body}, *_soft(0.05))
+
+
+def _soft(share: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Ground and post for light bodies."""
+    ground = {"margin": 0.004, "stiffness": 300 * share, "dissipation": 0.5, "friction_stiffness": 2 * share}
+    post = {"radius": 0.1, "position": [0.12, 0.02, -0.11], "stiffness": 200 * share, "friction_stiffness": 0.2 * share}
+    return {**ground, "friction": 0.4}, post
+
+
+def _scene(bodies, ground=None, post=None) -> Scene:
+    content = {"gravity": GRAVITY, "timing": TIMING, "bodies": bodies, "camera": CAMERA, "lights": LIGHTS}
+    content |= {"ground": {**LEVEL, **ground}} if ground else {}
+    content |= {"obstacles": {"post": post}} if post else {}
+    return Scene.parse(content)

@@ -1,0 +1,103 @@
+"""What the cells of the differentiability table look at: the motion of a scene, and a picture of it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from gradsim.physics.model import Model
+from gradsim.physics.system import Values
+from gradsim.render.renderer import Renderer
+from gradsim.scene import Scene
+from gradsim.scene.parameters import parameters
+from gradsim.surface import Surface
+
+LOOK = ("colour", "texture", "diffuse", "specular", "shininess")
+CHECKS = (5, 4)  # rows and columns of the texture
+
+
+class Motion:
+    """States of all bodies and vertices of their surface, at all frames.
+
+    Args:
+        scene: The scene.
+        given: Values (1, ...) in place of the scene's, such as actuation over time.
+    """
+
+    def __init__(self, scene: Scene, given: Values | None = None):
+        self.model = Model(scene)
+        self.given = dict(given or {})
+
+    def values(self) -> Values:
+        return {name: value.detach() for name, value in self.model.values(self.given).items()}
+
+    def observe(self, given: Values) -> list[Tensor]:
+        trajectory = self.model.rollout({**self.given, **given})
+        states = [y for own in trajectory.states.values() for y in own.values()]
+        return [*states, trajectory.surface.vertices]
+
+    def tangent(self, along: Values) -> list[Tensor]:
+        worlds = max(len(v) for v in along.values())
+        values = {name: v.expand(worlds, *v.shape[1:]).clone() for name, v in self.values().items()}
+        trajectory, moving = self.model.tangent(values, along, self.model.scene.timing.frames)
+        states = [y for own in moving.states.values() for y in own.values()]
+        return [*states, trajectory.surface_tangent(moving, dict(along))[1]]
+
+
+def timed(scene: Scene, *names: str) -> Motion:
+    """A motion with another value of these for each frame interval and element."""
+    generator = torch.Generator().manual_seed(0)
+    kinds, intervals = parameters(scene), scene.timing.frames - 1
+    draw = lambda count: 0.05 * torch.randn(1, intervals, count, generator=generator, dtype=torch.float64)
+    return Motion(scene, {name: float(kinds[name].value) + draw(kinds[name].elements) for name in names})
+
+
+class Film:
+    """Two pictures of a moment of a motion, without and with a texture on one body: by camera, lights and looks.
+
+    Looks have no names among the parameters of a scene; here `look.texture` is the picture (1, 3, h, w) on the body, and
+    `look.colour` its colour where it has none. Bodies without uv have no texture.
+
+    Args:
+        scene: The scene; its camera and lights.
+        body: Whose look it is.
+        frame: Which moment.
+    """
+
+    def __init__(self, scene: Scene, body: str, frame: int = 1):
+        self.body = body
+        self.renderer = Renderer.of(scene, "aa", law="phong")
+        with torch.no_grad():
+            trajectory = Model(scene).rollout(frames=frame + 1).at([frame])
+            self.surface, self.own = trajectory.drawn, trajectory.values
+        self.wrapped = any(part.name == body and part.look.uv is not None for part in self.surface.parts)
+
+    def values(self) -> Values:
+        generator = torch.Generator().manual_seed(0)
+        texture = torch.rand(1, 3, *CHECKS, generator=generator, dtype=torch.float64)
+        seen = {name: v.detach() for name, v in self.own.items() if name.startswith(("camera.", "lights."))}
+        looks = {"colour": texture[:, :, 0, 0], **({"texture": texture} if self.wrapped else {})}
+        looks |= {key: torch.tensor([x], dtype=torch.float64) for key, x in (("diffuse", 0.7), ("specular", 0.4), ("shininess", 6.0))}  # fmt: skip
+        return seen | {f"look.{key}": x for key, x in looks.items()}
+
+    def observe(self, given: Values) -> list[Tensor]:
+        worlds = max(len(v) for v in given.values())
+        if worlds > 1 and any(name.startswith("look.") for name in given):  # which a surface has one of for all worlds
+            singly = [self.observe({name: v[k : k + 1] for name, v in given.items()}) for k in range(worlds)]
+            return [torch.cat(pictures) for pictures in zip(*singly, strict=True)]
+        every = {**self.values(), **given}
+        looks = {key: every.pop(f"look.{key}")[0] for key in LOOK if f"look.{key}" in every}
+        dresses = ({**looks, "texture": None}, *([looks] if self.wrapped else []))
+        return [self.renderer(self._dressed(dress, worlds), every) for dress in dresses]
+
+    def tangent(self, along: Values) -> None:
+        """Renderers have adjoints alone."""
+
+    def _dressed(self, looks: Mapping[str, Tensor | None], worlds: int) -> Surface:
+        """The surface with these looks on the body, in all worlds."""
+        parts = []
+        for part in self.surface.parts:
+            own = replace(part.look, **looks) if part.name == self.body else part.look
+            parts.append(replace(part, look=own))
+        return Surface(self.surface.vertices.expand(worlds, -1, -1, -1), tuple(parts))

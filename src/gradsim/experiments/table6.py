@@ -1,0 +1,71 @@
+"""What can be optimised (the paper's Table 6), measured: the gradient of every cell against differences and forward mode.
+
+The paper ticks 29 cells and shows no numbers. Here a tick is a gradient in float64 that is not zero and agrees with central
+differences to 1e-7 and, where there are forward sensitivities, with those to 1e-12; see `differentiability.py`.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from gradsim.experiments import differentiability_cells as table
+from gradsim.experiments import table6_pictures
+from gradsim.experiments.differentiability_cells import COLUMNS, PAPER_COLUMNS, ROWS, Cell
+from gradsim.experiments.differentiability_page import markdown
+from gradsim.experiments.figures import figure, write_result
+from gradsim.files import whole
+from gradsim.identify.progress import Progress, Silent
+
+
+def table6(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
+    """Measure every cell.
+
+    Args:
+        out: Gets result.json, table6.md and pictures.
+        quick: One direction in place of three for each parameter.
+        seed: Of functionals and directions.
+        progress: Is told what happens.
+    """
+    out, progress, cells = Path(out), progress or Silent(), {}
+    for row, content in ROWS.items():
+        progress.stage(content.title)
+        cells[row] = {column: table.cell(row, column, seed, 1 if quick else 3) for column in COLUMNS}
+    progress.done()
+    out.mkdir(parents=True, exist_ok=True)
+    with whole(out / "table6.md") as draft:
+        draft.write_text(markdown(cells), encoding="utf-8")
+    result = {"title": "What is differentiable", "seed": seed, "cells": _content(cells)}
+    result["pictures"] = table6_pictures.draw(out, cells)
+    return write_result(out, "reproduce table6", result, summary(cells))
+
+
+def summary(cells: Mapping[str, Mapping[str, Cell]]) -> dict[str, dict]:
+    """How many cells are green, of the paper's and beyond, and the largest errors."""
+    every = {(row, column): cell for row, own in cells.items() for column, cell in own.items()}
+    count = lambda status: sum(cell.status == status for cell in every.values())
+    ticked = [cell for (row, column), cell in every.items() if column in ROWS[row].paper]
+    share = sum(cell.status == "green" for cell in ticked) / len(ticked)
+    measured = [cell for cell in every.values() if cell.slopes]
+    green = count("green")
+    return {
+        "paper_cells_green": figure(share, goal=1.0, ok=share == 1),
+        "cells_total": figure(green, paper=len(ticked)),
+        "cells_beyond_paper": figure(green - sum(cell.status == "green" for cell in ticked)),
+        "cells_red": figure(count("red"), goal=0),
+        "cells_missing": figure(count("missing")),
+        "parameters_checked": figure(sum(len(cell.slopes) for cell in measured)),
+        "worst_rel_error": figure(max(cell.differences for cell in measured), goal=1e-7),
+        "worst_forward_error": figure(max(cell.forward or 0.0 for cell in measured), goal=1e-12),
+    }
+
+
+def _content(cells: Mapping[str, Mapping[str, Cell]]) -> dict:
+    return {row: {column: _entry(cell) for column, cell in own.items()} for row, own in cells.items()}
+
+
+def _entry(cell: Cell) -> dict:
+    ticked = cell.column in PAPER_COLUMNS and cell.column in ROWS[cell.row].paper
+    found = {"status": cell.status, "paper": ticked}
+    if cell.reason:
+        return found | {"reason": cell.reason}
+    slopes = {name: vars(slope) for name, slope in cell.slopes.items()}
+    return found | {"differences": cell.differences, "forward": cell.forward, "parameters": slopes}

@@ -1,0 +1,83 @@
+"""The differentiability table: every cell of it, and that it would show a gradient that is wrong, zero or missing.
+
+The docs are built from these: `record_property` carries what was measured to `--junit-xml`.
+"""
+
+import json
+
+import pytest
+import torch
+
+from gradsim.experiments import differentiability_cells as table
+from gradsim.experiments.differentiability import slopes
+from gradsim.experiments.differentiability_cells import COLUMNS, ROWS
+
+CELLS = [(row, column) for row in ROWS for column in COLUMNS if table.asked(row, column)]
+
+
+@pytest.mark.parametrize("row, column", CELLS, ids=[f"{row}-{column}" for row, column in CELLS])
+def test_gradient_is_right_and_not_zero(row, column, record_property):
+    """By every parameter of the cell: 1e-7 against central differences, 1e-12 against forward sensitivities."""
+    cell = table.cell(row, column)
+    record_property("slopes", json.dumps({name: vars(slope) for name, slope in cell.slopes.items()}))
+    assert all(slope.acts for slope in cell.slopes.values()), cell.slopes
+    assert cell.differences <= 1e-7, cell.slopes
+    assert cell.forward is None or cell.forward <= 1e-12, cell.slopes
+    assert cell.status == "green"
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_every_cell_of_a_row_has_parameters_or_a_reason(row):
+    content = ROWS[row]
+    assert set(content.cells) == set(COLUMNS)
+    assert all(
+        isinstance(content.cells[column], table.Absent | table.Missing) or table.asked(row, column)
+        for column in COLUMNS
+    )
+    assert all(table.asked(row, column) for column in content.paper), "what the paper ticks has parameters"
+
+
+class Curve:
+    """y = (a³, a b), with factors on the adjoint by a and on forward sensitivities."""
+
+    def __init__(self, factor=1.0, forward=1.0):
+        self.factor, self.forward = factor, forward
+
+    def values(self):
+        return {
+            "a": torch.tensor([0.7]).double(),
+            "b": torch.tensor([[1.0, -2.0]]).double(),
+            "idle": torch.tensor([3.0]).double(),
+        }
+
+    def observe(self, given):
+        worlds = max(len(v) for v in given.values())
+        a, b, idle = (v.expand(worlds, *v.shape[1:]) for v in {**self.values(), **given}.values())
+        a = a * self.factor + a.detach() * (1 - self.factor)
+        return [a**3 + 0 * idle, a[:, None] * b]
+
+    def tangent(self, along):
+        values = self.values()
+        a, b = values["a"], values["b"]
+        worlds = max(len(v) for v in along.values())
+        da, db = along.get("a", a.new_zeros(worlds)), along.get("b", b.new_zeros(worlds, 2))
+        return [self.forward * 3 * a**2 * da, self.forward * (da[:, None] * b + a[:, None] * db)]
+
+
+def test_exact_gradient_is_green():
+    assert all(slope.green for slope in slopes(Curve(), ["a", "b"]).values())
+
+
+def test_gradient_that_is_off_by_a_millionth_is_red():
+    slope = slopes(Curve(factor=1 + 1e-6), ["a"])["a"]
+    assert slope.differences == pytest.approx(1e-6, rel=1e-3) and not slope.green
+
+
+def test_forward_sensitivity_that_differs_is_red():
+    slope = slopes(Curve(forward=1 + 1e-9), ["b"])["b"]
+    assert slope.differences < 1e-9 and slope.forward > 1e-11 and not slope.green
+
+
+def test_zero_is_red_though_it_agrees():
+    slope = slopes(Curve(), ["idle"])["idle"]
+    assert slope.differences == 0 and not slope.acts and not slope.green

@@ -1,0 +1,64 @@
+"""The paper's Table 6: what is counted, how it is shown, and the command."""
+
+import json
+import math
+
+import pytest
+
+from gradsim.experiments import table6
+from gradsim.experiments.differentiability import Slope
+from gradsim.experiments.differentiability_cells import COLUMNS, PAPER_COLUMNS, ROWS, Cell, asked
+from gradsim.experiments.differentiability_page import markdown
+
+RIGHT, WRONG = Slope(2e-9, 1e-15, True), Slope(0.3, 1e-15, True)
+TICKS = 25  # of the rows that the table has
+
+
+def every(wrong=()):
+    """A table in which all cells are right but these."""
+    slope = lambda row, column: WRONG if (row, column) in wrong else RIGHT
+    return {
+        row: {
+            column: Cell(
+                row,
+                column,
+                {"body.mass": slope(row, column)} if asked(row, column) else {},
+                "" if asked(row, column) else "none",
+                True,
+            )
+            for column in COLUMNS
+        }
+        for row in ROWS
+    }
+
+
+def test_the_ticks_of_the_paper_are_its_own():
+    assert sum(len(row.paper) for row in ROWS.values()) == TICKS
+    assert all(set(row.paper) <= set(PAPER_COLUMNS) for row in ROWS.values())
+    assert ROWS["cloth"].paper == ("position", "velocity", "mass", "rest_length", "stiffness", "damping", "friction")
+
+
+def test_one_wrong_cell_shows_in_every_figure():
+    figures = table6.summary(every())
+    assert figures["paper_cells_green"]["value"] == 1 and figures["cells_red"]["ok"]
+    figures = table6.summary(every([("rigid", "mass")]))
+    assert (
+        figures["paper_cells_green"]["value"] == pytest.approx(1 - 1 / TICKS) and not figures["paper_cells_green"]["ok"]
+    )
+    assert figures["cells_red"]["value"] == 1 and not figures["cells_red"]["ok"]
+    assert figures["worst_rel_error"]["value"] == 0.3 and not figures["worst_rel_error"]["ok"]
+
+
+def test_a_wrong_cell_is_marked_in_the_page():
+    assert "✗" not in markdown(every())
+    text = markdown(every([("rigid", "mass")]))
+    assert text.count("✗\u00a03e-1") == 2, "in the table and among the words"
+
+
+@pytest.mark.slow
+def test_quick_run_is_green(tmp_path):
+    result = table6.table6(tmp_path, quick=True)
+    assert all(figure["ok"] for figure in result["figures"].values())
+    content = json.loads((tmp_path / "result.json").read_text())
+    assert content["figures"]["cells_total"]["value"] > 100 or math.isfinite(content["figures"]["cells_total"]["value"])
+    assert (tmp_path / "table6.png").is_file() and (tmp_path / "table6.md").is_file()
