@@ -69,12 +69,15 @@ class Import(Command):
     """Scene file (YAML) to write; meshes go into a folder beside it."""
     skip: bool = False
     """Leave out what a scene cannot represent, instead of refusing the file."""
+    fixed_base: bool = False
+    """Hold the root of a URDF to the world; it floats otherwise."""
 
     def run(self, out, err):
         from gradsim.scene import importers
 
         with working(err):
-            imported = importers.load(self.file, self.out.with_name(f"{self.out.stem}_meshes"), self.skip)
+            meshes = self.out.with_name(f"{self.out.stem}_meshes")
+            imported = importers.load(self.file, meshes, self.skip, self.fixed_base)
         imported.scene.save(self.out)
         for note in imported.notes:
             err.print(f"note: {note}", highlight=False, soft_wrap=True, markup=False)

@@ -1,7 +1,8 @@
 """Bodies and planes of a Newton builder in the words of a scene.
 
-Newton's body has a frame, a centre of mass in it, and shapes with frames in it. A body of gradsim is its shape: its
-position is the shape's centre of mass, and its inertia that of the shape at equal density.
+Newton's body has a frame (the link's), a centre of mass and moments of inertia in it, and shapes with frames in it. A
+body of gradsim has the frame of its shape, and its position is its centre of mass; where the file's centre and moments
+are not those of the shape at equal density, the scene states them.
 """
 
 import re
@@ -14,9 +15,11 @@ from scipy.spatial.transform import Rotation
 
 from gradsim import mesh as meshes
 from gradsim.errors import InputError
+from gradsim.scene.body import FLAT
 from gradsim.scene.shape import Shape
 
-INERTIA = 0.01  # relative: from here on, a difference to the shape's own is reported
+INERTIA = 0.01  # relative: from here on, the file's mass properties count in place of those of the shape
+SLIGHT = 1e-3  # a box that stands for an inertia is no thinner, relative to its length
 TINY = 1e-7  # what is below this beside the largest component of a float32 vector is rounding
 
 
@@ -37,6 +40,15 @@ class Frame:
         return Frame(self.R @ other.R, self.R @ other.p + self.p)
 
     @property
+    def inverse(self) -> "Frame":
+        return Frame(self.R.T, -self.R.T @ self.p)
+
+    @property
+    def values(self) -> np.ndarray:
+        """As Newton has it."""
+        return np.array([*self.p, *Rotation.from_matrix(self.R).as_quat()])
+
+    @property
     def quat_xyzw(self) -> list[float]:
         """The same turn with w ≥ 0."""
         q = Rotation.from_matrix(self.R).as_quat()
@@ -52,54 +64,74 @@ class Body:
         mesh: Its mesh, if the shape is one.
         fault: Why gradsim cannot represent it.
         notes: What was approximated.
+        turn: Orientation of the scene's body in the link (3, 3).
+        centre: Centre of mass in the link [m].
     """
 
     content: dict[str, Any] = field(default_factory=dict)
     mesh: meshes.Mesh | None = None
     fault: str = ""
     notes: list[str] = field(default_factory=list)
+    turn: np.ndarray = field(default_factory=lambda: np.eye(3))
+    centre: np.ndarray = field(default_factory=lambda: np.zeros(3))
 
 
-def body_of(builder, body: int, name: str) -> Body:
-    """One free body of a Newton builder."""
+def body_of(builder, body: int, name: str, held: bool = False) -> Body:
+    """One body of a Newton builder.
+
+    Args:
+        builder: The builder.
+        body: Its number.
+        name: What it is called in the scene.
+        held: Whether a joint places it, so that it has no place and velocity of its own.
+    """
     import newton
 
+    if builder.body_mass[body] <= 0:
+        return Body(fault=f"body `{name}` has no mass; give it one in the file.")
     shapes = builder.body_shapes[body]
     solid = [s for s in shapes if builder.shape_flags[s] & newton.ShapeFlags.COLLIDE_SHAPES]
     drawn = [s for s in shapes if s not in solid]
     chosen = solid or drawn
-    if len(chosen) != 1:
-        labels = ", ".join(plain_name(builder.shape_label[s]) for s in chosen)
-        has = f"is made of {len(chosen)} shapes ({labels})" if chosen else "has no shape"
-        return Body(fault=f"body `{name}` {has}; gradsim's bodies have one shape. Merge them into one mesh.")
-    (shape,) = chosen
+    found, inertia = Body(), matrix(builder.body_inertia[body])
+    found.centre = np.array([float(v) for v in builder.body_com[body]])
     try:
-        given, mesh, shift = _shape_of(builder, shape)
-        own = mesh or Shape.model_validate(given).mesh()
-        meshes.check(own, f"the mesh of `{name}`")
+        found.content["shape"], own, inner = _looks(builder, body, chosen, name, found)
     except InputError as error:
         return Body(fault=f"body `{name}`: {error}")
-    if builder.body_mass[body] <= 0:
-        return Body(fault=f"body `{name}` has no mass; give it one in the file.")
-    found = Body(mesh=mesh)
     if solid and drawn:
         found.notes.append(f"`{name}` is shown as its collision shape; {len(drawn)} visual shapes are left out.")
-    pose, inner = Frame.of(builder.body_q[body]), Frame.of(builder.shape_transform[shape])
-    centre, inertia = _weighed(own, float(builder.body_mass[body]))
-    centre = centre + (0.0, 0.0, shift)
-    place = pose @ inner
-    found.content = {
-        "shape": given,
+    found.content |= {
         "mass": number(builder.body_mass[body]),
-        "position": vector(place.R @ centre + place.p),
-        "quat_xyzw": place.quat_xyzw,
-        "colour": vector(builder.shape_color[(drawn or chosen)[0]]) if builder.shape_color[shape] else None,
+        "colour": vector(builder.shape_color[(drawn or chosen)[0]]) if chosen else None,
         "collision": None if solid else "none",
-        **_motion(builder, body, pose, inner.R @ centre + inner.p),
     }
-    found.notes += _differences(
-        builder, body, name, inner.R @ centre + inner.p, inner.R @ inertia @ inner.R.T, own.size
-    )
+    found.turn = inner.R
+    centre, moments = _weighed(own, float(builder.body_mass[body]))
+    shaped = inner.R @ centre + inner.p
+    off = float(np.linalg.norm(found.centre - shaped)) > INERTIA * own.size
+    if off:
+        found.content["centre_of_mass"] = vector(inner.R.T @ (found.centre - inner.p))
+        ball = "sphere" in found.content["shape"]
+        found.content["collision"] = "vertices" if solid and ball else found.content["collision"]
+    else:
+        found.centre = shaped  # without the rounding of the file
+    given = inner.R.T @ inertia @ inner.R
+    if off or np.linalg.norm(given - moments) > INERTIA * np.linalg.norm(moments):
+        principal, axes = np.linalg.eigh(given)
+        axes[:, 2] *= np.sign(np.linalg.det(axes))
+        if principal[0] <= 0:
+            return Body(fault=f"body `{name}` has an inertia that is not positive; give it another in the file.")
+        if 2 * principal[2] > principal.sum() * (1 + FLAT):
+            return Body(fault=f"body `{name}` has moments of inertia that no body has; give it others in the file.")
+        found.content |= {"inertia": vector(principal), "inertia_quat_xyzw": Frame(axes, np.zeros(3)).quat_xyzw}
+    if not held:
+        pose = Frame.of(builder.body_q[body])
+        found.content |= {
+            "position": vector(pose.R @ found.centre + pose.p),
+            "quat_xyzw": (pose @ inner).quat_xyzw,
+            **_motion(builder, body, pose, found.centre),
+        }
     return found
 
 
@@ -129,6 +161,41 @@ def plain_name(label: str, taken: Iterable[str] = ()) -> str:
     while name in known:
         name, count = f"{base}_{count}", count + 1
     return name
+
+
+def matrix(values) -> np.ndarray:
+    """Newton's 3 × 3 matrix."""
+    return np.array([float(v) for v in np.array(values).ravel()]).reshape(3, 3)
+
+
+def _looks(builder, body: int, chosen: list[int], name: str, found: Body) -> tuple[dict[str, Any], meshes.Mesh, Frame]:
+    """The shape of a body as in a scene file, its mesh about the scene's origin, and its frame in the link.
+
+    Several shapes become one mesh, and a body without any is shown as the box of its inertia.
+    """
+    if len(chosen) == 1:
+        given, mesh, shift = _shape_of(builder, chosen[0])
+        own, inner = mesh or Shape.model_validate(given).mesh(), Frame.of(builder.shape_transform[chosen[0]])
+        inner = inner @ Frame(np.eye(3), np.array([0.0, 0.0, shift]))
+        found.mesh = mesh
+    elif chosen:
+        parts = []
+        for shape in chosen:
+            given, mesh, shift = _shape_of(builder, shape)
+            part, place = mesh or Shape.model_validate(given).mesh(), Frame.of(builder.shape_transform[shape])
+            parts.append(meshes.Mesh((part.vertices + (0, 0, shift)) @ place.R.T + place.p, part.faces))
+        given, own, inner = {}, meshes.joined(parts), Frame(np.eye(3), np.zeros(3))
+        found.mesh = own
+    else:
+        moments, axes = np.linalg.eigh(matrix(builder.body_inertia[body]))
+        axes[:, 2] *= np.sign(np.linalg.det(axes))
+        squares = 6 * (moments.sum() - 2 * moments) / float(builder.body_mass[body])
+        size = np.sqrt(np.maximum(squares, (SLIGHT * np.sqrt(max(squares.max(), SLIGHT))) ** 2))
+        given = {"box": {"size": vector(size)}}
+        own, inner = meshes.box(size), Frame(axes, found.centre)
+        found.notes.append(f"`{name}` has no shape; it is shown as the box of its mass and inertia.")
+    meshes.check(own, f"the mesh of `{name}`")
+    return given, own, inner
 
 
 def _shape_of(builder, shape: int) -> tuple[dict[str, Any], meshes.Mesh | None, float]:
@@ -180,20 +247,3 @@ def _motion(builder, body: int, pose: Frame, centre: np.ndarray) -> dict[str, li
     arm = pose.R @ (centre - np.array([float(v) for v in builder.body_com[body]]))
     found = {"velocity": vector(twist[:3] + np.cross(twist[3:], arm)), "angular_velocity": vector(twist[3:])}
     return {key: value for key, value in found.items() if any(value)}
-
-
-def _differences(builder, body: int, name: str, centre: np.ndarray, inertia: np.ndarray, size: float) -> list[str]:
-    """Notes on a centre of mass or inertia in the file that is not the shape's; all in the body's frame."""
-    notes = []
-    off = float(np.linalg.norm(np.array([float(v) for v in builder.body_com[body]]) - centre))
-    if off > INERTIA * size:
-        notes.append(f"`{name}`: the file's centre of mass is {off:.3g} m from that of the shape, which gradsim takes.")
-    given = np.array([float(v) for v in np.array(builder.body_inertia[body]).ravel()]).reshape(3, 3)
-    error = float(np.linalg.norm(given - inertia) / np.linalg.norm(inertia))
-    if error > INERTIA:
-        moments = [", ".join(f"{m:.4g}" for m in np.linalg.eigvalsh(i)) for i in (given, inertia)]
-        notes.append(
-            f"`{name}`: the file's inertia ({moments[0]}) kg m² is {error:.1%} off that of the shape at equal density "
-            f"({moments[1]}), which gradsim takes."
-        )
-    return notes

@@ -20,10 +20,14 @@ MUJOCO_SIZE = (640, 480)  # [px] of an image where the file says nothing
 MUJOCO_FOVY = 45.0  # [deg]
 USD_WIDTH = 640  # [px]; USD has no image size
 REFUSED = {  # sections of an MJCF file that change the motion
-    "actuator": "actuator",
     "tendon": "tendon",
     "equality": "equality constraint",
     "deformable": "deformable",
+}
+MOTORS = {  # actuators of MJCF that are numbers of a joint here
+    "motor": "its control is the torque or force of joint `{}`, which is 0 until it is set{}.",
+    "position": "a spring and damper of joint `{}`; its control is the joint's target{}.",
+    "velocity": "a damper of joint `{}`; its target rate is 0{}.",
 }
 ASIDE = {  # elements that do not move anything: where they stand, and what they are
     "mjcf": {"sensor/*": "sensor", "keyframe/key": "keyframe", "contact/*": "contact rule", ".//light": "light"},
@@ -96,6 +100,19 @@ def _mjcf(roots: list[xml.Element], found: Extras) -> None:
         for element in [e for root in roots for part in root.findall(section) for e in part]:
             name = element.get("name") or element.tag
             found.faults.append(f"{words} `{name}` ({element.tag}); gradsim's scenes have none.")
+    for element in [e for root in roots for part in root.findall("actuator") for e in part]:
+        name, joint, gear = element.get("name") or element.tag, element.get("joint"), _floats(element.get("gear"))
+        if element.tag in MOTORS and joint:
+            geared = f"; the file's gear of {gear[0]:g} is left to you" if gear and gear[0] != 1 else ""
+            found.notes.append(f"actuator `{name}`: {MOTORS[element.tag].format(plain_name(joint), geared)}")
+        else:
+            found.faults.append(
+                f"actuator `{name}` ({element.tag}); gradsim's joints have motors, springs and dampers."
+            )
+    for joint in [j for root in roots for j in root.iter("joint")]:
+        if joint.get("type") == "ball" and joint.get("range"):  # which Newton does not read
+            name = joint.get("name", "of a body")
+            found.faults.append(f"joint `{plain_name(name)}` is a ball joint with limits; gradsim's have none.")
     for option in [o for root in roots for o in root.findall("option")]:
         if option.get("gravity"):
             found.gravity = _floats(option.get("gravity"))

@@ -1,7 +1,7 @@
 """Scenes from MJCF, URDF and USD files, read by Newton's importers (extra `newton`).
 
-What a scene of gradsim can say is taken over: free rigid bodies of one shape each, endless planes, friction, gravity,
-start velocities, cameras. What it cannot say is either refused or named in `Imported.notes`; nothing is dropped silently.
+What a scene of gradsim can say is taken over: rigid bodies and the joints between them, endless planes, friction,
+gravity, start velocities, cameras. What it cannot say is either refused or named in `Imported.notes`; nothing is dropped silently.
 """
 
 import warnings
@@ -15,7 +15,10 @@ import numpy as np
 from gradsim.errors import InputError
 from gradsim.mesh import Mesh
 from gradsim.scene import foreign_text
-from gradsim.scene.foreign_body import Frame, body_of, ground_of, number, plain_name, vector
+from gradsim.scene.foreign_body import Body, Frame, body_of, ground_of, number, plain_name, vector
+from gradsim.scene.foreign_joint import joint_of
+from gradsim.scene.foreign_links import merge
+from gradsim.scene.joint import WORLD
 from gradsim.scene.scene import Scene
 
 FORMATS = {
@@ -29,6 +32,7 @@ FORMATS = {
 }
 NEWTON = 'reading MJCF, URDF and USD needs Newton: pip install "gradsim[newton]".'
 CONTACT = "contact: the file has no stiffness and damping of a spring law, so gradsim's defaults stand; set them in `grounds`."
+PASS = "links pass through one another; give `contacts` where they should not."
 STRANGERS = {  # lists of a Newton builder that have to be empty: what is in them
     "particle_q": "particles",
     "spring_indices": "springs",
@@ -62,13 +66,16 @@ class _Draft:
     meshes: dict[str, Mesh] = field(default_factory=dict)
 
 
-def load(path: str | Path, mesh_folder: str | Path | None = None, skip: bool = False) -> Imported:
+def load(
+    path: str | Path, mesh_folder: str | Path | None = None, skip: bool = False, fixed_base: bool = False
+) -> Imported:
     """A scene from an MJCF (.xml, .mjcf), URDF (.urdf) or USD (.usd, .usda, .usdc, .usdz) file.
 
     Args:
         path: The file. Y-up USD stages are turned to z up.
         mesh_folder: Where meshes of the file are written as obj, which the scene then names; needed only if it has some.
         skip: Leave out what gradsim cannot represent, and say so in the notes, instead of refusing the file.
+        fixed_base: Hold the root of a URDF to the world, which such files do not say. A root without mass always is.
 
     Raises:
         InputError: If there is no such file, it cannot be read, Newton is not installed, or the file has what gradsim
@@ -80,9 +87,9 @@ def load(path: str | Path, mesh_folder: str | Path | None = None, skip: bool = F
         raise InputError(f"{path} ends in none of {', '.join(FORMATS)}; give an MJCF, URDF or USD file.")
     if not path.is_file():
         raise InputError(f"there is no file {path} to import.")
-    builder, said = _read(path, kind)
+    builder, said = _read(path, kind, fixed_base)
     extras = foreign_text.extras(path, kind)
-    draft = _Draft({"name": path.stem, "gravity": _gravity(builder, extras), "bodies": {}, "grounds": {}})
+    draft = _Draft({"name": path.stem, "gravity": _gravity(builder, extras), "bodies": {}, "joints": {}, "grounds": {}})
     draft.notes += [*said, *extras.notes]
     draft.faults += [*_strangers(builder), *extras.faults]
     names = _bodies(builder, draft)
@@ -96,7 +103,7 @@ def load(path: str | Path, mesh_folder: str | Path | None = None, skip: bool = F
     return Imported(Scene.parse(draft.content, str(path)), tuple(dict.fromkeys(draft.notes)))
 
 
-def _read(path: Path, kind: str) -> tuple[Any, list[str]]:
+def _read(path: Path, kind: str, fixed_base: bool) -> tuple[Any, list[str]]:
     """Newton's builder, and what Newton warned of."""
     try:
         import warp as wp
@@ -113,7 +120,10 @@ def _read(path: Path, kind: str) -> tuple[Any, list[str]]:
                 case "mjcf":
                     builder.add_mjcf(str(path), parse_sites=False)
                 case "urdf":
-                    builder.add_urdf(str(path), floating=True)
+                    builder.add_urdf(str(path), floating=not fixed_base)
+                    if not fixed_base and builder.body_mass and builder.body_mass[0] <= 0:
+                        builder = newton.ModelBuilder()
+                        builder.add_urdf(str(path), floating=False)
                 case _:
                     builder.add_usd(str(path), load_sites=False)
     except ImportError as error:
@@ -129,16 +139,7 @@ def _gravity(builder, extras: foreign_text.Extras) -> list[float]:
 
 
 def _strangers(builder) -> Iterator[str]:
-    """Everything in the builder that is no rigid body, shape or free joint."""
-    import newton
-
-    for k, (kind, child) in enumerate(zip(builder.joint_type, builder.joint_child, strict=True)):
-        if kind != newton.JointType.FREE:
-            name, body = plain_name(builder.joint_label[k]), plain_name(builder.body_label[child])
-            if kind == newton.JointType.FIXED:
-                yield f"body `{body}` is fixed by `{name}`; gradsim's bodies are free."
-            else:
-                yield f"joint `{name}` of body `{body}` is {newton.JointType(kind).name.lower()}; gradsim has no joints."
+    """Everything in the builder that is no rigid body, shape or joint."""
     for attribute, words in STRANGERS.items():
         count = len(getattr(builder, attribute, ()))
         if count:
@@ -146,29 +147,59 @@ def _strangers(builder) -> Iterator[str]:
 
 
 def _bodies(builder, draft: _Draft) -> dict[int, str]:
-    """Put all free bodies into the draft; their names by number."""
+    """Put all bodies and joints into the draft; the names of the bodies by number."""
     import newton
 
-    bound = {
-        child
-        for kind, child in zip(builder.joint_type, builder.joint_child, strict=True)
+    parts = merge(builder)
+    if parts:
+        some = ", ".join(f"`{plain_name(builder.body_label[part])}`" for part in parts)
+        draft.notes.append(f"{some}: fixed to another link, became a part of it.")
+    joints = {
+        child: k
+        for k, (kind, child) in enumerate(zip(builder.joint_type, builder.joint_child, strict=True))
         if kind != newton.JointType.FREE
     }
     names: dict[int, str] = {}
-    for body in range(len(builder.body_mass)):
-        if body in bound:
-            continue
-        name = plain_name(builder.body_label[body], taken=names.values())
-        found = body_of(builder, body, name)
-        draft.notes += found.notes
+    bodies: dict[int, Body] = {}
+    links = [body for body in range(len(builder.body_mass)) if body not in parts]
+    for body in sorted(links, key=lambda b: len(_above(builder, b, joints))):
+        name, joint = plain_name(builder.body_label[body]), joints.get(body)
+        name = plain_name("root" if name == WORLD else name, taken=names.values())
+        found = body_of(builder, body, name, held=joint is not None)
+        parent = -1 if joint is None else builder.joint_parent[joint]
+        if parent != -1 and parent not in names and not found.fault:
+            found.fault = (
+                f"body `{name}` hangs on `{plain_name(builder.body_label[parent])}`, which is none of gradsim's."
+            )
+        held = None
+        if joint is not None and not found.fault:
+            label = plain_name(builder.joint_label[joint], taken=draft.content["joints"])
+            held = joint_of(builder, joint, label, {**names, body: name}, {**bodies, body: found})
+            found.fault = held.fault
+            found.notes += held.notes
         if found.fault:
             draft.faults.append(found.fault)
             continue
-        names[body] = name
+        draft.notes += found.notes
+        if held is not None:
+            found.content["quat_xyzw"] = held.quat_xyzw
+            draft.content["joints"][label] = held.content
+        names[body], bodies[body] = name, found
         draft.content["bodies"][name] = found.content
         if found.mesh is not None:
             draft.meshes[name] = found.mesh
+    if draft.content["joints"]:
+        draft.notes.append(PASS)
     return names
+
+
+def _above(builder, body: int, joints: dict[int, int]) -> list[int]:
+    """The bodies that a body hangs on, one above the other."""
+    found = []
+    while body in joints and builder.joint_parent[joints[body]] != -1:
+        body = builder.joint_parent[joints[body]]
+        found.append(body)
+    return found
 
 
 def _grounds(builder, kind: str, names: dict[int, str], draft: _Draft) -> None:
@@ -215,7 +246,7 @@ def _refuse(path: Path, draft: _Draft, skip: bool) -> None:
         )
     draft.notes += [f"left out: {fault}" for fault in draft.faults]
     if not draft.content["bodies"]:
-        raise InputError(f"{path} has no free rigid body that gradsim can represent.")
+        raise InputError(f"{path} has no rigid body that gradsim can represent.")
 
 
 def _write_meshes(path: Path, draft: _Draft, folder: str | Path | None) -> None:
