@@ -1,9 +1,12 @@
 """Several rigid bodies in one rollout: with nothing in between each moves as it does alone."""
 
 import pytest
+import warp as wp
 from checks import dot_product_errors, error, gradients, weights
 from rigid_cases import WINDOWS, tumbling, with_clock
 
+from gradsim.engine.lanes import Lane
+from gradsim.physics import bodies
 from gradsim.physics.bodies import BODY, Bodies
 from gradsim.physics.rigid import RigidRollout
 
@@ -71,3 +74,13 @@ def test_inputs_that_do_not_fit_are_refused():
     few = [x[:, :1] if name == "body1.impulse" else x for name, x in zip(program("rk4").names, given, strict=True)]
     with pytest.raises(ValueError, match="`body1.impulse` has 1 pushes for 2 windows"):
         program("rk4").run(*few)
+
+
+@pytest.mark.parametrize("integrator", ["semi-implicit", pytest.param("rk4", marks=pytest.mark.slow)])
+def test_kernels_with_joints_compile_for_cuda(integrator, tmp_path):
+    if not wp.get_cuda_toolkit_version():
+        pytest.skip("this build of Warp has no CUDA compiler")
+    code, *_ = bodies._code(Lane("float32"), (), True, "continuous", integrator, False)
+    (file,) = wp.compile_aot_module(code, arch=80, module_dir=tmp_path, use_ptx=True)
+    text = file.read_text()
+    assert ".entry forward" in text and ".entry backward" in text

@@ -267,6 +267,7 @@ class _Job:
         rows, coordinates = joints.rows, joints.coordinates
         found.kind = count([ROWS[kind] for kind, _, _ in rows])
         found.first, found.second = count([a for _, a, _ in rows]), count([b for _, _, b in rows])
+        found.begin = count(_skyline(rows, self.n))
         found.coordinate = count([COORDINATES[kind] for kind, _, _ in coordinates])
         found.from_body, found.to_body = count([a for _, a, _ in coordinates]), count([b for _, _, b in coordinates])
         return found
@@ -301,6 +302,12 @@ class _Job:
                 for name, kind in STATE.items():
                     setattr(found, f"{when}_{name}", self.zeros(kind, self.n))
         return found
+
+
+def _skyline(rows: Sequence[tuple[str, int, int]], n: int) -> list[int]:
+    """First row that each shares one of its n bodies with, which may be itself."""
+    held = [{a, b} - {n} for _, a, b in rows]
+    return [min(j for j in range(k + 1) if j == k or held[j] & held[k]) for k in range(len(rows))]
 
 
 def _one_instant(array):

@@ -23,6 +23,9 @@ class JointShape:
     kind: wp.array(dtype=wp.int32)  # of each row
     first: wp.array(dtype=wp.int32)  # its body A; the world is the last body of all
     second: wp.array(dtype=wp.int32)
+    begin: wp.array(
+        dtype=wp.int32
+    )  # first row that it shares a body with: S has nothing to the left, and no more has L
     coordinate: wp.array(dtype=wp.int32)  # kind of each coordinate
     from_body: wp.array(dtype=wp.int32)
     to_body: wp.array(dtype=wp.int32)
@@ -129,7 +132,7 @@ def factorise(
         if b < n:
             fb = m.ja[i, k] * (neg(spread(Scalar(1.0))) / mass[i * n + b])
             sb = turned(q[i, b], inertia_inverse[i * n + b], m.tb[i, k])
-        for j in range(k + 1):
+        for j in range(g.begin[k], k + 1):
             total = zero(0)
             if g.first[j] == a:
                 total = total + dot(m.ja[i, j], fa) + dot(m.ta[i, j], sa)
@@ -141,9 +144,9 @@ def factorise(
                 total = total - dot(m.ja[i, j], fb) + dot(m.tb[i, j], sb)
             m.system[i, k, j] = total
         own = m.system[i, k, k]
-        for j in range(k + 1):
+        for j in range(g.begin[k], k + 1):
             total = m.system[i, k, j]
-            for e in range(j):
+            for e in range(wp.max(g.begin[k], g.begin[j]), j):
                 total = total - m.system[i, k, e] * m.system[i, j, e]
             if j < k:
                 m.system[i, k, j] = total / m.system[i, j, j]
@@ -156,19 +159,20 @@ def factorise(
 
 
 @wp.func
-def solve(m: LinkWork, i: int, rows: int, y: wp.array2d(dtype=Real)):
+def solve(g: JointShape, m: LinkWork, i: int, y: wp.array2d(dtype=Real)):
     """y ← S⁻¹ y."""
+    rows = g.kind.shape[0]
     for k in range(rows):
         total = y[i, k]
-        for e in range(k):
+        for e in range(g.begin[k], k):
             total = total - m.system[i, k, e] * y[i, e]
         y[i, k] = total / m.system[i, k, k]
     for back in range(rows):
         k = rows - 1 - back
-        total = y[i, k]
-        for e in range(k + 1, rows):
-            total = total - m.system[i, e, k] * y[i, e]
-        y[i, k] = total / m.system[i, k, k]
+        last = y[i, k] / m.system[i, k, k]
+        y[i, k] = last
+        for e in range(g.begin[k], k):
+            y[i, e] = y[i, e] - m.system[i, k, e] * last
 
 
 @wp.func
@@ -237,7 +241,7 @@ def constrain(
     rows = g.kind.shape[0]
     for k in range(rows):
         mu[i, k] = neg(row_product(g, p, m, i, k, x, q, v, w, curved, damping, stiffness))
-    solve(m, i, rows, mu)
+    solve(g, m, i, mu)
     spread_rows(g, m, i, mu, spread(Scalar(1.0)), f, t)
 
 
@@ -300,7 +304,7 @@ if not DUAL:
             a = g.first[k]
             b = g.second[k]
             m.y[i, k] = dot(m.ja[i, k], fp[i, a] - fp[i, b]) + dot(m.ta[i, k], tp[i, a]) + dot(m.tb[i, k], tp[i, b])
-        solve(m, i, rows, m.y)
+        solve(g, m, i, m.y)
         for r in range(n + 1):
             m.pa[i, r] = zero3(0)
             m.ps[i, r] = zero3(0)
