@@ -76,7 +76,9 @@ def test_inputs_that_do_not_fit_are_refused():
         program("rk4").run(*few)
 
 
-@pytest.mark.parametrize("integrator", ["semi-implicit", pytest.param("rk4", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_kernels_with_joints_compile_for_cuda(integrator, tmp_path):
     if not wp.get_cuda_toolkit_version():
         pytest.skip("this build of Warp has no CUDA compiler")
