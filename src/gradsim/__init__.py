@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from gradsim.identify.known_length import camera_from_length
     from gradsim.physics import Acting, Divergence, Force, Model, Trajectory
+    from gradsim.physics.smoke import Smoke
     from gradsim.render import Antialiased, Camera, DibR, Renderer, Shading, Silhouettes, SoftRas
     from gradsim.scene import Scene
     from gradsim.surface import Look, Surface
@@ -58,6 +59,7 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "Shading": "gradsim.render",
     "Shooting": "gradsim.identify",
     "Silhouettes": "gradsim.render",
+    "Smoke": "gradsim.physics.smoke",
     "Smooth": "gradsim.identify",
     "SoftRas": "gradsim.render",
     "States": "gradsim.identify",
@@ -100,6 +102,7 @@ __all__ = [
     "Shading",
     "Shooting",
     "Silhouettes",
+    "Smoke",
     "Smooth",
     "SoftRas",
     "States",

@@ -1,0 +1,362 @@
+# ruff: noqa: F821
+"""Where smoke came from, and the adjoint of that: a template for `engine.lanes`.
+
+`dimensions` (2 or 3) and `walled` (a bool for each axis) are bound by the specialisation. Lengths are in cells: cell c spans [c, c + 1] along each axis. With
+τ = dt/h, a value goes to a node x from where a particle was one step before, by the midpoint rule,
+
+    x_m = x − ½ τ u(x),    x_d = x − τ u(x_m),    q'(x) = q(x_d)                       (Stam 1999, Sec. 2.3)
+
+where q(·) and the components of u(·) are multilinear between their own nodes: a component of a velocity has nodes at the
+lower faces of cells along its own axis (Harlow & Welch 1965), all else at centres. The adjoint of x_d goes to the 2^d
+nodes around x_m, then through x_m to those around x.
+
+Beyond a wall, what is at centres is that of the outermost centre, and the velocity through the wall is 0 on it. Next to
+solid cells, densities are weighted means over the nodes in fluid: still between the least and the largest of them.
+"""
+
+import warp as wp
+
+from gradsim.engine.lanes import Scalar
+
+CORNERS = 2**dimensions
+PAIRS = CORNERS // 2
+LAST = dimensions - 1
+NOWHERE = -(1 << 28)  # offset of an upper wall, where velocities are 0 and stored nowhere
+Point = wp.types.vector(dimensions, Scalar)
+Values = wp.types.vector(CORNERS, Scalar)
+Sizes = wp.types.vector(dimensions, wp.int32)
+
+
+@wp.struct
+class Box:
+    sizes: Sizes  # cells along each axis
+    strides: Sizes
+    count: wp.int32  # cells
+    run: wp.int32  # cells of a line that one thread goes through: all on a CPU, since to place a cell takes divisions
+
+
+@wp.struct
+class Taps:
+    """The nodes around a point."""
+
+    lower: Sizes  # offset of the lower ones along each axis
+    upper: Sizes
+    f: Point  # how far the point is from lower to upper
+    slope: Point  # df/dx
+
+
+@wp.func
+def taps(box: Box, x: Point, axis: int):
+    """Those of component `axis` of a velocity, or of what is at centres (-1)."""
+    t = Taps()
+    for a in range(dimensions):
+        n = box.sizes[a]
+        p = x[a]
+        if a != axis:
+            p -= Scalar(0.5)
+        slope = Scalar(1.0)
+        lower = wp.int32(0)
+        upper = wp.int32(0)
+        if wp.static(walled[a]):
+            last = n
+            if a != axis:
+                last = n - 1
+            if p < Scalar(0.0) or p > Scalar(last):
+                slope = Scalar(0.0)
+            p = wp.clamp(p, Scalar(0.0), Scalar(last))
+            lower = wp.clamp(wp.int32(p), 0, last - 1)
+            t.f[a] = p - Scalar(lower)
+            upper = (lower + 1) * box.strides[a]
+            if lower + 1 == n:
+                upper = NOWHERE
+        else:
+            lower = wp.int32(p)
+            if p < Scalar(lower):  # floor, without a call
+                lower -= 1
+            t.f[a] = p - Scalar(lower)
+            if lower < 0 or lower >= n:
+                lower = wp.clamp(((lower % n) + n) % n, 0, n - 1)
+            upper = (lower + 1) * box.strides[a]
+            if lower + 1 == n:
+                upper = wp.int32(0)
+        t.lower[a] = lower * box.strides[a]
+        t.upper[a] = upper
+        t.slope[a] = slope
+    return t
+
+
+@wp.func
+def node(t: Taps, corner: int):
+    """Index of one of the nodes; negative at a wall."""
+    index = wp.int32(0)
+    for a in range(dimensions):
+        if (corner >> a) & 1 == 1:
+            index += t.upper[a]
+        else:
+            index += t.lower[a]
+    return index
+
+
+@wp.func
+def share(t: Taps, corner: int):
+    """Its weight."""
+    w = Scalar(1.0)
+    for a in range(dimensions):
+        if (corner >> a) & 1 == 1:
+            w *= t.f[a]
+        else:
+            w *= Scalar(1.0) - t.f[a]
+    return w
+
+
+@wp.func
+def around(q: wp.array(dtype=Scalar), base: int, t: Taps):
+    """Values of the nodes; `base` is where the row begins."""
+    v = Values()
+    for c in range(CORNERS):
+        k = node(t, c)
+        if wp.static(True in walled):
+            if k >= 0:
+                v[c] = q[base + k]
+        else:
+            v[c] = q[base + k]
+    return v
+
+
+@wp.func
+def mean(v: Values, t: Taps):
+    """Of the nodes, one axis after another."""
+    for a in range(dimensions):
+        for c in range(PAIRS):
+            v[c] = v[2 * c] + t.f[a] * (v[2 * c + 1] - v[2 * c])
+    return v[0]
+
+
+@wp.func
+def steepness(v: Values, t: Taps):
+    """Gradient of `mean` by the point."""
+    g = Point()
+    for b in range(dimensions):
+        w = Values(v)
+        for a in range(dimensions):
+            for c in range(PAIRS):
+                if a == b:
+                    w[c] = w[2 * c + 1] - w[2 * c]
+                else:
+                    w[c] = w[2 * c] + t.f[a] * (w[2 * c + 1] - w[2 * c])
+        g[b] = t.slope[b] * w[0]
+    return g
+
+
+@wp.func
+def scatter(g: Scalar, base: int, t: Taps, q_adjoint: wp.array(dtype=Scalar)):
+    """Adds the adjoint of `mean` by the nodes."""
+    for c in range(CORNERS):
+        k = node(t, c)
+        if wp.static(True in walled):
+            if k >= 0:
+                wp.atomic_add(q_adjoint, base + k, g * share(t, c))
+        else:
+            wp.atomic_add(q_adjoint, base + k, g * share(t, c))
+
+
+@wp.func
+def flow(u: wp.array(dtype=Scalar), first: int, box: Box, x: Point):
+    """Velocity at a point; `first` is where the world begins."""
+    v = Point()
+    for b in range(dimensions):
+        t = taps(box, x, b)
+        v[b] = mean(around(u, first + b * box.count, t), t)
+    return v
+
+
+@wp.func
+def flow_adjoint(
+    u: wp.array(dtype=Scalar), first: int, box: Box, x: Point, g: Point, u_adjoint: wp.array(dtype=Scalar)
+):
+    """Adds the adjoint of `flow` by the velocities, and returns that by the point."""
+    to_x = Point()
+    for b in range(dimensions):
+        t = taps(box, x, b)
+        base = first + b * box.count
+        to_x += g[b] * steepness(around(u, base, t), t)
+        scatter(g[b], base, t, u_adjoint)
+    return to_x
+
+
+@wp.struct
+class Line:
+    """What one thread goes through."""
+
+    begin: wp.int32  # in arrays
+    row: wp.int32  # where its row begins
+    first: wp.int32  # where the velocity of its world begins
+    axis: wp.int32  # of the velocity that its row holds; -1 for what is at centres
+    x: Point  # first node
+
+
+@wp.func
+def line(box: Box, thread: int, components: int):
+    path = Line()
+    path.begin = thread * box.run
+    row = path.begin // box.count
+    path.row = row * box.count
+    path.first = row // components * dimensions * box.count
+    path.axis = wp.int32(-1)
+    if components > 1:
+        path.axis = row % dimensions
+    rest = path.begin - path.row
+    for a in range(dimensions):
+        k = rest // box.strides[a]
+        rest -= k * box.strides[a]
+        path.x[a] = Scalar(k)
+        if a != path.axis:
+            path.x[a] += Scalar(0.5)
+    return path
+
+
+@wp.func
+def place(path: Line, k: int):
+    """Where its k-th node is."""
+    x = path.x
+    x[LAST] += Scalar(k)
+    return x
+
+
+@wp.func
+def half_way(u: wp.array(dtype=Scalar), first: int, box: Box, x: Point, tau: Point):
+    """x_m."""
+    return x - Scalar(0.5) * wp.cw_mul(tau, flow(u, first, box, x))
+
+
+@wp.func
+def origin(u: wp.array(dtype=Scalar), first: int, box: Box, x: Point, tau: Point, axis: int):
+    """The nodes around x_d."""
+    return taps(box, x - wp.cw_mul(tau, flow(u, first, box, half_way(u, first, box, x, tau))), axis)
+
+
+@wp.func
+def in_fluid(fluid: wp.array(dtype=Scalar), t: Taps):
+    """Share of the nodes that is in fluid."""
+    return mean(around(fluid, 0, t), t)
+
+
+@wp.kernel(enable_backward=False)
+def advect(
+    q: wp.array(dtype=Scalar),  # (worlds, components, cells)
+    u: wp.array(dtype=Scalar),  # (worlds, dimensions, cells) [m/s]
+    fluid: wp.array(dtype=Scalar),  # (cells), 0 in solid cells
+    masked: int,  # whether q heeds solid cells, where it has to be 0
+    components: int,
+    box: Box,
+    tau: Point,  # [s/m]
+    # out
+    moved: wp.array(dtype=Scalar),
+):
+    path = line(box, wp.tid(), components)
+    for k in range(box.run):
+        i = path.begin + k
+        t = origin(u, path.first, box, place(path, k), tau, path.axis)
+        value = mean(around(q, path.row, t), t)
+        if masked == 1:
+            weight = in_fluid(fluid, t)
+            if fluid[i - path.row] == Scalar(0.0):
+                value = Scalar(0.0)
+            elif weight > Scalar(0.0):
+                value = value / weight
+            else:  # from deep inside a solid: nothing came
+                value = q[i]
+        moved[i] = value
+
+
+@wp.kernel(enable_backward=False)
+def advect_adjoint(
+    q: wp.array(dtype=Scalar),
+    u: wp.array(dtype=Scalar),
+    fluid: wp.array(dtype=Scalar),
+    masked: int,
+    components: int,
+    box: Box,
+    tau: Point,
+    moved: wp.array(dtype=Scalar),
+    moved_adjoint: wp.array(dtype=Scalar),
+    # out, zero before
+    q_adjoint: wp.array(dtype=Scalar),
+    u_adjoint: wp.array(dtype=Scalar),
+):
+    path = line(box, wp.tid(), components)
+    for k in range(box.run):
+        i = path.begin + k
+        g = moved_adjoint[i]
+        x = place(path, k)
+        middle = half_way(u, path.first, box, x, tau)
+        t = taps(box, x - wp.cw_mul(tau, flow(u, path.first, box, middle)), path.axis)
+        values = around(q, path.row, t)
+        if masked == 1:
+            weight = in_fluid(fluid, t)
+            if fluid[i - path.row] == Scalar(0.0):
+                g = Scalar(0.0)
+            elif weight == Scalar(0.0):
+                wp.atomic_add(q_adjoint, i, g)
+                g = Scalar(0.0)
+            else:
+                values -= moved[i] * around(fluid, 0, t)
+                g /= weight
+        if g != Scalar(0.0):
+            scatter(g, path.row, t, q_adjoint)
+            to_x = -g * wp.cw_mul(tau, steepness(values, t))
+            to_x = flow_adjoint(u, path.first, box, middle, to_x, u_adjoint)
+            flow_adjoint(u, path.first, box, x, Scalar(-0.5) * wp.cw_mul(tau, to_x), u_adjoint)
+
+
+@wp.kernel(enable_backward=False)
+def limit(
+    q: wp.array(dtype=Scalar),
+    u: wp.array(dtype=Scalar),
+    corrected: wp.array(dtype=Scalar),
+    components: int,
+    box: Box,
+    tau: Point,
+    # out
+    limited: wp.array(dtype=Scalar),
+    source: wp.array(dtype=wp.int32),  # node whose value was taken; -1 for `corrected`, -2 for the 0 of a wall
+):
+    path = line(box, wp.tid(), components)
+    for k in range(box.run):
+        i = path.begin + k
+        t = origin(u, path.first, box, place(path, k), tau, path.axis)
+        values = around(q, path.row, t)
+        least = wp.int32(0)
+        largest = wp.int32(0)
+        for c in range(1, CORNERS):
+            if values[c] < values[least]:
+                least = c
+            if values[c] > values[largest]:
+                largest = c
+        value = corrected[i]
+        taken = wp.int32(-1)
+        if value < values[least]:
+            value = values[least]
+            taken = wp.max(node(t, least), -2)
+        elif value > values[largest]:
+            value = values[largest]
+            taken = wp.max(node(t, largest), -2)
+        limited[i] = value
+        source[i] = taken
+
+
+@wp.kernel(enable_backward=False)
+def limit_adjoint(
+    source: wp.array(dtype=wp.int32),
+    limited_adjoint: wp.array(dtype=Scalar),
+    box: Box,
+    # out, zero before
+    q_adjoint: wp.array(dtype=Scalar),
+    corrected_adjoint: wp.array(dtype=Scalar),
+):
+    i = wp.tid()
+    k = source[i]
+    if k == -1:
+        corrected_adjoint[i] = limited_adjoint[i]
+    elif k >= 0:
+        wp.atomic_add(q_adjoint, i // box.count * box.count + k, limited_adjoint[i])
