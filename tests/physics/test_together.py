@@ -99,7 +99,7 @@ def test_a_scene_with_contacts_is_written_and_read_again(tmp_path):
     ("change", "words"),
     [
         ({"contacts": {"a": {"between": ["block", "bal"]}}}, "no body `bal`; did you mean `ball`"),
-        ({"contacts": {"a": {"between": ["ball", "box"]}}}, "names no soft body"),
+        ({"contacts": {"a": {"between": ["ball", "box"]}}}, "contacts.a.stiffness: is missing"),
         ({"contacts": {"a": {"between": ["block"]}}}, "`?thickness`?.*is missing"),
         ({"attachments": {"a": {"body": "ball", "to": "box", "region": "-x"}}}, "`ball` is no soft body"),
         (

@@ -48,7 +48,7 @@ def test_other_lengths_of_a_quaternion_are_refused_with_the_unit_one(mistake):
 
 def test_the_analytic_sphere_touches_for_spheres_only(mistake, scene):
     assert mistake({f"{CUBE}.collision": "sphere"}) == (
-        f"{CUBE}.collision: got 'sphere' for another shape; expected `vertices` or `none`."
+        f"{CUBE}.collision: got 'sphere' for another shape; expected `vertices`, `hull` or `none`."
     )
     ball = {f"{CUBE}.shape": {"sphere": {"radius": 1}}, f"{CUBE}.collision": "sphere"}
     assert scene(ball).bodies["cube"].collision == "sphere"

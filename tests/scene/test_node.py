@@ -70,7 +70,7 @@ def test_choices_get_a_suggestion_or_the_list(mistake):
         mistake({"timing.integrator": 4}) == "timing.integrator: got 4; expected 'semi-implicit', 'rk4' or 'implicit'."
     )
     assert mistake({"bodies.cube.collision": "box"}) == (
-        "bodies.cube.collision: got 'box'; expected 'vertices', 'sphere' or 'none'."
+        "bodies.cube.collision: got 'box'; expected 'vertices', 'hull', 'sphere' or 'none'."
     )
 
 

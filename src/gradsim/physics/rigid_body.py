@@ -12,6 +12,7 @@ from functools import cache
 
 import numpy as np
 import torch
+from scipy.spatial import ConvexHull
 from torch import Tensor
 
 from gradsim import mesh as meshes
@@ -66,8 +67,10 @@ class RigidBody:
         collision = body.collision or ("sphere" if body.shape.sphere else "vertices")
         if collision == "sphere":
             self.points, self.radius = self.rest.new_zeros(1, 3), self.rest.new_full((1,), body.shape.sphere.radius)
-        elif collision == "vertices":
-            self.points, self.radius = self.rest, self.rest.new_zeros(len(self.rest))
+        elif collision in ("vertices", "hull"):
+            rows = ConvexHull(mesh.vertices).vertices if collision == "hull" else slice(None)
+            self.points = self.rest[rows]
+            self.radius = self.rest.new_zeros(len(self.points))
         else:
             self.points, self.radius = self.rest[:0], self.rest.new_zeros(0)
         self.grounds = list(scene.grounds)

@@ -104,7 +104,8 @@ class Rigid(Node):
         angular_velocity: In the world frame [rad/s].
         colour: Red, green and blue.
         material: Its texture, and how it answers light; by default plain and matte.
-        collision: What touches the ground: the vertices, the ball itself (shape sphere only, its default), nothing.
+        collision: What touches the ground: the vertices, those of its convex hull (which then touches other bodies for
+            it, see `Meeting`), the ball itself (shape sphere only, its default), nothing.
         stiffness, dissipation, damping, friction_stiffness, friction: Where given, they replace those of whatever this
             body touches (see `Contact`).
         pushes: Known forces.
@@ -125,7 +126,7 @@ class Rigid(Node):
     angular_velocity: Annotated[Vector3, vector("rad/s")] = (0.0, 0.0, 0.0)
     colour: Annotated[Vector3, COLOUR] = BLUE
     material: Material | None = None
-    collision: Literal["vertices", "sphere", "none"] | None = None
+    collision: Literal["vertices", "hull", "sphere", "none"] | None = None
     stiffness: Annotated[float | None, STIFFNESS] = None
     dissipation: Annotated[float | None, DISSIPATION] = None
     damping: Annotated[float | None, DAMPING] = None
@@ -140,7 +141,7 @@ class Rigid(Node):
             yield (), "got `quat_xyzw` and `rotation_vector`; the orientation is given by one of them."
         shape = given.get("shape")
         if given.get("collision") == "sphere" and isinstance(shape, dict) and "sphere" not in shape:
-            yield ("collision",), "got 'sphere' for another shape; expected `vertices` or `none`."
+            yield ("collision",), "got 'sphere' for another shape; expected `vertices`, `hull` or `none`."
         if "inertia" in given and "density" in given:
             yield ("inertia",), "stands beside `density`; give `mass` with it."
         if given_otherwise(cls, given, ("inertia_quat_xyzw",)) and "inertia" not in given:

@@ -18,7 +18,7 @@ from gradsim.scene.joint import JOINTS, AnyJoint, conflicts_of
 from gradsim.scene.kinds import KINDS, Body
 from gradsim.scene.light import LIGHTS, Light
 from gradsim.scene.material import COLOUR
-from gradsim.scene.meeting import Attachment, Meeting
+from gradsim.scene.meeting import Attachment, Meeting, twice
 from gradsim.scene.node import ByKind, Node, Place, did_you_mean, mistake, shown
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import Count, Quantity, Vector3, plain, vector
@@ -91,7 +91,8 @@ class Scene(Node):
         obstacles: Balls and boxes that stay where they are, by name. All grounds and obstacles follow the same contact
             law. Bodies touch grounds and obstacles; they pass through one another, and soft ones through themselves, but
             for what `contacts` says.
-        contacts: Which soft bodies touch themselves, one another, or rigid balls and boxes, by a name for each.
+        contacts: Which soft bodies touch themselves, one another, or rigid balls and boxes, and which rigid bodies touch
+            one another, by a name for each.
         attachments: Which vertices of soft bodies are held by rigid ones, by a name for each.
         joints: Hinges, slides, ball joints and rigid links between rigid bodies, or to the world, by a name for each.
         camera: Where it is seen from; needed to see anything.
@@ -170,6 +171,7 @@ class Scene(Node):
             for name, link in getattr(self, key).items():
                 yield from (((key, name, *place), words) for place, words in link.among(self.bodies))
         yield from conflicts_of(self.joints, self.bodies, self.contacts, self.attachments)
+        yield from ((("contacts", name, "between"), words) for name, words in twice(self.contacts, self.bodies))
         pushes = [(name, push) for name, body in self.bodies.items() for push in getattr(body, "pushes", ())]
         for name, _ in [(n, p) for n, p in pushes if p.late and (self.timing.rate != 1 or self.timing.offset)]:
             yield ("timing",), f"`rate` or `offset` moves the windows of `{name}`; only blows at 0 go with them."
