@@ -59,3 +59,14 @@ def test_two_bodies_touch_by_one_contact():
     contacts = {"x": {"between": "all", "stiffness": 1e4}, "y": {"between": ["b", "c"], "stiffness": 1e4}}
     with pytest.raises(InputError, match="contacts.y.between: `b` and `c` touch by `contacts.x` already"):
         scene(contacts)
+
+
+def test_a_body_that_meets_a_soft_one_touches_no_rigid_one():
+    rope = {"kind": "springs", "shape": {"rope": {"length": 1, "segments": 2}}, "mass": 1, "stiffness": 10, "radius": 0.01}
+    content = {
+        "bodies": {**{n: BODIES[n] for n in "abc"}, "rope": rope},
+        "contacts": {"x": {"between": "all", "stiffness": 1}},
+    }
+    content["attachments"] = {"hook": {"body": "rope", "to": "a", "region": {"vertices": [0]}}}
+    with pytest.raises(InputError, match="contacts.x.between: `a` meets a soft body too.*without it"):
+        Scene.parse(content)

@@ -7,7 +7,7 @@ radius below every face: faces stay where they are, edges and corners are rounde
 steadily, wherever it is touched, as long as cores stay apart: contact forces are continuous, and so are gradients.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.spatial import ConvexHull, HalfspaceIntersection
@@ -15,7 +15,7 @@ from scipy.spatial import ConvexHull, HalfspaceIntersection
 from gradsim.errors import InputError
 from gradsim.mesh import Mesh
 
-SKIN = 0.1  # of the distance from the centre of mass to the nearest face
+SKIN = 0.1  # of the distance from the middle of the corners to the nearest face
 SAME = 1e-9  # of the size: planes and corners nearer than that are one
 
 
@@ -44,6 +44,10 @@ class Core:
         """Radius of the ball about the centre of mass that holds the body."""
         return float(np.linalg.norm(self.corners, axis=1).max()) + self.radius
 
+    def moved(self, by: np.ndarray) -> "Core":
+        """The same shape at another place."""
+        return replace(self, corners=self.corners + by, levels=self.levels + self.normals @ by)
+
 
 def point_core(radius: float) -> Core:
     """A ball."""
@@ -57,7 +61,7 @@ def segment_core(half: float, radius: float) -> Core:
 
 
 def hull_core(points: np.ndarray) -> Core:
-    """The convex hull of points (n, 3) about their body's centre of mass, which lies inside."""
+    """The convex hull of points (n, 3), among which the origin lies."""
     normals, levels = _planes(ConvexHull(points).equations)
     radius = SKIN * float(levels.min())
     spaces = np.concatenate([normals, radius - levels[:, None]], 1)
@@ -73,12 +77,12 @@ def hull_core(points: np.ndarray) -> Core:
 
 
 def core_of(shape, mesh: Mesh, centre: np.ndarray, hull: bool, name: str) -> Core:
-    """The core of a body.
+    """The core of a body about its centre of mass.
 
     Args:
         shape: The scene's description of its shape.
         mesh: Its surface.
-        centre: Its centre of mass in the mesh's coordinates (3,).
+        centre: The centre of mass in the mesh's coordinates (3,).
         hull: Whether to take the convex hull of a solid that is not convex.
         name: For the message.
 
@@ -86,15 +90,16 @@ def core_of(shape, mesh: Mesh, centre: np.ndarray, hull: bool, name: str) -> Cor
         InputError: If the solid is not convex and `hull` is False.
     """
     if shape.sphere:
-        return point_core(shape.sphere.radius)
+        return point_core(shape.sphere.radius).moved(-centre)
     if shape.capsule:
-        return segment_core(shape.capsule.height / 2, shape.capsule.radius)
+        return segment_core(shape.capsule.height / 2, shape.capsule.radius).moved(-centre)
     if not mesh.convex and not hull:
         raise InputError(
             f"`{name}` is not convex, and only convex bodies touch one another; give it `collision: hull` to take its "
             "convex hull, or put it together from convex bodies."
         )
-    return hull_core(mesh.vertices - centre)
+    middle = mesh.vertices[ConvexHull(mesh.vertices).vertices].mean(0)
+    return hull_core(mesh.vertices - middle).moved(middle - centre)
 
 
 def _planes(equations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

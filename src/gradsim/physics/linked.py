@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from gradsim.physics.abreast import BODY
 from gradsim.physics.bodies import Bodies
 from gradsim.physics.joints import joints_of
+from gradsim.physics.pairs import pairs_of
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.system import Values
 
@@ -24,7 +26,7 @@ class Linked:
     def __init__(self, systems: Sequence[RigidBody], scene):
         self.systems = tuple(systems)
         self.joints = joints_of(systems, scene)
-        self.pairs = None
+        self.pairs = pairs_of(systems, scene)
         self.integrator = scene.timing.integrator
         self._programs: dict[tuple, Bodies] = {}
 
@@ -74,6 +76,9 @@ class Linked:
             s.check(values, start[s.name])
         if self.joints:
             self.joints.check(values)
+        if self.pairs:
+            x, q = (torch.stack([start[s.name][k] for s in self.systems], 1) for k in (0, 1))
+            self.pairs.check(values, x, q)
 
     def _start(self, values: Values) -> dict[str, list[Tensor]]:
         states = {s.name: s.start(values) for s in self.systems}

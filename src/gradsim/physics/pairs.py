@@ -13,7 +13,6 @@ from torch import Tensor
 from gradsim.engine.lanes import Lane, borrowed, specialise
 from gradsim.engine.layout import Layout
 from gradsim.errors import InputError
-from gradsim.mesh import mass_properties
 from gradsim.physics.contact_laws import contact_functions
 from gradsim.physics.core import Core, core_of
 from gradsim.physics.pair_energy import Placed, depth
@@ -108,10 +107,9 @@ class Pairs:
 
     def _mobility(self, k: int, values: Values) -> tuple[Tensor, Tensor]:
         """1/m of a body, and with what a force at its reach turns."""
-        body, scale = self.bodies[k], values[f"{self.bodies[k].name}.scale"].detach()
-        mass = body.mass(values).detach()
-        least = torch.linalg.eigvalsh(body.inertia_per_mass)[0]
-        return 1 / mass, (1 + self.cores[k].reach ** 2 / least) / mass + 0 * scale
+        body, light = self.bodies[k], 1 / self.bodies[k].mass(values).detach()
+        reach = self.cores[k].reach * values[f"{body.name}.scale"].detach()
+        return light, light + reach**2 / torch.linalg.eigvalsh(body.inertia(values).detach())[:, 0]
 
     @cached_property
     def arrays(self) -> dict[str, np.ndarray]:
@@ -165,19 +163,25 @@ def _shape(pairs: Pairs, code, layout: Layout, device: str):
 
 
 def pairs_of(bodies: Sequence[RigidBody], scene) -> Pairs | None:
-    """The pairs among bodies that contacts of the scene name; None if there are none."""
+    """The pairs among bodies that contacts of the scene name; None if there are none.
+
+    Where a contact is between `all`, bodies that a joint holds together do not touch.
+    """
     place = {body.name: k for k, body in enumerate(bodies)}
+    held = [set(joint.between) for joint in scene.joints.values()]
     found: dict[tuple[int, int], str] = {}
     for name, meeting in scene.contacts.items():
-        rows = sorted(place[key] for key in meeting.names(scene.bodies) if key in place)
-        if meeting.rigid(scene.bodies):
-            found |= {pair: name for pair in itertools.combinations(rows, 2)}
+        names = meeting.names(scene.bodies)
+        if not meeting.rigid(scene.bodies) or not set(names) <= set(place):
+            continue
+        every = names != meeting.between
+        pairs = [pair for pair in itertools.combinations(names, 2) if not (every and set(pair) in held)]
+        found |= {(place[a], place[b]): name for a, b in pairs}
     if not found:
         return None
     return Pairs(bodies, [_core(body) for body in bodies], found)
 
 
 def _core(body: RigidBody) -> Core:
-    mesh = body.body.shape.mesh()
-    solid = mass_properties(torch.tensor(mesh.vertices), torch.tensor(mesh.faces), torch.tensor(1.0).double())
-    return core_of(body.body.shape, mesh, solid.centre.numpy(), body.body.collision == "hull", body.name)
+    shape = body.body.shape
+    return core_of(shape, shape.mesh(), body.centre, body.body.collision == "hull", body.name)

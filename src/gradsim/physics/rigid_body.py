@@ -54,6 +54,7 @@ class RigidBody:
         to = {"dtype": dtype, "device": device}
         self.volume = shape.mass.item()
         centre = shape.centre if body.centre_of_mass is None else torch.tensor(body.centre_of_mass).double()
+        self.centre = centre.numpy()  # of mass, in the coordinates of the mesh
         self.rest = (torch.tensor(mesh.vertices) - centre).to(**to)  # about the centre of mass, at scale 1
         off = shape.centre - centre
         steiner = off.square().sum() * torch.eye(3, dtype=off.dtype) - off[:, None] * off

@@ -238,7 +238,7 @@ class Together:
 def groups_of(systems: Sequence[System], scene) -> tuple[Alone | Together | Linked, ...]:
     """The bodies in groups that no contact, attachment or joint crosses, each with the rollout of its bodies."""
     kin = {s.name: {s.name} for s in systems}
-    links = [set(m.between) for m in scene.contacts.values()]
+    links = [set(m.names(scene.bodies)) for m in scene.contacts.values()]
     links += [{a.body, a.to} for a in scene.attachments.values()]
     links += [set(joint.between) - {WORLD} for joint in scene.joints.values()]
     for link in links:

@@ -119,6 +119,22 @@ def twice(contacts: Mapping[str, Meeting], bodies: Mapping[str, Node]) -> Iterat
                 break
 
 
+def mixed(
+    contacts: Mapping[str, Meeting], attachments: Mapping[str, "Attachment"], bodies: Mapping[str, Node]
+) -> Iterator[tuple[str, str]]:
+    """Contacts of rigid bodies of which one meets a soft body too, and what to say of it."""
+    soft = [m.names(bodies) for m in contacts.values() if any(isinstance(bodies.get(n), Soft) for n in m.between)]
+    met = {name for names in [*soft, *((a.to,) for a in attachments.values())] for name in names}
+    for name, meeting in contacts.items():
+        names = meeting.names(bodies)
+        both = [body for body in names if body in met]
+        if both and all(isinstance(bodies.get(body), Rigid) for body in names):
+            yield (
+                name,
+                f"`{both[0]}` meets a soft body too, and one rollout has either; name the rigid bodies without it.",
+            )
+
+
 class Attachment(Node):
     """Vertices of a soft body held by a rigid one, where they are at the start, with damped springs of no length.
 

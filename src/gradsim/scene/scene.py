@@ -18,7 +18,7 @@ from gradsim.scene.joint import JOINTS, AnyJoint, conflicts_of
 from gradsim.scene.kinds import KINDS, Body
 from gradsim.scene.light import LIGHTS, Light
 from gradsim.scene.material import COLOUR
-from gradsim.scene.meeting import Attachment, Meeting, twice
+from gradsim.scene.meeting import Attachment, Meeting, mixed, twice
 from gradsim.scene.node import ByKind, Node, Place, did_you_mean, mistake, shown
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import Count, Quantity, Vector3, plain, vector
@@ -171,7 +171,8 @@ class Scene(Node):
             for name, link in getattr(self, key).items():
                 yield from (((key, name, *place), words) for place, words in link.among(self.bodies))
         yield from conflicts_of(self.joints, self.bodies, self.contacts, self.attachments)
-        yield from ((("contacts", name, "between"), words) for name, words in twice(self.contacts, self.bodies))
+        wrong = [*twice(self.contacts, self.bodies), *mixed(self.contacts, self.attachments, self.bodies)]
+        yield from ((("contacts", name, "between"), words) for name, words in wrong)
         pushes = [(name, push) for name, body in self.bodies.items() for push in getattr(body, "pushes", ())]
         for name, _ in [(n, p) for n, p in pushes if p.late and (self.timing.rate != 1 or self.timing.offset)]:
             yield ("timing",), f"`rate` or `offset` moves the windows of `{name}`; only blows at 0 go with them."
