@@ -14,6 +14,7 @@ import warp as wp
 from torch import Tensor
 
 from gradsim.engine.angle import angle_functions
+from gradsim.engine.compiler import compiled_for_packs
 from gradsim.engine.lanes import Lane, borrowed, native_width, specialise
 from gradsim.engine.launch import replay
 from gradsim.engine.layout import Layout
@@ -361,7 +362,8 @@ def _code(lane: Lane, pairs: tuple, joints: bool, law: str, integrator: str, obs
         key += links.__name__
     bound |= {"Bodies": body.Parameters, "INTEGRATOR": integrator, "OBSTACLES": obstacles}
     bound |= {"PAIRS": bool(pairs), "JOINTS": joints, "KEY": key}
-    return specialise("gradsim.physics.bodies_lanes", lane, **bound), body, Layout(lane)
+    code = compiled_for_packs(specialise("gradsim.physics.bodies_lanes", lane, **bound), lane)
+    return code, body, Layout(lane)
 
 
 def _check(program: Bodies, inputs: Sequence[Tensor]) -> None:
