@@ -35,21 +35,14 @@ class Advection:
     """
 
     def __init__(self, grid: Grid, dt: float, scheme: str, like: Tensor):
-        self.scheme = scheme
-        self._there = operation(Advect(grid, dt, like))
-        self._back = operation(Advect(grid, -dt, like))
-        self._limit = operation(Limit(grid, dt, like))
+        self._program = operation((MacCormack if scheme == "maccormack" else Bilinear)(grid, dt, like))
 
     def __call__(self, q: Tensor, velocity: Tensor) -> Tensor:
-        (moved,) = self._there(q, velocity)
-        if self.scheme == "bilinear":
-            return moved
-        (returned,) = self._back(moved, velocity)
-        return self._limit(q, velocity, moved + 0.5 * (q - returned))[0]
+        return self._program(q, velocity)[0]
 
 
 class _Moving:
-    """What both programs share: the grid as kernels see it."""
+    """What both programs share: the grid as kernels see it, and A."""
 
     def __init__(self, grid: Grid, dt: float, like: Tensor):
         self.grid, self.code = grid, _code(like.dtype, grid.walled)
@@ -58,71 +51,81 @@ class _Moving:
         for n in reversed(grid.shape[1:]):
             strides.insert(0, n * strides[0])
         box.sizes, box.strides = self.code.Sizes(*grid.shape), self.code.Sizes(*strides)
-        box.count = grid.shape[0] * strides[0]
+        box.walls, box.count = self.code.Sizes(*map(int, grid.walled)), grid.shape[0] * strides[0]
         box.run = grid.shape[-1] if like.device.type == "cpu" else 1
-        self.box, self.tau = box, self.code.Point(*(dt / h for h in grid.spacing))
+        self.box, self.steps = box, {sign: self.code.Point(*(sign * dt / h for h in grid.spacing)) for sign in (1, -1)}
         self.fluid = like.new_ones(1) if grid.solid is None else (~grid.solid).to(like).flatten()
-
-    def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
-        return [tuple(inputs[0].shape)]
 
     def flat(self, q: Tensor):
         """As one row, in which indices cost less."""
         return array(self.code.Scalar, q.view(-1))
 
-    def components(self, q: Tensor) -> int:
-        """Rows of one world."""
-        return self.grid.dimensions if q.dim() == self.grid.dimensions + 2 else 1
-
-    def given(self, q: Tensor, velocity: Tensor) -> list:
-        components = self.components(q)
+    def given(self, q: Tensor, velocity: Tensor, sign: int = 1) -> list:
+        """What kernels of A are given, or of A₋ for a sign of -1."""
+        components = self.grid.dimensions if q.dim() == self.grid.dimensions + 2 else 1
         masked = int(self.grid.solid is not None and components == 1)
         fluid = array(self.code.Scalar, self.fluid)
-        return [self.flat(q), self.flat(velocity), fluid, masked, components, self.box, self.tau]
+        return [self.flat(q), self.flat(velocity), fluid, masked, components, self.box, self.steps[sign]]
+
+    def moved(self, q: Tensor, velocity: Tensor, extremes: Sequence[Tensor]) -> Tensor:
+        """A q; `extremes`, unless empty, get the nodes of the least and the largest value that it takes means of."""
+        moved = torch.empty_like(q)
+        args = [*self.given(q, velocity), self.flat(moved), *(array(wp.int32, x) for x in extremes)]
+        self.launch(self.code.advect, args, q)
+        return moved
+
+    def launch(self, kernel: wp.Kernel, args: list, q: Tensor) -> None:
+        """For each line of q."""
+        replay(kernel, q.numel() // self.box.run, args, str(q.device))
 
 
-class Advect(_Moving):
+class Bilinear(_Moving):
     """A program from values and a velocity to A q."""
 
+    def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
+        return [tuple(inputs[0].shape)]
+
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        moved = torch.empty_like(inputs[0])
-        replay(
-            self.code.advect, moved.numel() // self.box.run, [*self.given(*inputs), self.flat(moved)], str(moved.device)
-        )
-        return [moved]
+        none = torch.empty(0, dtype=torch.int32, device=inputs[0].device)
+        return [self.moved(inputs[0], inputs[1], (none, none))]
 
     def backward(
         self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
     ) -> list[Tensor | None]:
         found = [torch.zeros_like(x) for x in inputs]
-        args = [*self.given(*inputs), *map(self.flat, (outputs[0], adjoints[0], *found))]
-        replay(self.code.advect_adjoint, outputs[0].numel() // self.box.run, args, str(found[0].device))
+        self.launch(self.code.advect_adjoint, [*self.given(*inputs), *map(self.flat, (adjoints[0], *found))], inputs[0])
         return list(found)
 
 
-class Limit(_Moving):
-    """A program from values, a velocity and values to be limited to these, within the nodes that A takes means of."""
+class MacCormack(_Moving):
+    """A program from values and a velocity to the corrected values; then A q, and where values were clamped to."""
+
+    def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
+        return [tuple(inputs[0].shape)] * 3
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        return [self._limited(inputs)[0]]
+        q, velocity = inputs
+        least, largest = torch.empty(2, q.numel(), dtype=torch.int32, device=q.device)
+        moved = self.moved(q, velocity, (least, largest))
+        corrected, source = torch.empty_like(q), torch.empty_like(q)
+        limits = [self.flat(moved), array(wp.int32, least), array(wp.int32, largest)]
+        args = [*self.given(q, velocity, -1), *limits, self.flat(corrected), self.flat(source)]
+        self.launch(self.code.correct, args, q)
+        return [corrected, moved, source]
 
     def backward(
         self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
     ) -> list[Tensor | None]:
-        source = self._limited(inputs)[1]
-        by_q, by_corrected = torch.zeros_like(inputs[0]), torch.zeros_like(inputs[2])
-        args = [array(wp.int32, source), self.flat(adjoints[0]), self.box, *map(self.flat, (by_q, by_corrected))]
-        replay(self.code.limit_adjoint, len(source), args, str(source.device))
-        return [by_q, None, by_corrected]
-
-    def _limited(self, inputs: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        q, velocity, corrected = inputs
-        limited = torch.empty_like(corrected)
-        source = torch.empty(q.numel(), dtype=torch.int32, device=q.device)
-        given = [self.flat(q), self.flat(velocity), self.flat(corrected), self.components(q), self.box, self.tau]
-        args = [*given, self.flat(limited), array(wp.int32, source)]
-        replay(self.code.limit, q.numel() // self.box.run, args, str(q.device))
-        return limited, source
+        (q, velocity), (_, moved, source) = inputs, outputs
+        by_q, by_velocity = torch.zeros_like(q), torch.zeros_like(velocity)
+        by_moved, by_returned = torch.empty_like(q), torch.empty_like(q)
+        args = [self.flat(source), self.flat(adjoints[0]), self.box, *map(self.flat, (by_moved, by_returned, by_q))]
+        self.launch(self.code.correct_adjoint, args, q)
+        back = [*self.given(moved, velocity, -1), *map(self.flat, (by_returned, by_moved, by_velocity))]
+        self.launch(self.code.advect_adjoint, back, q)
+        there = [*self.given(q, velocity), *map(self.flat, (by_moved, by_q, by_velocity))]
+        self.launch(self.code.advect_adjoint, there, q)
+        return [by_q, by_velocity]
 
 
 @cache

@@ -31,6 +31,7 @@ Sizes = wp.types.vector(dimensions, wp.int32)
 class Box:
     sizes: Sizes  # cells along each axis
     strides: Sizes
+    walls: Sizes  # 1 along axes that end in them
     count: wp.int32  # cells
     run: wp.int32  # cells of a line that one thread goes through: all on a CPU, since to place a cell takes divisions
 
@@ -192,7 +193,7 @@ class Line:
     row: wp.int32  # where its row begins
     first: wp.int32  # where the velocity of its world begins
     axis: wp.int32  # of the velocity that its row holds; -1 for what is at centres
-    x: Point  # first node
+    cell: Sizes  # first cell
 
 
 @wp.func
@@ -209,36 +210,146 @@ def line(box: Box, thread: int, components: int):
     for a in range(dimensions):
         k = rest // box.strides[a]
         rest -= k * box.strides[a]
-        path.x[a] = Scalar(k)
-        if a != path.axis:
-            path.x[a] += Scalar(0.5)
+        path.cell[a] = k
     return path
 
 
 @wp.func
-def place(path: Line, k: int):
-    """Where its k-th node is."""
-    x = path.x
-    x[LAST] += Scalar(k)
+def cell_of(path: Line, k: int):
+    """Its k-th cell."""
+    cell = path.cell
+    cell[LAST] += k
+    return cell
+
+
+@wp.func
+def place(cell: Sizes, axis: int):
+    """Where the node of a cell is."""
+    x = Point()
+    for a in range(dimensions):
+        x[a] = Scalar(cell[a])
+        if a != axis:
+            x[a] += Scalar(0.5)
     return x
 
 
 @wp.func
-def half_way(u: wp.array(dtype=Scalar), first: int, box: Box, x: Point, tau: Point):
-    """x_m."""
-    return x - Scalar(0.5) * wp.cw_mul(tau, flow(u, first, box, x))
+def ahead(box: Box, cell: Sizes, a: int):
+    """Offset of the next cell along an axis."""
+    if cell[a] + 1 < box.sizes[a]:
+        return box.strides[a]
+    if box.walls[a] == 1:
+        return NOWHERE
+    return -cell[a] * box.strides[a]
 
 
 @wp.func
-def origin(u: wp.array(dtype=Scalar), first: int, box: Box, x: Point, tau: Point, axis: int):
+def behind(box: Box, cell: Sizes, axis: int):
+    """Offset of the cell before along the axis of a component; next to a wall, where the fluid slips, of the cell itself."""
+    offset = wp.int32(0)
+    for a in range(dimensions):
+        if a == axis:
+            if cell[a] > 0:
+                offset = -box.strides[a]
+            elif box.walls[a] == 0:
+                offset = (box.sizes[a] - 1) * box.strides[a]
+    return offset
+
+
+@wp.func
+def two(u: wp.array(dtype=Scalar), at: int, up: int):
+    """Sum of the velocities through two faces of a cell."""
+    value = u[at]
+    if up > NOWHERE:
+        value += u[at + up]
+    return value
+
+
+@wp.func
+def two_adjoint(g: Scalar, at: int, up: int, u_adjoint: wp.array(dtype=Scalar)):
+    wp.atomic_add(u_adjoint, at, g)
+    if up > NOWHERE:
+        wp.atomic_add(u_adjoint, at + up, g)
+
+
+@wp.func
+def flow_here(u: wp.array(dtype=Scalar), box: Box, path: Line, k: int):
+    """`flow` at the k-th node itself, where all weights are equal."""
+    v = Point()
+    cell = cell_of(path, k)
+    back = behind(box, cell, path.axis)
+    for b in range(dimensions):
+        at = path.first + b * box.count + path.begin - path.row + k
+        if b == path.axis:
+            v[b] = u[at]
+        elif path.axis < 0:
+            v[b] = Scalar(0.5) * two(u, at, ahead(box, cell, b))
+        else:
+            up = ahead(box, cell, b)
+            v[b] = Scalar(0.25) * (two(u, at, up) + two(u, at + back, up))
+    return v
+
+
+@wp.func
+def flow_here_adjoint(box: Box, path: Line, k: int, g: Point, u_adjoint: wp.array(dtype=Scalar)):
+    """Adds the adjoint of `flow_here` by the velocities."""
+    cell = cell_of(path, k)
+    back = behind(box, cell, path.axis)
+    for b in range(dimensions):
+        at = path.first + b * box.count + path.begin - path.row + k
+        if b == path.axis:
+            wp.atomic_add(u_adjoint, at, g[b])
+        elif path.axis < 0:
+            two_adjoint(Scalar(0.5) * g[b], at, ahead(box, cell, b), u_adjoint)
+        else:
+            up = ahead(box, cell, b)
+            two_adjoint(Scalar(0.25) * g[b], at, up, u_adjoint)
+            two_adjoint(Scalar(0.25) * g[b], at + back, up, u_adjoint)
+
+
+@wp.func
+def half_way(u: wp.array(dtype=Scalar), box: Box, path: Line, k: int, tau: Point):
+    """x_m."""
+    return place(cell_of(path, k), path.axis) - Scalar(0.5) * wp.cw_mul(tau, flow_here(u, box, path, k))
+
+
+@wp.func
+def origin(u: wp.array(dtype=Scalar), box: Box, path: Line, k: int, tau: Point, middle: Point):
     """The nodes around x_d."""
-    return taps(box, x - wp.cw_mul(tau, flow(u, first, box, half_way(u, first, box, x, tau))), axis)
+    x = place(cell_of(path, k), path.axis) - wp.cw_mul(tau, flow(u, path.first, box, middle))
+    return taps(box, x, path.axis)
 
 
 @wp.func
 def in_fluid(fluid: wp.array(dtype=Scalar), t: Taps):
     """Share of the nodes that is in fluid."""
     return mean(around(fluid, 0, t), t)
+
+
+@wp.func
+def arrived(values: Values, own: Scalar, here: int, fluid: wp.array(dtype=Scalar), masked: int, t: Taps):
+    """What comes to a node, from the values around x_d and its own."""
+    value = mean(values, t)
+    if masked == 1:
+        weight = in_fluid(fluid, t)
+        if fluid[here] == Scalar(0.0):
+            return Scalar(0.0)
+        if weight == Scalar(0.0):  # from deep inside a solid: nothing came
+            return own
+        return value / weight
+    return value
+
+
+@wp.func
+def extreme(values: Values, t: Taps, sign: Scalar):
+    """Node with the largest value times `sign`; -2 for a wall."""
+    found = wp.int32(0)
+    best = values[0]
+    for c in range(1, CORNERS):
+        if sign * values[c] > sign * best:
+            best = values[c]
+            found = c
+    return wp.max(node(t, found), -2)
 
 
 @wp.kernel(enable_backward=False)
@@ -252,21 +363,18 @@ def advect(
     tau: Point,  # [s/m]
     # out
     moved: wp.array(dtype=Scalar),
+    least: wp.array(dtype=wp.int32),  # nodes of the row, of those around x_d; none if empty
+    largest: wp.array(dtype=wp.int32),
 ):
     path = line(box, wp.tid(), components)
     for k in range(box.run):
         i = path.begin + k
-        t = origin(u, path.first, box, place(path, k), tau, path.axis)
-        value = mean(around(q, path.row, t), t)
-        if masked == 1:
-            weight = in_fluid(fluid, t)
-            if fluid[i - path.row] == Scalar(0.0):
-                value = Scalar(0.0)
-            elif weight > Scalar(0.0):
-                value = value / weight
-            else:  # from deep inside a solid: nothing came
-                value = q[i]
-        moved[i] = value
+        t = origin(u, box, path, k, tau, half_way(u, box, path, k, tau))
+        values = around(q, path.row, t)
+        moved[i] = arrived(values, q[i], i - path.row, fluid, masked, t)
+        if least.shape[0] > 0:
+            least[i] = extreme(values, t, Scalar(-1.0))
+            largest[i] = extreme(values, t, Scalar(1.0))
 
 
 @wp.kernel(enable_backward=False)
@@ -278,9 +386,8 @@ def advect_adjoint(
     components: int,
     box: Box,
     tau: Point,
-    moved: wp.array(dtype=Scalar),
     moved_adjoint: wp.array(dtype=Scalar),
-    # out, zero before
+    # out, added to
     q_adjoint: wp.array(dtype=Scalar),
     u_adjoint: wp.array(dtype=Scalar),
 ):
@@ -288,9 +395,8 @@ def advect_adjoint(
     for k in range(box.run):
         i = path.begin + k
         g = moved_adjoint[i]
-        x = place(path, k)
-        middle = half_way(u, path.first, box, x, tau)
-        t = taps(box, x - wp.cw_mul(tau, flow(u, path.first, box, middle)), path.axis)
+        middle = half_way(u, box, path, k, tau)
+        t = origin(u, box, path, k, tau, middle)
         values = around(q, path.row, t)
         if masked == 1:
             weight = in_fluid(fluid, t)
@@ -300,63 +406,77 @@ def advect_adjoint(
                 wp.atomic_add(q_adjoint, i, g)
                 g = Scalar(0.0)
             else:
-                values -= moved[i] * around(fluid, 0, t)
+                values -= mean(values, t) / weight * around(fluid, 0, t)
                 g /= weight
         if g != Scalar(0.0):
             scatter(g, path.row, t, q_adjoint)
             to_x = -g * wp.cw_mul(tau, steepness(values, t))
             to_x = flow_adjoint(u, path.first, box, middle, to_x, u_adjoint)
-            flow_adjoint(u, path.first, box, x, Scalar(-0.5) * wp.cw_mul(tau, to_x), u_adjoint)
+            flow_here_adjoint(box, path, k, Scalar(-0.5) * wp.cw_mul(tau, to_x), u_adjoint)
 
 
 @wp.kernel(enable_backward=False)
-def limit(
+def correct(
     q: wp.array(dtype=Scalar),
     u: wp.array(dtype=Scalar),
-    corrected: wp.array(dtype=Scalar),
+    fluid: wp.array(dtype=Scalar),
+    masked: int,
     components: int,
     box: Box,
-    tau: Point,
+    tau: Point,  # of time reversed
+    moved: wp.array(dtype=Scalar),
+    least: wp.array(dtype=wp.int32),
+    largest: wp.array(dtype=wp.int32),
     # out
-    limited: wp.array(dtype=Scalar),
-    source: wp.array(dtype=wp.int32),  # node whose value was taken; -1 for `corrected`, -2 for the 0 of a wall
+    corrected: wp.array(dtype=Scalar),
+    source: wp.array(dtype=Scalar),  # node whose value was taken; -1 for none, -2 for what is 0
 ):
     path = line(box, wp.tid(), components)
     for k in range(box.run):
         i = path.begin + k
-        t = origin(u, path.first, box, place(path, k), tau, path.axis)
-        values = around(q, path.row, t)
-        least = wp.int32(0)
-        largest = wp.int32(0)
-        for c in range(1, CORNERS):
-            if values[c] < values[least]:
-                least = c
-            if values[c] > values[largest]:
-                largest = c
-        value = corrected[i]
+        t = origin(u, box, path, k, tau, half_way(u, box, path, k, tau))
+        returned = arrived(around(moved, path.row, t), moved[i], i - path.row, fluid, masked, t)
+        value = moved[i] + Scalar(0.5) * (q[i] - returned)
         taken = wp.int32(-1)
-        if value < values[least]:
-            value = values[least]
-            taken = wp.max(node(t, least), -2)
-        elif value > values[largest]:
-            value = values[largest]
-            taken = wp.max(node(t, largest), -2)
-        limited[i] = value
-        source[i] = taken
+        low = Scalar(0.0)
+        high = Scalar(0.0)
+        if least[i] >= 0:
+            low = q[path.row + least[i]]
+        if largest[i] >= 0:
+            high = q[path.row + largest[i]]
+        if value < low:
+            value = low
+            taken = least[i]
+        elif value > high:
+            value = high
+            taken = largest[i]
+        if masked == 1:
+            if fluid[i - path.row] == Scalar(0.0):
+                value = Scalar(0.0)
+                taken = -2
+        corrected[i] = value
+        source[i] = Scalar(taken)
 
 
 @wp.kernel(enable_backward=False)
-def limit_adjoint(
-    source: wp.array(dtype=wp.int32),
-    limited_adjoint: wp.array(dtype=Scalar),
-    box: Box,
-    # out, zero before
-    q_adjoint: wp.array(dtype=Scalar),
+def correct_adjoint(
+    source: wp.array(dtype=Scalar),
     corrected_adjoint: wp.array(dtype=Scalar),
+    box: Box,
+    # out
+    moved_adjoint: wp.array(dtype=Scalar),
+    returned_adjoint: wp.array(dtype=Scalar),
+    q_adjoint: wp.array(dtype=Scalar),  # added to
 ):
-    i = wp.tid()
-    k = source[i]
-    if k == -1:
-        corrected_adjoint[i] = limited_adjoint[i]
-    elif k >= 0:
-        wp.atomic_add(q_adjoint, i // box.count * box.count + k, limited_adjoint[i])
+    path = line(box, wp.tid(), 1)
+    for k in range(box.run):
+        i = path.begin + k
+        g = corrected_adjoint[i]
+        taken = wp.int32(source[i])
+        if taken >= 0:
+            wp.atomic_add(q_adjoint, path.row + taken, g)
+        if taken != -1:
+            g = Scalar(0.0)
+        moved_adjoint[i] = g
+        returned_adjoint[i] = Scalar(-0.5) * g
+        wp.atomic_add(q_adjoint, i, Scalar(0.5) * g)
