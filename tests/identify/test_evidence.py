@@ -102,11 +102,23 @@ def test_wrong_colours_are_refused_with_the_way_out(tmp_path, frames):
         from_video(SCENE, written(tmp_path / "v.webm", 255 - frames))
 
 
-def test_bodies_of_several_colours_need_a_mask(tmp_path, frames):
+def content_colour():
+    return SCENE.bodies["cube"].colour
+
+
+def of_colours(*colours):
     content = SCENE.model_dump(exclude_unset=True)
-    content["bodies"]["other"] = {**content["bodies"]["cube"], "colour": [0.9, 0.1, 0.1], "position": [1, 0, 1]}
-    with pytest.raises(InputError, match="2 colours"):
-        from_video(Scene.parse(content), written(tmp_path / "v.webm", frames))
+    for k, colour in enumerate(colours):
+        other = {**content["bodies"]["cube"], "colour": colour, "position": [k + 1, 0, 1]}
+        content["bodies"][f"other{k}"] = other
+    return Scene.parse(content)
+
+
+def test_bodies_of_too_many_or_too_like_colours_need_a_mask(tmp_path, frames):
+    path = written(tmp_path / "v.webm", frames)
+    for more in ([[0.9, 0.1, 0.1], [0.1, 0.9, 0.1], [0.1, 0.1, 0.9]], [[c + 0.02 for c in content_colour()]]):
+        with pytest.raises(InputError, match="cannot be told apart .* --mask|--mask"):
+            from_video(of_colours(*more), path)
 
 
 @pytest.mark.parametrize("noise", [0.0, -0.1, math.nan, math.inf])

@@ -39,7 +39,7 @@ def test_frames_are_those_of_the_renderer_however_many_are_drawn_at_once(scene, 
     camera, light = from_scene(scene.camera), Shading("phong")
     own = Renderer(camera, "aa", light, (0.2, 0.4, 0.6))(surface)[0]
     assert torch.equal(drawn(Artist("aa", camera, light, (0.2, 0.4, 0.6)), surface), own.clamp(0, 1))
-    flat = Silhouettes(camera, (0.2, 0.4, 0.6))(surface)[0]
+    flat = Silhouettes(camera, (0.2, 0.4, 0.6)).picture(surface)[0]
     assert torch.equal(drawn(Artist("coverage", camera, Shading(), (0.2, 0.4, 0.6)), surface), flat)
 
 

@@ -119,6 +119,22 @@ def test_nearer_part_covers_the_other_in_each_frame_and_world(camera):
         assert error(seen, expected) < 1e-12
 
 
+def test_shares_of_parts_are_areas_and_sum_to_the_union(camera):
+    """Two crossing balls, the nearer one whole; and the picture is made of them."""
+    bodies = [(mesh.sphere(0.5), RED), (mesh.sphere(0.4), BLUE)]
+    surface = surface_of(bodies, [[[(0.1, -0.7, 0), (0.3, 0.7, 0.2)], [(0.1, 0.7, 0), (0.3, -0.7, 0.2)]]])
+    silhouettes = Silhouettes(camera, WHITE)
+    masks, shares = silhouettes.masks(surface), silhouettes.shares(surface)
+    assert error(shares.sum(2), silhouettes.union(surface)) < 1e-12
+    for frame, near in ((0, 0), (1, 1)):
+        assert error(shares[0, frame, near], masks[0, frame, near]) < 1e-12
+        assert (masks - shares)[0, frame, 1 - near].sum() > 10  # pixels
+    layered, exact = silhouettes(surface), silhouettes.picture(surface)
+    off = (layered - exact).abs().amax(2)[0]
+    crossing = ((masks > 0) & (masks < 1)).all(2)[0]
+    assert off[crossing].max() > 1e-3 and off[~crossing].max() < 1e-12
+
+
 @pytest.mark.parametrize("depth", [NEAR / 2, 0.0, -2.0, float("nan")])
 def test_part_too_near_or_behind_the_camera_is_not_drawn_and_has_no_derivative(camera, scene, depth):
     forward = camera.R[2]

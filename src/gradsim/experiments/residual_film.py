@@ -14,6 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 from gradsim import video as videos
 from gradsim.experiments.films import factor
 from gradsim.identify.observation import Masks
+from gradsim.identify.pieces import Pieces
 
 NOISE = 5.0  # residuals that noise makes stay inside, so the scale is never narrower
 BAND, BAR = 26, 74  # [px] heights of the caption and width of the scale
@@ -45,7 +46,7 @@ def residual_film(r: np.ndarray, mask: np.ndarray) -> np.ndarray:
     return film
 
 
-def write_residuals(folder: Path, seen: Masks, mask: np.ndarray, fps: float) -> None:
+def write_residuals(folder: Path, seen: Masks | Pieces, mask: np.ndarray, fps: float) -> None:
     """Write residuals.webm for a report.
 
     Args:

@@ -15,6 +15,7 @@ from gradsim.identify.long_clip import Shooting
 from gradsim.identify.multistart import Search
 from gradsim.identify.observation import Masks, States
 from gradsim.identify.pictures import Pictures
+from gradsim.identify.pieces import Pieces
 from gradsim.identify.smooth import Smooth
 from gradsim.identify.together import identify_many
 from gradsim.identify.unknowns import Unknown
@@ -30,6 +31,7 @@ __all__ = [
     "Fit",
     "Masks",
     "Pictures",
+    "Pieces",
     "Search",
     "Shooting",
     "Smooth",

@@ -9,8 +9,10 @@ import torch
 from gradsim import video as videos
 from gradsim.errors import InputError
 from gradsim.identify.observation import Masks
+from gradsim.identify.pieces import Pieces, shares
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.robust import loss_named
+from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.video import masks as segmentation
 from gradsim.video.background import picture, subtract
 from gradsim.video.frames import align, centroids, suspect
@@ -30,14 +32,15 @@ def from_video(
     ignore: str | Path | None = None,
     frames: str = "",
     background: str | Path | None = None,
-) -> Masks:
-    """Silhouettes of the scene's bodies in a video.
+) -> Masks | Pieces:
+    """Silhouettes of the scene's bodies in a video: of all together, or of each colour where bodies have two or three.
 
     Args:
         scene: Its camera, fps and flat colours are those of the video.
         path: The video.
-        mask: A mask video of the same size and clock (bright on black; grey levels are coverage). Without it the
-            silhouettes come from the colours: I = α F + (1 − α) B with the bodies' colour F and the background B.
+        mask: A mask video of the same size and clock (bright on black; grey levels are coverage) of all bodies together.
+            Without it the silhouettes come from the colours: I = B + Σ α (F − B) with the colours F of the bodies and the
+            background B.
         noise: Standard deviation of a pixel's noise in [0, 1], before rounding to 8 bits. None: 1/255.
         camera: Name of the scene's camera that filmed it.
         robust: Loss of the residuals: "gaussian", or "huber" or "cauchy" against outliers.
@@ -77,6 +80,8 @@ def from_video(
         masks, weight = found.masks, weight * found.weight
         sigma = found.sigma * (sigma / found.noise if stated else 1.0)
         notes |= {"background": str(background), "film_noise": found.noise}
+    elif len(kinds := colours(scene)) > 1:
+        return _pieces(scene, film, path, kinds, sigma, weight, placed, notes, camera, loss)
     else:
         masks, contrast = _from_colours(scene, film.frames, path)
         sigma /= contrast
@@ -106,25 +111,56 @@ def _counted(scene, ignore, film: videos.Video, filmed, camera: str) -> np.ndarr
 
 def _colour(scene) -> tuple[float, ...] | None:
     """The colour that the scene states for all its bodies."""
-    stated = {tuple(b.colour) if "colour" in b.model_fields_set else None for b in scene.bodies.values()}
-    return stated.pop() if len(stated) == 1 else None
+    found = list(colours(scene))
+    stated = all("colour" in body.model_fields_set for body in scene.bodies.values())
+    return found[0] if stated and len(found) == 1 else None
+
+
+def colours(scene) -> dict[tuple[float, ...], list[str]]:
+    """Parts of the surface of the scene's bodies by their colour."""
+    found: dict[tuple[float, ...], list[str]] = {}
+    for name, body in scene.bodies.items():
+        double = isinstance(body, DoublePendulum)
+        for part, colour in (
+            ((f"{name}.first", body.colour), (f"{name}.second", body.second_colour))
+            if double
+            else ((name, body.colour),)
+        ):
+            found.setdefault(tuple(colour), []).append(part)
+    return found
+
+
+def _pieces(scene, film: videos.Video, path, kinds, sigma, weight, placed, notes, camera: str, loss) -> Pieces:
+    background = np.array(scene.background)
+    alpha, noise, off = shares(film.frames, list(kinds), background)
+    _check_colours(film.frames, path, " and ".join(str(list(c)) for c in kinds), background, off, alpha.sum(1))
+    placed.suspected.extend(suspect(centroids(alpha.sum(1))[placed.picture], placed))
+    counted = torch.tensor(weight[placed.picture] * placed.counts[:, None, None])
+    part, silhouettes = torch.tensor(alpha[placed.picture]), Silhouettes.of(scene, camera)
+    seen = Pieces(part, (sigma * noise).tolist(), list(kinds.values()), silhouettes, True, counted, loss)
+    seen.notes |= placed.notes() | notes
+    return seen
 
 
 def _from_colours(scene, frames: np.ndarray, path) -> tuple[np.ndarray, float]:
-    colours = {tuple(body.colour) for body in scene.bodies.values()}
-    if len(colours) > 1:
-        raise InputError(f"the bodies have {len(colours)} colours; give them the same, or a mask video (--mask).")
-    colour, background = np.array(colours.pop()), np.array(scene.background)
+    colour, background = np.array(next(iter(colours(scene)))), np.array(scene.background)
     alpha = segmentation.alpha_from_flat_colours(frames, colour, background)
     rebuilt = background + alpha[..., None] * (colour - background)
+    off = math.sqrt(np.mean((frames / 255 - rebuilt) ** 2))
+    _check_colours(frames, path, str(colour), background, off, alpha)
+    return alpha, float(np.linalg.norm(colour - background))
+
+
+def _check_colours(
+    frames: np.ndarray, path, colour: str, background: np.ndarray, off: float, alpha: np.ndarray
+) -> None:
+    """Raise `InputError` if a film's colours are not the scene's: `off` by the root mean square, or nothing seen."""
     seen = (np.abs(frames / 255 - background).max(-1) > 0.1).mean()
     if seen == 0:
         raise InputError(f"{path} shows no pixel of a body: every pixel has the background's colour {background}.")
-    off = math.sqrt(np.mean((frames / 255 - rebuilt) ** 2))
     if off > OFF_COLOUR or alpha.max() < 0.5:
         raise InputError(
             f"the colours of {path} are not those of the scene (body {colour}, background {background}): its pixels "
             f"are {off:.2g} off the line between them. Set `colour` and `background`, or give a mask video (--mask), or "
             "subtract the background (--background)."
         )
-    return alpha, float(np.linalg.norm(colour - background))

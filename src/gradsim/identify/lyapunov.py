@@ -25,7 +25,7 @@ VISIBLE = 1e-3  # body sizes: two motions this far apart are different
 START = {  # of each kind of state: the parameters that set it
     ("x", "q", "v", "l"): ("position", "rotation_vector", "velocity", "angular_velocity"),
     ("x", "v"): ("position", "rotation_vector", "velocity", "angular_velocity"),
-    ("angle", "rate"): ("angle", "rate"),
+    ("angle", "rate"): ("angle", "rate", *(f"{arm}_{key}" for arm in ("first", "second") for key in ("angle", "rate"))),
 }
 
 
@@ -140,7 +140,7 @@ def growth(model: Model, values: Values | Mapping[str, Tensor] | None = None, fr
 def _start(model: Model, scale: Scale) -> list[Direction]:
     """All directions of the start state, one step each being 1 in the units of `motion`."""
     units = {"position": scale.size, "velocity": scale.size / scale.time, "angular_velocity": 1 / scale.time}
-    units["rate"] = 1 / scale.time
+    units |= dict.fromkeys(("rate", "first_rate", "second_rate"), 1 / scale.time)
     units["displacement"], units["speed"] = units["position"], units["velocity"]
     starts = {s.name: START.get(tuple(s.states), ()) for s in model.systems}
     starts |= {f"joints.{name}": joint.start for name, joint in model.scene.joints.items()}

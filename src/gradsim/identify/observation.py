@@ -5,7 +5,8 @@ stays bounded, and says which residuals carry information. What least squares lo
 that outliers cannot pull (`gradsim.robust`), by iteratively reweighted residuals.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import torch
@@ -62,6 +63,21 @@ class Observation(Protocol):
 def summed(blocks: Iterator[Tensor]) -> Tensor:
     """Σ r² (worlds,) over blocks (worlds, n)."""
     return torch.stack([r.square().sum(1) for r in blocks]).sum(0)
+
+
+def together_floor(parts: Sequence[tuple[Observation, int]]) -> tuple[float, float, float]:
+    """`Observation.floor` of several, each with its number of frames.
+
+    χ²/N of the noise is averaged by the residuals that it stands for. Where a part does not tell it, but another does,
+    its stated noise is believed.
+    """
+    floors = [part.floor(frames) for part, frames in parts]
+    least, counts, levels = zip(*floors, strict=True)
+    if not any(map(math.isfinite, levels)):
+        return sum(least), sum(counts), math.inf
+    believed = [level if math.isfinite(level) else 1.0 for level in levels]
+    level = sum(n * y for n, y in zip(counts, believed, strict=True)) / max(1.0, sum(counts))
+    return sum(least), sum(counts), level
 
 
 def normal_equations(blocks: Iterator[tuple[Tensor, Tensor]], loss: Loss = GAUSSIAN) -> tuple[Tensor, Tensor, Tensor]:
@@ -124,17 +140,26 @@ class Masks:
         self._target = target(self.masks, self.weight / self.sigma**2, self.loss)
 
     def residuals(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Iterator[Tensor]:
-        image = self.silhouettes.union(trajectory.surface, trajectory.values)[:, :frames]
+        yield self.compared(self.silhouettes.union(trajectory.surface, trajectory.values), frames, coarse)
+
+    def compared(self, image: Tensor, frames: int, coarse: Coarse) -> Tensor:
+        """Residuals (worlds, n) of the first frames of images (worlds, frames, height, width); differentiable."""
+        image = image[:, :frames]
         if far := _far(coarse):
             counts = self._counts[:frames]
-            yield (far.residual(image * counts, self.masks[:frames] * counts) / self.sigma).flatten(1)
-        else:
-            scale = self.weight[:frames].sqrt() / self.sigma
-            yield self.loss.root(((image - self.masks[:frames]) * scale).flatten(1))
+            return (far.residual(image * counts, self.masks[:frames] * counts) / self.sigma).flatten(1)
+        scale = self.weight[:frames].sqrt() / self.sigma
+        return self.loss.root(((image - self.masks[:frames]) * scale).flatten(1))
 
     def linearised(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
+        yield from self.linear(*on_screen(self.silhouettes, s), *drawn(s.trajectory), frames, coarse)
+
+    def linear(
+        self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int, coarse: Coarse
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """`linearised` of what is on the screen (see `coverage_tangent`)."""
         far = _far(coarse)
-        for r, J in self._linear(*on_screen(self.silhouettes, s), *drawn(s.trajectory), frames, far):
+        for r, J in self._linear(screen, slope, faces, convex, frames, far):
             yield (r, J) if far else self.loss.told(r, J)
 
     def _linear(
@@ -158,12 +183,13 @@ class Masks:
 
     @torch.no_grad()
     def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
-        return self._sums(*on_screen(self.silhouettes, trajectory), *drawn(trajectory), frames, coarse)[0]
+        return self.sums(*on_screen(self.silhouettes, trajectory), *drawn(trajectory), frames, coarse)[0]
 
     def normal(self, s: Sensitivity, frames: int, coarse: Coarse) -> tuple[Tensor, Tensor, Tensor]:
-        return self._sums(*on_screen(self.silhouettes, s), *drawn(s.trajectory), frames, coarse)
+        return self.sums(*on_screen(self.silhouettes, s), *drawn(s.trajectory), frames, coarse)
 
-    def _sums(self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int, coarse: Coarse):
+    def sums(self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int, coarse: Coarse):
+        """`normal` of what is on the screen (see `misfit`)."""
         far = _far(coarse)
         if far is None:
             cost, gradient, matrix = misfit(screen, slope, faces, self._target, convex)

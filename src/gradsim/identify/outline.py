@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gradsim.physics.system import Values, parts_of
+from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.carried import carry
 from gradsim.render.silhouettes import NEAR, Silhouettes, whole
@@ -43,7 +43,7 @@ class Sensitivity:
 
 def drawn(trajectory: Trajectory) -> tuple[Tensor, bool]:
     """Faces of all bodies together, and whether they are one convex body."""
-    parts = tuple(part for s in trajectory.systems for part in parts_of(s))
+    parts = trajectory.parts
     surface = Surface(torch.empty(0, 0, parts[-1].vertices.stop, 3), parts)
     return surface.faces, surface.convex
 

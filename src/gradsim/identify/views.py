@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.identify.evidence import from_video
-from gradsim.identify.observation import Coarse, Observation
+from gradsim.identify.observation import Coarse, Observation, together_floor
 from gradsim.identify.outline import Sensitivity
 from gradsim.physics.trajectory import Trajectory
 
@@ -99,18 +99,3 @@ def from_videos(
 def together_sigma(parts: Sequence[Observation]) -> float:
     """Root mean square of the noise of observations."""
     return math.sqrt(sum(getattr(part, "sigma", 1.0) ** 2 for part in parts) / len(parts))
-
-
-def together_floor(parts: Sequence[tuple[Observation, int]]) -> tuple[float, float, float]:
-    """`Observation.floor` of several, each with its number of frames.
-
-    χ²/N of the noise is averaged by the residuals that it stands for. Where a part does not tell it, but another does,
-    its stated noise is believed.
-    """
-    floors = [part.floor(frames) for part, frames in parts]
-    least, counts, levels = zip(*floors, strict=True)
-    if not any(map(math.isfinite, levels)):
-        return sum(least), sum(counts), math.inf
-    believed = [level if math.isfinite(level) else 1.0 for level in levels]
-    level = sum(n * y for n, y in zip(counts, believed, strict=True)) / max(1.0, sum(counts))
-    return sum(least), sum(counts), level

@@ -65,7 +65,7 @@ class Trajectory:
     def surface(self) -> Surface:
         """Vertices (worlds, frames, n, 3) [m] of all bodies; differentiable."""
         vertices = [s.vertices(list(self.states[s.name].values()), self.values) for s in self.systems]
-        return Surface(torch.cat(vertices, 2), self._parts)
+        return Surface(torch.cat(vertices, 2), self.parts)
 
     @property
     def drawn(self) -> Surface:
@@ -92,8 +92,9 @@ class Trajectory:
             arguments = (list(self.states[s.name].values()), own)
             pairs.append(torch.func.jvp(moving, arguments, (along, values_tangent)))
         vertices, derivative = (torch.cat(part, 2) for part in zip(*pairs, strict=True))
-        return Surface(vertices, self._parts), derivative
+        return Surface(vertices, self.parts), derivative
 
     @property
-    def _parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[Part, ...]:
+        """Pieces of the surface, of all bodies."""
         return tuple(part for s in self.systems for part in parts_of(s))

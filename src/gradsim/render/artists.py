@@ -83,7 +83,7 @@ class Artist:
             yield from self._traced().frames(surface)
             return
         if self.renderer == "coverage":
-            paint = Silhouettes(self.camera, self.background)
+            paint = Silhouettes(self.camera, self.background).picture
         else:
             samples = SMOOTH if self.renderer == "dibr" else 1
             paint = Renderer(self.camera, self.renderer, self.shading, self.background, samples)

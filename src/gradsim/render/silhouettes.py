@@ -1,7 +1,8 @@
 """Surfaces as a camera sees them: a mask for each part, and flat colours.
 
 Masks are coverages (`coverage.py`), unbiased and differentiable by vertices and camera. Between parts the picture is
-only as exact as their order: the part whose centre is nearer covers the other, in each frame.
+only as exact as their order: the part whose centre is nearer covers the other, in each frame. A pixel that outlines of
+two parts cross is mixed as if they lay anyhow (α of the nearer, 1 − α of the other), or, by `shares`, by its areas.
 """
 
 from collections.abc import Mapping, Sequence
@@ -65,14 +66,44 @@ class Silhouettes:
             values: As for `masks`.
         """
         masks, points = self.masks(surface, values), surface.vertices.detach()
-        centres = torch.stack([points[:, :, p.vertices].mean(2) for p in surface.parts], 2)
-        depth = project(centres, *self.matrices(points, values or {}))[1].detach()
-        order = depth.argsort(-1, descending=True)
+        order = self._depth(surface, values).argsort(-1, descending=True)
         colours = torch.stack([p.look.rgb(points) for p in surface.parts])[order]
         image = points.new_tensor(self.background)[:, None, None].expand(*masks.shape[:2], 3, *masks.shape[3:])
         for k in range(len(surface.parts)):
             mask = torch.take_along_dim(masks, order[:, :, k, None, None, None], 2)
             image = image + mask * (colours[:, :, k, :, None, None] - image)
+        return image
+
+    def shares(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
+        """What each part takes of each pixel where nearer ones hide it, (worlds, frames, parts, height, width).
+
+        The areas themselves, to rounding: what the nearest k parts cover together, less what k − 1 of them do. They sum
+        to `union`. Arguments and derivatives as of `masks`. Which frames need it is asked of their numbers, so it is not
+        for `torch.compile`.
+        """
+        masks = self.masks(surface, values)
+        rows = ((masks.detach() > 0).sum(2) > 1).flatten(2).any(2).nonzero()  # worlds and frames where parts meet
+        if not len(rows):
+            return masks
+        at = rows.unbind(1)
+        orders, which = self._depth(surface, values)[at].argsort(-1).unique(dim=0, return_inverse=True)
+        screen, found = whole(self.screen(surface, values))[at][None], torch.empty_like(masks[at])
+        faces = [p.faces + p.vertices.start for p in surface.parts]
+        for k, order in enumerate(orders.tolist()):
+            here, covered = (which == k).nonzero()[:, 0], torch.zeros_like(masks[at][0, 0])
+            for j, part in enumerate(order):
+                nearer = torch.cat([faces[p] for p in order[: j + 1]])
+                together = coverage(screen[:, here], nearer, *self._size, convex=False)[0]
+                found = found.index_put((here, torch.tensor(part)), together - covered)
+                covered = together
+        return masks.index_put(at, found)
+
+    def picture(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Flat colours as `__call__`, where outlines of two parts cross a pixel by their areas: from `shares`."""
+        shares = self.shares(surface, values)
+        image = background = shares.new_tensor(self.background)[:, None, None]
+        for share, part in zip(shares.unbind(2), surface.parts, strict=True):
+            image = image + share[:, :, None] * (part.look.rgb(shares)[:, None, None] - background)
         return image
 
     def masks_tangent(
@@ -103,6 +134,12 @@ class Silhouettes:
         """Coverage by all parts together, (worlds, frames, height, width) in [0, 1]; arguments as for `masks`."""
         screen = whole(self.screen(surface, values))
         return coverage(screen, surface.faces, *self._size, surface.convex)
+
+    def _depth(self, surface: Surface, values: Mapping[str, Tensor] | None) -> Tensor:
+        """Of the centre of each part (worlds, frames, parts) [m]."""
+        points = surface.vertices.detach()
+        centres = torch.stack([points[:, :, p.vertices].mean(2) for p in surface.parts], 2)
+        return project(centres, *self.matrices(points, values or {}))[1].detach()
 
     def sight(self, values: Mapping[str, Tensor], along: Mapping[str, Tensor] | None = None) -> Sight:
         """The camera for `carried.carry`: its own but for `values`, and its derivatives along `along`."""
