@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         identify_many,
     )
     from gradsim.identify.known_length import camera_from_length
-    from gradsim.physics import Acting, Divergence, Force, Model, Trajectory
+    from gradsim.physics import Acting, Divergence, Force, Model, Trajectory, gradients
     from gradsim.physics.smoke import Smoke
     from gradsim.render import Antialiased, Camera, DibR, Renderer, Shading, Silhouettes, SoftRas
     from gradsim.scene import Scene
@@ -72,6 +72,7 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "demo": "gradsim.experiments",
     "Views": "gradsim.identify",
     "explain_gradients": "gradsim.identify",
+    "gradients": "gradsim.physics",
     "identify": "gradsim.identify",
     "identify_fields": "gradsim.identify",
     "identify_many": "gradsim.identify",
@@ -116,6 +117,7 @@ __all__ = [
     "control",
     "demo",
     "explain_gradients",
+    "gradients",
     "identify",
     "identify_fields",
     "identify_many",

@@ -169,5 +169,5 @@ def test_a_tangent_is_refused_and_not_lost():
 def test_second_derivative_is_refused():
     x, y = values()
     (first,) = torch.autograd.grad(loss(operation(Products())(x, y)), [x], create_graph=True)
-    with pytest.raises(RuntimeError, match="no autograd formula|differentiate twice"):
+    with pytest.raises(RuntimeError, match="no autograd formula|no second derivatives"):
         first.sum().backward()

@@ -246,3 +246,12 @@ def test_bending_damping_of_none_is_measured_by_the_bending():
     size = float(torch.linalg.vector_norm(model.systems[0].rest, dim=-1).max())
     g = float(torch.linalg.vector_norm(model.values()["gravity"].detach()))
     assert direction.scale == pytest.approx(2e-3 * (2 * size / g) ** 0.5)
+
+
+def test_what_nothing_reads_is_not_explained():
+    """By default it is left out; asked for, it is an error."""
+    model = box(friction=0.3)
+    names = {finding.name for finding in explain_gradients(model, secants=False).findings}
+    assert "cube.friction" in names and "ground.friction" not in names
+    with pytest.raises(InputError, match="`ground.friction` has no gradient, not even 0"):
+        explain_gradients(model, unknowns=["ground.friction"])

@@ -93,12 +93,33 @@ class _Eager(torch.autograd.Function):
         return tuple(outputs)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, *adjoints: Tensor):
-        saved = [x.detach().contiguous() for x in ctx.saved_tensors]
-        dense = [g.contiguous() for g in adjoints]
-        results = ctx.program.backward(saved[: ctx.count], saved[ctx.count :], dense)
-        return None, *(g if needed else None for g, needed in zip(results, ctx.needs_input_grad[1:], strict=True))
+        with torch.no_grad():
+            saved = [x.detach().contiguous() for x in ctx.saved_tensors]
+            dense = [g.detach().contiguous() for g in adjoints]
+            results = ctx.program.backward(saved[: ctx.count], saved[ctx.count :], dense)
+        found = [g if needed else None for g, needed in zip(results, ctx.needs_input_grad[1:], strict=True)]
+        if not torch.is_grad_enabled():
+            return None, *found
+        # PyTorch's `once_differentiable` takes gradients for constants where the adjoints are
+        last = [None if g is None else g.detach().requires_grad_() for g in found]
+        return None, *_Last.apply(type(ctx.program).__name__, *last)
+
+
+class _Last(torch.autograd.Function):
+    """Gradients that are not differentiable: the second derivative is an error, not the part of it that PyTorch knows."""
+
+    @staticmethod
+    def forward(ctx, name: str, *gradients: Tensor | None):
+        ctx.name = name
+        return tuple(None if g is None else g.clone() for g in gradients)
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise NotImplementedError(
+            f"the gradient of {ctx.name} has no derivative: there are no second derivatives through it; take differences "
+            f"of gradients."
+        )
 
 
 def inputs_of(node) -> tuple[Tensor, ...] | None:
@@ -116,9 +137,9 @@ def inputs_of(node) -> tuple[Tensor, ...] | None:
 
 
 def operation(program: Program) -> Callable[..., list[Tensor]]:
-    """A function of tensors that runs `program`, differentiable once (the backward pass has no derivative).
+    """A function of tensors that runs `program`, differentiable once.
 
-    The function raises `NotImplementedError` where an input has a forward-mode tangent (`torch.func.jvp`), which it would
+    Second derivatives raise `NotImplementedError`. The function raises `NotImplementedError` where an input has a forward-mode tangent (`torch.func.jvp`), which it would
     lose.
 
     Args:

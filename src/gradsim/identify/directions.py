@@ -14,6 +14,7 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.identify.unknowns import Space
 from gradsim.physics.model import Model
+from gradsim.physics.reading import refuse_unread
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.soft_body import SoftBody
 from gradsim.physics.system import Values
@@ -90,7 +91,7 @@ def of_model(model: Model, names: Sequence[str] | None, given: Mapping[str, Tens
         given: Parameters in use.
 
     Raises:
-        InputError: On a name that the scene lacks, or that of an array.
+        InputError: On a name that the scene lacks, that of an array, or one that nothing reads.
     """
     if isinstance(names, str):
         names = [names]
@@ -101,12 +102,16 @@ def of_model(model: Model, names: Sequence[str] | None, given: Mapping[str, Tens
         or [
             name
             for name, kind in model.kinds.items()
-            if kind.positive and not kind.each and not name.startswith(("camera.", "timing."))
+            if kind.positive
+            and not kind.each
+            and not name.startswith(("camera.", "timing."))
+            and name not in model.unread
         ]
     )
     found = []
     for label in chosen:
         name, index = resolve(model.scene, label)
+        refuse_unread(model, [name])
         kind = model.kinds[name]
         if kind.each:
             raise InputError(

@@ -21,6 +21,7 @@ from gradsim.identify.problem import Problem
 from gradsim.identify.profile import profiled
 from gradsim.identify.progress import Keeper
 from gradsim.identify.sampling import Samples, sample
+from gradsim.identify.seen import refuse_unseen
 from gradsim.identify.uncertainty import KNOWN, WIDEST, Z95, Uncertainty, analyse, wide_fisher
 from gradsim.identify.unknowns import Space, Unknown
 from gradsim.identify.views import from_videos
@@ -63,6 +64,7 @@ def least_squares(
     """
     space = Space(scene, unknowns)
     problem = Problem(model or model_for(scene, space), observation, space)
+    refuse_unseen(problem.model, observation, space.values(space.low[None]))
     fit = solve(problem, plan, seed, noise_known, report, keeper)
     return profiled(fit, problem, [] if profile is True else profile) if profile and fit.status != "failed" else fit
 
@@ -150,6 +152,7 @@ def identify(
     if shooting:
         space = Space(scene, unknowns)
         problem = Problem(model_for(scene, space), observation, space)
+        refuse_unseen(problem.model, observation, space.values(space.low[None]))
         return solve(problem, Search(starts=starts), seed, report=report, shooting=shooting)
     return least_squares(scene, observation, unknowns, Search(starts=starts), seed, report=report, profile=profile)
 

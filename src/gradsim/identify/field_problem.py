@@ -17,6 +17,7 @@ from gradsim.identify.observation import Coarse, Observation
 from gradsim.identify.outline import Sensitivity
 from gradsim.identify.problem import Effort, Problem
 from gradsim.physics.model import Model
+from gradsim.physics.reading import refuse_unread
 from gradsim.physics.trajectory import Trajectory
 
 WORLDS = 64  # columns of J that are carried at once
@@ -33,6 +34,7 @@ class FieldProblem(Problem):
 
     def __init__(self, model: Model, observation: Observation, space: FieldSpace):
         self.model, self.observation, self.space = model, observation, space  # pyright: ignore[reportAttributeAccessIssue]
+        refuse_unread(model, (p.field.name for p in space.pieces))
         self.effort = Effort()
         self.mean = space.start().clone()
         roots = []

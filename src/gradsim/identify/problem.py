@@ -16,6 +16,7 @@ from gradsim.identify.observation import Coarse, Observation
 from gradsim.identify.outline import Sensitivity
 from gradsim.identify.unknowns import Space
 from gradsim.physics.model import Model
+from gradsim.physics.reading import refuse_unread
 
 
 @dataclass
@@ -52,10 +53,14 @@ class Problem:
         model: Its step is checked for every corner of the unknowns' ranges.
         observation: What was seen.
         space: The unknowns.
+
+    Raises:
+        InputError: If nothing reads an unknown.
     """
 
     def __init__(self, model: Model, observation: Observation, space: Space):
         self.model, self.observation, self.space = model, observation, space
+        refuse_unread(model, space.values(space.low[None]))
         self.effort = Effort()
         priors = [u.prior for u in space.unknowns]
         self.prior_mean = torch.tensor([p[0] if p else 0.0 for p in priors], dtype=torch.float64)

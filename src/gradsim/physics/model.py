@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from gradsim.physics.acting import Acting
 from gradsim.physics.cloth_body import cloth_body
 from gradsim.physics.double_pendulum_body import DoublePendulumBody
 from gradsim.physics.pendulum_body import PendulumBody
+from gradsim.physics.reading import read_by_motion, read_by_pictures, refuse_unread
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.scenery import GroundSquare, ObstacleBody
 from gradsim.physics.soft_body import SoftBody
@@ -99,6 +101,11 @@ class Model(nn.Module):
         """Time step [s] where the clock of the video is that of the motion."""
         return 1 / (self.scene.timing.fps * self.substeps)
 
+    @cached_property
+    def unread(self) -> frozenset[str]:
+        """Parameters that nothing reads: neither the motion, nor the surface, nor pictures. They have no gradient."""
+        return frozenset(self.kinds) - read_by_motion(self) - read_by_pictures(self.scene)
+
     def values(self, given: Mapping[str, Tensor] | None = None) -> Values:
         """All parameters with a leading dimension of worlds; `given` replaces some of them.
 
@@ -149,10 +156,13 @@ class Model(nn.Module):
 
         Raises:
             InputError: If a rigid body that goes on from a state has pushes, which count from the scene's start, or
-                `start` is not of all bodies, or of another number of worlds.
+                `start` is not of all bodies, or of another number of worlds, or something given requires a gradient and
+                nothing reads it.
             Divergence: If a state is no longer finite (not checked inside `torch.compile`).
         """
         values = self.values(given)
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            refuse_unread(self, [name for name, v in (given or {}).items() if v.requires_grad])
         frames = frames or self.scene.timing.frames
         lead = self._intervals_before(values, given or {}) if start is None else 0
         if start is not None:
@@ -190,7 +200,11 @@ class Model(nn.Module):
 
         Returns:
             Trajectory, and a trajectory that holds derivatives in place of states. Neither is checked for divergence.
+
+        Raises:
+            InputError: If nothing reads a parameter of `along`.
         """
+        refuse_unread(self, along)
         fixed = {name: v for name, v in values.items() if name not in along}
         moving = {name: values[name] for name in along}
         lead = self._intervals_before(values, along)

@@ -74,9 +74,10 @@ class RigidBody:
             self.radius = self.rest.new_zeros(len(self.points))
         else:
             self.points, self.radius = self.rest[:0], self.rest.new_zeros(0)
-        self.grounds = list(scene.grounds)
-        self.obstacles = [ObstacleBody(key, node, dtype, device) for key, node in scene.obstacles.items()]
-        self.surfaces = [*self.grounds, *scene.obstacles]
+        self.grounds = list(scene.grounds) if len(self.points) else []
+        obstacles = scene.obstacles.items() if len(self.points) else ()
+        self.obstacles = [ObstacleBody(key, node, dtype, device) for key, node in obstacles]
+        self.surfaces = [*self.grounds, *(o.name for o in self.obstacles)]
         laws = {surface.law for surface in scene.surfaces.values()}
         if len(laws) > 1:
             raise InputError(

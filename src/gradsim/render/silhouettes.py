@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from gradsim.errors import InputError
 from gradsim.render.camera import Camera, from_scene, project
 from gradsim.render.carried import AWAY, Sight
 from gradsim.render.coverage import coverage, coverage_tangent
@@ -178,6 +179,10 @@ class Silhouettes:
 
     def _own(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Of parameters by name, those of this camera: focal, centre, translation."""
+        for name in values:
+            if name.startswith(f"{self.lens}.") and name.removeprefix(f"{self.lens}.") not in LENS:
+                known = ", ".join(f"{self.lens}.{key}" for key in LENS)
+                raise InputError(f"`values` name `{name}`; the parameters of this camera are {known}.")
         return {key: values[f"{self.lens}.{key}"] for key in LENS if f"{self.lens}.{key}" in values}
 
     def _screen(self, surface: Surface, K: Tensor, R: Tensor, t: Tensor) -> Tensor:

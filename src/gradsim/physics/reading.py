@@ -1,0 +1,66 @@
+"""Which parameters of a scene anything reads: those with a path to the motion, to the surface or to a picture.
+
+A parameter may have a path and yet a derivative of 0: the mass of a body in free fall. That is an answer. One that nothing
+reads has no derivative at all, and where one is asked for, that is said.
+"""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from gradsim.errors import InputError
+from gradsim.scene.parameters import CONTACT, lens_of
+
+CLOCK = ("timing.rate", "timing.offset")
+
+
+def read_by_motion(model) -> frozenset[str]:
+    """Parameters on which states or surfaces of a `Model` depend, by whatever derivative."""
+    with torch.enable_grad():
+        values = {name: v.detach().clone().requires_grad_() for name, v in model.values().items()}
+        ends = [x for group in model.groups for x in group.inputs(values)]
+        with torch.no_grad():
+            starts = model.unchecked({name: v.detach() for name, v in values.items()}, 1).states
+        ends += [s.vertices(list(starts[s.name].values()), values) for s in model.systems]
+        ends += [thing.vertices(values) for thing in model.scenery]
+        found = _reached([x for x in ends if x.requires_grad and x.numel()], values)
+    return frozenset(found) | frozenset(CLOCK)
+
+
+def read_by_pictures(scene) -> frozenset[str]:
+    """Parameters of cameras and lights."""
+    lenses = tuple(f"{lens_of(name)}." for name in scene.views)
+    kinds = ("focal", "centre", "translation")
+    lamps = {f"lights.{name}.{key}" for name, lamp in scene.lights.items() for key in type(lamp).model_fields}
+    return frozenset(f"{lens}{kind}" for lens in lenses for kind in kinds) | lamps
+
+
+def refuse_unread(model, names: Iterable[str]) -> None:
+    """Raise `InputError` if nothing reads one of these parameters."""
+    for name in names:
+        if name in model.unread:
+            raise InputError(f"`{name}` has no gradient, not even 0: {why_unread(model, name)}")
+
+
+def why_unread(model, name: str) -> str:
+    """Why nothing reads a parameter, and what would make it act."""
+    scene, (owner, _, key) = model.scene, name.partition(".")
+    key = key.rpartition(".")[2]
+    if owner in scene.bodies and key in CONTACT:
+        what = "the scene has no ground or obstacle" if not scene.surfaces else f"`{owner}` has collision: none"
+        return f"{what}, so `{owner}` touches nothing. Let it touch something, or leave `{name}` out."
+    if owner in scene.surfaces:
+        own = [n for n in scene.bodies if any(f"{n}.{part}{key}" in model.kinds for part in ("", "contact."))]
+        if not own:
+            return f"nothing can touch `{owner}`. Let a body have collision with it, or leave `{name}` out."
+        have = "has its" if len(own) == 1 else "have their"
+        return f"of what meets `{owner}`, {' and '.join(f'`{n}`' for n in own)} {have} own `{key}`. Ask for that of the body."
+    return "nothing in the motion, on the surface or in a picture of this scene depends on it. Leave it out."
+
+
+def _reached(ends: list[Tensor], values: dict[str, Tensor]) -> list[str]:
+    if not ends:
+        return []
+    slopes = torch.autograd.grad([x.sum() for x in ends], list(values.values()), allow_unused=True)
+    return [name for name, slope in zip(values, slopes, strict=True) if slope is not None]
