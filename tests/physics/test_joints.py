@@ -5,62 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from joint_cases import BOX, FOUR_BAR, TREE
 from scipy.spatial.transform import Rotation
 
 from gradsim import InputError, Model, Scene, rotation
 from gradsim.physics.joints import joints_of
-
-BOX = {"box": {"size": [0.4, 0.1, 0.08]}}
-TREE: dict[str, Any] = {
-    "bodies": {
-        "hand": {"shape": BOX, "mass": 0.5},
-        "base": {
-            "shape": BOX,
-            "mass": 2.0,
-            "position": [0.1, -0.2, 1.0],
-            "rotation_vector": [0.3, 0.2, -0.4],
-            "velocity": [1.0, 0.2, 0.3],
-            "angular_velocity": [0.5, -1.0, 0.7],
-        },
-        "arm": {"shape": BOX, "mass": 1.0, "scale": 1.3, "quat_xyzw": [0.5, 0.5, 0.5, 0.5]},
-        "slider": {"shape": BOX, "density": 300.0},
-        "plate": {"shape": BOX, "mass": 1.0, "inertia": [0.01, 0.02, 0.025], "centre_of_mass": [0.01, 0.02, 0.03]},
-    },
-    "joints": {
-        "wrist": {
-            "kind": "ball",
-            "between": ["arm", "hand"],
-            "parent_point": [0.2, 0, 0],
-            "child_point": [-0.2, 0.01, 0],
-            "rotation_vector": [0.3, 0.4, 0.5],
-            "angular_velocity": [1.0, 2.0, 3.0],
-            "damping": 0.02,
-        },
-        "elbow": {
-            "kind": "revolute",
-            "between": ["base", "arm"],
-            "axis": [1, 2, 3],
-            "parent_point": [0.2, 0.05, 0],
-            "child_point": [-0.2, 0, 0],
-            "angle": "200 deg",
-            "rate": -2.0,
-            "stiffness": 1.0,
-            "target": 0.1,
-            "upper": 1.0,
-            "limit_stiffness": 10.0,
-        },
-        "rail": {
-            "kind": "prismatic",
-            "between": ["base", "slider"],
-            "axis": [0, 1, 1],
-            "parent_point": [0.2, 0.05, 0],
-            "child_point": [-0.2, 0, 0],
-            "displacement": 0.3,
-            "speed": 0.6,
-        },
-        "weld": {"kind": "fixed", "between": ["slider", "plate"], "parent_point": [0.2, 0.05, 0]},
-    },
-}
 
 
 def laid(content=TREE):
@@ -162,39 +111,6 @@ def test_a_start_is_differentiable_by_points_axes_scales_and_coordinates():
 
     given = [values[n].clone().requires_grad_() for n in names]
     assert torch.autograd.gradcheck(end, given, eps=1e-6, atol=1e-7)
-
-
-FOUR_BAR = {
-    "gravity": 9.81,
-    "bodies": {n: {"shape": BOX, "mass": 1.0} for n in ("crank", "rod", "rocker")},
-    "joints": {
-        "a": {"kind": "revolute", "between": ["world", "crank"], "axis": [0, 1, 0], "child_point": [-0.2, 0, 0]},
-        "b": {
-            "kind": "revolute",
-            "between": ["crank", "rod"],
-            "axis": [0, 1, 0],
-            "parent_point": [0.2, 0, 0],
-            "child_point": [-0.2, 0, 0],
-            "angle": "90 deg",
-        },
-        "c": {
-            "kind": "revolute",
-            "between": ["rod", "rocker"],
-            "axis": [0, 1, 0],
-            "parent_point": [0.2, 0, 0],
-            "child_point": [-0.2, 0, 0],
-            "angle": "90 deg",
-        },
-        "d": {
-            "kind": "revolute",
-            "between": ["world", "rocker"],
-            "axis": [0, 1, 0],
-            "child_point": [0.2, 0, 0],
-            "parent_point": [0.0, 0.0, -0.4],
-            "stiffness": 2.0,
-        },
-    },
-}
 
 
 def test_a_loop_that_meets_is_taken_and_one_that_is_open_is_refused():
