@@ -8,7 +8,20 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "gradsim"
 PLAN = (
     (
-        *("errors", "files", "mesh", "mesh_file", "net", "nodes", "picture", "robust", "rotation", "rounding", "sheet"),
+        *(
+            "errors",
+            "files",
+            "mesh",
+            "mesh_file",
+            "net",
+            "nodes",
+            "picture",
+            "restitution",
+            "robust",
+            "rotation",
+            "rounding",
+            "sheet",
+        ),
         *(
             "sheet_shapes",
             "sizes",

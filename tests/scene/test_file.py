@@ -24,6 +24,7 @@ ground: {stiffness: 1e5}
 camera: {size: [64, 48], look_at: {eye: [0, -4, 1], target: [0, 0, 0.5], fov: 45 deg}}
 """
 LIBRARY = [
+    "ball",
     "beam",
     "cube",
     "cube_paper",
