@@ -11,7 +11,7 @@ from gradsim.experiments.differentiability_cells import COLUMNS, PAPER_COLUMNS, 
 from gradsim.experiments.differentiability_page import markdown
 
 RIGHT, WRONG = Slope(2e-9, 1e-15, True), Slope(0.3, 1e-15, True)
-TICKS = 25  # of the rows that the table has
+TICKS = 29
 
 
 def every(wrong=()):

@@ -11,7 +11,7 @@ from functools import cache
 
 from gradsim.experiments import differentiability_scenes as scenes
 from gradsim.experiments.differentiability import Slope, Subject, slopes
-from gradsim.experiments.differentiability_subjects import Film, Motion, timed
+from gradsim.experiments.differentiability_subjects import Film, Fumes, Motion, timed
 
 COLUMNS = {  # key: title, what it means; the first twelve are the paper's
     "position": ("position", "where things are at the start: position, angle"),
@@ -21,7 +21,10 @@ COLUMNS = {  # key: title, what it means; the first twelve are the paper's
     "rest_length": ("rest length", "lengths at which nothing pulls"),
     "stiffness": ("stiffness", "of springs, of anchors, of folds"),
     "damping": ("damping", "what takes energy inside a body or in the air, in springs and anchors"),
-    "actuation": ("actuation", "muscles: a rest shape or a fold that is changed over time"),
+    "actuation": (
+        "actuation",
+        "what acts from inside over time: rest shapes that muscles change, motors, sources of smoke",
+    ),
     "gravity": ("gravity", "as a vector"),
     "friction": ("friction", "μ and the friction stiffness of contact"),
     "elasticity": ("elasticity", "stiffness and dissipation of contact; elastic moduli"),
@@ -149,24 +152,45 @@ ROWS = {
         },
         ("position", "gravity", "external_force"),
     ),
+    "double_pendulum": Row(
+        "Double pendulum",
+        {
+            "position": "body.first_angle body.second_angle body.pivot",
+            "velocity": "body.first_rate body.second_rate",
+            "mass": "body.first_mass body.second_mass",
+            "rotation": Absent("its angles are its position"),
+            "rest_length": Absent("its arms are rigid; their lengths stand under geometry"),
+            "stiffness": Absent("its arms are rigid, and its hinges have no springs; joints between rigid bodies may"),
+            "damping": "body.damping",
+            "actuation": Missing("has no motors; joints between rigid bodies have"),
+            "gravity": "gravity",
+            "friction": Absent("it touches nothing; what the hinges take stands under damping"),
+            "elasticity": Absent("it touches nothing, and its arms are rigid"),
+            "external_force": "body.force",
+            "material": Absent("its arms are points or rods of a mass, whatever they are made of"),
+            "geometry": "body.first_length body.second_length body.first_radius body.second_radius",
+            **_film("double_pendulum film"),
+        },
+        ("position", "gravity", "external_force"),
+    ),
     "solid": Row(
         "Deformable solid",
         {
             **START,
             "velocity": VERTICES,
             "mass": "body.vertex_mass_factor body.density",
-            "rest_length": Missing("its rest shape is fixed; `activation` swells it"),
+            "rest_length": {"solid other": "body.rest_length_factor", "solid": "body.activation"},
             "stiffness": ANCHOR,
             "damping": f"body.damping {ANCHOR_DAMPING} body.regions.tip.damping",
-            "actuation": {"solid": "body.activation", "solid timed": "body.activation"},
+            "actuation": {"solid": "body.activation", "solid other": "body.activation"},
             "friction": f"{FRICTION} post.friction post.friction_stiffness",
             "elasticity": f"{BOUNCE} post.stiffness post.dissipation body.young body.poisson",
             "external_force": "body.pushes.0.impulse body.pushes.1.impulse body.anchors.0.offset",
             "material": {
                 "solid": "body.density body.young body.poisson body.mu_factor body.lam_factor body.regions.tip.density",
-                "solid timed": "body.mu body.lam",
+                "solid other": "body.mu body.lam",
             },
-            "geometry": f"{GROUND} {POST}",
+            "geometry": {"solid": f"{GROUND} {POST}", "solid other": "body.scale"},
             **_film("solid film"),
         },
         ("position", "velocity", "mass", "rotation", "actuation", "gravity", "friction", "elasticity"),
@@ -177,18 +201,18 @@ ROWS = {
             **START,
             "velocity": VERTICES,
             "mass": "body.vertex_mass_factor body.density",
-            "rest_length": "body.activation",
+            "rest_length": {"cloth other": "body.rest_length_factor", "cloth": "body.activation"},
             "stiffness": f"body.bending body.mu body.lam {ANCHOR}",
             "damping": f"body.damping body.bending_damping {ANCHOR_DAMPING}",
-            "actuation": {"cloth": "body.bending_activation", "cloth timed": "body.activation body.bending_activation"},
+            "actuation": {"cloth": "body.bending_activation", "cloth other": "body.activation body.bending_activation"},
             "friction": f"{FRICTION} post.friction post.friction_stiffness",
             "elasticity": f"{BOUNCE} post.stiffness post.dissipation",
             "external_force": "body.pushes.0.impulse body.anchors.0.offset body.air.wind",
             "material": {
                 "cloth": "body.density body.mu body.lam body.mu_factor body.lam_factor body.air.drag body.air.lift body.air.density",
-                "cloth timed": "body.young body.poisson body.thickness",
+                "cloth other": "body.young body.poisson body.thickness",
             },
-            "geometry": f"{GROUND} {POST}",
+            "geometry": {"cloth": f"{GROUND} {POST}", "cloth other": "body.scale"},
             **_film("cloth film"),
         },
         ("position", "velocity", "mass", "rest_length", "stiffness", "damping", "friction"),
@@ -202,17 +226,41 @@ ROWS = {
             "rest_length": "body.rest_length_factor",
             "stiffness": f"body.stiffness body.stiffness_factor {ANCHOR}",
             "damping": f"body.damping {ANCHOR_DAMPING}",
-            "actuation": {"springs timed": "body.rest_length_factor"},
+            "actuation": {"springs other": "body.rest_length_factor"},
             "friction": f"{FRICTION} post.friction post.friction_stiffness",
             "elasticity": f"{BOUNCE} post.stiffness post.dissipation",
             "external_force": "body.pushes.0.impulse body.anchors.0.offset",
-            "material": {"springs timed": "body.density body.stiffness"},
-            "geometry": f"body.radius {GROUND} {POST}",
+            "material": {"springs other": "body.density body.stiffness"},
+            "geometry": {"springs": f"body.radius {GROUND} {POST}", "springs other": "body.scale"},
             **_film("springs film"),
             "texture": {"springs film": TEXTURE.removeprefix("look.texture ")},
         },
     ),
+    "smoke": Row(
+        "Smoke (2-D)",
+        {
+            "position": "density",
+            "velocity": "velocity",
+            "mass": Absent("that of the fluid drops out; the weight of smoke stands under gravity"),
+            "rotation": Absent("a fluid has no orientation"),
+            "rest_length": Absent("a fluid keeps no shape"),
+            "stiffness": Absent("a fluid keeps no shape, and this one its volume, exactly"),
+            "damping": "viscosity",
+            "actuation": "sources",
+            "gravity": "buoyancy",
+            "friction": Absent("it slips along walls; friction inside it stands under damping"),
+            "elasticity": Absent("it keeps its volume exactly"),
+            "external_force": "forces",
+            "material": "viscosity",
+            "geometry": Missing("walls and obstacles are whole cells"),
+            "camera": Absent("its density is the picture"),
+            "light": Absent("its density is the picture"),
+            "texture": Absent("its density is the picture, and stands under position"),
+        },
+        ("velocity",),
+    ),
 }
+OTHER = {"scale": 0.95, "rest_length_factor": 1.03}
 SUBJECTS: dict[str, Callable[[], Subject]] = {
     "rigid": lambda: Motion(scenes.rigid()),
     "rigid own": lambda: Motion(scenes.rigid(weight="density", friction=0.3, friction_stiffness=15, stiffness=2500, dissipation=0.4)),
@@ -220,15 +268,17 @@ SUBJECTS: dict[str, Callable[[], Subject]] = {
     "ball": lambda: Motion(scenes.ball()),
     "ball own": lambda: Motion(scenes.ball("density")),
     "pendulum": lambda: Motion(scenes.pendulum()),
+    "double_pendulum": lambda: Motion(scenes.double_pendulum()),
+    "smoke": Fumes,
     "solid": lambda: Motion(scenes.solid()),
-    "solid timed": lambda: timed(scenes.solid("mu"), "body.activation"),
+    "solid other": lambda: timed(scenes.solid("mu", **OTHER), "body.activation"),
     "cloth": lambda: Motion(scenes.cloth()),
-    "cloth timed": lambda: timed(scenes.cloth("young"), "body.activation", "body.bending_activation"),
+    "cloth other": lambda: timed(scenes.cloth("young", **OTHER), "body.activation", "body.bending_activation"),
     "springs": lambda: Motion(scenes.springs()),
-    "springs timed": lambda: timed(scenes.springs("density"), "body.rest_length_factor"),
+    "springs other": lambda: timed(scenes.springs("density", scale=0.95), "body.rest_length_factor"),
 }  # fmt: skip
-FILMED = tuple(key for key, row in ROWS.items() if row.cells["camera"] == {f"{key} film": CAMERA})
-SUBJECTS |= {f"{key} film": lambda key=key: Film(getattr(scenes, key)(), "body") for key in FILMED}
+FILMED = [key for key, row in ROWS.items() if row.cells["camera"] == {f"{key} film": CAMERA}]
+SUBJECTS |= {f"{key} film": lambda key=key: Film(getattr(scenes, key)()) for key in FILMED}
 
 
 @dataclass(frozen=True)

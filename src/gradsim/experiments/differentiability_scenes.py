@@ -51,7 +51,15 @@ def pendulum() -> Scene:
     return _scene({"body": bob})
 
 
-def solid(elastic: str = "young") -> Scene:
+def double_pendulum() -> Scene:
+    """Two unlike arms in a plane askew, far from the bottom, with damped hinges and a force on the far end."""
+    arms = {"kind": "double_pendulum", "pivot": [0.0, 0.1, 0.6], "plane": [1.0, 0.5, 0.0], "damping": 0.05}
+    arms |= {"first_length": 0.3, "first_mass": 1.2, "first_angle": 1.1, "first_rate": -0.7, "first_radius": 0.06}
+    arms |= {"second_length": 0.22, "second_mass": 0.8, "second_angle": -0.6, "second_rate": 1.5}
+    return _scene({"body": {**arms, "rod_radius": 0.02, "force": [0.8, -0.5, 0.3]}})
+
+
+def solid(elastic: str = "young", **changes: float) -> Scene:
     """A turned beam of two materials, pinned along an edge and held by springs, which swings onto a ground and a ball."""
     moduli = {"young": {"young": 4000, "poisson": 0.3}, "mu": {"mu": 2000, "lam": 3000}}[elastic]
     body = {
@@ -67,11 +75,12 @@ def solid(elastic: str = "young") -> Scene:
         "anchors": [{"region": "+x+y", "stiffness": 40, "damping": 0.3, "offset": [0.02, 0.0, 0.03]}],
         "pushes": [{"impulse": [0.2, 0.1, -0.3]}, {"impulse": [0.0, 0.3, 0.1], "region": "+x"}],
         "regions": {"tip": {"box": [[0, -1, -1], [1, 1, 1]], "density": 600, "damping": 2}},
+        **changes,
     }
     return _scene({"body": body}, *_soft(1.0))
 
 
-def cloth(elastic: str = "mu") -> Scene:
+def cloth(elastic: str = "mu", **changes: float) -> Scene:
     """A turned sheet, pinned at a corner and held at another, in the wind; it falls onto a ground and a ball."""
     moduli = {"mu": {"mu": 30, "lam": 40}, "young": {"young": 2e4, "poisson": 0.3, "thickness": 2e-3}}[elastic]
     body = {
@@ -90,11 +99,12 @@ def cloth(elastic: str = "mu") -> Scene:
         "pinned": ["-x-y"],
         "anchors": [{"region": "+x+y", "stiffness": 5, "damping": 0.02, "offset": [0.02, 0.0, 0.03]}],
         "pushes": [{"impulse": [0.02, 0.01, -0.03], "region": "+x"}],
+        **changes,
     }
     return _scene({"body": body}, *_soft(0.05))
 
 
-def springs(weight: str = "mass") -> Scene:
+def springs(weight: str = "mass", **changes: float) -> Scene:
     """A turned net of springs, shorter at rest than drawn, pinned at a corner; it falls onto a ground and a ball."""
     body = {
         "kind": "springs",
@@ -109,6 +119,7 @@ def springs(weight: str = "mass") -> Scene:
         "pinned": ["-x-y"],
         "anchors": [{"region": "+x+y", "stiffness": 5, "damping": 0.02, "offset": [0.02, 0.0, 0.03]}],
         "pushes": [{"impulse": [0.02, 0.01, -0.03]}],
+        **changes,
     }
     return _scene({"body": body}, *_soft(0.05))
 

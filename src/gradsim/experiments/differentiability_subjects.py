@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from gradsim.physics.model import Model
+from gradsim.physics.smoke import Smoke
 from gradsim.physics.system import Values
 from gradsim.render.renderer import Renderer
 from gradsim.scene import Scene
@@ -45,6 +46,33 @@ class Motion:
         return [*states, trajectory.surface_tangent(moving, dict(along))[1]]
 
 
+class Fumes:
+    """Velocity and density of smoke in a walled box with an obstacle, at all frames; forces and sources differ over time."""
+
+    SHAPE, FRAMES = (7, 6), 4
+
+    def __init__(self):
+        obstacles = torch.zeros(self.SHAPE, dtype=torch.bool)
+        obstacles[4, 2:4] = True
+        about = {"spacing": 0.1, "dt": 0.05, "boundary": "walled", "obstacles": obstacles}
+        self.smoke = Smoke(self.SHAPE, **about, dtype=torch.float64)
+
+    def values(self) -> Values:
+        generator = torch.Generator().manual_seed(0)
+        draw = lambda *shape: torch.randn(1, *shape, *self.SHAPE, generator=generator, dtype=torch.float64)
+        fields = {"velocity": 0.5 * draw(2), "density": draw().abs()}
+        fields |= {"forces": draw(self.FRAMES - 1, 2), "sources": draw(self.FRAMES - 1)}
+        numbers = {"viscosity": [0.02], "buoyancy": [[-1.5, 0.3]]}
+        return fields | {name: torch.tensor(x, dtype=torch.float64) for name, x in numbers.items()}
+
+    def observe(self, given: Values) -> list[Tensor]:
+        plume = self.smoke.rollout(**{**self.values(), **given}, frames=self.FRAMES)
+        return [plume.velocity, plume.density]
+
+    def tangent(self, along: Values) -> None:
+        """Smoke has an adjoint alone."""
+
+
 def timed(scene: Scene, *names: str) -> Motion:
     """A motion with another value of these for each frame interval and element."""
     generator = torch.Generator().manual_seed(0)
@@ -54,24 +82,22 @@ def timed(scene: Scene, *names: str) -> Motion:
 
 
 class Film:
-    """Two pictures of a moment of a motion, without and with a texture on one body: by camera, lights and looks.
+    """Two pictures of a moment of a motion, without and with a texture on the first body: by camera, lights and looks.
 
-    Looks have no names among the parameters of a scene; here `look.texture` is the picture (1, 3, h, w) on the body, and
+    Looks have no names among the parameters of a scene; here `look.texture` is the picture (1, 3, h, w) on that body, and
     `look.colour` its colour where it has none. Bodies without uv have no texture.
 
     Args:
         scene: The scene; its camera and lights.
-        body: Whose look it is.
         frame: Which moment.
     """
 
-    def __init__(self, scene: Scene, body: str, frame: int = 1):
-        self.body = body
+    def __init__(self, scene: Scene, frame: int = 1):
         self.renderer = Renderer.of(scene, "aa", law="phong")
         with torch.no_grad():
             trajectory = Model(scene).rollout(frames=frame + 1).at([frame])
             self.surface, self.own = trajectory.drawn, trajectory.values
-        self.wrapped = any(part.name == body and part.look.uv is not None for part in self.surface.parts)
+        self.wrapped = self.surface.parts[0].look.uv is not None
 
     def values(self) -> Values:
         generator = torch.Generator().manual_seed(0)
@@ -95,9 +121,7 @@ class Film:
         """Renderers have adjoints alone."""
 
     def _dressed(self, looks: Mapping[str, Tensor | None], worlds: int) -> Surface:
-        """The surface with these looks on the body, in all worlds."""
-        parts = []
-        for part in self.surface.parts:
-            own = replace(part.look, **looks) if part.name == self.body else part.look
-            parts.append(replace(part, look=own))
-        return Surface(self.surface.vertices.expand(worlds, -1, -1, -1), tuple(parts))
+        """The surface with these looks on the first body, in all worlds."""
+        first, *others = self.surface.parts
+        dressed = replace(first, look=replace(first.look, **looks))
+        return Surface(self.surface.vertices.expand(worlds, -1, -1, -1), (dressed, *others))

@@ -4,10 +4,13 @@ import torch
 from torch import Tensor
 
 from gradsim.physics import air, bending, membrane
+from gradsim.physics.force import Force
 from gradsim.physics.particles import Elements
 from gradsim.physics.shares import by_share, lumped
-from gradsim.physics.soft_body import SoftBody
+from gradsim.physics.soft_body import SoftBody, rest_scale_of, scale_of
 from gradsim.physics.system import Values
+
+POWERS = {"area": 2, "least_edge": 2, "least_normal": 4} | dict.fromkeys(("inverse_00", "inverse_01", "inverse_11"), -1)
 
 
 def cloth_body(name, body, scene, first: int, dtype: torch.dtype, device: torch.device) -> SoftBody:
@@ -37,9 +40,11 @@ class Triangles:
         self.rest, self.faces, self.hinges = rest.to(**to), faces.to(device), hinges.to(device)
         self.outer = torch.arange(len(rest), device=device)
         self.area = shape["area"].to(**to)
-        self.groups = [_elements(membrane, self.faces, shape, to)]
+        self.scaled = body.scale is not None or body.rest_length_factor is not None
+        self.shape = {key: x.to(**to) for key, x in {**shape, **folds}.items()}
+        self.groups = [self._elements(membrane.FORCE, self.faces)]
         if len(hinges):
-            self.groups.append(_elements(bending, self.hinges, folds, to))
+            self.groups.append(self._elements(bending.FORCE, self.hinges))
             corners = rest[hinges].requires_grad_()
             with torch.enable_grad():  # a user's no_grad does not count here
                 (slope,) = torch.autograd.grad(bending.angle(corners).sum(), corners)
@@ -54,14 +59,16 @@ class Triangles:
         self.steepest, self.steepness = steep[:, -1].to(**to), steep.sum(1).to(**to)
 
     def mass(self, values: Values) -> Tensor:
-        return lumped(
-            (self._of("density", values) * self.area / 3)[..., None].expand(-1, -1, 3), self.faces, len(self.rest)
-        )
+        area = self.area * scale_of(self.name, values)[:, None] ** 2
+        share = self._of("density", values) * area / 3
+        return lumped(share[..., None].expand(-1, -1, 3), self.faces, len(self.rest))
 
     def parameters(self, values: Values, start: Tensor) -> list[Tensor]:
         mu, lam = self.moduli(values)
-        found = [mu, lam, self._of("damping", values), self._of("activation", values)]
+        found = self._rest(membrane.FORCE, values)
+        found += [mu, lam, self._of("damping", values), self._of("activation", values)]
         if len(self.hinges):
+            found += self._rest(bending.FORCE, values)
             found += [self._of(key, values) for key in ("bending", "bending_damping", "bending_activation")]
         if self.body.air is not None:
             found += [self._of(f"air.{key}", values) for key in air.FORCE.parameters]
@@ -83,11 +90,13 @@ class Triangles:
         mu, lam = (x.detach() for x in self.moduli(values))
         least = values[f"{self.name}.vertex_mass_factor"].detach()[:, self.faces].amin(2)
         density = self._of("density", values).detach() * least
-        of = lambda shear, bulk: (3 / density * (2 * shear * self.steepest + bulk * self.steepness)).amax(1)
+        # slopes are of 1/s of the rest shape, energies of s²: both over a mass of the shape itself
+        own = scale_of(self.name, values).detach()
+        of = lambda shear, bulk: (3 / density * (2 * shear * self.steepest + bulk * self.steepness)).amax(1) / own**2
         viscosity = self._of("damping", values).detach()
         stiffness, damping = of(2 / 3 * mu, lam - 4 / 9 * mu), of(viscosity, viscosity)
         if len(self.hinges):
-            turn = self.weight * (self.slope * by_share(mass, self.hinges)).sum(2)
+            turn = self.weight * (self.slope / own[:, None, None] ** 2 * by_share(mass, self.hinges)).sum(2)
             stiffness = stiffness + (0.5 * turn * self._of("bending", values).detach()).amax(1)
             damping = damping + (turn * self._of("bending_damping", values).detach()).amax(1)
         if self.body.air is not None:
@@ -99,6 +108,17 @@ class Triangles:
 
     def drawn(self, x: Tensor, values: Values) -> Tensor:
         return x
+
+    def _elements(self, force: Force, index: Tensor) -> Elements:
+        constants = {} if self.scaled else {key: self.shape[key] for key in force.rest}
+        return Elements(force.with_rest if self.scaled else force, index, constants)
+
+    def _rest(self, force: Force, values: Values) -> list[Tensor]:
+        """The rest shape for a force (worlds, elements) each, where it is among the parameters."""
+        if not self.scaled:
+            return []
+        scale = rest_scale_of(self.name, values)[:, None]
+        return [self.shape[key] * scale ** POWERS.get(key, 0) for key in force.rest]
 
     def _of(self, key: str, values: Values) -> Tensor:
         """A number of the material, (worlds, elements, ...) or (worlds, 1, ...)."""
@@ -113,7 +133,3 @@ def lame(young: Tensor, poisson: Tensor, thickness: Tensor) -> tuple[Tensor, Ten
     """
     mu = 0.75 * young * thickness / (1 + poisson)
     return mu, young * thickness * poisson / (1 - poisson * poisson) + 4 / 9 * mu
-
-
-def _elements(law, index: Tensor, shape: dict[str, Tensor], to) -> Elements:
-    return Elements(law.FORCE, index, {key: shape[key].to(**to) for key in law.FORCE.rest})

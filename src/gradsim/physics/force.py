@@ -13,7 +13,7 @@ import inspect
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -71,6 +71,11 @@ class Force:
                 f"`forces` of {path} has {got}; expected x0: Vec3, ..., v0: Vec3, ... and then the parameters."
             )
         return cls(name, nodes, {}, {key: kind for key, kind in kinds.items() if key not in places})
+
+    @property
+    def with_rest(self) -> "Force":
+        """The same, with the rest shape among the parameters: it has gradients, and may differ between worlds."""
+        return replace(self, rest={}, parameters={**self.rest, **self.parameters})
 
     @property
     def module(self) -> str:

@@ -1,6 +1,6 @@
 """A soft body of a scene: its start, what acts on its vertices, its step, and its surface.
 
-    x = position + R x_rest,   R = R₀ exp(θ),   v = velocity + ω × R x_rest + v_vertex + J/m_region
+    x = position + s R x_rest,   R = R₀ exp(θ),   v = velocity + ω × s R x_rest + v_vertex + J/m_region
 
 What a kind of body is made of (tetrahedra, triangles, springs) is its `Matter`; place, pins, blows and contact are the
 same for all. Masses are lumped: each element gives equal shares of its mass to its vertices.
@@ -177,7 +177,7 @@ class SoftBody:
                 f"vertex {vertex} of `{self.name}` has mass {mass[world, vertex].item():.4g} kg; "
                 f"it has to be above 0: look at its density and `vertex_mass_factor`."
             )
-        size = torch.linalg.vector_norm(self.rest, dim=-1).max().item()
+        size = torch.linalg.vector_norm(self.rest, dim=-1).max().item() * scale_of(self.name, values).min().item()
         self.contact.check(values, self._places(values), 1e-3 * size)
 
     def _rates(self, values: Values) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
@@ -205,7 +205,8 @@ class SoftBody:
     def _places(self, values: Values) -> Tensor:
         """Vertices at the start (worlds, n, 3) [m]."""
         q = rotation.multiply(rotation.exponential(values[f"{self.name}.rotation_vector"]), self.quat.expand(1, 4))
-        return rotation.rotate(q[:, None], self.rest) + values[f"{self.name}.position"][:, None]
+        rest = self.rest * scale_of(self.name, values)[:, None, None]
+        return rotation.rotate(q[:, None], rest) + values[f"{self.name}.position"][:, None]
 
     def _velocities(self, values: Values, x: Tensor, mass: Tensor) -> Tensor:
         """Velocities at the start (worlds, n, 3) [m/s]; 0 where a vertex is pinned."""
@@ -217,6 +218,17 @@ class SoftBody:
             gain = of(f"pushes.{k}.impulse") / (mass * struck).sum(1, keepdim=True)
             v = v + gain[:, None] * struck[:, None]
         return v * self.free[:, None]
+
+
+def scale_of(name: str, values: Values) -> Tensor:
+    """Of the shape of a soft body (worlds,); 1 where the scene gives none."""
+    return values.get(f"{name}.scale", torch.ones_like(values[f"{name}.position"][:, 0]))
+
+
+def rest_scale_of(name: str, values: Values) -> Tensor:
+    """Of lengths at which nothing pulls (worlds,)."""
+    scale = scale_of(name, values)
+    return scale * values.get(f"{name}.rest_length_factor", torch.ones_like(scale))
 
 
 def _step(stiffness: Tensor, damping: Tensor) -> float:

@@ -9,7 +9,7 @@ from gradsim.mesh import Mesh
 from gradsim.physics import quadratic, solid
 from gradsim.physics.particles import Elements
 from gradsim.physics.shares import lumped
-from gradsim.physics.soft_body import SoftBody
+from gradsim.physics.soft_body import SoftBody, rest_scale_of, scale_of
 from gradsim.physics.system import Values
 from gradsim.tet_mesh import EDGES
 
@@ -41,7 +41,10 @@ class Tetrahedra:
         self.parts = torch.tensor(
             quadratic.MASSES if bent else [0.25] * 4, **to
         )  # of an element's mass, on its vertices
-        self.groups = [Elements(law.FORCE, self.elements, {key: x.to(**to) for key, x in shape.items()})]
+        self.scaled = body.scale is not None or body.rest_length_factor is not None
+        self.shape = {key: x.to(**to) for key, x in shape.items()}
+        force, constants = (law.FORCE.with_rest, {}) if self.scaled else (law.FORCE, self.shape)
+        self.groups = [Elements(force, self.elements, constants)]
         self.region = torch.tensor(body.region_of(), device=device)
         slopes = torch.cat([-shape["rest"].sum(1, keepdim=True), shape["rest"]], 1)
         unit = torch.eye(tets.shape[1], dtype=torch.float64)
@@ -59,12 +62,13 @@ class Tetrahedra:
         self.smooth = self.mesh.smooth
 
     def mass(self, values: Values) -> Tensor:
-        share = (self._of("density", values) * self.volume)[..., None] * self.parts
+        volume = self.volume * scale_of(self.name, values)[:, None] ** 3
+        share = (self._of("density", values) * volume)[..., None] * self.parts
         return lumped(share, self.elements, len(self.rest))
 
     def parameters(self, values: Values, start: Tensor) -> list[Tensor]:
         mu, lam = self.moduli(values)
-        return [mu, lam, self._of("damping", values), self._of("activation", values)]
+        return [*self._rest(values), mu, lam, self._of("damping", values), self._of("activation", values)]
 
     def moduli(self, values: Values) -> tuple[Tensor, Tensor]:
         """μ and λ of the law (worlds, tets) [Pa]."""
@@ -84,12 +88,21 @@ class Tetrahedra:
         mu, lam = (x.detach() for x in self.moduli(values))
         least = values[f"{self.name}.vertex_mass_factor"].detach()[:, self.elements].amin(2)
         density = self._of("density", values).detach() * least
-        of = lambda shear, bulk: ((2 * shear * self.shear + bulk * self.swell) / density).amax(1)
+        # gradients are of 1/s of the rest shape, energies of s³: both over a mass of the shape itself
+        scale, own = rest_scale_of(self.name, values).detach(), scale_of(self.name, values).detach()
+        of = lambda shear, bulk: ((2 * shear * self.shear + bulk * self.swell) / density).amax(1) * scale / own**3
         viscosity = self._of("damping", values).detach()
         return of(0.75 * mu, lam - 0.625 * mu), of(viscosity, viscosity)
 
     def drawn(self, x: Tensor, values: Values) -> Tensor:
         return x[:, :, self.outer]
+
+    def _rest(self, values: Values) -> list[Tensor]:
+        """D_m⁻¹ (worlds, tets, 3, 3) and V (worlds, tets), where they are parameters."""
+        if not self.scaled:
+            return []
+        scale = rest_scale_of(self.name, values)[:, None]
+        return [self.shape["rest"] / scale[..., None, None], self.shape["volume"] * scale**3]
 
     def _of(self, key: str, values: Values) -> Tensor:
         """A number of the material, (worlds, tets) or (worlds, 1)."""

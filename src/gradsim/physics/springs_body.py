@@ -6,7 +6,7 @@ from torch import Tensor
 from gradsim.physics import spring
 from gradsim.physics.particles import Elements
 from gradsim.physics.shares import by_share, lumped
-from gradsim.physics.soft_body import SoftBody
+from gradsim.physics.soft_body import SoftBody, scale_of
 from gradsim.physics.system import Values
 from gradsim.physics.tubes import Tubes
 
@@ -41,14 +41,17 @@ class Joined:
         self.mesh = self.tubes.mesh
 
     def mass(self, values: Values) -> Tensor:
+        length = self.length * scale_of(self.name, values)[:, None]
         if self.body.mass is None:
             density = self._of("density", values)
         else:
-            density = self._of("mass", values) / self.length.sum()
-        return lumped((density * self.length / 2)[..., None].expand(-1, -1, 2), self.springs, len(self.rest))
+            density = self._of("mass", values) / length.sum(1, keepdim=True)
+        return lumped((density * length / 2)[..., None].expand(-1, -1, 2), self.springs, len(self.rest))
 
     def parameters(self, values: Values, start: Tensor) -> list[Tensor]:
-        length = self._of("rest_length_factor", values) * self.length
+        factor = self._of("rest_length_factor", values)
+        scale = scale_of(self.name, values).reshape(-1, *[1] * (factor.ndim - 1))
+        length = factor * self.length * scale
         return [length, self._stiffness(values), self._of("damping", values)]
 
     def rates(self, values: Values, mass: Tensor) -> tuple[Tensor, Tensor]:

@@ -206,7 +206,7 @@ class Together:
                 index = nodes(vertices, self.n, self._place(other.name))
                 found.append((Elements(touch_body("continuous"), index), None))
                 continue
-            rest = torch.cat([s.rest for s in self.soft])
+            rest = torch.cat([s.rest * (s.body.scale or 1.0) for s in self.soft])
             faces = other.matter.faces + self.first[other.name]
             near = Candidates(vertices, faces, rest, meeting.thickness if soft is other else 0.0)
             found.append((Elements(touch_face("continuous"), faces.new_zeros(0, 4)), near))

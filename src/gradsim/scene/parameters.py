@@ -28,13 +28,13 @@ CONTACT = ("stiffness", "dissipation", "damping", "friction_stiffness", "frictio
 START = ("position", "rotation_vector", "velocity", "angular_velocity")
 POINTS = ("parent_point", "child_point")
 ALONG = (*POINTS, "axis", "stiffness", "target", "damping", "lower", "upper", "limit_stiffness")
-SOFT = (*START, "contact", "anchors", "pushes")
+SOFT = (*START, "scale", "rest_length_factor", "contact", "anchors", "pushes")
 KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or several, stands for their keys
     Rigid: ("mass", "density", "inertia", "scale", *START, *CONTACT, "pushes"),
     Push: ("impulse", "force"),
     Solid: (*MATERIAL, "activation", *SOFT, "regions"),
     Cloth: (*IN_PLANE, *BENDING, "air", *SOFT),
-    Springs: ("mass", "density", *SPRINGS, "radius", *SOFT),
+    Springs: ("mass", "density", *SPRINGS, "radius", *(key for key in SOFT if key not in SPRINGS)),
     Air: AIR,
     Anchor: ("stiffness", "damping", "offset"),
     SolidRegion: MATERIAL,

@@ -11,7 +11,7 @@ from gradsim.scene.body import BLUE, TURN, UNIT_QUATERNION, given_otherwise, wit
 from gradsim.scene.contact import DAMPING, DISSIPATION, FRICTION, FRICTION_STIFFNESS, STIFFNESS
 from gradsim.scene.material import COLOUR, Material
 from gradsim.scene.node import Node, Place
-from gradsim.scene.quantity import Quantity, Vector3, Vector4, vector
+from gradsim.scene.quantity import Quantity, Vector3, Vector4, positive, vector
 from gradsim.scene.region import AnyRegion, without_vertices
 
 
@@ -87,6 +87,9 @@ class Soft(Node):
         pinned: Regions whose vertices stay where they are.
         anchors: Springs to points of the world.
         pushes: Blows at the start.
+        scale: Of the shape, at rest and at the start. Only where it is given is it a number with gradients, as
+            rest_length_factor is: rest lengths over those of the shape, at the same start and mass. Ropes and nets always
+            have that.
         contact: Its own numbers of contact.
         collision: What touches grounds and obstacles: its outer vertices, or nothing.
         colour: Red, green and blue.
@@ -103,6 +106,8 @@ class Soft(Node):
     pinned: tuple[AnyRegion, ...] = ()
     anchors: tuple[Anchor, ...] = ()
     pushes: tuple[Blow, ...] = ()
+    scale: Annotated[float | None, positive("")] = None
+    rest_length_factor: Annotated[float | None, positive("")] = None
     contact: OwnContact | None = None
     collision: Literal["vertices", "none"] = "vertices"
     colour: Annotated[Vector3, COLOUR] = BLUE
