@@ -9,6 +9,7 @@ from cloth import cloth
 from gear import gear
 from renderer import render
 from rigid import rigid
+from smoke import smoke
 from solid import solid
 
 from gradsim.experiments import synthetic
@@ -32,7 +33,7 @@ def identify() -> tuple[dict, list[str]]:
     return figures, []
 
 
-CASES = {"rigid": rigid, "solid": solid, "cloth": cloth, "gear": gear, "identify": identify, "render": render}
+CASES = {"rigid": rigid, "solid": solid, "cloth": cloth, "gear": gear, "smoke": smoke, "identify": identify, "render": render}
 
 
 def main() -> int:

@@ -116,6 +116,11 @@ def test_muscles_bend_an_arm_to_a_goal_picture(tmp_path):
     assert (tmp_path / "muscles.png").exists()
 
 
+def test_a_disc_of_smoke_becomes_a_heart(tmp_path):
+    assert example("smoke").main(iterations=12, folder=tmp_path) < 0.3
+    assert (tmp_path / "smoke.png").exists()
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.name)
 def test_an_example_is_shorter_than_60_lines(path):
     assert len(path.read_text().splitlines()) < 60

@@ -19,6 +19,7 @@ EXPERIMENTS = {  # name on the command line: module, function
     "fig6": ("gradsim.experiments.fig6", "fig6"),
     "table6": ("gradsim.experiments.table6", "table6"),
     "real-beam": ("gradsim.experiments.real_beam", "real_beam"),
+    "smoke": ("gradsim.experiments.smoke", "smoke"),
 }
 FOREIGN = ("joint",)  # those whose targets may come from another renderer and finer steps
 

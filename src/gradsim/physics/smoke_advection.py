@@ -92,8 +92,10 @@ class Bilinear(_Moving):
     def backward(
         self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
     ) -> list[Tensor | None]:
+        q, velocity = inputs
         found = [torch.zeros_like(x) for x in inputs]
-        self.launch(self.code.advect_adjoint, [*self.given(*inputs), *map(self.flat, (adjoints[0], *found))], inputs[0])
+        args = [*self.given(q, velocity), *map(self.flat, (adjoints[0], *found))]
+        self.launch(self.code.advect_adjoint, args, q)
         return list(found)
 
 

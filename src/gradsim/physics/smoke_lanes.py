@@ -450,10 +450,9 @@ def correct(
         elif value > high:
             value = high
             taken = largest[i]
-        if masked == 1:
-            if fluid[i - path.row] == Scalar(0.0):
-                value = Scalar(0.0)
-                taken = -2
+        if masked == 1 and fluid[i - path.row] == Scalar(0.0):
+            value = Scalar(0.0)
+            taken = -2
         corrected[i] = value
         source[i] = Scalar(taken)
 
