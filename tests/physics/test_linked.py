@@ -85,3 +85,19 @@ def test_a_torque_may_change_from_frame_to_frame():
     before, after = model.rollout()["upper"]["x"], model.rollout({"joints.hip.torque": torque})["upper"]["x"]
     torch.testing.assert_close(before[:, :4], after[:, :4], rtol=0, atol=1e-14)
     assert (before[:, 4:] - after[:, 4:]).abs().max() > 1e-5
+
+
+def test_what_joints_hold_may_collide_with_nothing_where_the_rest_collides():
+    """A ball stands on the ground, the link that hangs from it reaches below; both weigh on it."""
+    ball = {"shape": {"sphere": {"radius": 0.1}}, "mass": 1.0, "position": [0, 0, 0.1 - 5e-5]}
+    contents = {
+        "timing": {"fps": 60, "frames": 7, "integrator": "rk4", "substeps": 16},
+        "bodies": {"ball": ball, "lower": {**LINK, "collision": "none"}},
+        "joints": {"hold": {"kind": "fixed", "between": ["ball", "lower"], "child_point": [0, 0, 0.3]}},
+        "ground": {"stiffness": 1.8 * 9.81 / 5e-5},
+    }
+    model = Model(Scene.parse(contents))
+    trajectory = model.rollout()
+    torch.testing.assert_close(trajectory["ball"]["x"][0, -1, 2].item(), 0.1 - 5e-5, rtol=0, atol=1e-9)
+    slope = torch.autograd.grad(trajectory["lower"]["x"][0, -1, 2], model.get_parameter("ground.stiffness"))[0]
+    assert slope > 0

@@ -9,10 +9,12 @@ from gradsim.physics.abreast import BODY
 from gradsim.physics.bodies import Bodies
 from gradsim.physics.joints import joints_of
 from gradsim.physics.pairs import pairs_of
+from gradsim.physics.rigid import CONTACT, OBSTACLE
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.system import Values
 
 START = ("x", "q", "v", "l")
+MET = [BODY.index(name) for name in ("normal", "height", *OBSTACLE, *CONTACT)]  # inputs about grounds and obstacles
 
 
 class Linked:
@@ -43,7 +45,7 @@ class Linked:
         return self._programs[key]
 
     def inputs(self, values: Values) -> list[Tensor]:
-        own = self._placed([s.inputs(values) for s in self.systems], self._start(values))
+        own = self._placed(self._bodies(values), self._start(values))
         for links in (self.pairs, self.joints):
             own += links.inputs(values) if links else []
         worlds = max(len(x) for x in own)
@@ -83,6 +85,16 @@ class Linked:
     def _start(self, values: Values) -> dict[str, list[Tensor]]:
         states = {s.name: s.start(values) for s in self.systems}
         return {n: list(own) for n, own in self.joints.start(states, values).items()} if self.joints else states
+
+    def _bodies(self, values: Values) -> list[list[Tensor]]:
+        """Inputs of each body. One without contact points has the grounds and obstacles of the others, as a program wants."""
+        found = [s.inputs(values) for s in self.systems]
+        meeting = [own for s, own in zip(self.systems, found, strict=True) if s.surfaces]
+        for s, own in zip(self.systems, found, strict=True):
+            if meeting and not s.surfaces:
+                for k in MET:
+                    own[k] = meeting[0][k]
+        return found
 
     def _placed(self, bodies: Sequence[Sequence[Tensor]], states) -> list[Tensor]:
         """Inputs of the bodies, with their states at the start."""
