@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from gradsim import rotation
 from gradsim.physics.model import Model, States
-from gradsim.physics.pendulum_body import PendulumBody
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.system import parts_of
 from gradsim.render.silhouettes import Silhouettes
@@ -75,7 +74,7 @@ class ImageSenses:
 
 def _earlier(system, state: Mapping[str, Tensor], values: Mapping[str, Tensor], ago: float) -> dict[str, Tensor]:
     """The state a moment ago, by its velocities."""
-    if isinstance(system, PendulumBody):
+    if "angle" in state:
         return {**state, "angle": state["angle"] - ago * state["rate"]}
     found = {**state, "x": state["x"] - ago * state["v"]}
     if isinstance(system, RigidBody):

@@ -2,7 +2,7 @@
 
     soft   (c - c₀)/R,  v̄/V,  (x_i - c)/R and (v_i - v̄)/V of some vertices
     rigid  (x - x₀)/R,  v/V,  ω R/V,  the first two columns of its rotation
-    pendulum  sin θ,  cos θ,  θ' R/V
+    pendulum  sin θ,  cos θ,  θ' R/V, of each arm
 
 R is the body's radius, V = max(√(g R), R/s): so all are of order 1. c is the centre of mass and c₀ where it starts, or
 the place it should go to. A rotation by columns is continuous, unlike quaternions (Zhou et al. 2019, arXiv 1812.07035).
@@ -22,11 +22,13 @@ from torch import Tensor
 
 from gradsim import rotation
 from gradsim.errors import InputError
+from gradsim.physics.double_pendulum_body import ARMS, DoublePendulumBody
 from gradsim.physics.model import Model, States
 from gradsim.physics.pendulum_body import PendulumBody
-from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.soft_body import SoftBody
 from gradsim.sizes import counts
+
+Swinging = PendulumBody | DoublePendulumBody
 
 
 class StateSenses:
@@ -69,9 +71,11 @@ class StateSenses:
             if isinstance(system, SoftBody):
                 self.chosen[name] = _spread(system.rest, points)
                 self.size += 6 + 6 * len(self.chosen[name])
+            elif isinstance(system, Swinging):
+                self.size += 3 * start[name]["angle"][0, 0].numel()
             else:
-                self.size += 3 if isinstance(system, PendulumBody) else 15
-            if not isinstance(system, PendulumBody):
+                self.size += 15
+            if not isinstance(system, Swinging):
                 first = {key: y[:, 0] for key, y in start[name].items()}
                 self.home[name] = given[name] if name in given else _centre(system, first, values)[0][0]
 
@@ -89,9 +93,9 @@ class StateSenses:
     def _of(self, system, state: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> list[Tensor]:
         name = system.name
         R, V = self.radius[name], self.speed[name]
-        if isinstance(system, PendulumBody):
+        if isinstance(system, Swinging):
             angle, rate = state["angle"], state["rate"]
-            return [torch.stack([torch.sin(angle), torch.cos(angle), rate * (R / V)], 1)]
+            return [torch.stack([torch.sin(angle), torch.cos(angle), rate * (R / V)], 1).flatten(1)]
         centre, velocity = _centre(system, state, values)
         found = [(centre - self.home[name].to(centre)) / R, velocity / V]
         if isinstance(system, SoftBody):
@@ -117,8 +121,10 @@ def _radius(system, values: Mapping[str, Tensor]) -> float:
     """Largest distance from a body's centre [m]; of a pendulum, from its pivot."""
     if isinstance(system, PendulumBody):
         return (values[f"{system.name}.string_length"] + values[f"{system.name}.radius"]).item()
-    scale = values[f"{system.name}.scale"].item() if isinstance(system, RigidBody) else 1.0
-    return torch.linalg.vector_norm(system.rest, dim=-1).max().item() * scale
+    if isinstance(system, DoublePendulumBody):
+        return sum(values[f"{system.name}.{arm}_length"].item() for arm in ARMS)
+    scale = values.get(f"{system.name}.scale")  # soft bodies may have none
+    return torch.linalg.vector_norm(system.rest, dim=-1).max().item() * (1.0 if scale is None else scale.item())
 
 
 def _spread(rest: Tensor, count: int) -> Tensor:

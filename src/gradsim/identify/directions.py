@@ -132,7 +132,7 @@ def size_of(model: Model, values: Values) -> float:
     """Radius of the largest rigid or soft body about its centre [m]; 1 where there is none."""
     sizes = [
         torch.linalg.vector_norm(s.rest, dim=-1).max().item()
-        * (float(values[f"{s.name}.scale"].detach().max()) if isinstance(s, RigidBody) else 1.0)
+        * (float(values[f"{s.name}.scale"].detach().max()) if f"{s.name}.scale" in values else 1.0)
         for s in model.systems
         if isinstance(s, RigidBody | SoftBody)
     ]
