@@ -10,6 +10,7 @@ from gradsim import rotation
 from gradsim.errors import InputError
 from gradsim.physics.linked import Linked
 from gradsim.physics.model import Model
+from gradsim.physics.pair_touches import pair_touches
 from gradsim.scene import Scene
 
 BALL = {"shape": {"sphere": {"radius": 0.1}}, "mass": 1.0}
@@ -142,15 +143,60 @@ def test_planks_that_cross_without_a_corner_inside_are_refused_too():
         Model(Scene.parse({"bodies": {"a": plank, "b": turned}, "contacts": {"hit": HIT}}))
 
 
-def test_a_plank_rests_on_another_across_it():
-    """No corner is inside the other: four crossings of edges carry it, each with k C = m g / 4."""
+def planks(**clock) -> Scene:
+    """Two planks across one another on the ground, at rest."""
     plank = {"shape": {"box": {"size": [1, 0.1, 0.1]}}, "mass": 2}
     k, ground = 1e4, {"stiffness": 1e6, "dissipation": 0.1}
     depth, under = 2 * 9.81 / 4 / k, 4 * 9.81 / 4 / 1e6
     turned = {**plank, "quat_xyzw": [0, 0, math.sqrt(0.5), math.sqrt(0.5)], "position": [0, 0, 0.15 - depth - under]}
     bodies = {"low": {**plank, "position": [0, 0, 0.05 - under]}, "high": turned}
-    clock = {"fps": 20, "frames": 5, "substeps": 400}
-    resting = Scene.parse({"bodies": bodies, "contacts": {"hit": HIT}, "ground": ground, "timing": clock})
-    states = Model(resting).rollout().states
+    content = {"bodies": bodies, "contacts": {"hit": HIT}, "ground": ground, "timing": {"fps": 20, **clock}}
+    return Scene.parse(content)
+
+
+def test_a_plank_rests_on_another_across_it():
+    """No corner is inside the other: four crossings of edges carry it, each with k C = m g / 4."""
+    states = Model(planks(frames=5, substeps=400)).rollout().states
     for name in ("low", "high"):
         assert (states[name]["x"] - states[name]["x"][:, :1]).abs().max() < 1e-9
+
+
+def test_checkpoints_do_not_change_gradients(model):
+    given, found = drawn(model, NAMES, 6), []
+    for segment in (1, 4, 11):
+        leaves = {name: x.clone().requires_grad_() for name, x in given.items()}
+        end = sum(own["x"][:, -1].sum() for own in model.rollout(leaves, segment=segment).states.values())
+        found.append(torch.autograd.grad(end, list(leaves.values())))
+    for other in found[1:]:
+        assert all(torch.equal(x, y) for x, y in zip(found[0], other, strict=True))
+
+
+def test_gradients_are_those_of_central_differences_where_nothing_begins_or_ends_to_touch():
+    """A plank on another across it, 200 steps: secants of fourth order within 1e-7."""
+    model = Model(planks(frames=2, substeps=400))
+    names = [f"{b}.{k}" for b in ("low", "high") for k in ("mass", "scale", "position", "velocity", "angular_velocity")]
+    given = drawn(model, [*names, "gravity", "contacts.hit.stiffness", "contacts.hit.dissipation"], 8)
+    generator = torch.Generator().manual_seed(9)
+    draw = lambda like: torch.randn(like.shape, generator=generator, dtype=torch.float64)
+    units = {"position": 1e-3, "velocity": 1e-2, "angular_velocity": 1e-2, "scale": 1e-3}
+    for name in names:
+        given[name] = model.get_parameter(name).detach().expand_as(given[name]).clone()
+    given["high.velocity"] = given["high.velocity"] + 5e-3 * draw(given["high.velocity"])
+    along = {name: draw(x) * units.get(name.rpartition(".")[2], 0.01 * x.abs().mean()) for name, x in given.items()}
+    reach = lambda states: torch.cat([own[key][:, -1] for own in states.values() for key in ("x", "q")], 1)
+    leaves = {name: x.clone().requires_grad_() for name, x in given.items()}
+    reached = reach(model.rollout(leaves).states)
+    weight = draw(reached)
+    gradient = torch.autograd.grad((reached * weight).sum(), list(leaves.values()))
+    slope = sum((g * v).sum() for g, v in zip(gradient, along.values(), strict=True))
+    (group,), secants, marks = model.groups, [], set()
+    for width in (5e-3, 1e-2):
+        ends = []
+        for side in (1, -1):
+            values = model.values({name: x + side * width * along[name] for name, x in given.items()})
+            moved = model.unchecked(values, 2)
+            marks |= set(pair_touches(group.pairs, moved, values).number.flatten().tolist())
+            ends.append(reach(moved.states))
+        secants.append(((ends[0] - ends[1]) * weight).sum() / (2 * width))
+    assert marks == {4.0}
+    assert abs((4 * secants[0] - secants[1]) / 3 - slope) < 1e-7 * abs(slope)

@@ -18,6 +18,8 @@ EXPERIMENTS = {  # name on the command line: module, function
     "real-cube": ("gradsim.experiments.real_cube", "real_cube"),
     "fig6": ("gradsim.experiments.fig6", "fig6"),
     "table6": ("gradsim.experiments.table6", "table6"),
+    "pile": ("gradsim.experiments.pile", "pile"),
+    "collisions": ("gradsim.experiments.collisions", "collisions"),
     "real-beam": ("gradsim.experiments.real_beam", "real_beam"),
     "smoke": ("gradsim.experiments.smoke", "smoke"),
 }

@@ -92,7 +92,7 @@ def nearest(g: PairShape, b: int, y: Vec3, within: Real):
                 nearer = less(square, best)
                 free = where(less(none, t), where(less(t, one), one, none), none)
                 best = where(nearer, square, best)
-                place = where(nearer, begin + along * s, place)
+                place = where(nearer, begin + along * (s * (one - free)), place)
                 e = where(nearer, spread(g.direction[k]) * free, e)
             c = where(inside, c, place)
             e = where(inside, zero3(0), e)

@@ -106,10 +106,17 @@ class Pairs:
                     )
 
     def _mobility(self, k: int, values: Values) -> tuple[Tensor, Tensor]:
-        """1/m of a body, and with what a force at its reach turns."""
-        body, light = self.bodies[k], 1 / self.bodies[k].mass(values).detach()
-        reach = self.cores[k].reach * values[f"{body.name}.scale"].detach()
-        return light, light + reach**2 / torch.linalg.eigvalsh(body.inertia(values).detach())[:, 0]
+        """1/m of a body, and the largest of 1/m + (r × n)·I⁻¹(r × n) where one of its corners touches."""
+        body, core = self.bodies[k], self.cores[k]
+        light = 1 / body.mass(values).detach()
+        scale = values[f"{body.name}.scale"].detach()
+        length = np.linalg.norm(core.corners, axis=1, keepdims=True)
+        towards = np.where(length > 0, core.corners / np.where(length > 0, length, 1), [1.0, 0, 0])
+        arms = light.new_tensor(core.corners + core.radius * towards) * scale[:, None, None]
+        lever = torch.linalg.cross(arms[:, :, None], torch.eye(3).to(arms).expand(*arms.shape[:2], 3, 3))
+        inverse = torch.linalg.inv(body.inertia(values).detach())
+        turning = torch.linalg.eigvalsh(lever @ inverse[:, None] @ lever.mT)[..., -1]
+        return light, light + turning.amax(1)
 
     @cached_property
     def arrays(self) -> dict[str, np.ndarray]:
@@ -140,12 +147,23 @@ class Pairs:
 @cache
 def pair_code(lane: Lane):
     """The template `pair_lanes.py` for a lane type; the law is `continuous`."""
-    force = contact_functions("continuous", lane)["contact_force"]
-    touch = specialise("gradsim.physics.pair_touch_lanes", lane, contact_force=force)
-    search = specialise("gradsim.physics.pair_search_lanes", lane)
-    found = borrowed(search, "PairShape", "is_point", "apart", "height_above", "nearest", "clamped", "touching_edges")
-    found |= borrowed(touch, "point_touch", "edge_touch", "contact_between", "edge_couple", "point_power", "edge_power")
+    search = "PairShape", "is_point", "apart", "height_above", "nearest", "clamped", "touching_edges"
+    touch = "point_touch", "edge_touch", "contact_between", "edge_couple", "point_power", "edge_power"
+    found = borrowed(search_code(lane), *search) | borrowed(touch_code(lane), *touch)
     return specialise("gradsim.physics.pair_lanes", lane, **found)
+
+
+@cache
+def search_code(lane: Lane):
+    """The template `pair_search_lanes.py`."""
+    return specialise("gradsim.physics.pair_search_lanes", lane)
+
+
+@cache
+def touch_code(lane: Lane):
+    """The template `pair_touch_lanes.py`."""
+    force = contact_functions("continuous", lane)["contact_force"]
+    return specialise("gradsim.physics.pair_touch_lanes", lane, contact_force=force)
 
 
 @lru_cache(maxsize=64)
