@@ -165,9 +165,9 @@ def test_a_window_of_no_use_is_refused(window):
         ShootingProblem(recorded()[0], window)
 
 
-def test_a_pendulum_has_no_windows():
-    bob = {"kind": "pendulum", "string_length": 0.5, "radius": 0.1, "pivot": [0, 0, 1]}
-    scene = Scene.parse({"timing": {"frames": 30, "substeps": 8}, "bodies": {"bob": bob}})
-    seen = States("bob", torch.zeros(30, 3), None, 1.0)
-    with pytest.raises(InputError, match="`bob` is no rigid body"):
-        ShootingProblem(Problem(Model(scene), seen, Space(scene, ["bob.angle:0:1"])), 10)
+def test_a_rope_has_no_windows():
+    rope = {"kind": "springs", "shape": {"rope": {"length": 1}}, "mass": 1, "stiffness": 100, "radius": 0.1}
+    scene = Scene.parse({"timing": {"frames": 30, "substeps": 80}, "bodies": {"rope": rope}})
+    seen = States("rope", torch.zeros(30, 3), None, 1.0)
+    with pytest.raises(InputError, match="`rope` is no rigid body or pendulum"):
+        ShootingProblem(Problem(Model(scene), seen, Space(scene, ["rope.mass:0.1:1"])), 10)

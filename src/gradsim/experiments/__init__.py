@@ -22,6 +22,7 @@ EXPERIMENTS = {  # name on the command line: module, function
     "collisions": ("gradsim.experiments.collisions", "collisions"),
     "real-beam": ("gradsim.experiments.real_beam", "real_beam"),
     "smoke": ("gradsim.experiments.smoke", "smoke"),
+    "pendula": ("gradsim.experiments.pendula", "pendula"),
 }
 FOREIGN = ("joint",)  # those whose targets may come from another renderer and finer steps
 

@@ -264,11 +264,10 @@ def jumps(problem: ShootingProblem, shots: Shots) -> list[dict[str, float]]:
 
     Of several bodies, the largest.
     """
-    sizes = (shots.gaps[0] * problem.windows.scale).unflatten(1, (-1, 4, 3)).norm(dim=-1).amax(1)
-    names = ("position", "angle", "velocity", "angular_velocity")
+    sizes = problem.windows.told(shots.gaps[0] * problem.windows.scale)
+    rows = zip(*(size.tolist() for size in sizes.values()), strict=True)
     return [
-        {"frame": (j + 1) * problem.windows.window, **dict(zip(names, row, strict=True))}
-        for j, row in enumerate(sizes.tolist())
+        {"frame": (j + 1) * problem.windows.window, **dict(zip(sizes, row, strict=True))} for j, row in enumerate(rows)
     ]
 
 

@@ -1,10 +1,9 @@
 """A clip in windows that move side by side, each from a start state of its own: the worlds of multiple shooting.
 
-Window j begins at frame j L, with the state s_j = (x, θ, v, ω) of every body there, q = exp(θ) q_scene; window 0 begins
-as the scene says. Worlds are starts × windows, in one batch. Where window j ends, s_{j+1} begins; the gap between them,
-in units of D = (ℓ, 1 rad, ℓ/τ, 1/τ) with the body's radius ℓ and the time τ of a window, is
-
-    gap = (x − x', log(q q'⁻¹), v − v', ω − ω') / D                    primed: the end of the window before
+Window j begins at frame j L, with the state s_j of every body there (`window_starts.py`): (x, θ, v, ω) of a rigid one,
+angles and rates of a pendulum; window 0 begins as the scene says. Worlds are starts × windows, in one batch. Where window j
+ends, s_{j+1} begins; the gap between them is told in units of D = (ℓ, 1 rad, ℓ/τ, 1/τ) with the body's radius ℓ and the
+time τ of a window.
 """
 
 import math
@@ -13,10 +12,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from gradsim import rotation
 from gradsim.errors import InputError
-from gradsim.identify.clips import LOCAL, STATE
 from gradsim.identify.unknowns import Space
+from gradsim.identify.window_starts import State, start_of
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
@@ -28,13 +26,13 @@ class Windows:
     """A model that moves all windows of a clip at once.
 
     Args:
-        model: Of rigid bodies.
+        model: Of rigid bodies and pendulums.
         space: The unknowns that all windows share.
         frames: Frames of the clip.
         window: Frames from one start to the next.
 
     Attributes:
-        size: Numbers of a start state, 12 for each body.
+        size: Numbers of a start state, 12 for each rigid body, 2 for each arm of a pendulum.
         scale: D of each of them (size,).
 
     Raises:
@@ -45,19 +43,23 @@ class Windows:
     def __init__(self, model: Model, space: Space, frames: int, window: int):
         if not SHORTEST <= window < frames:
             raise InputError(f"window is {window}; it has to be from {SHORTEST} to {frames - 1} frames of the clip.")
-        swinging = [name for name, body in model.scene.bodies.items() if body.kind != "rigid"]
-        if swinging:
-            raise InputError(f"`{swinging[0]}` is no rigid body; windows are for those. Fit it without.")
+        bodies = model.scene.bodies
+        found = {system.name: start_of(system, bodies[system.name]) for system in model.systems}
+        self.starts = {name: start for name, start in found.items() if start is not None}
+        others = [name for name in bodies if name not in self.starts]
+        if others:
+            raise InputError(f"`{others[0]}` is no rigid body or pendulum; windows are for those. Fit it without.")
         if model.scene.joints:
             raise InputError("windows begin with free bodies, and joints hold these; fit all frames from one start.")
         if any(name.startswith("timing.") for unknown in space.unknowns for name in unknown.names):
             raise InputError("windows begin at known times; fix the clock (`timing`), or fit without them.")
         self.given, self.space, self.frames, self.window = model, space, frames, window
         self.bodies = list(model.scene.bodies)
-        self.size = LOCAL * len(self.bodies)
+        self.size = sum(start.size for start in self.starts.values())
         self.pushes: list[tuple[str, str, int, float]] = []  # parameter here, in the scene, window, share
         self.model = Model(self._scene(), substeps=model.substeps)
-        self.scale = torch.cat([self._units(k) for k in range(len(self.bodies))])
+        rate = model.scene.timing.fps / window
+        self.scale = torch.cat([start.units(rate) for start in self.starts.values()])
 
     def count(self, frames: int) -> int:
         """Windows that the first frames take."""
@@ -96,32 +98,32 @@ class Windows:
         own, moved = self.model.tangent(self.model.values(touched), along, min(frames, self.window + 1))
         return own, moved, along
 
-    def states(self, trajectory: Trajectory, frame: int) -> list[dict[str, Tensor]]:
-        """x, q, v and ω (worlds, ·) of every body at a frame."""
-        return [self._state(name, trajectory, frame) for name in self.bodies]
+    def states(self, trajectory: Trajectory, frame: int) -> list[State]:
+        """The state of every body at a frame."""
+        return [start.state(trajectory, frame) for start in self.starts.values()]
 
     def end(self, trajectory: Trajectory, frame: int) -> Tensor:
         """The states at a frame as those that a window can begin with (worlds, size)."""
-        parts = []
-        for name, state in zip(self.bodies, self.states(trajectory, frame), strict=True):
-            base = torch.tensor(self.given.scene.bodies[name].quat_xyzw).double().expand_as(state["q"])
-            turned = rotation.logarithm(rotation.multiply(state["q"], rotation.conjugate(base)))
-            parts += [state["x"], turned, state["v"], state["w"]]
-        return torch.cat(parts, 1)
+        states = zip(self.starts.values(), self.states(trajectory, frame), strict=True)
+        return torch.cat([start.end(state) for start, state in states], 1)
 
-    def gap(self, ends: list[dict[str, Tensor]], begins: list[dict[str, Tensor]]) -> Tensor:
+    def gap(self, ends: list[State], begins: list[State]) -> Tensor:
         """How far starts are from the ends before them (worlds, size), in units of D."""
-        parts = []
-        for old, new in zip(ends, begins, strict=True):
-            turned = rotation.logarithm(rotation.multiply(new["q"], rotation.conjugate(old["q"])))
-            parts += [new["x"] - old["x"], turned, new["v"] - old["v"], new["w"] - old["w"]]
-        return torch.cat(parts, 1) / self.scale
+        parts = zip(self.starts.values(), ends, begins, strict=True)
+        return torch.cat([start.gap(old, new) for start, old, new in parts], 1) / self.scale
 
-    def _state(self, name: str, trajectory: Trajectory, frame: int) -> dict[str, Tensor]:
-        x, q, v, momentum = (trajectory[name][key][:, frame] for key in ("x", "q", "v", "l"))
-        (system,) = (s for s in self.model.systems if s.name == name)
-        spin = system.spin(q, momentum, trajectory.values)  # pyright: ignore[reportAttributeAccessIssue] -- rigid
-        return {"x": x, "q": q, "v": v, "w": spin}
+    def told(self, numbers: Tensor) -> dict[str, Tensor]:
+        """Lengths of the parts of numbers (n, size): position, angle and so on, of several bodies the largest (n,)."""
+        found: dict[str, Tensor] = {}
+        for start, own in zip(self.starts.values(), self._split(numbers), strict=True):
+            for name, part in zip(start.parts, own.split(list(start.parts.values()), 1), strict=True):
+                length = torch.linalg.vector_norm(part, dim=1)
+                found[name] = torch.maximum(found[name], length) if name in found else length
+        return found
+
+    def _split(self, numbers: Tensor) -> tuple[Tensor, ...]:
+        """Those of each body."""
+        return numbers.split([start.size for start in self.starts.values()], 1)
 
     def _values(self, rows: Tensor, which: Tensor) -> Values:
         """Parameters of worlds from their unknowns and start states (worlds, n + size); window 0 begins as the scene."""
@@ -129,9 +131,8 @@ class Windows:
         touched, first = self.space.values(rows[:, :n]), (which == 0)[:, None]
         known = lambda name: touched.get(name, self.given.get_parameter(name).detach()[None])
         values = {name: v for name, v in touched.items() if ".pushes." not in name}
-        for name, own in zip(self.bodies, rows[:, n:].split(LOCAL, 1), strict=True):
-            for key, start in zip(STATE, own.unflatten(1, (len(STATE), 3)).unbind(1), strict=True):
-                values[f"{name}.{key}"] = torch.where(first, known(f"{name}.{key}"), start)
+        for start, own in zip(self.starts.values(), self._split(rows[:, n:]), strict=True):
+            values |= start.values(own, first, known)
         for here, there, window, share in self.pushes:
             values[here] = known(there) * (share * (which == window))[:, None]
         return values
@@ -154,13 +155,6 @@ class Windows:
             bodies[name] = body.model_copy(update={"pushes": tuple(pushes)})
         timing = scene.timing.model_copy(update={"frames": self.window + 1, "substeps": self.given.substeps})
         return scene.model_copy(update={"bodies": bodies, "timing": timing})
-
-    def _units(self, k: int) -> Tensor:
-        name = self.bodies[k]
-        (system,) = (s for s in self.model.systems if s.name == name)
-        size = torch.linalg.vector_norm(system.rest, dim=-1).max() * self.given.get_parameter(f"{name}.scale").detach()  # pyright: ignore[reportAttributeAccessIssue] -- rigid
-        rate = self.given.scene.timing.fps / self.window
-        return torch.tensor([size, 1.0, size * rate, rate]).double().repeat_interleave(3)
 
 
 def _within(push, begin: float, length: float, dt: float):
