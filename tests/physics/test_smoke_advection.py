@@ -4,9 +4,10 @@ import math
 
 import pytest
 import torch
+import warp as wp
 from checks import slope
 
-from gradsim.physics.smoke_advection import Advection
+from gradsim.physics.smoke_advection import Advection, _code
 from gradsim.physics.smoke_grid import Grid
 
 LIKE = torch.zeros((), dtype=torch.float64)
@@ -119,3 +120,15 @@ def test_nothing_comes_through_walls():
     moved = Advection(grid, 0.1, "bilinear", LIKE)(q, u)  # by half a cell
     assert (moved[:, :, 0] - (0.875 * q[:, :, 0] + 0.125 * q[:, :, 0])).abs().max() < 1e-14
     assert (moved[:, :, 4] - 0.5 * (q[:, :, 3] + q[:, :, 4])).abs().max() < 1e-14
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("walled", [(False, False), (True, False, True)], ids=["2-D", "3-D"])
+def test_kernels_compile_for_cuda(walled, tmp_path):
+    if not wp.get_cuda_toolkit_version():
+        pytest.skip("this build of Warp has no CUDA compiler")
+    code = _code(torch.float32, walled)
+    (file,) = wp.compile_aot_module(code, arch=80, module_dir=tmp_path, use_ptx=True)
+    text = file.read_text()
+    for key in wp.get_module(code.__name__).kernels:
+        assert f".entry {key}" in text

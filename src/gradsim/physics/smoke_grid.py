@@ -41,8 +41,8 @@ class Grid:
         boundary: str | Sequence[str] = "periodic",
         obstacles: Tensor | None = None,
     ):
-        if len(shape) not in (2, 3):
-            raise InputError(f"shape: got {tuple(shape)}; expected cells along 2 or 3 axes, as (128, 128).")
+        if not isinstance(shape, Sequence) or len(shape) not in (2, 3):
+            raise InputError(f"shape: got {shape}; expected cells along 2 or 3 axes, as (128, 128).")
         self.shape = counts("shape", shape, len(shape), 4)
         self.dimensions = len(self.shape)
         each = [spacing] * self.dimensions if isinstance(spacing, int | float) else spacing
