@@ -51,8 +51,8 @@ def test_force_and_torque_are_minus_the_gradient_of_the_energy(kinds):
     moved = torch.zeros(N, 2, 2, 3).double().requires_grad_()
     turned = rotation.multiply(rotation.exponential(moved[:, :, 1]), states["q"])
     there = states | {"x": states["x"] + moved[:, :, 0], "q": turned}
-    total = sum(energy(*placed(kinds, there, numbers, k), numbers["stiffness"][k, 0]) for k in range(N))
-    (slope,) = torch.autograd.grad(total, moved)
+    energies = [energy(*placed(kinds, there, numbers, k), numbers["stiffness"][k, 0]) for k in range(N)]
+    (slope,) = torch.autograd.grad(torch.stack(energies).sum(), moved)
     assert error(of_lanes(kinds, states, numbers), -slope) < 1e-11
 
 

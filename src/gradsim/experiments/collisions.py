@@ -108,7 +108,7 @@ def _bounce(k: float, walls: bool) -> float:
     parts.append(1 - sum(parts))
     (group,) = model.groups
     inputs = group.inputs(model.values(leaves))
-    end = group.program(6, SHORT, 1e-6).run(*inputs, torch.tensor([parts]).double() / SHORT)[0][0, -1]
+    end = group.program(6, SHORT, 1e-6, 1).run(*inputs, torch.tensor([parts]).double() / SHORT)[0][0, -1]
     worst = 0.0
     for axis in (0, 2) if walls else (2,):
         slopes = torch.autograd.grad(end[axis], list(leaves.values()), retain_graph=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -12,7 +13,7 @@ from gradsim import video
 from gradsim.experiments.billiards import RADIUS
 from gradsim.files import whole
 
-STYLE = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
+STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
 BLUE, ORANGE, GREEN = "#1d5fd0", "#c2410c", "#15803d"
 MARKS = {"exchange": ("o", BLUE), "ground": ("s", ORANGE), "ground_and_wall": ("^", GREEN)}
 

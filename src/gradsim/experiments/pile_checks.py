@@ -10,6 +10,7 @@ from gradsim.physics.linked import Linked
 from gradsim.physics.model import Model
 from gradsim.physics.obstacle import distance
 from gradsim.physics.pair_touches import pair_touches
+from gradsim.physics.pairs import Pairs
 from gradsim.physics.rigid import INPUTS
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.system import Values
@@ -84,15 +85,15 @@ def rise(energy: Tensor) -> float:
     return ((energy - energy.cummin(0).values).max() / energy.abs().max()).item()
 
 
-def _pairs(model: Model):
-    (group,) = [g for g in model.groups if isinstance(g, Linked) and g.pairs]
-    return group.pairs
+def _pairs(model: Model) -> Pairs:
+    (found,) = [g.pairs for g in model.groups if isinstance(g, Linked) and g.pairs]
+    return found
 
 
 def on_surfaces(trajectory: Trajectory, values: Values, world: int) -> Tensor:
     """What touches ground and obstacles, slips and presses in one world (frames, points)."""
     found, one = [], {name: x[world : world + 1] for name, x in values.items()}
-    for s in trajectory.systems:
+    for s in [s for s in trajectory.systems if isinstance(s, RigidBody)]:
         own = touches(s, {key: y[world : world + 1] for key, y in trajectory[s.name].items()}, one)
         found += [y.flatten(1) for y in (own.inside, own.sliding, own.pressing)]
     return torch.cat(found, 1)

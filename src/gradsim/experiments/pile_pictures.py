@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -17,7 +18,7 @@ from gradsim.render.renderer import Renderer
 from gradsim.render.shading import Shading
 from gradsim.surface import Surface
 
-STYLE = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
+STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
 BLUE, ORANGE = "#1d5fd0", "#c2410c"
 MOMENTS, SHOWN = (0, 450, 600, 1000), 4  # frames of the first pile, and how many others
 EVERY = 16  # steps between two frames of the film
