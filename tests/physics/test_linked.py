@@ -1,9 +1,11 @@
 """Scenes whose rigid bodies hold one another: one group, with the states of each body by its name."""
 
+import pytest
 import torch
 
 from gradsim import Model, Scene
 from gradsim.physics.linked import Linked
+from gradsim.physics.model import Divergence
 
 LINK = {"shape": {"box": {"size": [0.1, 0.1, 0.6]}}, "mass": 0.8}
 
@@ -101,3 +103,11 @@ def test_what_joints_hold_may_collide_with_nothing_where_the_rest_collides():
     torch.testing.assert_close(trajectory["ball"]["x"][0, -1, 2].item(), 0.1 - 5e-5, rtol=0, atol=1e-9)
     slope = torch.autograd.grad(trajectory["lower"]["x"][0, -1, 2], model.get_parameter("ground.stiffness"))[0]
     assert slope > 0
+
+
+def test_a_joint_that_comes_apart_is_told_though_all_is_finite():
+    """A spring too stiff for the step; the other world is as it should be."""
+    model = Model(scene(integrator="semi-implicit", substeps=8))
+    model.rollout({"joints.hip.stiffness": torch.tensor([3.0, 5.0]).double()}, frames=7)
+    with pytest.raises(Divergence, match="joint `(hip|knee)` comes apart, .* of world 1: .*rk4, or more"):
+        model.rollout({"joints.hip.stiffness": torch.tensor([3.0, 1e9]).double()}, frames=7)

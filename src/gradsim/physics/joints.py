@@ -53,6 +53,10 @@ class Joints:
         """ "point" or "axis", parent and child of each row."""
         return tuple((kind, *self._ends(joint)) for joint in self.joints.values() for kind, *_ in _rows(joint))
 
+    def of_row(self, row: int) -> str:
+        """Name of the joint that a row belongs to."""
+        return [name for name, joint in self.joints.items() for _ in _rows(joint)][row]
+
     @property
     def coordinates(self) -> tuple[tuple[str, int, int], ...]:
         """ "turn", "slide" or "ball", parent and child of each joint that moves."""

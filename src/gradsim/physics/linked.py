@@ -13,6 +13,7 @@ from gradsim.physics.rigid import CONTACT, OBSTACLE
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.system import Values
 
+APART = 0.2  # of a body's radius, or of 1 rad: a joint that is open by more no longer holds
 START = ("x", "q", "v", "l")
 MET = [BODY.index(name) for name in ("normal", "height", *OBSTACLE, *CONTACT)]  # inputs about grounds and obstacles
 
@@ -81,6 +82,27 @@ class Linked:
         if self.pairs:
             x, q = (torch.stack([start[s.name][k] for s in self.systems], 1) for k in (0, 1))
             self.pairs.check(values, x, q)
+
+    def opened(self, states, values: Values) -> str:
+        """Which joint has come apart at the last frame of states (worlds, frames, ...), in words; "" for none."""
+        if not self.joints:
+            return ""
+        own = {s.name: states[s.name] for s in self.systems}
+        last = {name: {key: y[:, -1:].detach() for key, y in state.items()} for name, state in own.items()}
+        with torch.no_grad():
+            away = self.joints.residual(last, values)[0].abs()[:, 0]  # (worlds, rows)
+            size = max(
+                torch.linalg.vector_norm(s.rest, dim=-1).max() * values[f"{s.name}.scale"].max() for s in self.systems
+            )
+        apart = away / torch.where(
+            torch.tensor([kind == "point" for kind, *_ in self.joints.rows], device=away.device), size, 1.0
+        )
+        if apart.max() <= APART:
+            return ""
+        world, row = divmod(int(apart.argmax()), apart.shape[1])
+        kind = self.joints.rows[row][0]
+        much = f"by {away[world, row].item():.2g} {'m' if kind == 'point' else 'of its axis'}"
+        return f"the joint `{self.joints.of_row(row)}` comes apart, {much} at the last frame of world {world}"
 
     def _start(self, values: Values) -> dict[str, list[Tensor]]:
         states = {s.name: s.start(values) for s in self.systems}

@@ -12,6 +12,7 @@ from gradsim.errors import InputError
 from gradsim.physics.acting import Acting
 from gradsim.physics.cloth_body import cloth_body
 from gradsim.physics.double_pendulum_body import DoublePendulumBody
+from gradsim.physics.linked import Linked
 from gradsim.physics.pendulum_body import PendulumBody
 from gradsim.physics.reading import read_by_motion, read_by_pictures, refuse_unread
 from gradsim.physics.rigid_body import RigidBody
@@ -158,7 +159,8 @@ class Model(nn.Module):
             InputError: If a rigid body that goes on from a state has pushes, which count from the scene's start, or
                 `start` is not of all bodies, or of another number of worlds, or something given requires a gradient and
                 nothing reads it.
-            Divergence: If a state is no longer finite (not checked inside `torch.compile`).
+            Divergence: If a state is no longer finite, or a joint has come apart at the last frame (not checked inside
+                `torch.compile`).
         """
         values = self.values(given)
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
@@ -178,6 +180,7 @@ class Model(nn.Module):
             states |= _by_body(group, outputs)
         if not torch.compiler.is_compiling():
             self._check_finite(states, timed, steps, lead, start)
+            self._check_joints(states, values)
         return self._trajectory(states, values, frames)
 
     def unchecked(self, values: Values, frames: int) -> Trajectory:
@@ -363,6 +366,15 @@ class Model(nn.Module):
                         f"`{system.name}` diverges: {quantity}{where} is not finite from step {step} on "
                         f"(time {step * self.dt:.4g} s, world {world}). {self._advice(values, world)}"
                     )
+
+    def _check_joints(self, states, values: Values) -> None:
+        """Raise `Divergence` where steps were so long that a joint no longer holds, though all is finite."""
+        for group in self.groups:
+            said = group.opened(states, values) if isinstance(group, Linked) else ""
+            if said:
+                other = self.scene.timing.integrator == "semi-implicit"
+                way = "Set timing.integrator to rk4, or more substeps" if other else "Use more substeps"
+                raise Divergence(f"{said}: steps are too long for it. {way} than {self.substeps}.")
 
     def _advice(self, values: Values, world: int) -> str:
         """What may help a world that diverges: which values are beyond their range, else smaller steps."""
