@@ -258,9 +258,8 @@ class Plant:
         return {name: v.expand(worlds, *v.shape[1:]) for name, v in found.items()}
 
     def begin(self, given: Given | None = None, worlds: int = 1) -> dict[str, dict[str, Tensor]]:
-        """States at the start, by body and name, (worlds, ...) each."""
-        with torch.no_grad():
-            start = self.model.rollout(given, 1)
+        """States at the start, by body and name, (worlds, ...) each; differentiable by `given`."""
+        start = self.model.rollout(given, 1)
         worlds = max(worlds, len(start.values["gravity"]))
         first = lambda y: y[:, 0].expand(worlds, *y[:, 0].shape[1:])
         return {body: {name: first(y) for name, y in own.items()} for body, own in start.states.items()}

@@ -8,7 +8,8 @@ in units of its value's size,
     forward       |∇·v − w · ẏ|, over the sum of the sizes of the terms of both; ẏ the forward sensitivity
 
 The difference is of fourth order. Its own error is smallest at a step that depends on the motion: rounding counts below,
-curvature and kinks of contact above. It is taken where two neighbouring steps agree best, which knows nothing of the adjoint.
+growing as 1/h, and curvature and kinks of contact above. It is taken where what it differs from the next step by, and the
+rounding that the finest steps show, are least together; that knows nothing of the adjoint.
 """
 
 import math
@@ -21,7 +22,8 @@ from torch import Tensor
 
 from gradsim.physics.system import Values
 
-STEPS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)  # h
+STEPS = (1e-2, 1e-3, 1e-4, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7)  # h
+FINEST = 4  # steps that show the rounding
 OFFSETS = (1.0, -1.0, 2.0, -2.0)
 WEIGHTS = (8 / 12, -8 / 12, -1 / 12, 1 / 12)
 ROUNDING = 1e-12  # what two exact programs may differ by
@@ -117,8 +119,10 @@ def _secants(subject: Subject, name: str, at: Tensor, along: Tensor, weights: li
 
 
 def _off(adjoint: float, secants: Tensor) -> float:
-    """|adjoint − secant| at the step where neighbours agree best."""
-    k = int((secants[1:] - secants[:-1]).abs().argmin())
+    """|adjoint − secant| at the step whose own error is likely the least."""
+    apart, steps = (secants[1:] - secants[:-1]).abs(), secants.new_tensor(STEPS)
+    rounding = (apart * steps[1:])[-FINEST:].median() / steps[:-1]
+    k = int((apart + rounding).argmin())
     return abs(adjoint - secants[k].item()) if math.isfinite(secants[k]) else math.inf
 
 

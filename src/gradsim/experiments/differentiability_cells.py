@@ -11,7 +11,7 @@ from functools import cache
 
 from gradsim.experiments import differentiability_scenes as scenes
 from gradsim.experiments.differentiability import Slope, Subject, slopes
-from gradsim.experiments.differentiability_subjects import Film, Fumes, Motion, timed
+from gradsim.experiments.differentiability_subjects import Controlled, Film, Fumes, Motion, timed
 
 COLUMNS = {  # key: title, what it means; the first twelve are the paper's
     "position": ("position", "where things are at the start: position, angle"),
@@ -80,6 +80,7 @@ BOUNCE = "ground.stiffness ground.dissipation"
 NO_SPRINGS = Absent("a rigid body has no springs")
 VERTICES = "body.velocity body.angular_velocity body.vertex_velocity"
 ANCHOR = "body.anchors.0.stiffness"
+JOINTED = "joints.hinge.axis joints.hinge.child_point joints.wrist.parent_point joints.hinge.upper joints.rail.axis"
 ANCHOR_DAMPING = "body.anchors.0.damping"
 
 
@@ -236,6 +237,83 @@ ROWS = {
             "texture": {"springs film": TEXTURE.removeprefix("look.texture ")},
         },
     ),
+    "linkage": Row(
+        "Articulated bodies",
+        {
+            "position": "joints.hinge.angle joints.rail.displacement",
+            "velocity": "joints.hinge.rate joints.rail.speed joints.wrist.angular_velocity",
+            "mass": "body.mass hand.mass",
+            "rotation": "joints.wrist.rotation_vector",
+            "rest_length": "joints.hinge.target joints.rail.target",
+            "stiffness": "joints.hinge.stiffness joints.rail.stiffness joints.hinge.limit_stiffness",
+            "damping": "joints.hinge.damping joints.rail.damping joints.wrist.damping",
+            "actuation": {
+                "linkage": "joints.hinge.torque joints.rail.force",
+                "linkage other": "joints.hinge.torque joints.rail.force joints.hinge.target",
+            },
+            "gravity": "gravity",
+            "friction": FRICTION,
+            "elasticity": BOUNCE,
+            "external_force": "hand.pushes.0.impulse",
+            "material": "weight.density",
+            "geometry": f"body.scale hand.scale weight.scale {JOINTED} {GROUND}",
+            **_film("linkage film"),
+        },
+    ),
+    "pile": Row(
+        "Rigid bodies that touch",
+        _rigid(
+            "pile film",
+            position="body.position slab.position ball.position",
+            velocity="body.velocity body.angular_velocity slab.velocity ball.velocity ball.angular_velocity",
+            mass="body.mass ball.mass",
+            rotation="body.rotation_vector slab.rotation_vector",
+            friction=f"{FRICTION} contacts.touch.friction contacts.touch.friction_stiffness",
+            elasticity=f"{BOUNCE} contacts.touch.stiffness contacts.touch.dissipation",
+            geometry=f"body.scale slab.scale ball.scale {GROUND}",
+            material="slab.density",
+        ),
+    ),
+    "meeting": Row(
+        "Soft and rigid bodies that meet",
+        {
+            "position": "body.position upper.position ball.position box.position",
+            "velocity": "body.velocity upper.velocity ball.angular_velocity",
+            "mass": "ball.mass box.mass body.density body.vertex_mass_factor",
+            "rotation": "body.rotation_vector upper.rotation_vector box.rotation_vector",
+            "rest_length": "body.activation",
+            "stiffness": "attachments.grip.stiffness",
+            "damping": "attachments.grip.damping body.damping",
+            "actuation": "body.activation upper.activation",
+            "gravity": "gravity",
+            "friction": " ".join(f"contacts.{n}.friction contacts.{n}.friction_stiffness" for n in ("hit", "pile")),
+            "elasticity": " ".join(f"contacts.{n}.stiffness contacts.{n}.dissipation" for n in ("hit", "pile")),
+            "external_force": "upper.pushes.0.impulse",
+            "material": "body.density body.young body.poisson upper.mu_factor",
+            "geometry": "contacts.hit.thickness contacts.pile.thickness ball.scale",
+            **_film("meeting film"),
+        },
+    ),
+    "plant": Row(
+        "Soft body under a policy",
+        {
+            **START,
+            "velocity": "body.velocity body.angular_velocity body.vertex_velocity",
+            "mass": "body.vertex_mass_factor body.density",
+            "rest_length": Absent("the policy sets it: see actuation"),
+            "stiffness": ANCHOR,
+            "damping": f"body.damping {ANCHOR_DAMPING}",
+            "actuation": "policy.weights.0 policy.biases.0 policy.weights.1 policy.biases.1",
+            "friction": FRICTION,
+            "elasticity": f"{BOUNCE} body.young body.poisson",
+            "external_force": "body.pushes.0.impulse body.anchors.0.offset",
+            "material": "body.density body.young body.poisson",
+            "geometry": f"{GROUND} {POST}",
+            "camera": Absent("this policy sees states; pictures of the body stand in its own row"),
+            "light": Absent("this policy sees states; pictures of the body stand in its own row"),
+            "texture": Absent("this policy sees states; pictures of the body stand in its own row"),
+        },
+    ),
     "smoke": Row(
         "Smoke (2-D)",
         {
@@ -269,6 +347,11 @@ SUBJECTS: dict[str, Callable[[], Subject]] = {
     "ball own": lambda: Motion(scenes.ball("density")),
     "pendulum": lambda: Motion(scenes.pendulum()),
     "double_pendulum": lambda: Motion(scenes.double_pendulum()),
+    "linkage": lambda: Motion(scenes.linkage()),
+    "linkage other": lambda: timed(scenes.linkage(), "joints.hinge.torque", "joints.rail.force", "joints.hinge.target"),
+    "pile": lambda: Motion(scenes.pile()),
+    "meeting": lambda: Motion(scenes.meeting()),
+    "plant": lambda: Controlled(scenes.solid(), "body.activation"),
     "smoke": Fumes,
     "solid": lambda: Motion(scenes.solid()),
     "solid other": lambda: timed(scenes.solid("mu", **OTHER), "body.activation"),
@@ -340,7 +423,8 @@ def cell(row: str, column: str, seed: int = 0, directions: int = 2) -> Cell:
 
 @cache
 def measured(subject: str, seed: int = 0, directions: int = 2) -> dict[str, Slope]:
-    """The gradients of a subject by all that the table asks of it."""
+    """The gradients of a subject by all that the table asks of it; of pictures along one direction each."""
+    directions = 1 if subject.endswith(" film") else directions
     every = [asked(row, column).get(subject, []) for row in ROWS for column in COLUMNS]
     return slopes(SUBJECTS[subject](), list(dict.fromkeys(name for names in every for name in names)), seed, directions)
 

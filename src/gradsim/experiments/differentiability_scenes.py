@@ -124,15 +124,82 @@ def springs(weight: str = "mass", **changes: float) -> Scene:
     return _scene({"body": body}, *_soft(0.05))
 
 
+def linkage() -> Scene:
+    """An arm on a hinge, with a hand on a ball joint that hits the ground, and a weight that slides along it."""
+    hinge = {
+        "between": ["world", "body"],
+        "axis": [0.2, 1, 0.1],
+        "parent_point": [0, 0, 0.36],
+        "child_point": [-0.15, 0, 0.01],
+    }
+    hinge |= {"angle": 0.9, "rate": 2.0, "stiffness": 1.5, "target": 0.2, "damping": 0.02, "torque": 0.1}
+    hinge |= {"lower": -0.1, "upper": 0.8, "limit_stiffness": 30}
+    wrist = {"between": ["body", "hand"], "parent_point": [0.15, 0, 0], "child_point": [-0.1, 0.01, 0], "damping": 5e-3}
+    wrist |= {"rotation_vector": [0.2, 0.3, -0.2], "angular_velocity": [1.0, -2.0, 0.5]}
+    rail = {
+        "between": ["body", "weight"],
+        "axis": [1, 0.1, 0],
+        "parent_point": [0, 0, 0.05],
+        "child_point": [0, 0, -0.02],
+    }
+    rail |= {"displacement": 0.03, "speed": 0.6, "stiffness": 30, "target": 0.01, "damping": 0.2, "force": 0.5}
+    box = lambda *size: {"shape": {"box": {"size": size}}}
+    bodies = {
+        "body": {**box(0.3, 0.05, 0.04), "mass": 0.8},
+        "hand": {**box(0.2, 0.06, 0.05), "mass": 0.5, "scale": 0.9, "pushes": [{"impulse": [0.05, 0.1, -0.1]}]},
+        "weight": {**box(0.06, 0.06, 0.06), "density": 900},
+    }
+    joints = {
+        "hinge": {"kind": "revolute", **hinge},
+        "wrist": {"kind": "ball", **wrist},
+        "rail": {"kind": "prismatic", **rail},
+    }
+    ground = {"stiffness": 2000, "dissipation": 0.5, "friction_stiffness": 6, "friction": 0.4, "height": -0.04}
+    return _scene(bodies, ground, joints=joints)
+
+
+def pile() -> Scene:
+    """A box that falls on a slab beside a ball, which it pushes away; all of them lie, roll or land on the ground."""
+    ball = {"shape": {"sphere": {"radius": 0.07, "subdivisions": 1}}, "mass": 0.6, "position": [0.2, 0.03, 0.1]}
+    bodies = {
+        "body": {"shape": {"box": {"size": [0.2, 0.14, 0.1]}}, "mass": 1.0, "position": [0.03, -0.01, 0.22]},
+        "slab": {"shape": {"box": {"size": [0.24, 0.2, 0.06]}}, "density": 400, "position": [-0.03, 0.01, 0.067]},
+        "ball": {**ball, "velocity": [-1.5, 0.1, 0.2], "angular_velocity": [1, 2, 3]},
+    }
+    bodies["body"] |= {**TURNED, "pushes": [{"impulse": [0.3, 0.1, -0.2], "point": [0.02, 0.03, 0.01]}]}
+    bodies["slab"] |= {"rotation_vector": [0.1, -0.05, 0.2], "velocity": [0.3, 0.1, -0.4]}
+    touch = {"between": "all", "stiffness": 3000, "dissipation": 0.3, "friction_stiffness": 15, "friction": 0.35}
+    return _scene(bodies, {**HARD, "dissipation": 0.5}, contacts={"touch": touch})
+
+
+def meeting() -> Scene:
+    """A soft block, held by a box at one end, falls onto a ball; another lands on it; all is in the air."""
+    block = {"kind": "solid", "shape": {"box": {"size": [0.2, 0.1, 0.1], "cells": [2, 1, 1]}}, "density": 500}
+    block |= {"young": 5000, "poisson": 0.3, "damping": 4.0, "activation": 0.05}
+    ball = {"shape": {"sphere": {"radius": 0.08, "subdivisions": 1}}, "mass": 0.7, "position": [0.02, 0.01, 0.015]}
+    ball["angular_velocity"] = [3, -2, 1]
+    box = {"shape": {"box": {"size": [0.06, 0.08, 0.1]}}, "mass": 0.4, "position": [-0.15, 0, 0.16]}
+    lower = {"position": [0, 0, 0.16], "rotation_vector": [0.1, 0.2, 0.3], "velocity": [0, 0, -2]}
+    upper = {"position": [0.04, 0.02, 0.285], "velocity": [0.1, 0, -3.5], "pushes": [{"impulse": [0.1, 0.05, -0.1]}]}
+    contacts = {
+        "hit": {"between": ["body", "ball"], "stiffness": 800, "dissipation": 1.0, "thickness": 0.004},
+        "pile": {"between": ["upper", "body"], "thickness": 0.02, "stiffness": 1000, "dissipation": 0.6},
+    }
+    grip = {"body": "body", "to": "box", "region": "-x", "stiffness": 300, "damping": 0.5}
+    bodies = {"body": {**block, **lower}, "upper": {**block, **upper}, "ball": ball, "box": box}
+    timing = {**TIMING, "frames": 4, "substeps": 60}
+    return _scene(bodies, timing=timing, contacts=contacts, attachments={"grip": grip})
+
+
 def _soft(share: float) -> tuple[dict[str, Any], dict[str, Any]]:
     """Ground and post for light bodies."""
     ground = {"margin": 0.004, "stiffness": 300 * share, "dissipation": 0.5, "friction_stiffness": 2 * share}
-    post = {"radius": 0.1, "position": [0.12, 0.02, -0.11], "stiffness": 200 * share, "friction_stiffness": 0.2 * share}
+    post = {"radius": 0.1, "position": [0.12, 0.02, -0.11], "stiffness": 200 * share, "friction_stiffness": 0.7 * share}
     return {**ground, "friction": 0.4}, post
 
 
-def _scene(bodies, ground=None, post=None) -> Scene:
-    content = {"gravity": GRAVITY, "timing": TIMING, "bodies": bodies, "camera": CAMERA, "lights": LIGHTS}
+def _scene(bodies, ground=None, post=None, **more) -> Scene:
+    content = {"gravity": GRAVITY, "timing": TIMING, "bodies": bodies, "camera": CAMERA, "lights": LIGHTS, **more}
     content |= {"ground": {**LEVEL, **ground}} if ground else {}
     content |= {"obstacles": {"post": post}} if post else {}
     return Scene.parse(content)

@@ -1,11 +1,13 @@
 """What the cells of the differentiability table look at: the motion of a scene, and a picture of it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from gradsim.control.feedback import Feedback
+from gradsim.control.plant import Control, Plant
 from gradsim.physics.model import Model
 from gradsim.physics.smoke import Smoke
 from gradsim.physics.system import Values
@@ -73,6 +75,58 @@ class Fumes:
         """Smoke has an adjoint alone."""
 
 
+class Controlled:
+    """States of a motion whose muscles a perceptron sets that sees the body's centre and its velocity, every two frames.
+
+    Beside the parameters of the scene, `policy.weights.0` and so on.
+
+    Args:
+        scene: A scene whose first body is soft.
+        muscles: Its actuation, by name.
+    """
+
+    def __init__(self, scene: Scene, muscles: str):
+        self.plant = Plant(Model(scene), [Control(muscles, -0.3, 0.3)], 2, self)
+        self.policy = Feedback(self.size, self.plant.outputs, hidden=(4,), start=0.5)
+
+    size = 6
+
+    def __call__(self, states, values: Values, plant: Plant) -> Tensor:
+        """What the policy sees."""
+        own = states[plant.model.systems[0].name]
+        return torch.cat([own["x"].mean(1), 0.2 * own["v"].mean(1)], 1)
+
+    def values(self) -> Values:
+        weights = {f"policy.{name}": w.detach()[None] for name, w in self.policy.named_parameters()}
+        return {name: v.detach() for name, v in self.plant.model.values().items()} | weights
+
+    def observe(self, given: Values) -> list[Tensor]:
+        worlds = max(len(v) for v in given.values())
+        own = {name.removeprefix("policy."): w for name, w in given.items() if name.startswith("policy.")}
+        if worlds > 1 and own:
+            singly = [self.observe({name: v[k : k + 1] for name, v in given.items()}) for k in range(worlds)]
+            return [torch.cat(outputs) for outputs in zip(*singly, strict=True)]
+        moved = {name: v for name, v in given.items() if not name.startswith("policy.")}
+        policy = _Weighed(self.policy, {name: w[0] for name, w in own.items()})
+        episode = self.plant.rollout(policy, moved, worlds=worlds)
+        return [*(y for one in episode.trajectory.states.values() for y in one.values()), episode.actions]
+
+    def tangent(self, along: Values) -> None:
+        """Policies have an adjoint alone."""
+
+
+@dataclass(frozen=True)
+class _Weighed:
+    """A policy with other weights."""
+
+    policy: Feedback
+    weights: Values
+    feedback = True
+
+    def __call__(self, times: Tensor, observation: Tensor) -> Tensor:
+        return torch.func.functional_call(self.policy, self.weights, (times, observation))
+
+
 def timed(scene: Scene, *names: str) -> Motion:
     """A motion with another value of these for each frame interval and element."""
     generator = torch.Generator().manual_seed(0)
@@ -104,7 +158,7 @@ class Film:
         texture = torch.rand(1, 3, *CHECKS, generator=generator, dtype=torch.float64)
         seen = {name: v.detach() for name, v in self.own.items() if name.startswith(("camera.", "lights."))}
         looks = {"colour": texture[:, :, 0, 0], **({"texture": texture} if self.wrapped else {})}
-        looks |= {key: torch.tensor([x], dtype=torch.float64) for key, x in (("diffuse", 0.7), ("specular", 0.4), ("shininess", 6.0))}  # fmt: skip
+        looks |= {key: torch.tensor([x], dtype=torch.float64) for key, x in (("diffuse", 0.7), ("specular", 0.5), ("shininess", 2.5))}  # fmt: skip
         return seen | {f"look.{key}": x for key, x in looks.items()}
 
     def observe(self, given: Values) -> list[Tensor]:
