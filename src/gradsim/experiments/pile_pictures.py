@@ -8,6 +8,7 @@ import matplotlib as mpl
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from gradsim import video
 from gradsim.experiments import pile_scenes
@@ -78,6 +79,7 @@ def _checks(records: Sequence[dict]) -> Figure:
         ends = np.array([width.min() / 1.5, width.max() * 1.5])
         right.loglog(ends, np.median(off * width) / ends, color="0.4", lw=1, label="rounding / width")
         right.legend()
+    right.xaxis.set_minor_formatter(NullFormatter())
     right.axhline(1e-3, color="0.7", lw=1, ls="--")
     right.set_xlabel("width of the secant")
     right.set_ylabel("relative error")
