@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import torch
+from chain import chain
 from cloth import cloth
 from gear import gear
 from renderer import render
@@ -33,7 +34,16 @@ def identify() -> tuple[dict, list[str]]:
     return figures, []
 
 
-CASES = {"rigid": rigid, "solid": solid, "cloth": cloth, "gear": gear, "smoke": smoke, "identify": identify, "render": render}
+CASES = {
+    "rigid": rigid,
+    "solid": solid,
+    "cloth": cloth,
+    "gear": gear,
+    "smoke": smoke,
+    "chain": chain,
+    "identify": identify,
+    "render": render,
+}
 
 
 def main() -> int:

@@ -49,6 +49,16 @@ def test_two_bodies_show_their_masses_and_the_friction_they_share():
     assert max(abs(e.value / code.TRUTH[name] - 1) for name, e in fit.unknowns.items()) < 1e-6
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_an_arm_shows_its_links_and_its_spring():
+    """Targets of finer steps: fourth order leaves less than the nominal error bars."""
+    code = example("arm")
+    fit = code.main()
+    assert fit.status == "ok"
+    assert max(abs(e.value / code.TRUTH[name] - 1) for name, e in fit.unknowns.items()) < 1e-4
+
+
 def test_mitsuba_adds_shadows_to_our_picture_and_little_else():
     """Light from one thing on another adds 0.03 or less; shadows take 0.3 from the floor where the sun was."""
     pytest.importorskip("mitsuba", reason='Mitsuba is not installed: pip install "gradsim[mitsuba]"')

@@ -24,6 +24,7 @@ ground: {stiffness: 1e5}
 camera: {size: [64, 48], look_at: {eye: [0, -4, 1], target: [0, 0, 0.5], fov: 45 deg}}
 """
 LIBRARY = [
+    "arm",
     "ball",
     "beam",
     "cube",
@@ -37,6 +38,7 @@ LIBRARY = [
     "sheet_throw",
     "soft_ball",
     "throw",
+    "top",
     "walker",
 ]
 

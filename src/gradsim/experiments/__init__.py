@@ -16,6 +16,7 @@ EXPERIMENTS = {  # name on the command line: module, function
     "renderers": ("gradsim.experiments.renderers", "renderers"),
     "real-pendulum": ("gradsim.experiments.real_pendulum", "real_pendulum"),
     "real-cube": ("gradsim.experiments.real_cube", "real_cube"),
+    "articulated": ("gradsim.experiments.articulated", "articulated"),
     "fig6": ("gradsim.experiments.fig6", "fig6"),
     "table6": ("gradsim.experiments.table6", "table6"),
     "pile": ("gradsim.experiments.pile", "pile"),

@@ -15,26 +15,34 @@ from gradsim.scene.foreign_body import Frame, matrix
 def merge(builder) -> list[int]:
     """Make every link that is fixed to another a part of it, in place; the numbers of those that are none any more.
 
-    What is fixed to the world stays a link of its own.
+    What is fixed to the world stays a link of its own, unless it has no mass: then it is the world.
     """
     import newton
 
     fixed = [k for k, kind in enumerate(builder.joint_type) if kind == newton.JointType.FIXED]
     holds = {builder.joint_child[k]: k for k in fixed if builder.joint_parent[k] != -1}
     for part in sorted(holds, key=lambda body: -_depth(body, holds, builder)):  # the ends of chains first
-        k = holds[part]
-        whole = builder.joint_parent[k]
-        place = Frame.of(builder.joint_X_p[k]) @ Frame.of(builder.joint_X_c[k]).inverse
-        _weigh(builder, whole, part, place)
-        for shape in builder.body_shapes[part]:
-            builder.shape_transform[shape] = (place @ Frame.of(builder.shape_transform[shape])).values
-            builder.shape_body[shape] = whole
-        builder.body_shapes[whole] = [*builder.body_shapes[whole], *builder.body_shapes[part]]
-        builder.body_shapes[part] = []
-        for j in [j for j, parent in enumerate(builder.joint_parent) if parent == part]:
-            builder.joint_parent[j] = whole
-            builder.joint_X_p[j] = (place @ Frame.of(builder.joint_X_p[j])).values
+        _join(builder, holds[part], part)
+    for k in [k for k in fixed if builder.joint_parent[k] == -1 and builder.body_mass[builder.joint_child[k]] <= 0]:
+        holds[builder.joint_child[k]] = k
+        _join(builder, k, builder.joint_child[k])
     return sorted(holds)
+
+
+def _join(builder, k: int, part: int) -> None:
+    """Make a link a part of the one that joint k fixes it to."""
+    whole = builder.joint_parent[k]
+    place = Frame.of(builder.joint_X_p[k]) @ Frame.of(builder.joint_X_c[k]).inverse
+    if whole != -1:
+        _weigh(builder, whole, part, place)
+    for shape in builder.body_shapes[part]:
+        builder.shape_transform[shape] = (place @ Frame.of(builder.shape_transform[shape])).values
+        builder.shape_body[shape] = whole
+    builder.body_shapes[whole] = [*builder.body_shapes[whole], *builder.body_shapes[part]]
+    builder.body_shapes[part] = []
+    for j in [j for j, parent in enumerate(builder.joint_parent) if parent == part]:
+        builder.joint_parent[j] = whole
+        builder.joint_X_p[j] = (place @ Frame.of(builder.joint_X_p[j])).values
 
 
 def _depth(body: int, holds: dict[int, int], builder) -> int:

@@ -153,7 +153,7 @@ def _bodies(builder, draft: _Draft) -> dict[int, str]:
     parts = merge(builder)
     if parts:
         some = ", ".join(f"`{plain_name(builder.body_label[part])}`" for part in parts)
-        draft.notes.append(f"{some}: fixed to another link, became a part of it.")
+        draft.notes.append(f"{some}: fixed to another link or the world, became a part of it.")
     joints = {
         child: k
         for k, (kind, child) in enumerate(zip(builder.joint_type, builder.joint_child, strict=True))

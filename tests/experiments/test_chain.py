@@ -1,0 +1,23 @@
+"""A chain of four links from one file: gradsim and Newton's Featherstone are one in the limit of small steps."""
+
+import numpy as np
+import pytest
+from checks import slope
+
+from gradsim.experiments import chain
+from gradsim.physics.model import Model
+
+pytest.importorskip("newton", reason='Newton is not installed: pip install "gradsim[newton]"')
+
+
+def test_a_chain_and_newtons_agree_to_the_order_of_the_integrators(tmp_path):
+    """Both of first order: their difference halves with the step, and so does either one's to a fine rollout."""
+    exact = chain.centres(Model(chain.scene(tmp_path, 32, "rk4")))
+    steps, theirs, apart = (8, 16, 32), [], []
+    for n in steps:
+        ours, newton = chain.centres(Model(chain.scene(tmp_path, n))), chain.NewtonChain(tmp_path, n).centres()
+        theirs.append(np.abs(newton - exact).max())
+        apart.append(np.abs(newton - ours).max())
+    h = [1 / n for n in steps]
+    assert abs(slope(h, theirs) - 1) < 0.1 and abs(slope(h, apart) - 1) < 0.1
+    assert apart[-1] < 1e-3 * chain.LINKS * chain.LENGTH
