@@ -34,7 +34,7 @@ def _blocks(rows: Sequence[str], columns: Sequence[str], entry: Callable[[str, s
 def _linked(cell: Cell) -> str:
     """The mark of a cell, which leads to its words; bold where the paper has a tick."""
     title = ROWS[cell.row].title
-    text = f"[{mark(cell)}](#{re.sub('[^a-z0-9 ]', '', title.lower()).replace(' ', '-')})"
+    text = f"[{mark(cell)}](#{re.sub('[^a-z0-9 -]', '', title.lower()).replace(' ', '-')})"
     return f"**{text}**" if cell.column in ROWS[cell.row].paper else text
 
 
