@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from gradsim import Model, Scene
+from gradsim.errors import InputError
 from gradsim.physics.linked import Linked
 from gradsim.physics.model import Divergence
 
@@ -111,3 +112,9 @@ def test_a_joint_that_comes_apart_is_told_though_all_is_finite():
     model.rollout({"joints.hip.stiffness": torch.tensor([3.0, 5.0]).double()}, frames=7)
     with pytest.raises(Divergence, match="joint `(hip|knee)` comes apart, .* of world 1: .*rk4, or more"):
         model.rollout({"joints.hip.stiffness": torch.tensor([3.0, 1e9]).double()}, frames=7)
+
+
+def test_a_torque_for_another_number_of_intervals_is_refused():
+    torque = torch.zeros(1, 5, 1, dtype=torch.float64)
+    with pytest.raises(InputError, match=r"given for 5 frame intervals; 7 frames have 6: give \(worlds, 6, 1\)\."):
+        Model(scene()).rollout({"joints.hip.torque": torque})

@@ -139,8 +139,8 @@ def inputs_of(node) -> tuple[Tensor, ...] | None:
 def operation(program: Program) -> Callable[..., list[Tensor]]:
     """A function of tensors that runs `program`, differentiable once.
 
-    Second derivatives raise `NotImplementedError`. The function raises `NotImplementedError` where an input has a forward-mode tangent (`torch.func.jvp`), which it would
-    lose.
+    Second derivatives raise `NotImplementedError`, and so does the function where an input has a forward-mode tangent
+    (`torch.func.jvp`), which it would lose.
 
     Args:
         program: See `Program`. It lives as long as the function does; a compiled backward pass needs it still.

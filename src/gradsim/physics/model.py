@@ -339,9 +339,10 @@ class Model(nn.Module):
                     found[name] = self.get_parameter(name).expand(len(values[name]))
                     continue
                 if values[name].shape[1] != frames - 1:
+                    each = f"{kind.elements} or 1" if kind.elements > 1 else "1"
                     raise InputError(
                         f"`{name}` is given for {values[name].shape[1]} frame intervals; {frames} frames have "
-                        f"{frames - 1}: give (worlds, {frames - 1}, {kind.elements} or 1)."
+                        f"{frames - 1}: give (worlds, {frames - 1}, {each})."
                     )
                 if lead:
                     found[name] = torch.cat([values[name][:, :1].expand(-1, lead, -1), values[name]], 1)
