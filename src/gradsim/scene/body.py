@@ -106,8 +106,8 @@ class Rigid(Node):
         material: Its texture, and how it answers light; by default plain and matte.
         collision: What touches the ground: the vertices, those of its convex hull (which then touches other bodies for
             it, see `Meeting`), the ball itself (shape sphere only, its default), nothing.
-        stiffness, dissipation, damping, friction_stiffness, friction: Where given, they replace those of whatever this
-            body touches (see `Contact`).
+        stiffness, dissipation, damping, friction_stiffness, friction: Where given, they replace those of the grounds
+            and obstacles that this body touches (see `Contact`).
         pushes: Known forces.
     """
 
