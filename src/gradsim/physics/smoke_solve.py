@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from gradsim.physics.model import Divergence
 from gradsim.physics.smoke_grid import Grid
 from gradsim.physics.smoke_spectrum import Spectrum
 
@@ -146,16 +147,21 @@ def conjugate_gradients(
         x: Where to start.
         scale: Of the terms that b is a sum of (worlds,): the residual goes down to their rounding, beyond which there is
             nothing to solve.
+
+    Raises:
+        Divergence: If a world is not solved after so many steps: what came of it would be no projection, and its adjoint
+            not the transpose.
     """
     spread = lambda s: s.view(-1, *[1] * (b.dim() - 1))
     enough = ROUNDING * torch.finfo(b.dtype).eps * scale
     r = b - matrix(x)
     z = precondition(r)
     d, rz = z, products(r, z)
+    unsolved = lambda: (largest(r) > enough) & (rz > 0)
     for _ in range(STEPS):
-        going = (largest(r) > enough) & (rz > 0)
+        going = unsolved()
         if not going.any():
-            break
+            return x
         ad = matrix(d)
         curvature = products(d, ad)
         alpha = spread(torch.where(going & (curvature > 0), rz / curvature, 0))
@@ -164,4 +170,12 @@ def conjugate_gradients(
         following = products(r, z)
         beta = spread(torch.where(going, following / rz, 0))
         d, rz = torch.where(spread(going), z + beta * d, d), torch.where(going, following, rz)
+    going = unsolved()
+    if going.any():
+        world = int(torch.where(going, largest(r) / enough, 0).argmax())
+        raise Divergence(
+            f"the solve around obstacles leaves a residual of {largest(r)[world].item():.2g} in world {world} after {STEPS} "
+            f"steps of conjugate gradients; expected at most {enough[world].item():.2g}. Use obstacles of simpler shape, or "
+            f"fewer cells."
+        )
     return x
