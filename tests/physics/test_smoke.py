@@ -285,3 +285,17 @@ def test_smoke_that_leaves_the_finite_numbers_says_when():
     smoke = Smoke((8, 8), 0.1, 10.0)
     with pytest.raises(Divergence, match="velocity of the smoke is no longer finite at frame 4"):
         smoke.rollout(density=torch.ones(8, 8), forces=forces, frames=7)
+
+
+@pytest.mark.parametrize(("name", "inner"), [("forces", (2, 6, 6)), ("sources", (6, 6))])
+def test_forces_of_intervals_are_not_taken_for_those_of_worlds(name, inner):
+    smoke, acting = Smoke((6, 6), 0.1, 0.02, dtype=DOUBLE), torch.ones(3, *inner, dtype=DOUBLE)
+    with pytest.raises(
+        InputError, match=rf"{name}: got shape .*Give \(1, 3, .*\) for the intervals, or \(3, 3, .*for worlds"
+    ):
+        smoke.rollout(frames=4, **{name: acting})
+    assert len(smoke.rollout(frames=4, **{name: acting[None]}).density) == 1
+    assert len(smoke.rollout(frames=4, **{name: acting[None].expand(3, *acting.shape)}).density) == 3
+    assert len(smoke.rollout(frames=5, **{name: acting}).density) == 3
+    start = torch.zeros(3, 6, 6, dtype=DOUBLE)  # says how many worlds there are
+    assert len(smoke.rollout(density=start, frames=4, **{name: acting}).density) == 3

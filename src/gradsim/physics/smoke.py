@@ -125,7 +125,7 @@ class Smoke(nn.Module):
     ) -> Plume:
         """Move smoke through time; differentiable by all that is given, and by the parameters.
 
-        Whatever is the same for all worlds may lack their dimension.
+        Whatever is the same for all worlds may lack their dimension, but for forces and sources that differ by interval.
 
         Args:
             velocity: At the start (worlds, dimensions, *shape) [m/s], at lower faces; None: at rest.
@@ -159,6 +159,16 @@ class Smoke(nn.Module):
         sizes = {name: len(x) for name, x in given.items() if x is not None and len(x) != 1}
         if len(set(sizes.values())) > 1:
             raise InputError(f"worlds differ: got {sizes}; expected one number of worlds for all, or 1.")
+        steady = [
+            n for n, dims in (("forces", axes + 2), ("sources", axes + 1)) if n in sizes and given[n].dim() == dims
+        ]
+        if steady and sizes[steady[0]] == frames - 1 and len(steady) == len(sizes):
+            name, inner = steady[0], "".join(f", {n}" for n in given[steady[0]].shape[1:])
+            raise InputError(
+                f"{name}: got shape {tuple(given[name].shape)}, which is one for each of {frames - 1} worlds, or of as many "
+                f"intervals between frames. Give (1, {frames - 1}{inner}) for the intervals, or ({frames - 1}, "
+                f"{frames - 1}{inner}) for worlds."
+            )
         worlds = next(iter(sizes.values()), 1)
         inputs = [None if x is None else x.expand(worlds, *x.shape[1:]) for x in given.values()]
         return self._rolled(worlds, frames, substeps, segment, *inputs)
