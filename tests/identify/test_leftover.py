@@ -12,6 +12,8 @@ from gradsim.identify.leftover import NOISE, first_contact, leftover
 from gradsim.identify.observation import Masks, States
 from gradsim.identify.problem import Problem
 from gradsim.identify.unknowns import Space
+from gradsim.physics.model import Model
+from gradsim.scene import Scene
 
 SIGMA = 0.004
 
@@ -97,6 +99,19 @@ def test_a_push_is_not_a_contact():
 def test_contact_is_found_in_the_velocity():
     """A box that slides on the ground from 1 cm above it: it is there within √(2 · 0.01/9.81) s, in frame 3 at 50 fps."""
     assert first_contact(tossed().rollout()) == 3
+
+
+def test_what_a_joint_does_is_no_contact():
+    """A link that swings from the world, alone and beside a box that lands in frame 3."""
+    bar = {"shape": {"box": {"size": [0.1, 0.08, 0.5]}}, "mass": 1.0}
+    scene, link = tossed().scene, {**bar, "collision": "none"}
+    hinge = {"kind": "revolute", "between": ["world", "link"], "axis": [0, 1, 0], "parent_point": [5.0, 0.0, 2.0]}
+    joints = {"hinge": {**hinge, "child_point": [0.0, 0.0, 0.25], "angle": 1.0}}
+    content = {"timing": {"fps": 50, "frames": 6, "substeps": 4}, "bodies": {"link": link}, "joints": joints}
+    assert first_contact(Model(Scene.parse(content)).rollout()) is None
+    content |= {"ground": {"stiffness": 4000}, "timing": {"fps": 50, "frames": 6, "substeps": 20}}
+    content["bodies"] = {"link": link, "cube": scene.bodies["cube"].model_dump(exclude_unset=True)}
+    assert first_contact(Model(Scene.parse(content)).rollout()) == 3
 
 
 def test_states_are_tested_in_time():

@@ -22,6 +22,7 @@ from torch import Tensor
 from gradsim.identify.observation import CHUNK, Masks, Observation
 from gradsim.identify.outline import drawn, on_screen
 from gradsim.identify.problem import Problem
+from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.soft_body import SoftBody
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.coverage import coverage_tangent
@@ -118,12 +119,15 @@ def _total(left: Leftover) -> float:
 def first_contact(trajectory: Trajectory) -> int | None:
     """First frame before which a body changed its velocity by more than gravity and known pushes did, and g/1000.
 
-    Of soft bodies that of the centre of mass counts; those that something else holds or blows at are left out.
+    Of soft bodies that of the centre of mass counts. Those that something else holds or blows at are left out, and rigid
+    ones that a joint holds.
     """
     first = []
     step = float(trajectory.times[1] - trajectory.times[0]) if len(trajectory.times) > 1 else 1.0
     for system in trajectory.systems:
         if "v" not in trajectory[system.name]:
+            continue
+        if isinstance(system, RigidBody) and any(system.name in j.between for j in system.scene.joints.values()):
             continue
         v = trajectory[system.name]["v"][0]
         if isinstance(system, SoftBody):
