@@ -27,6 +27,13 @@ def test_rigid_bodies_are_named_or_are_all():
     assert every.contacts["x"].rigid(every.bodies)
 
 
+def test_all_rigid_bodies_are_those_that_collide():
+    every = scene({"x": {"between": "all", "stiffness": 1e4}}, ("a", "ghost", "b"))
+    assert every.contacts["x"].names(every.bodies) == ("a", "b")
+    with pytest.raises(InputError, match="is about 1 rigid bodies; expected at least two"):
+        scene({"x": {"between": "all", "stiffness": 1e4}}, ("a", "ghost"))
+
+
 def test_a_scene_with_rigid_contacts_is_written_and_read_again(tmp_path):
     every = scene({"x": {"between": "all", "stiffness": 1e4}})
     every.save(tmp_path / "scene.yaml")
@@ -62,7 +69,13 @@ def test_two_bodies_touch_by_one_contact():
 
 
 def test_a_body_that_meets_a_soft_one_touches_no_rigid_one():
-    rope = {"kind": "springs", "shape": {"rope": {"length": 1, "segments": 2}}, "mass": 1, "stiffness": 10, "radius": 0.01}
+    rope = {
+        "kind": "springs",
+        "shape": {"rope": {"length": 1, "segments": 2}},
+        "mass": 1,
+        "stiffness": 10,
+        "radius": 0.01,
+    }
     content = {
         "bodies": {**{n: BODIES[n] for n in "abc"}, "rope": rope},
         "contacts": {"x": {"between": "all", "stiffness": 1}},

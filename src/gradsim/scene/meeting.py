@@ -25,7 +25,7 @@ class Meeting(Node):
 
     Attributes:
         between: Names of the two bodies, or of one soft body that touches itself; of two or more rigid bodies, of which
-            every two touch; or `all` rigid bodies of the scene.
+            every two touch; or `all` rigid bodies of the scene but those of `collision: none`.
         thickness: The surfaces keep this far from one another [m], if one is soft. Rigid bodies may do without; but only
             vertices touch, and with thickness the triangles between them stay outside too.
         stiffness: k_e [N/m], of each vertex or, between rigid bodies, corner or crossing of edges; so the next three.
@@ -50,7 +50,7 @@ class Meeting(Node):
     def names(self, bodies: Mapping[str, Node]) -> tuple[str, ...]:
         """The bodies that it is between."""
         if self.between == (EVERY,) and EVERY not in bodies:
-            return tuple(name for name, body in bodies.items() if isinstance(body, Rigid))
+            return tuple(n for n, body in bodies.items() if isinstance(body, Rigid) and body.collision != "none")
         return self.between
 
     def rigid(self, bodies: Mapping[str, Node]) -> bool:
