@@ -1,5 +1,6 @@
 """Rows and coordinates of joints, and where they place their children, against the positions themselves."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.spatial.transform import Rotation
 
 from gradsim import InputError, Model, Scene, rotation
 from gradsim.physics.joints import joints_of
+from gradsim.physics.system import RESOLVED
 
 
 def laid(content=TREE):
@@ -144,6 +146,17 @@ def test_given_moments_and_centre_replace_those_of_the_shape():
     vertices = model.rollout(frames=1).surface.vertices[0, 0].detach()
     assert (vertices.mean(0) - torch.tensor([-0.2, 0, 0])).abs().max() < 1e-14
     assert model.rollout(frames=1)["body"]["x"].abs().max() == 0
+
+
+def test_a_good_step_resolves_swings_of_what_is_held_at_its_centre():
+    """A bar hinged at its centre, with a ball's centre 0.4 m off it: a swing of ω² = g/0.4 m at the most."""
+    hinge = {"kind": "revolute", "between": ["world", "bar"], "axis": [0, 1, 0], "parent_point": [0, 0, 5.0]}
+    weight = {"kind": "ball", "between": ["bar", "ball"], "parent_point": [0.4, 0, 0]}
+    content = {"gravity": 9.81, "bodies": {"bar": {"shape": BOX, "mass": 1.0}, "ball": {"shape": BOX, "mass": 1.0}}}
+    joints, values, _ = laid({**content, "joints": {"hinge": hinge, "weight": weight}})
+    assert joints.good_step(values) == pytest.approx(RESOLVED * 0.5 * math.sqrt(0.4 / 9.81))
+    joints, values, _ = laid({**content, "joints": {"hinge": hinge}})
+    assert joints.good_step(values) == math.inf  # it turns about its centre, and nothing swings
 
 
 def test_numbers_of_joints_keep_the_order_of_the_scene():

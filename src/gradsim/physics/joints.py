@@ -137,11 +137,19 @@ class Joints:
         return worst
 
     def good_step(self, values: Values) -> float:
-        """Also resolves swings about the joints, ω² = g/ℓ, and the rates at the start, as of a pendulum."""
+        """Also resolves swings about the joints, ω² = g/ℓ, and the rates at the start, as of a pendulum.
+
+        ℓ is how far from the child's centre of mass it is held; where it is held there, it swings with its parent, and ℓ
+        is that of the parent.
+        """
         g = torch.linalg.vector_norm(values["gravity"].detach(), dim=-1).max().item()
         fastest = 0.0
-        for name in self.joints:
-            arm = torch.linalg.vector_norm(self.geometry.points(name, values)[1].detach(), dim=-1).min().item()
+        for name, joint in self.joints.items():
+            held, holding = (
+                torch.linalg.vector_norm(p.detach(), dim=-1).min().item()
+                for p in self.geometry.points(name, values)[::-1]
+            )
+            arm = held or (0.0 if joint.between[0] == WORLD else holding)
             fastest = max(fastest, math.sqrt(g / arm) if arm > 0 else 0.0)
             for key in ("rate", "angular_velocity"):
                 rate = values.get(f"joints.{name}.{key}")
