@@ -118,3 +118,17 @@ def test_a_torque_for_another_number_of_intervals_is_refused():
     torque = torch.zeros(1, 5, 1, dtype=torch.float64)
     with pytest.raises(InputError, match=r"given for 5 frame intervals; 7 frames have 6: give \(worlds, 6, 1\)\."):
         Model(scene()).rollout({"joints.hip.torque": torque})
+
+
+def test_a_spring_that_is_too_stiff_for_the_step_names_all_that_it_moves():
+    content = scene().model_dump(exclude_unset=True)
+    content["joints"]["hip"]["stiffness"] = 1e7
+    with pytest.raises(InputError, match="that `upper` and `lower` meet: it needs at most"):
+        Model(Scene.parse(content))
+
+
+def test_an_axis_of_length_zero_is_named():
+    with pytest.raises(
+        Divergence, match=r"`joints.hip.axis` is a direction of length 0; expected one such as \(0, 0, 1\)"
+    ):
+        Model(scene()).rollout({"joints.hip.axis": torch.zeros(1, 3).double()})

@@ -237,7 +237,7 @@ class Model(nn.Module):
             if interval / self.substeps > limit:
                 raise InputError(
                     f"time step {interval / self.substeps:.3g} s is too large for the stiffness and damping that "
-                    f"`{names}` meets: it needs at most {limit:.3g} s. Set timing.substeps to "
+                    f"`{names}` {'meets' if len(group.systems) == 1 else 'meet'}: it needs at most {limit:.3g} s. Set timing.substeps to "
                     f"{math.ceil(interval / limit)} or more ({self.propose(values)} resolves the motion), or to auto."
                 )
             group.check(values)
@@ -388,6 +388,8 @@ class Model(nn.Module):
                     f"{low:g} to {high:g}" if high < math.inf else f"at least {low:g}" if low > -math.inf else "finite"
                 )
                 beyond.append(f"`{name}` is {wrong[0].item():.4g}; expected {span}.")
+            elif name.startswith("joints.") and name.endswith(".axis") and not x.any():
+                beyond.append(f"`{name}` is a direction of length 0; expected one such as (0, 0, 1).")
         steps = f"Use more substeps than {self.substeps}, or look for extreme values of its parameters."
         return " ".join(beyond) or steps
 
