@@ -9,7 +9,7 @@ import soft_cases
 import torch
 
 from gradsim.errors import InputError
-from gradsim.identify import Fit, States
+from gradsim.identify import Fit, States, reasons
 from gradsim.identify.directions import of_model
 from gradsim.identify.explain import explain_gradients
 from gradsim.identify.fit import Estimate
@@ -255,3 +255,56 @@ def test_what_nothing_reads_is_not_explained():
     assert "cube.friction" in names and "ground.friction" not in names
     with pytest.raises(InputError, match="`ground.friction` has no gradient, not even 0"):
         explain_gradients(model, unknowns=["ground.friction"])
+
+
+def balls() -> Model:
+    """Two that meet in flight between frames 3 and 9, and one that they do not meet."""
+    ball = {"shape": {"sphere": {"radius": 0.15, "subdivisions": 1}}, "mass": 1.0}
+    bodies = {
+        "red": {**ball, "position": [-0.3, 0, 0], "velocity": [2, 0, 0]},
+        "blue": {**ball, "position": [0.3, 0.05, 0]},
+        "far": {**ball, "position": [0.3, 1, 0]},
+    }
+    contacts = {n: {"between": ["red", b], "stiffness": 3e3} for n, b in (("hit", "blue"), ("never", "far"))}
+    timing = {"fps": 30, "frames": 10, "substeps": 32}
+    return Model(Scene.parse({"gravity": 9.81, "timing": timing, "bodies": bodies, "contacts": contacts}))
+
+
+def test_contact_between_bodies_is_seen():
+    """Centres are within 0.3 m of one another in the named steps, and only in those; friction there is viscous."""
+    model = balls()
+    names = ["contacts.hit.stiffness", "contacts.hit.friction", "contacts.never.stiffness", "far.mass", "red.mass"]
+    found = explain_gradients(model, unknowns=names, secants=False)
+    assert [found[n].verdict for n in names] == ["ok", "zero", "zero", "zero", "ok"]
+    assert found["contacts.hit.friction"].reason == "no contact of `contacts.hit` depends on it"
+    assert found["contacts.never.stiffness"].reason == "red and far never touch one another in these 10 frames"
+    assert found["far.mass"].reason.startswith("far falls freely")
+    (contact,) = found.contacts
+    assert (contact.body, contact.other) == ("red", "blue")
+    with torch.no_grad():
+        states = by_step(model).rollout(frames=9 * 32 + 1)
+    near = (states["red"]["x"] - states["blue"]["x"])[0].norm(dim=-1) < 0.3
+    assert near.nonzero()[:, 0].tolist() == list(range(contact.first, contact.last + 1))
+
+
+def test_an_explosion_by_bodies_that_collide_names_them(monkeypatch):
+    monkeypatch.setattr(reasons, "EXPLODES", 0.1)  # by the blow, which comes in step 147
+    found = explain_gradients(balls(), unknowns=["red.mass"], secants=False)["red.mass"]
+    assert (found.verdict, found.step) == ("exploding", 147) and "contact of red with blue" in found.reason
+    assert "substeps" in found.advice
+
+
+def test_what_a_joint_holds_does_not_fall_freely():
+    """A link that swings: its period does not depend on its mass."""
+    link = {"shape": {"box": {"size": [0.1, 0.1, 0.6]}}, "mass": 0.8}
+    hip = {
+        "kind": "revolute",
+        "between": ["world", "link"],
+        "axis": [0, 1, 0],
+        "child_point": [0, 0, 0.3],
+        "angle": 0.7,
+    }
+    timing = {"fps": 60, "frames": 4, "integrator": "rk4", "substeps": 4}
+    scene = Scene.parse({"gravity": 9.81, "timing": timing, "bodies": {"link": link}, "joints": {"hip": hip}})
+    found = explain_gradients(Model(scene), unknowns=["link.mass"], secants=False)["link.mass"]
+    assert found.verdict == "zero" and found.reason.startswith("nothing that moves in these 4 frames depends on it")

@@ -220,7 +220,7 @@ def _explain(
         judge(record, k, audited, None if found is None else found.gradients[k].item(), _unseen(record, k, found))
         for k in range(len(directions))
     ]
-    contacts = [c for s in model.systems for c in record.contacts(s.name)]
+    contacts = record.every_contact()
     growth = lyapunov.growth(model, values, frames)
     times = torch.arange(frames, dtype=torch.float64) / model.scene.timing.fps
     return Explanation(

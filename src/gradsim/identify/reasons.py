@@ -127,8 +127,11 @@ def _zero(record: Record, direction: Direction) -> tuple[str, str]:
     if owner in record.model.scene.surfaces:
         return _zero_ground(record, owner, kind)
     system = next((s for s in record.model.systems if s.name == owner), None)
-    touching = owner in record.touches and bool(record.touches[owner].any.any())
-    if kind in ("mass", "density", "scale") and not touching:
+    if owner == "contacts" and (met := _met(record, direction)):
+        return _zero_meeting(record, *met)
+    touching = record.meets(owner) or (owner in record.touches and bool(record.touches[owner].any.any()))
+    held = any(owner in joint.between for joint in record.model.scene.joints.values())
+    if kind in ("mass", "density", "scale") and not touching and not held:
         pushes = getattr(getattr(system, "body", None), "pushes", ())
         if not pushes:
             return (
@@ -143,6 +146,25 @@ def _zero(record: Record, direction: Direction) -> tuple[str, str]:
         if begin >= record.time(record.steps - 1):
             return f"the push begins at {begin:g} s, after the last frame", "use more frames."
     return f"nothing that moves in these {frames} frames depends on it", "leave it at a known value."
+
+
+def _met(record: Record, direction: Direction) -> tuple[str, list[str], bool] | None:
+    """The contact between rigid bodies whose number is unknown, their names, and whether any two touch."""
+    name = direction.places[0][0].split(".")[1]
+    mine = [(names, met) for (contact, *names), met in record.meetings.items() if contact == name]
+    bodies = dict.fromkeys(body for names, _ in mine for body in names)
+    return (name, list(bodies), any(bool(met.any()) for _, met in mine)) if mine else None
+
+
+def _zero_meeting(record: Record, name: str, bodies: list[str], touching: bool) -> tuple[str, str]:
+    """Why nothing depends on a number of a contact between rigid bodies."""
+    if touching:
+        return f"no contact of `contacts.{name}` depends on it", "leave it at a known value."
+    listed = f"{', '.join(bodies[:-1])} and {bodies[-1]}"
+    return (
+        f"{listed} never touch one another in these {record.frames} frames",
+        "use more frames, or a start where they are nearer.",
+    )
 
 
 def _zero_ground(record: Record, ground: str, kind: str) -> tuple[str, str]:
@@ -177,7 +199,7 @@ def _exploding(record: Record, k: int, audited: Audit | None) -> dict:
     most = (
         f"by the tangent, {effect} of it moves the body by up to {0.01 * total.max().item() * record.scale.size:.2g} m"
     )
-    reached = [c for s in record.model.systems for c in record.contacts(s.name) if c.first <= crossed]
+    reached = [c for c in record.every_contact() if c.first <= crossed]
     if not reached:
         frame = record.frame(crossed)
         text = f"from frame {frame} (step {crossed}) without any contact; {most}"
@@ -197,7 +219,7 @@ def _exploding(record: Record, k: int, audited: Audit | None) -> dict:
 def _kinked(record: Record, k: int, base: dict) -> dict:
     """The first contact after which tangent and secant part for good."""
     apart = record.secant(k, PROBE) > 0.5
-    every = [c for s in record.model.systems for c in record.contacts(s.name)]
+    every = record.every_contact()
     # during a contact they part for a moment, as the instant of touch moves
     parted = [c for c in every if bool(apart[min(c.last + 1, record.steps - 1)])]
     share = base["trend"]
@@ -215,22 +237,22 @@ def _kinked(record: Record, k: int, base: dict) -> dict:
 
 
 def _place(record: Record, k: int, contact: Contact) -> dict:
-    ground, point, part = record.force(k, contact)
-    return {
-        "frame": record.frame(contact.first),
-        "step": contact.first,
-        "body": contact.body,
-        "force": f"contact of {contact.body} {record.point(contact.body, point)} with `{ground}` ({part})",
-    }
+    if contact.other:
+        force = f"contact of {contact.body} with {contact.other}"
+    else:
+        ground, point, part = record.force(k, contact)
+        force = f"contact of {contact.body} {record.point(contact.body, point)} with `{ground}` ({part})"
+    return {"frame": record.frame(contact.first), "step": contact.first, "body": contact.body, "force": force}
 
 
 def _advice(record: Record, contact: Contact) -> str:
     system = next(s for s in record.model.systems if s.name == contact.body)
-    found, limit = [], system.stable_step(record.values)
+    group = next(g for g in record.model.groups if system in g.systems)
+    found, limit = [], (group if contact.other else system).stable_step(record.values)
     if record.model.dt > limit:
         fps = record.model.scene.timing.fps
         found.append(f"{int(1 / (fps * limit)) + 1} substeps or more (the step is unstable for these values)")
-    elif getattr(getattr(system, "contact", system), "law", "").startswith("paper"):
+    elif not contact.other and getattr(getattr(system, "contact", system), "law", "").startswith("paper"):
         found.append("law: continuous (the paper's force jumps at touch, so its tangents do not converge)")
     else:
         found.append(f"more than {record.model.substeps} substeps")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ from torch import Tensor
 
 from gradsim.identify.directions import Direction
 from gradsim.identify.motion import Scale, by_step, displacement, sensitivity, tangents
+from gradsim.physics.linked import Linked
 from gradsim.physics.model import Model
+from gradsim.physics.pair_touches import pair_touches
+from gradsim.physics.pairs import Pairs
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.soft_body import SoftBody
 from gradsim.physics.system import Values
@@ -28,11 +32,13 @@ class Contact:
         body: Its name.
         first: First step inside.
         last: Last step inside.
+        other: The rigid body that it touches; "" for grounds and obstacles.
     """
 
     body: str
     first: int
     last: int
+    other: str = ""
 
 
 class Record:
@@ -77,14 +83,31 @@ class Record:
         """Stretches of contact of a body, in order."""
         if body not in self.touches:
             return []
-        inside = self.touches[body].any.int()
-        edge = torch.diff(inside, prepend=inside.new_zeros(1), append=inside.new_zeros(1))
-        begins, ends = edge.eq(1).nonzero()[:, 0], edge.eq(-1).nonzero()[:, 0]
-        return [Contact(body, int(a), int(b) - 1) for a, b in zip(begins, ends, strict=True)]
+        return [Contact(body, a, b) for a, b in _stretches(self.touches[body].any)]
+
+    @cached_property
+    def meetings(self) -> dict[tuple[str, str, str], Tensor]:
+        """Whether two rigid bodies touch in each step (steps,), by the scene's contact and their names."""
+        found = {}
+        for pairs in (group.pairs for group in self.model.groups if isinstance(group, Linked) and group.pairs):
+            for (a, b), name in pairs.contacts.items():
+                one = Pairs(pairs.bodies, pairs.cores, {(a, b): name})
+                number = pair_touches(one, self.own, self.values).number[0]
+                found[name, pairs.bodies[a].name, pairs.bodies[b].name] = number > 0
+        return found
+
+    def every_contact(self) -> list[Contact]:
+        """Stretches of contact of all bodies, with grounds and obstacles and with one another."""
+        found = [c for s in self.model.systems for c in self.contacts(s.name)]
+        return found + [Contact(a, *ends, b) for (_, a, b), met in self.meetings.items() for ends in _stretches(met)]
+
+    def meets(self, body: str) -> bool:
+        """Whether a body touches another rigid one in any step."""
+        return any(body in names and bool(met.any()) for (_, *names), met in self.meetings.items())
 
     def factor(self, k: int, contact: Contact) -> float:
         """Growth of the sensitivity S by unknown k over a contact; 1 where it begins with it."""
-        row = self.growth[k, self._row(contact.body)]
+        row = self.growth[k, [self._row(name) for name in (contact.body, contact.other) if name]].amax(0)
         before, after = row[contact.first].item(), row[min(contact.last + 1, len(row) - 1)].item()
         return after / before if before > 0 else 1.0
 
@@ -130,6 +153,9 @@ class Record:
             ground, point, part = np.unravel_index(int(size.argmax()), tuple(size.shape))
             touched = f"contact of {body} {self.point(body, int(point))} with `{self.touches[body].grounds[ground]}`"
             return f"{touched} ({PARTS[part]} {size.max().item():.2g} N)"
+        for (_, *names), met in self.meetings.items():
+            if body in names and bool(met[step]):
+                return f"contact of {names[0]} with {names[1]}"
         return f"push {push} on {body}" if push is not None else "no contact or push, only its own motion"
 
     def secant(self, k: int, width: float) -> Tensor:
@@ -166,3 +192,10 @@ class Record:
 
     def _row(self, body: str) -> int:
         return [s.name for s in self.model.systems].index(body)
+
+
+def _stretches(inside: Tensor) -> list[tuple[int, int]]:
+    """First and last of each run of steps (steps,) that are true."""
+    edge = torch.diff(inside.int(), prepend=torch.zeros(1).int(), append=torch.zeros(1).int())
+    begins, ends = edge.eq(1).nonzero()[:, 0], edge.eq(-1).nonzero()[:, 0]
+    return [(int(a), int(b) - 1) for a, b in zip(begins, ends, strict=True)]
