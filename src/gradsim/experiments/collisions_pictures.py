@@ -23,10 +23,20 @@ def draw(out: Path, bounces: Mapping, shots: Sequence[dict], seed: int) -> list[
     out.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(STYLE):
         sheets = {
-            "shots": (_shots(shots), "Shots", ("Left: the first shot, with the starts' velocities (thin) and the one found (thick). "
-                      "Right: distance from the goal, all starts of all shots.")),
-            "bounces": (_bounces(bounces), "Derivatives", "Distance of derivatives from those of hard bodies, which falls as the time in touch."),
-        }  # fmt: skip
+            "shots": (
+                _shots(shots),
+                "Shots",
+                (
+                    "Left: the first shot, with the starts' velocities (thin) and the one found (thick). "
+                    "Right: distance from the goal, all starts of all shots."
+                ),
+            ),
+            "bounces": (
+                _bounces(bounces),
+                "Derivatives",
+                "Distance of derivatives from those of hard bodies, which falls as the time in touch.",
+            ),
+        }
         for name, (sheet, _, _) in sheets.items():
             with whole(out / f"{name}.png") as draft:
                 sheet.savefig(draft, dpi=150, format="png")

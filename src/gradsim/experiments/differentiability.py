@@ -1,15 +1,15 @@
 """Whether a gradient is right: the adjoint against central differences and against forward sensitivities.
 
-A subject is anything from named tensors to outputs. Its loss is a random linear functional of them, w · y with weights of
-either sign in units of the size of each output, so that no output goes unseen. For each name, along random directions v
-in units of its value's size,
+A subject is anything from named tensors to outputs. Its loss is a random linear functional of them, w · y with weights
+of either sign in units of the size of each output, so that no output goes unseen. For each name, along random
+directions v in units of its value's size,
 
-    differences   |∇·v − w · (8 (y₁ − y₋₁) − (y₂ − y₋₂))/12h|, over the largest |∇·v| of the directions; yₖ = y(u + k h v)
+    differences   |∇·v − w · (8 (y₁ − y₋₁) − (y₂ − y₋₂))/12h|, over the largest |∇·v| of all v; yₖ = y(u + k h v)
     forward       |∇·v − w · ẏ|, over the sum of the sizes of the terms of both; ẏ the forward sensitivity
 
-The difference is of fourth order. Its own error is smallest at a step that depends on the motion: rounding counts below,
-growing as 1/h, and curvature and kinks of contact above. It is taken where what it differs from the next step by, and the
-rounding that the finest steps show, are least together; that knows nothing of the adjoint.
+The difference is of fourth order. Its own error is smallest at a step that depends on the motion: rounding counts
+below, growing as 1/h, and curvature and kinks of contact above. It is taken where what it differs from the next step
+by, and the rounding that the finest steps show, are least together; that knows nothing of the adjoint.
 """
 
 import math
@@ -42,7 +42,7 @@ class Subject(Protocol):
         ...
 
     def tangent(self, along: Values) -> list[Tensor] | None:
-        """Derivatives of the outputs along one direction per world (worlds, ...); None without forward sensitivities."""
+        """Derivatives of the outputs along one direction per world (worlds, ...); None if it has no such."""
         ...
 
 

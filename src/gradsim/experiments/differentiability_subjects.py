@@ -49,7 +49,7 @@ class Motion:
 
 
 class Fumes:
-    """Velocity and density of smoke in a walled box with an obstacle, at all frames; forces and sources differ over time."""
+    """Velocity and density of smoke in a walled box with an obstacle; forces and sources differ over time."""
 
     SHAPE, FRAMES = (7, 6), 4
 
@@ -76,7 +76,7 @@ class Fumes:
 
 
 class Controlled:
-    """States of a motion whose muscles a perceptron sets that sees the body's centre and its velocity, every two frames.
+    """States of a motion whose muscles a perceptron sets, every two frames, by the body's centre and its velocity.
 
     Beside the parameters of the scene, `policy.weights.0` and so on.
 
@@ -138,8 +138,8 @@ def timed(scene: Scene, *names: str) -> Motion:
 class Film:
     """Two pictures of a moment of a motion, without and with a texture on the first body: by camera, lights and looks.
 
-    Looks have no names among the parameters of a scene; here `look.texture` is the picture (1, 3, h, w) on that body, and
-    `look.colour` its colour where it has none. Bodies without uv have no texture.
+    Looks have no names among the parameters of a scene; here `look.texture` is the picture (1, 3, h, w) on that body,
+    and `look.colour` its colour where it has none. Bodies without uv have no texture.
 
     Args:
         scene: The scene; its camera and lights.
@@ -158,7 +158,8 @@ class Film:
         texture = torch.rand(1, 3, *CHECKS, generator=generator, dtype=torch.float64)
         seen = {name: v.detach() for name, v in self.own.items() if name.startswith(("camera.", "lights."))}
         looks = {"colour": texture[:, :, 0, 0], **({"texture": texture} if self.wrapped else {})}
-        looks |= {key: torch.tensor([x], dtype=torch.float64) for key, x in (("diffuse", 0.7), ("specular", 0.5), ("shininess", 2.5))}  # fmt: skip
+        shine = {"diffuse": 0.7, "specular": 0.5, "shininess": 2.5}
+        looks |= {key: torch.tensor([x], dtype=torch.float64) for key, x in shine.items()}
         return seen | {f"look.{key}": x for key, x in looks.items()}
 
     def observe(self, given: Values) -> list[Tensor]:

@@ -44,8 +44,12 @@ def draw(out: Path, model: Model, records: Sequence[dict], seed: int) -> list[di
     with mpl.rc_context(STYLE):
         sheets = {
             "piles": (_piles(rows), "Piles", "Above: one pile from start to end. Below: the ends of others."),
-            "checks": (_checks(records), "Checks", "Left: energy over time, a line a scene. Right: error of secants that change no contact."),
-        }  # fmt: skip
+            "checks": (
+                _checks(records),
+                "Checks",
+                "Left: energy over time, a line a scene. Right: error of secants that change no contact.",
+            ),
+        }
         for name, (sheet, _, _) in sheets.items():
             with whole(out / f"{name}.png") as draft:
                 sheet.savefig(draft, dpi=150, format="png")

@@ -119,8 +119,8 @@ def _total(left: Leftover) -> float:
 def first_contact(trajectory: Trajectory) -> int | None:
     """First frame before which a body changed its velocity by more than gravity and known pushes did, and g/1000.
 
-    Of soft bodies that of the centre of mass counts. Those that something else holds or blows at are left out, and rigid
-    ones that a joint holds.
+    Of soft bodies that of the centre of mass counts. Those that something else holds or blows at are left out, and
+    rigid ones that a joint holds.
     """
     first = []
     step = float(trajectory.times[1] - trajectory.times[0]) if len(trajectory.times) > 1 else 1.0

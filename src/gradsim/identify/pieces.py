@@ -1,9 +1,9 @@
 """Bodies of several colours in one film: a mask of each colour where it is seen whole, and of all where they meet.
 
-A pixel shows I = B + Σ_k α_k (F_k − B), α_k the share that the things of colour F_k take of it. Two or three colours are
-told apart by their three channels (`shares`). Which thing hides the other is not asked: where things of two colours come
-within a pixel of one another, only what they take together is compared, for that is what all of them cover. Elsewhere
-each is compared with its own share. Every pixel counts once.
+A pixel shows I = B + Σ_k α_k (F_k − B), α_k the share that the things of colour F_k take of it. Two or three colours
+are told apart by their three channels (`shares`). Which thing hides the other is not asked: where things of two colours
+come within a pixel of one another, only what they take together is compared, for that is what all of them cover.
+Elsewhere each is compared with its own share. Every pixel counts once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -156,7 +156,7 @@ def _joined(parts: Sequence[Part]) -> tuple[Tensor, Tensor, bool]:
 
 
 def _by_frame(blocks: list[tuple[Tensor, Tensor]], frames: int) -> Tensor:
-    """Residuals (worlds, n, ...) of some frames each, as those of all frames, frame by frame; 0 where there are none."""
+    """Residuals (worlds, n, ...) of some frames each, as those of all frames, by frame; 0 where there are none."""
     full = []
     for rows, r in blocks:
         each = r.unflatten(1, (len(rows), -1))
@@ -179,7 +179,7 @@ def shares(
         square that the colours leave of the frames.
 
     Raises:
-        InputError: If there are more than three colours, or two of them or the background are too alike to be told apart.
+        InputError: If there are more than three colours, or two of them or the background are too alike.
     """
     scaled = frames / 255 if frames.dtype == np.uint8 else frames
     base = np.asarray(background, float)
@@ -187,8 +187,9 @@ def shares(
     if len(F) > 3 or np.linalg.svd(F, compute_uv=False).min() < CONTRAST:
         listed = ", ".join(str([round(float(c), 3) for c in colour]) for colour in colours)
         raise InputError(
-            f"the colours {listed} on {base.tolist()} cannot be told apart by red, green and blue: at most three, none of "
-            "them a mixture of the others and the background. Give bodies other colours, or the same, or a mask video (--mask)."
+            f"the colours {listed} on {base.tolist()} cannot be told apart by red, green and blue: at most three, none "
+            "of them a mixture of the others and the background. Give bodies other colours, or the same, or a mask "
+            "video (--mask)."
         )
     inverse = np.linalg.pinv(F)
     alpha = (scaled - base) @ inverse

@@ -139,8 +139,8 @@ class Joints:
     def good_step(self, values: Values) -> float:
         """Also resolves swings about the joints, ω² = g/ℓ, and the rates at the start, as of a pendulum.
 
-        ℓ is how far from the child's centre of mass it is held; where it is held there, it swings with its parent, and ℓ
-        is that of the parent.
+        ℓ is how far from the child's centre of mass it is held; where it is held there, it swings with its parent, and
+        ℓ is that of the parent.
         """
         g = torch.linalg.vector_norm(values["gravity"].detach(), dim=-1).max().item()
         fastest = 0.0

@@ -237,8 +237,8 @@ class Model(nn.Module):
             if interval / self.substeps > limit:
                 raise InputError(
                     f"time step {interval / self.substeps:.3g} s is too large for the stiffness and damping that "
-                    f"`{names}` {'meets' if len(group.systems) == 1 else 'meet'}: it needs at most {limit:.3g} s. Set timing.substeps to "
-                    f"{math.ceil(interval / limit)} or more ({self.propose(values)} resolves the motion), or to auto."
+                    f"`{names}` {'meets' if len(group.systems) == 1 else 'meet'}: it needs at most {limit:.3g} s. "
+                    f"Set timing.substeps to {math.ceil(interval / limit)} or more ({self.propose(values)} resolves the motion), or to auto."
                 )
             group.check(values)
 

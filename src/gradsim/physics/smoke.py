@@ -125,7 +125,7 @@ class Smoke(nn.Module):
     ) -> Plume:
         """Move smoke through time; differentiable by all that is given, and by the parameters.
 
-        Whatever is the same for all worlds may lack their dimension, but for forces and sources that differ by interval.
+        Whatever is the same for all worlds may lack their dimension, but not what differs by interval.
 
         Args:
             velocity: At the start (worlds, dimensions, *shape) [m/s], at lower faces; None: at rest.
@@ -159,15 +159,15 @@ class Smoke(nn.Module):
         sizes = {name: len(x) for name, x in given.items() if x is not None and len(x) != 1}
         if len(set(sizes.values())) > 1:
             raise InputError(f"worlds differ: got {sizes}; expected one number of worlds for all, or 1.")
-        steady = [
-            n for n, dims in (("forces", axes + 2), ("sources", axes + 1)) if n in sizes and given[n].dim() == dims
-        ]
-        if steady and sizes[steady[0]] == frames - 1 and len(steady) == len(sizes):
-            name, inner = steady[0], "".join(f", {n}" for n in given[steady[0]].shape[1:])
+        dims = {"forces": axes + 2, "sources": axes + 1}  # of those that do not change over time
+        steady = {n: tuple(x.shape) for n in dims if (x := given[n]) is not None and n in sizes and x.dim() == dims[n]}
+        if steady and len(steady) == len(sizes) and frames - 1 in sizes.values():
+            name, shape = next(iter(steady.items()))
+            inner = "".join(f", {n}" for n in shape[1:])
             raise InputError(
-                f"{name}: got shape {tuple(given[name].shape)}, which is one for each of {frames - 1} worlds, or of as many "
-                f"intervals between frames. Give (1, {frames - 1}{inner}) for the intervals, or ({frames - 1}, "
-                f"{frames - 1}{inner}) for worlds."
+                f"{name}: got shape {shape}, which is one for each of {frames - 1} worlds, or of as many intervals "
+                f"between frames. Give (1, {frames - 1}{inner}) for the intervals, or "
+                f"({frames - 1}, {frames - 1}{inner}) for worlds."
             )
         worlds = next(iter(sizes.values()), 1)
         inputs = [None if x is None else x.expand(worlds, *x.shape[1:]) for x in given.values()]

@@ -149,8 +149,8 @@ def conjugate_gradients(
             nothing to solve.
 
     Raises:
-        Divergence: If a world is not solved after so many steps: what came of it would be no projection, and its adjoint
-            not the transpose.
+        Divergence: If a world is not solved after so many steps: what came of it would be no projection, and its
+            adjoint not the transpose.
     """
     spread = lambda s: s.view(-1, *[1] * (b.dim() - 1))
     enough = ROUNDING * torch.finfo(b.dtype).eps * scale
@@ -174,8 +174,8 @@ def conjugate_gradients(
     if going.any():
         world = int(torch.where(going, largest(r) / enough, 0).argmax())
         raise Divergence(
-            f"the solve around obstacles leaves a residual of {largest(r)[world].item():.2g} in world {world} after {STEPS} "
-            f"steps of conjugate gradients; expected at most {enough[world].item():.2g}. Use obstacles of simpler shape, or "
-            f"fewer cells."
+            f"the solve around obstacles leaves a residual of {largest(r)[world].item():.2g} in world {world} after "
+            f"{STEPS} steps of conjugate gradients; expected at most {enough[world].item():.2g}. Use obstacles of "
+            f"simpler shape, or fewer cells."
         )
     return x
