@@ -238,7 +238,8 @@ class Model(nn.Module):
                 raise InputError(
                     f"time step {interval / self.substeps:.3g} s is too large for the stiffness and damping that "
                     f"`{names}` {'meets' if len(group.systems) == 1 else 'meet'}: it needs at most {limit:.3g} s. "
-                    f"Set timing.substeps to {math.ceil(interval / limit)} or more ({self.propose(values)} resolves the motion), or to auto."
+                    f"Set timing.substeps to {math.ceil(interval / limit)} or more ({self.propose(values)} resolves "
+                    f"the motion), or to auto."
                 )
             group.check(values)
 
