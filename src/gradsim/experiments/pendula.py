@@ -19,8 +19,8 @@ from gradsim.experiments.pendula_fits import CLOSE, float_fit, mass_scale, noisy
 from gradsim.experiments.pendula_tasks import Task, tasks
 from gradsim.identify.progress import Progress, Silent
 
-FILMS = {"double": 12, "simple": 8, "chain": 4, "rope": 4, "net": 4, "ball": 6}
-NOISY = {"simple": 4, "double": 4}
+FILMS = {"double": 12, "simple": 8, "chain": 4, "rope": 4, "ball": 6, "net": 1}
+NOISY = {"double": 3, "simple": 3}
 STARTS, LONE = 8, 2
 QUICK = {"double": 1, "simple": 1, "chain": 1, "ball": 1}
 IMPACT = 4.0  # [m/s] at which the restitution of the ball's ground is told
