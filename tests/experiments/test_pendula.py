@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from gradsim.app.report import write_report
+from gradsim.experiments import pendula as experiment
 from gradsim.experiments import reproduce
 from gradsim.experiments.pendula import summary
 from gradsim.experiments.pendula_fits import drawn, float_fit
@@ -95,6 +97,18 @@ def test_figures_are_the_worst_unknown_of_the_median_film():
     assert value["ball_lone_starts_solved"] == 0.5 and value["mass_scale_flagged"] == 1
     assert 1e-9 < value["ball_restitution_err"] < 1e-7
     assert summary(TASKS, records, {"rank": 3, "null": []})["mass_scale_flagged"]["ok"] is False
+
+
+def test_a_finished_run_gets_its_page(tmp_path, monkeypatch):
+    """The command writes a page from result.json; its `unknowns` would be read as estimates of a fit."""
+    errors = dict.fromkeys(TASKS["simple"].space().names, 1e-9)
+    truth = TASKS["simple"].space().numbers(drawn(TASKS["simple"], 0, 0)).tolist()
+    record = {"task": "simple", "number": 0, "truth": truth, "errors": errors, "alone": [True]}
+    monkeypatch.setattr(experiment, "QUICK", {"simple": 1})
+    monkeypatch.setattr(experiment, "float_fit", lambda *words: record)
+    monkeypatch.setattr(experiment, "mass_scale", lambda *words: {"rank": 2, "null": [{}]})
+    reproduce("pendula", tmp_path, quick=True)
+    assert "simple_rel_err" in write_report(tmp_path).read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -56,7 +56,7 @@ def pendula(out: Path, quick: bool = False, seed: int = 0, progress: Progress | 
     progress.done()
     pictures = pendula_pictures.draw(out, [known[name] for name in films], records)
     result = {"title": "Pendula, springs and a bouncing ball", **settings, "pictures": pictures, "mass_scale": scale}
-    result |= {"unknowns": {name: list(known[name].unknowns) for name in films}, "records": records}
+    result |= {"ranges": {name: list(known[name].unknowns) for name in films}, "records": records}
     return write_result(out, "reproduce pendula", result, summary(known, records, scale))
 
 
