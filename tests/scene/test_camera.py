@@ -58,6 +58,8 @@ def test_further_cameras_have_names_and_the_first_is_camera(scene):
     assert both.view() is both.camera
     with pytest.raises(InputError, match="no camera `side`; it has camera"):
         scene().view("side")
+    with pytest.raises(InputError, match="no camera `camera`, nor any other; give it a `camera`"):
+        Scene.parse({"bodies": {"ball": {"shape": {"sphere": {"radius": 0.1}}, "mass": 1}}}).view()
 
 
 def test_a_scene_without_further_cameras_is_saved_without_them(scene, tmp_path):

@@ -200,7 +200,8 @@ class Scene(Node):
             InputError: If there is none.
         """
         if name not in self.views:
-            hint = did_you_mean(name, list(self.views)) or f"; it has {', '.join(self.views) or 'none'}."
+            known = f"; it has {', '.join(self.views)}." if self.views else ", nor any other; give it a `camera`."
+            hint = did_you_mean(name, list(self.views)) or known
             raise InputError(f"the scene has no camera `{name}`{hint}")
         return self.views[name]
 
