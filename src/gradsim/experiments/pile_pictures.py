@@ -43,7 +43,11 @@ def draw(out: Path, model: Model, records: Sequence[dict], seed: int) -> list[di
     video.write_preview(out / "pile.webm", film, 1 / (pile_scenes.STEP * EVERY) / 2)  # at half the speed
     with mpl.rc_context(STYLE):
         sheets = {
-            "piles": (_piles(rows), "Piles", "Above: one pile from start to end. Below: the ends of others."),
+            "piles": (
+                _piles(rows),
+                "Piles",
+                "Above: one pile from start to end. Below: the ends of others. The pit is not drawn.",
+            ),
             "checks": (
                 _checks(records),
                 "Checks",
