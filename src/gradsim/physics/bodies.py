@@ -344,7 +344,7 @@ def _code(lane: Lane, pairs: tuple, joints: bool, law: str, integrator: str, obs
     bound = borrowed(body, "struck", "wrench", "spin", "exponential", "normalised")
     if not lane.dual:
         powers = ["push_power", "spin_power", "blow_power"]
-        powers += ["step_power"] if integrator == "semi-implicit" else ["rates_power", "normalised_power", "paired"]
+        powers += ["rates_power", "normalised_power", "paired"] if integrator == "rk4" else []
         bound |= borrowed(body, *powers, "contact_adjoint", "struck_adjoint")
         bound |= {name: functions[name] for name in functions if name.endswith("_power")}
     key = body.__name__

@@ -3,7 +3,8 @@
     S μ = −(J a₀ + γ),   S = J M⁻¹ Jᵀ          a₀: accelerations without the joints; M with the inertias as they stand
 
 makes J a + γ = 0 with a = a₀ + M⁻¹ Jᵀ μ. γ = C̈'s bias + 2 α Ċ + α² C keeps C at 0 in an integrator of high order
-(Baumgarte 1972); for semi-implicit steps γ = Ċ/h + β C/h², so that the new velocities obey J v = −β C/h.
+(Baumgarte 1972); for semi-implicit steps γ = C̈'s bias + Ċ/h + β C/h², so that the new velocities obey J v = −β C/h where the
+step ends.
 
 The adjoint is one more solve with S: with probes p of the forces, y = S⁻¹ J p, and the gradient of everything is that of
 Σ_k μ_k J_k(p) − y_k (J_k(a) + γ_k) with μ and y fixed, in which the accelerations pass −Jᵀ y on to the forces behind them.
