@@ -158,7 +158,7 @@ def test_import_writes_a_scene_and_says_what_it_left_out(monkeypatch, tmp_path, 
     monkeypatch.setattr(importers, "load", load)
     target = tmp_path / "yard.yaml"
     assert cli.main(["import", "yard.xml", "--out", str(target), "--skip"]) == 0
-    assert asked == [(Path("yard.xml"), tmp_path / "yard_meshes", True)]
+    assert asked == [(Path("yard.xml"), tmp_path / "yard_meshes", True, False)]
     assert Scene.load(target).bodies == Scene.library("cube").bodies
     said = capsys.readouterr()
     assert f"scene: {target}" in said.out and "note: left out: [a] lamp" in said.err

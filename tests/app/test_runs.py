@@ -167,6 +167,8 @@ def test_simulate_writes_the_motion(inputs, tmp_path):
 def test_a_scene_of_the_library_goes_by_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert runs.open_scene(Path("cube")) == Scene.library("cube")
+    (tmp_path / "cube").mkdir()  # as `gradsim simulate cube --out cube` leaves one
+    assert runs.open_scene(Path("cube")) == Scene.library("cube")
     with pytest.raises(InputError, match="cube"):
         runs.open_scene(Path("cub"))
     with pytest.raises(InputError, match=r"cube\.yaml"):

@@ -179,7 +179,8 @@ class Fit(Command):
     """
 
     scene: Annotated[Positional[Path | None], arg(metavar="SCENE", help_behavior_hint="(required)")] = None
-    """Scene file (YAML); its values of the unknowns are not used as a start. With --resume, the run folder will do."""
+    """Scene file (YAML), or the name of a library scene; its values of the unknowns are not used as a start. With --resume,
+    the run folder will do."""
     more: Annotated[Positional[tuple[Path, ...]], arg(metavar="[SCENE ...]")] = ()
     """Scenes of further clips; without them the first one is that of all."""
     video: Annotated[
@@ -288,7 +289,7 @@ class Compare(Command):
     """Fit a video with several models and say which of them the data choose."""
 
     scene: Annotated[Positional[Path], arg(metavar="SCENE")]
-    """Scene file (YAML), the first model."""
+    """Scene file (YAML) or the name of a library scene, the first model."""
     video: Annotated[Path, arg(metavar="V")]
     """Film of it."""
     unknown: Annotated[UseAppendAction[list[list[str]]], arg(metavar="NAME[:LOW:HIGH] ...")]
@@ -340,7 +341,7 @@ class Explain(Command):
     """Say which gradients of a scene or a fit are zero, explode, or hold in one tooth only: where, and by which force."""
 
     subject: Annotated[Positional[Path], arg(metavar="SCENE|RUN")]
-    """Scene file (YAML), or a folder made by `gradsim fit`: its scene at its estimates."""
+    """Scene file (YAML), the name of a library scene, or a folder made by `gradsim fit`: its scene at its estimates."""
     out: Annotated[Path, arg(metavar="DIR")]
     """Folder for result.json, report.html and pictures."""
     unknown: Annotated[
@@ -374,7 +375,7 @@ class Camera(Command):
     """Complete the camera of a scene from a known length in its picture: the focal length, or the distance."""
 
     scene: Annotated[Positional[Path], arg(metavar="SCENE")]
-    """Scene file (YAML)."""
+    """Scene file (YAML), or the name of a library scene."""
     length: Annotated[float, arg(metavar="METRES")]
     """Between two points of the picture."""
     points: Annotated[str, arg(metavar="X1,Y1,X2,Y2")]

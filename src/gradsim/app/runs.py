@@ -87,7 +87,7 @@ def _needed(model: Model) -> str:
 
 def open_scene(path: Path) -> Scene:
     """A scene file, or one of the library by its bare name."""
-    is_name = not path.exists() and not path.suffix and len(path.parts) == 1
+    is_name = not path.is_file() and not path.suffix and len(path.parts) == 1
     return Scene.library(str(path)) if is_name else Scene.load(path)
 
 

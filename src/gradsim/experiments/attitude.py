@@ -19,7 +19,7 @@ from gradsim.physics.trajectory import Trajectory
 from gradsim.render.camera import from_scene
 from gradsim.surface import Surface
 
-ATTITUDE = "camera.attitude"
+ATTITUDE = "world.attitude"
 ANGLES = ("pitch", "yaw", "roll")
 CROSS = torch.tensor(
     [[0, 0, 0, 0, 0, -1, 0, 1, 0], [0, 0, 1, 0, 0, 0, -1, 0, 0], [0, -1, 0, 1, 0, 0, 0, 0, 0.0]]
@@ -63,6 +63,11 @@ class TurnedModel:
         self.model, self.scene = model, model.scene
         self.R = from_scene(model.scene.camera).R
 
+    @property
+    def unread(self) -> frozenset[str]:
+        """As of `Model`."""
+        return self.model.unread
+
     def values(self, given: Values) -> Values:
         """All parameters with a leading dimension of worlds, and the attitude."""
         worlds = len(given[ATTITUDE])
@@ -103,6 +108,11 @@ class Turned:
     def systems(self):
         """As of `Trajectory`."""
         return self.trajectory.systems
+
+    @property
+    def parts(self):
+        """As of `Trajectory`."""
+        return self.trajectory.parts
 
     @property
     def surface(self) -> Surface:

@@ -51,7 +51,7 @@ def draw(out: Path, model: Model, records: Sequence[dict], seed: int) -> list[di
             "checks": (
                 _checks(records),
                 "Checks",
-                "Left: energy over time, a line a scene. Right: error of secants that change no contact.",
+                "Left: energy over time, a line a scene. Right: secants that change no contact; the widest counts.",
             ),
         }
         for name, (sheet, _, _) in sheets.items():
