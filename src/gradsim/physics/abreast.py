@@ -65,3 +65,25 @@ def apart(name: str, array, layout: Layout, like: Tensor, r: int, pushes: Sequen
         first = sum(pushes[:r])
         return value[:, first : first + like.shape[1]]
     return value[:, : like.shape[1]] if like.ndim > 1 else value
+
+
+def check_alike(inputs: Sequence[Tensor], pushes: Sequence[int]) -> None:
+    """Refuse bodies that meet other grounds and obstacles than the first, or have other pushes than so many.
+
+    Args:
+        inputs: Those of all bodies, one after another; more may follow.
+        pushes: How many each has.
+    """
+    first = dict(zip(BODY, inputs, strict=False))
+    for r, count in enumerate(pushes):
+        body = dict(zip(BODY, inputs[r * len(BODY) :], strict=False))
+        for name in ("normal", "height", "centre", *rigid.CONTACT):
+            if body[name].shape[1:] != first[name].shape[1:]:
+                raise ValueError(
+                    f"`body{r}.{name}` has shape {tuple(body[name].shape)}, that of body 0 has "
+                    f"{tuple(first[name].shape)}; all bodies of a program meet the same grounds and obstacles."
+                )
+        if body["impulse"].shape[1] != count:
+            raise ValueError(
+                f"`body{r}.impulse` has {body['impulse'].shape[1]} pushes for {count} windows; give one for each."
+            )

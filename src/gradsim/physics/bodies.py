@@ -20,7 +20,7 @@ from gradsim.engine.launch import replay
 from gradsim.engine.layout import Layout
 from gradsim.engine.operation import operation
 from gradsim.physics import rigid
-from gradsim.physics.abreast import BODY, apart, slopes_together, together
+from gradsim.physics.abreast import BODY, apart, check_alike, slopes_together, together
 from gradsim.physics.contact_laws import contact_functions, obstacle_functions
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Bodies:
         steps = max(1, min(self.segment, self.frames - 1)) * self.substeps
         film, adjoint = job.film(outputs), job.film(adjoints)
         grad, state = job.gradient(), job.states()
-        args = [*job.head, self.substeps, self.segment, job.n, job.state, job.work, film, job.blank(steps)]
+        args = [job.given, self.substeps, self.segment, job.n, job.state, job.work, film, job.blank(steps)]
         replay(job.code.backward, job.packs, [*args, adjoint, state, grad], job.device)
         found = job.adjoints(grad)
         for k, (name, kind) in enumerate(STATE.items()):
@@ -111,7 +111,7 @@ class Bodies:
     def _forward(self, inputs, tangents):
         job = _Job(self, inputs, tangents)
         film = job.started(inputs, tangents)
-        replay(job.code.forward, job.packs, [*job.head, self.substeps, job.n, job.state, job.work, film], job.device)
+        replay(job.code.forward, job.packs, [job.given, self.substeps, job.n, job.state, job.work, film], job.device)
         states = [job.layout.unpack(kind, getattr(film, name), job.worlds) for name, kind in STATE.items()]
         cut = lambda y, r: None if y is None else y[:, :, r].contiguous()
         return [(cut(y, r), cut(t, r)) for r in range(job.n) for y, t in states]
@@ -161,7 +161,7 @@ class _Job:
         given.share, given.blow = rigid.push_table(program.pushes, self.layout, like.device)
         step, slope = self._step(tangents)
         given.step = self.layout.pack("Real", step, slope)
-        self.given, self.head = given, [given]
+        self.given = given
         self.state = self.states()
         self.work = self._work()
 
@@ -371,19 +371,7 @@ def _check(program: Bodies, inputs: Sequence[Tensor]) -> None:
     names = program.names
     if len(inputs) != len(names):
         raise ValueError(f"got {len(inputs)} inputs; expected {len(names)}: {', '.join(names)}.")
-    first = dict(zip(BODY, inputs, strict=False))
-    for r, windows in enumerate(program.windows):
-        body = dict(zip(BODY, inputs[r * len(BODY) :], strict=False))
-        for name in ("normal", "height", "centre", *rigid.CONTACT):
-            if body[name].shape[1:] != first[name].shape[1:]:
-                raise ValueError(
-                    f"`body{r}.{name}` has shape {tuple(body[name].shape)}, that of body 0 has "
-                    f"{tuple(first[name].shape)}; all bodies of a program meet the same grounds and obstacles."
-                )
-        if body["impulse"].shape[1] != len(windows):
-            raise ValueError(
-                f"`body{r}.impulse` has {body['impulse'].shape[1]} pushes for {len(windows)} windows; give one for each."
-            )
+    check_alike(inputs, [len(own) for own in program.windows])
 
 
 __all__ = ["BODY", "Bodies"]

@@ -21,7 +21,7 @@ from gradsim.engine.mapping import Worlds
 from gradsim.engine.operation import operation
 from gradsim.errors import InputError
 from gradsim.physics import rigid
-from gradsim.physics.abreast import BODY, apart, slopes_together, together
+from gradsim.physics.abreast import BODY, apart, check_alike, slopes_together, together
 from gradsim.physics.candidates import Candidates
 from gradsim.physics.contact_laws import contact_functions, obstacle_functions
 from gradsim.physics.particles import Elements, Job, Particles, particles_code
@@ -337,20 +337,7 @@ def _check(program: Coupled, inputs: Sequence[Tensor]) -> None:
     if len(inputs) != len(names):
         raise ValueError(f"got {len(inputs)} inputs; expected {len(names)}: {', '.join(names)}.")
     head = len(program.soft.names) - 1
-    for r in range(program.bodies):
-        body = dict(zip(BODY, inputs[head + r * len(BODY) :], strict=False))
-        first = dict(zip(BODY, inputs[head:], strict=False))
-        for name in ("normal", "height", "centre", *rigid.CONTACT):
-            if body[name].shape[1:] != first[name].shape[1:]:
-                raise ValueError(
-                    f"`body{r}.{name}` has shape {tuple(body[name].shape)}, that of body 0 has "
-                    f"{tuple(first[name].shape)}; all bodies of a program meet the same grounds and obstacles."
-                )
-        if body["impulse"].shape[1] != len(program.windows[r]):
-            raise ValueError(
-                f"`body{r}.impulse` has {body['impulse'].shape[1]} pushes for {len(program.windows[r])} windows; "
-                f"give one for each."
-            )
+    check_alike(inputs[head:], [len(own) for own in program.windows])
 
 
 __all__ = ["BODY", "Coupled", "nodes"]
