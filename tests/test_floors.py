@@ -39,6 +39,7 @@ PLAN = (
     ("physics", "render", "video"),
     ("losses",),
     ("identify", "control"),
+    ("dataset",),
     ("experiments",),
     ("app",),
 )

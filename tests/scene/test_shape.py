@@ -7,6 +7,7 @@ import trimesh
 from gradsim import mesh as meshes
 from gradsim.errors import InputError
 from gradsim.scene import Rigid, Scene
+from gradsim.scene.shape import object_names
 
 SHAPE = "bodies.cube.shape"
 CORNERS = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
@@ -30,6 +31,24 @@ def same(a, b):
 @pytest.mark.parametrize(("shape", "expected"), SHAPES)
 def test_a_shape_is_the_mesh_of_its_numbers(scene, shape, expected):
     same(scene({SHAPE: shape}).bodies["cube"].shape.mesh(), expected)
+
+
+@pytest.mark.parametrize("name", object_names())
+def test_an_object_is_a_solid_of_the_extents_it_is_given(scene, name):
+    mesh = scene({SHAPE: {"object": {"name": name, "size": [0.3, "40 cm", 0.9]}}}).bodies["cube"].shape.mesh()
+    meshes.check(mesh, name)
+    np.testing.assert_allclose(mesh.vertices.max(0), [0.15, 0.2, 0.45], rtol=1e-12)
+    np.testing.assert_allclose(mesh.vertices.min(0), [-0.15, -0.2, -0.45], rtol=1e-12)
+
+
+def test_an_unknown_object_gets_the_names_that_there_are(mistake):
+    place = f"{SHAPE}.object.name"
+    expected = f"{place}: got 'spoon'; there are {', '.join(object_names())}."
+    assert mistake({SHAPE: {"object": {"name": "spoon", "size": [1, 1, 1]}}}) == expected
+    assert (
+        mistake({SHAPE: {"object": {"name": "Cone", "size": [1, 1, 1]}}})
+        == f"{place}: got 'Cone'; did you mean `cone`?"
+    )
 
 
 @pytest.fixture
@@ -68,7 +87,9 @@ def test_what_is_no_mesh_file_is_refused(folder, file):
 
 
 def test_a_shape_is_exactly_one(mistake):
-    expected = "give exactly one of `box`, `sphere`, `cylinder`, `cone`, `capsule`, `torus`, `tetrahedron`, `mesh`."
+    expected = (
+        "give exactly one of `box`, `sphere`, `cylinder`, `cone`, `capsule`, `torus`, `tetrahedron`, `object`, `mesh`."
+    )
     assert mistake({SHAPE: {}}) == f"{SHAPE}: got none; {expected}"
     two = {"sphere": {"radius": 1}, "box": {"size": [1, 1, 1]}}
     assert mistake({SHAPE: two}) == f"{SHAPE}: got `box` and `sphere`; {expected}"

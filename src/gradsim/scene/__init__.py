@@ -10,7 +10,7 @@ from gradsim.scene.material import Material, Visible
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.parameters import Parameter, parameters, resolve
 from gradsim.scene.scene import Scene, Timing
-from gradsim.scene.shape import Box, Capsule, Cone, Cylinder, MeshFile, Shape, Sphere, Tetrahedron, Torus
+from gradsim.scene.shape import Box, Capsule, Cone, Cylinder, MeshFile, Object, Shape, Sphere, Tetrahedron, Torus
 
 __all__ = [
     "Ambient",
@@ -27,6 +27,7 @@ __all__ = [
     "LookAt",
     "Material",
     "MeshFile",
+    "Object",
     "Obstacle",
     "Parameter",
     "Pendulum",

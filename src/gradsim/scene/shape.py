@@ -1,20 +1,24 @@
 """Shapes of rigid bodies: what the user writes for each, and the mesh it stands for."""
 
 from collections.abc import Iterator
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
+from pydantic_core import core_schema
 
 from gradsim import mesh as meshes
 from gradsim import mesh_file
-from gradsim.scene.node import Node, Place, exactly_one
+from gradsim.scene.node import Node, Place, did_you_mean, exactly_one, mistake, shown
 from gradsim.scene.path import FilePath
 from gradsim.scene.quantity import Count, Quantity, Tuple, Vector3, positive, vector
 
 LENGTH = positive("m")
 SEGMENTS = Count(3, 4096)
+_OBJECTS = Path(str(resources.files("gradsim.scene"))) / "objects"
 
 
 class Box(Node):
@@ -114,6 +118,48 @@ class MeshFile(Node):
         return mesh_file.load(self.file, self.scale)
 
 
+class _ObjectName:
+    """Annotates the name of one of the objects that come with gradsim."""
+
+    def __get_pydantic_core_schema__(self, source, handler):
+        return core_schema.no_info_plain_validator_function(self._read)
+
+    def _read(self, given: Any) -> str:
+        known = object_names()
+        if not isinstance(given, str) or given not in known:
+            hint = did_you_mean(given, known) or f"; there are {', '.join(known)}."
+            raise mistake(f"got {shown(given)}{hint}")
+        return given
+
+
+class Object(Node):
+    """One of the objects that come with gradsim (docs/meshes.md), such as "pear", stretched to a bounding box.
+
+    `size` is its extents along x, y and z [m]. It stands along z and looks along x; the origin is the middle of its
+    bounding box.
+    """
+
+    name: Annotated[str, _ObjectName()] = Field(description="the name of an object, such as pear")
+    size: Annotated[Vector3, Tuple(LENGTH)] = Field(description="its extents [x, y, z] in m")
+
+    def mesh(self) -> meshes.Mesh:
+        shape = _object(self.name)
+        low, high = shape.vertices.min(0), shape.vertices.max(0)
+        stretch = np.array(self.size) / (high - low)
+        return meshes.Mesh((shape.vertices - (low + high) / 2) * stretch, shape.faces)
+
+
+def object_names() -> list[str]:
+    """Names of the objects that come with gradsim."""
+    return sorted(path.stem for path in _OBJECTS.glob("*.obj"))
+
+
+@cache
+def _object(name: str) -> meshes.Mesh:
+    """An object as it was sculpted: its largest extent is 1."""
+    return mesh_file.load(_OBJECTS / f"{name}.obj")
+
+
 class Shape(Node):
     """Exactly one of these."""
 
@@ -124,6 +170,7 @@ class Shape(Node):
     capsule: Capsule | None = None
     torus: Torus | None = None
     tetrahedron: Tetrahedron | None = None
+    object: Object | None = None
     mesh_file: MeshFile | None = Field(default=None, alias="mesh")
 
     @classmethod

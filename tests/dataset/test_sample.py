@@ -1,0 +1,60 @@
+"""Samples of the data set: drawn by their number alone, and no scene tells its truth."""
+
+import pytest
+
+from gradsim.dataset import OBJECTS, sample, test_numbers
+from gradsim.dataset.sample import DRAWS
+from gradsim.errors import InputError
+from gradsim.identify.unknowns import Unknown
+from gradsim.scene import Scene, parameters
+
+
+def test_a_sample_follows_from_its_number_and_seed_alone():
+    first = sample("rigid", 7, 3)
+    sample("rigid", 8, 3)
+    assert sample("rigid", 7, 3) == first
+    assert sample("rigid", 8, 3).scene != first.scene != sample("rigid", 7, 4).scene
+
+
+def test_the_truth_is_uniform_over_its_ranges_and_none_of_the_scene():
+    samples = [sample("rigid", k) for k in range(300)]
+    for unknown in map(Unknown.parse, samples[0].unknowns):
+        shares = [(s.truth[unknown.name] - unknown.low) / (unknown.high - unknown.low) for s in samples]
+        assert 0 <= min(shares) < 0.05 and 0.95 < max(shares) <= 1
+        assert sum(shares) / 300 == pytest.approx(0.5, abs=4 / (12 * 300) ** 0.5)  # four standard errors
+        assert len({parameters(s.scene)[unknown.name].value.item() for s in samples[:20]}) == 1
+
+
+def test_a_placed_scene_holds_the_truth_and_nothing_else_new():
+    one = sample("rigid", 4)
+    placed = one.placed()
+    known = parameters(placed)
+    assert {name: known[name].value.item() for name in one.truth} == one.truth
+    assert {name: parameters(one.scene)[name].value.item() for name in one.truth} != one.truth
+    back = placed.model_copy(update={"bodies": one.scene.bodies, "grounds": one.scene.grounds})
+    assert back == one.scene
+
+
+def test_a_scene_of_a_sample_survives_its_file(tmp_path):
+    placed = sample("rigid", 11).placed()
+    placed.save(tmp_path / "scene.yaml")
+    assert Scene.load(tmp_path / "scene.yaml") == placed
+    assert str(tmp_path) not in (tmp_path / "scene.yaml").read_text()
+
+
+def test_200_of_the_first_1000_samples_are_for_testing():
+    split = [sample("rigid", k).split for k in range(1000)]
+    assert [k for k, which in enumerate(split) if which == "test"] == test_numbers(200)
+
+
+def test_all_objects_come_up_among_training_and_test_samples():
+    for split in ("train", "test"):
+        numbers = test_numbers(100) if split == "test" else range(0, 500, 5)
+        assert {sample("rigid", k).object for k in numbers} == set(OBJECTS)
+
+
+def test_what_is_no_sample_is_refused():
+    with pytest.raises(InputError, match=rf"no kind 'rigit' of samples; there are {', '.join(DRAWS)}"):
+        sample("rigit", 0)
+    with pytest.raises(InputError, match="`number` is -1; expected at least 0"):
+        sample("rigid", -1)
