@@ -11,6 +11,7 @@ PLAN = (
         *(
             "errors",
             "files",
+            "jobs",
             "mesh",
             "mesh_file",
             "net",

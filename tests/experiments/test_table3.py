@@ -62,7 +62,7 @@ def test_a_thrown_cloth_tells_the_velocity_of_its_vertices(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_one_beam_through_the_whole_table(tmp_path):
-    result = few.table3(tmp_path, instances=1)
+    result = few.table3(tmp_path, scenes=1)
     figures = json.loads((tmp_path / "result.json").read_text())["figures"]
     assert figures == result["figures"]
     for name in ("mu_median", "lam_median", "density_median"):

@@ -414,13 +414,19 @@ class Reproduce(Command):
     """Run an experiment, of the paper or ours, and compare its figures with their goals."""
 
     name: Annotated[Positional[str], arg(metavar="NAME")]
-    """Experiment, such as no-push, real-pendulum or real-cube."""
+    """Experiment, such as table1, fig4 or real-cube; `all` runs those of the paper."""
     out: Annotated[Path, arg(metavar="DIR")]
     """Folder for result.json, report.html and pictures."""
     quick: bool = False
     """A smaller version, in a minute or so."""
     foreign: bool = False
     """Targets from another renderer and four times the substeps (joint)."""
+    scenes: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: the experiment's own number)")] = None
+    """How many scenes, objects or instances (where an experiment has them)."""
+    engine: Annotated[str | None, arg(metavar="serial|processes|ray", help_behavior_hint="(default: serial)")] = None
+    """What runs independent fits: this process, processes of this machine, or a Ray cluster."""
+    workers: Annotated[int | None, arg(metavar="K", help_behavior_hint="(default: as many as cores)")] = None
+    """Workers of the engine."""
     seed: int = 0
     """Seed of everything random."""
 
@@ -430,7 +436,17 @@ class Reproduce(Command):
 
         try:
             with working(err) as progress:
-                result = experiments.reproduce(self.name, self.out, self.quick, self.seed, progress, self.foreign)
+                result = experiments.reproduce(
+                    self.name,
+                    self.out,
+                    self.quick,
+                    self.seed,
+                    progress,
+                    foreign=self.foreign,
+                    scenes=self.scenes,
+                    engine=self.engine,
+                    workers=self.workers,
+                )
                 write_report(self.out)
         except KeyboardInterrupt:
             if any(self.out.glob("*.jsonl")):

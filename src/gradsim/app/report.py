@@ -48,6 +48,7 @@ def write_report(folder: str | Path) -> Path:
         fits=list(zip(fits, _intervals(folder, fits, history), strict=True)),
         films=[(data_uri(folder / name), text) for name, text in films.items() if (folder / name).is_file()],
         player=_player(folder),
+        tables=_tables(result),
         pictures=[
             *_leftovers(folder, fits),
             *_profiles(folder, fits),
@@ -122,6 +123,11 @@ def _search(folder: Path, fits: list[Section], history: Mapping) -> list[Picture
         draw = partial(plots.starts, history["starts"], fits[-1])
         pictures.append(drawn(folder / "starts.png", draw, "The starts", caption))
     return pictures
+
+
+def _tables(result: Mapping) -> list[dict]:
+    """Tables of the paper beside ours: one under "table", or several under "tables"."""
+    return [*([result["table"]] if result.get("table") else []), *result.get("tables", ())]
 
 
 def _given(folder: Path, result: Mapping) -> list[Picture]:

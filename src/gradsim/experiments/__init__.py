@@ -1,11 +1,14 @@
 """The demo, and experiments of ours and the paper's that anybody can run again."""
 
+import difflib
 import importlib
+import inspect
 from pathlib import Path
 
 from gradsim.errors import InputError
 
 EXPERIMENTS = {  # name on the command line: module, function
+    "all": ("gradsim.experiments.everything", "everything"),
     "joint": ("gradsim.experiments.joint", "joint"),
     "mismatch": ("gradsim.experiments.mismatch", "mismatch"),
     "no-push": ("gradsim.experiments.no_push", "no_push"),
@@ -25,22 +28,45 @@ EXPERIMENTS = {  # name on the command line: module, function
     "smoke": ("gradsim.experiments.smoke", "smoke"),
     "pendula": ("gradsim.experiments.pendula", "pendula"),
 }
-FOREIGN = ("joint",)  # those whose targets may come from another renderer and finer steps
 
 
-def reproduce(name: str, out: Path, quick: bool = False, seed: int = 0, progress=None, foreign: bool = False) -> dict:
+def reproduce(name: str, out: Path, quick: bool = False, seed: int = 0, progress=None, **options) -> dict:
     """Run an experiment by name into a folder; returns the content of its `result.json`.
 
+    Args:
+        name: Of `EXPERIMENTS`, or "all" for those of the paper.
+        out: The folder.
+        quick: Its small form.
+        seed: Of everything random.
+        progress: Is told what happens.
+        options: What not every experiment takes: `scenes` (how many), `engine` and `workers` (see `gradsim.jobs`),
+            `foreign`, and such. None and False are as good as not given.
+
     Raises:
-        InputError: If there is no such experiment, or it has no form with foreign targets.
+        InputError: If there is no such experiment, or it does not take an option.
+    """
+    function = experiment(name)
+    given = {key: value for key, value in options.items() if value not in (None, False)}
+    unknown = given.keys() - inspect.signature(function).parameters.keys()
+    if unknown:
+        some = [other for other in EXPERIMENTS if unknown <= inspect.signature(experiment(other)).parameters.keys()]
+        takers = f"; {', '.join(some)} {'do' if len(some) > 1 else 'does'}" if some else ""
+        raise InputError(f"{name!r} takes no {' or '.join(f'--{key}' for key in sorted(unknown))}{takers}.")
+    return function(Path(out), quick=quick, seed=seed, progress=progress, **given)
+
+
+def experiment(name: str):
+    """The function that runs an experiment.
+
+    Raises:
+        InputError: If there is none of this name.
     """
     if name not in EXPERIMENTS:
-        raise InputError(f"no experiment {name!r}; there are {', '.join(EXPERIMENTS)}.")
-    if foreign and name not in FOREIGN:
-        raise InputError(f"{name!r} has no foreign targets; {', '.join(FOREIGN)} has.")
+        near = difflib.get_close_matches(name, EXPERIMENTS, 1)
+        hint = f" did you mean {near[0]!r}?" if near else ""
+        raise InputError(f"no experiment {name!r};{hint} there are {', '.join(EXPERIMENTS)}.")
     module, function = EXPERIMENTS[name]
-    options = {"quick": quick, "seed": seed, "progress": progress, **({"foreign": True} if foreign else {})}
-    return getattr(importlib.import_module(module), function)(Path(out), **options)
+    return getattr(importlib.import_module(module), function)
 
 
 def demo(out: Path, seed: int = 0, progress=None) -> dict:

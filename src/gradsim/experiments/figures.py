@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from gradsim.experiments.provenance import provenance
 from gradsim.identify.fit import SCHEMA, versions, write_json
 
 
@@ -13,7 +14,7 @@ def figure(value: float, paper: float | None = None, goal: float | None = None, 
 
 def write_result(folder: Path, command: str, result: dict, figures: dict[str, dict]) -> dict:
     """Write `result.json` with its figures, and return its content."""
-    content = {"schema": SCHEMA, "status": "ok", "versions": versions(), **result}
+    content = {"schema": SCHEMA, "status": "ok", "versions": versions(), "made_by": provenance(), **result}
     content |= {"command": command, "figures": figures}
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

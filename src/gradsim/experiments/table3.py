@@ -47,7 +47,7 @@ MARK = 1e-3  # [m] nominal noise of a vertex that is known in 3-D
 
 
 def table3(
-    out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None, instances: int | None = None
+    out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None, scenes: int | None = None
 ) -> dict:
     """Run the experiment into a folder; finished fits are kept there, and an interrupted run goes on after them.
 
@@ -56,12 +56,12 @@ def table3(
         quick: 20 instances in place of 100.
         seed: Of scenes, truths, noise and starts.
         progress: Is told what happens.
-        instances: How many, in place of either.
+        scenes: How many instances, in place of either.
     """
     out, progress = Path(out), progress or Silent()
     done = Ledger(out / "fits.jsonl", {"seed": seed})
     records, fields = [], []
-    for number, quantity, sight in _plan(instances or (QUICK if quick else INSTANCES)):
+    for number, quantity, sight in _plan(scenes or (QUICK if quick else INSTANCES)):
         one = instance(number, seed)
         key = f"{one.name} {quantity} {sight} seed {seed}"
         record = done.get(key)

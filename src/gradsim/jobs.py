@@ -1,0 +1,161 @@
+"""Independent jobs over processes of this machine or over a Ray cluster.
+
+Each job is one call of a function of one argument. Where and in which order they run changes no result: a worker has
+one thread, and takes nothing from the job before. A worker that dies (out of memory, killed) is replaced, and its job
+is run again; an error that a job raises is the caller's.
+"""
+
+import multiprocessing
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from gradsim.errors import InputError
+
+ENGINES = ("serial", "processes", "ray")
+AHEAD = 2  # jobs given to a cluster for each of its cores, so that none waits for the next
+
+
+class WorkerError(RuntimeError):
+    """A job whose workers died, again and again."""
+
+
+def run_jobs(
+    function: Callable[[Any], Any],
+    items: Sequence,
+    engine: str = "serial",
+    workers: int | None = None,
+    retries: int = 2,
+    report: Callable[[int, int], None] = lambda finished, total: None,
+) -> Iterator[tuple[int, Any]]:
+    """Call `function` on every item; yields (index, result) as they come.
+
+        for k, area in run_jobs(measure, files, engine="processes"):
+            print(files[k], area)
+
+    Args:
+        function: Defined at the top of a module, so that another process can import it.
+        items: Arguments, which can be pickled, as can the results.
+        engine: "serial" (here, in order), "processes" (of this machine) or "ray" (the cluster that `RAY_ADDRESS` names,
+            or else this machine; the extra `ray`).
+        workers: How many at a time; by default as many as there are cores.
+        retries: How often a job whose worker died is run again.
+        report: Is told how many are finished, of how many.
+
+    Raises:
+        InputError: If there is no such engine, or no worker, or ray is not installed.
+        WorkerError: If the workers of one job died more often than `retries`.
+    """
+    if engine not in ENGINES:
+        raise InputError(f"no engine {engine!r}; there are {', '.join(ENGINES)}.")
+    if workers is not None and workers < 1:
+        raise InputError(f"workers: got {workers}; expected at least 1.")
+    if engine == "serial" and (workers or 1) > 1:
+        raise InputError(f"workers: got {workers} with the engine 'serial'; give --engine processes or ray.")
+    runs = {"serial": _serial, "processes": _processes, "ray": _ray}[engine](function, items, workers, retries)
+    return _counted(runs, len(items), report)
+
+
+def _counted(runs: Iterator, total: int, report: Callable[[int, int], None]) -> Iterator[tuple[int, Any]]:
+    for finished, (index, result) in enumerate(runs, 1):
+        yield index, result
+        report(finished, total)
+
+
+def _serial(function, items, workers, retries):
+    yield from ((k, function(item)) for k, item in enumerate(items))
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _processes(function, items, workers, retries):
+    count = max(1, min(workers or cores(), len(items)))
+    waiting, tries = list(range(len(items)))[::-1], [0] * len(items)
+    while waiting:
+        # Spawned, not forked: the threads of PyTorch and the runtime of Warp do not survive a fork.
+        pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin_worker)
+        running: dict[Future, int] = {}
+        try:
+            while waiting or running:
+                while waiting and len(running) < count:  # no more than there are workers: these are lost with one
+                    k = waiting.pop()
+                    running[pool.submit(function, items[k])] = k
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    result = future.result()
+                    yield running.pop(future), result
+        except BrokenProcessPool:
+            for k in sorted(running.values(), reverse=True):
+                tries[k] += 1
+                if tries[k] > retries:
+                    raise WorkerError(_died(k, items[k], tries[k])) from None
+                waiting.append(k)
+        finally:
+            pool.shutdown(wait=not running, cancel_futures=True)
+
+
+def _begin_worker() -> None:
+    """One thread; and no life after the parent's, which may be killed while this worker waits."""
+    _one_thread()
+    parent = multiprocessing.parent_process()
+
+    def follow(parent):
+        parent.join()
+        os._exit(1)
+
+    if parent:
+        threading.Thread(target=follow, args=(parent,), daemon=True).start()
+
+
+def _ray(function, items, workers, retries):
+    try:
+        import ray
+    except ImportError as error:
+        raise InputError('engine: "ray" needs Ray; install it: pip install "gradsim[ray]"') from error
+    begun = not ray.is_initialized()
+    if begun:
+        local = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": workers or cores(), "include_dashboard": False}
+        ray.init(log_to_driver=False, logging_level="ERROR", **local)
+    try:
+        ahead = AHEAD * (workers or int(ray.cluster_resources().get("CPU", 1)))
+        task = ray.remote(num_cpus=1, max_retries=retries)(_on_ray)
+        call, running, waiting = ray.put(function), {}, list(range(len(items)))[::-1]
+        while waiting or running:
+            while waiting and len(running) < ahead:
+                k = waiting.pop()
+                running[task.remote(call, items[k])] = k
+            for done in ray.wait(list(running))[0]:
+                k = running.pop(done)
+                try:
+                    yield k, ray.get(done)
+                except ray.exceptions.RayTaskError as error:
+                    raise (error.cause if isinstance(error.cause, Exception) else error) from None
+                except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError) as error:
+                    raise WorkerError(_died(k, items[k], retries + 1)) from error
+    finally:
+        if begun:
+            ray.shutdown()
+
+
+def _on_ray(function, item):
+    _one_thread()
+    return function(item)
+
+
+def _one_thread() -> None:
+    for library in ("OMP", "MKL", "OPENBLAS"):  # read when it is loaded; jobs without PyTorch do not wait for it
+        os.environ[f"{library}_NUM_THREADS"] = "1"
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
+def _died(index: int, item: object, times: int) -> str:
+    text = repr(item)
+    shown = text if len(text) < 80 else text[:77] + "..."
+    return f"job {index} ({shown}): its worker died {times} times; is there enough memory? Use fewer workers."

@@ -1,0 +1,120 @@
+"""Jobs over workers: the same results by every engine, and what happens when a worker dies or a job fails."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gradsim.errors import InputError
+from gradsim.jobs import ENGINES, WorkerError, run_jobs
+
+PARALLEL = ["processes", pytest.param("ray", marks=pytest.mark.slow)]
+
+
+def square(x: float) -> float:
+    return x * x
+
+
+def one_thread(_) -> int:
+    import torch
+
+    return torch.get_num_threads()
+
+
+def die_once(marker) -> str:
+    """Kill this worker, unless the file is there."""
+    if not os.path.exists(marker):
+        open(marker, "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "alive"
+
+
+def die(_) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fail(x) -> None:
+    raise InputError(f"{x} is wrong.")
+
+
+def wait_long(path) -> None:
+    with open(path, "w") as file:
+        file.write(str(os.getpid()))
+    time.sleep(60)
+
+
+@pytest.mark.parametrize("engine", ["serial", *PARALLEL])
+def test_every_engine_gives_every_result_once(engine):
+    told = []
+    results = run_jobs(square, [3.0, 1.0, 2.0], engine, report=lambda *counts: told.append(counts))
+    assert sorted(results) == [(0, 9.0), (1, 1.0), (2, 4.0)]
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+@pytest.mark.parametrize("engine", PARALLEL)
+def test_a_job_whose_worker_was_killed_is_run_again(engine, tmp_path):
+    items = [str(tmp_path / name) for name in "abc"]
+    assert sorted(run_jobs(die_once, items, engine, workers=2, retries=3)) == [(k, "alive") for k in range(3)]
+
+
+@pytest.mark.parametrize("engine", PARALLEL)
+def test_a_job_that_kills_every_worker_ends_the_run_with_its_name(engine):
+    with pytest.raises(WorkerError, match=r"job 0 \('deadly'\).* 2 times"):
+        list(run_jobs(die, ["deadly"], engine, retries=1))
+
+
+@pytest.mark.parametrize("engine", ["serial", *PARALLEL])
+def test_an_error_of_a_job_is_the_callers(engine):
+    with pytest.raises(InputError, match="7 is wrong"):
+        list(run_jobs(fail, [7], engine))
+
+
+@pytest.mark.parametrize("engine", PARALLEL)
+def test_a_worker_has_one_thread(engine):
+    assert dict(run_jobs(one_thread, [0], engine)) == {0: 1}
+
+
+def test_workers_do_not_outlive_a_parent_that_is_killed(tmp_path):
+    note = tmp_path / "pid"
+    program = f"""
+from gradsim.jobs import run_jobs
+from test_jobs import wait_long
+if __name__ == "__main__":
+    list(run_jobs(wait_long, [{str(note)!r}], "processes"))
+"""
+    script = tmp_path / "parent.py"
+    script.write_text(program)
+    paths = os.pathsep.join([os.path.dirname(__file__), *sys.path])
+    parent = subprocess.Popen([sys.executable, str(script)], env={**os.environ, "PYTHONPATH": paths})
+    _until(lambda: note.exists() and note.read_text())
+    parent.kill()
+    parent.wait()
+    _until(lambda: not _runs(int(note.read_text())))
+
+
+def _until(happened, seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.1)
+
+
+def _runs(pid: int) -> bool:
+    """Whether the process lives; one that nobody has buried does not."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("engine", "workers", "words"),
+    [("slurm", None, ", ".join(ENGINES)), ("processes", 0, "at least 1"), ("serial", 2, "--engine processes")],
+)
+def test_what_cannot_run_is_said_before_anything_runs(engine, workers, words):
+    with pytest.raises(InputError, match=words):
+        run_jobs(square, [1.0], engine, workers)
