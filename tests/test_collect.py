@@ -1,0 +1,44 @@
+"""Results of full runs that are kept with the source."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from gradsim.errors import InputError
+from gradsim.experiments.figures import figure, write_result
+from gradsim.experiments.paper_table import write_table
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+collect = importlib.import_module("collect")
+
+
+def test_a_run_is_kept_with_its_figures_and_without_its_long_records(tmp_path):
+    run, out = tmp_path / "table1", tmp_path / "results"
+    run.mkdir()
+    table = write_table(run, "Table 1", [{"name": "mass", "paper": 1e-4, "ours": 1e-8}])
+    records = [{"number": k, "error": 0.1 * k} for k in range(5000)]
+    write_result(run, "reproduce table1", {"table": table, "records": records}, {"error": figure(1e-3, goal=1e-6)})
+    page = collect.collect([run], out).read_text()
+    assert "| mass | 0.0001 | 1e-08 | 1e+04 |" in page
+    assert "| `error` | 0.001 | – | 1e-06 | **no** |" in page
+    content = json.loads((out / "table1.json").read_text())
+    assert content["left_out"] == ["records"] and "records" not in content
+    assert content["made_by"]["commit"] in page
+
+
+def test_a_folder_without_a_result_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(InputError, match="no result.json"):
+        collect.collect([tmp_path], tmp_path / "results")
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    "path", sorted((Path(collect.__file__).parent / "results").glob("*.json")), ids=lambda p: p.stem
+)
+def test_what_is_kept_names_its_commit_and_machine(path):
+    made = json.loads(path.read_text())["made_by"]
+    assert made["commit"] and made["processor"] and made["cores"]
+    assert f"## {path.stem}\n" in (path.parent / "results.md").read_text()
