@@ -36,12 +36,13 @@ def test_scenes_do_not_know_the_truth():
 
 
 def test_the_plan_asks_every_instance_for_everything():
-    plan = list(few._plan(20))
+    plan = list(few._plan(20, noisy=(2,), fields_of=range(6)))
     for number in range(20):
         kind = KINDS[number % 3]
         own = {(quantity, sight) for k, quantity, sight in plan if k == number}
         assert {(q, s) for q in few.QUANTITIES[kind] for s in ("float", "states")} <= own
         assert ((many.ASKED[kind], "film") in own) == (number < 6)
+        assert any(sight == "8bit" for _, sight in own) == (number == 2)
 
 
 @pytest.mark.timeout(120)
