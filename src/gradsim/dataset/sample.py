@@ -12,12 +12,17 @@ import numpy as np
 from gradsim.dataset.drawn import SCENE, TRUTH, Drawn, stream
 from gradsim.dataset.placing import placed
 from gradsim.dataset.rigid import rigid
+from gradsim.dataset.soft import cloth, deformable
 from gradsim.errors import InputError
 from gradsim.identify.unknowns import Unknown
 from gradsim.scene import Scene
 
 KINDS = ("rigid", "deformable", "cloth")
-DRAWS: dict[str, Callable[[np.random.Generator, int], Drawn]] = {"rigid": rigid}
+DRAWS: dict[str, Callable[[np.random.Generator, int], Drawn]] = {
+    "rigid": rigid,
+    "deformable": deformable,
+    "cloth": cloth,
+}
 TEST_EVERY = 5  # the last of every five is for testing: 200 of the first 1000, as in the paper (Section 4.1)
 
 
