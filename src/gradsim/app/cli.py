@@ -20,6 +20,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg, subcommand
 
 from gradsim.app.cli_control import Control
+from gradsim.app.cli_dataset import Dataset
 from gradsim.app.command import BAD_INPUT, CODES, DONE, FAILED, OPEN, STOPPED, Command, show, working
 from gradsim.errors import InputError
 
@@ -548,6 +549,7 @@ _Commands = (
     | Annotated[Camera, subcommand("camera")]
     | Annotated[Compare, subcommand("compare")]
     | Annotated[Control, subcommand("control")]
+    | Dataset
     | Annotated[Landscape, subcommand("landscape")]
     | Annotated[Reproduce, subcommand("reproduce")]
     | Annotated[View, subcommand("view")]

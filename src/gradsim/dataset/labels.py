@@ -1,0 +1,113 @@
+"""What is known of each video beside its pictures, as a table: one parquet file a unit, one row a video.
+
+number, object, split, fps           which one
+unknowns, body.mass, ...             what a fit is asked, and the truth [SI units]
+impulse, impulse_point               the known push [N s], and where in the body's frame [m]
+K_64, K_256, R, t                    the camera of each size, row by row [px], and world → camera [m]
+scene                                all that a fit may know, as JSON, which is YAML too
+states.body.x, ...                   the motion, row by row: reshape(frames, -1)
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradsim.dataset.extra import extra
+from gradsim.dataset.film import Film, filmed
+from gradsim.dataset.sample import Sample
+from gradsim.dataset.shard_file import synced
+from gradsim.identify.unknowns import Unknown
+from gradsim.scene import Scene
+
+STATES = "states."  # how columns of the motion begin
+
+
+def label(sample: Sample, sizes: Sequence[int]) -> dict[str, Any]:
+    """The row of a sample, without its motion."""
+    scene = filmed(sample.scene)
+    pushes = [push for body in scene.bodies.values() for push in getattr(body, "pushes", ()) if push.impulse]
+    _, R, t = scene.view().matrices()
+    return {
+        "number": sample.number,
+        "object": sample.object,
+        "split": sample.split,
+        "fps": float(scene.timing.fps),
+        "unknowns": list(sample.unknowns),
+        **sample.truth,
+        "impulse": list(pushes[0].impulse or ()) if pushes else [],
+        "impulse_point": list(pushes[0].point) if pushes else [],
+        **{f"K_{size}": filmed(scene, size).view().matrices()[0].ravel().tolist() for size in sizes},
+        "R": R.ravel().tolist(),
+        "t": t.tolist(),
+        "scene": json.dumps(scene.model_dump(mode="json", by_alias=True, exclude_none=True)),
+    }
+
+
+def truth_of(row: Mapping[str, Any]) -> dict[str, float]:
+    """The true values of a row by the names of the unknowns."""
+    return {name: row[name] for name in (Unknown.parse(text).name for text in row["unknowns"])}
+
+
+def scene_of(row: Mapping[str, Any], size: int | None = None) -> Scene:
+    """All that a fit of a row may know, seen by a camera of this size [px]; None: as the row has it."""
+    scene = Scene.parse(json.loads(row["scene"]))
+    return scene if size is None else filmed(scene, size)
+
+
+def digest(row: Mapping[str, Any], film: Film) -> str:
+    """SHA-256 of all that is kept of a video, whatever way it is compressed."""
+    found = hashlib.sha256(json.dumps(row, sort_keys=True).encode())
+    states = {name: array.reshape(len(array), -1) for name, array in film.states.items()}
+    groups = {"frames": film.frames, "masks": film.masks, "states": states}
+    for name, arrays in groups.items():
+        for key in sorted(arrays):
+            array = np.ascontiguousarray(arrays[key])
+            found.update(f"{name} {key} {array.dtype.str} {array.shape}".encode())
+            found.update(array.data)
+    return found.hexdigest()
+
+
+def write(path: Path, rows: Sequence[dict[str, Any]], states: Sequence[Mapping[str, np.ndarray]]) -> None:
+    """Write the table of one unit, whole or not at all.
+
+    Args:
+        path: Ends in .parquet.
+        rows: From `label`.
+        states: Of the same videos.
+    """
+    pa, parquet = extra("pyarrow"), extra("pyarrow.parquet")
+    kinds = {int: pa.int64(), float: pa.float64(), str: pa.string()}
+    columns = {}
+    for name in dict.fromkeys(key for row in rows for key in row):
+        values = [row.get(name) for row in rows]
+        first = next(value for value in values if value is not None)
+        item = pa.string() if name == "unknowns" else pa.float64()
+        columns[name] = pa.array(values, pa.list_(item) if isinstance(first, list) else kinds[type(first)])
+    for name in dict.fromkeys(key for own in states for key in own):
+        values = [own[name].ravel() if name in own else None for own in states]
+        columns[STATES + name] = pa.array(values, pa.list_(pa.float64()))
+    with synced(path) as file:
+        parquet.write_table(pa.table(columns), file, compression="zstd")
+
+
+def read(path: Path, frames: int) -> tuple[list[dict[str, Any]], list[dict[str, np.ndarray]]]:
+    """Rows and motions of one unit, as they were written.
+
+    Args:
+        path: Of the table.
+        frames: Of each video. States of one number a frame come back as (frames, 1).
+    """
+    table = extra("pyarrow.parquet").read_table(path)
+    moving = [name for name in table.column_names if name.startswith(STATES)]
+    rows = table.drop_columns(moving).to_pylist()
+    rows = [{key: value for key, value in row.items() if value is not None} for row in rows]
+    states = [{} for _ in rows]
+    for name in moving:
+        for own, values in zip(states, table[name], strict=True):
+            if values.is_valid:
+                own[name.removeprefix(STATES)] = values.values.to_numpy().reshape(frames, -1)
+    return rows, states
