@@ -21,6 +21,7 @@ EXPERIMENTS = {  # name on the command line: module, function
     "real-cube": ("gradsim.experiments.real_cube", "real_cube"),
     "articulated": ("gradsim.experiments.articulated", "articulated"),
     "fig6": ("gradsim.experiments.fig6", "fig6"),
+    "fig4": ("gradsim.experiments.fig4", "fig4"),
     "table6": ("gradsim.experiments.table6", "table6"),
     "pile": ("gradsim.experiments.pile", "pile"),
     "collisions": ("gradsim.experiments.collisions", "collisions"),
