@@ -2,9 +2,14 @@
 
 import json
 
+import numpy as np
 import pytest
 
+from gradsim import video
 from gradsim.app.cli import main
+from gradsim.dataset import Recordings
+from gradsim.identify.unknowns import Space
+from gradsim.scene import Scene
 
 GENERATE = ("dataset", "generate", "rigid", "--n", "2", "--sizes", "32", "--out")
 
@@ -42,3 +47,29 @@ def test_a_harmed_data_set_fails_and_is_repaired(folder, capsys):
 @pytest.mark.parametrize("words", [("--seed", "1"), ("--shard", "2"), ("--shard", "3/2"), ("--workers", "2")])
 def test_what_does_not_go_is_bad_input(folder, words):
     assert main([*GENERATE, str(folder), *words]) == 2
+
+
+def test_a_video_is_unpacked_for_a_fit(folder, tmp_path, capsys):
+    """The film is that of the data set to the bit, and the scene one that its unknowns belong to."""
+    assert main(["dataset", "show", str(folder), "1", "--out", str(tmp_path)]) == 0
+    told, recordings = capsys.readouterr().out, Recordings(folder)
+    np.testing.assert_array_equal(video.read(tmp_path / "film.webm").frames, recordings.frames(1, 32))
+    np.testing.assert_array_equal(video.read(tmp_path / "mask.webm").frames[..., 0], recordings.masks(1, 32))
+    scene = Scene.load(tmp_path / "scene.yaml")
+    assert scene.camera.size == (32, 32)
+    assert Space(scene, recordings.label(1)["unknowns"]).names == list(recordings.truth(1))
+    assert json.loads((tmp_path / "truth.json").read_text()) == recordings.truth(1)
+    assert "--unknown body.mass:2:12" in told
+
+
+def test_a_plan_is_told(folder, capsys):
+    assert main(["dataset", "plan", str(folder), "--n", "1000000", "--cores", "64", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["files"] == 80_000  # 20 000 units: frames, masks, labels, entry
+    assert main(["dataset", "plan", str(folder), "--n", "1000"]) == 0
+    assert "32 px" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("to", ["webdataset", "lerobot"])
+def test_exports_are_written(folder, tmp_path, to):
+    assert main(["dataset", "export", str(folder), "--to", to, "--out", str(tmp_path / "E")]) == 0
+    assert any((tmp_path / "E").iterdir())

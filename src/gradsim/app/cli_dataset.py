@@ -97,10 +97,97 @@ class Repair(Working):
         return DONE
 
 
+@dataclass(kw_only=True)
+class Show(Command):
+    """Unpack one video: film, mask, scene, truth, a strip of instants; and say how to fit it."""
+
+    folder: Folder
+    """The data set."""
+    number: Annotated[Positional[int], arg(metavar="NUMBER")]
+    """Which video, from 0."""
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: D/shown/NUMBER)")] = None
+    """Folder for its files."""
+    size: Annotated[int | None, arg(metavar="PX", help_behavior_hint="(default: the smallest)")] = None
+    """Which of the sizes."""
+
+    def run(self, out, err):
+        from gradsim.app.dataset_shown import show_label
+        from gradsim.app.dataset_video import fit_command, unpack
+
+        to = self.out or self.folder / "shown" / str(self.number)
+        with working(err):
+            label = unpack(self.folder, self.number, to, self.size)
+        show_label(out, label)
+        out.print(f"video: {to}", highlight=False, soft_wrap=True, markup=False)
+        out.print(f"fit: {fit_command(to, label['unknowns'])}", highlight=False, soft_wrap=True, markup=False)
+        return DONE
+
+
+@dataclass(kw_only=True)
+class Export(Command):
+    """Write the videos in a format of other libraries."""
+
+    folder: Folder
+    """The data set."""
+    to: Literal["webdataset", "lerobot"]
+    """webdataset: tar files of npz and json; lerobot: LeRobot's format, version 3.0."""
+    out: Annotated[Path, arg(metavar="E")]
+    """A new folder."""
+    size: Annotated[int | None, arg(metavar="PX", help_behavior_hint="(default: the smallest)")] = None
+    """Which of the sizes."""
+
+    def run(self, out, err):
+        with working(err) as progress:
+            progress.stage(f"{self.folder} to {self.out}")
+            if self.to == "webdataset":
+                from gradsim.dataset.webdataset import export_webdataset
+
+                export_webdataset(self.folder, self.out, self.size, progress.share)
+                lossless = True
+            else:
+                from gradsim.dataset.lerobot import export_lerobot
+
+                lossless = export_lerobot(self.folder, self.out, self.size, progress.share)
+        out.print(f"{self.to}: {self.out}", highlight=False, soft_wrap=True, markup=False)
+        if not lossless:
+            err.print("warning: this build of PyAV has no libx264rgb; the films are lossy: do not fit them.")
+        return DONE
+
+
+@dataclass(kw_only=True)
+class Plan(Command):
+    """Say what a data set of any number of videos takes, from what one that is there took."""
+
+    folder: Folder
+    """A data set of the same kind and sizes; a hundred videos will do."""
+    n: Annotated[int, arg(metavar="N")]
+    """Videos of the one that is planned."""
+    cores: Annotated[int, arg(metavar="K")] = 1
+    """Cores that work on it."""
+    json: bool = False
+    """Print JSON instead of a table."""
+
+    def run(self, out, err):
+        from gradsim.dataset.layout import Layout
+        from gradsim.dataset.plan import plan
+
+        planned, settings = plan(self.folder, self.n, self.cores), Layout.open(self.folder).settings
+        if self.json:
+            print(json.dumps(planned.summary(), indent=1))
+        else:
+            from gradsim.app.dataset_shown import show_plan
+
+            show_plan(out, planned, settings.kind, " and ".join(f"{size} px" for size in settings.sizes))
+        return DONE
+
+
 _Datasets = (
     Annotated[Generate, subcommand("generate")]
     | Annotated[Verify, subcommand("verify")]
     | Annotated[Repair, subcommand("repair")]
+    | Annotated[Show, subcommand("show")]
+    | Annotated[Export, subcommand("export")]
+    | Annotated[Plan, subcommand("plan")]
 )
 Dataset = Annotated[_Datasets, subcommand("dataset", description="Make, check and export data sets of videos.")]
 

@@ -1,0 +1,201 @@
+"""A data set in the format of LeRobot, version 3.0 (github.com/huggingface/lerobot, `LeRobotDataset`).
+
+One video is one episode; those for training come first. What a robot's data set has, a thrown body has too:
+
+    observation.images.camera        the video, see `lerobot_film`
+    observation.state                where the body is and how it moves, see `STATE`
+    observation.environment_state    the true parameters, the same in all frames
+    action                           the known push: impulse [N s] and where [m], in the frame that it begins with
+
+1000 episodes share a file of frames and one of numbers; `meta/` says which frames are whose.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradsim.dataset.extra import extra
+from gradsim.dataset.lerobot_film import FilmFile
+from gradsim.dataset.lerobot_stats import Stats
+from gradsim.dataset.recordings import Recordings
+from gradsim.errors import InputError
+from gradsim.files import whole
+
+EPISODES, CHUNK = 1000, 1000  # episodes of one file, files of one folder
+DATA = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+FILMS = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+META = "meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+KEY = "observation.images.camera"
+STATE, TRUTH, ACTION = "observation.state", "observation.environment_state", "action"
+MOTIONS = {  # by the quantities that a body has: their numbers
+    ("x", "q", "v", "l"): "x y z qx qy qz qw vx vy vz lx ly lz",
+    ("x", "v"): "x y z vx vy vz",  # of a soft body: means over its vertices
+}
+PUSH = "impulse_x impulse_y impulse_z point_x point_y point_z"
+COUNTERS = {"timestamp": "float32", **dict.fromkeys(("frame_index", "episode_index", "index", "task_index"), "int64")}
+EVERY = 10  # of the frames, those that the statistics of pictures are over
+
+
+def export_lerobot(
+    folder: str | Path,
+    out: str | Path,
+    size: int | None = None,
+    report: Callable[[int, int], None] = lambda finished, total: None,
+) -> bool:
+    """Write the finished videos of a data set in LeRobot's format; arguments as for `export_webdataset`.
+
+    Returns:
+        Whether the films are without loss.
+
+    Raises:
+        InputError: If the folder holds no data set, or no such size, or videos have different parameters, or `out`
+            holds something.
+    """
+    recordings = Recordings(folder)
+    size = recordings.settings.sizes[0] if size is None else size
+    rows = sorted(recordings.table(["number", "object", "split"]), key=lambda row: row["split"] != "train")
+    if not rows:
+        raise InputError(f"{folder} has no finished videos; gradsim dataset verify says what is there.")
+    truths, kind = list(recordings.truth(rows[0]["number"])), recordings.settings.kind
+    tasks = sorted({_task(kind, row["object"]) for row in rows})
+    stats, episodes, film = Stats(), [], {}
+    with whole(Path(out)) as draft:
+        for file, first in enumerate(range(0, len(rows), EPISODES)):
+            place = {"chunk_index": file // CHUNK, "file_index": file % CHUNK}
+            path = _made(draft / FILMS.format(video_key=KEY, **place))
+            with FilmFile(path, size, recordings.settings.fps) as films:
+                columns: list[dict[str, np.ndarray]] = []
+                for k, row in enumerate(rows[first : first + EPISODES]):
+                    index = first + k
+                    if list(recordings.truth(row["number"])) != truths:
+                        raise InputError(f"video {row['number']} of {folder} has other unknowns than the first.")
+                    frames = recordings.frames(row["number"], size)
+                    films.add(frames)
+                    numbers = _numbers(recordings, row["number"], index, tasks.index(_task(kind, row["object"])))
+                    columns.append(numbers)
+                    found = {name: stats.add(name, values) for name, values in numbers.items()}
+                    found[KEY] = stats.add(KEY, frames[::EVERY].reshape(-1, 3) / 255, len(frames[::EVERY]))
+                    episodes.append(_episode(row, index, k, len(frames), recordings.settings.fps, place, kind, found))
+                    report(index + 1, len(rows))
+                film = films.about
+            _write(_made(draft / DATA.format(**place)), _table(columns))
+        for file, first in enumerate(range(0, len(episodes), EPISODES)):
+            place = {"chunk_index": file // CHUNK, "file_index": file % CHUNK}
+            _write(
+                _made(draft / META.format(**place)),
+                extra("pyarrow").Table.from_pylist(episodes[first : first + EPISODES]),
+            )
+        _write(draft / "meta/tasks.parquet", _tasks(tasks))
+        features = _features(columns[0], truths, size, film, recordings)
+        info = _info(recordings, rows, len(tasks), features)
+        (draft / "meta/info.json").write_text(json.dumps(info, indent=4))
+        (draft / "meta/stats.json").write_text(json.dumps(stats.summary(), indent=4))
+    return film["video.pix_fmt"] == "gbrp"
+
+
+def _task(kind: str, thing: str) -> str:
+    return f"watch a {kind} {thing} that is pushed"
+
+
+def _numbers(recordings: Recordings, number: int, episode: int, task: int) -> dict[str, np.ndarray]:
+    """Columns of one episode, (frames, numbers) each."""
+    label, states = recordings.label(number), recordings.states(number)
+    count, fps = len(next(iter(states.values()))), label["fps"]
+    names = tuple(name.rpartition(".")[2] for name in states)
+    soft = names == ("x", "v")
+    state = [own.reshape(count, -1, 3).mean(1) if soft else own for own in states.values()]
+    action = np.zeros((count, 6))
+    if label["impulse"]:
+        action[0] = [*label["impulse"], *label["impulse_point"]]
+    frames = np.arange(count)
+    counters = (frames / fps, frames, np.full(count, episode), episode * count + frames, np.full(count, task))
+    return {
+        STATE: np.concatenate(state, 1).astype(np.float32),
+        TRUTH: np.tile(np.array(list(recordings.truth(number).values()), np.float32), (count, 1)),
+        ACTION: action.astype(np.float32),
+        **{name: x[:, None].astype(kind) for (name, kind), x in zip(COUNTERS.items(), counters, strict=True)},
+    }
+
+
+def _episode(row, index: int, k: int, frames: int, fps: float, place: Mapping[str, int], kind: str, stats) -> dict:
+    """Where the frames of an episode are, the `k`-th of its files."""
+    found = {
+        "episode_index": index,
+        "tasks": [_task(kind, row["object"])],
+        "length": frames,
+        "dataset_from_index": index * frames,
+        "dataset_to_index": (index + 1) * frames,
+        f"videos/{KEY}/from_timestamp": k * frames / fps,
+        f"videos/{KEY}/to_timestamp": (k + 1) * frames / fps,
+        "gradsim/number": row["number"],
+    }
+    for what in ("data", "meta/episodes", f"videos/{KEY}"):
+        found |= {f"{what}/{name}": value for name, value in place.items()}
+    return found | {f"stats/{name}/{key}": value for name, own in stats.items() for key, value in own.items()}
+
+
+def _table(columns: Sequence[Mapping[str, np.ndarray]]) -> Any:
+    pa, arrays = extra("pyarrow"), {}
+    for name in columns[0]:
+        values = np.concatenate([own[name] for own in columns])
+        flat = pa.array(values.ravel())
+        arrays[name] = flat if name in COUNTERS else pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
+    return pa.table(arrays)
+
+
+def _tasks(tasks: Sequence[str]) -> Any:
+    """The table of tasks, whose index pandas takes from the text."""
+    pa = extra("pyarrow")
+    columns = [
+        {"name": name, "field_name": name, "pandas_type": kind, "numpy_type": numpy_kind, "metadata": None}
+        for name, kind, numpy_kind in (("task_index", "int64", "int64"), ("task", "unicode", "object"))
+    ]
+    about = {"index_columns": ["task"], "column_indexes": [], "columns": columns, "pandas_version": "2.2.0"}
+    table = pa.table({"task_index": list(range(len(tasks))), "task": list(tasks)})
+    return table.replace_schema_metadata({"pandas": json.dumps(about)})
+
+
+def _features(
+    numbers: Mapping[str, np.ndarray], truths: Sequence[str], size: int, film: Mapping[str, Any], recordings: Recordings
+) -> dict[str, dict]:
+    states = recordings.states(recordings.numbers[0])
+    motion = MOTIONS[tuple(name.rpartition(".")[2] for name in states)].split()
+    names = {STATE: motion, TRUTH: list(truths), ACTION: PUSH.split()}
+    features = {
+        KEY: {"dtype": "video", "shape": [size, size, 3], "names": ["height", "width", "channels"], "info": film}
+    }
+    for name, values in numbers.items():
+        features[name] = {"dtype": str(values.dtype), "shape": [values.shape[1]], "names": names.get(name)}
+    return features
+
+
+def _info(recordings: Recordings, rows: Sequence[Mapping], tasks: int, features: Mapping) -> dict:
+    train, fps = sum(row["split"] == "train" for row in rows), recordings.settings.fps
+    splits = {"train": f"0:{train}", "test": f"{train}:{len(rows)}"}
+    return {
+        "codebase_version": "v3.0",
+        "robot_type": None,
+        "total_episodes": len(rows),
+        "total_frames": len(rows) * recordings.settings.frames,
+        "total_tasks": tasks,
+        "chunks_size": CHUNK,
+        "data_files_size_in_mb": 100,
+        "video_files_size_in_mb": 200,
+        "fps": int(fps) if fps == int(fps) else fps,
+        "splits": {name: where for name, where in splits.items() if len(set(where.split(":"))) > 1},
+        "data_path": DATA,
+        "video_path": FILMS,
+        "features": dict(features),
+    }
+
+
+def _write(path: Path, table: Any) -> None:
+    extra("pyarrow.parquet").write_table(table, path, compression="snappy")
+
+
+def _made(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
