@@ -13,39 +13,50 @@ import torch
 from gradsim import mesh as meshes
 from gradsim import rotation
 from gradsim.dataset.drawn import Drawn
+from gradsim.dataset.steps import substeps
 from gradsim.scene import Object, Scene
 
-OBJECTS = ("box", "cylinder", "cone", "capsule", "torus")
+OBJECTS = (
+    *("box", "cylinder", "cone", "capsule", "torus"),
+    *("pear", "banana", "pepper"),
+    *("duck", "cat", "fish"),
+    *("mug", "stapler", "airplane"),
+)
 SIZES = 0.3, 1.0  # [m] extent along each axis of the object
 FPS, FRAMES = 30, 60  # 2 s
 PIXELS = 64
 DIGITS = 6  # decimals of what is drawn: the last bits of cosines and sums differ between machines
-SUBSTEPS = 64  # per frame
-UNKNOWNS = (
-    "body.mass:2:12",
-    "ground.stiffness:2e4:5e5",
-    "ground.damping:1:200",
-    "ground.friction_stiffness:1:200",
-    "ground.friction:0.2:1",
-)
+RANGES = {  # faults.md: the paper prints its ranges without units
+    "body.mass": (2.0, 12.0),  # [kg]
+    "ground.stiffness": (2e4, 5e5),  # of each contact vertex, as the next two [N/m]
+    "ground.damping": (1.0, 200.0),  # [N s/m]
+    "ground.friction_stiffness": (1.0, 200.0),  # [N s/m]
+    "ground.friction": (0.2, 1.0),
+}
+UNKNOWNS = tuple(f"{name}:{low:g}:{high:g}" for name, (low, high) in RANGES.items())
+MIDDLE = {name.partition(".")[2]: (low + high) / 2 for name, (low, high) in RANGES.items()}
 
 
 def rigid(rng: np.random.Generator, number: int) -> Drawn:
-    """The `number`-th rigid scene."""
-    name = OBJECTS[rng.integers(len(OBJECTS))]
+    """The `number`-th rigid scene; objects come in turn."""
+    name = OBJECTS[number % len(OBJECTS)]
     size = rng.uniform(*SIZES, 3).round(DIGITS)
     axis = rng.standard_normal(3)
     turn = (axis / np.linalg.norm(axis) * rng.uniform(0.3, 2.5)).round(DIGITS)
     heading = rng.uniform(-0.5, 0.5)
     along = np.array([math.cos(heading), math.sin(heading), 0.0])
-    impulse = along * rng.uniform(4, 6) + np.array([0, 0, rng.uniform(-2.0, 0.5)])
+    impulse = along * rng.uniform(4, 5.5) + np.array([0, 0, rng.uniform(-2.0, 0.5)])
     arm = rng.uniform(-0.25, 0.25, 3) * size
-    x, drop = rng.uniform(-1.0, -0.6), rng.uniform(0.02, 0.3)
+    x, drop = rng.uniform(-0.8, -0.4), rng.uniform(0.02, 0.3)
+    solid, inertia = _centred(name, size)
+    low = rotation.rotate(
+        rotation.exponential(torch.tensor(turn)).expand(len(solid.vertices), 4), torch.tensor(solid.vertices)
+    )
     body = {
         "shape": {"object": {"name": name, "size": size.tolist()}},
-        "mass": 7.0,
+        "mass": MIDDLE["mass"],
         "rotation_vector": turn.tolist(),
-        "velocity": _rounded(along * rng.uniform(0.0, 1.0)),
+        "velocity": _rounded(along * rng.uniform(-0.3, 0.5)),
         "angular_velocity": _rounded(rng.uniform(-3, 3, 3)),
         "pushes": [{"impulse": _rounded(impulse), "point": _rounded(arm), "at": 0}],
         "colour": [0.16, 0.28, 0.62],
@@ -53,15 +64,9 @@ def rigid(rng: np.random.Generator, number: int) -> Drawn:
     content = {
         "name": f"rigid {number}, {name}",
         "gravity": 9.81,
-        "timing": {"fps": FPS, "frames": FRAMES, "substeps": SUBSTEPS},
-        "bodies": {"body": {**body, "position": _rounded([x, 0.0, drop - _lowest(name, size, turn)])}},
-        "ground": {
-            "law": "paper",
-            "stiffness": 2.6e5,
-            "damping": 100.5,
-            "friction_stiffness": 100.5,
-            "friction": 0.6,
-        },
+        "timing": {"fps": FPS, "frames": FRAMES, "substeps": _substeps(solid, inertia)},
+        "bodies": {"body": {**body, "position": _rounded([x, 0.0, drop - low[:, 2].min().item()])}},
+        "ground": {"law": "paper", **{key: middle for key, middle in MIDDLE.items() if key != "mass"}},
         "camera": _camera(float(size.max())),
         "background": [0.88, 0.88, 0.86],
     }
@@ -73,15 +78,28 @@ def _rounded(numbers) -> list[float]:
 
 
 def _camera(size: float) -> dict:
-    away = round(2.6 + 2.4 * size, DIGITS)
-    look = {"eye": [0.3, -away, 0.25 * away], "target": [0.3, 0.0, 0.3 * size + 0.1], "fov": "45 deg"}
+    away = round(3.3 + 2.4 * size, DIGITS)
+    look = {"eye": [0.45, -away, 0.25 * away], "target": [0.45, 0.0, 0.3 * size + 0.1], "fov": "45 deg"}
     return {"size": [PIXELS, PIXELS], "look_at": look}
 
 
-def _lowest(name: str, size: np.ndarray, turn: np.ndarray) -> float:
-    """Height of the lowest vertex over the centre of mass [m], as the body is turned at the start."""
+def _centred(name: str, size: np.ndarray) -> tuple[meshes.Mesh, np.ndarray]:
+    """An object about its centre of mass, and its inertia (3, 3) for a mass of 1 [m²]."""
     mesh = Object(name=name, size=tuple(size.tolist())).mesh()
     one = torch.tensor(1.0).double()
-    centre = meshes.mass_properties(torch.tensor(mesh.vertices), torch.tensor(mesh.faces), one).centre
-    turned = rotation.exponential(torch.tensor(turn)).expand(len(mesh.vertices), 4)
-    return rotation.rotate(turned, torch.tensor(mesh.vertices) - centre)[:, 2].min().item()
+    solid = meshes.mass_properties(torch.tensor(mesh.vertices), torch.tensor(mesh.faces), one)
+    return meshes.Mesh(mesh.vertices - solid.centre.numpy(), mesh.faces), (solid.inertia / solid.mass).numpy()
+
+
+def _substeps(solid: meshes.Mesh, inertia: np.ndarray) -> int:
+    """From the worst corner of the ranges."""
+    of = lambda key, end: RANGES[key][end]
+    return substeps(
+        solid,
+        inertia,
+        of("body.mass", 0),
+        of("ground.stiffness", 1),
+        of("ground.damping", 1),
+        of("ground.friction_stiffness", 1),
+        FPS,
+    )

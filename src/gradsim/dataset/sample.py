@@ -14,7 +14,6 @@ from gradsim.dataset.placing import placed
 from gradsim.dataset.rigid import rigid
 from gradsim.dataset.soft import cloth, deformable
 from gradsim.errors import InputError
-from gradsim.identify.unknowns import Unknown
 from gradsim.scene import Scene
 
 KINDS = ("rigid", "deformable", "cloth")
@@ -77,8 +76,10 @@ def sample(kind: str, number: int, seed: int = 0) -> Sample:
     at = seed, KINDS.index(kind), number
     drawn = DRAWS[kind](stream(SCENE, *at), number)
     rng = stream(TRUTH, *at)
-    unknowns = [Unknown.parse(text) for text in drawn.unknowns]
-    truth = {u.name: float(rng.uniform(u.low, u.high)) for u in unknowns}
+    truth = {}
+    for text in drawn.unknowns:
+        name, low, high = text.rsplit(":", 2)
+        truth[name] = float(rng.uniform(float(low), float(high)))
     return Sample(kind, number, seed, drawn.object, drawn.scene, drawn.unknowns, truth)
 
 
