@@ -81,9 +81,9 @@ class Windows:
             size: Of the images; divides 256, and its share is at most `BLOCK`.
         """
         share = SAMPLED // size
-        images = _quantised(avg_pool2d(still[None], share)).repeat(len(self.corners), 0)
+        images = _quantised(_means(still[None], share)).repeat(len(self.corners), 0)
         if self.width:
-            small, (height, width) = _quantised(avg_pool2d(windows, share)), (self.height // share, self.width // share)
+            small, (height, width) = _quantised(_means(windows, share)), (self.height // share, self.width // share)
             for image, window, (x, y) in zip(images, small, (self.corners // share).tolist(), strict=True):
                 image[y : y + height, x : x + width] = window
         return images
@@ -120,6 +120,10 @@ def _scenery(renderer: Renderer, trajectory: Trajectory) -> Tensor:
 def _single(surface: Surface) -> Surface:
     """In single precision, which pictures of 8 bits do not show."""
     return Surface(surface.vertices.float(), surface.parts)
+
+
+def _means(images: Tensor, share: int) -> Tensor:
+    return avg_pool2d(images, share) if share > 1 else images
 
 
 def _quantised(images: Tensor) -> np.ndarray:
