@@ -28,6 +28,7 @@ from gradsim.errors import InputError
 from gradsim.identify.fit import versions
 
 UNIT = 50  # videos of a unit: a crash loses seconds, and a million are 20 000 units
+TRIED = 14  # samples whose labels stand for the recipe: one of each object
 FORMAT = 1
 AXES = ("video", "frame", "row", "column", "colour")
 
@@ -41,7 +42,7 @@ class Settings:
         sizes: Of the pictures [px], ascending.
         frames, fps: Of each video.
         unit: Videos of one unit.
-        recipe: SHA-256 of the label of a sample, which another way to draw samples changes.
+        recipe: SHA-256 of the labels of some samples, which another way to draw samples changes.
         versions: Of what computes.
         format: Of the folder.
     """
@@ -67,8 +68,9 @@ class Settings:
         if unit < 1:
             raise InputError(f"unit: got {unit}; expected at least 1 video.")
         timing = sample(kind, 0, seed).scene.timing
-        recipe = hashlib.sha256(json.dumps(label(sample(kind, 0), ()), sort_keys=True).encode()).hexdigest()
-        return cls(kind, seed, tuple(sorted(sizes)), timing.frames, float(timing.fps), unit, recipe[:16], versions())
+        some = [label(sample(kind, number), ()) for number in range(TRIED)]
+        recipe = hashlib.sha256(json.dumps(some, sort_keys=True).encode()).hexdigest()[:16]
+        return cls(kind, seed, tuple(sorted(sizes)), timing.frames, float(timing.fps), unit, recipe, versions())
 
     @property
     def digest(self) -> str:
