@@ -428,6 +428,10 @@ class Reproduce(Command):
     """What runs independent fits: this process, processes of this machine, or a Ray cluster."""
     workers: Annotated[int | None, arg(metavar="K", help_behavior_hint="(default: as many as cores)")] = None
     """Workers of the engine."""
+    epochs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: the experiment's own number)")] = None
+    """How long the whole network is trained (convnet)."""
+    weights: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
+    """Weights of a network to begin with (convnet)."""
     seed: int = 0
     """Seed of everything random."""
 
@@ -447,6 +451,8 @@ class Reproduce(Command):
                     scenes=self.scenes,
                     engine=self.engine,
                     workers=self.workers,
+                    epochs=self.epochs,
+                    weights=self.weights,
                 )
                 write_report(self.out)
         except KeyboardInterrupt:

@@ -13,6 +13,8 @@ EXPERIMENTS = {  # name on the command line: module, function
     "mismatch": ("gradsim.experiments.mismatch", "mismatch"),
     "no-push": ("gradsim.experiments.no_push", "no_push"),
     "table3": ("gradsim.experiments.table3", "table3"),
+    "convnet": ("gradsim.experiments.baselines.convnet", "convnet"),
+    "pybullet": ("gradsim.experiments.baselines.pybullet", "pybullet"),
     "gradients": ("gradsim.experiments.gradients", "gradients"),
     "fig7": ("gradsim.experiments.fig7", "fig7"),
     "independent-target": ("gradsim.experiments.independent_target", "independent_target"),
@@ -41,13 +43,13 @@ def reproduce(name: str, out: Path, quick: bool = False, seed: int = 0, progress
         seed: Of everything random.
         progress: Is told what happens.
         options: What not every experiment takes: `scenes` (how many), `engine` and `workers` (see `gradsim.jobs`),
-            `foreign`, and such. None and False are as good as not given.
+            `foreign`, `epochs` and `weights` (convnet), and such. None and False are as good as not given.
 
     Raises:
         InputError: If there is no such experiment, or it does not take an option.
     """
     function = experiment(name)
-    given = {key: value for key, value in options.items() if value not in (None, False)}
+    given = {key: value for key, value in options.items() if value is not None and value is not False}
     unknown = given.keys() - inspect.signature(function).parameters.keys()
     if unknown:
         some = [other for other in EXPERIMENTS if unknown <= inspect.signature(experiment(other)).parameters.keys()]

@@ -1,0 +1,88 @@
+"""The network that the paper's tables call ConvLSTM and its H.2 describes: a film in, physical parameters out.
+
+EfficientNet-B0 (Tan and Le 2019) on every frame of 64 × 64 pixels gives 2 × 2 × 1280 features; convolutions
+(1280, 128, 1) and (128, 32, 1) without activation leave 2 × 2 × 32, which 60 frames make 7680 numbers (the 4 × 4 of
+Section 4.1 does not fit that); linear layers [7680, 1024, 100, 100, 100, 5] with ReLU between them follow.
+
+The backbone comes from the library `transformers`, without weights: there are none with it, and a file can bring them.
+"""
+
+import itertools
+import pickle
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from gradsim.errors import InputError
+from gradsim.experiments.baselines.extra import extra
+
+HIDDEN = (1024, 100, 100, 100)
+# `EfficientNetConfig` describes B7 by default, and carries TensorFlow's momentum of batch normalisation, which is the
+# part that is kept, into PyTorch, where it is the part that is replaced: 0.99 would forget all but the last batch.
+B0 = {"width_coefficient": 1.0, "depth_coefficient": 1.0, "hidden_dim": 1280, "batch_norm_momentum": 0.1}
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, which weights from elsewhere expect
+
+
+class ConvNet(nn.Module):
+    """The network; `features` and `head` one after the other.
+
+    Args:
+        outputs: Numbers to predict.
+        frames: Of a film.
+        size: Width and height of a frame [px], a multiple of 32.
+        config: What differs from EfficientNet-B0, as `transformers.EfficientNetConfig` names it.
+
+    Raises:
+        InputError: If `transformers` is not installed.
+    """
+
+    def __init__(self, outputs: int, frames: int = 60, size: int = 64, config: dict | None = None):
+        super().__init__()
+        library = extra("transformers", "the ConvNet")
+        described = library.EfficientNetConfig(**{**B0, "image_size": size, **(config or {})})
+        self.backbone = library.EfficientNetModel(described)
+        self.convolutions = nn.Sequential(nn.Conv2d(described.hidden_dim, 128, 1), nn.Conv2d(128, 32, 1))
+        widths = (frames * 32 * (size // 32) ** 2, *HIDDEN, outputs)
+        layers = [m for pair in itertools.pairwise(widths) for m in (nn.Linear(*pair), nn.ReLU())]
+        self.linear = nn.Sequential(*layers[:-1])
+
+    def forward(self, films: Tensor) -> Tensor:
+        """Predictions (batch, outputs) from films (batch, frames, size, size, 3) of bytes."""
+        return self.head(self.features(films))
+
+    def features(self, films: Tensor) -> Tensor:
+        """What the backbone makes of films: (batch, frames, 1280, size / 32, size / 32)."""
+        pictures = (films.flatten(0, 1) / 255 - torch.tensor(MEAN)) / torch.tensor(STD)
+        with halves():
+            seen = self.backbone(pictures.permute(0, 3, 1, 2)).last_hidden_state  # channels last, as the bytes lie
+        return seen.unflatten(0, films.shape[:2])
+
+    def head(self, features: Tensor) -> Tensor:
+        """Predictions (batch, outputs) from features."""
+        with halves():
+            narrowed = self.convolutions(features.flatten(0, 1)).unflatten(0, features.shape[:2])
+            return self.linear(narrowed.flatten(1)).float()
+
+    def load_backbone(self, path: Path) -> None:
+        """Read the backbone's weights: a state dictionary of `EfficientNetModel`, or of a model that has it.
+
+        Raises:
+            InputError: If the file is no state dictionary, or one of another network.
+        """
+        try:
+            given = torch.load(path, map_location="cpu", weights_only=True)
+            given = {key.removeprefix("efficientnet."): value for key, value in given.items()}
+            own = self.backbone.state_dict()
+            self.backbone.load_state_dict({key: value for key, value in given.items() if key in own})
+        except (OSError, RuntimeError, AttributeError, ValueError, EOFError, pickle.UnpicklingError) as error:
+            first = str(error).partition("\n")[0]
+            raise InputError(
+                f"{path} does not hold the weights of an EfficientNet-B0 ({first}); save them as "
+                "torch.save(EfficientNetModel.from_pretrained(...).state_dict(), path)."
+            ) from None
+
+
+def halves() -> torch.autocast:
+    """Convolutions and products in bfloat16 where this processor has it: three times as fast."""
+    return torch.autocast("cpu", torch.bfloat16, enabled=torch.ops.mkldnn._is_mkldnn_bf16_supported())
