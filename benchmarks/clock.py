@@ -1,34 +1,12 @@
 """CPU time of cases that take turns, and the memory of tensors."""
 
-import gc
-import time
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
-Case = Callable[[], object]
-REPEATS = 7
+from gradsim.experiments.least_time import REPEATS, Case, best
 
-
-def best(cases: Mapping[str, Case | None], repeats: int = REPEATS) -> dict[str, float]:
-    """Least CPU time of each [s]; they take turns, after a run of each that is not counted.
-
-    The garbage collector runs in between, as in `timeit`: what one case leaves behind is not counted to another.
-    """
-    times = {name: float("inf") for name, case in cases.items() if case}
-    for turn in range(repeats + 1):
-        for name, case in cases.items():
-            if case:
-                gc.collect()
-                gc.disable()
-                begin = time.process_time()
-                case()
-                spent = time.process_time() - begin
-                gc.enable()
-                if turn:
-                    times[name] = min(times[name], spent)
-    return times
+__all__ = ["REPEATS", "Case", "best", "memory"]
 
 
 def memory(case: Case) -> float:

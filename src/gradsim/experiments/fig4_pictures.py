@@ -19,6 +19,7 @@ COLOURS = {"coverage": "#0072b2", "softras": "#d55e00", "softras_colour": "#009e
 STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
 LINES = {"all": "-", "first_and_last": (0, (4, 2)), "fifth": (0, (1, 1.5)), "first_and_middle": "-."}
 SHORT = {**WORDED, "tumble, continuous": "tumble, cont."}
+MANY = 20  # minima, from which on lines and dots are thinner
 NAMED = {**SEEN, "pybullet": "PyBullet"}
 
 
@@ -28,7 +29,11 @@ def draw(out: Path, parts: Mapping[str, dict]) -> list[dict]:
         sheets = {
             "rigid": (_rigid(parts), "The mass of a cube", RIGID_WORDS),
             "views": (_views(parts), "Every view and choice of frames", VIEWS_WORDS),
-            "lame": (lame_pictures.sheet(parts), "The Lamé parameters of a beam", lame_pictures.WORDS),
+            "lame": (
+                lame_pictures.sheet(parts),
+                "The Lamé parameters of a beam",
+                lame_pictures.WORDS + lame_pictures.WAYS,
+            ),
         }
         for name, (figure, _, _) in sheets.items():
             save(figure, out / f"{name}.png")
@@ -55,9 +60,10 @@ def save(figure: Figure, path: Path) -> None:
 def line(ax, values: np.ndarray, curve: Mapping, colour: str, style="-", label: str | None = None) -> None:
     """A curve over its largest, with its minima but for the lowest marked."""
     loss = np.array(curve["loss"]) / max(curve["loss"])
-    ax.plot(values, loss, color=colour, ls=style, lw=1.2, label=label)
     others = [one for one in curve["minima"] if not one["end"] and one["place"] != curve["lowest"]]
-    ax.plot([o["place"] for o in others], [o["loss"] for o in others], ".", color=colour, ms=4)
+    ax.plot(values, loss, color=colour, ls=style, lw=1.2 if len(others) < MANY else 0.7, label=label)
+    size = 4 if len(others) < MANY else 2
+    ax.plot([o["place"] for o in others], [o["loss"] for o in others], ".", color=colour, ms=size)
 
 
 def _rigid(parts: Mapping[str, dict]) -> Figure:

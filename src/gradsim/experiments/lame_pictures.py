@@ -20,9 +20,9 @@ LETTERS = {"mu": "μ", "lam": "λ"}
 RANGE = 1e6  # the scale shows so many below the largest loss
 WORDS = (
     "Above: cuts through the truth, over the largest of each curve; dots: minima other than the truth's. Below: all frames, "
-    "on a logarithmic scale; crosses: the truth; squares with lines: evenly spread starts of Adam and where they ended, filled "
-    "where within 1 % of the truth."
+    "on a logarithmic scale; crosses: the truth."
 )
+WAYS = " Squares with lines: evenly spread starts of Adam and where they ended, filled where within 1 % of the truth."
 
 
 def sheet(parts: Mapping[str, dict]) -> Figure:
@@ -57,7 +57,7 @@ def _cut(ax, part: Mapping, name: str) -> None:
 
 
 def _map(figure, ax, parts: Mapping, sight: str) -> None:
-    plane, searches = parts["plane"], parts["searches for lame"]["descents"].get(sight)
+    plane, searches = parts["plane"], parts.get("searches for lame", {"descents": {}})["descents"].get(sight)
     values = np.array(plane["values"])
     loss = np.array(plane["losses"][sight])
     top = loss[np.isfinite(loss)].max()

@@ -24,18 +24,19 @@ BELOW = -9.0  # [m] a ground that nothing meets: PyBullet's baseline asks for on
 GRID_STEP = 0.01  # [kg] of the finest curves; the truth is one of their masses
 
 
-def cube(kind: str, fps: int = 30) -> Scene:
-    """A cube that moves for 2 s, at its true mass.
+def cube(kind: str, fps: int = 30, seconds: float = SECONDS) -> Scene:
+    """A cube that moves, at its true mass.
 
     Args:
         kind: A member of `RIGID`.
         fps: Frames per second.
+        seconds: How long.
     """
     body: dict = {"shape": {"box": {"size": [EDGE] * 3}}, "mass": TRUE_MASS, "colour": [0.16, 0.28, 0.62]}
     content = {
         "name": f"cube, {kind}",
         "gravity": 0.0 if kind == "drift" else 9.81,
-        "timing": {"fps": fps, "frames": round(SECONDS * fps) + 1, "substeps": "auto"},
+        "timing": {"fps": fps, "frames": round(seconds * fps) + 1, "substeps": "auto"},
         "bodies": {"cube": body},
         "ground": {"stiffness": 1e4, "friction_stiffness": 20, "friction": 0.3},
         "camera": {"size": [64, 64], "look_at": {"eye": [0, -4.2, 1.1], "target": [0, 0, 0.4], "fov": "45 deg"}},
