@@ -92,7 +92,7 @@ class Rollout:
     def forward(self) -> Trajectory:
         return self.model.rollout(self.given)
 
-    def backward(self, loss: Callable[[Trajectory], Tensor]) -> Case:
+    def backward(self, loss: Callable[[Trajectory], Tensor]) -> Callable[[], tuple[Tensor, ...]]:
         """The backward pass of a rollout that has been made, alone."""
         value, leaves = loss(self.model.rollout(self.leaves)), list(self.leaves.values())
         return lambda: torch.autograd.grad(value, leaves, retain_graph=True)
