@@ -16,7 +16,9 @@ def show_verdict(out: Console, verdict: Verdict) -> None:
     each = max(1, verdict.count)
     rows = [("videos", f"{verdict.count} of {verdict.expected}"), ("content", verdict.content_hash)]
     rows += [(name, f"{n / 1e6:.1f} MB, {n / each / 1e3:.1f} kB each") for name, n in verdict.bytes.items()]
-    rows += [("made in", f"{verdict.cpu_s:.0f} CPU-s, {verdict.cpu_s / each:.3f} each")]
+    rows += [
+        ("made in", f"{verdict.cpu_s:.0f} CPU-s, {verdict.cpu_s / each:.3f} each; runs took {verdict.made_s:.0f} s")
+    ]
     _show(out, rows)
     for fault in verdict.faults:
         out.print(f"{fault.file}: {fault.why}", highlight=False, soft_wrap=True, markup=False)

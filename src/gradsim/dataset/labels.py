@@ -39,7 +39,7 @@ def label(sample: Sample, sizes: Sequence[int]) -> dict[str, Any]:
         "unknowns": list(sample.unknowns),
         **sample.truth,
         "impulse": list(pushes[0].impulse or ()) if pushes else [],
-        "impulse_point": list(pushes[0].point) if pushes else [],
+        "impulse_point": list(getattr(pushes[0], "point", ())) if pushes else [],
         **{f"K_{size}": filmed(scene, size).view().matrices()[0].ravel().tolist() for size in sizes},
         "R": R.ravel().tolist(),
         "t": t.tolist(),

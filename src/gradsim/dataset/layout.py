@@ -189,6 +189,14 @@ class Layout:
                 with synced(path) as file:
                     file.write(content)
 
+    def runs(self) -> list[dict]:
+        """Records of the runs that made units, oldest first."""
+        found = []
+        for path in sorted((self.folder / "runs").glob("*.json")):
+            with suppress(ValueError):  # a record is no part of the content
+                found.append(json.loads(path.read_text()))
+        return found
+
     def headers(self, count: int) -> Iterator[tuple[Path, bytes]]:
         """The files that describe the arrays, and what has to be in them for so many videos."""
         yield self.pictures / "zarr.json", self._group()

@@ -109,7 +109,7 @@ def _numbers(recordings: Recordings, number: int, episode: int, task: int) -> di
     state = [own.reshape(count, -1, 3).mean(1) if soft else own for own in states.values()]
     action = np.zeros((count, 6))
     if label["impulse"]:
-        action[0] = [*label["impulse"], *label["impulse_point"]]
+        action[0] = [*label["impulse"], *(label["impulse_point"] or (0, 0, 0))]
     frames = np.arange(count)
     counters = (frames / fps, frames, np.full(count, episode), episode * count + frames, np.full(count, task))
     return {

@@ -6,7 +6,6 @@ Videos do not know of one another, so that time and bytes grow with their number
 data set had: the rest of their time went into starting, waiting for the disk and for whatever else ran there.
 """
 
-import json
 import math
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -95,8 +94,7 @@ def plan(folder: str | Path, videos: int, cores: int = 1) -> Plan:
 
 def _use(layout: Layout) -> float:
     """CPU time over the time of all workers in the runs of a data set that made whole units; 1 if none is known."""
-    runs = [json.loads(path.read_text()) for path in sorted((layout.folder / "runs").glob("*.json"))]
-    runs = [run for run in runs if run["engine"] == "serial" or run["workers"]]
+    runs = [run for run in layout.runs() if run["engine"] == "serial" or run["workers"]]
     busy = sum(run["cpu_s"] for run in runs)
     there = sum(run["wall_s"] * (run["workers"] or 1) for run in runs)
     return min(1.0, busy / there) if there else 1.0

@@ -48,8 +48,9 @@ class Verdict:
         faults: What is missing or wrong, file by file.
         leftovers: Drafts of runs that were killed, or that are going on.
         bytes: On disk, by array and "labels".
-        cpu_s: What the units took to make [s].
-        wall_s: What this reading took [s].
+        cpu_s: CPU time that the units took to make [s].
+        made_s: Wall time of all runs that made some, one after another [s].
+        read_s: Wall time of this reading [s].
     """
 
     expected: int
@@ -59,7 +60,8 @@ class Verdict:
     leftovers: tuple[str, ...]
     bytes: dict[str, int]
     cpu_s: float
-    wall_s: float
+    made_s: float
+    read_s: float
 
     @property
     def whole(self) -> bool:
@@ -115,8 +117,8 @@ def verify(
             cpu += entry.cpu_s
             sizes = {name: size + entry.files[name]["bytes"] for name, size in sizes.items()}
     drafts = tuple(sorted(str(path.relative_to(layout.folder)) for path in layout.folder.rglob(".*.part")))
-    wall = time.monotonic() - start
-    return Verdict(count, right, content.hexdigest(), tuple(faults), drafts, sizes, cpu, wall)
+    made, read = sum(run["wall_s"] for run in layout.runs()), time.monotonic() - start
+    return Verdict(count, right, content.hexdigest(), tuple(faults), drafts, sizes, cpu, made, read)
 
 
 def repair(

@@ -10,7 +10,6 @@ from torch.utils.data import Dataset
 
 from gradsim.dataset.recordings import Recordings
 from gradsim.errors import InputError
-from gradsim.identify.unknowns import Unknown
 
 
 class VideoDataset(Dataset[tuple[Tensor, Tensor]]):
@@ -31,7 +30,8 @@ class VideoDataset(Dataset[tuple[Tensor, Tensor]]):
 
     Attributes:
         names: Of the true parameters, in order.
-        low, high: Ends of the ranges that they were drawn from, uniformly, (parameters,) float32 [SI units].
+        low, high: Ends of the ranges that they were drawn from, uniformly, (parameters,) float32 [SI units]; of all
+            videos together, where ranges differ.
         numbers: Of the videos in the data set, in order.
         labels: True parameters of all of them (videos, parameters) float32 [SI units].
 
@@ -65,14 +65,15 @@ class VideoDataset(Dataset[tuple[Tensor, Tensor]]):
         first = next(iter(self.recordings.table(["unknowns"])), None)
         if first is None:
             raise InputError(f"{folder} has no finished videos; gradsim dataset verify says what is there.")
-        unknowns = [Unknown.parse(text) for text in first["unknowns"]]
-        self.names = tuple(unknown.name for unknown in unknowns)
-        self.low, self.high = (torch.tensor([getattr(u, end) for u in unknowns]) for end in ("low", "high"))
-        rows = list(self.recordings.table(["number", "split", "unknowns", *self.names]))
-        rows = [row for row in rows if split in ("all", row["split"])][:count]
-        other = next((row["number"] for row in rows if row["unknowns"] != first["unknowns"]), None)
-        if other is not None:
-            raise InputError(f"video {other} of {folder} has other unknowns than the first; read it with `Recordings`.")
+        asked = lambda row: [text.rsplit(":", 2) for text in row["unknowns"]]  # as NAME:LOW:HIGH
+        self.names = tuple(name for name, _, _ in asked(first))
+        every = list(self.recordings.table(["number", "split", "unknowns", *self.names]))
+        for row in every:
+            if tuple(name for name, _, _ in asked(row)) != self.names:
+                raise InputError(f"video {row['number']} of {folder} has other unknowns; read it with `Recordings`.")
+        ends = torch.tensor([[[float(low), float(high)] for _, low, high in asked(row)] for row in every])
+        self.low, self.high = ends[..., 0].amin(0), ends[..., 1].amax(0)
+        rows = [row for row in every if split in ("all", row["split"])][:count]
         self.numbers = [row["number"] for row in rows]
         self.labels = torch.tensor([[row[name] for name in self.names] for row in rows]).reshape(-1, len(self.names))
 
