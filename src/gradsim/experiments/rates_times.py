@@ -5,7 +5,7 @@ frames; eight starts over the ranges, with least squares. Mass by descent is one
 is nearest to the paper's protocol. The episode is that of Fig. 6's gear: 40 iterations, of which one is timed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -23,9 +23,9 @@ STARTS, ITERATIONS, EPISODE = 8, 100, 40
 KINDS = {"mass": "rigid", "mass_by_descent": "rigid", "rigid_joint": "rigid", "deformable": "deformable"}
 
 
-def plan(objects: int) -> Iterator[tuple[str, int]]:
-    """What is timed: kind and number of the object."""
-    for what in KINDS:
+def plan(kinds: Sequence[str], objects: int) -> Iterator[tuple[str, int]]:
+    """What is timed: member of `KINDS` and number of the object."""
+    for what in kinds:
         for number in test_numbers(objects if what != "mass_by_descent" else 1):
             yield what, number
 
