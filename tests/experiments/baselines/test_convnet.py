@@ -1,4 +1,5 @@
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -53,15 +54,17 @@ def test_films_are_made_once(clips):
 
 
 def test_training_lowers_the_loss_and_goes_on_bit_for_bit(clips, tmp_path):
-    whole, schedule = net(), Schedule(whole_epochs=2, head_epochs=6, batch=1, rate=1e-3)
+    whole, schedule = net(), Schedule(whole_epochs=2, head_epochs=6, learnt=4, batch=1, rate=1e-3)
     curves = train(whole, clips, NUMBERS, schedule, tmp_path / "a.pt", 0, Silent())
     losses = [epoch["train"] for epoch in curves]
     assert [epoch["whole"] for epoch in curves] == [True] * 2 + [False] * 6
     assert losses[-1] < 0.9 * losses[0]
 
-    for first in (Schedule(1, 0, 1, 1e-3), Schedule(2, 2, 1, 1e-3)):  # interrupted in either part
-        path = tmp_path / f"{first.epochs}.pt"
-        train(net(), clips, NUMBERS, first, path, 0, Silent())
+    for epochs in ((1, 0), (2, 2)):  # interrupted in either part
+        path = tmp_path / f"{epochs}.pt"
+        train(
+            net(), clips, NUMBERS, replace(schedule, whole_epochs=epochs[0], head_epochs=epochs[1]), path, 0, Silent()
+        )
         again = net()
         told = train(again, clips, NUMBERS, schedule, path, 0, Silent())
         assert [{**e, "cpu_seconds": 0} for e in told] == [{**e, "cpu_seconds": 0} for e in curves]
@@ -73,9 +76,24 @@ def test_training_lowers_the_loss_and_goes_on_bit_for_bit(clips, tmp_path):
 def test_the_head_alone_leaves_the_backbone_as_it_was(clips, tmp_path):
     network = net()
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    train(network, clips, NUMBERS, Schedule(0, 1, 2, 1e-3), tmp_path / "a.pt", 0, Silent())
+    train(network, clips, NUMBERS, Schedule(0, 1, batch=2), tmp_path / "a.pt", 0, Silent())
     moved = {name for name, value in network.state_dict().items() if not torch.equal(value, before[name])}
     assert moved and not any(name.startswith("backbone.") for name in moved)
+
+
+def test_the_backbone_learns_from_the_frames_that_are_asked_for(clips):
+    network = ConvNet(outputs=5, frames=FRAMES, config={**TINY, "batch_norm_momentum": 1.0})
+    films, learnt = clips.films([0, 1]), torch.tensor([7, 2, 3])
+    network.features(films)  # once in training mode, for the statistics: without them nothing comes through
+    network.eval()
+    seen = network.features(films, learnt)
+    assert torch.equal(seen, network.features(films))  # in eval mode, frames do not share their statistics
+    others = [k for k in range(FRAMES) if k not in learnt.tolist()]
+    for frames, told in ((others, False), ([2], True)):
+        network.zero_grad()
+        seen[:, frames].square().sum().backward(retain_graph=True)
+        gradients = [p.grad for p in network.backbone.parameters() if p.grad is not None]
+        assert any(g.any() for g in gradients) == told
 
 
 def test_the_network_is_the_one_of_the_paper():

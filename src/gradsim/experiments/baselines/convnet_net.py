@@ -51,8 +51,17 @@ class ConvNet(nn.Module):
         """Predictions (batch, outputs) from films (batch, frames, size, size, 3) of bytes."""
         return self.head(self.features(films))
 
-    def features(self, films: Tensor) -> Tensor:
-        """What the backbone makes of films: (batch, frames, 1280, size / 32, size / 32)."""
+    def features(self, films: Tensor, learnt: Tensor | None = None) -> Tensor:
+        """What the backbone makes of films: (batch, frames, 1280, size / 32, size / 32).
+
+        Args:
+            films: Bytes (batch, frames, size, size, 3).
+            learnt: Frames (k,) that the backbone's gradient comes from, the others being drawn without; None: all.
+        """
+        if learnt is not None:
+            with torch.no_grad():
+                seen = self.features(films)
+            return seen.index_copy(1, learnt, self.features(films[:, learnt]))
         pictures = (films.flatten(0, 1) / 255 - torch.tensor(MEAN)) / torch.tensor(STD)
         with halves():
             seen = self.backbone(pictures.permute(0, 3, 1, 2)).last_hidden_state  # channels last, as the bytes lie

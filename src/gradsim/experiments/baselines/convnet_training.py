@@ -29,12 +29,14 @@ class Schedule:
     Attributes:
         whole_epochs: Of the whole network.
         head_epochs: After these, of all but the backbone.
+        learnt: Frames of a film, drawn anew each time, that the backbone's gradient comes from, which is most of the time.
         batch: Films in a step.
         rate: Of Adam (paper, H.2).
     """
 
     whole_epochs: int = 1
-    head_epochs: int = 39
+    head_epochs: int = 24
+    learnt: int = 6
     batch: int = 8
     rate: float = 1e-4
 
@@ -84,8 +86,12 @@ def train(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(1000 * seed + epoch)
             for k, rows in enumerate(order.split(schedule.batch)):
-                given = None if alone else net.features(clips.films([numbers["train"][r] for r in rows.tolist()]))
-                found = net.head(features["train"][rows] if given is None else given)
+                if alone:
+                    given = features["train"][rows]
+                else:
+                    films = clips.films([numbers["train"][r] for r in rows.tolist()])
+                    given = net.features(films, torch.randperm(films.shape[1])[: schedule.learnt])
+                found = net.head(given)
                 loss = mse_loss(found, labels["train"][rows])
                 adam.zero_grad()
                 loss.backward()
