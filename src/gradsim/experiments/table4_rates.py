@@ -48,7 +48,7 @@ WORDED = {
     "rigid_joint": "minutes: five numbers of a rigid body",
     "deformable": "minutes: density and both Lamé parameters of a solid",
 }
-FULL = {"tets": tuple(CELLS), "worlds": (8, 64), "repeats": 7, "work": WORK, "kinds": tuple(MINUTES), "objects": 5}
+FULL = {"tets": tuple(CELLS), "worlds": (8, 64), "repeats": 4, "work": WORK, "kinds": tuple(MINUTES), "objects": 3}
 QUICK = {"tets": (100, 1000, 10000), "worlds": (), "repeats": 1, "work": WORK // 4}
 QUICK |= {"kinds": ("mass", "deformable"), "objects": 1}
 
