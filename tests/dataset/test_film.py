@@ -12,8 +12,10 @@ from gradsim.errors import InputError
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.scene import Scene
 
 SOME = range(0, 60, 12)
+GROUND = {"law": "paper", "stiffness": 1e5, "damping": 50, "friction_stiffness": 50, "friction": 0.5}
 
 
 def at_the_edge():
@@ -24,7 +26,17 @@ def at_the_edge():
     return replace(drawn, scene=drawn.scene.model_copy(update={"bodies": {"body": moved}}))
 
 
-@pytest.fixture(scope="module", params=[lambda: sample("rigid", 2), at_the_edge], ids=["inside", "edge"])
+def behind_a_ball():
+    """A sample whose body passes behind a ball that stands still."""
+    drawn = sample("rigid", 3)
+    ball = {**GROUND, "radius": 0.35, "position": [0.1, -1.2, 0.35]}
+    content = drawn.scene.model_dump(by_alias=True, exclude_none=True) | {"obstacles": {"ball": ball}}
+    return replace(drawn, scene=Scene.parse(content))
+
+
+@pytest.fixture(
+    scope="module", params=[lambda: sample("rigid", 2), at_the_edge, behind_a_ball], ids=["inside", "edge", "behind"]
+)
 def shot(request):
     drawn = request.param()
     with torch.no_grad():
