@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from gradsim import video
+from gradsim import picture, video
 from gradsim.app.cli import main
 from gradsim.dataset import Recordings
 from gradsim.identify.unknowns import Space
@@ -60,6 +60,14 @@ def test_a_video_is_unpacked_for_a_fit(folder, tmp_path, capsys):
     assert Space(scene, recordings.label(1)["unknowns"]).names == list(recordings.truth(1))
     assert json.loads((tmp_path / "truth.json").read_text()) == recordings.truth(1)
     assert "--unknown body.mass:2:12" in told
+
+
+def test_a_sheet_shows_the_first_videos(folder, tmp_path):
+    assert main(["dataset", "show", str(folder), "--out", str(tmp_path)]) == 0
+    page = picture.read(tmp_path / "sheet.png")
+    assert page.shape[2] > 2 * 32  # side by side
+    blue = (page[2] > page[0] + 0.2).sum()
+    assert blue > (Recordings(folder).masks(0, 32)[-1] > 200).sum() / 2
 
 
 def test_a_plan_is_told(folder, capsys):

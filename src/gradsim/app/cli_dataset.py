@@ -99,21 +99,29 @@ class Repair(Working):
 
 @dataclass(kw_only=True)
 class Show(Command):
-    """Unpack one video: film, mask, scene, truth, a strip of instants; and say how to fit it."""
+    """Unpack one video: film, mask, scene, truth, a strip of instants; and say how to fit it. Or draw a sheet of some."""
 
     folder: Folder
     """The data set."""
-    number: Annotated[Positional[int], arg(metavar="NUMBER")]
+    number: Annotated[
+        Positional[int | None], arg(metavar="[NUMBER]", help_behavior_hint="(default: a sheet of the first)")
+    ] = None
     """Which video, from 0."""
-    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: D/shown/NUMBER)")] = None
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: D/shown; D/shown/NUMBER)")] = None
     """Folder for its files."""
     size: Annotated[int | None, arg(metavar="PX", help_behavior_hint="(default: the smallest)")] = None
     """Which of the sizes."""
 
     def run(self, out, err):
         from gradsim.app.dataset_shown import show_label
-        from gradsim.app.dataset_video import fit_command, unpack
+        from gradsim.app.dataset_video import fit_command, overview, unpack
 
+        if self.number is None:
+            to = (self.out or self.folder / "shown") / "sheet.png"
+            with working(err):
+                count = overview(self.folder, to)
+            out.print(f"sheet of {count} videos: {to}", highlight=False, soft_wrap=True, markup=False)
+            return DONE
         to = self.out or self.folder / "shown" / str(self.number)
         with working(err):
             label = unpack(self.folder, self.number, to, self.size)
