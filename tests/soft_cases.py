@@ -29,7 +29,10 @@ def solid(**changes) -> Scene:
         "velocity": [0.5, 0.2, -1.5],
         "angular_velocity": [2.0, 1.0, -3.0],
         "pinned": ["-x-z"],
-        "pushes": [{"impulse": [0.2, 0.1, -0.3]}, {"impulse": [0.0, 0.3, 0.1], "region": "+x"}],
+        "pushes": [
+            {"impulse": [0.2, 0.1, -0.3], "point": [0.02, 0.01, -0.01]},
+            {"impulse": [0.0, 0.3, 0.1], "region": "+x"},
+        ],
         "regions": {"tip": {"box": [[0, -1, -1], [1, 1, 1]], "density": 600, "young": 2500, "damping": 2}},
         "contact": {"friction": 0.3},
         **changes,

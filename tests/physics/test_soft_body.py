@@ -8,6 +8,7 @@ import soft_cases
 import torch
 from checks import central_difference, directions, gradients, weights
 
+from gradsim import rotation
 from gradsim.errors import InputError
 from gradsim.physics.model import Divergence, Model
 from gradsim.render.camera import from_scene
@@ -127,6 +128,31 @@ def test_a_free_body_flies_with_the_momentum_of_its_blows_and_its_start():
     velocity, g = (model.get_parameter(name).detach() for name in ("beam.velocity", "gravity"))
     expected = mass.sum() * (velocity + g * t) + torch.tensor([0.2, 0.4, -0.2], dtype=torch.float64)
     assert torch.allclose(momentum, expected, rtol=1e-11, atol=1e-13)
+
+
+def test_a_blow_off_the_centre_turns_the_body_by_arm_times_impulse_and_bends_nothing():
+    """Σ m r × v = R p × J about the centre of mass, Σ m v = J, and (x_i − x_j) · (v_i − v_j) = 0 for all vertices."""
+    blow = {"impulse": [0.2, 0.1, -0.4], "point": [0.05, -0.02, 0.03]}
+    still = {"velocity": [0, 0, 0], "angular_velocity": [0, 0, 0], "pinned": [], "collision": "none"}
+    model = Model(soft_cases.solid(pushes=[blow], **still))
+    body, states = model.scene.bodies["beam"], model.rollout(frames=1)["beam"]
+    x, v = states["x"][0, 0].detach(), states["v"][0, 0].detach()
+    mass = model.systems[0].mass(model.values()).detach()[0, :, None]
+    arm = x - (mass * x).sum(0) / mass.sum()
+    J, p = (torch.tensor(blow[key]).double() for key in ("impulse", "point"))
+    q = rotation.multiply(
+        rotation.exponential(torch.tensor(body.rotation_vector).double()), torch.tensor(body.quat_xyzw).double()
+    )
+    assert torch.allclose((mass * torch.linalg.cross(arm, v)).sum(0), torch.linalg.cross(rotation.rotate(q, p), J))
+    assert torch.allclose((mass * v).sum(0), J)
+    rates = ((x[:, None] - x) * (v[:, None] - v)).sum(-1)
+    assert rates.abs().max() < 1e-14  # [m²/s] rounding of 0.3 m times some m/s
+
+
+def test_a_blow_off_the_centre_of_a_line_is_refused():
+    with pytest.raises(InputError, match=r"pushes.0 has a `point`, and its vertices lie in a line"):
+        edge = {"impulse": [1, 0, 0], "region": "-x-y", "point": [0, 0, 0.01]}
+        Model(soft_cases.solid(pinned=[], pushes=[edge]))
 
 
 def test_pinned_vertices_stay_and_others_move():

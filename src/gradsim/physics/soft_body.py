@@ -1,6 +1,9 @@
 """A soft body of a scene: its start, what acts on its vertices, its step, and its surface.
 
-    x = position + s R x_rest,   R = R₀ exp(θ),   v = velocity + ω × s R x_rest + v_vertex + J/m_region
+    x = position + s R x_rest,   R = R₀ exp(θ),   v = velocity + ω × s R x_rest + v_vertex + J/m_region + ω_J × r
+
+with ω_J = I⁻¹ (R p × J) of a blow off the centre, at p: r and the inertia I are those of its vertices about their centre of
+mass.
 
 What a kind of body is made of (tetrahedra, triangles, springs) is its `Matter`; place, pins, blows and contact are the
 same for all. Masses are lumped: each element gives equal shares of its mass to its vertices.
@@ -97,6 +100,11 @@ class SoftBody:
             if not self.struck[k].any():
                 raise InputError(
                     f"bodies.{name}.pushes.{k} strikes pinned vertices only; give it a region with free ones."
+                )
+            if any(blow.point) and not _turns(self.rest[self.struck[k] > 0]):
+                raise InputError(
+                    f"bodies.{name}.pushes.{k} has a `point`, and its vertices lie in a line, which nothing turns about "
+                    "itself; leave `point` out, or give it a wider region."
                 )
         touching = matter.outer if body.collision == "vertices" else matter.outer[:0]
         self.contact = SoftContact(name, scene, touching[self.free[touching] > 0], self.rest)
@@ -204,9 +212,12 @@ class SoftBody:
 
     def _places(self, values: Values) -> Tensor:
         """Vertices at the start (worlds, n, 3) [m]."""
-        q = rotation.multiply(rotation.exponential(values[f"{self.name}.rotation_vector"]), self.quat.expand(1, 4))
         rest = self.rest * scale_of(self.name, values)[:, None, None]
-        return rotation.rotate(q[:, None], rest) + values[f"{self.name}.position"][:, None]
+        return rotation.rotate(self._turn(values)[:, None], rest) + values[f"{self.name}.position"][:, None]
+
+    def _turn(self, values: Values) -> Tensor:
+        """Orientation at the start (worlds, 4)."""
+        return rotation.multiply(rotation.exponential(values[f"{self.name}.rotation_vector"]), self.quat.expand(1, 4))
 
     def _velocities(self, values: Values, x: Tensor, mass: Tensor) -> Tensor:
         """Velocities at the start (worlds, n, 3) [m/s]; 0 where a vertex is pinned."""
@@ -217,7 +228,18 @@ class SoftBody:
         for k, struck in enumerate(self.struck):
             gain = of(f"pushes.{k}.impulse") / (mass * struck).sum(1, keepdim=True)
             v = v + gain[:, None] * struck[:, None]
+            if any(self.body.pushes[k].point):
+                v = v + self._spin(k, mass * struck, x, values) * struck[:, None]
         return v * self.free[:, None]
+
+    def _spin(self, k: int, mass: Tensor, x: Tensor, values: Values) -> Tensor:
+        """ω_J × r of vertices (worlds, n, 3) [m/s] by the k-th blow, which strikes those with a mass above 0."""
+        point = x.new_tensor(self.body.pushes[k].point)
+        torque = rotation.cross(rotation.rotate(self._turn(values), point), values[f"{self.name}.pushes.{k}.impulse"])
+        arm = x - (mass[..., None] * x).sum(1, keepdim=True) / mass.sum(1)[:, None, None]
+        square = arm.square().sum(-1)[..., None, None] * torch.eye(3, dtype=x.dtype, device=x.device)
+        inertia = (mass[..., None, None] * (square - arm[..., :, None] * arm[..., None, :])).sum(1)
+        return rotation.cross(torch.linalg.solve(inertia, torque)[:, None], arm)
 
 
 def scale_of(name: str, values: Values) -> Tensor:
@@ -229,6 +251,11 @@ def rest_scale_of(name: str, values: Values) -> Tensor:
     """Of lengths at which nothing pulls (worlds,)."""
     scale = scale_of(name, values)
     return scale * values.get(f"{name}.rest_length_factor", torch.ones_like(scale))
+
+
+def _turns(rest: Tensor) -> bool:
+    """Whether vertices (n, 3) lie in no line, so that they have an inertia about every axis."""
+    return bool(torch.linalg.matrix_rank((rest - rest.mean(0)).cpu(), rtol=1e-6) > 1)
 
 
 def _step(stiffness: Tensor, damping: Tensor) -> float:

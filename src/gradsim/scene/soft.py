@@ -21,6 +21,8 @@ class Blow(Node):
     Attributes:
         impulse: [N s], in the world frame; its vertices get it in proportion to their masses, so that they start with
             one velocity more.
+        point: Where it acts, in the body's frame, from the centre of mass of its vertices [m]. They begin to turn, too,
+            as those of a rigid body struck there would, so that nothing is deformed at the start.
         region: Which vertices; by default all that are free.
     """
 
@@ -29,6 +31,7 @@ class Blow(Node):
     window: ClassVar[None] = None
 
     impulse: Annotated[Vector3, vector("N s")] = Field(description="the impulse [x, y, z] in N s")
+    point: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
     region: AnyRegion | None = None
 
 
