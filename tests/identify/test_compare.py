@@ -71,6 +71,21 @@ def test_what_a_candidate_sets_is_no_unknown():
     assert "cube.velocity.x" not in [u.name for u in left]  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def test_a_body_of_another_type_takes_the_place_of_one_and_of_its_unknowns():
+    """A soft box for the rigid one: a film of the rigid one refutes it, and tells the mass of the rigid one."""
+    soft = {"kind": "solid", "shape": {"box": {"size": [0.5, 0.4, 0.3], "cells": [1, 1, 1]}}, "density": 60}
+    soft |= {"young": 2000, "poisson": 0.3, "position": [-0.4, 0, 0.6], "angular_velocity": [0, 0, 8]}
+    soft |= {"pushes": [{"impulse": [2.0, 0.5, 6.0]}]}
+    changes = {"cube": soft, "timing.substeps": 32, "unknowns": ["cube.density:15:130"]}
+    changed, left = edited(throw(), THROW, changes)
+    assert changed.bodies["cube"].kind == "solid" and throw().bodies["cube"].kind == "rigid"
+    assert [u.name for u in left] == ["cube.density"]  # pyright: ignore[reportAttributeAccessIssue]
+    plan = Search(starts=2, rounds=0, stir=False, polish=0, precision=1e-6)
+    found = compare(throw(), THROW, observation=seen(), candidates={"soft": changes}, plan=plan, sampled=False)
+    assert found.chosen == GIVEN and found.candidates["soft"].fit.status == "mismatch"
+    assert found.best.fit.values["cube.mass"] == pytest.approx(THROW_TRUTH["cube.mass"], rel=0.02)
+
+
 def test_the_law_of_the_paper_brings_its_own_damping():
     scene = Scene.library("cube")
     unknowns = ("cube.mass:2:12", "ground.dissipation:0.1:2")

@@ -128,6 +128,7 @@ def compare(
     seed: int = 0,
     report: Callable[[dict], None] = lambda entry: None,
     stage: Callable[[str], None] = lambda text: None,
+    sampled: bool = True,
 ) -> Comparison:
     """Fit the scene as given and every candidate, and rank them.
 
@@ -138,13 +139,15 @@ def compare(
         mask: A mask video.
         observation: In place of a video.
         candidates: Changes by name: dotted names of the scene file with new values (None removes), and `unknowns` for
-            what is solved for in addition: {"no friction": {"ground.friction": 0}}. Or names of standard candidates:
-            see `gradsim.identify.standard_candidates`.
+            what is solved for in addition: {"no friction": {"ground.friction": 0}}. The name of a body alone replaces it,
+            also by one of another kind; its own unknowns go. Or names of standard candidates: see
+            `gradsim.identify.standard_candidates`.
         noise: As for `identify`.
         plan: Starts and curriculum, the same for all.
         seed: Of the starts.
         report: Called after each stage of each search.
         stage: Called with what begins.
+        sampled: Whether error bars of the chosen model come from samples where contact may kink the likelihood.
 
     Raises:
         InputError: If anything that was given is wrong, before any work starts.
@@ -167,9 +170,9 @@ def compare(
         stage(f"fitting the model {name}: {', '.join(problem.space.names)}")
         told = _telling(problem, report)
         outcomes[name] = search(problem, plan or Search(), np.random.default_rng(seed), told)
-    outcomes = {name: _helped(name, problems, outcomes) for name in problems}
+    outcomes = {name: _helped(name, problems, outcomes, (plan or Search()).precision) for name in problems}
     stage("ranking the models")
-    return _ranked(problems, outcomes, edits, {GIVEN: {}, **changes}, seed)
+    return _ranked(problems, outcomes, edits, {GIVEN: {}, **changes}, seed, sampled)
 
 
 def edited(scene: Scene, unknowns: Sequence[str | Unknown], changes: Changes) -> tuple[Scene, list[str | Unknown]]:
@@ -186,7 +189,7 @@ def edited(scene: Scene, unknowns: Sequence[str | Unknown], changes: Changes) ->
     content = scene.model_dump(exclude_unset=True)
     set_here = [name for name in changes if name != "unknowns"]
     for dotted in set_here:
-        *path, key = dotted.split(".")
+        *path, key = dotted.split(".") if dotted not in content.get("bodies", ()) else ("bodies", dotted)
         group = next((g for g in ("grounds", "bodies", "obstacles") if path and path[0] in content.get(g, ())), None)
         node = content[group] if group else content
         if path and not group and path[0] not in Scene.model_fields:
@@ -217,7 +220,7 @@ def _telling(problem: Problem, report: Callable[[dict], None]) -> Callable[[dict
     return told
 
 
-def _helped(name: str, problems: Mapping[str, Problem], outcomes: Mapping[str, Outcome]) -> Outcome:
+def _helped(name: str, problems: Mapping[str, Problem], outcomes: Mapping[str, Outcome], precision: float) -> Outcome:
     """Where a search came to, or where it comes to from the answers of the other candidates, if that is better."""
     problem, own = problems[name], outcomes[name]
     starts = []
@@ -227,7 +230,7 @@ def _helped(name: str, problems: Mapping[str, Problem], outcomes: Mapping[str, O
             if unknown in names:
                 u[k] = theirs.best[names.index(unknown)]
         starts.append(u.clamp(problem.space.low, problem.space.high))
-    people, count = descend(problem, Population.at(torch.stack(starts)), problem.frames, False, 40)
+    people, count = descend(problem, Population.at(torch.stack(starts)), problem.frames, False, 40, precision=precision)
     k = int(people.cost.argmin())
     if not people.cost[k] < own.best_cost:
         return own
@@ -235,7 +238,9 @@ def _helped(name: str, problems: Mapping[str, Problem], outcomes: Mapping[str, O
     return own
 
 
-def _ranked(problems, outcomes: Mapping[str, Outcome], edits, changes: Mapping[str, Changes], seed: int) -> Comparison:
+def _ranked(
+    problems, outcomes: Mapping[str, Outcome], edits, changes: Mapping[str, Changes], seed: int, sampled: bool
+) -> Comparison:
     first = {n: conclude(problems[n], outcomes[n], seed, True, sampled=False) for n in problems}
     costs = {name: outcome.best_cost for name, outcome in outcomes.items()}
     least = min(costs, key=lambda name: costs[name])
@@ -246,7 +251,7 @@ def _ranked(problems, outcomes: Mapping[str, Outcome], edits, changes: Mapping[s
     lowest = min(bic for *_, bic in scores.values())
     odds = {name: math.exp(-min(700.0, (bic - lowest) / 2)) for name, (*_, bic) in scores.items()}
     chosen = max(odds, key=lambda name: (odds[name], -len(problems[name].space)))
-    fits = first | {chosen: conclude(problems[chosen], outcomes[chosen], seed, True)}
+    fits = first | ({chosen: conclude(problems[chosen], outcomes[chosen], seed, True)} if sampled else {})
     found = {
         name: Candidate(
             name,

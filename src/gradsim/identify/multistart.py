@@ -45,6 +45,9 @@ class Search:
         rounds: Most rounds of sowing again in one stage.
         rollouts: After so many no more rounds are made. A count, not a time, so that a seed has one answer.
         curriculum: False goes to all frames at once.
+        stir: Whether samples look for better valleys after every stage, which takes hundreds of rollouts.
+        polish: Most rounds of restarts around the best at the end.
+        precision: Relative decrease of the cost at which a start rests. A millionth is enough for frames with noise.
     """
 
     starts: int = 16
@@ -53,6 +56,9 @@ class Search:
     rounds: int = 12
     rollouts: int = 1_000_000
     curriculum: bool = True
+    stir: bool = True
+    polish: int = 8
+    precision: float = 1e-9
 
 
 @dataclass
@@ -129,7 +135,7 @@ def search(
     for frames in [] if leapt else stages[done:]:
         informative = problem.observation.floor(frames)[1]
         enough = _enough(problem, frames) + unmodelled * informative
-        people, n = _attempt(problem, people, frames, enough)
+        people, n = _attempt(problem, people, frames, enough, plan.precision)
         iterations += n
         solved, rounds, idle = _solved(people, enough), 0, 0
         while solved.sum() < min(KEEP, plan.starts) and rounds < plan.rounds and idle < IDLE:
@@ -137,7 +143,7 @@ def search(
                 break
             rounds, best = rounds + 1, people.cost.min().item()
             fresh = _sow(problem, people, (~solved).nonzero()[:, 0], frames, rng)
-            fresh, n = _attempt(problem, fresh, frames, enough)
+            fresh, n = _attempt(problem, fresh, frames, enough, plan.precision)
             iterations += n
             places = (~solved).nonzero()[:, 0]
             better = fresh.cost < people.cost[places]
@@ -156,7 +162,7 @@ def search(
                 people, who = people[solved], who[solved]
                 note("curriculum", frames, leapt=True)
                 break
-        elif math.isfinite(enough):
+        elif math.isfinite(enough) and plan.stir:
             n = _stir(problem, people, who, frames, rng)
             iterations += n
             solved = _solved(people, enough)
@@ -165,14 +171,14 @@ def search(
 
     if not history or history[-1]["stage"] == "curriculum":
         if not plan.curriculum:
-            people, n = descend(problem, people, problem.frames, True, 30)
+            people, n = descend(problem, people, problem.frames, True, 30, precision=plan.precision)
             iterations += n
         rest = ROUNDING * problem.observation.floor(problem.frames)[1] if exact else 0.0
-        people, n = descend(problem, people, problem.frames, False, 60, rest)
+        people, n = descend(problem, people, problem.frames, False, 60, rest, precision=plan.precision)
         iterations += n
         note("pixels", problem.frames)
     if history[-1]["stage"] == "pixels":
-        people, n = _polish(problem, people, rng)
+        people, n = _polish(problem, people, rng, plan.polish)
         iterations += n
         note("polish", problem.frames)
 
@@ -189,17 +195,20 @@ def _enough(problem: Problem, frames: int) -> float:
     return floor + max(level, 1e-10) * (1.15 * informative + 5 * math.sqrt(2 * informative))
 
 
-def _attempt(problem: Problem, people: Population, frames: int, enough: float) -> tuple[Population, int]:
+def _attempt(
+    problem: Problem, people: Population, frames: int, enough: float, precision: float
+) -> tuple[Population, int]:
     """Pixels first; where that does not solve a start, CDF and then pixels, keeping the better.
 
     A start goes on to its own minimum, also below what noise explains: the next frames need it.
     """
     rest = 1e-6 * enough if math.isfinite(enough) else 0.0  # where nothing tells the noise, only a minimum is rest
-    people, count = descend(problem, people, frames, False, 10, rest, 0.01 * min(1.0, enough))
+    worthwhile = 0.01 * min(1.0, enough)
+    people, count = descend(problem, people, frames, False, 10, rest, worthwhile, precision)
     stuck = (~_solved(people, enough)).nonzero()[:, 0]
     if len(stuck) and math.isfinite(enough):
-        far, n = descend(problem, people[stuck], frames, True, 10)
-        near, m = descend(problem, far, frames, False, 10, rest, 0.01 * min(1.0, enough))
+        far, n = descend(problem, people[stuck], frames, True, 10, precision=precision)
+        near, m = descend(problem, far, frames, False, 10, rest, worthwhile, precision)
         better = near.cost < people.cost[stuck]
         people.put(stuck[better], near[better])
         count += n + m
@@ -289,7 +298,7 @@ def _along_weak(problem: Problem, u: Tensor, A: Tensor, size: np.ndarray, rng: n
     return (u + (axes @ (spread * noise)[..., None])[..., 0]).clamp(problem.space.low, problem.space.high)
 
 
-def _polish(problem: Problem, people: Population, rng: np.random.Generator, rounds: int = 8) -> tuple[Population, int]:
+def _polish(problem: Problem, people: Population, rng: np.random.Generator, rounds: int) -> tuple[Population, int]:
     """Leave the small valleys that contact makes at the scale of the noise: restarts around the best.
 
     It ends after two rounds in a row without a gain.
