@@ -53,12 +53,12 @@ def test_the_impulse_of_a_soft_sample_shows_its_mass_from_the_start(kind):
     scene = one.scene.model_copy(update={"timing": first})
     model = Model(scene)
     name = "body.density"
-    (impulse,) = (push.impulse for push in scene.bodies["body"].pushes)  # pyright: ignore[reportAttributeAccessIssue]
+    impulse = model.values()["body.pushes.0.impulse"][0, 0].item()
     density = torch.tensor([one.truth[name]], dtype=torch.float64, requires_grad=True)
     values = {**placed(scene, one.truth), name: density}
     x, mass = model.rollout(values)["body"]["x"], model.systems[0].mass(model.values(values))[0]
     assert DROP[0] - 1e-6 <= x[0, 0, :, 2].min() <= DROP[1] + 1e-6
     centre = (mass.detach() * x[0, 1, :, 0]).sum() / mass.detach().sum()
     (slope,) = torch.autograd.grad(centre, density)
-    expected = -impulse[0] / mass.sum() / scene.timing.fps
+    expected = -impulse / mass.sum() / scene.timing.fps
     assert slope.item() * density.item() == pytest.approx(expected.item(), rel=1e-9)

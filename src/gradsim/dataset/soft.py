@@ -22,6 +22,13 @@ SIDES = 0.5, 1.0  # [m] longer side of cloths
 DROP = 0.02, 0.3  # [m] height of the lowest vertex over the ground
 SOLID_MODULI = {"mu": (1e4, 5e4), "lam": (2e4, 1e5)}  # the paper's μ and λ [Pa]: sags by some per cent
 CLOTH_MODULI = {"mu": (500.0, 2000.0), "lam": (500.0, 2000.0)}  # [N/m]
+VISCOSITY = 5.0, 20.0  # [Pa s] of solids
+GROUND = {  # per contact vertex, of which soft bodies have few and light ones
+    "stiffness": (2e3, 4e3),
+    "damping": (1.0, 6.0),
+    "friction_stiffness": (5.0, 20.0),
+    "friction": (0.2, 1.0),
+}
 FPS, FRAMES = 30, 60  # 2 s
 PIXELS = 64
 DIGITS = 6  # decimals of what is drawn: the last bits of cosines and sums differ between machines
@@ -42,7 +49,7 @@ def deformable(rng: np.random.Generator, number: int) -> Drawn:
         shape = {"box": {"size": _rounded([size, *(0.4 * across)]), "cells": [4, 1, 1]}}
     else:
         shape = {"box": {"size": _rounded([size, *across]), "cells": [2, 2, 2]}}
-    body = {"kind": "solid", "shape": shape, "damping": round(rng.uniform(5, 20), DIGITS)}
+    body = {"kind": "solid", "shape": shape, "damping": round(rng.uniform(*VISCOSITY), DIGITS)}
     volume = float(SolidShape.model_validate(shape).mesh().volumes.sum())
     return _thrown(rng, name, number, body, {"density": _between(MASS, volume), **SOLID_MODULI}, size)
 
@@ -79,13 +86,12 @@ def _thrown(rng, name: str, number: int, body: dict, ranges: dict, size: float) 
         "pushes": [{"impulse": _rounded(along * rng.uniform(4, 6) + np.array([0, 0, rng.uniform(-1, 1)]))}],
         "colour": [0.16, 0.28, 0.62],
     }
-    ground = {"stiffness": (2e3, 4e3), "damping": (1, 6), "friction_stiffness": (5, 20), "friction": (0.2, 1)}
     content = {
         "name": f"{body['kind']} {number}, {name}",
         "gravity": 9.81,
         "timing": {"fps": FPS, "frames": FRAMES, "substeps": SUBSTEPS[body["kind"]]},
         "bodies": {"body": body},
-        "ground": {"law": "paper", **{key: round(rng.uniform(*ends), DIGITS) for key, ends in ground.items()}},
+        "ground": {"law": "paper", **{key: round(rng.uniform(*ends), DIGITS) for key, ends in GROUND.items()}},
         "camera": _camera(size, ELEVATION[body["kind"]]),
         "background": [0.88, 0.88, 0.86],
     }

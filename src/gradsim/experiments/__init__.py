@@ -15,6 +15,7 @@ EXPERIMENTS = {  # name on the command line: module, function
     "table3": ("gradsim.experiments.table3", "table3"),
     "convnet": ("gradsim.experiments.baselines.convnet", "convnet"),
     "pybullet": ("gradsim.experiments.baselines.pybullet", "pybullet"),
+    "table4": ("gradsim.experiments.table4", "table4"),
     "gradients": ("gradsim.experiments.gradients", "gradients"),
     "fig7": ("gradsim.experiments.fig7", "fig7"),
     "independent-target": ("gradsim.experiments.independent_target", "independent_target"),
