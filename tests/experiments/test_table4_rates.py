@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from gradsim.experiments import table4_rates
+from gradsim.experiments.ledger import Ledger
 from gradsim.experiments.rates_cases import CELLS, SUBSTEPS, Rollout, last_place, rates
+from gradsim.identify.progress import Silent
 
 
 @pytest.mark.parametrize("tets", CELLS)
@@ -44,6 +46,19 @@ def test_figures_stand_beside_the_paper_s_and_the_original_s():
     assert told["dp_forward_100_worlds8"] == {"value": 1e5, "paper": None, "goal": None, "ok": True}
     assert told["vs_original_forward_backward_100"]["value"] == pytest.approx(2e4 / 5500)
     assert told["minutes_control_episode"]["ok"] and told["growth_dp_forward"]["value"] == pytest.approx(0, abs=1e-9)
+
+
+def test_a_gpu_that_fails_costs_no_rate_of_the_cpu(tmp_path, monkeypatch):
+    def timed(tets, worlds, device, repeats, work):
+        if device == "cuda":
+            raise RuntimeError("out of memory")
+        return {"dp_forward": 1.0}
+
+    monkeypatch.setattr(table4_rates, "gpu", lambda: None)
+    monkeypatch.setattr(table4_rates, "rates", timed)
+    found, notes = table4_rates.measured(Ledger(tmp_path / "rates.jsonl"), table4_rates.QUICK, Silent())
+    assert set(found) == {("cpu", 1, n) for n in table4_rates.QUICK["tets"]}
+    assert len(notes) == 3 and all(note.endswith("cuda: out of memory") for note in notes)
 
 
 @pytest.mark.slow

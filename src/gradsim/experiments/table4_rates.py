@@ -64,18 +64,10 @@ def table4_rates(out: Path, quick: bool = False, seed: int = 0, progress: Progre
     """
     out, progress, plan = Path(out), progress or Silent(), QUICK if quick else FULL
     done = Ledger(out / "rates.jsonl", {"seed": seed, "plan": plan})
-    lacking, threads = gpu(), torch.get_num_threads()
-    devices = ["cpu"] if lacking else ["cpu", "cuda"]
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        found = {}
-        for device in devices:
-            for worlds in (1, *plan["worlds"]):
-                for tets in plan["tets"]:
-                    key = f"{tets} tetrahedra, worlds: {worlds}, {device}"
-                    progress.stage(key)
-                    job = lambda t=tets, w=worlds, d=device: rates(t, w, d, plan["repeats"], plan["work"])
-                    found[device, worlds, tets] = done.once(key, job)
+        found, notes = measured(done, plan, progress)
         times = []
         for what, number in rates_times.plan(plan["kinds"], plan["objects"]):
             progress.stage(f"{what}, object {number}")
@@ -86,7 +78,6 @@ def table4_rates(out: Path, quick: bool = False, seed: int = 0, progress: Progre
     finally:
         torch.set_num_threads(threads)
     progress.done()
-    notes = [f"nothing is timed on a GPU: {lacking}"] if lacking else []
     result = {"title": "Rates and times", "seed": seed, "notes": notes, "times": times}
     result["rates"] = [{"device": d, "worlds": w, "tets": n, **r} for (d, w, n), r in found.items()]
     result["pictures"] = rates_picture.draw(out, found, PAPER, ORIGINAL)
@@ -95,6 +86,25 @@ def table4_rates(out: Path, quick: bool = False, seed: int = 0, progress: Progre
         out, "Table 4 (right) and Appendix I", rows(found, minutes, control["minutes"]), WORDS
     )
     return write_result(out, "reproduce table4-rates", result, figures(found, times, control["minutes"]))
+
+
+def measured(done: Ledger, plan: dict, progress: Progress) -> tuple[dict, list[str]]:
+    """Rates by (device, worlds, tetrahedra), and why there are none of a GPU, or not all."""
+    lacking = gpu()
+    found, notes = {}, [f"nothing is timed on a GPU: {lacking}"] if lacking else []
+    for device in ["cpu"] if lacking else ["cpu", "cuda"]:
+        for worlds in (1, *plan["worlds"]):
+            for tets in plan["tets"]:
+                key = f"{tets} tetrahedra, worlds: {worlds}, {device}"
+                progress.stage(key)
+                job = lambda t=tets, w=worlds, d=device: rates(t, w, d, plan["repeats"], plan["work"])
+                try:
+                    found[device, worlds, tets] = done.once(key, job)
+                except RuntimeError as error:  # of a driver, or for want of memory: the CPU's rates are worth having
+                    if device == "cpu":
+                        raise
+                    notes.append(f"{key}: {error}")
+    return found, notes
 
 
 WORDS = (
