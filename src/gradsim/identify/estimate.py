@@ -12,24 +12,30 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.identify.fit import MISMATCH, Estimate, Fit
+from gradsim.identify.least_squares import Population, descend
 from gradsim.identify.leftover import leftover, strays
 from gradsim.identify.long_clip import Shooting, explained, jumps_told, shoot, verdict
 from gradsim.identify.lyapunov import growth
 from gradsim.identify.multistart import Outcome, Search, search
 from gradsim.identify.observation import Observation
+from gradsim.identify.posterior import posterior, principal_axes
 from gradsim.identify.problem import Problem
 from gradsim.identify.profile import profiled
 from gradsim.identify.progress import Keeper
 from gradsim.identify.sampling import Samples, sample
 from gradsim.identify.seen import refuse_unseen
-from gradsim.identify.uncertainty import KNOWN, WIDEST, Z95, Uncertainty, analyse, wide_fisher
+from gradsim.identify.uncertainty import KNOWN, Z95, Uncertainty, analyse, wide_fisher
 from gradsim.identify.unknowns import Space, Unknown
 from gradsim.identify.views import from_videos
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
 from gradsim.scene.parameters import parameters, resolve
 
-SHARES = (0.85, 0.7, 0.55, 0.4)  # of a clip whose whole likelihood is kinked, tried for one that is not
+POLISHED = 10  # linearisations from a better point that samples met
+FROZEN_NOTE = (
+    "Contact cuts the likelihood into valleys too narrow to be explored, so the error bars use the last frames with the "
+    "power {:.2g} only: they are wider than what the clip could tell."
+)
 CORNERS = 64  # corners of the ranges at which the time step is checked
 
 
@@ -171,14 +177,17 @@ def conclude(
     scale = 1.0 if noise_known else max(chi2 / max(1.0, informative - len(space)), 1e-30)
     prior = torch.diag(problem.prior_precision)  # is no residual, and keeps its weight
     wide, kinked = wide_fisher(problem, best, (fisher - prior) / scale + prior, variance=scale)
-    samples = None
+    samples, notes = None, _notes(problem, best)
     if sampled and noise_known and cost > 1e-6 and (kinked or any(scene.surfaces for scene in problem.scenes)):
-        frames, spread = problem.frames, _spread(wide)
-        if kinked and type(problem) is Problem:
-            frames, spread = _believed(problem, best)
-        samples = sample(problem, best, spread, np.random.default_rng(seed), keeper=keeper, frames=frames)
-        if frames == problem.frames and samples.best_cost < cost:
-            best, cost = samples.best, samples.best_cost
+        rng = np.random.default_rng(seed)
+        if type(problem) is Problem:
+            samples, phi = posterior(problem, best, wide, rng)
+            notes += [FROZEN_NOTE.format(phi)] * (phi < 1)
+        else:
+            samples = sample(problem, best, principal_axes(wide), rng, keeper=keeper)
+        if samples.best_cost < cost:
+            people, _ = descend(problem, Population.at(samples.best[None]), problem.frames, False, POLISHED)
+            best, cost = people.u[0], people.cost[0].item()
             _, chi2, informative = _evidence(problem, best)
         wide = torch.linalg.inv(torch.cov(samples.u.T).reshape(len(space), -1) + 1e-18 * torch.eye(len(space)))
     spare = max(1.0, informative - len(space))
@@ -221,7 +230,7 @@ def conclude(
         },
         kinked=kinked,
         leftover=left,
-        notes=_notes(problem, best),
+        notes=notes,
         evidence=dict(getattr(problem.observation, "notes", {})),
     )
 
@@ -230,27 +239,6 @@ def _notes(problem: Problem, u: Tensor) -> list[str]:
     """Whether the motion forgets its start within the clip; of several clips, ask `explain_gradients` for each."""
     model = getattr(problem, "model", None)
     return growth(model, problem.space.values(u[None]), problem.frames).warnings if model is not None else []
-
-
-def _believed(problem: Problem, u: Tensor) -> tuple[int, Tensor]:
-    """First frames whose likelihood is smooth at the scale of the noise, and its principal axes, one σ long.
-
-    Later frames cut the likelihood into valleys so narrow that rounding chooses between them: the truth's own may cost
-    100 more than the best one in χ². What they add to the error bars is not to be believed.
-    """
-    for share in SHARES:
-        frames = max(4, round(share * problem.frames))
-        short = Problem(problem.model, problem.observation.cut(0, frames), problem.space)
-        wide, kinked = wide_fisher(short, u, short.linearise(u[None], frames)[1][0])
-        if not kinked:
-            break
-    return frames, _spread(wide)
-
-
-def _spread(fisher: Tensor) -> Tensor:
-    """Principal axes of the information, one σ long, as columns."""
-    eigenvalues, axes = torch.linalg.eigh(fisher)
-    return axes * eigenvalues.clamp(min=WIDEST**-2).rsqrt()
 
 
 def model_for(scene, space: Space) -> Model:

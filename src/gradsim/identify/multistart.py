@@ -26,7 +26,7 @@ from gradsim.identify.progress import Forgetful, Keeper
 from gradsim.identify.sampling import sample
 
 WORSE = 30.0  # χ² above the best at which a start is surely elsewhere: odds of e^15
-CHAINS, GENERATIONS = 16, 40  # of the samples that look for better valleys after a stage
+CHAINS, GENERATIONS = 16, 40  # of the samples that look for better valleys after a stage, from five unknowns on
 IDLE, GAIN = 3, 0.9  # rounds of sowing again that lower the best cost by less than a tenth, after which no more follow
 MODEL = 1.3  # times the best cost: what counts as explained where the model cannot reach the noise
 KEEP = 3  # solved starts that make sowing again needless
@@ -238,7 +238,8 @@ def _stir(problem: Problem, people: Population, who: Tensor, frames: int, rng: n
     _, A, _ = problem.linearise(people.u[[k]], frames)
     eigenvalues, axes = torch.linalg.eigh(A[0].nan_to_num(0.0))
     scale = axes * eigenvalues.clamp(min=2.0).rsqrt()
-    drawn = sample(problem, people.u[k], scale, rng, CHAINS, GENERATIONS, frames=frames)
+    few = min(1.0, (1 + len(scale)) / 6)  # fewer unknowns have fewer places to look
+    drawn = sample(problem, people.u[k], scale, rng, round(few * CHAINS), round(few * GENERATIONS), frames=frames)
     if drawn.best_cost > people.cost[k] - 1e-3:
         return 1
     found, n = descend(problem, Population.at(drawn.best[None]), frames, False, 8)

@@ -179,8 +179,13 @@ def _explain(space: Space, combination: dict[str, float], has_push: bool) -> str
 
 
 def _single(name: str) -> str:
-    kind = name.rsplit(".", 1)[-1]
+    owner, _, kind = name.rpartition(".")
+    touch = owner.startswith(("ground", "obstacles", "contact"))  # its stiffness and damping are those of a contact
+    if not touch and kind in ("stiffness", "damping"):
+        kind = f"own {kind}"
     hints = {
+        "own stiffness": "Nothing stretches or turns it enough; record a motion that does, or look closer.",
+        "own damping": "It slows no motion enough to be seen; record a motion in which it does, or a longer one.",
         "friction": "Nothing slides enough to show it; record a motion that slides.",
         "friction_stiffness": "The contact hardly creeps; it only shows where a body sticks or barely slides.",
         "stiffness": "No contact is soft or long enough to show it; record a bounce, or a higher frame rate.",
