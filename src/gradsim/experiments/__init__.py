@@ -33,6 +33,8 @@ EXPERIMENTS = {  # name on the command line: module, function
     "collisions": ("gradsim.experiments.collisions", "collisions"),
     "real-beam": ("gradsim.experiments.real_beam", "real_beam"),
     "smoke": ("gradsim.experiments.smoke", "smoke"),
+    "coverage": ("gradsim.experiments.coverage", "coverage"),
+    "verdicts": ("gradsim.experiments.verdicts", "verdicts"),
     "pendula": ("gradsim.experiments.pendula", "pendula"),
 }
 
