@@ -36,6 +36,7 @@ FROZEN_NOTE = (
     "Contact cuts the likelihood into valleys too narrow to be explored, so the error bars use the last frames with the "
     "power {:.2g} only: they are wider than what the clip could tell."
 )
+NOISELESS = 1e-2  # χ²/N below which no noise is left that error bars could be sampled from
 CORNERS = 64  # corners of the ranges at which the time step is checked
 
 
@@ -178,7 +179,8 @@ def conclude(
     prior = torch.diag(problem.prior_precision)  # is no residual, and keeps its weight
     wide, kinked = wide_fisher(problem, best, (fisher - prior) / scale + prior, variance=scale)
     samples, notes = None, _notes(problem, best)
-    if sampled and noise_known and cost > 1e-6 and (kinked or any(scene.surfaces for scene in problem.scenes)):
+    bent = kinked or any(scene.surfaces for scene in problem.scenes)
+    if sampled and noise_known and bent and chi2 > NOISELESS * informative:
         rng = np.random.default_rng(seed)
         if type(problem) is Problem:
             samples, phi = posterior(problem, best, wide, rng)

@@ -7,7 +7,8 @@ too few are solved, from the better ones and from itself, along the directions t
 (the weak eigenvectors of the Fisher information). Once half of the clip is explained, half of the places suffice.
 
 Frames without noise need less: what explains a few frames exactly may explain all. So after each stage the solved starts
-are tried on the whole clip, and where one of them explains that, the search is over.
+go on to the end of the clip in strides, and where one of them explains all of it, the search is over. A chaotic clip is explained as well
+as numbers allow where the next one in double precision changes the picture by as much as is left.
 
 Nothing here knows the truth: starts come from the ranges, and "solved" is judged against the noise.
 """
@@ -31,6 +32,9 @@ IDLE, GAIN = 3, 0.9  # rounds of sowing again that lower the best cost by less t
 MODEL = 1.3  # times the best cost: what counts as explained where the model cannot reach the noise
 KEEP = 3  # solved starts that make sowing again needless
 ROUNDING = 1e-16  # χ²/N below which frames without noise are explained to all digits that matter
+STRIDE = 1.5  # times the frames so far: how a solved start goes on to the end of a clip
+TOGETHER = 1e-6  # of a logarithm or range: a start that comes so near to the answer of another is there
+LEAST = 1e-2  # χ²/N, in units of σ², below which rounding may be all that is left
 EXACT = 1e-6  # χ²/N of the noise, in units of σ², below which frames count as free of it
 
 
@@ -156,10 +160,10 @@ def search(
             exact, unmodelled = False, MODEL * people.cost.min().item() / max(1.0, informative)
             solved = _solved(people, _enough(problem, frames) + unmodelled * informative)
         if exact:
-            n, leapt = _leap(problem, people, solved)
-            iterations += n
+            n, there = _leap(problem, people, solved, frames)
+            iterations, leapt = iterations + n, bool(there.any())
             if leapt:
-                people, who = people[solved], who[solved]
+                people, who = people[there], who[there]
                 note("curriculum", frames, leapt=True)
                 break
         elif math.isfinite(enough) and plan.stir:
@@ -173,7 +177,7 @@ def search(
         if not plan.curriculum:
             people, n = descend(problem, people, problem.frames, True, 30, precision=plan.precision)
             iterations += n
-        rest = ROUNDING * problem.observation.floor(problem.frames)[1] if exact else 0.0
+        rest = _rest(problem, people.u[int(people.cost.argmin())]) if exact else 0.0
         people, n = descend(problem, people, problem.frames, False, 60, rest, precision=plan.precision)
         iterations += n
         note("pixels", problem.frames)
@@ -248,17 +252,73 @@ def _stir(problem: Problem, people: Population, who: Tensor, frames: int, rng: n
     return n + 1
 
 
-def _leap(problem: Problem, people: Population, solved: Tensor) -> tuple[int, bool]:
-    """Try the best of the solved starts on the whole clip, and put those that explain it back.
+def _leap(problem: Problem, people: Population, solved: Tensor, frames: int) -> tuple[int, Tensor]:
+    """Take the best of the solved starts to the end of the clip in strides; if one explains it, all that come to it.
 
-    Returns the number of linearisations, and whether any did.
+    Returns the number of linearisations, and which starts are there.
     """
-    enough = _enough(problem, problem.frames)
-    first = [int(k) for k in people.cost.argsort() if solved[k]][:KEEP]
-    near, n = descend(problem, people[first], problem.frames, False, 8, 1e-6 * enough)
-    there = near.cost < enough
-    people.put(torch.tensor(first, dtype=torch.int64)[there], near[there])
-    return n, bool(there.any())
+    order = people.cost.argsort()
+    order, there = order[solved[order]], torch.zeros_like(solved)
+    best, _, count = _strides(problem, people[order[:KEEP]], frames)
+    if not len(best.cost):
+        return count, there
+    best = best[[int(best.cost.argmin())]]
+    best, n = descend(problem, best, problem.frames, False, 60, _rest(problem, best.u[0]))
+    unit = torch.where(torch.tensor(problem.space.logarithmic), 1.0, problem.space.high - problem.space.low)
+    near = lambda u: ((u - best.u) / unit).abs().amax(1) < TOGETHER
+    there[order[near(people.u[order])]] = True
+    rest = order[~there[order]]
+    came, which, m = _strides(problem, people[rest], frames, near)
+    there[rest[which[near(came.u)]]] = True
+    people.put(there, best[torch.zeros(int(there.sum()), dtype=torch.int64)])
+    return count + n + m, there
+
+
+def _strides(
+    problem: Problem,
+    near: Population,
+    frames: int,
+    there: Callable[[Tensor], Tensor] = lambda u: torch.zeros(len(u), dtype=torch.bool),
+) -> tuple[Population, Tensor, int]:
+    """Starts that explain the clip so far, and more and more of it; those that are `there` rest.
+
+    Returns those that explain all of it or are there, which they are, and the number of linearisations.
+    """
+    count, arrived = 0, []
+    which = torch.arange(len(near.cost))
+    while len(which):
+        rests = there(near.u) if frames < problem.frames else torch.ones_like(which, dtype=torch.bool)
+        arrived.append((near[rests], which[rests]))
+        near, which = near[~rests], which[~rests]
+        if not len(which):
+            break
+        frames = min(problem.frames, math.ceil(STRIDE * frames))
+        enough, informative = _enough(problem, frames), problem.observation.floor(frames)[1]
+        near, n = descend(problem, near, frames, False, 8, 1e-6 * enough)
+        count += n
+        good, k = near.cost < enough, int(near.cost.argmin())
+        if not good.any() and near.cost[k] < LEAST * informative:
+            good = near.cost < _rounding(problem, near.u[k], frames)
+        near, which = near[good], which[good]
+    arrived.append((near, which))
+    people = Population(*(torch.cat([getattr(p, k) for p, _ in arrived]) for k in ("u", "cost", "damping")))
+    return people, torch.cat([k for _, k in arrived]), count
+
+
+def _rest(problem: Problem, u: Tensor) -> float:
+    """Cost of frames without noise below which nothing is left that matters, or that numbers can tell."""
+    return max(ROUNDING * problem.observation.floor(problem.frames)[1], _rounding(problem, u, problem.frames))
+
+
+def _rounding(problem: Problem, u: Tensor, frames: int) -> float:
+    """What the cost of a perfect fit would be if the unknowns were the next number in double precision, or the one after.
+
+    Where it is larger than a cost, rounding is all that the cost is made of.
+    """
+    up = torch.full_like(u, torch.inf)
+    near = torch.nextafter(u, up)
+    r = problem.residuals(torch.stack([u, near, torch.nextafter(near, up)]), frames)
+    return (r[1:] - r[0]).square().sum(1).nan_to_num(0.0).max().item()
 
 
 def _refilled(problem, people: Population, who: Tensor, solved: Tensor, frames: int, starts: int, rng, exact: bool):
@@ -305,9 +365,10 @@ def _polish(problem: Problem, people: Population, rng: np.random.Generator, roun
     It ends after two rounds in a row without a gain.
     """
     count = failures = 0
+    least = max(1e-9, _rounding(problem, people.u[int(people.cost.argmin())], problem.frames))
     for _ in range(rounds):
         k = int(people.cost.argmin())
-        if people.cost[k] < 1e-9 or failures == 2:
+        if people.cost[k] < least or failures == 2:
             break
         tries = 8
         parents = people.u[k].expand(tries, -1)

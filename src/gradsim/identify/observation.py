@@ -229,6 +229,7 @@ class States:
         sigma_x: Noise of each coordinate [m].
         sigma_angle: Noise of the orientation about each axis [rad].
         loss: As for `Masks`, of each coordinate.
+        exact: Whether they hold no noise at all, as from a simulation: a search may end where all digits are explained.
     """
 
     def __init__(
@@ -239,9 +240,11 @@ class States:
         sigma_x: float,
         sigma_angle: float = 1.0,
         loss: str | Loss = GAUSSIAN,
+        exact: bool = False,
     ):
         self.body, self.x, self.q = body, x.double(), None if quat_xyzw is None else quat_xyzw.double()
         self.sigma_x, self.sigma_angle, self.frames, self.loss = sigma_x, sigma_angle, len(x), loss_named(loss)
+        self.exact = exact
 
     def residuals(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Iterator[Tensor]:
         states = trajectory[self.body]
@@ -264,11 +267,11 @@ class States:
         return normal_equations(iter([self._linear(s, frames)]), self.loss)
 
     def floor(self, frames: int) -> tuple[float, float, float]:
-        return 0.0, float(frames * (3 if self.q is None else 6)), float("inf")
+        return 0.0, float(frames * (3 if self.q is None else 6)), 0.0 if self.exact else math.inf
 
     def cut(self, first: int, last: int) -> "States":
         q = None if self.q is None else self.q[first:last]
-        return States(self.body, self.x[first:last], q, self.sigma_x, self.sigma_angle)
+        return States(self.body, self.x[first:last], q, self.sigma_x, self.sigma_angle, self.loss, self.exact)
 
     def _compare(self, states: list[Tensor]) -> Tensor:
         """(worlds, frames, 3 or 6)."""

@@ -99,12 +99,13 @@ class Problem:
         with torch.no_grad():
             yield from self.observation.linearised(self._sensitivity(u, frames), frames, coarse)
 
-    def residuals(self, u: Tensor) -> Tensor:
-        """Whitened residuals (starts, m) on all frames."""
+    def residuals(self, u: Tensor, frames: int | None = None) -> Tensor:
+        """Whitened residuals (starts, m) on the first frames; None: on all."""
+        frames = frames or self.frames
         self.effort.rollouts += len(u)
         with torch.no_grad():
-            trajectory = self.model.unchecked(self.model.values(self.space.values(u)), self.frames)
-            return torch.cat(list(self.observation.residuals(trajectory, self.frames, False)), 1)
+            trajectory = self.model.unchecked(self.model.values(self.space.values(u)), frames)
+            return torch.cat(list(self.observation.residuals(trajectory, frames, False)), 1)
 
     def _sensitivity(self, u: Tensor, frames: int) -> Sensitivity:
         starts, n = u.shape

@@ -144,9 +144,10 @@ class Together:
                 J[..., columns] = own
                 yield r, J
 
-    def residuals(self, u: Tensor) -> Tensor:
+    def residuals(self, u: Tensor, frames: int | None = None) -> Tensor:
         """As of `Problem`."""
-        return torch.cat([problem.residuals(mine) for problem, mine, _, _ in self._each(u, self.frames)], 1)
+        each = self._each(u, frames or self.frames)
+        return torch.cat([problem.residuals(mine, first) for problem, mine, first, _ in each], 1)
 
     def _each(self, u: Tensor, frames: int) -> Iterator[tuple[Problem, Tensor, int, Tensor]]:
         """Every clip with its own unknowns, the frames of it that count, and which unknowns they are."""
