@@ -5,6 +5,7 @@ import torch
 from gradsim.experiments import joint as experiment
 from gradsim.experiments import synthetic
 from gradsim.experiments.joint_scenes import CONVEX, OTHER, case
+from gradsim.experiments.sights import observe
 from gradsim.identify.progress import Silent
 from gradsim.physics.model import Model
 
@@ -31,7 +32,7 @@ def test_foreign_targets_differ_from_ours_by_renderer_and_time_step(tmp_path):
     one = case("continuous", "box", 0, 0, tmp_path)
     truth = synthetic.draw_truth(one.scene, one.unknowns, 0)
     model = Model(one.scene)
-    ours, other = (experiment.observe(one, truth, model, kind, 0).masks for kind in ("float", "foreign"))
+    ours, other = (observe(one.scene, truth, model, kind, 0).masks for kind in ("float", "foreign"))
     assert (ours[0] - other[0]).abs().max() < 1 / 64  # the start: another renderer alone
     assert (ours - other).abs().max() > 0.05  # later: a step a quarter as long, so another landing
     assert torch.isfinite(other).all()

@@ -12,6 +12,8 @@ EXPERIMENTS = {  # name on the command line: module, function
     "joint": ("gradsim.experiments.joint", "joint"),
     "mismatch": ("gradsim.experiments.mismatch", "mismatch"),
     "no-push": ("gradsim.experiments.no_push", "no_push"),
+    "table1": ("gradsim.experiments.table1", "table1"),
+    "table2": ("gradsim.experiments.table2", "table2"),
     "table3": ("gradsim.experiments.table3", "table3"),
     "convnet": ("gradsim.experiments.baselines.convnet", "convnet"),
     "pybullet": ("gradsim.experiments.baselines.pybullet", "pybullet"),

@@ -16,13 +16,13 @@ import torch
 
 from gradsim.experiments import joint_pictures, synthetic
 from gradsim.experiments.figures import figure, write_result
-from gradsim.experiments.joint_scenes import CONVEX, LAWS, OTHER, SUBSTEPS, Case, case
+from gradsim.experiments.joint_scenes import CONVEX, LAWS, OTHER, Case, case
 from gradsim.experiments.ledger import Ledger
-from gradsim.identify.estimate import least_squares, placed
+from gradsim.experiments.sights import observe
+from gradsim.identify.estimate import least_squares
 from gradsim.identify.evidence import NOMINAL
 from gradsim.identify.fit import Fit
 from gradsim.identify.multistart import Search
-from gradsim.identify.observation import Masks
 from gradsim.identify.problem import Problem
 from gradsim.identify.progress import Progress, Silent, reporting
 from gradsim.identify.uncertainty import analyse
@@ -34,7 +34,6 @@ PAPER = {"mass": 2.87e-4, "stiffness": 0.0026, "damping": 0.4, "friction_stiffne
 SCENES = {"float": 20, "8bit": 6, "foreign": 2}  # of each law and group
 QUICK = {"float": 2, "8bit": 1, "foreign": 2}
 SOLVED = 1e-6  # largest relative error of a solved scene, from float frames
-FINER = 4  # times more substeps in the targets of `foreign`
 
 
 def joint(
@@ -83,23 +82,11 @@ def solve(one: Case, seed: int, frames: str, progress: Progress) -> dict:
     truth = synthetic.draw_truth(one.scene, one.unknowns, seed)
     model = Model(one.scene)
     space = Space(one.scene, one.unknowns)
-    observation = observe(one, truth, model, frames, seed)
+    observation = observe(one.scene, truth, model, frames, seed)
     at_truth = bounds(Problem(model, observation, space), truth)
     report = reporting(progress)
     fit = least_squares(one.scene, observation, one.unknowns, Search(), seed, report=report, model=model)
     return {"identifiable": all(b < 0.1 for b in at_truth.values()), "bounds": at_truth, **outcome(fit, truth)}
-
-
-def observe(one: Case, truth: dict[str, float], model: Model, frames: str, seed: int) -> Masks:
-    """What the fit sees: exact masks, an 8-bit film with noise, or masks from the other renderer and finer steps."""
-    source = Model(one.scene, substeps=FINER * SUBSTEPS) if frames == "foreign" else model
-    with torch.no_grad():
-        trajectory = source.rollout(placed(one.scene, truth))
-    if frames == "float":
-        return synthetic.float_masks(one.scene, trajectory)
-    if frames == "8bit":
-        return synthetic.noisy_masks(one.scene, trajectory, "body", seed)
-    return synthetic.foreign_masks(one.scene, trajectory)
 
 
 def bounds(problem: Problem, truth: dict[str, float]) -> dict[str, float]:
@@ -107,7 +94,7 @@ def bounds(problem: Problem, truth: dict[str, float]) -> dict[str, float]:
     space = problem.space
     u = space.inner(torch.tensor([[truth[name] for name in space.names]], dtype=torch.float64))
     _, A, _ = problem.linearise(u, problem.frames)
-    fisher = A[0] * (problem.observation.sigma / NOMINAL) ** 2
+    fisher = A[0] * (getattr(problem.observation, "sigma", NOMINAL) / NOMINAL) ** 2
     return dict(zip(space.names, analyse(space, fisher, True).relative.tolist(), strict=True))
 
 

@@ -1,0 +1,93 @@
+"""Records of fits of thrown objects, and what is counted over them."""
+
+import contextlib
+import importlib.util
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from gradsim.errors import InputError
+from gradsim.experiments.baselines import ROWS
+from gradsim.experiments.figures import figure
+from gradsim.identify.progress import Progress
+
+OWN = ("convnet", "pybullet")  # baselines that take long: `gradsim reproduce convnet`
+
+
+def baseline_rows(
+    numbers: Sequence[int], seed: int, out: Path, progress: Progress, quick: bool, names: Sequence[str], searched: int
+) -> dict[str, list[dict]]:
+    """Records of the baselines by name: of average and random, of CMA-ES for the first `searched` objects, and of those
+    with a command of their own (ConvNet, PyBullet + REINFORCE) where its folder lies beside this one, or in it.
+    """
+    rows = {name: ROWS[name](numbers, seed, out, progress, quick, names) for name in ("average", "random")}
+    for name in OWN:
+        if any((folder / name / "result.json").is_file() for folder in (out, out.resolve().parent)):
+            with contextlib.suppress(InputError):  # it does not look for these unknowns
+                rows[name] = ROWS[name](numbers, seed, out, progress, quick, names)
+    if searched and importlib.util.find_spec("cma"):
+        rows["cma"] = ROWS["cma"](numbers[:searched], seed, out, progress, quick, names)
+    return rows
+
+
+def of(records: Sequence[Mapping], sight: str) -> list:
+    """Those of a sight."""
+    return [r for r in records if r["sight"] == sight]
+
+
+def short(record: Mapping) -> dict:
+    """Without the course, which the ledger has."""
+    return {key: value for key, value in record.items() if key not in ("course", "losses", "bounds", "history")}
+
+
+def worst(record: Mapping) -> float:
+    """Largest relative error of a scene."""
+    return max(record["errors"].values())
+
+
+def of_key(records: Sequence[Mapping], key: str) -> list[float]:
+    """Relative errors of one unknown."""
+    return [e for r in records for name, e in r["errors"].items() if name.split(".")[1] == key]
+
+
+def error_bars(noisy: Sequence[Mapping]) -> dict[str, dict]:
+    """Errors over error bars of 8-bit fits where the likelihood is smooth; where contact kinks it, coverage alone."""
+    if not noisy:
+        return {}
+    right = [r for r in noisy if r["status"] != "mismatch"]
+    z = np.abs([z for r in right if not r["kinked"] for z in r["z"].values()] or [math.nan])
+    inside = {kink: [i for r in right if r["kinked"] == kink for i in r["inside"].values()] for kink in (False, True)}
+    return {
+        "z_rms": figure(float(np.sqrt(np.mean(z**2))), goal=1.2),
+        "z_95": figure(float(np.quantile(z, 0.95)), goal=2.3),
+        "z_count": figure(sum(len(r["z"]) for r in right if not r["kinked"])),
+        "kinked_share": figure(mean([r["kinked"] for r in noisy])),
+        "covered_by_95": figure(mean(inside[False])),
+        "covered_by_95_kinked": figure(mean(inside[True])),
+        "rel_err_median_8bit": figure(median([max(r["errors"].values()) for r in noisy])),
+        "mismatch_8bit": figure(sum(r["status"] == "mismatch" for r in noisy), goal=0),
+        "count_8bit": figure(len(noisy)),
+        "cpu_seconds_median_8bit": figure(median([r["cpu_seconds"] for r in noisy])),
+    }
+
+
+def median(some: Sequence[float]) -> float:
+    """NaN of nothing."""
+    return float(np.median(some)) if len(some) else math.nan
+
+
+def mean(some: Sequence[float]) -> float:
+    """NaN of nothing."""
+    return float(np.mean(some)) if len(some) else math.nan
+
+
+def share(errors: Sequence[float], limit: float) -> float:
+    """Of errors below the limit."""
+    return mean([e < limit for e in errors])
+
+
+def at_least(value: float, goal: float) -> dict:
+    """A figure that is met from its goal on upwards."""
+    return figure(value, goal=goal, ok=value >= goal)
