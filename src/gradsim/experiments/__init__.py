@@ -26,6 +26,7 @@ EXPERIMENTS = {  # name on the command line: module, function
     "real-cube": ("gradsim.experiments.real_cube", "real_cube"),
     "articulated": ("gradsim.experiments.articulated", "articulated"),
     "fig6": ("gradsim.experiments.fig6", "fig6"),
+    "fig3": ("gradsim.experiments.fig3", "fig3"),
     "fig4": ("gradsim.experiments.fig4", "fig4"),
     "table4-rates": ("gradsim.experiments.table4_rates", "table4_rates"),
     "fig12": ("gradsim.experiments.fig12", "fig12"),

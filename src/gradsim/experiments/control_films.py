@@ -70,9 +70,7 @@ class Screen:
 
     def film(self, motion: Trajectory) -> np.ndarray:
         """The first world's motion and the goal (frames, height, width, 3) uint8."""
-        count = len(motion.times)
-        shown = list(range((count - 1) % self.every, count, self.every))
-        pictures = [to_bytes(image) for image in self._artist(motion).draw(_first(motion, shown))]
+        shown, pictures = self._shown(motion), self.frames(motion)
         axis = 0 if self.is_wide else 1
         gap = np.full_like(pictures[0], 255).take(range(GAP), axis)
         frames = []
@@ -81,6 +79,10 @@ class Screen:
             beside = self.enlarged(self.goals[due])
             frames.append(np.concatenate([self._outlined(picture, due), gap, beside], axis))
         return np.stack(frames)
+
+    def frames(self, motion: Trajectory) -> np.ndarray:
+        """The first world's motion alone (frames, height, width, 3) uint8."""
+        return np.stack([to_bytes(image) for image in self._artist(motion).draw(_first(motion, self._shown(motion)))])
 
     def instants(self, motion: Trajectory) -> np.ndarray:
         """Some instants of the first world's motion in one picture (height, width, 3) uint8, the last one clearest."""
@@ -94,6 +96,10 @@ class Screen:
     def enlarged(self, goal: Sought) -> np.ndarray:
         """The goal's picture as large as the film (height, width, 3) uint8."""
         return to_bytes(goal.picture).repeat(self.times, 0).repeat(self.times, 1)
+
+    def _shown(self, motion: Trajectory) -> list[int]:
+        count = len(motion.times)
+        return list(range((count - 1) % self.every, count, self.every))
 
     def _artist(self, motion: Trajectory) -> Artist:
         looks = [part.look for part in motion.drawn.parts]
