@@ -19,6 +19,7 @@ from gradsim.video.sheet import sheet
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+LEAST = 1e-15  # relative error at the foot of the plot
 COLOURS = {"mass": "#0072b2", "friction": "#d55e00", "beam": "#009e73"}  # told apart by the colour-blind
 WHAT = {"mass": "mass [kg]", "friction": "friction", "beam": "elasticity of the beam, mu [Pa]"}
 
@@ -64,10 +65,10 @@ def curves(out: Path, records: list[dict]) -> dict:
     figure, axes = plt.subplots(1, len(WHAT), figsize=(10, 3.2), constrained_layout=True, sharey=True)
     for axis, name in zip(axes, WHAT, strict=True):
         for record in (r for r in records if r["task"] == name):
-            axis.semilogy(np.maximum(record["errors"], 1e-12), color=COLOURS[name], lw=0.8, alpha=0.7)
-            axis.plot(record["ls_rollouts"], max(record["ls_error"], 1e-12), "kx", ms=5)
+            axis.semilogy(np.maximum(record["errors"], LEAST), color=COLOURS[name], lw=0.8, alpha=0.7)
+            axis.plot(record["ls_rollouts"], max(record["ls_error"], LEAST), "kx", ms=5)
         axis.set(title=WHAT[name], xlabel="iterations of a start")
-    axes[0].set(ylabel="relative error", ylim=(1e-12, 10))
+    axes[0].set(ylabel="relative error", ylim=(LEAST, 10))
     axes[-1].plot([], [], "kx", label="least squares, at its rollouts")
     axes[-1].legend(frameon=False, fontsize=8)
     with whole(out / "errors.png") as draft:

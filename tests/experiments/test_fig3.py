@@ -1,0 +1,52 @@
+"""Fig. 3: its scenes tell what is asked, descent falls to the truth, and its iterations are counted as they should be."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from gradsim.experiments import reproduce, synthetic
+from gradsim.experiments.fig3 import descend, settled
+from gradsim.experiments.fig3_scenes import TASKS, Task
+from gradsim.identify.estimate import model_for, placed
+from gradsim.identify.problem import Problem
+from gradsim.identify.unknowns import Space
+
+
+def test_iterations_count_until_the_error_stays_small():
+    errors = np.array(
+        [[0.5, 0.5, 0.001], [0.001, 0.5, 0.001], [0.5, 0.5, 0.001], [0.001, 0.001, 0.5], [0.001, 0.5, 0.5]]
+    )
+    assert settled(errors).tolist() == [3, np.inf, np.inf]
+    assert settled(errors[:, :1] * 0).tolist() == [0]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_keeps_to_the_iterations_of_the_paper(name):
+    task = TASKS[name]
+    assert sum(stage[1] for stage in task.stages) <= task.iterations
+    first, again, other = task.scene(0, 3), task.scene(0, 3), task.scene(1, 3)
+    assert first == again != other
+
+
+def test_descent_falls_towards_the_truth():
+    task = Task("mass", "body.mass:2:12", 100, ((8, 8, 0.2),))
+    scene = task.scene(0, 1)
+    space = Space(scene, [task.unknown])
+    model = model_for(scene, space)
+    with torch.no_grad():
+        observation = synthetic.float_masks(scene, model.rollout(placed(scene, {"body.mass": 5.0})))
+    path, _ = descend(Problem(model, observation, space), task, torch.tensor([[8.0], [3.0]]).double().log())
+    assert path.shape == (9, 2) and (path[0] - torch.tensor([8.0, 3.0])).abs().max() < 1e-12
+    assert ((path[-1] / 5 - 1).abs() < 0.4 * (path[0] / 5 - 1).abs()).all()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_quick_form_finds_mass_friction_and_elasticity(tmp_path):
+    result = reproduce("fig3", tmp_path, quick=True)
+    assert all(entry["ok"] for entry in result["figures"].values())
+    listed = [entry["file"] for entry in [*result["films"], *result["pictures"]]]
+    assert len(listed) == 7 and all((tmp_path / name).stat().st_size > 0 for name in listed)
+    assert json.loads((tmp_path / "result.json").read_text())["figures"]["mass_found"]["value"] == 1
