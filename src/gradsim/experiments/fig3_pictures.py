@@ -55,7 +55,7 @@ def show(out: Path, name: str, scene, unknown: str, record: dict) -> tuple[dict,
     stills = [screen.instants(motion) for motion in motions.values()]
     with whole(out / f"{name}.png") as draft:
         Image.fromarray(sheet(stills, len(stills), labels)).save(draft, format="png")
-    text = f"{WHAT[name].capitalize()}: initial, fit after {len(path) - 1} iterations of descent, truth."
+    text = f"{WHAT[name][0].upper()}{WHAT[name][1:]}: initial, fit after {len(path) - 1} iterations of descent, truth."
     caption = f"{text} Instants of the motion, the last one clearest; the outline is where the truth ends."
     return {"file": f"{name}.webm", "text": text}, {"file": f"{name}.png", "title": WHAT[name], "caption": caption}
 
