@@ -23,11 +23,11 @@ MASS = "body.mass"
 OBJECTS, QUICK = 200, 4
 SIGHTS = {  # of what is seen and how it is fitted: share of the objects, the first ones
     "float": 1.0,
-    "states": 1.0,
-    "8bit": 0.15,
-    "float descent": 0.15,
-    "states descent": 0.15,
-    "foreign": 0.025,
+    "8bit": 0.1,
+    "states": 0.3,
+    "float descent": 0.1,
+    "states descent": 0.1,
+    "foreign": 0.02,
 }
 QUICKLY = {"float": 1.0, "states": 1.0, "8bit": 0.25, "float descent": 0.25, "states descent": 0.25}
 SEARCHED = 0.1  # share of the objects that CMA-ES looks for, too

@@ -6,9 +6,9 @@ above what the noise explains, or well above the best, is not solved. It is sown
 too few are solved, from the better ones and from itself, along the directions that the clip so far leaves most open
 (the weak eigenvectors of the Fisher information). Once half of the clip is explained, half of the places suffice.
 
-Frames without noise need less: what explains a few frames exactly may explain all. So after each stage the solved starts
-go on to the end of the clip in strides, and where one of them explains all of it, the search is over. A chaotic clip is explained as well
-as numbers allow where the next one in double precision changes the picture by as much as is left.
+Frames without noise need less: what explains a few frames exactly may explain all. So now and then the solved starts go
+on to the end of the clip in strides, and where one of them explains all of it, the search is over. A chaotic clip is
+explained as well as numbers allow where the next one in double precision changes the picture by as much as is left.
 
 Nothing here knows the truth: starts come from the ranges, and "solved" is judged against the noise.
 """
@@ -34,7 +34,6 @@ KEEP = 3  # solved starts that make sowing again needless
 ROUNDING = 1e-16  # χ²/N below which frames without noise are explained to all digits that matter
 STRIDE = 1.5  # times the frames so far: how a solved start goes on to the end of a clip
 TOGETHER = 1e-6  # of a logarithm or range: a start that comes so near to the answer of another is there
-LEAST = 1e-2  # χ²/N, in units of σ², below which rounding may be all that is left
 EXACT = 1e-6  # χ²/N of the noise, in units of σ², below which frames count as free of it
 
 
@@ -159,14 +158,14 @@ def search(
             # what is left is not noise, so later stages do not ask for less either
             exact, unmodelled = False, MODEL * people.cost.min().item() / max(1.0, informative)
             solved = _solved(people, _enough(problem, frames) + unmodelled * informative)
-        if exact:
+        if exact and frames in _ripe(stages):
             n, there = _leap(problem, people, solved, frames)
             iterations, leapt = iterations + n, bool(there.any())
             if leapt:
                 people, who = people[there], who[there]
                 note("curriculum", frames, leapt=True)
                 break
-        elif math.isfinite(enough) and plan.stir:
+        elif not exact and math.isfinite(enough) and plan.stir:
             n = _stir(problem, people, who, frames, rng)
             iterations += n
             solved = _solved(people, enough)
@@ -252,6 +251,15 @@ def _stir(problem: Problem, people: Population, who: Tensor, frames: int, rng: n
     return n + 1
 
 
+def _ripe(stages: list[int]) -> set[int]:
+    """Stages after which solved starts are tried on the rest of the clip: each with so many more frames than the last."""
+    found = [0]
+    for frames in stages:
+        if frames >= STRIDE * found[-1]:
+            found.append(frames)
+    return set(found)
+
+
 def _leap(problem: Problem, people: Population, solved: Tensor, frames: int) -> tuple[int, Tensor]:
     """Take the best of the solved starts to the end of the clip in strides; if one explains it, all that come to it.
 
@@ -293,12 +301,12 @@ def _strides(
         if not len(which):
             break
         frames = min(problem.frames, math.ceil(STRIDE * frames))
-        enough, informative = _enough(problem, frames), problem.observation.floor(frames)[1]
+        enough = _enough(problem, frames)
         near, n = descend(problem, near, frames, False, 8, 1e-6 * enough)
         count += n
-        good, k = near.cost < enough, int(near.cost.argmin())
-        if not good.any() and near.cost[k] < LEAST * informative:
-            good = near.cost < _rounding(problem, near.u[k], frames)
+        good = near.cost < enough
+        if not good.any():
+            good = near.cost < _rounding(problem, near.u[int(near.cost.argmin())], frames)
         near, which = near[good], which[good]
     arrived.append((near, which))
     people = Population(*(torch.cat([getattr(p, k) for p, _ in arrived]) for k in ("u", "cost", "damping")))
