@@ -35,6 +35,7 @@ CONTACT = {  # what the contact of a kind may be, where it is asked for
 SOFT = {key: sum(ends) / 2 for key, ends in soft.SOLID_MODULI.items()} | {"damping": sum(soft.VISCOSITY) / 2}
 FRAMES = 30  # of a clip: enough for touch and slide
 SURE = 1.2  # times as many steps as are stable, for bodies of another type
+ROUND = 0.2  # mean ratio of the flattest tetrahedron: flatter ones take thousands of steps a frame
 SWAPS = {"rigid_as_deformable": "rigid", "deformable_as_rigid": "deformable"}
 
 
@@ -139,9 +140,10 @@ def as_rigid(scene: Scene, density: str, folder: Path) -> tuple[Scene, str]:
 
 
 def fillable(one: Sample) -> bool:
-    """Whether a rigid object can be taken for a soft one."""
+    """Whether a rigid object can be taken for a soft one in steps that are not too many."""
     body: Any = one.scene.bodies["body"]
-    return fan(body.shape.mesh()) is not None
+    filled = fan(body.shape.mesh())
+    return filled is not None and filled.quality.min() > ROUND
 
 
 def fan(mesh: Mesh) -> TetMesh | None:
