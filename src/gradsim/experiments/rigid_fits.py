@@ -27,6 +27,7 @@ from gradsim.physics.model import Model
 SEEDS = 100_000  # numbers of one seed, so that no two fits share their starts
 PLANS = {"8bit": Search(grow=4), "foreign": Search(grow=6, rounds=1)}
 ITERATIONS = 100  # of gradient descent
+STEEP = 10.0  # largest gradient of the loss, in shares of the first one for each unit of a logarithm
 RATES = 0.1, 0.001  # first and last of its rates, per step of the logarithm
 
 
@@ -88,7 +89,11 @@ def problem_of(one: Sample, names: Sequence[str], sight: str) -> tuple[Problem, 
 
 
 def descend(problem: Problem, truth: dict[str, float], seed: int) -> dict:
-    """Adam on the mean square over all pixels of all frames at once (or over all poses), from one start."""
+    """Adam on the mean square over all pixels of all frames at once (or over all poses), from one start.
+
+    A loss is told in shares of the first one, and its gradient clipped: one that explodes through chatter would stop
+    Adam for good.
+    """
     begun, space = time.process_time(), problem.space
     u = space.draw(np.random.default_rng(seed), 1).requires_grad_()
     steps = torch.optim.Adam([u], RATES[0])
@@ -101,7 +106,8 @@ def descend(problem: Problem, truth: dict[str, float], seed: int) -> dict:
         loss = residuals.square().mean()
         losses.append(loss.item())
         steps.zero_grad()
-        loss.backward()
+        (loss / losses[0]).backward()
+        torch.nn.utils.clip_grad_norm_([u], STEEP)
         steps.step()
         fall.step()
         with torch.no_grad():

@@ -16,7 +16,7 @@ from gradsim.identify.least_squares import Population, descend
 from gradsim.identify.leftover import leftover, strays
 from gradsim.identify.long_clip import Shooting, explained, jumps_told, shoot, verdict
 from gradsim.identify.lyapunov import growth
-from gradsim.identify.multistart import Outcome, Search, search
+from gradsim.identify.multistart import EXACT, Outcome, Search, search
 from gradsim.identify.observation import Observation
 from gradsim.identify.posterior import posterior, principal_axes
 from gradsim.identify.problem import Problem
@@ -36,7 +36,6 @@ FROZEN_NOTE = (
     "Contact cuts the likelihood into valleys too narrow to be explored, so the error bars use the last frames with the "
     "power {:.2g} only: they are wider than what the clip could tell."
 )
-NOISELESS = 1e-2  # χ²/N below which no noise is left that error bars could be sampled from
 CORNERS = 64  # corners of the ranges at which the time step is checked
 
 
@@ -180,7 +179,8 @@ def conclude(
     wide, kinked = wide_fisher(problem, best, (fisher - prior) / scale + prior, variance=scale)
     samples, notes = None, _notes(problem, best)
     bent = kinked or any(scene.surfaces for scene in problem.scenes)
-    if sampled and noise_known and bent and chi2 > NOISELESS * informative:
+    noisy = problem.observation.floor(problem.frames)[2] >= EXACT
+    if sampled and noise_known and bent and noisy:
         rng = np.random.default_rng(seed)
         if type(problem) is Problem:
             samples, phi = posterior(problem, best, wide, rng)
