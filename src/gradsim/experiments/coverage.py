@@ -36,7 +36,6 @@ GOAL = 0.93, 0.97
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)  # of central intervals, for the calibration curve
 RMS, TAIL = 1.2, 2.3  # what the RMS and the 95th percentile of |z| are to stay below
 GROUPS = (("smooth", False), ("contact", True))  # contact kinks likelihoods, so that no bound at the truth holds
-ENOUGH = 500  # fits from which on the goal is judged without regard to the counting error
 NOISE = 2  # stream of random numbers, beside those of `coverage_families`
 
 
@@ -158,8 +157,7 @@ def summary(records: Sequence[Mapping]) -> dict[str, dict]:
         if not part:
             continue
         told = judged(part)
-        slack = 2 * max(told["standard_error"], math.sqrt(0.95 * 0.05 / told["fits"])) if len(part) < ENOUGH else 0.0
-        ok = GOAL[0] - slack <= told["coverage"] <= GOAL[1] + slack
+        ok = GOAL[0] <= told["coverage"] <= GOAL[1]
         figures |= {
             f"coverage{ending}": figure(told["coverage"], goal=0.95, ok=ok),
             f"coverage_standard_error{ending}": figure(told["standard_error"]),
