@@ -1,49 +1,17 @@
 """Jobs over workers: the same results by every engine, and what happens when a worker dies or a job fails."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
 
 import pytest
+from job_cases import die, die_once, fail, one_thread, square
 
 from gradsim.errors import InputError
 from gradsim.jobs import ENGINES, WorkerError, run_jobs
 
 PARALLEL = ["processes", pytest.param("ray", marks=pytest.mark.slow)]
-
-
-def square(x: float) -> float:
-    return x * x
-
-
-def one_thread(_) -> int:
-    import torch
-
-    return torch.get_num_threads()
-
-
-def die_once(marker) -> str:
-    """Kill this worker, unless the file is there."""
-    if not os.path.exists(marker):
-        open(marker, "w").close()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return "alive"
-
-
-def die(_) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def fail(x) -> None:
-    raise InputError(f"{x} is wrong.")
-
-
-def wait_long(path) -> None:
-    with open(path, "w") as file:
-        file.write(str(os.getpid()))
-    time.sleep(60)
 
 
 @pytest.mark.parametrize("engine", ["serial", *PARALLEL])
@@ -81,7 +49,7 @@ def test_workers_do_not_outlive_a_parent_that_is_killed(tmp_path):
     note = tmp_path / "pid"
     program = f"""
 from gradsim.jobs import run_jobs
-from test_jobs import wait_long
+from job_cases import wait_long
 if __name__ == "__main__":
     list(run_jobs(wait_long, [{str(note)!r}], "processes"))
 """

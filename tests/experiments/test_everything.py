@@ -52,6 +52,10 @@ def test_what_is_finished_is_not_run_again(two, tmp_path):
         experiments.reproduce("all", tmp_path, scenes=6)
 
 
+def test_every_experiment_of_the_paper_is_there():
+    assert set(everything.PAPER) <= set(experiments.EXPERIMENTS)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
