@@ -20,7 +20,7 @@ from gradsim.experiments.rigid_records import at_least, baseline_rows, error_bar
 from gradsim.identify.progress import Progress, Silent
 
 MASS = "body.mass"
-OBJECTS, QUICK = 200, 4
+OBJECTS, QUICK = 200, 3
 SIGHTS = {  # of what is seen and how it is fitted: share of the objects, the first ones
     "float": 1.0,
     "8bit": 0.1,
@@ -57,7 +57,7 @@ def table1(
 
     Args:
         out: Gets result.json, table.md, fits.jsonl and pictures.
-        quick: 4 objects in place of 200.
+        quick: 3 objects in place of 200.
         seed: Of the data set, noise and starts.
         progress: Is told what happens.
         scenes: How many objects, in place of either.

@@ -25,6 +25,7 @@ COLUMNS = {
 }
 COLOURS = {"video": "#1d5fd0", "3-D": "#c2410c", "baseline": "#57534e"}
 FLOOR = 1e-16  # errors below are drawn there
+AFTER = 4  # times the effort of the longest fit: errors stay where they ended
 
 
 def draw(out: Path, records: Sequence[Mapping], rows: Mapping[str, Sequence[Mapping]], paper: Mapping) -> list[dict]:
@@ -92,7 +93,7 @@ def _effort(records: Sequence[Mapping]) -> Figure:
         courses = [np.array(r["course"]) for r in records if r["sight"] == sight]
         for ax, column in ((steps, 0), (rollouts, 1)):
             last = max((c[-1, column] for c in courses), default=1)
-            grid = np.geomspace(1, last, 60)
+            grid = np.geomspace(1, AFTER * last, 120)
             _band(ax, grid, [_held(c[:, column], c[:, 2], grid) for c in courses], colour, label, "-")
     for sight, label, colour in (
         ("float descent", "video, gradient descent, one start", COLOURS["video"]),
