@@ -15,9 +15,10 @@ from gradsim.files import whole
 from gradsim.identify.progress import Progress, Silent
 
 PAPER = (
+    *("convnet", "pybullet"),  # before the tables, which read their rows
     *("table1", "table2", "table3", "table4", "table4-rates", "table6"),
     *("fig3", "fig4", "fig6", "fig7", "fig11", "fig12"),
-    *("convnet", "pybullet", "coverage", "verdicts"),
+    *("coverage", "verdicts"),
 )
 FEW = 3  # pictures of an experiment on the common page; the others are on its own
 

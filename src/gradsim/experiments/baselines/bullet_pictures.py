@@ -21,13 +21,14 @@ def draw(out: Path, records: Sequence[Mapping], plan: Mapping) -> list[dict]:
     with mpl.rc_context(STYLE):
         page = Figure(figsize=(8.0, 3.2), layout="constrained")
         spots = page.subplots(1, len(STARTS), sharey=True)
+        largest = max(abs(mass / r["truth"][MASS] - 1) for r in records for mass in r["means"])
         for ax, start in zip(spots, STARTS, strict=True):
             own = [r for r in records if r["start"] == start]
             errors = np.array([np.abs(np.array(r["means"]) / r["truth"][MASS] - 1) for r in own])
             steps = np.arange(errors.shape[1]) * EVERY
             ax.semilogy(steps, errors.T, color=COLOURS[start], alpha=0.35, linewidth=0.8)
             ax.semilogy(steps, np.median(errors, 0), color="#111827", linewidth=2, label="median")
-            ax.set(title=TITLES[start], xlabel=f"step ({plan['samples']} rollouts each)", ylim=(1e-4, None))
+            ax.set(title=TITLES[start], xlabel=f"step ({plan['samples']} rollouts each)", ylim=(1e-4, 2 * largest))
         spots[0].set_ylabel("relative error of the mass")
         spots[0].legend()
         with whole(Path(out) / "searches.png") as draft:
