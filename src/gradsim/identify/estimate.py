@@ -36,6 +36,7 @@ FROZEN_NOTE = (
     "Contact cuts the likelihood into valleys too narrow to be explored, so the error bars use the last frames with the "
     "power {:.2g} only: they are wider than what the clip could tell."
 )
+NOISELESS = 1e-2  # χ²/N below which no noise is left that error bars could be sampled from
 CORNERS = 64  # corners of the ranges at which the time step is checked
 
 
@@ -179,7 +180,7 @@ def conclude(
     wide, kinked = wide_fisher(problem, best, (fisher - prior) / scale + prior, variance=scale)
     samples, notes = None, _notes(problem, best)
     bent = kinked or any(scene.surfaces for scene in problem.scenes)
-    noisy = problem.observation.floor(problem.frames)[2] >= EXACT
+    noisy = problem.observation.floor(problem.frames)[2] >= EXACT and chi2 > NOISELESS * informative
     if sampled and noise_known and bent and noisy:
         rng = np.random.default_rng(seed)
         if type(problem) is Problem:
