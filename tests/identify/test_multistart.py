@@ -100,6 +100,24 @@ def test_a_solved_start_goes_in_strides_to_the_end_of_a_clip_without_noise(monke
     assert outcome.converged() == PLAN.starts  # a free flight has one valley
 
 
+def test_a_clip_without_noise_is_strode_through_once_a_later_stage_explains_what_the_first_did_not(monkeypatch):
+    """Its first frames find no start: that is not noise, though nothing else explains them until more frames come."""
+    problem, descended = filmed(throw(frames=30, size=24), THROW, THROW_TRUTH), multistart.descend
+
+    def blind(p, start, frames, *more, **options):
+        if frames > PLAN.first:
+            return descended(p, start, frames, *more, **options)
+        start.cost = p.cost(start.u, frames)
+        return start, 0
+
+    monkeypatch.setattr(multistart, "descend", blind)
+    outcome = search(problem, replace(PLAN, rounds=0), np.random.default_rng(5))
+    assert [(e["frames"], e.get("leapt", False)) for e in outcome.history[:2]] == [(4, False), (6, True)]
+    assert len(outcome.history) == 4  # nothing but pixels and polish is left
+    truth = problem.space.inner(torch.tensor(list(THROW_TRUTH.values()), dtype=torch.float64))
+    assert (outcome.best - truth).abs().max() < 1e-9
+
+
 def test_a_cost_that_rounding_makes_is_told_from_one_that_the_unknowns_make():
     problem = thrown()
     truth = problem.space.inner(torch.tensor(list(THROW_TRUTH.values()), dtype=torch.float64))

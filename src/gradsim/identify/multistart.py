@@ -111,8 +111,8 @@ def search(
     initial = problem.space.draw(rng, plan.starts)
     people, who = Population.at(initial), torch.arange(plan.starts)  # who: which start each is, -1 once sown again
     history, iterations, done = [], 0, 0
-    exact = problem.observation.floor(problem.frames)[2] < EXACT
-    unmodelled = 0.0  # χ²/N that the model has left unexplained
+    clean = problem.observation.floor(problem.frames)[2] < EXACT
+    exact, unmodelled = clean, 0.0  # whether noise explains all so far; χ²/N that the model has left unexplained
     if saved := keeper.load("search"):
         people, who, initial = Population(*saved["people"]), saved["who"], saved["initial"]
         history, iterations, done = list(saved["history"]), saved["iterations"], saved["done"]
@@ -137,16 +137,20 @@ def search(
     leapt = bool(history) and history[-1].get("leapt", False)
     for frames in [] if leapt else stages[done:]:
         informative = problem.observation.floor(frames)[1]
-        enough = _enough(problem, frames) + unmodelled * informative
-        people, n = _attempt(problem, people, frames, enough, plan.precision)
+        least = _enough(problem, frames)
+        enough = least + unmodelled * informative
+        people, n = _attempt(problem, people, frames, enough, least, plan.precision)
         iterations += n
+        if unmodelled and people.cost.min() < least:
+            # what was left before was the start of another valley: this explains more frames, and all of them
+            enough, exact, unmodelled = least, clean, 0.0
         solved, rounds, idle = _solved(people, enough), 0, 0
         while solved.sum() < min(KEEP, plan.starts) and rounds < plan.rounds and idle < IDLE:
             if problem.effort.rollouts > plan.rollouts:
                 break
             rounds, best = rounds + 1, people.cost.min().item()
             fresh = _sow(problem, people, (~solved).nonzero()[:, 0], frames, rng)
-            fresh, n = _attempt(problem, fresh, frames, enough, plan.precision)
+            fresh, n = _attempt(problem, fresh, frames, enough, least, plan.precision)
             iterations += n
             places = (~solved).nonzero()[:, 0]
             better = fresh.cost < people.cost[places]
@@ -157,7 +161,7 @@ def search(
         if not solved.any() and math.isfinite(enough):
             # what is left is not noise, so later stages do not ask for less either
             exact, unmodelled = False, MODEL * people.cost.min().item() / max(1.0, informative)
-            solved = _solved(people, _enough(problem, frames) + unmodelled * informative)
+            solved = _solved(people, least + unmodelled * informative)
         if exact and frames in _ripe(stages):
             n, there = _leap(problem, people, solved, frames)
             iterations, leapt = iterations + n, bool(there.any())
@@ -199,14 +203,14 @@ def _enough(problem: Problem, frames: int) -> float:
 
 
 def _attempt(
-    problem: Problem, people: Population, frames: int, enough: float, precision: float
+    problem: Problem, people: Population, frames: int, enough: float, least: float, precision: float
 ) -> tuple[Population, int]:
-    """Pixels first; where that does not solve a start, CDF and then pixels, keeping the better.
+    """Pixels first; where that does not bring a start below `enough`, CDF and then pixels, keeping the better.
 
-    A start goes on to its own minimum, also below what noise explains: the next frames need it.
+    A start goes on to its own minimum, also below what noise explains (`least`): the next frames need it.
     """
-    rest = 1e-6 * enough if math.isfinite(enough) else 0.0  # where nothing tells the noise, only a minimum is rest
-    worthwhile = 0.01 * min(1.0, enough)
+    rest = 1e-6 * least if math.isfinite(least) else 0.0  # where nothing tells the noise, only a minimum is rest
+    worthwhile = 0.01 * min(1.0, least)
     people, count = descend(problem, people, frames, False, 10, rest, worthwhile, precision)
     stuck = (~_solved(people, enough)).nonzero()[:, 0]
     if len(stuck) and math.isfinite(enough):
