@@ -10,6 +10,7 @@ PLAN = (
     (
         *(
             "errors",
+            "extras",
             "files",
             "jobs",
             "mesh",

@@ -9,7 +9,6 @@ from torch import nn
 
 from gradsim.app.control_job import ControlJob
 from gradsim.control.checkpoint import Checkpoint
-from gradsim.control.extra import extra
 from gradsim.control.history import History
 from gradsim.control.mpc import Mpc, run_mpc
 from gradsim.control.plant import Episode, Plant
@@ -18,6 +17,7 @@ from gradsim.control.search import Search
 from gradsim.control.senses import StateSenses
 from gradsim.control.training import train
 from gradsim.errors import InputError
+from gradsim.extras import extra
 from gradsim.identify.progress import Progress
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def ready(job: ControlJob) -> "Setup":
     if job.method == "diffphysics":
         setup.state_goal()  # refuses a goal that is a picture alone
     for module in EXTRAS.get(job.method, ()):
-        extra(module, f"--method {job.method}")
+        extra(module, f"--method {job.method}", "control")
     if job.method == "ppo" and plant.senses is None:  # it always looks
         looking = Plant(plant.model, plant.controls, plant.interval, StateSenses(plant.model), plant.share)
         setup = replace(setup, plant=looking)

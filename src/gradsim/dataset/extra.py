@@ -1,20 +1,14 @@
-"""Libraries of the extra `data`, imported when they are asked for."""
+"""Libraries of the extra `data`."""
 
-import importlib
 from types import ModuleType
 
-from gradsim.errors import InputError
+from gradsim.extras import extra as optional
 
 
 def extra(module: str) -> ModuleType:
-    """A module of an optional library by its dotted name.
+    """A module of one of them by its dotted name.
 
     Raises:
-        InputError: If it is not installed.
+        InputError: If it cannot be imported.
     """
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise InputError(
-            f'files of a data set need {module.partition(".")[0]} ({error}): pip install "gradsim[data]".'
-        ) from None
+    return optional(module, "files of a data set", "data")

@@ -39,6 +39,11 @@ def draw(out: Path, records: Sequence[Mapping], rows: Mapping[str, Sequence[Mapp
     if any(r["sight"] == "8bit" for r in records):
         sheets["error_bars"] = (lambda: bars(records), "Errors over error bars, 8-bit frames",
                                 "Against the normal distribution.")  # fmt: skip
+    return write_sheets(out, sheets)
+
+
+def write_sheets(out: Path, sheets: Mapping[str, tuple[Callable[[], Figure], str, str]]) -> list[dict]:
+    """Write a picture of each figure, title and caption; returns what a report lists."""
     for name, (figure, _, _) in sheets.items():
         save(out / f"{name}.png", figure)
     return [{"file": f"{name}.png", "title": title, "caption": text} for name, (_, title, text) in sheets.items()]

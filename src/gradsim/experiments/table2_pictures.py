@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gradsim.experiments.rigid_records import of_key, worst
-from gradsim.experiments.table1_pictures import COLOURS, FLOOR, bars, save
+from gradsim.experiments.table1_pictures import COLOURS, FLOOR, bars, write_sheets
 
 SIGHTS = {
     "states": ("3-D supervision", COLOURS["3-D"], "s"),
@@ -36,9 +36,7 @@ def draw(
     if any(r["sight"] == "8bit" for r in records):
         sheets["error_bars"] = (lambda: bars(records), "Errors over error bars, 8-bit frames",
                                 "Against the normal distribution.")  # fmt: skip
-    for name, (figure, _, _) in sheets.items():
-        save(out / f"{name}.png", figure)
-    return [{"file": f"{name}.png", "title": title, "caption": text} for name, (_, title, text) in sheets.items()]
+    return write_sheets(out, sheets)
 
 
 def _errors(

@@ -12,9 +12,9 @@ from torch import nn
 from gradsim.control.baselines.budget import Budget, keep
 from gradsim.control.baselines.population import flattened, scale, tried, unflattened
 from gradsim.control.baselines.smooth import Smooth
-from gradsim.control.extra import extra
 from gradsim.control.history import History
 from gradsim.control.training import Progress
+from gradsim.extras import extra
 
 if TYPE_CHECKING:
     from gradsim.control.setup import Setup
@@ -43,7 +43,7 @@ def cma(
     Raises:
         InputError: If `cma` is not installed, or the budget is less than a generation.
     """
-    library = extra("cma", "the baseline cma")
+    library = extra("cma", "the baseline cma", "control")
     plant, policy = setup.plant, copy.deepcopy(setup.policy)
     if len(flattened(policy)) > MANY:
         policy = Smooth(plant)

@@ -20,12 +20,12 @@ from torch import Tensor, nn
 
 from gradsim.control.baselines.budget import Budget, keep, outcome
 from gradsim.control.baselines.smooth import shares_of
-from gradsim.control.extra import extra
 from gradsim.control.history import History
 from gradsim.control.plant import Episode
 from gradsim.control.policies import Free
 from gradsim.control.training import Progress
 from gradsim.control.worlds import Worlds
+from gradsim.extras import extra
 
 if TYPE_CHECKING:
     from gradsim.control.setup import Setup
@@ -89,7 +89,7 @@ def ppo(
     Raises:
         InputError: If Gymnasium or Stable-Baselines3 is not installed, or the budget is less than a batch.
     """
-    library = extra("stable_baselines3", "the baseline ppo")
+    library = extra("stable_baselines3", "the baseline ppo", "control")
     from gradsim.control.baselines.stable import Stable
     from gradsim.control.env import WorldsEnv
 

@@ -7,9 +7,9 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode
 
 from gradsim.control.env import WorldsEnv
-from gradsim.control.extra import extra
+from gradsim.extras import extra
 
-vec_env: Any = extra("stable_baselines3.common.vec_env", "the baseline ppo")
+vec_env: Any = extra("stable_baselines3.common.vec_env", "the baseline ppo", "control")
 
 
 class Stable(vec_env.VecEnv):

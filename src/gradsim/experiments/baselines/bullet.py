@@ -14,7 +14,7 @@ import torch
 
 from gradsim import rotation
 from gradsim.errors import InputError
-from gradsim.experiments.baselines.extra import extra
+from gradsim.extras import extra
 from gradsim.physics.model import Model
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.scene import Scene
@@ -49,7 +49,7 @@ class Bullet:
     """See `bullet`, which makes and ends it."""
 
     def __init__(self, scene: Scene):
-        self.engine = extra("pybullet", "this baseline")
+        self.engine = extra("pybullet", "this baseline", "baselines")
         self.body, self.ground = _taken(scene)
         self.timing, self.size = scene.timing, scene.view("camera").size
         model = Model(scene)

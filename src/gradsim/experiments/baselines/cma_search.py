@@ -15,9 +15,9 @@ import torch
 
 from gradsim.dataset import Sample, sample
 from gradsim.experiments import synthetic
-from gradsim.experiments.baselines.extra import extra
 from gradsim.experiments.baselines.guesses import row
 from gradsim.experiments.ledger import Ledger
+from gradsim.extras import extra
 from gradsim.identify.estimate import model_for, placed
 from gradsim.identify.problem import Problem
 from gradsim.identify.progress import Progress, Silent
@@ -41,7 +41,7 @@ def cma(
     Raises:
         InputError: If `cma` is not installed.
     """
-    extra("cma", "the baseline CMA-ES")
+    extra("cma", "the baseline CMA-ES", "baselines")
     progress, most = progress or Silent(), (QUICK if quick else ROLLOUTS)[len(unknowns)]
     ledger = Ledger(Path(out) / f"cma_{len(unknowns)}.jsonl", {"seed": seed, "rollouts": most})
     rows = []
@@ -92,7 +92,7 @@ def search(
         rollouts: How many points may be tried; the last generation of a run is not begun if it would be more.
         rng: Of what is drawn.
     """
-    library = extra("cma", "the baseline CMA-ES")
+    library = extra("cma", "the baseline CMA-ES", "baselines")
     best, least, taken = start(), math.inf, 0
     idle = [0.5] * (len(best) == 1)  # `cma` fails with bounds on a single number: another that nothing reads joins it
     while True:

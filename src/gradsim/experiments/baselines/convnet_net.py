@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from gradsim.errors import InputError
-from gradsim.experiments.baselines.extra import extra
+from gradsim.extras import extra
 
 HIDDEN = (1024, 100, 100, 100)
 # `EfficientNetConfig` describes B7 by default, and carries TensorFlow's momentum of batch normalisation, which is the
@@ -39,7 +39,7 @@ class ConvNet(nn.Module):
 
     def __init__(self, outputs: int, frames: int = 60, size: int = 64, config: dict | None = None):
         super().__init__()
-        library = extra("transformers", "the ConvNet")
+        library = extra("transformers", "the ConvNet", "baselines")
         described = library.EfficientNetConfig(**{**B0, "image_size": size, **(config or {})})
         self.backbone = library.EfficientNetModel(described)
         self.convolutions = nn.Sequential(nn.Conv2d(described.hidden_dim, 128, 1), nn.Conv2d(128, 32, 1))

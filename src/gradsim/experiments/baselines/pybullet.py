@@ -14,13 +14,13 @@ from gradsim.dataset import test_numbers
 from gradsim.errors import InputError
 from gradsim.experiments.baselines.bullet_pictures import draw
 from gradsim.experiments.baselines.bullet_search import MASS, STARTS, solve
-from gradsim.experiments.baselines.extra import extra
 from gradsim.experiments.baselines.kept import rows_of
 from gradsim.experiments.baselines.score_function import Plan
 from gradsim.experiments.figures import figure, write_result
 from gradsim.experiments.ledger import Ledger
 from gradsim.experiments.many import many
 from gradsim.experiments.paper_table import write_table
+from gradsim.extras import extra
 from gradsim.identify.progress import Progress, Silent
 
 OBJECTS, QUICK = 24, 2
@@ -52,7 +52,7 @@ def pybullet(
     Raises:
         InputError: If PyBullet is not installed.
     """
-    extra("pybullet", "the baseline PyBullet + REINFORCE")
+    extra("pybullet", "the baseline PyBullet + REINFORCE", "baselines")
     out, progress = Path(out), progress or Silent()
     numbers = test_numbers(scenes or (QUICK if quick else OBJECTS))
     plan = asdict(Plan(steps=SHORT) if quick else Plan())
