@@ -40,3 +40,11 @@ def test_the_experiment_goes_on_from_its_ledger_and_tells_its_rows(tmp_path, mon
 def test_only_the_mass_is_looked_for(tmp_path):
     with pytest.raises(InputError, match="looks for body.mass alone"):
         experiment.rows([4], 0, tmp_path, unknowns=("body.mass", "ground.friction"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_quick_form_walks_downhill_from_the_range(tmp_path):
+    rows = [row for row in experiment.pybullet(tmp_path, quick=True)["rows"] if row["start"] == "range"]
+    ends, starts = (sum(row["losses"][key] for row in rows) for key in ("end", "start"))
+    assert len(rows) == 2 and ends < 0.9 * starts
