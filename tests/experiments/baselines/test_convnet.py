@@ -53,6 +53,13 @@ def test_films_are_made_once(clips):
     assert {path: path.stat().st_mtime_ns for path in clips.folder.iterdir()} == when
 
 
+@torch.no_grad()
+def test_the_first_weights_let_pictures_through(clips):
+    """Those of the library do not: they end in 1e-31."""
+    features = convnet.network(seed=0).features(clips.films([0, 1])[:, :2]).float()
+    assert features.std(0).mean() > 0.05
+
+
 def test_training_lowers_the_loss_and_goes_on_bit_for_bit(clips, tmp_path):
     whole, schedule = net(), Schedule(whole_epochs=2, head_epochs=6, learnt=4, batch=1, rate=1e-3)
     curves = train(whole, clips, NUMBERS, schedule, tmp_path / "a.pt", 0, Silent())

@@ -8,6 +8,7 @@ The backbone comes from the library `transformers`, without weights: there are n
 """
 
 import itertools
+import math
 import pickle
 from pathlib import Path
 
@@ -42,6 +43,7 @@ class ConvNet(nn.Module):
         library = extra("transformers", "the ConvNet", "baselines")
         described = library.EfficientNetConfig(**{**B0, "image_size": size, **(config or {})})
         self.backbone = library.EfficientNetModel(described)
+        self.backbone.apply(begin)
         self.convolutions = nn.Sequential(nn.Conv2d(described.hidden_dim, 128, 1), nn.Conv2d(128, 32, 1))
         widths = (frames * 32 * (size // 32) ** 2, *HIDDEN, outputs)
         layers = [m for pair in itertools.pairwise(widths) for m in (nn.Linear(*pair), nn.ReLU())]
@@ -90,6 +92,22 @@ class ConvNet(nn.Module):
                 f"{path} does not hold the weights of an EfficientNet-B0 ({first}); save them as "
                 "torch.save(EfficientNetModel.from_pretrained(...).state_dict(), path)."
             ) from None
+
+
+def begin(layer: nn.Module) -> None:
+    """First weights of a layer, as Tan and Le have them: variance 2 / fan-out of convolutions, scale 1 of normalisation.
+
+    `transformers` draws that scale from N(0, 0.02²), and after its fifty layers nothing is left of a picture. It does not
+    matter where weights are read.
+    """
+    if isinstance(layer, nn.Conv2d):
+        fan_out = layer.out_channels * layer.kernel_size[0] * layer.kernel_size[1] / layer.groups
+        nn.init.normal_(layer.weight, std=math.sqrt(2 / fan_out))
+        if layer.bias is not None:
+            nn.init.zeros_(layer.bias)
+    elif isinstance(layer, nn.BatchNorm2d):
+        nn.init.ones_(layer.weight)
+        nn.init.zeros_(layer.bias)
 
 
 def halves() -> torch.autocast:
