@@ -41,6 +41,17 @@ def test_coverage_counts_intervals_and_its_error_counts_fits():
     assert told["z_rms"] == pytest.approx(math.sqrt((0.25 + 1 + 16 + 12.25) / 4)) and told["beyond_3"] == 0.5
 
 
+def test_a_fit_that_does_not_explain_its_film_counts_for_coverage_but_claims_no_error_bar():
+    records = [
+        record("mass", [1.0], [True]),
+        record("mass", [-1.0], [True]),
+        record("mass", [7e3], [False], "mismatch"),
+    ]
+    told = experiment.judged(records)
+    assert told["coverage"] == pytest.approx(2 / 3) and told["z_rms"] == 1 and told["z_rms_all"] > 4e3
+    assert told["mismatch"] == 1
+
+
 def test_normal_errors_meet_the_goals_and_narrow_bars_do_not():
     """1000 fits of two normal errors: the coverage is 95 ± 0.5 %. Bars of 2/3 the width cover 81 %."""
     z = np.random.default_rng(0).standard_normal((1000, 2))
