@@ -3,13 +3,16 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 import torch
 
+from gradsim.identify import posterior
 from gradsim.identify.posterior import annealed, systematic, weighted
 from gradsim.identify.problem import Effort
 
 COVARIANCE = torch.tensor([[1.0, 0.6], [0.6, 2.0]]).double()
 CENTRE = torch.tensor([1.0, -2.0]).double()
+u = torch.full((4, 1), 0.25).double()
 PRECISION = torch.linalg.inv(COVARIANCE)
 
 
@@ -46,7 +49,7 @@ def test_a_cloud_is_led_from_a_wide_part_to_the_whole():
     rng = np.random.default_rng(3)
     wide = lambda u: gaussian(u) / 100
     begun = CENTRE + torch.tensor(rng.standard_normal((240, 2))) @ (10 * torch.linalg.cholesky(COVARIANCE)).T
-    found, phi = annealed(problem(gaussian, wide), begun, torch.eye(2).double(), 1, rng)
+    found, phi = annealed(problem(gaussian, wide), begun, torch.eye(2).double(), (1,), rng)
     size = COVARIANCE.diagonal().sqrt()
     assert phi == 1.0
     assert ((found.u.mean(0) - CENTRE).abs() < 0.2 * size).all()
@@ -59,10 +62,36 @@ def test_two_valleys_that_explain_a_clip_alike_are_both_sampled():
     wide = lambda u: (u[:, 0] / 8) ** 2
     rng = np.random.default_rng(4)
     begun = torch.tensor(8 * rng.standard_normal((160, 1)))
-    found, _ = annealed(problem(valleys, wide, 1), begun, torch.ones(1, 1).double(), 1, rng)
+    found, _ = annealed(problem(valleys, wide, 1), begun, torch.ones(1, 1).double(), (1,), rng)
     assert abs((found.u > 0).double().mean().item() - 1 / 3) < 0.12
     low, high = torch.quantile(found.u[:, 0], torch.tensor([0.025, 0.975]).double()).tolist()
     assert low < -6 and high > 6
+
+
+def test_two_valleys_that_part_on_the_way_are_both_led_to_the_end():
+    """Wide on the first frame, parted on the second, and a tenth as narrow on the third."""
+    parted = lambda u: ((u[:, 0].abs() - 6) ** 2).nan_to_num()
+    costs = {1: lambda u: (u[:, 0] / 8) ** 2, 2: parted, 3: lambda u: 100 * parted(u)}
+    clip = problem(parted, n=1)
+    clip.frames, clip.cost = 3, lambda u, frames: costs[frames](u)
+    rng = np.random.default_rng(4)
+    begun = torch.tensor(8 * rng.standard_normal((160, 1)))
+    found, phi = annealed(clip, begun, torch.ones(1, 1).double(), (1, 2), rng)
+    assert phi == 1.0 and abs((found.u > 0).double().mean().item() - 0.5) < 0.15
+    assert abs((found.u.abs() - 6).std().item() - 0.1) < 0.02
+
+
+@pytest.mark.parametrize(
+    "counts, parts", [((0.1, 0.5, 0.5, 0.5), (25, 55)), ((0.5, 0.5, 0.1, 0.5), (55, 70)), ((0.1, 0.1, 0.2, 0.1), (40,))]
+)
+def test_a_cloud_begins_before_the_longest_part_that_looks_smooth(monkeypatch, counts, parts):
+    """One of two valleys looks smooth: two shares earlier, where that is smooth too, they have not parted."""
+    begun = lambda problem, u, frames, rng: posterior._Begun(frames, True, weights[frames])
+    weights = {f: posterior.Weighted(u, u[:, 0], u[:, 0], c) for f, c in zip((70, 55, 40, 25), counts, strict=True)}
+    monkeypatch.setattr(posterior, "_begun", begun)
+    monkeypatch.setattr(posterior, "annealed", lambda problem, cloud, axes, parts, rng: parts)
+    clip = SimpleNamespace(frames=100)
+    assert posterior.posterior(clip, u[0], torch.eye(1).double(), np.random.default_rng(0)) == parts
 
 
 def test_a_direction_that_nothing_tells_is_filled_though_the_cloud_began_thin():
@@ -70,7 +99,7 @@ def test_a_direction_that_nothing_tells_is_filled_though_the_cloud_began_thin():
     rng = np.random.default_rng(5)
     flat = lambda u: u[:, 0] ** 2
     begun = torch.tensor(rng.standard_normal((64, 2))) * torch.tensor([1.0, 1e-3])
-    found, _ = annealed(problem(flat), begun, torch.diag(torch.tensor([1.0, 5.0])).double(), 1, rng)
+    found, _ = annealed(problem(flat), begun, torch.diag(torch.tensor([1.0, 5.0])).double(), (1,), rng)
     assert found.u[:, 1].std() > 3
 
 
@@ -81,5 +110,5 @@ def test_a_likelihood_that_cannot_be_explored_keeps_the_width_it_came_to():
     wide = lambda u: gaussian(u) / 100
     rng = np.random.default_rng(6)
     begun = CENTRE + 10 * torch.tensor(rng.standard_normal((64, 2)))
-    found, phi = annealed(problem(needle, wide), begun, torch.eye(2).double(), 1, rng)
+    found, phi = annealed(problem(needle, wide), begun, torch.eye(2).double(), (1,), rng)
     assert phi < 1 and found.u.std(0).min() > 1e-18

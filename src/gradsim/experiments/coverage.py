@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from gradsim.experiments import coverage_pictures, synthetic
+from gradsim.experiments.careful import careful
 from gradsim.experiments.coverage_families import FAMILIES, draw
 from gradsim.experiments.figures import figure, write_result
 from gradsim.experiments.joint import bounds
@@ -96,7 +97,7 @@ def fit_one(job: tuple[str, int, int]) -> dict:
     observation = synthetic.noisy_masks(one.scene, trajectory, next(iter(one.scene.bodies)), noise)
     problem = Problem(model, observation, space)
     crb = bounds(problem, one.truth)
-    fit = solve(problem, FAMILIES[name].plan, noise + 1)
+    fit = careful(lambda plan: solve(problem, plan, noise + 1), FAMILIES[name].plan)
     rows = {}
     for key, e in fit.unknowns.items():
         truth, position = one.truth[key], space.names.index(key)

@@ -15,6 +15,7 @@ import torch
 
 from gradsim.dataset import Sample, sample
 from gradsim.dataset.placing import placed
+from gradsim.experiments.careful import careful
 from gradsim.experiments.joint import bounds, outcome
 from gradsim.experiments.sights import observe
 from gradsim.identify.estimate import least_squares
@@ -71,9 +72,10 @@ def answer(ask: Ask) -> dict:
         course.append([entry["iteration"], entry["rollouts"], error])
 
     unknowns = [u for u in one.unknowns if u.partition(":")[0] in ask.names]
-    fit = least_squares(
+    by = lambda plan: least_squares(
         problem.model.scene, problem.observation, unknowns, plan, seed, report=follow, model=problem.model
     )
+    fit = careful(by, plan) if sight == "8bit" else by(plan)
     known = all(b < KNOWN for b in relative.values())
     return record | {"identifiable": known, "bounds": relative, **outcome(fit, truth), "course": course}
 

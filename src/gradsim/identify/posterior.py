@@ -13,10 +13,15 @@ from 0 to 1,
 in steps that leave half of the cloud counting, each followed by moves by differential evolution. A valley that no start
 met is found if it is within the error bars of the part: the cloud is a search, too. It ends early, with the wider error
 bars of the φ it came to, where no move is accepted any more: what cannot be explored is not believed.
+
+One of two valleys looks smooth, and its draws all count, while the truth may lie in the other. So the cloud does not begin
+with the longest part that looks smooth, but earlier, where valleys have not parted yet, and goes through that one.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,6 +36,7 @@ DRAWS, FREEDOM = 400, 5.0  # draws of a round, and degrees of freedom of the t t
 COUNTS = 0.25  # share of draws that counts, from which on weights are enough
 ROUNDS = 3  # most rounds where a cloud begins, each with a t fitted to what the one before found
 SHARES = (0.7, 0.55, 0.4, 0.25)  # of the clip that a cloud may begin with, where it is explained
+EARLIER = 2  # so many of these before the longest that looks smooth
 SURPRISE = 2.0  # standard deviations of χ² above its mean, from which on a part is not followed
 CLOUD = 16, 16  # samples: so many, and so many more for each unknown
 HALVED = 0.5  # share of the cloud that a step of φ leaves counting
@@ -50,20 +56,39 @@ def posterior(problem: Problem, u: Tensor, fisher: Tensor, rng: np.random.Genera
         fisher: Information about it, from secants (`wide_fisher`); its axes are moved along, the open ones too.
         rng: Draws everything.
     """
-    tried: list[tuple[bool, Weighted, int]] = []
+    tried: list[_Begun] = []
     for share in SHARES:
         frames = min(problem.frames, max(4, round(share * problem.frames)))
-        short = Problem(problem.model, problem.observation.cut(0, frames), problem.space)
-        centre = descend(problem, Population.at(u[None]), frames, False, DESCENT)[0].u[0]
-        wide, _ = wide_fisher(short, centre, short.linearise(centre[None], frames)[1][0])
-        problem.effort.rollouts += short.effort.rollouts
-        explained = surprise(short, centre) < SURPRISE
-        tried.append((explained, weighted(problem, centre, principal_axes(wide), frames, rng), frames))
-        if explained and tried[-1][1].counts > COUNTS:
+        tried.append(_begun(problem, u, frames, rng))
+        smooth = [part for part in tried if part.smooth]
+        if smooth and len(tried) - tried.index(smooth[0]) > EARLIER:
             break
-    _, begun, frames = max(tried, key=lambda one: (one[0], one[1].counts))
-    cloud = begun.resampled(CLOUD[0] + CLOUD[1] * len(u), rng)
-    return annealed(problem, cloud, principal_axes(fisher), frames, rng)
+    if not smooth:
+        smooth = [max(tried, key=lambda part: (part.explained, part.draws.counts))]
+    cloud = smooth[-1].draws.resampled(CLOUD[0] + CLOUD[1] * len(u), rng)
+    parts = tuple(dict.fromkeys((smooth[-1].frames, smooth[0].frames)))
+    return annealed(problem, cloud, principal_axes(fisher), parts, rng)
+
+
+class _Begun(NamedTuple):
+    """Where a cloud may begin: draws of some first frames, and whether the model explains these."""
+
+    frames: int
+    explained: bool
+    draws: "Weighted"
+
+    @property
+    def smooth(self) -> bool:
+        return self.explained and self.draws.counts > COUNTS
+
+
+def _begun(problem: Problem, u: Tensor, frames: int, rng: np.random.Generator) -> _Begun:
+    short = Problem(problem.model, problem.observation.cut(0, frames), problem.space)
+    centre = descend(problem, Population.at(u[None]), frames, False, DESCENT)[0].u[0]
+    wide, _ = wide_fisher(short, centre, short.linearise(centre[None], frames)[1][0])
+    problem.effort.rollouts += short.effort.rollouts
+    draws = weighted(problem, centre, principal_axes(wide), frames, rng)
+    return _Begun(frames, surprise(short, centre) < SURPRISE, draws)
 
 
 def surprise(problem: Problem, u: Tensor) -> float:
@@ -140,40 +165,57 @@ def weighted(problem: Problem, centre: Tensor, scale: Tensor, frames: int, rng: 
 
 
 def annealed(
-    problem: Problem, cloud: Tensor, axes: Tensor, frames: int, rng: np.random.Generator
+    problem: Problem, cloud: Tensor, axes: Tensor, parts: Sequence[int], rng: np.random.Generator
 ) -> tuple[Samples, float]:
     """A cloud that follows the first frames, led to all of them; and the power φ that it came to, 1 where it did.
+
+    It is 0 where the cloud froze before it followed the longest of the parts.
 
     Args:
         problem: The problem, with residuals whitened by the true noise.
         cloud: Samples of exp(−χ²_part/2) (samples, unknowns).
         axes: Moved along, too (unknowns, unknowns): as columns, one σ long.
-        frames: Number of frames of that part.
+        parts: Number of frames of that part, and of longer ones on the way.
         rng: Draws everything.
     """
-    there = _Cloud(problem, cloud.clone(), axes, frames, rng)
+    goals = [*parts[1:], problem.frames]
+    there = _Cloud(problem, cloud.clone(), axes, parts[0], goals[0], rng)
     there.move(MOVES)
-    for _ in range(STEPS):
-        there.step()
-        there.move(MOVES)
-        if there.phi == 1 or there.accepted < FROZEN:
+    for goal in goals:
+        if goal != there.goal:
+            there.turn_to(goal)
+        for _ in range(STEPS):
+            there.step()
+            there.move(MOVES)
+            if there.phi == 1 or there.accepted < FROZEN:
+                break
+        if there.phi < 1:
             break
     kept = there.move(LAST)
-    return Samples(torch.cat(kept), there.best, there.best_cost, there.accepted), there.phi
+    phi = there.phi if there.goal == problem.frames else 0.0
+    return Samples(torch.cat(kept), there.best, there.best_cost, there.accepted), phi
 
 
 class _Cloud:
-    """Samples of exp(−χ²_φ/2), with both parts of their cost, and the best point for the whole that any of them met."""
+    """Samples of exp(−χ²_φ/2), with both parts of their cost, and the best point for the clip that any of them met.
 
-    def __init__(self, problem: Problem, u: Tensor, axes: Tensor, frames: int, rng: np.random.Generator):
-        self.problem, self.u, self.axes, self.frames, self.rng = problem, u, axes, frames, rng
+    Here "whole" is what is led to: the clip, or first a part of it.
+    """
+
+    def __init__(self, problem: Problem, u: Tensor, axes: Tensor, frames: int, goal: int, rng: np.random.Generator):
+        self.problem, self.u, self.axes, self.frames, self.goal, self.rng = problem, u, axes, frames, goal, rng
         self.phi, self.accepted = 0.0, 1.0
         self.best, self.best_cost = u[0], math.inf
         self.part, self.whole = self._costs(u)
 
+    def turn_to(self, goal: int) -> None:
+        """What was led to is the part now."""
+        self.frames, self.goal, self.phi = self.goal, goal, 0.0
+        self.part, self.whole = self._costs(self.u)
+
     def _costs(self, u: Tensor) -> tuple[Tensor, Tensor]:
-        part, whole = self.problem.cost(u, self.frames), self.problem.cost(u, self.problem.frames)
-        if whole.min() < self.best_cost:
+        part, whole = self.problem.cost(u, self.frames), self.problem.cost(u, self.goal)
+        if self.goal == self.problem.frames and whole.min() < self.best_cost:
             self.best, self.best_cost = u[whole.argmin()].clone(), whole.min().item()
         return part, whole
 
