@@ -35,7 +35,7 @@ from gradsim.physics.model import Model
 
 INSTANCES, QUICK = 100, 3  # of the quick ones a cloth has noise and a beam its masses: they cost least
 DEEPER = (
-    0.12  # share of the instances, the first ones, that are also fitted to film with noise and to another renderer's,
+    0.06  # share of the instances, the first ones, that are also fitted to film with noise and to another renderer's,
 )
 # and whose masses or velocities are asked for vertex by vertex
 QUANTITIES = {"beam": ("lame", "density"), "ball": ("lame", "density"), "cloth": ("velocity",)}
