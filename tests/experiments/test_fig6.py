@@ -1,6 +1,7 @@
 """Figures of the comparison, searches that are kept, and what the parts make of a task."""
 
 import json
+import math
 
 import pytest
 import torch
@@ -9,8 +10,9 @@ from checks import error
 from gradsim.control.history import History, Iteration
 from gradsim.control.plant import Episode
 from gradsim.control.task import Task
-from gradsim.experiments import fig6_cloth, fig6_cost, fig6_gear, fig6_methods, fig6_pictures
+from gradsim.experiments import fig6_cloth, fig6_cost, fig6_gear, fig6_methods, fig6_pictures, fig6_table
 from gradsim.experiments.fig6_methods import PICTURE, Runs, mean_after, mean_at
+from gradsim.experiments.paper_table import markdown, write_table
 from gradsim.identify.progress import Silent
 
 
@@ -85,12 +87,24 @@ def test_the_cost_of_a_picture_is_measured_beside_the_physics():
     assert 0 < spent["physics"] < spent["whole"] * 3
 
 
-def test_the_table_has_the_papers_number_beside_ours(tmp_path):
-    figures = {
-        "a": {"value": 0.0123, "paper": 4.0, "goal": None},
-        "b": {"value": float("inf"), "paper": None, "goal": 3},
+def test_the_table_has_the_papers_errors_beside_ours(tmp_path):
+    runs = [run(method, [0.2205] * 41) for method in (PICTURE, fig6_gear.ADAM, fig6_gear.SHARED, "random")]
+    found = fig6_gear.figures(runs) | {
+        "gear_floor": {"value": 0.0085, "paper": None},
+        "cloth_heavy_rim_diffphysics_error_15": {"value": 0.3, "paper": None},
+        "walker_iterations": {"value": math.inf, "paper": 3},
     }
-    assert fig6_pictures.table(figures).splitlines()[2:] == ["| a | 4 | 0.0123 |  |", "| b |  | never | 3 |"]
+    lines = markdown(write_table(tmp_path, "Fig. 6", fig6_table.rows(found))).splitlines()
+    assert "| gear: from a picture, 20 iterations | 0.441 | 0.221 | 2 |" in lines
+    assert "| gear: told the place in 3-D, Adam, 40 iterations | 0.082 | 0.221 | 0.372 |" in lines
+    assert "| gear: from a picture, a number for each element, 20 iterations | – | 0.221 | – |" in lines
+    assert "| gear: random policies, as many steps | – | 0.221 | – |" in lines
+    assert "| cloth: told the place in 3-D, Adam, 2 kg at each point, 15 iterations | – | 0.3 | – |" in lines
+    assert "| walker: iterations to the goal, median | 3 | inf | 0 |" in lines
+    assert len(lines) == 4 + len(found) - 1, "the floor is no error of a method"
+
+
+def test_the_picture_has_curves_of_all_methods(tmp_path):
     report = fig6_pictures.draw(tmp_path, "gear", [run(PICTURE, [3.0, 1.0]), run("cma", [3.0, 2.0], 16)], 0.0085)
     assert (tmp_path / report["file"]).stat().st_size > 10_000
 
@@ -102,5 +116,6 @@ def test_the_quick_form_meets_its_goals_and_goes_on(tmp_path):
 
     result = reproduce("fig6", tmp_path, quick=True)
     assert result["figures"]["cloth_error_15"]["ok"] and result["figures"]["gear_picture_over_physics"]["ok"]
+    assert "| gear: from a picture, 9 iterations | 0.769 |" in (tmp_path / "table.md").read_text()
     again = reproduce("fig6", tmp_path, quick=True)
     assert json.dumps(again["figures"]) == json.dumps(result["figures"])

@@ -16,6 +16,21 @@ def test_an_error_is_settled_when_it_is_small_to_the_end():
     np.testing.assert_array_equal(fig7.settled(errors), [[3, np.inf, 0]])
 
 
+def test_the_table_says_what_share_came_home_and_how_fast():
+    near, far = [0.5, 0.004, 0.004], [0.5, 0.5, 0.3]  # of two starts, the first of which comes home by colours
+    records = [
+        {"view": "softras, rgb", "optimiser": "sgd", "variant": variant, "errors": np.transpose([one, far]).tolist()}
+        for variant, one in (("colour", far), ("shading", near), ("texture", near))
+    ]
+    rows = fig7.rows(fig7.summary(records), [("softras, rgb", "sgd")])
+    assert [row["name"] for row in rows] == [
+        f"SoftRas without opacity, momentum: {variant}" for variant in ("only colour", "shading", "texture")
+    ]
+    assert [row["note"] for row in rows] == ["0 % within 1 %", *["50 % within 1 %, after 1 iterations"] * 2]
+    assert rows[0]["ours"] == pytest.approx(0.3) and rows[1]["ours"] == pytest.approx(0.152)
+    assert all(row["paper"] is None for row in rows)
+
+
 def test_truths_and_starts_cover_the_same_range_and_do_not_know_one_another():
     truths, starts = (
         torch.cat([fig7.drawn_mass(n, 0, stream, 1) for n in range(400)]) for stream in ("truth", "start")
@@ -61,6 +76,7 @@ def test_the_quick_form_draws_three_curves_and_goes_on_after_an_interruption(tmp
     result = fig7.fig7(tmp_path, quick=True)
     assert {f"mass_error_{v} (aa, adam)" for v in fig7.VARIANTS} <= result["figures"].keys()
     assert all((tmp_path / p["file"]).is_file() for p in result["pictures"])
+    assert "exact coverage, Adam: texture" in (tmp_path / "table.md").read_text()
     lines = (tmp_path / "descents.jsonl").read_text()
     assert fig7.fig7(tmp_path, quick=True)["figures"] == result["figures"]
     assert (tmp_path / "descents.jsonl").read_text() == lines

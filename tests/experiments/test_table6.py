@@ -49,6 +49,18 @@ def test_one_wrong_cell_shows_in_every_figure():
     assert figures["worst_rel_error"]["value"] == 0.3 and not figures["worst_rel_error"]["ok"]
 
 
+def test_the_table_counts_the_papers_ticks_and_those_that_are_right():
+    cells = every([("rigid", "mass")])
+    rows = {row["name"]: row for row in table6.rows(cells)}
+    rigid = rows[ROWS["rigid"].title]
+    ticks, measured = len(ROWS["rigid"].paper), sum(bool(cell.slopes) for cell in cells["rigid"].values())
+    assert rigid["paper"] == ticks and rigid["ours"] == measured - 1 and rigid["ratio"] is None
+    assert rigid["note"] == f"{ticks - 1} of the paper's {ticks} among them"
+    assert rows["all"]["paper"] == TICKS
+    assert rows["all"]["ours"] == table6.summary(cells)["cells_total"]["value"]
+    assert rows[ROWS["pile"].title]["paper"] is None
+
+
 def test_every_link_of_the_page_leads_to_a_heading():
     """Anchors are those of `myst_heading_anchors`: letters, digits and hyphens of the heading, hyphens for spaces."""
     text = markdown(every())
@@ -70,3 +82,4 @@ def test_quick_run_is_green(tmp_path):
     content = json.loads((tmp_path / "result.json").read_text())
     assert content["figures"]["cells_total"]["value"] > 100
     assert (tmp_path / "table6.png").is_file() and (tmp_path / "table6.md").is_file()
+    assert "| all | 29 |" in (tmp_path / "table.md").read_text()

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from gradsim.control.history import History
 from gradsim.control.task import Task
-from gradsim.experiments import fig6_films, fig6_pictures
+from gradsim.experiments import fig6_films, fig6_pictures, fig6_table
 from gradsim.experiments.fig6_closed import closed_loop
 from gradsim.experiments.fig6_cloth import cloth
 from gradsim.experiments.fig6_gear import gear
 from gradsim.experiments.fig6_methods import PICTURE, kept
 from gradsim.experiments.fig6_walker import walker
 from gradsim.experiments.figures import write_result
-from gradsim.files import whole
+from gradsim.experiments.paper_table import write_table
 from gradsim.identify.progress import Progress, Silent
 
 Part = Callable[..., tuple[dict[str, dict], list[History]]]
@@ -35,7 +35,7 @@ def fig6(
     """Run the experiment into a folder; finished searches are kept there, and an interrupted run goes on after them.
 
     Args:
-        out: Gets result.json, fig6.md (the paper's figures beside ours), curves, films and one file of runs for each part.
+        out: Gets result.json, table.md, curves, films and one file of runs for each part.
         quick: Few goals, few iterations, and no searches without gradients.
         seed: Of goals and policies.
         progress: Is told what happens.
@@ -63,9 +63,8 @@ def fig6(
         films += [{"file": f["file"], "text": f["caption"]} for f in closed["pictures"] if _moves(f)]
         pictures += [picture for picture in closed["pictures"] if not _moves(picture)]
     progress.done()
-    with whole(out / "fig6.md") as draft:
-        draft.write_text(fig6_pictures.table(figures), encoding="utf-8")
     result = {"title": "Control from one picture", "seed": seed, "quick": quick, "pictures": pictures, "films": films}
+    result["table"] = write_table(out, "Fig. 6: control from one picture", fig6_table.rows(figures), fig6_table.WORDS)
     return write_result(out, "reproduce fig6", result, figures)
 
 

@@ -1,7 +1,6 @@
 """The picture of Fig. 6: position errors of all goals and their means, beside the paper's."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,16 +93,3 @@ def _method(axes: Axes, own: Sequence[History], over: bool, how, colour: str, la
     length = min(map(len, curves))
     mean = np.mean([y[:length] for y in curves], 0)
     axes.plot(places[0][:length], mean, color=colour, lw=2.2, label=label)
-
-
-def table(figures: Mapping[str, Mapping]) -> str:
-    """Figures as Markdown, the paper's beside ours."""
-    rows = ["| figure | paper | ours | goal |", "|---|---|---|---|"]
-    for name, own in figures.items():
-        cells = [_number(own.get(key)) for key in ("paper", "value", "goal")]
-        rows.append(f"| {name} | {cells[0]} | {cells[1]} | {cells[2]} |")
-    return "\n".join(rows) + "\n"
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else "never" if value == math.inf else f"{value:.3g}"
