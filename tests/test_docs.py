@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gradsim.experiments import EXPERIMENTS
+from gradsim.experiments.everything import PAPER
+
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 
@@ -16,6 +19,12 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     found = BLOCK.findall(page.read_text(encoding="utf-8"))
     last = max((k for k, (_, printed) in enumerate(found) if printed), default=-1)
     return found[: last + 1]
+
+
+def prose(page: str) -> str:
+    """A page without its blocks of code, in one line."""
+    text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return text.replace("\n", " ")
 
 
 PAGES = [page.stem for page in sorted((ROOT / "docs").glob("*.md")) if blocks(page)]
@@ -32,3 +41,9 @@ def test_a_page_prints_what_it_says(page, monkeypatch):
             line for line in said.getvalue().splitlines(True) if not line.startswith(("Warp ", "Module "))
         )
         assert printed == expected, code
+
+
+@pytest.mark.parametrize(("page", "names"), [("README.md", EXPERIMENTS), ("docs/paper.md", PAPER)])
+def test_a_page_names_every_experiment(page, names):
+    said = set(re.findall(r"[a-z0-9-]+", " ".join(re.findall(r"`([^`]+)`", prose(page)))))
+    assert set(names) <= said
