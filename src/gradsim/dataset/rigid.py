@@ -1,7 +1,7 @@
 """Rigid samples: an object, stretched along its axes, is dropped on a ground with spin and a known push.
 
 Nothing here depends on the truth. What makes a scene tell something about all of mass, stiffness, damping and both
-frictions is the recipe, the same for all: a known off-centre push (faults.md: mass shows from a known force only), a
+frictions is the recipe, the same for all: a known off-centre push (mass shows from a known force only), a
 tilted start, a drop from a low height, and spin.
 """
 
@@ -26,7 +26,7 @@ SIZES = 0.3, 1.0  # [m] extent along each axis of the object
 FPS, FRAMES = 30, 60  # 2 s
 PIXELS = 64
 DIGITS = 6  # decimals of what is drawn: the last bits of cosines and sums differ between machines
-RANGES = {  # faults.md: the paper prints its ranges without units
+RANGES = {  # the paper prints its ranges without units; these are ours
     "body.mass": (2.0, 12.0),  # [kg]
     "ground.stiffness": (2e4, 5e5),  # of each contact vertex, as the next two [N/m]
     "ground.damping": (1.0, 200.0),  # [N s/m]

@@ -1,7 +1,7 @@
 """Soft samples: solids and cloths, thrown at a ground with a known impulse.
 
 Shape, size, start, impulse and ground are drawn without regard to the truth, and known. The impulse is spread over all
-vertices in proportion to their masses: it gives the body a velocity, and shows its mass (faults.md), which gravity does
+vertices in proportion to their masses: it gives the body a velocity, and shows its mass, which gravity does
 not. Mass is asked for as density, whose range is that of a mass of 2 to 12 kg whatever the size; its relative error is
 that of the mass.
 """

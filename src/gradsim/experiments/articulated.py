@@ -3,7 +3,7 @@
     lagrange    two hinged rods beside the double pendulum of `double_pendulum.py`, which is written in its angles
     newton      a chain of four links from one URDF file beside Newton's Featherstone (`chain.py`): as one in the limit
                 of small steps, and CPU time per step
-    top         the steady precession of a heavy top (acceptance A11), at both of its rates
+    top         the steady precession of a heavy top, at both of its rates
     arms        swinging arms of three links, a known torque in the shoulder, eight numbers of links and joints unknown:
                 from silhouettes in double precision (float), from 8-bit film with noise (8bit), and from silhouettes by
                 another renderer of a motion with four times the steps (foreign)
