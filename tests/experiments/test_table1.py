@@ -8,8 +8,10 @@ import pytest
 
 from gradsim.dataset import sample, test_numbers
 from gradsim.experiments import table1
+from gradsim.experiments.baselines import ROWS
 from gradsim.experiments.rigid_fits import Ask, answer, problem_of
-from gradsim.experiments.rigid_records import error_bars
+from gradsim.experiments.rigid_records import baseline_rows, error_bars
+from gradsim.identify.progress import Silent
 from gradsim.identify.unknowns import Space
 
 
@@ -65,6 +67,27 @@ def test_wrong_masses_lower_the_share_and_are_silent_where_the_fit_says_ok():
     assert figures["mass_rel_err_median"]["value"] == pytest.approx(0.1)
     assert figures["silent_failures"]["value"] == 1 and not figures["silent_failures"]["ok"]
     assert figures["average_abs_err_mean"]["value"] == 2 and figures["average_rel_err_mean"]["value"] == 0.5
+
+
+def test_rows_say_how_many_objects_they_are_of():
+    figures = table1.summary([record(), record(number=9), record(sight="states")], {"average": [record()] * 3})
+    notes = {row["name"]: row["note"] for row in table1.table_rows(figures)}
+    assert notes["video, least squares: relative"] == "2 objects"
+    assert notes["3-D supervision, least squares: relative"] == "1 object"
+    assert notes["average: relative"] == "3 objects"
+
+
+def test_reinforce_is_read_from_the_folder_beside_by_where_its_searches_began(tmp_path, monkeypatch):
+    for name in ("average", "random"):
+        monkeypatch.setitem(ROWS, name, lambda *more: [])
+    rows = [{"number": n, "start": start} for n in (4, 9) for start in ("range", "vertices")]
+    (tmp_path / "pybullet").mkdir()
+    (tmp_path / "pybullet" / "result.json").write_text(json.dumps({"seed": 0, "quick": False, "rows": rows}))
+    ask = lambda seed, names: baseline_rows([4], seed, tmp_path / "table1", Silent(), False, names, 0)
+    found = ask(0, ("body.mass",))
+    assert found["pybullet"] == [rows[0]] and found["pybullet_vertices"] == [rows[1]]
+    for others in (ask(1, ("body.mass",)), ask(0, ("body.mass", "ground.friction"))):
+        assert "pybullet" not in others
 
 
 def test_kinked_and_mismatched_fits_are_counted_apart_from_error_bars():

@@ -81,6 +81,9 @@ def test_the_figures_are_means_over_objects_and_shares_of_flags():
     assert figures["friction_flagged"] == {"value": 2 / 3, "paper": None, "goal": 0.95, "ok": False}
     assert figures["friction_after"]["value"] == pytest.approx(2e-3) and figures["friction_after"]["ok"]
     assert figures["friction_cloth"]["value"] == 0.4
+    right = [{**r, "row": "perfect"} for r in records]
+    assert not table.summary(right)["perfect_flagged"]["ok"]  # two false alarms of three
+    assert table.summary(right[2:])["perfect_flagged"]["ok"]
 
 
 def test_fewer_objects_are_the_first_of_more():

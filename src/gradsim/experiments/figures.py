@@ -12,6 +12,11 @@ def figure(value: float, paper: float | None = None, goal: float | None = None, 
     return {"value": value, "paper": paper, "goal": goal, "ok": bool(met)}
 
 
+def asked(name: str, quick: bool, scenes: int | None) -> str:
+    """The command that makes these figures again."""
+    return f"reproduce {name}" + f" --scenes {scenes}" * bool(scenes) + " --quick" * quick
+
+
 def write_result(folder: Path, command: str, result: dict, figures: dict[str, dict]) -> dict:
     """Write `result.json` with its figures, and return its content."""
     content = {"schema": SCHEMA, "status": "ok", "versions": versions(), "made_by": provenance(), **result}

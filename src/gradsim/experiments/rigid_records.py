@@ -1,6 +1,5 @@
 """Records of fits of thrown objects, and what is counted over them."""
 
-import contextlib
 import importlib.util
 import math
 from collections.abc import Mapping, Sequence
@@ -8,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from gradsim.errors import InputError
 from gradsim.experiments.baselines import ROWS
+from gradsim.experiments.baselines.bullet_search import MASS
+from gradsim.experiments.baselines.kept import finished
 from gradsim.experiments.figures import figure
 from gradsim.identify.progress import Progress
 
-OWN = ("convnet", "pybullet")  # baselines that take long: `gradsim reproduce convnet`
+BULLET = {"pybullet": "range", "pybullet_vertices": "vertices"}  # rows by where their searches began
 
 
 def baseline_rows(
@@ -23,13 +23,19 @@ def baseline_rows(
     with a command of their own (ConvNet, PyBullet + REINFORCE) where its folder lies beside this one, or in it.
     """
     rows = {name: ROWS[name](numbers, seed, out, progress, quick, names) for name in ("average", "random")}
-    for name in OWN:
-        if any((folder / name / "result.json").is_file() for folder in (out, out.resolve().parent)):
-            with contextlib.suppress(InputError):  # it does not look for these unknowns
-                rows[name] = ROWS[name](numbers, seed, out, progress, quick, names)
+    if finished("convnet", seed, out, quick):
+        rows["convnet"] = ROWS["convnet"](numbers, seed, out, progress, quick, names)
+    if tuple(names) == (MASS,) and (found := finished("pybullet", seed, out, quick)):
+        own = [row for row in found["rows"] if row["number"] in set(numbers)]
+        rows |= {key: [row for row in own if row["start"] == start] for key, start in BULLET.items()}
     if searched and importlib.util.find_spec("cma"):
         rows["cma"] = ROWS["cma"](numbers[:searched], seed, out, progress, quick, names)
     return rows
+
+
+def counted(count: int) -> str:
+    """Of the note of a row."""
+    return f"{count} object" + "s" * (count != 1)
 
 
 def of(records: Sequence[Mapping], sight: str) -> list:

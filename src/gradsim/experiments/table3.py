@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from gradsim.experiments import synthetic, table3_fields, table3_pictures
-from gradsim.experiments.figures import figure, write_result
+from gradsim.experiments.figures import asked, figure, write_result
 from gradsim.experiments.joint import outcome
 from gradsim.experiments.ledger import Ledger
 from gradsim.experiments.many import many
@@ -87,12 +87,12 @@ def table3(
     result = {"title": "Soft bodies from video", "records": records, "fields": fields, "seed": seed}
     result["pictures"] = table3_pictures.draw(out, records, fields, seed)
     result["table"] = write_table(out, "Table 3: soft bodies from video", _rows(figures), NOTES)
-    return write_result(out, "reproduce table3", result, figures)
+    return write_result(out, asked("table3", quick, scenes), result, figures)
 
 
 def _rows(figures: dict[str, dict]) -> list[dict]:
     """The rows of the paper's table that ours has a figure for."""
-    asked = (
+    pairs = (
         ("mass of each particle, solid", "particle_mass_full_median", (0.048, 0.032)),
         ("μ, solid", "mu_median", (0.0054, 0.0025)),
         ("λ, solid", "lam_median", (0.0056, 0.0024)),
@@ -100,7 +100,7 @@ def _rows(figures: dict[str, dict]) -> list[dict]:
     )
     rows = []
     for (label, way), k in ((("", "∇Sim"), 0), (("states_", "DiffPhysics, 3-D supervision"), 1)):
-        for what, key, paper in asked:
+        for what, key, paper in pairs:
             if label + key in figures:
                 rows.append({"name": f"{way}: {what}", "paper": paper[k], "ours": figures[label + key]["value"]})
     return rows

@@ -17,6 +17,7 @@ what it lacks: all of the contact's numbers unknown, or the other type of body. 
 
 import importlib.util
 import math
+import time
 from collections.abc import Sequence
 from itertools import count as count_up
 from itertools import islice
@@ -28,7 +29,7 @@ import torch
 from gradsim.dataset import Sample, sample, test_numbers
 from gradsim.dataset.sample import KINDS
 from gradsim.experiments import synthetic, table4_pictures
-from gradsim.experiments.figures import figure, write_result
+from gradsim.experiments.figures import asked, figure, write_result
 from gradsim.experiments.ledger import Ledger
 from gradsim.experiments.many import many
 from gradsim.experiments.paper_table import write_table
@@ -55,6 +56,7 @@ PAPER = {  # mean relative error of the mass; paper, Table 4, left
 ROWS = ("perfect", "friction", "elasticity", "rigid_as_deformable", "deformable_as_rigid", "photorealistic")
 GOALS = {"perfect": 1e-4, "photorealistic": 0.02}
 FLAGGED = {"friction": 0.95, "elasticity": 0.95, "rigid_as_deformable": 1.0, "deformable_as_rigid": 1.0}
+ALARMS = {"perfect": 0.05, "photorealistic": 0.05}  # most of the right models that may be flagged
 AFTER = 0.05  # mean error of the mass that model selection is to leave
 OBJECTS, QUICK = 90, 3
 SHORT = {"friction": ("rigid",), "elasticity": ("cloth",)}  # kinds of the quick form
@@ -68,7 +70,8 @@ CAREFUL = Search(starts=4, first=4, grow=2, rounds=1, stir=False, polish=2, prec
 SWAPPED = Search(starts=2, first=6, grow=24, rounds=0, stir=False, polish=0, precision=1e-4)
 NOTES = (
     "Means over objects, 8-bit frames with noise of σ = 1/255. Flagged: χ²/N far above 1. After: what is left when the model "
-    "is compared with one that has what it lacks."
+    "is compared with one that has what it lacks. Rigid bodies that are taken for deformable ones are those that a fan of "
+    "tetrahedra fills. Masks of Mitsuba state more noise than they have, so that they are hardly flagged."
 )
 
 
@@ -104,7 +107,7 @@ def table4(
     result = {"title": "Wrong models", "seed": seed, "records": records}
     result["table"] = write_table(out, "Table 4, left: relative error of the mass", _rows(figures), NOTES)
     result["pictures"] = table4_pictures.draw(out, records, PAPER)
-    return write_result(out, "reproduce table4", result, figures)
+    return write_result(out, asked("table4", quick, scenes), result, figures)
 
 
 def _plan(count: int, seed: int) -> list[tuple[str, str, int]]:
@@ -128,6 +131,7 @@ def star_shaped(count: int, seed: int) -> list[int]:
 def solve(job: tuple[str, str, int, int, str]) -> dict:
     """Fit one object by the model of one row, and compare it with what it lacks; errors are beside the truth."""
     row, kind, number, seed, folder = job
+    begun = time.process_time()
     one = sample(kind, number, seed)
     ask = setting(row, one, Path(folder))
     scene, _ = known(one)
@@ -145,9 +149,8 @@ def solve(job: tuple[str, str, int, int, str]) -> dict:
         error = abs(mass_in(c.scene, c.fit.values) / truth - 1)
         fits[name] = {"status": c.fit.status, "chi2_per_n": c.fit.chi2_per_n, "error": error, "values": c.fit.values}
         fits[name] |= {"bic_above_best": c.delta}
-    cpu = max(c.fit.cpu_seconds for c in found.candidates.values())
     named = {"row": row, "kind": kind, "number": number, "seed": seed, "object": one.object, "mass": truth}
-    return {**named, "fits": fits, "chosen": found.chosen, "cpu_seconds": cpu}
+    return {**named, "fits": fits, "chosen": found.chosen, "cpu_seconds": time.process_time() - begun}
 
 
 def filmed(one: Sample, scene: Scene) -> Trajectory:
@@ -188,7 +191,9 @@ def summary(records: Sequence[dict]) -> dict[str, dict]:
         figures[row] = figure(float(np.mean(before)), paper=PAPER[row], goal=GOALS.get(row))
         figures[f"{row}_median"] = figure(float(np.median(before)))
         least = FLAGGED.get(row)
-        figures[f"{row}_flagged"] = figure(flagged, goal=least, ok=least is None or flagged >= least)
+        met = None if least is None else flagged >= least
+        figures[f"{row}_flagged"] = figure(flagged, goal=least or ALARMS[row], ok=met)
+        figures[f"{row}_count"] = figure(len(some))
         if row in FLAGGED:
             figures[f"{row}_after"] = figure(float(np.mean(after)), goal=AFTER)
             figures[f"{row}_after_median"] = figure(float(np.median(after)))
@@ -208,7 +213,7 @@ def _rows(figures: dict[str, dict]) -> list[dict]:
     rows = []
     for row in ROWS:
         if row in figures:
-            note = f"{figures[f'{row}_flagged']['value']:.0%} flagged"
+            note = f"{figures[f'{row}_count']['value']} fits, {figures[f'{row}_flagged']['value']:.0%} flagged"
             if f"{row}_after" in figures:
                 note += f"; {figures[f'{row}_after']['value']:.2g} after model selection"
             name = names.get(row, row.replace("_", " "))

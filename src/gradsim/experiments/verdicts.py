@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from gradsim.experiments import synthetic, verdict_pictures
-from gradsim.experiments.figures import figure, write_result
+from gradsim.experiments.figures import asked, figure, write_result
 from gradsim.experiments.ledger import Ledger
 from gradsim.experiments.many import many
 from gradsim.experiments.paper_table import write_table
@@ -83,7 +83,7 @@ def verdicts(
     result = {"title": "Designed verdicts", "seed": seed, "cases": records}
     result["pictures"] = verdict_pictures.draw(out, records)
     result["table"] = write_table(out, "Designed verdicts", rows, "The paper gives no verdicts.")
-    return write_result(out, "reproduce verdicts", result, figures)
+    return write_result(out, asked("verdicts", quick, scenes), result, figures)
 
 
 def judge(job: tuple[int, int]) -> dict:

@@ -21,11 +21,15 @@ def rows_of(
         out: Folder of the experiment that asks.
         quick: Whether it is the small form.
     """
-    own = Path(out) / name
-    folders = own, Path(out).resolve().parent / name
-    found = next((kept for kept in map(_kept, folders) if kept and _same(kept, seed, quick)), None)
     wanted = set(numbers)
-    return [row for row in (found or make(own))["rows"] if row["number"] in wanted]
+    found = finished(name, seed, out, quick) or make(Path(out) / name)
+    return [row for row in found["rows"] if row["number"] in wanted]
+
+
+def finished(name: str, seed: int, out: Path, quick: bool) -> dict | None:
+    """What such a run wrote into its `result.json`, or None where there is none."""
+    folders = Path(out) / name, Path(out).resolve().parent / name
+    return next((kept for kept in map(_kept, folders) if kept and _same(kept, seed, quick)), None)
 
 
 def _kept(folder: Path) -> dict | None:
