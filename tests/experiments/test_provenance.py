@@ -1,8 +1,10 @@
 """What a result says of its making."""
 
+import platform
 import subprocess
 from pathlib import Path
 
+from gradsim import experiments
 from gradsim.experiments import provenance
 
 
@@ -19,3 +21,23 @@ def test_a_result_names_the_commit_that_is_checked_out():
 def test_no_commit_is_named_outside_a_checkout(tmp_path, monkeypatch):
     monkeypatch.setattr(provenance, "_SOURCE", tmp_path)
     assert provenance._commit() is None
+
+
+def test_the_commit_is_that_of_the_source_when_the_run_began(tmp_path, monkeypatch):
+    monkeypatch.setattr(provenance, "_commit", lambda: "begun")
+    provenance.provenance.cache_clear()
+
+    def long_run(out, quick, seed, progress):
+        monkeypatch.setattr(provenance, "_commit", lambda: "meanwhile")
+        return provenance.provenance()
+
+    monkeypatch.setattr(experiments, "experiment", lambda name: long_run)
+    try:
+        assert experiments.reproduce("long", tmp_path)["commit"] == "begun"
+    finally:
+        provenance.provenance.cache_clear()
+
+
+def test_a_result_names_the_system_and_not_the_kernel_of_the_host():
+    system = provenance.provenance()["system"]
+    assert system.startswith(platform.system()) and platform.release() not in system

@@ -6,6 +6,7 @@ import inspect
 from pathlib import Path
 
 from gradsim.errors import InputError
+from gradsim.experiments import provenance
 
 EXPERIMENTS = {  # name on the command line: module, function
     "all": ("gradsim.experiments.everything", "everything"),
@@ -57,6 +58,7 @@ def reproduce(name: str, out: Path, quick: bool = False, seed: int = 0, progress
     Raises:
         InputError: If there is no such experiment, or it does not take an option.
     """
+    provenance.provenance()  # now: the source may be another one when the run ends
     function = experiment(name)
     given = {key: value for key, value in options.items() if value is not None and value is not False}
     unknown = given.keys() - inspect.signature(function).parameters.keys()

@@ -12,8 +12,12 @@ _SOURCE = Path(__file__).parents[1]
 
 @cache
 def provenance() -> dict[str, str | int | None]:
-    """Commit of the source (None outside a git checkout; "+" after it where files differ), processor and cores."""
-    return {"commit": _commit(), "processor": _processor(), "cores": cores(), "system": platform.platform(terse=True)}
+    """Commit of the source (None outside a git checkout; "+" after it where files differ), processor, cores, system.
+
+    The first answer is kept: a run asks when it begins.
+    """
+    system = f"{platform.system()} {platform.machine()}"
+    return {"commit": _commit(), "processor": _processor(), "cores": cores(), "system": system}
 
 
 def _commit() -> str | None:
