@@ -8,6 +8,7 @@ from gradsim import rotation
 from gradsim.errors import InputError
 from gradsim.experiments.baselines.bullet import RATE, bullet, squared_error
 from gradsim.experiments.baselines.bullet_landscape import pybullet_landscape
+from gradsim.experiments.baselines.score_function import normalised
 from gradsim.identify.estimate import placed
 from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes
@@ -104,6 +105,15 @@ def test_the_landscape_is_zero_at_the_truth_alone_and_its_rewards_have_no_scale(
     assert np.allclose(found["sample_reward"].std(1), 1) and np.allclose(found["sample_reward"].mean(1), 0)
     nearest = np.abs(found["mass"] - found["estimate"][:, None]).argmin(1)
     assert (found["likelihood"].argmin(1) == nearest).all()
+
+
+def test_the_reward_of_the_landscape_sums_the_distances_of_frames():
+    masses, given = [0.5, 1.0, 3.0, 4.0], scene(height=0.4, frames=20)
+    found = pybullet_landscape(masses, given, truth=1.0, estimates=(2.0,))
+    with bullet(given) as world:
+        target = world.film(1.0)
+        apart = [np.sqrt(np.square(world.film(m) - target).mean((1, 2, 3))).sum() for m in masses]
+    assert np.allclose(found["reward"], normalised(-np.array(apart)))
 
 
 def test_what_pybullet_cannot_play_is_refused():

@@ -144,6 +144,11 @@ def squared_error(film: np.ndarray, target: np.ndarray) -> np.ndarray:
     return np.square(film - target).mean((1, 2, 3))
 
 
+def reward_of(errors: np.ndarray) -> np.ndarray:
+    """Minus the sum over frames of their L2 distances (paper, H.1), from squared errors (..., frames)."""
+    return -np.sqrt(errors).sum(-1)
+
+
 def _taken(scene: Scene):
     """The body and the ground of a scene that PyBullet can play."""
     bodies, grounds = list(scene.bodies.values()), list(scene.grounds.values())

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from gradsim.experiments.baselines.bullet import bullet, squared_error
+from gradsim.experiments.baselines.bullet import bullet, reward_of, squared_error
 from gradsim.experiments.baselines.score_function import LEAST, Plan, negative_log_likelihood, normalised
 from gradsim.scene import Scene
 
@@ -34,8 +34,8 @@ def pybullet_landscape(
 
     Returns:
         By name: `mass` (n,); `mse`, the mean square over all frames (n,); `mse_ends`, over the first and last (n,);
-        `reward`, the negative of `mse` with mean 0 and standard deviation 1 over the masses (n,); and for each
-        estimate: `estimate` (k,), `sample` [kg] and `sample_reward`, normalised over the samples (k, samples),
+        `reward`, minus the sum of the frames' L2 distances (H.1), with mean 0 and standard deviation 1 over the masses
+        (n,); and for each estimate: `estimate` (k,), `sample` [kg] and `sample_reward`, normalised over the samples (k, samples),
         `likelihood`, the negative log-likelihood of every mass (k, n), and `surrogate`, that times `reward` (k, n):
         what the method lowers.
 
@@ -48,13 +48,12 @@ def pybullet_landscape(
     with bullet(scene) as world:
         target = world.film(truth, frames)
         errors = np.array([squared_error(world.film(float(m), frames), target) for m in masses])
-        sampled = np.array([squared_error(world.film(float(m), frames), target).mean() for m in samples.ravel()])
-    mse = errors.mean(1)
-    reward, own = normalised(-mse), -sampled.reshape(samples.shape)
+        sampled = np.array([squared_error(world.film(float(m), frames), target) for m in samples.ravel()])
+    reward, own = normalised(reward_of(errors)), reward_of(sampled).reshape(samples.shape)
     likelihood = negative_log_likelihood(torch.tensor(masses), torch.tensor(means)[:, None], plan.noise).numpy()
     return {
         "mass": masses,
-        "mse": mse,
+        "mse": errors.mean(1),
         "mse_ends": errors[:, [0, -1]].mean(1),
         "reward": reward,
         "estimate": means,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gradsim.dataset import Sample, sample
-from gradsim.experiments.baselines.bullet import bullet, squared_error
+from gradsim.experiments.baselines.bullet import bullet, reward_of, squared_error
 from gradsim.experiments.baselines.guesses import row
 from gradsim.experiments.baselines.score_function import Plan, reinforce
 from gradsim.identify.unknowns import Space
@@ -32,7 +32,7 @@ def solve(job: Mapping) -> dict:
         target = world.film(one.truth[MASS])
 
         def reward(mass: float) -> float:
-            return -float(np.sqrt(squared_error(world.film(mass), target)).sum())
+            return float(reward_of(squared_error(world.film(mass), target)))
 
         begun = first(one, job["start"], len(world.points), rng)
         means = reinforce(reward, begun, plan, rng)
