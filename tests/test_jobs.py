@@ -6,12 +6,18 @@ import sys
 import time
 
 import pytest
-from job_cases import die, die_once, fail, one_thread, square
+from job_cases import die, die_once, die_when_told, fail, most_at_a_time, one_thread, square
 
 from gradsim.errors import InputError
 from gradsim.jobs import ENGINES, WorkerError, run_jobs
 
 PARALLEL = ["processes", pytest.param("ray", marks=pytest.mark.slow)]
+
+
+@pytest.fixture(autouse=True)
+def workers_can_import_the_jobs(monkeypatch):
+    """Those of Ray take PYTHONPATH, and not the path that pytest sets."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([os.path.dirname(__file__), *sys.path]))
 
 
 @pytest.mark.parametrize("engine", ["serial", *PARALLEL])
@@ -26,6 +32,26 @@ def test_every_engine_gives_every_result_once(engine):
 def test_a_job_whose_worker_was_killed_is_run_again(engine, tmp_path):
     items = [str(tmp_path / name) for name in "abc"]
     assert sorted(run_jobs(die_once, items, engine, workers=2, retries=3)) == [(k, "alive") for k in range(3)]
+
+
+def test_no_job_is_lost_where_a_worker_dies_while_its_results_are_used(tmp_path):
+    found = []
+    for result in run_jobs(die_when_told, [str(tmp_path / name) for name in "abcd"], "processes", workers=2):
+        found.append(result)
+        (tmp_path / "told").touch()
+        time.sleep(0.5)  # the pool breaks before the next job is given to it
+    assert sorted(found) == list(enumerate("abcd"))
+
+
+@pytest.mark.slow
+def test_a_cluster_of_others_runs_no_more_jobs_at_a_time_than_it_was_told(tmp_path):
+    ray = pytest.importorskip("ray")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        found = dict(run_jobs(most_at_a_time, [str(tmp_path / name) for name in "abcd"], "ray", workers=1))
+    finally:
+        ray.shutdown()
+    assert found == {k: 1 for k in range(4)}
 
 
 @pytest.mark.parametrize("engine", PARALLEL)

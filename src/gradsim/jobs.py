@@ -17,7 +17,7 @@ from typing import Any
 from gradsim.errors import InputError
 
 ENGINES = ("serial", "processes", "ray")
-AHEAD = 2  # jobs given to a cluster for each of its cores, so that none waits for the next
+AHEAD = 2  # jobs given to Ray for each of its cores, so that none waits for the next
 
 
 class WorkerError(RuntimeError):
@@ -42,7 +42,7 @@ def run_jobs(
         items: Arguments, which can be pickled, as can the results.
         engine: "serial" (here, in order), "processes" (of this machine) or "ray" (the cluster that `RAY_ADDRESS` names,
             or else this machine; the extra `ray`).
-        workers: How many at a time; by default as many as there are cores.
+        workers: How many at a time, at most; by default as many as there are cores, of this machine or the cluster.
         retries: How often a job whose worker died is run again.
         report: Is told how many are finished, of how many.
 
@@ -85,8 +85,9 @@ def _processes(function, items, workers, retries):
         try:
             while waiting or running:
                 while waiting and len(running) < count:  # no more than there are workers: these are lost with one
-                    k = waiting.pop()
-                    running[pool.submit(function, items[k])] = k
+                    k = waiting[-1]
+                    running[pool.submit(function, items[k])] = k  # a pool that broke meanwhile takes nothing
+                    waiting.pop()
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     result = future.result()
                     yield running.pop(future), result
@@ -119,11 +120,13 @@ def _ray(function, items, workers, retries):
     except ImportError as error:
         raise InputError('engine: "ray" needs Ray; install it: pip install "gradsim[ray]"') from error
     begun = not ray.is_initialized()
+    ours = begun and not os.environ.get("RAY_ADDRESS")
     if begun:
-        local = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": workers or cores(), "include_dashboard": False}
+        local = {"num_cpus": workers or cores(), "include_dashboard": False} if ours else {}
         ray.init(log_to_driver=False, logging_level="ERROR", **local)
     try:
-        ahead = AHEAD * (workers or int(ray.cluster_resources().get("CPU", 1)))
+        # Ours has as many cores as workers; a cluster of others runs at once whatever it is given.
+        ahead = workers if workers and not ours else AHEAD * int(ray.cluster_resources().get("CPU", 1))
         task = ray.remote(num_cpus=1, max_retries=retries)(_on_ray)
         call, running, waiting = ray.put(function), {}, list(range(len(items)))[::-1]
         while waiting or running:

@@ -427,7 +427,7 @@ class Reproduce(Command):
     engine: Annotated[str | None, arg(metavar="serial|processes|ray", help_behavior_hint="(default: serial)")] = None
     """What runs independent fits: this process, processes of this machine, or a Ray cluster."""
     workers: Annotated[int | None, arg(metavar="K", help_behavior_hint="(default: as many as cores)")] = None
-    """Workers of the engine."""
+    """How many fits at a time, at most."""
     epochs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: the experiment's own number)")] = None
     """How long the whole network is trained (convnet)."""
     weights: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: none)")] = None

@@ -21,7 +21,7 @@ class Working(Command):
     engine: Engine = "serial"
     """Where the work is done: serial, here; processes of this machine; ray, on a cluster (extra `ray`)."""
     workers: Annotated[int | None, arg(metavar="K", help_behavior_hint="(default: one for each core)")] = None
-    """How many at a time. They change nothing but the time it takes."""
+    """How many at a time, at most. They change nothing but the time it takes."""
 
 
 @dataclass(kw_only=True)

@@ -28,6 +28,9 @@ def many(
         engine, workers: See `gradsim.jobs.run_jobs`.
         progress: Is told how many are finished.
         label: What they are.
+
+    Raises:
+        RuntimeError: If a job gave no record.
     """
     progress = progress or Silent()
     missing = [key for key in jobs if ledger.get(key) is None]
@@ -36,4 +39,7 @@ def many(
         progress.stage(f"{label}: {len(missing)}" + f" ({kept} kept)" * bool(kept))
     for k, record in run_jobs(function, [jobs[key] for key in missing], engine, workers, report=progress.share):
         ledger.put(missing[k], record)
-    return [ledger.get(key) or {} for key in jobs]
+    records = {key: record for key in jobs if (record := ledger.get(key)) is not None}
+    if lost := [key for key in jobs if key not in records]:
+        raise RuntimeError(f"{label}: no record of {', '.join(lost)}; run the same command again.")
+    return list(records.values())
