@@ -17,6 +17,8 @@ from gradsim.identify.progress import Silent
 TINY = {"width_coefficient": 0.1, "depth_coefficient": 0.1, "hidden_dim": 128, "drop_connect_rate": 0.1}
 NUMBERS = {"train": [0, 1, 2], "test": [4]}
 FRAMES = 12
+VALUES = {f"body.{name}": 1.0 for name in convnet.PAPER}
+ROW = {"number": 4, "object": "cup", "truth": VALUES, "values": VALUES, "cpu_seconds": 0.0}
 
 
 class Short(Clips):
@@ -160,6 +162,20 @@ def test_figures_are_means_over_the_test_samples():
         {"mass_abs_err": 2, "mass_rel_err": 0.275, "friction_rel_err": 0.1, "loss_test_least": 0.2}
     )
     assert np.isfinite(figures["mass_rel_err_median"]["value"]) and figures["epochs_of_the_whole"]["value"] == 1
+
+
+def test_a_folder_of_other_first_weights_is_refused(tmp_path, monkeypatch):
+    """And does not return its old network."""
+    pytest.importorskip("transformers")
+    monkeypatch.setattr(convnet, "network", lambda seed, weights: net())
+    monkeypatch.setattr(convnet, "_trained", lambda *given: {"curves": [], "rows": [ROW]})
+    assert convnet.convnet(tmp_path, quick=True)["rows"] == convnet.convnet(tmp_path, quick=True)["rows"]
+    other = net()
+    with torch.no_grad():
+        next(other.parameters()).view(-1)[0] += 1e-6
+    monkeypatch.setattr(convnet, "network", lambda seed, weights: other)
+    with pytest.raises(InputError, match=r"other settings \(begun"):
+        convnet.convnet(tmp_path, quick=True)
 
 
 def test_missing_transformers_are_named_with_their_extra(monkeypatch):

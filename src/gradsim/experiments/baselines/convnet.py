@@ -64,7 +64,13 @@ def convnet(
     net, numbers = network(seed, weights), split_numbers(quick)
     clips = Clips(out / "films", [*numbers["train"], *numbers["test"]], seed)
     digest = hashlib.sha256(Path(weights).read_bytes()).hexdigest()[:12] if weights else None
-    settings = {"seed": seed, "schedule": asdict(schedule), "weights": digest, "data": clips.digest}
+    settings = {
+        "seed": seed,
+        "schedule": asdict(schedule),
+        "weights": digest,
+        "begun": fingerprint(net),
+        "data": clips.digest,
+    }
     ledger = Ledger(out / "finished.jsonl", settings)
     done = ledger.once("network", lambda: _trained(net, clips, numbers, schedule, out, seed, progress))
     progress.done()
@@ -108,6 +114,14 @@ def network(seed: int, weights: Path | None = None) -> ConvNet:
     if weights:
         net.load_backbone(Path(weights))
     return net
+
+
+def fingerprint(net: torch.nn.Module) -> str:
+    """Twelve digits of the weights: two networks that begin otherwise are not each other's."""
+    digest = hashlib.sha256()
+    for name, weight in net.state_dict().items():
+        digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode() + weight.numpy(force=True).tobytes())
+    return digest.hexdigest()[:12]
 
 
 def split_numbers(quick: bool) -> dict[str, list[int]]:
