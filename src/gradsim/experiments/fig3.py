@@ -1,8 +1,8 @@
 """Mass, friction and elasticity of a beam from video, by descent and by least squares (the paper's Fig. 3 and films).
 
 Truths and starts are uniform over the same range, from different streams. Descent is Adam on the adjoint through exact
-coverage, on the first frames and then on all of them, within the iterations that the paper takes; one iteration is one
-rollout forward and one backward. Beside it stands least squares on the same frames. The target comes from the renderer
+coverage, on the first frames and then on all of them, within a goal of iterations (ours: the paper names none); one
+iteration is one rollout forward and one backward. Beside it stands least squares on the same frames. The target comes from the renderer
 and the steps that fit it: the figure shows how a fit gets there, and proves nothing of accuracy (see `joint --foreign`).
 """
 
@@ -138,7 +138,7 @@ def summary(records: list[dict]) -> dict[str, dict]:
             f"{key}_rel_err_best_start": figure(float(np.median(best))),
             f"{key}_rel_err_worst": figure(float(final.max())),
             f"{name}_found": figure(float(found.mean())),
-            f"{name}_iterations": figure(middle, paper=task.iterations, goal=task.iterations, ok=ok),
+            f"{name}_iterations": figure(middle, goal=task.iterations, ok=ok),
             f"{key}_rel_err_least_squares": figure(float(np.median(exact)), goal=1e-6),
             f"{key}_rel_err_worst_least_squares": figure(float(exact.max())),
             f"{name}_iterations_least_squares": figure(float(np.median([r["ls_iterations"] for r in own]))),

@@ -22,7 +22,7 @@ class Task:
     Attributes:
         name: As figures call it.
         unknown: Name and range; truths and starts are uniform over it.
-        iterations: At most so many of descent, the paper's.
+        iterations: At most so many of descent; a goal of ours, since the paper names none.
         stages: Of descent: on the first so many frames, for so many iterations, with the first rate of Adam per step of
             the logarithm. Early frames, before anything is touched, make a loss without second minima.
     """
