@@ -10,6 +10,7 @@ import torch
 from gradsim.dataset import sample
 from gradsim.experiments import synthetic
 from gradsim.experiments.table4_models import known, setting
+from gradsim.files import whole
 from gradsim.identify.compare import GIVEN
 from gradsim.identify.estimate import placed
 from gradsim.physics.model import Model
@@ -57,7 +58,8 @@ def _bars(path: Path, records: Sequence[dict], paper: Mapping[str, float]) -> No
     names = {PAPERS: "paper", OURS: "ours, the model as given", LEFT: "ours, the model that is chosen"}
     handles = [Patch(color=colour, label=name) for colour, name in names.items()]
     axes.legend(handles=handles, fontsize=8, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
-    figure.savefig(path, dpi=150)
+    with whole(path) as draft:
+        figure.savefig(draft, dpi=150, format="png")
     plt.close(figure)
 
 
@@ -78,7 +80,8 @@ def _strips(path: Path, records: Sequence[dict], meshes: Path) -> None:
         line[0].set_ylabel(f"{row.replace('_', ' ')}\n({record['object']})", fontsize=7)
     if shown is not None:
         figure.colorbar(shown, ax=axes, shrink=0.6, label="fit − film")
-    figure.savefig(path, dpi=130)
+    with whole(path) as draft:
+        figure.savefig(draft, dpi=130, format="png")
     plt.close(figure)
 
 
