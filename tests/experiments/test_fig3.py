@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gradsim.experiments import reproduce, synthetic
-from gradsim.experiments.fig3 import descend, settled, summary
+from gradsim.experiments.fig3 import descend, settled, summary, table_rows
 from gradsim.experiments.fig3_scenes import TASKS, Task
 from gradsim.identify.estimate import model_for, placed
 from gradsim.identify.problem import Problem
@@ -35,6 +35,13 @@ def test_iterations_are_a_goal_of_ours_and_no_figure_of_the_paper():
     figures = summary([{**one, "task": name} for name in TASKS])
     for name, task in TASKS.items():
         assert figures[f"{name}_iterations"] == {"value": 1, "paper": None, "goal": task.iterations, "ok": True}
+
+
+def test_the_table_has_a_row_of_each_way_and_no_number_of_the_paper():
+    one = {"errors": [[0.5], [2e-3]], "best": 0, "ls_error": 1e-13, "ls_iterations": 7, "ls_rollouts": 100}
+    rows = table_rows(summary([{**one, "task": name} for name in TASKS]))
+    assert [row["ours"] for row in rows] == [2e-3, 1e-13] * len(TASKS)
+    assert all(row["paper"] is None for row in rows) and rows[0]["name"] == "mass: 100 iterations of descent"
 
 
 def test_descent_falls_towards_the_truth():

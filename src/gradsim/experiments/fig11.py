@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from gradsim.experiments import fig11_pictures, lame_landscape
-from gradsim.experiments.figures import figure, write_result
+from gradsim.experiments.figures import asked, figure, write_result
 from gradsim.experiments.landscape_curves import minima, rounded
 from gradsim.experiments.landscape_scenes import LAME, RIGID, TRUE_LAME, TRUE_MASS, cube
 from gradsim.experiments.ledger import Ledger
@@ -68,7 +68,7 @@ def fig11(out: Path, quick: bool = False, seed: int = 0, progress: Progress | No
     result = {"title": "Landscapes of Lamé parameters and of REINFORCE", "seed": seed, "notes": notes}
     result["pictures"] = fig11_pictures.draw(out, parts, boxes)
     result["table"] = write_table(out, "Fig. 11", rows(parts, boxes), WORDS)
-    return write_result(out, "reproduce fig11", result, figures(parts, boxes))
+    return write_result(out, asked("fig11", quick, None), result, figures(parts, boxes))
 
 
 WORDS = (

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from gradsim.experiments import fig12_pictures
-from gradsim.experiments.figures import figure, write_result
+from gradsim.experiments.figures import asked, figure, write_result
 from gradsim.experiments.landscape_curves import kept
 from gradsim.experiments.landscape_descents import descended, problem
 from gradsim.experiments.landscape_films import NAME, VIEWS, errors, masses, moved
@@ -63,7 +63,7 @@ def fig12(out: Path, quick: bool = False, seed: int = 0, progress: Progress | No
     result = {"title": "Loss landscapes by length and frame rate", "seed": seed}
     result["pictures"] = fig12_pictures.draw(out, films)
     result["table"] = write_table(out, "Fig. 12: minima by length and frame rate", rows(films, homes), WORDS)
-    return write_result(out, "reproduce fig12", result, figures(films, homes))
+    return write_result(out, asked("fig12", quick, None), result, figures(films, homes))
 
 
 WORDS = (

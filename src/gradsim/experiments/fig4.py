@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gradsim.experiments import fig4_pictures, lame_landscape, rigid_landscape
 from gradsim.experiments.fig4_table import figures, rows
-from gradsim.experiments.figures import write_result
+from gradsim.experiments.figures import asked, write_result
 from gradsim.experiments.landscape_curves import DIGITS
 from gradsim.experiments.landscape_scenes import GRID_STEP, RIGID
 from gradsim.experiments.ledger import Ledger
@@ -59,7 +59,7 @@ def fig4(out: Path, quick: bool = False, seed: int = 0, progress: Progress | Non
     result["pictures"] = fig4_pictures.draw(out, parts)
     result["table"] = write_table(out, "Fig. 4: minima and basins", rows(parts), WORDS)
     progress.done()
-    return write_result(out, "reproduce fig4", result, figures(parts))
+    return write_result(out, asked("fig4", quick, None), result, figures(parts))
 
 
 SHOWN = 10  # minima of a curve in result.json

@@ -16,7 +16,7 @@ from gradsim.experiments.fig6_cloth import cloth
 from gradsim.experiments.fig6_gear import gear
 from gradsim.experiments.fig6_methods import PICTURE, kept
 from gradsim.experiments.fig6_walker import walker
-from gradsim.experiments.figures import write_result
+from gradsim.experiments.figures import asked, write_result
 from gradsim.experiments.paper_table import write_table
 from gradsim.identify.progress import Progress, Silent
 
@@ -65,7 +65,7 @@ def fig6(
     progress.done()
     result = {"title": "Control from one picture", "seed": seed, "quick": quick, "pictures": pictures, "films": films}
     result["table"] = write_table(out, "Fig. 6: control from one picture", fig6_table.rows(figures), fig6_table.WORDS)
-    return write_result(out, "reproduce fig6", result, figures)
+    return write_result(out, asked("fig6", quick, None), result, figures)
 
 
 def _moves(picture: dict) -> bool:

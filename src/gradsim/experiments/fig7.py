@@ -22,7 +22,7 @@ from torch import Tensor
 from gradsim import picture
 from gradsim.experiments import fig7_pictures
 from gradsim.experiments.fig7_pictures import NAMES, TITLES
-from gradsim.experiments.figures import figure, write_result
+from gradsim.experiments.figures import asked, figure, write_result
 from gradsim.experiments.joint_scenes import case
 from gradsim.experiments.ledger import Ledger
 from gradsim.experiments.paper_table import write_table
@@ -85,7 +85,7 @@ def fig7(out: Path, quick: bool = False, seed: int = 0, progress: Progress | Non
     result["records"] = [{**r, "errors": r["errors"][-1], "losses": r["losses"][-1]} for r in records]
     figures = summary(records)
     result["table"] = write_table(out, "Fig. 7: relative error of the mass", rows(figures, kinds), WORDS)
-    return write_result(out, "reproduce fig7", result, figures)
+    return write_result(out, asked("fig7", quick, None), result, figures)
 
 
 def thrown(number: int, seed: int, folder: Path) -> Scene:

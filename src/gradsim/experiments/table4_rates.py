@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from gradsim.experiments import rates_picture, rates_times
-from gradsim.experiments.figures import figure, write_result
+from gradsim.experiments.figures import asked, figure, write_result
 from gradsim.experiments.ledger import Ledger
 from gradsim.experiments.paper_table import write_table
 from gradsim.experiments.rates_cases import CELLS, WORK, gpu, rates
@@ -85,7 +85,7 @@ def table4_rates(out: Path, quick: bool = False, seed: int = 0, progress: Progre
     result["table"] = write_table(
         out, "Table 4 (right) and Appendix I", rows(found, minutes, control["minutes"]), WORDS
     )
-    return write_result(out, "reproduce table4-rates", result, figures(found, times, control["minutes"]))
+    return write_result(out, asked("table4-rates", quick, None), result, figures(found, times, control["minutes"]))
 
 
 def measured(done: Ledger, plan: dict, progress: Progress) -> tuple[dict, list[str]]:

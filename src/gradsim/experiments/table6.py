@@ -11,7 +11,7 @@ from gradsim.experiments import differentiability_cells as table
 from gradsim.experiments import table6_pictures
 from gradsim.experiments.differentiability_cells import COLUMNS, PAPER_COLUMNS, ROWS, Cell
 from gradsim.experiments.differentiability_page import markdown
-from gradsim.experiments.figures import figure, write_result
+from gradsim.experiments.figures import asked, figure, write_result
 from gradsim.experiments.paper_table import write_table
 from gradsim.files import whole
 from gradsim.identify.progress import Progress, Silent
@@ -37,7 +37,7 @@ def table6(out: Path, quick: bool = False, seed: int = 0, progress: Progress | N
     result = {"title": "What is differentiable", "seed": seed, "cells": _content(cells)}
     result["pictures"] = table6_pictures.draw(out, cells)
     result["table"] = write_table(out, "Table 6: quantities with a gradient", rows(cells), WORDS)
-    return write_result(out, "reproduce table6", result, summary(cells))
+    return write_result(out, asked("table6", quick, None), result, summary(cells))
 
 
 WORDS = (

@@ -16,7 +16,7 @@ from gradsim.experiments.baselines.bullet_pictures import draw
 from gradsim.experiments.baselines.bullet_search import MASS, STARTS, solve
 from gradsim.experiments.baselines.kept import rows_of
 from gradsim.experiments.baselines.score_function import Plan
-from gradsim.experiments.figures import figure, write_result
+from gradsim.experiments.figures import asked, figure, write_result
 from gradsim.experiments.ledger import Ledger
 from gradsim.experiments.many import many
 from gradsim.experiments.paper_table import write_table
@@ -76,7 +76,7 @@ def pybullet(
         "seed": seed,
         "cpu_seconds": sum(record["cpu_seconds"] for record in records),
     }
-    return write_result(out, "reproduce pybullet" + " --quick" * quick, result, figures)
+    return write_result(out, asked("pybullet", quick, scenes), result, figures)
 
 
 def rows(
