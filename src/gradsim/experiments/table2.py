@@ -32,7 +32,7 @@ from gradsim.experiments.rigid_records import (
 from gradsim.identify.progress import Progress, Silent
 
 OBJECTS, QUICK = 200, 4
-SIGHTS = {"float": 1.0, "states": 0.2, "8bit": 0.05, "foreign": 0.025}  # share of the objects, the first ones
+SIGHTS = {"float": 1.0, "states": 0.2, "8bit": 0.02, "foreign": 0.01}  # share of the objects, the first ones
 QUICKLY = {"float": 1.0, "states": 0.5}
 SEARCHED = 0.02  # share of the objects that CMA-ES looks for, too
 STARTS = {"8bit": 8, "foreign": 4}
