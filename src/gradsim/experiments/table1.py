@@ -33,7 +33,7 @@ MASS = "body.mass"
 OBJECTS, QUICK = 200, 3
 SIGHTS = {  # of what is seen and how it is fitted: share of the objects, the first ones
     "float": 1.0,
-    "8bit": 0.2,
+    "8bit": 0.1,
     "states": 0.3,
     "float descent": 0.1,
     "states descent": 0.1,
