@@ -34,8 +34,8 @@ class Schedule:
         rate: Of Adam (paper, H.2).
     """
 
-    whole_epochs: int = 3
-    head_epochs: int = 22
+    whole_epochs: int = 1
+    head_epochs: int = 24
     learnt: int = 6
     batch: int = 8
     rate: float = 1e-4
