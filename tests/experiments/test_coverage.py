@@ -63,6 +63,13 @@ def test_normal_errors_meet_the_goals_and_narrow_bars_do_not():
     assert "coverage_contact" not in figures
 
 
+def test_few_intervals_judge_nothing():
+    """All of 20 inside is likely where intervals are right; all of 200 is not."""
+    right = lambda count: [record("flight", [0.5, 0.5], [True, True])] * count
+    assert experiment.summary(right(10))["coverage"] == {"value": 1.0, "paper": None, "goal": None, "ok": True}
+    assert not experiment.summary(right(100))["coverage"]["ok"]
+
+
 def test_a_fit_knows_how_far_off_it_is():
     """Errors beyond 5 σ have a chance of 1e-6."""
     told = experiment.fit_one(("flight", 3, 1000))
