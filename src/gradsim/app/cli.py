@@ -419,7 +419,7 @@ class Reproduce(Command):
     out: Annotated[Path, arg(metavar="DIR")]
     """Folder for result.json, report.html and pictures."""
     quick: bool = False
-    """A smaller version, in a minute or so."""
+    """A smaller version, in a minute or so (`all`: in some ten)."""
     foreign: bool = False
     """Targets from another renderer and four times the substeps (joint)."""
     scenes: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: the experiment's own number)")] = None
