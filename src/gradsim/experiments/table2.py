@@ -34,7 +34,7 @@ from gradsim.identify.progress import Progress, Silent
 OBJECTS, QUICK = 200, 4
 SIGHTS = {"float": 1.0, "states": 0.2, "8bit": 0.005, "foreign": 0.005}  # share of the objects, the first ones
 QUICKLY = {"float": 1.0, "states": 0.5}
-SEARCHED = 0.01  # share of the objects that CMA-ES looks for, too
+SEARCHED = 0.005  # share of the objects that CMA-ES looks for, too
 STARTS = {"8bit": 8, "foreign": 4}
 KEYS = ("mass", "damping", "stiffness", "friction_stiffness", "friction")  # columns of Table 2
 PAPER = {  # Table 2: relative errors
