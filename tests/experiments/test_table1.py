@@ -96,6 +96,7 @@ def test_kinked_and_mismatched_fits_are_counted_apart_from_error_bars():
     assert bars["z_rms"]["value"] == 1 and bars["z_count"]["value"] == 1
     assert bars["covered_by_95"]["value"] == 1 and bars["covered_by_95_kinked"]["value"] == 0
     assert bars["mismatch_8bit"]["value"] == 1
+    assert not {"z_rms", "covered_by_95"} & set(error_bars([record(kinked=True)]))  # nothing to tell it from
 
 
 @pytest.mark.slow

@@ -63,20 +63,23 @@ def error_bars(noisy: Sequence[Mapping]) -> dict[str, dict]:
     if not noisy:
         return {}
     right = [r for r in noisy if r["status"] != "mismatch"]
-    z = np.abs([z for r in right if not r["kinked"] for z in r["z"].values()] or [math.nan])
+    z = np.abs([z for r in right if not r["kinked"] for z in r["z"].values()])
     inside = {kink: [i for r in right if r["kinked"] == kink for i in r["inside"].values()] for kink in (False, True)}
-    return {
-        "z_rms": figure(float(np.sqrt(np.mean(z**2))), goal=1.2),
-        "z_95": figure(float(np.quantile(z, 0.95)), goal=2.3),
-        "z_count": figure(sum(len(r["z"]) for r in right if not r["kinked"])),
+    figures = {
+        "z_count": figure(len(z)),
         "kinked_share": figure(mean([r["kinked"] for r in noisy])),
-        "covered_by_95": figure(mean(inside[False])),
-        "covered_by_95_kinked": figure(mean(inside[True])),
         "rel_err_median_8bit": figure(median([max(r["errors"].values()) for r in noisy])),
         "mismatch_8bit": figure(sum(r["status"] == "mismatch" for r in noisy), goal=0),
         "count_8bit": figure(len(noisy)),
         "cpu_seconds_median_8bit": figure(median([r["cpu_seconds"] for r in noisy])),
     }
+    if len(z):
+        figures["z_rms"] = figure(float(np.sqrt(np.mean(z**2))), goal=1.2)
+        figures["z_95"] = figure(float(np.quantile(z, 0.95)), goal=2.3)
+    for kink, ending in ((False, ""), (True, "_kinked")):
+        if inside[kink]:
+            figures[f"covered_by_95{ending}"] = figure(mean(inside[kink]))
+    return figures
 
 
 def median(some: Sequence[float]) -> float:
