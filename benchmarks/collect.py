@@ -1,4 +1,4 @@
-"""Keep the results of full runs: `python benchmarks/collect.py RUN... [--out benchmarks/results]`.
+"""Keep the results of the fullest runs: `python benchmarks/collect.py RUN... [--out benchmarks/results]`.
 
 Of each run folder, NAME.json gets everything but long records, and results.md one section: command, commit, machine, the
 paper's table beside ours, and the figures with their goals.
@@ -60,7 +60,7 @@ def collect(runs: list[Path], out: Path) -> Path:
     sections = [section(file.stem, json.loads(file.read_text(encoding="utf-8"))) for file in files]
     page = out / "results.md"
     with whole(page) as draft:
-        draft.write_text("# Results of full runs\n\n" + "\n".join(sections), encoding="utf-8")
+        draft.write_text("# Results of the fullest runs\n\n" + "\n".join(sections), encoding="utf-8")
     return page
 
 
