@@ -24,6 +24,8 @@ def test_the_backward_pass_reaches_every_tetrahedron_the_start_and_the_ground():
     assert (slopes["box.mu"] != 0).all() and torch.equal(slopes["box.mu"][0], slopes["box.mu"][1])
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_every_case_has_a_rate_and_many_worlds_have_those_of_physics():
     one, two = (rates(100, worlds, repeats=1, work=1) for worlds in (1, 2))
     assert set(table4_rates.CASES) < set(one) and set(two) == {"dp_forward", "dp_backward"}

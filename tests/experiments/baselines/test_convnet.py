@@ -62,6 +62,8 @@ def test_the_first_weights_let_pictures_through(clips):
     assert features.std(0).mean() > 0.05
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_training_lowers_the_loss_and_goes_on_bit_for_bit(clips, tmp_path):
     whole, schedule = net(), Schedule(whole_epochs=2, head_epochs=6, learnt=4, batch=1, rate=1e-3)
     curves = train(whole, clips, NUMBERS, schedule, tmp_path / "a.pt", 0, Silent())
