@@ -32,6 +32,8 @@ def test_a_ball_is_thrown_to_where_the_goal_picture_shows_it():
     assert example("throw_to_a_picture").main() < 0.005  # [m], a tenth of a pixel
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_the_film_of_a_pendulum_shows_the_length_of_its_string():
     code = example("string_of_a_pendulum")
     fit = code.main()
@@ -126,6 +128,8 @@ def test_muscles_bend_an_arm_to_a_goal_picture(tmp_path):
     assert (tmp_path / "muscles.png").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_a_disc_of_smoke_becomes_a_heart(tmp_path):
     assert example("smoke").main(iterations=12, folder=tmp_path) < 0.3
     assert (tmp_path / "smoke.png").exists()

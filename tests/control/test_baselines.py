@@ -64,7 +64,9 @@ def test_the_score_function_points_along_the_gradient(kind):
     assert torch.cosine_similarity(one, other, 0) > 0.98
 
 
-@pytest.mark.parametrize(("baseline", "share"), [(cma, 0.05), (reinforce, 0.3), (ppo, 0.1)])
+@pytest.mark.parametrize(
+    ("baseline", "share"), [(cma, 0.05), (reinforce, 0.3), pytest.param(ppo, 0.1, marks=pytest.mark.slow)]
+)
 def test_what_learns_lowers_the_loss(baseline, share):
     raw = baseline(setup(), Budget(400, 16), 0)[1].raw()
     assert raw[-1] < share * raw[0]
