@@ -94,6 +94,15 @@ def test_a_cloud_begins_before_the_longest_part_that_looks_smooth(monkeypatch, c
     assert posterior.posterior(clip, u[0], torch.eye(1).double(), np.random.default_rng(0)) == parts
 
 
+def test_all_parts_of_a_short_clip_may_be_of_as_many_frames(monkeypatch):
+    counts = iter((0.1, 0.5, 0.1, 0.1))
+    draws = lambda: posterior.Weighted(u.clone(), u[:, 0].clone(), u[:, 0].clone(), next(counts))
+    monkeypatch.setattr(posterior, "_begun", lambda problem, u, frames, rng: posterior._Begun(frames, True, draws()))
+    monkeypatch.setattr(posterior, "annealed", lambda problem, cloud, axes, parts, rng: parts)
+    clip = SimpleNamespace(frames=6)
+    assert posterior.posterior(clip, u[0], torch.eye(1).double(), np.random.default_rng(0)) == (4,)
+
+
 def test_a_direction_that_nothing_tells_is_filled_though_the_cloud_began_thin():
     """Along the second unknown the cost is flat; axes are 5 wide there, and some 20 moves walk as far as √20/2 of them."""
     rng = np.random.default_rng(5)

@@ -60,13 +60,12 @@ def posterior(problem: Problem, u: Tensor, fisher: Tensor, rng: np.random.Genera
     for share in SHARES:
         frames = min(problem.frames, max(4, round(share * problem.frames)))
         tried.append(_begun(problem, u, frames, rng))
-        smooth = [part for part in tried if part.smooth]
-        if smooth and len(tried) - tried.index(smooth[0]) > EARLIER:
+        smooth = [k for k, part in enumerate(tried) if part.smooth]
+        if smooth and len(tried) - smooth[0] > EARLIER:
             break
-    if not smooth:
-        smooth = [max(tried, key=lambda part: (part.explained, part.draws.counts))]
-    cloud = smooth[-1].draws.resampled(CLOUD[0] + CLOUD[1] * len(u), rng)
-    parts = tuple(dict.fromkeys((smooth[-1].frames, smooth[0].frames)))
+    chosen = [tried[k] for k in smooth] or [max(tried, key=lambda part: (part.explained, part.draws.counts))]
+    cloud = chosen[-1].draws.resampled(CLOUD[0] + CLOUD[1] * len(u), rng)
+    parts = tuple(dict.fromkeys((chosen[-1].frames, chosen[0].frames)))
     return annealed(problem, cloud, principal_axes(fisher), parts, rng)
 
 
