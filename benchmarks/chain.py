@@ -8,8 +8,8 @@ worlds, the fastest of five.
 import tempfile
 from pathlib import Path
 
-from gradsim.experiments import articulated
-from gradsim.experiments.chain import has_newton
+from gradsim_reproduction.contact import articulated
+from gradsim_reproduction.contact.chain import has_newton
 
 
 def chain() -> tuple[dict, list[str]]:

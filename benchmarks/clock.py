@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from gradsim.experiments.least_time import REPEATS, Case, best
+from gradsim_reproduction.timing import REPEATS, Case, best
 
 __all__ = ["REPEATS", "Case", "best", "memory"]
 

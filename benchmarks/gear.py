@@ -16,11 +16,11 @@ import torch
 from clock import best, memory
 from rollouts import Rollout
 
-from gradsim.experiments.figures import figure
 from gradsim.physics import solid
 from gradsim.physics.particles import Elements, Particles
 from gradsim.physics.touch import touch
 from gradsim.tet_grid import gear as gear_of_tets
+from gradsim_reproduction.runner import figure
 
 FRAMES, SUBSTEPS, DT = 91, 64, 1 / 1920
 DENSITY, MU, LAM, DAMPING = 1.0, 1000.0, 1000.0, 1.0  # [kg/m³], [Pa], [Pa], [Pa s]

@@ -8,8 +8,8 @@ from rigid import has_newton as newton_is_there
 from torch import Tensor
 
 from gradsim.engine import launch
-from gradsim.experiments.figures import figure
 from gradsim.physics import particles
+from gradsim_reproduction.runner import figure
 
 Cases = dict[str, tuple[int, Case]]
 """What is timed by name: number of steps, and the run."""

@@ -13,11 +13,11 @@ from rigid import rigid
 from smoke import smoke
 from solid import solid
 
-from gradsim.experiments import synthetic
-from gradsim.experiments.demo import UNKNOWNS
-from gradsim.experiments.figures import figure, write_result
+from gradsim.app.commands.demo import UNKNOWNS
+from gradsim.identify import synthetic
 from gradsim.identify.estimate import least_squares
 from gradsim.scene import Scene
+from gradsim_reproduction.runner import figure, write_result
 
 
 def identify() -> tuple[dict, list[str]]:

@@ -12,10 +12,9 @@ import torch
 from clock import best
 from torch import Tensor
 
-from gradsim.experiments.figures import figure
-from gradsim.experiments.smoke_search import Waves
-from gradsim.experiments.smoke_targets import disc, targets
 from gradsim.physics.smoke import Smoke
+from gradsim_reproduction.runner import figure
+from gradsim_reproduction.smoke.smoke import Waves, disc, targets
 
 SIZES, STEPS, DT, PAD = (128, 256), 20, 0.01, 16
 HALF = {0: (0.0, 0.5), 1: (0.5, 0.0), None: (0.5, 0.5)}  # where nodes lie in their cells, by component

@@ -27,8 +27,8 @@ CELLS = "tests/experiments/test_differentiability.py"
 
 def measure_gradients(app) -> None:
     """Run the tests of the differentiability table, and write what they measured as the page's tables."""
-    from gradsim.experiments.differentiability_cells import from_tests
-    from gradsim.experiments.differentiability_page import markdown
+    from gradsim_reproduction.differentiability.cells import from_tests
+    from gradsim_reproduction.differentiability.page import markdown
 
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "tests.xml"

@@ -11,9 +11,9 @@ import torch
 
 import gradsim as gs
 from gradsim import mesh, picture
-from gradsim.experiments import foreign
 from gradsim.losses import IoU, flatness, laplacian, smoothing
 from gradsim.render import look_at
+from gradsim.render.reference import scanline
 from gradsim.rotation import exponential, rotate
 
 VIEWS, LOOK = 12, gs.Look((0.9, 0.6, 0.2), smooth=True)
@@ -34,7 +34,7 @@ def main(iterations: int = 300, folder: str = "runs/examples", size: int = 96) -
     camera = look_at(eye=(0, -5, 0), target=(0, 0, 0), up=(0, 0, 1), fov_y=0.4, width=size, height=size)
     lens = camera.K, camera.R, camera.t, (size, size)
     start, truth = torch.tensor(BALL.vertices), torch.tensor(TRUTH.vertices)
-    given, between = (torch.tensor(foreign.masks(turned(truth, s).numpy(), [TRUTH.faces], *lens)) for s in (0.0, 0.5))
+    given, between = (torch.tensor(scanline.masks(turned(truth, s).numpy(), [TRUTH.faces], *lens)) for s in (0.0, 0.5))
     faces = torch.tensor(BALL.faces)
     smooth, rough = smoothing(faces, len(start), 5.0)
     u, iou, render = (rough @ start).requires_grad_(), IoU(), gs.Renderer(camera, shading="phong")

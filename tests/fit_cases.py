@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from gradsim.experiments import synthetic
+from gradsim.identify import synthetic
 from gradsim.identify.problem import Problem
 from gradsim.identify.unknowns import Space
 from gradsim.physics.model import Model

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gradsim.errors import InputError
-from gradsim.experiments.figures import figure, write_result
-from gradsim.experiments.paper_table import write_table
+from gradsim_reproduction.runner import figure, write_result
+from gradsim_reproduction.tables import write_table
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 collect = importlib.import_module("collect")

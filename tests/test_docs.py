@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gradsim.experiments import EXPERIMENTS
-from gradsim.experiments.everything import PAPER
+from gradsim_reproduction.all import PAPER
+from gradsim_reproduction.registry import EXPERIMENTS
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)

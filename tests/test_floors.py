@@ -3,53 +3,25 @@
 import ast
 from pathlib import Path
 
-import pytest
-
 SOURCE = Path(__file__).parents[1] / "src" / "gradsim"
-PLAN = (
+FLOORS = (  # packages of one floor do not know one another, but for the lowest
     (
-        *(
-            "errors",
-            "extras",
-            "files",
-            "jobs",
-            "mesh",
-            "mesh_file",
-            "net",
-            "nodes",
-            "picture",
-            "restitution",
-            "robust",
-            "rotation",
-            "rounding",
-            "sheet",
-        ),
-        *(
-            "sheet_shapes",
-            "sizes",
-            "surface",
-            "tet_file",
-            "tet_grid",
-            "tet_mesh",
-            "tet_refine",
-            "tetrahedralise",
-            "units",
-            "unwrap",
-        ),
+        "errors",
+        "runtime",
+        *"extras files jobs mesh mesh_file net nodes picture restitution robust rotation rounding sheet sheet_shapes sizes surface tet_file tet_grid tet_mesh tet_refine tetrahedralise units unwrap".split(),
     ),
     ("engine", "scene"),
     ("physics", "render", "video"),
     ("losses",),
     ("identify", "control"),
-    ("dataset",),
-    ("experiments",),
+    ("dataset", "visualization"),
     ("app",),
 )
-FLOOR = {room: floor for floor, rooms in enumerate(PLAN) for room in rooms}
+FLOOR = {package: floor for floor, packages in enumerate(FLOORS) for package in packages}
 FILES = sorted(p for p in SOURCE.rglob("*.py") if p != SOURCE / "__init__.py")  # the roof names what is public
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
@@ -57,21 +29,44 @@ def imported(tree: ast.AST) -> set[str]:
     """Dotted names of everything that a file imports."""
     modules = {a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names}
     members = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    assert not any(node.level for node in members), "imports are absolute"
-    return modules | {f"{node.module}.{a.name}" for node in members for a in node.names}
+    return modules | {f"{'.' * node.level}{node.module}.{a.name}" for node in members for a in node.names}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
-def test_imports_only_go_down(path):
-    here = room_of(path)
-    rooms = {name.split(".")[1] for name in imported(ast.parse(path.read_text())) if name.startswith("gradsim.")}
-    allowed = {here, *PLAN[0], *(room for room, floor in FLOOR.items() if floor < FLOOR[here])}
-    assert rooms <= allowed, f"{here} (floor {FLOOR[here]}) imports {', '.join(sorted(rooms - allowed))}"
-    assert "gradsim" not in imported(ast.parse(path.read_text())), "import the room, not the roof"
+def offenders(rule) -> list[str]:
+    """`file: what is wrong` of every source file for which the rule returns a complaint."""
+    complaints = ((path, rule(path, ast.parse(path.read_text(encoding="utf-8")))) for path in FILES)
+    return [f"{path.relative_to(SOURCE)}: {complaint}" for path, complaint in complaints if complaint]
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if room_of(p) != "engine"], ids=lambda p: str(p.relative_to(SOURCE)))
-def test_only_the_engine_defines_operations_of_pytorch(path):
-    tree = ast.parse(path.read_text())
-    used = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)} | imported(tree)
-    assert not [name for name in used if name.endswith(("autograd.Function", "library.custom_op"))]
+def upward(path: Path, tree: ast.AST) -> str:
+    here, names = package_of(path), imported(tree)
+    packages = {name.split(".")[1] for name in names if name.startswith("gradsim.")}
+    allowed = {here, *FLOORS[0], *(package for package, floor in FLOOR.items() if floor < FLOOR[here])}
+    return ", ".join(sorted(packages - allowed))
+
+
+def test_every_package_stands_on_a_floor():
+    assert {package_of(path) for path in FILES} == FLOOR.keys()
+
+
+def test_imports_only_go_down():
+    assert offenders(upward) == []
+
+
+def test_imports_are_absolute_and_of_packages():
+    relative = lambda path, tree: ", ".join(n for n in imported(tree) if n.startswith(".") or n == "gradsim")
+    assert offenders(relative) == []
+
+
+def test_the_library_does_not_import_the_reproduction():
+    paper = lambda path, tree: ", ".join(n for n in imported(tree) if n.startswith("gradsim_reproduction"))
+    assert offenders(paper) == []
+
+
+def test_only_the_engine_defines_operations_of_pytorch():
+    def operations(path: Path, tree: ast.AST) -> str:
+        used = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)} | imported(tree)
+        wrong = [name for name in used if name.endswith(("autograd.Function", "library.custom_op"))]
+        return "" if package_of(path) == "engine" else ", ".join(sorted(wrong))
+
+    assert offenders(operations) == []

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gradsim import control
+    from gradsim.app.commands.demo import demo
+    from gradsim.app.experiments import reproduce
     from gradsim.errors import InputError
-    from gradsim.experiments import demo, reproduce
     from gradsim.identify import (
         Explanation,
         Field,
@@ -69,14 +70,14 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "Vertices": "gradsim.identify",
     "camera_from_length": "gradsim.identify.known_length",
     "compare": "gradsim.identify",
-    "demo": "gradsim.experiments",
+    "demo": "gradsim.app.commands.demo",
     "Views": "gradsim.identify",
     "explain_gradients": "gradsim.identify",
     "gradients": "gradsim.physics",
     "identify": "gradsim.identify",
     "identify_fields": "gradsim.identify",
     "identify_many": "gradsim.identify",
-    "reproduce": "gradsim.experiments",
+    "reproduce": "gradsim.app.experiments",
 }
 
 _ROOMS = ("control",)  # public by their own name

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gradsim import experiments
-from gradsim.app import cli, report, runs
+from gradsim.app import cli, experiments, report, runs
 from gradsim.errors import InputError
 from gradsim.scene import Scene
 

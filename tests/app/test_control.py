@@ -24,10 +24,10 @@ from gradsim.control.history import History
 from gradsim.control.picture_goal import PictureGoal
 from gradsim.control.task import Task, library
 from gradsim.errors import InputError
-from gradsim.experiments.control_films import Screen
 from gradsim.identify.progress import Silent
 from gradsim.physics.model import Model
 from gradsim.picture import to_bytes
+from gradsim.visualization.control_video import Screen
 
 TASK = """
 name: step

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim.experiments import articulated, chain
-from gradsim.experiments.table3 import draw_truth
 from gradsim.identify.unknowns import Space
+from gradsim_reproduction.contact import articulated, chain
+from gradsim_reproduction.soft.table3 import draw_truth
 
 
 def test_truths_and_starts_fill_the_same_ranges_and_arms_do_not_know_them():

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from gradsim import rotation
-from gradsim.experiments.attitude import ATTITUDE, AttitudeSpace, TurnedModel
 from gradsim.identify.observation import Masks
 from gradsim.identify.problem import Problem
 from gradsim.physics.model import Model
 from gradsim.render.camera import from_scene
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
+from gradsim_reproduction.real.camera_attitude import ATTITUDE, AttitudeSpace, TurnedModel
 
 UNKNOWNS = ("bob.string_length:0.1:2", "bob.angle:-1.5:1.5", "camera.translation.z:0.5:5")
 FRAMES = 5

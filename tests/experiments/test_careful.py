@@ -2,9 +2,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from gradsim.experiments import careful as experiment
-from gradsim.experiments.careful import careful
 from gradsim.identify.multistart import Search
+from gradsim_reproduction.rigid import fits as experiment
+from gradsim_reproduction.rigid.fits import careful
 
 COARSE = Search(starts=2, grow=6)
 

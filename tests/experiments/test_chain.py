@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from checks import slope
 
-from gradsim.experiments import chain
 from gradsim.physics.model import Model
+from gradsim_reproduction.contact import chain
 
 pytest.importorskip("newton", reason='Newton is not installed: pip install "gradsim[newton]"')
 

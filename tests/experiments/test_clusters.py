@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim.experiments.clusters import Clusters
+from gradsim_reproduction.real.beam_checks import Clusters
 
 FRAMES, PIXELS, NOTHING = 64, 12, torch.zeros(2, 2, dtype=torch.float64)
 

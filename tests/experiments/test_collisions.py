@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from gradsim.experiments import billiards, collisions
-from gradsim.experiments.billiards import RADIUS, TIME, aimed
+from gradsim_reproduction.contact import billiards, collisions
+from gradsim_reproduction.contact.billiards import RADIUS, TIME, aimed
 
 
 def test_the_known_shot_brings_the_struck_ball_to_its_goal():

@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from gradsim.experiments import coverage as experiment
-from gradsim.experiments.coverage_families import FAMILIES, draw
+from gradsim_reproduction.statistics import coverage as experiment
+from gradsim_reproduction.statistics.coverage_families import FAMILIES, draw
 
 
 def record(family, z, inside, status="ok"):

@@ -7,15 +7,14 @@ import pytest
 import torch
 
 from gradsim import video as videos
-from gradsim.experiments import synthetic
-from gradsim.experiments.demo import NOISE, UNKNOWNS, demo, save
-from gradsim.experiments.figures import figure, write_result
-from gradsim.experiments.films import overlay, side_by_side
-from gradsim.identify import Search, least_squares
+from gradsim.app.commands.demo import NOISE, UNKNOWNS, demo, save
+from gradsim.identify import Search, least_squares, synthetic
 from gradsim.identify.evidence import from_video
 from gradsim.identify.problem import Problem
 from gradsim.identify.unknowns import Space
 from gradsim.scene import Scene
+from gradsim.visualization.overlay_video import overlay, side_by_side
+from gradsim_reproduction.runner import figure, write_result
 
 
 def test_truths_are_within_their_ranges_and_differ_from_the_starts():

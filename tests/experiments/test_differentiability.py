@@ -8,9 +8,9 @@ import json
 import pytest
 import torch
 
-from gradsim.experiments import differentiability_cells as table
-from gradsim.experiments.differentiability import slopes
-from gradsim.experiments.differentiability_cells import COLUMNS, ROWS
+from gradsim_reproduction.differentiability import cells as table
+from gradsim_reproduction.differentiability.cells import COLUMNS, ROWS
+from gradsim_reproduction.differentiability.check import slopes
 
 CELLS = [(row, column) for row in ROWS for column in COLUMNS if table.asked(row, column)]
 

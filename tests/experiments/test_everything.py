@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from gradsim import experiments
+from gradsim.app import experiments
 from gradsim.app.report import write_report
 from gradsim.errors import InputError
-from gradsim.experiments import everything
-from gradsim.experiments.figures import figure, write_result
-from gradsim.experiments.paper_table import write_table
+from gradsim_reproduction import all
+from gradsim_reproduction.runner import figure, write_result
+from gradsim_reproduction.tables import write_table
 
 RUNS = []
 
@@ -29,9 +29,9 @@ def lacking(out, quick=False, seed=0, progress=None):
 def two(monkeypatch):
     """Two experiments, one of which cannot run."""
     RUNS.clear()
-    monkeypatch.setattr(everything, "PAPER", ("good", "lacking"))
+    monkeypatch.setattr(all, "PAPER", ("good", "lacking"))
     for name in ("good", "lacking"):
-        monkeypatch.setitem(experiments.EXPERIMENTS, name, (__name__, name))
+        monkeypatch.setitem(experiments.experiments(), name, f"{__name__}:{name}")
 
 
 def test_what_cannot_run_is_named_and_the_rest_is_on_the_page(two, tmp_path):
@@ -53,7 +53,7 @@ def test_what_is_finished_is_not_run_again(two, tmp_path):
 
 
 def test_every_experiment_of_the_paper_is_there():
-    assert set(everything.PAPER) <= set(experiments.EXPERIMENTS)
+    assert set(all.PAPER) <= set(experiments.experiments())
 
 
 @pytest.mark.parametrize(

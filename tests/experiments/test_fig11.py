@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradsim.experiments import fig11
+from gradsim_reproduction.landscapes import fig11
 
 WAYS = [
     {"rate": 0.8, "loss": 9.0, "means": [2.0, 0.01]},

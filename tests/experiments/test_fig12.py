@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradsim.experiments import fig12
+from gradsim_reproduction.landscapes import fig12
 
 
 def test_every_film_has_the_frames_of_its_rate_and_length():

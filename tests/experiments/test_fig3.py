@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim.experiments import reproduce, synthetic
-from gradsim.experiments.fig3 import descend, settled, summary, table_rows
-from gradsim.experiments.fig3_scenes import TASKS, Task
+from gradsim.app.experiments import reproduce
+from gradsim.identify import synthetic
 from gradsim.identify.estimate import model_for, placed
 from gradsim.identify.problem import Problem
 from gradsim.identify.unknowns import Space
+from gradsim_reproduction.convergence.fig3 import descend, settled, summary, table_rows
+from gradsim_reproduction.convergence.scenes import TASKS, Task
 
 
 def test_iterations_count_until_the_error_stays_small():

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from gradsim.experiments import fig4, lame_landscape
-from gradsim.experiments.fig4_table import _lame, _row
-from gradsim.experiments.landscape_descents import descended, problem
-from gradsim.experiments.landscape_scenes import TRUE_LAME, cube
-from gradsim.experiments.rigid_landscape import TRUTH, UNKNOWNS
 from gradsim.identify.observation import Masks
+from gradsim_reproduction.landscapes import fig4, lame
+from gradsim_reproduction.landscapes.descents import descended, problem
+from gradsim_reproduction.landscapes.fig4_table import _lame, _row
+from gradsim_reproduction.landscapes.rigid import TRUTH, UNKNOWNS
+from gradsim_reproduction.landscapes.scenes import TRUE_LAME, cube
 
 
 def test_descents_come_home_from_near_and_not_from_where_the_body_has_left_the_picture():
@@ -28,7 +28,7 @@ def test_only_the_first_and_the_last_frame_count_where_it_says_so():
 
 def test_the_truth_of_the_beam_is_on_its_grids():
     for step in (10.0, 40.0, 50.0, 100.0):
-        assert TRUE_LAME in lame_landscape.axis(step)
+        assert TRUE_LAME in lame.axis(step)
 
 
 def test_a_row_names_second_minima_but_neither_the_lowest_nor_the_ends():
@@ -42,8 +42,8 @@ def test_a_row_names_second_minima_but_neither_the_lowest_nor_the_ends():
 def test_where_a_curve_is_lowest_has_no_goal():
     curve = {"inner": 1, "share": 1.0, "lowest": TRUE_LAME}
     part = {"values": [900.0, 1000.0], "curves": {"cdf": {"all": curve}}, "off": [0.0]}
-    parts = {f"cut along {name}": part for name in lame_landscape.NAMES}
-    assert all(_lame(parts)[f"lowest_{name}_cdf"]["goal"] is None for name in lame_landscape.NAMES)
+    parts = {f"cut along {name}": part for name in lame.NAMES}
+    assert all(_lame(parts)[f"lowest_{name}_cdf"]["goal"] is None for name in lame.NAMES)
 
 
 @pytest.mark.slow

@@ -10,10 +10,10 @@ from checks import error
 from gradsim.control.history import History, Iteration
 from gradsim.control.plant import Episode
 from gradsim.control.task import Task
-from gradsim.experiments import fig6_cloth, fig6_cost, fig6_gear, fig6_methods, fig6_pictures, fig6_table
-from gradsim.experiments.fig6_methods import PICTURE, Runs, mean_after, mean_at
-from gradsim.experiments.paper_table import markdown, write_table
 from gradsim.identify.progress import Silent
+from gradsim_reproduction.control import cloth, cost, fig6_table, gear, methods, plots
+from gradsim_reproduction.control.methods import PICTURE, Runs, mean_after, mean_at
+from gradsim_reproduction.tables import markdown, write_table
 
 
 def run(method: str, errors: list[float], rollouts: int = 1) -> History:
@@ -36,15 +36,15 @@ def test_searches_that_take_many_rollouts_are_read_where_the_steps_are_as_many()
 
 
 def test_figures_of_the_gear_are_held_against_the_goals_of_the_issue_and_the_paper():
-    found = fig6_gear.figures([run(PICTURE, [9.0 / (k + 1) ** 2 for k in range(41)])])
+    found = gear.figures([run(PICTURE, [9.0 / (k + 1) ** 2 for k in range(41)])])
     assert found["gear_error_20"] == {"value": pytest.approx(9 / 441), "paper": 0.441, "goal": 0.107, "ok": True}
     assert found["gear_error_40"]["ok"] and found["gear_error_1"]["goal"] is None
-    assert not fig6_gear.figures([run(PICTURE, [0.2] * 41)])["gear_error_20"]["ok"]
-    assert set(fig6_gear.figures([run(PICTURE, [1.0] * 11)])) == {f"gear_error_{k}" for k in (1, 2, 5, 9)}
+    assert not gear.figures([run(PICTURE, [0.2] * 41)])["gear_error_20"]["ok"]
+    assert set(gear.figures([run(PICTURE, [1.0] * 11)])) == {f"gear_error_{k}" for k in (1, 2, 5, 9)}
 
 
 def test_figures_of_the_cloth_say_what_is_reached_by_fifteen():
-    found = fig6_cloth.figures([run(PICTURE, [0.25] * 41), run(fig6_cloth.RIM, [0.1] * 41)])
+    found = cloth.figures([run(PICTURE, [0.25] * 41), run(cloth.RIM, [0.1] * 41)])
     assert not found["cloth_error_15"]["ok"] and found["cloth_heavy_rim_error_15"]["value"] == pytest.approx(0.1)
 
 
@@ -53,7 +53,7 @@ def test_the_floor_is_that_of_a_gear_whose_tips_touch_the_ground():
     setup = Task.load("gear").setup(0, quick=True)
     x = setup.plant.model.systems[0].rest
     radius = torch.linalg.vector_norm(x[:, :2], dim=1).max().item()
-    assert (2 - radius) ** 2 / 3 - 1e-6 < fig6_gear.floor(setup) < 1.2 * (2 - radius) ** 2 / 3
+    assert (2 - radius) ** 2 / 3 - 1e-6 < gear.floor(setup) < 1.2 * (2 - radius) ** 2 / 3
 
 
 def test_a_heavy_rim_has_the_mass_of_the_original_at_every_point():
@@ -61,7 +61,7 @@ def test_a_heavy_rim_has_the_mass_of_the_original_at_every_point():
     setup = Task.load("cloth").setup(3, quick=True)
     model, still = setup.plant.model, torch.zeros(1, 1, 3)
     before = Episode(model.rollout(frames=1), still).centre()
-    fig6_cloth.weigh(setup)
+    cloth.weigh(setup)
     mass = model.systems[0].mass(model.values())
     assert error(mass, torch.full_like(mass, 2.0)) < 1e-12
     assert error(Episode(model.rollout(frames=1), still).centre(), before) < 1e-12
@@ -72,24 +72,24 @@ def test_searches_are_kept_and_their_policies_with_them(tmp_path, monkeypatch):
 
     def method(setup, seed, progress):
         calls.append(seed)
-        return fig6_methods.picture(setup, seed, progress)
+        return methods.picture(setup, seed, progress)
 
     first = [
         Runs(tmp_path, "cloth", {"seed": 0}, Silent()).run(PICTURE, method, setup, 2, 2, triangles=9) for _ in range(2)
     ]
     assert calls == [2] and first[0].json() == first[1].json() and len(first[0]) == 3
     assert first[0].names == {"method": PICTURE, "goal": 2, "triangles": 9}
-    assert set(fig6_methods.kept(tmp_path, "cloth", 2)) == {"first", "middle", "best", "last"}
+    assert set(methods.kept(tmp_path, "cloth", 2)) == {"first", "middle", "best", "last"}
 
 
 def test_the_cost_of_a_picture_is_measured_beside_the_physics():
-    spent = fig6_cost.seconds(Task.load("cloth").setup(0, quick=True), repeats=1)
+    spent = cost.seconds(Task.load("cloth").setup(0, quick=True), repeats=1)
     assert 0 < spent["physics"] < spent["whole"] * 3
 
 
 def test_the_table_has_the_papers_errors_beside_ours(tmp_path):
-    runs = [run(method, [0.2205] * 41) for method in (PICTURE, fig6_gear.ADAM, fig6_gear.SHARED, "random")]
-    found = fig6_gear.figures(runs) | {
+    runs = [run(method, [0.2205] * 41) for method in (PICTURE, gear.ADAM, gear.SHARED, "random")]
+    found = gear.figures(runs) | {
         "gear_floor": {"value": 0.0085, "paper": None},
         "cloth_heavy_rim_diffphysics_error_15": {"value": 0.3, "paper": None},
         "walker_iterations": {"value": math.inf, "paper": 3},
@@ -105,14 +105,14 @@ def test_the_table_has_the_papers_errors_beside_ours(tmp_path):
 
 
 def test_the_picture_has_curves_of_all_methods(tmp_path):
-    report = fig6_pictures.draw(tmp_path, "gear", [run(PICTURE, [3.0, 1.0]), run("cma", [3.0, 2.0], 16)], 0.0085)
+    report = plots.draw(tmp_path, "gear", [run(PICTURE, [3.0, 1.0]), run("cma", [3.0, 2.0], 16)], 0.0085)
     assert (tmp_path / report["file"]).stat().st_size > 10_000
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)  # some 100 CPU seconds
 def test_the_quick_form_meets_its_goals_and_goes_on(tmp_path):
-    from gradsim.experiments import reproduce
+    from gradsim.app.experiments import reproduce
 
     result = reproduce("fig6", tmp_path, quick=True)
     assert result["figures"]["cloth_error_15"]["ok"] and result["figures"]["gear_picture_over_physics"]["ok"]

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from gradsim.experiments.fig6_closed import CLOSE, KICK, closed_loop, disturbances, misses, shown, walker
 from gradsim.render.camera import from_scene, project
+from gradsim_reproduction.control.closed_loop import CLOSE, KICK, closed_loop, disturbances, misses, shown, walker
 
 
 def test_the_picture_tells_where_the_goal_is():

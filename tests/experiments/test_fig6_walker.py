@@ -3,7 +3,7 @@
 import math
 
 from gradsim.control.history import History, Iteration
-from gradsim.experiments.fig6_walker import figures
+from gradsim_reproduction.control.walker import figures
 
 
 def run(distances: list[float], losses: list[float], way: float = 2.0) -> History:

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim.experiments import fig7
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
 from gradsim.render.shading import Shading
+from gradsim_reproduction.images import fig7
 
 
 def test_an_error_is_settled_when_it_is_small_to_the_end():

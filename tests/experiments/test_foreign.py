@@ -7,8 +7,8 @@ from scipy.spatial import ConvexHull
 from scipy.spatial.transform import Rotation
 
 from gradsim import InputError, mesh
-from gradsim.experiments.foreign import masks
 from gradsim.render.camera import look_at
+from gradsim.render.reference.scanline import masks
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.surface import Look, Part, Surface
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim.experiments import contact_scenes as contact
-from gradsim.experiments import gradients as audit
+from gradsim_reproduction.differentiability import gradients as audit
+from gradsim_reproduction.rigid import contact_scenes as contact
 
 
 @pytest.mark.parametrize("law", contact.LAWS)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim.experiments import falls
-from gradsim.experiments import independent_target as target
-from gradsim.experiments.falls import FRAMES, Fall, Range
 from gradsim.losses import LOSSES
+from gradsim_reproduction.contact import falls
+from gradsim_reproduction.contact.falls import FRAMES, Fall, Range
+from gradsim_reproduction.images import independent_target as target
 
 
 def problem(tangent, unknowns: int = 3) -> tuple[Fall, torch.Tensor]:

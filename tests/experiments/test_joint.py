@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim.experiments import joint as experiment
-from gradsim.experiments import synthetic
-from gradsim.experiments.joint_scenes import CONVEX, OTHER, case
-from gradsim.experiments.sights import observe
+from gradsim.identify import synthetic
 from gradsim.identify.progress import Silent
 from gradsim.physics.model import Model
+from gradsim_reproduction.observation_modes import observe
+from gradsim_reproduction.rigid import joint as experiment
+from gradsim_reproduction.rigid.joint_scenes import CONVEX, OTHER, case
 
 
 @pytest.mark.parametrize("shape", (*CONVEX, *OTHER))

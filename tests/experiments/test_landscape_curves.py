@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradsim.experiments.landscape_curves import basin, curvature, kept, minima, read
+from gradsim_reproduction.landscapes.curves import basin, curvature, kept, minima, read
 
 
 def two_wells(x: np.ndarray) -> np.ndarray:

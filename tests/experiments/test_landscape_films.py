@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim.experiments.landscape_films import NAME, VIEWS, adjoint, errors, masses, moved, off
-from gradsim.experiments.landscape_scenes import RIGID, TRUE_MASS, cube, over
-from gradsim.experiments.rigid_landscape import SELECTIONS, selected
+from gradsim_reproduction.landscapes.rigid import SELECTIONS, selected
+from gradsim_reproduction.landscapes.scenes import RIGID, TRUE_MASS, cube, over
+from gradsim_reproduction.landscapes.videos import NAME, VIEWS, adjoint, errors, masses, moved, off
 
 
 def test_the_truth_is_on_the_grid_and_the_ends_are_the_paper_s():

@@ -1,6 +1,6 @@
 """Least times, by a clock that is known."""
 
-from gradsim.experiments.least_time import best
+from gradsim_reproduction.timing import best
 
 
 def test_the_first_run_does_not_count_and_the_least_of_the_others_does():

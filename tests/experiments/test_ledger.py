@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradsim.errors import InputError
-from gradsim.experiments.ledger import Ledger
+from gradsim_reproduction.runner import Ledger
 
 
 def test_finished_items_are_not_made_again(tmp_path):

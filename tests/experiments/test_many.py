@@ -2,8 +2,7 @@
 
 import pytest
 
-from gradsim.experiments.ledger import Ledger
-from gradsim.experiments.many import many
+from gradsim_reproduction.runner import Ledger, many
 
 CALLS = []
 
@@ -26,6 +25,6 @@ def test_finished_jobs_are_kept_and_the_rest_is_made_in_the_order_of_the_jobs(tm
 
 
 def test_a_record_that_did_not_come_is_an_error_and_no_empty_record(tmp_path, monkeypatch):
-    monkeypatch.setattr("gradsim.experiments.many.run_jobs", lambda *given, **options: iter([(0, {"value": 1})]))
+    monkeypatch.setattr("gradsim_reproduction.runner.run_jobs", lambda *given, **options: iter([(0, {"value": 1})]))
     with pytest.raises(RuntimeError, match="fits: no record of b"):
         many(Ledger(tmp_path / "done.jsonl"), {"a": 1.0, "b": 2.0}, double, label="fits")

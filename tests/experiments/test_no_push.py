@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim.experiments import synthetic
-from gradsim.experiments.no_push import EXPECTED, UNKNOWNS, no_push, scenes
+from gradsim.identify import synthetic
 from gradsim.identify.problem import Problem
 from gradsim.identify.uncertainty import Uncertainty, analyse
 from gradsim.identify.unknowns import Space
+from gradsim_reproduction.rigid.no_push import EXPECTED, UNKNOWNS, no_push, scenes
 
 
 def verdict(scene, has_push: bool) -> Uncertainty:

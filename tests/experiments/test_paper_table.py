@@ -1,6 +1,6 @@
 """A table of the paper beside ours."""
 
-from gradsim.experiments.paper_table import ratio, write_table
+from gradsim_reproduction.tables import ratio, write_table
 
 
 def test_a_table_says_how_many_times_smaller_ours_is(tmp_path):

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 
+from gradsim.app.experiments import reproduce
 from gradsim.app.report import write_report
-from gradsim.experiments import pendula as experiment
-from gradsim.experiments import reproduce
-from gradsim.experiments.pendula import summary
-from gradsim.experiments.pendula_fits import drawn, float_fit
-from gradsim.experiments.pendula_tasks import Task, moved, seen, tasks
 from gradsim.identify.estimate import model_for
 from gradsim.identify.pieces import Pieces
 from gradsim.scene import Scene
+from gradsim_reproduction.pendulums import pendulums as experiment
+from gradsim_reproduction.pendulums.fits import drawn, float_fit
+from gradsim_reproduction.pendulums.pendulums import summary
+from gradsim_reproduction.pendulums.tasks import Task, moved, seen, tasks
 
 TASKS = tasks()
 

@@ -5,8 +5,8 @@ import json
 import pytest
 import torch
 
-from gradsim.experiments import pile, pile_checks, pile_scenes
 from gradsim.physics.model import Model
+from gradsim_reproduction.contact import pile, pile_checks, pile_scenes
 
 
 def test_random_piles_start_apart_and_differ():

@@ -7,8 +7,9 @@ import pytest
 import torch
 from fit_cases import throw
 
-from gradsim.experiments import player, synthetic
+from gradsim.identify import synthetic
 from gradsim.physics.model import Model
+from gradsim.visualization import player
 
 
 @pytest.fixture(scope="module")

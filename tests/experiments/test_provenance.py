@@ -4,8 +4,8 @@ import platform
 import subprocess
 from pathlib import Path
 
-from gradsim import experiments
-from gradsim.experiments import provenance
+from gradsim.app import experiments
+from gradsim.runtime import provenance
 
 
 def test_a_result_names_the_commit_that_is_checked_out():

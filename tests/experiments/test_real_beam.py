@@ -8,13 +8,13 @@ import torch
 from checks import error
 
 from gradsim.errors import InputError
-from gradsim.experiments import beam_recordings as recorded
-from gradsim.experiments.beam import FPS, GRAVITY, LENGTH, WIDTH, Beam
-from gradsim.experiments.beam_checks import beam_theory
-from gradsim.experiments.beam_fit import Tracks
-from gradsim.experiments.beam_recordings import Recording, believed, swing
-from gradsim.experiments.real_beam import real_beam
-from gradsim.experiments.tosses import recordings
+from gradsim_reproduction.real import beam_recordings as recorded
+from gradsim_reproduction.real.beam import real_beam
+from gradsim_reproduction.real.beam_checks import beam_theory
+from gradsim_reproduction.real.beam_fit import Tracks
+from gradsim_reproduction.real.beam_recordings import Recording, believed, swing
+from gradsim_reproduction.real.cube_recordings import recordings
+from gradsim_reproduction.soft.beam import FPS, GRAVITY, LENGTH, WIDTH, Beam
 
 COARSE = Beam((1, 3), 0.45)
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from gradsim.errors import InputError
-from gradsim.experiments import real_cube as experiment
-from gradsim.experiments.tosses import load
 from gradsim.identify.unknowns import Space
+from gradsim_reproduction.real import cube as experiment
+from gradsim_reproduction.real.cube_recordings import load
 
 
 @pytest.fixture(scope="module")

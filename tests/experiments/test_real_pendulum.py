@@ -8,16 +8,16 @@ import pytest
 import torch
 
 from gradsim.errors import InputError
-from gradsim.experiments.attitude import AttitudeSpace, TurnedModel
-from gradsim.experiments.pendulum_film import LENS, Film
-from gradsim.experiments.pendulum_measurement import LENGTH, measure
-from gradsim.experiments.real_pendulum import COLOUR, real_pendulum
-from gradsim.experiments.tosses import recordings
 from gradsim.physics.model import Model
 from gradsim.render.camera import from_scene
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
 from gradsim.video.ball import LINEAR
+from gradsim_reproduction.real.camera_attitude import AttitudeSpace, TurnedModel
+from gradsim_reproduction.real.cube_recordings import recordings
+from gradsim_reproduction.real.pendulum import COLOUR, real_pendulum
+from gradsim_reproduction.real.pendulum_measurement import LENGTH, measure
+from gradsim_reproduction.real.pendulum_problem import LENS, Film
 
 WIDTH, HEIGHT, FPS, FRAMES, HELD = 400, 225, 10, 24, 3
 TRUTH = {LENGTH: 0.63, "bob.radius": 0.052, "bob.drag": 0.06, "camera.yaw": -0.06}

@@ -2,7 +2,7 @@
 
 from PIL import Image
 
-from gradsim.experiments import reproduce
+from gradsim.app.experiments import reproduce
 
 
 def test_every_rasteriser_draws_what_mitsuba_traces_but_for_shadows(tmp_path):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gradsim.experiments.films import factor
-from gradsim.experiments.residual_film import BAND, residual_film, scale
+from gradsim.visualization.overlay_video import factor
+from gradsim.visualization.residual_video import BAND, residual_film, scale
 
 
 def residuals(**places) -> np.ndarray:

@@ -5,10 +5,8 @@ import json
 import pytest
 import torch
 
-from gradsim.experiments.smoke import form, ratio, smoke, summary
-from gradsim.experiments.smoke_search import FIRST, Found, Waves, descend
-from gradsim.experiments.smoke_targets import disc, targets
 from gradsim.physics.smoke_grid import Grid
+from gradsim_reproduction.smoke.smoke import FIRST, Found, Waves, descend, disc, form, ratio, smoke, summary, targets
 
 
 def test_the_disc_has_the_mass_of_the_picture_and_is_none_of_them():

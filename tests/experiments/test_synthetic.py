@@ -2,7 +2,7 @@
 
 import torch
 
-from gradsim.experiments import synthetic
+from gradsim.identify import synthetic
 from gradsim.physics import Model
 from gradsim.scene import Scene
 

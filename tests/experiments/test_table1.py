@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from gradsim.dataset import sample, test_numbers
-from gradsim.experiments import table1
-from gradsim.experiments.baselines import ROWS
-from gradsim.experiments.rigid_fits import Ask, answer, problem_of
-from gradsim.experiments.rigid_records import baseline_rows, error_bars
 from gradsim.identify.progress import Silent
 from gradsim.identify.unknowns import Space
+from gradsim_reproduction.baselines import ROWS
+from gradsim_reproduction.rigid import table1
+from gradsim_reproduction.rigid.fits import Ask, answer, problem_of
+from gradsim_reproduction.rigid.records import baseline_rows, error_bars
 
 
 def record(**changes):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from gradsim.dataset import sample, test_numbers
-from gradsim.experiments import table2
-from gradsim.experiments.rigid_fits import Ask, answer
+from gradsim_reproduction.rigid import table2
+from gradsim_reproduction.rigid.fits import Ask, answer
 
 NAMES = ("body.mass", "ground.stiffness", "ground.damping", "ground.friction_stiffness", "ground.friction")
 

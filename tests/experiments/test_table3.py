@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim.experiments import table3 as few
-from gradsim.experiments import table3_fields as many
-from gradsim.experiments.table3_scenes import KINDS, RANGES, instance
 from gradsim.identify.progress import Silent
 from gradsim.identify.unknowns import Space
+from gradsim_reproduction.soft import fields as many
+from gradsim_reproduction.soft import table3 as few
+from gradsim_reproduction.soft.scenes import KINDS, RANGES, instance
 
 
 def test_truths_and_starts_are_log_uniform_over_the_same_decade():

@@ -10,12 +10,12 @@ from gradsim import mesh
 from gradsim.dataset import sample
 from gradsim.dataset.sample import KINDS
 from gradsim.errors import InputError
-from gradsim.experiments import table4 as table
-from gradsim.experiments.synthetic import float_masks
-from gradsim.experiments.table4_models import SWAPS, fan, fillable, known, setting
 from gradsim.identify.compare import GIVEN, edited
+from gradsim.identify.synthetic import float_masks
 from gradsim.identify.unknowns import Space
 from gradsim.physics.model import Model
+from gradsim_reproduction.wrong_models import table4 as table
+from gradsim_reproduction.wrong_models.models import SWAPS, fan, fillable, known, setting
 
 
 @pytest.mark.parametrize("row", SWAPS)

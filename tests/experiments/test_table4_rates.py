@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from gradsim.experiments import table4_rates
-from gradsim.experiments.ledger import Ledger
-from gradsim.experiments.rates_cases import CELLS, SUBSTEPS, Rollout, last_place, rates
 from gradsim.identify.progress import Silent
+from gradsim_reproduction.runner import Ledger
+from gradsim_reproduction.throughput import table4_rates
+from gradsim_reproduction.throughput.cases import CELLS, SUBSTEPS, Rollout, last_place, rates
 
 
 @pytest.mark.parametrize("tets", CELLS)

@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from gradsim.experiments import table6
-from gradsim.experiments.differentiability import Slope
-from gradsim.experiments.differentiability_cells import COLUMNS, PAPER_COLUMNS, ROWS, Cell, asked
-from gradsim.experiments.differentiability_page import markdown
+from gradsim_reproduction.differentiability import table6
+from gradsim_reproduction.differentiability.cells import COLUMNS, PAPER_COLUMNS, ROWS, Cell, asked
+from gradsim_reproduction.differentiability.check import Slope
+from gradsim_reproduction.differentiability.page import markdown
 
 RIGHT, WRONG = Slope(2e-9, 1e-15, True), Slope(0.3, 1e-15, True)
 TICKS = 29

@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from gradsim import rotation
-from gradsim.experiments import real_cube
-from gradsim.experiments.toss_predictions import SEEN, pictures, predict, start_of
-from gradsim.experiments.tosses import FPS, Toss
 from gradsim.identify.fit import Estimate
 from gradsim.identify.unknowns import Space
+from gradsim_reproduction.real import cube
+from gradsim_reproduction.real.cube_predictions import SEEN, pictures, predict, start_of
+from gradsim_reproduction.real.cube_recordings import FPS, Toss
 
 G = 9.5
-SPACE = Space(real_cube.scene(16), real_cube.UNKNOWNS)
+SPACE = Space(cube.scene(16), cube.UNKNOWNS)
 TRUTH = SPACE.inner(torch.tensor([0.4, 1e4, 1.0, 20.0, 0.25, -G, -0.001]).double())
 START = {
     "cube.position": torch.tensor([0.1, -0.2, 0.2]).double(),
@@ -23,7 +23,7 @@ START = {
 
 @pytest.fixture(scope="module")
 def model():
-    return real_cube.model(SPACE, 16)
+    return cube.model(SPACE, 16)
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from gradsim.experiments import verdicts as experiment
-from gradsim.experiments.verdict_cases import CASES
 from gradsim.identify.fit import Estimate
 from gradsim.identify.uncertainty import NullDirection
 from gradsim.identify.unknowns import Space
+from gradsim_reproduction.statistics import verdicts as experiment
+from gradsim_reproduction.statistics.verdict_cases import CASES
 
 
 def test_half_of_the_fifty_cases_are_open_and_each_names_its_own_unknowns():

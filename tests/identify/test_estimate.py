@@ -8,8 +8,7 @@ import torch
 from fit_cases import SWING, SWING_TRUTH, THROW, THROW_TRUTH, filmed, swing, throw, tossed
 
 from gradsim.errors import InputError
-from gradsim.experiments import synthetic
-from gradsim.identify import Search, States, Unknown, identify, least_squares
+from gradsim.identify import Search, States, Unknown, identify, least_squares, synthetic
 from gradsim.identify.estimate import model_for, placed
 from gradsim.identify.observation import Masks
 from gradsim.identify.unknowns import Space

@@ -9,7 +9,7 @@ from fit_cases import throw
 
 from gradsim import video as videos
 from gradsim.errors import InputError
-from gradsim.experiments import synthetic
+from gradsim.identify import synthetic
 from gradsim.identify.evidence import from_video
 from gradsim.physics.model import Model
 from gradsim.scene import Scene

@@ -6,7 +6,7 @@ import torch
 from fit_cases import THROW, THROW_TRUTH, throw
 
 from gradsim import video as videos
-from gradsim.experiments import synthetic
+from gradsim.identify import synthetic
 from gradsim.identify.estimate import model_for
 from gradsim.identify.evidence import from_video
 from gradsim.identify.least_squares import Population, descend

@@ -9,7 +9,7 @@ from fit_cases import throw
 
 from gradsim.app import runs
 from gradsim.errors import InputError
-from gradsim.experiments import synthetic
+from gradsim.identify import synthetic
 from gradsim.identify.known_length import camera_from_length
 from gradsim.identify.problem import Problem
 from gradsim.identify.uncertainty import analyse

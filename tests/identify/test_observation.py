@@ -9,7 +9,7 @@ from fit_cases import swing, thrown, tossed
 
 from gradsim import rotation
 from gradsim.errors import InputError
-from gradsim.experiments import synthetic
+from gradsim.identify import synthetic
 from gradsim.identify.observation import Masks, States
 from gradsim.identify.problem import Problem
 from gradsim.identify.unknowns import Space

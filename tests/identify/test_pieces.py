@@ -7,7 +7,7 @@ from checks import error
 
 import gradsim as gs
 from gradsim.errors import InputError
-from gradsim.experiments import synthetic
+from gradsim.identify import synthetic
 from gradsim.identify.evidence import colours, from_video
 from gradsim.identify.pieces import Pieces, shares
 from gradsim.identify.problem import Problem

@@ -6,7 +6,7 @@ import torch
 from fit_cases import THROW, THROW_TRUTH, throw, tossed
 
 from gradsim.errors import InputError
-from gradsim.experiments import synthetic
+from gradsim.identify import synthetic
 from gradsim.identify.estimate import identify, least_squares
 from gradsim.identify.multistart import Search
 from gradsim.identify.observation import Masks, States

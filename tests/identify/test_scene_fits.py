@@ -6,7 +6,7 @@ Truths are drawn uniformly over the ranges that the starts are drawn from. Frame
 import pytest
 from fit_cases import throw
 
-from gradsim.experiments import synthetic
+from gradsim.identify import synthetic
 from gradsim.identify.estimate import least_squares
 from gradsim.identify.multistart import Search
 from gradsim.scene import Scene

@@ -9,7 +9,7 @@ from checks import error
 
 from gradsim import rotation
 from gradsim.errors import InputError
-from gradsim.experiments import synthetic
+from gradsim.identify import synthetic
 from gradsim.identify.estimate import identify, placed
 from gradsim.identify.least_squares import Population
 from gradsim.identify.least_squares import descend as descend_in_one

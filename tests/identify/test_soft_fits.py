@@ -8,8 +8,7 @@ import soft_cases
 import torch
 
 from gradsim.errors import InputError
-from gradsim.experiments import synthetic
-from gradsim.identify import Search, Vertices, explain_gradients, identify, least_squares
+from gradsim.identify import Search, Vertices, explain_gradients, identify, least_squares, synthetic
 from gradsim.identify.directions import of_model
 from gradsim.identify.estimate import model_for, placed
 from gradsim.identify.problem import Problem

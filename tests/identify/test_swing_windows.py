@@ -6,12 +6,12 @@ import torch
 from checks import error
 
 import gradsim as gs
-from gradsim.experiments.pendula_tasks import seen
 from gradsim.identify.estimate import identify
 from gradsim.identify.long_clip import Shooting
 from gradsim.identify.problem import Problem
 from gradsim.identify.shooting import ShootingProblem
 from gradsim.identify.unknowns import Space
+from gradsim_reproduction.pendulums.tasks import seen
 
 FRAMES = 25
 UNKNOWNS = ("arms.first_length:0.4:0.6", "arms.second_mass:0.4:1.2", "arms.second_angle:0.4:2", "arms.first_rate:-1:1")

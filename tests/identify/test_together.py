@@ -6,7 +6,7 @@ import torch
 from checks import error
 
 from gradsim.errors import InputError
-from gradsim.experiments import synthetic
+from gradsim.identify import synthetic
 from gradsim.identify.estimate import identify
 from gradsim.identify.together import SharedSpace, Together, identify_many, of_clip, together
 from gradsim.identify.uncertainty import KNOWN, analyse

@@ -6,7 +6,7 @@ from checks import central_difference, error
 from fit_cases import THROW, THROW_TRUTH, throw, true_inner
 
 from gradsim.errors import InputError
-from gradsim.experiments import synthetic
+from gradsim.identify import synthetic
 from gradsim.identify.estimate import identify
 from gradsim.identify.observation import Masks, States
 from gradsim.identify.problem import Problem

@@ -6,13 +6,13 @@ from fit_cases import throw
 
 from gradsim.errors import InputError
 from gradsim.physics.model import Model
-from gradsim.render import artists
-from gradsim.render.artists import Artist, fitting
 from gradsim.render.camera import from_scene
 from gradsim.render.renderer import Renderer
 from gradsim.render.shading import Shading
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
+from gradsim.visualization import frames
+from gradsim.visualization.frames import Artist, fitting
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def drawn(artist: Artist, surface) -> torch.Tensor:
 
 @pytest.mark.parametrize("block", [1, 24 * 24 * 2, 10**9], ids=["one", "two", "all"])
 def test_frames_are_those_of_the_renderer_however_many_are_drawn_at_once(scene, surface, monkeypatch, block):
-    monkeypatch.setattr(artists, "BLOCK", block)
+    monkeypatch.setattr(frames, "BLOCK", block)
     camera, light = from_scene(scene.camera), Shading("phong")
     own = Renderer(camera, "aa", light, (0.2, 0.4, 0.6))(surface)[0]
     assert torch.equal(drawn(Artist("aa", camera, light, (0.2, 0.4, 0.6)), surface), own.clamp(0, 1))

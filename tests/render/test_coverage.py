@@ -8,8 +8,8 @@ from scipy.spatial import ConvexHull
 from scipy.spatial.transform import Rotation
 
 from gradsim import mesh
-from gradsim.experiments import foreign
 from gradsim.render.coverage import coverage, coverage_tangent
+from gradsim.render.reference import scanline
 
 SIDE = 32  # of the image [px]
 
@@ -317,7 +317,7 @@ def test_any_triangles_cover_their_union(count):
     faces = np.array([rng.choice(9, 3, replace=False) for _ in range(count)])
     screen = torch.tensor(points)[None, None].requires_grad_()
     image = coverage(screen, torch.tensor(faces), SIDE, SIDE, convex=False)
-    reference = foreign._covered(points[faces][None], SIDE, SIDE, 256)
+    reference = scanline._covered(points[faces][None], SIDE, SIDE, 256)
     assert abs(image[0, 0].detach().numpy() - reference[0]).max() < 1 / 512
     assert abs(image.sum().item() - reference.sum()) < 1e-3
     weight = torch.tensor(rng.normal(size=(SIDE, SIDE)))

@@ -5,7 +5,7 @@ import math
 import torch
 
 from gradsim.render.camera import look_at
-from gradsim.render.turntable import turntable
+from gradsim.visualization.camera_path import turntable
 
 
 def test_a_camera_that_goes_round_sees_what_one_sees_of_a_world_that_turns_back():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gradsim.video.sheet import GAP, evenly, sheet
+from gradsim.visualization.sheets import GAP, evenly, sheet
 
 
 def test_pictures_stand_row_by_row_and_whole():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gradsim.video.strip import opacities, strip
+from gradsim.visualization.sheets import opacities, strip
 
 
 def drawn(share: np.ndarray, colour: np.ndarray, behind: np.ndarray) -> np.ndarray:

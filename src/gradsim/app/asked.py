@@ -130,6 +130,6 @@ def _content(value: object) -> object:
 def _source() -> str:
     """Digest of the code that computes: a version says little about a working copy."""
     root, total = Path(__file__).parents[1], hashlib.sha256()
-    for path in sorted(p for p in root.rglob("*.py") if p.relative_to(root).parts[0] not in ("app", "experiments")):
+    for path in sorted(p for p in root.rglob("*.py") if p.relative_to(root).parts[0] not in ("app", "visualization")):
         total.update(path.read_bytes())
     return total.hexdigest()[:12]

@@ -50,11 +50,11 @@ class Demo(Command):
     """Seed of everything random."""
 
     def run(self, out, err):
-        from gradsim import experiments
+        from gradsim.app.commands.demo import demo
         from gradsim.app.report import write_report
 
         with working(err) as progress:
-            result = experiments.demo(self.out, self.seed, progress=progress)
+            result = demo(self.out, self.seed, progress=progress)
             write_report(self.out)
         show(result, self.out, out)
         return CODES[result["status"]]
@@ -436,7 +436,7 @@ class Reproduce(Command):
     """Seed of everything random."""
 
     def run(self, out, err):
-        from gradsim import experiments
+        from gradsim.app import experiments
         from gradsim.app.report import write_report
 
         try:

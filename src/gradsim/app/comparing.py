@@ -5,9 +5,7 @@ from pathlib import Path
 from gradsim import video as videos
 from gradsim.app.report import write_report
 from gradsim.errors import InputError
-from gradsim.experiments import synthetic
-from gradsim.experiments.films import write_films
-from gradsim.experiments.residual_film import write_residuals
+from gradsim.identify import synthetic
 from gradsim.identify.compare import compare
 from gradsim.identify.estimate import model_for, placed
 from gradsim.identify.evidence import from_video
@@ -17,6 +15,8 @@ from gradsim.identify.progress import Progress, Silent, reporting
 from gradsim.identify.unknowns import Space, Unknown
 from gradsim.picture import to_bytes
 from gradsim.scene import Scene
+from gradsim.visualization.overlay_video import write_films
+from gradsim.visualization.residual_video import write_residuals
 
 
 def run(

@@ -20,11 +20,11 @@ from gradsim.app.desk import compare, desk, finished
 from gradsim.control.checkpoint import Checkpoint
 from gradsim.control.picture_goal import PictureGoal
 from gradsim.errors import InputError
-from gradsim.experiments.player import write_player
 from gradsim.files import whole
 from gradsim.identify.fit import write_json
 from gradsim.identify.progress import Progress, Silent
 from gradsim.scene.node import did_you_mean
+from gradsim.visualization.player import write_player
 
 if TYPE_CHECKING:
     from gradsim.control.history import History

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from gradsim.app.control_reach import silhouettes
 from gradsim.control.picture_goal import PictureGoal
-from gradsim.experiments.control_films import Sought
 from gradsim.files import whole
 from gradsim.picture import to_bytes
+from gradsim.visualization.control_video import Sought
 
 if TYPE_CHECKING:
     from gradsim.control.setup import Setup

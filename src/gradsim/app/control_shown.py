@@ -14,9 +14,9 @@ from gradsim.app.control_report import STILLS
 from gradsim.app.control_result import entries
 from gradsim.control.history import History
 from gradsim.control.picture_goal import PictureGoal
-from gradsim.experiments.control_films import Screen, write_film
 from gradsim.files import whole
-from gradsim.video.sheet import sheet
+from gradsim.visualization.control_video import Screen, write_film
+from gradsim.visualization.sheets import sheet
 
 if TYPE_CHECKING:
     from gradsim.control.plant import Episode

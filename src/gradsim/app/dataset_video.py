@@ -9,8 +9,7 @@ from gradsim import picture
 from gradsim import video as videos
 from gradsim.dataset.recordings import Recordings
 from gradsim.errors import InputError
-from gradsim.video.sheet import evenly, sheet
-from gradsim.video.strip import strip
+from gradsim.visualization.sheets import evenly, sheet, strip
 
 INSTANTS = 8  # of the strip
 SHOWN = 14  # videos of the sheet: one of each object

@@ -14,8 +14,8 @@ from gradsim.app.job import Job
 from gradsim.app.report import write_report
 from gradsim.app.runs import open_scene
 from gradsim.errors import InputError
-from gradsim.experiments import synthetic
 from gradsim.files import whole
+from gradsim.identify import synthetic
 from gradsim.identify.estimate import model_for, placed
 from gradsim.identify.evidence import from_video
 from gradsim.identify.fit import SCHEMA, versions, write_json

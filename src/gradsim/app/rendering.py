@@ -24,16 +24,15 @@ from gradsim.physics.model import Model
 from gradsim.physics.system import parts_of
 from gradsim.physics.trajectory import Trajectory
 from gradsim.picture import to_bytes
-from gradsim.render import false_colour
-from gradsim.render.artists import Artist, fitting
 from gradsim.render.renderer import Renderer
 from gradsim.render.shading import Shading
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.render.turntable import turntable
 from gradsim.scene import Scene
 from gradsim.surface import Surface
-from gradsim.video.sheet import evenly, sheet
-from gradsim.video.strip import strip
+from gradsim.visualization import false_color
+from gradsim.visualization.camera_path import turntable
+from gradsim.visualization.frames import Artist, fitting
+from gradsim.visualization.sheets import evenly, sheet, strip
 
 Arrays = dict[str, np.ndarray]
 
@@ -187,7 +186,7 @@ class _Studio:
         if self.shot.buffers:
             picture = Renderer(self.artist.camera).picture(surface)
             arrays = {name: getattr(picture, name)[0, :frames].numpy() for name in self.shot.buffers}
-        films = {name: getattr(false_colour, name)(array) for name, array in arrays.items()}
+        films = {name: getattr(false_color, name)(array) for name, array in arrays.items()}
         if "ids" in arrays:
             arrays["names"] = np.array([part.name for part in surface.parts])
         return arrays, films

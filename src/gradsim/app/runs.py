@@ -17,11 +17,8 @@ from gradsim.app.interrupted import write_interrupted
 from gradsim.app.job import Job, video_as_given
 from gradsim.app.report import write_report
 from gradsim.errors import InputError
-from gradsim.experiments import synthetic
-from gradsim.experiments.films import write_films
-from gradsim.experiments.player import write_player
-from gradsim.experiments.residual_film import write_residuals
 from gradsim.files import whole
+from gradsim.identify import synthetic
 from gradsim.identify.checkpoint import Checkpoint
 from gradsim.identify.estimate import least_squares, model_for, placed
 from gradsim.identify.evidence import from_video
@@ -37,6 +34,9 @@ from gradsim.picture import to_bytes
 from gradsim.rounding import with_error
 from gradsim.scene import Scene
 from gradsim.video.frames import align
+from gradsim.visualization.overlay_video import write_films
+from gradsim.visualization.player import write_player
+from gradsim.visualization.residual_video import write_residuals
 
 MANY = 1000  # steps in a frame, from which on a reason is given
 

@@ -14,8 +14,7 @@ import torch
 from gradsim import video as videos
 from gradsim.app.report import write_report
 from gradsim.errors import InputError
-from gradsim.experiments import synthetic
-from gradsim.experiments.films import overlay, side_by_side
+from gradsim.identify import synthetic
 from gradsim.identify.estimate import model_for, placed, solve
 from gradsim.identify.fit import write_json
 from gradsim.identify.long_clip import Shooting
@@ -28,6 +27,7 @@ from gradsim.identify.views import from_videos
 from gradsim.picture import to_bytes
 from gradsim.scene import Scene
 from gradsim.video.frames import align
+from gradsim.visualization.overlay_video import overlay, side_by_side
 
 NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)=(.+)")
 

@@ -18,7 +18,7 @@ class Shot:
         camera: Which of the scene's cameras.
         format: Of films: "webm", "mp4", "gif", or "png" for folders.
         preview: Films that every player shows, enlarged, not exact.
-        renderer: See `gradsim.render.artists`; None takes exact coverage with flat colours, or "aa" where the scene has
+        renderer: See `gradsim.visualization.frames`; None takes exact coverage with flat colours, or "aa" where the scene has
             textures, lights to be shaded by, or visible grounds.
         spp: Samples per pixel of Mitsuba.
         shading: Law of shading in place of the scene's.

@@ -18,12 +18,12 @@ import numpy as np
 
 from gradsim.app.viewable import Viewable
 from gradsim.errors import InputError
-from gradsim.experiments.stage import TRUTH, Frustum, Stage, actors, add_grounds, stand_back
 from gradsim.picture import to_bytes
-from gradsim.render.artists import Artist, fitting
 from gradsim.render.camera import Camera
 from gradsim.render.shading import Shading
 from gradsim.surface import Surface
+from gradsim.visualization.frames import Artist, fitting
+from gradsim.visualization.viser_scene import TRUTH, Frustum, Stage, actors, add_grounds, stand_back
 
 MOST = 320  # [px] pictures in the page are as large as this, or smaller
 TICK = 1 / 30  # [s] between two pictures of a motion that plays

@@ -6,13 +6,13 @@ import torch
 
 from gradsim import rotation
 from gradsim.errors import InputError
-from gradsim.experiments.baselines.bullet import RATE, bullet, squared_error
-from gradsim.experiments.baselines.bullet_landscape import pybullet_landscape
-from gradsim.experiments.baselines.score_function import normalised
 from gradsim.identify.estimate import placed
 from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
+from gradsim_reproduction.baselines.bullet import RATE, bullet, squared_error
+from gradsim_reproduction.baselines.bullet_landscape import pybullet_landscape
+from gradsim_reproduction.baselines.reinforce import normalised
 
 pytest.importorskip("pybullet")
 G = 9.81  # [m/s²]

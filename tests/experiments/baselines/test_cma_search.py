@@ -5,8 +5,8 @@ import pytest
 
 from gradsim.dataset import sample
 from gradsim.errors import InputError
-from gradsim.experiments.baselines import cma_search
-from gradsim.experiments.baselines.cma_search import cma, problem_of, search, solve
+from gradsim_reproduction.baselines import cma_search
+from gradsim_reproduction.baselines.cma_search import cma, problem_of, search, solve
 
 
 def test_the_search_finds_the_least_of_a_valley_and_keeps_to_its_budget():

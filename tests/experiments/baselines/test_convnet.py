@@ -7,11 +7,11 @@ import torch
 
 from gradsim.dataset import sample
 from gradsim.errors import InputError
-from gradsim.experiments.baselines import convnet
-from gradsim.experiments.baselines.clips import Clips
-from gradsim.experiments.baselines.convnet_net import ConvNet
-from gradsim.experiments.baselines.convnet_training import Schedule, predict, train
 from gradsim.identify.progress import Silent
+from gradsim_reproduction.baselines import convnet
+from gradsim_reproduction.baselines.convnet_data import Clips
+from gradsim_reproduction.baselines.convnet_net import ConvNet
+from gradsim_reproduction.baselines.convnet_training import Schedule, predict, train
 
 # EfficientNet's family, as small as it gets: 4 channels in every block, few blocks
 TINY = {"width_coefficient": 0.1, "depth_coefficient": 0.1, "hidden_dim": 128, "drop_connect_rate": 0.1}

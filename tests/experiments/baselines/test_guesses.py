@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from gradsim.dataset import sample, test_numbers
-from gradsim.experiments.baselines import ROWS
 from gradsim.identify.unknowns import Unknown
+from gradsim_reproduction.baselines import ROWS
 
 NAMES = ("body.mass", "ground.friction")
 

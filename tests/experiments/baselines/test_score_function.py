@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim.experiments.baselines.score_function import LEAST, Plan, negative_log_likelihood, normalised, reinforce
+from gradsim_reproduction.baselines.reinforce import LEAST, Plan, negative_log_likelihood, normalised, reinforce
 
 
 def test_the_search_climbs_a_smooth_reward_within_its_noise():

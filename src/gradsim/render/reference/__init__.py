@@ -1,0 +1,1 @@
+"""Renderers of plain NumPy, independent of the kernels, to compare with."""

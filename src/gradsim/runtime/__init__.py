@@ -1,0 +1,1 @@
+"""Files, checkpoints, progress, workers and provenance of runs."""

@@ -1,0 +1,43 @@
+"""What made a result: the commit and the machine."""
+
+import platform
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from gradsim.jobs import cores
+
+_SOURCE = Path(__file__).parents[2]  # src, with the reproduction
+
+
+@cache
+def provenance() -> dict[str, str | int | None]:
+    """Commit of the source (None outside a git checkout; "+" after it where files differ), processor, cores, system.
+
+    The first answer is kept: a run asks when it begins.
+    """
+    system = f"{platform.system()} {platform.machine()}"
+    return {"commit": _commit(), "processor": _processor(), "cores": cores(), "system": system}
+
+
+def _commit() -> str | None:
+    try:
+        kept = _git("ls-files", "--", __file__)  # an installed copy inside another project's checkout is not kept there
+        commit = _git("rev-parse", "--short=12", "HEAD")
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", str(_SOURCE))
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return commit + "+" * bool(changed) if kept else None
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", "-C", str(_SOURCE), *words], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())

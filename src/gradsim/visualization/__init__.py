@@ -1,0 +1,1 @@
+"""Images, videos and pages of simulations and fits."""

@@ -1,0 +1,261 @@
+"""What a scene is made of, in viser: bodies that move, grounds, cameras with pictures, and where to stand to see them.
+
+The player of reports and the viewer set their stages with it. viser is an extra (`pip install "gradsim[viewer]"`), so
+that it is imported where it is used.
+"""
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradsim.render.camera import Camera
+from gradsim.surface import Part, Surface
+from gradsim.visualization.gltf import is_painted, painted
+
+FIT, TRUTH, PLAIN = (29, 95, 208), (209, 102, 10), (150, 156, 168)  # as in the figures of a report
+RIGID = 1e-4  # of its size: a part that deforms by more is sent vertex by vertex
+STILL = 1e-6  # of its size: a part that moves by less stays where it is
+WIDE = 1.05  # width over height of the narrowest window that shows everything at the beginning
+ROOM = 1.08  # margin about what is shown
+FRUSTUM = 0.12  # its length, of the camera's distance from the motion
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where things are.
+
+    Args:
+        low, high: Corners of the box of the motion [m].
+        right: Horizontal direction to the first camera's right.
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    right: np.ndarray
+
+    @classmethod
+    def of(cls, surface: Surface, camera: Camera | None, without: Collection[str] = ()) -> "Stage":
+        """Of the first world, as a camera sees it; `without` names parts that do not count, such as grounds."""
+        parts = [surface.vertices[0, :, p.vertices].detach() for p in surface.parts if p.name not in without]
+        points = np.concatenate([part.reshape(-1, 3).numpy() for part in parts])
+        right = camera.R[0].numpy() * [1, 1, 0] if camera else np.array([1.0, 0, 0])
+        length = np.linalg.norm(right)
+        right = right / length if length > 1e-6 else np.array([1.0, 0, 0])
+        return cls(points.min(0), points.max(0), right)
+
+    def wider(self, shift: np.ndarray) -> "Stage":
+        """With a second motion beside it, shifted by so much."""
+        return Stage(np.minimum(self.low, self.low + shift), np.maximum(self.high, self.high + shift), self.right)
+
+    @property
+    def centre(self) -> np.ndarray:
+        return (self.low + self.high) / 2
+
+    @property
+    def size(self) -> float:
+        """Diagonal of the box [m]."""
+        return float(np.linalg.norm(self.high - self.low))
+
+    @property
+    def width(self) -> float:
+        """Of the box along `right` [m]."""
+        return float(np.abs(self.right) @ (self.high - self.low))
+
+    @property
+    def corners(self) -> np.ndarray:
+        """Of the box (8, 3) [m]."""
+        return np.array(np.meshgrid(*np.stack([self.low, self.high], 1))).reshape(3, 8).T
+
+
+class Actor:
+    """One part of a surface.
+
+    Attributes:
+        mesh: Its node; one with textures or colours of vertices is always opaque.
+        path: The node of its centre's way; None if that stays where it is.
+        moves: Whether anything of it does not.
+    """
+
+    def __init__(self, scene, name: str, vertices: np.ndarray, part: Part, colour=None, path_colour=FIT):
+        """Put it into a viser scene.
+
+        Args:
+            scene: The viser scene.
+            name: Of the node.
+            vertices: Its vertices (frames, n, 3) [m].
+            part: Its faces and look.
+            colour: Instead of its look, RGB in 0 … 255.
+            path_colour: Of its way.
+        """
+        self.vertices, self.poses = vertices, poses(vertices)
+        rest, least = vertices[0] - vertices[0].mean(0), STILL * np.ptp(vertices[0])
+        self.moves = bool(np.abs(vertices - vertices[0]).max() > least)
+        if is_painted(part) and colour is None and self.poses is not None:
+            self.mesh = scene.add_mesh_trimesh(name, painted(rest, part))
+        else:
+            self.mesh = scene.add_mesh_simple(
+                name,
+                rest.astype(np.float32),
+                part.faces.numpy().astype(np.uint32),
+                color=colour or tuple(round(255 * float(c)) for c in part.colour),
+                flat_shading=not part.look.smooth,
+                side="double" if self.moves and _is_open(part) else "front",  # a ground is glass from below
+            )
+        self.middle, self.path = vertices.mean(1), None
+        if np.abs(self.middle - self.middle[0]).max() > least:
+            ends = np.stack([self.middle[:-1], self.middle[1:]], 1)
+            self.path = scene.add_line_segments(
+                f"{name} path", ends, path_colour, thickness=2.0, thickness_units="screen"
+            )
+        self.show(0)
+
+    def show(self, frame: int) -> None:
+        """Move it to where it is in a frame."""
+        self.mesh.position = self.middle[frame]
+        if self.poses is None:
+            self.mesh.vertices = (self.vertices[frame] - self.middle[frame]).astype(np.float32)
+        else:
+            self.mesh.wxyz = self.poses[frame]
+
+
+def _is_open(part: Part) -> bool:
+    """Whether an edge has one triangle only, as of a sheet: both of its sides are seen."""
+    edges = np.sort(part.faces.numpy()[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), 1)
+    return bool((np.unique(edges, axis=0, return_counts=True)[1] == 1).any())
+
+
+def actors(scene, folder: str, surface: Surface, shift=(0.0, 0.0, 0.0), **colours) -> dict[str, Actor]:
+    """All parts of a surface's first world by name, their nodes under /folder; further arguments as for `Actor`."""
+    vertices = surface.vertices[0].detach().numpy() + np.asarray(shift)
+    return {p.name: Actor(scene, f"/{folder}/{p.name}", vertices[:, p.vertices], p, **colours) for p in surface.parts}
+
+
+def poses(vertices: np.ndarray) -> np.ndarray | None:
+    """Turns (frames, 4), wxyz, from the first of (frames, n, 3) vertices to each (Kabsch 1976); None if they deform."""
+    from viser.transforms import SO3
+
+    rest = vertices[0] - vertices[0].mean(0)
+    here = vertices - vertices.mean(1, keepdims=True)
+    u, _, vt = np.linalg.svd(np.einsum("fni,nj->fij", here, rest))
+    keep = np.ones((len(here), 3))
+    keep[:, 2] = np.linalg.det(u @ vt)  # a rotation, also of what is flat
+    turns = (u * keep[:, None]) @ vt
+    off = np.abs(here - rest @ turns.transpose(0, 2, 1)).max()
+    return SO3.from_matrix(turns).wxyz if off < RIGID * np.ptp(rest) else None
+
+
+class Frustum:
+    """A camera where it stands, with a picture.
+
+    A frustum of viser is symmetric about the optical axis: where the principal point is not in the middle of the image,
+    the picture gets a margin, so that it is seen in the right directions.
+    """
+
+    def __init__(self, scene, name: str, camera: Camera, stage: Stage, most: int):
+        """Put it into a viser scene.
+
+        Args:
+            scene: The viser scene.
+            name: Of the node.
+            camera: The camera.
+            stage: What it looks at.
+            most: The picture is thinned to about so many pixels [px].
+        """
+        from viser.transforms import SO3
+
+        (fx, _, cx), (_, fy, cy), _ = camera.K.tolist()
+        self.camera, self.most = camera, most
+        self.tangents = max(cx, camera.width - cx) / fx, max(cy, camera.height - cy) / fy
+        self.margins = [tuple(round(max(0.0, m)) for m in (n - 2 * c, 2 * c - n)) for n, c in self._sizes(cx, cy)]
+        self.length = FRUSTUM * float(np.linalg.norm(camera.centre.numpy() - stage.centre))
+        self.node = scene.add_camera_frustum(
+            name,
+            fov=2 * math.atan(self.tangents[1]),
+            aspect=self.tangents[0] / self.tangents[1],
+            scale=self.length,
+            color=(60, 64, 72),
+            thickness=1.5,
+            thickness_units="screen",
+            format="png",
+            wxyz=SO3.from_matrix(camera.R.T.numpy()).wxyz,
+            position=camera.centre.numpy(),
+        )
+
+    def _sizes(self, cx: float, cy: float) -> tuple[tuple[int, float], tuple[int, float]]:
+        return (self.camera.height, cy), (self.camera.width, cx)
+
+    def framed(self, picture: np.ndarray) -> np.ndarray:
+        """A picture (height, width, 3) uint8 of this camera, with the optical axis in its middle."""
+        return np.pad(picture, (*self.margins, (0, 0)), constant_values=255)
+
+    def show(self, picture: np.ndarray) -> None:
+        """Put a picture (height, width, 3) uint8 into it."""
+        framed = self.framed(picture)
+        step = max(1, round(max(framed.shape[:2]) / self.most))
+        self.node.image = np.ascontiguousarray(framed[::step, ::step])
+
+    @property
+    def corners(self) -> np.ndarray:
+        """Its place and those of its picture's corners (5, 3) [m]."""
+        x, y = self.tangents
+        rays = np.array([[0, 0, 0], *([i * x, j * y, 1] for i in (-1, 1) for j in (-1, 1))]) * self.length
+        return rays @ self.camera.R.numpy() + self.camera.centre.numpy()
+
+
+def add_grounds(scene, grounds, stage: Stage) -> dict:
+    """Grounds that have no looks of their own as planes with grid lines about the stage; their nodes by name."""
+    from viser.transforms import SO3
+
+    nodes = {}
+    for name, ground in ((name, ground) for name, ground in grounds.items() if not ground.visible):
+        normal = np.array(ground.normal) / np.linalg.norm(ground.normal)
+        foot = stage.centre + (ground.height - normal @ stage.centre) * normal
+        side = np.cross(normal, [0.0, 1.0, 0.0] if abs(normal[1]) < 0.9 else [1.0, 0.0, 0.0])
+        side /= np.linalg.norm(side)
+        turn = SO3.from_matrix(np.stack([side, np.cross(normal, side), normal], 1))
+        extent = 2.0 * stage.size
+        cell = 10.0 ** math.floor(math.log10(max(extent, 1e-3) / 4))
+        nodes[name] = scene.add_grid(
+            f"/{name}",
+            extent,
+            extent,
+            cell_size=cell,
+            section_size=10 * cell,
+            cell_color=PLAIN,
+            plane_color=(235, 236, 240),
+            plane_opacity=0.7,
+            position=foot,
+            wxyz=turn.wxyz,
+        )
+    return nodes
+
+
+def stand_back(view, stage: Stage, cameras: list[Frustum], aside: float = 0.0) -> None:
+    """Set a viewpoint that has the whole motion and all cameras in view: left of the first camera, above it.
+
+    Args:
+        view: The opening camera of a viser server.
+        stage: Where things move.
+        cameras: Their frusta.
+        aside: Move everything to the left by this share of half the window's height, to leave room for a panel.
+    """
+    points = np.concatenate([stage.corners, *(camera.corners for camera in cameras)])
+    middle = (points.min(0) + points.max(0)) / 2
+    back = np.cross(stage.right, [0.0, 0.0, 1.0])  # from the motion to the camera
+    away = 0.6 * back - 0.7 * stage.right + [0, 0, 0.7]
+    away = away / np.linalg.norm(away)
+    level = np.cross([0.0, 0.0, 1.0], away)
+    level /= np.linalg.norm(level)
+    upright = np.cross(away, level)
+    steep = math.tan(view.fov / 2)
+    off = points - middle
+    half = np.maximum(np.abs(off @ level) / WIDE, np.abs(off @ upright)) / steep
+    distance = ROOM * (off @ away + half).max()
+    view.look_at = middle + aside * steep * distance * level
+    view.position = view.look_at + distance * away
+    view.up = (0.0, 0.0, 1.0)
+
+
+__all__ = ["FIT", "PLAIN", "TRUTH", "Actor", "Frustum", "Stage", "actors", "add_grounds", "poses", "stand_back"]

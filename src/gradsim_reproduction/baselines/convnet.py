@@ -1,0 +1,173 @@
+"""`gradsim reproduce convnet`: the network of the paper's H.2, which its tables call ConvLSTM, on the data set.
+
+It sees the films of 800 training samples, and tells the five parameters of 200 others from theirs. No pretrained backbone
+comes with the library: it is trained from scratch, for as many epochs as a CPU affords, or read from a file.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gradsim.dataset import test_numbers
+from gradsim.errors import InputError
+from gradsim.identify.progress import Progress, Silent
+from gradsim_reproduction.baselines.cached import rows_of
+from gradsim_reproduction.baselines.convnet_data import Clips
+from gradsim_reproduction.baselines.convnet_net import ConvNet
+from gradsim_reproduction.baselines.convnet_plots import draw
+from gradsim_reproduction.baselines.convnet_training import Schedule, predict, train
+from gradsim_reproduction.baselines.trivial import TRAINING, row
+from gradsim_reproduction.runner import Ledger, figure, write_result
+from gradsim_reproduction.tables import write_table
+
+TEST = 200  # samples for testing among the first 1000 (paper, G)
+QUICK = {"train": 12, "test": 6}
+WHOLE, EPOCHS = 1, 25  # epochs of the whole network, and with those of its head alone; the paper: 100 (H.2)
+WHOLE_QUICK, EPOCHS_QUICK = 1, 10
+PAPER = {"mass": 0.029, "stiffness": 0.14, "damping": 0.14, "friction_stiffness": 0.17, "friction": 0.096}  # Table 2
+TABLE1 = {"mass_rel_err": 0.0094, "mass_abs_err": 0.1347}  # paper, Table 1
+
+
+def convnet(
+    out: Path,
+    quick: bool = False,
+    seed: int = 0,
+    progress: Progress | None = None,
+    epochs: int | None = None,
+    weights: Path | None = None,
+) -> dict:
+    """Train the network and predict; an interrupted run goes on after its last checkpoint.
+
+    Args:
+        out: Gets result.json, table.md, the curves, films, and checkpoint.pt with the network.
+        quick: 12 films and 6 to test.
+        seed: Of the data set, of the first weights and of the order of films.
+        progress: Is told the losses.
+        epochs: Of the whole network; None: 1, or 0 with `weights`. Its head alone gets the rest of 25.
+        weights: A state dictionary of `transformers.EfficientNetModel` to begin with.
+
+    Raises:
+        InputError: If `transformers` is not installed, the weights are of another network, or the folder holds a
+            network that was trained otherwise.
+    """
+    out, progress = Path(out), progress or Silent()
+    if epochs is not None and epochs < 0:
+        raise InputError(f"epochs: got {epochs}; expected at least 0.")
+    own, both = (WHOLE_QUICK, EPOCHS_QUICK) if quick else (WHOLE, EPOCHS)
+    begun = epochs if epochs is not None else 0 if weights else own
+    schedule = Schedule(begun, max(0, both - begun))
+    net, numbers = network(seed, weights), split_numbers(quick)
+    clips = Clips(out / "films", [*numbers["train"], *numbers["test"]], seed)
+    digest = hashlib.sha256(Path(weights).read_bytes()).hexdigest()[:12] if weights else None
+    settings = {
+        "seed": seed,
+        "schedule": asdict(schedule),
+        "weights": digest,
+        "begun": fingerprint(net),
+        "data": clips.digest,
+    }
+    ledger = Ledger(out / "finished.jsonl", settings)
+    done = ledger.once("network", lambda: _trained(net, clips, numbers, schedule, out, seed, progress))
+    progress.done()
+    figures = summary(done["rows"], done["curves"])
+    result = {
+        "title": "ConvNet (ConvLSTM of the paper's tables)",
+        **done,
+        "table": write_table(out, "Tables 1 and 2: ConvNet", _lines(figures), _notes(schedule, numbers, weights)),
+        "pictures": draw(out, done["curves"], done["rows"]),
+        "schedule": asdict(schedule),
+        "quick": quick,
+        "seed": seed,
+    }
+    return write_result(out, "reproduce convnet" + " --quick" * quick, result, figures)
+
+
+def rows(
+    numbers: Sequence[int],
+    seed: int,
+    out: Path,
+    progress: Progress | None = None,
+    quick: bool = False,
+    unknowns: Sequence[str] = ("body.mass",),
+) -> list[dict]:
+    """What the network says of test samples; see `ROWS`. One network tells all five parameters, whatever is asked."""
+    found = rows_of("convnet", lambda folder: convnet(folder, quick, seed, progress), numbers, seed, out, quick)
+    for one in found:
+        one.update({key: {name: one[key][name] for name in unknowns} for key in ("truth", "values")})
+    return found
+
+
+def network(seed: int, weights: Path | None = None) -> ConvNet:
+    """The network before training, the same for the same seed.
+
+    Raises:
+        InputError: If the weights are of another one.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        net = ConvNet(outputs=len(PAPER))
+    if weights:
+        net.load_backbone(Path(weights))
+    return net
+
+
+def fingerprint(net: torch.nn.Module) -> str:
+    """Twelve digits of the weights: two networks that begin otherwise are not each other's."""
+    digest = hashlib.sha256()
+    for name, weight in net.state_dict().items():
+        digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode() + weight.numpy(force=True).tobytes())
+    return digest.hexdigest()[:12]
+
+
+def split_numbers(quick: bool) -> dict[str, list[int]]:
+    """Numbers of the samples for "train" and for "test": the paper's 800 and 200, or a few."""
+    test = test_numbers(TEST)
+    both = {"train": sorted(set(range(TRAINING)) - set(test)), "test": test}
+    return {split: own[: QUICK[split]] if quick else own for split, own in both.items()}
+
+
+def _trained(net, clips, numbers, schedule, out, seed, progress) -> dict:
+    """Train and predict: curves, rows of the test samples, and CPU time [s]."""
+    curves = train(net, clips, numbers, schedule, out / "checkpoint.pt", seed, progress)
+    values = clips.values(predict(net, clips, numbers["test"]))
+    told = [row(clips.samples[k], value) for k, value in zip(numbers["test"], values, strict=True)]
+    return {"curves": curves, "rows": told, "cpu_seconds": sum(epoch["cpu_seconds"] for epoch in curves)}
+
+
+def summary(found: Sequence[dict], curves: Sequence[dict]) -> dict[str, dict]:
+    """Errors over the test samples: means as in the paper, medians, and the losses (1/3 is that of the middle)."""
+    mass = np.array([r["values"]["body.mass"] - r["truth"]["body.mass"] for r in found])
+    figures = {"mass_abs_err": figure(float(np.abs(mass).mean()), paper=TABLE1["mass_abs_err"])}
+    for name in found[0]["truth"]:
+        own = name.rpartition(".")[2]
+        errors = np.array([abs(r["values"][name] / r["truth"][name] - 1) for r in found])
+        figures[f"{own}_rel_err"] = figure(float(errors.mean()), paper=PAPER[own])
+        figures[f"{own}_rel_err_median"] = figure(float(np.median(errors)))
+    last = curves[-1] if curves else {"train": float("nan"), "test": float("nan")}
+    figures["loss_train"], figures["loss_test"] = figure(last["train"]), figure(last["test"])
+    figures["loss_test_least"] = figure(min([c["test"] for c in curves], default=float("nan")))
+    figures["epochs_of_the_whole"] = figure(sum(c["whole"] for c in curves))
+    figures["epochs_of_the_head"] = figure(sum(not c["whole"] for c in curves))
+    return figures
+
+
+def _lines(figures: dict[str, dict]) -> list[dict]:
+    """Lines of the table."""
+    both = (("mean relative error", "mass_rel_err"), ("mean error [kg]", "mass_abs_err"))
+    lines = [{"name": f"Table 1, {name}", "paper": TABLE1[key], "ours": figures[key]["value"]} for name, key in both]
+    for own, paper in PAPER.items():
+        value = figures[f"{own}_rel_err"]["value"]
+        lines.append({"name": f"Table 2, {own.replace('_', ' ')}", "paper": paper, "ours": value})
+    return lines
+
+
+def _notes(schedule: Schedule, numbers: dict[str, list[int]], weights: Path | None) -> str:
+    origin = "given weights" if weights else "scratch"
+    return (
+        f"Backbone from {origin}; epochs: {schedule.whole_epochs} of the whole network, {schedule.head_epochs} of its head; "
+        f"{len(numbers['train'])} films; means over {len(numbers['test'])} others. The paper: a pretrained one, 100 epochs."
+    )

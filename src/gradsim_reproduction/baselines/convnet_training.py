@@ -1,0 +1,143 @@
+"""Training of the ConvNet: first the whole network, then what follows the backbone, whose features are kept.
+
+The paper trains on the features of a pretrained backbone for 100 epochs. Without weights, the backbone is trained for a
+few epochs by the same loss, which on a CPU is nearly all of the cost; then the paper's part begins.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn.functional import mse_loss
+
+from gradsim.files import whole
+from gradsim.identify.progress import Progress
+from gradsim_reproduction.baselines.convnet_data import Clips
+from gradsim_reproduction.baselines.convnet_net import ConvNet
+
+OFTEN = 60.0  # [s] after an epoch that ends so long after the last checkpoint, another is written
+CHUNK = 4  # films at a time where nothing is learnt
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast.
+
+    Attributes:
+        whole_epochs: Of the whole network.
+        head_epochs: After these, of all but the backbone.
+        learnt: Frames of a film, drawn anew each time, that the backbone's gradient comes from, which is most of the time.
+        batch: Films in a step.
+        rate: Of Adam (paper, H.2).
+    """
+
+    whole_epochs: int = 1
+    head_epochs: int = 24
+    learnt: int = 6
+    batch: int = 8
+    rate: float = 1e-4
+
+    @property
+    def epochs(self) -> int:
+        return self.whole_epochs + self.head_epochs
+
+
+def train(
+    net: ConvNet,
+    clips: Clips,
+    numbers: Mapping[str, Sequence[int]],
+    schedule: Schedule,
+    checkpoint: Path,
+    seed: int,
+    progress: Progress,
+) -> list[dict]:
+    """Train; where the checkpoint is there, go on after it, to the same weights bit for bit.
+
+    Args:
+        net: The network, which is changed.
+        clips: The films.
+        numbers: Of the samples for "train" and for "test".
+        schedule: How long and how fast.
+        checkpoint: A file.
+        seed: Of the order of films and of what the backbone drops.
+        progress: Is told the losses.
+
+    Returns:
+        After each epoch: `train` (mean over its steps) and `test`, mean squares of labels; `whole`, whether the
+        backbone was trained; and `cpu_seconds`.
+    """
+    labels = {split: clips.labels(own) for split, own in numbers.items()}
+    adam = torch.optim.Adam(net.parameters(), schedule.rate, fused=True)  # five times as fast here
+    curves = _resume(checkpoint, net, adam)
+    saved, features = time.monotonic(), {}
+    for epoch in range(len(curves), schedule.epochs):
+        begun = time.process_time()
+        alone = epoch >= schedule.whole_epochs
+        if alone and not features:
+            progress.stage("ConvNet: features of all films")
+            features = {split: kept_features(net, clips, own) for split, own in numbers.items()}
+        progress.stage(f"ConvNet: epoch {epoch + 1} of {schedule.epochs}")
+        net.backbone.requires_grad_(not alone).train(not alone)
+        order = torch.randperm(len(labels["train"]), generator=torch.Generator().manual_seed(1000 * seed + epoch))
+        losses = []
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(1000 * seed + epoch)
+            for k, rows in enumerate(order.split(schedule.batch)):
+                if alone:
+                    given = features["train"][rows]
+                else:
+                    films = clips.films([numbers["train"][r] for r in rows.tolist()])
+                    given = net.features(films, torch.randperm(films.shape[1])[: schedule.learnt])
+                found = net.head(given)
+                loss = mse_loss(found, labels["train"][rows])
+                adam.zero_grad()
+                loss.backward()
+                adam.step()
+                losses.append(loss.item())
+                progress.share(k + 1, -(-len(order) // schedule.batch))
+        found = predict(net, clips, numbers["test"], features.get("test"))
+        test = mse_loss(found, labels["test"]).item()
+        spent = time.process_time() - begun
+        curves.append({"train": sum(losses) / len(losses), "test": test, "whole": not alone, "cpu_seconds": spent})
+        progress.update(epoch + 1, curves[-1]["train"], {"test": (test, float("nan"))})
+        if time.monotonic() - saved > OFTEN or epoch + 1 in (schedule.whole_epochs, schedule.epochs):
+            _save(checkpoint, net, adam, curves)
+            saved = time.monotonic()
+    return curves
+
+
+def predict(net: ConvNet, clips: Clips, numbers: Sequence[int], features: Tensor | None = None) -> Tensor:
+    """Labels (n, outputs) that the network gives to samples; from their features, if these are there."""
+    if features is None:
+        return _each(net, numbers, lambda some: net(clips.films(some)))
+    return _each(net, range(len(features)), lambda some: net.head(features[list(some)]))
+
+
+def kept_features(net: ConvNet, clips: Clips, numbers: Sequence[int]) -> Tensor:
+    """Features (n, frames, 1280, 2, 2) of samples, in the precision that they are computed in."""
+    return _each(net, numbers, lambda some: net.features(clips.films(some)))
+
+
+@torch.no_grad()
+def _each(net: ConvNet, numbers: Sequence[int], function: Callable[[Sequence[int]], Tensor]) -> Tensor:
+    net.eval()
+    found = [function(numbers[k : k + CHUNK]) for k in range(0, len(numbers), CHUNK)]
+    net.train()
+    return torch.cat(found)
+
+
+def _save(path: Path, net: ConvNet, adam: torch.optim.Adam, curves: list[dict]) -> None:
+    with whole(path) as draft:
+        torch.save({"net": net.state_dict(), "adam": adam.state_dict(), "curves": curves}, draft)
+
+
+def _resume(path: Path, net: ConvNet, adam: torch.optim.Adam) -> list[dict]:
+    if not path.exists():
+        return []
+    kept = torch.load(path, weights_only=True)
+    net.load_state_dict(kept["net"])
+    adam.load_state_dict(kept["adam"])
+    return kept["curves"]

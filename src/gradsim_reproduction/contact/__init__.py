@@ -1,0 +1,1 @@
+"""Contact between bodies: collisions, piles, articulated bodies."""

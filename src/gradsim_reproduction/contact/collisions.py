@@ -1,0 +1,213 @@
+"""Two bodies that collide: derivatives with known values, a shot at billiards, and masses and friction from one video.
+
+* Equal balls head-on exchange velocities; a ball off a ground, or off a ground and a wall, comes back as light does. What
+  derivatives are off falls with the time that bodies touch, as 1/√k.
+* Billiards: with which velocity has a ball to hit another, so that that one is at a goal at a given time? Gauss–Newton on the
+  place of the struck ball, from forward sensitivities, starts uniform over the same range; for hard balls the answer is known.
+* Identification: a box gets a known push and strikes another. Both masses and the friction between them from the
+  silhouettes of one camera; without a known force the ratio of the masses, with the null direction that goes with it.
+"""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gradsim.identify import synthetic
+from gradsim.identify.estimate import least_squares, model_for, placed
+from gradsim.identify.multistart import Search
+from gradsim.identify.progress import Progress, Silent, reporting
+from gradsim.identify.unknowns import Space
+from gradsim.physics.model import Model
+from gradsim.picture import to_bytes
+from gradsim.scene import Scene
+from gradsim.visualization.player import write_player
+from gradsim_reproduction.contact import collisions_plots
+from gradsim_reproduction.contact.billiards import Shot
+from gradsim_reproduction.runner import Ledger, figure, write_result
+
+STIFF = (1e3, 1e4, 1e5)
+SHORT = 400_000  # steps of each of five parts of a bounce
+BALL = {"shape": {"sphere": {"radius": 0.1}}, "mass": 1.0}
+SHOTS, STARTS, QUICK_SHOTS = 8, 16, 2
+FILMS, QUICK_FILMS = 6, 1
+PUSHED = ("striker.mass:0.5:3", "target.mass:0.5:3", "contacts.hit.friction:0.1:0.8")
+FREE = (*PUSHED, "contacts.hit.stiffness:5e3:5e4", "contacts.hit.friction_stiffness:5:50")
+NULL = np.array([1, 1, 0, 1, 1]) / 2  # over the logarithms of FREE: masses, and what resists them in proportion
+
+
+def collisions(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
+    """Run all three parts into a folder; what is finished is kept there, and an interrupted run goes on after it.
+
+    Args:
+        out: Gets result.json, finished.jsonl, scene.yaml, player.html, films and pictures.
+        quick: Two shots, one film.
+        seed: Of goals, truths and starts.
+        progress: Is told what happens.
+    """
+    out, progress = Path(out), progress or Silent()
+    done = Ledger(out / "finished.jsonl", {"experiment": "collisions", "seed": seed})
+    bounces = {}
+    for k in STIFF:
+        progress.stage(f"bounces, k = {k:g} N/m")
+        bounces[f"{k:g}"] = done.once(f"bounces {k:g}", lambda k=k: {n: f(k) for n, f in BOUNCES.items()})
+    shots = []
+    for number in range(QUICK_SHOTS if quick else SHOTS):
+        progress.stage(f"shot {number}")
+        shots.append(done.once(f"shot {number}", lambda number=number: Shot.random(seed, number).solved(STARTS)))
+    films = []
+    for number in range(QUICK_FILMS if quick else FILMS):
+        films.append(done.once(f"film {number}", lambda number=number: _identified(seed, number, progress)))
+    progress.stage("pictures")
+    pictures = collisions_plots.draw(out, bounces, shots, seed)
+    _film(out, films[0])
+    progress.done()
+    result = {"title": "Two bodies that collide", "seed": seed, "bounces": bounces, "shots": shots, "fits": films}
+    result |= {"pictures": pictures, "films": [{"file": "collision.webm", "text": "A film that is fitted."}]}
+    return write_result(out, "reproduce collisions", result, summary(bounces, shots, films))
+
+
+def exchange(k: float) -> float:
+    """|∂v₂/∂v₁ − 1| of two equal balls on a line."""
+    bodies = {"a": {**BALL, "position": [-0.25, 0, 0], "velocity": [1, 0, 0]}, "b": BALL}
+    contacts = {"hit": {"between": ["a", "b"], "stiffness": k, "dissipation": 0}}
+    clock = {"fps": 5, "frames": 2, "substeps": math.ceil(2 * k)}
+    v = torch.tensor([[1.0, 0, 0]]).double().requires_grad_()
+    model = Model(Scene.parse({"gravity": 0, "bodies": bodies, "contacts": contacts, "timing": clock}))
+    (slope,) = torch.autograd.grad(model.rollout({"a.velocity": v})["b"]["v"][0, -1, 0], v)
+    return abs(slope[0, 0].item() - 1)
+
+
+def ground_bounce(k: float) -> float:
+    """How far ∂h/∂y₀ = −1 and ∂h/∂v₀ = −T of a ball off a ground are missed, relative; T = 1 s."""
+    return _bounce(k, walls=False)
+
+
+def corner_bounce(k: float) -> float:
+    """The same off a ground, then a wall, of both coordinates."""
+    return _bounce(k, walls=True)
+
+
+BOUNCES = {"exchange": exchange, "ground": ground_bounce, "ground_and_wall": corner_bounce}
+
+
+def _bounce(k: float, walls: bool) -> float:
+    """Steps are short about the touches: one of h leaves an error of O(h k T), as the touch begins somewhere within it."""
+    touch, first, across = math.pi / math.sqrt(k), 0.02, 1.3  # [s], [s], [m/s]
+    hard = {"stiffness": k, "dissipation": 0, "friction_stiffness": 0, "friction": 0}
+    grounds = {"floor": hard, "wall": {**hard, "normal": [-1, 0, 0], "height": -0.1 - across * (first + 1.5 * touch)}}
+    if not walls:
+        del grounds["wall"]
+    ball = {**BALL, "position": [0, 0, 0.1 + first], "velocity": [across if walls else 0, 0, -1]}
+    model = Model(
+        Scene.parse({"gravity": 0, "bodies": {"ball": ball}, "grounds": grounds, "timing": {"substeps": SHORT}})
+    )
+    leaves = {f"ball.{key}": torch.tensor([ball[key]]).double().requires_grad_() for key in ("position", "velocity")}
+    parts = [first - 0.1 * touch, 1.3 * touch, 0.2 * touch, 1.3 * touch]
+    parts.append(1 - sum(parts))
+    (group,) = model.groups
+    inputs = group.inputs(model.values(leaves))
+    end = group.program(6, SHORT, 1e-6, 1).run(*inputs, torch.tensor([parts]).double() / SHORT)[0][0, -1]
+    worst = 0.0
+    for axis in (0, 2) if walls else (2,):
+        slopes = torch.autograd.grad(end[axis], list(leaves.values()), retain_graph=True)
+        worst = max(worst, *(abs(slope[0, axis].item() + 1) for slope in slopes))
+    return worst
+
+
+def struck(pushed: bool) -> Scene:
+    """A box that strikes another: by a known push, or with a known velocity."""
+    striker = {
+        "shape": {"box": {"size": [0.3, 0.2, 0.25]}},
+        "mass": 1,
+        "position": [-0.45, 0.07, 0],
+        "colour": [0.1, 0.35, 0.7],
+    }
+    how = {"pushes": [{"impulse": [2, 0, 0], "at": 0}]} if pushed else {"velocity": [1.5, 0, 0]}
+    target = {
+        "shape": {"box": {"size": [0.22, 0.3, 0.2]}},
+        "mass": 1,
+        "rotation_vector": [0, 0, 0.35],
+        "colour": [0.85, 0.45, 0.1],
+    }
+    hit = {
+        "between": ["striker", "target"],
+        "stiffness": 2e4,
+        "dissipation": 0.2,
+        "friction_stiffness": 20,
+        "friction": 0.4,
+    }
+    camera = {
+        "size": [64, 64],
+        "look_at": {"eye": [0.3, -0.6, 2.6], "target": [0.2, 0, 0], "fov": "45 deg", "up": [0, 1, 0]},
+    }
+    return Scene.parse(
+        {"name": "collision", "gravity": 0, "timing": {"fps": 30, "frames": 20, "substeps": 40}, "camera": camera,
+         "bodies": {"striker": {**striker, **how}, "target": target}, "contacts": {"hit": hit}}
+    )  # fmt: skip
+
+
+def _identified(seed: int, number: int, progress: Progress) -> dict:
+    """Fits of one film with a known push, and of one without."""
+    found: dict = {}
+    for pushed, unknowns in ((True, PUSHED), (False, FREE)):
+        scene, own = struck(pushed), 1000 * seed + number
+        truth = synthetic.draw_truth(scene, unknowns, own)
+        _, trajectory = synthetic.simulate(scene, unknowns, truth)
+        observation = synthetic.float_masks(scene, trajectory)
+        progress.stage(f"film {number}, {'with' if pushed else 'without'} a known push")
+        plan = Search(starts=12)
+        fit = least_squares(scene, observation, unknowns, plan, own, report=reporting(progress)).against(truth)
+        ratio = lambda numbers: numbers["striker.mass"] / numbers["target.mass"]
+        record = {"status": fit.status, "truth": truth, "values": fit.values, "starts": fit.starts}
+        record |= {"ratio_error": abs(ratio(fit.values) / ratio(truth) - 1), "cpu_seconds": fit.cpu_seconds}
+        record["errors"] = {name: abs(fit.values[name] / truth[name] - 1) for name in truth}
+        directions = [[d.combination[name] for name in fit.unknowns] for d in fit.null_directions]
+        if directions:  # two where the bodies stick throughout, which leaves friction open too
+            span = np.linalg.qr(np.array(directions).T)[0]
+            record["null_error"] = float(np.linalg.norm(NULL - span @ (span.T @ NULL))) if not pushed else None
+            record["open"] = directions
+        found["pushed" if pushed else "free"] = record
+    return found
+
+
+def _film(out: Path, record: dict) -> None:
+    """A film, and a player of it."""
+    scene, truth = struck(True), record["pushed"]["truth"]
+    model = model_for(scene, Space(scene, PUSHED))
+    seen, fitted = (model.rollout(placed(scene, n)) for n in (truth, record["pushed"]["values"]))
+    frames = to_bytes(synthetic.film(scene, seen))
+    collisions_plots.write_film(out / "collision.webm", frames, scene.timing.fps)
+    write_player(out / "player.html", scene, fitted.drawn, frames, seen.drawn)
+    scene.save(out / "scene.yaml")
+
+
+def summary(bounces: dict, shots: list[dict], films: list[dict]) -> dict[str, dict]:
+    """The figures."""
+    figures = {}
+    for name in BOUNCES:
+        errors = [bounces[f"{k:g}"][name] for k in STIFF]
+        figures[f"{name}_error_at_1e5"] = figure(errors[-1], goal=1e-2)
+        if name != "exchange":  # which is complete at any stiffness
+            slope = float(np.polyfit(np.log(STIFF), np.log(errors), 1)[0])
+            figures[f"{name}_slope_over_stiffness"] = figure(slope, goal=-0.45)
+    pushed, free = [f["pushed"] for f in films], [f["free"] for f in films]
+    flagged = float(np.mean([f["status"] == "unidentifiable" for f in free]))
+    for name in (unknown.split(":")[0] for unknown in PUSHED):
+        errors = [f["errors"][name] for f in pushed]
+        figures[f"{name}_error_median"] = figure(float(np.median(errors)), goal=1e-4)
+        figures[f"{name}_error_worst"] = figure(max(errors))
+    figures |= {
+        "break_speed_error_worst": figure(max(s["speed_error"] for s in shots), goal=1e-2),
+        "break_direction_error_worst": figure(max(s["direction_error"] for s in shots), goal=1e-2),
+        "break_miss_worst": figure(max(s["miss"] for s in shots), goal=1e-6),
+        "break_starts_solved_share": figure(float(np.mean([s["solved_share"] for s in shots]))),
+        "ratio_error_median_without_push": figure(float(np.median([f["ratio_error"] for f in free])), goal=1e-3),
+        "friction_error_median_without_push": figure(
+            float(np.median([f["errors"]["contacts.hit.friction"] for f in free])), goal=1e-3
+        ),
+        "flagged_without_push": figure(flagged, goal=1, ok=flagged == 1),
+        "null_direction_error_worst": figure(max(f.get("null_error", math.inf) for f in free), goal=1e-2),
+    }
+    return figures

@@ -1,0 +1,101 @@
+"""Pictures of collisions: shots at billiards, how starts come home, and how derivatives near those of hard bodies."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle
+
+from gradsim import video
+from gradsim.files import whole
+from gradsim_reproduction.contact.billiards import RADIUS
+
+STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
+BLUE, ORANGE, GREEN = "#1d5fd0", "#c2410c", "#15803d"
+MARKS = {"exchange": ("o", BLUE), "ground": ("s", ORANGE), "ground_and_wall": ("^", GREEN)}
+
+
+def draw(out: Path, bounces: Mapping, shots: Sequence[dict], seed: int) -> list[dict]:
+    """Write the pictures; returns what a report lists."""
+    out.mkdir(parents=True, exist_ok=True)
+    with mpl.rc_context(STYLE):
+        sheets = {
+            "shots": (
+                _shots(shots),
+                "Shots",
+                (
+                    "Left: the first shot, with the starts' velocities (thin) and the one found (thick). "
+                    "Right: distance from the goal, all starts of all shots."
+                ),
+            ),
+            "bounces": (
+                _bounces(bounces),
+                "Derivatives",
+                "Distance of derivatives from those of hard bodies, which falls as the time in touch.",
+            ),
+        }
+        for name, (sheet, _, _) in sheets.items():
+            with whole(out / f"{name}.png") as draft:
+                sheet.savefig(draft, dpi=150, format="png")
+    return [{"file": f"{name}.png", "title": title, "caption": text} for name, (_, title, text) in sheets.items()]
+
+
+def write_film(path: Path, frames: np.ndarray, fps: float) -> None:
+    """Frames enlarged five times, three times as slow."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    video.write_preview(path, frames.repeat(5, 1).repeat(5, 2), fps / 3)
+
+
+def _shots(shots: Sequence[dict]) -> Figure:
+    figure = Figure(figsize=(8.6, 3.2), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(1.3, 1))
+    shot = shots[0]
+    place, goal = np.array(shot["place"]), np.array(shot["goal"])
+    way = goal - place
+    touch = place - 2 * RADIUS * way / np.linalg.norm(way)
+    for centre, colour, fill in (
+        ((0, 0), BLUE, True),
+        (place, ORANGE, True),
+        (touch, BLUE, False),
+        (goal, ORANGE, False),
+    ):
+        left.add_patch(
+            Circle(tuple(centre), RADIUS, facecolor=colour if fill else "none", edgecolor=colour, alpha=0.8, lw=1.2)
+        )
+    for v in shot["course"][0][0]:
+        left.annotate("", np.array(v) * 0.3, (0, 0), arrowprops={"arrowstyle": "->", "lw": 0.6, "color": "0.6"})
+    left.annotate("", np.array(shot["found"]) * 0.3, (0, 0), arrowprops={"arrowstyle": "->", "lw": 2, "color": BLUE})
+    left.annotate("", goal, place, arrowprops={"arrowstyle": "->", "lw": 1, "color": ORANGE, "ls": "--"})
+    left.set_xlim(-0.2, 1.9)
+    left.set_ylim(-0.7, 0.7)
+    left.set_aspect("equal")
+    left.set_xlabel("x in m")
+    left.set_ylabel("y in m")
+    for one in shots:
+        right.semilogy(np.array([miss for _, miss in one["course"]]), color=BLUE, alpha=0.25, lw=0.8)
+    right.set_xlabel("iterations of Gauss–Newton")
+    right.set_ylabel("distance from the goal in m")
+    return figure
+
+
+def _bounces(bounces: Mapping) -> Figure:
+    figure = Figure(figsize=(4.6, 3.0), layout="constrained")
+    ax = figure.subplots()
+    stiff = np.array([float(k) for k in bounces])
+    for name, (mark, colour) in MARKS.items():
+        ax.loglog(
+            stiff,
+            [row[name] for row in bounces.values()],
+            marker=mark,
+            color=colour,
+            lw=1,
+            label=name.replace("_", " "),
+        )
+    ax.loglog(stiff, np.pi / np.sqrt(stiff), color="0.6", ls="--", lw=1, label=r"$\pi\sqrt{m/k}\,/\,T$")
+    ax.set_xlabel("stiffness in N/m")
+    ax.set_ylabel("error of derivatives")
+    ax.legend()
+    return figure

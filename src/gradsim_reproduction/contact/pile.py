@@ -1,0 +1,121 @@
+"""A pile of ten bodies: gradients through a thousand steps of contact, in a hundred random scenes.
+
+Boxes, balls, capsules and convex meshes of random size, mass, friction and motion fall into a pit and lie on one another.
+The loss weighs places and orientations of all bodies in the end by random numbers, and the direction is random in all
+parameters of all bodies and of the contact. Adjoint and forward sensitivity of every scene are compared with one another,
+and with secants.
+
+What touches, slips or sticks changes by whole steps, and where it does, a rollout is not smooth: within such a change a
+secant says nothing of the derivative. A pile grows a perturbation by thousands, so that only narrow secants stay on one
+side; rounding bounds them from below. A scene counts with the widest one that changes nothing in any step.
+"""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import linalg
+
+from gradsim.identify.progress import Progress, Silent
+from gradsim.physics.model import Model
+from gradsim_reproduction.contact import pile_checks, pile_plots, pile_scenes
+from gradsim_reproduction.runner import Ledger, figure, write_result
+
+SCENES, QUICK, TOGETHER = 100, 8, 20
+WIDTHS = (2e-10, 1e-9)  # of directions of about a centimetre: rounding is 1e-14 of those
+AGREES = 1e-3
+FINER = 8  # times as many steps, for the energy
+
+
+def pile(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
+    """Run the experiment into a folder; finished scenes are kept there, and an interrupted run goes on after them.
+
+    Args:
+        out: Gets result.json, scenes.jsonl, a film and pictures.
+        quick: Eight scenes.
+        seed: Of scenes, directions and losses.
+        progress: Is told what happens.
+    """
+    out, progress = Path(out), progress or Silent()
+    count = QUICK if quick else SCENES
+    done, records = Ledger(out / "scenes.jsonl", {"experiment": "pile", "seed": seed}), []
+    model = Model(pile_scenes.scene())
+    for first in range(0, count, min(TOGETHER, count)):
+        numbers = list(range(first, min(first + TOGETHER, count)))
+        progress.stage(f"scenes {numbers[0]} to {numbers[-1]}")
+        kept = done.once(f"{numbers[0]} to {numbers[-1]}", lambda numbers=numbers: _batch(model, numbers, seed))
+        records += kept["records"]
+    progress.stage("energy with finer steps")
+    finer = done.once("finer", lambda: {"rises": finer_rises(seed)})["rises"]
+    drift = done.once("momentum", lambda: {"drift": momentum_drift(seed)})["drift"]
+    progress.stage("pictures")
+    pictures = pile_plots.draw(out, model, records, seed)
+    progress.done()
+    result = {"title": "A pile of ten bodies", "seed": seed, "scenes": count, "pictures": pictures}
+    result["films"] = [{"file": "pile.webm", "text": "One of the piles, at half the speed."}]
+    result["widest_unchanged"] = {f"{w:g}": sum(f"{w:g}" == _widest(r) for r in records) for w in WIDTHS}
+    result["records"] = [{k: v for k, v in r.items() if k != "energy"} for r in records]
+    return write_result(out, "reproduce pile", result, summary(records, finer, drift))
+
+
+def _batch(model: Model, numbers: list[int], seed: int) -> dict:
+    start = time.process_time()
+    given = pile_scenes.random_pile(model, numbers, seed)
+    records = pile_checks.measured(model, given, seed + 7919 * (1 + numbers[0]), WIDTHS)
+    spent = (time.process_time() - start) / len(numbers)
+    return {"records": [{"number": n, "cpu_seconds": spent, **r} for n, r in zip(numbers, records, strict=True)]}
+
+
+def finer_rises(seed: int) -> list[float]:
+    """The largest rise of energy in eight scenes with finer steps, over the largest energy."""
+    model = Model(pile_scenes.scene(substeps=FINER))
+    values = model.values(pile_scenes.random_pile(model, list(range(8)), seed))
+    with torch.no_grad():
+        energy = pile_checks.energy(model, model.unchecked(values, pile_scenes.STEPS + 1), values)
+    return [pile_checks.rise(e) for e in energy]
+
+
+def momentum_drift(seed: int) -> float:
+    """Change of both momenta without a pit and weight, where bodies fly into one another, over the sizes of their parts."""
+    model = Model(pile_scenes.scene(walls=False))
+    given = pile_scenes.random_pile(model, list(range(8)), seed)
+    middle = torch.stack([given[f"{name}.position"] for name in pile_scenes.SHAPES]).mean(0)
+    for name in pile_scenes.SHAPES:
+        given[f"{name}.velocity"] = given[f"{name}.velocity"] - 3 * (given[f"{name}.position"] - middle)
+    states = model.unchecked(model.values(given), pile_scenes.STEPS + 1).states
+    linear = {name: given[f"{name}.mass"][:, None, None] * own["v"] for name, own in states.items()}
+    angular = {name: own["l"] + linalg.cross(own["x"], linear[name]) for name, own in states.items()}
+    worst = 0.0
+    for parts in (list(linear.values()), list(angular.values())):
+        total = torch.stack(parts).sum(0)
+        worst = max(worst, ((total - total[:, :1]).abs().max() / torch.stack(parts).abs().max()).item())
+    return worst
+
+
+def _widest(record: dict) -> str | None:
+    """The widest secant across which nothing changes."""
+    return max(record["secants"], key=float, default=None)
+
+
+def summary(records: list[dict], finer: list[float], drift: float) -> dict[str, dict]:
+    """The figures."""
+    same = [r["secants"][_widest(r)] for r in records if r["secants"]]
+    agree = float(np.mean([off < AGREES for off in same])) if same else 0.0
+    share = len(same) / len(records)
+    finite = float(np.mean([r["finite"] for r in records]))
+    worst = max(r["adjoint_sensitivity"] for r in records)
+    return {
+        "finite_share": figure(finite, goal=1, ok=finite == 1),
+        "adjoint_sensitivity_worst": figure(worst, goal=1e-9),
+        "gradient_agrees_share": figure(agree, goal=1, ok=agree == 1),
+        "unchanged_share": figure(share),
+        "secant_error_median": figure(float(np.median(same)) if same else np.nan),
+        "secant_error_worst": figure(float(np.max(same)) if same else np.nan),
+        "growth_median": figure(float(np.median([r["growth"] for r in records]))),
+        "touching_mean": figure(float(np.mean([r["touching"] for r in records]))),
+        "energy_rise_worst": figure(max(r["energy_rise"] for r in records)),
+        f"energy_rise_worst_{FINER}_times_finer": figure(max(finer)),
+        "momentum_drift": figure(drift, goal=1e-12),
+        "cpu_seconds_per_scene": figure(float(np.mean([r["cpu_seconds"] for r in records]))),
+    }

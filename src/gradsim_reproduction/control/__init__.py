@@ -1,0 +1,1 @@
+"""Fig. 6 and controllers with feedback."""

@@ -1,0 +1,146 @@
+"""Pictures of closed loops beside open ones: how all runs went, success by the size of pushes, and a film of one run."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from PIL import Image, ImageDraw
+from torch import Tensor
+
+from gradsim import video as videos
+from gradsim.files import whole
+from gradsim.picture import to_bytes
+from gradsim.render.camera import from_scene
+from gradsim.render.shading import Shading
+from gradsim.surface import Surface
+from gradsim.visualization.frames import Artist, fitting
+from gradsim.visualization.overlay_video import EDGE
+
+COLOURS = {"open": "#64748b", "open, trained": "#b45309", "closed": "#15803d", "mpc": "#1d5fd0"}
+NAMES = {
+    "open": "open loop",
+    "open, trained": "open loop, trained on disturbances",
+    "closed": "feedback",
+    "mpc": "planning (MPC)",
+}
+STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
+TIMES = 2  # the camera's picture is enlarged in the film
+MARKED = 8  # frames for which a push is told
+
+
+def draw(
+    folder: Path, paths: Mapping[str, Tensor], goal: Tensor, close: float, fps: float, by_kick: dict
+) -> list[dict]:
+    """Write the pictures; returns what a report lists.
+
+    Args:
+        folder: Gets them.
+        paths: Centres of mass (runs, frames, 3) [m] by controller.
+        goal: Of the centre of mass (3,) [m].
+        close: Within which it counts as reached [m].
+        fps: Frames per second.
+        by_kick: Success by the size of pushes, of controllers by name.
+    """
+    with mpl.rc_context(STYLE):
+        sheets = {
+            "closed_paths": (
+                _paths(paths, goal, close, fps),
+                "Walkers under disturbances",
+                "Centre of mass of every run. The band is within 5 % of the way to the goal; dots end there, crosses do not.",
+            ),
+            "closed_kicks": (
+                _kicks(by_kick),
+                "Success by the size of pushes",
+                "Masses of ± 20 % in all; trained at 1 m/s.",
+            ),
+        }
+        for name, (figure, _, _) in sheets.items():
+            with whole(folder / f"{name}.png") as draft:
+                figure.savefig(draft, dpi=150, format="png")
+    return [{"file": f"{name}.png", "title": title, "caption": text} for name, (_, title, text) in sheets.items()]
+
+
+def film(path: Path, scene, motions: Mapping[str, Any], goal: Any, kicks: Sequence[int]) -> dict:
+    """Write one run of each controller, one over another, and the goal below; returns what a report lists.
+
+    Args:
+        path: Of the film.
+        scene: The scene.
+        motions: Trajectories by controller.
+        goal: One frame at the goal.
+        kicks: Frames at which the body is pushed.
+    """
+    own = from_scene(scene.camera)
+    camera = own.resized(TIMES * own.width, TIMES * own.height)
+    still = _pictures(scene, camera, goal)
+    edge = _edge(scene, camera, goal)
+    rows = []
+    for name, motion in motions.items():
+        frames = [np.where(edge[..., None], EDGE, frame) for frame in _pictures(scene, camera, motion)]
+        told = [any(k <= t < k + MARKED for k in kicks) for t in range(len(frames))]
+        rows.append([_labelled(f, NAMES[name], "push" if now else "") for f, now in zip(frames, told, strict=True)])
+    rows.append([_labelled(still[0], "goal", "")] * len(rows[0]))
+    videos.write_preview(path, np.stack([np.concatenate(each) for each in zip(*rows, strict=True)]), scene.timing.fps)
+    text = "The run in which the open loop is as near as in the median: the same mass and pushes for all, the goal outlined."
+    return {"file": path.name, "title": "One run of each controller, and the goal", "caption": text}
+
+
+def _paths(paths: Mapping[str, Tensor], goal: Tensor, close: float, fps: float) -> Figure:
+    figure = Figure(figsize=(2.3 * len(paths) + 0.4, 2.6), layout="constrained")
+    for ax, (name, path) in zip(
+        figure.subplots(1, len(paths), sharey=True, squeeze=False)[0], paths.items(), strict=True
+    ):
+        seconds, colour = np.arange(path.shape[1]) / fps, COLOURS[name]
+        reached = torch.linalg.vector_norm(path[:, -1] - goal, dim=1) < close
+        ax.axhspan(goal[0] - close, goal[0] + close, color="#fde68a", lw=0)
+        for own, good in zip(path[..., 0].numpy(), reached.tolist(), strict=True):
+            ax.plot(seconds, own, color=colour, alpha=0.45, lw=0.8)
+            ax.plot(seconds[-1], own[-1], "o" if good else "x", color=colour, ms=4, clip_on=False)
+        ax.set_title(f"{NAMES[name]}\n{int(reached.sum())} of {len(path)}".replace(", ", ",\n"), fontsize=9)
+        ax.set_xlabel("t [s]")
+    figure.axes[0].set_ylabel("x of the centre of mass [m]")
+    return figure
+
+
+def _kicks(by_kick: dict) -> Figure:
+    figure = Figure(figsize=(4.2, 3.4), layout="constrained")
+    ax = figure.subplots()
+    for name in (name for name in COLOURS if name in by_kick):
+        ax.plot(by_kick["kick"], by_kick[name], "o-", color=COLOURS[name], label=NAMES[name], clip_on=False)
+    ax.set(xlabel="change of velocity by each push [m/s]", ylabel="share that reach the goal", ylim=(0, 1))
+    figure.legend(loc="outside upper center", ncols=1)
+    return figure
+
+
+def _pictures(scene, camera, motion) -> list[np.ndarray]:
+    drawn = motion.drawn
+    artist = Artist(
+        fitting(scene, [part.look for part in drawn.parts]), camera, Shading.of(scene, None), scene.background
+    )
+    return [to_bytes(image) for image in artist.draw(Surface(drawn.vertices[:1].detach(), drawn.parts))]
+
+
+def _edge(scene, camera, goal) -> np.ndarray:
+    """Pixels (height, width) just outside of the body at the goal."""
+    drawn = goal.drawn
+    artist = Artist(
+        fitting(scene, [part.look for part in drawn.parts]), camera, Shading.of(scene, None), scene.background
+    )
+    (share,) = artist.share(Surface(drawn.vertices[:1].detach(), drawn.parts), list(scene.bodies))
+    inside = share.numpy() > 0.5
+    grown = inside.copy()
+    for axis, shift in ((0, 1), (0, -1), (1, 1), (1, -1)):
+        grown |= np.roll(inside, shift, axis)
+    return grown & ~inside
+
+
+def _labelled(frame: np.ndarray, left: str, right: str) -> np.ndarray:
+    image = Image.fromarray(frame)
+    pen = ImageDraw.Draw(image)
+    pen.text((4, 2), left, fill=(30, 30, 30))
+    pen.text((image.width - 4, 2), right, fill=(190, 20, 20), anchor="ra")
+    return np.asarray(image)

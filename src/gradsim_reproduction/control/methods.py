@@ -1,0 +1,139 @@
+"""Methods of Fig. 6: one picture of the goal, its place in three dimensions, and searches without gradients.
+
+All have the same policy, the same goals and the same start. What has gradients takes one rollout forward and backward in
+an iteration; the others take a batch of rollouts, which count.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from gradsim.control.baselines import BASELINES, Budget, diffphysics
+from gradsim.control.history import History, State
+from gradsim.control.setup import Setup
+from gradsim.control.task import Task
+from gradsim.control.training import train
+from gradsim.files import whole
+from gradsim.identify.progress import Progress
+from gradsim_reproduction.runner import Ledger, figure
+
+PICTURE, PLACE = "picture", "place in 3-D"  # whose place is told to the search
+WITHOUT = ("cma", "reinforce", "ppo")  # without gradients
+WORLDS = 16  # rolled out together by these
+Method = Callable[[Setup, int, Progress], History]
+
+
+def picture(setup: Setup, seed: int, progress: Progress) -> History:
+    """The search of the task, from its picture."""
+    return train(setup.plant, setup.policy, setup.goal, setup.search, progress)
+
+
+def place(setup: Setup, seed: int, progress: Progress) -> History:
+    """The same search, told the place."""
+    return train(setup.plant, setup.policy, setup.state_goal(), setup.search, progress)
+
+
+def by_adam(rate: float) -> Method:
+    """The paper's baseline: told the place, Adam at this rate."""
+    return lambda setup, seed, progress: diffphysics(setup, Budget(setup.search.iterations), seed, progress, rate)[1]
+
+
+def without(name: str, rollouts: int) -> Method:
+    """A baseline of `WITHOUT`, or random policies, with so many rollouts."""
+    return lambda setup, seed, progress: BASELINES[name](setup, Budget(rollouts, WORLDS), seed, progress)[1]
+
+
+def content(task: Task) -> str:
+    """Digest of a task as it is: runs of another are not gone on with."""
+    return hashlib.sha256(json.dumps(task.model_dump(by_alias=True), sort_keys=True, default=str).encode()).hexdigest()[
+        :12
+    ]
+
+
+class Runs:
+    """Runs that are finished stay in a folder.
+
+    Args:
+        out: The folder.
+        task: Name of the file.
+        settings: What all depend on.
+        progress: Is told what happens.
+    """
+
+    def __init__(self, out: Path, task: str, settings: dict, progress: Progress):
+        self.out, self.task, self.progress = Path(out), task, progress
+        self.done = Ledger(self.out / f"{task}.jsonl", settings)
+
+    def run(self, name: str, method: Method, setup: Setup, goal: int, iterations: int, **names: float) -> History:
+        """A search of `iterations` steps: entry k of its history is what k steps led to.
+
+        Args:
+            name: Of the method.
+            method: How.
+            setup: The task with its goal.
+            goal: The seed of it.
+            iterations: Steps.
+            names: What else to remember.
+        """
+        key = f"{name}, goal {goal}"
+
+        def make() -> dict:
+            self.progress.stage(f"{self.task}: {key}")
+            own = replace(setup, search=replace(setup.search, iterations=iterations + 1))
+            history = method(own, goal, self.progress)
+            if name == PICTURE:
+                keep(self.out, self.task, goal, history.policies)
+            return history.named(method=name, goal=goal, **names).json()
+
+        return History.parse(self.done.once(key, make))
+
+    def number(self, name: str, make: Callable[[], float]) -> float:
+        """A number that is found once."""
+        self.progress.stage(f"{self.task}: {name}")
+        return self.done.once(name, lambda: {"value": make()})["value"]
+
+
+def keep(out: Path, task: str, goal: int, policies: dict[str, State]) -> None:
+    """Write what the search from pictures found, state dictionaries of first, middle, best and last, for `kept`."""
+    with whole(_policies(out, task, goal)) as draft:
+        torch.save(policies, draft)
+
+
+def kept(out: Path, task: str, goal: int) -> dict[str, State]:
+    """What `keep` wrote."""
+    return torch.load(_policies(out, task, goal), weights_only=True)
+
+
+def _policies(out: Path, task: str, goal: int) -> Path:
+    return Path(out) / f"{task}_{goal}.pt"
+
+
+def errors(runs: list[History], name: str) -> list[list[float]]:
+    """Position errors [m²] of the runs of a method, iteration by iteration."""
+    return [run.raw("position_error") for run in runs if run.names["method"] == name]
+
+
+def mean_at(runs: list[History], name: str, k: int) -> float | None:
+    """Mean over goals after k iterations, raw; None where it did not run for so long."""
+    found = errors(runs, name)
+    return sum(e[k] for e in found) / len(found) if found and min(map(len, found)) > k else None
+
+
+def mean_after(runs: list[History], name: str, steps: float) -> float | None:
+    """The same after the last iteration that so many simulated steps allow."""
+    own = [run for run in runs if run.names["method"] == name]
+    last = [sum(total <= steps for total in run.total("steps")) - 1 for run in own]
+    if not own or min(last) < 0:
+        return None
+    return sum(run.raw("position_error")[k] for run, k in zip(own, last, strict=True)) / len(own)
+
+
+def at_equal_steps(runs: list[History], task: str) -> dict[str, dict]:
+    """Figures of searches that see no gradient, after as many simulated steps as those from pictures took."""
+    steps = min(run.total("steps")[-1] for run in runs if run.names["method"] == PICTURE)
+    found = {name: mean_after(runs, name, steps) for name in ("random", *WITHOUT)}
+    return {f"{task}_{name}_error_at_equal_steps": figure(x) for name, x in found.items() if x is not None}

@@ -1,0 +1,1 @@
+"""Fig. 3: how fast descents converge."""

@@ -1,0 +1,161 @@
+"""Mass, friction and elasticity of a beam from video, by descent and by least squares (the paper's Fig. 3 and films).
+
+Truths and starts are uniform over the same range, from different streams. Descent is Adam on the adjoint through exact
+coverage, on the first frames and then on all of them, within a goal of iterations (ours: the paper names none); one
+iteration is one rollout forward and one backward. Beside it stands least squares on the same frames. The target comes from the renderer
+and the steps that fit it: the figure shows how a fit gets there, and proves nothing of accuracy (see `joint --foreign`).
+"""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsim.identify import synthetic
+from gradsim.identify.descent import OPTIMISERS
+from gradsim.identify.estimate import least_squares, model_for, placed
+from gradsim.identify.multistart import Search
+from gradsim.identify.problem import Problem
+from gradsim.identify.progress import Progress, Silent
+from gradsim.identify.unknowns import Space
+from gradsim_reproduction.convergence import plots
+from gradsim_reproduction.convergence.scenes import TASKS, Task
+from gradsim_reproduction.runner import Ledger, asked, figure, many, write_result
+from gradsim_reproduction.tables import write_table
+
+SCENES, STARTS = 4, 3  # of each task; starts of descent
+KEYS = {"mass": "mass", "friction": "friction", "beam": "beam_mu"}  # of figures, by task
+NOTES = "Medians of relative errors over scenes and starts. The paper shows pictures, and names no errors here."
+QUICK = 1, 1
+LEAST_SQUARES_STARTS = 4
+CLOSE = 0.01  # relative error of what is found
+SLOWEST = 0.01  # the last rate of a stage of descent over its first
+
+
+def fig3(
+    out: Path,
+    quick: bool = False,
+    seed: int = 0,
+    progress: Progress | None = None,
+    scenes: int | None = None,
+    engine: str = "serial",
+    workers: int | None = None,
+) -> dict:
+    """Run the experiment into a folder; finished scenes are kept there, and an interrupted run goes on after them.
+
+    Args:
+        out: Gets result.json, scenes.jsonl, films and pictures.
+        quick: One scene of each task, and one start.
+        seed: Of scenes, truths and starts.
+        progress: Is told what happens.
+        scenes: Of each task; None: 4.
+        engine, workers: See `gradsim.jobs.run_jobs`.
+    """
+    out, progress = Path(out), progress or Silent()
+    count, starts = QUICK if quick else (SCENES, STARTS)
+    done = Ledger(out / "scenes.jsonl", {"seed": seed, "starts": starts})
+    jobs = {f"{name} {k}": (name, k, seed, starts) for name in TASKS for k in range(scenes or count)}
+    records = many(done, jobs, solve, engine, workers, progress, "scenes")
+    films, pictures = [], [plots.curves(out, records)]
+    for name, task in TASKS.items():
+        progress.stage(f"{name}: films")
+        first = next(r for r in records if r["task"] == name)
+        shown, picture = plots.show(out, name, task.scene(first["number"], seed), task.unknown, first)
+        films.append(shown)
+        pictures.append(picture)
+    progress.done()
+    result = {"title": "Mass, friction and elasticity from video", "seed": seed, "films": films, "pictures": pictures}
+    result["records"] = [{**r, "path": [r["path"][0], r["path"][-1]], "errors": r["errors"][-1]} for r in records]
+    figures = summary(records)
+    result["table"] = write_table(out, "Fig. 3: mass, friction and elasticity from video", table_rows(figures), NOTES)
+    return write_result(out, asked("fig3", quick, scenes), result, figures)
+
+
+def table_rows(figures: dict[str, dict]) -> list[dict]:
+    """Errors of each task, by descent and by least squares."""
+    rows = []
+    for task, key in KEYS.items():
+        count = TASKS[task].iterations
+        rows.append({"name": f"{task}: {count} iterations of descent", "ours": figures[f"{key}_rel_err"]["value"]})
+        rows.append({"name": f"{task}: least squares", "ours": figures[f"{key}_rel_err_least_squares"]["value"]})
+    return [{"paper": None, **row} for row in rows]
+
+
+def solve(job: tuple[str, int, int, int]) -> dict:
+    """One scene of a task: what descent and least squares find, beside the truth."""
+    name, number, seed, starts = job
+    task = TASKS[name]
+    scene = task.scene(number, seed)
+    space = Space(scene, [task.unknown])
+    model = model_for(scene, space)
+    truth = synthetic.draw_truth(scene, [task.unknown], own := 1000 * seed + 10 * number + task.stream)
+    with torch.no_grad():
+        observation = synthetic.float_masks(scene, model.rollout(placed(scene, truth)))
+    value, problem = truth[space.names[0]], Problem(model, observation, space)
+    start = space.draw(np.random.default_rng([seed, number, task.stream]), starts)
+    path, loss = descend(problem, task, start)
+    fit = least_squares(scene, observation, [task.unknown], Search(starts=LEAST_SQUARES_STARTS), own, model=model)
+    return {
+        "task": name,
+        "number": number,
+        "truth": value,
+        "path": [[float(f"{v:.9g}") for v in row] for row in path.tolist()],
+        "errors": [[float(f"{abs(v / value - 1):.4g}") for v in row] for row in path.tolist()],
+        "best": int(loss.argmin()),
+        "ls_error": abs(fit.values[space.names[0]] / value - 1),
+        "ls_iterations": fit.iterations,
+        "ls_rollouts": fit.rollouts,
+    }
+
+
+def descend(problem: Problem, task: Task, start: Tensor) -> tuple[Tensor, Tensor]:
+    """Values of the unknown (iterations + 1, starts) on the way, and the last loss of each start (starts,)."""
+    u, space = start.clone().requires_grad_(), problem.space
+    path, loss = [space.numbers(u.detach())[:, 0]], torch.empty(0)
+    for frames, iterations, rate in task.stages:
+        search = OPTIMISERS["adam"]([u], rate)
+        for k in range(iterations):
+            search.param_groups[0]["lr"] = rate * SLOWEST ** (k / iterations)
+            trajectory = problem.model.rollout(space.values(u), frames=frames)
+            blocks = problem.observation.residuals(trajectory, frames, False)
+            loss = torch.stack([r.square().mean(1) for r in blocks]).mean(0)
+            search.zero_grad()
+            loss.sum().backward()
+            search.step()
+            with torch.no_grad():
+                u.clamp_(space.low, space.high)
+            path.append(space.numbers(u.detach())[:, 0])
+    return torch.stack(path), loss.detach()
+
+
+def settled(errors: np.ndarray) -> np.ndarray:
+    """After how many iterations errors (iterations + 1, starts) are below `CLOSE` and stay so; infinite if never."""
+    kept = np.logical_and.accumulate(errors[::-1] < CLOSE, 0).sum(0)  # from the end
+    return np.where(kept > 0, len(errors) - kept, np.inf)
+
+
+def summary(records: list[dict]) -> dict[str, dict]:
+    """Errors, iterations and shares found of each task: over all starts of descent, and by least squares."""
+    figures = {}
+    for name, key in KEYS.items():
+        own, task = [r for r in records if r["task"] == name], TASKS[name]
+        final = np.concatenate([r["errors"][-1] for r in own])
+        best = np.array([r["errors"][-1][r["best"]] for r in own])
+        after = np.concatenate([settled(np.array(r["errors"])) for r in own])
+        exact, found = np.array([r["ls_error"] for r in own]), np.isfinite(after)
+        middle = float(np.median(after)) if np.isfinite(np.median(after)) else math.nan
+        ok = bool(middle <= task.iterations)
+        figures |= {
+            f"{key}_rel_err": figure(float(np.median(final)), goal=CLOSE),
+            f"{key}_rel_err_best_start": figure(float(np.median(best))),
+            f"{key}_rel_err_worst": figure(float(final.max())),
+            f"{name}_found": figure(float(found.mean())),
+            f"{name}_iterations": figure(middle, goal=task.iterations, ok=ok),
+            f"{key}_rel_err_least_squares": figure(float(np.median(exact)), goal=1e-6),
+            f"{key}_rel_err_worst_least_squares": figure(float(exact.max())),
+            f"{name}_iterations_least_squares": figure(float(np.median([r["ls_iterations"] for r in own]))),
+            f"{name}_rollouts_least_squares": figure(float(np.median([r["ls_rollouts"] for r in own]))),
+        }
+    return figures

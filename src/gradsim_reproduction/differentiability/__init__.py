@@ -1,0 +1,1 @@
+"""Table 6, and gradients against finite differences."""

@@ -1,0 +1,1 @@
+"""Fig. 7 and renderers side by side."""

@@ -1,0 +1,230 @@
+"""How far a body is found from, and how exactly, in pictures of another renderer: losses against alphas.
+
+A body falls for 12 frames of 64² pixels, drawn by point samples, 256 to a pixel, in a regular grid and in random places
+of its cells (`supersampled.py`). What is drawn while searching is one of our alphas. Levenberg–Marquardt on the
+residuals of a loss begins up to 40 px off, above the body or below it, with the fall as it is known otherwise; the
+basin is the largest distance up to which every start arrives.
+
+Then height, speed and gravity are asked for at once, truths and starts drawn over the same ranges.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.spatial.transform import Rotation
+from torch import Tensor
+
+from gradsim import mesh
+from gradsim.identify.least_squares import Population, follow
+from gradsim.identify.progress import Progress, Silent
+from gradsim.losses import LOSSES, Schedule, coarse_to_fine, stage
+from gradsim.mesh import Mesh
+from gradsim.render.dibr import DibR
+from gradsim.render.silhouettes import Silhouettes
+from gradsim.render.softras import SoftRas
+from gradsim.render.view import View
+from gradsim.surface import Surface
+from gradsim_reproduction.contact import falls
+from gradsim_reproduction.contact.falls import CAMERA, FRAMES, NAMES, PER_METRE, SIZE, Fall, Range, Tangent
+from gradsim_reproduction.images.independent_plots import draw
+from gradsim_reproduction.runner import figure, write_result
+from gradsim_reproduction.supersampled import masks
+
+ARRIVED = 1.0  # [px] a start that ends nearer than this has found the body, as exactly as its alpha lets it
+OFFSETS = (1.0, 3.0, 5.0, 8.0, 10.0, 12.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0)  # [px]
+GRAVITY = 9.81  # [m/s²]
+ROWS = {"above": 12.5, "below": 41.5}  # [px] where a fall of 10 px begins, so that starts 40 px off are in the picture
+EDGE = 34 / PER_METRE  # [m] bound of heights: a little beyond the picture, wherever the truth is
+TWO_STAGES = "cdf, mse"
+SCHEDULES = {name: Schedule(stage(name, 60, 1e-7)) for name in LOSSES}
+SCHEDULES[TWO_STAGES] = coarse_to_fine("cdf", "mse", (40, 40))
+# of height [m], speed [m/s] and gravity [m/s²], for truths and starts: rows 48 to 8, always upward at first
+THROWS = Range(
+    torch.tensor([(SIZE / 2 - 48) / PER_METRE, 0.5, 2.0]).double(),
+    torch.tensor([(SIZE / 2 - 8) / PER_METRE, 2.5, 20.0]).double(),
+)
+SAMPLES = ("grid", "random")
+
+
+def _turned(body: Mesh, *angles: float) -> Mesh:
+    """By angles about x, y and z, so that no edge runs along a row of pixels."""
+    return Mesh(body.vertices @ Rotation.from_euler("xyz", angles).as_matrix().T, body.faces)
+
+
+BODIES = {
+    "ball": mesh.sphere(0.35, 2),  # 5.4 px
+    "cube": _turned(mesh.box((0.7, 0.7, 0.7)), 0.3, 0.5, 0.2),
+    "torus": _turned(mesh.torus(0.3, 0.13, 24, 12), 1.2, 0.3, 0.2),  # its hole is seen
+}
+CONVEX, GENERAL = ("ball", "cube"), ("torus",)
+
+
+@dataclass(frozen=True)
+class Row:
+    """An alpha that is compared, and the bodies it draws."""
+
+    tangent: Tangent
+    bodies: Sequence[str]
+
+
+def _dibr(blur_px: float) -> Tangent:
+    def alpha(surface: Surface) -> Tensor:
+        view = View.of(surface, Silhouettes(CAMERA))
+        return DibR(blur_px).alpha(view).unflatten(0, view.shape)
+
+    return falls.by_differences(alpha)
+
+
+def _softras(blur_px: float) -> Tangent:
+    def alpha(surface: Surface) -> Tensor:
+        view = View.of(surface, Silhouettes(CAMERA))
+        return SoftRas(blur_px).silhouette(view.screen, view.faces, SIZE, SIZE).unflatten(0, view.shape)
+
+    return falls.by_differences(alpha)
+
+
+ALPHAS = {
+    "exact, convex": Row(falls.exactly, CONVEX),
+    "exact, torus": Row(falls.exactly, GENERAL),
+    "DIB-R 0.25 px": Row(_dibr(0.25), CONVEX),
+    "DIB-R 1 px": Row(_dibr(1.0), CONVEX),
+    "SoftRas 0.25 px": Row(_softras(0.25), CONVEX),
+    "SoftRas 1 px": Row(_softras(1.0), CONVEX),
+}
+
+
+def independent_target(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
+    """Reproduce the table.
+
+    Args:
+        out: Gets result.json and pictures.
+        quick: Exact coverage and SoftRas at 0.25 px alone, three losses and few starts.
+        seed: Of the random samples, truths and starts.
+        progress: Is told what happens.
+    """
+    out, progress = Path(out), progress or Silent()
+    rng = np.random.default_rng(seed)
+    alphas = ("exact, convex", "exact, torus", "SoftRas 0.25 px") if quick else tuple(ALPHAS)
+    schedules = ("mse", "cdf", TWO_STAGES) if quick else tuple(SCHEDULES)
+    offsets = (3.0, 40.0) if quick else OFFSETS
+    table, both = [], {}
+    for alpha in alphas:
+        for name in schedules:
+            progress.stage(f"{alpha}: {name}")
+            samples = SAMPLES if name == TWO_STAGES and alpha.startswith("exact") else SAMPLES[1:]
+            errors = {s: height_errors(ALPHAS[alpha], SCHEDULES[name], offsets, s, seed) for s in samples}
+            table.append({"alpha": alpha, "loss": name, **summary(errors["random"], offsets)})
+            if len(samples) > 1:
+                both[alpha] = {s: e.abs().flatten().tolist() for s, e in errors.items()}
+    progress.stage("height, speed and gravity")
+    throws = [throw(list(BODIES)[k % 3], 8 if quick else 16, rng) for k in range(3 if quick else 12)]
+    progress.stage("drawing")
+    out.mkdir(parents=True, exist_ok=True)
+    pictures = draw(out, table, {name: film(name) for name in BODIES})
+    progress.done()
+    result = {"title": "Pictures of another renderer", "seed": seed, "pictures": pictures, "table": table}
+    result |= {"throws": throws, "height_error_px_by_samples": both, "offsets_px": offsets, "arrived_px": ARRIVED}
+    return write_result(out, "reproduce independent-target", result, _figures(table, both, throws))
+
+
+def height_errors(row: Row, schedule: Schedule, offsets: Sequence[float], samples: str, seed: int) -> Tensor:
+    """Final less true height [px], (bodies · sides, offsets), from starts so far off towards the middle and beyond.
+
+    Args:
+        row: What draws, and which bodies.
+        schedule: What is lowered.
+        offsets: [px].
+        samples: "grid" or "random".
+        seed: Of the random samples.
+    """
+    errors = []
+    space = Range(torch.tensor([-EDGE]).double(), torch.tensor([EDGE]).double())
+    for body in row.bodies:
+        for side, top in ROWS.items():
+            height = (SIZE / 2 - top) / PER_METRE
+            shift = torch.tensor(offsets, dtype=torch.float64) / PER_METRE
+            start = height + (-shift if side == "above" else shift)
+            target = pictures_of(body, (height, 0.0, GRAVITY), samples, seed)
+            problem = Fall(BODIES[body], target, row.tangent, (0.0, GRAVITY), space)
+            found = lowered(problem, start[:, None], schedule)
+            errors.append((found[:, 0] - height) * PER_METRE)
+    return torch.stack(errors)
+
+
+def lowered(problem: Fall, start: Tensor, schedule: Schedule) -> Tensor:
+    """Where starts (starts, n) end."""
+    return follow(problem, Population.at(start), FRAMES, schedule)[0].u  # pyright: ignore[reportArgumentType] -- has all it asks
+
+
+@cache
+def pictures_of(body: str, fall: tuple[float, float, float], samples: str, seed: int) -> Tensor:
+    """A fall as the other renderer draws it (frames, height, width)."""
+    z = falls.heights(torch.tensor([fall], dtype=torch.float64))
+    vertices = falls.moved(BODIES[body], z).vertices[0].numpy()
+    rng = np.random.default_rng(seed) if samples == "random" else None
+    return torch.tensor(masks(vertices, BODIES[body].faces, CAMERA.K, CAMERA.R, CAMERA.t, (SIZE, SIZE), rng=rng))
+
+
+def summary(errors: Tensor, offsets: Sequence[float]) -> dict:
+    """Basin [px], worst and median final error of those that arrived [px], and how many did."""
+    there = errors.abs() < ARRIVED
+    held = int(there.all(0).long().cumprod(0).sum())
+    final = errors.abs()[there]
+    return {
+        "basin_px": offsets[held - 1] if held else 0.0,
+        "error_px": final.max().item() if len(final) else None,
+        "median_error_px": final.median().item() if len(final) else None,
+        "arrived": int(there.sum()),
+        "starts": there.numel(),
+    }
+
+
+def throw(body: str, starts: int, rng: np.random.Generator) -> dict:
+    """Height, speed and gravity from one film by exact coverage, CDF first: errors of every start."""
+    truth, begin = THROWS.draw(rng, 1), THROWS.draw(rng, starts)
+    target = pictures_of(body, tuple(truth[0].tolist()), "random", int(rng.integers(2**31)))
+    problem = Fall(BODIES[body], target, falls.exactly, (), THROWS)
+    found = lowered(problem, begin, SCHEDULES[TWO_STAGES])
+    off = (found - truth).abs()
+    names = ("height_error_px", "speed_rel_error", "gravity_rel_error")
+    errors = torch.stack([off[:, 0] * PER_METRE, off[:, 1] / truth[0, 1], off[:, 2] / truth[0, 2]])
+    return {
+        "body": body,
+        "truth": dict(zip(NAMES, truth[0].tolist(), strict=True)),
+        **{name: error.tolist() for name, error in zip(names, errors, strict=True)},
+    }
+
+
+def film(body: str) -> tuple[np.ndarray, np.ndarray]:
+    """The fall that begins above, and the start that is 40 px off: all frames in one picture each."""
+    height = (SIZE / 2 - ROWS["above"]) / PER_METRE
+    first, second = (
+        pictures_of(body, (height - off / PER_METRE, 0.0, GRAVITY), "grid", 0).mean(0).numpy()
+        for off in (0.0, OFFSETS[-1])
+    )
+    return first, second
+
+
+def _figures(table: list[dict], both: dict[str, dict], throws: list[dict]) -> dict[str, dict]:
+    """Of exact coverage with two stages; a start has converged if it is as near as is asked for."""
+    cells = {(c["alpha"], c["loss"]): c for c in table}
+    goals = {"exact, convex": 1e-3, "exact, torus": 5e-3}
+    errors = {alpha: [e for each in both[alpha].values() for e in each] for alpha in goals}
+    parts = ("height_error_px", "speed_rel_error", "gravity_rel_error")
+    thrown = {name: [e for t in throws for e in t[name]] for name in parts}
+    arrived = [e <= goal for alpha, goal in goals.items() for e in errors[alpha]]
+    arrived += [max(pair) <= 5e-3 for pair in zip(thrown[parts[1]], thrown[parts[2]], strict=True)]
+    return {
+        "height_error_px": figure(max(errors["exact, convex"]), goal=goals["exact, convex"]),
+        "height_error_px_torus": figure(max(errors["exact, torus"]), goal=goals["exact, torus"]),
+        "gravity_rel_error": figure(max(thrown[parts[2]]), goal=5e-3),
+        "speed_rel_error": figure(max(thrown[parts[1]]), goal=5e-3),
+        "throw_height_error_px": figure(max(thrown[parts[0]])),
+        "starts_converged": figure(sum(arrived) / len(arrived), goal=1.0, ok=all(arrived)),
+        "basin_px_pixels": figure(cells["exact, convex", "mse"]["basin_px"]),
+        "basin_px_cdf": figure(cells["exact, convex", "cdf"]["basin_px"]),
+    }

@@ -1,0 +1,1 @@
+"""Figs. 4, 11 and 12: cost along unknowns."""

@@ -1,0 +1,69 @@
+"""From where searches come home: descent as the paper does it, and the least squares that fits use.
+
+The starts are given, even over the range, and know nothing of the truth; the target is the true motion seen by exact
+coverage, through the steps that fit it.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from gradsim.identify.descent import descend
+from gradsim.identify.estimate import model_for, placed, solve
+from gradsim.identify.multistart import Search
+from gradsim.identify.observation import Masks
+from gradsim.identify.problem import Problem
+from gradsim.identify.synthetic import float_masks
+from gradsim.identify.unknowns import Space
+
+CLOSE = 0.01  # relative error that counts as home
+RATE = 0.05  # of Adam, a step of the logarithms
+
+
+def problem(scene, unknowns: Sequence[str], truth: Mapping[str, float], ends: bool = False) -> Problem:
+    """The fit of a scene's true motion.
+
+    Args:
+        scene: The scene.
+        unknowns: NAME:LOW:HIGH each.
+        truth: By name.
+        ends: Whether only the first and the last frame count.
+    """
+    space = Space(scene, unknowns)
+    model = model_for(scene, space)
+    with torch.no_grad():
+        seen = float_masks(scene, model.rollout(placed(scene, truth)))
+    if ends:
+        weight = torch.zeros_like(seen.masks)
+        weight[[0, -1]] = 1.0
+        seen = Masks(seen.masks, seen.sigma, seen.silhouettes, weight)
+    return Problem(model, seen, space)
+
+
+def descended(one: Problem, truth: Mapping[str, float], starts: Tensor, iterations: int, coarse: bool = False) -> dict:
+    """Adam on the mean square of all pixels, or of the CDFs.
+
+    Args:
+        one: The fit.
+        truth: By name.
+        starts: (starts, unknowns), in their units.
+        iterations: How many.
+        coarse: True: of the CDFs.
+
+    Returns:
+        "starts", "ends" (starts, unknowns), "share" of the starts that end within 1 % of the truth in all unknowns.
+    """
+    space = one.space
+    last, _ = descend(one, space.inner(starts), iterations, "adam", RATE, coarse)
+    ends = space.numbers(last)
+    true = torch.tensor([truth[name] for name in space.names], dtype=torch.float64)
+    home = ((ends / true - 1).abs() < CLOSE).all(1)
+    return {"starts": starts.tolist(), "ends": ends.tolist(), "share": home.double().mean().item()}
+
+
+def solved(one: Problem, truth: Mapping[str, float], starts: int, seed: int) -> dict:
+    """Least squares with its growing clip, from random starts: largest relative error, and share of starts that agree."""
+    fit = solve(one, Search(starts), seed)
+    error = max(abs(fit.values[name] / truth[name] - 1) for name in one.space.names)
+    return {"error": error, "share": fit.starts["converged"] / fit.starts["count"], "cpu_seconds": fit.cpu_seconds}

@@ -1,0 +1,168 @@
+"""Landscapes of the Lamé parameters, and of REINFORCE through PyBullet (the paper's Fig. 11).
+
+(a) is the beam of Fig. 4b. (b) are the three cubes of Fig. 4 in PyBullet, whose own film is the target: the reward over the
+mass (H.1: minus the sum of the frames' L2 distances, here with mean 0 and standard deviation 1 over the range), and its
+product with the negative log-likelihood of a mass around a current estimate, which is what the method lowers. Over the
+range that product is lowest far from the estimate, where the likelihood weighs most, and not at the truth; but the method
+sees five samples within some 0.15 kg of its estimate. So REINFORCE itself is run, too, with the paper's numbers (Table 5),
+from each. The paper does not name the rate of its optimiser: each start gets three, and shows the one whose last mean has
+the lowest loss, which the method sees without the truth.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from gradsim.identify.progress import Progress, Silent
+from gradsim_reproduction.landscapes import fig11_plots, lame
+from gradsim_reproduction.landscapes.curves import minima, rounded
+from gradsim_reproduction.landscapes.rigid import black_box
+from gradsim_reproduction.landscapes.scenes import LAME, RIGID, TRUE_LAME, TRUE_MASS, cube
+from gradsim_reproduction.runner import Ledger, asked, figure, write_result
+from gradsim_reproduction.tables import short, write_table
+
+KINDS = RIGID[:3]
+RATES = (0.1, 0.3, 0.8)  # [kg] a step of Adam: small for this range, between, and the one for bodies of 2 to 12 kg
+FULL = {"bullet": 0.02, "cut": 10.0, "plane": 40.0, "rates": RATES}
+QUICK = {"bullet": 0.1, "cut": 100.0, "plane": 100.0, "rates": ()}
+HOME = 0.05  # relative error, near the method's own noise of 0.05 kg
+
+
+def fig11(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
+    """Run the experiment into a folder; finished parts are kept there, and an interrupted run goes on after them.
+
+    Without PyBullet its part is left out, with a note.
+
+    Args:
+        out: Gets result.json, table.md, landscapes.jsonl with all curves, and pictures.
+        quick: Coarser grids, and REINFORCE is not run.
+        seed: Of REINFORCE's samples.
+        progress: Is told what happens.
+    """
+    out, progress, plan = Path(out), progress or Silent(), QUICK if quick else FULL
+    done = Ledger(out / "landscapes.jsonl", {"seed": seed, "plan": plan})
+    parts = {}
+    for name in lame.NAMES:
+        progress.stage(f"cut along {name}")
+        parts[f"cut along {name}"] = done.once(f"cut {name}", lambda n=name: lame.cut(n, plan["cut"]))
+    progress.stage("plane")
+    parts["plane"] = done.once("plane", lambda: lame.plane(plan["plane"]))
+    boxes, notes = {}, []
+    for kind in KINDS:
+        progress.stage(f"PyBullet, {kind}")
+        box = done.once(kind, lambda k=kind: black_box(k, plan["bullet"], seed))
+        if "missing" in box:
+            notes = [box["missing"]]
+            continue
+        ways = [
+            best_first(
+                done.once(f"{kind} from {start:g} at {rate:g}", lambda k=kind, s=start, r=rate: searched(k, s, r, seed))
+                for rate in plan["rates"]
+            )
+            for start in box["estimate"]
+        ]
+        boxes[kind] = {**box, "ways": ways if plan["rates"] else []}
+    progress.done()
+    result = {"title": "Landscapes of Lamé parameters and of REINFORCE", "seed": seed, "notes": notes}
+    result["pictures"] = fig11_plots.draw(out, parts, boxes)
+    result["table"] = write_table(out, "Fig. 11", rows(parts, boxes), WORDS)
+    return write_result(out, asked("fig11", quick, None), result, figures(parts, boxes))
+
+
+WORDS = (
+    "Paper: where its captions say that the extremum is; for REINFORCE it gives no numbers. Ends are means of the mass after "
+    "125 steps of five samples, truth 1 kg, by the rate of Adam whose end has the lowest loss."
+)
+
+
+def searched(kind: str, start: float, rate: float, seed: int) -> dict:
+    """REINFORCE from a start by a rate of Adam [kg]: its "means", and the "loss" of the last. A sample is a film."""
+    from gradsim_reproduction.baselines.bullet import bullet, reward_of, squared_error
+    from gradsim_reproduction.baselines.reinforce import Plan, reinforce
+
+    with bullet(cube(kind)) as world:
+        target = world.film(TRUE_MASS)
+        reward = lambda mass: float(reward_of(squared_error(world.film(mass), target)))
+        means = reinforce(reward, start, Plan(rate=rate), np.random.default_rng([seed, round(1000 * start)]))
+        loss = -reward(means[-1])
+    return {"rate": rate, "means": rounded(np.array(means)), "loss": loss}
+
+
+def best_first(ways: Iterable[dict]) -> list[dict]:
+    """Searches from one start, by their last loss; where it is the same, the smaller rate first."""
+    return sorted(ways, key=lambda way: (way["loss"], way["rate"]))
+
+
+def extremes(box: dict) -> dict:
+    """Where the reward is highest, and where the product is lowest around each estimate [kg]."""
+    mass = np.array(box["mass"])
+    lowest = [float(mass[np.argmin(row)]) for row in box["surrogate"]]
+    return {"reward": float(mass[np.argmax(box["reward"])]), "surrogate": lowest}
+
+
+def maxima(box: dict) -> int:
+    """How many the reward has within the range."""
+    reward = np.array(box["reward"])
+    return sum(not one.end for one in minima(np.array(box["mass"]), reward.max() - reward))
+
+
+def lowest(plane: dict) -> tuple[float, float]:
+    """(μ, λ) of the lowest point of the map by exact coverage [Pa]."""
+    values, loss = np.array(plane["values"]), np.array(plane["losses"]["coverage"])
+    k, j = np.unravel_index(loss.argmin(), loss.shape)
+    return float(values[k]), float(values[j])
+
+
+def figures(parts: dict, boxes: dict) -> dict[str, dict]:
+    """Places of the extremes, numbers of minima, and where REINFORCE ends."""
+    mu, lam = lowest(parts["plane"])
+    # no goals: the truth is a point of the grid, and the film our own, so that nothing could be lower
+    found = {"lowest_mu": figure(mu, paper=TRUE_LAME), "lowest_lam": figure(lam, paper=TRUE_LAME)}
+    for name in lame.NAMES:
+        curve = parts[f"cut along {name}"]["curves"]["coverage"]["all"]
+        found[f"minima_{name}"] = figure(curve["inner"], paper=1)
+    for kind, box in boxes.items():
+        places = extremes(box)
+        found[f"reward_maximum_{kind}"] = figure(places["reward"], paper=TRUE_MASS)
+        found[f"reward_maxima_{kind}"] = figure(maxima(box))
+        for start, place in zip(box["estimate"], places["surrogate"], strict=True):
+            found[f"surrogate_minimum_{kind}_from_{start:g}"] = figure(place)
+        for start, ways in zip(box["estimate"], box["ways"], strict=False):
+            label = f"{kind}_from_{start:g}"
+            found[f"reinforce_end_{label}"] = figure(ways[0]["means"][-1])
+            found[f"reinforce_rate_{label}"] = figure(ways[0]["rate"])
+        if box["ways"]:
+            found[f"reinforce_home_{kind}"] = figure(home([ways[0] for ways in box["ways"]]))
+            for rate in RATES:
+                some = [way for ways in box["ways"] for way in ways if way["rate"] == rate]
+                found[f"reinforce_home_{kind}_at_{rate:g}"] = figure(home(some))
+    return found
+
+
+def home(ways: list[dict]) -> float:
+    """Share of the searches that end at the truth."""
+    return float(np.mean([abs(way["means"][-1] / TRUE_MASS - 1) < HOME for way in ways]))
+
+
+def rows(parts: dict, boxes: dict) -> list[dict]:
+    """Of the table."""
+    mu, lam = lowest(parts["plane"])
+    table = [
+        {"name": f"(a) lowest of the map, {letter} [Pa]", "paper": TRUE_LAME, "ours": value, "ratio": None}
+        for letter, value in (("μ", mu), ("λ", lam))
+    ]
+    table[0]["note"] = f"over {LAME[0]:g} to {LAME[1]:g} Pa"
+    for kind, box in boxes.items():
+        count = maxima(box)
+        note = f"{count} {'maximum' if count == 1 else 'maxima'} within the range"
+        place = extremes(box)["reward"]
+        table.append(
+            {"name": f"(b) {kind}: highest reward [kg]", "paper": TRUE_MASS, "ours": place, "ratio": None, "note": note}
+        )
+        for start, (best, *others) in zip(box["estimate"], box["ways"], strict=False):
+            name = f"(b) {kind}: REINFORCE from {start:g} kg ends at [kg]"
+            rest = ", ".join(f"{short(way['means'][-1])} at {way['rate']:g}" for way in others)
+            note = f"rate {best['rate']:g}; {rest}"
+            table.append({"name": name, "paper": None, "ours": best["means"][-1], "note": note})
+    return table

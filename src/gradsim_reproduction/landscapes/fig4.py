@@ -1,0 +1,84 @@
+"""Loss landscapes of a mass and of the Lamé parameters, drawn with all their minima (the paper's Fig. 4).
+
+The paper finds the landscape of a cube's mass smooth, with one minimum, and credits the differentiable simulator. Its
+release draws four losses (all frames, every fifth, first and middle, first and last) over 0.1–5 kg, truth 1 kg. Here are
+the same four for three motions of the cube and both contact laws, by exact coverage, by SoftRas's opacity and by its
+colours, which are the paper's; the same motions in PyBullet; and what the paper has not: the loss on CDFs, the adjoint
+against secants along the curve, and from which share of the range searches come home. Targets are our own motion and
+picture: the figure is of the shape of losses, and of no accuracy.
+"""
+
+from pathlib import Path
+
+from gradsim.identify.progress import Progress, Silent
+from gradsim_reproduction.landscapes import fig4_plots, lame, rigid
+from gradsim_reproduction.landscapes.curves import DIGITS
+from gradsim_reproduction.landscapes.fig4_table import figures, rows
+from gradsim_reproduction.landscapes.scenes import GRID_STEP, RIGID
+from gradsim_reproduction.runner import Ledger, asked, write_result
+from gradsim_reproduction.tables import write_table
+
+VIEWS = ("coverage", "softras", "softras_colour", "cdf")
+FULL = {"step": GRID_STEP, "views": VIEWS, "bullet": 0.02, "starts": 13, "iterations": 100}
+FULL |= {"cut": 10.0, "plane": 40.0, "edge": 5}
+QUICK = {"step": 0.1, "views": ("coverage", "softras", "cdf"), "bullet": 0.1, "starts": 5, "iterations": 0}
+QUICK |= {"cut": 50.0, "plane": 100.0, "edge": 2}
+
+
+def fig4(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
+    """Run the experiment into a folder; finished parts are kept there, and an interrupted run goes on after them.
+
+    Args:
+        out: Gets result.json, table.md, landscapes.jsonl with all curves, and pictures.
+        quick: Coarser grids, fewer views and starts, and no descents.
+        seed: Of the starts of least squares and of REINFORCE's samples.
+        progress: Is told what happens.
+    """
+    out, progress = Path(out), progress or Silent()
+    plan = QUICK if quick else FULL
+    done = Ledger(out / "landscapes.jsonl", {"seed": seed, "plan": plan})
+    jobs = {
+        **{f"curves of {k}": lambda k=k: rigid.curves(k, plan["step"], plan["views"]) for k in RIGID},
+        **{f"PyBullet, {k}": lambda k=k: rigid.black_box(k, plan["bullet"], seed) for k in RIGID[:3]},
+        **{
+            f"searches for {k}": lambda k=k: rigid.searches(k, plan["starts"], plan["iterations"], seed)
+            for k in RIGID[:3]
+        },
+        **{f"cut along {name}": lambda n=name: lame.cut(n, plan["cut"]) for name in lame.NAMES},
+        "plane": lambda: lame.plane(plan["plane"]),
+        "searches for lame": lambda: lame.searches(plan["edge"], plan["iterations"], plan["starts"], seed),
+    }
+    parts = {}
+    for k, (key, job) in enumerate(jobs.items()):
+        progress.stage(key)
+        progress.share(k, len(jobs))
+        parts[key] = done.once(key, job)
+    notes = [f"{key}: {part['missing']}" for key, part in parts.items() if "missing" in part]
+    result = {"title": "Loss landscapes", "seed": seed, "notes": notes, "minima": _minima(parts)}
+    result["pictures"] = fig4_plots.draw(out, parts)
+    result["table"] = write_table(out, "Fig. 4: minima and basins", rows(parts), WORDS)
+    progress.done()
+    return write_result(out, asked("fig4", quick, None), result, figures(parts))
+
+
+SHOWN = 10  # minima of a curve in result.json
+WORDS = (
+    "Minima within the range, the truth's among them; those at the ends of the range are in result.json. Paper: minima of "
+    "the released curves. A basin is the share of the range that leads downhill to the truth."
+)
+
+
+def _minima(parts: dict) -> dict:
+    """The ten deepest minima of each curve, with place and depth, by motion, view and selection of frames."""
+    found = {}
+    for kind in RIGID:
+        views = {
+            **parts[f"curves of {kind}"]["curves"],
+            "pybullet": parts.get(f"PyBullet, {kind}", {}).get("curves", {}),
+        }
+        for view, some in views.items():
+            for selection, curve in some.items():
+                deepest = sorted(curve["minima"], key=lambda one: -one["barrier"])[:SHOWN]
+                rounded = [{name: round(value, DIGITS) for name, value in one.items()} for one in deepest]
+                found[f"{kind}, {view}, {selection}"] = rounded
+    return found

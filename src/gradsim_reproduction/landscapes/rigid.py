@@ -1,0 +1,70 @@
+"""The loss over the mass of a pushed cube (the paper's Fig. 4a), for every view, choice of frames and kind of motion."""
+
+import numpy as np
+import torch
+
+from gradsim.errors import InputError
+from gradsim_reproduction.landscapes.curves import kept
+from gradsim_reproduction.landscapes.descents import descended, problem, solved
+from gradsim_reproduction.landscapes.scenes import MASS, TRUE_MASS, cube, over
+from gradsim_reproduction.landscapes.videos import NAME, VIEWS, adjoint, errors, masses, moved, off
+
+SELECTIONS = ("all", "fifth", "first_and_middle", "first_and_last")  # the release's four
+UNKNOWNS, TRUTH = [f"{NAME}:{MASS[0]:g}:{MASS[1]:g}"], {NAME: TRUE_MASS}
+
+
+def selected(error: np.ndarray) -> dict[str, np.ndarray]:
+    """The mean over each selection of the frames (masses, frames), (masses,) by name."""
+    last = error.shape[1] - 1
+    frames = {"all": slice(None), "fifth": slice(None, None, 5)}
+    frames |= {"first_and_middle": [0, last // 2], "first_and_last": [0, last]}
+    return {name: error[:, frames[name]].mean(1) for name in SELECTIONS}
+
+
+def curves(kind: str, step: float, views: tuple[str, ...]) -> dict:
+    """The curves of a cube of this kind over the paper's range.
+
+    Args:
+        kind: A member of `landscape_scenes.RIGID`.
+        step: Of the grid [kg].
+        views: Keys of `VIEWS`, or "cdf": coverage, compared by its CDFs.
+
+    Returns:
+        "mass", "curves" by view and selection, and "off", the relative distance of the adjoint's derivative from secants
+        one step to either side, by exact coverage and all frames.
+    """
+    mass, scene = masses(step), cube(kind)
+    model = over(scene, {NAME: torch.tensor(mass)})
+    every, true = moved(model, mass)
+    found = {}
+    for view in views:
+        draw, compared = (VIEWS["coverage"], "cdf") if view == "cdf" else (VIEWS[view], "pixels")
+        some = selected(errors(draw(scene), every, true, compared))
+        found[view] = {name: kept(mass, loss) for name, loss in some.items()}
+    apart = off(mass, *adjoint(model, NAME, VIEWS["coverage"](scene), mass))
+    return {"mass": mass.tolist(), "curves": found, "off": apart.tolist()}
+
+
+def searches(kind: str, starts: int, iterations: int, seed: int) -> dict:
+    """Shares of the range from which a search comes home: descents on pixels, on first and last frame and on CDFs, from
+    starts that are spread evenly; and least squares with its growing clip, from random ones. Without iterations there are
+    no descents."""
+    scene, spread = cube(kind), torch.linspace(*MASS, starts, dtype=torch.float64)[:, None]
+    every, ends = (problem(scene, UNKNOWNS, TRUTH, some) for some in (False, True))
+    plans = {"all": (every, False), "first_and_last": (ends, False), "cdf": (every, True)}
+    found = {name: descended(one, TRUTH, spread, iterations, far) for name, (one, far) in plans.items() if iterations}
+    return {"descents": found, "least_squares": solved(every, TRUTH, starts, seed)}
+
+
+def black_box(kind: str, step: float, seed: int) -> dict:
+    """PyBullet's curves of the same scene, its own film being the target; or "missing": why there are none."""
+    from gradsim_reproduction.baselines import pybullet_landscape
+
+    mass = masses(step)
+    try:
+        found = pybullet_landscape(mass, cube(kind), TRUE_MASS, seed=seed)
+    except InputError as error:
+        return {"missing": str(error)}
+    curves = {"all": found.pop("mse"), "first_and_last": found.pop("mse_ends")}
+    told = {name: np.round(value, 6).tolist() for name, value in found.items()}
+    return {"curves": {name: kept(mass, loss) for name, loss in curves.items()}, **told}

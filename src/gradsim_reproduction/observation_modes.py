@@ -1,0 +1,43 @@
+"""What a fit sees of a motion with known truth: float silhouettes, 8-bit film, a foreign picture, or the poses themselves.
+
+float     silhouettes in double precision: what is lost on the way there and back
+8bit      silhouettes from 8-bit film with noise of σ = 1/255: whether the error bars are right
+foreign   silhouettes by another renderer, of a motion with four times the steps
+states    place and orientation of the body at every frame: 3-D supervision (the paper's "diffphysics")
+"""
+
+from collections.abc import Mapping
+
+import torch
+
+from gradsim.identify import synthetic
+from gradsim.identify.estimate import placed
+from gradsim.identify.observation import Observation, States
+from gradsim.physics.model import Model
+from gradsim.scene import Scene
+
+FINER = 4  # times more substeps in the targets of `foreign`
+PLACE, ANGLE = 1e-3, 1e-2  # [m], [rad] nominal noise of poses that are known exactly
+
+
+def observe(scene: Scene, truth: Mapping[str, float], model: Model, sight: str, seed: int) -> Observation:
+    """A scene with a rigid body, `body`, as it is seen with the true values.
+
+    Args:
+        scene: What the fit knows.
+        truth: What it does not, by name.
+        model: The scene's.
+        sight: One of the four above.
+        seed: Of the noise.
+    """
+    source = Model(scene, substeps=FINER * model.substeps) if sight == "foreign" else model
+    with torch.no_grad():
+        trajectory = source.rollout(placed(scene, truth))
+    if sight == "float":
+        return synthetic.float_masks(scene, trajectory)
+    if sight == "8bit":
+        return synthetic.noisy_masks(scene, trajectory, "body", seed)
+    if sight == "foreign":
+        return synthetic.foreign_masks(scene, trajectory)
+    poses = trajectory["body"]
+    return States("body", poses["x"][0], poses["q"][0], PLACE, ANGLE, exact=True)

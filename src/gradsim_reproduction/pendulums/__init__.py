@@ -1,0 +1,1 @@
+"""The paper's pendulum estimation tasks."""

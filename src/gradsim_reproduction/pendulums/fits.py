@@ -1,0 +1,106 @@
+"""One film of a task, and how it is solved.
+
+Float frames: many starts through a growing clip (`identify.multistart`), which leap to the whole clip as soon as they
+explain its beginning exactly. Films with noise: the same on the first frames, then the best few on a clip that grows, for
+a chaotic motion is not to be guessed from a few noisy frames.
+"""
+
+import time
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsim.identify.estimate import model_for
+from gradsim.identify.least_squares import Population, descend
+from gradsim.identify.multistart import Search, search
+from gradsim.identify.problem import Problem
+from gradsim.identify.synthetic import TRUTH_STREAM
+from gradsim.identify.uncertainty import analyse
+from gradsim_reproduction.pendulums.tasks import Task, moved, seen
+
+CLOSE = 1e-6  # largest error of what counts as solved
+LEAD, EXPLAINED = 6, 1e-6  # frames that a lone start has to explain first, and its χ² then
+LONE_STREAM = 3000  # added to the seed for starts that go alone
+BEGIN, GROW, FEW = 16, 12, 3  # frames of the first search of a noisy film, frames added, and starts that go on
+
+
+def drawn(task: Task, number: int, seed: int) -> Tensor:
+    """The truth (unknowns,) of a film, in what the solver moves."""
+    return task.space().draw(np.random.default_rng([TRUTH_STREAM + seed, number]), 1)[0]
+
+
+def float_fit(task: Task, number: int, seed: int, starts: int, lone: int) -> dict:
+    """Solve a film of float frames with all starts, and with a few starts each alone.
+
+    Args:
+        task: The task.
+        number: Of the film.
+        seed: Of truth and starts.
+        starts: That go together.
+        lone: How many go alone.
+    """
+    space, truth, begun = task.space(), drawn(task, number, seed), time.process_time()
+    model = model_for(task.scene, space)
+    frames = task.scene.timing.frames
+    observation = seen(task.scene, moved(model, space, truth, frames))
+    exact = space.numbers(truth).tolist()
+
+    problem = Problem(model, observation, space)
+    outcome = search(problem, Search(starts=starts), np.random.default_rng([seed, number]))
+    errors = task.errors(space.numbers(outcome.best).tolist(), exact)
+    streams = ([LONE_STREAM + seed, number, k] for k in range(lone))
+    ends = [_alone(problem, np.random.default_rng(stream)) for stream in streams]
+    alone = [end is not None and max(task.errors(space.numbers(end).tolist(), exact).values()) < CLOSE for end in ends]
+    record = {"task": task.name, "number": number, "truth": exact, "errors": errors, "cost": outcome.best_cost}
+    return record | {"alone": alone, "cpu_s": time.process_time() - begun}
+
+
+def _alone(problem: Problem, rng: np.random.Generator) -> Tensor | None:
+    """Where one start comes to: the first frames, sown again only from itself, and if it explains these, all of them."""
+    first = Problem(problem.model, problem.observation.cut(0, LEAD), problem.space)
+    outcome = search(first, Search(starts=1), rng)
+    if outcome.best_cost > EXPLAINED:
+        return None
+    return descend(problem, Population.at(outcome.best[None]), problem.frames, False, 30)[0].u[0]
+
+
+def noisy_fit(task: Task, number: int, seed: int, starts: int) -> dict:
+    """Solve an 8-bit film with noise; errors over the Cramér–Rao bound."""
+    space, truth, begun = task.space(), drawn(task, number, seed), time.process_time()
+    model = model_for(task.scene, space)
+    frames = task.scene.timing.frames
+    observation = seen(task.scene, moved(model, space, truth, frames), noise=100 * seed + number)
+    problem = Problem(model, observation, space)
+    first = Problem(model, observation.cut(0, BEGIN), space)
+    found = search(first, Search(starts=starts, grow=4), np.random.default_rng([seed, number]))
+    order = found.cost.argsort()[: FEW - 1]
+    near = order[torch.isfinite(found.cost[order])]
+    people = Population.at(torch.cat([found.best[None], found.final[near]]))
+    for count in [*range(BEGIN + GROW, frames, GROW), frames]:
+        people, _ = descend(problem, people, count, False, 6 if count < frames else 30)
+    best = people.u[int(people.cost.argmin())]
+    _, fisher, _ = problem.linearise(truth[None], frames)  # the bound at the truth, as the acceptance defines it
+    bound = torch.linalg.inv(fisher[0]).diagonal().sqrt()
+    numbers, exact = space.numbers(best).tolist(), space.numbers(truth).tolist()
+    record = {"task": task.name, "number": number, "truth": exact, "errors": task.errors(numbers, exact)}
+    record |= {"z": dict(zip(space.names, ((best - truth) / bound).tolist(), strict=True))}
+    return record | {"bound": dict(zip(space.names, bound.tolist(), strict=True)), "cpu_s": time.process_time() - begun}
+
+
+def mass_scale(task: Task, seed: int) -> dict:
+    """What a fit of both masses and the damping says: the direction that it finds open, in words."""
+    names = ("arms.first_mass:0.5:2", "arms.second_mass:0.3:1.5", "arms.damping:0.002:0.05")
+    own = Task("masses", task.scene, names, "Both masses and damping")
+    space, truth = own.space(), drawn(own, 0, seed)
+    model = model_for(own.scene, space)
+    observation = seen(own.scene, moved(model, space, truth, own.scene.timing.frames))
+    problem = Problem(model, observation, space)
+    best = search(problem, Search(starts=4), np.random.default_rng(seed)).best
+    uncertainty = analyse(space, problem.linearise(best[None], problem.frames)[1][0], False)
+    ratios = space.numbers(best) / space.numbers(truth)
+    return {
+        "rank": uncertainty.rank,
+        "null": [{"combination": d.combination, "explanation": d.explanation} for d in uncertainty.null],
+        "ratio_error": (ratios / ratios[0] - 1).abs().max().item(),
+    }

@@ -1,0 +1,1 @@
+"""Real recordings: a tossed cube, a beam, a pendulum."""

@@ -1,0 +1,164 @@
+"""Pictures of the beam: tracks, the markers of the clamp, meshes, and the beam itself."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from gradsim.files import whole
+from gradsim.render import Renderer, look_at
+from gradsim.surface import Look, Surface
+from gradsim.tet_grid import box
+from gradsim.tet_mesh import surface
+from gradsim.tet_refine import refine
+from gradsim_reproduction.real import beam_recordings as recorded
+from gradsim_reproduction.soft.beam import FPS, LENGTH, WIDTH, Beam
+
+SIZE = 8.6  # [in]
+INK, FAINT, FIT, DATA = "#1f2430", "#c9ced8", "#1d5fd0", "#d1660a"
+STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
+NAMED = {
+    "gravity_a": "gravity_a: E and damping fitted",
+    "gravity_b": "gravity_b: predicted",
+    "load52_a": "load52_a: predicted, 52 g",
+}
+SHOWN = 2.5  # [s] of a track
+VIEW = {"eye": (0.07, -0.26, 0.13), "target": (-0.01, 0.0, 0.053), "up": (1, 0, 0), "fov_y": 0.36}
+PIXELS = (320, 240)
+SILICONE = (0.93, 0.55, 0.36)
+
+
+def draw(out: Path, predictions: Mapping, table: Sequence[dict], beam: Beam, young: float) -> list[dict[str, str]]:
+    """Write the pictures into a folder.
+
+    Args:
+        out: The folder.
+        predictions: `real_beam.Prediction` by recording.
+        table: Of meshes and elements.
+        beam: The mesh of the answer.
+        young: E on it [Pa].
+
+    Returns:
+        File, title and caption of each.
+    """
+    loaded = predictions["load52_a"].recording
+    kinds: dict[str, tuple[str, Callable[[], Figure], str]] = {
+        "tracks": (
+            "Height of the tip after the release",
+            lambda: _tracks(predictions),
+            (
+                "Mean height of the three markers of the tip over the level pose, in the frame of the clamp's markers. When "
+                "the hand lets go, and how high, is taken from each recording; all else is the fit to the first. The model "
+                "has no creep: measured heights sink through the first seconds."
+            ),
+        ),
+        "clamp": (
+            "What the clamp's turn hangs on",
+            lambda: _clamp(loaded),
+            (
+                "Markers along the beam's axis, with the load: 3 and 5 are on one line, so that the turn hangs on 4, which "
+                "steps by 0.6 mm within one frame. A clamp that turned so would throw the tip by 2 mm; its track is smooth."
+            ),
+        ),
+        "meshes": (
+            "Meshes and elements",
+            lambda: _meshes(table),
+            "Sag and frequency under its own weight, at the answer's E: tetrahedra of constant strain lock.",
+        ),
+        "beam": (
+            "The beam",
+            lambda: _beam(beam, young),
+            (
+                f"Simulated, E = {young / 1e3:.0f} kPa: held level by the tip, at rest under its own weight, and with 52 g on "
+                "the upper edge of its tip."
+            ),
+        ),
+    }
+    with mpl.rc_context(STYLE):
+        for name, (_, make, _) in kinds.items():
+            with whole(out / f"{name}.png") as draft:
+                make().savefig(draft, dpi=150, format="png")
+    return [{"file": f"{name}.png", "title": title, "caption": text} for name, (title, _, text) in kinds.items()]
+
+
+def _tracks(predictions: Mapping) -> Figure:
+    figure = Figure(figsize=(SIZE, 6.6), layout="constrained")
+    for ax, (name, p) in zip(figure.subplots(3, 1, sharex=True), predictions.items(), strict=True):
+        seen = p.recording
+        frames = np.arange(seen.release - 10, seen.release + round(SHOWN * recorded.FPS))
+        ax.plot(
+            (frames - seen.release) / recorded.FPS, 1e3 * seen.height[frames], ".", ms=3, color=DATA, label="measured"
+        )
+        simulated = p.height[: round(SHOWN * FPS)]
+        ax.plot(np.arange(len(simulated)) / FPS + p.time, 1e3 * simulated, lw=1.2, color=FIT, label="simulated")
+        ax.axhline(-1e3 * seen.sag, color=DATA, lw=0.6, ls=":")
+        ax.axhline(-1e3 * p.sag, color=FIT, lw=0.6, ls=":")
+        off = p.errors
+        ax.set_title(
+            f"{NAMED[name]}   sag {off['sag']:+.1%}, frequency {off['frequency']:+.1%}", loc="left", fontsize=9
+        )
+        ax.set_ylabel("height [mm]")
+    figure.axes[0].legend(loc="upper right")
+    figure.axes[-1].set_xlabel("time after the release [s]")
+    return figure
+
+
+def _clamp(seen: recorded.Recording) -> Figure:
+    figure = Figure(figsize=(SIZE, 3.0), layout="constrained")
+    frames = np.arange(seen.release - 20, seen.release + 60)
+    time = (frames - seen.release) / recorded.FPS
+    left, right = figure.subplots(1, 2)
+    end = seen.markers[-recorded.REST :].mean(0)
+    for k, colour in ((3, FIT), (4, DATA), (5, "#5a8f3c")):
+        left.plot(
+            time, 1e3 * (seen.markers[frames, k, 2] - end[k, 2]), ".-", ms=3, lw=0.8, color=colour, label=f"marker {k}"
+        )
+    left.set(xlabel="time after the release [s]", ylabel="along the beam [mm]")
+    left.legend(loc="lower right")
+    right.plot(time, 1e3 * (seen.markers[frames, :3, 0].mean(1) - end[:3, 0].mean()), ".-", ms=3, lw=0.8, color=INK)
+    right.set(xlabel="time after the release [s]", ylabel="tip, height over rest [mm]")
+    step = (recorded.believed(seen.markers)[1] - seen.release - 0.5) / recorded.FPS
+    for ax in (left, right):
+        ax.axvline(step, color=FAINT, lw=4, zorder=0)
+    return figure
+
+
+def _meshes(table: Sequence[dict]) -> Figure:
+    figure = Figure(figsize=(SIZE, 2.8), layout="constrained")
+    for ax, key, label, scale in zip(
+        figure.subplots(1, 2), ("sag_m", "frequency_hz"), ("sag [mm]", "frequency [Hz]"), (1e3, 1), strict=True
+    ):
+        for kind, colour in (("linear", DATA), ("quadratic", FIT)):
+            rows = [row for row in table if row["elements"] == kind]
+            ax.semilogx([r["vertices"] for r in rows], [scale * r[key] for r in rows], "o-", color=colour, label=kind)
+        ax.set(xlabel="vertices", ylabel=label)
+        ax.set_ylim(bottom=0)
+    figure.axes[0].legend()
+    return figure
+
+
+def _beam(beam: Beam, young: float) -> Figure:
+    places = [beam.at_rest(young, 0.0, 0.0), beam.at_rest(young, 0.0), beam.at_rest(young, recorded.LOAD["load52_a"])]
+    figure = Figure(figsize=(SIZE, 2.5), layout="constrained")
+    for ax, x, text in zip(figure.subplots(1, 3), places, ("held level", "own weight", "with 52 g"), strict=True):
+        ax.imshow(_picture(beam, x))
+        ax.set_axis_off()
+        ax.set_title(text, fontsize=9)
+    return figure
+
+
+def _picture(beam: Beam, x: Tensor) -> np.ndarray:
+    """(height, width, 3) in [0, 1]."""
+    across, along = beam.cells
+    grid = box((WIDTH, WIDTH, LENGTH), (across, across, along))
+    faces = torch.tensor(surface(refine(grid)))  # its vertices are those of the quadratic elements, in their order
+    clamp = torch.tensor(box((0.05, 0.06, 0.01), (1, 1, 1)).vertices) + torch.tensor([0, 0, -0.005], dtype=x.dtype)
+    plate = torch.tensor(surface(box((0.05, 0.06, 0.01), (1, 1, 1))))
+    things = Surface.of(x, faces, Look(colour=SILICONE)) + Surface.of(clamp, plate, Look(colour=(0.35, 0.37, 0.42)))
+    camera = look_at(**VIEW, width=PIXELS[0], height=PIXELS[1])
+    return Renderer(camera, shading="phong", samples=3)(things)[0, 0].permute(1, 2, 0).numpy().clip(0, 1)

@@ -1,0 +1,300 @@
+"""What a film says about a pendulum, with error bars that are honest.
+
+The error has two kinds of causes. Frames scatter about the model, in blocks that belong together (`clusters`). And
+there are choices that the film does not force: which line is the outline of a blurred ball, which frame is the first
+that counts, how wide the lens is, whether the camera is square to the swing. Each is made again in the other way, and
+what that moves is added.
+
+What a rigid pendulum lacks shows in the residuals: a cord stretches, by about 1 % for each weight of its ball in the
+film that this was written for, so that the ball hangs lower at the bottom of a swing. A turned camera can pass for
+most of that, so pitch and pivot are what the film looks like, not a survey of the room. A camera taken for square has
+no such freedom and answers with a string that is 1 % longer.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsim.identify.fit import Estimate, Fit
+from gradsim.identify.multistart import Outcome
+from gradsim.identify.problem import Problem
+from gradsim.identify.progress import Progress, Silent
+from gradsim.identify.uncertainty import KNOWN, Z95, Uncertainty, analyse
+from gradsim.render.camera import from_scene, project
+from gradsim.render.silhouettes import Silhouettes
+from gradsim.video import ball
+from gradsim_reproduction.real.beam_checks import Clusters
+from gradsim_reproduction.real.camera_attitude import ANGLES, turn
+from gradsim_reproduction.real.pendulum_problem import (
+    LENS,
+    SHRINK,
+    SIGMA,
+    UNKNOWNS,
+    Answer,
+    Film,
+    View,
+    inner,
+    named,
+    search,
+    settle,
+)
+
+LENGTH = "bob.string_length"
+WIDE = 10.0  # relative standard deviation from which nothing is known
+LOSSES = ("bob.damping", "bob.drag")
+SCALED = ("gravity", "bob.string_length", "bob.radius", "bob.pivot", "camera.translation")  # as a length scales
+GRAVITY = "gravity.z:-49:-2"
+CHOICES = {  # what might as well have been chosen (see `View`), and what then means something else
+    "outline at a share of 0.35 or 0.65": (({"level": 0.35}, {"level": 0.65}), ()),
+    "first frame two earlier or later": (({"shift": -2}, {"shift": 2}), ("bob.angle", "bob.rate")),
+    "lens of 77° or 44°": (({"lens": 0.625}, {"lens": 1.25}), ("camera.",)),
+}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the pixels say at an answer.
+
+    Args:
+        clusters: The information of each frame.
+        variance: Of a pixel, in units of SIGMA², if pixels had independent errors.
+        informative: Number of pixels that carry information.
+    """
+
+    clusters: Clusters
+    variance: float
+    informative: int
+
+    @classmethod
+    def at(cls, problem: Problem, answer: Answer) -> "Evidence":
+        """At an answer to a problem."""
+        blocks = [(r[0], J[0]) for r, J in problem.jacobian(inner(problem, answer)[None], problem.frames)]
+        r, J = (torch.cat(part) for part in zip(*blocks, strict=True))
+        seen = J.abs().amax(1) > 1e-9 * J.abs().max()
+        variance = r[seen].square().sum().item() / max(1, int(seen.sum()) - J.shape[1])
+        r, J = (x.unflatten(0, (problem.frames, -1)) for x in (r, J))
+        return cls(Clusters.at(r, J, torch.diag(problem.prior_precision)), variance, int(seen.sum()))
+
+    @property
+    def plain(self) -> Tensor:
+        """Standard deviations (unknowns,) if pixels had independent errors."""
+        return self.clusters.independent(self.variance)
+
+    def uncertainty(self, problem: Problem) -> Uncertainty:
+        """Rank and null directions, as if pixels had independent errors."""
+        fisher = self.clusters.matrices.sum(0) / self.variance + self.clusters.prior
+        return analyse(problem.space, fisher, has_push=False)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a film says.
+
+    Args:
+        film: The film.
+        problem: The least-squares problem of the answer.
+        fit: Values with honest error bars.
+        budget: Standard deviation of the string length by its cause [m].
+        checks: Other figures of the string length [m], for comparison.
+        free: The fit with gravity unknown as well.
+        same: Gravity, string length and cost of fits with gravity unknown that started elsewhere.
+        cost: Σ r² of the answer, and of the fit whose camera is square to the swing.
+    """
+
+    film: Film
+    problem: Problem
+    fit: Fit
+    budget: dict[str, float]
+    checks: dict[str, float]
+    free: Fit
+    same: list[dict[str, float]]
+    cost: tuple[float, float]
+
+    @cached_property
+    def masks(self) -> np.ndarray:
+        """The fit's ball in the frames that count, at the size of the film (frames, height, width)."""
+        model, camera = self.problem.model, from_scene(self.problem.model.scene.camera)
+        values = model.values(self.problem.space.values(inner(self.problem, self.fit.values)[None]))
+        lens = torch.diag(torch.tensor([SHRINK, SHRINK, 1.0], dtype=torch.float64)) @ camera.K
+        sharp = Silhouettes(replace(camera, K=lens, width=SHRINK * camera.width, height=SHRINK * camera.height))
+        place = {"camera.translation": values["camera.translation"]}
+        with torch.no_grad():
+            return sharp.masks(model.unchecked(values, self.problem.frames).surface, place)[0, :, 0].numpy()
+
+    @property
+    def pivot(self) -> tuple[float, float]:
+        """Column and row of the fit's pivot in the film [px]."""
+        values, camera = self.fit.values, from_scene(self.problem.model.scene.camera)
+        attitude = torch.tensor([[values[f"camera.{angle}"] for angle in ANGLES]], dtype=torch.float64)
+        place = torch.tensor([values["bob.pivot.x"], 0.0, values["bob.pivot.z"]], dtype=torch.float64)
+        away = torch.tensor([0.0, 0.0, values["camera.translation.z"]], dtype=torch.float64)
+        pixel = project(turn(camera.R, attitude)[0] @ place, camera.K, camera.R, away)[0]
+        column, row = (SHRINK * pixel).tolist()
+        return column, row
+
+    @property
+    def identifiability(self) -> str:
+        """What follows from a known g and an unknown scale, in words."""
+        lengths = ", ".join(f"{s['string_length_m']:.3f} m for g = {s['gravity_m_s2']:.2f} m/s²" for s in self.same)
+        return (
+            "Neither the scale of the picture nor any length in it is given. The motion of a pendulum depends on g/L "
+            "alone and the picture on ratios of lengths alone, so string, ball, pivot and the camera's distance share "
+            "one scale. A known g fixes it: the string follows from the period, the scale of the picture from the "
+            f"string. With g unknown too the film fits equally well with {lengths}; only their ratio is identified."
+        )
+
+    @property
+    def residual(self) -> float:
+        """Root mean square distance between the centres of the fit and of the film, by coordinate [px]."""
+        seen = self.film.centres[self.film.first() :]
+        return float(np.sqrt(np.mean((ball.centres(self.masks) - seen) ** 2)))
+
+    @property
+    def period(self) -> float:
+        """Of small swings [s]: 2π √((L² + 2/5 r²)/(g L)), L = s + r."""
+        s, r = (self.fit.values[name] for name in (LENGTH, "bob.radius"))
+        g = -self.problem.model.scene.gravity[2]
+        return 2 * math.pi * math.sqrt(((s + r) ** 2 + 0.4 * r**2) / (g * (s + r)))
+
+
+def measure(film: Film, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> Measurement:
+    """Fit a film, from starts all over the ranges.
+
+    Args:
+        film: From `Film.of`.
+        quick: Fewer starts.
+        seed: Of starts and bootstrap.
+        progress: Is told what happens.
+    """
+    progress = progress or Silent()
+    rng = np.random.default_rng(seed)
+    square = View(tilt=0).problem(film)
+    starts, followed = (256, 6) if quick else (2048, 16)
+    progress.stage(f"fitting {len(square.space)} unknowns to {square.frames} frames from {starts} starts")
+    outcome = search(square, starts, followed, rng, progress)
+    near = named(square, outcome.best)
+    view = View(tuple(name for name in UNKNOWNS if not _idle(square, near, name.split(":")[0])))
+    progress.stage("the camera's attitude")
+    problem = view.problem(film)
+    answer, cost = settle(problem, near)
+    outcome.history.append(
+        {"stage": "attitude", "frames": problem.frames, "cost": cost, "values": answer}
+        | {"iteration": outcome.iterations + 1, "rollouts": outcome.history[-1]["rollouts"], "population": 1}
+    )
+    progress.stage("error bars")
+    evidence = Evidence.at(problem, answer)
+    covariance = evidence.clusters.jackknife()
+    moved = {name: _moved(film, view, problem, answer, *choice) for name, choice in CHOICES.items()}
+    # an even chance of two answers: half of their distance
+    moved["camera square to the swing or not"] = (inner(problem, answer | near) - inner(problem, answer)).abs() / 2
+    spread = (covariance.diagonal() + sum(move.square() for move in moved.values())).sqrt()
+    length, k = answer[LENGTH], problem.space.names.index(LENGTH)
+    release = replace(view, shift=film.swings.released - film.swings.first)
+    checks = {
+        "std_if_pixels_were_independent_m": length * evidence.plain[k].item(),
+        "std_by_bootstrap_m": length * evidence.clusters.bootstrap(rng)[k].item(),
+        "length_if_camera_were_square_on_m": near[LENGTH],
+        "length_from_release_on_m": _again(film, release, answer)[LENGTH],
+    }
+    progress.stage("the same with gravity unknown")
+    free, same = _without_gravity(film, view, answer)
+    found = _fit(problem, answer, evidence, spread, covariance.diagonal().sqrt())
+    return Measurement(
+        film,
+        problem,
+        replace(found, seed=seed, **_searched(square, outcome, starts)),
+        {"scatter of the frames": length * covariance[k, k].sqrt().item()}
+        | {name: length * move[k].item() for name, move in moved.items()},
+        checks,
+        free,
+        same,
+        (cost, outcome.best_cost),
+    )
+
+
+def _idle(problem: Problem, answer: Answer, name: str) -> bool:
+    """Whether a loss rests at the low end of its range. The film then has no use for it, and it is 0."""
+    return name in LOSSES and answer[name] <= 1.001 * problem.space.range(problem.space.names.index(name))[0]
+
+
+def _again(film: Film, view: View, answer: Answer) -> Answer:
+    """The answer to a film that is looked at in another way."""
+    near = answer | {"camera.translation.z": answer["camera.translation.z"] * view.lens / LENS}
+    if view.shift:
+        near["bob.angle"], near["bob.rate"] = film.motion(film.first(view.shift))
+    return settle(view.problem(film), near)[0]
+
+
+def _moved(film: Film, view: View, problem: Problem, answer: Answer, choices, others: tuple[str, ...]) -> Tensor:
+    """By how much other choices move what the solver moves (unknowns,), root mean square; 0 for `others`."""
+    here = inner(problem, answer)
+    moves = torch.stack([inner(problem, _again(film, replace(view, **choice), answer)) - here for choice in choices])
+    same = torch.tensor([not name.startswith(others) for name in problem.space.names]) if others else 1.0
+    return moves.square().mean(0).sqrt() * same
+
+
+def _fit(problem: Problem, answer: Answer, evidence: Evidence, spread: Tensor, scatter: Tensor) -> Fit:
+    """A fit with error bars `spread` (of what the solver moves).
+
+    What the data identify is judged by `scatter` alone: choices are about the model that they are data for.
+    """
+    space, estimates = problem.space, {}
+    for k, (name, value) in enumerate(answer.items()):
+        (low, high), s, log = space.range(k), spread[k].item(), space.logarithmic[k]
+        unit = 1.0 if log else high - low
+        s = s if s < WIDE * unit else math.inf
+        interval = (
+            (value * math.exp(-Z95 * s), value * math.exp(Z95 * s)) if log else (value - Z95 * s, value + Z95 * s)
+        )
+        known = scatter[k].item() < KNOWN * unit
+        estimates[name] = Estimate(value, value * s if log else s, interval, space.units[k], low, high, known)
+    verdict = evidence.uncertainty(problem)
+    return Fit(
+        status="ok" if all(e.identifiable for e in estimates.values()) else "unidentifiable",
+        unknowns=estimates,
+        sigma_reference=SIGMA * math.sqrt(evidence.variance),
+        chi2_per_n=1.0,
+        informative=evidence.informative,
+        rank=verdict.rank,
+        null_directions=verdict.null,
+        starts={},
+        iterations=0,
+        rollouts=problem.effort.rollouts,
+        cpu_seconds=problem.effort.cpu_seconds,
+        wall_seconds=problem.effort.wall_seconds,
+        seed=0,
+    )
+
+
+def _searched(problem: Problem, outcome: Outcome, drawn: int) -> dict:
+    """What a fit says about the search for it."""
+    space, effort = problem.space, problem.effort
+    ends = {"initial": space.numbers(outcome.initial).tolist(), "final": space.numbers(outcome.final).tolist()}
+    return {
+        "history": outcome.history,
+        "population": {"names": space.names, **ends, "cost": outcome.cost.tolist()},
+        "starts": {"count": len(outcome.initial), "converged": outcome.converged(), "drawn": drawn},
+        "iterations": outcome.iterations,
+        "rollouts": effort.rollouts,
+        "cpu_seconds": effort.cpu_seconds,
+        "wall_seconds": effort.wall_seconds,
+    }
+
+
+def _without_gravity(film: Film, view: View, answer: Answer) -> tuple[Fit, list[dict[str, float]]]:
+    """The fit with gravity unknown too, and what it answers when gravity and all lengths start smaller or larger."""
+    problem = replace(view, unknowns=(GRAVITY, *view.unknowns)).problem(film)
+    answers, same = [], []
+    for scale in (1.0, 0.6, 1.6):
+        near = answer | {"gravity.z": problem.model.scene.gravity[2]}
+        near = {name: scale * value if name.startswith(SCALED) else value for name, value in near.items()}
+        found, cost = settle(problem, near)
+        answers.append(found)
+        same.append({"gravity_m_s2": -found["gravity.z"], "string_length_m": found[LENGTH], "cost": cost})
+    evidence = Evidence.at(problem, answers[0])
+    bounds = evidence.uncertainty(problem).std_inner
+    return _fit(problem, answers[0], evidence, bounds, bounds), same

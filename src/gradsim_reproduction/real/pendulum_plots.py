@@ -1,0 +1,162 @@
+"""What a measured pendulum looks like: films, outlines, angle and residual over time, and where the error comes from."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+
+from gradsim.files import whole
+from gradsim.video import ball
+from gradsim.visualization.overlay_video import EDGE, write_films
+from gradsim_reproduction.real.pendulum_measurement import LENGTH, Measurement
+
+WIDTH = 8.6  # [in]
+INK, FAINT, FIT, DATA = "#1f2430", "#c9ced8", "#1d5fd0", "#d1660a"
+STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
+CROP = 46  # [px] half the side of a crop around the ball
+COLUMNS = 7
+
+
+def draw(out: Path, found: Measurement, colour: Sequence[float]) -> list[dict[str, str]]:
+    """Write films and pictures into a folder.
+
+    Args:
+        out: The folder.
+        found: What was measured.
+        colour: Of the ball.
+
+    Returns:
+        File, title and caption of each picture.
+    """
+    film, fitted = found.film, found.masks
+    write_films(out, film.frames[film.first() :], _painted(found, fitted, colour), fitted, film.fps)
+    with mpl.rc_context(STYLE):
+        pictures = {
+            "outlines": ("Outlines", *_outlines(found, fitted)),
+            "angle": ("Angle", *_angle(found, fitted)),
+            "residual": ("What is left", *_residual(found, fitted)),
+            "budget": ("Where the error bar comes from", *_budget(found)),
+            "gravity": ("No scale without gravity", *_gravity(found)),
+        }
+        for name, (_, figure, _) in pictures.items():
+            with whole(out / f"{name}.png") as draft:
+                figure.savefig(draft, dpi=150, format="png")
+    return [{"file": f"{name}.png", "title": title, "caption": text} for name, (title, _, text) in pictures.items()]
+
+
+def _painted(found: Measurement, fitted: np.ndarray, colour: Sequence[float]) -> np.ndarray:
+    """The fit's ball and string on the empty background (frames, height, width, 3) uint8."""
+    from PIL import Image, ImageDraw
+
+    behind = Image.fromarray(np.median(found.film.frames, axis=0).astype(np.uint8))
+    paint, frames = tuple(round(255 * c) for c in colour), []
+    for mask, centre in zip(fitted, ball.centres(fitted), strict=True):
+        picture = behind.copy()
+        ImageDraw.Draw(picture).line([*found.pivot, *centre], fill=(40, 40, 40), width=2)
+        picture.paste(paint, mask=Image.fromarray((255 * mask).round().astype(np.uint8)))
+        frames.append(np.asarray(picture))
+    return np.stack(frames)
+
+
+def _outlines(found: Measurement, fitted: np.ndarray) -> tuple[Figure, str]:
+    film, first = found.film, found.film.first()
+    seen = ball.outlines(film.share[first:])
+    rows = -(-len(fitted) // COLUMNS)
+    figure = Figure(figsize=(WIDTH, WIDTH * rows / COLUMNS), layout="constrained")
+    axes = np.atleast_1d(figure.subplots(rows, COLUMNS)).flat
+    for ax in axes:
+        ax.set_axis_off()
+    for k, ax in enumerate(list(axes[: len(fitted)])):
+        x, y = film.centres[first + k].round().astype(int)
+        crop = np.s_[max(0, y - CROP) : y + CROP, max(0, x - CROP) : x + CROP]
+        ax.imshow(film.frames[first + k][crop])
+        ax.contour(seen[k][crop], [0.5], colors=["white"], linewidths=0.9)
+        ax.contour(fitted[k][crop], [0.5], colors=[np.array(EDGE) / 255], linewidths=0.9)
+        ax.text(3, 12, str(first + k), color="white", fontsize=7)
+    caption = (
+        "The ball in each frame that counts: its outline (white) where half of the exposure is the ball's, and the "
+        "fit's (magenta). Blur lengthens outlines along the motion, as much ahead as behind."
+    )
+    return figure, caption
+
+
+def _angle(found: Measurement, fitted: np.ndarray) -> tuple[Figure, str]:
+    from scipy.interpolate import CubicSpline
+
+    film, first, swings = found.film, found.film.first(), found.film.swings
+    pivot = np.array(found.pivot)
+    angle = lambda centres: np.degrees(np.arctan2(*(centres - pivot).T))
+    time = np.arange(len(film.centres)) / film.fps
+    fit, fine = angle(ball.centres(fitted)), np.linspace(time[first], time[-1], 400)
+    figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
+    ax = figure.subplots()
+    ax.axvspan(time[0], time[first] - 0.5 / film.fps, color=FAINT, alpha=0.35, lw=0)
+    ax.plot(fine, CubicSpline(time[first:], fit)(fine), color=FIT, label="fit")
+    ax.plot(time, angle(film.centres), "o", ms=4, color=DATA, label="film")
+    ax.set(xlabel="time [s]", ylabel="angle in the picture [°]")
+    ax.legend(loc="upper right")
+    caption = f"Angle of the ball as the picture shows it; grey: frames that do not count. {swings.rule}"
+    return figure, caption
+
+
+def _residual(found: Measurement, fitted: np.ndarray) -> tuple[Figure, str]:
+    film, first = found.film, found.film.first()
+    centres = ball.centres(fitted)
+    off, string = film.centres[first:] - centres, centres - np.array(found.pivot)
+    string /= np.hypot(*string.T)[:, None]
+    time = (first + np.arange(len(off))) / film.fps
+    figure = Figure(figsize=(WIDTH, 2.6), layout="constrained")
+    ax = figure.subplots()
+    ax.axhline(0, color=FAINT)
+    ax.plot(time, (off * string).sum(1), "o-", ms=4, lw=1, color=DATA, label="along the string")
+    ax.plot(
+        time, off[:, 0] * string[:, 1] - off[:, 1] * string[:, 0], "s-", ms=4, lw=1, color=FIT, label="along the motion"
+    )
+    ax.set(xlabel="time [s]", ylabel="film − fit [px]")
+    ax.legend(loc="upper right", ncols=2)
+    caption = (
+        f"Centre of the ball in the film less that of the fit, {found.residual:.1f} px rms; the string is about "
+        f"{film.swings.circle[2]:.0f} px long. What is left is not noise of pixels but a string that stretches and a "
+        "ball that shakes, so frames are weighed in blocks."
+    )
+    return figure, caption
+
+
+def _budget(found: Measurement) -> tuple[Figure, str]:
+    length = found.fit.unknowns[LENGTH]
+    rows = {**found.budget, "all together": length.std}
+    checks = found.checks
+    figure = Figure(figsize=(WIDTH, 0.36 * len(rows) + 0.8), layout="constrained")
+    ax = figure.subplots()
+    names = list(rows)[::-1]
+    bars = ax.barh(names, [1e3 * rows[name] for name in names], color=[INK] + [FIT] * (len(names) - 1), height=0.55)
+    ax.bar_label(bars, fmt="%.2f", padding=3)
+    ax.set(xlabel="standard deviation of the string length [mm]")
+    caption = (
+        "Scatter: blocks of consecutive frames left out one after the other (jackknife); a bootstrap of blocks says "
+        f"{1e3 * checks['std_by_bootstrap_m']:.1f} mm, and pixels taken for independent witnesses would claim "
+        f"{1e3 * checks['std_if_pixels_were_independent_m']:.1f} mm. The rest: what moves if a choice that the film "
+        "leaves open is made otherwise. For comparison, a camera taken for square to the swing says "
+        f"{checks['length_if_camera_were_square_on_m']:.4f} m, and all frames since the release, slack string and all, "
+        f"{checks['length_from_release_on_m']:.4f} m."
+    )
+    return figure, caption
+
+
+def _gravity(found: Measurement) -> tuple[Figure, str]:
+    length = found.fit.unknowns[LENGTH]
+    g, s = (np.array([fit[key] for fit in found.same]) for key in ("gravity_m_s2", "string_length_m"))
+    figure = Figure(figsize=(WIDTH, 2.8), layout="constrained")
+    ax = figure.subplots()
+    line = np.array([0, 1.15 * g.max()])
+    ax.plot(line, line * s[0] / g[0], color=FAINT, zorder=1)
+    ax.plot(g, s, "o", color=DATA, label="equally good fits with g unknown", zorder=3)
+    ax.errorbar(g[0], length.value, 1.96 * length.std, fmt="D", color=FIT, capsize=4, label="g known", zorder=4)
+    for x, y, fit in zip(g, s, found.same, strict=True):
+        ax.annotate(f"Σ r² = {fit['cost']:.1f}", (x, y), (8, -12), textcoords="offset points", fontsize=8)
+    ax.set(xlabel="g [m/s²]", ylabel="string length [m]", xlim=line, ylim=(0, None))
+    ax.legend(loc="upper left")
+    return figure, found.identifiability

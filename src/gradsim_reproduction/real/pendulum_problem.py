@@ -1,0 +1,194 @@
+"""A pendulum in a film as a least-squares problem: the outlines of a ball, the frames that count, and a search.
+
+Two descriptions of an answer are at work: what the solver moves, which depends on what is unknown, and values by name,
+which do not, so that one problem can start where another ended.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsim.identify.least_squares import Population, descend
+from gradsim.identify.multistart import Outcome
+from gradsim.identify.observation import Masks
+from gradsim.identify.problem import Problem
+from gradsim.identify.progress import Progress
+from gradsim.identify.unknowns import Space
+from gradsim.physics.model import Model
+from gradsim.render.camera import from_scene
+from gradsim.render.silhouettes import Silhouettes
+from gradsim.scene import Scene
+from gradsim.video import ball
+from gradsim_reproduction.real.camera_attitude import AttitudeSpace, TurnedModel
+from gradsim_reproduction.real.pendulum_frames import Swings, cut
+
+SHRINK = 5  # side of the squares of pixels that become one pixel of coverage
+SIGMA = 0.5 / math.sqrt(2)  # of the coverage at an edge that is off by half a pixel
+SUBSTEPS = 8
+LENS = 0.875  # focal length over the width of the picture: 60°, as telephones have; perspective alone depends on it
+TILT = 0.1  # [rad] how level a camera is held
+CLIPS = (4, 8, 12, 16)  # first frames that the search looks at, before all
+UNKNOWNS = (  # in the order of the scene's parameters; lengths from a fifth to five times 0.4 m, 3 cm and 1 m
+    "bob.string_length:0.08:2",
+    "bob.radius:0.006:0.15",
+    "bob.angle:-1.6:1.6",
+    "bob.rate:-8:8",
+    "bob.damping:0.01:0.25",
+    "bob.drag:0.01:0.25",
+    "bob.pivot.x:-0.5:0.5",
+    "bob.pivot.z:-0.5:0.5",
+    "camera.translation.z:0.2:5",
+)
+
+Answer = dict[str, float]  # values by name
+
+
+@dataclass(frozen=True)
+class Film:
+    """What is taken from a video.
+
+    Args:
+        frames: (T, height, width, 3) uint8.
+        fps: Frames per second.
+        share: Of the ball in each pixel (T, height, width).
+        masks: Coverage by the ball, shrunk (T, height / SHRINK, width / SHRINK).
+        centres: Of the ball (T, 2) [px].
+        swings: The frames that count.
+    """
+
+    frames: np.ndarray
+    fps: float
+    share: np.ndarray
+    masks: np.ndarray
+    centres: np.ndarray
+    swings: Swings
+
+    @classmethod
+    def of(cls, frames: np.ndarray, fps: float, colour: tuple[float, float, float]) -> "Film":
+        """Find a ball of this colour, and the frames that count."""
+        share = ball.shares(frames, colour)
+        masks = ball.outlines(share)
+        centres = ball.centres(masks)
+        radius = math.sqrt(np.median(masks.sum((1, 2))) / math.pi)
+        return cls(frames, fps, share, ball.shrink(masks, SHRINK), centres, cut(centres, radius))
+
+    def first(self, shift: int = 0) -> int:
+        """The first frame of a fit, so many after the first that counts; not before the release."""
+        return max(self.swings.released, self.swings.first + shift)
+
+    def motion(self, frame: int) -> tuple[float, float]:
+        """Angle [rad] and rate [rad/s] as the picture shows them."""
+        near = np.clip([frame - 1, frame, frame + 1], 0, len(self.centres) - 1)
+        x, y = self.centres[near].T
+        angle = np.unwrap(np.arctan2(x - self.swings.circle[0], y - self.swings.circle[1]))
+        return float(angle[1]), float((angle[2] - angle[0]) * self.fps / (near[2] - near[0]))
+
+
+@dataclass(frozen=True)
+class View:
+    """How a film is looked at.
+
+    Args:
+        unknowns: What is solved for.
+        level: Share whose line is the outline.
+        shift: Frames from the first that counts to the first of the fit.
+        lens: Focal length over the width of the picture.
+        tilt: How level the camera is held [rad]; 0: perfectly, and square to the swing.
+    """
+
+    unknowns: tuple[str, ...] = UNKNOWNS
+    level: float = 0.5
+    shift: int = 0
+    lens: float = LENS
+    tilt: float = TILT
+
+    def problem(self, film: Film) -> Problem:
+        """The least-squares problem."""
+        first = film.first(self.shift)
+        masks = film.masks[first:]
+        if self.level != 0.5:
+            masks = ball.shrink(ball.outlines(film.share[first:], self.level), SHRINK)
+        scene = Scene.parse(
+            {
+                "name": "a ball on a string, filmed from the side",
+                "timing": {"fps": film.fps, "frames": len(masks), "substeps": SUBSTEPS},
+                "bodies": {"bob": {"kind": "pendulum", "string_length": 0.4, "radius": 0.03}},
+                "camera": {
+                    "size": [masks.shape[2], masks.shape[1]],
+                    "focal": self.lens * masks.shape[2],
+                    "look_at": {"eye": [0, -1, 0], "target": [0, 0, 0]},
+                },
+            }
+        )
+        model = Model(scene)
+        observation = Masks(torch.tensor(masks), SIGMA, Silhouettes(from_scene(model.scene.camera)))
+        if not self.tilt:
+            return Problem(model, observation, Space(scene, self.unknowns))
+        turned: Any = TurnedModel(model)  # all of a `Model` that a problem needs
+        return Problem(turned, observation, AttitudeSpace(scene, self.unknowns, self.tilt))
+
+
+def named(problem: Problem, u: Tensor) -> Answer:
+    """Values by name of what the solver moves (unknowns,)."""
+    return dict(zip(problem.space.names, problem.space.numbers(u).tolist(), strict=True))
+
+
+def inner(problem: Problem, answer: Answer) -> Tensor:
+    """What the solver moves (unknowns,); what the answer does not name starts at 0."""
+    space = problem.space
+    numbers = torch.tensor([answer.get(name, 0.0) for name in space.names], dtype=torch.float64)
+    return space.inner(numbers).clamp(space.low, space.high)
+
+
+def settle(problem: Problem, near: Answer) -> tuple[Answer, float]:
+    """The minimum next to an answer, and its cost."""
+    start = Population.at(inner(problem, near)[None])
+    people, _ = descend(problem, start, problem.frames, False, 40, precision=1e-6)
+    return named(problem, people.u[0]), people.cost[0].item()
+
+
+def search(problem: Problem, starts: int, followed: int, rng: np.random.Generator, progress: Progress) -> Outcome:
+    """From starts all over the ranges, most of which have no ball in the picture, to the answer.
+
+    The far-seeing residuals of the first frames choose the starts that are followed. The clip grows, since a whole
+    swing at once has a valley for each wrong number of swings: far-seeing residuals, then pixels, and the better half
+    goes on.
+
+    Args:
+        problem: The problem.
+        starts: Number of starts drawn.
+        followed: Number of those that are followed; half of them to the end.
+        rng: Draws them.
+        progress: Is told each clip's best.
+    """
+    initial = problem.space.draw(rng, starts)
+    initial = initial[problem.cost(initial, CLIPS[0], coarse=True).argsort()[:followed]]
+    people, who, iterations, history = Population.at(initial), torch.arange(followed), 0, []
+
+    def note(stage: str, frames: int) -> None:
+        cost, values = people.cost[0].item(), named(problem, people.u[0])
+        history.append(
+            {"stage": stage, "frames": frames, "cost": cost, "values": values, "iteration": iterations}
+            | {"rollouts": problem.effort.rollouts, "population": len(who)}
+        )
+        progress.update(iterations, cost, {name: (value, math.nan) for name, value in values.items()})
+
+    for frames in (*(c for c in CLIPS if c < problem.frames), problem.frames):
+        for coarse in (True, False):
+            people, n = descend(problem, Population.at(people.u), frames, coarse, 12, precision=1e-4)
+            iterations += n
+        best = people.cost.argsort()[: max(followed // 2, len(people.cost) // 2)]
+        people, who = people[best], who[best]
+        note("clip", frames)
+    people, n = descend(problem, people, problem.frames, False, 40)
+    iterations += n
+    best = people.cost.argsort()
+    people, who = people[best], who[best]
+    note("pixels", problem.frames)
+    final, cost = torch.full_like(initial, torch.nan), torch.full((followed,), torch.inf).double()
+    final[who], cost[who] = people.u, people.cost
+    return Outcome(initial, final, cost, people.u[0], people.cost[0].item(), iterations, history)

@@ -1,0 +1,1 @@
+"""Tables 1 and 2: mass and contact parameters of rigid bodies."""

@@ -1,0 +1,144 @@
+"""Models that lack something: χ²/N has to flag them, and the comparison of models to mend them.
+
+Boxes fall with a known push, bounce with losses, and slide with friction. Each is filmed (8 bit, with noise), and the
+film is fitted by three models: the right one, one without friction, and one whose contact is inelastic. Truths and starts
+are uniform over the same ranges, and nothing but the film decides which model is chosen.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from gradsim import video as videos
+from gradsim.identify import synthetic
+from gradsim.identify.compare import GIVEN, Comparison, compare
+from gradsim.identify.estimate import model_for, placed
+from gradsim.identify.evidence import from_video
+from gradsim.identify.fit import write_json
+from gradsim.identify.multistart import Search
+from gradsim.identify.progress import Progress, Silent, reporting
+from gradsim.identify.unknowns import Space
+from gradsim.picture import to_bytes
+from gradsim.scene import Scene
+from gradsim.visualization.overlay_video import write_films
+from gradsim.visualization.residual_video import write_residuals
+from gradsim_reproduction.runner import Ledger, figure, write_result
+
+UNKNOWNS = (
+    "cube.mass:2:12",
+    "ground.stiffness:2e4:5e5",
+    "ground.dissipation:0.2:2",
+    "ground.friction:0.2:1",
+)
+WRONG = ("without friction", "without elasticity")
+NOISE = 1 / 255  # of a pixel, before rounding to 8 bits
+SCENES, QUICK = 8, 1
+SCENE_STREAM = 3000  # added to the seed for what is known of a scene
+
+
+def scene_of(seed: int) -> Scene:
+    """A box whose pose and push are drawn, and known."""
+    rng = np.random.default_rng(SCENE_STREAM + seed)
+    content = Scene.library("cube").model_dump(exclude_unset=True)
+    cube = content["bodies"]["cube"]
+    cube["rotation_vector"] = [float(x) for x in (*rng.uniform(0.05, 0.2, 2) * rng.choice([-1, 1], 2), 0.0)]
+    cube["position"] = [-0.7, 0.0, float(rng.uniform(0.34, 0.5))]
+    cube["pushes"] = [
+        {"impulse": [float(rng.uniform(3, 6)), float(rng.uniform(-1, 1)), 0.0], "point": [-0.3, -0.03, 0.0]}
+    ]
+    return Scene.parse(content)
+
+
+def mismatch(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
+    """Fit films by right and wrong models, and compare the models.
+
+    Args:
+        out: Gets `result.json`, and video and films of the first scene with the chosen model.
+        quick: One scene with few starts.
+        seed: Of everything random.
+        progress: Is told what happens.
+
+    Returns:
+        The content of `result.json`: the chosen model's fit of the first scene, and the figures over all scenes.
+    """
+    out, progress = Path(out), progress or Silent()
+    plan = Search(starts=4 if quick else 8, rounds=2)
+    ledger = Ledger(out / "finished.jsonl", {"experiment": "mismatch", "seed": seed, "quick": quick})
+    rows = []
+    for k in range(QUICK if quick else SCENES):
+        rows.append(ledger.once(f"scene {k}", lambda k=k: _row(out, 100 * seed + k, plan, progress, first=k == 0)))
+    progress.done()
+    wrong = [row["models"][name] for row in rows for name in WRONG]
+    right = [row["models"][GIVEN] for row in rows]
+    flagged = float(np.mean([m["status"] == "mismatch" for m in wrong]))
+    false = float(np.mean([m["status"] == "mismatch" for m in right]))
+    before = float(np.median([m["mass_error"] for m in wrong]))
+    after = [row["models"][row["chosen"]]["mass_error"] for row in rows]
+    chosen = float(np.mean([row["chosen"] == GIVEN for row in rows]))
+    figures = {
+        "flagged": figure(flagged, goal=1, ok=flagged == 1),
+        "right_models_flagged": figure(false, goal=0),
+        "right_model_chosen": figure(chosen, goal=1, ok=chosen == 1),
+        "mass_error_before": figure(before),
+        "mass_error_after": figure(float(np.median(after)), goal=1e-2),
+        "mass_error_after_worst": figure(float(np.max(after)), goal=1e-2),
+    }
+    result = {**rows[0]["result"], "title": "Models that lack friction or elasticity", "scenes": rows_of(rows)}
+    result["cpu_seconds"] = sum(row["cpu_seconds"] for row in rows)
+    return write_result(out, "reproduce mismatch", result, figures)
+
+
+def rows_of(rows: list[dict]) -> list[dict]:
+    """What `result.json` says of each scene."""
+    return [{key: row[key] for key in ("truth", "chosen", "words", "models")} for row in rows]
+
+
+def _row(out: Path, seed: int, plan: Search, progress: Progress, first: bool) -> dict:
+    """One scene: its film, its models, and the errors, which only this function knows."""
+    scene = scene_of(seed)
+    truth = synthetic.draw_truth(scene, UNKNOWNS, seed)
+    _, trajectory = synthetic.simulate(scene, UNKNOWNS, truth)
+    film = synthetic.noisy_8bit(synthetic.film(scene, trajectory), NOISE, seed)
+    path = synthetic.write_video(out / f"video_{seed}.webm", film, scene.timing.fps)
+    evidence = from_video(scene, path, noise=NOISE)
+    found = compare(
+        scene,
+        UNKNOWNS,
+        observation=evidence,
+        candidates=WRONG,
+        plan=plan,
+        seed=seed,
+        report=reporting(progress),
+        stage=lambda text: progress.stage(f"scene {seed}: {text}"),
+    )
+    if first:
+        _films(out, path, found, evidence)
+    models = {}
+    for name, c in found.candidates.items():
+        error = abs(c.fit.values["cube.mass"] / truth["cube.mass"] - 1)
+        left = c.fit.leftover.words if c.fit.leftover else ""
+        models[name] = {"status": c.fit.status, "chi2_per_n": c.fit.chi2_per_n, "delta": c.delta, "mass_error": error}
+        models[name] |= {"values": c.fit.values, "left": left}
+    chosen = found.best.fit.against(truth)
+    return {
+        "truth": truth,
+        "chosen": found.chosen,
+        "words": found.words,
+        "models": models,
+        "cpu_seconds": sum(c.fit.cpu_seconds for c in found.candidates.values()),
+        "result": {**chosen.result(), "comparison": found.result()},
+    }
+
+
+def _films(out: Path, path: Path, found: Comparison, evidence) -> None:
+    """Films of the chosen model beside the video, and its search."""
+    c = found.best
+    space = Space(c.scene, [f"{n}:{e.low}:{e.high}" for n, e in c.fit.unknowns.items()])
+    trajectory = model_for(c.scene, space).rollout(placed(c.scene, c.fit.values))
+    frames = to_bytes(synthetic.film(c.scene, trajectory))
+    mask = synthetic.float_masks(c.scene, trajectory).masks.numpy()
+    write_films(out, videos.read(path).frames, frames, mask, c.scene.timing.fps)
+    write_residuals(out, evidence, mask, c.scene.timing.fps)
+    found.best.scene.save(out / "scene.yaml")
+    fit = found.best.fit
+    write_json(out / "history.json", {"stages": fit.history, "starts": fit.population})

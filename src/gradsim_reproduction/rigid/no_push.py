@@ -1,0 +1,86 @@
+"""The same fit with and without a known force: mass is a scale, and the fit has to say so.
+
+In the paper's law the motion depends on k_e/m, k_d/m, k_f/m and μ alone when no force is known, so the null direction
+over (log m, log k_e, log k_d, log k_f, log μ) is (½, ½, ½, ½, 0).
+"""
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+from gradsim.identify import synthetic
+from gradsim.identify.estimate import least_squares, model_for, placed
+from gradsim.identify.multistart import Search
+from gradsim.identify.progress import Progress, Silent, reporting
+from gradsim.identify.unknowns import Space
+from gradsim.picture import to_bytes
+from gradsim.scene import Scene
+from gradsim.visualization.overlay_video import write_films
+from gradsim.visualization.player import write_player
+from gradsim_reproduction.runner import figure, write_result
+
+UNKNOWNS = (
+    "cube.mass:2:12",
+    "ground.stiffness:2e4:5e5",
+    "ground.damping:1:200",
+    "ground.friction_stiffness:1:200",
+    "ground.friction:0.2:1",
+)
+EXPECTED = np.array([0.5, 0.5, 0.5, 0.5, 0.0])
+
+
+def scenes() -> tuple[Scene, Scene]:
+    """The cube in the paper's contact law, with its push, and without it but with a known start velocity."""
+    pushed = Scene.library("cube_paper")
+    content = pushed.model_dump(exclude_unset=True)
+    content["bodies"]["cube"]["pushes"] = []
+    content["bodies"]["cube"]["velocity"] = [1.0, 0.3, 0.0]
+    return pushed, Scene.model_validate(content)
+
+
+def no_push(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
+    """Reproduce the unidentifiable case beside the identifiable one."""
+    out, progress = Path(out), progress or Silent()
+    plan = Search(starts=8 if quick else 16)
+    fits = {}
+    for name, scene in zip(("with_push", "without_push"), scenes(), strict=True):
+        truth = synthetic.draw_truth(scene, UNKNOWNS, seed)
+        model = model_for(scene, Space(scene, UNKNOWNS))
+        trajectory = model.rollout(placed(scene, truth))
+        progress.stage(name.replace("_", " "))
+        observation = synthetic.float_masks(scene, trajectory)
+        report = reporting(progress)
+        fits[name] = least_squares(scene, observation, UNKNOWNS, plan, seed, report=report, model=model).against(truth)
+        if name == "without_push":
+            frames = to_bytes(synthetic.film(scene, trajectory))
+            fitted = model.rollout(placed(scene, fits[name].values))
+            again = to_bytes(synthetic.film(scene, fitted))
+            mask = synthetic.float_masks(scene, fitted).masks.numpy()
+            out.mkdir(parents=True, exist_ok=True)
+            write_films(out, frames, again, mask, scene.timing.fps)
+            write_player(out / "player.html", scene, fitted.drawn, frames, trajectory.drawn)
+            scene.save(out / "scene.yaml")
+    progress.done()
+    free, pushed = fits["without_push"], fits["with_push"]
+    found = np.zeros(5)
+    if free.null_directions:
+        found = np.array([free.null_directions[0].combination[name] for name in free.unknowns])
+    error = float(min(np.linalg.norm(found - EXPECTED), np.linalg.norm(found + EXPECTED)))
+    answered = pushed.status == "ok" and synthetic.worst_relative_error(pushed) < 1e-4
+    figures = {
+        "flagged": figure(float(free.status == "unidentifiable"), goal=1, ok=free.status == "unidentifiable"),
+        "null_direction_error": figure(error, goal=1e-3, ok=error < 1e-3),
+        "answered_with_push": figure(float(answered), goal=1, ok=answered),
+        "worst_relative_error_with_push": figure(synthetic.worst_relative_error(pushed), goal=1e-4, ok=answered),
+        "friction_error_without_push": figure(_relative(free, "ground.friction"), goal=1e-4),
+    }
+    result = {**free.result(), "unknowns_with_push": pushed.result()["unknowns"], "status_with_push": pushed.status}
+    result |= {"starts_with_push": pushed.starts, "title": "Mass without a known force"}
+    free.save(out)
+    return write_result(out, "reproduce no-push", result, figures)
+
+
+def _relative(fit, name: str) -> float:
+    estimate = fit.unknowns[name]
+    return abs(estimate.value / estimate.truth - 1) if estimate.truth else math.nan

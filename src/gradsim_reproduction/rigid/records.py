@@ -1,0 +1,102 @@
+"""Records of fits of thrown objects, and what is counted over them."""
+
+import importlib.util
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from gradsim.identify.progress import Progress
+from gradsim_reproduction.baselines import ROWS
+from gradsim_reproduction.baselines.bullet_search import MASS
+from gradsim_reproduction.baselines.cached import finished
+from gradsim_reproduction.runner import figure
+
+BULLET = {"pybullet": "range", "pybullet_vertices": "vertices"}  # rows by where their searches began
+
+
+def baseline_rows(
+    numbers: Sequence[int], seed: int, out: Path, progress: Progress, quick: bool, names: Sequence[str], searched: int
+) -> dict[str, list[dict]]:
+    """Records of the baselines by name: of average and random, of CMA-ES for the first `searched` objects, and of those
+    with a command of their own (ConvNet, PyBullet + REINFORCE) where its folder lies beside this one, or in it.
+    """
+    rows = {name: ROWS[name](numbers, seed, out, progress, quick, names) for name in ("average", "random")}
+    if finished("convnet", seed, out, quick):
+        rows["convnet"] = ROWS["convnet"](numbers, seed, out, progress, quick, names)
+    if tuple(names) == (MASS,) and (found := finished("pybullet", seed, out, quick)):
+        own = [row for row in found["rows"] if row["number"] in set(numbers)]
+        rows |= {key: [row for row in own if row["start"] == start] for key, start in BULLET.items()}
+    if searched and importlib.util.find_spec("cma"):
+        rows["cma"] = ROWS["cma"](numbers[:searched], seed, out, progress, quick, names)
+    return rows
+
+
+def counted(count: int) -> str:
+    """Of the note of a row."""
+    return f"{count} object" + "s" * (count != 1)
+
+
+def of(records: Sequence[Mapping], sight: str) -> list:
+    """Those of a sight."""
+    return [r for r in records if r["sight"] == sight]
+
+
+def short(record: Mapping) -> dict:
+    """Without the course, which the ledger has."""
+    return {key: value for key, value in record.items() if key not in ("course", "losses", "bounds", "history")}
+
+
+def worst(record: Mapping) -> float:
+    """Largest relative error of a scene."""
+    return max(record["errors"].values())
+
+
+def of_key(records: Sequence[Mapping], key: str) -> list[float]:
+    """Relative errors of one unknown."""
+    return [e for r in records for name, e in r["errors"].items() if name.split(".")[1] == key]
+
+
+def error_bars(noisy: Sequence[Mapping]) -> dict[str, dict]:
+    """Errors over error bars of 8-bit fits where the likelihood is smooth; where contact kinks it, coverage alone."""
+    if not noisy:
+        return {}
+    right = [r for r in noisy if r["status"] != "mismatch"]
+    z = np.abs([z for r in right if not r["kinked"] for z in r["z"].values()])
+    inside = {kink: [i for r in right if r["kinked"] == kink for i in r["inside"].values()] for kink in (False, True)}
+    figures = {
+        "z_count": figure(len(z)),
+        "kinked_share": figure(mean([r["kinked"] for r in noisy])),
+        "rel_err_median_8bit": figure(median([max(r["errors"].values()) for r in noisy])),
+        "mismatch_8bit": figure(sum(r["status"] == "mismatch" for r in noisy), goal=0),
+        "count_8bit": figure(len(noisy)),
+        "cpu_seconds_median_8bit": figure(median([r["cpu_seconds"] for r in noisy])),
+    }
+    if len(z):
+        figures["z_rms"] = figure(float(np.sqrt(np.mean(z**2))), goal=1.2)
+        figures["z_95"] = figure(float(np.quantile(z, 0.95)), goal=2.3)
+    for kink, ending in ((False, ""), (True, "_kinked")):
+        if inside[kink]:
+            figures[f"covered_by_95{ending}"] = figure(mean(inside[kink]))
+    return figures
+
+
+def median(some: Sequence[float]) -> float:
+    """NaN of nothing."""
+    return float(np.median(some)) if len(some) else math.nan
+
+
+def mean(some: Sequence[float]) -> float:
+    """NaN of nothing."""
+    return float(np.mean(some)) if len(some) else math.nan
+
+
+def share(errors: Sequence[float], limit: float) -> float:
+    """Of errors below the limit."""
+    return mean([e < limit for e in errors])
+
+
+def at_least(value: float, goal: float) -> dict:
+    """A figure that is met from its goal on upwards."""
+    return figure(value, goal=goal, ok=value >= goal)

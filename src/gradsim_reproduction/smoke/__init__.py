@@ -1,0 +1,1 @@
+"""Smoke that forms pictures."""

@@ -1,0 +1,1 @@
+"""Table 3: soft bodies and cloth."""

@@ -1,0 +1,214 @@
+"""Whether 95 % intervals hold the truth in 95 % of fits, and errors over error bars are normal.
+
+1000 fits of films of 8 bits with noise of σ = 1/255, in families that were fixed before any of them was run
+(`coverage_families`). Films, truths, noise and starts are drawn from streams of their own. Nothing is left out: fits that
+say that an unknown is open, or that the model does not explain the film, count with the intervals that they give, and
+are counted apart beside.
+
+    coverage   share of intervals of all unknowns that hold the truth
+    z          error over the standard deviation that the fit states, RMS and 95th percentile over the fits that explain
+               their film: one that says "mismatch" claims no error bar (`z_rms_all` has these, too)
+    z_crb      error over the Cramér–Rao bound at the truth, which no fit sees
+
+The standard error of the coverage takes the unknowns of one fit as one draw (they share their noise).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+import torch
+
+from gradsim.identify import synthetic
+from gradsim.identify.estimate import model_for, placed, solve
+from gradsim.identify.problem import Problem
+from gradsim.identify.progress import Progress, Silent
+from gradsim.identify.unknowns import Space
+from gradsim_reproduction.rigid.fits import careful
+from gradsim_reproduction.rigid.joint import bounds
+from gradsim_reproduction.runner import Ledger, asked, figure, many, write_result
+from gradsim_reproduction.statistics import coverage_plots
+from gradsim_reproduction.statistics.coverage_families import FAMILIES, draw
+from gradsim_reproduction.tables import write_table
+
+GOAL = 0.93, 0.97
+JUDGED = 100  # intervals below which a coverage says nothing: of 20, one more or less is 5 %
+LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)  # of central intervals, for the calibration curve
+RMS, TAIL = 1.2, 2.3  # what the RMS and the 95th percentile of |z| are to stay below
+GROUPS = (("smooth", False), ("contact", True))  # contact kinks likelihoods, so that no bound at the truth holds
+NOISE = 2  # stream of random numbers, beside those of `coverage_families`
+
+
+def coverage(
+    out: Path,
+    quick: bool = False,
+    seed: int = 0,
+    progress: Progress | None = None,
+    scenes: int | None = None,
+    engine: str = "serial",
+    workers: int | None = None,
+) -> dict:
+    """Run the experiment into a folder; finished fits are kept there, and an interrupted run goes on after them.
+
+    Args:
+        out: Gets result.json, fits.jsonl, table.md and pictures.
+        quick: 10 fits in place of 1000.
+        seed: Of scenes, truths, noise and starts.
+        progress: Is told what happens.
+        scenes: About how many fits, in place of either; the families keep their shares.
+        engine, workers: See `gradsim.jobs`.
+    """
+    out, progress = Path(out), progress or Silent()
+    done = Ledger(out / "fits.jsonl", {"experiment": "coverage", "seed": seed})
+    planned = counts(quick, scenes)
+    order = sorted(((k + 0.5) / count, name, k) for name, count in planned.items() for k in range(count))
+    jobs = {f"{name} {k} seed {seed}": (name, k, seed) for _, name, k in order}  # all families grow alike
+    records = many(done, jobs, fit_one, engine, workers, progress, "fits")
+    progress.done()
+    figures = summary(records)
+    result = {"title": "Coverage of 95 % intervals", "seed": seed, "fits": len(records)}
+    result["families"] = {name: judged(part) for name, part in by_family(records).items()}
+    result["parameters"] = by_parameter(records)
+    result["cpu_seconds"] = sum(r["cpu_seconds"] for r in records)
+    result["pictures"] = coverage_plots.draw(out, records)
+    rows = _rows(figures, result["families"])
+    result["table"] = write_table(out, "Coverage of 95 % intervals", rows, "The paper states no error bars.")
+    return write_result(out, asked("coverage", quick, scenes), result, figures)
+
+
+def counts(quick: bool, scenes: int | None) -> dict[str, int]:
+    """Fits of each family."""
+    if scenes is None:
+        return {name: f.quick if quick else f.count for name, f in FAMILIES.items()}
+    whole = sum(f.count for f in FAMILIES.values())
+    return {name: math.ceil(f.count * scenes / whole) for name, f in FAMILIES.items()}
+
+
+def fit_one(job: tuple[str, int, int]) -> dict:
+    """One fit: what it says, beside the truth that it has not seen."""
+    name, number, seed = job
+    one = draw(name, number, seed)
+    space = Space(one.scene, one.unknowns)
+    model = model_for(one.scene, space)
+    noise = int(np.random.default_rng([seed, list(FAMILIES).index(name), number, NOISE]).integers(2**31))
+    with torch.no_grad():
+        trajectory = model.rollout(placed(one.scene, one.truth))
+    observation = synthetic.noisy_masks(one.scene, trajectory, next(iter(one.scene.bodies)), noise)
+    problem = Problem(model, observation, space)
+    crb = bounds(problem, one.truth)
+    fit = careful(lambda plan: solve(problem, plan, noise + 1), FAMILIES[name].plan)
+    rows = {}
+    for key, e in fit.unknowns.items():
+        truth, position = one.truth[key], space.names.index(key)
+        size = abs(truth) if space.logarithmic[position] else e.high - e.low
+        rows[key] = {
+            "truth": truth,
+            "value": e.value,
+            "z": (e.value - truth) / e.std,
+            "z_crb": (e.value - truth) / (crb[key] * size),
+            "inside": bool(e.interval95[0] <= truth <= e.interval95[1]),
+            "identifiable": e.identifiable,
+        }
+    return {
+        "family": name,
+        "number": number,
+        "status": fit.status,
+        "kinked": fit.kinked,
+        "chi2_per_n": fit.chi2_per_n,
+        "converged": fit.starts["converged"] / fit.starts["count"],
+        "cpu_seconds": fit.cpu_seconds,
+        "rollouts": fit.rollouts,
+        "unknowns": rows,
+    }
+
+
+def judged(records: Sequence[Mapping]) -> dict:
+    """Coverage, its standard error, and RMS and tails of z, of some fits."""
+    rows = [list(r["unknowns"].values()) for r in records]
+    shares = np.array([np.mean([u["inside"] for u in some]) for some in rows])
+    weights = np.array([len(some) for some in rows])
+    covered = float((shares * weights).sum() / weights.sum())
+    error = float(np.sqrt(np.sum((weights * (shares - covered)) ** 2)) / weights.sum())
+    explained = [list(r["unknowns"].values()) for r in records if r["status"] != "mismatch"] or rows
+    z = np.abs([u["z"] for some in explained for u in some])
+    every, at_truth = (np.abs([u[key] for some in rows for u in some]) for key in ("z", "z_crb"))
+    return {
+        "fits": len(records),
+        "intervals": int(weights.sum()),
+        "coverage": covered,
+        "standard_error": error,
+        "z_rms": _rms(z),
+        "z_rms_all": _rms(every),
+        "z_95": float(np.quantile(z, 0.95)),
+        "beyond_3": float(np.mean(every > 3)),
+        "z_crb_rms": _rms(at_truth),
+        "z_crb_95": float(np.quantile(at_truth, 0.95)),
+        "kinked": float(np.mean([r["kinked"] for r in records])),
+        "not_ok": sum(r["status"] != "ok" for r in records),
+        "mismatch": sum(r["status"] == "mismatch" for r in records),
+        "cpu_seconds": float(np.mean([r["cpu_seconds"] for r in records])),
+        "by_level": {str(level): float(np.mean(every <= NormalDist().inv_cdf((1 + level) / 2))) for level in LEVELS},
+    }
+
+
+def summary(records: Sequence[Mapping]) -> dict[str, dict]:
+    """The figures: over all fits, over those with contact, and by family."""
+    parts = {"": records}
+    parts |= {f"_{word}": [r for r in records if FAMILIES[r["family"]].contact == touch] for word, touch in GROUPS}
+    figures = {}
+    for ending, part in parts.items():
+        if not part:
+            continue
+        told = judged(part)
+        enough = told["intervals"] >= JUDGED
+        ok = not enough or GOAL[0] <= told["coverage"] <= GOAL[1]
+        figures |= {
+            f"coverage{ending}": figure(told["coverage"], goal=0.95 if enough else None, ok=ok),
+            f"coverage_standard_error{ending}": figure(told["standard_error"]),
+            f"z_rms{ending}": figure(told["z_rms"], goal=RMS),
+            f"z_rms_all{ending}": figure(told["z_rms_all"]),
+            f"z_95{ending}": figure(told["z_95"], goal=TAIL),
+            f"z_crb_rms{ending}": figure(told["z_crb_rms"], goal=RMS if ending == "_smooth" else None),
+            f"z_crb_95{ending}": figure(told["z_crb_95"], goal=TAIL if ending == "_smooth" else None),
+            f"mismatch{ending}": figure(told["mismatch"], goal=0),
+        }
+    figures |= {f"coverage ({name})": figure(judged(part)["coverage"]) for name, part in by_family(records).items()}
+    figures["fits"] = figure(len(records))
+    figures["cpu_seconds_mean"] = figure(judged(records)["cpu_seconds"])
+    return figures
+
+
+def by_family(records: Sequence[Mapping]) -> dict[str, list[Mapping]]:
+    """Fits by family, in the order of `FAMILIES`."""
+    found = {name: [r for r in records if r["family"] == name] for name in FAMILIES}
+    return {name: part for name, part in found.items() if part}
+
+
+def by_parameter(records: Sequence[Mapping]) -> dict[str, dict]:
+    """Coverage and RMS of z of each unknown in each family."""
+    found = {}
+    for name, part in by_family(records).items():
+        for key in part[0]["unknowns"]:
+            rows = [r["unknowns"][key] for r in part]
+            z = np.array([row["z"] for row in rows])
+            share = float(np.mean([row["inside"] for row in rows]))
+            found[f"{name} {key}"] = {"coverage": share, "z_rms": _rms(z), "z_mean": float(z.mean())}
+    return found
+
+
+def _rms(z: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(np.square(z))))
+
+
+def _rows(figures: Mapping[str, Mapping], families: Mapping[str, Mapping]) -> list[dict]:
+    """Of `table.md`: the paper states no error bars."""
+    rows = [{"name": key, "paper": None, "ours": figures[key]["value"]} for key in figures if " " not in key]
+    for name, told in families.items():
+        note = f"{told['intervals']} intervals of {told['fits']} fits, z RMS {told['z_rms']:.2f}"
+        note += f" without {told['mismatch']} that say mismatch" * bool(told["mismatch"])
+        rows.append(
+            {"name": f"coverage, {FAMILIES[name].title}", "paper": None, "ours": told["coverage"], "note": note}
+        )
+    return rows

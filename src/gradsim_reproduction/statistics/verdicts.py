@@ -1,0 +1,135 @@
+"""50 designed cases, identifiable and not, each with the verdict that a fit has to come to, written down before it.
+
+Half leave one combination of unknowns open; the other half differ from these in one thing that fixes it
+(`verdict_cases`). Truths and starts are uniform over the same ranges, from different streams; films are of 8 bits with
+noise of σ = 1/255. Right is a verdict of an open case if its status is "unidentifiable", there is one null direction, it
+is the expected one, and its explanation says what it has to; of the others, if the status is "ok" and the truth is within
+5 standard deviations.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gradsim.identify import synthetic
+from gradsim.identify.estimate import model_for, placed, solve
+from gradsim.identify.fit import Fit
+from gradsim.identify.multistart import Search
+from gradsim.identify.problem import Problem
+from gradsim.identify.progress import Progress, Silent
+from gradsim.identify.unknowns import Space
+from gradsim_reproduction.pendulums.tasks import seen
+from gradsim_reproduction.runner import Ledger, asked, figure, many, write_result
+from gradsim_reproduction.statistics import verdict_plots
+from gradsim_reproduction.statistics.verdict_cases import CASES, VerdictCase
+from gradsim_reproduction.tables import write_table
+
+QUICK = (0, 1, 20, 21, 30, 31)  # mass in flight, a pendulum's damping, a rope: what costs least
+STARTS = 4, 2  # so many, and so many more for each unknown
+ALIGNED = 0.99  # cosine between the null direction and the expected one
+SMALL = 0.05  # coefficient that counts as none
+FAR = 5.0  # standard deviations that a right fit may be off
+
+
+def verdicts(
+    out: Path,
+    quick: bool = False,
+    seed: int = 0,
+    progress: Progress | None = None,
+    scenes: int | None = None,
+    engine: str = "serial",
+    workers: int | None = None,
+) -> dict:
+    """Run the experiment into a folder; finished cases are kept there, and an interrupted run goes on after them.
+
+    Args:
+        out: Gets result.json, cases.jsonl, table.md and a picture.
+        quick: 6 cases in place of 50.
+        seed: Of truths, noise and starts.
+        progress: Is told what happens.
+        scenes: How many cases, in place of either: the first ones.
+        engine, workers: See `gradsim.jobs`.
+    """
+    out, progress = Path(out), progress or Silent()
+    done = Ledger(out / "cases.jsonl", {"experiment": "verdicts", "seed": seed})
+    chosen = range(min(scenes, len(CASES))) if scenes else QUICK if quick else range(len(CASES))
+    jobs = {f"{CASES[k].name}, seed {seed}": (k, seed) for k in chosen}
+    records = many(done, jobs, judge, engine, workers, progress, "cases")
+    progress.done()
+    right = sum(r["right"] for r in records)
+    open_ones = [r for r in records if r["expected"] == "unidentifiable"]
+    known = [r for r in records if r["expected"] == "ok"]
+    figures = {
+        "verdicts_right": figure(right, goal=len(records), ok=right == len(records)),
+        "cases": figure(len(records)),
+        "missed_flags": figure(sum(r["status"] == "ok" for r in open_ones), goal=0),
+        "false_flags": figure(sum(r["status"] == "unidentifiable" for r in known), goal=0),
+        "other_verdicts": figure(sum(r["status"] not in ("ok", "unidentifiable") for r in records), goal=0),
+        "null_directions_right": figure(
+            sum(r["direction_right"] for r in open_ones),
+            goal=len(open_ones),
+            ok=all(r["direction_right"] for r in open_ones),
+        ),
+        "explanations_right": figure(
+            sum(r["words_right"] for r in open_ones), goal=len(open_ones), ok=all(r["words_right"] for r in open_ones)
+        ),
+        "cpu_seconds": figure(sum(r["cpu_seconds"] for r in records)),
+    }
+    rows = [{"name": key, "paper": None, "ours": one["value"]} for key, one in figures.items()]
+    result = {"title": "Designed verdicts", "seed": seed, "cases": records}
+    result["pictures"] = verdict_plots.draw(out, records)
+    result["table"] = write_table(out, "Designed verdicts", rows, "The paper gives no verdicts.")
+    return write_result(out, asked("verdicts", quick, scenes), result, figures)
+
+
+def judge(job: tuple[int, int]) -> dict:
+    """Fit one case, and compare what it says with what it has to."""
+    number, seed = job
+    case = CASES[number]
+    scene = case.scene()
+    truth_seed, noise, starts = (int(x) for x in np.random.default_rng([seed, number]).integers(2**31, size=3))
+    space = Space(scene, case.unknowns)
+    truth = synthetic.draw_truth(scene, case.unknowns, truth_seed)
+    model = model_for(scene, space)
+    with torch.no_grad():
+        trajectory = model.rollout(placed(scene, truth))
+    problem = Problem(model, seen(scene, trajectory, noise), space)
+    fit = solve(problem, Search(starts=STARTS[0] + STARTS[1] * len(space), grow=6), starts)
+    return {"case": case.name, **compared(case, fit, truth)}
+
+
+def compared(case: VerdictCase, fit: Fit, truth: Mapping[str, float]) -> dict:
+    """A fit's verdict beside the expected one."""
+    expected = "ok" if case.null is None else "unidentifiable"
+    off = {name: abs(e.value - truth[name]) / e.std for name, e in fit.unknowns.items()}
+    found = [direction.combination for direction in fit.null_directions]
+    explanation = " ".join(direction.explanation for direction in fit.null_directions)
+    direction = case.null is None or (len(found) == 1 and _same(found[0], case.null))
+    words = case.null is None or case.words in explanation
+    near = case.null is not None or max(off.values()) < FAR
+    return {
+        "expected": expected,
+        "status": fit.status,
+        "direction_right": direction,
+        "words_right": words,
+        "right": bool(fit.status == expected and direction and words and near),
+        "expected_null": case.null,
+        "null": [{name: round(c, 4) for name, c in one.items()} for one in found],
+        "explanation": explanation,
+        "off": {name: round(x, 3) if math.isfinite(x) else None for name, x in off.items()},
+        "relative_error": {name: abs(e.value / truth[name] - 1) for name, e in fit.unknowns.items()},
+        "chi2_per_n": fit.chi2_per_n,
+        "cpu_seconds": fit.cpu_seconds,
+    }
+
+
+def _same(found: Mapping[str, float], expected: Mapping[str, float | None]) -> bool:
+    """Whether a direction is the expected one; where that has no number, whether the coefficient is not small."""
+    if None in expected.values():
+        return all(abs(found[name]) > SMALL for name in expected)
+    names: Sequence[str] = list(expected)
+    a, b = (np.array([float(one[name] or 0.0) for name in names]) for one in (found, expected))
+    return bool(abs(a @ b) / (np.linalg.norm(a) * np.linalg.norm(b)) > ALIGNED)

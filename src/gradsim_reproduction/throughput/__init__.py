@@ -1,0 +1,1 @@
+"""Table 4 (right): time of simulation and identification."""

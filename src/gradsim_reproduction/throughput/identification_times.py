@@ -1,0 +1,57 @@
+"""CPU minutes of one identification and of one control episode (the paper's Appendix I).
+
+Identification: objects of the data set's test split with their truths, seen as silhouettes in double precision over 60
+frames; eight starts over the ranges, with least squares. Mass by descent is one start with 100 iterations of Adam, which
+is nearest to the paper's protocol. The episode is that of Fig. 6's gear: 40 iterations, of which one is timed.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+
+from gradsim.control.task import Task
+from gradsim.dataset import sample, test_numbers
+from gradsim.dataset.placing import placed
+from gradsim.identify import synthetic
+from gradsim.identify.estimate import least_squares
+from gradsim.identify.multistart import Search
+from gradsim.identify.problem import Effort
+from gradsim_reproduction.control import cost
+from gradsim_reproduction.landscapes.descents import descended, problem
+
+STARTS, ITERATIONS, EPISODE = 8, 100, 40
+KINDS = {"mass": "rigid", "mass_by_descent": "rigid", "rigid_joint": "rigid", "deformable": "deformable"}
+
+
+def plan(kinds: Sequence[str], objects: int) -> Iterator[tuple[str, int]]:
+    """What is timed: member of `KINDS` and number of the object."""
+    for what in kinds:
+        for number in test_numbers(objects if what != "mass_by_descent" else 1):
+            yield what, number
+
+
+def identification(what: str, number: int, seed: int) -> dict:
+    """CPU minutes of one, with the largest relative error that it ends with."""
+    one = sample(KINDS[what], number, seed)
+    asked = [u for u in one.unknowns if not what.startswith("mass") or u.startswith("body.mass:")]
+    names = [u.split(":")[0] for u in asked]
+    scene = placed(one.scene, {name: value for name, value in one.truth.items() if name not in names})
+    truth = {name: one.truth[name] for name in names}
+    if what == "mass_by_descent":
+        fit, effort = problem(scene, asked, truth), Effort()
+        start = fit.space.numbers(fit.space.draw(np.random.default_rng(seed), 1))
+        (end,) = torch.tensor(descended(fit, truth, start, ITERATIONS)["ends"])
+        values, spent = dict(zip(names, end.tolist(), strict=True)), effort.cpu_seconds
+    else:
+        model, trajectory = synthetic.simulate(scene, asked, truth)
+        found = least_squares(scene, synthetic.float_masks(scene, trajectory), asked, Search(STARTS), seed, model=model)
+        values, spent = found.values, found.cpu_seconds
+    error = max(abs(values[name] / truth[name] - 1) for name in names)
+    return {"what": what, "object": one.object, "minutes": spent / 60, "error": error}
+
+
+def episode(repeats: int) -> dict:
+    """CPU minutes of a control episode, from the iterations that were timed."""
+    spent = cost.seconds(Task.load("gear").setup(0), repeats)["whole"]
+    return {"minutes": EPISODE * spent / 60}

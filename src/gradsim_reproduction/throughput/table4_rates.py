@@ -1,0 +1,159 @@
+"""Rates of physics and rendering, forward and backward, and the time of an object (the paper's Table 4 right, Appendix I).
+
+The paper's rates are of a laptop with a GTX 1060; ours are of one thread of a CPU, and of a GPU too where one is at hand.
+The paper does not say how large its pictures are, nor how many steps one stands for: here it is 64 × 64 pixels, and one
+each step, which is the dearest reading. What each case does stands in `rates_cases`.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gradsim.identify.progress import Progress, Silent
+from gradsim_reproduction.runner import Ledger, asked, figure, write_result
+from gradsim_reproduction.tables import write_table
+from gradsim_reproduction.throughput import identification_times, plots
+from gradsim_reproduction.throughput.cases import CELLS, WORK, gpu, rates
+
+CASES = ("dp_forward", "dr_forward", "dp_backward", "dpdr_backward")  # the paper's columns
+PAPER = {  # paper, Table 4 (right) [steps per second]
+    100: (9057, 3504, 3721, 3057),
+    200: (9057, 3478, 3780, 2963),
+    400: (8751, 3357, 3750, 1360),
+    1000: (4174, 1690, 1644, 1041),
+    2000: (3967, 1584, 1655, 698),
+    5000: (3871, 1529, 1553, 424),
+    10000: (3721, 1500, 1429, 248),
+}
+# The release's physics on one core of a CPU such as ours [steps per CPU second]: forward, forward and backward, and that
+# built again with -O3 -march=native.
+ORIGINAL = {100: (14450, 5500, 6960), 1000: (4195, 1154, 1689), 10000: (523, 132, 204)}
+MINUTES = {
+    "mass": 5.0,
+    "mass_by_descent": 5.0,
+    "rigid_joint": 5.0,
+    "deformable": 5.0,
+}  # its least: "under 5-20 minutes"
+EPISODE = 30.0  # paper, Appendix I [CPU minutes]
+WORDED = {
+    "dp_forward": "forward, physics",
+    "dr_forward": "forward, pictures (SoftRas)",
+    "dr_forward_aa": "forward, pictures (exact coverage)",
+    "dp_backward": "backward, physics",
+    "dpdr_backward": "backward, physics and pictures",
+    "mass": "minutes: mass of a rigid body",
+    "mass_by_descent": "minutes: the same by descent, one start",
+    "rigid_joint": "minutes: five numbers of a rigid body",
+    "deformable": "minutes: density and both Lamé parameters of a solid",
+}
+FULL = {"tets": tuple(CELLS), "worlds": (8, 64), "repeats": 4, "work": WORK, "kinds": tuple(MINUTES), "objects": 3}
+QUICK = {"tets": (100, 1000, 10000), "worlds": (), "repeats": 1, "work": WORK // 4}
+QUICK |= {"kinds": ("mass", "deformable"), "objects": 1}
+
+
+def table4_rates(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
+    """Run the experiment into a folder; finished sizes are kept there, and an interrupted run goes on after them.
+
+    Args:
+        out: Gets result.json, table.md, rates.jsonl and a picture.
+        quick: Three sizes of one world, timed once; two fits.
+        seed: Of the objects and starts.
+        progress: Is told what happens.
+    """
+    out, progress, plan = Path(out), progress or Silent(), QUICK if quick else FULL
+    done = Ledger(out / "rates.jsonl", {"seed": seed, "plan": plan})
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        found, notes = measured(done, plan, progress)
+        times = []
+        for what, number in identification_times.plan(plan["kinds"], plan["objects"]):
+            progress.stage(f"{what}, object {number}")
+            key = f"{what} {number}"
+            times.append(done.once(key, lambda w=what, n=number: identification_times.identification(w, n, seed)))
+        progress.stage("control")
+        control = done.once("control", lambda: identification_times.episode(plan["repeats"]))
+    finally:
+        torch.set_num_threads(threads)
+    progress.done()
+    result = {"title": "Rates and times", "seed": seed, "notes": notes, "times": times}
+    result["rates"] = [{"device": d, "worlds": w, "tets": n, **r} for (d, w, n), r in found.items()]
+    result["pictures"] = plots.draw(out, found, PAPER, ORIGINAL)
+    minutes = {what: [t["minutes"] for t in times if t["what"] == what] for what in plan["kinds"]}
+    result["table"] = write_table(
+        out, "Table 4 (right) and Appendix I", rows(found, minutes, control["minutes"]), WORDS
+    )
+    return write_result(out, asked("table4-rates", quick, None), result, figures(found, times, control["minutes"]))
+
+
+def measured(done: Ledger, plan: dict, progress: Progress) -> tuple[dict, list[str]]:
+    """Rates by (device, worlds, tetrahedra), and why there are none of a GPU, or not all."""
+    lacking = gpu()
+    found, notes = {}, [f"nothing is timed on a GPU: {lacking}"] if lacking else []
+    for device in ["cpu"] if lacking else ["cpu", "cuda"]:
+        for worlds in (1, *plan["worlds"]):
+            for tets in plan["tets"]:
+                key = f"{tets} tetrahedra, worlds: {worlds}, {device}"
+                progress.stage(key)
+                job = lambda t=tets, w=worlds, d=device: rates(t, w, d, plan["repeats"], plan["work"])
+                try:
+                    found[device, worlds, tets] = done.once(key, job)
+                except RuntimeError as error:  # of a driver, or for want of memory: the CPU's rates are worth having
+                    if device == "cpu":
+                        raise
+                    notes.append(f"{key}: {error}")
+    return found, notes
+
+
+WORDS = (
+    "Steps a second; minutes of CPU time. The paper's rates are those of a GTX 1060, ours of one CPU thread, so that the "
+    "ratio of rates, paper over ours, is below 1 where the one thread is faster. Original: the release's physics on one "
+    "core of a CPU such as ours. The episode is 40 times an iteration that was timed."
+)
+
+
+def growth(found: dict, case: str, device: str = "cpu", worlds: int = 1) -> float:
+    """Exponent p of time a step ∝ tetrahedraᵖ, from a straight line through the logarithms."""
+    rate = {n: r[case] for (d, w, n), r in found.items() if (d, w) == (device, worlds)}
+    return float(-np.polyfit(np.log(list(rate)), np.log(list(rate.values())), 1)[0])
+
+
+def figures(found: dict, times: list[dict], control: float) -> dict[str, dict]:
+    """Rates by case, size, worlds and device; growth; how many times the original's; minutes and errors of fits."""
+    told = {}
+    for (device, worlds, tets), rate in found.items():
+        tail = ("" if device == "cpu" else f"_{device}") + (f"_worlds{worlds}" if worlds > 1 else "")
+        for case, value in rate.items():
+            paper = dict(zip(CASES, PAPER[tets], strict=True)).get(case) if worlds == 1 else None
+            told[f"{case}_{tets}{tail}"] = figure(value, paper=paper)
+    own = {n: r for (d, w, n), r in found.items() if (d, w) == ("cpu", 1)}
+    for k, case in enumerate(CASES):
+        paper = float(-np.polyfit(np.log(list(PAPER)), np.log([row[k] for row in PAPER.values()]), 1)[0])
+        told[f"growth_{case}"] = figure(growth(found, case), paper=paper)
+    for tets, (forward, both, rebuilt) in ORIGINAL.items():
+        if tets in own:
+            ours = 1 / (1 / own[tets]["dp_forward"] + 1 / own[tets]["dp_backward"])
+            told[f"vs_original_forward_{tets}"] = figure(own[tets]["dp_forward"] / forward)
+            told[f"vs_original_forward_backward_{tets}"] = figure(ours / both)
+            told[f"vs_original_rebuilt_forward_backward_{tets}"] = figure(ours / rebuilt)
+    for what in dict.fromkeys(t["what"] for t in times):
+        some, paper = [t for t in times if t["what"] == what], MINUTES[what]
+        told[f"minutes_{what}"] = figure(float(np.median([t["minutes"] for t in some])), paper=paper, goal=paper)
+        told[f"error_{what}"] = figure(max(t["error"] for t in some))
+    return told | {"minutes_control_episode": figure(control, paper=EPISODE, goal=EPISODE)}
+
+
+def rows(found: dict, minutes: dict[str, list[float]], control: float) -> list[dict]:
+    """Of the table: the paper's columns by size, then minutes."""
+    table = []
+    for (device, worlds, tets), rate in found.items():
+        for case, value in rate.items():
+            paper = dict(zip(CASES, PAPER[tets], strict=True)).get(case) if worlds == 1 else None
+            where = [device] * (device != "cpu") + [f"{worlds} worlds"] * (worlds > 1)
+            note = f"original: {ORIGINAL[tets][0]}" if case == "dp_forward" and not where and tets in ORIGINAL else ""
+            name = ", ".join([f"{tets} tetrahedra: {WORDED[case]}", *where])
+            table.append({"name": name, "paper": paper, "ours": value, "note": note})
+    for what, each in minutes.items():
+        table.append({"name": WORDED[what], "paper": MINUTES[what], "ours": float(np.median(each)), "note": ""})
+    return [*table, {"name": "minutes: a control episode", "paper": EPISODE, "ours": control, "note": ""}]

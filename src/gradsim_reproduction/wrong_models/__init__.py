@@ -1,0 +1,1 @@
+"""Table 4 (left): fits by a wrong model."""
