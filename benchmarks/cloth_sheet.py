@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradsim.sheet import grid, hinges
+from gradsim.geometry.sheet import grid, hinges
 
 SQUARES = {64: (4, 8), 512: (16, 16), 2048: (32, 32)}  # by number of triangles
 SQUARE, MASS = 0.125, 2.0  # [m], of a vertex [kg]

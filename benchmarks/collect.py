@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from gradsim.errors import InputError
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 from gradsim_reproduction.tables import markdown, short
 
 LONG = 60_000  # characters of one entry beyond which it stays in its run folder

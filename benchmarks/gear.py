@@ -16,10 +16,10 @@ import torch
 from clock import best, memory
 from rollouts import Rollout
 
+from gradsim.geometry.tet_grid import gear as gear_of_tets
 from gradsim.physics import solid
 from gradsim.physics.particles import Elements, Particles
 from gradsim.physics.touch import touch
-from gradsim.tet_grid import gear as gear_of_tets
 from gradsim_reproduction.runner import figure
 
 FRAMES, SUBSTEPS, DT = 91, 64, 1 / 1920

@@ -1,6 +1,6 @@
 """Sculpt the objects that come with gradsim: `python benchmarks/objects.py OUT [NAME ...]` writes OUT/NAME.obj.
 
-Primitives come from `gradsim.mesh`; the others are smooth unions of simple solids, as functions of points (..., 3) that are
+Primitives come from `gradsim.geometry.mesh`; the others are smooth unions of simple solids, as functions of points (..., 3) that are
 negative inside, along x, with z up, mirrored in y = 0; see `sculpting.py`. What is in `src/gradsim/scene/objects` was made
 by this file, in about two minutes.
 """
@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import sculpting
 
-from gradsim import mesh as meshes
-from gradsim.mesh import Mesh
+from gradsim.geometry import mesh as meshes
+from gradsim.geometry.mesh import Mesh
 
 
 def length(v):

@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 from torch_cube import rollout as torch_rollout
 
+from gradsim.numerics.rotation import rotate
 from gradsim.physics import Model
-from gradsim.rotation import rotate
 from gradsim.scene import Scene
 from gradsim_reproduction.runner import figure
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gradsim.tet_grid import box
+from gradsim.geometry.tet_grid import box
 
 CELLS = {100: (5, 2, 2), 1000: (5, 5, 8), 10000: (10, 10, 20), 100000: (20, 25, 40)}  # by number of tetrahedra
 CELL, DENSITY = 0.1, 100.0  # [m], [kg/m³]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from gradsim.rotation import conjugate, exponential, multiply, rotate
+from gradsim.numerics.rotation import conjugate, exponential, multiply, rotate
 
 
 def rollout(values: Mapping[str, Tensor], corners: Tensor, steps: int, dt: float) -> list[Tensor]:

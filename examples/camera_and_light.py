@@ -9,10 +9,10 @@ of them; then pixels decide the rest, with direction and colours of the light. T
 import torch
 
 import gradsim as gs
-from gradsim import picture
+from gradsim.geometry import image_io
 from gradsim.losses import mse, transport
+from gradsim.numerics.rotation import exponential, from_matrix, logarithm, to_matrix
 from gradsim.render import Ambient, Directional, Shading, from_scene, look_at
-from gradsim.rotation import exponential, from_matrix, logarithm, to_matrix
 
 SCENE = gs.Scene.load(__file__.replace("camera_and_light.py", "still_life.yaml"))
 LENS, THINGS = from_scene(SCENE.view("camera")), gs.Model(SCENE).requires_grad_(False).rollout(frames=1).surface
@@ -49,7 +49,7 @@ def main(starts: int = 6, iterations: int = 150, folder: str = "runs/examples", 
         ends.append((value.item(), first, found))
     _, first, found = min(ends, key=lambda end: end[0])
     before, after = (seen(*(x.detach() for x in each)) for each in (first, found))
-    picture.write(f"{folder}/camera.png", before(THINGS)[0, 0], target[0, 0], after(THINGS)[0, 0])
+    image_io.write(f"{folder}/camera.png", before(THINGS)[0, 0], target[0, 0], after(THINGS)[0, 0])
     away = [(view.camera.centre - right.camera.centre).norm().item() for view in (before, after)]
     print(f"camera {away[0]:.2f} m off, then {away[1]:.4f} m")
     return away

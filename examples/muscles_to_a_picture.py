@@ -6,7 +6,7 @@ Run it as `python examples/muscles_to_a_picture.py`.
 import torch
 
 import gradsim as gs
-from gradsim import picture
+from gradsim.geometry import image_io
 from gradsim.losses import coarse_to_fine
 from gradsim.render import look_at
 
@@ -48,7 +48,7 @@ def main(iterations: int = 80, folder: str = "runs/examples") -> tuple[float, fl
         schedule.at(iteration)(mask[None], goal[None]).sum().backward()
         search.step()
     pictures = before, goal, mask.detach()
-    picture.write(f"{folder}/muscles.png", *(1 - x.expand(3, -1, -1) for x in pictures))
+    image_io.write(f"{folder}/muscles.png", *(1 - x.expand(3, -1, -1) for x in pictures))
     overlap = [(torch.minimum(x, goal).sum() / torch.maximum(x, goal).sum()).item() for x in pictures[::2]]
     print(f"intersection over union: {overlap[0]:.3f} before, {overlap[1]:.4f} after")
     return overlap[0], overlap[1]

@@ -9,7 +9,7 @@ finishes. Only the outline has a gradient; smooth steps take the vertices around
 import torch
 
 import gradsim as gs
-from gradsim import mesh, picture
+from gradsim.geometry import image_io, mesh
 from gradsim.losses import coarse_to_fine, smoothing
 from gradsim.render import look_at
 
@@ -43,7 +43,7 @@ def main(iterations: int = 300, folder: str = "runs/examples", seed: int = 0) ->
         schedule.at(iteration)(alpha[None], target).sum().backward()
         search.step()
     before, after = seen[0], seen[-1]
-    picture.write(f"{folder}/silhouette.png", *(1 - x.expand(3, -1, -1) for x in (before, target, after)))
+    image_io.write(f"{folder}/silhouette.png", *(1 - x.expand(3, -1, -1) for x in (before, target, after)))
     overlap = [(torch.minimum(x[0], target).sum() / torch.maximum(x[0], target).sum()).item() for x in (before, after)]
     print(f"intersection over union: {overlap[0]:.3f} before, {overlap[1]:.4f} after")
     return overlap[0], overlap[1]

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 import gradsim as gs
-from gradsim import picture
+from gradsim.geometry import image_io
 
 N, STEPS = 40, 24
 
@@ -51,7 +51,7 @@ def main(iterations: int = 40, folder: Path = Path("out")) -> float:
     search.step(loss)
     film = blown().detach()
     large = [p.repeat_interleave(4, 0).repeat_interleave(4, 1).expand(3, -1, -1) for p in (goal, *film[:: STEPS // 4])]
-    picture.write(Path(folder) / "smoke.png", *large)
+    image_io.write(Path(folder) / "smoke.png", *large)
     return float((film[-1] - goal).square().sum() / (disc - goal).square().sum())
 
 

@@ -11,10 +11,10 @@ import math
 import torch
 
 import gradsim as gs
-from gradsim import mesh, picture
+from gradsim.geometry import image_io, mesh
 from gradsim.losses import mse
+from gradsim.numerics.rotation import exponential, rotate
 from gradsim.render import look_at
-from gradsim.rotation import exponential, rotate
 
 VIEWS, BALL = 8, mesh.sphere(0.5, 3)
 CAMERA = look_at(eye=(0, -3, 0.6), target=(0, 0, 0), up=(0, 0, 1), fov_y=0.4, width=96, height=96)
@@ -47,8 +47,8 @@ def main(iterations: int = 150, folder: str = "runs/examples") -> tuple[float, f
         search.step()
     truth = painting(64, 128)
     errors = [(x - truth)[:, 8:-8].square().mean().sqrt().item() for _, x in (seen[0], seen[-1])]
-    picture.write(f"{folder}/texture.png", seen[0][0], target[0, 0], seen[-1][0])
-    picture.write(f"{folder}/texels.png", truth, seen[-1][1])
+    image_io.write(f"{folder}/texture.png", seen[0][0], target[0, 0], seen[-1][0])
+    image_io.write(f"{folder}/texels.png", truth, seen[-1][1])
     print(f"rms error of the texture: {errors[0]:.3f} before, {errors[1]:.4f} after")
     return errors[0], errors[1]
 

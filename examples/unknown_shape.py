@@ -10,11 +10,11 @@ import numpy as np
 import torch
 
 import gradsim as gs
-from gradsim import mesh, picture
+from gradsim.geometry import image_io, mesh
 from gradsim.losses import IoU, flatness, laplacian, smoothing
+from gradsim.numerics.rotation import exponential, rotate
 from gradsim.render import look_at
 from gradsim.render.reference import scanline
-from gradsim.rotation import exponential, rotate
 
 VIEWS, LOOK = 12, gs.Look((0.9, 0.6, 0.2), smooth=True)
 BALL = mesh.sphere(0.5, 3)
@@ -48,7 +48,7 @@ def main(iterations: int = 300, folder: str = "runs/examples", size: int = 96) -
     before, after = (gs.Surface.of(turned(x, 0.5), faces, LOOK) for x in (start, (smooth @ u).detach()))
     overlap = [1 - iou(render.alpha(surface), between).item() for surface in (before, after)]
     images = [render(s)[0, 0] for s in (before, after, gs.Surface.of(turned(truth, 0.5), TRUTH.faces, LOOK))]
-    picture.write(f"{folder}/shape.png", images[0], 1 - between[0].expand(3, -1, -1), *images[1:])
+    image_io.write(f"{folder}/shape.png", images[0], 1 - between[0].expand(3, -1, -1), *images[1:])
     print(f"intersection over union in new views: {overlap[0]:.3f} before, {overlap[1]:.4f} after")
     return overlap
 

@@ -5,7 +5,7 @@ from particle_cases import on_plane
 from torch import Tensor
 from torch.autograd.functional import jacobian
 
-from gradsim import tet_grid
+from gradsim.geometry import tet_grid
 from gradsim.physics import solid
 from gradsim.physics.implicit import ImplicitParticles
 from gradsim.physics.particles import Elements

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradsim import Model, rotation
+from gradsim import Model
+from gradsim.numerics import rotation
 from gradsim.scene.joint import Ball, Prismatic
 
 

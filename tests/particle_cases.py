@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from gradsim import tet_grid
+from gradsim.geometry import tet_grid
 from gradsim.physics import contact, hunt_crossley, solid
 from gradsim.physics.obstacle import direction, distance
 from gradsim.physics.particles import Elements, Particles

@@ -5,7 +5,7 @@ from importlib import import_module
 import torch
 from torch import Tensor
 
-from gradsim import sheet
+from gradsim.geometry import sheet
 from gradsim.physics import air, anchor, bending, membrane, spring
 from gradsim.physics.particles import Elements, Particles
 

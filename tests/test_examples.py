@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gradsim import picture
+from gradsim.geometry import image_io
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -73,7 +73,7 @@ def test_mitsuba_adds_shadows_to_our_picture_and_little_else():
 def test_a_ball_becomes_a_flower_that_no_renderer_drew(tmp_path):
     before, after = example("silhouette_from_vertices").main(iterations=90, folder=tmp_path)
     assert before < 0.3 and after > 0.95
-    assert picture.read(tmp_path / "silhouette.png").shape == (3, 128, 3 * 128 + 2 * picture.GAP)
+    assert image_io.read(tmp_path / "silhouette.png").shape == (3, 128, 3 * 128 + 2 * image_io.GAP)
 
 
 def test_silhouettes_show_an_unknown_shape_also_from_between_them(tmp_path):

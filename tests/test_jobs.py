@@ -9,7 +9,7 @@ import pytest
 from job_cases import die, die_once, die_when_told, fail, most_at_a_time, one_thread, square
 
 from gradsim.errors import InputError
-from gradsim.jobs import ENGINES, WorkerError, run_jobs
+from gradsim.runtime.parallel import ENGINES, WorkerError, run_jobs
 
 PARALLEL = ["processes", pytest.param("ray", marks=pytest.mark.slow)]
 
@@ -74,7 +74,7 @@ def test_a_worker_has_one_thread(engine):
 def test_workers_do_not_outlive_a_parent_that_is_killed(tmp_path):
     note = tmp_path / "pid"
     program = f"""
-from gradsim.jobs import run_jobs
+from gradsim.runtime.parallel import run_jobs
 from job_cases import wait_long
 if __name__ == "__main__":
     list(run_jobs(wait_long, [{str(note)!r}], "processes"))

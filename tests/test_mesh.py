@@ -9,9 +9,9 @@ import torch
 import trimesh
 from scipy.spatial import ConvexHull
 
-from gradsim import mesh as meshes
 from gradsim.errors import InputError
-from gradsim.mesh import Mesh
+from gradsim.geometry import mesh as meshes
+from gradsim.geometry.mesh import Mesh
 
 DENSITY = 3.7
 ROUND = 1e-12  # relative: sums of some thousand terms in double precision

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import trimesh
 
-from gradsim import mesh as meshes
-from gradsim import mesh_file, sheet
 from gradsim.errors import InputError
-from gradsim.mesh import Mesh
+from gradsim.geometry import mesh as meshes
+from gradsim.geometry import mesh_io, sheet
+from gradsim.geometry.mesh import Mesh
 
 CORNERS = [[0.1, 0.0, 0.0], [1.0, 0.2, 0.0], [0.0, 1.0, 0.1], [0.2, 0.1, 1.0]]
 PRIMITIVES = {
@@ -28,7 +28,7 @@ def exported(mesh, path, **options):
 def test_files_give_back_the_solid(tmp_path, suffix, name):
     """In single precision at least; an stl file has every corner of every face apart."""
     mesh = PRIMITIVES[name]
-    found = mesh_file.load(exported(mesh, tmp_path / f"solid{suffix}", file_type=suffix[1:].lower()), scale=0.5)
+    found = mesh_io.load(exported(mesh, tmp_path / f"solid{suffix}", file_type=suffix[1:].lower()), scale=0.5)
     assert found.vertices.shape == mesh.vertices.shape
     assert found.faces.shape == mesh.faces.shape
     assert found.volume == pytest.approx(mesh.volume / 8, rel=1e-6)
@@ -37,7 +37,7 @@ def test_files_give_back_the_solid(tmp_path, suffix, name):
 
 def test_text_stl_is_read_as_well(tmp_path):
     mesh = PRIMITIVES["cone"]
-    found = mesh_file.load(exported(mesh, tmp_path / "cone.stl", file_type="stl_ascii"))
+    found = mesh_io.load(exported(mesh, tmp_path / "cone.stl", file_type="stl_ascii"))
     assert found.volume == pytest.approx(mesh.volume, rel=1e-6)
 
 
@@ -48,7 +48,7 @@ def test_seams_of_a_texture_do_not_open_a_mesh(tmp_path):
     for k, face in enumerate(mesh.faces):
         lines.append("f " + " ".join(f"{v + 1}/{3 * k + corner + 1}" for corner, v in enumerate(face)))
     (tmp_path / "seams.obj").write_text("\n".join(lines))
-    found = mesh_file.load(tmp_path / "seams.obj")
+    found = mesh_io.load(tmp_path / "seams.obj")
     assert len(found.vertices) == 4
     assert found.volume == pytest.approx(mesh.volume, rel=1e-12)
 
@@ -59,7 +59,7 @@ def test_placements_inside_a_glb_count(tmp_path):
         box = trimesh.creation.box([1, 1, 1])
         scene.add_geometry(box, transform=trimesh.transformations.translation_matrix([shift, 0, 0]))
     scene.export(tmp_path / "two.glb")
-    found = mesh_file.load(tmp_path / "two.glb")
+    found = mesh_io.load(tmp_path / "two.glb")
     assert found.volume == pytest.approx(2, rel=1e-6)
     assert np.ptp(found.vertices[:, 0]) == pytest.approx(6, rel=1e-6)
 
@@ -68,7 +68,7 @@ def test_files_with_holes_are_refused_by_name(tmp_path):
     mesh = meshes.box([1, 1, 1])
     path = exported(Mesh(mesh.vertices, mesh.faces[1:]), tmp_path / "open.ply")
     with pytest.raises(InputError, match=r"open\.ply is not watertight"):
-        mesh_file.load(path)
+        mesh_io.load(path)
 
 
 @pytest.mark.parametrize("suffix", [".obj", ".stl", ".ply", ".glb"])
@@ -78,7 +78,7 @@ def test_files_cut_off_are_refused(tmp_path, suffix, part):
     data = path.read_bytes()
     path.write_bytes(data[: int(part * len(data))])
     with pytest.raises(InputError, match="solid"):
-        mesh_file.load(path)
+        mesh_io.load(path)
 
 
 @pytest.mark.parametrize("suffix", [".obj", ".stl", ".ply", ".glb"])
@@ -86,14 +86,14 @@ def test_files_of_something_else_are_refused(tmp_path, suffix):
     path = tmp_path / f"noise{suffix}"
     path.write_bytes(np.random.default_rng(0).bytes(2000))
     with pytest.raises(InputError, match="noise"):
-        mesh_file.load(path)
+        mesh_io.load(path)
 
 
 def test_missing_files_and_other_formats_are_refused(tmp_path):
     with pytest.raises(InputError, match="there is no mesh file"):
-        mesh_file.load(tmp_path / "none.obj")
+        mesh_io.load(tmp_path / "none.obj")
     with pytest.raises(InputError, match=r"convert it to one of these"):
-        mesh_file.load(tmp_path / "scan.xyz")
+        mesh_io.load(tmp_path / "scan.xyz")
 
 
 @pytest.mark.parametrize("suffix", [".obj", ".stl", ".ply", ".glb"])
@@ -102,12 +102,12 @@ def test_a_file_gives_back_a_sheet_without_closing_it(tmp_path, suffix):
     rng = np.random.default_rng(2)
     cloth = Mesh(cloth.vertices + 0.05 * rng.normal(size=cloth.vertices.shape), cloth.faces)
     path = exported(cloth, tmp_path / f"cloth{suffix}", file_type=suffix[1:])
-    found = mesh_file.load_sheet(path, scale=2.0)
+    found = mesh_io.load_sheet(path, scale=2.0)
     assert found.vertices.shape == cloth.vertices.shape
     assert len(sheet.hinges(found.faces)) == len(sheet.hinges(cloth.faces))
     assert found.vertices.min(0) == pytest.approx(2 * cloth.vertices.min(0), rel=1e-6)
     with pytest.raises(InputError, match="is not watertight"):
-        mesh_file.load(path)
+        mesh_io.load(path)
 
 
 def test_what_is_no_sheet_is_refused_with_its_file(tmp_path):
@@ -117,4 +117,4 @@ def test_what_is_no_sheet_is_refused_with_its_file(tmp_path):
     with pytest.raises(
         InputError, match=r"book.obj: the edge from vertex \d to \d belongs to triangles 0, 1, 2; two can share"
     ):
-        mesh_file.load_sheet(tmp_path / "book.obj")
+        mesh_io.load_sheet(tmp_path / "book.obj")

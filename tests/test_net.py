@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from gradsim import net
 from gradsim.errors import InputError
-from gradsim.net import Net
+from gradsim.geometry import network
+from gradsim.geometry.network import Net
 
 
 def made(vertices, edges):
@@ -19,23 +19,23 @@ def lengths(mesh):
 
 
 def test_a_rope_has_its_length_in_equal_parts():
-    rope = net.rope(1.7, 5)
-    net.check(rope, "rope")
+    rope = network.rope(1.7, 5)
+    network.check(rope, "rope")
     assert lengths(rope) == pytest.approx(np.full(5, 1.7 / 5), rel=1e-14)
     assert rope.vertices[[0, -1]] == pytest.approx(np.array([[-0.85, 0, 0], [0.85, 0, 0]]))
 
 
 @pytest.mark.parametrize("diagonals", [True, False])
 def test_a_net_has_springs_along_its_rows_its_columns_and_both_diagonals(diagonals):
-    mesh = net.grid((0.9, 2.0), (3, 4), diagonals)
-    net.check(mesh, "net")
+    mesh = network.grid((0.9, 2.0), (3, 4), diagonals)
+    network.check(mesh, "net")
     along, counts = np.unique(lengths(mesh).round(12), return_counts=True)
     expected = {0.3: 3 * 5, 0.5: 4 * 4} | ({round(math.hypot(0.3, 0.5), 12): 2 * 12} if diagonals else {})
     assert dict(zip(along.tolist(), counts.tolist(), strict=True)) == expected
 
 
 def test_what_is_no_net_is_refused_by_index():
-    x, e = net.rope(1.0, 3).vertices, net.rope(1.0, 3).edges
+    x, e = network.rope(1.0, 3).vertices, network.rope(1.0, 3).edges
     for bad, message in [
         (made(x, np.zeros((0, 2), int)), "yarn has no spring"),
         (made([*x[:3], [math.nan, 0, 0]], e), r"vertex 3 is \[nan, 0.0, 0.0\]"),
@@ -46,15 +46,15 @@ def test_what_is_no_net_is_refused_by_index():
         (made(x, [*e, [2, 1]]), "springs 1 and 3 join the same vertices; keep one"),
     ]:
         with pytest.raises(InputError, match=message):
-            net.check(bad, "yarn")
+            network.check(bad, "yarn")
 
 
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: net.rope(0.0, 3), "length: got 0.0; expected a length above 0"),
-        (lambda: net.rope(1.0, 0), "segments: got 0; expected a whole number of at least 1"),
-        (lambda: net.grid((1.0, 1.0), (3,)), "cells: got .* expected 2 whole numbers"),
+        (lambda: network.rope(0.0, 3), "length: got 0.0; expected a length above 0"),
+        (lambda: network.rope(1.0, 0), "segments: got 0; expected a whole number of at least 1"),
+        (lambda: network.grid((1.0, 1.0), (3,)), "cells: got .* expected 2 whole numbers"),
         (lambda: made(np.zeros((3, 2)), [[0, 1]]), r"vertices of a net have shape \(3, 2\); expected \(n, 3\)"),
     ],
 )

@@ -7,8 +7,8 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import gradsim as gs
-from gradsim import restitution
 from gradsim.errors import InputError
+from gradsim.scene import restitution
 
 SHARES = (1.0, 0.999999, 0.9, 0.7, 0.3, 0.01)
 K, M, V = 1e4, 2.0, 1.5

@@ -6,7 +6,7 @@ import torch
 from scipy.integrate import quad
 
 from gradsim.errors import InputError
-from gradsim.robust import CLEAR, LOSSES, loss_named
+from gradsim.numerics.robust import CLEAR, LOSSES, loss_named
 
 ROBUST = [LOSSES["huber"], LOSSES["cauchy"]]
 R = torch.linspace(-30, 30, 4001, dtype=torch.float64)

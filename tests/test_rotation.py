@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from gradsim import rotation
+from gradsim.numerics import rotation
 
 
 def draw(*shape):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradsim.rounding import rounded, with_error
+from gradsim.numerics.formatting import rounded, with_error
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from gradsim import mesh as meshes
-from gradsim import sheet
 from gradsim.errors import InputError
-from gradsim.mesh import Mesh
+from gradsim.geometry import mesh as meshes
+from gradsim.geometry import sheet
+from gradsim.geometry.mesh import Mesh
 
 SHEETS = {
     "alternating": (sheet.grid((1.5, 2.0), (3, 4)), 3.0),

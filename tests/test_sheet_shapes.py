@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from gradsim import sheet, sheet_shapes
 from gradsim.errors import InputError
+from gradsim.geometry import sheet
+from gradsim.geometry import sheet as sheet_shapes
 
 WALKER = ["#########"] * 4 + ["##.....##"] * 4
 SYMMETRIC = (6, 12, 24, 30, 48)

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim import mesh
 from gradsim.errors import InputError
-from gradsim.surface import Look, Part, Surface
+from gradsim.geometry import mesh
+from gradsim.geometry.surface import Look, Part, Surface
 
 BOX = mesh.box((1, 2, 3))
 N, M = len(BOX.vertices), len(BOX.faces)

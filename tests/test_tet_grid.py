@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from gradsim import mesh as meshes
-from gradsim import tet_grid, tet_mesh
 from gradsim.errors import InputError
-from gradsim.mesh import Mesh
+from gradsim.geometry import mesh as meshes
+from gradsim.geometry import tet_grid, tet_mesh
+from gradsim.geometry.mesh import Mesh
 
 GRIDS = {  # mesh, the worst mean ratio of its tetrahedra that we accept
     "box of 5": (tet_grid.box((1.0, 2.0, 3.0), (3, 4, 5)), 0.75),

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from gradsim import tet_grid, tet_mesh
 from gradsim.errors import InputError
-from gradsim.tet_mesh import TetMesh
+from gradsim.geometry import tet_grid, tet_mesh
+from gradsim.geometry.tet_mesh import TetMesh
 
 CORNER = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
 REGULAR = [[1.0, 1.0, 1.0], [-1.0, 1.0, -1.0], [1.0, -1.0, -1.0], [-1.0, -1.0, 1.0]]  # around the origin

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from gradsim import tet_grid, tet_mesh, tet_refine
-from gradsim.tet_mesh import TetMesh
+from gradsim.geometry import tet_grid, tet_mesh
+from gradsim.geometry import tet_mesh as tet_refine
+from gradsim.geometry.tet_mesh import TetMesh
 
 
 @pytest.fixture

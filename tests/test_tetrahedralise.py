@@ -6,11 +6,11 @@ import textwrap
 import numpy as np
 import pytest
 
-from gradsim import mesh as meshes
-from gradsim import tet_mesh
 from gradsim.errors import InputError
-from gradsim.mesh import Mesh
-from gradsim.tetrahedralise import tetrahedralise
+from gradsim.geometry import mesh as meshes
+from gradsim.geometry import tet_mesh
+from gradsim.geometry.mesh import Mesh
+from gradsim.geometry.tetrahedralize import tetrahedralise
 
 STAND_IN = """
 import numpy as np

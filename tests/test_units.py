@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradsim.errors import InputError
-from gradsim.units import parse
+from gradsim.scene.units import parse
 
 
 @pytest.mark.parametrize(

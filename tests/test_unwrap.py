@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradsim import mesh as meshes
+from gradsim.geometry import mesh as meshes
 
 SHAPES = {
     "box": meshes.box([1.0, 2.0, 3.0]),

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gradsim.app.commands.demo import demo
     from gradsim.app.experiments import reproduce
     from gradsim.errors import InputError
+    from gradsim.geometry.surface import Look, Surface
     from gradsim.identify import (
         Explanation,
         Field,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from gradsim.physics.smoke import Smoke
     from gradsim.render import Antialiased, Camera, DibR, Renderer, Shading, Silhouettes, SoftRas
     from gradsim.scene import Scene
-    from gradsim.surface import Look, Surface
 
 _HOME = {  # public name: where it lives; imported when first used, so that `import gradsim` is quick
     "Acting": "gradsim.physics",
@@ -50,7 +50,7 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "Fit": "gradsim.identify",
     "Force": "gradsim.physics",
     "InputError": "gradsim.errors",
-    "Look": "gradsim.surface",
+    "Look": "gradsim.geometry.surface",
     "Masks": "gradsim.identify",
     "Model": "gradsim.physics",
     "Pictures": "gradsim.identify",
@@ -64,7 +64,7 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "Smooth": "gradsim.identify",
     "SoftRas": "gradsim.render",
     "States": "gradsim.identify",
-    "Surface": "gradsim.surface",
+    "Surface": "gradsim.geometry.surface",
     "Trajectory": "gradsim.physics",
     "Unknown": "gradsim.identify",
     "Vertices": "gradsim.identify",

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from gradsim.app import experiments
 from gradsim.errors import InputError
-from gradsim.files import whole
-from gradsim.identify.progress import Progress, Silent
+from gradsim.runtime.atomic import whole
+from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.runner import Ledger, write_result
 from gradsim_reproduction.tables import markdown
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from gradsim.errors import InputError
 from gradsim.identify.fit import SCHEMA, versions, write_json
-from gradsim.identify.progress import Progress, Silent
-from gradsim.jobs import run_jobs
+from gradsim.runtime.parallel import run_jobs
+from gradsim.runtime.progress import Progress, Silent
 from gradsim.runtime.provenance import provenance
 
 
@@ -145,7 +145,7 @@ def many(
         ledger: Keeps each record as soon as it is there, so that a run that is interrupted goes on after it.
         jobs: Arguments by key.
         function: Of one argument, at the top of a module; returns a record as JSON can hold it.
-        engine, workers: See `gradsim.jobs.run_jobs`.
+        engine, workers: See `gradsim.runtime.parallel.run_jobs`.
         progress: Is told how many are finished.
         label: What they are.
 

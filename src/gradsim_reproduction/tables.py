@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 
 
 def write_table(out: Path, title: str, rows: Sequence[Mapping], notes: str = "") -> dict:

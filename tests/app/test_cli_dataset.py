@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from gradsim import picture, video
+from gradsim import video
 from gradsim.app.cli import main
 from gradsim.dataset import Recordings
+from gradsim.geometry import image_io
 from gradsim.identify.unknowns import Space
 from gradsim.scene import Scene
 
@@ -64,7 +65,7 @@ def test_a_video_is_unpacked_for_a_fit(folder, tmp_path, capsys):
 
 def test_a_sheet_shows_the_first_videos(folder, tmp_path):
     assert main(["dataset", "show", str(folder), "--out", str(tmp_path)]) == 0
-    page = picture.read(tmp_path / "sheet.png")
+    page = image_io.read(tmp_path / "sheet.png")
     assert page.shape[2] > 2 * 32  # side by side
     blue = (page[2] > page[0] + 0.2).sum()
     assert blue > (Recordings(folder).masks(0, 32)[-1] > 200).sum() / 2

@@ -24,9 +24,9 @@ from gradsim.control.history import History
 from gradsim.control.picture_goal import PictureGoal
 from gradsim.control.task import Task, library
 from gradsim.errors import InputError
-from gradsim.identify.progress import Silent
+from gradsim.geometry.image_io import to_bytes
 from gradsim.physics.model import Model
-from gradsim.picture import to_bytes
+from gradsim.runtime.progress import Silent
 from gradsim.visualization.control_video import Screen
 
 TASK = """

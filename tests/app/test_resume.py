@@ -17,7 +17,7 @@ from gradsim.app import cli, runs
 from gradsim.app.desk import compare, desk, finished, unfinished
 from gradsim.app.job import Job
 from gradsim.errors import InputError
-from gradsim.identify.progress import Silent
+from gradsim.runtime.progress import Silent
 
 pytestmark = pytest.mark.timeout(1200)  # two processes that start from nothing, on a machine that may be busy
 TIMES = ("cpu_seconds", "wall_seconds")

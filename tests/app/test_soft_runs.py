@@ -9,7 +9,7 @@ import soft_cases
 from gradsim.app import rendering, runs
 from gradsim.app.job import Job
 from gradsim.app.shot import Shot
-from gradsim.identify.progress import Silent
+from gradsim.runtime.progress import Silent
 from gradsim.scene import Scene
 
 KINDS = {"solid": soft_cases.solid, "cloth": soft_cases.cloth, "net": soft_cases.net}

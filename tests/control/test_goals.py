@@ -6,13 +6,13 @@ import torch
 from checks import error
 from goal_cases import numbers
 
-from gradsim import rotation
 from gradsim.control.goal import Truth
 from gradsim.control.picture_goal import PictureGoal
 from gradsim.control.placed import placed
 from gradsim.control.reward import Reward
 from gradsim.control.state_goal import StateGoal
 from gradsim.errors import InputError
+from gradsim.numerics import rotation
 from gradsim.render.silhouettes import Silhouettes
 
 MODEL = goal_cases.model()

@@ -14,8 +14,8 @@ from gradsim.control.goal_picture import silhouette, target_of
 from gradsim.control.picture_goal import PictureGoal
 from gradsim.control.placed import empty_scene
 from gradsim.errors import InputError
+from gradsim.geometry.image_io import to_bytes
 from gradsim.losses import Schedule, blur_to_sharp, stage
-from gradsim.picture import to_bytes
 from gradsim.render.renderer import Renderer
 from gradsim.render.silhouettes import Silhouettes
 

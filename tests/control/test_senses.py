@@ -11,11 +11,12 @@ from checks import central_difference, error
 from model_cases import cube, pendulum
 from plant_cases import inputs, swinging
 
-from gradsim import Scene, rotation
+from gradsim import Scene
 from gradsim.control.feedback import Feedback
 from gradsim.control.image_senses import ImageSenses
 from gradsim.control.senses import StateSenses
 from gradsim.errors import InputError
+from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
 from gradsim.render.silhouettes import Silhouettes

@@ -17,7 +17,7 @@ from gradsim.control.reward import Reward
 from gradsim.control.task import Task, library
 from gradsim.control.training import train
 from gradsim.errors import InputError
-from gradsim.picture import to_bytes
+from gradsim.geometry.image_io import to_bytes
 from gradsim.render.silhouettes import Silhouettes
 
 LIBRARY = ["cloth", "gear", "jellyfish", "throw", "walker"]

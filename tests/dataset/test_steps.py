@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim import mesh as meshes
 from gradsim.dataset import sample
 from gradsim.dataset.steps import RESOLVED, substeps
+from gradsim.geometry import mesh as meshes
 from gradsim.physics.model import Model
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim import rotation
 from gradsim.identify.observation import Masks
 from gradsim.identify.problem import Problem
+from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.render.camera import from_scene
 from gradsim.render.silhouettes import Silhouettes

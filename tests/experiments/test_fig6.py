@@ -10,7 +10,7 @@ from checks import error
 from gradsim.control.history import History, Iteration
 from gradsim.control.plant import Episode
 from gradsim.control.task import Task
-from gradsim.identify.progress import Silent
+from gradsim.runtime.progress import Silent
 from gradsim_reproduction.control import cloth, cost, fig6_table, gear, methods, plots
 from gradsim_reproduction.control.methods import PICTURE, Runs, mean_after, mean_at
 from gradsim_reproduction.tables import markdown, write_table

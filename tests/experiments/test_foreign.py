@@ -6,11 +6,12 @@ import torch
 from scipy.spatial import ConvexHull
 from scipy.spatial.transform import Rotation
 
-from gradsim import InputError, mesh
+from gradsim import InputError
+from gradsim.geometry import mesh
+from gradsim.geometry.surface import Look, Part, Surface
 from gradsim.render.camera import look_at
 from gradsim.render.reference.scanline import masks
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.surface import Look, Part, Surface
 
 SIDE, FRAMES = 48, 4
 CAMERA = look_at((0.3, -4.0, 1.2), (0.0, 0.0, 0.0), (0.0, 0.0, 1.0), 0.7, SIDE, SIDE)

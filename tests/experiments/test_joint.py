@@ -3,8 +3,8 @@ import pytest
 import torch
 
 from gradsim.identify import synthetic
-from gradsim.identify.progress import Silent
 from gradsim.physics.model import Model
+from gradsim.runtime.progress import Silent
 from gradsim_reproduction.observation_modes import observe
 from gradsim_reproduction.rigid import joint as experiment
 from gradsim_reproduction.rigid.joint_scenes import CONVEX, OTHER, case

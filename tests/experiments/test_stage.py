@@ -8,8 +8,8 @@ import pytest
 import torch
 from fit_cases import throw
 
+from gradsim.geometry.surface import Look, Part
 from gradsim.physics.model import Model
-from gradsim.surface import Look, Part
 from gradsim.visualization import viser_scene
 
 

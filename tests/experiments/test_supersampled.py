@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim import InputError, mesh
+from gradsim import InputError
+from gradsim.geometry import mesh
 from gradsim_reproduction.contact.falls import CAMERA, SIZE, exactly, heights, moved
 from gradsim_reproduction.supersampled import masks
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from gradsim.dataset import sample, test_numbers
-from gradsim.identify.progress import Silent
 from gradsim.identify.unknowns import Space
+from gradsim.runtime.progress import Silent
 from gradsim_reproduction.baselines import ROWS
 from gradsim_reproduction.rigid import table1
 from gradsim_reproduction.rigid.fits import Ask, answer, problem_of

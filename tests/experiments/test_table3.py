@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim.identify.progress import Silent
 from gradsim.identify.unknowns import Space
+from gradsim.runtime.progress import Silent
 from gradsim_reproduction.soft import fields as many
 from gradsim_reproduction.soft import table3 as few
 from gradsim_reproduction.soft.scenes import KINDS, RANGES, instance

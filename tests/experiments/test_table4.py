@@ -6,10 +6,10 @@ from importlib.util import find_spec
 import pytest
 import torch
 
-from gradsim import mesh
 from gradsim.dataset import sample
 from gradsim.dataset.sample import KINDS
 from gradsim.errors import InputError
+from gradsim.geometry import mesh
 from gradsim.identify.compare import GIVEN, edited
 from gradsim.identify.synthetic import float_masks
 from gradsim.identify.unknowns import Space

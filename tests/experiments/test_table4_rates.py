@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from gradsim.identify.progress import Silent
+from gradsim.runtime.progress import Silent
 from gradsim_reproduction.runner import Ledger
 from gradsim_reproduction.throughput import table4_rates
 from gradsim_reproduction.throughput.cases import CELLS, SUBSTEPS, Rollout, last_place, rates

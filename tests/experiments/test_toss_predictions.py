@@ -3,9 +3,9 @@ import math
 import pytest
 import torch
 
-from gradsim import rotation
 from gradsim.identify.fit import Estimate
 from gradsim.identify.unknowns import Space
+from gradsim.numerics import rotation
 from gradsim_reproduction.real import cube
 from gradsim_reproduction.real.cube_predictions import SEEN, pictures, predict, start_of
 from gradsim_reproduction.real.cube_recordings import FPS, Toss

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim import rotation
 from gradsim.errors import InputError
+from gradsim.numerics import rotation
 from gradsim_reproduction.real.cube_recordings import FPS, SIDE, Noise, Toss, angle, clips, load, noise, recordings
 
 SIGMA = Noise(flight=1e-4, spin=1e-3, height=1e-3, tilt=1e-2)

@@ -11,8 +11,8 @@ import pytest
 import torch
 from fit_cases import thrown
 
-from gradsim.identify.checkpoint import Checkpoint
 from gradsim.identify.multistart import Search, search
+from gradsim.runtime.checkpoint import Checkpoint
 
 PLAN = Search(starts=4, first=4, grow=2)
 
@@ -93,7 +93,7 @@ def test_a_search_goes_on_from_disk_to_the_same_answer_bit_for_bit(tmp_path):
 
 SAVING = """
 import sys, torch
-from gradsim.identify.checkpoint import Checkpoint
+from gradsim.runtime.checkpoint import Checkpoint
 keeper, k = Checkpoint(sys.argv[1]), 0
 while True:
     k += 1

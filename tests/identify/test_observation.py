@@ -7,12 +7,12 @@ import torch
 from checks import central_difference
 from fit_cases import swing, thrown, tossed
 
-from gradsim import rotation
 from gradsim.errors import InputError
 from gradsim.identify import synthetic
 from gradsim.identify.observation import Masks, States
 from gradsim.identify.problem import Problem
 from gradsim.identify.unknowns import Space
+from gradsim.numerics import rotation
 from gradsim.render import Silhouettes
 from gradsim.scene import Scene
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim import picture
 from gradsim.errors import InputError
+from gradsim.geometry import image_io
 from gradsim.identify.estimate import least_squares
 from gradsim.identify.estimate_fields import identify_fields
 from gradsim.identify.field_problem import FieldProblem
@@ -29,7 +29,7 @@ def scene(tmp_path_factory):
     u, v = np.meshgrid(np.linspace(0, 2 * np.pi, 48), np.linspace(0, 2 * np.pi, 48))
     waves = [0.5 + 0.4 * np.sin(2 * u + k) * np.cos(2 * v - k) for k in range(3)]
     path = tmp_path_factory.mktemp("texture") / "waves.png"
-    picture.write(path, np.stack(waves))
+    image_io.write(path, np.stack(waves))
     view = lambda *eye: {"size": [32, 24], "look_at": {"eye": list(eye), "target": [0.0, 0, 0.08], "fov": 0.36}}
     body = {
         "kind": "solid",

@@ -7,7 +7,6 @@ import pytest
 import torch
 from checks import error
 
-from gradsim import rotation
 from gradsim.errors import InputError
 from gradsim.identify import synthetic
 from gradsim.identify.estimate import identify, placed
@@ -18,6 +17,7 @@ from gradsim.identify.observation import States
 from gradsim.identify.problem import Problem
 from gradsim.identify.shooting import ShootingProblem, descend, measured
 from gradsim.identify.unknowns import Space
+from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 

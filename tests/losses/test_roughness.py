@@ -6,9 +6,9 @@ import pytest
 import torch
 from checks import central_difference, gradients
 
-from gradsim import mesh
+from gradsim.geometry import mesh
 from gradsim.losses import flatness, laplacian
-from gradsim.rotation import exponential, rotate
+from gradsim.numerics.rotation import exponential, rotate
 
 TURN = exponential(torch.tensor([0.3, -0.5, 0.8], dtype=torch.float64))
 UP = rotate(TURN, torch.tensor([[0.0, 0.0, 1.0]], dtype=torch.float64))  # of the grid

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gradsim import mesh
+from gradsim.geometry import mesh
 from gradsim.losses import laplacian, smoothing
 
 

@@ -11,7 +11,8 @@ from joint_cases import four_bar, tree
 from joint_reference import Reference
 from scipy.integrate import solve_ivp
 
-from gradsim import Model, Scene, rotation
+from gradsim import Model, Scene
+from gradsim.numerics import rotation
 
 ROD = {"box": {"size": [0.06, 0.05, 0.5]}}
 G = 9.81

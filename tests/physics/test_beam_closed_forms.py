@@ -11,9 +11,9 @@ import torch
 from checks import slope
 from torch import Tensor
 
+from gradsim.geometry.tet_grid import box
 from gradsim.physics import anchor, solid
 from gradsim.physics.particles import Elements, Particles
-from gradsim.tet_grid import box
 
 SIDE, YOUNG, DENSITY = 0.125, 1e5, 1000.0
 SPEED = math.sqrt(YOUNG / DENSITY)  # of axial waves [m/s]

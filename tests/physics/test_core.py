@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
-from gradsim import mesh as meshes
 from gradsim.errors import InputError
+from gradsim.geometry import mesh as meshes
 from gradsim.physics.core import SKIN, core_of, hull_core
 from gradsim.scene.shape import Shape
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 from checks import central_difference, directions, dot_product_errors, error, slope, weights
 
-from gradsim import tet_grid
 from gradsim.engine.lanes import Lane, native_width
 from gradsim.engine.mapping import InElements, Worlds
+from gradsim.geometry import tet_grid
 from gradsim.physics import implicit
 from gradsim.physics.implicit import ImplicitParticles
 from gradsim.physics.model import Divergence, Model

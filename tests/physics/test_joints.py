@@ -9,7 +9,8 @@ import torch
 from joint_cases import BOX, FOUR_BAR, TREE
 from scipy.spatial.transform import Rotation
 
-from gradsim import InputError, Model, Scene, rotation
+from gradsim import InputError, Model, Scene
+from gradsim.numerics import rotation
 from gradsim.physics.joints import joints_of
 from gradsim.physics.system import RESOLVED
 

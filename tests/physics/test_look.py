@@ -6,8 +6,8 @@ import torch
 import trimesh
 from PIL import Image
 
-from gradsim import mesh as meshes
 from gradsim.errors import InputError
+from gradsim.geometry import mesh as meshes
 from gradsim.physics import Model
 from gradsim.scene import Scene
 

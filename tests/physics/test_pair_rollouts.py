@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, linalg
 
-from gradsim import rotation
 from gradsim.errors import InputError
+from gradsim.numerics import rotation
 from gradsim.physics.linked import Linked
 from gradsim.physics.model import Model
 from gradsim.physics.pair_touches import pair_touches

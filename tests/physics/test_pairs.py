@@ -6,8 +6,8 @@ from checks import error
 from pair_cases import CORES, KINDS, lane_adjoints, lane_forces, pairs_among, random_meeting
 from torch import Tensor, linalg
 
-from gradsim import rotation
 from gradsim.engine.lanes import Lane
+from gradsim.numerics import rotation
 from gradsim.physics.pair_energy import Placed, energy, wrench
 
 N = 8

@@ -23,11 +23,11 @@ from law_cases import (
 from torch import Tensor
 
 from gradsim.errors import InputError
+from gradsim.geometry.tet_grid import box
+from gradsim.geometry.tet_mesh import TetMesh
+from gradsim.geometry.tet_mesh import quadratic as with_middles
 from gradsim.physics import quadratic, solid
 from gradsim.physics.particles import Elements, Particles
-from gradsim.tet_grid import box
-from gradsim.tet_mesh import TetMesh
-from gradsim.tet_refine import quadratic as with_middles
 
 FORCE, N = quadratic.FORCE, 24
 

@@ -8,8 +8,8 @@ import soft_cases
 import torch
 from checks import central_difference, directions, gradients, weights
 
-from gradsim import rotation
 from gradsim.errors import InputError
+from gradsim.numerics import rotation
 from gradsim.physics.model import Divergence, Model
 from gradsim.render.camera import from_scene
 from gradsim.render.silhouettes import Silhouettes

@@ -7,7 +7,7 @@ import torch
 from checks import error, slope
 from torch import Tensor
 
-from gradsim import net, sheet
+from gradsim.geometry import network, sheet
 from gradsim.physics import air, anchor, bending, membrane, spring
 from gradsim.physics.particles import Elements, Particles
 
@@ -112,7 +112,7 @@ def test_hanging_strip_is_stretched_by_its_weight():
 def test_hanging_rope_is_a_catenary():
     """A18: points of an inextensible rope at arc length s from its middle lie at (a asinh(s/a), √(a² + s²))."""
     length, span, mass, segments = 1.5, 1.0, 1.0, 30
-    rope = net.rope(length, segments)
+    rope = network.rope(length, segments)
     at = torch.tensor(rope.vertices)[:, 0]  # arc length from the middle
     low, high = 1e-3, 10.0
     for _ in range(60):

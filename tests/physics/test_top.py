@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from gradsim import Model, Scene, rotation
+from gradsim import Model, Scene
+from gradsim.numerics import rotation
 
 TILT, SPIN = 0.5, 20.0  # [rad], [rad/s]
 

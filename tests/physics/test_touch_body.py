@@ -7,7 +7,7 @@ from law_cases import WITHIN, lane_errors, lane_forces, random_normal, random_po
 from torch import Tensor, linalg
 from torch.nn.functional import normalize, pad
 
-from gradsim import rotation
+from gradsim.numerics import rotation
 from gradsim.physics import attachment, touch_body
 
 N = 64

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from gradsim import mesh as meshes
+from gradsim.geometry import mesh as meshes
 from gradsim.physics.tubes import SIDES, Tubes
 
 RADIUS = torch.tensor([0.01], dtype=torch.float64)

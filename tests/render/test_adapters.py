@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim import InputError, mesh
+from gradsim import InputError
+from gradsim.geometry import mesh
+from gradsim.geometry.surface import Look, Part, Surface
 from gradsim.render import adapters, mesh_adapters
 from gradsim.render.camera import Camera, look_at
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.surface import Look, Part, Surface
 
 WIDTH, HEIGHT = 64, 48
 

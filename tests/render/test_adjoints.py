@@ -5,14 +5,14 @@ import torch
 import warp as wp
 from checks import error
 
-from gradsim import mesh
 from gradsim.engine.lanes import Lane, specialise
+from gradsim.geometry import mesh
+from gradsim.geometry.surface import Look, Part, Surface
 from gradsim.render import antialiased, borders, dibr, fragments, look_at
 from gradsim.render.beside import add_touched
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.view import View
 from gradsim.render.zbuffer import nearest
-from gradsim.surface import Look, Part, Surface
 
 HEIGHT, WIDTH = 13, 17
 CAMERA = look_at((0.3, -3.0, 0.8), (0.0, 0.0, 0.0), (0.0, 0.0, 1.0), 0.5, WIDTH, HEIGHT)

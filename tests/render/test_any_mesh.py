@@ -5,12 +5,12 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gradsim import mesh
 from gradsim.errors import InputError
+from gradsim.geometry import mesh
+from gradsim.geometry.surface import Look, Part, Surface
 from gradsim.render import Ambient, Camera, Directional, Point, Renderer, Shading, look_at
 from gradsim.render.renderer import RASTERIZERS
 from gradsim.render.shading import LAWS
-from gradsim.surface import Look, Part, Surface
 
 FEW = settings(max_examples=20, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 SIZES = [(1, 1), (1, 9), (7, 1), (11, 8)]  # height and width

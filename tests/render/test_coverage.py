@@ -7,7 +7,7 @@ from checks import central_difference, directions, dot_product_errors, error, gr
 from scipy.spatial import ConvexHull
 from scipy.spatial.transform import Rotation
 
-from gradsim import mesh
+from gradsim.geometry import mesh
 from gradsim.render.coverage import coverage, coverage_tangent
 from gradsim.render.reference import scanline
 

@@ -4,10 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from gradsim import mesh, rotation
+from gradsim.geometry import mesh
+from gradsim.numerics import rotation
+from gradsim.numerics.robust import LOSSES, Loss
 from gradsim.render.coverage import coverage, coverage_tangent
 from gradsim.render.misfit import misfit, profiles, target
-from gradsim.robust import LOSSES, Loss
 
 HEIGHT, WIDTH = 18, 22
 FACES = torch.tensor(mesh.box((1.0, 1.0, 1.0)).faces)

@@ -4,10 +4,10 @@ import pytest
 import torch
 from checks import weights
 
-from gradsim import mesh
+from gradsim.geometry import mesh
+from gradsim.geometry.surface import Look, Part, Surface
 from gradsim.render import Renderer, look_at
 from gradsim.render.renderer import RASTERIZERS
-from gradsim.surface import Look, Part, Surface
 
 HEIGHT, WIDTH = 12, 17
 CAMERA = look_at((0.1, -0.2, 1.0), (0.1, 5.0, 0.4), (0.0, 0.0, 1.0), 0.8, WIDTH, HEIGHT)

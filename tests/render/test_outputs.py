@@ -5,9 +5,9 @@ import pytest
 import torch
 from scipy.spatial.transform import Rotation
 
-from gradsim import mesh
+from gradsim.geometry import mesh
+from gradsim.geometry.surface import Look, Part, Surface
 from gradsim.render import Antialiased, DibR, Directional, Renderer, Shading, look_at
-from gradsim.surface import Look, Part, Surface
 
 HEIGHT, WIDTH = 30, 41
 CAMERA = look_at((0.3, -3.0, 0.8), (0.0, 0.0, 0.0), (0.0, 0.0, 1.0), 0.5, WIDTH, HEIGHT)

@@ -8,11 +8,11 @@ import torch
 from checks import central_difference, directions, dot_product_errors, error, gradients, weights
 from scipy.spatial.transform import Rotation
 
-from gradsim import mesh
+from gradsim.geometry import mesh
+from gradsim.geometry.surface import Look, Part, Surface
 from gradsim.render.camera import Camera, look_at
 from gradsim.render.coverage import coverage
 from gradsim.render.silhouettes import LENS, NEAR, Silhouettes
-from gradsim.surface import Look, Part, Surface
 
 RED, BLUE, WHITE = (0.9, 0.1, 0.2), (0.1, 0.3, 0.8), (1.0, 1.0, 1.0)
 WORLDS, FRAMES, UNKNOWNS = 2, 3, 4

@@ -11,8 +11,8 @@ from checks import error
 from hypothesis import given, settings
 from render.twins import softras as twin
 
-from gradsim import mesh
 from gradsim.engine.lanes import Lane, specialise
+from gradsim.geometry import mesh
 from gradsim.render.softras import SoftRas, colour, silhouette
 from gradsim.render.softras_colour import colour_code
 

@@ -8,9 +8,9 @@ import torch
 from render.twins import antialiased, dibr, zbuffer
 from scipy.spatial.transform import Rotation
 
-from gradsim import mesh
+from gradsim.geometry import mesh
+from gradsim.geometry.surface import Look, Part, Surface
 from gradsim.render import DibR, Renderer, look_at
-from gradsim.surface import Look, Part, Surface
 
 HEIGHT, WIDTH = 18, 25
 CAMERA = look_at((0.3, -3.0, 0.8), (0.0, 0.0, 0.0), (0.0, 0.0, 1.0), 0.5, WIDTH, HEIGHT)

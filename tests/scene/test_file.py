@@ -10,8 +10,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gradsim import mesh as meshes
 from gradsim.errors import InputError
+from gradsim.geometry import mesh as meshes
 from gradsim.scene import Rigid, Scene, file
 
 TEXT = """

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradsim import mesh as meshes
+from gradsim.geometry import mesh as meshes
 from gradsim.scene.shape import Object, object_names
 
 SYMMETRIC = {"pear", "banana", "pepper", "duck", "cat", "fish", "mug", "stapler", "airplane"}

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import trimesh
 
-from gradsim import mesh as meshes
 from gradsim.errors import InputError
+from gradsim.geometry import mesh as meshes
 from gradsim.scene import Rigid, Scene
 from gradsim.scene.shape import object_names
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import trimesh
 
-from gradsim import tet_file
 from gradsim.errors import InputError
+from gradsim.geometry import tet_io
+from gradsim.geometry.tet_mesh import TetMesh
 from gradsim.scene import Scene, parameters, resolve
 from gradsim.scene.region import Region
 from gradsim.scene.solid import Solid
-from gradsim.tet_mesh import TetMesh
 
 BEAM = "bodies.beam"
 BOX = {"box": {"size": [0.4, 0.2, 0.1], "cells": [4, 2, 1]}}
@@ -135,7 +135,7 @@ def test_what_is_saved_loads_as_the_same(beam, tmp_path):
 def test_tetrahedra_come_from_a_file_in_its_own_coordinates(beam, wrong, tmp_path):
     corners = np.array([[10.0, 0, 0], [13, 0, 0], [10, 30, 0], [10, 0, 3]])
     file = tmp_path / "a.tet"
-    tet_file.save(TetMesh(corners, np.array([[0, 1, 2, 3]])), file)
+    tet_io.save(TetMesh(corners, np.array([[0, 1, 2, 3]])), file)
     body = beam(shape={"mesh": {"file": str(file), "scale": 0.1}}).bodies["beam"]
     np.testing.assert_allclose(body.rest.vertices, 0.1 * (corners - corners.mean(0)), atol=1e-15)
     file.write_text(file.read_text().replace("t 0 1 2 3", "t 1 0 2 3"))

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from gradsim.errors import InputError
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 from gradsim.video import read, write, write_preview
 
 LOSSLESS = [".webm", ".mp4", ""]

@@ -5,15 +5,15 @@ from pathlib import Path
 from gradsim import video as videos
 from gradsim.app.report import write_report
 from gradsim.errors import InputError
+from gradsim.geometry.image_io import to_bytes
 from gradsim.identify import synthetic
 from gradsim.identify.compare import compare
 from gradsim.identify.estimate import model_for, placed
 from gradsim.identify.evidence import from_video
 from gradsim.identify.fit import write_json
 from gradsim.identify.multistart import Search
-from gradsim.identify.progress import Progress, Silent, reporting
 from gradsim.identify.unknowns import Space, Unknown
-from gradsim.picture import to_bytes
+from gradsim.runtime.progress import Progress, Silent, reporting
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import write_films
 from gradsim.visualization.residual_video import write_residuals

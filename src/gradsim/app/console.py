@@ -14,10 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from gradsim.app.sections import VERDICTS, Section, comparison, film_notes, interval, measured, sections
-from gradsim.rounding import with_error
+from gradsim.numerics.formatting import with_error
 
 if TYPE_CHECKING:  # at run time it would bring PyTorch
-    from gradsim.identify.progress import Progress
+    from gradsim.runtime.progress import Progress
 
 _STYLES = {"good": "green", "open": "yellow", "bad": "red"}
 _SECONDS_BETWEEN_LINES = 1.0

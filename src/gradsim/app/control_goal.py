@@ -7,8 +7,8 @@ from torch import Tensor
 
 from gradsim.app.control_reach import silhouettes
 from gradsim.control.picture_goal import PictureGoal
-from gradsim.files import whole
-from gradsim.picture import to_bytes
+from gradsim.geometry.image_io import to_bytes
+from gradsim.runtime.atomic import whole
 from gradsim.visualization.control_video import Sought
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from gradsim.control.search import Search
 from gradsim.control.senses import StateSenses
 from gradsim.control.training import train
 from gradsim.errors import InputError
-from gradsim.extras import extra
-from gradsim.identify.progress import Progress
+from gradsim.runtime.optional import extra
+from gradsim.runtime.progress import Progress
 
 if TYPE_CHECKING:
     from gradsim.control.setup import Setup

@@ -7,7 +7,7 @@ from pathlib import Path
 from gradsim.app import control_plots
 from gradsim.app.page import data_uri, drawn, template
 from gradsim.control.history import History
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 
 STILLS = "stages.png"
 

@@ -14,7 +14,7 @@ from gradsim.app.control_report import STILLS
 from gradsim.app.control_result import entries
 from gradsim.control.history import History
 from gradsim.control.picture_goal import PictureGoal
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 from gradsim.visualization.control_video import Screen, write_film
 from gradsim.visualization.sheets import sheet
 

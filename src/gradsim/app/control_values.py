@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 
 if TYPE_CHECKING:
     from gradsim.control.plant import Episode, Plant

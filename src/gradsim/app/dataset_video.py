@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from gradsim import picture
 from gradsim import video as videos
 from gradsim.dataset.recordings import Recordings
 from gradsim.errors import InputError
+from gradsim.geometry import image_io
 from gradsim.visualization.sheets import evenly, sheet, strip
 
 INSTANTS = 8  # of the strip
@@ -39,7 +39,7 @@ def unpack(folder: Path, number: int, out: Path, size: int | None = None) -> dic
     videos.write(out / "mask.webm", np.repeat(masks[..., None], 3, -1), fps)
     recordings.scene(number, size).save(out / "scene.yaml")
     (out / "truth.json").write_text(json.dumps(recordings.truth(number), indent=1))
-    picture.write(out / "strip.png", np.moveaxis(_strip(frames, masks, INSTANTS), -1, 0))
+    image_io.write(out / "strip.png", np.moveaxis(_strip(frames, masks, INSTANTS), -1, 0))
     return recordings.label(number)
 
 
@@ -54,8 +54,8 @@ def overview(folder: Path, out: Path) -> int:
     if not numbers:
         raise InputError(f"{folder} has no finished videos; gradsim dataset verify says what is there.")
     strips = [_strip(recordings.frames(k, size), recordings.masks(k, size), 5) for k in numbers]
-    page = sheet([picture.to_bytes(image) for image in strips], 7, [recordings.label(k)["object"] for k in numbers])
-    picture.write(out, np.moveaxis(page / 255, -1, 0))
+    page = sheet([image_io.to_bytes(image) for image in strips], 7, [recordings.label(k)["object"] for k in numbers])
+    image_io.write(out, np.moveaxis(page / 255, -1, 0))
     return len(numbers)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gradsim.app.asked import RECORD, Asked, record, short
 from gradsim.errors import InputError
-from gradsim.identify.checkpoint import Checkpoint, write_synced
+from gradsim.runtime.checkpoint import Checkpoint, write_synced
 from gradsim.scene.node import Node
 
 try:

@@ -46,8 +46,8 @@ def reproduce(name: str, out: Path, quick: bool = False, seed: int = 0, progress
         out: The folder.
         quick: Its small form.
         seed: Of everything random.
-        progress: `gradsim.identify.progress.Progress` that shows how far the run is.
-        options: Options of single experiments: `scenes` (how many), `engine` and `workers` (see `gradsim.jobs`),
+        progress: `gradsim.runtime.progress.Progress` that shows how far the run is.
+        options: Options of single experiments: `scenes` (how many), `engine` and `workers` (see `gradsim.runtime.parallel`),
             `foreign`, `epochs` and `weights` (convnet), and such. None and False count as not given.
 
     Raises:

@@ -7,16 +7,16 @@ from pathlib import Path
 from gradsim.app import gradient_plots, plots
 from gradsim.app.report import write_report
 from gradsim.errors import InputError
-from gradsim.files import whole
 from gradsim.identify.directions import of_model
 from gradsim.identify.estimate import model_for
 from gradsim.identify.evidence import from_video
 from gradsim.identify.explain import Explanation, explain_gradients
 from gradsim.identify.fit import SCHEMA, versions, write_json
 from gradsim.identify.problem import Problem
-from gradsim.identify.progress import Progress, Silent
 from gradsim.identify.unknowns import Space, Unknown
 from gradsim.physics.model import Model
+from gradsim.runtime.atomic import whole
+from gradsim.runtime.progress import Progress, Silent
 from gradsim.scene import Scene
 from gradsim.scene.parameters import parameters, resolve
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from gradsim import video as videos
 from gradsim.app.shot import Shot
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 from gradsim.visualization.overlay_video import HEIGHT
 
 COLOURS = 256  # of a frame of a gif

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from gradsim.app.job import video_as_given
 from gradsim.app.report import write_report
-from gradsim.identify.checkpoint import Checkpoint
 from gradsim.identify.fit import SCHEMA, versions, write_json
 from gradsim.identify.unknowns import Space
+from gradsim.runtime.checkpoint import Checkpoint
 
 
 def write_interrupted(out: Path, title: str, seed: int, space: Space, keeper: Checkpoint) -> dict:

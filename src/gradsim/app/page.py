@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from gradsim.app import plots
 from gradsim.app.sections import VERDICTS, comparison, interval, measured
-from gradsim.files import whole
-from gradsim.rounding import with_error
+from gradsim.numerics.formatting import with_error
+from gradsim.runtime.atomic import whole
 
 _TYPES = {
     ".png": "image/png",

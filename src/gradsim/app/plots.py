@@ -15,7 +15,7 @@ from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 
 from gradsim.app.sections import Section, measured
-from gradsim.rounding import with_error
+from gradsim.numerics.formatting import with_error
 
 WIDTH = 8.6  # [in], of the page's column at 100 %
 Z95 = 1.96

@@ -18,17 +18,17 @@ from gradsim.app.gallery import Gallery
 from gradsim.app.shot import Shot
 from gradsim.app.viewable import camera_of, known, model_of, scene_of
 from gradsim.errors import InputError
+from gradsim.geometry.image_io import to_bytes
+from gradsim.geometry.surface import Surface
 from gradsim.identify.estimate import placed
-from gradsim.identify.progress import Progress, Silent
 from gradsim.physics.model import Model
 from gradsim.physics.system import parts_of
 from gradsim.physics.trajectory import Trajectory
-from gradsim.picture import to_bytes
 from gradsim.render.renderer import Renderer
 from gradsim.render.shading import Shading
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.runtime.progress import Progress, Silent
 from gradsim.scene import Scene
-from gradsim.surface import Surface
 from gradsim.visualization import false_color
 from gradsim.visualization.camera_path import turntable
 from gradsim.visualization.frames import Artist, fitting

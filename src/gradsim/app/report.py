@@ -14,7 +14,7 @@ from gradsim.app.model_plots import leftover, profiles
 from gradsim.app.page import Picture, data_uri, drawn, template
 from gradsim.app.sections import Section, film_notes, sections
 from gradsim.errors import InputError
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 
 FILMS = {
     "side_by_side.webm": "Video, left, and fit, right.",

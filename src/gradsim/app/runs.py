@@ -17,9 +17,8 @@ from gradsim.app.interrupted import write_interrupted
 from gradsim.app.job import Job, video_as_given
 from gradsim.app.report import write_report
 from gradsim.errors import InputError
-from gradsim.files import whole
+from gradsim.geometry.image_io import to_bytes
 from gradsim.identify import synthetic
-from gradsim.identify.checkpoint import Checkpoint
 from gradsim.identify.estimate import least_squares, model_for, placed
 from gradsim.identify.evidence import from_video
 from gradsim.identify.fit import SCHEMA, versions, write_json
@@ -27,11 +26,12 @@ from gradsim.identify.known_length import camera_from_length
 from gradsim.identify.multistart import Search
 from gradsim.identify.problem import Problem
 from gradsim.identify.profile import profiled
-from gradsim.identify.progress import Progress, Silent, reporting
 from gradsim.identify.unknowns import Space, Unknown
+from gradsim.numerics.formatting import with_error
 from gradsim.physics.model import Model
-from gradsim.picture import to_bytes
-from gradsim.rounding import with_error
+from gradsim.runtime.atomic import whole
+from gradsim.runtime.checkpoint import Checkpoint
+from gradsim.runtime.progress import Progress, Silent, reporting
 from gradsim.scene import Scene
 from gradsim.video.frames import align
 from gradsim.visualization.overlay_video import write_films

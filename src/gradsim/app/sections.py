@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gradsim.rounding import rounded
+from gradsim.numerics.formatting import rounded
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ from gradsim.errors import InputError
 from gradsim.identify.estimate import model_for, placed
 from gradsim.identify.together import of_clip
 from gradsim.identify.unknowns import Space, Unknown
+from gradsim.numerics.formatting import with_error
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.camera import Camera
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.rounding import with_error
 from gradsim.scene import Scene
 from gradsim.video.frames import align
 

@@ -18,10 +18,10 @@ import numpy as np
 
 from gradsim.app.viewable import Viewable
 from gradsim.errors import InputError
-from gradsim.picture import to_bytes
+from gradsim.geometry.image_io import to_bytes
+from gradsim.geometry.surface import Surface
 from gradsim.render.camera import Camera
 from gradsim.render.shading import Shading
-from gradsim.surface import Surface
 from gradsim.visualization.frames import Artist, fitting
 from gradsim.visualization.viser_scene import TRUTH, Frustum, Stage, actors, add_grounds, stand_back
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gradsim.control.goal import Goal, Truth
 from gradsim.errors import InputError
-from gradsim.sizes import lengths
+from gradsim.geometry.validation import lengths
 
 if TYPE_CHECKING:
     from gradsim.control.plant import Episode

@@ -7,7 +7,7 @@ import torch
 
 from gradsim.control.history import History
 from gradsim.errors import InputError
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 
 SCHEMA = "gradsim.control/1"
 WAY = "remove it to begin anew, or choose another file."

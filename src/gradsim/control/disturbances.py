@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gradsim.control.kicks import NAME, Kicks
 from gradsim.errors import InputError
-from gradsim.sizes import counts
+from gradsim.geometry.validation import counts
 
 
 class Disturbances:

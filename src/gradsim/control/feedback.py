@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gradsim.control.policies import START, Clock, drawn
-from gradsim.sizes import counts
+from gradsim.geometry.validation import counts
 
 
 class Feedback(nn.Module):

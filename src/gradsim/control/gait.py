@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from gradsim.control.policies import Sinusoids, drawn
 from gradsim.errors import InputError
-from gradsim.sizes import counts, lengths
+from gradsim.geometry.validation import counts, lengths
 
 ALIKE = 0.1  # of a body's size: a cell cut along the other diagonal is still its mirror image
 

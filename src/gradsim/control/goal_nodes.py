@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from pydantic_core import core_schema
 
+from gradsim.geometry.image_io import FORMATS
 from gradsim.losses import LOSSES, Blurred, Schedule, Stage, blur_to_sharp, image_loss
-from gradsim.picture import FORMATS
 from gradsim.scene.body import TURN
 from gradsim.scene.node import Node, Place, did_you_mean, exactly_one, mistake, shown
 from gradsim.scene.path import FilePath

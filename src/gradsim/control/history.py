@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 
 SCHEMA = "gradsim.history/1"
 

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 
 from gradsim.errors import InputError
-from gradsim.sizes import counts
+from gradsim.geometry.validation import counts
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
-from gradsim import rotation
+from gradsim.geometry.surface import Surface
+from gradsim.geometry.validation import counts
+from gradsim.numerics import rotation
 from gradsim.physics.model import Model, States
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.system import parts_of
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.sizes import counts
-from gradsim.surface import Surface
 
 
 class ImageSenses:

@@ -22,9 +22,9 @@ from gradsim.control.policies import Free
 from gradsim.control.search import Search
 from gradsim.control.training import Progress
 from gradsim.errors import InputError
+from gradsim.geometry.validation import counts
 from gradsim.physics.model import States
 from gradsim.physics.rigid_body import RigidBody
-from gradsim.sizes import counts
 
 
 class Mpc:

@@ -8,12 +8,12 @@ from torch import Tensor
 from gradsim.control.goal import Truth
 from gradsim.control.plant import Episode
 from gradsim.errors import InputError
+from gradsim.geometry.surface import Surface
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.camera import project
 from gradsim.render.renderer import Renderer
 from gradsim.render.silhouettes import NEAR, Silhouettes
-from gradsim.surface import Surface
 
 
 @torch.no_grad()

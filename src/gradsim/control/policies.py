@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from gradsim.sizes import counts, lengths
+from gradsim.geometry.validation import counts, lengths
 
 START = 0.05  # root mean square of u before training: near rest, since random flailing hides what an action does
 PHASE = 2.5 * math.pi / 4  # between sinusoids of one frequency [rad], the paper's

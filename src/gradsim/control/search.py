@@ -8,8 +8,8 @@ from typing import Any, Literal
 from gradsim.control.horizon import Horizon
 from gradsim.control.optimisers import OPTIMISERS, UNCLIPPED, default_rate
 from gradsim.errors import InputError
+from gradsim.geometry.validation import counts
 from gradsim.scene.node import did_you_mean
-from gradsim.sizes import counts
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,13 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from gradsim import rotation
 from gradsim.errors import InputError
+from gradsim.geometry.validation import counts
+from gradsim.numerics import rotation
 from gradsim.physics.double_pendulum_body import ARMS, DoublePendulumBody
 from gradsim.physics.model import Model, States
 from gradsim.physics.pendulum_body import PendulumBody
 from gradsim.physics.soft_body import SoftBody
-from gradsim.sizes import counts
 
 Swinging = PendulumBody | DoublePendulumBody
 

@@ -25,8 +25,8 @@ from gradsim.control.plant import last
 from gradsim.control.search import Search
 from gradsim.control.training import Progress
 from gradsim.errors import InputError
+from gradsim.geometry.validation import counts
 from gradsim.physics.model import Divergence
-from gradsim.sizes import counts
 
 Given = Mapping[str, Tensor] | Callable[[int], Mapping[str, Tensor]] | None
 

@@ -18,9 +18,9 @@ from gradsim.control.plant import Episode, Given, Plant
 from gradsim.control.reward import Reward
 from gradsim.control.senses import StateSenses
 from gradsim.errors import InputError
+from gradsim.geometry.validation import counts
 from gradsim.physics.model import Divergence, States
 from gradsim.physics.trajectory import Trajectory
-from gradsim.sizes import counts
 
 Draw = Callable[[np.random.Generator], dict[str, Tensor]]  # parameters of one world, (1, ...) each
 BOUND = 100.0  # of what is seen, which is of order 1: spaces of environments are finite

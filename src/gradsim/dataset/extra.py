@@ -2,7 +2,7 @@
 
 from types import ModuleType
 
-from gradsim.extras import extra as optional
+from gradsim.runtime.optional import extra as optional
 
 
 def extra(module: str) -> ModuleType:

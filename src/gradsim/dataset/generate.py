@@ -22,7 +22,7 @@ from gradsim.dataset.layout import UNIT, Layout, Settings
 from gradsim.dataset.sample import sample
 from gradsim.dataset.shard_file import ShardFile, fingerprint, synced
 from gradsim.errors import InputError
-from gradsim.jobs import run_jobs
+from gradsim.runtime.parallel import run_jobs
 
 Job = tuple[Layout, int, int]  # where, which unit, how many videos the data set has
 
@@ -48,7 +48,7 @@ def generate(
         seed: See `sample`.
         sizes: Width and height of the pictures [px], see `film.SIZES`.
         shard: (i, n): make the i-th of n shares of the units, i from 1 to n, for job arrays.
-        engine, workers: See `gradsim.jobs.run_jobs`.
+        engine, workers: See `gradsim.runtime.parallel.run_jobs`.
         report: Is told how many units of this run are finished, of how many.
         unit: Videos of one unit, which is made by one worker and lost with it.
 

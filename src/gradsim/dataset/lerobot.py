@@ -22,7 +22,7 @@ from gradsim.dataset.lerobot_film import FilmFile
 from gradsim.dataset.lerobot_stats import Stats
 from gradsim.dataset.recordings import Recordings
 from gradsim.errors import InputError
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 
 EPISODES, CHUNK = 1000, 1000  # episodes of one file, files of one folder
 DATA = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"

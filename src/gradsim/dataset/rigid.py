@@ -10,10 +10,10 @@ import math
 import numpy as np
 import torch
 
-from gradsim import mesh as meshes
-from gradsim import rotation
 from gradsim.dataset.drawn import Drawn
 from gradsim.dataset.steps import substeps
+from gradsim.geometry import mesh as meshes
+from gradsim.numerics import rotation
 from gradsim.scene import Object, Scene
 
 OBJECTS = (

@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from gradsim.mesh import Mesh
+from gradsim.geometry.mesh import Mesh
 
 PLANES = 128  # normals evenly over the sphere; those of the hull's faces come to them
 SUNK = 0.007  # [m] depth at which the lightest body, on one of its points, stops from 3.5 m/s on the stiffest ground

@@ -17,7 +17,7 @@ from gradsim.dataset.generate import make
 from gradsim.dataset.layout import Layout, Settings
 from gradsim.dataset.recordings import Recordings
 from gradsim.dataset.shard_file import fingerprint
-from gradsim.jobs import run_jobs
+from gradsim.runtime.parallel import run_jobs
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from gradsim.dataset.recordings import Recordings
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 
 VIDEOS = 500  # of one tar
 

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
+from gradsim.geometry.surface import Surface
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.renderer import Renderer
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
-from gradsim.surface import Surface
 
 SAMPLED = 256  # [px] width and height of the image that windows are cut from
 BLOCK = 8  # [px] windows begin and end at its multiples, so that means of so many pixels are those of the whole image

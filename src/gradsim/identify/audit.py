@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim import rotation
 from gradsim.identify.directions import Direction
 from gradsim.identify.motion import Scale, tangents
+from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.physics.soft_body import SoftBody
 from gradsim.physics.system import Values

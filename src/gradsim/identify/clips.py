@@ -20,10 +20,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim import rotation
 from gradsim.identify.least_squares import LADDER, LARGEST, _step
 from gradsim.identify.problem import Effort
 from gradsim.identify.unknowns import Space
+from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
 

@@ -21,7 +21,6 @@ from gradsim.identify.observation import Observation
 from gradsim.identify.posterior import posterior, principal_axes
 from gradsim.identify.problem import Problem
 from gradsim.identify.profile import profiled
-from gradsim.identify.progress import Keeper
 from gradsim.identify.sampling import Samples, sample
 from gradsim.identify.seen import refuse_unseen
 from gradsim.identify.uncertainty import KNOWN, Z95, Uncertainty, analyse, wide_fisher
@@ -29,6 +28,7 @@ from gradsim.identify.unknowns import Space, Unknown
 from gradsim.identify.views import from_videos
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
+from gradsim.runtime.progress import Keeper
 from gradsim.scene.parameters import parameters, resolve
 
 POLISHED = 10  # linearisations from a better point that samples met

@@ -10,8 +10,8 @@ from gradsim import video as videos
 from gradsim.errors import InputError
 from gradsim.identify.observation import Masks
 from gradsim.identify.pieces import Pieces, shares
+from gradsim.numerics.robust import loss_named
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.robust import loss_named
 from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.video import masks as segmentation
 from gradsim.video.background import picture, subtract

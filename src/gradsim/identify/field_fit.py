@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim.files import whole
 from gradsim.identify.fields import FieldSpace
 from gradsim.identify.fit import plain, versions, write_json
 from gradsim.identify.spectrum import SHARP, Spectrum
+from gradsim.runtime.atomic import whole
 
 SCHEMA = "gradsim.fields/1"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gradsim.identify.leftover import Leftover
 from gradsim.identify.profile import Profile
-from gradsim.rounding import rounded, with_error
+from gradsim.numerics.formatting import rounded, with_error
 
 SCHEMA = "gradsim.result/1"
 MISMATCH = 1.2  # χ²/N above which the model does not explain the data, beyond its own sampling error

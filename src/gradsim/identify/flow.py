@@ -13,7 +13,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from gradsim.geometry.surface import Surface
 from gradsim.identify.outline import Sensitivity
+from gradsim.numerics.robust import Loss
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.beside import add_touched
 from gradsim.render.camera import Camera
@@ -22,8 +24,6 @@ from gradsim.render.renderer import Renderer
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.view import View
 from gradsim.render.zbuffer import nearest
-from gradsim.robust import Loss
-from gradsim.surface import Surface
 
 SHIFT = 1e-5  # [px]: of central differences
 

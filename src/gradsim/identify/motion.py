@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gradsim import rotation
 from gradsim.identify.directions import Direction, size_of, time_of
+from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.physics.rigid import INPUTS
 from gradsim.physics.rigid_body import RigidBody

@@ -23,8 +23,8 @@ from torch import Tensor
 
 from gradsim.identify.least_squares import Population, descend
 from gradsim.identify.problem import Problem
-from gradsim.identify.progress import Forgetful, Keeper
 from gradsim.identify.sampling import sample
+from gradsim.runtime.progress import Forgetful, Keeper
 
 WORSE = 30.0  # χ² above the best at which a start is surely elsewhere: odds of e^15
 CHAINS, GENERATIONS = 16, 40  # of the samples that look for better valleys after a stage, from five unknowns on

@@ -2,7 +2,7 @@
 
 An observation turns a trajectory into whitened residuals r = (model − data)/σ, in chunks of frames so that the memory
 stays bounded, and says which residuals carry information. What least squares lowers is Σ r², or Σ λ ρ(r) with a loss
-that outliers cannot pull (`gradsim.robust`), by iteratively reweighted residuals.
+that outliers cannot pull (`gradsim.numerics.robust`), by iteratively reweighted residuals.
 """
 
 import math
@@ -12,15 +12,15 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from gradsim import rotation
 from gradsim.errors import InputError
 from gradsim.identify.outline import Sensitivity, drawn, on_screen
 from gradsim.losses import CDF, MSE, ImageLoss, cdf, cdf_of_sums_tangent, image_loss
+from gradsim.numerics import rotation
+from gradsim.numerics.robust import GAUSSIAN, Loss, loss_named
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.coverage import coverage_tangent
 from gradsim.render.misfit import misfit, profiles, target
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.robust import GAUSSIAN, Loss, loss_named
 
 Coarse = bool | ImageLoss  # False: pixels with their noise; True: the CDF, which sees far; or any loss of images
 CLEAR = 4.0  # a pixel this many σ from 0 and from 1 is on an outline

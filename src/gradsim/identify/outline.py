@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gradsim.geometry.surface import Surface
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.carried import carry
 from gradsim.render.silhouettes import NEAR, Silhouettes, whole
-from gradsim.surface import Surface
 
 
 @dataclass(frozen=True)

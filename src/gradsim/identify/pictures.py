@@ -15,14 +15,14 @@ from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
 from gradsim.errors import InputError
+from gradsim.geometry.surface import Surface
 from gradsim.identify import flow
 from gradsim.identify.observation import CLEAR, Coarse, normal_equations, summed
 from gradsim.identify.outline import Sensitivity
 from gradsim.losses import CDF
+from gradsim.numerics.robust import GAUSSIAN, Loss, loss_named
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.renderer import Renderer
-from gradsim.robust import GAUSSIAN, Loss, loss_named
-from gradsim.surface import Surface
 
 STEP = 1e-6  # of central differences, in sizes of what is seen: rounding 1e-10, truncation 1e-12 of the derivative
 FEW = 8  # unknowns from which the flow is cheaper than central differences for each

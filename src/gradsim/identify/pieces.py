@@ -14,13 +14,13 @@ from torch import Tensor
 from torch.nn.functional import max_pool2d
 
 from gradsim.errors import InputError
+from gradsim.geometry.surface import Part
 from gradsim.identify.observation import Coarse, Masks, together_floor
 from gradsim.identify.outline import Sensitivity, on_screen
+from gradsim.numerics.robust import GAUSSIAN, Loss
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.coverage import coverage
 from gradsim.render.silhouettes import Silhouettes, whole
-from gradsim.robust import GAUSSIAN, Loss
-from gradsim.surface import Part
 
 CLEAR = 4.0  # σ below which a pixel is free of a colour
 SEEN = 1e-9  # share of a pixel that shows, in films without noise

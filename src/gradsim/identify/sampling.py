@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from gradsim.identify.problem import Problem
-from gradsim.identify.progress import Forgetful, Keeper
+from gradsim.runtime.progress import Forgetful, Keeper
 
 SAVED = 40  # generations between two states that an interrupted job can go on from
 

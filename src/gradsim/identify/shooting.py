@@ -14,13 +14,13 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from gradsim import rotation
 from gradsim.identify.clips import RISE, eliminate
 from gradsim.identify.least_squares import LADDER, LARGEST, _step
 from gradsim.identify.observation import Coarse
 from gradsim.identify.outline import Sensitivity
 from gradsim.identify.problem import Problem
 from gradsim.identify.windows import Windows, part
+from gradsim.numerics import rotation
 from gradsim.physics.trajectory import Trajectory
 
 NODE_REACH = 0.5  # most that a start state moves in a step, in units of D

@@ -8,8 +8,8 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.identify.observation import Coarse, normal_equations, summed
 from gradsim.identify.outline import Sensitivity
+from gradsim.numerics.robust import GAUSSIAN, Loss, loss_named
 from gradsim.physics.trajectory import Trajectory
-from gradsim.robust import GAUSSIAN, Loss, loss_named
 
 
 class Vertices:

@@ -10,8 +10,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from gradsim import rotation
 from gradsim.identify.clips import LOCAL, STATE
+from gradsim.numerics import rotation
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 

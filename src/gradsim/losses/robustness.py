@@ -1,6 +1,6 @@
 """Another loss whose residuals outliers cannot pull.
 
-    r = ±√(σ² λ ρ(x/σ)),        x the residuals of the other loss, ρ and λ of `gradsim.robust`
+    r = ±√(σ² λ ρ(x/σ)),        x the residuals of the other loss, ρ and λ of `gradsim.numerics.robust`
 
 Near 0 it is √λ times the other loss's residual; beyond the bend it grows as √|x| (huber) or slower (cauchy).
 """
@@ -9,9 +9,9 @@ from typing import final
 
 from torch import Tensor
 
-from gradsim import robust
 from gradsim.errors import InputError
 from gradsim.losses.loss import ImageLoss
+from gradsim.numerics import robust
 
 
 @final

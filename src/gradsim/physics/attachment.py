@@ -14,8 +14,8 @@ import torch
 import warp as wp
 from torch import Tensor, linalg, stack
 
-from gradsim import rotation
 from gradsim.engine.lanes import *
+from gradsim.numerics import rotation
 from gradsim.physics.force import Force
 
 FORCE = Force("attachment", nodes=4, parameters={"point": "Vec3", "stiffness": "Real", "damping": "Real"})

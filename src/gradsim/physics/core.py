@@ -13,7 +13,7 @@ import numpy as np
 from scipy.spatial import ConvexHull, HalfspaceIntersection
 
 from gradsim.errors import InputError
-from gradsim.mesh import Mesh
+from gradsim.geometry.mesh import Mesh
 
 SKIN = 0.1  # of the distance from the middle of the corners to the nearest face
 SAME = 1e-9  # of the size: planes and corners nearer than that are one

@@ -6,11 +6,11 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from gradsim import mesh as meshes
+from gradsim.geometry import mesh as meshes
+from gradsim.geometry.surface import Part
 from gradsim.physics.double_pendulum import DoublePendulumRollout, arms, energy
 from gradsim.physics.look import look_of
 from gradsim.physics.system import Values
-from gradsim.surface import Part
 
 SHARE = 0.1  # good step over 1/(the fastest rate): of order 8, it leaves about 1e-11 of a radian a second
 ARMS = ("first", "second")

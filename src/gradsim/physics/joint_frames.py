@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gradsim import rotation
+from gradsim.numerics import rotation
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.system import Values
 from gradsim.scene.joint import WORLD, AnyJoint, Ball, Prismatic, Revolute, placing

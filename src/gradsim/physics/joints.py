@@ -22,8 +22,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from gradsim import rotation
 from gradsim.errors import InputError
+from gradsim.numerics import rotation
 from gradsim.physics.joint_frames import JointFrames, States, named
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.system import RESOLVED, Values

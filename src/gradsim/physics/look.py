@@ -4,11 +4,11 @@ from typing import Any
 
 import torch
 
-from gradsim import picture
 from gradsim.errors import InputError
-from gradsim.mesh import Mesh
+from gradsim.geometry import image_io
+from gradsim.geometry.mesh import Mesh
+from gradsim.geometry.surface import Look
 from gradsim.scene.material import Material
-from gradsim.surface import Look
 
 
 def look_of(node, mesh: Mesh, name: str, smooth: bool, to: dict[str, Any]) -> Look:
@@ -25,7 +25,7 @@ def look_of(node, mesh: Mesh, name: str, smooth: bool, to: dict[str, Any]) -> Lo
         InputError: If it has a texture, and the mesh no uv.
     """
     material = node.material or Material()
-    texture = picture.read(material.texture) if material.texture else mesh.texture
+    texture = image_io.read(material.texture) if material.texture else mesh.texture
     if material.texture and mesh.uv is None:
         raise InputError(
             f"{name}.material.texture: the mesh file has no uv, which tell where the picture lies; export it with uv, "

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, linalg
 from torch import where as select
 
-from gradsim import rotation
+from gradsim.numerics import rotation
 from gradsim.physics import contact, hunt_crossley
 from gradsim.physics.core import Core
 

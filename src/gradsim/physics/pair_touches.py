@@ -6,10 +6,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gradsim import rotation
 from gradsim.engine.lanes import Lane, borrowed, native_width, specialise
 from gradsim.engine.launch import replay
 from gradsim.engine.layout import Layout
+from gradsim.numerics import rotation
 from gradsim.physics.pairs import Pairs, pair_code, search_code, touch_code
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.system import Values

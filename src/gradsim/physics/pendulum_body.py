@@ -6,11 +6,11 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from gradsim import mesh as meshes
+from gradsim.geometry import mesh as meshes
+from gradsim.geometry.surface import Part
 from gradsim.physics.look import look_of
 from gradsim.physics.pendulum import PendulumRollout
 from gradsim.physics.system import RESOLVED, Values
-from gradsim.surface import Part
 
 _rollout = cache(PendulumRollout)  # one operation for each kind of rollout
 

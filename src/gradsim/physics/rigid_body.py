@@ -15,9 +15,10 @@ import torch
 from scipy.spatial import ConvexHull
 from torch import Tensor
 
-from gradsim import mesh as meshes
-from gradsim import rotation
 from gradsim.errors import InputError
+from gradsim.geometry import mesh as meshes
+from gradsim.geometry.surface import Part
+from gradsim.numerics import rotation
 from gradsim.physics.contact_laws import LAWS
 from gradsim.physics.look import look_of
 from gradsim.physics.obstacle import distance
@@ -25,7 +26,6 @@ from gradsim.physics.rigid import CONTACT, INPUTS, RigidRollout
 from gradsim.physics.scenery import ObstacleBody
 from gradsim.physics.system import RESOLVED, Values
 from gradsim.scene.joint import placing
-from gradsim.surface import Part
 
 _rollout = cache(RigidRollout)  # one operation for each kind of rollout
 

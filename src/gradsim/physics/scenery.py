@@ -8,11 +8,12 @@ import math
 import torch
 from torch import Tensor
 
-from gradsim import mesh as meshes
-from gradsim import picture, rotation
+from gradsim.geometry import image_io
+from gradsim.geometry import mesh as meshes
+from gradsim.geometry.surface import Look, Part
+from gradsim.numerics import rotation
 from gradsim.physics.look import look_of
 from gradsim.physics.system import Values
-from gradsim.surface import Look, Part
 
 
 class ObstacleBody:
@@ -72,7 +73,7 @@ class GroundSquare:
         to, seen = {"dtype": dtype, "device": device}, node.visible
         corners = torch.tensor([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]], **to)
         self.corners, self.faces = corners - 0.5, torch.tensor([[0, 1, 2], [0, 2, 3]], device=device)
-        texture = None if seen.texture is None else torch.tensor(picture.read(seen.texture), **to)
+        texture = None if seen.texture is None else torch.tensor(image_io.read(seen.texture), **to)
         self.look = Look(tuple(seen.colour), None, corners * seen.repeat, self.faces, texture)
 
     def part(self, first: int) -> Part:

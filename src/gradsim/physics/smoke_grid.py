@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.sizes import counts, lengths
+from gradsim.geometry.validation import counts, lengths
 
 BOUNDARIES = ("periodic", "walled")
 

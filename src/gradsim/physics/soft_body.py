@@ -16,9 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim import rotation
 from gradsim.errors import InputError
-from gradsim.mesh import Mesh
+from gradsim.geometry.mesh import Mesh
+from gradsim.geometry.surface import Part
+from gradsim.numerics import rotation
 from gradsim.physics import anchor, guide
 from gradsim.physics.acting import Acting
 from gradsim.physics.implicit import ImplicitParticles
@@ -26,7 +27,6 @@ from gradsim.physics.look import look_of
 from gradsim.physics.particles import Elements, Particles
 from gradsim.physics.soft_contact import SoftContact
 from gradsim.physics.system import Values
-from gradsim.surface import Part
 
 RESOLVED = 0.5  # proposed step over the largest stable one of the material: stiffness grows as it is squeezed
 TOUCHES = 0.2  # the same for contact, as of rigid bodies

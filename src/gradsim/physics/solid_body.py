@@ -4,14 +4,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim import tet_mesh, unwrap
-from gradsim.mesh import Mesh
+from gradsim.geometry import tet_mesh, uv
+from gradsim.geometry.mesh import Mesh
+from gradsim.geometry.tet_mesh import EDGES
 from gradsim.physics import quadratic, solid
 from gradsim.physics.particles import Elements
 from gradsim.physics.shares import lumped
 from gradsim.physics.soft_body import SoftBody, rest_scale_of, scale_of
 from gradsim.physics.system import Values
-from gradsim.tet_mesh import EDGES
 
 
 def solid_body(name, body, scene, first: int, dtype: torch.dtype, device: torch.device) -> SoftBody:
@@ -58,7 +58,7 @@ class Tetrahedra:
         self.outer, self.faces = torch.tensor(outer, device=device), torch.tensor(faces, device=device)
         faces = np.searchsorted(outer, faces)
         skin = mesh.vertices[outer]
-        self.mesh = Mesh(skin, faces, *unwrap.box((skin - skin.min(0)) / np.ptp(skin, 0) - 0.5, faces))
+        self.mesh = Mesh(skin, faces, *uv.box((skin - skin.min(0)) / np.ptp(skin, 0) - 0.5, faces))
         self.smooth = self.mesh.smooth
 
     def mass(self, values: Values) -> Tensor:

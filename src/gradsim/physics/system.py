@@ -7,7 +7,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from gradsim.surface import Part
+from gradsim.geometry.surface import Part
 
 RESOLVED = 0.2  # good step over the largest stable one: a contact of half a period then spans about 8 steps
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from gradsim import rotation
 from gradsim.errors import InputError
+from gradsim.numerics import rotation
 from gradsim.physics import attachment
 from gradsim.physics.candidates import Candidates
 from gradsim.physics.coupled import BODY, Coupled, nodes

@@ -14,8 +14,8 @@ import torch
 import warp as wp
 from torch import Tensor, linalg, stack
 
-from gradsim import rotation
 from gradsim.engine.lanes import *
+from gradsim.numerics import rotation
 from gradsim.physics import contact, hunt_crossley
 from gradsim.physics.contact_laws import contact_functions, obstacle_functions
 from gradsim.physics.force import Force

@@ -10,7 +10,7 @@ from importlib import import_module
 import torch
 from torch import Tensor, linalg
 
-from gradsim import rotation
+from gradsim.numerics import rotation
 from gradsim.physics import contact
 from gradsim.physics.contact_laws import LAWS
 from gradsim.physics.obstacle import direction, distance

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
+from gradsim.geometry.surface import Part, Surface
 from gradsim.physics.joints import joints_of
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.scenery import GroundSquare, ObstacleBody
 from gradsim.physics.system import System, Values, parts_of
-from gradsim.surface import Part, Surface
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim.mesh import Mesh
+from gradsim.geometry.mesh import Mesh
 
 SIDES = 6
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradsim.geometry.surface import Part, Surface
 from gradsim.render.adapters import to_nvdiffrast
 from gradsim.render.camera import Camera
-from gradsim.surface import Part, Surface
 
 
 def faces_of(surface: Surface) -> Tensor:

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from gradsim.engine.lanes import borrowed, lane_of, specialise
 from gradsim.engine.launch import array, replay
+from gradsim.numerics.robust import GAUSSIAN, Loss
 from gradsim.render.coverage import _code as _drawing
 from gradsim.render.edges import mesh_of
-from gradsim.robust import GAUSSIAN, Loss
 
 SHARED = ("Point", "draw")
 PICTURES = ("image", "weight", "before", "after", "above", "below")
@@ -58,7 +58,7 @@ def misfit(
 
     Returns:
         Σ ρ(√w (α − T)) (worlds,), ½ of its gradient (worlds, unknowns), and Jᵀ W J (worlds, unknowns, unknowns), with
-        the W of iteratively reweighted least squares: w ρ'(x)/(2 x) (`gradsim.robust`, without its λ).
+        the W of iteratively reweighted least squares: w ρ'(x)/(2 x) (`gradsim.numerics.robust`, without its λ).
     """
     if not convex and screen.dtype != torch.float64:  # which edges hide one another is asked in double precision
         wide = misfit(screen.double(), tangent.double(), faces, picture, convex)

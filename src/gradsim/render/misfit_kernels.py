@@ -8,7 +8,7 @@ Images and their derivatives live in the scratch of one worker, one body after a
     misfit     Σ ρ(√w (α − T)),   Jᵀ W (α − T),   Jᵀ W J          J = ∂α/∂unknowns
     profiles   sums of α and ∂α along rows and columns, for the CDF residuals
 
-with ρ(x) = x² and W = w, or a loss of `gradsim.robust` and W = w ρ'(x)/(2 x). A pixel that the outline does not touch has
+with ρ(x) = x² and W = w, or a loss of `gradsim.numerics.robust` and W = w ρ'(x)/(2 x). A pixel that the outline does not touch has
 J = 0, so only the body's box is visited. What lies around it adds ρ(√w T), from running sums that start at the borders
 of the image: nothing is subtracted, so a cost of 0 comes out as 0.
 """

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
+from gradsim.geometry.surface import Part
 from gradsim.render.camera import Camera
 from gradsim.render.mitsuba_scene import describe, sensor
-from gradsim.surface import Part
 
 PROBE = """
 import mitsuba as mi

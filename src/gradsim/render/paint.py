@@ -7,12 +7,12 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from gradsim.geometry.surface import Part, Pattern
 from gradsim.render.fragments import Fragments
 from gradsim.render.lights import unit
 from gradsim.render.shading import Shading, material_of
 from gradsim.render.texture import sample, sheet
 from gradsim.render.view import View
-from gradsim.surface import Part, Pattern
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
 from gradsim.errors import InputError
+from gradsim.geometry.surface import Surface
 from gradsim.render.antialiased import Antialiased
 from gradsim.render.camera import Camera, from_scene
 from gradsim.render.dibr import DibR
@@ -22,7 +23,6 @@ from gradsim.render.softras import SoftRas
 from gradsim.render.view import NEAR, View
 from gradsim.render.zbuffer import rasterise
 from gradsim.scene.parameters import lens_of
-from gradsim.surface import Surface
 
 COLOUR_ONLY = Shading()
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
+from gradsim.geometry.surface import Part, Surface
 from gradsim.render.edges import is_closed
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.surface import Part, Surface
 
 MOST = 2**31 // 3  # pixels of all images: kernels count RGB in 32 bits
 NEAR = 1e-3  # [m] what is nearer to the camera's plane, or behind it, is cut off

@@ -5,7 +5,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from gradsim.jobs import cores
+from gradsim.runtime.parallel import cores
 
 _SOURCE = Path(__file__).parents[2]  # src, with the reproduction
 

@@ -10,8 +10,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from gradsim import mesh_file, sheet, sheet_shapes
-from gradsim.mesh import Mesh
+from gradsim.geometry import mesh_io as mesh_file
+from gradsim.geometry import sheet
+from gradsim.geometry import sheet as sheet_shapes
+from gradsim.geometry.mesh import Mesh
 from gradsim.scene.node import Node, Place, exactly_one
 from gradsim.scene.path import FilePath
 from gradsim.scene.quantity import Count, Quantity, Tuple, Vector2, Vector3, positive, vector
@@ -178,7 +180,7 @@ class Cloth(Soft):
 
     @property
     def hinges(self) -> np.ndarray:
-        """Inner edges (k, 4), see `gradsim.sheet`."""
+        """Inner edges (k, 4), see `gradsim.geometry.sheet`."""
         return _hinges(self.shape)  # pyright: ignore[reportArgumentType] -- frozen, so it has a hash
 
     @property

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import model_validator
 
-from gradsim import restitution
+from gradsim.scene import restitution
 from gradsim.scene.node import Node, Place
 from gradsim.scene.quantity import Quantity, positive
 
@@ -27,7 +27,7 @@ class Contact(Node):
         friction_stiffness: k_f [N s/m].
         friction: μ.
         restitution: In place of `dissipation` or `damping`: what a bounce on one contact point leaves of the speed, above
-            0 and at most 1. It is turned into those (`gradsim.restitution`), and is not kept.
+            0 and at most 1. It is turned into those (`gradsim.scene.restitution`), and is not kept.
         impact_speed: With it, law `continuous`: the speed of that bounce [m/s]; a faster one loses more.
         impact_mass: With it, the other laws: the mass that bounces [kg].
         margin: Contact begins this far from the surface [m] (d of the paper, C.2).

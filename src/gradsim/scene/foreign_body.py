@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from gradsim import mesh as meshes
 from gradsim.errors import InputError
+from gradsim.geometry import mesh as meshes
 from gradsim.scene.body import FLAT
 from gradsim.scene.shape import Shape
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradsim.errors import InputError
-from gradsim.mesh import Mesh
+from gradsim.geometry.mesh import Mesh
 from gradsim.scene import foreign_text
 from gradsim.scene.foreign_body import Body, Frame, body_of, ground_of, number, plain_name, vector
 from gradsim.scene.foreign_joint import joint_of

@@ -5,21 +5,21 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gradsim import picture
+from gradsim.geometry import image_io
 from gradsim.scene.node import Node
 from gradsim.scene.path import FilePath
 from gradsim.scene.quantity import Quantity, Vector3, positive, vector
 
 COLOUR = vector("", lower=0.0, upper=1.0)
 PART = Quantity("", lower=0.0, upper=1.0)
-TEXTURE = FilePath("a picture", picture.FORMATS)
+TEXTURE = FilePath("a picture", image_io.FORMATS)
 
 
 class Material(Node):
     """How a surface answers light.
 
     Its own colour (albedo) is that of `texture`, else of the texture or vertex colours of its mesh file, else `colour`.
-    Where the picture lies on each shape is said in `gradsim.unwrap`; mesh files bring their own uv.
+    Where the picture lies on each shape is said in `gradsim.geometry.uv`; mesh files bring their own uv.
 
     Attributes:
         texture: A png or jpg.

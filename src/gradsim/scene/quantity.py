@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic_core import core_schema
 
-from gradsim import units
 from gradsim.errors import InputError
+from gradsim.scene import units
 from gradsim.scene.node import mistake, shown
 
 Vector2 = tuple[float, float]

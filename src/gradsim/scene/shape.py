@@ -10,8 +10,8 @@ import numpy as np
 from pydantic import Field
 from pydantic_core import core_schema
 
-from gradsim import mesh as meshes
-from gradsim import mesh_file
+from gradsim.geometry import mesh as meshes
+from gradsim.geometry import mesh_io as mesh_file
 from gradsim.scene.node import Node, Place, did_you_mean, exactly_one, mistake, shown
 from gradsim.scene.path import FilePath
 from gradsim.scene.quantity import Count, Quantity, Tuple, Vector3, positive, vector

@@ -7,13 +7,14 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from gradsim import tet_mesh, tet_refine
+from gradsim.geometry import tet_mesh
+from gradsim.geometry import tet_mesh as tet_refine
+from gradsim.geometry.tet_mesh import Quadratic
 from gradsim.scene.node import Node, Place
 from gradsim.scene.quantity import Quantity, positive
 from gradsim.scene.region import Corners, box_conflicts, inside
 from gradsim.scene.soft import Soft, one_elasticity
 from gradsim.scene.solid_shape import SolidShape
-from gradsim.tet_refine import Quadratic
 
 DENSITY = positive("kg/m^3")
 PRESSURE = positive("Pa")

@@ -6,12 +6,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from gradsim import mesh_file, tet_file, tet_grid
+from gradsim.geometry import mesh_io, tet_grid
+from gradsim.geometry import tet_io as tet_file
+from gradsim.geometry.tet_mesh import TetMesh
+from gradsim.geometry.tetrahedralize import tetrahedralise
 from gradsim.scene.node import Node, Place, exactly_one
 from gradsim.scene.path import FilePath
 from gradsim.scene.quantity import Count, Quantity, Tuple, Vector3, positive
-from gradsim.tet_mesh import TetMesh
-from gradsim.tetrahedralise import tetrahedralise
 
 LENGTH = positive("m")
 CELLS = Count(1, 4096)
@@ -96,11 +97,11 @@ class TetFile(Node):
 class Surface(Node):
     """A closed surface in a file, filled with tetrahedra of about `edge_length` [m] (extra `tet`).
 
-    Every run fills it anew, and no two alike: to go on with one of them, save it (`gradsim.tet_file.save`) and give it as
+    Every run fills it anew, and no two alike: to go on with one of them, save it (`gradsim.geometry.tet_io.save`) and give it as
     `mesh`. `scale` is metres per unit of the file; `tolerance` is how far the surface may move [m].
     """
 
-    file: Annotated[Path, FilePath("a mesh file", mesh_file.FORMATS)] = Field(
+    file: Annotated[Path, FilePath("a mesh file", mesh_io.FORMATS)] = Field(
         description="the path of an obj, stl, ply or glb file"
     )
     edge_length: Annotated[float, LENGTH] = Field(description="the edge length of the tetrahedra in m")
@@ -108,7 +109,7 @@ class Surface(Node):
     tolerance: Annotated[float | None, LENGTH] = None
 
     def mesh(self) -> TetMesh:
-        return tetrahedralise(mesh_file.load(self.file, self.scale), self.edge_length, self.tolerance)
+        return tetrahedralise(mesh_io.load(self.file, self.scale), self.edge_length, self.tolerance)
 
 
 class SolidShape(Node):

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from gradsim import net
-from gradsim.net import Net
+from gradsim.geometry import network as net
+from gradsim.geometry.network import Net
 from gradsim.scene.node import Node, Place, exactly_one
 from gradsim.scene.quantity import Count, Quantity, Tuple, Vector2, positive
 from gradsim.scene.soft import Soft

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from gradsim.errors import InputError
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 
 if TYPE_CHECKING:
     from av.video.stream import VideoStream

@@ -12,11 +12,11 @@ import torch
 from torch.nn.functional import interpolate, max_pool2d
 
 from gradsim import video as videos
+from gradsim.geometry.image_io import to_bytes
+from gradsim.geometry.surface import Surface
 from gradsim.physics.trajectory import Trajectory
-from gradsim.picture import to_bytes
 from gradsim.render.camera import from_scene
 from gradsim.render.shading import Shading
-from gradsim.surface import Surface
 from gradsim.visualization.frames import Artist, fitting
 from gradsim.visualization.overlay_video import EDGE, HEIGHT
 from gradsim.visualization.sheets import evenly, strip

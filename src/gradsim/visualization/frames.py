@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
+from gradsim.geometry.surface import Look, Surface
 from gradsim.render.camera import Camera
 from gradsim.render.renderer import RASTERIZERS, Renderer
 from gradsim.render.shading import Shading
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.surface import Look, Surface
 
 NAMES = ("coverage", *RASTERIZERS, "mitsuba")
 BLOCK = 2**19  # pixels that are drawn at once, or one frame

@@ -5,8 +5,8 @@ import trimesh
 from trimesh.visual import ColorVisuals, TextureVisuals
 from trimesh.visual.material import PBRMaterial
 
-from gradsim.picture import to_bytes
-from gradsim.surface import Part
+from gradsim.geometry.image_io import to_bytes
+from gradsim.geometry.surface import Part
 
 GAMMA = 2.2  # glTF takes colours of vertices for linear light, and textures for what is to be shown
 

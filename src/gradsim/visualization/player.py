@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from gradsim.files import whole
+from gradsim.geometry.surface import Surface
 from gradsim.render.camera import from_scene
-from gradsim.surface import Surface
+from gradsim.runtime.atomic import whole
 from gradsim.visualization.viser_scene import FIT, TRUTH, Actor, Frustum, Stage, actors, add_grounds, stand_back
 
 SMALL = 160  # [px] the film in the camera's picture is thinned to about this

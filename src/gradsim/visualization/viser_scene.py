@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gradsim.geometry.surface import Part, Surface
 from gradsim.render.camera import Camera
-from gradsim.surface import Part, Surface
 from gradsim.visualization.gltf import is_painted, painted
 
 FIT, TRUTH, PLAIN = (29, 95, 208), (209, 102, 10), (150, 156, 168)  # as in the figures of a report

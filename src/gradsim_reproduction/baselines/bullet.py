@@ -12,11 +12,11 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from gradsim import rotation
 from gradsim.errors import InputError
-from gradsim.extras import extra
+from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.physics.rigid_body import RigidBody
+from gradsim.runtime.optional import extra
 from gradsim.scene import Scene
 from gradsim.scene.camera import Camera
 

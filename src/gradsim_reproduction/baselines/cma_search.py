@@ -14,12 +14,12 @@ import numpy as np
 import torch
 
 from gradsim.dataset import Sample, sample
-from gradsim.extras import extra
 from gradsim.identify import synthetic
 from gradsim.identify.estimate import model_for, placed
 from gradsim.identify.problem import Problem
-from gradsim.identify.progress import Progress, Silent
 from gradsim.identify.unknowns import Space
+from gradsim.runtime.optional import extra
+from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.baselines.trivial import row
 from gradsim_reproduction.runner import Ledger
 

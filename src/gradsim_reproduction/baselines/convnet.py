@@ -14,7 +14,7 @@ import torch
 
 from gradsim.dataset import test_numbers
 from gradsim.errors import InputError
-from gradsim.identify.progress import Progress, Silent
+from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.baselines.cached import rows_of
 from gradsim_reproduction.baselines.convnet_data import Clips
 from gradsim_reproduction.baselines.convnet_net import ConvNet

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from gradsim.dataset import Sample, sample
 from gradsim.dataset.film import film
-from gradsim.files import whole
 from gradsim.identify.unknowns import Unknown
+from gradsim.runtime.atomic import whole
 
 SIZE = 64  # [px] of the pictures (paper, H.2)
 

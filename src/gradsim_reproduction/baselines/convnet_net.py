@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from gradsim.errors import InputError
-from gradsim.extras import extra
+from gradsim.runtime.optional import extra
 
 HIDDEN = (1024, 100, 100, 100)
 # `EfficientNetConfig` describes B7 by default, and carries TensorFlow's momentum of batch normalisation, which is the

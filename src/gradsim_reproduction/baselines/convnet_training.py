@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from gradsim.files import whole
-from gradsim.identify.progress import Progress
+from gradsim.runtime.atomic import whole
+from gradsim.runtime.progress import Progress
 from gradsim_reproduction.baselines.convnet_data import Clips
 from gradsim_reproduction.baselines.convnet_net import ConvNet
 

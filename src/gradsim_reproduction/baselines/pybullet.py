@@ -12,8 +12,8 @@ import numpy as np
 
 from gradsim.dataset import test_numbers
 from gradsim.errors import InputError
-from gradsim.extras import extra
-from gradsim.identify.progress import Progress, Silent
+from gradsim.runtime.optional import extra
+from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.baselines.bullet_plots import draw
 from gradsim_reproduction.baselines.bullet_search import MASS, STARTS, solve
 from gradsim_reproduction.baselines.cached import rows_of
@@ -45,7 +45,7 @@ def pybullet(
         seed: Of scenes, truths, starts and samples.
         progress: Is told what happens.
         scenes: How many objects.
-        engine, workers: See `gradsim.jobs`.
+        engine, workers: See `gradsim.runtime.parallel`.
 
     Raises:
         InputError: If PyBullet is not installed.

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from gradsim.dataset import Sample, sample
-from gradsim.identify.progress import Progress
 from gradsim.identify.unknowns import Space
+from gradsim.runtime.progress import Progress
 
 TRAINING, QUICK = 1000, 100  # numbers whose training split, 800 samples or 80, is averaged
 GUESS = 4000  # added to the seed for draws, so that they come from another stream than truths and starts

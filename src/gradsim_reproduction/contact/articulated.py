@@ -24,9 +24,9 @@ from gradsim.identify.estimate import model_for, placed, solve
 from gradsim.identify.multistart import Search
 from gradsim.identify.observation import Observation
 from gradsim.identify.problem import Problem
-from gradsim.identify.progress import Progress, Silent, reporting
 from gradsim.identify.unknowns import Space
 from gradsim.physics.model import Model
+from gradsim.runtime.progress import Progress, Silent, reporting
 from gradsim.scene import Scene
 from gradsim_reproduction.contact import articulated_plots, chain
 from gradsim_reproduction.rigid.joint import outcome

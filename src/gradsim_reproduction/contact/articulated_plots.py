@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from gradsim.files import whole
 from gradsim.identify import synthetic
 from gradsim.identify.estimate import placed
 from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.runtime.atomic import whole
 from gradsim.scene import Scene
 from gradsim.visualization import overlay_video
 

@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from gradsim.geometry.image_io import to_bytes
 from gradsim.identify import synthetic
 from gradsim.identify.estimate import least_squares, model_for, placed
 from gradsim.identify.multistart import Search
-from gradsim.identify.progress import Progress, Silent, reporting
 from gradsim.identify.unknowns import Space
 from gradsim.physics.model import Model
-from gradsim.picture import to_bytes
+from gradsim.runtime.progress import Progress, Silent, reporting
 from gradsim.scene import Scene
 from gradsim.visualization.player import write_player
 from gradsim_reproduction.contact import collisions_plots

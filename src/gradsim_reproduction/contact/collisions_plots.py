@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from gradsim import video
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 from gradsim_reproduction.contact.billiards import RADIUS
 
 STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}

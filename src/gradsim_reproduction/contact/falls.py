@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradsim.geometry.mesh import Mesh
+from gradsim.geometry.surface import Surface
 from gradsim.losses import ImageLoss
-from gradsim.mesh import Mesh
 from gradsim.render.camera import look_at
 from gradsim.render.coverage import coverage_tangent
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.surface import Surface
 
 FPS = 30.0
 FRAMES = 12

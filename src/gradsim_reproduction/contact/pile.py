@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import linalg
 
-from gradsim.identify.progress import Progress, Silent
 from gradsim.physics.model import Model
+from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.contact import pile_checks, pile_plots, pile_scenes
 from gradsim_reproduction.runner import Ledger, figure, write_result
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradsim import rotation
+from gradsim.numerics import rotation
 from gradsim.physics.linked import Linked
 from gradsim.physics.model import Model
 from gradsim.physics.obstacle import distance

@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from gradsim import video
-from gradsim.files import whole
+from gradsim.geometry.image_io import to_bytes
+from gradsim.geometry.surface import Surface
 from gradsim.physics.model import Model
-from gradsim.picture import to_bytes
 from gradsim.render.renderer import Renderer
 from gradsim.render.shading import Shading
-from gradsim.surface import Surface
+from gradsim.runtime.atomic import whole
 from gradsim_reproduction.contact import pile_scenes
 
 STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}

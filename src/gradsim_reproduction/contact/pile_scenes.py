@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim import rotation
+from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 

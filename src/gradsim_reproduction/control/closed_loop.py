@@ -37,11 +37,11 @@ from gradsim.control.search import Search
 from gradsim.control.senses import StateSenses
 from gradsim.control.training import train
 from gradsim.control.truncated import train_truncated
-from gradsim.identify.progress import Progress, Silent
 from gradsim.physics.model import Model
 from gradsim.physics.soft_body import SoftBody
 from gradsim.render.camera import Camera
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.runtime.progress import Progress, Silent
 from gradsim.scene import Scene
 from gradsim_reproduction.control.closed_loop_plots import draw, film
 from gradsim_reproduction.runner import Ledger, figure

@@ -12,11 +12,11 @@ from PIL import Image, ImageDraw
 from torch import Tensor
 
 from gradsim import video as videos
-from gradsim.files import whole
-from gradsim.picture import to_bytes
+from gradsim.geometry.image_io import to_bytes
+from gradsim.geometry.surface import Surface
 from gradsim.render.camera import from_scene
 from gradsim.render.shading import Shading
-from gradsim.surface import Surface
+from gradsim.runtime.atomic import whole
 from gradsim.visualization.frames import Artist, fitting
 from gradsim.visualization.overlay_video import EDGE
 

@@ -14,7 +14,7 @@ from gradsim.control.baselines import tuned_rate
 from gradsim.control.history import History
 from gradsim.control.setup import Setup
 from gradsim.control.task import Task
-from gradsim.identify.progress import Progress, Silent
+from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.control import cost
 from gradsim_reproduction.control.methods import (
     PICTURE,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gradsim.control.history import History
 from gradsim.control.task import Task
-from gradsim.identify.progress import Progress, Silent
+from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.control import fig6_table, plots, videos
 from gradsim_reproduction.control.closed_loop import closed_loop
 from gradsim_reproduction.control.cloth import cloth

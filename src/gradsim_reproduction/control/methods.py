@@ -17,8 +17,8 @@ from gradsim.control.history import History, State
 from gradsim.control.setup import Setup
 from gradsim.control.task import Task
 from gradsim.control.training import train
-from gradsim.files import whole
-from gradsim.identify.progress import Progress
+from gradsim.runtime.atomic import whole
+from gradsim.runtime.progress import Progress
 from gradsim_reproduction.runner import Ledger, figure
 
 PICTURE, PLACE = "picture", "place in 3-D"  # whose place is told to the search

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gradsim.control.history import History
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 
 STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
 COLOURS = {

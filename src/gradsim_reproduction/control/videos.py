@@ -8,7 +8,7 @@ from PIL import Image
 
 from gradsim.control.history import History, State
 from gradsim.control.setup import Setup
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 from gradsim.visualization.control_video import Screen, Sought, write_film
 from gradsim.visualization.sheets import sheet
 

@@ -16,7 +16,7 @@ from gradsim.control.history import History
 from gradsim.control.plant import centre
 from gradsim.control.task import Task
 from gradsim.control.training import train
-from gradsim.identify.progress import Progress, Silent
+from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.control.methods import PICTURE, content, keep
 from gradsim_reproduction.runner import Ledger, figure
 

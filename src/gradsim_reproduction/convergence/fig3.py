@@ -18,8 +18,8 @@ from gradsim.identify.descent import OPTIMISERS
 from gradsim.identify.estimate import least_squares, model_for, placed
 from gradsim.identify.multistart import Search
 from gradsim.identify.problem import Problem
-from gradsim.identify.progress import Progress, Silent
 from gradsim.identify.unknowns import Space
+from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.convergence import plots
 from gradsim_reproduction.convergence.scenes import TASKS, Task
 from gradsim_reproduction.runner import Ledger, asked, figure, many, write_result
@@ -51,7 +51,7 @@ def fig3(
         seed: Of scenes, truths and starts.
         progress: Is told what happens.
         scenes: Of each task; None: 4.
-        engine, workers: See `gradsim.jobs.run_jobs`.
+        engine, workers: See `gradsim.runtime.parallel.run_jobs`.
     """
     out, progress = Path(out), progress or Silent()
     count, starts = QUICK if quick else (SCENES, STARTS)

@@ -8,11 +8,11 @@ import torch
 from PIL import Image
 
 from gradsim import video as videos
-from gradsim.files import whole
 from gradsim.identify import synthetic
 from gradsim.identify.estimate import model_for, placed
 from gradsim.identify.unknowns import Space
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.runtime.atomic import whole
 from gradsim.visualization.control_video import GAP, Screen, Sought
 from gradsim.visualization.sheets import sheet
 

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim import rotation
-from gradsim.identify.progress import Progress, Silent
+from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
+from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.differentiability.gradients_plots import draw
 from gradsim_reproduction.rigid import contact_scenes as contact
 from gradsim_reproduction.rigid.contact_scenes import Scenes

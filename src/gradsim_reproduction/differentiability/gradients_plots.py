@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 
 WIDTH = 8.6  # [in]
 INK, FAINT, OURS, PAPER = "#1f2430", "#c9ced8", "#1d5fd0", "#d1660a"

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 from gradsim_reproduction.differentiability.cells import COLUMNS, ROWS, Cell
 from gradsim_reproduction.differentiability.check import GREEN
 

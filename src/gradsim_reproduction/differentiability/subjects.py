@@ -8,13 +8,13 @@ from torch import Tensor
 
 from gradsim.control.feedback import Feedback
 from gradsim.control.plant import Control, Plant
+from gradsim.geometry.surface import Surface
 from gradsim.physics.model import Model
 from gradsim.physics.smoke import Smoke
 from gradsim.physics.system import Values
 from gradsim.render.renderer import Renderer
 from gradsim.scene import Scene
 from gradsim.scene.parameters import parameters
-from gradsim.surface import Surface
 
 LOOK = ("colour", "texture", "diffuse", "specular", "shininess")
 CHECKS = (5, 4)  # rows and columns of the texture

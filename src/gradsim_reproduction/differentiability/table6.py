@@ -7,8 +7,8 @@ differences to 1e-7 and, where there are forward sensitivities, with those to 1e
 from collections.abc import Mapping
 from pathlib import Path
 
-from gradsim.files import whole
-from gradsim.identify.progress import Progress, Silent
+from gradsim.runtime.atomic import whole
+from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.differentiability import cells as table
 from gradsim_reproduction.differentiability import plots
 from gradsim_reproduction.differentiability.cells import COLUMNS, PAPER_COLUMNS, ROWS, Cell

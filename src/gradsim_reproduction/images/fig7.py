@@ -19,13 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim import picture
+from gradsim.geometry import image_io
 from gradsim.identify.descent import OPTIMISERS
-from gradsim.identify.progress import Progress, Silent
 from gradsim.losses import mse
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
 from gradsim.render.shading import Shading
+from gradsim.runtime.progress import Progress, Silent
 from gradsim.scene import Scene
 from gradsim_reproduction.images import fig7_plots
 from gradsim_reproduction.images.fig7_plots import NAMES, TITLES
@@ -93,7 +93,7 @@ def thrown(number: int, seed: int, folder: Path) -> Scene:
     path = folder / "textures" / f"{number}.png"
     painting = texture(np.random.default_rng([seed, number]))
     if not path.exists():
-        picture.write(path, painting)
+        image_io.write(path, painting)
     content = scene.model_dump(exclude_unset=True)
     content["timing"]["frames"] = FRAMES
     content["bodies"]["body"]["material"] = {"texture": str(path.resolve()), "specular": 0.4, "shininess": 16}

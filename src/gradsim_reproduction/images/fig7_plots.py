@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 from torch import Tensor
 
-from gradsim.files import whole
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
 from gradsim.render.shading import Shading
+from gradsim.runtime.atomic import whole
 
 COLOURS = {"colour": "#c2410c", "shading": "#1d5fd0", "texture": "#15803d"}
 NAMES = {"colour": "only colour", "shading": "shading", "texture": "texture"}

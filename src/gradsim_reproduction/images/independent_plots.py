@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 
 WIDTH = 8.6  # [in]
 STYLE: dict[Any, Any] = {"font.size": 9}

@@ -18,16 +18,16 @@ import torch
 from scipy.spatial.transform import Rotation
 from torch import Tensor
 
-from gradsim import mesh
+from gradsim.geometry import mesh
+from gradsim.geometry.mesh import Mesh
+from gradsim.geometry.surface import Surface
 from gradsim.identify.least_squares import Population, follow
-from gradsim.identify.progress import Progress, Silent
 from gradsim.losses import LOSSES, Schedule, coarse_to_fine, stage
-from gradsim.mesh import Mesh
 from gradsim.render.dibr import DibR
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.softras import SoftRas
 from gradsim.render.view import View
-from gradsim.surface import Surface
+from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.contact import falls
 from gradsim_reproduction.contact.falls import CAMERA, FRAMES, NAMES, PER_METRE, SIZE, Fall, Range, Tangent
 from gradsim_reproduction.images.independent_plots import draw

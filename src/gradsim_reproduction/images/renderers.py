@@ -8,15 +8,15 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from gradsim.files import whole
-from gradsim.identify.progress import Progress, Silent
+from gradsim.geometry.image_io import to_bytes
+from gradsim.geometry.surface import Surface
 from gradsim.physics import Model
-from gradsim.picture import to_bytes
 from gradsim.render import Renderer, Shading
 from gradsim.render.renderer import RASTERIZERS
 from gradsim.render.softras import SoftRas
+from gradsim.runtime.atomic import whole
+from gradsim.runtime.progress import Progress, Silent
 from gradsim.scene import Scene
-from gradsim.surface import Surface
 from gradsim.visualization.sheets import sheet
 from gradsim_reproduction.runner import figure, write_result
 

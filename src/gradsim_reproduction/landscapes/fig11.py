@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gradsim.identify.progress import Progress, Silent
+from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.landscapes import fig11_plots, lame
 from gradsim_reproduction.landscapes.curves import minima, rounded
 from gradsim_reproduction.landscapes.rigid import black_box

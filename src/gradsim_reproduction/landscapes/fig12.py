@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from gradsim.identify.evidence import NOMINAL
-from gradsim.identify.progress import Progress, Silent
+from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.landscapes import fig12_plots
 from gradsim_reproduction.landscapes.curves import kept
 from gradsim_reproduction.landscapes.descents import descended, problem

@@ -10,7 +10,7 @@ picture: the figure is of the shape of losses, and of no accuracy.
 
 from pathlib import Path
 
-from gradsim.identify.progress import Progress, Silent
+from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.landscapes import fig4_plots, lame, rigid
 from gradsim_reproduction.landscapes.curves import DIGITS
 from gradsim_reproduction.landscapes.fig4_table import figures, rows

@@ -8,7 +8,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 from gradsim_reproduction.landscapes import lame_plots
 from gradsim_reproduction.landscapes.fig4_table import FRAMES, SEEN, WORDED
 from gradsim_reproduction.landscapes.scenes import RIGID, TRUE_MASS

@@ -6,12 +6,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradsim.geometry.surface import Surface
 from gradsim.losses import cdf
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.renderer import Renderer
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.surface import Surface
 from gradsim_reproduction.landscapes.scenes import GRID_STEP, MASS, TRUE_MASS
 
 WORLDS = 32  # drawn at once

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gradsim import restitution
-from gradsim.identify.progress import Progress, Silent
+from gradsim.runtime.progress import Progress, Silent
+from gradsim.scene import restitution
 from gradsim_reproduction.pendulums import plots
 from gradsim_reproduction.pendulums.fits import CLOSE, float_fit, mass_scale, noisy_fit
 from gradsim_reproduction.pendulums.tasks import Task, tasks

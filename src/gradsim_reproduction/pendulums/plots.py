@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from gradsim.files import whole
 from gradsim.identify import synthetic
 from gradsim.identify.estimate import model_for
+from gradsim.runtime.atomic import whole
 from gradsim_reproduction.images.fig7_plots import STYLE
 from gradsim_reproduction.pendulums.fits import CLOSE
 from gradsim_reproduction.pendulums.tasks import Task, moved

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from gradsim.identify.fit import SCHEMA
-from gradsim.identify.progress import Progress, Silent
+from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.real import beam_recordings as recorded
 from gradsim_reproduction.real.beam_checks import AGAIN, FITTED, LOADED, as_stated, beam_theory, compare, error_bar
 from gradsim_reproduction.real.beam_fit import RANGES, WINDOWS, Answer, Tracks, drawn, transferred

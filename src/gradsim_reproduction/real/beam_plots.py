@@ -10,12 +10,11 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from gradsim.files import whole
+from gradsim.geometry.surface import Look, Surface
+from gradsim.geometry.tet_grid import box
+from gradsim.geometry.tet_mesh import refine, surface
 from gradsim.render import Renderer, look_at
-from gradsim.surface import Look, Surface
-from gradsim.tet_grid import box
-from gradsim.tet_mesh import surface
-from gradsim.tet_refine import refine
+from gradsim.runtime.atomic import whole
 from gradsim_reproduction.real import beam_recordings as recorded
 from gradsim_reproduction.soft.beam import FPS, LENGTH, WIDTH, Beam
 

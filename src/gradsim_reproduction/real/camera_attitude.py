@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gradsim.geometry.surface import Surface
 from gradsim.identify.unknowns import Space, Unknown
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.camera import from_scene
-from gradsim.surface import Surface
 
 ATTITUDE = "world.attitude"
 ANGLES = ("pitch", "yaw", "roll")

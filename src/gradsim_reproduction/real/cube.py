@@ -17,9 +17,9 @@ from torch import Tensor
 from gradsim.identify.clip_verdict import conclude, leave_one_out
 from gradsim.identify.clips import ClipsProblem, Shots, descend, scatter
 from gradsim.identify.fit import Estimate, Fit
-from gradsim.identify.progress import Progress, Silent
 from gradsim.identify.unknowns import Space
 from gradsim.physics.model import Model
+from gradsim.runtime.progress import Progress, Silent
 from gradsim.scene import Scene
 from gradsim_reproduction.real.cube_predictions import SEEN, Prediction, pictures, predict
 from gradsim_reproduction.real.cube_recordings import FPS, SIDE, Noise, Toss, clips, load, noise

@@ -11,9 +11,9 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from gradsim import rotation
 from gradsim.identify.fit import Estimate
 from gradsim.identify.unknowns import Space
+from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
 from gradsim_reproduction.real.cube_recordings import FPS, Toss, angle

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim import rotation
 from gradsim.errors import InputError
 from gradsim.identify.clips import Clip
+from gradsim.numerics import rotation
 
 FPS = 148.0  # [Hz]
 SIDE = 0.1048  # [m]

@@ -12,7 +12,7 @@ from pathlib import Path
 from gradsim import video as videos
 from gradsim.errors import InputError
 from gradsim.identify.fit import Fit
-from gradsim.identify.progress import Progress, Silent
+from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.real.pendulum_measurement import LENGTH, Measurement, measure
 from gradsim_reproduction.real.pendulum_problem import Film
 from gradsim_reproduction.runner import figure, write_result

@@ -22,10 +22,10 @@ from torch import Tensor
 from gradsim.identify.fit import Estimate, Fit
 from gradsim.identify.multistart import Outcome
 from gradsim.identify.problem import Problem
-from gradsim.identify.progress import Progress, Silent
 from gradsim.identify.uncertainty import KNOWN, Z95, Uncertainty, analyse
 from gradsim.render.camera import from_scene, project
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.runtime.progress import Progress, Silent
 from gradsim.video import ball
 from gradsim_reproduction.real.beam_checks import Clusters
 from gradsim_reproduction.real.camera_attitude import ANGLES, turn

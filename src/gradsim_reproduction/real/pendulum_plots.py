@@ -8,7 +8,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 from gradsim.video import ball
 from gradsim.visualization.overlay_video import EDGE, write_films
 from gradsim_reproduction.real.pendulum_measurement import LENGTH, Measurement

@@ -16,11 +16,11 @@ from gradsim.identify.least_squares import Population, descend
 from gradsim.identify.multistart import Outcome
 from gradsim.identify.observation import Masks
 from gradsim.identify.problem import Problem
-from gradsim.identify.progress import Progress
 from gradsim.identify.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.render.camera import from_scene
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.runtime.progress import Progress
 from gradsim.scene import Scene
 from gradsim.video import ball
 from gradsim_reproduction.real.camera_attitude import AttitudeSpace, TurnedModel

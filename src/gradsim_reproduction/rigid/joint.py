@@ -20,10 +20,10 @@ from gradsim.identify.evidence import NOMINAL
 from gradsim.identify.fit import Fit
 from gradsim.identify.multistart import Search
 from gradsim.identify.problem import Problem
-from gradsim.identify.progress import Progress, Silent, reporting
 from gradsim.identify.uncertainty import analyse
 from gradsim.identify.unknowns import Space
 from gradsim.physics.model import Model
+from gradsim.runtime.progress import Progress, Silent, reporting
 from gradsim_reproduction.observation_modes import observe
 from gradsim_reproduction.rigid import joint_plots
 from gradsim_reproduction.rigid.joint_scenes import CONVEX, LAWS, OTHER, Case, case

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from gradsim.files import whole
 from gradsim.identify import synthetic
 from gradsim.identify.estimate import placed
 from gradsim.physics.model import Model
+from gradsim.runtime.atomic import whole
 from gradsim_reproduction.rigid.joint_scenes import case
 
 SYMBOLS = {"mass": "m", "stiffness": "$k_e$", "damping": "$k_d$", "friction_stiffness": "$k_f$", "friction": "μ"}

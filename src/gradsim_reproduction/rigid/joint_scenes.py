@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gradsim import mesh as meshes
-from gradsim import rotation
-from gradsim.files import whole
+from gradsim.geometry import mesh as meshes
+from gradsim.numerics import rotation
+from gradsim.runtime.atomic import whole
 from gradsim.scene import Scene
 
 CONVEX = ("box", "sphere", "cylinder", "cone", "capsule")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gradsim.identify.progress import Progress
+from gradsim.runtime.progress import Progress
 from gradsim_reproduction.baselines import ROWS
 from gradsim_reproduction.baselines.bullet_search import MASS
 from gradsim_reproduction.baselines.cached import finished

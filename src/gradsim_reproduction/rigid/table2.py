@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gradsim.dataset import sample, test_numbers
-from gradsim.identify.progress import Progress, Silent
+from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.rigid import table2_plots
 from gradsim_reproduction.rigid.fits import Ask, answer
 from gradsim_reproduction.rigid.records import (
@@ -63,7 +63,7 @@ def table2(
         seed: Of the data set, noise and starts.
         progress: Is told what happens.
         scenes: How many objects, in place of either.
-        engine, workers: See `gradsim.jobs.run_jobs`.
+        engine, workers: See `gradsim.runtime.parallel.run_jobs`.
     """
     out, progress = Path(out), progress or Silent()
     numbers = test_numbers(scenes or (QUICK if quick else OBJECTS))

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gradsim import video as videos
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 
 COLOURS = {"ring": "#1d5fd0", "letter": "#c2410c", "blobs": "#15803d"}
 STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}

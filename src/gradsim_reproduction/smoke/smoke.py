@@ -33,9 +33,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim.files import whole
-from gradsim.identify.progress import Progress, Silent
 from gradsim.physics.smoke import Smoke
+from gradsim.runtime.atomic import whole
+from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.runner import Ledger, figure, write_result
 from gradsim_reproduction.smoke import plots
 

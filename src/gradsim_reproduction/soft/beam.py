@@ -20,10 +20,10 @@ import scipy.sparse.linalg
 import torch
 from torch import Tensor
 
+from gradsim.geometry.tet_grid import box
+from gradsim.geometry.tet_mesh import quadratic as with_middles
 from gradsim.physics import quadratic, solid
 from gradsim.physics.particles import Elements, Particles
-from gradsim.tet_grid import box
-from gradsim.tet_refine import quadratic as with_middles
 
 WIDTH, LENGTH, DENSITY = 0.03, 0.1, 1070.0  # [m], [m], [kg/m³]
 GRAVITY = 9.80665  # [m/s²]

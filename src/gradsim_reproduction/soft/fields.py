@@ -12,17 +12,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gradsim import picture
+from gradsim.geometry import image_io
 from gradsim.identify.estimate_fields import identify_fields
 from gradsim.identify.evidence import NOMINAL
 from gradsim.identify.fields import Field, FieldSpace
 from gradsim.identify.pictures import Pictures
-from gradsim.identify.progress import Progress
 from gradsim.identify.synthetic import TRUTH_STREAM
 from gradsim.identify.vertices import Vertices
 from gradsim.identify.views import Views
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
+from gradsim.runtime.progress import Progress
 from gradsim_reproduction.runner import figure
 from gradsim_reproduction.soft.scenes import RANGES, Instance
 
@@ -108,7 +108,7 @@ def _textured(one: Instance, folder: Path):
     if not path.exists():
         coarse = torch.tensor(np.random.default_rng(0).random((1, 3, 8, 8)))
         fine = torch.nn.functional.interpolate(coarse, size=(TEXTURE, TEXTURE), mode="bicubic").clamp(0, 1)
-        picture.write(path, fine[0])
+        image_io.write(path, fine[0])
     content = one.scene.model_dump(mode="json", by_alias=True, exclude_none=True)
     content["timing"] = FAST
     if one.kind != "cloth":

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from gradsim.files import whole
 from gradsim.identify import synthetic
 from gradsim.identify.estimate import placed
 from gradsim.physics.model import Model
+from gradsim.runtime.atomic import whole
 from gradsim_reproduction.soft.scenes import instance
 
 STYLE = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}

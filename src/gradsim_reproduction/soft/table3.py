@@ -22,10 +22,10 @@ from gradsim.identify.estimate import model_for, placed, solve
 from gradsim.identify.multistart import Search
 from gradsim.identify.observation import Observation
 from gradsim.identify.problem import Problem
-from gradsim.identify.progress import Progress, Silent, reporting
 from gradsim.identify.unknowns import Space
 from gradsim.identify.vertices import Vertices
 from gradsim.physics.model import Model
+from gradsim.runtime.progress import Progress, Silent, reporting
 from gradsim_reproduction.rigid.joint import outcome
 from gradsim_reproduction.runner import Ledger, asked, figure, many, write_result
 from gradsim_reproduction.soft import fields as table3_fields
@@ -68,7 +68,7 @@ def table3(
         seed: Of scenes, truths, noise and starts.
         progress: Is told what happens.
         scenes: How many instances, in place of either.
-        engine, workers: See `gradsim.jobs`.
+        engine, workers: See `gradsim.runtime.parallel`.
     """
     out, progress = Path(out), progress or Silent()
     done = Ledger(out / "fits.jsonl", {"seed": seed})

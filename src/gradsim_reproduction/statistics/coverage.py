@@ -24,8 +24,8 @@ import torch
 from gradsim.identify import synthetic
 from gradsim.identify.estimate import model_for, placed, solve
 from gradsim.identify.problem import Problem
-from gradsim.identify.progress import Progress, Silent
 from gradsim.identify.unknowns import Space
+from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.rigid.fits import careful
 from gradsim_reproduction.rigid.joint import bounds
 from gradsim_reproduction.runner import Ledger, asked, figure, many, write_result
@@ -58,7 +58,7 @@ def coverage(
         seed: Of scenes, truths, noise and starts.
         progress: Is told what happens.
         scenes: About how many fits, in place of either; the families keep their shares.
-        engine, workers: See `gradsim.jobs`.
+        engine, workers: See `gradsim.runtime.parallel`.
     """
     out, progress = Path(out), progress or Silent()
     done = Ledger(out / "fits.jsonl", {"experiment": "coverage", "seed": seed})

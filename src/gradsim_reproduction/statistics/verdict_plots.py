@@ -5,7 +5,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 
 mpl.use("Agg")
 

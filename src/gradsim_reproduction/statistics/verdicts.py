@@ -19,8 +19,8 @@ from gradsim.identify.estimate import model_for, placed, solve
 from gradsim.identify.fit import Fit
 from gradsim.identify.multistart import Search
 from gradsim.identify.problem import Problem
-from gradsim.identify.progress import Progress, Silent
 from gradsim.identify.unknowns import Space
+from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.pendulums.tasks import seen
 from gradsim_reproduction.runner import Ledger, asked, figure, many, write_result
 from gradsim_reproduction.statistics import verdict_plots
@@ -51,7 +51,7 @@ def verdicts(
         seed: Of truths, noise and starts.
         progress: Is told what happens.
         scenes: How many cases, in place of either: the first ones.
-        engine, workers: See `gradsim.jobs`.
+        engine, workers: See `gradsim.runtime.parallel`.
     """
     out, progress = Path(out), progress or Silent()
     done = Ledger(out / "cases.jsonl", {"experiment": "verdicts", "seed": seed})

@@ -16,11 +16,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from gradsim.geometry.surface import Surface
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.renderer import Renderer
 from gradsim.scene import Scene
-from gradsim.surface import Surface
 from gradsim_reproduction.timing import Case, best
 
 CELLS = {  # of five tetrahedra each, by their number

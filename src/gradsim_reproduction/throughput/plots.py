@@ -7,7 +7,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from gradsim.files import whole
+from gradsim.runtime.atomic import whole
 
 STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
 OURS, PAPER, MANY, ORIGINAL, EXACT = "#0072b2", "#1f2430", "#009e73", "#d55e00", "#8c4a86"

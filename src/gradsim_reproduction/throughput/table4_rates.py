@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gradsim.identify.progress import Progress, Silent
+from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.runner import Ledger, asked, figure, write_result
 from gradsim_reproduction.tables import write_table
 from gradsim_reproduction.throughput import identification_times, plots

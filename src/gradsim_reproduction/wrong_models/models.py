@@ -16,16 +16,17 @@ import numpy as np
 import torch
 from scipy.optimize import linprog
 
-from gradsim import files, tet_file, tet_mesh
 from gradsim.dataset import Sample, soft
 from gradsim.dataset.placing import placed
 from gradsim.errors import InputError
+from gradsim.geometry import tet_io, tet_mesh
+from gradsim.geometry.mesh import Mesh
+from gradsim.geometry.tet_mesh import TetMesh
 from gradsim.identify.compare import edited
 from gradsim.identify.unknowns import Space, Unknown
-from gradsim.mesh import Mesh
 from gradsim.physics.model import Model
+from gradsim.runtime import atomic
 from gradsim.scene import Scene
-from gradsim.tet_mesh import TetMesh
 
 FREE = ("damping", "friction_stiffness", "friction")
 CONTACT = {  # what the contact of a kind may be, where it is asked for
@@ -113,7 +114,7 @@ def as_deformable(scene: Scene, mass: str, folder: Path) -> tuple[Scene, str]:
         raise InputError(f"no fan of tetrahedra fills `{scene.name}`: no point sees all of its inside.")
     path = Path(folder) / f"{scene.name}.tet"
     path.parent.mkdir(parents=True, exist_ok=True)
-    tet_file.save(mesh, path)
+    tet_io.save(mesh, path)
     volume = float(mesh.volumes.sum())
     low, high = _range(mass)
     density = f"body.density:{low / volume:.12g}:{high / volume:.12g}"
@@ -131,7 +132,7 @@ def as_rigid(scene: Scene, density: str, folder: Path) -> tuple[Scene, str]:
     used, faces = np.unique(tet_mesh.surface(body.rest), return_inverse=True)
     lines = [f"v {x!r} {y!r} {z!r}\n" for x, y, z in body.rest.vertices[used].tolist()]
     lines += [f"f {a} {b} {c}\n" for a, b, c in (faces.reshape(-1, 3) + 1).tolist()]
-    with files.whole(path) as draft:
+    with atomic.whole(path) as draft:
         draft.write_text("".join(lines))
     low, high = _range(density)
     mass = f"body.mass:{low * volume:.12g}:{high * volume:.12g}"

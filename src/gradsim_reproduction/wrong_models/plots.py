@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from gradsim.dataset import sample
-from gradsim.files import whole
 from gradsim.identify import synthetic
 from gradsim.identify.compare import GIVEN
 from gradsim.identify.estimate import placed
 from gradsim.physics.model import Model
+from gradsim.runtime.atomic import whole
 from gradsim_reproduction.wrong_models.models import known, setting
 
 mpl.use("Agg")

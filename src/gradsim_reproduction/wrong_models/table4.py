@@ -34,10 +34,10 @@ from gradsim.identify.estimate import placed
 from gradsim.identify.evidence import NOMINAL, QUANTISED
 from gradsim.identify.multistart import Search
 from gradsim.identify.observation import Masks
-from gradsim.identify.progress import Progress, Silent
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.runtime.progress import Progress, Silent
 from gradsim.scene import Scene
 from gradsim_reproduction.runner import Ledger, asked, figure, many, write_result
 from gradsim_reproduction.tables import write_table
@@ -91,7 +91,7 @@ def table4(
         seed: Of objects, truths, noise and starts.
         progress: Is told what happens.
         scenes: Number of objects, a third of each kind, in place of 90.
-        engine, workers: See `gradsim.jobs.run_jobs`.
+        engine, workers: See `gradsim.runtime.parallel.run_jobs`.
     """
     out, progress = Path(out), progress or Silent()
     done = Ledger(out / "fits.jsonl", {"experiment": "table4", "seed": seed})

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim import rotation
 from gradsim.errors import InputError
 from gradsim.identify.estimate import placed
+from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene

@@ -7,7 +7,7 @@ import torch
 
 from gradsim.dataset import sample
 from gradsim.errors import InputError
-from gradsim.identify.progress import Silent
+from gradsim.runtime.progress import Silent
 from gradsim_reproduction.baselines import convnet
 from gradsim_reproduction.baselines.convnet_data import Clips
 from gradsim_reproduction.baselines.convnet_net import ConvNet

@@ -7,13 +7,13 @@ with noise, read back from disk. Truth and starts are uniform over the same rang
 from pathlib import Path
 
 from gradsim import video as videos
+from gradsim.geometry.image_io import to_bytes
 from gradsim.identify import synthetic
 from gradsim.identify.estimate import least_squares, placed
 from gradsim.identify.evidence import from_video
 from gradsim.identify.fit import Fit, write_json
 from gradsim.identify.observation import Masks
-from gradsim.identify.progress import Progress, Silent, reporting
-from gradsim.picture import to_bytes
+from gradsim.runtime.progress import Progress, Silent, reporting
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import write_films
 from gradsim.visualization.player import write_player

@@ -11,7 +11,7 @@ from torch import Tensor
 from gradsim.control.history import History, Iteration
 from gradsim.control.training import Progress
 from gradsim.errors import InputError
-from gradsim.sizes import counts
+from gradsim.geometry.validation import counts
 
 if TYPE_CHECKING:
     from gradsim.control.plant import Episode, Plant

@@ -14,7 +14,7 @@ from gradsim.control.baselines.population import flattened, scale, tried, unflat
 from gradsim.control.baselines.smooth import Smooth
 from gradsim.control.history import History
 from gradsim.control.training import Progress
-from gradsim.extras import extra
+from gradsim.runtime.optional import extra
 
 if TYPE_CHECKING:
     from gradsim.control.setup import Setup

@@ -25,7 +25,7 @@ from gradsim.control.plant import Episode
 from gradsim.control.policies import Free
 from gradsim.control.training import Progress
 from gradsim.control.worlds import Worlds
-from gradsim.extras import extra
+from gradsim.runtime.optional import extra
 
 if TYPE_CHECKING:
     from gradsim.control.setup import Setup

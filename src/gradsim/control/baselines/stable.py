@@ -7,7 +7,7 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode
 
 from gradsim.control.env import WorldsEnv
-from gradsim.extras import extra
+from gradsim.runtime.optional import extra
 
 vec_env: Any = extra("stable_baselines3.common.vec_env", "the baseline ppo", "control")
 

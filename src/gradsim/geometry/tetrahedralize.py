@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from gradsim import mesh as meshes
-from gradsim import tet_mesh
 from gradsim.errors import InputError
-from gradsim.mesh import Mesh
-from gradsim.sizes import lengths
-from gradsim.tet_mesh import TetMesh
+from gradsim.geometry import mesh as meshes
+from gradsim.geometry import tet_mesh
+from gradsim.geometry.mesh import Mesh
+from gradsim.geometry.tet_mesh import TetMesh
+from gradsim.geometry.validation import lengths
 
 TOLERANCE = 1e-3  # of the size; fTetWild's own
 MISSING = 77  # exit code of the process where wildmeshing is not installed

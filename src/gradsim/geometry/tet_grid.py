@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 
 from gradsim.errors import InputError
-from gradsim.sizes import counts, lengths
-from gradsim.tet_mesh import TetMesh
+from gradsim.geometry.tet_mesh import TetMesh
+from gradsim.geometry.validation import counts, lengths
 
 
 def box(size: Sequence[float], cells: Sequence[int], per_cell: Literal[5, 6] = 5) -> TetMesh:

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradsim import nodes
 from gradsim.errors import InputError
-from gradsim.nodes import read_only
-from gradsim.sizes import counts, lengths
+from gradsim.geometry import validation
+from gradsim.geometry.validation import counts, lengths, read_only
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +75,7 @@ def check(net: Net, name: str) -> None:
             point, have no length, or join the same two points as another (by index).
     """
     vertices, edges = net.vertices, net.edges
-    nodes.check(vertices, edges, "spring", name)
+    validation.check(vertices, edges, "spring", name)
     bad = np.flatnonzero((vertices[edges[:, 0]] == vertices[edges[:, 1]]).all(1))
     if len(bad):
         ends = edges[bad[0]].tolist()

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gradsim import unwrap
 from gradsim.errors import InputError
+from gradsim.geometry import uv as unwrap
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,7 +37,7 @@ BLOCK = 2**18  # vertex-to-plane distances computed at once: 2 MB, which stay in
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """Triangles: around a solid, or a sheet (`gradsim.sheet`), which is open.
+    """Triangles: around a solid, or a sheet (`gradsim.geometry.sheet`), which is open.
 
     Attributes:
         vertices: (n, 3) float64 [m], read-only.

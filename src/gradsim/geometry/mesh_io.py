@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from gradsim import picture, sheet
 from gradsim.errors import InputError
-from gradsim.mesh import Mesh, check
+from gradsim.geometry import image_io, sheet
+from gradsim.geometry.mesh import Mesh, check
 
 FORMATS = (".obj", ".stl", ".ply", ".glb")
 
@@ -65,7 +65,7 @@ def _paint(visual, path: Path) -> tuple[np.ndarray | None, np.ndarray | None, np
         return None, None, None
     material = visual.material
     image = getattr(material, "image", None) or getattr(material, "baseColorTexture", None)
-    return np.asarray(visual.uv, np.float64), None, picture.from_image(image, str(path)) if image else None
+    return np.asarray(visual.uv, np.float64), None, image_io.from_image(image, str(path)) if image else None
 
 
 def _merged(vertices: np.ndarray, faces: np.ndarray, uv=None, colours=None, texture=None) -> Mesh:

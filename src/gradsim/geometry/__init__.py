@@ -1,0 +1,1 @@
+"""Meshes, sheets, tetrahedra, networks and images: what physics and rendering share."""

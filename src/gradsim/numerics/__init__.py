@@ -1,0 +1,1 @@
+"""Rotations, robust losses, and numbers with their errors as text."""
