@@ -179,7 +179,7 @@ def deodr(job: Job) -> tuple[Case, Case]:
 def mitsuba(job: Job) -> tuple[Case, Case | None]:
     """One image by Mitsuba; no backward pass where its variant with gradients does not work."""
     from gradsim.errors import InputError
-    from gradsim.render.mitsuba import Mitsuba
+    from gradsim.render.mitsuba.renderer import Mitsuba
 
     def plain():
         with torch.no_grad():

@@ -15,7 +15,7 @@ from PIL import Image
 
 import gradsim as gs
 from gradsim.render import Renderer
-from gradsim.render.mitsuba import Mitsuba
+from gradsim.render.mitsuba.renderer import Mitsuba
 
 VIEW = {"eye": [0.5, -2.6, 1.3], "target": [0.05, 0.1, 0.25], "fov": "38 deg"}
 LOOKS = {

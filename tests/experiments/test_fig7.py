@@ -6,7 +6,7 @@ import torch
 
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
-from gradsim.render.shading import Shading
+from gradsim.render.shading.shading import Shading
 from gradsim_reproduction.images import fig7
 
 

@@ -9,7 +9,8 @@ import torch
 from gradsim import InputError
 from gradsim.geometry import mesh
 from gradsim.geometry.surface import Look, Part, Surface
-from gradsim.render import adapters, mesh_adapters
+from gradsim.render import adapters
+from gradsim.render import adapters as mesh_adapters
 from gradsim.render.camera import Camera, look_at
 from gradsim.render.silhouettes import Silhouettes
 

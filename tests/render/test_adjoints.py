@@ -8,11 +8,14 @@ from checks import error
 from gradsim.engine.lanes import Lane, specialise
 from gradsim.geometry import mesh
 from gradsim.geometry.surface import Look, Part, Surface
-from gradsim.render import antialiased, borders, dibr, fragments, look_at
-from gradsim.render.beside import add_touched
+from gradsim.render import look_at
+from gradsim.render.antialias import passes, rasterizer
+from gradsim.render.antialias.passes import add_touched
+from gradsim.render.dibr import rasterizer as dibr
+from gradsim.render.raster import fragments
+from gradsim.render.raster.zbuffer import nearest
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.view import View
-from gradsim.render.zbuffer import nearest
 
 HEIGHT, WIDTH = 13, 17
 CAMERA = look_at((0.3, -3.0, 0.8), (0.0, 0.0, 0.0), (0.0, 0.0, 1.0), 0.5, WIDTH, HEIGHT)
@@ -36,14 +39,14 @@ def view():
 def pixels(view):
     """Fragments in and beside triangles."""
     key = nearest(view)
-    add_touched(view, key, antialiased.Antialiased().alpha(view))
+    add_touched(view, key, rasterizer.Antialiased().alpha(view))
     return fragments.Fragments.of(view, key)
 
 
 @pytest.fixture(scope="module")
 def items():
     """The test's kernels over the renderer's functions."""
-    codes = fragments._code(DOUBLE), dibr._code(DOUBLE), antialiased._code(DOUBLE)
+    codes = fragments._code(DOUBLE), dibr._code(DOUBLE), rasterizer._code(DOUBLE)
     names = (
         ("Corner", "Place", "relative", "foot", "at_foot", "at_centre"),
         ("to_border", "centre", "expm1", "FAINT", "REACH"),
@@ -104,14 +107,14 @@ def test_soft_alpha_beside_triangles(view, pixels, items):
 @pytest.mark.parametrize("crease", [False, True])
 def test_shares_of_pixels_along_edges(view, pixels, items, crease):
     clip = view.clip.clone().requires_grad_()
-    edges, turn, outline, begin = borders.outlines(view)
+    edges, turn, outline, begin = passes.outlines(view)
     listed = torch.nn.functional.pad(outline, (0, 1))
     if crease:
-        listed = borders.creases(view, edges, torch.ones(len(view.faces), dtype=torch.bool))
+        listed = passes.creases(view, edges, torch.ones(len(view.faces), dtype=torch.bool))
     kept = pixels.owner, pixels.side, pixels.rows
     near = torch.tensor([view.near]).double()
     tables = view.faces, view.part_of.int(), edges, turn, listed
-    shares = antialiased._divide(clip, *tables, outline, begin, *kept, near)[0]
+    shares = rasterizer._divide(clip, *tables, outline, begin, *kept, near)[0]
     assert (shares.abs() > 1e-3).any(1).sum() > 10
     weight = random(shares)
     (slope,) = torch.autograd.grad((shares * weight).sum(), clip)

@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 from gradsim.geometry import mesh
 from gradsim.geometry.surface import Look, Part, Surface
 from gradsim.render import Ambient, Directional, Renderer, Shading, look_at
-from gradsim.render.coverage import coverage
+from gradsim.render.coverage.coverage import coverage
 
 SIDE = 64
 CAMERA = look_at((0.0, -3.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 1.0), 0.6, SIDE, SIDE)

@@ -10,7 +10,7 @@ from gradsim.geometry import mesh
 from gradsim.geometry.surface import Look, Part, Surface
 from gradsim.render import Ambient, Camera, Directional, Point, Renderer, Shading, look_at
 from gradsim.render.renderer import RASTERIZERS
-from gradsim.render.shading import LAWS
+from gradsim.render.shading.shading import LAWS
 
 FEW = settings(max_examples=20, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 SIZES = [(1, 1), (1, 9), (7, 1), (11, 8)]  # height and width

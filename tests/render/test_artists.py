@@ -8,7 +8,7 @@ from gradsim.errors import InputError
 from gradsim.physics.model import Model
 from gradsim.render.camera import from_scene
 from gradsim.render.renderer import Renderer
-from gradsim.render.shading import Shading
+from gradsim.render.shading.shading import Shading
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
 from gradsim.visualization import frames

@@ -8,7 +8,7 @@ from scipy.spatial import ConvexHull
 from scipy.spatial.transform import Rotation
 
 from gradsim.geometry import mesh
-from gradsim.render.coverage import coverage, coverage_tangent
+from gradsim.render.coverage.coverage import coverage, coverage_tangent
 from gradsim.render.reference import scanline
 
 SIDE = 32  # of the image [px]

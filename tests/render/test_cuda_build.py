@@ -9,16 +9,16 @@ import warp as wp
 
 import gradsim.render
 from gradsim.engine.lanes import lane_of
-from gradsim.render import softras_colour
+from gradsim.render.softras import color
 
 ARCHITECTURE = 80  # the oldest that CUDA 13 and current PyTorch both serve well
 FILES = [m.name for m in pkgutil.iter_modules(gradsim.render.__path__) if not m.name.endswith("_kernels")]
 MODULES = {name: importlib.import_module(f"gradsim.render.{name}") for name in FILES}
 BUILDS = {name: module._code for name, module in MODULES.items() if hasattr(module, "_code")}
 BUILDS |= {"borders": MODULES["borders"].borders_code, "mix": MODULES["mix"].mix_code}
-BUILDS["softras"] = lambda dtype: softras_colour.border_code(lane_of(dtype))
-BUILDS["softras_pixels"] = lambda dtype: softras_colour.pixels_code(lane_of(dtype))
-BUILDS["softras_colour"] = lambda dtype: softras_colour.colour_code(lane_of(dtype))
+BUILDS["softras"] = lambda dtype: color.border_code(lane_of(dtype))
+BUILDS["softras_pixels"] = lambda dtype: color.pixels_code(lane_of(dtype))
+BUILDS["softras_colour"] = lambda dtype: color.colour_code(lane_of(dtype))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.float64, marks=pytest.mark.slow)], ids=str)

@@ -7,8 +7,8 @@ from torch import Tensor
 from gradsim.geometry import mesh
 from gradsim.numerics import rotation
 from gradsim.numerics.robust import LOSSES, Loss
-from gradsim.render.coverage import coverage, coverage_tangent
-from gradsim.render.misfit import misfit, profiles, target
+from gradsim.render.coverage.coverage import coverage, coverage_tangent
+from gradsim.render.coverage.objective import misfit, profiles, target
 
 HEIGHT, WIDTH = 18, 22
 FACES = torch.tensor(mesh.box((1.0, 1.0, 1.0)).faces)

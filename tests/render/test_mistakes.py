@@ -8,10 +8,10 @@ from gradsim.errors import InputError
 from gradsim.geometry import mesh
 from gradsim.geometry.surface import Look, Surface
 from gradsim.render.camera import Camera, look_at
-from gradsim.render.lights import Ambient, Directional, Harmonics, Point
 from gradsim.render.renderer import Renderer
-from gradsim.render.shading import Shading
-from gradsim.render.softras import SoftRas
+from gradsim.render.shading.lights import Ambient, Directional, Harmonics, Point
+from gradsim.render.shading.shading import Shading
+from gradsim.render.softras.rasterizer import SoftRas
 
 CAMERA = look_at(eye=(0, -3, 1), target=(0, 0, 0), up=(0, 0, 1), fov_y=0.6, width=24, height=16)
 BALL = mesh.sphere(0.7, 1)

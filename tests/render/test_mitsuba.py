@@ -11,9 +11,9 @@ from gradsim.errors import InputError
 from gradsim.geometry import mesh as meshes
 from gradsim.geometry.surface import Look, Part, Surface
 from gradsim.render import Ambient, Directional, Harmonics, Point, Renderer, Shading, Silhouettes, look_at
-from gradsim.render import mitsuba_frame as frames
 from gradsim.render.camera import Camera
-from gradsim.render.mitsuba import Mitsuba
+from gradsim.render.mitsuba import frame as frames
+from gradsim.render.mitsuba.renderer import Mitsuba
 
 pytest.importorskip("mitsuba", reason='Mitsuba is not installed: pip install "gradsim[mitsuba]"')
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from gradsim.render.mix import mix
+from gradsim.render.antialias.passes import mix
 
 HEIGHT, WIDTH = 3, 4
 NEIGHBOURS = ((0, -1), (0, 1), (-1, 0), (1, 0))  # row and column: left, right, above, below

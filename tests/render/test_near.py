@@ -7,8 +7,8 @@ from checks import error
 from gradsim.geometry import mesh
 from gradsim.geometry.surface import Look, Part, Surface
 from gradsim.render import Renderer, look_at
-from gradsim.render.near import cut_near
-from gradsim.render.softras import SoftRas
+from gradsim.render.near_clipping import cut_near
+from gradsim.render.softras.rasterizer import SoftRas
 
 HEIGHT, WIDTH, NEAR = 20, 26, 0.5
 RASTER = SoftRas(blur_px=1.3, gamma=0.05, near=0.5, far=6.0)

@@ -13,9 +13,9 @@ from gradsim.errors import InputError
 from gradsim.geometry import mesh
 from gradsim.geometry.surface import Look, Part, Surface
 from gradsim.render import Ambient, DibR, Directional, Harmonics, Point, Renderer, Shading, SoftRas, look_at
-from gradsim.render.compose import compose
+from gradsim.render.raster.composite import compose
+from gradsim.render.raster.zbuffer import nearest, rasterise
 from gradsim.render.renderer import RASTERIZERS
-from gradsim.render.zbuffer import nearest, rasterise
 
 WIDTH, HEIGHT = 24, 18
 LAMPS = (Ambient((0.2, 0.3, 0.1)), Directional((-0.5, 0.6, -1.0), (0.6, 0.5, 0.4)), Point((1.0, -1.0, 2.0)))

@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 from gradsim.geometry import mesh
 from gradsim.geometry.surface import Look, Part, Surface
 from gradsim.render.camera import Camera, look_at
-from gradsim.render.coverage import coverage
+from gradsim.render.coverage.coverage import coverage
 from gradsim.render.silhouettes import LENS, NEAR, Silhouettes
 
 RED, BLUE, WHITE = (0.9, 0.1, 0.2), (0.1, 0.3, 0.8), (1.0, 1.0, 1.0)

@@ -13,8 +13,8 @@ from render.twins import softras as twin
 
 from gradsim.engine.lanes import Lane, specialise
 from gradsim.geometry import mesh
-from gradsim.render.softras import SoftRas, colour, silhouette
-from gradsim.render.softras_colour import colour_code
+from gradsim.render.softras.color import colour_code
+from gradsim.render.softras.rasterizer import SoftRas, colour, silhouette
 
 DTYPES = [torch.float64, torch.float32]
 WITHIN = {torch.float64: 1e-10, torch.float32: 1e-5}
@@ -178,7 +178,7 @@ def pair_kernel():
     """The test's kernel over functions of SoftRas' own, and its settings for `MILD`."""
     lane = Lane("float64")
     code = colour_code(lane)
-    faces = specialise("gradsim.render.soft_faces_kernels", lane, ROWS=1, COLUMNS=1)
+    faces = specialise("gradsim.render.softras.face_kernels", lane, ROWS=1, COLUMNS=1)
     bound = {
         name: getattr(faces, name)
         for name in ("Pixel", "Place", "Wide", "Face", "side_of", "distance", "signed_square")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gradsim.errors import InputError
-from gradsim.render.texture import sample, sheet
+from gradsim.render.shading.texture import sample, sheet
 
 PICTURE = torch.rand(3, 5, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 PLACES = torch.rand(40, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) * 4 - 2

@@ -25,7 +25,7 @@ from gradsim.physics.model import Model
 from gradsim.physics.system import parts_of
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.renderer import Renderer
-from gradsim.render.shading import Shading
+from gradsim.render.shading.shading import Shading
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.runtime.progress import Progress, Silent
 from gradsim.scene import Scene

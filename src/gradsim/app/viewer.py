@@ -21,7 +21,7 @@ from gradsim.errors import InputError
 from gradsim.geometry.image_io import to_bytes
 from gradsim.geometry.surface import Surface
 from gradsim.render.camera import Camera
-from gradsim.render.shading import Shading
+from gradsim.render.shading.shading import Shading
 from gradsim.visualization.frames import Artist, fitting
 from gradsim.visualization.viser_scene import TRUTH, Frustum, Stage, actors, add_grounds, stand_back
 

@@ -22,7 +22,7 @@ def access(lane: Lane, mapping: str) -> dict:
     """Types and functions of one mapping, by the names in the head of this file."""
     if mapping == "elements" and lane.width > 1:
         return _Transposing(lane).names
-    code = specialise("gradsim.engine.access_lanes", lane, ATOMIC=mapping == "threads")
+    code = specialise("gradsim.engine.access_kernels", lane, ATOMIC=mapping == "threads")
     found = {"Vertex": names(lane)["Vec3"], "Index": wp.int32, "gather": code.load}
     return found | borrowed(code, "scatter", "load", "store")
 

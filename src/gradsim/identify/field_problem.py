@@ -11,7 +11,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from gradsim.engine.forward import derivative
+from gradsim.engine.forward_mode import derivative
 from gradsim.identify.fields import FieldSpace, Piece
 from gradsim.identify.observation import Coarse, Observation
 from gradsim.identify.outline import Sensitivity

@@ -17,13 +17,13 @@ from gradsim.geometry.surface import Surface
 from gradsim.identify.outline import Sensitivity
 from gradsim.numerics.robust import Loss
 from gradsim.physics.trajectory import Trajectory
-from gradsim.render.beside import add_touched
+from gradsim.render.antialias.passes import add_touched
 from gradsim.render.camera import Camera
-from gradsim.render.fragments import Fragments
+from gradsim.render.raster.fragments import Fragments
+from gradsim.render.raster.zbuffer import nearest
 from gradsim.render.renderer import Renderer
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.view import View
-from gradsim.render.zbuffer import nearest
 
 SHIFT = 1e-5  # [px]: of central differences
 

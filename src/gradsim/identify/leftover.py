@@ -26,7 +26,7 @@ from gradsim.numerics.robust import GAUSSIAN
 from gradsim.physics.rigid_body import RigidBody
 from gradsim.physics.soft_body import SoftBody
 from gradsim.physics.trajectory import Trajectory
-from gradsim.render.coverage import coverage_tangent
+from gradsim.render.coverage.coverage import coverage_tangent
 
 STRAYS = 5.0  # standard deviations at which a pixel that no unknown moves is not noise
 CALM = 3.0  # standard deviations below which a misfit that χ²/N shows may be noise

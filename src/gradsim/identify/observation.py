@@ -18,8 +18,8 @@ from gradsim.losses import CDF, MSE, ImageLoss, cdf, cdf_of_sums_tangent, image_
 from gradsim.numerics import rotation
 from gradsim.numerics.robust import GAUSSIAN, Loss, loss_named
 from gradsim.physics.trajectory import Trajectory
-from gradsim.render.coverage import coverage_tangent
-from gradsim.render.misfit import misfit, profiles, target
+from gradsim.render.coverage.coverage import coverage_tangent
+from gradsim.render.coverage.objective import misfit, profiles, target
 from gradsim.render.silhouettes import Silhouettes
 
 Coarse = bool | ImageLoss  # False: pixels with their noise; True: the CDF, which sees far; or any loss of images

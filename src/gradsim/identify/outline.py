@@ -11,7 +11,7 @@ from torch import Tensor
 from gradsim.geometry.surface import Surface
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
-from gradsim.render.carried import carry
+from gradsim.render.coverage.rigid_projection import carry
 from gradsim.render.silhouettes import NEAR, Silhouettes, whole
 
 

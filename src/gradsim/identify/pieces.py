@@ -19,7 +19,7 @@ from gradsim.identify.observation import Coarse, Masks, together_floor
 from gradsim.identify.outline import Sensitivity, on_screen
 from gradsim.numerics.robust import GAUSSIAN, Loss
 from gradsim.physics.trajectory import Trajectory
-from gradsim.render.coverage import coverage
+from gradsim.render.coverage.coverage import coverage
 from gradsim.render.silhouettes import Silhouettes, whole
 
 CLEAR = 4.0  # σ below which a pixel is free of a colour

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from gradsim.engine.forward import derivative
+from gradsim.engine.forward_mode import derivative
 from gradsim.identify.observation import Coarse, Observation
 from gradsim.identify.outline import Sensitivity
 from gradsim.identify.unknowns import Space

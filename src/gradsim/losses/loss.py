@@ -14,7 +14,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from gradsim.engine.forward import derivative
+from gradsim.engine.forward_mode import derivative
 from gradsim.errors import InputError
 
 

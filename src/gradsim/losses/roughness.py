@@ -10,7 +10,7 @@ the same at any size. As means, their weights stay good when a mesh is refined.
 import torch
 from torch import Tensor
 
-from gradsim.render.lights import unit
+from gradsim.render.shading.lights import unit
 
 
 def laplacian(vertices: Tensor, faces: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gradsim.engine.access import access
 from gradsim.engine.compiler import compiled_for_packs
-from gradsim.engine.halves import halves
+from gradsim.engine.dual_parts import halves
 from gradsim.engine.lanes import Lane, borrowed, specialise
 from gradsim.engine.launch import replay
 from gradsim.engine.mapping import InElements, Worlds, mapping_for

@@ -7,7 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from gradsim.engine.forward import derivative
+from gradsim.engine.forward_mode import derivative
 from gradsim.errors import InputError
 from gradsim.physics.acting import Acting
 from gradsim.physics.cloth_body import cloth_body

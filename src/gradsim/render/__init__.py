@@ -1,13 +1,13 @@
 """What is seen: cameras, silhouettes by coverage, and pictures with colours, textures and lights."""
 
-from gradsim.render.antialiased import Antialiased
+from gradsim.render.antialias.rasterizer import Antialiased
 from gradsim.render.camera import Camera, from_opengl, from_pytorch3d, from_scene, from_transforms_json, look_at
-from gradsim.render.dibr import DibR
-from gradsim.render.lights import Ambient, Directional, Harmonics, Point
+from gradsim.render.dibr.rasterizer import DibR
 from gradsim.render.renderer import Picture, Renderer
-from gradsim.render.shading import Shading
+from gradsim.render.shading.lights import Ambient, Directional, Harmonics, Point
+from gradsim.render.shading.shading import Shading
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.render.softras import SoftRas
+from gradsim.render.softras.rasterizer import SoftRas
 
 __all__ = [
     "Ambient",

@@ -12,16 +12,16 @@ from torch.nn.functional import avg_pool2d
 
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Surface
-from gradsim.render.antialiased import Antialiased
+from gradsim.render.antialias.rasterizer import Antialiased
 from gradsim.render.camera import Camera, from_scene
-from gradsim.render.dibr import DibR
-from gradsim.render.fragments import Fragments
-from gradsim.render.paint import Labels, Paint, Painter
-from gradsim.render.shading import Shading
+from gradsim.render.dibr.rasterizer import DibR
+from gradsim.render.raster.fragments import Fragments
+from gradsim.render.raster.zbuffer import rasterise
+from gradsim.render.shading.shading import Shading
+from gradsim.render.shading.surface_color import Labels, Paint, Painter
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.render.softras import SoftRas
+from gradsim.render.softras.rasterizer import SoftRas
 from gradsim.render.view import NEAR, View
-from gradsim.render.zbuffer import rasterise
 from gradsim.scene.parameters import lens_of
 
 COLOUR_ONLY = Shading()

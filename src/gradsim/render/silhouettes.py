@@ -13,8 +13,8 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Surface
 from gradsim.render.camera import Camera, from_scene, project
-from gradsim.render.carried import AWAY, Sight
-from gradsim.render.coverage import coverage, coverage_tangent
+from gradsim.render.coverage.coverage import coverage, coverage_tangent
+from gradsim.render.coverage.rigid_projection import AWAY, Sight
 from gradsim.scene.parameters import lens_of
 
 NEAR = 1e-3  # [m] a part with a vertex nearer to the camera's plane, or behind it, is not drawn in that frame

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Part, Surface
-from gradsim.render.edges import is_closed
+from gradsim.render.coverage.edges import is_closed
 from gradsim.render.silhouettes import Silhouettes
 
 MOST = 2**31 // 3  # pixels of all images: kernels count RGB in 32 bits

@@ -16,7 +16,7 @@ from gradsim.geometry.image_io import to_bytes
 from gradsim.geometry.surface import Surface
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.camera import from_scene
-from gradsim.render.shading import Shading
+from gradsim.render.shading.shading import Shading
 from gradsim.visualization.frames import Artist, fitting
 from gradsim.visualization.overlay_video import EDGE, HEIGHT
 from gradsim.visualization.sheets import evenly, strip

@@ -10,7 +10,7 @@ from gradsim.errors import InputError
 from gradsim.geometry.surface import Look, Surface
 from gradsim.render.camera import Camera
 from gradsim.render.renderer import RASTERIZERS, Renderer
-from gradsim.render.shading import Shading
+from gradsim.render.shading.shading import Shading
 from gradsim.render.silhouettes import Silhouettes
 
 NAMES = ("coverage", *RASTERIZERS, "mitsuba")
@@ -94,7 +94,7 @@ class Artist:
             yield from block[0]
 
     def _traced(self):
-        from gradsim.render.mitsuba import Mitsuba
+        from gradsim.render.mitsuba.renderer import Mitsuba
 
         return Mitsuba(self.camera, self.shading, tuple(self.background), self.spp)
 

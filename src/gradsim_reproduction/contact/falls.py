@@ -16,7 +16,7 @@ from gradsim.geometry.mesh import Mesh
 from gradsim.geometry.surface import Surface
 from gradsim.losses import ImageLoss
 from gradsim.render.camera import look_at
-from gradsim.render.coverage import coverage_tangent
+from gradsim.render.coverage.coverage import coverage_tangent
 from gradsim.render.silhouettes import Silhouettes
 
 FPS = 30.0

@@ -15,7 +15,7 @@ from gradsim.geometry.image_io import to_bytes
 from gradsim.geometry.surface import Surface
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
-from gradsim.render.shading import Shading
+from gradsim.render.shading.shading import Shading
 from gradsim.runtime.atomic import whole
 from gradsim_reproduction.contact import pile_scenes
 

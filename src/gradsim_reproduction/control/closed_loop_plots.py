@@ -15,7 +15,7 @@ from gradsim import video as videos
 from gradsim.geometry.image_io import to_bytes
 from gradsim.geometry.surface import Surface
 from gradsim.render.camera import from_scene
-from gradsim.render.shading import Shading
+from gradsim.render.shading.shading import Shading
 from gradsim.runtime.atomic import whole
 from gradsim.visualization.frames import Artist, fitting
 from gradsim.visualization.overlay_video import EDGE

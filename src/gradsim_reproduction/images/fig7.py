@@ -24,7 +24,7 @@ from gradsim.identify.descent import OPTIMISERS
 from gradsim.losses import mse
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
-from gradsim.render.shading import Shading
+from gradsim.render.shading.shading import Shading
 from gradsim.runtime.progress import Progress, Silent
 from gradsim.scene import Scene
 from gradsim_reproduction.images import fig7_plots

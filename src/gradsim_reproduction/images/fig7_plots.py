@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
-from gradsim.render.shading import Shading
+from gradsim.render.shading.shading import Shading
 from gradsim.runtime.atomic import whole
 
 COLOURS = {"colour": "#c2410c", "shading": "#1d5fd0", "texture": "#15803d"}

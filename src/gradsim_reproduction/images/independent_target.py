@@ -23,9 +23,9 @@ from gradsim.geometry.mesh import Mesh
 from gradsim.geometry.surface import Surface
 from gradsim.identify.least_squares import Population, follow
 from gradsim.losses import LOSSES, Schedule, coarse_to_fine, stage
-from gradsim.render.dibr import DibR
+from gradsim.render.dibr.rasterizer import DibR
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.render.softras import SoftRas
+from gradsim.render.softras.rasterizer import SoftRas
 from gradsim.render.view import View
 from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.contact import falls

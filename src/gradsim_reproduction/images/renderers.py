@@ -13,7 +13,7 @@ from gradsim.geometry.surface import Surface
 from gradsim.physics import Model
 from gradsim.render import Renderer, Shading
 from gradsim.render.renderer import RASTERIZERS
-from gradsim.render.softras import SoftRas
+from gradsim.render.softras.rasterizer import SoftRas
 from gradsim.runtime.atomic import whole
 from gradsim.runtime.progress import Progress, Silent
 from gradsim.scene import Scene
@@ -118,7 +118,7 @@ def _draw(scene: Scene, surface: Surface, name: str, law: str, spp: int, seed: i
     plain = "phong" if law == "texture" else law
     shading = Shading.of(scene, plain, textures=law == "texture")
     if name == "mitsuba":
-        from gradsim.render.mitsuba import Mitsuba
+        from gradsim.render.mitsuba.renderer import Mitsuba
 
         return Mitsuba.of(scene, shading=shading, spp=spp, depth=LONG if law == "colour" else 2, seed=seed)(surface)[
             0, 0

@@ -167,7 +167,7 @@ def observe(row: str, scene: Scene, trajectory: Trajectory, seed: int) -> Masks:
     """
     if row != "photorealistic":
         return synthetic.noisy_masks(scene, trajectory, "body", seed)
-    from gradsim.render.mitsuba import Mitsuba
+    from gradsim.render.mitsuba.renderer import Mitsuba
 
     with torch.no_grad():
         alpha = Mitsuba.of(scene, spp=SAMPLES, seed=seed).alpha(trajectory.surface)[0].double()

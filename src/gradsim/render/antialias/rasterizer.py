@@ -21,17 +21,15 @@ from torch import Tensor
 from gradsim.engine.lanes import borrowed, lane_of, specialise
 from gradsim.engine.launch import array, arrays, replay
 from gradsim.engine.operation import operation
-from gradsim.render.beside import add_touched
-from gradsim.render.borders import borders_code, creases, outlines
-from gradsim.render.compose import compose
-from gradsim.render.coverage import coverage
-from gradsim.render.edges import functions
-from gradsim.render.fragments import Fragments
-from gradsim.render.mix import mix, mix_code
-from gradsim.render.near import cut_near
-from gradsim.render.paint import Painter
+from gradsim.render.antialias.passes import add_touched, borders_code, creases, mix, mix_code, outlines
+from gradsim.render.coverage.coverage import coverage
+from gradsim.render.coverage.edges import functions
+from gradsim.render.near_clipping import cut_near
+from gradsim.render.raster.composite import compose
+from gradsim.render.raster.fragments import Fragments
+from gradsim.render.raster.zbuffer import nearest
+from gradsim.render.shading.surface_color import Painter
 from gradsim.render.view import View
-from gradsim.render.zbuffer import nearest
 
 BORDERS = ("Border", "border", "is_outline")
 WAYS = ("LEFT", "RIGHT", "ABOVE", "BELOW", "NEAR_SIDE", "row_of", "column_of")
@@ -149,6 +147,6 @@ _divide = operation(_Divide())
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
     bound = functions(dtype, "cell", "in_row", "in_column")
-    bound |= borrowed(specialise("gradsim.render.fragments_kernels", lane_of(dtype)), "behind", "flat_adjoint")
+    bound |= borrowed(specialise("gradsim.render.raster.fragment_kernels", lane_of(dtype)), "behind", "flat_adjoint")
     bound |= borrowed(borders_code(dtype), *BORDERS) | borrowed(mix_code(dtype), *WAYS)
-    return specialise("gradsim.render.antialiased_kernels", lane_of(dtype), **bound)
+    return specialise("gradsim.render.antialias.kernels", lane_of(dtype), **bound)

@@ -64,4 +64,4 @@ def _table(faces: Tensor) -> bytes:
 
 def functions(dtype: torch.dtype, *names: str) -> dict[str, Any]:
     """Functions and structs of the template, by name."""
-    return borrowed(specialise("gradsim.render.edges_kernels", lane_of(dtype)), *names)
+    return borrowed(specialise("gradsim.render.coverage.edge_kernels", lane_of(dtype)), *names)

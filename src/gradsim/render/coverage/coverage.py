@@ -15,7 +15,7 @@ from torch import Tensor
 from gradsim.engine.lanes import lane_of, specialise
 from gradsim.engine.launch import array, replay
 from gradsim.engine.operation import operation
-from gradsim.render.edges import functions, mesh_of, open_edge
+from gradsim.render.coverage.edges import functions, mesh_of, open_edge
 
 EDGES = ("Edge", "jump", "face_camera", "silhouette", "outline_edge", "cell", "in_row", "in_column")
 
@@ -127,7 +127,7 @@ def _scratch(points: Tensor, faces: Tensor) -> tuple[wp.array, wp.array]:
 
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
-    return specialise("gradsim.render.coverage_kernels", lane_of(dtype), **functions(dtype, *EDGES))
+    return specialise("gradsim.render.coverage.kernels", lane_of(dtype), **functions(dtype, *EDGES))
 
 
 def _check(screen: Tensor, faces: Tensor, convex: bool) -> None:

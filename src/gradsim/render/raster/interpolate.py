@@ -72,4 +72,4 @@ _blend = operation(_Blend())
 
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
-    return specialise("gradsim.render.blend_kernels", lane_of(dtype))
+    return specialise("gradsim.render.raster.interpolate_kernels", lane_of(dtype))

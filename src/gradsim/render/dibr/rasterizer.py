@@ -19,11 +19,11 @@ from gradsim.engine.lanes import borrowed, lane_of, specialise
 from gradsim.engine.launch import array, arrays, replay
 from gradsim.engine.operation import operation
 from gradsim.errors import InputError
-from gradsim.render.compose import compose
-from gradsim.render.near import cut_near
-from gradsim.render.paint import Painter
+from gradsim.render.near_clipping import cut_near
+from gradsim.render.raster.composite import compose
+from gradsim.render.raster.zbuffer import CULL, nearest, rasterise
+from gradsim.render.shading.surface_color import Painter
 from gradsim.render.view import View
-from gradsim.render.zbuffer import CULL, nearest, rasterise
 
 
 @dataclass(frozen=True)
@@ -115,5 +115,7 @@ _fade = operation(_Fade())
 
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
-    near = borrowed(specialise("gradsim.render.triangle_kernels", lane_of(dtype)), "reach", "to_border", "centre")
-    return specialise("gradsim.render.dibr_kernels", lane_of(dtype), **near)
+    near = borrowed(
+        specialise("gradsim.render.raster.triangle_kernels", lane_of(dtype)), "reach", "to_border", "centre"
+    )
+    return specialise("gradsim.render.dibr.kernels", lane_of(dtype), **near)

@@ -11,8 +11,7 @@ from torch import Tensor
 from gradsim.engine.lanes import Lane, borrowed
 from gradsim.engine.launch import array, field, replay
 from gradsim.engine.operation import operation
-from gradsim.render.soft_faces import CUT, blur, check, finite, reach, table
-from gradsim.render.tiles import Tiles, with_faces
+from gradsim.render.softras.faces import CUT, Tiles, blur, check, finite, reach, table, with_faces
 
 BORDER = ("Reach", "Pull", "cover", "pulled", "unless", "at_first", "at_second")
 PAINT = ("LANES", "FAINT", "Paint", "Three", "Dye", "mean_colour", "against", "texture_adjoint", "dye_of", "look_of")
@@ -139,21 +138,21 @@ def _background(background: Tensor | None, like: Tensor, height: int, width: int
 @cache
 def border_code(lane: Lane) -> ModuleType:
     """The kernels of silhouettes."""
-    return with_faces("gradsim.render.softras_kernels", lane)
+    return with_faces("gradsim.render.softras.kernels", lane)
 
 
 @cache
 def pixels_code(lane: Lane) -> ModuleType:
     """The kernels from sums to pictures."""
-    return with_faces("gradsim.render.softras_pixels_kernels", lane)
+    return with_faces("gradsim.render.softras.resolve_kernels", lane)
 
 
 @cache
 def colour_code(lane: Lane) -> ModuleType:
     """The kernels of colours."""
-    paint = with_faces("gradsim.render.softras_paint_kernels", lane)
+    paint = with_faces("gradsim.render.softras.attribute_kernels", lane)
     bound = borrowed(border_code(lane), *BORDER) | borrowed(paint, *PAINT) | borrowed(pixels_code(lane), *PIXELS)
-    return with_faces("gradsim.render.softras_colour_kernels", lane, **bound)
+    return with_faces("gradsim.render.softras.color_kernels", lane, **bound)
 
 
 class _Colour:

@@ -16,7 +16,7 @@ from torch import Tensor
 from gradsim.engine.lanes import lane_of, specialise
 from gradsim.engine.launch import array, arrays, replay
 from gradsim.engine.operation import operation
-from gradsim.render.blend import blend
+from gradsim.render.raster.interpolate import blend
 from gradsim.render.view import View
 
 INSIDE = 3  # the side of a fragment whose centre its triangle covers
@@ -132,4 +132,4 @@ _locate = operation(_Locate())
 
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
-    return specialise("gradsim.render.fragments_kernels", lane_of(dtype))
+    return specialise("gradsim.render.raster.fragment_kernels", lane_of(dtype))

@@ -89,4 +89,4 @@ def carry(
 
 @cache
 def _code(dtype: torch.dtype):
-    return specialise("gradsim.render.carried_kernels", lane_of(dtype))
+    return specialise("gradsim.render.coverage.rigid_projection_kernels", lane_of(dtype))

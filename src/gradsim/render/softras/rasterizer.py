@@ -22,11 +22,10 @@ from torch.nn.functional import pad
 from gradsim.engine.launch import array, replay
 from gradsim.engine.operation import operation
 from gradsim.errors import InputError
-from gradsim.render.near import cut_near
-from gradsim.render.paint import Painter
-from gradsim.render.soft_faces import CUT, blur, check, reach, table
-from gradsim.render.softras_colour import border_code, colour
-from gradsim.render.tiles import Tiles
+from gradsim.render.near_clipping import cut_near
+from gradsim.render.shading.surface_color import Painter
+from gradsim.render.softras.color import border_code, colour
+from gradsim.render.softras.faces import CUT, Tiles, blur, check, reach, table
 from gradsim.render.view import View
 
 __all__ = ["SoftRas", "colour", "silhouette"]

@@ -26,7 +26,7 @@ from gradsim.errors import InputError
 from gradsim.geometry.surface import Look, Part, Surface
 from gradsim.render.adapters import to_mitsuba
 from gradsim.render.camera import Camera
-from gradsim.render.lights import Ambient, Directional, Harmonics, Light, Point, harmonics, unit
+from gradsim.render.shading.lights import Ambient, Directional, Harmonics, Light, Point, harmonics, unit
 
 SKY = (32, 64)  # height and width of the picture that harmonics become; of order 2, they vary slowly over it
 MIRROR = 0.95  # largest share of the light in highlights

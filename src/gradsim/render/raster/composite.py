@@ -11,8 +11,8 @@ from torch import Tensor
 from gradsim.engine.lanes import lane_of, specialise
 from gradsim.engine.launch import array, replay
 from gradsim.engine.operation import operation
-from gradsim.render.blend import by_threes
-from gradsim.render.fragments import Fragments
+from gradsim.render.raster.fragments import Fragments
+from gradsim.render.raster.interpolate import by_threes
 
 
 def compose(fragments: Fragments, colours: Tensor, alpha: Tensor, background: Tensor) -> Tensor:
@@ -68,4 +68,4 @@ _compose = operation(_Compose())
 
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
-    return specialise("gradsim.render.compose_kernels", lane_of(dtype))
+    return specialise("gradsim.render.raster.composite_kernels", lane_of(dtype))

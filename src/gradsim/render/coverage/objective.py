@@ -14,8 +14,8 @@ from torch import Tensor
 from gradsim.engine.lanes import borrowed, lane_of, specialise
 from gradsim.engine.launch import array, replay
 from gradsim.numerics.robust import GAUSSIAN, Loss
-from gradsim.render.coverage import _code as _drawing
-from gradsim.render.edges import mesh_of
+from gradsim.render.coverage.coverage import _code as _drawing
+from gradsim.render.coverage.edges import mesh_of
 
 SHARED = ("Point", "draw")
 PICTURES = ("image", "weight", "before", "after", "above", "below")
@@ -129,4 +129,4 @@ def _arguments(code, screen: Tensor, tangent: Tensor, faces: Tensor, convex: boo
 
 @cache
 def _code(dtype: torch.dtype):
-    return specialise("gradsim.render.misfit_kernels", lane_of(dtype), **borrowed(_drawing(dtype), *SHARED))
+    return specialise("gradsim.render.coverage.objective_kernels", lane_of(dtype), **borrowed(_drawing(dtype), *SHARED))

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Look
-from gradsim.render import lights
-from gradsim.render.lights import Ambient, Directional, Harmonics, Light, unit
+from gradsim.render.shading import lights
+from gradsim.render.shading.lights import Ambient, Directional, Harmonics, Light, unit
 
 LAWS = ("colour", "lambert", "phong", "blinn-phong")
 LAMPS: tuple[Light, ...] = (Ambient((0.4, 0.4, 0.4)), Directional((-0.5, 0.6, -1.0), (0.6, 0.6, 0.6)))

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from gradsim.geometry.surface import Part, Pattern
-from gradsim.render.fragments import Fragments
-from gradsim.render.lights import unit
-from gradsim.render.shading import Shading, material_of
-from gradsim.render.texture import sample, sheet
+from gradsim.render.raster.fragments import Fragments
+from gradsim.render.shading.lights import unit
+from gradsim.render.shading.shading import Shading, material_of
+from gradsim.render.shading.texture import sample, sheet
 from gradsim.render.view import View
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gradsim.engine.lanes import lane_of, specialise
 from gradsim.engine.launch import array, replay
-from gradsim.render.fragments import Fragments
+from gradsim.render.raster.fragments import Fragments
 from gradsim.render.view import View
 
 CULL = {"none": 0, "back": 1, "front": 2}  # faces that are left out, by the side they show
@@ -47,4 +47,4 @@ def nearest(view: View, cull: str = "none") -> Tensor:
 
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
-    return specialise("gradsim.render.zbuffer_kernels", lane_of(dtype))
+    return specialise("gradsim.render.raster.zbuffer_kernels", lane_of(dtype))

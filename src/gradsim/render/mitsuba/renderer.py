@@ -16,9 +16,9 @@ from gradsim.engine.operation import operation
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Surface
 from gradsim.render.camera import Camera, from_scene
-from gradsim.render.mitsuba_frame import Frame, check, differentiates, variant_set
-from gradsim.render.mitsuba_scene import describe, light_tensors, mesh_tensors, sensor
-from gradsim.render.shading import Shading
+from gradsim.render.mitsuba.frame import Frame, check, differentiates, variant_set
+from gradsim.render.mitsuba.scene import describe, light_tensors, mesh_tensors, sensor
+from gradsim.render.shading.shading import Shading
 
 LAMBERT = Shading("lambert")
 PLAIN: dict[str, Any] = {"colour": (0.0, 0.0, 0.0), "vertex_colours": None, "texture": None, "specular": 0.0}

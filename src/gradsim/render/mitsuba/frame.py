@@ -19,7 +19,7 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Part
 from gradsim.render.camera import Camera
-from gradsim.render.mitsuba_scene import describe, sensor
+from gradsim.render.mitsuba.scene import describe, sensor
 
 PROBE = """
 import mitsuba as mi

@@ -1,0 +1,1 @@
+"""Antialiased silhouettes: exact area shares along edges."""

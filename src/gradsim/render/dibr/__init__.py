@@ -1,0 +1,1 @@
+"""The DIB-R rasterizer."""

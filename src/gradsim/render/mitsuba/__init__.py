@@ -1,0 +1,1 @@
+"""The path tracer Mitsuba 3 as a renderer (optional)."""

@@ -1,0 +1,1 @@
+"""Z-buffer, fragments, interpolation of attributes and compositing."""

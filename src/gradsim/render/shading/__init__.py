@@ -1,0 +1,1 @@
+"""Lights, laws of shading, textures and colors of surfaces."""
