@@ -16,8 +16,9 @@ from clock import memory
 from cloth_sheet import BENDING, DAMPING, DRAG, DT, GRAVITY, LIFT, STIFFNESS, ClothSheet, cloth_sheet
 from rollouts import Cases, Rollout, at_least, has_newton, per_step
 
-from gradsim.physics import air, bending, membrane
-from gradsim.physics.particles import Elements, Particles
+from gradsim.physics.forces import aerodynamics, bending, membrane
+from gradsim.physics.forces.base import Elements
+from gradsim.physics.soft.rollout import Particles
 from gradsim_reproduction.runner import figure
 
 STEPS = {64: 300, 512: 300, 2048: 100}  # that keep all states
@@ -34,7 +35,7 @@ def ours(sheet: ClothSheet, frames: int, substeps: int, worlds: int = 1) -> Roll
     groups = (
         Elements(membrane.FORCE, triangles, membrane.rest_shape(shape, triangles)),
         Elements(bending.FORCE, hinges, bending.rest_shape(shape, hinges)),
-        Elements(air.FORCE, triangles),
+        Elements(aerodynamics.FORCE, triangles),
     )
     given = [sheet.x, sheet.v, sheet.inverse_mass, [0.0, 0.0, -GRAVITY]]
     given += [[STIFFNESS], [STIFFNESS], [DAMPING], [0.0]]  # μ, λ, damping, activation

@@ -17,9 +17,10 @@ from clock import best, memory
 from rollouts import Rollout
 
 from gradsim.geometry.tet_grid import gear as gear_of_tets
-from gradsim.physics import solid
-from gradsim.physics.particles import Elements, Particles
-from gradsim.physics.touch import touch
+from gradsim.physics.contact.vertex_plane import touch
+from gradsim.physics.forces import neo_hookean
+from gradsim.physics.forces.base import Elements
+from gradsim.physics.soft.rollout import Particles
 from gradsim_reproduction.runner import figure
 
 FRAMES, SUBSTEPS, DT = 91, 64, 1 / 1920
@@ -36,7 +37,7 @@ def iteration(frames: int = FRAMES) -> Rollout:
     share = np.bincount(mesh.tets.ravel(), np.repeat(mesh.volumes / 4, 4))
     vertices, tets = torch.tensor(shape), torch.tensor(mesh.tets)
     groups = (
-        Elements(solid.FORCE, tets, solid.rest_shape(vertices, tets)),
+        Elements(neo_hookean.FORCE, tets, neo_hookean.rest_shape(vertices, tets)),
         Elements(touch("paper"), torch.arange(len(shape))[:, None]),
     )
     each = lambda value: np.full(len(mesh.tets), value)

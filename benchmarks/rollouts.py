@@ -8,7 +8,7 @@ from rigid import has_newton as newton_is_there
 from torch import Tensor
 
 from gradsim.engine import launch
-from gradsim.physics import particles
+from gradsim.physics.soft import rollout
 from gradsim_reproduction.runner import figure
 
 Cases = dict[str, tuple[int, Case]]
@@ -24,7 +24,7 @@ class Rollout:
         weights: (vertices, 3).
     """
 
-    def __init__(self, program: particles.Particles, inputs: Sequence[Tensor], weights: Tensor):
+    def __init__(self, program: rollout.Particles, inputs: Sequence[Tensor], weights: Tensor):
         self.program, self.inputs, self.weights = program, list(inputs), weights
         self.steps = (program.frames - 1) * program.substeps
 
@@ -50,14 +50,14 @@ class Rollout:
             launches.append(args)
             launch.replay(*args)
 
-        particles.replay = noted  # pyright: ignore[reportPrivateImportUsage] -- to see what it launches
+        rollout.replay = noted  # pyright: ignore[reportPrivateImportUsage] -- to see what it launches
         try:
             outputs = self.program.forward(self.inputs)
             adjoints = [torch.zeros_like(y) for y in outputs]
             adjoints[0][:, -1] = self.weights
             self.program.backward(self.inputs, outputs, adjoints)
         finally:
-            particles.replay = launch.replay  # pyright: ignore[reportPrivateImportUsage]
+            rollout.replay = launch.replay  # pyright: ignore[reportPrivateImportUsage]
         forward, backward = launches
         start = [vars(array)["tensor"] for array in backward[2][-4:-2]]
 

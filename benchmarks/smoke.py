@@ -12,7 +12,7 @@ import torch
 from clock import best
 from torch import Tensor
 
-from gradsim.physics.smoke import Smoke
+from gradsim.physics.smoke.solver import Smoke
 from gradsim_reproduction.runner import figure
 from gradsim_reproduction.smoke.smoke import Waves, disc, targets
 

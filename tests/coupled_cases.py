@@ -6,10 +6,11 @@ from rigid_reference import State, share, spin, struck, turned, wrench
 from torch import Tensor
 from torch.nn.functional import pad
 
-from gradsim.physics import attachment, spring, touch_body, touch_face
-from gradsim.physics.candidates import Candidates
-from gradsim.physics.coupled import BODY, Coupled, nodes
-from gradsim.physics.particles import Elements
+from gradsim.physics.contact import vertex_body, vertex_triangle
+from gradsim.physics.contact.broad_phase import Candidates
+from gradsim.physics.coupled.rollout import BODY, Coupled, nodes
+from gradsim.physics.forces import attachment, spring
+from gradsim.physics.forces.base import Elements
 
 FRAMES, SUBSTEPS, DT, PINNED = 4, 6, 1.5e-3, (3,)
 FACES = torch.tensor([[0, 1, 2], [3, 4, 5]])
@@ -40,8 +41,8 @@ def groups() -> tuple[Elements, ...]:
     return (
         Elements(spring.FORCE, SPRINGS),
         Elements(attachment.FORCE, nodes(HOLDS, N, 0)),
-        Elements(touch_body.touch_body("continuous"), nodes(EVERY, N, 1)),
-        Elements(touch_face.touch_face("continuous"), torch.zeros(0, 4, dtype=torch.long)),
+        Elements(vertex_body.touch_body("continuous"), nodes(EVERY, N, 1)),
+        Elements(vertex_triangle.touch_face("continuous"), torch.zeros(0, 4, dtype=torch.long)),
     )
 
 
@@ -95,10 +96,10 @@ def plain(given: list[Tensor], bodies: int = 2) -> list[Tensor]:
             state = [struck(c, WINDOWS, time, DT, s) for c, s in zip(case, state, strict=True)]
             f = torch.zeros_like(x)
             f = add(f, SPRINGS, spring.definition(x[:, SPRINGS], v[:, SPRINGS], *law["spring"]))
-            f = add(f, PAIRS, touch_face.definition(x[:, PAIRS], v[:, PAIRS], *law["touch_face"]))
+            f = add(f, PAIRS, vertex_triangle.definition(x[:, PAIRS], v[:, PAIRS], *law["touch_face"]))
             acts = [[0.0, 0.0] for _ in case]
             for r, name, which in ((0, "attachment", HOLDS), (1, "touch_body", EVERY)) if bodies else ():
-                file = {"attachment": attachment, "touch_body": touch_body}[name]
+                file = {"attachment": attachment, "touch_body": vertex_body}[name]
                 each = file.definition(*_nodes(case[r], state[r], x[:, which], v[:, which]), *law[name])
                 f = f.index_add(1, which, each[:, :, 0])
                 acts[r] = [a + each[:, :, m].sum(1) for a, m in zip(acts[r], (1, 2), strict=True)]

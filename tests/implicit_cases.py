@@ -6,10 +6,10 @@ from torch import Tensor
 from torch.autograd.functional import jacobian
 
 from gradsim.geometry import tet_grid
-from gradsim.physics import solid
-from gradsim.physics.implicit import ImplicitParticles
-from gradsim.physics.particles import Elements
-from gradsim.physics.touch import touch
+from gradsim.physics.contact.vertex_plane import touch
+from gradsim.physics.forces import neo_hookean
+from gradsim.physics.forces.base import Elements
+from gradsim.physics.soft.implicit import ImplicitParticles
 
 MESH = tet_grid.box((0.2, 0.1, 0.1), (2, 1, 1))
 FRAMES, PINNED = 3, (0, 5)
@@ -27,7 +27,7 @@ def groups(x: Tensor | None = None, tets: Tensor | None = None) -> tuple[Element
     tets = torch.tensor(MESH.tets) if tets is None else tets
     vertices = torch.arange(len(x))[:, None]
     return (
-        Elements(solid.FORCE, tets, solid.rest_shape(x, tets)),
+        Elements(neo_hookean.FORCE, tets, neo_hookean.rest_shape(x, tets)),
         Elements(touch("continuous"), vertices),
     )
 
@@ -75,7 +75,7 @@ def dense(given: list[Tensor], substeps: int = 2) -> list[Tensor]:
     free[list(PINNED)] = 0
 
     def forces(x, v):
-        each = solid.definition(x[:, tets.index], v[:, tets.index], *tets.rest.values(), *given[4:8])
+        each = neo_hookean.definition(x[:, tets.index], v[:, tets.index], *tets.rest.values(), *given[4:8])
         f = torch.zeros_like(x).index_add(1, tets.index.flatten(), each.flatten(1, 2))
         return f + on_plane(x, v, *given[8:14])
 

@@ -17,7 +17,7 @@ from torch import Tensor, linalg
 
 from gradsim.engine.lanes import Lane, lane_of, specialise
 from gradsim.engine.layout import Layout
-from gradsim.physics.force import Force
+from gradsim.physics.forces.base import Force
 
 WITHIN = {torch.float64: 1e-12, torch.float32: 1e-5}  # of the largest force or derivative
 

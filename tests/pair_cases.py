@@ -12,9 +12,9 @@ from torch.nn.functional import normalize
 from gradsim.engine.lanes import Lane, specialise
 from gradsim.engine.launch import replay
 from gradsim.engine.layout import Layout
-from gradsim.physics.core import hull_core, point_core, segment_core
-from gradsim.physics.pair_energy import Placed, depth
-from gradsim.physics.pairs import Pairs, pair_code
+from gradsim.physics.contact.convex_reference import Placed, depth
+from gradsim.physics.contact.convex_shape import hull_core, point_core, segment_core
+from gradsim.physics.rigid.pairs import Pairs, pair_code
 
 CPU = torch.device("cpu")
 BOX = np.array([[x, y, z] for x in (-0.1, 0.1) for y in (-0.15, 0.15) for z in (-0.2, 0.2)])

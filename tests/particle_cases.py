@@ -4,11 +4,13 @@ import torch
 from torch import Tensor
 
 from gradsim.geometry import tet_grid
-from gradsim.physics import contact, hunt_crossley, solid
-from gradsim.physics.obstacle import direction, distance
-from gradsim.physics.particles import Elements, Particles
-from gradsim.physics.touch import touch
-from gradsim.physics.touch_solid import touch_solid
+from gradsim.physics.contact import hunt_crossley, point_plane
+from gradsim.physics.contact.point_sdf import direction, distance
+from gradsim.physics.contact.vertex_plane import touch
+from gradsim.physics.contact.vertex_sdf import touch_solid
+from gradsim.physics.forces import neo_hookean
+from gradsim.physics.forces.base import Elements
+from gradsim.physics.soft.rollout import Particles
 
 MESH = tet_grid.box((0.3, 0.2, 0.1), (3, 2, 1))
 FRAMES, SUBSTEPS, PINNED = 4, 5, (0, 5)
@@ -25,7 +27,7 @@ def groups() -> tuple[Elements, ...]:
     x, tets = rest_positions(), torch.tensor(MESH.tets)
     vertices = torch.arange(len(x))[:, None]
     return (
-        Elements(solid.FORCE, tets, solid.rest_shape(x, tets)),
+        Elements(neo_hookean.FORCE, tets, neo_hookean.rest_shape(x, tets)),
         Elements(touch("continuous"), vertices),
         Elements(touch_solid("continuous"), vertices),
     )
@@ -82,7 +84,7 @@ def plain(groups_: tuple[Elements, ...], given: list[Tensor]) -> list[Tensor]:
     for k in range(step.shape[1]):
         h = step[:, k, None, None]
         for _ in range(SUBSTEPS):
-            each = solid.definition(x[:, tets.index], v[:, tets.index], *tets.rest.values(), *per_tet)
+            each = neo_hookean.definition(x[:, tets.index], v[:, tets.index], *tets.rest.values(), *per_tet)
             f = torch.zeros_like(x).index_add(1, tets.index.flatten(), each.flatten(1, 2))
             f = f + on_plane(x, v, *given[8:14]) + on_solid(x, v, *given[14:26])
             v = v + h * free[:, None] * (f * inverse_mass[..., None] + gravity[:, None])
@@ -109,5 +111,5 @@ def on_solid(x, v, centre, a0, a1, a2, h0, h1, h2, rounding, *law) -> Tensor:
 def _touching(gap, v, normal, stiffness, damping, friction_stiffness, friction) -> Tensor:
     rate = (v * normal).sum(-1)
     f_n = hunt_crossley.definition(gap, rate, stiffness, damping)
-    f = contact.definition(v, normal, f_n, friction_stiffness, friction)
+    f = point_plane.definition(v, normal, f_n, friction_stiffness, friction)
     return torch.where((gap < 0)[..., None], f, 0.0)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from gradsim.physics.rigid import CONTACT, INPUTS, RigidRollout
+from gradsim.physics.rigid.rollout import CONTACT, INPUTS, RigidRollout
 
 GRAVITY = 9.81  # [m/s²]
 

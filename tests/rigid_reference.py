@@ -9,9 +9,9 @@ import torch
 from rigid_cases import Case
 from torch import Tensor, linalg
 
-from gradsim.physics import contact, obstacle
-from gradsim.physics.contact_laws import LAWS
-from gradsim.physics.rigid import CONTACT
+from gradsim.physics.contact import point_plane, point_sdf
+from gradsim.physics.contact.laws import LAWS
+from gradsim.physics.rigid.rollout import CONTACT
 
 State = list[Tensor]  # x, q, v, l
 
@@ -59,7 +59,7 @@ def touches(case: Case, x: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
             at = at if at.requires_grad else at.requires_grad_()
             offset = at - case["centre"][:, :, None]
             local = (case["axis"][:, :, None] @ offset[..., None])[..., 0]
-            away = obstacle.distance(local, case["half"][:, :, None].expand_as(local))
+            away = point_sdf.distance(local, case["half"][:, :, None].expand_as(local))
             (slope,) = torch.autograd.grad(away.sum(), offset, create_graph=True)
         beyond = away - case["rounding"][:, :, None] - case["radius"][:, None]
         gap, normal = torch.cat([gap, beyond], 1), torch.cat([normal, slope], 1)
@@ -78,7 +78,7 @@ def contacts(case: Case, law: str, x: Tensor, q: Tensor, v: Tensor, w: Tensor) -
         f_n = torch.where(gap < 0, -(each["stiffness"] * gap + each["damping"] * rate), torch.zeros_like(gap))
     else:
         f_n = module.definition(gap, rate, each["stiffness"], each["damping"])
-    force = contact.definition(u, normal, f_n, each["friction_stiffness"], each["friction"])
+    force = point_plane.definition(u, normal, f_n, each["friction_stiffness"], each["friction"])
     return arm, gap, u, force
 
 

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from gradsim.geometry import sheet
-from gradsim.physics import air, anchor, bending, membrane, spring
-from gradsim.physics.particles import Elements, Particles
+from gradsim.physics.forces import aerodynamics, anchor, bending, membrane, spring
+from gradsim.physics.forces.base import Elements
+from gradsim.physics.soft.rollout import Particles
 
 MESH = sheet.grid((0.4, 0.3), (3, 2))
 FRAMES, SUBSTEPS, PINNED = 3, 5, (0,)
@@ -26,7 +27,7 @@ def groups() -> tuple[Elements, ...]:
     return (
         Elements(membrane.FORCE, faces, membrane.rest_shape(x, faces)),
         Elements(bending.FORCE, hinges, bending.rest_shape(x, hinges)),
-        Elements(air.FORCE, faces),
+        Elements(aerodynamics.FORCE, faces),
         Elements(spring.FORCE, torch.tensor([[1, 6], [2, 9], [4, 11]])),
         Elements(anchor.FORCE, torch.tensor([[3], [8]])),
     )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from gradsim.identify.known_length import camera_from_length
     from gradsim.physics import Acting, Divergence, Force, Model, Trajectory, gradients
-    from gradsim.physics.smoke import Smoke
+    from gradsim.physics.smoke.solver import Smoke
     from gradsim.render import Antialiased, Camera, DibR, Renderer, Shading, Silhouettes, SoftRas
     from gradsim.scene import Scene
 
@@ -60,7 +60,7 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "Shading": "gradsim.render",
     "Shooting": "gradsim.identify",
     "Silhouettes": "gradsim.render",
-    "Smoke": "gradsim.physics.smoke",
+    "Smoke": "gradsim.physics.smoke.solver",
     "Smooth": "gradsim.identify",
     "SoftRas": "gradsim.render",
     "States": "gradsim.identify",

@@ -178,7 +178,7 @@ def test_templates_are_made_once_for_each_lane_type():
 
 def test_names_that_a_template_leaves_open_make_it_another_module():
     lane = PLAIN[0]
-    euler, rk4 = (specialise("gradsim.physics.kelvin_voigt", lane, CLAMPED=c) for c in (True, False))
+    euler, rk4 = (specialise("gradsim.physics.contact.kelvin_voigt", lane, CLAMPED=c) for c in (True, False))
     assert (euler.CLAMPED, rk4.CLAMPED) == (True, False)
     assert euler.__name__ != rk4.__name__
 

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from gradsim.physics.smoke_grid import Grid
+from gradsim.physics.smoke.grid import Grid
 from gradsim_reproduction.smoke.smoke import FIRST, Found, Waves, descend, disc, form, ratio, smoke, summary, targets
 
 

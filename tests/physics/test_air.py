@@ -8,9 +8,9 @@ from checks import central_difference, error
 from law_cases import WITHIN, lane_errors, lane_forces, lane_gradients, random_normal, random_positive
 from torch import Tensor, linalg
 
-from gradsim.physics import air
+from gradsim.physics.forces import aerodynamics
 
-FORCE, N = air.FORCE, 64
+FORCE, N = aerodynamics.FORCE, 64
 PLATE = torch.tensor([[0.3, 0.1, 0], [1.1, 0.2, 0], [0.5, 0.9, 0]], dtype=torch.float64)
 AREA = 0.5 * (0.8 * 0.8 - 0.1 * 0.2)
 

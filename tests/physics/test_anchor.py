@@ -15,7 +15,7 @@ from law_cases import (
 )
 from torch import Tensor
 
-from gradsim.physics import anchor
+from gradsim.physics.forces import anchor
 
 FORCE, N = anchor.FORCE, 32
 

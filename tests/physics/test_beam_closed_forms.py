@@ -12,8 +12,9 @@ from checks import slope
 from torch import Tensor
 
 from gradsim.geometry.tet_grid import box
-from gradsim.physics import anchor, solid
-from gradsim.physics.particles import Elements, Particles
+from gradsim.physics.forces import anchor, neo_hookean
+from gradsim.physics.forces.base import Elements
+from gradsim.physics.soft.rollout import Particles
 
 SIDE, YOUNG, DENSITY = 0.125, 1e5, 1000.0
 SPEED = math.sqrt(YOUNG / DENSITY)  # of axial waves [m/s]
@@ -33,13 +34,13 @@ class Bar:
         mesh = box((length, SIDE, SIDE), (round(length / SIDE) * across, across, across))
         self.x, tets = torch.tensor(mesh.vertices), torch.tensor(mesh.tets)
         self.along, self.poisson = self.x[:, 0] / length + 0.5, torch.tensor(poisson).double()
-        rest = solid.rest_shape(self.x, tets)
+        rest = neo_hookean.rest_shape(self.x, tets)
         share = (DENSITY / 4 * rest["volume"]).repeat_interleave(4)
         self.mass = torch.zeros(len(self.x)).double().index_add(0, tets.flatten(), share)
         self.held = (self.along < 1e-9).nonzero().flatten().tolist()
         self.tip = (self.along > 1 - 1e-9).nonzero().flatten()
         anchors = [Elements(anchor.FORCE, k[:, None]) for k in (torch.arange(len(self.x)), self.tip)]
-        self.groups, self.step = (Elements(solid.FORCE, tets, rest), *anchors), 0.2 * SIDE / across / SPEED
+        self.groups, self.step = (Elements(neo_hookean.FORCE, tets, rest), *anchors), 0.2 * SIDE / across / SPEED
 
     def run(self, frames: int, time: float, young: Tensor, v=0.0, gravity=0.0, drag=0.0, load=0.0) -> Tensor:
         """Displacements (frames, n, 3) [m] from rest, with velocities v (n, 3) at the start.
@@ -49,7 +50,7 @@ class Bar:
         one = lambda value: torch.tensor([[value]], dtype=torch.float64)
         substeps, far = math.ceil(time / (frames - 1) / self.step), 1e6
         program = Particles(self.groups, frames, substeps, time / (frames - 1) / substeps, self.held)
-        material = [*(y.expand(1, 1) for y in solid.lame(young, self.poisson)), one(0.0), one(0.0)]
+        material = [*(y.expand(1, 1) for y in neo_hookean.lame(young, self.poisson)), one(0.0), one(0.0)]
         slowed = [torch.zeros(1, 1, 3).double(), one(0.0), drag * self.mass[None]]
         pulled = [torch.tensor([[[0.0, 0, -far]]]).double(), one(load / len(self.tip) / far), one(0.0)]
         start = [self.x, v * torch.ones_like(self.x), 1 / self.mass, torch.tensor([0, 0, -gravity]).double()]

@@ -6,9 +6,9 @@ from checks import dot_product_errors, error, gradients, weights
 from rigid_cases import WINDOWS, tumbling, with_clock
 
 from gradsim.engine.lanes import Lane
-from gradsim.physics import bodies
-from gradsim.physics.bodies import BODY, Bodies
-from gradsim.physics.rigid import RigidRollout
+from gradsim.physics.rigid import multibody
+from gradsim.physics.rigid.multibody import BODY, Bodies
+from gradsim.physics.rigid.rollout import RigidRollout
 
 FRAMES, SUBSTEPS, DT = 5, 6, 1.5e-3
 INTEGRATORS = ("semi-implicit", "rk4")
@@ -82,7 +82,7 @@ def test_inputs_that_do_not_fit_are_refused():
 def test_kernels_with_joints_compile_for_cuda(integrator, tmp_path):
     if not wp.get_cuda_toolkit_version():
         pytest.skip("this build of Warp has no CUDA compiler")
-    code, *_ = bodies._code(Lane("float32"), (), True, "continuous", integrator, False)
+    code, *_ = multibody._code(Lane("float32"), (), True, "continuous", integrator, False)
     (file,) = wp.compile_aot_module(code, arch=80, module_dir=tmp_path, use_ptx=True)
     text = file.read_text()
     assert ".entry forward" in text and ".entry backward" in text

@@ -3,8 +3,8 @@
 import torch
 from law_cases import random_normal
 
-from gradsim.physics.candidates import Candidates
-from gradsim.physics.touch_face import weights
+from gradsim.physics.contact.broad_phase import Candidates
+from gradsim.physics.contact.vertex_triangle import weights
 
 N = 60
 FACES = torch.randint(0, N, (80, 3), generator=torch.Generator().manual_seed(1))

@@ -8,9 +8,9 @@ from rigid_cases import body, simulate, tumbling
 from torch import Tensor, linalg
 from torch.nn.functional import normalize
 
-from gradsim.physics import contact, hunt_crossley, kelvin_voigt
-from gradsim.physics.contact_laws import LAWS
-from gradsim.physics.rigid import RigidRollout
+from gradsim.physics.contact import hunt_crossley, kelvin_voigt, point_plane
+from gradsim.physics.contact.laws import LAWS
+from gradsim.physics.rigid.rollout import RigidRollout
 
 MODULES = {"continuous": hunt_crossley, "paper": kelvin_voigt}
 SINGLES = ("stiffness", "damping", "friction_stiffness", "friction")
@@ -49,7 +49,7 @@ def defined_force(given: dict[str, Tensor], law: str) -> Tensor:
         f_n = torch.where(gap < 0, -(stiffness * gap + damping * rate), torch.zeros_like(gap))
     else:
         f_n = MODULES[law].definition(gap, rate, stiffness, damping)
-    return contact.definition(given["u"], given["normal"], f_n, friction_stiffness, friction)
+    return point_plane.definition(given["u"], given["normal"], f_n, friction_stiffness, friction)
 
 
 def partials(force: Tensor, given: dict[str, Tensor]) -> list[Tensor]:

@@ -6,7 +6,7 @@ from scipy.spatial import ConvexHull
 
 from gradsim.errors import InputError
 from gradsim.geometry import mesh as meshes
-from gradsim.physics.core import SKIN, core_of, hull_core
+from gradsim.physics.contact.convex_shape import SKIN, core_of, hull_core
 from gradsim.scene.shape import Shape
 
 

@@ -6,8 +6,8 @@ import torch
 from checks import central_difference, directions, dot_product_errors, error, gradients, weights
 from rigid_cases import WINDOWS
 
-from gradsim.physics.coupled import BODY
-from gradsim.physics.rigid import RigidRollout
+from gradsim.physics.coupled.rollout import BODY
+from gradsim.physics.rigid.rollout import RigidRollout
 
 WIDE = pytest.param(8, marks=pytest.mark.slow)  # a minute to compile
 

@@ -9,8 +9,8 @@ from checks import central_difference, directions, dot_product_errors, error, sl
 from scipy.integrate import solve_ivp
 from torch.autograd import grad
 
-from gradsim.physics.double_pendulum import INPUTS, DoublePendulumRollout, acceleration, arms, energy
-from gradsim.physics.runge_kutta import order_eight
+from gradsim.physics.pendulum.double import INPUTS, DoublePendulumRollout, acceleration, arms, energy
+from gradsim.physics.pendulum.runge_kutta import order_eight
 
 G = 9.81  # [m/s²]
 STEPS = DoublePendulumRollout(frames=13, substeps=9, dt=4e-3)  # 108 steps

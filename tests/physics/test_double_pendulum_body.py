@@ -7,7 +7,7 @@ import torch
 from checks import error
 
 import gradsim as gs
-from gradsim.physics.double_pendulum import energy
+from gradsim.physics.pendulum.double import energy
 from gradsim.render.silhouettes import Silhouettes
 
 

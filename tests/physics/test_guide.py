@@ -14,9 +14,9 @@ from law_cases import (
 )
 from torch import Tensor
 
-from gradsim.physics import guide
+from gradsim.physics.forces import plane_constraint
 
-FORCE, N = guide.FORCE, 32
+FORCE, N = plane_constraint.FORCE, 32
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from checks import central_difference, directions, dot_product_errors, error, sl
 from gradsim.engine.lanes import Lane, native_width
 from gradsim.engine.mapping import InElements, Worlds
 from gradsim.geometry import tet_grid
-from gradsim.physics import implicit
-from gradsim.physics.implicit import ImplicitParticles
 from gradsim.physics.model import Divergence, Model
-from gradsim.physics.particles import Particles
+from gradsim.physics.soft import implicit
+from gradsim.physics.soft.implicit import ImplicitParticles
+from gradsim.physics.soft.rollout import Particles
 from gradsim.scene import Scene
 
 MAPPINGS = [Worlds(Lane("float64", native_width("float64"))), InElements(Lane("float64", native_width("float64")))]

@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 
 from gradsim import InputError, Model, Scene
 from gradsim.numerics import rotation
-from gradsim.physics.joints import joints_of
+from gradsim.physics.rigid.joints import joints_of
 from gradsim.physics.system import RESOLVED
 
 

@@ -5,9 +5,9 @@ import torch
 
 from gradsim import Model, Scene
 from gradsim.errors import InputError
-from gradsim.physics.linked import Linked
 from gradsim.physics.model import Divergence
-from gradsim.physics.rigid_body import RigidBody
+from gradsim.physics.rigid.body import RigidBody
+from gradsim.physics.rigid.island import Linked
 
 LINK = {"shape": {"box": {"size": [0.1, 0.1, 0.6]}}, "mass": 0.8}
 

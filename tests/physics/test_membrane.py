@@ -20,7 +20,7 @@ from law_cases import (
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.physics import membrane
+from gradsim.physics.forces import membrane
 
 FORCE, N = membrane.FORCE, 64
 

@@ -9,8 +9,8 @@ from rigid_cases import body, simulate
 from torch.nn.functional import normalize
 
 from gradsim.errors import InputError
+from gradsim.physics.contact.point_sdf import direction, distance
 from gradsim.physics.model import Model
-from gradsim.physics.obstacle import direction, distance
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
 

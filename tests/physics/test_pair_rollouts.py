@@ -8,9 +8,9 @@ from torch import Tensor, linalg
 
 from gradsim.errors import InputError
 from gradsim.numerics import rotation
-from gradsim.physics.linked import Linked
+from gradsim.physics.contact_events import pair_touches
 from gradsim.physics.model import Model
-from gradsim.physics.pair_touches import pair_touches
+from gradsim.physics.rigid.island import Linked
 from gradsim.scene import Scene
 
 BALL = {"shape": {"sphere": {"radius": 0.1}}, "mass": 1.0}

@@ -8,7 +8,7 @@ from torch import Tensor, linalg
 
 from gradsim.engine.lanes import Lane
 from gradsim.numerics import rotation
-from gradsim.physics.pair_energy import Placed, energy, wrench
+from gradsim.physics.contact.convex_reference import Placed, energy, wrench
 
 N = 8
 LANE = Lane("float64", 4)

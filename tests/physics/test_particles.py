@@ -12,9 +12,11 @@ from checks import central_difference, directions, dot_product_errors, error, gr
 
 from gradsim.engine.lanes import Lane, native_width
 from gradsim.engine.mapping import InElements, Threads, Worlds, mapping_for
-from gradsim.physics import particles_threads, solid
-from gradsim.physics.assembly import assemble
-from gradsim.physics.particles import Elements, Particles
+from gradsim.physics.forces import neo_hookean
+from gradsim.physics.forces.assembly import assemble
+from gradsim.physics.forces.base import Elements
+from gradsim.physics.soft import gpu_rollout
+from gradsim.physics.soft.rollout import Particles
 
 WIDE = {dtype: native_width(dtype) for dtype in ("float64", "float32")}
 MAPPINGS = [
@@ -110,7 +112,7 @@ def test_a_world_of_a_batch_moves_as_it_does_alone(mapping):
 def test_threads_have_an_element_each_on_the_way_back_too(monkeypatch):
     launched = []
     noted = lambda kernel, dim, *rest: launched.append((kernel.key, dim))
-    monkeypatch.setattr(particles_threads, "replay", noted)
+    monkeypatch.setattr(gpu_rollout, "replay", noted)
     given, program = cases.inputs(2, seed=17), cases.program(Threads(Lane("float64", 1)))
     program.backward(given, outputs := program.forward(given), outputs)
     sizes = {dim for kernel, dim in launched if kernel.startswith("adjoints_of")}
@@ -191,7 +193,7 @@ def test_counts_that_do_not_agree_are_named():
     with pytest.raises(ValueError, match="`step` has 1 intervals; 4 frames need 3, or 0"):
         program.forward([*given[:-1], given[-1][:, :1]])
     with pytest.raises(ValueError, match=r"`index` of solid has shape \(5, 3\)"):
-        Elements(solid.FORCE, torch.zeros(5, 3, dtype=torch.long))
+        Elements(neo_hookean.FORCE, torch.zeros(5, 3, dtype=torch.long))
 
 
 @pytest.mark.parametrize("lane", [Lane("float32"), pytest.param(Lane("float64"), marks=pytest.mark.slow)], ids=str)
@@ -199,7 +201,7 @@ def test_kernels_compile_for_cuda(lane, tmp_path):
     if not wp.get_cuda_toolkit_version():
         pytest.skip("this build of Warp has no CUDA compiler")
     forces = assemble(tuple(group.force for group in cases.groups()), lane, "threads")
-    for code in (forces, particles_threads._code(lane)):
+    for code in (forces, gpu_rollout._code(lane)):
         (file,) = wp.compile_aot_module(code, arch=ARCHITECTURE, module_dir=tmp_path, use_ptx=True)
         text = file.read_text()
         for key in wp.get_module(code.__name__).kernels:

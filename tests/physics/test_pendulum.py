@@ -11,7 +11,7 @@ from scipy.interpolate import CubicHermiteSpline
 from scipy.special import ellipj, ellipk, ellipkm1
 from torch.autograd import grad, gradcheck
 
-from gradsim.physics.pendulum import INPUTS, PendulumRollout, acceleration, energy
+from gradsim.physics.pendulum.simple import INPUTS, PendulumRollout, acceleration, energy
 
 G = 9.81  # [m/s²]
 STEPS = PendulumRollout(frames=26, substeps=6, dt=4e-3)  # 150 steps: a swing or two of the worlds below

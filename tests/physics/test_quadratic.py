@@ -26,10 +26,11 @@ from gradsim.errors import InputError
 from gradsim.geometry.tet_grid import box
 from gradsim.geometry.tet_mesh import TetMesh
 from gradsim.geometry.tet_mesh import quadratic as with_middles
-from gradsim.physics import quadratic, solid
-from gradsim.physics.particles import Elements, Particles
+from gradsim.physics.forces import neo_hookean, neo_hookean_quadratic
+from gradsim.physics.forces.base import Elements
+from gradsim.physics.soft.rollout import Particles
 
-FORCE, N = quadratic.FORCE, 24
+FORCE, N = neo_hookean_quadratic.FORCE, 24
 
 
 @pytest.fixture
@@ -50,12 +51,12 @@ def arrays(rest) -> dict[str, Tensor]:
 
 def straight(corners: Tensor) -> Tensor:
     """With the middles of the edges (m, 10, 3) of (m, 4, 3)."""
-    a, b = torch.tensor(quadratic.EDGES).T
+    a, b = torch.tensor(neo_hookean_quadratic.EDGES).T
     return torch.cat([corners, (corners[:, a] + corners[:, b]) / 2], 1)
 
 
 def rest_shape(rest: Tensor) -> dict[str, Tensor]:
-    return quadratic.rest_shape(rest.flatten(0, 1), torch.arange(10 * len(rest)).reshape(-1, 10))
+    return neo_hookean_quadratic.rest_shape(rest.flatten(0, 1), torch.arange(10 * len(rest)).reshape(-1, 10))
 
 
 def deformed(rest: Tensor) -> Tensor:
@@ -112,7 +113,7 @@ def test_gauss_points_see_the_gradient_of_the_quadratic_map(rest):
     x = rest + torch.einsum("ijk,mnj,mnk->mni", Q, rest, rest)
     inner, outer = (5 + 3 * 5**0.5) / 20, (5 - 5**0.5) / 20
     D_m_inv = rest_shape(rest)["rest"]
-    for c, y in enumerate(quadratic.gauss(x)):
+    for c, y in enumerate(neo_hookean_quadratic.gauss(x)):
         L = torch.full((4,), outer, dtype=torch.float64)
         L[c] = inner
         at = torch.einsum("n,mni->mi", L, rest[:, :4])
@@ -124,7 +125,7 @@ def test_affine_motion_makes_the_forces_of_a_linear_tetrahedron(rest, arrays):
     """Power against any affine velocity is that of one constant strain."""
     A, B, C = random_normal(3, 3, 3, seed=2)
     f = forces(rest @ A, rest @ B, arrays)
-    g = lane_forces(solid.FORCE, (rest @ A)[:, :4], (rest @ B)[:, :4], arrays)
+    g = lane_forces(neo_hookean.FORCE, (rest @ A)[:, :4], (rest @ B)[:, :4], arrays)
     assert error(power(f, rest @ C), power(g, rest[:, :4] @ C)) < 1e-12
 
 
@@ -162,7 +163,9 @@ def test_affine_deformation_makes_no_force_on_inner_vertices():
     edge = (x.abs() > torch.tensor([0.5, 0.6, 0.45]).double() - 1e-6).any(1)
     x = x @ random_rotations(1, seed=1)[0]
     singles = {"mu": 1000.0, "lam": 3000.0, "damping": 10.0, "activation": 0.1}
-    arrays = quadratic.rest_shape(x, tets) | {n: torch.full((len(tets),), y).double() for n, y in singles.items()}
+    arrays = neo_hookean_quadratic.rest_shape(x, tets) | {
+        n: torch.full((len(tets),), y).double() for n, y in singles.items()
+    }
     A, B = random_normal(2, 3, 3, seed=2)
     f = forces((x @ A)[tets], (x @ B)[tets], arrays)
     total = torch.zeros_like(x).index_add(0, tets.flatten(), f.flatten(0, 1))
@@ -174,13 +177,13 @@ def test_masses_are_positive_and_add_up(rest):
     volume = rest_shape(rest)["volume"]
     density = random_positive(N, seed=8)
     elements = torch.arange(10 * N).reshape(N, 10)
-    mass = quadratic.masses(volume, elements, density, 10 * N)
+    mass = neo_hookean_quadratic.masses(volume, elements, density, 10 * N)
     assert (mass > 0).all()
     assert error(mass.reshape(N, 10).sum(1), density * volume) < 1e-14
     # ∫ N² of a corner, N = L (2 L − 1), and of an edge, N = 4 L L': by ∫ L^a L'^b = a! b! 3!/(a + b + 3)! of the volume
     moment = lambda a, b: math.factorial(a) * math.factorial(b) * 6 / math.factorial(a + b + 3)
     corner, edge = 4 * moment(4, 0) - 4 * moment(3, 0) + moment(2, 0), 16 * moment(2, 2)
-    assert quadratic.MASSES[0] / quadratic.MASSES[9] == pytest.approx(corner / edge, rel=1e-14)
+    assert neo_hookean_quadratic.MASSES[0] / neo_hookean_quadratic.MASSES[9] == pytest.approx(corner / edge, rel=1e-14)
 
 
 @pytest.mark.parametrize(("poisson", "within"), [(0.3, 0.02), (0.45, 0.06)])  # 24 × 4 × 4: 0.009, 0.026
@@ -195,11 +198,11 @@ def test_a_cantilever_bends_as_far_as_beam_theory_says(poisson, within):
 def _tip(L: float, H: float, E: float, poisson: float, force: float) -> float:
     """Deflection by Newton's method from the definition of the energy: one step, since it is small."""
     x, tets = (torch.tensor(y) for y in with_middles(box((L, H, H), (12, 2, 2))))
-    mu, lam = solid.lame(torch.tensor(E).double(), torch.tensor(poisson).double())
-    constants = quadratic.rest_shape(x, tets)
+    mu, lam = neo_hookean.lame(torch.tensor(E).double(), torch.tensor(poisson).double())
+    constants = neo_hookean_quadratic.rest_shape(x, tets)
     at = x[tets].requires_grad_()
     none = torch.zeros(()).double()
-    energy = quadratic.energy(at, **constants, mu=mu, lam=lam, damping=none, activation=none)
+    energy = neo_hookean_quadratic.energy(at, **constants, mu=mu, lam=lam, damping=none, activation=none)
     slope = torch.autograd.grad(energy.sum(), at, create_graph=True)[0].flatten(1)
     rows = [torch.autograd.grad(slope[:, k].sum(), at, retain_graph=True)[0].flatten(1) for k in range(30)]
     place = (3 * tets[:, :, None] + torch.arange(3)).flatten(1)
@@ -218,8 +221,8 @@ def _tip(L: float, H: float, E: float, poisson: float, force: float) -> float:
 def test_a_free_body_keeps_momentum_in_a_rollout():
     """60 steps of a bent, damped block, no gravity: linear momentum to rounding."""
     x, tets = (torch.tensor(y) for y in with_middles(box((0.2, 0.1, 0.1), (2, 1, 1))))
-    rest = quadratic.rest_shape(x, tets)
-    mass = quadratic.masses(rest["volume"], tets, 1000.0, len(x))
+    rest = neo_hookean_quadratic.rest_shape(x, tets)
+    mass = neo_hookean_quadratic.masses(rest["volume"], tets, 1000.0, len(x))
     program = Particles((Elements(FORCE, tets, rest),), 7, 10, 1e-4)
     one = lambda value: torch.full((1, 1), value).double()
     start, v = x[None] + 0.005 * random_normal(1, len(x), 3, seed=1), random_normal(1, len(x), 3, seed=2)
@@ -234,10 +237,10 @@ def test_a_middle_that_is_not_in_the_middle_is_named():
     x = straight(torch.tensor([[[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]]).double())[0]
     x[8] += 0.01
     with pytest.raises(InputError, match=r"tetrahedron 0: vertex 8 is 0\.0173 m off the middle of its edge"):
-        quadratic.rest_shape(x, torch.arange(10)[None])
+        neo_hookean_quadratic.rest_shape(x, torch.arange(10)[None])
 
 
 def test_an_element_of_negative_volume_is_named():
     x = straight(torch.tensor([[[0.0, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]]]).double())[0]
     with pytest.raises(InputError, match=r"tetrahedron 0 has rest volume -0\.1667 m³"):
-        quadratic.rest_shape(x, torch.arange(10)[None])
+        neo_hookean_quadratic.rest_shape(x, torch.arange(10)[None])

@@ -32,8 +32,8 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 from torch.nn.functional import normalize
 
-from gradsim.physics.contact_laws import LAWS
-from gradsim.physics.rigid import CONTACT, INPUTS, RigidRollout
+from gradsim.physics.contact.laws import LAWS
+from gradsim.physics.rigid.rollout import CONTACT, INPUTS, RigidRollout
 
 DT = 1e-3  # [s], about 1/25 of the shortest contact period of the cases
 LONG = {"frames": 13, "substeps": 10, "dt": DT, "windows": WINDOWS}  # 120 steps

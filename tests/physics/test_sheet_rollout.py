@@ -8,7 +8,7 @@ from checks import dot_product_errors, error, gradients, weights
 
 from gradsim.engine.lanes import Lane, native_width
 from gradsim.engine.mapping import InElements, Threads, Worlds
-from gradsim.physics.assembly import assemble
+from gradsim.physics.forces.assembly import assemble
 
 WIDE = {dtype: native_width(dtype) for dtype in ("float64", "float32")}
 name = lambda mapping: f"{mapping.name} {mapping.lane.name}"

@@ -17,7 +17,7 @@ from checks import (
 
 from gradsim.errors import InputError
 from gradsim.physics.model import Divergence
-from gradsim.physics.smoke import Smoke
+from gradsim.physics.smoke.solver import Smoke
 
 DOUBLE = torch.float64
 NAMES = ("velocity", "density", "forces", "sources", "viscosity", "buoyancy")

@@ -7,8 +7,8 @@ import torch
 import warp as wp
 from checks import slope
 
-from gradsim.physics.smoke_advection import Advection, _code
-from gradsim.physics.smoke_grid import Grid
+from gradsim.physics.smoke.advection import Advection, _code
+from gradsim.physics.smoke.grid import Grid
 
 LIKE = torch.zeros((), dtype=torch.float64)
 

@@ -8,8 +8,9 @@ from checks import error, slope
 from torch import Tensor
 
 from gradsim.geometry import network, sheet
-from gradsim.physics import air, anchor, bending, membrane, spring
-from gradsim.physics.particles import Elements, Particles
+from gradsim.physics.forces import aerodynamics, anchor, bending, membrane, spring
+from gradsim.physics.forces.base import Elements
+from gradsim.physics.soft.rollout import Particles
 
 G = 9.81
 
@@ -22,7 +23,7 @@ def number(value: float) -> Tensor:
 def fall(mass: Tensor, drag: Tensor, steps: int, time: float) -> Tensor:
     """Height [m] of a triangle of 0.02 m² that was let go face-on at 0, in air of 1.2 kg/m³."""
     x = torch.tensor([[[0.0, 0, 0], [0.2, 0, 0], [0, 0.2, 0]]]).double()
-    program = Particles((Elements(air.FORCE, torch.tensor([[0, 1, 2]])),), 2, steps, time / steps)
+    program = Particles((Elements(aerodynamics.FORCE, torch.tensor([[0, 1, 2]])),), 2, steps, time / steps)
     gravity, still = torch.tensor([[0.0, 0, -G]]).double(), torch.zeros(1, 1, 3).double()
     each = (3 / mass).expand(1, 3)
     given = [x, torch.zeros_like(x), each, gravity, number(1.2), drag, number(0.5), still]
@@ -177,7 +178,7 @@ def sink(drag: float, lift: float, inclined: float) -> tuple[Tensor, Tensor]:
     groups = (
         Elements(membrane.FORCE, faces, shape),
         Elements(bending.FORCE, hinges, bending.rest_shape(x, hinges)),
-        Elements(air.FORCE, faces),
+        Elements(aerodynamics.FORCE, faces),
     )
     program = Particles(groups, 2, 24000, 5e-4)
     given = [x[None], torch.zeros(1, len(x), 3).double(), 1 / mass[None], torch.tensor([[0.0, 0, -G]]).double()]

@@ -20,9 +20,9 @@ from law_cases import (
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.physics import solid
+from gradsim.physics.forces import neo_hookean
 
-FORCE, N = solid.FORCE, 64
+FORCE, N = neo_hookean.FORCE, 64
 PATCH = torch.tensor([[0, 1, 2, 4], [0, 3, 1, 4], [0, 2, 3, 4], [1, 3, 2, 4]])  # about vertex 4
 
 
@@ -43,7 +43,7 @@ def arrays(rest) -> dict[str, Tensor]:
 
 
 def rest_shape(rest: Tensor) -> dict[str, Tensor]:
-    return solid.rest_shape(rest.flatten(0, 1), torch.arange(4 * len(rest)).reshape(-1, 4))
+    return neo_hookean.rest_shape(rest.flatten(0, 1), torch.arange(4 * len(rest)).reshape(-1, 4))
 
 
 def deformed(rest: Tensor) -> Tensor:
@@ -111,7 +111,7 @@ def test_linearised_moduli_are_three_quarters_mu_and_lam_minus_five_eighths_mu()
 
 def test_young_and_poisson_are_those_of_small_strains():
     young, poisson = torch.tensor([2e4, 5e5]).double(), torch.tensor([0.3, 0.45]).double()
-    mu, lam = solid.lame(young, poisson)
+    mu, lam = neo_hookean.lame(young, poisson)
     G, L = 0.75 * mu, lam - 0.625 * mu
     assert error(G * (3 * L + 2 * G) / (L + G), young) < 1e-14
     assert error(L / (2 * (L + G)), poisson) < 1e-14
@@ -124,7 +124,7 @@ def test_affine_deformation_makes_no_force_on_inner_vertices():
     edges = x[PATCH][:, 1:] - x[PATCH][:, :1]
     tets = torch.where((torch.linalg.det(edges) > 0)[:, None], PATCH, PATCH[:, [0, 2, 1, 3]])
     singles = {"mu": 1000.0, "lam": 3000.0, "damping": 10.0, "activation": 0.1}
-    arrays = solid.rest_shape(x, tets) | {n: torch.full((4,), y).double() for n, y in singles.items()}
+    arrays = neo_hookean.rest_shape(x, tets) | {n: torch.full((4,), y).double() for n, y in singles.items()}
     A, B = random_normal(2, 3, 3, seed=2)
     f = lane_forces(FORCE, (x @ A)[tets], (x @ B)[tets], arrays)
     total = torch.zeros(5, 3).double().index_add(0, tets.flatten(), f.flatten(0, 1))
@@ -164,6 +164,6 @@ def test_an_inverted_element_is_turned_back():
 def test_a_tetrahedron_of_no_or_negative_volume_is_named():
     x = torch.tensor([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]]).double()
     with pytest.raises(InputError, match=r"tetrahedron 1 has rest volume -0\.1667 m³; reorder its vertices or remesh"):
-        solid.rest_shape(x, torch.tensor([[0, 1, 2, 3], [0, 2, 1, 3]]))
+        neo_hookean.rest_shape(x, torch.tensor([[0, 1, 2, 3], [0, 2, 1, 3]]))
     with pytest.raises(InputError, match=r"tetrahedron 0 has rest volume 0 m³ \(2 of 3 are wrong\)"):
-        solid.rest_shape(x, torch.tensor([[0, 1, 2, 4], [0, 1, 2, 3], [0, 2, 1, 3]]))
+        neo_hookean.rest_shape(x, torch.tensor([[0, 1, 2, 4], [0, 1, 2, 3], [0, 2, 1, 3]]))

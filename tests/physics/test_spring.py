@@ -17,7 +17,7 @@ from law_cases import (
 )
 from torch import Tensor
 
-from gradsim.physics import spring
+from gradsim.physics.forces import spring
 
 FORCE, N = spring.FORCE, 64
 

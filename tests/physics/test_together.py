@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gradsim.errors import InputError
-from gradsim.physics import solid
+from gradsim.physics.forces import neo_hookean
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 
@@ -186,7 +186,7 @@ def energies(model: Model, states: dict) -> torch.Tensor:
     (elements,) = soft.matter.groups
     parameters = dict(zip(elements.force.parameters, soft.matter.parameters(values, x[:, 0]), strict=True))
     corners = x[0][:, elements.index]
-    elastic = solid.energy(corners, **elements.rest, **{k: y[0] for k, y in parameters.items()}).sum(1)
+    elastic = neo_hookean.energy(corners, **elements.rest, **{k: y[0] for k, y in parameters.items()}).sum(1)
     return kinetic[0] + elastic - elastic[0]
 
 

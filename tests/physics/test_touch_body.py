@@ -8,10 +8,11 @@ from torch import Tensor, linalg
 from torch.nn.functional import normalize, pad
 
 from gradsim.numerics import rotation
-from gradsim.physics import attachment, touch_body
+from gradsim.physics.contact import vertex_body
+from gradsim.physics.forces import attachment
 
 N = 64
-TOUCH, HELD = touch_body.touch_body("continuous"), attachment.FORCE
+TOUCH, HELD = vertex_body.touch_body("continuous"), attachment.FORCE
 
 
 def state(force) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
@@ -43,7 +44,7 @@ def test_force_and_torque_are_minus_the_gradient_of_the_energy(force):
     q = torch.cat([x[:, 2], x[:, 3, :1]], 1)
     turned = rotation.multiply(rotation.exponential(moved[:, 2]), q)
     place = torch.stack([x[:, 0] + moved[:, 0], x[:, 1] + moved[:, 1], turned[:, :3], pad(turned[:, 3:], (0, 2))], 1)
-    energy = {TOUCH: touch_body, HELD: attachment}[force].energy(place, **arrays)
+    energy = {TOUCH: vertex_body, HELD: attachment}[force].energy(place, **arrays)
     (slope,) = torch.autograd.grad(energy.sum(), moved)
     assert error(lane_forces(force, x, v, arrays)[:, :3], -slope) < 1e-12
 

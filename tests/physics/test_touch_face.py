@@ -17,9 +17,9 @@ from law_cases import (
 )
 from torch import Tensor
 
-from gradsim.physics import touch_face
+from gradsim.physics.contact import vertex_triangle
 
-FORCE, N = touch_face.touch_face("continuous"), 96
+FORCE, N = vertex_triangle.touch_face("continuous"), 96
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def state() -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     arrays = {name: size * random_positive(N, seed=k) for k, (name, size) in enumerate(singles.items())}
     x = random_normal(N, 4, 3, seed=11)
     x[: N // 3, 0] = 0.2 * x[: N // 3, 0] + x[: N // 3, 1:].mean(1)
-    at = touch_face.weights(x)
+    at = vertex_triangle.weights(x)
     distance = (x[:, 0] - (at[..., None] * x[:, 1:]).sum(1)).norm(dim=1)
     arrays["thickness"] = distance * (1.1 + random_positive(N, seed=9))
     return x, random_normal(N, 4, 3, seed=12), arrays
@@ -38,7 +38,7 @@ def state() -> tuple[Tensor, Tensor, dict[str, Tensor]]:
 def test_the_nearest_point_is_nearer_than_all_others(state):
     """In each region: face, edges, corners."""
     x = state[0]
-    at = touch_face.weights(x)
+    at = vertex_triangle.weights(x)
     distance = lambda w: (x[:, :1] - w @ x[:, 1:]).norm(dim=-1)
     others = torch.distributions.Dirichlet(torch.ones(3).double() / 2)
     torch.manual_seed(1)

@@ -5,8 +5,8 @@ import soft_cases
 import torch
 
 from gradsim.identify.motion import by_step
+from gradsim.physics.contact_events import contact_forces, force_tangents, touches
 from gradsim.physics.model import Model
-from gradsim.physics.touches import contact_forces, force_tangents, touches
 from gradsim.scene import Scene
 
 LAWS = {"continuous": {"dissipation": 0.4}, "paper": {"damping": 40}, "paper-adhesive": {"damping": 40}}

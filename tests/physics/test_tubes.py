@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from gradsim.geometry import mesh as meshes
-from gradsim.physics.tubes import SIDES, Tubes
+from gradsim.geometry.tubes import SIDES, Tubes
 
 RADIUS = torch.tensor([0.01], dtype=torch.float64)
 

@@ -9,7 +9,7 @@ import torch
 from scipy.spatial.transform import Rotation
 
 from gradsim import InputError, Model
-from gradsim.physics.joints import joints_of
+from gradsim.physics.rigid.joints import joints_of
 from gradsim.render.camera import from_opengl, from_scene
 from gradsim.scene import importers
 

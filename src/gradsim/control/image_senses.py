@@ -9,7 +9,7 @@ from gradsim.geometry.surface import Surface
 from gradsim.geometry.validation import counts
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model, States
-from gradsim.physics.rigid_body import RigidBody
+from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.system import parts_of
 from gradsim.render.silhouettes import Silhouettes
 

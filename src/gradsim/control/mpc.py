@@ -24,7 +24,7 @@ from gradsim.control.training import Progress
 from gradsim.errors import InputError
 from gradsim.geometry.validation import counts
 from gradsim.physics.model import States
-from gradsim.physics.rigid_body import RigidBody
+from gradsim.physics.rigid.body import RigidBody
 
 
 class Mpc:

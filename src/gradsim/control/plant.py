@@ -19,7 +19,7 @@ from gradsim.control.kicks import instants, kicked, split
 from gradsim.control.matching import check
 from gradsim.errors import InputError
 from gradsim.physics.model import Model, States
-from gradsim.physics.soft_body import SoftBody
+from gradsim.physics.soft.body import SoftBody
 from gradsim.physics.trajectory import Trajectory
 from gradsim.scene.parameters import resolve
 

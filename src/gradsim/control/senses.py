@@ -23,10 +23,10 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.geometry.validation import counts
 from gradsim.numerics import rotation
-from gradsim.physics.double_pendulum_body import ARMS, DoublePendulumBody
 from gradsim.physics.model import Model, States
-from gradsim.physics.pendulum_body import PendulumBody
-from gradsim.physics.soft_body import SoftBody
+from gradsim.physics.pendulum.double import ARMS, DoublePendulumBody
+from gradsim.physics.pendulum.simple import PendulumBody
+from gradsim.physics.soft.body import SoftBody
 
 Swinging = PendulumBody | DoublePendulumBody
 

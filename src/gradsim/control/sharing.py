@@ -16,7 +16,7 @@ from scipy.spatial import KDTree
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.physics.soft_body import SoftBody
+from gradsim.physics.soft.body import SoftBody
 
 if TYPE_CHECKING:
     from gradsim.physics.model import Model

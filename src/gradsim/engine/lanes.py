@@ -88,7 +88,7 @@ def specialise(template: str, lane: Lane, **bound) -> ModuleType:
     """Run the physics file `template` for one lane type, as a module (and Warp module) of its own.
 
     Args:
-        template: Dotted name of the file, such as "gradsim.physics.pendulum_lanes".
+        template: Dotted name of the file, such as "gradsim.physics.pendulum.simple_kernels".
         lane: The lane type.
         **bound: Further names that the file leaves open, such as functions of another specialised file.
     """

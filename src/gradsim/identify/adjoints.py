@@ -13,9 +13,9 @@ from torch import Tensor
 from gradsim.engine.operation import inputs_of
 from gradsim.errors import InputError
 from gradsim.identify.directions import Direction
+from gradsim.physics.islands import Together
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
-from gradsim.physics.together import Together
 
 
 @dataclass(frozen=True)

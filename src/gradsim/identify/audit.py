@@ -19,7 +19,7 @@ from gradsim.identify.directions import Direction
 from gradsim.identify.motion import Scale, tangents
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model
-from gradsim.physics.soft_body import SoftBody
+from gradsim.physics.soft.body import SoftBody
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.identify.unknowns import Space
+from gradsim.physics.dependencies import refuse_unread
 from gradsim.physics.model import Model
-from gradsim.physics.reading import refuse_unread
-from gradsim.physics.rigid_body import RigidBody
-from gradsim.physics.soft_body import SoftBody
+from gradsim.physics.rigid.body import RigidBody
+from gradsim.physics.soft.body import SoftBody
 from gradsim.physics.system import Values
 from gradsim.scene.parameters import axes, resolve
 

@@ -16,8 +16,8 @@ from gradsim.identify.fields import FieldSpace, Piece
 from gradsim.identify.observation import Coarse, Observation
 from gradsim.identify.outline import Sensitivity
 from gradsim.identify.problem import Effort, Problem
+from gradsim.physics.dependencies import refuse_unread
 from gradsim.physics.model import Model
-from gradsim.physics.reading import refuse_unread
 from gradsim.physics.trajectory import Trajectory
 
 WORLDS = 64  # columns of J that are carried at once

@@ -16,7 +16,7 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.identify.smooth import Smooth, neighbours
 from gradsim.physics.model import Model
-from gradsim.physics.soft_body import SoftBody
+from gradsim.physics.soft.body import SoftBody
 from gradsim.physics.system import Values
 from gradsim.scene.parameters import Parameter
 

@@ -23,8 +23,8 @@ from gradsim.identify.observation import CHUNK, Masks, Observation
 from gradsim.identify.outline import drawn, on_screen
 from gradsim.identify.problem import Problem
 from gradsim.numerics.robust import GAUSSIAN
-from gradsim.physics.rigid_body import RigidBody
-from gradsim.physics.soft_body import SoftBody
+from gradsim.physics.rigid.body import RigidBody
+from gradsim.physics.soft.body import SoftBody
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.coverage.coverage import coverage_tangent
 

@@ -18,9 +18,9 @@ from torch import Tensor
 from gradsim.identify.directions import Direction, size_of, time_of
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model
-from gradsim.physics.rigid import INPUTS
-from gradsim.physics.rigid_body import RigidBody
-from gradsim.physics.soft_body import SoftBody
+from gradsim.physics.rigid.body import RigidBody
+from gradsim.physics.rigid.rollout import INPUTS
+from gradsim.physics.soft.body import SoftBody
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 

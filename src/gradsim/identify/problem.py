@@ -15,8 +15,8 @@ from gradsim.engine.forward_mode import derivative
 from gradsim.identify.observation import Coarse, Observation
 from gradsim.identify.outline import Sensitivity
 from gradsim.identify.unknowns import Space
+from gradsim.physics.dependencies import refuse_unread
 from gradsim.physics.model import Model
-from gradsim.physics.reading import refuse_unread
 
 
 @dataclass

@@ -13,7 +13,7 @@ import torch
 from gradsim.identify.audit import Audit
 from gradsim.identify.directions import Direction
 from gradsim.identify.record import Contact, Record
-from gradsim.physics.rigid_body import RigidBody
+from gradsim.physics.rigid.body import RigidBody
 
 EXPLODES = 100.0  # body sizes per step of one: 1 % is a body
 NOTHING = 1e-12  # body sizes per step of one: rounding

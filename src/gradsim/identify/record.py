@@ -11,14 +11,13 @@ from torch import Tensor
 
 from gradsim.identify.directions import Direction
 from gradsim.identify.motion import Scale, by_step, displacement, sensitivity, tangents
-from gradsim.physics.linked import Linked
+from gradsim.physics.contact_events import Touches, contact_forces, force_tangents, pair_touches, touches
 from gradsim.physics.model import Model
-from gradsim.physics.pair_touches import pair_touches
-from gradsim.physics.pairs import Pairs
-from gradsim.physics.rigid_body import RigidBody
-from gradsim.physics.soft_body import SoftBody
+from gradsim.physics.rigid.body import RigidBody
+from gradsim.physics.rigid.island import Linked
+from gradsim.physics.rigid.pairs import Pairs
+from gradsim.physics.soft.body import SoftBody
 from gradsim.physics.system import Values
-from gradsim.physics.touches import Touches, contact_forces, force_tangents, touches
 from gradsim.physics.trajectory import Trajectory
 
 PARTS = ("normal force", "friction")

@@ -10,8 +10,8 @@ from gradsim.identify.observation import Masks, Observation, States
 from gradsim.identify.pictures import Pictures
 from gradsim.identify.vertices import Vertices
 from gradsim.identify.views import Views
+from gradsim.physics.dependencies import read_by_pictures, refuse_unread
 from gradsim.physics.model import Model
-from gradsim.physics.reading import read_by_pictures, refuse_unread
 
 
 def refuse_unseen(model: Model, observation: Observation, names: Iterable[str]) -> None:

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
+from gradsim.physics.dependencies import CLOCK, read_by_motion, refuse_unread
 from gradsim.physics.model import Model
-from gradsim.physics.reading import CLOCK, read_by_motion, refuse_unread
 from gradsim.scene.parameters import resolve
 
 

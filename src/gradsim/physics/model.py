@@ -9,19 +9,19 @@ from torch import Tensor, nn
 
 from gradsim.engine.forward_mode import derivative
 from gradsim.errors import InputError
-from gradsim.physics.acting import Acting
-from gradsim.physics.cloth_body import cloth_body
-from gradsim.physics.double_pendulum_body import DoublePendulumBody
-from gradsim.physics.linked import Linked
-from gradsim.physics.pendulum_body import PendulumBody
-from gradsim.physics.reading import read_by_motion, read_by_pictures, refuse_unread
-from gradsim.physics.rigid_body import RigidBody
-from gradsim.physics.scenery import GroundSquare, ObstacleBody
-from gradsim.physics.soft_body import SoftBody
-from gradsim.physics.solid_body import solid_body
-from gradsim.physics.springs_body import springs_body
+from gradsim.physics.dependencies import read_by_motion, read_by_pictures, refuse_unread
+from gradsim.physics.forces.custom import Acting
+from gradsim.physics.islands import groups_of
+from gradsim.physics.pendulum.double import DoublePendulumBody
+from gradsim.physics.pendulum.simple import PendulumBody
+from gradsim.physics.rigid.body import RigidBody
+from gradsim.physics.rigid.island import Linked
+from gradsim.physics.soft.body import SoftBody
+from gradsim.physics.soft.cloth import cloth_body
+from gradsim.physics.soft.rope import springs_body
+from gradsim.physics.soft.solid import solid_body
+from gradsim.physics.static_geometry import GroundSquare, ObstacleBody
 from gradsim.physics.system import Values, parts_of
-from gradsim.physics.together import groups_of
 from gradsim.physics.trajectory import Trajectory
 from gradsim.scene.parameters import Parameter, parameters
 

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Part, Surface
-from gradsim.physics.joints import joints_of
-from gradsim.physics.rigid_body import RigidBody
-from gradsim.physics.scenery import GroundSquare, ObstacleBody
+from gradsim.physics.rigid.body import RigidBody
+from gradsim.physics.rigid.joints import joints_of
+from gradsim.physics.static_geometry import GroundSquare, ObstacleBody
 from gradsim.physics.system import System, Values, parts_of
 
 

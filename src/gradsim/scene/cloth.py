@@ -102,7 +102,7 @@ class ClothShape(Node):
 
 
 class Air(Node):
-    """What flows about a sheet (`gradsim.physics.air` has the law).
+    """What flows about a sheet (`gradsim.physics.forces.aerodynamics` has the law).
 
     Attributes:
         density: [kg/m³].
@@ -118,7 +118,7 @@ class Air(Node):
 
 
 class Cloth(Soft):
-    """A sheet (`gradsim.physics.membrane` and `bending` have the laws).
+    """A sheet (`gradsim.physics.forces.membrane` and `bending` have the laws).
 
     Attributes:
         shape: Its shape, cut into triangles.

@@ -52,7 +52,7 @@ class SolidRegion(Node):
 
 
 class Solid(Soft):
-    """A soft solid of tetrahedra (`gradsim.physics.solid` has the law).
+    """A soft solid of tetrahedra (`gradsim.physics.forces.neo_hookean` has the law).
 
     Attributes:
         shape: Its shape, cut into tetrahedra.

@@ -70,7 +70,7 @@ class SpringsShape(Node):
 
 
 class Springs(Soft):
-    """A rope or a net (`gradsim.physics.spring` has the law).
+    """A rope or a net (`gradsim.physics.forces.spring` has the law).
 
     Attributes:
         shape: Its points and springs.

@@ -15,7 +15,7 @@ import torch
 from gradsim.errors import InputError
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model
-from gradsim.physics.rigid_body import RigidBody
+from gradsim.physics.rigid.body import RigidBody
 from gradsim.runtime.optional import extra
 from gradsim.scene import Scene
 from gradsim.scene.camera import Camera

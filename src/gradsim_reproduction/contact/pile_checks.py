@@ -6,15 +6,14 @@ import torch
 from torch import Tensor
 
 from gradsim.numerics import rotation
-from gradsim.physics.linked import Linked
+from gradsim.physics.contact.point_sdf import distance
+from gradsim.physics.contact_events import pair_touches, touches
 from gradsim.physics.model import Model
-from gradsim.physics.obstacle import distance
-from gradsim.physics.pair_touches import pair_touches
-from gradsim.physics.pairs import Pairs
-from gradsim.physics.rigid import INPUTS
-from gradsim.physics.rigid_body import RigidBody
+from gradsim.physics.rigid.body import RigidBody
+from gradsim.physics.rigid.island import Linked
+from gradsim.physics.rigid.pairs import Pairs
+from gradsim.physics.rigid.rollout import INPUTS
 from gradsim.physics.system import Values
-from gradsim.physics.touches import touches
 from gradsim.physics.trajectory import Trajectory
 
 SEEN = ("x", "q")  # what the loss sees of every body in the last frame

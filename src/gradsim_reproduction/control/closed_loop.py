@@ -38,7 +38,7 @@ from gradsim.control.senses import StateSenses
 from gradsim.control.training import train
 from gradsim.control.truncated import train_truncated
 from gradsim.physics.model import Model
-from gradsim.physics.soft_body import SoftBody
+from gradsim.physics.soft.body import SoftBody
 from gradsim.render.camera import Camera
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.runtime.progress import Progress, Silent

@@ -10,7 +10,7 @@ from gradsim.control.feedback import Feedback
 from gradsim.control.plant import Control, Plant
 from gradsim.geometry.surface import Surface
 from gradsim.physics.model import Model
-from gradsim.physics.smoke import Smoke
+from gradsim.physics.smoke.solver import Smoke
 from gradsim.physics.system import Values
 from gradsim.render.renderer import Renderer
 from gradsim.scene import Scene

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model
-from gradsim.physics.rigid_body import RigidBody
+from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.system import Values
 from gradsim.scene import Scene
 

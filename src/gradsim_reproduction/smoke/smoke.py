@@ -33,7 +33,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim.physics.smoke import Smoke
+from gradsim.physics.smoke.solver import Smoke
 from gradsim.runtime.atomic import whole
 from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.runner import Ledger, figure, write_result

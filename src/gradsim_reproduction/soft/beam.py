@@ -22,8 +22,9 @@ from torch import Tensor
 
 from gradsim.geometry.tet_grid import box
 from gradsim.geometry.tet_mesh import quadratic as with_middles
-from gradsim.physics import quadratic, solid
-from gradsim.physics.particles import Elements, Particles
+from gradsim.physics.forces import neo_hookean, neo_hookean_quadratic
+from gradsim.physics.forces.base import Elements
+from gradsim.physics.soft.rollout import Particles
 
 WIDTH, LENGTH, DENSITY = 0.03, 0.1, 1070.0  # [m], [m], [kg/m³]
 GRAVITY = 9.80665  # [m/s²]
@@ -55,7 +56,7 @@ class Beam:
     @property
     def law(self) -> ModuleType:
         """`physics.quadratic` or `physics.solid`."""
-        return solid if self.linear else quadratic
+        return neo_hookean if self.linear else neo_hookean_quadratic
 
     @cached_property
     def mesh(self) -> tuple[Tensor, Tensor]:
@@ -73,7 +74,7 @@ class Beam:
     @cached_property
     def share(self) -> Tensor:
         """Of the mass of an element, on each of its vertices."""
-        return torch.tensor([0.25] * 4 if self.linear else quadratic.MASSES, dtype=torch.float64)
+        return torch.tensor([0.25] * 4 if self.linear else neo_hookean_quadratic.MASSES, dtype=torch.float64)
 
     @cached_property
     def clamped(self) -> Tensor:
@@ -103,7 +104,7 @@ class Beam:
 
     def lame(self, young: float | Tensor) -> tuple[Tensor, Tensor]:
         """μ and λ of the law [Pa]."""
-        return solid.lame(torch.as_tensor(young).double(), torch.tensor(self.poisson).double())
+        return neo_hookean.lame(torch.as_tensor(young).double(), torch.tensor(self.poisson).double())
 
     def stiffness(self, x: Tensor) -> tuple[Tensor, scipy.sparse.csc_matrix]:
         """Forces (n, 3) [m³/s² kg/Pa] and their negative slope (3n, 3n), per unit of Young's modulus."""
@@ -123,7 +124,7 @@ class Beam:
         corners = torch.eye(4, dtype=torch.float64)[None]  # of the tetrahedron that a point sees, from the vertices
         if not self.linear:
             one_by_one = torch.eye(10, dtype=torch.float64)[:, :, None].expand(10, 10, 3)
-            corners = torch.stack([y[..., 0].T for y in quadratic.gauss(one_by_one)])
+            corners = torch.stack([y[..., 0].T for y in neo_hookean_quadratic.gauss(one_by_one)])
         edges = corners[:, 1:] - corners[:, :1]
         return torch.einsum("pkn,mkj->mpnj", edges, self.rest["rest"]), self.rest["volume"] / len(corners)
 

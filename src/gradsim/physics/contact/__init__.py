@@ -1,0 +1,1 @@
+"""Contact: laws, convex shapes, and where bodies touch."""

@@ -1,0 +1,1 @@
+"""Soft and rigid bodies that touch one another, in one rollout."""

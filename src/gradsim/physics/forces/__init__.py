@@ -1,0 +1,1 @@
+"""Forces on soft bodies: one formula a file, assembled into loops over elements."""

@@ -1,0 +1,296 @@
+"""Loops over elements, written from the signatures of their forces: one text for every lane type and mapping.
+
+For each force there is a struct of its arrays by name, a function that adds the forces of one element, and one that
+adds the adjoints from the gradient of the virtual power Σ f · w (see `engine.access` for mappings). `assemble` puts
+those of several groups of elements into one module: a struct `Elements` with a field for each group, and over all of
+them `add_forces`, `add_adjoints`, and for implicit steps (x + h v moves, v moves) `add_products`, of the Jacobian
+h ∂f/∂x + ∂f/∂v transposed with a probe, and `add_diagonals`, its diagonal of 3 × 3 blocks. All of them take the number t
+of the frame interval, for parameters that have a value in each.
+"""
+
+import hashlib
+import inspect
+import linecache
+import sys
+from collections.abc import Sequence
+from functools import cache
+from types import ModuleType
+
+import warp as wp
+
+from gradsim.engine.access import access
+from gradsim.engine.lanes import Lane, names, specialise
+from gradsim.engine.mapping import CONSTANTS
+from gradsim.physics.forces.base import Force
+
+
+@cache
+def assemble(forces: tuple[Force, ...], lane: Lane, mapping: str) -> ModuleType:
+    """Module with `Elements`, `add_forces` and, but for dual lanes, `add_adjoints`, `add_products`, `add_diagonals` and
+    `all_powers` for groups of elements.
+
+    `all_powers` has to be called by a kernel with a backward pass in the module that calls any of the last: else Warp
+    leaves the adjoints of nested functions empty.
+
+    Args:
+        forces: That of each group; the groups are called g0, g1, ...
+        lane: The lane type.
+        mapping: See `engine.access`.
+    """
+    kinds = list(dict.fromkeys(forces))
+    reached = access(lane, mapping)
+    known = {**names(lane), **reached, "wp": wp}
+    text = ['"""Written by gradsim.physics.forces.assembly."""', *_UNIT]
+    digest, kept = hashlib.sha256(), []
+    for k, force in enumerate(kinds):
+        code = specialise(force.module, lane, **(force.bind(lane) if force.bind else {}))
+        digest.update(f"{code.__name__} {inspect.getsource(sys.modules[code.__name__])}".encode())
+        known |= {f"forces{k}": code.forces}
+        if hasattr(code, "power"):
+            known[f"power{k}"] = code.power
+        if hasattr(code, "active"):
+            known[f"active{k}"] = code.active
+        writer = _Writer(k, force, code, mapping, lane)
+        text += writer.text()
+        kept.append(writer.kept())
+    groups = [kinds.index(force) for force in forces]
+    text += _together(groups, lane)
+    if not lane.dual:
+        text += ["", "", "@wp.func", "def all_powers(a: Vec3, m: Mat3, r: Real) -> Real:"]
+        text += [f"    return {' + '.join(kept) or 'r'}"]
+    if mapping == "threads":
+        text += _launched(kinds, lane)
+    source = "\n".join(text) + "\n"
+    digest.update(f"{lane.name} {mapping} {reached['Vertex']} {source}".encode())
+    known["KINDS"] = groups  # place of the force of each group
+    return _module(f"gradsim.physics.assembled_{digest.hexdigest()[:12]}", source, known, lane)
+
+
+def _module(name: str, source: str, known: dict, lane: Lane) -> ModuleType:
+    """A module of this source, which Warp and a debugger can read."""
+    if name in sys.modules:
+        return sys.modules[name]
+    module, file = ModuleType(name), f"<{name}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    vars(module).update(known, __file__=file)
+    sys.modules[name] = module
+    exec(compile(source, file, "exec"), vars(module))  # noqa: S102 -- ours
+    wp.set_module_options({"fast_math": lane.dtype == "float32"}, module=module)
+    return module
+
+
+class _Writer:
+    """Text for one force."""
+
+    def __init__(self, k: int, force: Force, code: ModuleType, mapping: str, lane: Lane):
+        self.k, self.force, self.code, self.lane = k, force, code, lane
+        self.shared = mapping != "elements" or lane.width == 1  # whether constants are plain numbers
+        self.nodes = range(force.nodes)
+        self._accumulate = "d.{0}[i, j_{0}] = d.{0}[i, j_{0}] + {0}_"
+        if mapping == "threads":  # elements that share a number meet there
+            self._accumulate = "wp.atomic_add(d.{0}, i, j_{0}, {0}_)"
+
+    def text(self) -> list[str]:
+        lines = [*self._struct(), *self._sum()]
+        if self.lane.dual:
+            return lines
+        return [*lines, *self._power(), *self._adjoint(), *self._product(), *self._diagonal()]
+
+    def _struct(self) -> list[str]:
+        constant = lambda kind: CONSTANTS[kind] if self.shared else kind
+        return [
+            "",
+            "",
+            "@wp.struct",
+            f"class Force{self.k}:",
+            *(f"    n{n}: wp.array(dtype=Index)" for n in self.nodes),
+            *(f"    {name}: wp.array(dtype={constant(kind)})" for name, kind in self.force.rest.items()),
+            *(f"    {name}: wp.array2d(dtype={kind})" for name, kind in self.force.parameters.items()),
+            # entries of one frame interval, and from one to the next: 0 where a number stands for all of them
+            *(f"    {prefix}_{name}: wp.int32" for name in self.force.parameters for prefix in ("count", "stride")),
+        ]
+
+    def _sum(self) -> list[str]:
+        results = ", ".join(f"f{n}" for n in self.nodes)
+        return [
+            "",
+            "",
+            "@wp.func",
+            f"def add{self.k}(e: Force{self.k}, i: int, t: int, k: int{_arrays('x', 'v', 'f')}):",
+            *self._read(),
+            *self._only_active(
+                f"{results} = forces{self.k}({self._arguments()})",
+                *(f"scatter(f, n{n}, f{n})" for n in self.nodes),
+            ),
+        ]
+
+    def _power(self) -> list[str]:
+        if hasattr(self.code, "power"):
+            return []
+        given = [*self._signature(), *(f"w{n}" for n in self.nodes)]
+        kinds = ["Vec3"] * 2 * self.force.nodes + [*self.force.rest.values(), *self.force.parameters.values()]
+        kinds += ["Vec3"] * self.force.nodes
+        results = ", ".join(f"f{n}" for n in self.nodes)
+        return [
+            "",
+            "",
+            "@wp.func(inline=True)",
+            f"def power{self.k}({', '.join(f'{a}: {T}' for a, T in zip(given, kinds, strict=True))}) -> Real:",
+            f"    {results} = forces{self.k}({', '.join(self._signature())})",
+            f"    return {' + '.join(f'dot(f{n}, w{n})' for n in self.nodes)}",
+        ]
+
+    def _adjoint(self) -> list[str]:
+        k, parameters = self.k, self.force.parameters
+        probes = ", ".join(f"gather(w, n{n})" for n in self.nodes)
+        return [
+            "",
+            "",
+            "@wp.func",
+            f"def add_adjoint{k}(e: Force{k}, d: Force{k}, i: int, t: int, k: int{_arrays('x', 'v', 'w', 'ax', 'av')}):",
+            *self._read(),
+            *self._only_active(
+                f"{self._found()} = wp.grad(power{k})({self._arguments()}, {probes})",
+                *(f"scatter(a{y}, n{n}, {y}{n}_)" for y in "xv" for n in self.nodes),
+                *(self._accumulate.format(name) for name in parameters),
+            ),
+        ]
+
+    def _found(self) -> str:
+        """Names of all derivatives of the virtual power."""
+        return ", ".join([*(f"{a}_" for a in self._signature()), *(f"w{n}_" for n in self.nodes)])
+
+    def _product(self) -> list[str]:
+        k, probes = self.k, ", ".join(f"gather(w, n{n})" for n in self.nodes)
+        return [
+            "",
+            "",
+            "@wp.func",
+            f"def add_product{k}(e: Force{k}, i: int, t: int, k: int, h: Real{_arrays('x', 'v', 'w', 'a')}):",
+            *self._read(),
+            *self._only_active(
+                f"{self._found()} = wp.grad(power{k})({self._arguments()}, {probes})",
+                *(f"scatter(a, n{n}, x{n}_ * h + v{n}_)" for n in self.nodes),
+            ),
+        ]
+
+    def _diagonal(self) -> list[str]:
+        k, probes = self.k, ", ".join(f"unit(q - {3 * n})" for n in self.nodes)
+        return [
+            "",
+            "",
+            "@wp.func",
+            f"def add_diagonal{k}(e: Force{k}, i: int, t: int, k: int, h: Real{_arrays('x', 'v', 'd0', 'd1', 'd2')}):",
+            *self._read(),
+            *self._only_active(
+                f"count = int({3 * self.force.nodes})",  # else Warp unrolls it
+                "for q in range(count):",
+                f"    {self._found()} = wp.grad(power{k})({self._arguments()}, {probes})",
+                *(
+                    line
+                    for n in self.nodes
+                    for c in range(3)
+                    for line in (f"    if q == {3 * n + c}:", f"        scatter(d{c}, n{n}, x{n}_ * h + v{n}_)")
+                ),
+            ),
+        ]
+
+    def kept(self) -> str:
+        """The virtual power at some arguments."""
+        given = ["Vec3"] * 2 * self.force.nodes + [*self.force.rest.values(), *self.force.parameters.values()]
+        given += ["Vec3"] * self.force.nodes
+        return f"power{self.k}({', '.join({'Vec3': 'a', 'Mat3': 'm', 'Real': 'r'}[kind] for kind in given)})"
+
+    def _signature(self) -> list[str]:
+        vertices = [f"{y}{n}" for y in "xv" for n in self.nodes]
+        return [*vertices, *self.force.rest, *self.force.parameters]
+
+    def _read(self) -> list[str]:
+        parameters = self.force.parameters
+        return [
+            *(f"    n{n} = e.n{n}[k]" for n in self.nodes),
+            # or one for all elements
+            *(f"    j_{name} = wp.min(k, e.count_{name} - 1) + t * e.stride_{name}" for name in parameters),
+        ]
+
+    def _values(self) -> list[str]:
+        """What `_signature` names, of element k."""
+        constant = "spread(e.{}[k])" if self.shared else "e.{}[k]"
+        given = [f"gather({y}, n{n})" for y in "xv" for n in self.nodes]
+        given += [constant.format(name) for name in self.force.rest]
+        return [*given, *(f"e.{name}[i, j_{name}]" for name in self.force.parameters)]
+
+    def _arguments(self) -> str:
+        return ", ".join(self._values())
+
+    def _only_active(self, *lines: str) -> list[str]:
+        if not hasattr(self.code, "active"):
+            return [f"    {line}" for line in lines]
+        value = dict(zip(self._signature(), self._values(), strict=True))
+        asked = ", ".join(value[name] for name in inspect.signature(self.code.active.func).parameters)
+        return [f"    if any_lane(active{self.k}({asked})):", *(f"        {line}" for line in lines)]
+
+
+def _launched(kinds: Sequence[Force], lane: Lane) -> list[str]:
+    """Kernels with one element a thread: `forces_of` and `adjoints_of` by place of the force."""
+    states, sums = _arrays("x", "v", rank=3), _arrays("f", rank=2)
+    probes = _arrays("w", "ax", "av", rank=2)
+    lines = []
+    for k in range(len(kinds)):
+        lines += ["", "", "@wp.kernel(enable_backward=False)"]
+        lines += [f"def forces_of{k}(e: Force{k}, t: int, s: int{states}{sums}):", "    i, k = wp.tid()"]
+        lines += [f"    add{k}(e, i, t, k, x[i, s], v[i, s], f[i])"]
+        if not lane.dual:
+            lines += ["", "", "@wp.kernel(enable_backward=False)"]
+            lines += [
+                f"def adjoints_of{k}(e: Force{k}, d: Force{k}, t: int, s: int{states}{probes}):",
+                "    i, k = wp.tid()",
+            ]
+            lines += [f"    add_adjoint{k}(e, d, i, t, k, x[i, s], v[i, s], w[i], ax[i], av[i])"]
+    if kinds and not lane.dual:  # never launched: see `all_powers`
+        lines += ["", "", "@wp.kernel(enable_backward=True)"]
+        lines += ["def keep_adjoints(a: wp.array(dtype=Vec3), m: wp.array(dtype=Mat3), r: wp.array(dtype=Real)):"]
+        lines += ["    r[1] = all_powers(a[0], m[0], r[0])"]
+    return lines
+
+
+def _arrays(*names_: str, rank: int = 1) -> str:
+    """Arguments that are arrays of vertices."""
+    return "".join(f", {name}: wp.array(dtype=Vertex, ndim={rank})" for name in names_)
+
+
+def _together(groups: Sequence[int], lane: Lane) -> list[str]:
+    """The struct of all groups, and the loops over them."""
+    lines = ["", "", "@wp.struct", "class Elements:"]
+    lines += [f"    g{g}: Force{k}" for g, k in enumerate(groups)] or ["    none: wp.int32"]
+    lines += ["", "", "@wp.func", f"def add_forces(e: Elements, i: int, t: int{_arrays('x', 'v', 'f')}):"]
+    for g, k in enumerate(groups):
+        lines += [f"    for k{g} in range(e.g{g}.n0.shape[0]):", f"        add{k}(e.g{g}, i, t, k{g}, x, v, f)"]
+    lines += [] if groups else ["    return"]
+    if lane.dual:
+        return lines
+    lines += ["", "", "@wp.func", "def same(a: Real) -> Real:", "    return a"]
+    for name, more, given in (
+        ("adjoint", "d: Elements, i: int, t: int", ("x", "v", "w", "ax", "av")),
+        ("product", "i: int, t: int, h: Real", ("x", "v", "w", "a")),
+        ("diagonal", "i: int, t: int, h: Real", ("x", "v", "d0", "d1", "d2")),
+    ):
+        lines += ["", "", "@wp.func", f"def add_{name}s(e: Elements, {more}{_arrays(*given)}):"]
+        # Warp declares functions with a wp.grad after all others, those which call them not
+        lines += ["    _after = wp.grad(same)(zero(0))"]
+        for g, k in enumerate(groups):
+            first = f"e.g{g}, d.g{g}, i, t, k{g}" if name == "adjoint" else f"e.g{g}, i, t, k{g}, h"
+            lines += [f"    for k{g} in range(e.g{g}.n0.shape[0]):"]
+            lines += [f"        add_{name}{k}({first}, {', '.join(given)})"]
+    return lines
+
+
+_UNIT = """
+
+@wp.func
+def unit(c: int) -> Vec3:
+    x = wp.where(c == 0, 1.0, 0.0)
+    y = wp.where(c == 1, 1.0, 0.0)
+    z = wp.where(c == 2, 1.0, 0.0)
+    return vec3(zero(0) + x, zero(0) + y, zero(0) + z)
+""".splitlines()

@@ -1,0 +1,255 @@
+"""Bodies of a scene that act on one another: one rollout for all of them, and one for each body that is alone.
+
+Vertices of all soft bodies stand in one list, one body after another; contacts and attachments of the scene are further
+groups of elements behind those of the bodies.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from gradsim.errors import InputError
+from gradsim.numerics import rotation
+from gradsim.physics.contact.broad_phase import Candidates
+from gradsim.physics.contact.point_sdf import distance
+from gradsim.physics.contact.vertex_body import touch_body
+from gradsim.physics.contact.vertex_triangle import touch_face
+from gradsim.physics.coupled.rollout import BODY, Coupled, nodes
+from gradsim.physics.forces import attachment
+from gradsim.physics.forces.base import Elements
+from gradsim.physics.rigid.body import RigidBody
+from gradsim.physics.rigid.island import Linked
+from gradsim.physics.soft.body import SoftBody
+from gradsim.physics.system import Program, System, Values
+from gradsim.scene.joint import WORLD
+
+LAW = ("stiffness", "dissipation", "friction_stiffness", "friction")
+AT_ONCE = 4  # contacts that act on one vertex or triangle, for the bound of the step
+TOUCHES = 0.2  # proposed step over the largest stable one of contact, as of rigid bodies
+
+
+class Alone:
+    """A group (see `groups_of`) of one body."""
+
+    def __init__(self, system: System):
+        self.systems = (system,)
+        self.program, self.inputs = system.program, system.inputs
+
+    def begin(self, inputs: list[Tensor], start) -> list[Tensor]:
+        """Inputs that begin at the states `start`, by body and name."""
+        (system,) = self.systems
+        own = [start[system.name][name] for name in system.states]
+        return [*own, *inputs[len(own) :]]
+
+    def split(self, outputs: Sequence[Tensor]) -> list[list[Tensor]]:
+        return [list(outputs)]
+
+    def stable_step(self, values: Values) -> float:
+        return self.systems[0].stable_step(values)
+
+    def good_step(self, values: Values) -> float:
+        return self.systems[0].good_step(values)
+
+    def check(self, values: Values) -> None:
+        self.systems[0].check(values)
+
+
+class Together:
+    """A group of bodies that meet.
+
+    Args:
+        systems: The bodies.
+        scene: Its contacts and attachments.
+    """
+
+    def __init__(self, systems: Sequence[System], scene):
+        self.systems = tuple(systems)
+        self.soft = [s for s in systems if isinstance(s, SoftBody)]
+        self.hard = [s for s in systems if isinstance(s, RigidBody)]
+        self.first, self.n = {}, 0
+        for s in self.soft:
+            self.first[s.name] = self.n
+            self.n += len(s.rest)
+        names = {s.name for s in systems}
+        self.meetings = {n: m for n, m in scene.contacts.items() if set(m.between) <= names}
+        self.holds = {n: a for n, a in scene.attachments.items() if {a.body, a.to} <= names}
+        self.held = {n: self._vertices(a.body, a.region) for n, a in self.holds.items()}
+        self._programs: dict[tuple, Coupled] = {}
+
+    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Program:
+        key = (frames, substeps, dt, segment)
+        if key not in self._programs:
+            own = [self._moved(e, self.first[s.name]) for s in self.soft for e in s.elements]
+            faces, between = {}, []
+            for name, meeting in self.meetings.items():
+                for group, near in self._contact(name, meeting):
+                    if near is not None:
+                        faces[len(own) + len(between)] = near
+                    between.append(group)
+            for name, hold in self.holds.items():
+                index = nodes(self.held[name] + self.first[hold.body], self.n, self._place(hold.to))
+                between.append(Elements(attachment.FORCE, index))
+            pinned = [k + self.first[s.name] for s in self.soft for k in s.pinned]
+            windows = tuple(s.windows for s in self.hard)
+            law = self.hard[0].law if self.hard else "continuous"
+            groups = (*own, *between)
+            if len(self._programs) >= 32:
+                self._programs.clear()
+            self._programs[key] = Coupled(groups, frames, substeps, dt, windows, tuple(pinned), faces, law, segment)
+        return self._programs[key]
+
+    def inputs(self, values: Values) -> list[Tensor]:
+        soft, hard = [s.inputs(values) for s in self.soft], [s.inputs(values) for s in self.hard]
+        worlds = max(len(x) for given in (*soft, *hard) for x in given)
+        own = [x for given in soft for x in given[4:]]
+        for name, meeting in self.meetings.items():
+            numbers = [values[f"contacts.{name}.{key}"][:, None] for key in LAW]
+            for kind, *which in self._sides(meeting):
+                if kind == "faces":
+                    own += [values[f"contacts.{name}.thickness"][:, None], *numbers]
+                else:
+                    half, rounding = self._solid(which[1], values)
+                    rounding = rounding + values.get(f"contacts.{name}.thickness", 0.0)
+                    own += [*(y[:, None] for y in half.unbind(1)), rounding[:, None], *numbers]
+        for name, hold in self.holds.items():
+            x = soft[[s.name for s in self.soft].index(hold.body)][0][:, self.held[name]]
+            at, q = hard[self._place(hold.to)][:2]
+            own.append(rotation.rotate(rotation.conjugate(q)[:, None], x - at[:, None]))
+            own += [values[f"attachments.{name}.{key}"][:, None] for key in ("stiffness", "damping")]
+        head = [torch.cat([given[k] for given in soft], 1) for k in range(3)]
+        every = [*head, values["gravity"], *own, *(x for given in hard for x in given)]
+        return [x.expand(worlds, *x.shape[1:]) for x in every]
+
+    def begin(self, inputs: list[Tensor], start) -> list[Tensor]:
+        """Inputs that begin at the states `start`, by body and name."""
+        found = list(inputs)
+        if self.soft:
+            found[:2] = [torch.cat([start[s.name][name] for s in self.soft], 1) for name in ("x", "v")]
+        first = len(inputs) - len(BODY) * len(self.hard)
+        for r, s in enumerate(self.hard):
+            found[first + r * len(BODY) : first + r * len(BODY) + 4] = [start[s.name][name] for name in s.states]
+        return found
+
+    def split(self, outputs: Sequence[Tensor]) -> list[list[Tensor]]:
+        """Those of each body."""
+        found = []
+        for s in self.systems:
+            if isinstance(s, SoftBody):
+                rows = slice(self.first[s.name], self.first[s.name] + len(s.rest))
+                found.append([y[:, :, rows] for y in outputs[:2]])
+            else:
+                k = 2 + 4 * self.hard.index(s)  # pyright: ignore[reportArgumentType] -- all others are rigid
+                found.append(list(outputs[k : k + 4]))
+        return found
+
+    def stable_step(self, values: Values) -> float:
+        """Of the bodies by themselves and of what is between them: bounds of k/m add up, so 1/h² do."""
+        alone = min(s.stable_step(values) for s in self.systems)
+        return (alone**-2 + self._between(values) ** -2) ** -0.5
+
+    def good_step(self, values: Values) -> float:
+        return min(TOUCHES * self._between(values), *(s.good_step(values) for s in self.systems))
+
+    def check(self, values: Values) -> None:
+        """Raise `InputError` if the start is impossible, or a vertex starts inside a rigid body."""
+        for s in self.systems:
+            s.check(values)
+        for meeting in self.meetings.values():
+            for kind, *which in self._sides(meeting):
+                if kind == "solid":
+                    self._check_outside(which[0], which[1], values)
+
+    def _check_outside(self, soft: SoftBody, hard: RigidBody, values: Values) -> None:
+        x, (at, q) = soft.inputs(values)[0][:, soft.matter.outer].detach(), hard.inputs(values)[:2]
+        half, rounding = self._solid(hard, values)
+        local = rotation.rotate(rotation.conjugate(q)[:, None], x - at[:, None])
+        depth = rounding[:, None] - distance(local, half[:, None].expand_as(local))
+        size = torch.linalg.vector_norm(soft.rest, dim=-1).max()
+        if depth.max() > 1e-3 * size:
+            vertex = int(soft.matter.outer[depth.amax(0).argmax()])
+            raise InputError(
+                f"`{soft.name}` starts {depth.max().item():.4g} m inside `{hard.name}` (its vertex {vertex}); move one of "
+                f"them away from the other by that much."
+            )
+
+    def _between(self, values: Values) -> float:
+        """Largest stable step of contacts and attachments alone: h² k/m + 2 h c/m < 4 with the sums over what meets."""
+        mass = {s.name: s.mass(values).detach().min().item() for s in self.soft}
+        mass |= {s.name: s.mass(values).detach().min().item() for s in self.hard}
+        stiffness = drag = 0.0
+        largest = lambda name: values[name].detach().max().item()
+        for name, meeting in self.meetings.items():
+            share = AT_ONCE * sum(1 / mass[body] for body in (meeting.between * 2)[:2])
+            stiffness += largest(f"contacts.{name}.stiffness") * share
+            drag += largest(f"contacts.{name}.friction_stiffness") * share
+        for name, hold in self.holds.items():
+            share = 1 / mass[hold.body] + len(self.held[name]) / mass[hold.to]
+            stiffness += largest(f"attachments.{name}.stiffness") * share
+            drag += largest(f"attachments.{name}.damping") * share
+        return 4 / (drag + math.sqrt(drag**2 + 4 * stiffness)) if stiffness or drag else math.inf
+
+    def _sides(self, meeting) -> list[tuple]:
+        """("faces", vertices' body, faces' body) both ways, or ("solid", soft body, rigid body)."""
+        a, b = (self._system(name) for name in (meeting.between * 2)[:2])
+        if isinstance(a, RigidBody) or isinstance(b, RigidBody):
+            return [("solid", *((a, b) if isinstance(a, SoftBody) else (b, a)))]
+        pairs = [(a, b)] if a is b else [(a, b), (b, a)]
+        return [("faces", s, t) for s, t in pairs if len(t.matter.faces)]  # pyright: ignore[reportAttributeAccessIssue]
+
+    def _contact(self, name: str, meeting) -> list[tuple[Elements, Candidates | None]]:
+        found = []
+        for kind, soft, other in self._sides(meeting):
+            vertices = soft.matter.outer + self.first[soft.name]
+            if kind == "solid":
+                index = nodes(vertices, self.n, self._place(other.name))
+                found.append((Elements(touch_body("continuous"), index), None))
+                continue
+            rest = torch.cat([s.rest * (s.body.scale or 1.0) for s in self.soft])
+            faces = other.matter.faces + self.first[other.name]
+            near = Candidates(vertices, faces, rest, meeting.thickness if soft is other else 0.0)
+            found.append((Elements(touch_face("continuous"), faces.new_zeros(0, 4)), near))
+        if not found:
+            raise InputError(f"contacts.{name}: neither body has a surface of triangles that vertices could touch.")
+        return found
+
+    def _moved(self, e: Elements, by: int) -> Elements:
+        return Elements(e.force, e.index + by, e.rest)
+
+    def _solid(self, hard: RigidBody, values: Values) -> tuple[Tensor, Tensor]:
+        """Half of its size (worlds, 3) and rounding (worlds,) [m] of a ball or box."""
+        shape, scale = hard.body.shape, values[f"{hard.name}.scale"]
+        if shape.sphere:
+            return scale.new_zeros(len(scale), 3), shape.sphere.radius * scale
+        return 0.5 * scale.new_tensor(shape.box.size) * scale[:, None], torch.zeros_like(scale)
+
+    def _vertices(self, name: str, region) -> Tensor:
+        rest = next(s.rest for s in self.soft if s.name == name)
+        return torch.tensor(region.of(rest.cpu().double().numpy()), device=rest.device)
+
+    def _system(self, name: str):
+        return next(s for s in self.systems if s.name == name)
+
+    def _place(self, name: str) -> int:
+        return [s.name for s in self.hard].index(name)
+
+
+def groups_of(systems: Sequence[System], scene) -> tuple[Alone | Together | Linked, ...]:
+    """The bodies in groups that no contact, attachment or joint crosses, each with the rollout of its bodies."""
+    kin = {s.name: {s.name} for s in systems}
+    links = [set(m.names(scene.bodies)) for m in scene.contacts.values()]
+    links += [{a.body, a.to} for a in scene.attachments.values()]
+    links += [set(joint.between) - {WORLD} for joint in scene.joints.values()]
+    for link in links:
+        joined = set().union(*(kin[name] for name in link))
+        kin |= dict.fromkeys(joined, joined)
+    found, met = [], set().union(*links)
+    for s in systems:
+        if s.name not in met:
+            found.append(Alone(s))
+        elif s.name == min(kin[s.name]):
+            own = [t for t in systems if t.name in kin[s.name]]
+            hard = [t for t in own if isinstance(t, RigidBody)]
+            found.append(Linked(hard, scene) if len(hard) == len(own) else Together(own, scene))
+    return tuple(found)

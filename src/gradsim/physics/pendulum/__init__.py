@@ -1,0 +1,1 @@
+"""Pendulums with one and two arms."""

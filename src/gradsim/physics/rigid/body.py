@@ -1,0 +1,276 @@
+"""A rigid body of a scene: mass properties from its mesh, contact points, pushes, and its surface.
+
+    m = ρ V s³,   I = m s² I₁,   R = R₀ exp(θ),   L = R I Rᵀ ω
+
+V and I₁ are volume and inertia per mass of the faceted solid at scale 1, about its centre of mass. A body may state its
+principal moments J and their axes Q in place of that: I = s² Q J Qᵀ. A body that a joint places starts as `joints.py` says.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import torch
+from scipy.spatial import ConvexHull
+from torch import Tensor
+
+from gradsim.errors import InputError
+from gradsim.geometry import mesh as meshes
+from gradsim.geometry.surface import Part
+from gradsim.numerics import rotation
+from gradsim.physics.appearance import look_of
+from gradsim.physics.contact.laws import LAWS
+from gradsim.physics.contact.point_sdf import distance
+from gradsim.physics.rigid.rollout import CONTACT, INPUTS, RigidRollout
+from gradsim.physics.static_geometry import ObstacleBody
+from gradsim.physics.system import RESOLVED, Values
+from gradsim.scene.joint import placing
+
+_rollout = cache(RigidRollout)  # one operation for each kind of rollout
+
+
+class RigidBody:
+    """A `System` (see `system.py`) made from a scene's rigid body.
+
+    Args:
+        name: Its name.
+        body: The scene's description of it.
+        scene: The scene, for its grounds, gravity and integrator.
+        first: Number of surface vertices before its own.
+        dtype: Precision of all its tensors.
+        device: Where they live.
+    """
+
+    states = ("x", "q", "v", "l")
+
+    def __init__(self, name, body, scene, first: int, dtype: torch.dtype, device: torch.device):
+        self.name, self.body, self.scene = name, body, scene
+        mesh = body.shape.mesh()
+        meshes.check(mesh, f"bodies.{name}.shape")
+        shape = meshes.mass_properties(
+            torch.tensor(mesh.vertices), torch.tensor(mesh.faces), torch.tensor(1.0).double()
+        )
+        to = {"dtype": dtype, "device": device}
+        self.volume = shape.mass.item()
+        centre = shape.centre if body.centre_of_mass is None else torch.tensor(body.centre_of_mass).double()
+        self.centre = centre.numpy()  # of mass, in the coordinates of the mesh
+        self.rest = (torch.tensor(mesh.vertices) - centre).to(**to)  # about the centre of mass, at scale 1
+        off = shape.centre - centre
+        steiner = off.square().sum() * torch.eye(3, dtype=off.dtype) - off[:, None] * off
+        self.inertia_per_mass = (shape.inertia / shape.mass + steiner).to(**to)
+        self.principal = rotation.to_matrix(torch.tensor(body.inertia_quat_xyzw, **to))
+        self.placed = name in placing(scene.joints)
+        self.quat = torch.tensor(body.quat_xyzw, **to)
+        faces = torch.tensor(mesh.faces, device=device)
+        look = look_of(body, mesh, f"bodies.{name}", mesh.smooth, to)
+        self.part = Part(name, slice(first, first + len(mesh.vertices)), faces, mesh.convex, look)
+        collision = body.collision or ("sphere" if body.shape.sphere else "vertices")
+        if collision == "sphere":
+            self.points, self.radius = self.rest.new_zeros(1, 3), self.rest.new_full((1,), body.shape.sphere.radius)
+        elif collision in ("vertices", "hull"):
+            rows = ConvexHull(mesh.vertices).vertices if collision == "hull" else slice(None)
+            self.points = self.rest[rows]
+            self.radius = self.rest.new_zeros(len(self.points))
+        else:
+            self.points, self.radius = self.rest[:0], self.rest.new_zeros(0)
+        self.grounds = list(scene.grounds) if len(self.points) else []
+        obstacles = scene.obstacles.items() if len(self.points) else ()
+        self.obstacles = [ObstacleBody(key, node, dtype, device) for key, node in obstacles]
+        self.surfaces = [*self.grounds, *(o.name for o in self.obstacles)]
+        laws = {surface.law for surface in scene.surfaces.values()}
+        if len(laws) > 1:
+            raise InputError(
+                f"grounds and obstacles follow different contact laws ({', '.join(sorted(laws))}); give all the same law."
+            )
+        self.law = laws.pop() if laws else "continuous"
+        self.damping_name = "dissipation" if self.law == "continuous" else "damping"
+        if self.law not in LAWS:
+            raise InputError(f"no contact law {self.law!r}; choose one of {', '.join(LAWS)}.")
+
+    @property
+    def windows(self) -> tuple[tuple[float, float], ...]:
+        """Begin and end [s] of its pushes."""
+        pairs = (push.window or (push.at, push.at) for push in self.body.pushes)
+        return tuple((float(begin), float(end)) for begin, end in pairs)
+
+    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> RigidRollout:
+        return _rollout(frames, substeps, dt, self.windows, self.law, self.scene.timing.integrator, segment)
+
+    def mass(self, values: Values) -> Tensor:
+        """Mass (worlds,) [kg]."""
+        if f"{self.name}.mass" in values:
+            return values[f"{self.name}.mass"]
+        return values[f"{self.name}.density"] * self.volume * values[f"{self.name}.scale"] ** 3
+
+    def inertia(self, values: Values) -> Tensor:
+        """About the centre of mass, in the body's axes (worlds, 3, 3) [kg m²]."""
+        size = values[f"{self.name}.scale"] ** 2
+        if f"{self.name}.inertia" in values:
+            moments = size[:, None] * values[f"{self.name}.inertia"]
+            return (self.principal * moments[:, None]) @ self.principal.T
+        return (self.mass(values) * size)[:, None, None] * self.inertia_per_mass
+
+    def inertia_inverse(self, values: Values) -> Tensor:
+        """Its inverse (worlds, 3, 3)."""
+        size = values[f"{self.name}.scale"] ** 2
+        if f"{self.name}.inertia" in values:
+            moments = size[:, None] * values[f"{self.name}.inertia"]
+            return (self.principal / moments[:, None]) @ self.principal.T
+        return torch.linalg.inv(self.inertia_per_mass) / (self.mass(values) * size)[:, None, None]
+
+    def momentum(self, q: Tensor, spin: Tensor, values: Values) -> Tensor:
+        """Angular momentum l (worlds, ..., 3) [kg m²/s] of the body that is turned by q and spins by ω [rad/s]."""
+        local = rotation.rotate(rotation.conjugate(q), spin)
+        return rotation.rotate(q, torch.einsum("wij,w...j->w...i", self.inertia(values), local))
+
+    def spin(self, q: Tensor, momentum: Tensor, values: Values) -> Tensor:
+        """Angular velocity ω = R I⁻¹ Rᵀ l (worlds, ..., 3) [rad/s], in the world's axes: the inverse of `momentum`."""
+        local = rotation.rotate(rotation.conjugate(q), momentum)
+        return rotation.rotate(q, torch.einsum("wij,w...j->w...i", self.inertia_inverse(values), local))
+
+    def start(self, values: Values) -> list[Tensor]:
+        """x, q, v and l (worlds, ·) at the start; of a body that a joint places, at rest at the origin."""
+        worlds = len(values["gravity"])
+        if self.placed:
+            nothing = self.rest.new_zeros(worlds, 3)
+            return [nothing, self.quat.expand(worlds, 4), nothing, nothing]
+        of = lambda key: values[f"{self.name}.{key}"]
+        q = rotation.multiply(rotation.exponential(of("rotation_vector")), self.quat.expand(worlds, 4))
+        return [of("position"), q, of("velocity"), self.momentum(q, of("angular_velocity"), values)]
+
+    def inputs(self, values: Values) -> list[Tensor]:
+        mass = self.mass(values)
+        worlds = len(mass)
+        each = values[f"{self.name}.scale"][:, None]
+        points, radius = self.points * each[..., None], self.radius * each
+        return [
+            *self.start(values),
+            mass,
+            self.inertia_inverse(values),
+            values["gravity"],
+            points,
+            radius,
+            *self._planes(values, worlds),
+            *(self._contact(key, values, worlds) for key in CONTACT),
+            *self._pushes(values, worlds),
+            *self._solids(values, worlds),
+        ]
+
+    def vertices(self, states: list[Tensor], values: Values) -> Tensor:
+        x, q = states[:2]
+        rest = self.rest * values[f"{self.name}.scale"][:, None, None]
+        return rotation.rotate(q[:, :, None], rest[:, None]) + x[:, :, None]
+
+    def carried(self, states: dict[str, Tensor], values: Values) -> tuple[Tensor, Tensor, Tensor]:
+        """Its surface as a shape at rest (worlds, n, 3) [m] and what carries it, x and q of all frames."""
+        return self.rest * values[f"{self.name}.scale"][:, None, None], states["x"], states["q"]
+
+    def rest_tangent(self, along: Values) -> Tensor | None:
+        """Derivative (worlds, n, 3) of the shape at rest along a direction in parameters; None for zero."""
+        scale = along.get(f"{self.name}.scale")
+        return None if scale is None else self.rest * scale[:, None, None]
+
+    def stable_step(self, values: Values) -> float:
+        """From n k_e h²/m + 2 n k_d h/m < 4, and the same with friction, for the n vertices that may touch at once.
+
+        n is the largest number of contact points in one plane face of the hull, at most 8; the effective mass of a
+        point at arm r is m/(1 + m r² |I⁻¹|) where only one touches, so the tighter of the two counts.
+        """
+        if not self.surfaces or not len(self.points):
+            return math.inf
+        mass, scale = self.mass(values), values[f"{self.name}.scale"]
+        reach = torch.linalg.vector_norm(self.points, dim=-1).max() * scale + self.radius.max() * scale
+        pivot = 1 + mass * reach**2 / torch.linalg.eigvalsh(self.inertia(values))[:, 0]
+        count = _touching(self.points)
+        worst = math.inf
+        for surface in self.surfaces:
+            k = self._of(surface, "stiffness", values)
+            drag = self._of(surface, "friction_stiffness", values)
+            if self.damping_name == "damping":
+                drag = drag + self._of(surface, "damping", values)
+            for n, m in ((count, mass), (1, mass / pivot)):
+                # n k h²/m + 2 n c h/m = 4, the positive root
+                a, b = n * k / m, 2 * n * drag / m
+                root = 8 / (b + torch.sqrt(b**2 + 16 * a))
+                worst = min(worst, root.min().item())
+        return worst
+
+    def good_step(self, values: Values) -> float:
+        return RESOLVED * self.stable_step(values)
+
+    def check(self, values: Values, start: Sequence[Tensor] | None = None) -> None:
+        """Raise `InputError` if a contact point starts inside something by a thousandth of the body's size or more.
+
+        Args:
+            values: All parameters.
+            start: x and q of a body that a joint places.
+        """
+        if not self.surfaces or not len(self.points):
+            return
+        inputs = dict(zip(INPUTS, self.inputs(values), strict=False))
+        points, radius = inputs["points"], inputs["radius"][:, None]
+        x, q = start[:2] if start else (inputs["x"], inputs["q"])
+        at = (rotation.rotate(q[:, None], points) + x[:, None])[:, None]
+        gap = (at * inputs["normal"][:, :, None]).sum(-1) - inputs["height"][:, :, None] - radius
+        if self.obstacles:
+            local = ((at - inputs["centre"][:, :, None])[..., None, :] * inputs["axis"][:, :, None]).sum(-1)
+            away = distance(local, inputs["half"][:, :, None].expand_as(local))
+            gap = torch.cat([gap, away - inputs["rounding"][:, :, None] - radius], 1)
+        size = torch.linalg.vector_norm(self.rest, dim=-1).max() * values[f"{self.name}.scale"].max()
+        depth, where = (-gap).flatten(2).max(2).values.max(0).values.max(0)
+        if depth > 1e-3 * size:
+            name = self.surfaces[int(where)]
+            out = (
+                "raise its position by that much along the ground's normal, or lower the ground."
+                if name in self.grounds
+                else "move one of them away from the other by that much."
+            )
+            raise InputError(f"`{self.name}` starts {depth:.4g} m inside `{name}`; {out}")
+
+    def _planes(self, values: Values, worlds: int) -> list[Tensor]:
+        """Normals (worlds, grounds, 3) and heights (worlds, grounds)."""
+        if not self.grounds:
+            return [self.rest.new_zeros(worlds, 0, 3), self.rest.new_zeros(worlds, 0)]
+        normal = torch.stack([values[f"{g}.normal"] for g in self.grounds], 1)
+        height = torch.stack([values[f"{g}.height"] + values[f"{g}.margin"] for g in self.grounds], 1)
+        return [normal / torch.linalg.vector_norm(normal, dim=-1, keepdim=True), height]
+
+    def _solids(self, values: Values, worlds: int) -> list[Tensor]:
+        """Centre, axis, half and rounding of the obstacles, (worlds, obstacles, ...)."""
+        if self.obstacles:
+            return [torch.stack(x, 1) for x in zip(*(o.inputs(values) for o in self.obstacles), strict=True)]
+        return [self.rest.new_zeros(worlds, 0, *tail) for tail in ((3,), (3, 3), (3,), ())]
+
+    def _contact(self, key: str, values: Values, worlds: int) -> Tensor:
+        """A number of the contact with each ground and obstacle (worlds, surfaces)."""
+        if not self.surfaces:
+            return self.rest.new_zeros(worlds, 0)
+        key = self.damping_name if key == "damping" else key
+        return torch.stack([self._of(surface, key, values) for surface in self.surfaces], 1)
+
+    def _of(self, surface: str, key: str, values: Values) -> Tensor:
+        """A number of the contact: the body's own, where it has one."""
+        return values.get(f"{self.name}.{key}", values[f"{surface}.{key}"])
+
+    def _pushes(self, values: Values, worlds: int) -> list[Tensor]:
+        impulses, points = [self.rest.new_zeros(worlds, 0, 3)], [self.rest.new_zeros(worlds, 0, 3)]
+        for k, push in enumerate(self.body.pushes):
+            if push.force is not None:
+                begin, end = push.window
+                impulses.append(values[f"{self.name}.pushes.{k}.force"][:, None] * (end - begin))
+            else:
+                impulses.append(values[f"{self.name}.pushes.{k}.impulse"][:, None])
+            points.append(self.rest.new_tensor(push.point).expand(worlds, 1, 3))
+        return [torch.cat(impulses, 1), torch.cat(points, 1)]
+
+
+def _touching(points: Tensor) -> int:
+    """How many contact points can rest on a plane at once: the most that share one supporting plane, at most 8."""
+    directions = torch.nn.functional.normalize(points, dim=-1)
+    axes = torch.cat([torch.eye(3, dtype=points.dtype, device=points.device), directions, -directions])
+    axes = torch.cat([axes, -axes[:3]])
+    heights = axes @ points.T
+    size = (heights.max() - heights.min()).clamp(min=1e-12)
+    level = heights - heights.min(1, keepdim=True).values
+    return int(np.clip((level < 1e-6 * size).sum(1).max().item(), 1, 8))

@@ -1,0 +1,128 @@
+"""Rigid bodies of a scene that touch or hold one another: one rollout for all of them (`bodies.py`)."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from gradsim.physics.rigid.batching import BODY
+from gradsim.physics.rigid.body import RigidBody
+from gradsim.physics.rigid.joints import joints_of
+from gradsim.physics.rigid.multibody import Bodies
+from gradsim.physics.rigid.pairs import pairs_of
+from gradsim.physics.rigid.rollout import CONTACT, OBSTACLE
+from gradsim.physics.system import Values
+
+APART = 0.2  # of a body's radius, or of 1 rad: a joint that is open by more no longer holds
+START = ("x", "q", "v", "l")
+FINER = 8  # two bars on ball joints keep their energy within a hundredth over ten seconds
+MET = [BODY.index(name) for name in ("normal", "height", *OBSTACLE, *CONTACT)]  # inputs about grounds and obstacles
+
+
+class Linked:
+    """A group (see `together.groups_of`) of rigid bodies.
+
+    Args:
+        systems: The bodies.
+        scene: Its contacts and joints.
+    """
+
+    def __init__(self, systems: Sequence[RigidBody], scene):
+        self.systems = tuple(systems)
+        self.joints = joints_of(systems, scene)
+        self.pairs = pairs_of(systems, scene)
+        self.integrator = scene.timing.integrator
+        self._programs: dict[tuple, Bodies] = {}
+
+    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Bodies:
+        key = (frames, substeps, dt, segment)
+        if key not in self._programs:
+            if len(self._programs) >= 32:
+                self._programs.clear()
+            windows = tuple(s.windows for s in self.systems)
+            law = self.systems[0].law
+            self._programs[key] = Bodies(
+                frames, substeps, dt, windows, self.pairs, self.joints, law, self.integrator, segment
+            )
+        return self._programs[key]
+
+    def inputs(self, values: Values) -> list[Tensor]:
+        own = self._placed(self._bodies(values), self._start(values))
+        for links in (self.pairs, self.joints):
+            own += links.inputs(values) if links else []
+        worlds = max(len(x) for x in own)
+        return [x.expand(worlds, *x.shape[1:]) for x in own]
+
+    def begin(self, inputs: list[Tensor], start) -> list[Tensor]:
+        """Inputs that begin at the states `start`, by body and name."""
+        bodies = [inputs[k * len(BODY) : (k + 1) * len(BODY)] for k in range(len(self.systems))]
+        states = {s.name: [start[s.name][name] for name in START] for s in self.systems}
+        return [*self._placed(bodies, states), *inputs[len(bodies) * len(BODY) :]]
+
+    def split(self, outputs: Sequence[Tensor]) -> list[list[Tensor]]:
+        """Those of each body."""
+        return [list(outputs[4 * k : 4 * k + 4]) for k in range(len(self.systems))]
+
+    def stable_step(self, values: Values) -> float:
+        """Of the bodies by themselves and of what is between them: bounds of k/m add up, so 1/h² do."""
+        between = [links.stable_step(values) for links in (self.pairs, self.joints) if links]
+        alone = min(s.stable_step(values) for s in self.systems)
+        total = sum(step**-2 for step in (alone, *between))
+        return total**-0.5 if total else float("inf")
+
+    def good_step(self, values: Values) -> float:
+        """Semi-implicit steps of joints are shorter by `FINER` than what resolves swings by a higher order."""
+        finer = FINER if self.integrator == "semi-implicit" else 1
+        between = [self.joints.good_step(values) / finer] if self.joints else []
+        return min(*between, *(part.good_step(values) for part in (*self.systems, self.pairs) if part))
+
+    def check(self, values: Values) -> None:
+        """Raise `InputError` if a joint is open at the start, or a body is inside a ground or another."""
+        start = self._start(values)
+        for s in self.systems:
+            s.check(values, start[s.name])
+        if self.joints:
+            self.joints.check(values)
+        if self.pairs:
+            x, q = (torch.stack([start[s.name][k] for s in self.systems], 1) for k in (0, 1))
+            self.pairs.check(values, x, q)
+
+    def opened(self, states, values: Values) -> str:
+        """Which joint has come apart at the last frame of states (worlds, frames, ...), in words; "" for none."""
+        if not self.joints:
+            return ""
+        own = {s.name: states[s.name] for s in self.systems}
+        last = {name: {key: y[:, -1:].detach() for key, y in state.items()} for name, state in own.items()}
+        with torch.no_grad():
+            away = self.joints.residual(last, values)[0].abs()[:, 0]  # (worlds, rows)
+            size = max(
+                torch.linalg.vector_norm(s.rest, dim=-1).max() * values[f"{s.name}.scale"].max() for s in self.systems
+            )
+        apart = away / torch.where(
+            torch.tensor([kind == "point" for kind, *_ in self.joints.rows], device=away.device), size, 1.0
+        )
+        if apart.max() <= APART:
+            return ""
+        world, row = divmod(int(apart.argmax()), apart.shape[1])
+        kind = self.joints.rows[row][0]
+        much = f"by {away[world, row].item():.2g} {'m' if kind == 'point' else 'of its axis'}"
+        return f"the joint `{self.joints.of_row(row)}` comes apart, {much} at the last frame of world {world}"
+
+    def _start(self, values: Values) -> dict[str, list[Tensor]]:
+        states = {s.name: s.start(values) for s in self.systems}
+        return {n: list(own) for n, own in self.joints.start(states, values).items()} if self.joints else states
+
+    def _bodies(self, values: Values) -> list[list[Tensor]]:
+        """Inputs of each body. One without contact points has the grounds and obstacles of the others, as a program wants."""
+        found = [s.inputs(values) for s in self.systems]
+        meeting = [own for s, own in zip(self.systems, found, strict=True) if s.surfaces]
+        for s, own in zip(self.systems, found, strict=True):
+            if meeting and not s.surfaces:
+                for k in MET:
+                    own[k] = meeting[0][k]
+        return found
+
+    def _placed(self, bodies: Sequence[Sequence[Tensor]], states) -> list[Tensor]:
+        """Inputs of the bodies, with their states at the start."""
+        pairs = zip(self.systems, bodies, strict=True)
+        return [x for s, own in pairs for x in (*states[s.name], *own[len(START) :])]

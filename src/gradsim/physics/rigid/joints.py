@@ -1,0 +1,275 @@
+"""Joints between rigid bodies: what their rollout needs to know of them.
+
+With A the parent, B the child, d = x_B + R_B p_B − x_A − R_A p_A, and (u, w, a) across and along the axis, in A:
+
+    point row   (R_A b)·d = 0            axis row   (R_A b)·(R_B c) = 0
+    revolute    point rows u, w, a;  axis rows (u, Qᵀa), (w, Qᵀa)
+    prismatic   point rows u, w;     axis rows (u, Qᵀa), (w, Qᵀa), (u, Qᵀw)
+    ball        point rows u, w, a        fixed   as both
+
+The geometry (u, w, a, Q, p) is that of `joint_frames.py`. Along a coordinate φ, the angle or the displacement, acts
+
+    −k (φ − target) − c φ' + motor + k_limit (max(lower − φ, 0) − max(φ − upper, 0))
+
+and a ball joint is damped by −c (ω_B − ω_A).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from gradsim.errors import InputError
+from gradsim.numerics import rotation
+from gradsim.physics.rigid.body import RigidBody
+from gradsim.physics.rigid.joint_frames import JointFrames, States, named
+from gradsim.physics.system import RESOLVED, Values
+from gradsim.scene.joint import WORLD, AnyJoint, Ball, Fixed, Prismatic, Revolute
+
+VECTORS = ("b", "point_a", "point_b"), ("axis", "across_a", "across_b", "pivot_a", "pivot_b")  # of rows, coordinates
+NUMBERS = ("spring", "target", "damping", "torque", "lower", "upper", "limit")
+MOVES = {Revolute: "turn", Prismatic: "slide", Ball: "ball"}
+NEVER = 1e9  # [rad or m] where a joint without an end would have it
+OPEN = 1e-6  # relative: how far a loop may be open at the start
+
+
+@dataclass(frozen=True, eq=False)
+class Joints:
+    """The joints of some rigid bodies.
+
+    Args:
+        bodies: The bodies, in the order that indices count; N, one past the last, is the world.
+        joints: The scene's joints among them, by name.
+    """
+
+    bodies: tuple[RigidBody, ...]
+    joints: dict[str, AnyJoint]
+
+    @property
+    def rows(self) -> tuple[tuple[str, int, int], ...]:
+        """ "point" or "axis", parent and child of each row."""
+        return tuple((kind, *self._ends(joint)) for joint in self.joints.values() for kind, *_ in _rows(joint))
+
+    def of_row(self, row: int) -> str:
+        """Name of the joint that a row belongs to."""
+        return [name for name, joint in self.joints.items() for _ in _rows(joint)][row]
+
+    @property
+    def coordinates(self) -> tuple[tuple[str, int, int], ...]:
+        """ "turn", "slide" or "ball", parent and child of each joint that moves."""
+        return tuple((MOVES[type(joint)], *self._ends(joint)) for joint in self._moving.values())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of `inputs`."""
+        return (*VECTORS[0], *VECTORS[1], *NUMBERS)
+
+    @cached_property
+    def geometry(self) -> JointFrames:
+        return JointFrames({body.name: body for body in self.bodies}, self.joints)
+
+    def inputs(self, values: Values) -> list[Tensor]:
+        """Numbers of rows and coordinates by `names`; differentiable.
+
+        Of R rows: b, point_a, point_b (worlds, R, 3); point_b of an axis row is c. Of K coordinates: axis, across_a,
+        across_b (unit vectors), pivot_a, pivot_b [m] (worlds, K, 3), and spring, target, damping, torque, lower, upper,
+        limit (worlds, K); target and torque are (worlds, intervals, K) where one is given for each frame interval.
+        """
+        frames, rows, moves, like = self.geometry.frames(values), [], [], values["gravity"]
+        for name, joint in self.joints.items():
+            frame, (p, r) = frames[name], self.geometry.points(name, values)
+            for kind, b, c in _rows(joint):
+                own = (p, r) if kind == "point" else (torch.zeros_like(p), frame.of_child(getattr(frame, c)))
+                rows.append((getattr(frame, b), *own))
+            if name in self._moving:
+                moves.append((frame.axis, frame.across, frame.of_child(frame.across), p, r))
+        found = []
+        for count, parts in ((3, rows), (5, moves)):
+            columns = zip(*parts, strict=True) if parts else [()] * count
+            found += [torch.stack(c, 1) if c else like.new_zeros(len(like), 0, 3) for c in columns]
+        return found + [self._number(key, values) for key in NUMBERS]
+
+    def start(self, states: Mapping[str, Sequence[Tensor]], values: Values) -> dict[str, list[Tensor]]:
+        """x, q, v, l (worlds, ·) of all bodies at the start, with the children where their joints place them."""
+        return self.geometry.place(states, values)
+
+    def coordinates_of(self, states: States, values: Values) -> dict[str, dict[str, Tensor]]:
+        """Coordinates and rates of the joints that move, by name, from states (worlds, ...) or (worlds, frames, ...).
+
+        Revolute: angle [rad], over frames without jumps of whole turns, and rate. Prismatic: displacement [m] and speed.
+        Ball: rotation_vector, of at most half a turn, and angular_velocity, both in the parent's frame. Differentiable.
+        """
+        return self.geometry.coordinates(states, values)
+
+    def energy(self, states: States, values: Values) -> Tensor:
+        """What springs and limits hold (worlds, ...) [J], where `target` does not change over time.
+
+        E = ½ k (φ − target)² + ½ k_limit (max(lower − φ, 0)² + max(φ − upper, 0)²)
+        """
+        total = values["gravity"].new_zeros(())
+        for name, now in self.coordinates_of(states, values).items():
+            joint = self.joints[name]
+            if isinstance(joint, Revolute | Prismatic):
+                phi = now[joint.start[0]]
+                of = lambda key, n=name, y=phi: values[f"joints.{n}.{key}"].reshape(-1, *[1] * (y.ndim - 1))
+                total = total + 0.5 * of("stiffness") * (phi - of("target")) ** 2
+                for end, sign in (("lower", -1.0), ("upper", 1.0)):
+                    if getattr(joint, end) is not None:
+                        total = total + 0.5 * of("limit_stiffness") * (sign * (phi - of(end))).clamp(min=0.0) ** 2
+        return total
+
+    def stable_step(self, values: Values) -> float:
+        """h² K + 2 h C < 4, with K and C the largest that springs and dampers add up to over the masses they move.
+
+        A joint's own is k μ, with μ the acceleration that its bodies would have from one unit if they were free, which
+        is the most; two joints at one body add √(k₁ μ₁ k₂ μ₂) (Gershgorin).
+        """
+        terms = {name: self._stiff(name, values) for name in self._moving}
+        worst = math.inf
+        for name in terms:
+            near = [n for n in terms if self._body_names(n) & self._body_names(name)]
+            k, c = (math.sqrt(terms[name][i]) * sum(math.sqrt(terms[n][i]) for n in near) for i in (0, 1))
+            if k or c:
+                worst = min(worst, 4 / (c + math.sqrt(c**2 + 4 * k)))
+        return worst
+
+    def good_step(self, values: Values) -> float:
+        """Also resolves swings about the joints, ω² = g/ℓ, and the rates at the start, as of a pendulum.
+
+        ℓ is how far from the child's centre of mass it is held; where it is held there, it swings with its parent, and
+        ℓ is that of the parent.
+        """
+        g = torch.linalg.vector_norm(values["gravity"].detach(), dim=-1).max().item()
+        fastest = 0.0
+        for name, joint in self.joints.items():
+            held, holding = (
+                torch.linalg.vector_norm(p.detach(), dim=-1).min().item()
+                for p in self.geometry.points(name, values)[::-1]
+            )
+            arm = held or (0.0 if joint.between[0] == WORLD else holding)
+            fastest = max(fastest, math.sqrt(g / arm) if arm > 0 else 0.0)
+            for key in ("rate", "angular_velocity"):
+                rate = values.get(f"joints.{name}.{key}")
+                fastest = max(fastest, 0.0 if rate is None else rate.detach().abs().max().item())
+        return RESOLVED * min(self.stable_step(values), 0.5 / fastest if fastest else math.inf)
+
+    def check(self, values: Values) -> None:
+        """Raise `InputError` if a joint that closes a loop is open at the start, or is about to open."""
+        if not self.geometry.loops:
+            return
+        start = self.start({body.name: body.start(values) for body in self.bodies}, values)
+        states = named(start)
+        gap, rate = (y.detach().abs() for y in self.residual(states, values))
+        of = [name for name, joint in self.joints.items() for _ in _rows(joint)]
+        for name in self.geometry.loops:
+            a, b = (self.geometry.moving(n, states, values) for n in self.joints[name].between)
+            (at, u), (_, v) = (m.point(p) for m, p in zip((a, b), self.geometry.points(name, values), strict=True))
+            size = max(torch.linalg.vector_norm(own[0] - at, dim=-1).max().item() for own in start.values())
+            speed = (u.abs() + v.abs() + size * (a.w.abs() + b.w.abs())).max().item()
+            own = [k for k, n in enumerate(of) if n == name]
+            if gap[:, own].max() > OPEN * size:
+                raise InputError(
+                    f"joints.{name} closes a loop that is open by {gap[:, own].max().item():.4g} m at the start; change "
+                    f"its points or the coordinates of the other joints until they meet."
+                )
+            if rate[:, own].max() > OPEN * speed:
+                raise InputError(
+                    f"joints.{name} closes a loop that opens at {rate[:, own].max().item():.4g} m/s at the start; change "
+                    f"the rates of the other joints until they agree, or leave them at 0."
+                )
+
+    def residual(self, states: States, values: Values) -> tuple[Tensor, Tensor]:
+        """How far each row is from 0, and how fast it leaves, (worlds, R) or (worlds, frames, R) [m or 1, and 1/s]."""
+        numbers, found = self.inputs(values), []
+        moving = [self.geometry.moving(n, states, values) for n in (*(b.name for b in self.bodies), WORLD)]
+        for k, (kind, parent, child) in enumerate(self.rows):
+            a, b = moving[parent], moving[child]
+            local = [y[:, None, k] if a.x.ndim == 3 or b.x.ndim == 3 else y[:, k] for y in numbers[:3]]
+            u = rotation.rotate(a.q, local[0])
+            if kind == "point":
+                (at, v), (end, w) = a.point(local[1]), b.point(local[2])
+                e, moved = end - at, w - v
+            else:
+                e = rotation.rotate(b.q, local[2])
+                moved = rotation.cross(b.w, e)
+            found.append([(u * e).sum(-1), (rotation.cross(a.w, u) * e + u * moved).sum(-1)])
+        value, rate = (torch.stack(y, -1) for y in zip(*found, strict=True))
+        return value, rate
+
+    @cached_property
+    def _moving(self) -> dict[str, AnyJoint]:
+        return {name: joint for name, joint in self.joints.items() if not isinstance(joint, Fixed)}
+
+    def _ends(self, joint: AnyJoint) -> tuple[int, int]:
+        order = [*(body.name for body in self.bodies), WORLD]
+        parent, child = (order.index(name) for name in joint.between)
+        return parent, child
+
+    def _body_names(self, name: str) -> set[str]:
+        return set(self.joints[name].between) - {WORLD}
+
+    def _number(self, key: str, values: Values) -> Tensor:
+        """A number of all coordinates (worlds, K), or (worlds, intervals, K) where one has a value for each interval."""
+        like, parts = values["gravity"][:, 0], []
+        for name, joint in self._moving.items():
+            own = _named(joint, key)
+            value = values.get(f"joints.{name}.{own}", torch.full_like(like, _absent(key)))
+            parts.append(value[:, 0] if value.ndim == 2 else value)  # (worlds, 1): one for its one element
+        intervals = [y.shape[1] for y in parts if y.ndim == 3]
+        if not intervals:
+            return torch.stack(parts, 1) if parts else like.new_zeros(len(like), 0)
+        each = [y[..., 0] if y.ndim == 3 else y[:, None].expand(-1, intervals[0]) for y in parts]
+        return torch.stack(each, 2)
+
+    def _stiff(self, name: str, values: Values) -> tuple[float, float]:
+        """The joint's largest stiffness and damping, times μ."""
+        joint, frame = self.joints[name], self.geometry.frames(values)[name]
+        of = lambda key: values[f"joints.{name}.{key}"] if f"joints.{name}.{key}" in values else torch.zeros(())
+        mobility = torch.zeros(())
+        for body, point, own in zip(
+            joint.between, self.geometry.points(name, values), (lambda y: y, frame.of_child), strict=True
+        ):
+            if body == WORLD:
+                continue
+            solid = next(b for b in self.bodies if b.name == body)
+            inverse = solid.inertia_inverse(values)
+            if isinstance(joint, Ball):
+                mobility = mobility + torch.linalg.eigvalsh(inverse.detach())[:, -1]
+                continue
+            axis = own(frame.axis)
+            lever = rotation.cross(point, axis) if isinstance(joint, Prismatic) else axis
+            mobility = mobility + torch.einsum("wi,wij,wj->w", lever, inverse, lever)
+            if isinstance(joint, Prismatic):
+                mobility = mobility + 1 / solid.mass(values)
+        k, c = (of("stiffness") + of("limit_stiffness")) * mobility, of("damping") * mobility
+        return k.detach().max().item(), c.detach().max().item()
+
+
+def joints_of(bodies: Sequence[RigidBody], scene) -> Joints | None:
+    """The joints of a scene among some of its rigid bodies; None without any."""
+    known = {WORLD, *(body.name for body in bodies)}
+    joints = {name: joint for name, joint in scene.joints.items() if set(joint.between) <= known}
+    return Joints(tuple(bodies), joints) if joints else None
+
+
+def _rows(joint: AnyJoint) -> list[tuple[str, str, str]]:
+    """ "point" or "axis" of each row, and which vectors of its `Frame` b and c are."""
+    points = ["across", "third", "axis"][: 2 if isinstance(joint, Prismatic) else 3]
+    turns = [("across", "axis"), ("third", "axis"), ("across", "third")]
+    count = {Revolute: 2, Ball: 0, Prismatic: 3, Fixed: 3}[type(joint)]
+    return [*(("point", b, "") for b in points), *(("axis", b, c) for b, c in turns[:count])]
+
+
+def _named(joint: AnyJoint, key: str) -> str:
+    """What the scene calls a number."""
+    if key == "torque" and isinstance(joint, Prismatic):
+        return "force"
+    return {"spring": "stiffness", "limit": "limit_stiffness"}.get(key, key)
+
+
+def _absent(key: str) -> float:
+    """A number that a joint does not have."""
+    return {"lower": -NEVER, "upper": NEVER}.get(key, 0.0)

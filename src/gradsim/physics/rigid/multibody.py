@@ -1,0 +1,377 @@
+"""Rollouts of rigid bodies that act on one another, as one differentiable operation and with forward sensitivities.
+
+The equations of a body stand in `rigid_lanes.py`, contact between bodies in `pair_lanes.py`, joints in `joint_lanes.py`
+and `links_lanes.py`, the steps in `bodies_lanes.py`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+import torch
+import warp as wp
+from torch import Tensor
+
+from gradsim.engine.angle import angle_functions
+from gradsim.engine.compiler import compiled_for_packs
+from gradsim.engine.lanes import Lane, borrowed, native_width, specialise
+from gradsim.engine.launch import replay
+from gradsim.engine.layout import Layout
+from gradsim.engine.operation import operation
+from gradsim.physics.contact.laws import contact_functions, obstacle_functions
+from gradsim.physics.rigid import rollout
+from gradsim.physics.rigid.batching import BODY, apart, check_alike, slopes_together, together
+
+if TYPE_CHECKING:
+    from gradsim.physics.rigid.joints import Joints
+    from gradsim.physics.rigid.pairs import Pairs
+
+STATE = rollout.STATE
+JOINT_KINDS = {
+    **dict.fromkeys(("b", "point_a", "point_b", "axis", "across_a", "across_b", "pivot_a", "pivot_b"), "Vec3"),
+    **dict.fromkeys(("spring", "damping", "lower", "upper", "limit", "target", "torque"), "Real"),
+}  # inputs of joints, in order
+TIMED = ("target", "torque")
+ROWS = {"point": 0, "axis": 1}
+COORDINATES = {"turn": 0, "slide": 1, "ball": 2}
+
+
+@dataclass(frozen=True, eq=False)
+class Bodies:
+    """A program (see `engine.operation`) that moves several rigid bodies through time, in every world.
+
+    Inputs: for each body those of `RigidRollout` but for the step; then the numbers of `pairs` and of `joints`, by their
+    `names`; then step (B, frames - 1) [s], or (B, 0) for `dt` throughout. Outputs: x, q, v, l (B, frames, ·) of each body;
+    frame 0 is the start, which has to obey the joints.
+
+    Args:
+        frames: Number of frames, at least 1.
+        substeps: Steps per frame.
+        dt: Step [s].
+        windows: Begin and end [s] of the pushes of each body, as for `RigidRollout`.
+        pairs: Which bodies touch one another; None: they do not.
+        joints: None: there are none.
+        law: Contact law, a key of `contact_laws.LAWS`.
+        integrator: "semi-implicit" or "rk4".
+        segment: Frames between two checkpoints of the backward pass.
+        width: Worlds in one register; None: the widest of the CPU, and 1 for a world alone and elsewhere.
+    """
+
+    frames: int
+    substeps: int
+    dt: float
+    windows: tuple[tuple[tuple[float, float], ...], ...]
+    pairs: "Pairs | None" = None
+    joints: "Joints | None" = None
+    law: str = "continuous"
+    integrator: str = "semi-implicit"
+    segment: int = 1
+    width: int | None = None
+    run: Callable[..., list[Tensor]] = field(init=False)
+    pushes: rollout.RigidRollout = field(init=False)
+
+    def __post_init__(self):
+        object.__setattr__(self, "run", operation(self))
+        every = tuple(window for body in self.windows for window in body)
+        object.__setattr__(self, "pushes", rollout.RigidRollout(self.frames, self.substeps, self.dt, every))
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the inputs; those of a body begin with "body" and its place."""
+        own = [f"body{r}.{name}" for r in range(len(self.windows)) for name in BODY]
+        pairs = [f"pairs.{name}" for name in self.pairs.names] if self.pairs else []
+        joints = [f"joints.{name}" for name in self.joints.names] if self.joints else []
+        return [*own, *pairs, *joints, "step"]
+
+    def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
+        return [(len(inputs[0]), self.frames, n) for n in (3, 4, 3, 3)] * len(self.windows)
+
+    def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        return [value for value, _ in self._forward(inputs, None)]
+
+    def tangent(self, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[tuple[Tensor, Tensor]]:
+        """Outputs and their derivatives along one direction per world; arguments as for `RigidRollout`."""
+        return self._forward(inputs, tangents)  # pyright: ignore[reportReturnType] -- dual lanes have tangents
+
+    def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
+        job = _Job(self, inputs, None)
+        steps = max(1, min(self.segment, self.frames - 1)) * self.substeps
+        film, adjoint = job.film(outputs), job.film(adjoints)
+        grad, state = job.gradient(), job.states()
+        args = [job.given, self.substeps, self.segment, job.n, job.state, job.work, film, job.blank(steps)]
+        replay(job.code.backward, job.packs, [*args, adjoint, state, grad], job.device)
+        found = job.adjoints(grad)
+        for k, (name, kind) in enumerate(STATE.items()):
+            value = job.layout.unpack(kind, getattr(adjoint, name), job.worlds)[0][:, 0]
+            for r in range(job.n):
+                found[r * len(BODY) + k] = value[:, r]
+        return [g.to(x.dtype).reshape(x.shape) for g, x in zip(found, inputs, strict=True)]
+
+    def _forward(self, inputs, tangents):
+        job = _Job(self, inputs, tangents)
+        film = job.started(inputs, tangents)
+        replay(job.code.forward, job.packs, [job.given, self.substeps, job.n, job.state, job.work, film], job.device)
+        states = [job.layout.unpack(kind, getattr(film, name), job.worlds) for name, kind in STATE.items()]
+        cut = lambda y, r: None if y is None else y[:, :, r].contiguous()
+        return [(cut(y, r), cut(t, r)) for r in range(job.n) for y, t in states]
+
+
+class _Job:
+    """The arrays of one launch.
+
+    Args:
+        program: The rollout.
+        inputs: Its inputs.
+        tangents: Along one direction per world, None for zero.
+    """
+
+    def __init__(self, program: Bodies, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None):
+        _check(program, inputs)
+        like, self.n = inputs[0], len(program.windows)
+        self.program, self.inputs, self.like = program, inputs, like
+        self.worlds, self.device = len(like), str(like.device)
+        dtype = str(like.dtype).removeprefix("torch.")
+        width = program.width or (native_width(dtype) if like.device.type == "cpu" and self.worlds > 1 else 1)
+        cut = lambda ys, r: dict(zip(BODY, ys[r * len(BODY) : (r + 1) * len(BODY)], strict=True))
+        self.bodies = [cut(inputs, r) for r in range(self.n)]
+        slopes = [cut(tangents, r) for r in range(self.n)] if tangents else None
+        obstacles = self.bodies[0]["centre"].shape[1] > 0
+        lane = Lane(dtype, width, tangents is not None)
+        self.code, self.rigid, self.layout = _code(
+            lane, _bound(program.pairs, lane), program.joints is not None, program.law, program.integrator, obstacles
+        )
+        self.packs, self.counts = self.layout.packs(self.worlds), [len(own) for own in program.windows]
+        self.read = [name for name in BODY[4:] if name not in rollout.OBSTACLE or obstacles]
+        given = self.code.Given()
+        own = self.rigid.Parameters()
+        for name in self.read:
+            value = together(name, self.bodies, self.counts, width)
+            slope = slopes_together(name, self.bodies, slopes, self.counts, width) if slopes else None
+            setattr(own, name, self.layout.pack(rollout.PARAMETERS[name], value, slope))
+        given.bodies = own
+        self.numbers = self._numbers(tangents)
+        if program.pairs:
+            given.pair = program.pairs.shape(self.code, self.layout, like.device)
+            given.pairs = self._struct(self.code.PairNumbers, "pairs.")
+        if program.joints:
+            given.joint = self._joint_shape(program.joints)
+            given.joints = self._struct(self.code.JointNumbers, "joints.")
+            given.links = self._links(program.joints)
+        given.share, given.blow = rollout.push_table(program.pushes, self.layout, like.device)
+        step, slope = self._step(tangents)
+        given.step = self.layout.pack("Real", step, slope)
+        self.given = given
+        self.state = self.states()
+        self.work = self._work()
+
+    def states(self):
+        """`States` of zeros, and of a world at rest."""
+        found, one = self.code.States(), self.n + 1
+        for name, kind in {**STATE, "w": "Vec3"}.items():
+            setattr(found, name, self.zeros(kind, one))
+        q = self.like.new_zeros(self.worlds, one, 4)
+        q[:, -1, 3] = 1.0
+        found.q = self.layout.pack("Quat", q)
+        return found
+
+    def zeros(self, kind: str, *items: int):
+        return self.layout.zeros(kind, self.worlds, items, self.like.device)
+
+    def film(self, states: Sequence[Tensor]):
+        """`Film` of x, q, v, l (worlds, frames, ·) of all bodies."""
+        found = self.code.Film()
+        for k, (name, kind) in enumerate(STATE.items()):
+            setattr(found, name, self.layout.pack(kind, torch.stack(list(states[k :: len(STATE)]), 2)))
+        return found
+
+    def blank(self, instants: int):
+        found = self.code.Film()
+        for name, kind in STATE.items():
+            setattr(found, name, self.zeros(kind, instants, self.n))
+        return found
+
+    def started(self, inputs, tangents):
+        """`Film` with the start in frame 0."""
+        found = self.blank(self.program.frames)
+        for k, (name, kind) in enumerate(STATE.items()):
+            value = torch.stack([inputs[r * len(BODY) + k] for r in range(self.n)], 1)
+            slope = None
+            if tangents:
+                some = [tangents[r * len(BODY) + k] for r in range(self.n)]
+                slope = torch.stack([torch.zeros_like(value[:, 0]) if t is None else t for t in some], 1)
+            start = self.layout.pack(kind, value, slope)
+            self.layout.memory(getattr(found, name))[:, 0] = self.layout.memory(start)
+        return found
+
+    def gradient(self):
+        """A `Given` of zeros where adjoints go."""
+        found = self.code.Given()
+        own = self.rigid.Parameters()
+        for name in self.read:
+            setattr(own, name, self._like(rollout.PARAMETERS[name], getattr(self.given.bodies, name)))
+        found.bodies = own
+        for prefix, kind in (("pairs.", "PairNumbers"), ("joints.", "JointNumbers")):
+            names = [n.removeprefix(prefix) for n in self.numbers if n.startswith(prefix)]
+            if names:
+                struct, before = getattr(self.code, kind)(), getattr(self.given, prefix[:-1])
+                for name in names:
+                    setattr(struct, name, self._like(self._kind(prefix + name), getattr(before, name)))
+                setattr(found, prefix[:-1], struct)
+        found.step = self._like("Real", self.given.step)
+        return found
+
+    def adjoints(self, grad) -> list[Tensor]:
+        """Of every input; those of the start are zero."""
+        found = []
+        for r, body in enumerate(self.bodies):
+            found += [torch.zeros_like(body[name]) for name in STATE]
+            for name in BODY[4:]:
+                if name in self.read:
+                    array = getattr(grad.bodies, name)
+                    found.append(apart(name, array, self.layout, body[name], r, self.counts))
+                else:
+                    found.append(torch.zeros_like(body[name]))
+        for name, (value, _) in self.numbers.items():
+            prefix, _, own = name.partition(".")
+            array = getattr(getattr(grad, prefix), own)
+            found.append(self.layout.unpack(self._kind(name), array, self.worlds)[0].reshape(value.shape))
+        step = self.layout.unpack("Real", grad.step, self.worlds)[0]
+        found.append(step if self.inputs[-1].shape[1] else self.inputs[-1])
+        return found
+
+    def _numbers(self, tangents) -> dict[str, tuple[Tensor, Tensor | None]]:
+        """Inputs of pairs and joints with their tangents, by name."""
+        names, first = self.program.names, self.n * len(BODY)
+        rows = range(first, len(names) - 1)
+        return {names[k]: (self.inputs[k], tangents[k] if tangents else None) for k in rows}
+
+    def _kind(self, name: str) -> str:
+        return JOINT_KINDS[name.removeprefix("joints.")] if name.startswith("joints.") else "Real"
+
+    def _struct(self, struct, prefix: str):
+        found = struct()
+        for name, (value, slope) in self.numbers.items():
+            if name.startswith(prefix):
+                own, kind = name.removeprefix(prefix), self._kind(name)
+                if prefix == "joints." and own in TIMED and value.ndim == 2:
+                    value, slope = value[:, None], None if slope is None else slope[:, None]
+                setattr(found, own, self.layout.pack(kind, value, slope))
+        return found
+
+    def _like(self, kind: str, array):
+        return self.layout.zeros(kind, array.shape[0] * self.layout.lane.width, array.shape[1:], self.like.device)
+
+    def _joint_shape(self, joints: "Joints"):
+        found = self.code.JointShape()
+        count = lambda values: self.layout.counts(torch.tensor(values, dtype=torch.int32, device=self.like.device))
+        rows, coordinates = joints.rows, joints.coordinates
+        found.kind = count([ROWS[kind] for kind, _, _ in rows])
+        found.first, found.second = count([a for _, a, _ in rows]), count([b for _, _, b in rows])
+        found.begin = count(_skyline(rows, self.n))
+        found.coordinate = count([COORDINATES[kind] for kind, _, _ in coordinates])
+        found.from_body, found.to_body = count([a for _, a, _ in coordinates]), count([b for _, _, b in coordinates])
+        return found
+
+    def _links(self, joints: "Joints"):
+        found, rows, one = self.code.LinkWork(), len(joints.rows), self.n + 1
+        for name in ("ja", "ta", "tb"):
+            setattr(found, name, self.zeros("Vec3", rows))
+        found.system, found.y = self.zeros("Real", rows, rows), self.zeros("Real", rows)
+        found.mu = _stages_first(self.layout, self.worlds, rows, 4, self.like.device)
+        for name in ("a", "s", "pa", "ps"):
+            setattr(found, name, self.zeros("Vec3", one))
+        return found
+
+    def _step(self, tangents) -> tuple[Tensor, Tensor | None]:
+        step, intervals = self.inputs[-1], self.program.frames - 1
+        if not step.shape[1]:
+            return step.new_full((self.worlds, intervals), self.program.dt), None
+        return step, tangents[-1] if tangents else None
+
+    def _work(self):
+        found, one = self.code.Work(), self.n + 1
+        for name in "xqvw":
+            setattr(found, name, _one_instant(getattr(self.state, name)))
+        for name in ("f", "t", "fp", "tp"):
+            setattr(found, name, self.zeros("Vec3", one))
+        if self.program.integrator == "rk4":
+            for name in ("x", "v", "l", "f", "t"):
+                setattr(found, f"stage_{name}", self.zeros("Vec3", 4, self.n))
+            found.stage_raw = self.zeros("Quat", 4, self.n)
+            for when in ("after", "sum"):
+                for name, kind in STATE.items():
+                    setattr(found, f"{when}_{name}", self.zeros(kind, self.n))
+        return found
+
+
+def _skyline(rows: Sequence[tuple[str, int, int]], n: int) -> list[int]:
+    """First row that each shares one of its n bodies with, which may be itself."""
+    held = [{a, b} - {n} for _, a, b in rows]
+    return [min(j for j in range(k + 1) if j == k or held[j] & held[k]) for k in range(len(rows))]
+
+
+def _one_instant(array):
+    """(packs, bodies) as (packs, 1, bodies), in the same memory."""
+    found = wp.array(
+        ptr=array.ptr, dtype=array.dtype, shape=(array.shape[0], 1, array.shape[1]), device=array.device, copy=False
+    )
+    vars(found)["owner"] = array
+    return found
+
+
+def _stages_first(layout: Layout, worlds: int, rows: int, stages: int, device):
+    """Zeros (stages, packs, rows)."""
+    width, packs = layout.lane.width, layout.packs(worlds)
+    flat = layout.zeros("Real", stages * packs * width, (rows,), device)
+    found = wp.array(ptr=flat.ptr, dtype=flat.dtype, shape=(stages, packs, rows), device=flat.device, copy=False)
+    vars(found)["owner"] = flat
+    return found
+
+
+def _bound(pairs: "Pairs | None", lane: Lane) -> tuple:
+    """What `pairs` gives to the source, by name; () for none."""
+    return tuple(sorted(pairs.bind(lane).items(), key=lambda item: item[0])) if pairs else ()
+
+
+@cache
+def _code(lane: Lane, pairs: tuple, joints: bool, law: str, integrator: str, obstacles: bool):
+    functions = dict(contact_functions(law, lane))
+    if obstacles:
+        touch = obstacle_functions(law, lane)
+        functions |= {name: touch[name] for name in ("obstacle_touch", "obstacle_power")}
+    body = specialise("gradsim.physics.rigid.kernels", lane, INTEGRATOR=integrator, OBSTACLES=obstacles, **functions)
+    bound = borrowed(body, "struck", "wrench", "spin", "exponential", "normalised")
+    if not lane.dual:
+        powers = ["push_power", "spin_power", "blow_power"]
+        powers += ["rates_power", "normalised_power", "paired"] if integrator == "rk4" else []
+        bound |= borrowed(body, *powers, "contact_adjoint", "struck_adjoint")
+        bound |= {name: functions[name] for name in functions if name.endswith("_power")}
+    key = body.__name__
+    if pairs:
+        bound |= dict(pairs)
+        key += bound["add_pairs"].func.__module__
+    if joints:
+        single = specialise("gradsim.physics.rigid.joint_kernels", lane, **angle_functions(lane))
+        forces = ["point_jacobian", "axis_jacobian", "point_product", "axis_product", "turn_torque", "slide_force"]
+        forces += [] if lane.dual else ["turn_power", "slide_power", "ball_power"]
+        links = specialise("gradsim.physics.rigid.constraint_kernels", lane, **borrowed(single, *forces))
+        names = ["JointShape", "JointNumbers", "LinkWork", "constrain", "add_coordinates"]
+        names += [] if lane.dual else ["constrain_adjoint", "coordinates_adjoint", "all_link_powers"]
+        bound |= borrowed(links, *names)
+        key += links.__name__
+    bound |= {"Bodies": body.Parameters, "INTEGRATOR": integrator, "OBSTACLES": obstacles}
+    bound |= {"PAIRS": bool(pairs), "JOINTS": joints, "KEY": key}
+    code = compiled_for_packs(specialise("gradsim.physics.rigid.multibody_kernels", lane, **bound), lane)
+    return code, body, Layout(lane)
+
+
+def _check(program: Bodies, inputs: Sequence[Tensor]) -> None:
+    """The kernels read by these counts, so they have to agree."""
+    names = program.names
+    if len(inputs) != len(names):
+        raise ValueError(f"got {len(inputs)} inputs; expected {len(names)}: {', '.join(names)}.")
+    check_alike(inputs, [len(own) for own in program.windows])
+
+
+__all__ = ["BODY", "Bodies"]

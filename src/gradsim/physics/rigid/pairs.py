@@ -1,0 +1,205 @@
+"""Rigid bodies of a scene that touch one another: which, what they are made of, and how they resist (`pair_lanes.py`)."""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache, cached_property, lru_cache
+
+import numpy as np
+import torch
+import warp as wp
+from torch import Tensor
+
+from gradsim.engine.lanes import Lane, borrowed, specialise
+from gradsim.engine.layout import Layout
+from gradsim.errors import InputError
+from gradsim.physics.contact.convex_reference import Placed, depth
+from gradsim.physics.contact.convex_shape import Core, core_of
+from gradsim.physics.contact.laws import contact_functions
+from gradsim.physics.rigid.body import RigidBody
+from gradsim.physics.system import RESOLVED, Values
+
+NUMBERS = ("stiffness", "dissipation", "friction_stiffness", "friction")
+AT_ONCE = 8  # elements of one pair that carry together: the corners of two faces that lie on one another
+NEIGHBOURS = 2  # a body between two others is held as stiffly as by both
+
+
+class Pairs:
+    """Pairs of bodies that touch.
+
+    Args:
+        bodies: All bodies of the rollout.
+        cores: What each is made of.
+        contacts: Name of the scene's contact for each pair of places in `bodies`.
+    """
+
+    names = ("scale", *NUMBERS)
+
+    def __init__(self, bodies: Sequence[RigidBody], cores: Sequence[Core], contacts: Mapping[tuple[int, int], str]):
+        self.bodies, self.cores, self.contacts = tuple(bodies), tuple(cores), dict(contacts)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Entries of each of `names` per world."""
+        return {name: len(self.bodies) if name == "scale" else len(self.contacts) for name in self.names}
+
+    def bind(self, lane: Lane) -> dict:
+        """What a template that moves the bodies needs: names for `specialise`."""
+        code = pair_code(lane)
+        adjoints = () if lane.dual else ("add_pair_adjoints", "all_pair_powers")
+        return borrowed(code, "PairShape", "PairNumbers", "add_pairs", *adjoints)
+
+    def shape(self, code, layout: Layout, device: torch.device):
+        """The `PairShape` of a template."""
+        return _shape(self, code, layout, str(device))
+
+    def inputs(self, values: Values) -> list[Tensor]:
+        """The numbers of `names`, (worlds, n) each."""
+        scales = [values[f"{s.name}.scale"] for s in self.bodies]
+        numbers = [[values[f"contacts.{name}.{key}"] for name in self.contacts.values()] for key in NUMBERS]
+        worlds = max(len(x) for given in (scales, *numbers) for x in given)
+        return [torch.stack([x.expand(worlds) for x in given], 1) for given in (scales, *numbers)]
+
+    def stable_step(self, values: Values) -> float:
+        """From n k h²/m + 2 n k_f h/m < 4, as of one body on the ground, with 1/m = 1/m_a + 1/m_b, of each pair.
+
+        A single point that carries turns the bodies too: it has 1/m_a + r_a²/I_a and so on.
+        """
+        worst = math.inf
+        for (a, b), name in self.contacts.items():
+            k, drag = (values[f"contacts.{name}.{key}"].detach() for key in ("stiffness", "friction_stiffness"))
+            light, turning = (sum(x) for x in zip(self._mobility(a, values), self._mobility(b, values), strict=True))
+            single = 1 in (len(self.cores[a].corners), len(self.cores[b].corners))
+            for inverse in (light * (1 if single else AT_ONCE), turning):
+                stiff, damp = NEIGHBOURS * k * inverse, 2 * NEIGHBOURS * drag * inverse
+                worst = min(worst, (8 / (damp + torch.sqrt(damp**2 + 16 * stiff))).min().item())
+        return worst
+
+    def good_step(self, values: Values) -> float:
+        return RESOLVED * self.stable_step(values)
+
+    def check(self, values: Values, x: Tensor, q: Tensor) -> None:
+        """Raise `InputError` if bodies start inside one another by a thousandth of the smaller one's size or more.
+
+        Args:
+            values: Parameters.
+            x: Centres of mass (worlds, bodies, 3).
+            q: Orientations (worlds, bodies, 4).
+        """
+        for world in range(len(x)):
+            scales = [values[f"{s.name}.scale"].detach() for s in self.bodies]
+            placed = [
+                Placed(core, x[world, k].detach(), q[world, k].detach(), scale[world % len(scale)])
+                for k, (core, scale) in enumerate(zip(self.cores, scales, strict=True))
+            ]
+            for a, b in self.contacts:
+                one, other = placed[a], placed[b]
+                reach = [p.core.reach * p.scale.item() for p in (one, other)]
+                if torch.linalg.vector_norm(one.x - other.x) > sum(reach):
+                    continue
+                found = depth(one, other)
+                if found > 1e-3 * min(reach):
+                    names = self.bodies[a].name, self.bodies[b].name
+                    raise InputError(
+                        f"`{names[0]}` starts {found:.4g} m inside `{names[1]}`; move one of them away from the other by "
+                        "that much."
+                    )
+
+    def _mobility(self, k: int, values: Values) -> tuple[Tensor, Tensor]:
+        """1/m of a body, and the largest of 1/m + (r × n)·I⁻¹(r × n) where one of its corners touches."""
+        body, core = self.bodies[k], self.cores[k]
+        light = 1 / body.mass(values).detach()
+        scale = values[f"{body.name}.scale"].detach()
+        length = np.linalg.norm(core.corners, axis=1, keepdims=True)
+        towards = np.where(length > 0, core.corners / np.where(length > 0, length, 1), [1.0, 0, 0])
+        arms = light.new_tensor(core.corners + core.radius * towards) * scale[:, None, None]
+        lever = torch.linalg.cross(arms[:, :, None], torch.eye(3).to(arms).expand(*arms.shape[:2], 3, 3))
+        inverse = torch.linalg.inv(body.inertia(values).detach())
+        turning = torch.linalg.eigvalsh(lever @ inverse[:, None] @ lever.mT)[..., -1]
+        return light, light + turning.amax(1)
+
+    @cached_property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The fields of `PairShape` but for its slack."""
+        first = lambda counts: np.cumsum([0, *counts])
+        edges = [(c.corners[c.ends[:, 0]], c.corners[c.ends[:, 1]] - c.corners[c.ends[:, 0]]) for c in self.cores]
+        along = np.concatenate([e for _, e in edges])
+        square = (along**2).sum(1)
+        inverse = np.where(square > 0, 1 / np.where(square > 0, square, 1), 0.0)
+        return {
+            "bodies": np.array(list(self.contacts), np.int32),
+            "first_corner": first(len(c.corners) for c in self.cores),
+            "first_edge": first(len(c.ends) for c in self.cores),
+            "first_face": first(len(c.normals) for c in self.cores),
+            "corner": np.concatenate([c.corners for c in self.cores]),
+            "begin": np.concatenate([begin for begin, _ in edges]),
+            "along": along,
+            "direction": along * np.sqrt(inverse)[:, None],
+            "outward": np.concatenate([c.outward for c in self.cores]),
+            "inverse_square": inverse,
+            "normal": np.concatenate([c.normals for c in self.cores]),
+            "level": np.concatenate([c.levels for c in self.cores]),
+            "radius": np.array([c.radius for c in self.cores]),
+            "reach": np.array([c.reach for c in self.cores]),
+        }
+
+
+@cache
+def pair_code(lane: Lane):
+    """The template `pair_lanes.py` for a lane type; the law is `continuous`."""
+    search = "PairShape", "is_point", "apart", "height_above", "nearest", "clamped", "touching_edges"
+    touch = "point_touch", "edge_touch", "contact_between", "edge_couple", "point_power", "edge_power"
+    found = borrowed(search_code(lane), *search) | borrowed(touch_code(lane), *touch)
+    return specialise("gradsim.physics.contact.convex_kernels", lane, **found)
+
+
+@cache
+def search_code(lane: Lane):
+    """The template `pair_search_lanes.py`."""
+    return specialise("gradsim.physics.contact.narrow_phase_kernels", lane)
+
+
+@cache
+def touch_code(lane: Lane):
+    """The template `pair_touch_lanes.py`."""
+    force = contact_functions("continuous", lane)["contact_force"]
+    return specialise("gradsim.physics.contact.feature_contact_kernels", lane, contact_force=force)
+
+
+@lru_cache(maxsize=64)
+def _shape(pairs: Pairs, code, layout: Layout, device: str):
+    wp.init()
+    point, scalar = layout.types["Point"], layout.types["Scalar"]
+    shape = code.PairShape()
+    for name, array in pairs.arrays.items():
+        kind = wp.int32 if array.dtype.kind == "i" else point if array.ndim == 2 and name != "bodies" else scalar
+        dtype = np.int32 if kind is wp.int32 else wp.dtype_to_numpy(scalar)
+        setattr(shape, name, wp.array(array.astype(dtype), dtype=kind, device=device))
+    size = max(core.reach for core in pairs.cores)
+    shape.slack = (1e-12 if layout.lane.dtype == "float64" else 1e-6) * size
+    return shape
+
+
+def pairs_of(bodies: Sequence[RigidBody], scene) -> Pairs | None:
+    """The pairs among bodies that contacts of the scene name; None if there are none.
+
+    Where a contact is between `all`, bodies that a joint holds together do not touch.
+    """
+    place = {body.name: k for k, body in enumerate(bodies)}
+    held = [set(joint.between) for joint in scene.joints.values()]
+    found: dict[tuple[int, int], str] = {}
+    for name, meeting in scene.contacts.items():
+        names = meeting.names(scene.bodies)
+        if not meeting.rigid(scene.bodies) or not set(names) <= set(place):
+            continue
+        every = names != meeting.between
+        pairs = [pair for pair in itertools.combinations(names, 2) if not (every and set(pair) in held)]
+        found |= {(place[a], place[b]): name for a, b in pairs}
+    if not found:
+        return None
+    return Pairs(bodies, [_core(body) for body in bodies], found)
+
+
+def _core(body: RigidBody) -> Core:
+    shape = body.body.shape
+    return core_of(shape, shape.mesh(), body.centre, body.body.collision == "hull", body.name)

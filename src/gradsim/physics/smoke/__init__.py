@@ -1,0 +1,1 @@
+"""Smoke on a staggered grid."""

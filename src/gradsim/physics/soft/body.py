@@ -1,0 +1,265 @@
+"""A soft body of a scene: its start, what acts on its vertices, its step, and its surface.
+
+    x = position + s R x_rest,   R = R₀ exp(θ),   v = velocity + ω × s R x_rest + v_vertex + J/m_region + ω_J × r
+
+with ω_J = I⁻¹ (R p × J) of a blow off the centre, at p: r and the inertia I are those of its vertices about their centre of
+mass.
+
+What a kind of body is made of (tetrahedra, triangles, springs) is its `Matter`; place, pins, blows and contact are the
+same for all. Masses are lumped: each element gives equal shares of its mass to its vertices.
+"""
+
+import math
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsim.errors import InputError
+from gradsim.geometry.mesh import Mesh
+from gradsim.geometry.surface import Part
+from gradsim.numerics import rotation
+from gradsim.physics.appearance import look_of
+from gradsim.physics.forces import anchor, plane_constraint
+from gradsim.physics.forces.base import Elements
+from gradsim.physics.forces.custom import Acting
+from gradsim.physics.soft.contact import SoftContact
+from gradsim.physics.soft.implicit import ImplicitParticles
+from gradsim.physics.soft.rollout import Particles
+from gradsim.physics.system import Values
+
+RESOLVED = 0.5  # proposed step over the largest stable one of the material: stiffness grows as it is squeezed
+TOUCHES = 0.2  # the same for contact, as of rigid bodies
+
+
+class Matter(Protocol):
+    """What a soft body is made of.
+
+    Attributes:
+        rest: Vertices at rest (n, 3) [m], about the centre.
+        groups: Elements with their forces.
+        outer: Vertices that can touch, in order.
+        faces: Triangles (m, 3) of its surface that vertices of other soft bodies can touch; none of springs.
+        mesh: What is drawn, at rest.
+        smooth: Whether it is shaded as round where its material does not say.
+    """
+
+    rest: Tensor
+    groups: list[Elements]
+    outer: Tensor
+    faces: Tensor
+    mesh: Mesh
+    smooth: bool
+
+    def mass(self, values: Values) -> Tensor:
+        """Masses of the vertices (worlds, n) [kg], but for the body's `vertex_mass_factor`."""
+        ...
+
+    def parameters(self, values: Values, start: Tensor) -> list[Tensor]:
+        """Those of the forces of all groups, in order, (worlds, elements or 1, ...); `start`: x at the start."""
+        ...
+
+    def rates(self, values: Values, mass: Tensor) -> tuple[Tensor, Tensor]:
+        """Bounds (worlds,) of the largest k/m [1/s²] and c/m [1/s] of its vibrations about rest."""
+        ...
+
+    def drawn(self, x: Tensor, values: Values) -> Tensor:
+        """Vertices of the drawn surface (worlds, frames, k, 3) from all vertices."""
+        ...
+
+
+class SoftBody:
+    """A `System` (see `system.py`) made of some matter.
+
+    Args:
+        name: Its name.
+        body: The scene's description of it.
+        scene: The scene, for its grounds and obstacles.
+        first: Number of surface vertices before its own.
+        matter: What it is made of.
+    """
+
+    states = ("x", "v")
+
+    def __init__(self, name: str, body, scene, first: int, matter: Matter):
+        self.name, self.body, self.matter, self.rest = name, body, matter, matter.rest
+        self.implicit = scene.timing.integrator == "implicit"
+        to = {"dtype": self.rest.dtype, "device": self.rest.device}
+        self.quat = torch.tensor(body.quat_xyzw, **to)
+        places = self.rest.cpu().double().numpy()
+        held = [region.of(places) for region in body.pinned]
+        self.pinned = np.unique(np.concatenate(held)).tolist() if held else []
+        self.free = torch.ones(len(places), **to)
+        self.free[self.pinned] = 0.0
+        self.struck = [self.free.clone() for _ in body.pushes]
+        for k, blow in enumerate(body.pushes):
+            if blow.region is not None:
+                self.struck[k] = torch.zeros_like(self.free)
+                self.struck[k][torch.tensor(blow.region.of(places))] = 1.0
+                self.struck[k] *= self.free
+            if not self.struck[k].any():
+                raise InputError(
+                    f"bodies.{name}.pushes.{k} strikes pinned vertices only; give it a region with free ones."
+                )
+            if any(blow.point) and not _turns(self.rest[self.struck[k] > 0]):
+                raise InputError(
+                    f"bodies.{name}.pushes.{k} has a `point`, and its vertices lie in a line, which nothing turns about "
+                    "itself; leave `point` out, or give it a wider region."
+                )
+        touching = matter.outer if body.collision == "vertices" else matter.outer[:0]
+        self.contact = SoftContact(name, scene, touching[self.free[touching] > 0], self.rest)
+        faces = torch.tensor(matter.mesh.faces, device=to["device"])
+        look = look_of(body, matter.mesh, f"bodies.{name}", matter.smooth, to)
+        every = np.arange(len(places))
+        held = [every if one.region is None else one.region.of(places) for one in body.anchors]
+        self.anchored = [torch.tensor(vertices, device=to["device"]) for vertices in held]
+        self.along = [None if one.along is None else torch.tensor(one.along, **to) for one in body.anchors]
+        self.anchors = [
+            Elements(anchor.FORCE if along is None else plane_constraint.FORCE, vertices[:, None])
+            for along, vertices in zip(self.along, self.anchored, strict=True)
+        ]
+        self.part = Part(name, slice(first, first + len(matter.mesh.vertices)), faces, False, look)
+        self.acting: dict[str, Acting] = {}  # forces of the user, by dotted name
+        self.own: list[Elements] = []  # their elements
+        self._programs: dict[tuple, Particles | ImplicitParticles] = {}
+
+    @property
+    def lone(self) -> bool:
+        """Whether nothing but gravity, blows and contact changes its momentum."""
+        return not self.pinned and not self.anchored and getattr(self.body, "air", None) is None
+
+    @property
+    def elements(self) -> tuple[Elements, ...]:
+        """All that acts on its vertices, in the order of its parameters among the inputs."""
+        return (*self.matter.groups, *self.anchors, *self.contact.groups, *self.own)
+
+    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Particles | ImplicitParticles:
+        key = (frames, substeps, dt, segment)
+        if key not in self._programs:
+            if len(self._programs) >= 32:
+                self._programs.clear()
+            kind = ImplicitParticles if self.implicit else Particles
+            self._programs[key] = kind(self.elements, frames, substeps, dt, tuple(self.pinned), segment)
+        return self._programs[key]
+
+    def mass(self, values: Values) -> Tensor:
+        """Masses of the vertices (worlds, n) [kg]."""
+        return self.matter.mass(values) * values[f"{self.name}.vertex_mass_factor"]
+
+    def inputs(self, values: Values) -> list[Tensor]:
+        mass = self.mass(values)
+        x = self._places(values)
+        return [
+            x,
+            self._velocities(values, x, mass),
+            1 / mass,
+            values["gravity"],
+            *self.matter.parameters(values, x),
+            *self._anchor_parameters(values, x),
+            *self.contact.parameters(values),
+            *(x for name, acting in self.acting.items() for x in acting.parameters(name, values)),
+        ]
+
+    def vertices(self, states: list[Tensor], values: Values) -> Tensor:
+        return self.matter.drawn(states[0], values)
+
+    def stable_step(self, values: Values) -> float:
+        """From h² k/m + 2 h c/m < 4 with bounds of k/m and c/m: see `Matter.rates` and `SoftContact.rates`.
+
+        An implicit step is stable at any size.
+        """
+        return math.inf if self.implicit else _step(*self._rates(values)[0])
+
+    def good_step(self, values: Values) -> float:
+        if self.implicit:
+            return math.inf
+        every, touch = self._rates(values)
+        return min(RESOLVED * _step(*every), TOUCHES * _step(*touch))
+
+    def check(self, values: Values) -> None:
+        """Raise `InputError` if a mass is not above 0, or a vertex starts inside something."""
+        mass = self.mass(values)
+        if not (mass > 0).all():
+            world, vertex = (int(k) for k in (~(mass > 0)).nonzero()[0])
+            raise InputError(
+                f"vertex {vertex} of `{self.name}` has mass {mass[world, vertex].item():.4g} kg; "
+                f"it has to be above 0: look at its density and `vertex_mass_factor`."
+            )
+        size = torch.linalg.vector_norm(self.rest, dim=-1).max().item() * scale_of(self.name, values).min().item()
+        self.contact.check(values, self._places(values), 1e-3 * size)
+
+    def _rates(self, values: Values) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """Bounds (worlds,) of k/m [1/s²] and c/m [1/s]: of everything together, and of contact alone."""
+        mass = self.mass(values).detach()
+        touch = self.contact.rates(values, mass)
+        parts = [self.matter.rates(values, mass), touch]
+        for k, vertices in enumerate(self.anchored):
+            least = mass[:, vertices].amin(1)
+            pair = [values[f"{self.name}.anchors.{k}.{key}"].detach() / least for key in ("stiffness", "damping")]
+            parts.append((pair[0], pair[1]))
+        stiffness, damping = (torch.stack(part).sum(0) for part in zip(*parts, strict=True))
+        return (stiffness, damping), touch
+
+    def _anchor_parameters(self, values: Values, x: Tensor) -> list[Tensor]:
+        found = []
+        for k, vertices in enumerate(self.anchored):
+            of = lambda key, k=k: values[f"{self.name}.anchors.{k}.{key}"][:, None]
+            found.append(x[:, vertices] + of("offset"))
+            if (along := self.along[k]) is not None:
+                found.append(torch.nn.functional.normalize(along, dim=0).expand(len(x), 1, 3))
+            found += [of("stiffness"), of("damping")]
+        return found
+
+    def _places(self, values: Values) -> Tensor:
+        """Vertices at the start (worlds, n, 3) [m]."""
+        rest = self.rest * scale_of(self.name, values)[:, None, None]
+        return rotation.rotate(self._turn(values)[:, None], rest) + values[f"{self.name}.position"][:, None]
+
+    def _turn(self, values: Values) -> Tensor:
+        """Orientation at the start (worlds, 4)."""
+        return rotation.multiply(rotation.exponential(values[f"{self.name}.rotation_vector"]), self.quat.expand(1, 4))
+
+    def _velocities(self, values: Values, x: Tensor, mass: Tensor) -> Tensor:
+        """Velocities at the start (worlds, n, 3) [m/s]; 0 where a vertex is pinned."""
+        of = lambda key: values[f"{self.name}.{key}"]
+        arm = x - of("position")[:, None]
+        v = of("velocity")[:, None] + torch.linalg.cross(of("angular_velocity")[:, None].expand_as(arm), arm)
+        v = v + of("vertex_velocity")
+        for k, struck in enumerate(self.struck):
+            gain = of(f"pushes.{k}.impulse") / (mass * struck).sum(1, keepdim=True)
+            v = v + gain[:, None] * struck[:, None]
+            if any(self.body.pushes[k].point):
+                v = v + self._spin(k, mass * struck, x, values) * struck[:, None]
+        return v * self.free[:, None]
+
+    def _spin(self, k: int, mass: Tensor, x: Tensor, values: Values) -> Tensor:
+        """ω_J × r of vertices (worlds, n, 3) [m/s] by the k-th blow, which strikes those with a mass above 0."""
+        point = x.new_tensor(self.body.pushes[k].point)
+        torque = rotation.cross(rotation.rotate(self._turn(values), point), values[f"{self.name}.pushes.{k}.impulse"])
+        arm = x - (mass[..., None] * x).sum(1, keepdim=True) / mass.sum(1)[:, None, None]
+        square = arm.square().sum(-1)[..., None, None] * torch.eye(3, dtype=x.dtype, device=x.device)
+        inertia = (mass[..., None, None] * (square - arm[..., :, None] * arm[..., None, :])).sum(1)
+        return rotation.cross(torch.linalg.solve(inertia, torque)[:, None], arm)
+
+
+def scale_of(name: str, values: Values) -> Tensor:
+    """Of the shape of a soft body (worlds,); 1 where the scene gives none."""
+    return values.get(f"{name}.scale", torch.ones_like(values[f"{name}.position"][:, 0]))
+
+
+def rest_scale_of(name: str, values: Values) -> Tensor:
+    """Of lengths at which nothing pulls (worlds,)."""
+    scale = scale_of(name, values)
+    return scale * values.get(f"{name}.rest_length_factor", torch.ones_like(scale))
+
+
+def _turns(rest: Tensor) -> bool:
+    """Whether vertices (n, 3) lie in no line, so that they have an inertia about every axis."""
+    return bool(torch.linalg.matrix_rank((rest - rest.mean(0)).cpu(), rtol=1e-6) > 1)
+
+
+def _step(stiffness: Tensor, damping: Tensor) -> float:
+    """The positive root of h² k/m + 2 h c/m = 4, the least of all worlds."""
+    root = 4 / (damping + torch.sqrt(damping**2 + 4 * stiffness)).clamp(min=1e-300)
+    return root.min().item()

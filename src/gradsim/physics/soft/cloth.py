@@ -1,0 +1,134 @@
+"""What cloth is made of: triangles with the laws of `membrane.py` and `air.py`, hinges with that of `bending.py`."""
+
+import torch
+from torch import Tensor
+
+from gradsim.physics.forces import aerodynamics, bending, membrane
+from gradsim.physics.forces.base import Elements, Force
+from gradsim.physics.soft.body import SoftBody, rest_scale_of, scale_of
+from gradsim.physics.soft.mass_lumping import by_share, lumped
+from gradsim.physics.system import Values
+
+POWERS = {"area": 2, "least_edge": 2, "least_normal": 4} | dict.fromkeys(("inverse_00", "inverse_01", "inverse_11"), -1)
+
+
+def cloth_body(name, body, scene, first: int, dtype: torch.dtype, device: torch.device) -> SoftBody:
+    """The `System` of a cloth. Arguments as for `RigidBody`."""
+    return SoftBody(name, body, scene, first, Triangles(name, body, dtype, device))
+
+
+class Triangles:
+    """A `Matter` (see `soft_body.py`) made from a scene's cloth.
+
+    Args:
+        name: The body's name.
+        body: The scene's description of it.
+        dtype: Precision of all its tensors.
+        device: Where they live.
+    """
+
+    smooth = True
+
+    def __init__(self, name: str, body, dtype: torch.dtype, device: torch.device):
+        self.name, self.body, self.mesh = name, body, body.rest
+        to = {"dtype": dtype, "device": device}
+        rest, faces = torch.tensor(self.mesh.vertices), torch.tensor(self.mesh.faces)
+        hinges = torch.tensor(body.hinges) if body.bending is not None else faces.new_zeros(0, 4)
+        shape = membrane.rest_shape(rest, faces)
+        folds = bending.rest_shape(rest, hinges) if len(hinges) else {}
+        self.rest, self.faces, self.hinges = rest.to(**to), faces.to(device), hinges.to(device)
+        self.outer = torch.arange(len(rest), device=device)
+        self.area = shape["area"].to(**to)
+        self.scaled = body.scale is not None or body.rest_length_factor is not None
+        self.shape = {key: x.to(**to) for key, x in {**shape, **folds}.items()}
+        self.groups = [self._elements(membrane.FORCE, self.faces)]
+        if len(hinges):
+            self.groups.append(self._elements(bending.FORCE, self.hinges))
+            corners = rest[hinges].requires_grad_()
+            with torch.enable_grad():  # a user's no_grad does not count here
+                (slope,) = torch.autograd.grad(bending.angle(corners).sum(), corners)
+            self.slope = slope.square().sum(-1).to(**to)  # |∂φ/∂x|² (hinges, 4) [1/m²]
+            self.weight = folds["weight"].to(**to)
+        if body.air is not None:
+            self.groups.append(Elements(aerodynamics.FORCE, self.faces))
+        first = torch.stack([shape["inverse_00"], shape["inverse_01"]], -1)
+        second = torch.stack([torch.zeros_like(first[:, 0]), shape["inverse_11"]], -1)
+        corners = torch.stack([-first - second, first, second], 1)  # gradients of the shape functions
+        steep = torch.linalg.eigvalsh(corners.mT @ corners)
+        self.steepest, self.steepness = steep[:, -1].to(**to), steep.sum(1).to(**to)
+
+    def mass(self, values: Values) -> Tensor:
+        area = self.area * scale_of(self.name, values)[:, None] ** 2
+        share = self._of("density", values) * area / 3
+        return lumped(share[..., None].expand(-1, -1, 3), self.faces, len(self.rest))
+
+    def parameters(self, values: Values, start: Tensor) -> list[Tensor]:
+        mu, lam = self.moduli(values)
+        found = self._rest(membrane.FORCE, values)
+        found += [mu, lam, self._of("damping", values), self._of("activation", values)]
+        if len(self.hinges):
+            found += self._rest(bending.FORCE, values)
+            found += [self._of(key, values) for key in ("bending", "bending_damping", "bending_activation")]
+        if self.body.air is not None:
+            found += [self._of(f"air.{key}", values) for key in aerodynamics.FORCE.parameters]
+        return found
+
+    def moduli(self, values: Values) -> tuple[Tensor, Tensor]:
+        """μ and λ of the law (worlds, triangles) [N/m]."""
+        if self.body.young is None:
+            mu, lam = self._of("mu", values), self._of("lam", values)
+        else:
+            mu, lam = lame(*(self._of(key, values) for key in ("young", "poisson", "thickness")))
+        return mu * values[f"{self.name}.mu_factor"], lam * values[f"{self.name}.lam_factor"]
+
+    def rates(self, values: Values, mass: Tensor) -> tuple[Tensor, Tensor]:
+        """In the plane as of `Tetrahedra`, with the moduli ⅔ μ and λ − 4/9 μ; a hinge has ½ w k Σ |d|²/m and w c Σ |d|²/m.
+
+        Air counts by the speed of the start.
+        """
+        mu, lam = (x.detach() for x in self.moduli(values))
+        least = values[f"{self.name}.vertex_mass_factor"].detach()[:, self.faces].amin(2)
+        density = self._of("density", values).detach() * least
+        # slopes are of 1/s of the rest shape, energies of s²: both over a mass of the shape itself
+        own = scale_of(self.name, values).detach()
+        of = lambda shear, bulk: (3 / density * (2 * shear * self.steepest + bulk * self.steepness)).amax(1) / own**2
+        viscosity = self._of("damping", values).detach()
+        stiffness, damping = of(2 / 3 * mu, lam - 4 / 9 * mu), of(viscosity, viscosity)
+        if len(self.hinges):
+            turn = self.weight * (self.slope / own[:, None, None] ** 2 * by_share(mass, self.hinges)).sum(2)
+            stiffness = stiffness + (0.5 * turn * self._of("bending", values).detach()).amax(1)
+            damping = damping + (turn * self._of("bending_damping", values).detach()).amax(1)
+        if self.body.air is not None:
+            wind = values[f"{self.name}.air.wind"] - values[f"{self.name}.velocity"]
+            rho, drag, lift = (self._of(f"air.{key}", values).detach() for key in ("density", "drag", "lift"))
+            speed = torch.linalg.vector_norm(wind.detach(), dim=-1)
+            damping = damping + 2 * speed * (rho * torch.maximum(drag, lift) / density).amax(1)
+        return stiffness, damping
+
+    def drawn(self, x: Tensor, values: Values) -> Tensor:
+        return x
+
+    def _elements(self, force: Force, index: Tensor) -> Elements:
+        constants = {} if self.scaled else {key: self.shape[key] for key in force.rest}
+        return Elements(force.with_rest if self.scaled else force, index, constants)
+
+    def _rest(self, force: Force, values: Values) -> list[Tensor]:
+        """The rest shape for a force (worlds, elements) each, where it is among the parameters."""
+        if not self.scaled:
+            return []
+        scale = rest_scale_of(self.name, values)[:, None]
+        return [self.shape[key] * scale ** POWERS.get(key, 0) for key in force.rest]
+
+    def _of(self, key: str, values: Values) -> Tensor:
+        """A number of the material, (worlds, elements, ...) or (worlds, 1, ...)."""
+        value = values[f"{self.name}.{key}"]
+        return value[:, None] if value.ndim == 1 or key == "air.wind" else value
+
+
+def lame(young: Tensor, poisson: Tensor, thickness: Tensor) -> tuple[Tensor, Tensor]:
+    """μ and λ of the law [N/m] that act as E [Pa] and ν in plane stress, for small strains of a sheet of thickness t [m].
+
+    ⅔ μ = E t / (2 (1 + ν)),   λ − 4/9 μ = E t ν / (1 − ν²)
+    """
+    mu = 0.75 * young * thickness / (1 + poisson)
+    return mu, young * thickness * poisson / (1 - poisson * poisson) + 4 / 9 * mu

@@ -1,0 +1,106 @@
+"""What the vertices of a soft body touch: the grounds and obstacles of a scene, one group of elements for each."""
+
+import torch
+from torch import Tensor
+
+from gradsim.errors import InputError
+from gradsim.physics.contact.point_sdf import distance
+from gradsim.physics.contact.vertex_plane import touch
+from gradsim.physics.contact.vertex_sdf import touch_solid
+from gradsim.physics.forces.base import Elements
+from gradsim.physics.static_geometry import ObstacleBody
+from gradsim.physics.system import Values
+
+
+class SoftContact:
+    """Contact of one soft body.
+
+    Args:
+        name: The body's name.
+        scene: Its grounds and obstacles.
+        vertices: Those that can touch (k,).
+        like: Gives precision and device of all tensors.
+    """
+
+    def __init__(self, name: str, scene, vertices: Tensor, like: Tensor):
+        self.name, self.points = name, vertices  # indices among the body's
+        self.grounds = list(scene.grounds) if len(vertices) else []
+        obstacles = scene.obstacles.items() if len(vertices) else ()
+        self.obstacles = [ObstacleBody(key, node, like.dtype, like.device) for key, node in obstacles]
+        self.surfaces = [*self.grounds, *(o.name for o in self.obstacles)]
+        self.law = next((surface.law for surface in scene.surfaces.values()), "continuous")
+        self.damping_name = "dissipation" if self.law == "continuous" else "damping"
+        self.groups = [Elements(touch(self.law), vertices[:, None]) for _ in self.grounds]
+        self.groups += [Elements(touch_solid(self.law), vertices[:, None]) for _ in self.obstacles]
+
+    def parameters(self, values: Values) -> list[Tensor]:
+        """Those of all groups, in order, (worlds, 1, ...)."""
+        found = []
+        for ground in self.grounds:
+            found += [*self._plane(ground, values), *self._numbers(ground, values)]
+        for obstacle in self.obstacles:
+            centre, axis, half, rounding = obstacle.inputs(values)
+            found += [centre, *axis.unbind(1), *half.unbind(1), rounding, *self._numbers(obstacle.name, values)]
+        return [x[:, None] for x in found]
+
+    def given(self, values: Values) -> dict[str, Tensor]:
+        """The same numbers side by side for all surfaces, as `RigidRollout` has them: (worlds, grounds, ...) and so on."""
+        worlds = len(values["gravity"])
+        zeros = lambda *shape: values["gravity"].new_zeros(worlds, 0, *shape)
+        stacked = lambda rows, *shape: torch.stack(rows, 1) if rows else zeros(*shape)
+        planes = [self._plane(ground, values) for ground in self.grounds]
+        solids = [obstacle.inputs(values) for obstacle in self.obstacles]
+        numbers = [self._numbers(surface, values) for surface in self.surfaces]
+        keys = ("stiffness", "damping", "friction_stiffness", "friction")
+        shapes = {"centre": (3,), "axis": (3, 3), "half": (3,), "rounding": ()}
+        return {
+            "normal": stacked([normal for normal, _ in planes], 3),
+            "height": stacked([height for _, height in planes]),
+            **{key: stacked([row[k] for row in numbers]) for k, key in enumerate(keys)},
+            **{key: stacked([row[k] for row in solids], *shape) for k, (key, shape) in enumerate(shapes.items())},
+        }
+
+    def rates(self, values: Values, mass: Tensor) -> tuple[Tensor, Tensor]:
+        """The largest k/m [1/s²] and c/m [1/s] (worlds,) of a vertex of the least mass, over all surfaces."""
+        zero = mass.new_zeros(len(mass))
+        if not self.surfaces:
+            return zero, zero
+        least = mass[:, self.points].amin(1)
+        stiffness, drag = [], []
+        for surface in self.surfaces:
+            k_e, k_d, k_f, _ = (x.detach() for x in self._numbers(surface, values))
+            stiffness.append(k_e / least)
+            drag.append((k_f if self.damping_name == "dissipation" else k_f + k_d) / least)
+        return torch.stack(stiffness).amax(0), torch.stack(drag).amax(0)
+
+    def check(self, values: Values, x: Tensor, allowed: float) -> None:
+        """Raise `InputError` if a vertex starts inside a ground or obstacle by more than `allowed` [m]."""
+        if not self.surfaces:
+            return
+        at, gaps = x[:, self.points], []
+        for ground in self.grounds:
+            normal, height = self._plane(ground, values)
+            gaps.append((at * normal[:, None]).sum(-1) - height[:, None])
+        for obstacle in self.obstacles:
+            centre, axis, half, rounding = obstacle.inputs(values)
+            local = ((at - centre[:, None])[..., None, :] * axis[:, None]).sum(-1)
+            gaps.append(distance(local, half[:, None].expand_as(local)) - rounding[:, None])
+        depth = -torch.stack(gaps, 1).detach()
+        worst = depth.amax((0, 2))
+        surface = int(worst.argmax())
+        if worst[surface] > allowed:
+            vertex = int(self.points[depth[:, surface].amax(0).argmax()])
+            raise InputError(
+                f"`{self.name}` starts {worst[surface].item():.4g} m inside `{self.surfaces[surface]}` (its vertex "
+                f"{vertex}); move one of them away from the other by that much."
+            )
+
+    def _plane(self, ground: str, values: Values) -> tuple[Tensor, Tensor]:
+        """Unit normal (worlds, 3) and height (worlds,) where contact begins."""
+        normal = torch.nn.functional.normalize(values[f"{ground}.normal"], dim=-1)
+        return normal, values[f"{ground}.height"] + values[f"{ground}.margin"]
+
+    def _numbers(self, surface: str, values: Values) -> list[Tensor]:
+        """Stiffness, damping, friction stiffness and friction (worlds,): the body's own, where it has one."""
+        keys = ("stiffness", self.damping_name, "friction_stiffness", "friction")
+        return [values.get(f"{self.name}.contact.{key}", values[f"{surface}.{key}"]) for key in keys]

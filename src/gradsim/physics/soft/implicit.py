@@ -1,0 +1,247 @@
+"""Rollouts of stiff soft bodies by backward Euler, as a differentiable operation and with forward sensitivities.
+
+The equations stand in `implicit_lanes.py`, those of the adjoint in `implicit_adjoint_lanes.py`. A step is stable at any
+size, and loses energy in what it does not resolve: its error is of first order in h ω, ω being the frequency of a
+vibration.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+import torch
+import warp as wp
+from torch import Tensor
+
+from gradsim.engine.access import access
+from gradsim.engine.compiler import compiled_for_packs
+from gradsim.engine.dual_parts import halves
+from gradsim.engine.lanes import Lane, borrowed, specialise
+from gradsim.engine.launch import replay
+from gradsim.engine.mapping import InElements, Worlds, mapping_for
+from gradsim.engine.operation import operation
+from gradsim.errors import InputError
+from gradsim.physics.forces.assembly import assemble
+from gradsim.physics.forces.base import Elements, Force
+from gradsim.physics.soft.rollout import Job, Particles, particles_code
+
+TOLERANCE = {torch.float64: 1e-11, torch.float32: 1e-5}
+NEWTONS, PRODUCTS = 30, 1000  # limits: of a step, and of a linear solve
+KEPT = 6  # directions of the linear solve
+LOOSE = 100.0  # how far from its tolerance the adjoint of a step may end, when rounding keeps it from there
+
+
+@dataclass(frozen=True, eq=False)
+class ImplicitParticles:
+    """A program that moves the vertices of a mesh through time by backward Euler; otherwise as `Particles`.
+
+    A world in which a step is not solved is NaN from there on. Devices other than CPUs are refused: one thread would take
+    a whole world, and the compiler for CUDA does not come to an end in minutes.
+
+    Args:
+        groups: What acts on the vertices.
+        frames: Number of frames, at least 1.
+        substeps: Steps per frame.
+        dt: Step [s].
+        pinned: Vertices that keep their velocity.
+        segment: Frames between two checkpoints of the backward pass.
+        mapping: How worlds and elements lie in registers; None chooses the faster.
+        tolerance: Of the momentum of a step, and of linear solves, relative; None: 1e-11, in float32 1e-5.
+    """
+
+    groups: tuple[Elements, ...]
+    frames: int
+    substeps: int
+    dt: float
+    pinned: Sequence[int] = ()
+    segment: int = 1
+    mapping: Worlds | InElements | None = None
+    tolerance: float | None = None
+    run: Callable[..., list[Tensor]] = field(init=False)
+
+    def __post_init__(self):
+        object.__setattr__(self, "run", operation(self))
+
+    names = Particles.names
+    shapes = Particles.shapes
+
+    def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        return [y for y, _ in self._roll(inputs, None, self.substeps)[0]]
+
+    def tangent(self, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[tuple[Tensor, Tensor]]:
+        """Outputs and their derivatives along one direction per world (see `Particles.tangent`)."""
+        return self._roll(inputs, tangents, self.substeps)[0]  # pyright: ignore[reportReturnType] -- dual lanes
+
+    def effort(self, inputs: Sequence[Tensor]) -> tuple[float, float]:
+        """Products with the Jacobian, and steps of Newton's method, in a step of time: means over threads."""
+        counts = self._roll(inputs, None, self.substeps)[1].double().mean(0) / ((self.frames - 1) * self.substeps)
+        return counts[0].item(), counts[1].item()
+
+    def _roll(self, inputs, tangents, stride: int, first: int = 0, intervals: int | None = None):
+        """x and v with tangents, at every `stride` steps of some frame intervals; and counts of what it took."""
+        intervals = self.frames - 1 if intervals is None else intervals
+        given = Job(self, inputs, None, self._mapping(inputs))
+        along = Job(self, inputs, tangents or [None] * len(inputs), given.to)
+        code = _code(tuple(g.force for g in self.groups), given.to.lane, given.to.name)
+        records = intervals * self.substeps // stride
+        none = inputs[0].new_zeros(0, dtype=torch.long)
+        states = []
+        for k in range(2):
+            tangent = tangents[k] if tangents else None
+            start = along.to.vertices(inputs[k], tangent, along.rows, none if k else along.copies)
+            state = along.work(records + 1)
+            vars(state)["tensor"][:, 0] = vars(start)["tensor"]
+            states.append(state)
+        s, space = code.Step(), _space(code, given)
+        s.p, s.e = along.given
+        for name in ("x", "v", "u", "f", "xn", "r"):
+            setattr(s, name, along.work())
+        s.c, s.base, s.weight = given.work(), given.work(), given.to.like("Real", given.given[0].inverse_mass)
+        s.share, worst = _numbers(given), _reals(given, records + 1)
+        counts = given.counts(2)
+        args = [
+            *given.given,
+            self.substeps,
+            stride,
+            first,
+            self._tolerance(inputs),
+            torch.finfo(inputs[0].dtype).eps,
+            NEWTONS,
+            PRODUCTS,
+            int(tangents is not None),
+            s,
+            space,
+            *states,
+            worst,
+            counts,
+        ]
+        replay(code.forward, given.threads, args, given.device)
+        unsolved = _level(given, worst, records + 1).cummax(1).values > 1
+        pairs = [along.to.unvertices(state, along.worlds, along.n) for state in states]
+        pairs = [(y.masked_fill_(unsolved[..., None, None], torch.nan), t) for y, t in pairs]
+        return pairs, wp.to_torch(counts)
+
+    def _mapping(self, inputs: Sequence[Tensor]) -> Worlds | InElements:
+        x = inputs[0]
+        if x.device.type != "cpu":
+            raise InputError(
+                f"implicit steps run on a CPU; got tensors on {x.device}. Move them, or step semi-implicit."
+            )
+        return self.mapping or mapping_for(len(x), x.dtype, x.device, False)
+
+    def _check_solved(self, level: Tensor) -> None:
+        worst = level.max().item()
+        if not worst < LOOSE * self._tolerance([level]):
+            world = int(level.nan_to_num(torch.inf).argmax())
+            raise ArithmeticError(
+                f"the adjoint of a step of backward Euler is solved to {worst:.2g} only in world {world}, in place of "
+                f"{self._tolerance([level]):.2g}; use smaller steps, or look for extreme values of the parameters."
+            )
+
+    def _tolerance(self, inputs: Sequence[Tensor]) -> float:
+        return self.tolerance or TOLERANCE[inputs[0].dtype]
+
+    def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
+        job = Job(self, inputs, None, self._mapping(inputs))
+        code = _adjoint_code(tuple(g.force for g in self.groups), job.to.lane, job.to.name)
+        none = inputs[0].new_zeros(0, dtype=torch.long)
+        given = [job.to.vertices(g, None, job.rows, none) for g in adjoints]
+        start = [job.work() for _ in range(2)]
+        grad, found = job.adjoints()
+        s, space, w = code.Pull(), _space(code, job), job.work()
+        s.p, s.e = job.given
+        for name in ("x", "u", "a", "b"):
+            setattr(s, name, job.work())
+        worst = _reals(job, 1)
+        for first in reversed(range(0, self.frames - 1, self.segment)):
+            last = min(first + self.segment, self.frames - 1)
+            steps = [y[:, first : last + 1] for y in outputs]
+            if self.substeps > 1:
+                at = [outputs[0][:, first], outputs[1][:, first], *inputs[2:]]
+                steps = [y for y, _ in self._roll(at, None, 1, first, last - first)[0]]
+            history = [job.to.vertices(y, None, job.rows, none if k else job.copies) for k, y in enumerate(steps)]
+            fixed = [s, grad[1], self.substeps, first, self._tolerance(inputs), PRODUCTS, space, w]
+            args = [*fixed, *history, *given, *start, grad[0], worst]
+            replay(code.backward, job.threads, args, job.device)
+        self._check_solved(_level(job, worst, 1).sqrt() * self._tolerance(inputs))
+        state = [job.to.unvertices(a, job.worlds, job.n)[0] + g[:, 0] for a, g in zip(start, adjoints, strict=True)]
+        return [g.to(x.dtype).reshape(x.shape) for g, x in zip([*state, *found()], inputs, strict=True)]
+
+
+def _reals(job: Job, n: int) -> wp.array:
+    """Zeros (threads, n), one number for each world."""
+    return job.to.like("Real", job.to.uniform("Real", job.inputs[0].new_zeros(job.worlds, n)))
+
+
+def _level(job: Job, array: wp.array, n: int) -> Tensor:
+    """(worlds, n) of such an array, where all lanes of a world are equal."""
+    lanes = job.to.lane.width if job.to.name == "elements" else 1
+    return job.to.ununiform("Real", array, job.worlds, n) / lanes
+
+
+def _numbers(job: Job) -> wp.array:
+    """Zeros (threads,)."""
+    return wp.from_torch(job.inputs[0].new_zeros(job.threads))
+
+
+def _space(code, job: Job):
+    """What a linear solve works on."""
+    space = code.Space()
+    for name in ("d0", "d1", "d2", "r", "y"):
+        setattr(space, name, job.work())
+    space.p, space.q = job.work(KEPT), job.work(KEPT)
+    space.square, space.part = _reals(job, KEPT), _reals(job, KEPT)
+    return space
+
+
+VERTICES = ("Vertex", "load", "store")
+
+
+@cache
+def _code(forces: tuple[Force, ...], lane: Lane, mapping: str):
+    dual = Lane(lane.dtype, lane.width, True)
+    reach, reach_dual = access(lane, mapping), access(dual, mapping)
+    plain, moving = assemble(forces, lane, mapping), assemble(forces, dual, mapping)
+    step, step_dual = particles_code(forces, lane, mapping), particles_code(forces, dual, mapping)
+    residual = specialise(
+        "gradsim.physics.soft.implicit_residual_kernels",
+        dual,
+        **{name: reach_dual[name] for name in VERTICES},
+        **borrowed(step_dual, "Parameters", "constant"),
+        **borrowed(moving, "Elements", "add_forces"),
+        KEY=moving.__name__,
+    )
+    code = specialise(
+        "gradsim.physics.soft.implicit_kernels",
+        lane,
+        **{name: reach[name] for name in VERTICES},
+        **halves(lane),
+        **borrowed(step, "Parameters", "constant"),
+        **borrowed(plain, "Elements", "add_diagonals", "all_powers"),
+        evaluate=residual.evaluate,
+        DualParameters=step_dual.Parameters,
+        DualElements=moving.Elements,
+        DualVertex=reach_dual["Vertex"],
+        dual_load=reach_dual["load"],
+        dual_store=reach_dual["store"],
+        LANE=lane,
+        ACROSS=mapping == "elements",
+        KEY=plain.__name__ + moving.__name__,
+    )
+    return compiled_for_packs(code, lane)
+
+
+@cache
+def _adjoint_code(forces: tuple[Force, ...], lane: Lane, mapping: str):
+    reach, plain = access(lane, mapping), assemble(forces, lane, mapping)
+    code = specialise(
+        "gradsim.physics.soft.implicit_adjoint_kernels",
+        lane,
+        **{name: reach[name] for name in VERTICES},
+        **borrowed(particles_code(forces, lane, mapping), "Parameters", "constant"),
+        **borrowed(plain, "Elements", "add_forces", "add_adjoints", "add_diagonals", "add_products", "all_powers"),
+        LANE=lane,
+        ACROSS=mapping == "elements",
+        KEY=plain.__name__,
+    )
+    return compiled_for_packs(code, lane)

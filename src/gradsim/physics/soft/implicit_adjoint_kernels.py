@@ -1,0 +1,155 @@
+"""The adjoint of a step of backward Euler (paper Appendix B: one linear solve per step), a template.
+
+    Aᵀ λ = a_v + h a_x,   w = h λ
+    a_x ← a_x + ∂(f·w)/∂x,   a_v ← a_v + h a_x + ∂(f·w)/∂v         with the new a_x; f at the end of the step
+    a_g += M w,   a_1/m += M² λ·(u - v - h g),   a_h += a_x·u + λ·(f + M g)        f + M g = M (u - v) / h
+
+Products with Aᵀ are gradients of the virtual power f·w. A pinned vertex has λ = 0.
+"""
+
+import warp as wp
+
+from gradsim.engine.lanes import *
+from gradsim.engine.lanes import specialise
+
+REFINEMENTS = wp.constant(4)
+SHORT = Scalar(1e-7)  # [s], as in `particles_lanes.py`
+
+
+@wp.struct
+class Pull:
+    p: Parameters
+    e: Elements
+    x: wp.array2d(dtype=Vertex)  # where the step ends
+    u: wp.array2d(dtype=Vertex)
+    a: wp.array2d(dtype=Vertex)
+    b: wp.array2d(dtype=Vertex)  # the right-hand side
+
+
+@wp.func
+def same(a: Real) -> Real:
+    return a
+
+
+@wp.func
+def product(s: Pull, i: int, frame: int, p: wp.array(dtype=Vertex), q: wp.array(dtype=Vertex)):
+    _after = wp.grad(same)(zero(0))  # see assembly
+    h = s.p.step[i, frame]
+    blocks = s.p.inverse_mass.shape[1]
+    for b in range(blocks):
+        store(s.a[i], b, zero3(0))
+    add_products(s.e, i, frame, h, s.x[i], s.u[i], p, s.a[i])
+    for b in range(blocks):
+        free = constant(s.p.free[b])
+        mass = 1.0 / (s.p.inverse_mass[i, b] + (1.0 - free))
+        store(q, b, (load(p, b) * mass - load(s.a[i], b) * h) * free)
+
+
+krylov = specialise(
+    "gradsim.physics.soft.krylov_kernels",
+    LANE,
+    System=Pull,
+    product=product,
+    Vertex=Vertex,
+    load=load,
+    store=store,
+    ACROSS=ACROSS,
+    KEY=__name__,
+)
+Space, solve, square_of, set_blocks = krylov.Space, krylov.solve, krylov.square_of, krylov.set_blocks
+
+
+@wp.kernel(enable_backward=False)
+def backward(
+    s: Pull,
+    d: Elements,
+    substeps: int,  # steps in each frame interval
+    first: int,  # frame interval
+    tolerance: Scalar,
+    products: int,
+    k: Space,
+    w: wp.array2d(dtype=Vertex),
+    x: wp.array3d(dtype=Vertex),  # all steps from the frame `first` on
+    v: wp.array3d(dtype=Vertex),
+    # out; the adjoints of the frames are given, those of the start are added up
+    x_adjoint: wp.array3d(dtype=Vertex),
+    v_adjoint: wp.array3d(dtype=Vertex),
+    ax: wp.array2d(dtype=Vertex),
+    av: wp.array2d(dtype=Vertex),
+    grad: Parameters,
+    worst: wp.array2d(dtype=Real),  # square of a residual over that at which it would be good
+):
+    i = wp.tid()
+    blocks = s.p.inverse_mass.shape[1]
+    steps = x.shape[1] - 1
+    g = s.p.gravity[i, 0]
+    for m in range(steps):
+        n = steps - 1 - m
+        frame = first + n / substeps
+        h = s.p.step[i, frame]
+        if (n + 1) % substeps == 0:
+            for b in range(blocks):
+                store(ax[i], b, load(ax[i], b) + load(x_adjoint[i, frame + 1], b))
+                store(av[i], b, load(av[i], b) + load(v_adjoint[i, frame + 1], b))
+        for j in range(x.shape[2]):
+            s.x[i, j] = x[i, n + 1, j]
+            s.u[i, j] = v[i, n + 1, j]
+        for b in range(blocks):
+            store(k.d0[i], b, zero3(0))
+            store(k.d1[i], b, zero3(0))
+            store(k.d2[i], b, zero3(0))
+            store(w[i], b, zero3(0))
+        add_diagonals(s.e, i, frame, h, s.x[i], s.u[i], k.d0[i], k.d1[i], k.d2[i])
+        for b in range(blocks):
+            free = constant(s.p.free[b])
+            _weight = set_blocks(k, i, b, h, s.p.inverse_mass[i, b], free)
+            store(s.b[i], b, (load(av[i], b) + load(ax[i], b) * h) * free)
+            store(k.r[i], b, load(s.b[i], b))
+        rest = square_of(k, i, blocks, k.r[i])
+        aim = rest * (tolerance * tolerance)
+        rounds = wp.int32(0)
+        while rounds < REFINEMENTS and any_lane(less(aim * 4.0, rest)):
+            for b in range(blocks):
+                store(k.y[i], b, zero3(0))
+            _n = solve(s, k, i, frame, blocks, products, aim)
+            for b in range(blocks):
+                store(w[i], b, load(w[i], b) + load(k.y[i], b))
+            product(s, i, frame, w[i], k.y[i])
+            for b in range(blocks):
+                store(k.r[i], b, load(s.b[i], b) - load(k.y[i], b))
+            rest = square_of(k, i, blocks, k.r[i])
+            rounds += 1
+        worst[i, 0] = max(worst[i, 0], rest / max(aim, spread(Scalar(1e-37))))
+        for b in range(blocks):
+            store(s.a[i], b, zero3(0))
+        short = less(h, spread(SHORT))
+        if any_lane(short):
+            add_forces(s.e, i, frame, s.x[i], s.u[i], s.a[i])
+        pull = zero3(0)
+        gained = zero(0)
+        forced = zero(0)
+        for b in range(blocks):
+            free = constant(s.p.free[b])
+            mass = 1.0 / (s.p.inverse_mass[i, b] + (1.0 - free))
+            y = load(w[i], b)
+            push = y * mass
+            gain = load(s.u[i], b) - load(v[i, n], b)
+            store(w[i], b, y * h)
+            pull = pull + push * h
+            gained = gained + dot(push, gain)
+            forced = forced + dot(y, load(s.a[i], b) + g * (free * mass))
+            grad.inverse_mass[i, b] = grad.inverse_mass[i, b] + dot(push, gain - g * (free * h)) * mass
+        add_adjoints(s.e, d, i, frame, s.x[i], s.u[i], w[i], ax[i], av[i])
+        rate = where(short, forced, gained / where(short, spread(Scalar(1.0)), h))
+        for b in range(blocks):
+            a = load(ax[i], b)
+            store(av[i], b, load(av[i], b) + a * h)
+            rate = rate + dot(a, load(s.u[i], b))
+        grad.gravity[i, 0] = grad.gravity[i, 0] + pull
+        grad.step[i, frame] = grad.step[i, frame] + rate
+
+
+# Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
+@wp.kernel(enable_backward=True)
+def keep_adjoints(a: wp.array(dtype=Vec3), m: wp.array(dtype=Mat3), r: wp.array(dtype=Real)):
+    r[1] = all_powers(a[0], m[0], r[0])

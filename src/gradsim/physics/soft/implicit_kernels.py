@@ -1,0 +1,256 @@
+"""Steps of backward Euler for the vertices of soft bodies, a template for `engine.lanes`.
+
+    r(u) = M (u - v - h g) - h f(x + h u, u) = 0,   x' = x + h u,   v' = u       (`implicit_residual_lanes.py`)
+    A d = -r,   u ← u + t d                     Newton's method; A = ∂r/∂u = M - h ∂f/∂v - h² ∂f/∂x
+    A u̇ = -ṙ                                    derivative of u along any direction, ṙ being that of r at fixed u
+
+Products with A are derivatives of dual numbers, so they are exact, whether A is symmetric or not (see
+`krylov_lanes.py` for the linear solve). The step length t is halved until the residual falls. A step ends where
+
+    |r| ≤ τ |M (u, v, h g)| + 4 ε |D x / h|     ε: rounding of a number
+
+in the norm of D⁻¹, D being the diagonal blocks of A: the second term is the rounding of the forces. Where Newton's method
+is stuck, in a state far from rest, it starts again with a share of the step, whose solution is near v, and doubles it.
+"""
+
+import warp as wp
+
+from gradsim.engine.lanes import *
+from gradsim.engine.lanes import specialise
+
+SHARES = wp.constant(7)  # the first: 1/64
+REFINEMENTS = wp.constant(4)
+LEAST = Scalar(1e-37)  # instead of a residual that vanishes
+
+
+@wp.struct
+class Step:
+    p: DualParameters
+    e: DualElements
+    x: wp.array2d(dtype=DualVertex)  # where the step begins
+    v: wp.array2d(dtype=DualVertex)
+    u: wp.array2d(dtype=DualVertex)  # the velocity sought, and a direction
+    f: wp.array2d(dtype=DualVertex)
+    xn: wp.array2d(dtype=DualVertex)  # x'
+    r: wp.array2d(dtype=DualVertex)
+    c: wp.array2d(dtype=Vertex)  # derivative of r that has nothing to do with the direction
+    base: wp.array2d(dtype=Vertex)
+    weight: wp.array2d(dtype=Real)  # of each vertex in D [kg]
+    share: wp.array(dtype=Scalar)  # of the step
+
+
+@wp.func
+def product(s: Step, i: int, frame: int, p: wp.array(dtype=Vertex), q: wp.array(dtype=Vertex)):
+    blocks = s.weight.shape[1]
+    for b in range(blocks):
+        dual_store(s.u[i], b, pair(value(dual_load(s.u[i], b)), load(p, b)))
+    evaluate(s.p, s.e, i, frame, s.share[i], s.x[i], s.v[i], s.u[i], s.f[i], s.xn[i], s.r[i])
+    for b in range(blocks):
+        store(q, b, slope(dual_load(s.r[i], b)) - load(s.c[i], b))
+
+
+krylov = specialise(
+    "gradsim.physics.soft.krylov_kernels",
+    LANE,
+    System=Step,
+    product=product,
+    Vertex=Vertex,
+    load=load,
+    store=store,
+    ACROSS=ACROSS,
+    KEY=__name__,
+)
+Space, solve = krylov.Space, krylov.solve
+square_of, set_blocks, whole = krylov.square_of, krylov.set_blocks, krylov.whole
+
+
+@wp.func
+def residual(s: Step, k: Space, i: int, frame: int) -> Real:
+    """Its square; also sets the right-hand side -r, and c."""
+    blocks = s.weight.shape[1]
+    for b in range(blocks):
+        dual_store(s.u[i], b, pair(value(dual_load(s.u[i], b)), zero3(0)))
+    evaluate(s.p, s.e, i, frame, s.share[i], s.x[i], s.v[i], s.u[i], s.f[i], s.xn[i], s.r[i])
+    for b in range(blocks):
+        r = dual_load(s.r[i], b)
+        store(k.r[i], b, neg(value(r)))
+        store(s.c[i], b, slope(r))
+    return square_of(k, i, blocks, k.r[i])
+
+
+@wp.func
+def same(a: Real) -> Real:
+    return a
+
+
+@wp.func
+def prepare(p: Parameters, e: Elements, s: Step, k: Space, i: int, frame: int):
+    """The blocks of D at the start of the step."""
+    _after = wp.grad(same)(zero(0))  # see assembly
+    blocks = s.weight.shape[1]
+    h = p.step[i, frame] * s.share[i]
+    for b in range(blocks):
+        store(k.d0[i], b, zero3(0))
+        store(k.d1[i], b, zero3(0))
+        store(k.d2[i], b, zero3(0))
+        store(k.r[i], b, value(dual_load(s.x[i], b)))
+        store(k.y[i], b, value(dual_load(s.v[i], b)))
+    add_diagonals(e, i, frame, h, k.r[i], k.y[i], k.d0[i], k.d1[i], k.d2[i])
+    for b in range(blocks):
+        s.weight[i, b] = set_blocks(k, i, b, h, p.inverse_mass[i, b], constant(p.free[b]))
+
+
+@wp.func
+def enough(p: Parameters, s: Step, i: int, frame: int, tolerance: Scalar, rounding: Scalar) -> Real:
+    """Square of the residual at which a step ends."""
+    h = p.step[i, frame] * s.share[i]
+    g = p.gravity[i, 0] * h
+    level = zero(0)
+    for b in range(s.weight.shape[1]):
+        u = value(dual_load(s.u[i], b))
+        v = value(dual_load(s.v[i], b))
+        x = value(dual_load(s.x[i], b)) * (1.0 / h)
+        free = constant(p.free[b])
+        mass = 1.0 / (p.inverse_mass[i, b] + (1.0 - free))
+        w = s.weight[i, b]
+        level = level + free * mass * mass / w * (dot(u, u) + dot(v, v) + dot(g, g)) * (tolerance * tolerance)
+        level = level + free * w * dot(x, x) * (Scalar(16.0) * rounding * rounding)
+    return whole(level)
+
+
+@wp.func
+def newton(
+    p: Parameters,
+    s: Step,
+    k: Space,
+    i: int,
+    frame: int,
+    tolerance: Scalar,
+    rounding: Scalar,
+    newtons: int,
+    products: int,
+    asked: Real,  # 1 for worlds to solve, else 0
+    counts: wp.array(dtype=wp.int32),
+) -> Real:
+    """Improve u; the square of the residual over that at which a step ends."""
+    _after = wp.grad(same)(zero(0))  # see assembly
+    blocks = s.weight.shape[1]
+    none = zero(0)
+    rest = residual(s, k, i, frame)
+    target = enough(p, s, i, frame, tolerance, rounding)
+    live = where(less(target, rest), asked, none)
+    gain = none + 0.01  # how far a linear solve lowers the square of its residual: more as Newton's method closes in
+    n = wp.int32(0)
+    while n < newtons and any_lane(less(none, live)):
+        for b in range(blocks):
+            store(s.base[i], b, value(dual_load(s.u[i], b)))
+            store(k.y[i], b, zero3(0))
+        aim = where(less(none, live), max(rest * gain, target * 0.25), rest)
+        counts[0] = counts[0] + solve(s, k, i, frame, blocks, products, aim)
+        t = live
+        worse = live
+        ahead = rest
+        tries = wp.int32(0)
+        while tries < 10 and any_lane(less(none, worse)):
+            for b in range(blocks):
+                dual_store(s.u[i], b, pair(load(s.base[i], b) + load(k.y[i], b) * t, zero3(0)))
+            ahead = residual(s, k, i, frame)
+            worse = where(less(ahead, rest * (1.0 - t * 0.0002)), none, live)
+            t = where(less(none, worse), t * 0.5, t)
+            tries += 1
+        fall = ahead / max(rest, spread(LEAST))
+        gain = max(min(fall * fall, none + 0.01), none + 0.00000001)
+        rest = ahead
+        target = enough(p, s, i, frame, tolerance, rounding)
+        live = where(less(target, rest), where(less(none, worse), none, live), none)
+        counts[1] = counts[1] + 1
+        n += 1
+    return rest / max(target, spread(LEAST))
+
+
+@wp.func
+def differentiate(s: Step, k: Space, i: int, frame: int, tolerance: Scalar, products: int):
+    """Give u the derivative of the solution, refined until the true residual is small."""
+    _after = wp.grad(same)(zero(0))  # see assembly
+    blocks = s.weight.shape[1]
+    for b in range(blocks):
+        store(k.r[i], b, load(s.c[i], b))
+        store(s.base[i], b, slope(dual_load(s.v[i], b)))
+    aim = square_of(k, i, blocks, k.r[i]) * (tolerance * tolerance)
+    open = wp.int32(1)
+    rounds = wp.int32(0)
+    while open == 1:
+        for b in range(blocks):
+            dual_store(s.u[i], b, pair(value(dual_load(s.u[i], b)), load(s.base[i], b)))
+        evaluate(s.p, s.e, i, frame, s.share[i], s.x[i], s.v[i], s.u[i], s.f[i], s.xn[i], s.r[i])
+        for b in range(blocks):
+            store(k.r[i], b, neg(slope(dual_load(s.r[i], b))))
+            store(k.y[i], b, zero3(0))
+        open = wp.int32(0)
+        if rounds < REFINEMENTS and any_lane(less(aim * 4.0, square_of(k, i, blocks, k.r[i]))):
+            _n = solve(s, k, i, frame, blocks, products, aim)
+            for b in range(blocks):
+                store(s.base[i], b, load(s.base[i], b) + load(k.y[i], b))
+            open = wp.int32(1)
+            rounds += 1
+
+
+@wp.kernel(enable_backward=False)
+def forward(
+    p: Parameters,
+    e: Elements,
+    substeps: int,  # steps in each frame interval
+    stride: int,  # steps between two records
+    first: int,  # frame interval
+    tolerance: Scalar,
+    rounding: Scalar,
+    newtons: int,
+    products: int,
+    tangent: int,  # whether derivatives are wanted
+    s: Step,
+    k: Space,
+    # out; record 0 is given
+    x: wp.array3d(dtype=DualVertex),
+    v: wp.array3d(dtype=DualVertex),
+    worst: wp.array2d(dtype=Real),  # of each record: the square of a residual over where the step ends
+    counts: wp.array2d(dtype=wp.int32),  # of products, and of Newton's steps
+):
+    i = wp.tid()
+    blocks = p.inverse_mass.shape[1]
+    one = zero(0) + 1.0
+    for n in range((x.shape[1] - 1) * stride):
+        frame = first + n / substeps
+        record = n / stride
+        for b in range(blocks):
+            if n % stride == 0:
+                dual_store(s.x[i], b, dual_load(x[i, record], b))
+                dual_store(s.v[i], b, dual_load(v[i, record], b))
+            dual_store(s.u[i], b, dual_load(s.v[i], b))
+        s.share[i] = Scalar(1.0)
+        prepare(p, e, s, k, i, frame)
+        level = newton(p, s, k, i, frame, tolerance, rounding, newtons, products, one, counts[i])
+        if any_lane(less(one, level)):
+            stuck = less(one, level)
+            for b in range(blocks):
+                fresh = value(dual_load(s.v[i], b))
+                dual_store(s.u[i], b, pair(where(stuck, fresh, value(dual_load(s.u[i], b))), zero3(0)))
+            open = where(stuck, one, zero(0))
+            for stage in range(SHARES):
+                s.share[i] = Scalar(1.0) / Scalar(1 << (SHARES - 1 - stage))
+                prepare(p, e, s, k, i, frame)
+                level = newton(p, s, k, i, frame, tolerance, rounding, newtons, products, open, counts[i])
+        worst[i, record + 1] = max(worst[i, record + 1], level)
+        if tangent == 1:
+            differentiate(s, k, i, frame, tolerance, products)
+        for b in range(blocks):
+            dual_store(s.x[i], b, dual_load(s.xn[i], b))
+            dual_store(s.v[i], b, dual_load(s.u[i], b))
+            if (n + 1) % stride == 0:
+                dual_store(x[i, record + 1], b, dual_load(s.x[i], b))
+                dual_store(v[i, record + 1], b, dual_load(s.v[i], b))
+
+
+# Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
+@wp.kernel(enable_backward=True)
+def keep_adjoints(a: wp.array(dtype=Vec3), m: wp.array(dtype=Mat3), r: wp.array(dtype=Real)):
+    r[1] = all_powers(a[0], m[0], r[0])

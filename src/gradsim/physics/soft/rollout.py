@@ -1,0 +1,292 @@
+"""Rollouts of soft bodies as a differentiable operation and with forward sensitivities.
+
+The equations of a step stand in `particles_lanes.py`, those of the forces in their own files. A rollout is one
+operation of PyTorch on the whole trajectory: the frames are its checkpoints, and the backward pass recomputes the steps
+between them (paper Appendix B, the discrete adjoint of semi-implicit Euler, Eq. 4 and 5).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from types import ModuleType
+from weakref import WeakKeyDictionary
+
+import torch
+import warp as wp
+from torch import Tensor
+
+from gradsim.engine.access import access
+from gradsim.engine.compiler import compiled_for_packs
+from gradsim.engine.lanes import Lane, borrowed, specialise
+from gradsim.engine.launch import replay
+from gradsim.engine.layout import SHAPES
+from gradsim.engine.mapping import InElements, Threads, Worlds, mapping_for
+from gradsim.engine.operation import operation
+from gradsim.physics.forces.assembly import assemble
+from gradsim.physics.forces.base import Elements, Force
+from gradsim.physics.soft import gpu_rollout
+
+MAPPINGS = {kind.name: kind for kind in (Worlds, InElements, Threads)}
+STATE = ("x", "v")
+HEAD = (*STATE, "inverse_mass", "gravity")  # before the parameters of the forces
+
+
+@dataclass(frozen=True, eq=False)
+class Particles:
+    """A program (see `engine.operation`) that moves the vertices of a mesh through time, in every world.
+
+    Inputs, in this order, with worlds B and vertices n: the start x (B, n, 3) [m] and v (B, n, 3) [m/s]; inverse_mass
+    (B, n) [1/kg], gravity (B, 3) [m/s²]; the parameters of the forces on each group of elements, in order, (B, m, ...) or
+    (B, 1, ...) for one that all elements share, or with a value for each frame interval, (B, frames - 1, m or 1, ...); and step (B, frames - 1): the time step in each frame interval [s], or
+    (B, 0) for `dt` in all of them. Outputs: x, v of every frame, (B, frames, n, 3); frame 0 is the start.
+
+    Args:
+        groups: What acts on the vertices.
+        frames: Number of frames, at least 1.
+        substeps: Steps per frame.
+        dt: Step [s].
+        pinned: Vertices that keep their velocity.
+        segment: Frames between two checkpoints of the backward pass.
+        mapping: How worlds and elements lie in registers; None chooses the faster.
+    """
+
+    groups: tuple[Elements, ...]
+    frames: int
+    substeps: int
+    dt: float
+    pinned: Sequence[int] = ()
+    segment: int = 1
+    mapping: Worlds | InElements | None = None
+    run: Callable[..., list[Tensor]] = field(init=False)
+
+    def __post_init__(self):
+        object.__setattr__(self, "run", operation(self))
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the inputs; those of a force begin with its place among the groups."""
+        own = [f"{g}.{name}" for g, group in enumerate(self.groups) for name in group.force.parameters]
+        return [*HEAD, *own, "step"]
+
+    def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
+        worlds, n, _ = inputs[0].shape
+        return [(worlds, self.frames, n, 3)] * 2
+
+    def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        return [value for value, _ in self._forward(inputs, None)]
+
+    def tangent(self, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[tuple[Tensor, Tensor]]:
+        """Outputs and their derivatives along one direction per world: the exact forward sensitivity.
+
+        Args:
+            inputs: As for `forward`.
+            tangents: One tensor of the same shape for each input, or None for zero.
+        """
+        return self._forward(inputs, tangents)  # pyright: ignore[reportReturnType] -- dual lanes have tangents
+
+    def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
+        job = Job(self, inputs, None)
+        steps = max(1, min(self.segment, self.frames - 1)) * self.substeps
+        none = inputs[0].new_zeros(0, dtype=torch.long)
+        history = [job.to.vertices(y, None, job.rows, none if k else job.copies) for k, y in enumerate(outputs)]
+        given = [job.to.vertices(g, None, job.rows, none) for g in adjoints]
+        launched = job.to.name == "threads"
+        kept = self.substeps == 1 and not launched  # each step has a frame, so the frames are all states
+        states = history if kept else [job.work(steps + 1) for _ in range(2)]
+        start = [job.work() for _ in range(2)]
+        adjoints_of, found = job.adjoints()
+        scratch = [job.work(), job.work()]
+        times = [self.substeps, self.segment]
+        if launched:
+            gpu_rollout.backward(job, *times, history, states, *scratch, given, start, adjoints_of)
+        else:
+            args = [*job.given, *times, *history, *states, *scratch, *given, *start, *adjoints_of]
+            replay(job.code.backward, job.threads, args, job.device)
+        state = [job.to.unvertices(a, job.worlds, job.n)[0] for a in start]
+        return [g.to(x.dtype).reshape(x.shape) for g, x in zip([*state, *found()], inputs, strict=True)]
+
+    def _forward(self, inputs, tangents):
+        job = Job(self, inputs, tangents)
+        none = inputs[0].new_zeros(0, dtype=torch.long)
+        states = []
+        for k in range(2):
+            tangent = tangents[k] if tangents else None
+            start = job.to.vertices(inputs[k], tangent, job.rows, none if k else job.copies)
+            state = job.work(self.frames)
+            vars(state)["tensor"][:, 0] = vars(start)["tensor"]
+            states.append(state)
+        if job.to.name == "threads":
+            gpu_rollout.forward(job, self.substeps, states, job.work())
+        else:
+            replay(job.code.forward, job.threads, [*job.given, self.substeps, *states, job.work()], job.device)
+        pairs = [job.to.unvertices(state, job.worlds, job.n) for state in states]
+        if tangents is None:
+            return pairs
+        return [(y, torch.zeros_like(y) if t is None else t) for y, t in pairs]
+
+
+class Job:
+    """The arrays of one launch."""
+
+    def __init__(self, program, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None, mapping=None):
+        self.program, self.inputs = program, inputs
+        _check(program, inputs)
+        x = inputs[0]
+        self.worlds, self.n, _ = x.shape
+        self.device, dual = str(x.device), tangents is not None
+        self.to = mapping or program.mapping or mapping_for(self.worlds, x.dtype, x.device, dual)
+        if self.to.lane.dual != dual:
+            self.to = type(self.to)(Lane(self.to.lane.dtype, self.to.lane.width, dual))
+        self.threads = self.to.threads(self.worlds)
+        forces = tuple(g.force for g in program.groups)
+        self.code = particles_code(forces, self.to.lane, self.to.name)
+        self.forces = assemble(forces, self.to.lane, self.to.name)
+        fixed = _fixed(program, self.to.lane, self.to.name, self.n, x.device)
+        self.rows, self.copies = fixed.rows, fixed.copies
+        slopes = list(tangents) if tangents else [None] * len(inputs)
+        p, e = self.code.Parameters(), self.forces.Elements()
+        moves = lambda y: None if y is None else y * fixed.moves.to(y)
+        p.inverse_mass = self.to.each(moves(inputs[2]), moves(slopes[2]), self.rows)
+        p.free = fixed.free
+        p.gravity = self.to.uniform("Vec3", inputs[3][:, None], None if slopes[3] is None else slopes[3][:, None])
+        step, slope = inputs[-1], slopes[-1]
+        if not step.shape[1]:
+            step, slope = x.new_full((self.worlds, program.frames - 1), program.dt), None
+        p.step = self.to.uniform("Real", step, slope)
+        k, self.places = len(HEAD), []
+        for g, group in enumerate(program.groups):
+            own = fixed.group(self.forces, g)
+            for name, kind in group.force.parameters.items():
+                array = self.to.elements(kind, inputs[k], slopes[k])
+                setattr(own, name, array)
+                timed = inputs[k].ndim > 2 + len(SHAPES[kind])
+                count = array.shape[1] // max(program.frames - 1, 1) if timed else array.shape[1]
+                setattr(own, f"count_{name}", count)
+                setattr(own, f"stride_{name}", count if timed else 0)
+                self.places.append((g, name, kind, array))
+                k += 1
+            setattr(e, f"g{g}", own)
+        self.given = [p, e]
+
+    def work(self, *lead: int):
+        """Zeros for vertices."""
+        return self.to.empty(self.rows, self.threads, *lead, device=self.inputs[0].device)
+
+    def counts(self, n: int) -> wp.array:
+        """Zeros (threads, n) to count in."""
+        return wp.zeros((self.threads, n), dtype=wp.int32, device=self.device)
+
+    def adjoints(self):
+        """Structs of zeros for the adjoints of all parameters, and a function that returns them as tensors."""
+        p = self.given[0]
+        grad, d = self.code.Parameters(), self.forces.Elements()
+        kinds = {"inverse_mass": "Real", "gravity": "Vec3", "step": "Real"}
+        head = {name: self.to.like(kind, getattr(p, name)) for name, kind in kinds.items()}
+        for name, array in head.items():
+            setattr(grad, name, array)
+        grad.free = p.free
+        own, groups = [], [getattr(self.forces, f"Force{k}")() for k in self.forces.KINDS]
+        for g, name, kind, array in self.places:
+            own.append(self.to.like(kind, array))
+            setattr(groups[g], name, own[-1])
+        for g, group in enumerate(groups):
+            setattr(d, f"g{g}", group)
+
+        def found() -> list[Tensor]:
+            B, x = self.worlds, self.inputs
+            results = [self.to.uneach(head["inverse_mass"], B, self.n)]
+            results.append(self.to.ununiform("Vec3", head["gravity"], B, 1))
+            for k, ((_, _, kind, _), array) in enumerate(zip(self.places, own, strict=True)):
+                results.append(self.to.unelements(kind, array, x[len(HEAD) + k]))
+            step = self.to.ununiform("Real", head["step"], B, self.program.frames - 1)
+            return [*results, step if x[-1].shape[1] else x[-1]]
+
+        return [grad, d], found
+
+
+class _Fixed:
+    """What does not depend on the inputs: constants and indices of the elements, and pinned vertices."""
+
+    def __init__(self, program: Particles, lane: Lane, mapping: str, n: int, device: torch.device):
+        self.to = MAPPINGS[mapping](lane)
+        groups = program.groups
+        self.rows = self.to.rows(n, [g.force.nodes for g in groups], [len(g.index) for g in groups])
+        self.moves = torch.ones(n, dtype=torch.float64, device=device)
+        self.moves[list(program.pinned)] = 0
+        self.free = self.to.each_constant(self.moves, self.rows)
+        copies: list[int] = []
+        self.arrays = []
+        for group in groups:
+            index = group.index.to(device)
+            arrays = {}
+            fills = mapping == "elements" and len(index) % lane.width
+            for k in range(group.force.nodes):
+                arrays[f"n{k}"] = self.to.index(index[:, k], n + len(copies))
+                if fills:
+                    copies.append(int(index[-1, k]))
+            for name, kind in group.force.rest.items():
+                arrays[name] = self.to.constants(kind, group.rest[name].to(device))
+            self.arrays.append(arrays)
+        self.copies = torch.tensor(copies, dtype=torch.long, device=device)
+
+    def group(self, forces, g: int):
+        """The struct of group g, without its parameters."""
+        own = getattr(forces, f"Force{forces.KINDS[g]}")()
+        for name, array in self.arrays[g].items():
+            setattr(own, name, array)
+        return own
+
+
+_made: WeakKeyDictionary[Particles, dict[tuple, _Fixed]] = WeakKeyDictionary()  # they go with their program
+
+
+def _fixed(program: Particles, *key) -> _Fixed:
+    own = _made.setdefault(program, {})
+    if key not in own:
+        own[key] = _Fixed(program, *key)
+    return own[key]
+
+
+@cache
+def particles_code(forces: tuple[Force, ...], lane: Lane, mapping: str) -> ModuleType:
+    """`particles_lanes` for these forces."""
+    assembled = assemble(forces, lane, mapping)
+    reach = {k: access(lane, mapping)[k] for k in ("Vertex", "load", "store")}
+    parts = ("Elements", "add_forces", *(() if lane.dual else ("add_adjoints", "all_powers")))
+    shared = mapping != "elements"
+    bound = {**reach, **borrowed(assembled, *parts), "SHARED": shared, "KEY": assembled.__name__}
+    return compiled_for_packs(specialise("gradsim.physics.soft.kernels", lane, **bound), lane)
+
+
+def _check(program: Particles, inputs: Sequence[Tensor]) -> None:
+    """The kernels read by these counts, so they have to agree."""
+    worlds, n, _ = inputs[0].shape
+    names = program.names
+    if len(inputs) != len(names):
+        raise ValueError(f"got {len(inputs)} inputs; expected {len(names)}: {', '.join(names)}.")
+    sizes = [(n, 3), (n, 3), (n,), (3,)]
+    sizes += [(None, *SHAPES[kind]) for group in program.groups for kind in group.force.parameters.values()]
+    sizes.append((None,))
+    own = range(len(HEAD), len(names) - 1)
+    for k, (name, x, size) in enumerate(zip(names, inputs, sizes, strict=True)):
+        fits = lambda size, x=x: (
+            x.ndim == 1 + len(size) and all(s in (None, given) for s, given in zip(size, x.shape[1:], strict=True))
+        )
+        if len(x) != worlds or not (fits(size) or (k in own and fits((program.frames - 1, *size)))):
+            expected = ", ".join("m" if s is None else str(s) for s in (worlds, *size))
+            timed = f", or ({worlds}, {program.frames - 1}{expected[len(str(worlds)) :]})" if k in own else ""
+            raise ValueError(f"`{name}` has shape {tuple(x.shape)}; expected ({expected}){timed}.")
+    k = len(HEAD)
+    for g, group in enumerate(program.groups):
+        for name, kind in group.force.parameters.items():
+            count = inputs[k].shape[-1 - len(SHAPES[kind])]
+            if count not in (1, len(group.index)):
+                raise ValueError(
+                    f"`{g}.{name}` has {count} entries for {len(group.index)} elements of "
+                    f"{group.force.name}; give one for each, or one for all."
+                )
+            k += 1
+    if inputs[-1].shape[1] not in (0, program.frames - 1):
+        raise ValueError(
+            f"`step` has {inputs[-1].shape[1]} intervals; {program.frames} frames need {program.frames - 1}, or 0."
+        )
