@@ -14,8 +14,8 @@ from smoke import smoke
 from solid import solid
 
 from gradsim.app.commands.demo import UNKNOWNS
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import least_squares
+from gradsim.identification import synthetic
+from gradsim.identification.api import least_squares
 from gradsim.scene import Scene
 from gradsim_reproduction.runner import figure, write_result
 

@@ -13,7 +13,7 @@ import numpy as np
 
 import gradsim as gs
 from gradsim import video
-from gradsim.identify import identify
+from gradsim.identification import identify
 from gradsim.render import from_scene
 
 MASS = 3.7  # [kg]

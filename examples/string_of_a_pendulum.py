@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 import gradsim as gs
-from gradsim.identify import identify
+from gradsim.identification import identify
 from gradsim.render import look_at
 
 LENGTH = 0.47  # [m]

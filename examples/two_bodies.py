@@ -9,7 +9,7 @@ mass; both have the same friction, one number tied to two names. Bodies do not t
 import torch
 
 import gradsim as gs
-from gradsim.identify import identify
+from gradsim.identification import identify
 
 TRUTH = {"ball.mass": 1.7, "box.mass": 3.2, "ball.friction=box.friction": 0.35}
 CONTACT = {"stiffness": 2e4, "dissipation": 1, "friction_stiffness": 60}

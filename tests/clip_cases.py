@@ -6,8 +6,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from gradsim.identify.clips import Clip, ClipsProblem
-from gradsim.identify.unknowns import Space
+from gradsim.identification.solvers.clip_ensemble import Clip, ClipsProblem
+from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 

@@ -4,9 +4,9 @@ import soft_cases
 import torch
 from torch import Tensor
 
-from gradsim.identify.field_problem import FieldProblem
-from gradsim.identify.fields import Field, FieldSpace
-from gradsim.identify.vertices import Vertices
+from gradsim.identification.fields.fields import Field, FieldSpace
+from gradsim.identification.fields.problem import FieldProblem
+from gradsim.identification.observation.vertices import Vertices
 from gradsim.physics.model import Model
 
 MASS = Field("beam.vertex_mass_factor")

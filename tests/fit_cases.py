@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from gradsim.identify import synthetic
-from gradsim.identify.problem import Problem
-from gradsim.identify.unknowns import Space
+from gradsim.identification import synthetic
+from gradsim.identification.problem import Problem
+from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 

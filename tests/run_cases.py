@@ -4,7 +4,7 @@ from pathlib import Path
 
 from fit_cases import THROW, THROW_TRUTH, throw
 
-from gradsim.identify import synthetic
+from gradsim.identification import synthetic
 
 
 def write_inputs(folder: Path, frames: int = 8) -> Path:

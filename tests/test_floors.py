@@ -9,7 +9,7 @@ FLOORS = (  # packages of one floor do not know one another, but for the lowest
     ("engine", "scene"),
     ("physics", "render", "video"),
     ("losses",),
-    ("identify", "control"),
+    ("identification", "control"),
     ("dataset", "visualization"),
     ("app",),
 )

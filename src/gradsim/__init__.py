@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gradsim.app.experiments import reproduce
     from gradsim.errors import InputError
     from gradsim.geometry.surface import Look, Surface
-    from gradsim.identify import (
+    from gradsim.identification import (
         Explanation,
         Field,
         FieldFit,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         identify_fields,
         identify_many,
     )
-    from gradsim.identify.known_length import camera_from_length
+    from gradsim.identification.camera_calibration import camera_from_length
     from gradsim.physics import Acting, Divergence, Force, Model, Trajectory, gradients
     from gradsim.physics.smoke.solver import Smoke
     from gradsim.render import Antialiased, Camera, DibR, Renderer, Shading, Silhouettes, SoftRas
@@ -44,39 +44,39 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "Camera": "gradsim.render",
     "DibR": "gradsim.render",
     "Divergence": "gradsim.physics",
-    "Explanation": "gradsim.identify",
-    "Field": "gradsim.identify",
-    "FieldFit": "gradsim.identify",
-    "Fit": "gradsim.identify",
+    "Explanation": "gradsim.identification",
+    "Field": "gradsim.identification",
+    "FieldFit": "gradsim.identification",
+    "Fit": "gradsim.identification",
     "Force": "gradsim.physics",
     "InputError": "gradsim.errors",
     "Look": "gradsim.geometry.surface",
-    "Masks": "gradsim.identify",
+    "Masks": "gradsim.identification",
     "Model": "gradsim.physics",
-    "Pictures": "gradsim.identify",
+    "Pictures": "gradsim.identification",
     "Renderer": "gradsim.render",
     "Scene": "gradsim.scene",
-    "Search": "gradsim.identify",
+    "Search": "gradsim.identification",
     "Shading": "gradsim.render",
-    "Shooting": "gradsim.identify",
+    "Shooting": "gradsim.identification",
     "Silhouettes": "gradsim.render",
     "Smoke": "gradsim.physics.smoke.solver",
-    "Smooth": "gradsim.identify",
+    "Smooth": "gradsim.identification",
     "SoftRas": "gradsim.render",
-    "States": "gradsim.identify",
+    "States": "gradsim.identification",
     "Surface": "gradsim.geometry.surface",
     "Trajectory": "gradsim.physics",
-    "Unknown": "gradsim.identify",
-    "Vertices": "gradsim.identify",
-    "camera_from_length": "gradsim.identify.known_length",
-    "compare": "gradsim.identify",
+    "Unknown": "gradsim.identification",
+    "Vertices": "gradsim.identification",
+    "camera_from_length": "gradsim.identification.camera_calibration",
+    "compare": "gradsim.identification",
     "demo": "gradsim.app.commands.demo",
-    "Views": "gradsim.identify",
-    "explain_gradients": "gradsim.identify",
+    "Views": "gradsim.identification",
+    "explain_gradients": "gradsim.identification",
     "gradients": "gradsim.physics",
-    "identify": "gradsim.identify",
-    "identify_fields": "gradsim.identify",
-    "identify_many": "gradsim.identify",
+    "identify": "gradsim.identification",
+    "identify_fields": "gradsim.identification",
+    "identify_many": "gradsim.identification",
     "reproduce": "gradsim.app.experiments",
 }
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 import torch
 
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import placed
-from gradsim.identify.observation import Observation, States
+from gradsim.identification import synthetic
+from gradsim.identification.api import placed
+from gradsim.identification.observation.base import Observation, States
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 

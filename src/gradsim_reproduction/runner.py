@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gradsim.errors import InputError
-from gradsim.identify.fit import SCHEMA, versions, write_json
+from gradsim.identification.fit import SCHEMA, versions, write_json
 from gradsim.runtime.parallel import run_jobs
 from gradsim.runtime.progress import Progress, Silent
 from gradsim.runtime.provenance import provenance

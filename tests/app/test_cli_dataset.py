@@ -9,7 +9,7 @@ from gradsim import video
 from gradsim.app.cli import main
 from gradsim.dataset import Recordings
 from gradsim.geometry import image_io
-from gradsim.identify.unknowns import Space
+from gradsim.identification.unknowns import Space
 from gradsim.scene import Scene
 
 GENERATE = ("dataset", "generate", "rigid", "--n", "2", "--sizes", "32", "--out")

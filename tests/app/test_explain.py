@@ -7,7 +7,7 @@ import pytest
 from gradsim.app import cli
 from gradsim.app.explain import explain
 from gradsim.errors import InputError
-from gradsim.identify.fit import write_json
+from gradsim.identification.fit import write_json
 from gradsim.scene import Scene
 
 BOX = {

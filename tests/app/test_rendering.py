@@ -14,7 +14,7 @@ from gradsim.app import cli, runs
 from gradsim.app.rendering import render
 from gradsim.app.shot import Shot
 from gradsim.errors import InputError
-from gradsim.identify import synthetic
+from gradsim.identification import synthetic
 from gradsim.physics.model import Model
 from gradsim.render.camera import from_scene
 from gradsim.render.renderer import Renderer

@@ -9,7 +9,7 @@ from fit_cases import throw
 from gradsim.app import cli, several
 from gradsim.app.several import Clip, clips
 from gradsim.errors import InputError
-from gradsim.identify import synthetic
+from gradsim.identification import synthetic
 from gradsim.scene import Scene
 
 A, B = Path("a.yaml"), Path("b.yaml")

@@ -16,7 +16,7 @@ from gradsim.app import cli, viewer
 from gradsim.app.viewable import Viewable, viewable
 from gradsim.app.viewer import Viewer
 from gradsim.errors import InputError
-from gradsim.identify import synthetic
+from gradsim.identification import synthetic
 from gradsim.physics.model import Model
 from gradsim.render.camera import Camera, from_scene
 from gradsim.scene import Scene

@@ -7,8 +7,8 @@ import torch
 
 from gradsim.dataset import sample
 from gradsim.dataset.soft import CLOTHS, DROP, SOLIDS
-from gradsim.identify.estimate import placed
-from gradsim.identify.unknowns import Space, Unknown
+from gradsim.identification.api import placed
+from gradsim.identification.unknowns import Space, Unknown
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim.identify.unknowns import Space
+from gradsim.identification.unknowns import Space
 from gradsim_reproduction.contact import articulated, chain
 from gradsim_reproduction.soft.table3 import draw_truth
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim.identify.observation import Masks
-from gradsim.identify.problem import Problem
+from gradsim.identification.observation.base import Masks
+from gradsim.identification.problem import Problem
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.render.camera import from_scene

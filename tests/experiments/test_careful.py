@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gradsim.identify.multistart import Search
+from gradsim.identification.solvers.multistart import Search
 from gradsim_reproduction.rigid import fits as experiment
 from gradsim_reproduction.rigid.fits import careful
 

@@ -8,10 +8,10 @@ import torch
 
 from gradsim import video as videos
 from gradsim.app.commands.demo import NOISE, UNKNOWNS, demo, save
-from gradsim.identify import Search, least_squares, synthetic
-from gradsim.identify.evidence import from_video
-from gradsim.identify.problem import Problem
-from gradsim.identify.unknowns import Space
+from gradsim.identification import Search, least_squares, synthetic
+from gradsim.identification.observation.from_video import from_video
+from gradsim.identification.problem import Problem
+from gradsim.identification.unknowns import Space
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import overlay, side_by_side
 from gradsim_reproduction.runner import figure, write_result

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from gradsim.app.experiments import reproduce
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import model_for, placed
-from gradsim.identify.problem import Problem
-from gradsim.identify.unknowns import Space
+from gradsim.identification import synthetic
+from gradsim.identification.api import model_for, placed
+from gradsim.identification.problem import Problem
+from gradsim.identification.unknowns import Space
 from gradsim_reproduction.convergence.fig3 import descend, settled, summary, table_rows
 from gradsim_reproduction.convergence.scenes import TASKS, Task
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gradsim.identify.observation import Masks
+from gradsim.identification.observation.base import Masks
 from gradsim_reproduction.landscapes import fig4, lame
 from gradsim_reproduction.landscapes.descents import descended, problem
 from gradsim_reproduction.landscapes.fig4_table import _lame, _row

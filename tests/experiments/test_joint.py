@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim.identify import synthetic
+from gradsim.identification import synthetic
 from gradsim.physics.model import Model
 from gradsim.runtime.progress import Silent
 from gradsim_reproduction.observation_modes import observe

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim.identify import synthetic
-from gradsim.identify.problem import Problem
-from gradsim.identify.uncertainty import Uncertainty, analyse
-from gradsim.identify.unknowns import Space
+from gradsim.identification import synthetic
+from gradsim.identification.problem import Problem
+from gradsim.identification.uncertainty.fisher import Uncertainty, analyse
+from gradsim.identification.unknowns import Space
 from gradsim_reproduction.rigid.no_push import EXPECTED, UNKNOWNS, no_push, scenes
 
 

@@ -8,8 +8,8 @@ import torch
 
 from gradsim.app.experiments import reproduce
 from gradsim.app.report import write_report
-from gradsim.identify.estimate import model_for
-from gradsim.identify.pieces import Pieces
+from gradsim.identification.api import model_for
+from gradsim.identification.observation.labelled_masks import Pieces
 from gradsim.scene import Scene
 from gradsim_reproduction.pendulums import pendulums as experiment
 from gradsim_reproduction.pendulums.fits import drawn, float_fit

@@ -7,7 +7,7 @@ import pytest
 import torch
 from fit_cases import throw
 
-from gradsim.identify import synthetic
+from gradsim.identification import synthetic
 from gradsim.physics.model import Model
 from gradsim.visualization import player
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gradsim.errors import InputError
-from gradsim.identify.unknowns import Space
+from gradsim.identification.unknowns import Space
 from gradsim_reproduction.real import cube as experiment
 from gradsim_reproduction.real.cube_recordings import load
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from gradsim.identify import synthetic
+from gradsim.identification import synthetic
 from gradsim.physics import Model
 from gradsim.scene import Scene
 

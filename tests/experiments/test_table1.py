@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gradsim.dataset import sample, test_numbers
-from gradsim.identify.unknowns import Space
+from gradsim.identification.unknowns import Space
 from gradsim.runtime.progress import Silent
 from gradsim_reproduction.baselines import ROWS
 from gradsim_reproduction.rigid import table1

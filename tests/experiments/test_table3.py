@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim.identify.unknowns import Space
+from gradsim.identification.unknowns import Space
 from gradsim.runtime.progress import Silent
 from gradsim_reproduction.soft import fields as many
 from gradsim_reproduction.soft import table3 as few

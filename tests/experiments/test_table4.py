@@ -10,9 +10,9 @@ from gradsim.dataset import sample
 from gradsim.dataset.sample import KINDS
 from gradsim.errors import InputError
 from gradsim.geometry import mesh
-from gradsim.identify.compare import GIVEN, edited
-from gradsim.identify.synthetic import float_masks
-from gradsim.identify.unknowns import Space
+from gradsim.identification.model_selection import GIVEN, edited
+from gradsim.identification.synthetic import float_masks
+from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim_reproduction.wrong_models import table4 as table
 from gradsim_reproduction.wrong_models.models import SWAPS, fan, fillable, known, setting

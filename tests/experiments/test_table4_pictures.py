@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from gradsim.identify.compare import GIVEN
+from gradsim.identification.model_selection import GIVEN
 from gradsim_reproduction.wrong_models import plots
 
 FITS = {GIVEN: {"error": 0.3}, "other": {"error": 1e-6}}

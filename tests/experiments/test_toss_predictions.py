@@ -3,8 +3,8 @@ import math
 import pytest
 import torch
 
-from gradsim.identify.fit import Estimate
-from gradsim.identify.unknowns import Space
+from gradsim.identification.fit import Estimate
+from gradsim.identification.unknowns import Space
 from gradsim.numerics import rotation
 from gradsim_reproduction.real import cube
 from gradsim_reproduction.real.cube_predictions import SEEN, pictures, predict, start_of

@@ -2,9 +2,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from gradsim.identify.fit import Estimate
-from gradsim.identify.uncertainty import NullDirection
-from gradsim.identify.unknowns import Space
+from gradsim.identification.fit import Estimate
+from gradsim.identification.uncertainty.fisher import NullDirection
+from gradsim.identification.unknowns import Space
 from gradsim_reproduction.statistics import verdicts as experiment
 from gradsim_reproduction.statistics.verdict_cases import CASES
 

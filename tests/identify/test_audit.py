@@ -3,8 +3,8 @@
 import pytest
 from checks import slope
 
-from gradsim.identify.audit import WIDTHS, audit
-from gradsim.identify.directions import of_model
+from gradsim.identification.gradients.secant_audit import WIDTHS, audit
+from gradsim.identification.sensitivity.directions import of_model
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from fit_cases import thrown
 
-from gradsim.identify.multistart import Search, search
+from gradsim.identification.solvers.multistart import Search, search
 from gradsim.runtime.checkpoint import Checkpoint
 
 PLAN = Search(starts=4, first=4, grow=2)

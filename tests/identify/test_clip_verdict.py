@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim.identify.clip_verdict import conclude, leave_one_out
-from gradsim.identify.clips import descend
+from gradsim.identification.clip_jackknife import conclude, leave_one_out
+from gradsim.identification.solvers.clip_ensemble import descend
 
 SCALE = {"cube.mass", "ground.stiffness", "ground.friction_stiffness"}
 

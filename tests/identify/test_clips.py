@@ -6,7 +6,7 @@ import pytest
 import torch
 from checks import central_difference, directions, error
 
-from gradsim.identify.clips import LOCAL, descend, eliminate, scatter
+from gradsim.identification.solvers.clip_ensemble import LOCAL, descend, eliminate, scatter
 
 ALL = tuple(cases.RANGES)
 

@@ -7,10 +7,9 @@ import torch
 from fit_cases import THROW, THROW_TRUTH, filmed, swing, throw
 
 from gradsim.errors import InputError
-from gradsim.identify.compare import GIVEN, compare, edited
-from gradsim.identify.multistart import Search
-from gradsim.identify.observation import Masks
-from gradsim.identify.standard_candidates import STANDARD, standard
+from gradsim.identification.model_selection import GIVEN, STANDARD, compare, edited, standard
+from gradsim.identification.observation.base import Masks
+from gradsim.identification.solvers.multistart import Search
 from gradsim.scene import Scene
 
 SIGMA = 0.01

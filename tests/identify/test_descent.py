@@ -5,7 +5,7 @@ import pytest
 import torch
 from fit_cases import THROW_TRUTH, swinging, thrown, true_inner
 
-from gradsim.identify.descent import OPTIMISERS, descend
+from gradsim.identification.solvers.gradient_descent import OPTIMISERS, descend
 
 RATES = {"adam": 0.05, "sgd": 3e-6, "lbfgs": 0.5}
 

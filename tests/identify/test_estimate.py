@@ -8,10 +8,10 @@ import torch
 from fit_cases import SWING, SWING_TRUTH, THROW, THROW_TRUTH, filmed, swing, throw, tossed
 
 from gradsim.errors import InputError
-from gradsim.identify import Search, States, Unknown, identify, least_squares, synthetic
-from gradsim.identify.estimate import model_for, placed
-from gradsim.identify.observation import Masks
-from gradsim.identify.unknowns import Space
+from gradsim.identification import Search, States, Unknown, identify, least_squares, synthetic
+from gradsim.identification.api import model_for, placed
+from gradsim.identification.observation.base import Masks
+from gradsim.identification.unknowns import Space
 from gradsim.scene import Scene
 
 CUBE = ("cube.mass:2:12", "ground.friction:0.2:1")

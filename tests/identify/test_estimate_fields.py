@@ -9,12 +9,11 @@ import soft_cases
 import torch
 
 from gradsim.errors import InputError
-from gradsim.identify import spectrum
-from gradsim.identify.estimate_fields import identify_fields
-from gradsim.identify.fields import Field
-from gradsim.identify.observation import Masks
-from gradsim.identify.smooth import Smooth
-from gradsim.identify.vertices import Vertices
+from gradsim.identification.fields import resolution
+from gradsim.identification.fields.api import identify_fields
+from gradsim.identification.fields.fields import Field, Smooth
+from gradsim.identification.observation.base import Masks
+from gradsim.identification.observation.vertices import Vertices
 from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes
 
@@ -59,7 +58,7 @@ def test_directions_by_products_are_those_of_the_whole_matrix():
     problem, truth = field_cases.tracked(field_cases.MASS, field_cases.VELOCITY, sigma=1e-4)
     here = problem.at(truth, 6)
     (J,) = (J[0] for _, J in problem.jacobian(truth[None], 6))
-    dense, free = spectrum.of_matrix(problem, J.T @ J), spectrum.of_products(problem, here)
+    dense, free = resolution.of_matrix(problem, J.T @ J), resolution.of_products(problem, here)
     assert free.rank == dense.rank
     k = free.rank
     torch.testing.assert_close(free.bounds[:k], dense.bounds[:k], rtol=1e-5, atol=0)
@@ -71,7 +70,7 @@ def test_directions_by_products_are_those_of_the_whole_matrix():
     inverse = torch.linalg.inv(J.T @ J + torch.tensor((problem.root.T @ problem.root).toarray()))
     exact, (dense, free) = (
         inverse.diagonal().sqrt(),
-        (spectrum.of_matrix(problem, J.T @ J), spectrum.of_products(problem, here)),
+        (resolution.of_matrix(problem, J.T @ J), resolution.of_products(problem, here)),
     )
     torch.testing.assert_close(dense.std, exact, rtol=1e-6, atol=0)
     ratio = free.std / exact

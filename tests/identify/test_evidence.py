@@ -9,8 +9,8 @@ from fit_cases import throw
 
 from gradsim import video as videos
 from gradsim.errors import InputError
-from gradsim.identify import synthetic
-from gradsim.identify.evidence import from_video
+from gradsim.identification import synthetic
+from gradsim.identification.observation.from_video import from_video
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 

@@ -9,13 +9,14 @@ import soft_cases
 import torch
 
 from gradsim.errors import InputError
-from gradsim.identify import Fit, States, reasons
-from gradsim.identify.directions import of_model
-from gradsim.identify.explain import explain_gradients
-from gradsim.identify.fit import Estimate
-from gradsim.identify.motion import by_step
-from gradsim.identify.problem import Problem
-from gradsim.identify.unknowns import Space
+from gradsim.identification import Fit, States
+from gradsim.identification.fit import Estimate
+from gradsim.identification.gradients import findings
+from gradsim.identification.gradients.api import explain_gradients
+from gradsim.identification.problem import Problem
+from gradsim.identification.sensitivity.directions import of_model
+from gradsim.identification.sensitivity.tangents import by_step
+from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Divergence, Model
 from gradsim.scene import Scene
 
@@ -288,7 +289,7 @@ def test_contact_between_bodies_is_seen():
 
 
 def test_an_explosion_by_bodies_that_collide_names_them(monkeypatch):
-    monkeypatch.setattr(reasons, "EXPLODES", 0.1)  # by the blow, which comes in step 147
+    monkeypatch.setattr(findings, "EXPLODES", 0.1)  # by the blow, which comes in step 147
     found = explain_gradients(balls(), unknowns=["red.mass"], secants=False)["red.mass"]
     assert (found.verdict, found.step) == ("exploding", 147) and "contact of red with blue" in found.reason
     assert "substeps" in found.advice

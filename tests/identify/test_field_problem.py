@@ -8,12 +8,11 @@ import pytest
 import soft_cases
 import torch
 
-from gradsim.identify import conjugate
-from gradsim.identify.estimate_fields import identify_fields
-from gradsim.identify.fields import Field, FieldSpace
-from gradsim.identify.least_squares import Population, descend
-from gradsim.identify.smooth import Smooth
-from gradsim.identify.vertices import Vertices
+from gradsim.identification.fields import gauss_newton_cg
+from gradsim.identification.fields.api import identify_fields
+from gradsim.identification.fields.fields import Field, FieldSpace, Smooth
+from gradsim.identification.observation.vertices import Vertices
+from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.physics.model import Model
 
 SEEN = 1e-6  # of 1: relative error of what is identifiable, noise-free
@@ -36,7 +35,7 @@ def test_a_field_is_found_from_positions_with_and_without_its_matrix(name):
     problem, truth = field_cases.tracked(field_cases.NAMES[name])
     start = problem.space.start()
     dense, _ = descend(problem, Population.at(start[None]), 6, False, 30)
-    free, _, _ = conjugate.descend(problem, start, 6, enough=1e-14)  # (error · effect/σ)², effect/σ about 10
+    free, _, _ = gauss_newton_cg.descend(problem, start, 6, enough=1e-14)  # (error · effect/σ)², effect/σ about 10
     for found in (dense.u[0], free):
         assert (found - truth).abs().max() < SEEN
 

@@ -6,13 +6,13 @@ import torch
 from fit_cases import THROW, THROW_TRUTH, throw
 
 from gradsim import video as videos
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import model_for
-from gradsim.identify.evidence import from_video
-from gradsim.identify.least_squares import Population, descend
-from gradsim.identify.observation import Masks
-from gradsim.identify.problem import Problem
-from gradsim.identify.unknowns import Space
+from gradsim.identification import synthetic
+from gradsim.identification.api import model_for
+from gradsim.identification.observation.base import Masks
+from gradsim.identification.observation.from_video import from_video
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.levenberg_marquardt import Population, descend
+from gradsim.identification.unknowns import Space
 
 SCENE = throw(frames=12, size=20)
 FPS = SCENE.timing.fps

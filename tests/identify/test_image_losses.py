@@ -5,8 +5,8 @@ import pytest
 import torch
 from fit_cases import THROW_TRUTH, swinging, thrown, true_inner
 
-from gradsim.identify import descent
-from gradsim.identify.least_squares import Population, follow
+from gradsim.identification.solvers import gradient_descent
+from gradsim.identification.solvers.levenberg_marquardt import Population, follow
 from gradsim.losses import LOSSES, MSE, Robust, coarse_to_fine
 
 EVERY = [*LOSSES.values(), Robust(MSE(), 0.05)]
@@ -41,7 +41,7 @@ def test_least_squares_and_descent_follow_a_schedule():
     start = problem.space.draw(np.random.default_rng(0), 2)
     found, _ = follow(problem, Population.at(start), problem.frames, coarse_to_fine(iterations=(10, 10)))
     assert (found.cost < 1e-8 * problem.cost(start, problem.frames)).all()
-    end, losses = descent.follow(problem, start, coarse_to_fine("moments", "l1", (12, 6)), rate=0.03)
+    end, losses = gradient_descent.follow(problem, start, coarse_to_fine("moments", "l1", (12, 6)), rate=0.03)
     assert [len(stage) for stage in losses] == [12, 6]
     assert (problem.cost(end, problem.frames) < 0.5 * problem.cost(start, problem.frames)).all()
 
@@ -49,5 +49,5 @@ def test_least_squares_and_descent_follow_a_schedule():
 def test_descent_ends_where_nothing_is_gained():
     problem = thrown()
     start = true_inner(problem, THROW_TRUTH)
-    _, losses = descent.descend(problem, start, 60, "sgd", rate=1e-12, precision=1e-3)
+    _, losses = gradient_descent.descend(problem, start, 60, "sgd", rate=1e-12, precision=1e-3)
     assert len(losses) == 11

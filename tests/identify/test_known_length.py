@@ -9,11 +9,11 @@ from fit_cases import throw
 
 from gradsim.app import runs
 from gradsim.errors import InputError
-from gradsim.identify import synthetic
-from gradsim.identify.known_length import camera_from_length
-from gradsim.identify.problem import Problem
-from gradsim.identify.uncertainty import analyse
-from gradsim.identify.unknowns import Space
+from gradsim.identification import synthetic
+from gradsim.identification.camera_calibration import camera_from_length
+from gradsim.identification.problem import Problem
+from gradsim.identification.uncertainty.fisher import analyse
+from gradsim.identification.unknowns import Space
 from gradsim.render.camera import from_scene
 from gradsim.scene import Scene
 from gradsim.scene.camera import Camera

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from fit_cases import THROW_TRUTH, thrown, true_inner
 
-from gradsim.identify.landscape import Axis, landscape, valleys
+from gradsim.identification.landscape import Axis, landscape, valleys
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gradsim.identify.least_squares import Population, descend
+from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 
 
 class Curved:

@@ -8,10 +8,10 @@ import pytest
 import torch
 from fit_cases import THROW, THROW_TRUTH, filmed, throw, tossed, true_inner
 
-from gradsim.identify.leftover import NOISE, first_contact, leftover
-from gradsim.identify.observation import Masks, States
-from gradsim.identify.problem import Problem
-from gradsim.identify.unknowns import Space
+from gradsim.identification.observation.base import Masks, States
+from gradsim.identification.problem import Problem
+from gradsim.identification.uncertainty.residual_diagnostics import NOISE, first_contact, leftover
+from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from gradsim.identify.lyapunov import Growth, growth
-from gradsim.identify.motion import Scale
+from gradsim.identification.sensitivity.lyapunov import Growth, growth
+from gradsim.identification.sensitivity.tangents import Scale
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 

@@ -6,12 +6,12 @@ import pytest
 import torch
 from fit_cases import THROW, THROW_TRUTH, filmed, throw, thrown
 
-from gradsim.identify import multistart
-from gradsim.identify.estimate import placed
-from gradsim.identify.multistart import Search, search
-from gradsim.identify.observation import Masks, States
-from gradsim.identify.problem import Problem
-from gradsim.identify.sampling import sample
+from gradsim.identification.api import placed
+from gradsim.identification.observation.base import Masks, States
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers import multistart
+from gradsim.identification.solvers.de_mcmc import sample
+from gradsim.identification.solvers.multistart import Search, search
 
 PLAN = Search(starts=4, first=4, grow=2)
 

@@ -8,10 +8,10 @@ from checks import central_difference
 from fit_cases import swing, thrown, tossed
 
 from gradsim.errors import InputError
-from gradsim.identify import synthetic
-from gradsim.identify.observation import Masks, States
-from gradsim.identify.problem import Problem
-from gradsim.identify.unknowns import Space
+from gradsim.identification import synthetic
+from gradsim.identification.observation.base import Masks, States
+from gradsim.identification.problem import Problem
+from gradsim.identification.unknowns import Space
 from gradsim.numerics import rotation
 from gradsim.render import Silhouettes
 from gradsim.scene import Scene

@@ -6,15 +6,15 @@ import torch
 
 from gradsim.errors import InputError
 from gradsim.geometry import image_io
-from gradsim.identify.estimate import least_squares
-from gradsim.identify.estimate_fields import identify_fields
-from gradsim.identify.field_problem import FieldProblem
-from gradsim.identify.fields import Field, FieldSpace
-from gradsim.identify.flow import steady
-from gradsim.identify.multistart import Search
-from gradsim.identify.observation import normal_equations
-from gradsim.identify.pictures import FEW, Pictures
-from gradsim.identify.views import Views
+from gradsim.identification.api import least_squares
+from gradsim.identification.fields.api import identify_fields
+from gradsim.identification.fields.fields import Field, FieldSpace
+from gradsim.identification.fields.problem import FieldProblem
+from gradsim.identification.observation.base import normal_equations
+from gradsim.identification.observation.images import FEW, Pictures
+from gradsim.identification.observation.multi_view import Views
+from gradsim.identification.observation.optical_flow import steady
+from gradsim.identification.solvers.multistart import Search
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
 from gradsim.scene import Scene

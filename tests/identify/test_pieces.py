@@ -7,11 +7,11 @@ from checks import error
 
 import gradsim as gs
 from gradsim.errors import InputError
-from gradsim.identify import synthetic
-from gradsim.identify.evidence import colours, from_video
-from gradsim.identify.pieces import Pieces, shares
-from gradsim.identify.problem import Problem
-from gradsim.identify.unknowns import Space
+from gradsim.identification import synthetic
+from gradsim.identification.observation.from_video import colours, from_video
+from gradsim.identification.observation.labelled_masks import Pieces, shares
+from gradsim.identification.problem import Problem
+from gradsim.identification.unknowns import Space
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.video import write as write_video
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim.identify import posterior
-from gradsim.identify.posterior import annealed, systematic, weighted
-from gradsim.identify.problem import Effort
+from gradsim.identification.problem import Effort
+from gradsim.identification.uncertainty import smc
+from gradsim.identification.uncertainty.smc import annealed, systematic, weighted
 
 COVARIANCE = torch.tensor([[1.0, 0.6], [0.6, 2.0]]).double()
 CENTRE = torch.tensor([1.0, -2.0]).double()
@@ -86,21 +86,21 @@ def test_two_valleys_that_part_on_the_way_are_both_led_to_the_end():
 )
 def test_a_cloud_begins_before_the_longest_part_that_looks_smooth(monkeypatch, counts, parts):
     """One of two valleys looks smooth: two shares earlier, where that is smooth too, they have not parted."""
-    begun = lambda problem, u, frames, rng: posterior._Begun(frames, True, weights[frames])
-    weights = {f: posterior.Weighted(u, u[:, 0], u[:, 0], c) for f, c in zip((70, 55, 40, 25), counts, strict=True)}
-    monkeypatch.setattr(posterior, "_begun", begun)
-    monkeypatch.setattr(posterior, "annealed", lambda problem, cloud, axes, parts, rng: parts)
+    begun = lambda problem, u, frames, rng: smc._Begun(frames, True, weights[frames])
+    weights = {f: smc.Weighted(u, u[:, 0], u[:, 0], c) for f, c in zip((70, 55, 40, 25), counts, strict=True)}
+    monkeypatch.setattr(smc, "_begun", begun)
+    monkeypatch.setattr(smc, "annealed", lambda problem, cloud, axes, parts, rng: parts)
     clip = SimpleNamespace(frames=100)
-    assert posterior.posterior(clip, u[0], torch.eye(1).double(), np.random.default_rng(0)) == parts
+    assert smc.posterior(clip, u[0], torch.eye(1).double(), np.random.default_rng(0)) == parts
 
 
 def test_all_parts_of_a_short_clip_may_be_of_as_many_frames(monkeypatch):
     counts = iter((0.1, 0.5, 0.1, 0.1))
-    draws = lambda: posterior.Weighted(u.clone(), u[:, 0].clone(), u[:, 0].clone(), next(counts))
-    monkeypatch.setattr(posterior, "_begun", lambda problem, u, frames, rng: posterior._Begun(frames, True, draws()))
-    monkeypatch.setattr(posterior, "annealed", lambda problem, cloud, axes, parts, rng: parts)
+    draws = lambda: smc.Weighted(u.clone(), u[:, 0].clone(), u[:, 0].clone(), next(counts))
+    monkeypatch.setattr(smc, "_begun", lambda problem, u, frames, rng: smc._Begun(frames, True, draws()))
+    monkeypatch.setattr(smc, "annealed", lambda problem, cloud, axes, parts, rng: parts)
     clip = SimpleNamespace(frames=6)
-    assert posterior.posterior(clip, u[0], torch.eye(1).double(), np.random.default_rng(0)) == (4,)
+    assert smc.posterior(clip, u[0], torch.eye(1).double(), np.random.default_rng(0)) == (4,)
 
 
 def test_a_direction_that_nothing_tells_is_filled_though_the_cloud_began_thin():

@@ -5,9 +5,9 @@ import torch
 from checks import central_difference
 from fit_cases import SWING_TRUTH, THROW, THROW_TRUTH, filmed, swinging, throw, thrown, tossed, true_inner
 
-from gradsim.identify.observation import States
-from gradsim.identify.problem import Problem
-from gradsim.identify.unknowns import Space, Unknown
+from gradsim.identification.observation.base import States
+from gradsim.identification.problem import Problem
+from gradsim.identification.unknowns import Space, Unknown
 
 CASES = {"ball": swinging, "box": thrown}
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.identify.profile import LEVEL, Profile
-from gradsim.identify.profile import profiles as walk
+from gradsim.identification.uncertainty.profile_likelihood import LEVEL, Profile
+from gradsim.identification.uncertainty.profile_likelihood import profiles as walk
 
 
 class Residuals:

@@ -6,12 +6,12 @@ import torch
 from fit_cases import THROW, THROW_TRUTH, throw, tossed
 
 from gradsim.errors import InputError
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import identify, least_squares
-from gradsim.identify.multistart import Search
-from gradsim.identify.observation import Masks, States
-from gradsim.identify.problem import Problem
-from gradsim.identify.unknowns import Space
+from gradsim.identification import synthetic
+from gradsim.identification.api import identify, least_squares
+from gradsim.identification.observation.base import Masks, States
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.unknowns import Space
 
 SIGMA = 1 / 255
 SCENE = throw(frames=9, size=20)

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
-from gradsim.identify.problem import Effort
-from gradsim.identify.sampling import sample
+from gradsim.identification.problem import Effort
+from gradsim.identification.solvers.de_mcmc import sample
 
 COVARIANCE = torch.tensor([[1.0, 0.9, 0.0], [0.9, 2.0, -0.4], [0.0, -0.4, 0.5]]).double()
 CENTRE = torch.tensor([1.0, -2.0, 0.5]).double()

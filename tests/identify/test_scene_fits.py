@@ -6,9 +6,9 @@ Truths are drawn uniformly over the ranges that the starts are drawn from. Frame
 import pytest
 from fit_cases import throw
 
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import least_squares
-from gradsim.identify.multistart import Search
+from gradsim.identification import synthetic
+from gradsim.identification.api import least_squares
+from gradsim.identification.solvers.multistart import Search
 from gradsim.scene import Scene
 
 FLOOR = {"stiffness": 3e4, "dissipation": 1, "friction_stiffness": 100, "friction": 0.4}

@@ -6,9 +6,9 @@ from model_cases import cube
 
 import gradsim as gs
 from gradsim.errors import InputError
-from gradsim.identify.problem import Problem
-from gradsim.identify.seen import refuse_unseen
-from gradsim.identify.unknowns import Space
+from gradsim.identification.observation.observability import refuse_unseen
+from gradsim.identification.problem import Problem
+from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.render import Renderer
 from gradsim.render.silhouettes import Silhouettes

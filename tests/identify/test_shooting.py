@@ -8,15 +8,15 @@ import torch
 from checks import error
 
 from gradsim.errors import InputError
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import identify, placed
-from gradsim.identify.least_squares import Population
-from gradsim.identify.least_squares import descend as descend_in_one
-from gradsim.identify.long_clip import Shooting, shoot
-from gradsim.identify.observation import States
-from gradsim.identify.problem import Problem
-from gradsim.identify.shooting import ShootingProblem, descend, measured
-from gradsim.identify.unknowns import Space
+from gradsim.identification import synthetic
+from gradsim.identification.api import identify, placed
+from gradsim.identification.long_clip import Shooting, shoot
+from gradsim.identification.observation.base import States
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.levenberg_marquardt import Population
+from gradsim.identification.solvers.levenberg_marquardt import descend as descend_in_one
+from gradsim.identification.solvers.multiple_shooting import ShootingProblem, descend, measured
+from gradsim.identification.unknowns import Space
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.scene import Scene

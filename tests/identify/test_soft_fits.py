@@ -8,12 +8,12 @@ import soft_cases
 import torch
 
 from gradsim.errors import InputError
-from gradsim.identify import Search, Vertices, explain_gradients, identify, least_squares, synthetic
-from gradsim.identify.directions import of_model
-from gradsim.identify.estimate import model_for, placed
-from gradsim.identify.problem import Problem
-from gradsim.identify.record import Record
-from gradsim.identify.unknowns import Space
+from gradsim.identification import Search, Vertices, explain_gradients, identify, least_squares, synthetic
+from gradsim.identification.api import model_for, placed
+from gradsim.identification.gradients.trace import Record
+from gradsim.identification.problem import Problem
+from gradsim.identification.sensitivity.directions import of_model
+from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 
 SIGMA = 1e-4  # [m]

@@ -4,10 +4,10 @@ import pytest
 import soft_cases
 import torch
 
-from gradsim.identify.estimate import least_squares
-from gradsim.identify.estimate_fields import identify_fields
-from gradsim.identify.multistart import Search
-from gradsim.identify.vertices import Vertices
+from gradsim.identification.api import least_squares
+from gradsim.identification.fields.api import identify_fields
+from gradsim.identification.observation.vertices import Vertices
+from gradsim.identification.solvers.multistart import Search
 from gradsim.physics.model import Model
 
 SCALE = ["beam.density:500:1500", "beam.mu:1000:5000", "beam.lam:1500:6000"]

@@ -6,11 +6,11 @@ import torch
 from checks import error
 
 import gradsim as gs
-from gradsim.identify.estimate import identify
-from gradsim.identify.long_clip import Shooting
-from gradsim.identify.problem import Problem
-from gradsim.identify.shooting import ShootingProblem
-from gradsim.identify.unknowns import Space
+from gradsim.identification.api import identify
+from gradsim.identification.long_clip import Shooting
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.multiple_shooting import ShootingProblem
+from gradsim.identification.unknowns import Space
 from gradsim_reproduction.pendulums.tasks import seen
 
 FRAMES = 25

@@ -6,11 +6,11 @@ import torch
 from checks import error
 
 from gradsim.errors import InputError
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import identify
-from gradsim.identify.together import SharedSpace, Together, identify_many, of_clip, together
-from gradsim.identify.uncertainty import KNOWN, analyse
-from gradsim.identify.unknowns import Unknown
+from gradsim.identification import synthetic
+from gradsim.identification.api import identify
+from gradsim.identification.multi_clip import SharedSpace, Together, identify_many, of_clip, together
+from gradsim.identification.uncertainty.fisher import KNOWN, analyse
+from gradsim.identification.unknowns import Unknown
 from gradsim.scene import Scene
 
 BOX = {"shape": {"box": {"size": [0.5, 0.4, 0.3]}}, "mass": 4.0, "colour": [0.1, 0.2, 0.6]}

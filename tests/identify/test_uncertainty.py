@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gradsim.identify.uncertainty import wide_fisher
+from gradsim.identification.uncertainty.fisher import wide_fisher
 
 SLOPE = 1e4  # of the residuals: an error bar of 1e-4
 TOOTH = 1e-6

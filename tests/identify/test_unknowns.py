@@ -6,8 +6,8 @@ import torch
 from fit_cases import throw, tossed
 
 from gradsim.errors import InputError
-from gradsim.identify.estimate import placed
-from gradsim.identify.unknowns import WIDE, Space, Unknown
+from gradsim.identification.api import placed
+from gradsim.identification.unknowns import WIDE, Space, Unknown
 from gradsim.scene import Scene
 
 SCENE = tossed().scene

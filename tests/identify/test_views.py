@@ -6,12 +6,12 @@ from checks import central_difference, error
 from fit_cases import THROW, THROW_TRUTH, throw, true_inner
 
 from gradsim.errors import InputError
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import identify
-from gradsim.identify.observation import Masks, States
-from gradsim.identify.problem import Problem
-from gradsim.identify.unknowns import Space
-from gradsim.identify.views import Views, from_videos, together_floor
+from gradsim.identification import synthetic
+from gradsim.identification.api import identify
+from gradsim.identification.observation.base import Masks, States
+from gradsim.identification.observation.multi_view import Views, from_videos, together_floor
+from gradsim.identification.problem import Problem
+from gradsim.identification.unknowns import Space
 from gradsim.scene import Scene
 
 SIDE = {"size": [20, 28], "look_at": {"eye": [4.0, 0.3, 0.9], "target": [0.2, 0, 0.8], "fov": 0.7}}

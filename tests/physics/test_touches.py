@@ -4,7 +4,7 @@ import pytest
 import soft_cases
 import torch
 
-from gradsim.identify.motion import by_step
+from gradsim.identification.sensitivity.tangents import by_step
 from gradsim.physics.contact_events import contact_forces, force_tangents, touches
 from gradsim.physics.model import Model
 from gradsim.scene import Scene

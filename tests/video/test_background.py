@@ -9,7 +9,7 @@ from scipy import ndimage
 
 from gradsim import video as videos
 from gradsim.errors import InputError
-from gradsim.identify import synthetic
+from gradsim.identification import synthetic
 from gradsim.physics.model import Model
 from gradsim.video.background import picture, subtract
 

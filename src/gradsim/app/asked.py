@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from gradsim.errors import InputError
-from gradsim.identify.fit import plain, versions
+from gradsim.identification.fit import plain, versions
 from gradsim.scene.node import Node
 
 SCHEMA = "gradsim.job/1"

@@ -6,13 +6,13 @@ from gradsim import video as videos
 from gradsim.app.report import write_report
 from gradsim.errors import InputError
 from gradsim.geometry.image_io import to_bytes
-from gradsim.identify import synthetic
-from gradsim.identify.compare import compare
-from gradsim.identify.estimate import model_for, placed
-from gradsim.identify.evidence import from_video
-from gradsim.identify.fit import write_json
-from gradsim.identify.multistart import Search
-from gradsim.identify.unknowns import Space, Unknown
+from gradsim.identification import synthetic
+from gradsim.identification.api import model_for, placed
+from gradsim.identification.fit import write_json
+from gradsim.identification.model_selection import compare
+from gradsim.identification.observation.from_video import from_video
+from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.unknowns import Space, Unknown
 from gradsim.runtime.progress import Progress, Silent, reporting
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import write_films
@@ -38,7 +38,7 @@ def run(
         video: The video.
         mask: A mask video, or None to take silhouettes from the colours.
         unknowns: NAME or NAME:LOW:HIGH, of the scene as given.
-        models: Names of standard candidates; see `gradsim.identify.standard_candidates`.
+        models: Names of standard candidates; see `gradsim.identification.model_selection`.
         out: The run folder.
         seed: Of the starts.
         starts: Their number, for each model.

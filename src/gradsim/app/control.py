@@ -20,7 +20,7 @@ from gradsim.app.desk import compare, desk, finished
 from gradsim.control.checkpoint import Checkpoint
 from gradsim.control.picture_goal import PictureGoal
 from gradsim.errors import InputError
-from gradsim.identify.fit import write_json
+from gradsim.identification.fit import write_json
 from gradsim.runtime.atomic import whole
 from gradsim.runtime.progress import Progress, Silent
 from gradsim.scene.node import did_you_mean

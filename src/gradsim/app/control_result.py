@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gradsim.app.control_job import NAMES, ControlJob
 from gradsim.control.history import History
-from gradsim.identify.fit import SCHEMA, versions
+from gradsim.identification.fit import SCHEMA, versions
 
 if TYPE_CHECKING:
     from gradsim.app.control_shown import Shown

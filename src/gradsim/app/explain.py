@@ -7,13 +7,13 @@ from pathlib import Path
 from gradsim.app import gradient_plots, plots
 from gradsim.app.report import write_report
 from gradsim.errors import InputError
-from gradsim.identify.directions import of_model
-from gradsim.identify.estimate import model_for
-from gradsim.identify.evidence import from_video
-from gradsim.identify.explain import Explanation, explain_gradients
-from gradsim.identify.fit import SCHEMA, versions, write_json
-from gradsim.identify.problem import Problem
-from gradsim.identify.unknowns import Space, Unknown
+from gradsim.identification.api import model_for
+from gradsim.identification.fit import SCHEMA, versions, write_json
+from gradsim.identification.gradients.api import Explanation, explain_gradients
+from gradsim.identification.observation.from_video import from_video
+from gradsim.identification.problem import Problem
+from gradsim.identification.sensitivity.directions import of_model
+from gradsim.identification.unknowns import Space, Unknown
 from gradsim.physics.model import Model
 from gradsim.runtime.atomic import whole
 from gradsim.runtime.progress import Progress, Silent

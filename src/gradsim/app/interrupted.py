@@ -5,8 +5,8 @@ from pathlib import Path
 
 from gradsim.app.job import video_as_given
 from gradsim.app.report import write_report
-from gradsim.identify.fit import SCHEMA, versions, write_json
-from gradsim.identify.unknowns import Space
+from gradsim.identification.fit import SCHEMA, versions, write_json
+from gradsim.identification.unknowns import Space
 from gradsim.runtime.checkpoint import Checkpoint
 
 

@@ -8,7 +8,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from gradsim.app.plots import ESTIMATE, FAINT, INK, SHADES, TRUTH, WIDTH
-from gradsim.identify.landscape import Axis, Landscape
+from gradsim.identification.landscape import Axis, Landscape
 
 TITLES = {"pixels": "Pixels", "cdf": "Row and column CDF"}
 RANGE = 1e10  # the scale shows so many below the largest cost: float frames have none at the truth

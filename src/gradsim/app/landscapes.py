@@ -14,13 +14,13 @@ from gradsim.app.job import Job
 from gradsim.app.report import write_report
 from gradsim.app.runs import open_scene
 from gradsim.errors import InputError
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import model_for, placed
-from gradsim.identify.evidence import from_video
-from gradsim.identify.fit import SCHEMA, versions, write_json
-from gradsim.identify.landscape import Axis, Landscape, landscape, valleys
-from gradsim.identify.problem import Problem
-from gradsim.identify.unknowns import Space, Unknown
+from gradsim.identification import synthetic
+from gradsim.identification.api import model_for, placed
+from gradsim.identification.fit import SCHEMA, versions, write_json
+from gradsim.identification.landscape import Axis, Landscape, landscape, valleys
+from gradsim.identification.observation.from_video import from_video
+from gradsim.identification.problem import Problem
+from gradsim.identification.unknowns import Space, Unknown
 from gradsim.runtime.atomic import whole
 from gradsim.runtime.progress import Progress, Silent
 from gradsim.scene import Scene

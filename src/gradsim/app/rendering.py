@@ -20,7 +20,7 @@ from gradsim.app.viewable import camera_of, known, model_of, scene_of
 from gradsim.errors import InputError
 from gradsim.geometry.image_io import to_bytes
 from gradsim.geometry.surface import Surface
-from gradsim.identify.estimate import placed
+from gradsim.identification.api import placed
 from gradsim.physics.model import Model
 from gradsim.physics.system import parts_of
 from gradsim.physics.trajectory import Trajectory

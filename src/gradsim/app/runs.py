@@ -18,15 +18,15 @@ from gradsim.app.job import Job, video_as_given
 from gradsim.app.report import write_report
 from gradsim.errors import InputError
 from gradsim.geometry.image_io import to_bytes
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import least_squares, model_for, placed
-from gradsim.identify.evidence import from_video
-from gradsim.identify.fit import SCHEMA, versions, write_json
-from gradsim.identify.known_length import camera_from_length
-from gradsim.identify.multistart import Search
-from gradsim.identify.problem import Problem
-from gradsim.identify.profile import profiled
-from gradsim.identify.unknowns import Space, Unknown
+from gradsim.identification import synthetic
+from gradsim.identification.api import least_squares, model_for, placed
+from gradsim.identification.camera_calibration import camera_from_length
+from gradsim.identification.fit import SCHEMA, versions, write_json
+from gradsim.identification.observation.from_video import from_video
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.uncertainty.profile_likelihood import profiled
+from gradsim.identification.unknowns import Space, Unknown
 from gradsim.numerics.formatting import with_error
 from gradsim.physics.model import Model
 from gradsim.runtime.atomic import whole
@@ -155,7 +155,7 @@ def fit(job: Job, out: Path, resume: bool = False, progress: Progress | None = N
 def camera(
     scene_path: Path, out: Path, *, length: float, points: str, solve: str, at: str | None, tilt: float, click: float
 ) -> str:
-    """Write a scene whose camera is completed from a known length (`gradsim.identify.known_length`).
+    """Write a scene whose camera is completed from a known length (`gradsim.identification.camera_calibration`).
 
     Args:
         scene_path: The scene.

@@ -15,15 +15,15 @@ from gradsim import video as videos
 from gradsim.app.report import write_report
 from gradsim.errors import InputError
 from gradsim.geometry.image_io import to_bytes
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import model_for, placed, solve
-from gradsim.identify.fit import write_json
-from gradsim.identify.long_clip import Shooting
-from gradsim.identify.multistart import Search
-from gradsim.identify.problem import Problem
-from gradsim.identify.together import SharedSpace, of_clip, together
-from gradsim.identify.unknowns import Space
-from gradsim.identify.views import from_videos
+from gradsim.identification import synthetic
+from gradsim.identification.api import model_for, placed, solve
+from gradsim.identification.fit import write_json
+from gradsim.identification.long_clip import Shooting
+from gradsim.identification.multi_clip import SharedSpace, of_clip, together
+from gradsim.identification.observation.multi_view import from_videos
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.unknowns import Space
 from gradsim.runtime.progress import Progress, Silent, reporting
 from gradsim.scene import Scene
 from gradsim.video.frames import align

@@ -14,9 +14,9 @@ from gradsim.app.control_values import controls
 from gradsim.app.job import Job
 from gradsim.app.runs import open_scene
 from gradsim.errors import InputError
-from gradsim.identify.estimate import model_for, placed
-from gradsim.identify.together import of_clip
-from gradsim.identify.unknowns import Space, Unknown
+from gradsim.identification.api import model_for, placed
+from gradsim.identification.multi_clip import of_clip
+from gradsim.identification.unknowns import Space, Unknown
 from gradsim.numerics.formatting import with_error
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values

@@ -13,8 +13,8 @@ import torch
 from gradsim.dataset.sample import Sample
 from gradsim.dataset.windows import SAMPLED, Windows
 from gradsim.errors import InputError
-from gradsim.identify.estimate import model_for, placed
-from gradsim.identify.unknowns import Space
+from gradsim.identification.api import model_for, placed
+from gradsim.identification.unknowns import Space
 from gradsim.scene import Scene, Visible
 
 SIZES = (32, 64, 128, 256)  # [px] of pictures

@@ -20,7 +20,7 @@ from gradsim.dataset.extra import extra
 from gradsim.dataset.film import Film, filmed
 from gradsim.dataset.sample import Sample
 from gradsim.dataset.shard_file import synced
-from gradsim.identify.unknowns import Unknown
+from gradsim.identification.unknowns import Unknown
 from gradsim.scene import Scene
 
 STATES = "states."  # how columns of the motion begin

@@ -25,7 +25,7 @@ from gradsim.dataset.labels import label
 from gradsim.dataset.sample import sample
 from gradsim.dataset.shard_file import LEVEL, synced
 from gradsim.errors import InputError
-from gradsim.identify.fit import versions
+from gradsim.identification.fit import versions
 
 UNIT = 50  # videos of a unit: a crash loses seconds, and a million are 20 000 units
 TRIED = 14  # samples whose labels stand for the recipe: one of each object

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gradsim.identify.unknowns import Unknown
+from gradsim.identification.unknowns import Unknown
 from gradsim.scene import Scene, resolve
 from gradsim.scene.node import Node
 

@@ -13,21 +13,12 @@
 how rough a surface is, for shapes that pictures do not fix; `smoothing` keeps it smooth while it moves.
 """
 
-from gradsim.losses.absolute import L1
-from gradsim.losses.blurred import Blurred, blur, blur_to_sharp
-from gradsim.losses.catalogue import LOSSES, image_loss
-from gradsim.losses.centroid import Moments
-from gradsim.losses.cumulative import CDF, cdf, cdf_of_sums_tangent, cdf_tangent
-from gradsim.losses.distances import Distance
-from gradsim.losses.loss import ImageLoss
-from gradsim.losses.overlap import IoU
-from gradsim.losses.pixels import MSE
-from gradsim.losses.robustness import Robust
-from gradsim.losses.roughness import flatness, laplacian
-from gradsim.losses.scales import Pyramid
-from gradsim.losses.schedule import Schedule, Stage, coarse_to_fine, stage
-from gradsim.losses.smoothing import smoothing
-from gradsim.losses.whereabouts import Whereabouts
+from gradsim.losses.base import ImageLoss
+from gradsim.losses.image import L1, MSE, Distance, IoU, Pyramid
+from gradsim.losses.mesh import flatness, laplacian, smoothing
+from gradsim.losses.registry import LOSSES, Schedule, Stage, coarse_to_fine, image_loss, stage
+from gradsim.losses.transport import CDF, Moments, Whereabouts, cdf, cdf_of_sums_tangent, cdf_tangent
+from gradsim.losses.wrappers import Blurred, Robust, blur, blur_to_sharp
 
 mse, transport = MSE(), CDF()
 

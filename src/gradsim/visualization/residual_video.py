@@ -12,8 +12,8 @@ from matplotlib import font_manager
 from PIL import Image, ImageDraw, ImageFont
 
 from gradsim import video as videos
-from gradsim.identify.observation import Masks
-from gradsim.identify.pieces import Pieces
+from gradsim.identification.observation.base import Masks
+from gradsim.identification.observation.labelled_masks import Pieces
 from gradsim.visualization.overlay_video import factor
 
 NOISE = 5.0  # residuals that noise makes stay inside, so the scale is never narrower

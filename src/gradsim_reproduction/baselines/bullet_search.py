@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gradsim.dataset import Sample, sample
-from gradsim.identify.unknowns import Space
+from gradsim.identification.unknowns import Space
 from gradsim_reproduction.baselines.bullet import bullet, reward_of, squared_error
 from gradsim_reproduction.baselines.reinforce import Plan, reinforce
 from gradsim_reproduction.baselines.trivial import row

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 
 from gradsim.dataset import Sample, sample
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import model_for, placed
-from gradsim.identify.problem import Problem
-from gradsim.identify.unknowns import Space
+from gradsim.identification import synthetic
+from gradsim.identification.api import model_for, placed
+from gradsim.identification.problem import Problem
+from gradsim.identification.unknowns import Space
 from gradsim.runtime.optional import extra
 from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.baselines.trivial import row

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gradsim.dataset import Sample, sample
 from gradsim.dataset.film import film
-from gradsim.identify.unknowns import Unknown
+from gradsim.identification.unknowns import Unknown
 from gradsim.runtime.atomic import whole
 
 SIZE = 64  # [px] of the pictures (paper, H.2)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from gradsim.dataset import Sample, sample
-from gradsim.identify.unknowns import Space
+from gradsim.identification.unknowns import Space
 from gradsim.runtime.progress import Progress
 
 TRAINING, QUICK = 1000, 100  # numbers whose training split, 800 samples or 80, is averaged

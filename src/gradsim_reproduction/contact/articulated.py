@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import model_for, placed, solve
-from gradsim.identify.multistart import Search
-from gradsim.identify.observation import Observation
-from gradsim.identify.problem import Problem
-from gradsim.identify.unknowns import Space
+from gradsim.identification import synthetic
+from gradsim.identification.api import model_for, placed, solve
+from gradsim.identification.observation.base import Observation
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.runtime.progress import Progress, Silent, reporting
 from gradsim.scene import Scene

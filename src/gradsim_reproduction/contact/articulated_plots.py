@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import placed
+from gradsim.identification import synthetic
+from gradsim.identification.api import placed
 from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.runtime.atomic import whole

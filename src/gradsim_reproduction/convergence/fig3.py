@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim.identify import synthetic
-from gradsim.identify.descent import OPTIMISERS
-from gradsim.identify.estimate import least_squares, model_for, placed
-from gradsim.identify.multistart import Search
-from gradsim.identify.problem import Problem
-from gradsim.identify.unknowns import Space
+from gradsim.identification import synthetic
+from gradsim.identification.api import least_squares, model_for, placed
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.gradient_descent import OPTIMISERS
+from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.unknowns import Space
 from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.convergence import plots
 from gradsim_reproduction.convergence.scenes import TASKS, Task

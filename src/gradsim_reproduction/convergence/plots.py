@@ -8,9 +8,9 @@ import torch
 from PIL import Image
 
 from gradsim import video as videos
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import model_for, placed
-from gradsim.identify.unknowns import Space
+from gradsim.identification import synthetic
+from gradsim.identification.api import model_for, placed
+from gradsim.identification.unknowns import Space
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.runtime.atomic import whole
 from gradsim.visualization.control_video import GAP, Screen, Sought

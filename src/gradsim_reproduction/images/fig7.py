@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from gradsim.geometry import image_io
-from gradsim.identify.descent import OPTIMISERS
+from gradsim.identification.solvers.gradient_descent import OPTIMISERS
 from gradsim.losses import mse
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer

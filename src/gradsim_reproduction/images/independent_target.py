@@ -21,7 +21,7 @@ from torch import Tensor
 from gradsim.geometry import mesh
 from gradsim.geometry.mesh import Mesh
 from gradsim.geometry.surface import Surface
-from gradsim.identify.least_squares import Population, follow
+from gradsim.identification.solvers.levenberg_marquardt import Population, follow
 from gradsim.losses import LOSSES, Schedule, coarse_to_fine, stage
 from gradsim.render.dibr.rasterizer import DibR
 from gradsim.render.silhouettes import Silhouettes

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from gradsim.identify.landscape import valleys
+from gradsim.identification.landscape import valleys
 
 ROUNDING = 1e-9  # of the largest loss: what is shallower is no minimum
 DEEP = 0.01  # of the largest loss

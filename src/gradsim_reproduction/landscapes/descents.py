@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from gradsim.identify.descent import descend
-from gradsim.identify.estimate import model_for, placed, solve
-from gradsim.identify.multistart import Search
-from gradsim.identify.observation import Masks
-from gradsim.identify.problem import Problem
-from gradsim.identify.synthetic import float_masks
-from gradsim.identify.unknowns import Space
+from gradsim.identification.api import model_for, placed, solve
+from gradsim.identification.observation.base import Masks
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.gradient_descent import descend
+from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.synthetic import float_masks
+from gradsim.identification.unknowns import Space
 
 CLOSE = 0.01  # relative error that counts as home
 RATE = 0.05  # of Adam, a step of the logarithms

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gradsim.identify.evidence import NOMINAL
+from gradsim.identification.observation.from_video import NOMINAL
 from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.landscapes import fig12_plots
 from gradsim_reproduction.landscapes.curves import kept

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim.identify.estimate import model_for
-from gradsim.identify.least_squares import Population, descend
-from gradsim.identify.multistart import Search, search
-from gradsim.identify.problem import Problem
-from gradsim.identify.synthetic import TRUTH_STREAM
-from gradsim.identify.uncertainty import analyse
+from gradsim.identification.api import model_for
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.levenberg_marquardt import Population, descend
+from gradsim.identification.solvers.multistart import Search, search
+from gradsim.identification.synthetic import TRUTH_STREAM
+from gradsim.identification.uncertainty.fisher import analyse
 from gradsim_reproduction.pendulums.tasks import Task, moved, seen
 
 CLOSE = 1e-6  # largest error of what counts as solved

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import model_for
+from gradsim.identification import synthetic
+from gradsim.identification.api import model_for
 from gradsim.runtime.atomic import whole
 from gradsim_reproduction.images.fig7_plots import STYLE
 from gradsim_reproduction.pendulums.fits import CLOSE

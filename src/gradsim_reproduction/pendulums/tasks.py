@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from gradsim.identify import synthetic
-from gradsim.identify.evidence import NOMINAL, QUANTISED, colours
-from gradsim.identify.observation import Masks
-from gradsim.identify.pieces import Pieces, shares
-from gradsim.identify.unknowns import Space
+from gradsim.identification import synthetic
+from gradsim.identification.observation.base import Masks
+from gradsim.identification.observation.from_video import NOMINAL, QUANTISED, colours
+from gradsim.identification.observation.labelled_masks import Pieces, shares
+from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.silhouettes import Silhouettes

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gradsim.identify.fit import SCHEMA
+from gradsim.identification.fit import SCHEMA
 from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.real import beam_recordings as recorded
 from gradsim_reproduction.real.beam_checks import AGAIN, FITTED, LOADED, as_stated, beam_theory, compare, error_bar

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gradsim.geometry.surface import Surface
-from gradsim.identify.unknowns import Space, Unknown
+from gradsim.identification.unknowns import Space, Unknown
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim.identify.clip_verdict import conclude, leave_one_out
-from gradsim.identify.clips import ClipsProblem, Shots, descend, scatter
-from gradsim.identify.fit import Estimate, Fit
-from gradsim.identify.unknowns import Space
+from gradsim.identification.clip_jackknife import conclude, leave_one_out
+from gradsim.identification.fit import Estimate, Fit
+from gradsim.identification.solvers.clip_ensemble import ClipsProblem, Shots, descend, scatter
+from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.runtime.progress import Progress, Silent
 from gradsim.scene import Scene

@@ -11,8 +11,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from gradsim.identify.fit import Estimate
-from gradsim.identify.unknowns import Space
+from gradsim.identification.fit import Estimate
+from gradsim.identification.unknowns import Space
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.identify.clips import Clip
+from gradsim.identification.solvers.clip_ensemble import Clip
 from gradsim.numerics import rotation
 
 FPS = 148.0  # [Hz]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gradsim import video as videos
 from gradsim.errors import InputError
-from gradsim.identify.fit import Fit
+from gradsim.identification.fit import Fit
 from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.real.pendulum_measurement import LENGTH, Measurement, measure
 from gradsim_reproduction.real.pendulum_problem import Film

@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim.identify.fit import Estimate, Fit
-from gradsim.identify.multistart import Outcome
-from gradsim.identify.problem import Problem
-from gradsim.identify.uncertainty import KNOWN, Z95, Uncertainty, analyse
+from gradsim.identification.fit import Estimate, Fit
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.multistart import Outcome
+from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyse
 from gradsim.render.camera import from_scene, project
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.runtime.progress import Progress, Silent

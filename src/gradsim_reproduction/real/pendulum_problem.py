@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim.identify.least_squares import Population, descend
-from gradsim.identify.multistart import Outcome
-from gradsim.identify.observation import Masks
-from gradsim.identify.problem import Problem
-from gradsim.identify.unknowns import Space
+from gradsim.identification.observation.base import Masks
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.levenberg_marquardt import Population, descend
+from gradsim.identification.solvers.multistart import Outcome
+from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.render.camera import from_scene
 from gradsim.render.silhouettes import Silhouettes

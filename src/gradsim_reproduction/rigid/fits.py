@@ -17,12 +17,12 @@ import torch
 
 from gradsim.dataset import Sample, sample
 from gradsim.dataset.placing import placed
-from gradsim.identify.estimate import least_squares
-from gradsim.identify.fit import Fit
-from gradsim.identify.multistart import Search
-from gradsim.identify.problem import Problem
-from gradsim.identify.uncertainty import KNOWN
-from gradsim.identify.unknowns import Space
+from gradsim.identification.api import least_squares
+from gradsim.identification.fit import Fit
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.uncertainty.fisher import KNOWN
+from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim_reproduction.observation_modes import observe
 from gradsim_reproduction.rigid.joint import bounds, outcome

@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import least_squares
-from gradsim.identify.evidence import NOMINAL
-from gradsim.identify.fit import Fit
-from gradsim.identify.multistart import Search
-from gradsim.identify.problem import Problem
-from gradsim.identify.uncertainty import analyse
-from gradsim.identify.unknowns import Space
+from gradsim.identification import synthetic
+from gradsim.identification.api import least_squares
+from gradsim.identification.fit import Fit
+from gradsim.identification.observation.from_video import NOMINAL
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.uncertainty.fisher import analyse
+from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.runtime.progress import Progress, Silent, reporting
 from gradsim_reproduction.observation_modes import observe

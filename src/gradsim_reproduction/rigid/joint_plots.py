@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import placed
+from gradsim.identification import synthetic
+from gradsim.identification.api import placed
 from gradsim.physics.model import Model
 from gradsim.runtime.atomic import whole
 from gradsim_reproduction.rigid.joint_scenes import case

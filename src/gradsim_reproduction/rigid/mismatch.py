@@ -11,13 +11,13 @@ import numpy as np
 
 from gradsim import video as videos
 from gradsim.geometry.image_io import to_bytes
-from gradsim.identify import synthetic
-from gradsim.identify.compare import GIVEN, Comparison, compare
-from gradsim.identify.estimate import model_for, placed
-from gradsim.identify.evidence import from_video
-from gradsim.identify.fit import write_json
-from gradsim.identify.multistart import Search
-from gradsim.identify.unknowns import Space
+from gradsim.identification import synthetic
+from gradsim.identification.api import model_for, placed
+from gradsim.identification.fit import write_json
+from gradsim.identification.model_selection import GIVEN, Comparison, compare
+from gradsim.identification.observation.from_video import from_video
+from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.unknowns import Space
 from gradsim.runtime.progress import Progress, Silent, reporting
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import write_films

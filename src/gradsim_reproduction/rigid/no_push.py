@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from gradsim.geometry.image_io import to_bytes
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import least_squares, model_for, placed
-from gradsim.identify.multistart import Search
-from gradsim.identify.unknowns import Space
+from gradsim.identification import synthetic
+from gradsim.identification.api import least_squares, model_for, placed
+from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.unknowns import Space
 from gradsim.runtime.progress import Progress, Silent, reporting
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import write_films

@@ -13,13 +13,13 @@ import numpy as np
 import torch
 
 from gradsim.geometry import image_io
-from gradsim.identify.estimate_fields import identify_fields
-from gradsim.identify.evidence import NOMINAL
-from gradsim.identify.fields import Field, FieldSpace
-from gradsim.identify.pictures import Pictures
-from gradsim.identify.synthetic import TRUTH_STREAM
-from gradsim.identify.vertices import Vertices
-from gradsim.identify.views import Views
+from gradsim.identification.fields.api import identify_fields
+from gradsim.identification.fields.fields import Field, FieldSpace
+from gradsim.identification.observation.from_video import NOMINAL
+from gradsim.identification.observation.images import Pictures
+from gradsim.identification.observation.multi_view import Views
+from gradsim.identification.observation.vertices import Vertices
+from gradsim.identification.synthetic import TRUTH_STREAM
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
 from gradsim.runtime.progress import Progress

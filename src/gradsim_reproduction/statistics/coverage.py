@@ -21,10 +21,10 @@ from statistics import NormalDist
 import numpy as np
 import torch
 
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import model_for, placed, solve
-from gradsim.identify.problem import Problem
-from gradsim.identify.unknowns import Space
+from gradsim.identification import synthetic
+from gradsim.identification.api import model_for, placed, solve
+from gradsim.identification.problem import Problem
+from gradsim.identification.unknowns import Space
 from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.rigid.fits import careful
 from gradsim_reproduction.rigid.joint import bounds

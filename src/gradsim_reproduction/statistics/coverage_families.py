@@ -12,8 +12,8 @@ import numpy as np
 
 from gradsim.dataset import sample
 from gradsim.dataset.placing import placed
-from gradsim.identify.multistart import Search
-from gradsim.identify.unknowns import Space
+from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.unknowns import Space
 from gradsim.scene import Scene
 
 SCENE, TRUTH = 0, 1  # streams of random numbers

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import model_for, placed, solve
-from gradsim.identify.fit import Fit
-from gradsim.identify.multistart import Search
-from gradsim.identify.problem import Problem
-from gradsim.identify.unknowns import Space
+from gradsim.identification import synthetic
+from gradsim.identification.api import model_for, placed, solve
+from gradsim.identification.fit import Fit
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.unknowns import Space
 from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.pendulums.tasks import seen
 from gradsim_reproduction.runner import Ledger, asked, figure, many, write_result

@@ -13,10 +13,10 @@ import torch
 from gradsim.control.task import Task
 from gradsim.dataset import sample, test_numbers
 from gradsim.dataset.placing import placed
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import least_squares
-from gradsim.identify.multistart import Search
-from gradsim.identify.problem import Effort
+from gradsim.identification import synthetic
+from gradsim.identification.api import least_squares
+from gradsim.identification.problem import Effort
+from gradsim.identification.solvers.multistart import Search
 from gradsim_reproduction.control import cost
 from gradsim_reproduction.landscapes.descents import descended, problem
 

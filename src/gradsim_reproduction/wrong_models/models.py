@@ -22,8 +22,8 @@ from gradsim.errors import InputError
 from gradsim.geometry import tet_io, tet_mesh
 from gradsim.geometry.mesh import Mesh
 from gradsim.geometry.tet_mesh import TetMesh
-from gradsim.identify.compare import edited
-from gradsim.identify.unknowns import Space, Unknown
+from gradsim.identification.model_selection import edited
+from gradsim.identification.unknowns import Space, Unknown
 from gradsim.physics.model import Model
 from gradsim.runtime import atomic
 from gradsim.scene import Scene
@@ -47,7 +47,7 @@ class Setting:
     Args:
         scene: The scene as the model has it.
         unknowns: What is solved for: the mass.
-        candidates: Other models, as for `gradsim.identify.compare`.
+        candidates: Other models, as for `gradsim.identification.model_selection`.
     """
 
     scene: Scene

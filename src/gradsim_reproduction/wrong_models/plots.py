@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from gradsim.dataset import sample
-from gradsim.identify import synthetic
-from gradsim.identify.compare import GIVEN
-from gradsim.identify.estimate import placed
+from gradsim.identification import synthetic
+from gradsim.identification.api import placed
+from gradsim.identification.model_selection import GIVEN
 from gradsim.physics.model import Model
 from gradsim.runtime.atomic import whole
 from gradsim_reproduction.wrong_models.models import known, setting

@@ -28,12 +28,12 @@ import torch
 
 from gradsim.dataset import Sample, sample, test_numbers
 from gradsim.dataset.sample import KINDS
-from gradsim.identify import synthetic
-from gradsim.identify.compare import GIVEN, compare
-from gradsim.identify.estimate import placed
-from gradsim.identify.evidence import NOMINAL, QUANTISED
-from gradsim.identify.multistart import Search
-from gradsim.identify.observation import Masks
+from gradsim.identification import synthetic
+from gradsim.identification.api import placed
+from gradsim.identification.model_selection import GIVEN, compare
+from gradsim.identification.observation.base import Masks
+from gradsim.identification.observation.from_video import NOMINAL, QUANTISED
+from gradsim.identification.solvers.multistart import Search
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.silhouettes import Silhouettes

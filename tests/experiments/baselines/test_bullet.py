@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gradsim.errors import InputError
-from gradsim.identify.estimate import placed
+from gradsim.identification.api import placed
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from gradsim.dataset import sample, test_numbers
-from gradsim.identify.unknowns import Unknown
+from gradsim.identification.unknowns import Unknown
 from gradsim_reproduction.baselines import ROWS
 
 NAMES = ("body.mass", "ground.friction")

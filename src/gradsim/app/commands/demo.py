@@ -8,11 +8,11 @@ from pathlib import Path
 
 from gradsim import video as videos
 from gradsim.geometry.image_io import to_bytes
-from gradsim.identify import synthetic
-from gradsim.identify.estimate import least_squares, placed
-from gradsim.identify.evidence import from_video
-from gradsim.identify.fit import Fit, write_json
-from gradsim.identify.observation import Masks
+from gradsim.identification import synthetic
+from gradsim.identification.api import least_squares, placed
+from gradsim.identification.fit import Fit, write_json
+from gradsim.identification.observation.base import Masks
+from gradsim.identification.observation.from_video import from_video
 from gradsim.runtime.progress import Progress, Silent, reporting
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import write_films

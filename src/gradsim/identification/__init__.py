@@ -1,0 +1,45 @@
+"""From what was seen to the physics that made it, with error bars and a verdict."""
+
+from gradsim.identification.api import identify, least_squares
+from gradsim.identification.fields.api import identify_fields
+from gradsim.identification.fields.fields import Field, Smooth
+from gradsim.identification.fields.fit import FieldFit
+from gradsim.identification.fit import Estimate, Fit
+from gradsim.identification.gradients.api import Explanation, explain_gradients
+from gradsim.identification.long_clip import Shooting
+from gradsim.identification.model_selection import Comparison, compare
+from gradsim.identification.multi_clip import identify_many
+from gradsim.identification.observation.base import Masks, States
+from gradsim.identification.observation.images import Pictures
+from gradsim.identification.observation.labelled_masks import Pieces
+from gradsim.identification.observation.multi_view import Views
+from gradsim.identification.observation.vertices import Vertices
+from gradsim.identification.solvers.gradient_descent import descend
+from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.unknowns import Unknown
+
+__all__ = [
+    "Comparison",
+    "Estimate",
+    "Explanation",
+    "Field",
+    "FieldFit",
+    "Fit",
+    "Masks",
+    "Pictures",
+    "Pieces",
+    "Search",
+    "Shooting",
+    "Smooth",
+    "States",
+    "Unknown",
+    "Vertices",
+    "Views",
+    "compare",
+    "descend",
+    "explain_gradients",
+    "identify",
+    "identify_fields",
+    "identify_many",
+    "least_squares",
+]

@@ -1,0 +1,302 @@
+"""`identify`: from a scene, evidence and names to values with error bars."""
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsim.errors import InputError
+from gradsim.identification.fit import MISMATCH, Estimate, Fit
+from gradsim.identification.long_clip import Shooting, explained, jumps_told, shoot, verdict
+from gradsim.identification.observation.base import Observation
+from gradsim.identification.observation.multi_view import from_videos
+from gradsim.identification.observation.observability import refuse_unseen
+from gradsim.identification.problem import Problem
+from gradsim.identification.sensitivity.lyapunov import growth
+from gradsim.identification.solvers.de_mcmc import Samples, sample
+from gradsim.identification.solvers.levenberg_marquardt import Population, descend
+from gradsim.identification.solvers.multistart import EXACT, Outcome, Search, search
+from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyse, wide_fisher
+from gradsim.identification.uncertainty.profile_likelihood import profiled
+from gradsim.identification.uncertainty.residual_diagnostics import leftover, strays
+from gradsim.identification.uncertainty.smc import posterior, principal_axes
+from gradsim.identification.unknowns import Space, Unknown
+from gradsim.physics.model import Model
+from gradsim.physics.system import Values
+from gradsim.runtime.progress import Keeper
+from gradsim.scene.parameters import parameters, resolve
+
+POLISHED = 10  # linearisations from a better point that samples met
+FROZEN_NOTE = (
+    "Contact cuts the likelihood into valleys too narrow to be explored, so the error bars use the last frames with the "
+    "power {:.2g} only: they are wider than what the clip could tell."
+)
+NOISELESS = 1e-2  # χ²/N below which no noise is left that error bars could be sampled from
+CORNERS = 64  # corners of the ranges at which the time step is checked
+
+
+def least_squares(
+    scene,
+    observation: Observation,
+    unknowns: Sequence[str | Unknown],
+    plan: Search | None = None,
+    seed: int = 0,
+    noise_known: bool = True,
+    report: Callable[[dict], None] = lambda entry: None,
+    model: Model | None = None,
+    keeper: Keeper | None = None,
+    profile: bool | Sequence[str] = False,
+) -> Fit:
+    """Estimate the unknowns by multi-start Levenberg–Marquardt.
+
+    Args:
+        scene: The scene; its own values of the unknowns are not used as a start.
+        observation: What was seen.
+        unknowns: What to solve for: NAME, NAME:LOW:HIGH or `Unknown`.
+        plan: Starts and curriculum.
+        seed: Of everything random.
+        noise_known: False: the noise is estimated from the residuals, and the error bars scaled by √(χ²/N).
+        report: Called after each stage with a dict of stage, frames, cost and values.
+        model: The scene's model, if it exists already.
+        keeper: Remembers how far the job came, and where it goes on if it was interrupted.
+        profile: True: profile likelihoods along the two weakest directions; or names of unknowns.
+
+    Returns:
+        The fit. Where the data leave a direction open, its status says so and the values along it are arbitrary.
+    """
+    space = Space(scene, unknowns)
+    problem = Problem(model or model_for(scene, space), observation, space)
+    refuse_unseen(problem.model, observation, space.values(space.low[None]))
+    fit = solve(problem, plan, seed, noise_known, report, keeper)
+    return profiled(fit, problem, [] if profile is True else profile) if profile and fit.status != "failed" else fit
+
+
+def solve(
+    problem: Problem,
+    plan: Search | None = None,
+    seed: int = 0,
+    noise_known: bool = True,
+    report: Callable[[dict], None] = lambda entry: None,
+    keeper: Keeper | None = None,
+    shooting: Shooting | None = None,
+) -> Fit:
+    """Search and verdict for a problem; arguments as for `least_squares`."""
+    space, plan = problem.space, plan or Search()
+
+    def told(entry: dict) -> None:
+        entry["values"] = dict(zip(space.names, space.numbers(torch.tensor(entry["u"])).tolist(), strict=True))
+        report(entry)
+
+    if shooting:
+        outcome, shots, cut = shoot(problem, shooting, plan.starts, np.random.default_rng(seed), told)
+        one_shot = explained(outcome, shots)
+        fit = (
+            conclude(problem, outcome, seed, noise_known, keeper)
+            if one_shot
+            else verdict(cut, shots, outcome, shooting, seed, noise_known)
+        )
+        return replace(fit, shooting=jumps_told(cut, shots, shooting, one_shot))
+    outcome = search(problem, plan, np.random.default_rng(seed), told, keeper)
+    return conclude(problem, outcome, seed, noise_known, keeper)
+
+
+def identify(
+    scene,
+    unknowns: Sequence[str | Unknown],
+    video: str | Path | None = None,
+    mask: str | Path | None = None,
+    observation: Observation | None = None,
+    noise: float | None = None,
+    starts: int = 16,
+    seed: int = 0,
+    report: Callable[[dict], None] = lambda entry: None,
+    videos: Mapping[str, str | Path] | None = None,
+    masks: Mapping[str, str | Path] | None = None,
+    shooting: Shooting | None = None,
+    robust: str = "gaussian",
+    ignore: str | Path | None = None,
+    frames: str = "",
+    background: str | Path | None = None,
+    profile: bool | Sequence[str] = False,
+) -> Fit:
+    """The physics in a video.
+
+    Args:
+        scene: A `Scene`: shape, camera, pushes and whatever else is known.
+        unknowns: What is not: NAME, NAME:LOW:HIGH or `Unknown`, such as "cube.mass:2:12".
+        video: The video file; or give an observation.
+        mask: A mask video, where the colours of the scene are not those of the video.
+        observation: `Masks`, `States` or `Vertices` in place of a video.
+        noise: Standard deviation of a pixel's noise in [0, 1]; None: 1/255.
+        starts: Number of starts, drawn uniformly over the ranges.
+        seed: Of the starts.
+        report: Called after each stage of the search.
+        videos: Films of several cameras of the scene by their names, in place of a video.
+        masks: Mask videos for some of them.
+        shooting: Cut a long or chaotic clip into windows, as `Shooting(window=20)`.
+        robust: Loss of the residuals: "gaussian", or "huber" or "cauchy" against outliers; of an observation, its own.
+        ignore: A video of the same size and clock whose bright pixels do not count.
+        frames: Which frames of the films to use, such as "0:30" or "!12"; see `gradsim.video.frames.align`.
+        background: A picture or film of the empty scene, or "median", to subtract.
+        profile: True: profile likelihoods along the two weakest directions; or names of unknowns.
+
+    Raises:
+        InputError: If anything that was given is wrong, before any work starts.
+    """
+    if [video, videos, observation].count(None) != 2:
+        raise InputError("give exactly one of `video`, `videos` and `observation`.")
+    if observation is None:
+        videos = {"camera": video} if video is not None else videos or {}
+        masks = {"camera": mask} if mask is not None else masks
+        observation = from_videos(
+            scene, videos, masks, noise, robust=robust, ignore=ignore, frames=frames, background=background
+        )
+    if shooting:
+        space = Space(scene, unknowns)
+        problem = Problem(model_for(scene, space), observation, space)
+        refuse_unseen(problem.model, observation, space.values(space.low[None]))
+        return solve(problem, Search(starts=starts), seed, report=report, shooting=shooting)
+    return least_squares(scene, observation, unknowns, Search(starts=starts), seed, report=report, profile=profile)
+
+
+def conclude(
+    problem: Problem,
+    outcome: Outcome,
+    seed: int,
+    noise_known: bool,
+    keeper: Keeper | None = None,
+    sampled: bool = True,
+) -> Fit:
+    """The verdict on where a search came to; `sampled`: error bars from samples where contact may kink the likelihood."""
+    space, best, cost = problem.space, outcome.best, outcome.best_cost
+    fisher, chi2, informative = _evidence(problem, best)
+    scale = 1.0 if noise_known else max(chi2 / max(1.0, informative - len(space)), 1e-30)
+    prior = torch.diag(problem.prior_precision)  # is no residual, and keeps its weight
+    wide, kinked = wide_fisher(problem, best, (fisher - prior) / scale + prior, variance=scale)
+    samples, notes = None, _notes(problem, best)
+    bent = kinked or any(scene.surfaces for scene in problem.scenes)
+    noisy = problem.observation.floor(problem.frames)[2] >= EXACT and chi2 > NOISELESS * informative
+    if sampled and noise_known and bent and noisy:
+        rng = np.random.default_rng(seed)
+        if type(problem) is Problem:
+            samples, phi = posterior(problem, best, wide, rng)
+            notes += [FROZEN_NOTE.format(phi)] * (phi < 1)
+        else:
+            samples = sample(problem, best, principal_axes(wide), rng, keeper=keeper)
+        if samples.best_cost < cost:
+            people, _ = descend(problem, Population.at(samples.best[None]), problem.frames, False, POLISHED)
+            best, cost = people.u[0], people.cost[0].item()
+            _, chi2, informative = _evidence(problem, best)
+        wide = torch.linalg.inv(torch.cov(samples.u.T).reshape(len(space), -1) + 1e-18 * torch.eye(len(space)))
+    spare = max(1.0, informative - len(space))
+    chi2_per_n = chi2 / spare
+    pushed = any(getattr(body, "pushes", None) for scene in problem.scenes for body in scene.bodies.values())
+    uncertainty = analyse(space, wide, pushed)
+    estimates = _estimates(space, best, uncertainty, samples)
+    limit = max(MISMATCH, 1 + 5 * math.sqrt(2 / spare))
+    if not math.isfinite(cost):
+        status = "failed"
+    elif noise_known and chi2_per_n > limit:
+        status = "mismatch"
+    elif not all(e.identifiable for e in estimates.values()):
+        status = "unidentifiable"
+    else:
+        status = "ok"
+    left = leftover(problem, best, outcome.history, MISMATCH) if math.isfinite(cost) else None
+    for entry in outcome.history:
+        entry.pop("u", None)
+    return Fit(
+        status,
+        estimates,
+        getattr(problem.observation, "sigma", 1.0) * (1.0 if noise_known else math.sqrt(scale)),
+        chi2_per_n if noise_known else chi2_per_n / scale,
+        int(informative),
+        uncertainty.rank,
+        uncertainty.null,
+        {"count": len(outcome.initial), "converged": outcome.converged()},
+        outcome.iterations,
+        problem.effort.rollouts,
+        problem.effort.cpu_seconds,
+        problem.effort.wall_seconds,
+        seed,
+        outcome.history,
+        {
+            "names": space.names,
+            "initial": space.numbers(outcome.initial).tolist(),
+            "final": space.numbers(outcome.final).tolist(),
+            "cost": outcome.cost.tolist(),
+        },
+        kinked=kinked,
+        leftover=left,
+        notes=notes,
+        evidence=dict(getattr(problem.observation, "notes", {})),
+    )
+
+
+def _notes(problem: Problem, u: Tensor) -> list[str]:
+    """Whether the motion forgets its start within the clip; of several clips, ask `explain_gradients` for each."""
+    model = getattr(problem, "model", None)
+    return growth(model, problem.space.values(u[None]), problem.frames).warnings if model is not None else []
+
+
+def model_for(scene, space: Space) -> Model:
+    """A model whose step suits every corner of the unknowns' ranges, where the scene leaves the step open."""
+    offsets = [space.range(k)[1] for k, places in enumerate(space.places) if ("timing.offset", None) in places]
+    lead = max(1, math.ceil(max(offsets) * scene.timing.fps)) if offsets else None
+    first = Model(scene, substeps=None if scene.timing.substeps != "auto" else 10**6, lead=lead)
+    if scene.timing.substeps != "auto":
+        return first
+    ends = list(itertools.islice(itertools.product((0, 1), repeat=len(space)), CORNERS))
+    corners = torch.where(torch.tensor(ends) == 1, space.high, space.low)
+    return Model(scene, substeps=first.propose(first.values(space.values(corners))), lead=lead)
+
+
+def _evidence(problem: Problem, u: Tensor) -> tuple[Tensor, float, float]:
+    """Fisher information, χ² and number of the residuals that carry information or contradict the model."""
+    n, limit = len(u), strays(problem)
+    fisher, chi2, count = torch.diag(problem.prior_precision), 0.0, 0.0
+    for r, J in problem.jacobian(u[None], problem.frames):
+        fisher = fisher + J[0].T @ J[0]
+        counts = (J[0].abs().amax(1) > 1e-9 * J[0].abs().max().clamp(min=1e-300)) | (r[0].abs() > limit)
+        chi2 += r[0][counts].square().sum().item()
+        count += counts.sum().item()
+    return fisher.reshape(n, n), chi2, count
+
+
+def _estimates(space: Space, u: Tensor, uncertainty: Uncertainty, samples: Samples | None) -> dict[str, Estimate]:
+    estimates = {}
+    numbers = space.numbers(u)
+    for k, unknown in enumerate(space.unknowns):
+        spread, value = uncertainty.std_inner[k].item(), numbers[k].item()
+        if space.logarithmic[k]:
+            std = value * spread
+            wide = math.exp(min(Z95 * spread, 700.0))
+            interval = (value / wide, value * wide)
+        else:
+            std, interval = spread, (value - Z95 * spread, value + Z95 * spread)
+        if samples is not None:
+            drawn = space.numbers(samples.u)[:, k]
+            std = drawn.std().item()
+            interval = tuple(torch.quantile(drawn, torch.tensor([0.025, 0.975], dtype=drawn.dtype)).tolist())
+        known = uncertainty.relative[k].item() < KNOWN
+        estimates[unknown.name] = Estimate(value, std, interval, space.units[k], *space.range(k), known)
+    return estimates
+
+
+def placed(scene, numbers: Mapping[str, float]) -> Values:
+    """Parameters (1, ...) by name for `Model.rollout`, from values of parameters, of components, or of several tied.
+
+    Raises:
+        InputError: On a name that the scene lacks.
+    """
+    kinds, values = parameters(scene), {}
+    for dotted, number in ((name, number) for tied, number in numbers.items() for name in Unknown(tied).names):
+        name, index = resolve(scene, dotted)
+        values.setdefault(name, torch.tensor(kinds[name].value, dtype=torch.float64)[None].clone())
+        values[name][(0,) if index is None else (0, index)] = number
+    return values

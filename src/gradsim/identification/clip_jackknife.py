@@ -1,0 +1,88 @@
+"""What clips of several recordings say, with error bars that do not trust the model.
+
+A contact model is never quite right, and its errors are alike within a recording. So the recordings are the witnesses,
+not their frames.
+"""
+
+import math
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from gradsim.identification.fit import Estimate
+from gradsim.identification.solvers.clip_ensemble import ClipsProblem, Shots, descend
+from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyse
+from gradsim.identification.unknowns import Space
+
+BLIND = 10.0  # relative bound above which the data say nothing at all
+
+
+def leave_one_out(problem: ClipsProblem, valleys: Shots, iterations: int) -> tuple[list[str], Tensor]:
+    """The estimate without each recording in turn, each time from all the given places, keeping the cheapest.
+
+    Returns:
+        Recordings, and shared unknowns (recordings, unknowns) without them.
+    """
+    recordings = list(dict.fromkeys(c.recording for c in problem.clips))
+    kept = torch.tensor([[float(c.recording != name) for c in problem.clips] for name in recordings])
+    every = torch.arange(len(valleys.u)).repeat(len(recordings))  # recordings × valleys
+    ends = descend(problem, valleys[every], iterations, kept.double().repeat_interleave(len(valleys.u), 0))
+    cost = ends.cost.unflatten(0, (len(recordings), -1))
+    return recordings, ends.u.unflatten(0, cost.shape)[torch.arange(len(recordings)), cost.argmin(1)]
+
+
+def conclude(
+    problem: ClipsProblem, best: Shots, left_out: Tensor, other_cuts: Tensor
+) -> tuple[dict[str, Estimate], Uncertainty, dict[str, dict[str, float]]]:
+    """Estimates, and error bars that do not trust the model: for each unknown the largest of four.
+
+    * fisher: the bound from the clips' noise as the fit found it, F = Σ_k S_k. It decides what is identifiable.
+    * between_recordings: F⁻¹ (Σ_g h_g h_gᵀ) F⁻¹ with the gradient h_g of each recording, which says how much they
+      disagree, whatever makes them (White 1982, clustered).
+    * leave_one_out: the jackknife over recordings, which also sees other valleys of the cost.
+    * between_cuts: the standard deviation over ways to cut the recordings; of no concern if the model were right.
+
+    Args:
+        problem: The problem.
+        best: The answer, one start.
+        left_out: Shared unknowns (recordings, unknowns) from `leave_one_out`.
+        other_cuts: Shared unknowns (cuts, unknowns) from clips cut otherwise; there may be none.
+
+    Returns:
+        Estimates by name; what the Fisher information says; and the four error bars by name, of the logarithm for
+        positive unknowns.
+    """
+    space = problem.space
+    schur, gradient = (y[0] for y in problem.linearise(best))
+    uncertainty = analyse(space, schur.sum(0), has_push=False)
+    unit = torch.where(torch.tensor(space.logarithmic), 1.0, space.high - space.low)
+    inverse = uncertainty.covariance * unit[:, None] * unit[None, :]
+    recordings = [c.recording for c in problem.clips]
+    names = list(dict.fromkeys(recordings))
+    scores = torch.stack([gradient[torch.tensor([r == name for r in recordings])].sum(0) for name in names])
+    few = len(names) / max(1, len(names) - 1)
+    bars = {
+        "fisher": uncertainty.std_inner,
+        "between_recordings": (inverse @ (few * scores.T @ scores) @ inverse).diagonal().clamp(min=0).sqrt(),
+        "leave_one_out": ((left_out - left_out.mean(0)).square().sum(0) / few).sqrt(),
+        "between_cuts": torch.cat([best.u, other_cuts]).std(0, correction=0),
+    }
+    largest = torch.stack(list(bars.values())).amax(0)
+    honest = replace(uncertainty, std_inner=largest, relative=largest / unit)
+    estimates = {name: _estimate(space, k, best.u[0, k].item(), honest) for k, name in enumerate(space.names)}
+    table = {name: {bar: std[k].item() for bar, std in bars.items()} for k, name in enumerate(space.names)}
+    return estimates, honest, table
+
+
+def _estimate(space: Space, k: int, inner: float, uncertainty: Uncertainty) -> Estimate:
+    """The k-th unknown; where the data say nothing, its interval is its range."""
+    spread = uncertainty.std_inner[k].item()
+    ends = torch.tensor([inner - Z95 * spread, inner, inner + Z95 * spread]).double()
+    low, value, high = ends.clamp(space.low[k], space.high[k]).tolist()
+    if space.logarithmic[k]:
+        low, value, high, spread = math.exp(low), math.exp(value), math.exp(high), math.exp(value) * spread
+    relative = uncertainty.relative[k].item()
+    std = spread if relative < BLIND else math.inf
+    lowest, highest = space.numbers(torch.stack([space.low, space.high]))[:, k].tolist()
+    return Estimate(value, std, (low, high), space.units[k], lowest, highest, relative < KNOWN)

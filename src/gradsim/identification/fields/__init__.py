@@ -1,0 +1,1 @@
+"""Fields of unknowns, such as a stiffness for each element, with a smoothness prior."""

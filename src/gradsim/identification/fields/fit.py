@@ -1,0 +1,223 @@
+"""What an identification of whole arrays returns: arrays with error bars, what of them is known, and what it took.
+
+The picture of a fit of whole arrays: each on its mesh, its standard deviations, and the spectrum of bounds.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from gradsim.identification.fields.fields import FieldSpace, Piece
+from gradsim.identification.fields.resolution import SHARP, Spectrum
+from gradsim.identification.fit import plain, versions, write_json
+from gradsim.runtime.atomic import whole
+
+SCHEMA = "gradsim.fields/1"
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Against a known truth, in shares: of positive quantities of the truth, of others of their scale.
+
+    Args:
+        subspace: Root mean square over the directions whose bound is below 1 %; NaN if there are none.
+        full: Mean absolute error over all entries that are unknown (the paper's measure).
+        worst: The largest of them.
+        z: Root mean square of error over bound, over the same directions.
+    """
+
+    subspace: float
+    full: float
+    worst: float
+    z: float
+
+
+@dataclass(frozen=True, eq=False)
+class FieldFit:
+    """The outcome of `gradsim.identify_fields`.
+
+    Args:
+        status: "ok"; "partial": the bound of some direction is above 1 %; "mismatch": the model does not explain the data;
+            "failed": no start could be simulated.
+        values: Estimated arrays by name, SI units; entries that are not unknown have the scene's values.
+        std: Their standard deviations, 0 for entries that are not unknown, infinite where nothing is known.
+        unknowns: Number of unknown entries.
+        spectrum: Directions with their bounds.
+        sigma_reference: Noise that error bars refer to.
+        chi2_per_n: Mean square of the whitened residuals that carry information.
+        informative: Their number.
+        cost: Σ r² at the answer, prior included.
+        starts: Costs that the starts ended at.
+        method: "dense", "cg" or "lbfgs".
+        iterations: Linearisations.
+        rollouts: Worlds simulated, forward sensitivities counted one for each direction.
+        cpu_seconds, wall_seconds: Time.
+        seed: Of the starts.
+        history: Stages with frames and cost.
+        space: The unknowns.
+        u: What the solver moved, at the answer (unknowns,).
+        errors: Against a truth, where one was given: by `against`.
+    """
+
+    status: str
+    values: dict[str, np.ndarray]
+    std: dict[str, np.ndarray]
+    unknowns: int
+    spectrum: Spectrum
+    sigma_reference: float
+    chi2_per_n: float
+    informative: int
+    cost: float
+    starts: list[float]
+    method: str
+    iterations: int
+    rollouts: int
+    cpu_seconds: float
+    wall_seconds: float
+    seed: int
+    space: FieldSpace
+    u: Tensor
+    history: list[dict] = field(default_factory=list)
+    errors: Errors | None = None
+
+    @property
+    def rank(self) -> int:
+        """Effective rank: number of directions whose bound is below 1 %."""
+        return self.spectrum.rank
+
+    @property
+    def null_directions(self) -> list[str]:
+        """What the data alone leave open, in words."""
+        return self.spectrum.silent
+
+    def against(self, truth: Mapping[str, np.ndarray]) -> "FieldFit":
+        """The same fit with its errors against a truth, arrays by name; never used in a fit."""
+        given = {name: torch.as_tensor(np.asarray(value, np.float64))[None] for name, value in truth.items()}
+        true = self.space.inner(given)[0]
+        off = self.u - true
+        logarithmic = torch.tensor(self.space.logarithmic)
+        share = torch.where(logarithmic, torch.expm1(off), off).abs()
+        along = self.spectrum.sharp(off)
+        rms = lambda x: x.square().mean().sqrt().item() if len(x) else math.nan
+        z = rms(along / self.spectrum.bounds[: self.rank])
+        return replace(self, errors=Errors(rms(along), share.mean().item(), share.max().item(), z))
+
+    def result(self) -> dict:
+        """Content of `result.json`; the arrays are in `fields.npz`."""
+        bounds = self.spectrum.bounds
+        content = plain(
+            {
+                "schema": SCHEMA,
+                "status": self.status,
+                "fields": {name: {"shape": list(v.shape), "unit": self._unit(name)} for name, v in self.values.items()},
+                "unknowns": self.unknowns,
+                "effective_rank": self.rank,
+                "effective_bound": SHARP,
+                "bounds": bounds.tolist(),
+                "null_directions": self.null_directions,
+                "errors": vars(self.errors) if self.errors else None,
+                "sigma_reference": self.sigma_reference,
+                "chi2_per_n": self.chi2_per_n,
+                "informative": self.informative,
+                "cost": self.cost,
+                "starts": self.starts,
+                "method": self.method,
+                "iterations": self.iterations,
+                "rollouts": self.rollouts,
+                "cpu_seconds": self.cpu_seconds,
+                "wall_seconds": self.wall_seconds,
+                "seed": self.seed,
+                "history": self.history,
+                "versions": versions(),
+            }
+        )
+        assert isinstance(content, dict)
+        return content
+
+    @property
+    def table(self) -> str:
+        """The verdict in a few lines."""
+        lines = [f"{self.rank} of {self.unknowns} directions are known to 1 % at σ = {self.sigma_reference:.3g}"]
+        for name, value in self.values.items():
+            std = self.std[name]
+            known = np.isfinite(std) & (std > 0)
+            typical = f"{np.median(std[known]):.2g}" if known.any() else "unknown"
+            unit = f" {self._unit(name)}" if self._unit(name) else ""
+            lines.append(
+                f"{name}: {value.min():.4g} to {value.max():.4g}{unit}, median standard deviation {typical}{unit}"
+            )
+        if self.errors:
+            lines.append(
+                f"error {self.errors.subspace:.2g} on these directions, {self.errors.full:.2g} on average of all"
+            )
+        return "\n".join([*lines, *self.null_directions])
+
+    def save(self, folder: str | Path) -> Path:
+        """Write `result.json`, `fields.npz` (NAME and NAME.std) and `fields.png`; each appears whole or not at all."""
+        from gradsim.identification.fields.fit import draw
+
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        arrays = {**self.values, **{f"{name}.std": std for name, std in self.std.items()}}
+        with whole(folder / "fields.npz") as draft, draft.open("wb") as file:
+            np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]
+        with whole(folder / "fields.png") as draft:
+            draw(self).savefig(draft, dpi=130, format="png")
+        return write_json(folder / "result.json", self.result())
+
+    def _unit(self, name: str) -> str:
+        return next(p.kind.unit for p in self.space.pieces if p.field.name == name)
+
+
+LINES = 4000  # most edges of a mesh that are drawn
+
+
+def draw(fit: FieldFit) -> Figure:
+    """A row for each field: values, standard deviations; below them the spectrum."""
+    pieces = fit.space.pieces
+    figure = Figure(figsize=(9.0, 3.6 * len(pieces) + 2.6), layout="constrained")
+    rows = figure.add_gridspec(len(pieces) + 1, 2, height_ratios=[3.6] * len(pieces) + [2.6])
+    for k, p in enumerate(pieces):
+        name, unit = p.field.name, f" [{p.kind.unit}]" if p.kind.unit else ""
+        value, std = fit.values[name], fit.std[name]
+        _on_mesh(figure, rows[k, 0], p, value, f"{name}{unit}", "viridis")
+        _on_mesh(figure, rows[k, 1], p, std, f"standard deviation{unit}", "magma")
+    axes = figure.add_subplot(rows[-1, :])
+    bounds = fit.spectrum.bounds.numpy()
+    shown = np.isfinite(bounds)
+    axes.semilogy(np.arange(1, len(bounds) + 1)[shown], 100 * bounds[shown], ".", ms=4, color="#1d5fd0")
+    axes.axhline(100 * SHARP, color="#c2410c", lw=1)
+    axes.annotate("1 %", (1, 100 * SHARP), xytext=(0, 3), textcoords="offset points", color="#c2410c", fontsize=8)
+    axes.set(xlabel="direction, sharpest first", ylabel="bound [%]", xlim=(0, max(2, fit.unknowns + 1)))
+    axes.set_title(f"{fit.rank} of {fit.unknowns} directions are known to 1 %", fontsize=10)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _on_mesh(figure: Figure, spot, p: Piece, value: np.ndarray, title: str, shades: str) -> None:
+    axes = figure.add_subplot(spot, projection="3d")
+    places, size = p.places, np.ptp(p.places, 0)
+    edges = p.edges[:: max(1, len(p.edges) // LINES)]
+    ends = np.concatenate([places[edges], np.full((len(edges), 1, 3), np.nan)], 1).reshape(-1, 3)
+    axes.plot(*ends.T, color="#c8c8c8", lw=0.4)
+    each = value.reshape(len(value), -1)
+    number = np.linalg.norm(each, axis=1) if p.width > 1 else each[:, 0]
+    free = np.isin(np.arange(len(places)), p.rows)
+    finite = free & np.isfinite(number)
+    points = axes.scatter(*places[finite].T, c=number[finite], cmap=shades, s=22, depthshade=False)
+    axes.scatter(*places[~free].T, c="#c8c8c8", s=8, marker="s", depthshade=False)
+    axes.scatter(*places[free & ~finite].T, c="#c2410c", s=22, marker="x", depthshade=False)
+    if p.width == 3 and title.startswith(p.field.name):
+        longest = max(np.linalg.norm(each, axis=1).max(), 1e-300)
+        axes.quiver(*places[finite].T, *each[finite].T, length=0.15 * size.max() / longest, color="#404040", lw=0.6)
+    axes.set_box_aspect(np.maximum(size, 0.2 * size.max()))
+    axes.set_title(f"|{title}|" if p.width > 1 and not title.startswith("standard") else title, fontsize=9)
+    axes.tick_params(labelsize=6)
+    axes.locator_params(nbins=3)
+    figure.colorbar(points, ax=axes, shrink=0.6, pad=0.12).ax.tick_params(labelsize=7)

@@ -1,0 +1,111 @@
+"""Gauss–Newton with conjugate gradients, for more unknowns than a matrix of them is worth.
+
+    (JᵀJ + BᵀB + λ s) d = −g,   u ← u + d       accept if the cost falls
+
+solved by conjugate gradients with the products of `field_problem.Linear` to a tolerance that falls with the gradient
+(Dembo, Eisenstat, Steihaug 1982), preconditioned by the prior; s is the curvature along the first gradient.
+"""
+
+from collections.abc import Callable
+
+import torch
+from scipy.sparse import csc_array, eye_array
+from scipy.sparse.linalg import splu
+from torch import Tensor
+
+from gradsim.identification.fields.problem import FieldProblem, Linear
+from gradsim.identification.observation.base import Coarse
+
+LOOSE = 0.1  # relative residual at which an inner solve may stop at most
+SMALLEST, LARGEST = 1e-14, 1e6  # λ
+FARTHEST = 1.0  # change of an unknown in a step: a factor of e, or its scale
+
+
+def descend(
+    problem: FieldProblem,
+    start: Tensor,
+    frames: int,
+    coarse: Coarse = False,
+    iterations: int = 30,
+    inner: int = 200,
+    enough: float = 0.0,
+    precision: float = 1e-9,
+    report: Callable[[int, float], None] = lambda iteration, cost: None,
+) -> tuple[Tensor, float, int]:
+    """Lower the cost from one start.
+
+    Args:
+        problem: The problem.
+        start: u (unknowns,).
+        frames: First frames that count.
+        coarse: As for `Problem.cost`.
+        iterations: At most so many linearisations.
+        inner: At most so many products with JᵀJ in each.
+        enough: Cost at which it rests.
+        precision: Relative decrease of the cost at which it rests.
+        report: Is told the iteration and the cost.
+
+    Returns:
+        u, its cost, and the number of linearisations.
+
+    Raises:
+        Divergence: If the rollout of the start leaves the finite numbers.
+    """
+    u, damping, first, count = start.clone(), 1e-3, 0.0, 0
+    here, cost = problem.at(u, frames, coarse), torch.inf
+    for count in range(1, iterations + 1):
+        cost, g = here.cost, here.gradient()
+        report(count, cost)
+        size = torch.linalg.vector_norm(g).item()
+        first = first or size
+        if cost <= enough or size == 0:
+            break
+        scale = _curvature(problem, here, g)
+        accepted = False
+        while not accepted and damping < LARGEST:
+            step = solve(problem, here, -g, damping * scale, min(LOOSE, (size / first) ** 0.5), inner)
+            step = step * min(1.0, FARTHEST / step.abs().max().clamp(min=1e-300).item())
+            accepted = problem.cost((u + step)[None], frames, coarse).item() < cost
+            damping = max(SMALLEST, damping * (0.1 if accepted else 10.0))
+        if not accepted:
+            break
+        u = u + step
+        here = problem.at(u, frames, coarse)
+        if cost - here.cost <= precision * cost:
+            break
+    return u, here.cost, count
+
+
+def solve(problem: FieldProblem, here: Linear, b: Tensor, shift: float, tolerance: float, most: int) -> Tensor:
+    """d with (JᵀJ + BᵀB + shift) d ≈ b, to a relative residual."""
+    precondition = _preconditioner(problem, shift)
+    d, r = torch.zeros_like(b), b.clone()
+    z = precondition(r)
+    p, rho = z.clone(), (r @ z).item()
+    goal = tolerance * torch.linalg.vector_norm(b).item()
+    for _ in range(most):
+        q = here.transposed(here.times(p)) + problem.weighed(p) + shift * p
+        bent = (p @ q).item()
+        if bent <= 0:  # rounding
+            break
+        d, r = d + rho / bent * p, r - rho / bent * q
+        if torch.linalg.vector_norm(r).item() <= goal:
+            break
+        z = precondition(r)
+        rho, before = (r @ z).item(), rho
+        p = z + rho / before * p
+    return d
+
+
+def _curvature(problem: FieldProblem, here: Linear, g: Tensor) -> float:
+    """Of the cost along its gradient."""
+    along = g / torch.linalg.vector_norm(g)
+    return (here.times(along).square().sum() + along @ problem.weighed(along)).item()
+
+
+def _preconditioner(problem: FieldProblem, shift: float) -> Callable[[Tensor], Tensor]:
+    if not problem.has_prior:
+        return lambda r: r
+    n = len(problem.mean)
+    solved = splu(csc_array(problem.root.T @ problem.root + (shift + 1e-300) * eye_array(n)))
+    return lambda r: torch.tensor(solved.solve(r.numpy()))

@@ -1,0 +1,49 @@
+"""L-BFGS on the adjoint for many unknowns (Liu and Nocedal 1989): the simple alternative to Gauss–Newton, and its check."""
+
+import torch
+from torch import Tensor
+
+from gradsim.identification.fields.problem import FieldProblem
+from gradsim.identification.observation.base import Coarse
+from gradsim.physics.model import Divergence
+
+MEMORY = 30  # steps that the curvature is learnt from
+FAR = 1e30  # cost of what cannot be simulated: the line search turns back
+
+
+def descend(
+    problem: FieldProblem, start: Tensor, frames: int, coarse: Coarse, iterations: int, precision: float = 1e-9
+) -> tuple[Tensor, float, int]:
+    """Lower the cost from one start.
+
+    Args:
+        problem: The problem.
+        start: u (unknowns,).
+        frames: First frames that count.
+        coarse: As for `Problem.cost`.
+        iterations: At most so many steps.
+        precision: Relative change of the cost at which it rests.
+
+    Returns:
+        u, its cost, and the number of steps.
+    """
+    u = start.clone().requires_grad_()
+    best = [torch.inf, start.clone()]
+    method = torch.optim.LBFGS([u], 1.0, iterations, None, 0.0, 0.0, MEMORY, "strong_wolfe")
+    first = problem.at(start, frames, coarse).cost
+    method.param_groups[0]["tolerance_change"] = precision  # of the cost, which starts at 1
+
+    def closure() -> float:
+        try:
+            here = problem.at(u.detach(), frames, coarse)
+        except Divergence:
+            u.grad = torch.zeros_like(u)
+            return FAR
+        u.grad = 2 * here.gradient() / first
+        if here.cost < best[0]:
+            best[:] = here.cost, u.detach().clone()
+        return here.cost / first
+
+    if first > 0:
+        method.step(closure)
+    return best[1], min(best[0], first), int(method.state[u].get("n_iter", 0))

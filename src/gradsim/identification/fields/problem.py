@@ -1,0 +1,155 @@
+"""A least-squares problem whose unknowns are whole arrays.
+
+    cost = ‖r‖² + ‖B (u − mean)‖²,   A = JᵀJ + BᵀB,   g = Jᵀ r + BᵀB (u − mean)
+
+J is exact: columns of it are forward sensitivities, carried by many worlds at a time; J v is one such world; Jᵀ w is the
+adjoint of a rollout and its pictures. B is the root of the smooth prior (`smooth.py`), 0 where nothing is known.
+"""
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from gradsim.engine.forward_mode import derivative
+from gradsim.identification.fields.fields import FieldSpace, Piece
+from gradsim.identification.observation.base import Coarse, Observation, Sensitivity
+from gradsim.identification.problem import Effort, Problem
+from gradsim.physics.dependencies import refuse_unread
+from gradsim.physics.model import Model
+from gradsim.physics.trajectory import Trajectory
+
+WORLDS = 64  # columns of J that are carried at once
+
+
+class FieldProblem(Problem):
+    """One model, one observation, some fields. `least_squares.descend` takes it like any other problem.
+
+    Args:
+        model: The model.
+        observation: What was seen.
+        space: The unknowns.
+    """
+
+    def __init__(self, model: Model, observation: Observation, space: FieldSpace):
+        self.model, self.observation, self.space = model, observation, space  # pyright: ignore[reportAttributeAccessIssue]
+        refuse_unread(model, (p.field.name for p in space.pieces))
+        self.effort = Effort()
+        self.mean = space.start().clone()
+        roots = []
+        for p in space.pieces:
+            root, mean = _root(p)
+            roots.append(root)
+            if mean is not None:
+                self.mean[p.columns] = mean
+        self.root = sparse.block_diag(roots, format="csr")
+        self.has_prior = self.root.nnz > 0
+
+    def linearise(self, u: Tensor, frames: int, coarse: Coarse = False) -> tuple[Tensor, Tensor, Tensor]:
+        """Cost (starts,), A (starts, n, n) and g (starts, n)."""
+        costs, matrices, gradients = [], [], []
+        prior = torch.tensor((self.root.T @ self.root).toarray())
+        for one in u[:, None]:
+            with torch.no_grad():
+                cost, g, A = self.observation.normal(self._sensitivity(one, frames), frames, coarse)
+            costs.append(cost + self._prior(one))
+            matrices.append(A + prior)
+            gradients.append(g + (one - self.mean) @ prior)
+        cost, A, g = torch.cat(costs), torch.cat(matrices), torch.cat(gradients)
+        bad = ~torch.isfinite(cost) | ~torch.isfinite(A).flatten(1).all(1) | ~torch.isfinite(g).all(1)
+        return torch.where(bad, torch.inf, cost), A, g
+
+    def weighed(self, v: Tensor) -> Tensor:
+        """BᵀB v (unknowns,)."""
+        return torch.tensor(self.root.T @ (self.root @ v.numpy()))
+
+    def at(self, u: Tensor, frames: int, coarse: Coarse = False) -> "Linear":
+        """Residuals at u (unknowns,), and the products with their derivative."""
+        return Linear(self, u, frames, coarse)
+
+    def _sensitivity(self, u: Tensor, frames: int) -> Sensitivity:
+        """Of one start, (1, unknowns)."""
+        n, parts = u.shape[1], []
+        for first in range(0, n, WORLDS):
+            parts.append(self.moved(u, torch.eye(n, dtype=u.dtype)[first : first + WORLDS], frames))
+        tangents = {
+            body: {key: torch.cat([p.tangent.states[body][key] for p in parts]) for key in states}
+            for body, states in parts[0].tangent.states.items()
+        }
+        along = {name: torch.cat([p.along[name] for p in parts]) for name in parts[0].along}
+        one = parts[0].trajectory
+        repeated = lambda y: y[:1].expand(n, *y.shape[1:]).contiguous()  # derivatives refuse memory that is shared
+        states = {body: {key: repeated(y) for key, y in own.items()} for body, own in one.states.items()}
+        values = {name: repeated(v) for name, v in one.values.items()}
+        whole = lambda group: Trajectory(one.times, group, values, one.systems, one.scenery)
+        return Sensitivity(whole(states), whole(tangents), along, n)
+
+    def moved(self, u: Tensor, directions: Tensor, frames: int) -> Sensitivity:
+        """The rollout of u (1, unknowns) and its derivatives along directions (k, unknowns)."""
+        lanes = u.expand(len(directions), -1).contiguous()
+        self.effort.rollouts += len(lanes)
+        names = [p.field.name for p in self.space.pieces]
+        of = lambda some: list(self.space.values(some["u"]).values())
+        values, slopes = derivative(of, {"u": lanes}, {"u": directions.contiguous()})
+        along = dict(zip(names, slopes, strict=True))
+        touched = self.model.values(dict(zip(names, values, strict=True)))
+        along = {name: t.to(self.model.dtype) for name, t in along.items() if t is not None}
+        trajectory, tangent = self.model.tangent(touched, along, frames)
+        return Sensitivity(trajectory, tangent, along, len(directions))
+
+    def _prior(self, u: Tensor) -> Tensor:
+        return torch.tensor(np.square(self.root @ (u.detach() - self.mean).numpy().T).sum(0))
+
+
+class Linear:
+    """Residuals r about one u and the products J v and Jᵀ w, which never make J.
+
+    Args:
+        problem: The problem.
+        u: Where (unknowns,).
+        frames: First frames that count.
+        coarse: As for `Problem.cost`.
+    """
+
+    def __init__(self, problem: FieldProblem, u: Tensor, frames: int, coarse: Coarse = False):
+        self.problem, self.frames, self.coarse = problem, frames, coarse
+        self.u = u.detach().clone().requires_grad_()
+        trajectory = problem.model.rollout(problem.space.values(self.u[None]), frames)
+        problem.effort.rollouts += 1
+        self._r = torch.cat([block[0] for block in problem.observation.residuals(trajectory, frames, coarse)])
+        self.r = self._r.detach()
+
+    def times(self, v: Tensor) -> Tensor:
+        """J v, from v (unknowns,)."""
+        with torch.no_grad():
+            moved = self.problem.moved(self.u.detach()[None], v[None], self.frames)
+            blocks = self.problem.observation.linearised(moved, self.frames, self.coarse)
+            return torch.cat([J[0, :, 0] for _, J in blocks])
+
+    def transposed(self, w: Tensor) -> Tensor:
+        """Jᵀ w, from w like r."""
+        self.problem.effort.rollouts += 1
+        return torch.autograd.grad(self._r, self.u, w, retain_graph=True)[0]
+
+    @property
+    def cost(self) -> float:
+        """‖r‖² with the prior."""
+        return (self.r.square().sum() + self.problem._prior(self.u.detach()[None])[0]).item()
+
+    def gradient(self) -> Tensor:
+        """Half the derivative of the cost (unknowns,)."""
+        return self.transposed(self.r) + self.problem.weighed(self.u.detach() - self.problem.mean)
+
+
+def _root(p: Piece) -> tuple[sparse.csr_array, Tensor | float | None]:
+    """B of a field's unknowns, and their mean in u."""
+    prior, n = p.field.prior, len(p.entries)
+    if prior is None:
+        return sparse.csr_array((n, n)), None
+    rows = p.rows
+    place = np.full(len(p.places), -1)
+    place[rows] = np.arange(len(rows))
+    edges = place[p.edges]
+    own = prior.factor(p.places[rows], edges[(edges >= 0).all(1)], p.dimension)
+    mean = None if prior.mean is None else float(np.log(prior.mean)) if p.kind.positive else prior.mean / p.scale
+    return sparse.csr_array(sparse.kron(own, sparse.eye_array(p.width)) * p.scale), mean

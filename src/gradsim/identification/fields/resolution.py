@@ -1,0 +1,140 @@
+"""What data say of many unknowns: orthogonal directions with their bounds, the effective rank, silent ones in words.
+
+    F = JᵀJ = Σ_k λ_k a_k a_kᵀ,    bound along a_k: 1/√λ_k              (Cramér–Rao, without the prior)
+
+All in units where one is 100 %: logarithms of positive quantities, shares of the scale of others. The effective rank is
+the number of directions whose bound is below 1 %.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator, eigsh, splu
+from torch import Tensor
+
+from gradsim.identification.fields.fields import FieldSpace
+from gradsim.identification.fields.problem import FieldProblem, Linear
+from gradsim.identification.uncertainty.fisher import KNOWN
+
+SHARP = 0.01  # bound below which a direction counts
+ROUNDING = 1e-11  # of the largest eigenvalue: below it is nothing but rounding
+NOTHING = 1e-12  # information of a bound of 1e6: none
+FIRST = 32  # directions that Lanczos looks for at first
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Directions, sharpest first.
+
+    Args:
+        bounds: Relative standard deviation along each (k,); infinite where nothing is known.
+        axes: Unit vectors (unknowns, k).
+        std: Relative standard deviation of each unknown (unknowns,), prior included; infinite where nothing is known.
+        silent: What the data alone leave open, in words.
+    """
+
+    bounds: Tensor
+    axes: Tensor
+    std: Tensor
+    silent: list[str]
+
+    @property
+    def rank(self) -> int:
+        """Number of directions whose bound is below 1 %."""
+        return int((self.bounds < SHARP).sum())
+
+    def sharp(self, v: Tensor) -> Tensor:
+        """The part of v (unknowns,) along these directions, by direction (rank,)."""
+        return self.axes[:, : self.rank].T @ v
+
+
+def of_matrix(problem: FieldProblem, fisher: Tensor) -> Spectrum:
+    """From F of the data alone (unknowns, unknowns)."""
+    values, axes = (x.flip(-1) for x in torch.linalg.eigh(fisher))
+    floor = (ROUNDING * values[0]).clamp(min=NOTHING)
+    bounds = torch.where(values > floor, torch.maximum(values, floor).rsqrt(), torch.inf)
+    prior = torch.tensor((problem.root.T @ problem.root).toarray())
+    known, own = torch.linalg.eigh(fisher + prior) if problem.has_prior else (values, axes)
+    lost = known <= (ROUNDING * known.max()).clamp(min=NOTHING)
+    variance = (own[:, ~lost].square() / known[~lost]).sum(1)
+    variance[(own[:, lost].abs() > 1e-3).any(1)] = torch.inf
+    patterns = _patterns(problem.space)
+    heard = {text: c @ fisher @ c for text, c in patterns.items()}
+    return Spectrum(bounds, axes, variance.sqrt(), _words(problem.space, heard, variance.sqrt()))
+
+
+def of_products(problem: FieldProblem, here: Linear) -> Spectrum:
+    """From products with J alone, by Lanczos' method: the directions whose bound is below 1 %.
+
+    What it leaves out counts as not known, so that standard deviations are rather too large.
+    """
+    n = len(here.u)
+    times = lambda v: here.transposed(here.times(torch.tensor(v.ravel()))).numpy()
+    count, operator = min(FIRST, n - 1), LinearOperator((n, n), matvec=times, dtype=np.float64)  # pyright: ignore[reportCallIssue]
+    while True:
+        values, axes = eigsh(operator, count, v0=np.random.default_rng(0).standard_normal(n), tol=1e-6)  # pyright: ignore[reportArgumentType]
+        if values.min() < SHARP**-2 or count == n - 1:
+            break
+        count = min(2 * count, n - 1)
+    order = np.argsort(-values)
+    keep = order[values[order] > 0]
+    values, axes = torch.tensor(values[keep].copy()), torch.tensor(axes[:, keep].copy())
+    heard = {text: here.times(c).square().sum() for text, c in _patterns(problem.space).items()}
+    std = _covered(problem, values, axes).clamp(min=0).sqrt()
+    return Spectrum(values.rsqrt(), axes, std, _words(problem.space, heard, std))
+
+
+def _covered(problem: FieldProblem, values: Tensor, axes: Tensor) -> Tensor:
+    """Variances (unknowns,) where F = V Λ Vᵀ: by Woodbury's identity with a prior."""
+    if not problem.has_prior:
+        variance = (axes.square() / values).sum(1)
+        return torch.where(axes.square().sum(1) < 1 - 1e-6, torch.inf, variance)
+    n = len(axes)
+    Q = sparse.csc_array(problem.root.T @ problem.root + 1e-12 * sparse.eye_array(n))
+    solved = splu(Q)
+    prior, spread = torch.tensor(np.diag(solved.solve(np.eye(n))).copy()), torch.tensor(solved.solve(axes.numpy()))
+    inner = torch.linalg.inv(torch.diag(1 / values) + axes.T @ spread)
+    return prior - ((spread @ inner) * spread).sum(1)
+
+
+def _patterns(space: FieldSpace) -> dict[str, Tensor]:
+    """Simple directions, unit vectors by what they do."""
+    found, scales = {}, torch.zeros(len(space), dtype=torch.float64)
+    for p in space.pieces:
+        name, own = p.field.name, torch.zeros(len(space), dtype=torch.float64)
+        if p.kind.positive:
+            own[p.columns] = scales[p.columns] = 1.0
+            found[f"one common factor of all of {name}"] = own
+        for axis in range(p.width if not p.kind.positive else 0):
+            own = own.clone().zero_()
+            own[p.columns.start + axis : p.columns.stop : p.width] = 1.0
+            where = f" along {'xyz'[axis]}" if p.width == 3 else ""
+            found[f"what all of {name}{where} have in common"] = own
+    names = [p.field.name for p in space.pieces if p.kind.positive]
+    if len(names) > 1:
+        found[f"one common factor of all of {', '.join(names[:-1])} and {names[-1]}"] = scales
+    return {text: c / c.norm() for text, c in found.items()}
+
+
+def _words(space: FieldSpace, heard: dict[str, Tensor], std: Tensor) -> list[str]:
+    """What the data leave open: simple directions, then entries."""
+    texts = []
+    for text, information in heard.items():
+        if information < KNOWN**-2:
+            fix = (
+                "A known force, such as a blow, would fix it."
+                if "factor" in text
+                else "It has no effect on what was seen."
+            )
+            texts.append(f"The data leave open {text}. {fix}")
+    for p in space.pieces:
+        rows = sorted({int(k) // p.width for k in p.entries[(std[p.columns] > KNOWN)]})
+        if rows:
+            shown = ", ".join(map(str, rows[:12])) + (", …" if len(rows) > 12 else "")
+            texts.append(
+                f"{len(rows)} of {len(p.rows)} entries of {p.field.name} are not known to 10 % each ({shown}); record "
+                "more of the motion, or from more sides, or give a prior."
+            )
+    return texts

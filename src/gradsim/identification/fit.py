@@ -1,0 +1,207 @@
+"""What an identification returns: values with error bars, a verdict, and what it took."""
+
+import importlib.metadata
+import json
+import math
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from gradsim.identification.uncertainty.profile_likelihood import Profile
+from gradsim.identification.uncertainty.residual_diagnostics import Leftover
+from gradsim.numerics.formatting import rounded, with_error
+
+SCHEMA = "gradsim.result/1"
+MISMATCH = 1.2  # χ²/N above which the model does not explain the data, beyond its own sampling error
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One unknown.
+
+    Args:
+        value: In SI units.
+        std: Standard deviation; inf where the data say nothing.
+        interval95: 95 % interval.
+        unit: SI unit.
+        low: Lower end of its range.
+        high: Upper end.
+        identifiable: Whether its relative bound is below 10 %.
+        truth: For made-up data, to compare with; never used in a fit.
+    """
+
+    value: float
+    std: float
+    interval95: tuple[float, float]
+    unit: str
+    low: float
+    high: float
+    identifiable: bool
+    truth: float | None = None
+
+    @property
+    def z(self) -> float | None:
+        """Error over standard deviation, where the truth is known."""
+        return None if self.truth is None else (self.value - self.truth) / self.std
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The outcome of `gradsim.identify`.
+
+    Args:
+        status: "ok"; "unidentifiable": some unknowns are left open; "mismatch": the model does not explain the data;
+            "failed": no start came near.
+        unknowns: Estimates by name.
+        sigma_reference: Noise that errors and verdict refer to (images: of one pixel in [0, 1]).
+        chi2_per_n: Mean square of the whitened residuals that carry information.
+        informative: Their number.
+        rank: Number of identified directions.
+        null_directions: The others: combination, explanation, bound.
+        starts: Starts drawn, and how many came to the answer on their own.
+        iterations: Linearisations of the population.
+        rollouts: Worlds simulated, forward sensitivities counted one for each unknown.
+        cpu_seconds: CPU time.
+        wall_seconds: Time.
+        seed: Of the starts.
+        history: Stages with frames, cost and the best values.
+        population: Starts: names, initial and final values, costs.
+        command: What made it.
+        kinked: Whether contact kinks the likelihood at the scale of the noise, so that error bars are
+            from samples of the posterior.
+        leftover: Where and when it leaves something, and whether that is noise.
+        shooting: Of a clip cut into windows: how, whether one shot or the windows are the answer, and the jumps.
+        notes: Warnings, such as that the motion forgets its parameters within the clip.
+        evidence: What became of a film on the way to evidence: frames used and not, loss.
+        profiles: χ² along weak directions or unknowns, where it was asked for.
+    """
+
+    status: str
+    unknowns: dict[str, Estimate]
+    sigma_reference: float
+    chi2_per_n: float
+    informative: int
+    rank: int
+    null_directions: list
+    starts: dict[str, int]
+    iterations: int
+    rollouts: int
+    cpu_seconds: float
+    wall_seconds: float
+    seed: int
+    history: list[dict] = field(default_factory=list)
+    population: dict = field(default_factory=dict)
+    command: str = "identify"
+    kinked: bool = False
+    leftover: Leftover | None = None
+    shooting: dict = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    evidence: dict = field(default_factory=dict)
+    profiles: list[Profile] = field(default_factory=list)
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Estimated value by name."""
+        return {name: e.value for name, e in self.unknowns.items()}
+
+    def against(self, truth: Mapping[str, float]) -> "Fit":
+        """The same fit, with the truth beside each estimate."""
+        return replace(self, unknowns={n: replace(e, truth=truth.get(n)) for n, e in self.unknowns.items()})
+
+    def result(self) -> dict:
+        """Content of `result.json`: plain numbers, None for what is infinite or unknown."""
+        unknowns = {
+            name: {
+                "value": e.value,
+                "std": e.std,
+                "interval95": list(e.interval95),
+                "unit": e.unit,
+                "low": e.low,
+                "high": e.high,
+                "identifiable": e.identifiable,
+                "truth": e.truth,
+            }
+            for name, e in self.unknowns.items()
+        }
+        directions = [
+            {"combination": d.combination, "explanation": d.explanation, "bound": d.bound} for d in self.null_directions
+        ]
+        content = plain(
+            {
+                "schema": SCHEMA,
+                "command": self.command,
+                "status": self.status,
+                "unknowns": unknowns,
+                "sigma_reference": self.sigma_reference,
+                "chi2_per_n": self.chi2_per_n,
+                "informative": self.informative,
+                "rank": self.rank,
+                "kinked": self.kinked,
+                "notes": self.notes,
+                **self.evidence,
+                "null_directions": directions,
+                "leftover": self.leftover.result() if self.leftover else None,
+                "profiles": [p.result() for p in self.profiles],
+                "starts": self.starts,
+                "iterations": self.iterations,
+                "rollouts": self.rollouts,
+                "cpu_seconds": self.cpu_seconds,
+                "wall_seconds": self.wall_seconds,
+                "seed": self.seed,
+                "versions": versions(),
+                **({"shooting": self.shooting} if self.shooting else {}),
+            }
+        )
+        assert isinstance(content, dict)
+        return content
+
+    @property
+    def table(self) -> str:
+        """Value ± standard deviation, 95 % interval, unit and verdict, one line for each unknown."""
+        lines = []
+        width = max(len(name) for name in self.unknowns)
+        for name, e in self.unknowns.items():
+            low, high = e.interval95
+            verdict = "" if e.identifiable else "   not identifiable"
+            number = f"{with_error(e.value, e.std)} {e.unit}"
+            lines.append(f"{name:<{width}}  {number:<32} 95 %: {rounded(low, e.std)} … {rounded(high, e.std)}{verdict}")
+        return "\n".join(lines)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write `result.json` and `history.json` into a folder; each file appears whole or not at all."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / "history.json", {"stages": self.history, "starts": self.population})
+        return write_json(folder / "result.json", self.result())
+
+
+def plain(value) -> object:
+    """JSON has no infinity: None instead, at any depth."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, bool) or value is None or isinstance(value, str | int):
+        return value
+    value = float(value)
+    return value if math.isfinite(value) else None
+
+
+def write_json(path: Path, content: dict) -> Path:
+    """Write a JSON file that appears whole or not at all."""
+    draft = path.with_name(f".{path.name}.part")
+    draft.write_text(json.dumps(plain(content), indent=1) + "\n")
+    draft.replace(path)
+    return path
+
+
+def versions() -> dict[str, str]:
+    """Versions of what computes."""
+    packages = {}
+    for name in ("gradsim", "torch", "warp-lang", "numpy"):
+        try:
+            packages[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            packages[name] = "not installed"
+    return {**packages, "python": platform.python_version()}

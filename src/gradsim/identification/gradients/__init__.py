@@ -1,0 +1,1 @@
+"""Diagnostics of gradients: which unknowns a loss depends on, and why not."""

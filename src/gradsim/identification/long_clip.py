@@ -1,0 +1,202 @@
+"""Fits of long clips by multiple shooting: where the windows begin, how they are joined, and the verdict.
+
+1. The windows begin where measured states say; where only silhouettes are seen, the first window is searched in one
+   shot and the clip grows by a few frames a stage, each new window from the end of the last. Never from the truth.
+2. κ grows until the windows are one motion (`shooting.py`).
+3. From every place where that came to, one shot through a growing clip polishes the answer. Where its cost comes down
+   to that of the windows, it is the answer, and the verdict is that of any fit. Where it does not, because the motion
+   forgets its start faster than the unknowns can be known, or the model is not quite right, the windows are the answer,
+   with the jumps between them beside it.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsim.errors import InputError
+from gradsim.identification.clip_jackknife import _estimate
+from gradsim.identification.fit import MISMATCH, Fit
+from gradsim.identification.observation.base import States
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.levenberg_marquardt import Population
+from gradsim.identification.solvers.levenberg_marquardt import descend as descend_in_one
+from gradsim.identification.solvers.multiple_shooting import ShootingProblem, Shots, descend, jumps, measured
+from gradsim.identification.solvers.multistart import WORSE, Outcome, Search, search
+from gradsim.identification.uncertainty.fisher import analyse
+
+LOOSE = 100.0  # κ of a clip that grows: a gap of a tenth of the body's size costs one unit of χ²
+ALONE = 6  # starts that go on from the first window, at most
+
+
+@dataclass(frozen=True)
+class Shooting:
+    """How a long clip is cut.
+
+    Args:
+        window: Frames from one start to the next: as many as the motion remembers, often 10 to 30.
+        stiffness: κ, in turn.
+        iterations: Linearisations for each κ, at most.
+        grow: Frames added at a stage where starts of windows are not measured.
+    """
+
+    window: int = 20
+    stiffness: tuple[float, ...] = (1.0, 1e2, 1e3, 1e4)
+    iterations: int = 8
+    grow: int = 3
+
+    def __post_init__(self):
+        if not self.stiffness or min(*self.stiffness, self.iterations, self.grow) <= 0:
+            raise InputError(f"{self} has a stiffness, iterations or growth that is not above 0; they all have to be.")
+
+
+def shoot(
+    problem: Problem,
+    plan: Shooting,
+    starts: int,
+    rng: np.random.Generator,
+    report: Callable[[dict], None] = lambda entry: None,
+) -> tuple[Outcome, Shots, ShootingProblem]:
+    """Search by multiple shooting.
+
+    Args:
+        problem: The problem in one shot.
+        plan: How the clip is cut.
+        starts: Number drawn from the ranges.
+        rng: Draws them.
+        report: Called after each stage with its entry of the history.
+
+    Returns:
+        Where one shot came to from the starts; the best start of the windows (one row); and the windows' problem.
+
+    Raises:
+        InputError: As `Windows`.
+    """
+    cut, history = ShootingProblem(problem, plan.window), []
+
+    def note(stage: str, frames: int, cost: Tensor, u: Tensor) -> None:
+        k = int(cost.argmin())
+        history.append(
+            {"stage": stage, "frames": frames, "cost": cost[k].item(), "u": u[k].tolist(), "iteration": len(history)}
+            | {"rollouts": problem.effort.rollouts, "population": len(cost)}
+        )
+        report(history[-1])
+
+    initial = problem.space.draw(rng, starts)
+    states = _all_states(problem)
+    if states:
+        nodes, who = measured(cut, states).expand(starts, -1, -1), torch.arange(starts)
+        shots = cut.at(initial, nodes, plan.stiffness[0], problem.frames)
+    else:
+        shots, who = _grown(cut, plan, starts, rng, note)
+    for stiffness in plan.stiffness:
+        shots = descend(cut, shots, stiffness, problem.frames, plan.iterations)
+        note("windows", problem.frames, shots.cost, shots.u)
+    people = _one_shot(problem, shots.u, plan.window)
+    note("one shot", problem.frames, people.cost, people.u)
+    k, own = int(people.cost.argmin()), who >= 0
+    final, cost = torch.full_like(initial, torch.nan), torch.full((starts,), torch.inf).double()
+    final[who[own]], cost[who[own]] = people.u[own], people.cost[own]
+    outcome = Outcome(initial, final, cost, people.u[k], people.cost[k].item(), len(history), history)
+    return outcome, shots[[int(shots.cost.argmin())]], cut
+
+
+def explained(outcome: Outcome, shots: Shots) -> bool:
+    """Whether one shot explains the data as the windows do, which are free to jump."""
+    return outcome.best_cost < shots.cost[0].item() * 1.1 + WORSE
+
+
+def jumps_told(cut: ShootingProblem, shots: Shots, plan: Shooting, polished: bool) -> dict:
+    """What `result.json` says of the windows."""
+    found = jumps(cut, shots)
+    names = [key for key in found[0] if key != "frame"]
+    largest = {name: max(jump[name] for jump in found) for name in names}
+    return {
+        "window": plan.window,
+        "windows": len(found) + 1,
+        "answer": "one shot" if polished else "windows",
+        "chi2_windows": shots.data[0].item(),
+        "largest_jump": largest,
+        "jumps": found,
+    }
+
+
+def _all_states(problem: Problem) -> list[States]:
+    """Measured states of every body, in their order; nothing where some are not measured."""
+    seen = problem.observation
+    parts = list(getattr(seen, "parts", {"": seen}).values())
+    known = {part.body: part for part in parts if isinstance(part, States) and part.q is not None}
+    bodies = list(problem.model.scene.bodies)
+    return [known[name] for name in bodies] if set(bodies) <= set(known) else []
+
+
+def _grown(cut: ShootingProblem, plan: Shooting, starts: int, rng, note) -> tuple[Shots, Tensor]:
+    """Search the first window in one shot, then let the clip grow window by window; and which start each is, or -1."""
+    problem, first = cut.problem, min(plan.window + 1, cut.problem.frames)
+    begin = Problem(problem.model, problem.observation.cut(0, first), problem.space)
+    begin.effort = problem.effort
+    found = search(begin, Search(starts=starts), rng)
+    near = torch.isfinite(found.cost).nonzero()[:, 0]
+    near = near[found.cost[near].argsort()][:ALONE]
+    u = torch.cat([found.best[None], found.final[near]])
+    note("first window", first, torch.tensor([found.best_cost, *found.cost[near].tolist()]), u)
+    shots = cut.at(u, u.new_zeros(len(u), 0, cut.windows.size), LOOSE, first)
+    for frames in [*range(first + plan.grow, problem.frames, plan.grow), problem.frames]:
+        shots = cut.at(shots.u, cut.grown(shots, frames), LOOSE, frames)
+        least, informative, level = problem.observation.floor(frames)
+        enough = least + 0.5 * min(level, 1.0) * informative
+        shots = descend(cut, shots, LOOSE, frames, 4, enough=enough)
+        note("windows grow", frames, shots.cost, shots.u)
+    return shots, torch.cat([torch.tensor([-1]), near])
+
+
+def _one_shot(problem: Problem, u: Tensor, window: int) -> Population:
+    """Polish unknowns in one shot through a clip that grows."""
+    people = Population.at(u)
+    for frames in [*range(min(window, problem.frames), problem.frames, max(2, window // 4)), problem.frames]:
+        people, _ = descend_in_one(problem, people, frames, False, 6 if frames < problem.frames else 30)
+    return people
+
+
+def verdict(cut: ShootingProblem, shots: Shots, outcome: Outcome, plan: Shooting, seed: int, noise_known: bool) -> Fit:
+    """The verdict where the windows are the answer; error bars from the information with the starts eliminated."""
+    problem, space = cut.problem, cut.space
+    least, informative, _ = problem.observation.floor(problem.frames)
+    spare = max(1.0, informative - len(space) - shots.nodes[0].numel())
+    chi2 = max(shots.data[0].item() - least, 0.0) / spare
+    scale = 1.0 if noise_known else max(chi2, 1e-30)
+    pushed = any(getattr(body, "pushes", None) for scene in problem.scenes for body in scene.bodies.values())
+    uncertainty = analyse(space, cut.schur(shots, plan.stiffness[-1])[0] / scale, pushed)
+    estimates = {name: _estimate(space, k, shots.u[0, k].item(), uncertainty) for k, name in enumerate(space.names)}
+    known = all(e.identifiable for e in estimates.values())
+    status = "ok" if known else "unidentifiable"
+    if not torch.isfinite(shots.cost[0]):
+        status = "failed"
+    elif noise_known and chi2 > max(MISMATCH, 1 + 5 * math.sqrt(2 / spare)):
+        status = "mismatch"
+    effort = problem.effort
+    return Fit(
+        status,
+        estimates,
+        getattr(problem.observation, "sigma", 1.0) * math.sqrt(scale),
+        chi2 / scale,
+        int(informative),
+        uncertainty.rank,
+        uncertainty.null,
+        {"count": len(outcome.initial), "converged": 0},
+        outcome.iterations,
+        effort.rollouts,
+        effort.cpu_seconds,
+        effort.wall_seconds,
+        seed,
+        outcome.history,
+        {
+            "names": space.names,
+            "initial": space.numbers(outcome.initial).tolist(),
+            "final": space.numbers(outcome.final).tolist(),
+            "cost": outcome.cost.tolist(),
+        },
+    )

@@ -1,0 +1,236 @@
+"""Several videos of the same things in one fit: clips with starts of their own, and unknowns that they share.
+
+    cost(u) = Σ_k cost_k(u_k)           u_k: those of the unknowns u that clip k has
+
+An unknown such as `cube.mass` is one number for all clips that have it. `cube.velocity@2` belongs to clip 2 alone, and
+`cube.velocity@each` is an unknown of its own in each clip: cube.velocity@1, cube.velocity@2, …
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from gradsim.errors import InputError
+from gradsim.identification.api import model_for, solve
+from gradsim.identification.fit import Fit
+from gradsim.identification.observation.base import Coarse, Observation
+from gradsim.identification.observation.multi_view import from_videos, together_floor, together_sigma
+from gradsim.identification.problem import Effort, Problem
+from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.unknowns import Ranges, Space, Unknown
+from gradsim.scene.parameters import resolve
+
+EACH = "each"  # after the @ of an unknown that every clip has for itself
+
+
+class SharedSpace(Ranges):
+    """The unknowns of several clips.
+
+    Args:
+        scenes: One for each clip.
+        unknowns: As for `Space`, with @CLIP or @each after the names of those that are not shared.
+
+    Attributes:
+        each: The space of each clip.
+        columns: Which of all unknowns those are.
+
+    Raises:
+        InputError: As `Space`; on a clip that does not exist, or has no unknown at all.
+    """
+
+    def __init__(self, scenes: Sequence, unknowns: Sequence[str | Unknown]):
+        if not scenes:
+            raise InputError("there is no clip; give at least one scene and its video.")
+        own: list[list[Unknown]] = [[] for _ in scenes]
+        labels: list[list[str]] = [[] for _ in scenes]
+        found: dict[str, tuple[Unknown, bool, str]] = {}
+        for given in unknowns:
+            unknown = Unknown.parse(given) if isinstance(given, str) else given
+            name, clips, separate = _clips(scenes, unknown)
+            first = None  # bounds that the first clip gives hold for all that share it
+            for k in clips:
+                space = Space(scenes[k], [replace(u, prior=None) for u in first or [replace(unknown, name=name)]])
+                first = first if separate else space.unknowns
+                for u, log, unit in zip(space.unknowns, space.logarithmic, space.units, strict=True):
+                    label = f"{u.name}@{k + 1}" if separate else u.name
+                    own[k].append(u)
+                    labels[k].append(label)
+                    found[label] = (replace(u, name=label, prior=unknown.prior), log, unit)
+        for k, mine in enumerate(own):
+            if not mine:
+                raise InputError(f"clip {k + 1} has no unknown; leave it out, or name one of it.")
+        super().__init__(*zip(*found.values(), strict=True))  # pyright: ignore[reportArgumentType] -- three columns
+        self.each = [Space(scene, mine) for scene, mine in zip(scenes, own, strict=True)]
+        self.columns = [torch.tensor([self.names.index(label) for label in mine]) for mine in labels]
+
+
+def _clips(scenes: Sequence, unknown: Unknown) -> tuple[str, list[int], bool]:
+    """The name without its clip, the clips that have it, and whether each has it for itself."""
+    name, at, clip = unknown.name.partition("@")
+    if not at or clip == EACH:
+        having = [k for k, scene in enumerate(scenes) if _has(scene, replace(unknown, name=name))]
+        if not having:
+            resolve(scenes[0], Unknown(name).names[0])  # says what is wrong with it
+        return name, having or [0], bool(at)
+    if not clip.isdecimal() or not 1 <= int(clip) <= len(scenes):
+        raise InputError(
+            f"`{unknown.name}` names no clip: write {name}@1 to {name}@{len(scenes)}, {name}@{EACH} for one in each, "
+            f"or {name} for one that all share."
+        )
+    return name, [int(clip) - 1], True
+
+
+def _has(scene, unknown: Unknown) -> bool:
+    try:
+        for name in unknown.names:
+            resolve(scene, name)
+    except InputError:
+        return False
+    return True
+
+
+class Together:
+    """Problems that share unknowns, as one: it can be searched, sampled and concluded like a `Problem`.
+
+    Args:
+        problems: One for each clip, over `space.each`.
+        space: All unknowns.
+    """
+
+    def __init__(self, problems: Sequence[Problem], space: SharedSpace):
+        self.problems, self.space, self.effort = list(problems), space, Effort()
+        for problem in self.problems:
+            problem.effort = self.effort
+        self.observation = _Evidence([problem.observation for problem in problems])
+        priors = [u.prior or (0.0, float("inf")) for u in space.unknowns]
+        self.prior_mean, std = torch.tensor(priors, dtype=torch.float64).unbind(1)
+        self.prior_precision = std**-2
+
+    @property
+    def frames(self) -> int:
+        """Of the longest clip; shorter ones are over before."""
+        return self.observation.frames
+
+    @property
+    def scenes(self) -> list:
+        """What moves in each clip."""
+        return [problem.model.scene for problem in self.problems]
+
+    def cost(self, u: Tensor, frames: int, coarse: Coarse = False) -> Tensor:
+        """As of `Problem`."""
+        costs = [problem.cost(mine, first, coarse) for problem, mine, first, _ in self._each(u, frames)]
+        return torch.stack(costs).sum(0) + self._prior(u)
+
+    def linearise(self, u: Tensor, frames: int, coarse: Coarse = False) -> tuple[Tensor, Tensor, Tensor]:
+        """As of `Problem`."""
+        total = self._prior(u)
+        A = torch.diag(self.prior_precision).repeat(len(u), 1, 1)
+        g = self.prior_precision * (u - self.prior_mean)
+        for problem, mine, first, columns in self._each(u, frames):
+            cost, own_A, own_g = problem.linearise(mine, first, coarse)
+            total = total + cost
+            A[:, columns[:, None], columns] += own_A
+            g[:, columns] += own_g
+        return total, A, g
+
+    def jacobian(self, u: Tensor, frames: int, coarse: Coarse = False) -> Iterator[tuple[Tensor, Tensor]]:
+        """As of `Problem`."""
+        for problem, mine, first, columns in self._each(u, frames):
+            for r, own in problem.jacobian(mine, first, coarse):
+                J = own.new_zeros(*own.shape[:2], len(self.space))
+                J[..., columns] = own
+                yield r, J
+
+    def residuals(self, u: Tensor, frames: int | None = None) -> Tensor:
+        """As of `Problem`."""
+        each = self._each(u, frames or self.frames)
+        return torch.cat([problem.residuals(mine, first) for problem, mine, first, _ in each], 1)
+
+    def _each(self, u: Tensor, frames: int) -> Iterator[tuple[Problem, Tensor, int, Tensor]]:
+        """Every clip with its own unknowns, the frames of it that count, and which unknowns they are."""
+        for problem, columns in zip(self.problems, self.space.columns, strict=True):
+            yield problem, u[:, columns], min(frames, problem.frames), columns
+
+    def _prior(self, u: Tensor) -> Tensor:
+        return ((u - self.prior_mean) ** 2 * self.prior_precision).sum(1)
+
+
+class _Evidence:
+    """What a search asks the observations of several clips."""
+
+    def __init__(self, parts: Sequence[Observation]):
+        self.parts, self.frames = list(parts), max(part.frames for part in parts)
+
+    @property
+    def sigma(self) -> float:
+        return together_sigma(self.parts)
+
+    def floor(self, frames: int) -> tuple[float, float, float]:
+        return together_floor([(part, min(frames, part.frames)) for part in self.parts])
+
+
+def identify_many(
+    scenes: Sequence,
+    unknowns: Sequence[str | Unknown],
+    videos: Sequence[str | Path | Mapping[str, str | Path]] | None = None,
+    masks: Sequence[Mapping[str, str | Path]] | None = None,
+    observations: Sequence[Observation] | None = None,
+    noise: float | None = None,
+    starts: int = 16,
+    seed: int = 0,
+    report: Callable[[dict], None] = lambda entry: None,
+) -> Fit:
+    """The physics that several videos share.
+
+    Args:
+        scenes: One for each clip; the same scene may stand several times.
+        unknowns: NAME for a number that all clips share, NAME@2 for one of clip 2 alone, NAME@each for one of its own
+            in each clip; each with :LOW:HIGH as for `identify`, or an `Unknown`.
+        videos: One for each clip; or of each clip the films of several cameras by their names.
+        masks: For each clip the mask videos by camera; an empty one where the colours tell.
+        observations: In place of videos.
+        noise: As for `identify`, of all videos.
+        starts: Number of starts, drawn uniformly over the ranges.
+        seed: Of the starts.
+        report: Called after each stage of the search.
+
+    Raises:
+        InputError: If anything that was given is wrong, before any work starts.
+    """
+    if (videos is None) == (observations is None):
+        raise InputError("give exactly one of `videos` and `observations`.")
+    given = videos if videos is not None else observations or ()
+    if len(given) != len(scenes) or (masks is not None and len(masks) != len(scenes)):
+        raise InputError(f"there are {len(scenes)} scenes and {len(given)} clips; give one of each for every clip.")
+    space = SharedSpace(scenes, unknowns)
+    if observations is None:
+        films = [film if isinstance(film, Mapping) else {"camera": film} for film in videos or ()]
+        each = zip(scenes, films, masks or [{}] * len(films), strict=True)
+        observations = [from_videos(scene, film, mask, noise) for scene, film, mask in each]
+    problem = together(scenes, observations, space)
+    return solve(problem, Search(starts=starts), seed, report=report)  # pyright: ignore[reportArgumentType]
+
+
+def together(scenes: Sequence, observations: Sequence[Observation], space: SharedSpace) -> Together:
+    """The problem of several clips, each with a model whose step suits the ranges."""
+    each = zip(scenes, observations, space.each, strict=True)
+    return Together([Problem(model_for(scene, own), seen, own) for scene, seen, own in each], space)
+
+
+def of_clip(scene, values: Mapping[str, float], clip: int) -> dict[str, float]:
+    """Of the values of a fit, those of one clip, with the names of its scene.
+
+    Args:
+        scene: Its scene.
+        values: By the names of the fit's unknowns.
+        clip: Its number, from 1.
+    """
+    mine = {}
+    for label, value in values.items():
+        name, at, which = label.partition("@")
+        if (which == str(clip)) if at else _has(scene, Unknown(name)):
+            mine[name] = value
+    return mine

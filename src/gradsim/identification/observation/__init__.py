@@ -1,0 +1,1 @@
+"""Observations: masks, images, vertices or states, and their residuals."""

@@ -1,0 +1,364 @@
+"""What was seen: silhouettes in a video, or states of a body, each with its noise.
+
+An observation turns a trajectory into whitened residuals r = (model − data)/σ, in chunks of frames so that the memory
+stays bounded, and says which residuals carry information. What least squares lowers is Σ r², or Σ λ ρ(r) with a loss
+that outliers cannot pull (`gradsim.numerics.robust`), by iteratively reweighted residuals.
+
+Where a motion is on the screen, with its derivatives: what physics moves, as the renderer wants it.
+
+Rigid bodies go there straight from their states; the surface of others is made and projected.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from gradsim.errors import InputError
+from gradsim.geometry.surface import Surface
+from gradsim.losses import CDF, MSE, ImageLoss, cdf, cdf_of_sums_tangent, image_loss
+from gradsim.numerics import rotation
+from gradsim.numerics.robust import GAUSSIAN, Loss, loss_named
+from gradsim.physics.system import Values
+from gradsim.physics.trajectory import Trajectory
+from gradsim.render.coverage.coverage import coverage_tangent
+from gradsim.render.coverage.objective import misfit, profiles, target
+from gradsim.render.coverage.rigid_projection import carry
+from gradsim.render.silhouettes import NEAR, Silhouettes, whole
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """A trajectory of worlds × unknowns rollouts with its derivatives, one unknown in each.
+
+    Args:
+        trajectory: The rollouts; every `unknowns`-th is another world.
+        tangent: Derivatives of its states.
+        along: The directions, by parameter.
+        unknowns: Number of unknowns.
+    """
+
+    trajectory: Trajectory
+    tangent: Trajectory
+    along: Values
+    unknowns: int
+
+    @property
+    def worlds(self) -> Values:
+        """Parameters of each world once."""
+        return {name: v[:: self.unknowns] for name, v in self.trajectory.values.items()}
+
+    def by_world(self, derivative: Tensor) -> Tensor:
+        """(worlds · unknowns, ...) as (worlds, unknowns, ...)."""
+        return derivative.unflatten(0, (-1, self.unknowns))
+
+
+def drawn(trajectory: Trajectory) -> tuple[Tensor, bool]:
+    """Faces of all bodies together, and whether they are one convex body."""
+    parts = trajectory.parts
+    surface = Surface(torch.empty(0, 0, parts[-1].vertices.stop, 3), parts)
+    return surface.faces, surface.convex
+
+
+def on_screen(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tuple[Tensor, Tensor]:
+    """Vertices (worlds, frames, n, 2) [px], and their derivatives (worlds, unknowns, frames, n, 2).
+
+    A trajectory alone has no unknowns. A part that is not drawn stands in one point off the image.
+    """
+    if isinstance(seen, Sensitivity):
+        trajectory, unknowns, values = seen.trajectory, seen.unknowns, seen.worlds
+        along = {name: seen.by_world(v) for name, v in seen.along.items()}
+    else:
+        trajectory, unknowns, values, along = seen, 1, seen.values, {}
+    if type(trajectory) is not Trajectory or not all(hasattr(s, "carried") for s in trajectory.systems):
+        return _projected(silhouettes, seen)  # something else stands between states and surface
+    sight, screens, slopes = silhouettes.sight(values, along), [], []
+    for s in trajectory.systems:
+        states = {name: y[::unknowns] for name, y in trajectory.states[s.name].items()}
+        rest, x, q = s.carried(states, values)
+        moving = {}
+        if isinstance(seen, Sensitivity):
+            tangent = seen.tangent.states[s.name]
+            moving = {"x_tangent": seen.by_world(tangent["x"]), "q_tangent": seen.by_world(tangent["q"])}
+            change = s.rest_tangent(seen.along)
+            moving["rest_tangent"] = None if change is None else seen.by_world(change)
+        screen, slope = carry(rest, x, q, sight, NEAR, **moving)
+        screens.append(screen)
+        slopes.append(slope)
+    return (screens[0], slopes[0]) if len(screens) == 1 else (torch.cat(screens, 2), torch.cat(slopes, 3))
+
+
+def _projected(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tuple[Tensor, Tensor]:
+    if not isinstance(seen, Sensitivity):
+        screen = whole(silhouettes.screen(seen.surface, seen.values))
+        return screen, screen.new_empty(len(screen), 0, *screen.shape[1:])
+    surface, moving = seen.trajectory.surface_tangent(seen.tangent, seen.along)
+    along = {name: seen.by_world(v) for name, v in seen.along.items()}
+    once = Surface(surface.vertices[:: seen.unknowns], surface.parts)
+    screen, slope = silhouettes.screen_tangent(once, seen.by_world(moving), seen.worlds, along)
+    return whole(screen), torch.where(torch.isfinite(screen)[:, None], slope, 0.0)
+
+
+Coarse = bool | ImageLoss  # False: pixels with their noise; True: the CDF, which sees far; or any loss of images
+CLEAR = 4.0  # a pixel this many σ from 0 and from 1 is on an outline
+CHUNK = 2**25  # numbers in one block of an image Jacobian: 256 MB
+
+
+class Observation(Protocol):
+    """Data that a trajectory is compared with."""
+
+    frames: int
+
+    def residuals(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Iterator[Tensor]:
+        """Blocks (worlds, n) of whitened residuals of the first `frames` frames, whose squares sum to the cost;
+        differentiable."""
+        ...
+
+    def linearised(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
+        """Blocks (worlds, n) and their derivatives (worlds, n, unknowns). With a robust loss: what they say of model and
+        unknowns, `Loss.told`."""
+        ...
+
+    def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
+        """Σ r² or Σ λ ρ(r) (worlds,), not differentiable."""
+        ...
+
+    def normal(self, s: Sensitivity, frames: int, coarse: Coarse) -> tuple[Tensor, Tensor, Tensor]:
+        """The cost (worlds,), Jᵀ W r (worlds, unknowns) and Jᵀ W J (worlds, unknowns, unknowns); W = 1 for Σ r²."""
+        ...
+
+    def floor(self, frames: int) -> tuple[float, float, float]:
+        """Σ r² that no parameters remove, the number of residuals that carry information, and χ²/N of the noise in
+        the others: 1 where σ is right, 0 for float frames, infinite where nothing tells."""
+        ...
+
+    def cut(self, first: int, last: int) -> "Observation":
+        """That of the frames from `first` to before `last` alone."""
+        ...
+
+
+def summed(blocks: Iterator[Tensor]) -> Tensor:
+    """Σ r² (worlds,) over blocks (worlds, n)."""
+    return torch.stack([r.square().sum(1) for r in blocks]).sum(0)
+
+
+def together_floor(parts: Sequence[tuple[Observation, int]]) -> tuple[float, float, float]:
+    """`Observation.floor` of several, each with its number of frames.
+
+    χ²/N of the noise is averaged by the residuals that it stands for. Where a part does not tell it, but another does,
+    its stated noise is believed.
+    """
+    floors = [part.floor(frames) for part, frames in parts]
+    least, counts, levels = zip(*floors, strict=True)
+    if not any(map(math.isfinite, levels)):
+        return sum(least), sum(counts), math.inf
+    believed = [level if math.isfinite(level) else 1.0 for level in levels]
+    level = sum(n * y for n, y in zip(counts, believed, strict=True)) / max(1.0, sum(counts))
+    return sum(least), sum(counts), level
+
+
+def normal_equations(blocks: Iterator[tuple[Tensor, Tensor]], loss: Loss = GAUSSIAN) -> tuple[Tensor, Tensor, Tensor]:
+    """Σ λ ρ(r), Jᵀ W r and Jᵀ W J over blocks of residuals and derivatives, with W = λ ρ'(r)/(2 r)."""
+    parts = []
+    for r, J in blocks:
+        weighted = J if loss.kind == 0 else J * (loss.scale * loss.weight(r))[..., None]
+        cost = loss.scale * loss.rho(r).sum(1)
+        parts.append((cost, (weighted.mT @ r[..., None])[..., 0], weighted.mT @ J))
+    cost, gradient, matrix = (torch.stack(part).sum(0) for part in zip(*parts, strict=True))
+    return cost, gradient, matrix
+
+
+def _far(coarse: Coarse) -> ImageLoss | None:
+    """The loss of images that is asked for; None for pixels, where a mask has its noise."""
+    loss = image_loss("cdf") if coarse is True else coarse or None
+    return None if isinstance(loss, MSE) else loss
+
+
+class Masks:
+    """Coverage of pixels by the bodies, from a video.
+
+    Args:
+        masks: (frames, height, width), the share of each pixel that the bodies cover, in about [0, 1].
+        sigma: Standard deviation of its noise.
+        silhouettes: The renderer of the same size.
+        weight: Optional (frames, height, width), at least 0: of each squared residual; 0 for pixels that do not count,
+            1/4 where the noise is 2 σ.
+        loss: "gaussian", or "huber" or "cauchy" where pixels may be outliers. Coarse residuals know no outliers.
+
+    Raises:
+        InputError: If there is no such loss, a shape is another, or a weight is negative.
+    """
+
+    def __init__(
+        self,
+        masks: Tensor,
+        sigma: float,
+        silhouettes: Silhouettes,
+        weight: Tensor | None = None,
+        loss: str | Loss = GAUSSIAN,
+    ):
+        size = (silhouettes.camera.height, silhouettes.camera.width)
+        if masks.ndim != 3 or masks.shape[1:] != size:
+            raise InputError(
+                f"masks have shape {tuple(masks.shape)}; expected (frames, {size[0]}, {size[1]}), as "
+                f"`silhouettes.union(surface)[0]` gives them."
+            )
+        self.masks, self.sigma, self.silhouettes = masks.double(), float(sigma), silhouettes
+        self.frames, self.loss = len(masks), loss_named(loss)
+        self.weight = torch.ones_like(self.masks) if weight is None else weight.double()
+        if self.weight.shape != self.masks.shape or not ((self.weight >= 0) & self.weight.isfinite()).all():
+            raise InputError(
+                f"`weight` has shape {tuple(self.weight.shape)} and numbers from {self.weight.min():g} to "
+                f"{self.weight.max():g}; it needs shape {tuple(self.masks.shape)} and finite numbers of at least 0."
+            )
+        self.notes: dict = {}  # for `result.json`: what became of a film's frames
+        self._counts = (self.weight > 0).double()
+        self._cdf = cdf(self.masks * self._counts)
+        self._target = target(self.masks, self.weight / self.sigma**2, self.loss)
+
+    def residuals(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Iterator[Tensor]:
+        yield self.compared(self.silhouettes.union(trajectory.surface, trajectory.values), frames, coarse)
+
+    def compared(self, image: Tensor, frames: int, coarse: Coarse) -> Tensor:
+        """Residuals (worlds, n) of the first frames of images (worlds, frames, height, width); differentiable."""
+        image = image[:, :frames]
+        if far := _far(coarse):
+            counts = self._counts[:frames]
+            return (far.residual(image * counts, self.masks[:frames] * counts) / self.sigma).flatten(1)
+        scale = self.weight[:frames].sqrt() / self.sigma
+        return self.loss.root(((image - self.masks[:frames]) * scale).flatten(1))
+
+    def linearised(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
+        yield from self.linear(*on_screen(self.silhouettes, s), *drawn(s.trajectory), frames, coarse)
+
+    def linear(
+        self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int, coarse: Coarse
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """`linearised` of what is on the screen (see `coverage_tangent`)."""
+        far = _far(coarse)
+        for r, J in self._linear(screen, slope, faces, convex, frames, far):
+            yield (r, J) if far else self.loss.told(r, J)
+
+    def _linear(
+        self, screens: Tensor, slopes: Tensor, faces: Tensor, convex: bool, frames: int, far: ImageLoss | None
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        worlds, unknowns, (height, width) = len(screens), slopes.shape[1], self.masks.shape[1:]
+        step = max(1, CHUNK // (worlds * height * width * max(1, unknowns)))
+        for first in range(0, frames, step):
+            last = min(first + step, frames)
+            image, slope = coverage_tangent(
+                screens[:, first:last], slopes[:, :, first:last], faces, height, width, convex
+            )
+            if far:
+                counts = self._counts[first:last]
+                r, slope = far.tangent(image * counts, slope * counts[..., None], self.masks[first:last] * counts)
+                r, slope = r / self.sigma, slope / self.sigma
+            else:
+                scale = self.weight[first:last].sqrt() / self.sigma
+                r, slope = (image - self.masks[first:last]) * scale, slope * scale[..., None]
+            yield r.flatten(1), slope.flatten(1, slope.ndim - 2)
+
+    @torch.no_grad()
+    def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
+        return self.sums(*on_screen(self.silhouettes, trajectory), *drawn(trajectory), frames, coarse)[0]
+
+    def normal(self, s: Sensitivity, frames: int, coarse: Coarse) -> tuple[Tensor, Tensor, Tensor]:
+        return self.sums(*on_screen(self.silhouettes, s), *drawn(s.trajectory), frames, coarse)
+
+    def sums(self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int, coarse: Coarse):
+        """`normal` of what is on the screen (see `misfit`)."""
+        far = _far(coarse)
+        if far is None:
+            cost, gradient, matrix = misfit(screen, slope, faces, self._target, convex)
+            return self.loss.scale * cost, self.loss.scale * gradient, self.loss.scale * matrix
+        if not isinstance(far, CDF):
+            return normal_equations(self._linear(screen, slope, faces, convex, frames, far))
+        sums, slopes = profiles(screen, slope, faces, self._counts[:frames], convex)
+        value, slopes = cdf_of_sums_tangent(sums, slopes, self.masks.shape[1])
+        r, slopes = (value - self._cdf[:frames]) / self.sigma, slopes / self.sigma
+        return normal_equations(iter([(r.flatten(1), slopes.flatten(1, 2))]))
+
+    def floor(self, frames: int) -> tuple[float, float, float]:
+        masks, counted, scale = self.masks[:frames], self.weight[:frames] > 0, self.weight[:frames].sqrt() / self.sigma
+        off = torch.minimum(masks.abs(), (1 - masks).abs()) * scale
+        near = counted & (off < CLEAR)
+        # half of the clear pixels are off by less than this; 0.6745 σ for Gaussian noise
+        level = (off[near].median() / 0.6745).square().item() if near.any() else 1.0
+        clear = counted & (off < CLEAR * max(level, 1e-16) ** 0.5)
+        if self.loss.kind:
+            # nothing tells an outlier from the body: what an empty film costs is no less than what remains, so that
+            # starts are judged against the best of them alone
+            empty = self.loss.rho(masks * scale).sum().item()
+            return self.loss.scale * empty, float((counted & ~clear).sum()), 1.0
+        return off[clear].square().sum().item(), float((counted & ~clear).sum()), level
+
+    def cut(self, first: int, last: int) -> "Masks":
+        return Masks(self.masks[first:last], self.sigma, self.silhouettes, self.weight[first:last], self.loss)
+
+
+class States:
+    """Position and orientation of a rigid body at each frame, as from motion capture (the paper's 3-D supervision).
+
+    Args:
+        body: Its name.
+        x: Positions of the centre of mass (frames, 3) [m].
+        quat_xyzw: Orientations (frames, 4), or None for positions alone.
+        sigma_x: Noise of each coordinate [m].
+        sigma_angle: Noise of the orientation about each axis [rad].
+        loss: As for `Masks`, of each coordinate.
+        exact: Whether they hold no noise at all, as from a simulation: a search may end where all digits are explained.
+    """
+
+    def __init__(
+        self,
+        body: str,
+        x: Tensor,
+        quat_xyzw: Tensor | None,
+        sigma_x: float,
+        sigma_angle: float = 1.0,
+        loss: str | Loss = GAUSSIAN,
+        exact: bool = False,
+    ):
+        self.body, self.x, self.q = body, x.double(), None if quat_xyzw is None else quat_xyzw.double()
+        self.sigma_x, self.sigma_angle, self.frames, self.loss = sigma_x, sigma_angle, len(x), loss_named(loss)
+        self.exact = exact
+
+    def residuals(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Iterator[Tensor]:
+        states = trajectory[self.body]
+        yield self.loss.root(self._compare([states["x"][:, :frames], states["q"][:, :frames]]).flatten(1))
+
+    def linearised(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
+        yield self.loss.told(*self._linear(s, frames))
+
+    def _linear(self, s: Sensitivity, frames: int) -> tuple[Tensor, Tensor]:
+        states, tangent = s.trajectory[self.body], s.tangent[self.body]
+        primal = [states[k][:, :frames] for k in ("x", "q")]
+        along = [tangent[k][:, :frames] for k in ("x", "q")]
+        r, slope = torch.func.jvp(self._compare, (primal,), (along,))  # pyright: ignore[reportAssignmentType]
+        return r[:: s.unknowns].flatten(1), slope.flatten(1).unflatten(0, (-1, s.unknowns)).transpose(1, 2)
+
+    def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
+        return summed(self.residuals(trajectory, frames, coarse))
+
+    def normal(self, s: Sensitivity, frames: int, coarse: Coarse) -> tuple[Tensor, Tensor, Tensor]:
+        return normal_equations(iter([self._linear(s, frames)]), self.loss)
+
+    def floor(self, frames: int) -> tuple[float, float, float]:
+        return 0.0, float(frames * (3 if self.q is None else 6)), 0.0 if self.exact else math.inf
+
+    def cut(self, first: int, last: int) -> "States":
+        q = None if self.q is None else self.q[first:last]
+        return States(self.body, self.x[first:last], q, self.sigma_x, self.sigma_angle, self.loss, self.exact)
+
+    def _compare(self, states: list[Tensor]) -> Tensor:
+        """(worlds, frames, 3 or 6)."""
+        x, q = states
+        frames = x.shape[1]
+        shift = (x - self.x[:frames]) / self.sigma_x
+        if self.q is None:
+            return shift
+        turn = rotation.logarithm(rotation.multiply(q, rotation.conjugate(self.q[:frames]).expand_as(q)))
+        return torch.cat([shift, turn / self.sigma_angle], -1)

@@ -1,0 +1,196 @@
+"""Bodies of several colours in one film: a mask of each colour where it is seen whole, and of all where they meet.
+
+A pixel shows I = B + Σ_k α_k (F_k − B), α_k the share that the things of colour F_k take of it. Two or three colours
+are told apart by their three channels (`shares`). Which thing hides the other is not asked: where things of two colours
+come within a pixel of one another, only what they take together is compared, for that is what all of them cover.
+Elsewhere each is compared with its own share. Every pixel counts once.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import max_pool2d
+
+from gradsim.errors import InputError
+from gradsim.geometry.surface import Part
+from gradsim.identification.observation.base import Coarse, Masks, Sensitivity, on_screen, together_floor
+from gradsim.numerics.robust import GAUSSIAN, Loss
+from gradsim.physics.trajectory import Trajectory
+from gradsim.render.coverage.coverage import coverage
+from gradsim.render.silhouettes import Silhouettes, whole
+
+CLEAR = 4.0  # σ below which a pixel is free of a colour
+SEEN = 1e-9  # share of a pixel that shows, in films without noise
+CONTRAST = 0.1  # least of a colour against the background and the others
+
+
+class Pieces:
+    """Shares of pixels by colour, from a video: an `Observation`.
+
+    Args:
+        shares: (frames, colours, height, width) in about [0, 1].
+        sigma: Standard deviation of their noise (colours,).
+        names: For each colour, the parts of the surface that have it.
+        silhouettes: The renderer of the same size.
+        noisy: Whether the shares have this noise; False: float frames, where every share above rounding shows.
+        weight: As for `Masks`, (frames, height, width).
+        loss: As for `Masks`.
+
+    Raises:
+        InputError: If shapes do not fit, as of `Masks`.
+    """
+
+    def __init__(
+        self,
+        shares: Tensor,
+        sigma: Sequence[float],
+        names: Sequence[Sequence[str]],
+        silhouettes: Silhouettes,
+        noisy: bool = True,
+        weight: Tensor | None = None,
+        loss: str | Loss = GAUSSIAN,
+    ):
+        size = (len(names), silhouettes.camera.height, silhouettes.camera.width)
+        if shares.ndim != 4 or shares.shape[1:] != size or len(sigma) != len(names):
+            raise InputError(
+                f"shares have shape {tuple(shares.shape)} and {len(sigma)} noise levels; {len(names)} colours need "
+                f"(frames, {size[0]}, {size[1]}, {size[2]}) and {len(names)}."
+            )
+        self.shares, self.sigmas, self.names = shares.double(), list(map(float, sigma)), [tuple(n) for n in names]
+        self.silhouettes, self.noisy, self.frames, self.notes = silhouettes, noisy, len(shares), {}
+        self.weight = torch.ones_like(self.shares[:, 0]) if weight is None else weight.double()
+        limit = CLEAR * self.shares.new_tensor(self.sigmas)[:, None, None] if noisy else SEEN
+        near = max_pool2d((self.shares > limit).double(), 3, 1, 1)  # a pixel around each thing, which all of it is in
+        crowd = near.sum(1)
+        self.own = [
+            Masks(y, s, silhouettes, self.weight * ((crowd - own) == 0), loss)
+            for y, s, own in zip(self.shares.unbind(1), self.sigmas, near.unbind(1), strict=True)
+        ]
+        spread = float(np.sqrt(np.sum(np.square(self.sigmas))))
+        met = self.weight * (crowd > 1)
+        self.meetings = met.flatten(1).any(1).nonzero()[:, 0]  # frames
+        self.together = Masks(self.shares.sum(1)[self.meetings], spread, silhouettes, met[self.meetings], loss)
+
+    @property
+    def sigma(self) -> float:
+        """Root mean square of the noise of the colours."""
+        return float(np.sqrt(np.mean(np.square(self.sigmas))))
+
+    @property
+    def loss(self) -> Loss:
+        """Of the residuals."""
+        return self.together.loss
+
+    @property
+    def masks(self) -> Tensor:
+        """What all colours take together (frames, height, width)."""
+        return self.shares.sum(1)
+
+    def residuals(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Iterator[Tensor]:
+        screen, found = whole(self.silhouettes.screen(trajectory.surface, trajectory.values)), []
+        for masks, rows, index, faces, convex in self._groups(trajectory, frames, coarse):
+            image = coverage(screen[:, rows][:, :, index], faces, *self.shares.shape[2:], convex)
+            found.append((rows, masks.compared(image, len(rows), coarse)))
+        yield _by_frame(found, frames)
+
+    def linearised(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
+        (screen, slope), found = on_screen(self.silhouettes, s), []
+        for masks, rows, index, faces, convex in self._groups(s.trajectory, frames, coarse):
+            there = screen[:, rows][:, :, index], slope[:, :, rows][:, :, :, index]
+            blocks = masks.linear(*there, faces, convex, len(rows), coarse)
+            r, J = (torch.cat(each, 1) for each in zip(*blocks, strict=True))
+            found.append((rows, torch.cat([r[..., None], J], 2)))
+        both = _by_frame(found, frames)
+        yield both[..., 0], both[..., 1:]
+
+    @torch.no_grad()
+    def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
+        return self._sums(trajectory, *on_screen(self.silhouettes, trajectory), frames, coarse)[0]
+
+    def normal(self, s: Sensitivity, frames: int, coarse: Coarse) -> tuple[Tensor, Tensor, Tensor]:
+        return self._sums(s.trajectory, *on_screen(self.silhouettes, s), frames, coarse)
+
+    def floor(self, frames: int) -> tuple[float, float, float]:
+        met = int((self.meetings < frames).sum())
+        return together_floor([*((part, frames) for part in self.own), *([(self.together, met)] if met else [])])
+
+    def cut(self, first: int, last: int) -> "Pieces":
+        part = slice(first, last)
+        shares, weight = self.shares[part], self.weight[part]
+        return Pieces(shares, self.sigmas, self.names, self.silhouettes, self.noisy, weight, self.loss)
+
+    def _sums(self, trajectory: Trajectory, screen: Tensor, slope: Tensor, frames: int, coarse: Coarse):
+        sums = [
+            masks.sums(
+                screen[:, rows][:, :, index], slope[:, :, rows][:, :, :, index], faces, convex, len(rows), coarse
+            )
+            for masks, rows, index, faces, convex in self._groups(trajectory, frames, coarse)
+        ]
+        cost, gradient, matrix = (torch.stack(each).sum(0) for each in zip(*sums, strict=True))
+        return cost, gradient, matrix
+
+    def _groups(
+        self, trajectory: Trajectory, frames: int, coarse: Coarse
+    ) -> Iterator[tuple[Masks, Tensor, Tensor, Tensor, bool]]:
+        """Each colour's masks, their frames, the vertices that have it, and their faces; then those of all together.
+
+        Coarse residuals leave out the last.
+        """
+        every = trajectory.parts
+        for masks, names in zip(self.own, self.names, strict=True):
+            yield masks, torch.arange(frames), *_joined([part for part in every if part.name in names])
+        met = self.meetings[self.meetings < frames]
+        if len(met) and not coarse:
+            yield self.together, met, *_joined(every)
+
+
+def _joined(parts: Sequence[Part]) -> tuple[Tensor, Tensor, bool]:
+    """Vertices of a few parts (n,), their faces counted among those, and whether they are one convex body."""
+    index = torch.cat([torch.arange(p.vertices.start, p.vertices.stop) for p in parts])
+    firsts = np.cumsum([0, *(p.size for p in parts)]).tolist()
+    faces = torch.cat([p.faces + first for p, first in zip(parts, firsts, strict=False)])
+    return index, faces, len(parts) == 1 and parts[0].convex
+
+
+def _by_frame(blocks: list[tuple[Tensor, Tensor]], frames: int) -> Tensor:
+    """Residuals (worlds, n, ...) of some frames each, as those of all frames, by frame; 0 where there are none."""
+    full = []
+    for rows, r in blocks:
+        each = r.unflatten(1, (len(rows), -1))
+        full.append(each.new_zeros(len(r), frames, *each.shape[2:]).index_copy(1, rows, each))
+    return torch.cat(full, 2).flatten(1, 2)
+
+
+def shares(
+    frames: np.ndarray, colours: Sequence[Sequence[float]], background: Sequence[float] | np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """What things of a few flat colours take of each pixel: α of I = B + Σ α_k (F_k − B), by least squares.
+
+    Args:
+        frames: (frames, height, width, 3), uint8 or in [0, 1].
+        colours: F of each.
+        background: B.
+
+    Returns:
+        α (frames, colours, height, width), not clipped; its noise over that of a channel (colours,); and the root mean
+        square that the colours leave of the frames.
+
+    Raises:
+        InputError: If there are more than three colours, or two of them or the background are too alike.
+    """
+    scaled = frames / 255 if frames.dtype == np.uint8 else frames
+    base = np.asarray(background, float)
+    F = np.asarray(colours, float) - base
+    if len(F) > 3 or np.linalg.svd(F, compute_uv=False).min() < CONTRAST:
+        listed = ", ".join(str([round(float(c), 3) for c in colour]) for colour in colours)
+        raise InputError(
+            f"the colours {listed} on {base.tolist()} cannot be told apart by red, green and blue: at most three, none "
+            "of them a mixture of the others and the background. Give bodies other colours, or the same, or a mask "
+            "video (--mask)."
+        )
+    inverse = np.linalg.pinv(F)
+    alpha = (scaled - base) @ inverse
+    left = scaled - base - alpha @ F
+    return np.moveaxis(alpha, -1, 1), np.linalg.norm(inverse, axis=0), float(np.sqrt(np.mean(left**2)))

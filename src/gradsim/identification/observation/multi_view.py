@@ -1,0 +1,100 @@
+"""Several observations of one motion, such as the films of several cameras: one cost, each part with its own noise.
+
+    cost = Σ_k Σ r_k²           r_k whitened by the noise of part k
+
+The sums of least squares add up, and so do the costs that noise leaves.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from gradsim.errors import InputError
+from gradsim.identification.observation.base import Coarse, Observation, Sensitivity, together_floor
+from gradsim.identification.observation.from_video import from_video
+from gradsim.physics.trajectory import Trajectory
+
+
+class Views:
+    """Observations of one motion at the same instants: an `Observation` itself.
+
+    Args:
+        parts: By name, such as the camera's; of equal numbers of frames.
+
+    Raises:
+        InputError: If there is none, or their numbers of frames differ.
+    """
+
+    def __init__(self, parts: Mapping[str, Observation]):
+        lengths = {name: part.frames for name, part in parts.items()}
+        if not lengths:
+            raise InputError("there is no view to compare with; give at least one.")
+        if len(set(lengths.values())) > 1:
+            told = ", ".join(f"`{name}` {frames}" for name, frames in lengths.items())
+            raise InputError(f"the views have different numbers of frames ({told}); cut them to the same instants.")
+        self.parts, self.frames = dict(parts), min(lengths.values())
+
+    @property
+    def sigma(self) -> float:
+        """Root mean square of the parts' noise."""
+        return together_sigma(list(self.parts.values()))
+
+    def residuals(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Iterator[Tensor]:
+        for part in self.parts.values():
+            yield from part.residuals(trajectory, frames, coarse)
+
+    def linearised(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
+        for part in self.parts.values():
+            yield from part.linearised(s, frames, coarse)
+
+    def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
+        return torch.stack([part.cost(trajectory, frames, coarse) for part in self.parts.values()]).sum(0)
+
+    def normal(self, s: Sensitivity, frames: int, coarse: Coarse) -> tuple[Tensor, Tensor, Tensor]:
+        sums = zip(*(part.normal(s, frames, coarse) for part in self.parts.values()), strict=True)
+        cost, gradient, matrix = (torch.stack(each).sum(0) for each in sums)
+        return cost, gradient, matrix
+
+    def floor(self, frames: int) -> tuple[float, float, float]:
+        return together_floor([(part, frames) for part in self.parts.values()])
+
+    def cut(self, first: int, last: int) -> "Views":
+        return Views({name: part.cut(first, last) for name, part in self.parts.items()})
+
+
+def from_videos(
+    scene,
+    videos: Mapping[str, str | Path],
+    masks: Mapping[str, str | Path] | None = None,
+    noise: float | None = None,
+    **reading,
+) -> Observation:
+    """Silhouettes of the scene's bodies in the films of one or several of its cameras.
+
+    Args:
+        scene: The scene.
+        videos: Film by the camera's name; "camera" is the first one's.
+        masks: Mask videos by the camera's name, for some of them.
+        noise: As for `from_video`.
+        **reading: Further arguments of `from_video`, the same for all.
+
+    Raises:
+        InputError: As `from_video`, and if a camera is none of the scene's, or has a mask without a film.
+    """
+    masks = masks or {}
+    for camera in [*videos, *masks]:
+        scene.view(camera)
+        if camera not in videos:
+            raise InputError(f"camera `{camera}` has a mask video and no video; give both.")
+    parts = {
+        camera: from_video(scene, path, masks.get(camera), noise, camera, **reading) for camera, path in videos.items()
+    }
+    return Views(parts) if len(parts) != 1 else next(iter(parts.values()))
+
+
+def together_sigma(parts: Sequence[Observation]) -> float:
+    """Root mean square of the noise of observations."""
+    return math.sqrt(sum(getattr(part, "sigma", 1.0) ** 2 for part in parts) / len(parts))

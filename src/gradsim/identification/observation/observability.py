@@ -1,0 +1,43 @@
+"""Whether an observation can tell anything of an unknown: whether there is a path from one to the other.
+
+A derivative of 0 is for the verdict to say; where there is no path, there is nothing to solve for.
+"""
+
+from collections.abc import Iterable
+
+from gradsim.errors import InputError
+from gradsim.identification.observation.base import Masks, Observation, States
+from gradsim.identification.observation.images import Pictures
+from gradsim.identification.observation.multi_view import Views
+from gradsim.identification.observation.vertices import Vertices
+from gradsim.physics.dependencies import read_by_pictures, refuse_unread
+from gradsim.physics.model import Model
+
+
+def refuse_unseen(model: Model, observation: Observation, names: Iterable[str]) -> None:
+    """Raise `InputError` if nothing reads an unknown, or the observation has no camera or light that it belongs to."""
+    names, shown = list(names), _shown(observation)
+    refuse_unread(model, names)
+    for name in names:
+        if shown is not None and name in read_by_pictures(model.scene) and not name.startswith(shown):
+            what = (
+                "its pictures are lit by nothing" if name.startswith("lights.") else "it has no picture of that camera"
+            )
+            raise InputError(
+                f"`{name}` cannot be found from this observation: {what}. Leave it out, or observe by "
+                f"{'`Pictures` with a law of shading' if name.startswith('lights.') else '`Masks` or `Pictures` of it'}."
+            )
+
+
+def _shown(observation: Observation) -> tuple[str, ...] | None:
+    """How the names of the camera's and lights' parameters begin that it shows; None if that is not known."""
+    if isinstance(observation, Views):
+        parts = [_shown(part) for part in observation.parts.values()]
+        return None if None in parts else tuple(name for part in parts for name in part or ())
+    if isinstance(observation, Masks):
+        return (f"{observation.silhouettes.lens}.",)
+    if isinstance(observation, Pictures):
+        shading = observation.renderer.shading
+        lit = (shading if isinstance(shading, str) else shading.law) != "colour"
+        return (f"{observation.renderer.lens}.", *(["lights."] if lit else []))
+    return () if isinstance(observation, States | Vertices) else None

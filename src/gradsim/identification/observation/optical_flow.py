@@ -1,0 +1,125 @@
+"""The information in pictures about many unknowns at once, by how what they show moves on the screen (optical flow).
+
+    dI(p) = S(p) · du(p),    du(p) = (K dx − u dz)/z,    dx = R Σ_k b_k(p) dX_k          (dX_k of the corners of p's triangle)
+
+S is the derivative of the picture I by a shift of all of it, b are barycentrics in space. A point of a texture keeps its
+colour, so this is the derivative inside of a triangle under even light; at edges, where several surfaces share a pixel, and
+under other light it is near it. It costs four pictures for any number of unknowns. With the exact gradient beside it, from
+the adjoint of the renderer, Gauss–Newton converges to the same answer.
+"""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from gradsim.geometry.surface import Surface
+from gradsim.identification.observation.base import Sensitivity
+from gradsim.numerics.robust import Loss
+from gradsim.physics.trajectory import Trajectory
+from gradsim.render.antialias.passes import add_touched
+from gradsim.render.camera import Camera
+from gradsim.render.raster.fragments import Fragments
+from gradsim.render.raster.zbuffer import nearest
+from gradsim.render.renderer import Renderer
+from gradsim.render.silhouettes import Silhouettes
+from gradsim.render.view import View
+
+SHIFT = 1e-5  # [px]: of central differences
+
+
+def steady(behind: Tensor, here: Tensor, ahead: Tensor, step: Tensor | float) -> Tensor:
+    """Central differences, but where a pixel jumps to another triangle within the step: there the side that does not."""
+    left, right = (here - behind) / step, (ahead - here) / step
+    jumps = (right - left).abs() > 0.5 * (right.abs() + left.abs())
+    return torch.where(jumps, torch.where(right.abs() < left.abs(), right, left), 0.5 * (left + right))
+
+
+def carries(renderer: Renderer, s: Sensitivity) -> bool:
+    """Whether the flow tells all: what moves are bodies alone, not the camera, lights or obstacles."""
+    scenery = [thing.name for thing in s.trajectory.scenery]
+    still = (renderer.lens, "lights", "camera", *scenery)
+    return not any(name.split(".")[0] in still or name.startswith(renderer.lens) for name in s.along)
+
+
+def normal(
+    renderer: Renderer, s: Sensitivity, film: Tensor, sigma: float, loss: Loss, first: int, last: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Σ λ ρ(r) (worlds,), Jᵀ W r (worlds, unknowns), exact, and Jᵀ W J (worlds, unknowns, unknowns), by the flow.
+
+    Args:
+        renderer: Makes the pictures.
+        s: Of the whole clip.
+        film: What was seen in these frames (frames, 3, height, width).
+        sigma: Its noise.
+        loss: Of its residuals.
+        first: The first of these frames.
+        last: That after the last.
+    """
+    worlds, n = len(s.trajectory.values["gravity"]) // s.unknowns, s.unknowns
+    values = s.worlds
+    moving = s.trajectory.surface_tangent(s.tangent, s.along)[1][:, first:last]
+    moving = s.by_world(moving)  # (worlds, unknowns, frames, bodies' vertices, 3)
+    own = moving.shape[3]
+    surface = _drawn(s, first, last)
+    with torch.enable_grad():
+        vertices = surface.vertices.detach().requires_grad_()
+        r = (renderer(Surface(vertices, surface.parts), values) - film) / sigma
+        told = r.detach()
+        adjoint = torch.autograd.grad(r, vertices, loss.scale * loss.weight(told) * told)[0][:, :, :own]
+    cost = loss.scale * loss.rho(told).flatten(1).sum(1)
+    gradient = torch.einsum("wufni,wfni->wu", moving, adjoint)
+    slopes = _shifted(renderer, surface, values) * (loss.scale * loss.weight(told)).sqrt()[..., None] / sigma
+    A = gradient.new_zeros(worlds, n, n)
+    for world in range(worlds):
+        one = {name: v[world : world + 1] for name, v in values.items()}
+        flow, owner = _flow(renderer, Surface(surface.vertices[world : world + 1], surface.parts), one, moving[world])
+        frame, column, row = owner[:, 0].long(), owner[:, 2].long(), owner[:, 3].long()
+        J = torch.einsum("pci,pui->pcu", slopes[world][frame, :, row, column], flow).flatten(0, 1)
+        A[world] = J.mT @ J
+    return cost, gradient, A
+
+
+def _drawn(s: Sensitivity, first: int, last: int) -> Surface:
+    """What pictures show of each world once."""
+    at = s.trajectory
+    states = {b: {k: y[:: s.unknowns, first:last] for k, y in own.items()} for b, own in at.states.items()}
+    return Trajectory(at.times[first:last], states, s.worlds, at.systems, at.scenery).drawn
+
+
+def _shifted(renderer: Renderer, surface: Surface, values) -> Tensor:
+    """Derivatives of pictures by shifts of all they show to the right and down, (worlds, frames, 3, height, width, 2)."""
+    here = renderer(surface, values)
+    slopes, still = [], {name: v for name, v in values.items() if name != f"{renderer.lens}.centre"}
+    given = values.get(f"{renderer.lens}.centre")
+    for axis in range(2):
+        step = torch.zeros(2, dtype=torch.float64)
+        step[axis] = SHIFT
+        ends = []
+        for sign in (1.0, -1.0):
+            K = renderer.camera.K.clone().double()
+            K[:2, 2] += sign * step
+            moved = still if given is None else {**still, f"{renderer.lens}.centre": given + sign * step}
+            camera = Camera(K, renderer.camera.R, renderer.camera.t, renderer.camera.width, renderer.camera.height)
+            ends.append(replace(renderer, camera=camera)(surface, moved))
+        slopes.append(steady(ends[1], here, ends[0], SHIFT))
+    return torch.stack(slopes, -1)
+
+
+def _flow(renderer: Renderer, surface: Surface, values, moving: Tensor) -> tuple[Tensor, Tensor]:
+    """Derivatives of the pixels (P, unknowns, 2) that fragments move by, and the fragments' owners (P, 4); of one world."""
+    camera = Silhouettes(renderer.camera, lens=renderer.lens)
+    view = View.of(surface, camera, values, 1, renderer.near)
+    key = nearest(view)
+    add_touched(view, key, (torch.ones_like(view.clip[:, 0, 0])[:, None, None]).expand(key.shape).contiguous(), "none")
+    fragments = Fragments.of(view, key)
+    corners = view.faces.long()[fragments.face]  # (P, 3)
+    inside = (corners < moving.shape[2]).all(1)  # scenery stands still
+    corners = torch.where(inside[:, None], corners, 0)
+    b, z = fragments.place[:, :3] * inside[:, None], fragments.place[:, 3]
+    K, R, _ = camera.matrices(surface.vertices, values)
+    project = K[0] @ R
+    velocity = moving.permute(1, 2, 0, 3)[fragments.image[:, None], corners]  # (P, 3, unknowns, 3)
+    seen = torch.einsum("pk,pkui,ji->puj", b, velocity, project)
+    place = fragments.owner[:, 2:4].to(z) + 0.5
+    return (seen[..., :2] - place[:, None] * seen[..., 2:]) / z[:, None, None], fragments.owner

@@ -1,0 +1,77 @@
+"""The vertices of a soft body, seen one by one: supervision in three dimensions (the paper's "DiffPhysics" column)."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from gradsim.errors import InputError
+from gradsim.identification.observation.base import Coarse, Sensitivity, normal_equations, summed
+from gradsim.numerics.robust import GAUSSIAN, Loss, loss_named
+from gradsim.physics.trajectory import Trajectory
+
+
+class Vertices:
+    """An `Observation`: where vertices of a soft body are at each frame.
+
+    Args:
+        body: Its name.
+        x: Their positions (frames, n, 3) [m]. A coordinate that is NaN was not seen.
+        sigma: Noise of each coordinate [m].
+        index: Which of the body's vertices they are (n,); None: all, in order.
+        loss: "gaussian", or "huber" or "cauchy" where coordinates may be outliers.
+
+    Raises:
+        InputError: If the shape is another, the noise is not above 0, or there is no such loss.
+    """
+
+    def __init__(
+        self, body: str, x: Tensor, sigma: float, index: Sequence[int] | None = None, loss: str | Loss = GAUSSIAN
+    ):
+        if x.ndim != 3 or x.shape[2] != 3 or (index is not None and len(index) != x.shape[1]):
+            count = "n" if index is None else len(index)
+            raise InputError(f"positions of vertices have shape {tuple(x.shape)}; expected (frames, {count}, 3).")
+        if not sigma > 0:
+            raise InputError(f"sigma is {sigma}; expected a length above 0 [m].")
+        self.body, self.sigma, self.frames, self.loss = body, float(sigma), len(x), loss_named(loss)
+        self.x, self.index = x.double(), None if index is None else list(index)
+        self._seen = torch.isfinite(self.x)
+        self._data = self.x.nan_to_num(0.0)
+
+    def residuals(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Iterator[Tensor]:
+        yield self.loss.root(self._compare(self._chosen(trajectory, frames)))
+
+    def linearised(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
+        yield self.loss.told(*self._linear(s, frames))
+
+    def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
+        return summed(self.residuals(trajectory, frames, coarse))
+
+    def normal(self, s: Sensitivity, frames: int, coarse: Coarse) -> tuple[Tensor, Tensor, Tensor]:
+        return normal_equations(iter([self._linear(s, frames)]), self.loss)
+
+    def floor(self, frames: int) -> tuple[float, float, float]:
+        return 0.0, float(self._seen[:frames].sum()), float("inf")
+
+    def cut(self, first: int, last: int) -> "Vertices":
+        return Vertices(self.body, self.x[first:last], self.sigma, self.index, self.loss)
+
+    def _linear(self, s: Sensitivity, frames: int) -> tuple[Tensor, Tensor]:
+        r = self._compare(self._chosen(s.trajectory, frames)[:: s.unknowns])
+        slope = self._chosen(s.tangent, frames) * self._seen[:frames] / self.sigma
+        return r, s.by_world(slope.flatten(1)).transpose(1, 2)
+
+    def _chosen(self, trajectory: Trajectory, frames: int) -> Tensor:
+        """Positions, or their derivatives, of the vertices that are seen (worlds, frames, n, 3)."""
+        x = trajectory[self.body]["x"][:, :frames]
+        if self.index is not None:
+            x = x[:, :, self.index]
+        if x.shape[2:] != self.x.shape[1:]:
+            raise InputError(
+                f"`{self.body}` has {x.shape[2]} vertices, {self.x.shape[1]} were seen; say which they are: index=[...]."
+            )
+        return x
+
+    def _compare(self, x: Tensor) -> Tensor:
+        frames = x.shape[1]
+        return ((x - self._data[:frames]) * self._seen[:frames] / self.sigma).flatten(1)

@@ -1,0 +1,122 @@
+"""A least-squares problem: unknowns in, cost, gradient and Gauss–Newton matrix out, for many starts at once.
+
+    cost = Σ r² + Σ ((u − mean)/std)²,   A = Jᵀ J,   g = Jᵀ r          r whitened by the noise
+
+J comes from forward sensitivities: each start is carried once for every unknown, in double precision.
+"""
+
+import time
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from gradsim.engine.forward_mode import derivative
+from gradsim.identification.observation.base import Coarse, Observation, Sensitivity
+from gradsim.identification.unknowns import Space
+from gradsim.physics.dependencies import refuse_unread
+from gradsim.physics.model import Model
+
+
+@dataclass
+class Effort:
+    """What an estimate has cost so far."""
+
+    rollouts: int = 0
+    cpu: float = field(default_factory=time.process_time)
+    wall: float = field(default_factory=time.perf_counter)
+
+    @property
+    def cpu_seconds(self) -> float:
+        return time.process_time() - self.cpu
+
+    @property
+    def wall_seconds(self) -> float:
+        return time.perf_counter() - self.wall
+
+    def state(self) -> dict:
+        """For a `Keeper`."""
+        return {"rollouts": self.rollouts, "cpu_seconds": self.cpu_seconds, "wall_seconds": self.wall_seconds}
+
+    def resume(self, state: dict) -> None:
+        """Count on from a saved state."""
+        self.rollouts = state["rollouts"]
+        self.cpu = time.process_time() - state["cpu_seconds"]
+        self.wall = time.perf_counter() - state["wall_seconds"]
+
+
+class Problem:
+    """One model, one observation, some unknowns.
+
+    Args:
+        model: Its step is checked for every corner of the unknowns' ranges.
+        observation: What was seen.
+        space: The unknowns.
+
+    Raises:
+        InputError: If nothing reads an unknown.
+    """
+
+    def __init__(self, model: Model, observation: Observation, space: Space):
+        self.model, self.observation, self.space = model, observation, space
+        refuse_unread(model, space.values(space.low[None]))
+        self.effort = Effort()
+        priors = [u.prior for u in space.unknowns]
+        self.prior_mean = torch.tensor([p[0] if p else 0.0 for p in priors], dtype=torch.float64)
+        self.prior_precision = torch.tensor([p[1] ** -2 if p else 0.0 for p in priors], dtype=torch.float64)
+
+    @property
+    def frames(self) -> int:
+        return self.observation.frames
+
+    @property
+    def scenes(self) -> list:
+        """What moves; one scene."""
+        return [self.model.scene]
+
+    def cost(self, u: Tensor, frames: int, coarse: Coarse = False) -> Tensor:
+        """Cost (starts,) of u (starts, unknowns) on the first frames; infinite where a rollout diverges."""
+        values = self.model.values(self.space.values(u))
+        self.effort.rollouts += len(u)
+        with torch.no_grad():
+            trajectory = self.model.unchecked(values, frames)
+            total = self._prior(u) + self.observation.cost(trajectory, frames, coarse)
+        return torch.where(torch.isfinite(total), total, torch.inf)
+
+    def linearise(self, u: Tensor, frames: int, coarse: Coarse = False) -> tuple[Tensor, Tensor, Tensor]:
+        """Cost (starts,), A (starts, n, n) and g (starts, n)."""
+        with torch.no_grad():
+            cost, g, A = self.observation.normal(self._sensitivity(u, frames), frames, coarse)
+        total = cost + self._prior(u)
+        A = A + torch.diag(self.prior_precision)
+        g = g + self.prior_precision * (u - self.prior_mean)
+        bad = ~torch.isfinite(total) | ~torch.isfinite(A).flatten(1).all(1) | ~torch.isfinite(g).all(1)
+        return torch.where(bad, torch.inf, total), A, g
+
+    def jacobian(self, u: Tensor, frames: int, coarse: Coarse = False):
+        """Blocks of residuals (starts, m) and their derivatives (starts, m, unknowns)."""
+        with torch.no_grad():
+            yield from self.observation.linearised(self._sensitivity(u, frames), frames, coarse)
+
+    def residuals(self, u: Tensor, frames: int | None = None) -> Tensor:
+        """Whitened residuals (starts, m) on the first frames; None: on all."""
+        frames = frames or self.frames
+        self.effort.rollouts += len(u)
+        with torch.no_grad():
+            trajectory = self.model.unchecked(self.model.values(self.space.values(u)), frames)
+            return torch.cat(list(self.observation.residuals(trajectory, frames, False)), 1)
+
+    def _sensitivity(self, u: Tensor, frames: int) -> Sensitivity:
+        starts, n = u.shape
+        self.effort.rollouts += starts * n
+        lanes = u.repeat_interleave(n, 0)
+        directions = torch.eye(n, dtype=torch.float64).repeat(starts, 1)
+        names = list(self.space.values(lanes[:1]))
+        values = lambda some: list(self.space.values(some["u"]).values())
+        pairs = derivative(values, {"u": lanes}, {"u": directions})
+        touched, along = (dict(zip(names, part, strict=True)) for part in pairs)
+        trajectory, tangent = self.model.tangent(self.model.values(touched), along, frames)
+        return Sensitivity(trajectory, tangent, along, n)
+
+    def _prior(self, u: Tensor) -> Tensor:
+        return ((u - self.prior_mean) ** 2 * self.prior_precision).sum(1)

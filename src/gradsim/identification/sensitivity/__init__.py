@@ -1,0 +1,1 @@
+"""Derivatives of trajectories by unknowns, and how fast they grow."""

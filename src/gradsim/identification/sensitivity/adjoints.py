@@ -1,0 +1,145 @@
+"""What a loss says to a motion: its derivative by the states of every frame, read off the graph that PyTorch keeps.
+
+So a gradient that is not finite can be told from a motion whose own derivative is not.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradsim.engine.operation import inputs_of
+from gradsim.errors import InputError
+from gradsim.identification.sensitivity.directions import Direction
+from gradsim.physics.islands import Together
+from gradsim.physics.model import Model
+from gradsim.physics.system import Values
+
+
+@dataclass(frozen=True)
+class Adjoints:
+    """Derivatives of a loss.
+
+    Args:
+        states: By body and state (worlds, frames, ·); bodies that the loss does not see are missing.
+        gradients: Along each direction, summed over worlds (directions,); NaN where an infinite one meets a zero.
+        frames: Number of frames of the rollout.
+    """
+
+    states: dict[str, dict[str, Tensor]]
+    gradients: Tensor
+    frames: int
+
+    def frames_read(self) -> list[int]:
+        """Frames on which the loss depends."""
+        seen = [
+            y.reshape(*y.shape[:2], -1).ne(0).any(2).any(0) for group in self.states.values() for y in group.values()
+        ]
+        return torch.stack(seen).any(0).nonzero()[:, 0].tolist() if seen else []
+
+    def not_finite(self) -> tuple[int, str, str, int] | None:
+        """First frame whose derivative is not finite, with state, body and world, or None."""
+        found = []
+        for body, group in self.states.items():
+            for name, y in group.items():
+                frames = (~torch.isfinite(y)).reshape(*y.shape[:2], -1).any(2).T.nonzero()  # frame, world
+                found += [(int(frames[0, 0]), name, body, int(frames[0, 1]))] if len(frames) else []
+        return min(found, default=None)
+
+
+def adjoints(loss: Tensor, model: Model, given: Mapping[str, Tensor], directions: Sequence[Direction]) -> Adjoints:
+    """Read the graph behind a loss.
+
+    Args:
+        loss: A scalar made from `model.rollout(given)`, before `backward()`, or after `backward(retain_graph=True)`.
+        model: The model.
+        given: What the rollout was given.
+        directions: Unknowns.
+
+    Raises:
+        InputError: If the loss is no scalar, has no graph, or does not come from such a rollout.
+    """
+    if loss.ndim or not torch.is_floating_point(loss):
+        raise InputError(f"the loss has shape {tuple(loss.shape)}; give a scalar, such as its sum.")
+    if not loss.requires_grad:
+        raise InputError(
+            "the loss has no gradient graph: it was made under no_grad or detached, or depends on no parameter. "
+            "Make it from model.rollout() with gradients on."
+        )
+    values = model.values(given)
+    nodes = _rollouts(loss, model, values)
+    caught: dict[str, tuple[Tensor | None, ...]] = {}
+    hooks = [node.register_prehook(lambda g, body=body: caught.__setitem__(body, g)) for body, node in nodes.items()]
+    leaves = {n: given[n] if n in given else model.get_parameter(n) for d in directions for n, _ in d.places}
+    movable = {n: leaf for n, leaf in leaves.items() if leaf.requires_grad}
+    try:
+        slopes = torch.autograd.grad(loss, list(movable.values()), retain_graph=True, allow_unused=True)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    lead = model._intervals_before(values, given)  # steps of the rollout before its first frame
+    frames = max(node.saved_tensors[node.count].shape[1] for node in nodes.values()) - lead
+    worlds = len(next(iter(values.values())))
+    states = {}
+    for system in model.systems:
+        if system.name in caught:
+            shapes = [y.shape for y in nodes[system.name].saved_tensors[nodes[system.name].count :]]
+            pairs = zip(system.states, caught[system.name], shapes, strict=True)
+            derivatives = {n: loss.new_zeros(shape) if g is None else g.detach() for n, g, shape in pairs}
+            states[system.name] = {n: g[:, lead:] for n, g in derivatives.items()}
+    slope = {n: g for n, g in zip(movable, slopes, strict=True) if g is not None}
+    total = []
+    for direction in directions:
+        along = direction.tangent({n: v.detach() for n, v in values.items()})
+        # a parameter of the model itself has no dimension of worlds
+        parts = [
+            (slope[n] * (d if n in given and len(given[n]) == worlds else d[0])).sum().double()
+            for n, d in along.items()
+            if n in slope
+        ]
+        total.append(torch.stack(parts).sum() if parts else torch.zeros((), dtype=torch.float64))
+    return Adjoints(states, torch.stack(total).detach(), frames)
+
+
+def _rollouts(loss: Tensor, model: Model, values: Values) -> dict[str, Any]:
+    """The nodes of the graph that are rollouts of the model with these values, by body."""
+    coupled = [group for group in model.groups if isinstance(group, Together)]
+    if coupled:
+        names = "` and `".join(system.name for system in coupled[0].systems)
+        meet = "touches itself" if len(coupled[0].systems) == 1 else "act on one another"
+        raise InputError(
+            f"`{names}` {meet} in one rollout, which this does not take apart; take `contacts` and "
+            f"`attachments` out of the scene, or read the gradient alone."
+        )
+    seen, found = set(), {}
+    stack: list[Any] = [loss.grad_fn]
+    starts = {s.name: [x.detach() for x in s.inputs(values)] for s in model.systems}
+    ours = 0
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        stack += [after for after, _ in node.next_functions]
+        try:
+            given = inputs_of(node)
+        except RuntimeError:
+            raise InputError(
+                "the graph of the loss is gone: call explain_gradients before backward(), "
+                "or backward(retain_graph=True)."
+            ) from None
+        if given is None:
+            continue
+        ours += 1
+        for name, inputs in starts.items():
+            # the last input is the steps of the clock, which the graph knows and `inputs` does not say
+            if len(given) == len(inputs) + 1 and all(map(torch.equal, given[:-1], inputs)):
+                found[name] = node
+    if not found:
+        raise InputError(
+            "the loss does not come from a rollout of this model with these values"
+            + (": give the same `given` as the rollout had." if ours else ": it depends on none.")
+        )
+    return found

@@ -1,0 +1,155 @@
+"""Unknowns as directions in the space of parameters, in units that can be compared.
+
+A step of one multiplies a positive quantity by e and adds its natural scale to any other: the size of the body to a
+position, 1 rad to an angle, the bending stiffness times the time of a fall to its damping, and so on; or the range, where
+one is given.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gradsim.errors import InputError
+from gradsim.identification.unknowns import Space
+from gradsim.physics.dependencies import refuse_unread
+from gradsim.physics.model import Model
+from gradsim.physics.rigid.body import RigidBody
+from gradsim.physics.soft.body import SoftBody
+from gradsim.physics.system import Values
+from gradsim.scene.parameters import axes, resolve
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One unknown.
+
+    Args:
+        name: As the user calls it.
+        places: The parameters that it sets, each with a component or None.
+        scale: What a step of one adds [unit]; None: it multiplies by e.
+        unit: SI unit.
+    """
+
+    name: str
+    places: tuple[tuple[str, int | None], ...]
+    scale: float | None
+    unit: str
+
+    @property
+    def kind(self) -> str:
+        """The last word of the parameter: "friction"."""
+        return self.places[0][0].rsplit(".", 1)[-1]
+
+    @property
+    def owner(self) -> str:
+        """The body, ground or other thing that it belongs to; "" for gravity."""
+        return self.places[0][0].partition(".")[0] if "." in self.places[0][0] else ""
+
+    def moved(self, values: Values, amount: Tensor) -> Values:
+        """The parameters that it sets (worlds, ...), moved by `amount` (worlds,) steps; differentiable."""
+        changed: Values = {}
+        for name, index in self.places:
+            value = changed.get(name, values[name])
+            amount_ = amount.reshape(-1, *[1] * (value.ndim - 1)).to(value.dtype)
+            if value.ndim > 1 and index is not None:
+                mask = (torch.arange(value.shape[1], device=value.device) == index).to(value.dtype)
+            else:
+                mask = torch.ones_like(value)
+            changed[name] = (
+                value * (amount_ * mask).exp() if self.scale is None else value + self.scale * amount_ * mask
+            )
+        return changed
+
+    def tangent(self, values: Values) -> Values:
+        """Derivatives (worlds, ...) of the parameters that it sets by the amount."""
+        zero = next(iter(values.values())).new_zeros(len(next(iter(values.values()))))
+        return torch.func.jvp(lambda amount: self.moved(values, amount), (zero,), (torch.ones_like(zero),))[1]  # pyright: ignore[reportReturnType]
+
+    def effect(self) -> str:
+        """What a hundredth of a step is, in words."""
+        return "1 %" if self.scale is None else f"{0.01 * self.scale:.2g} {self.unit}".strip()
+
+
+def of_space(space: Space) -> list[Direction]:
+    """The unknowns of a fit; one that is not positive in shares of its range."""
+    span = (space.high - space.low).tolist()
+    return [
+        Direction(name, tuple(space.places[k]), None if space.logarithmic[k] else span[k], space.units[k])
+        for k, name in enumerate(space.names)
+    ]
+
+
+def of_model(model: Model, names: Sequence[str] | None, given: Mapping[str, Tensor]) -> list[Direction]:
+    """Named parameters of a model, vectors by their components.
+
+    Args:
+        model: The model.
+        names: Which; None: those `given`, and if none are given, all masses, stiffnesses and other positive quantities
+            but the camera's and the clock's.
+        given: Parameters in use.
+
+    Raises:
+        InputError: On a name that the scene lacks, that of an array, or one that nothing reads.
+    """
+    if isinstance(names, str):
+        names = [names]
+    chosen = (
+        names
+        if names is not None
+        else list(given)
+        or [
+            name
+            for name, kind in model.kinds.items()
+            if kind.positive
+            and not kind.each
+            and not name.startswith(("camera.", "timing."))
+            and name not in model.unread
+        ]
+    )
+    found = []
+    for label in chosen:
+        name, index = resolve(model.scene, label)
+        refuse_unread(model, [name])
+        kind = model.kinds[name]
+        if kind.each:
+            raise InputError(
+                f"`{name}` is an array with one row for each {kind.each}; name numbers, such as gravity.z."
+            )
+        indices = [index] if index is not None or kind.value.ndim == 0 else list(range(kind.value.size))
+        for k in indices:
+            number = float(kind.value if k is None else kind.value[k])
+            scale = None if kind.positive and number > 0 else _natural(model, name, kind)
+            dotted = name if k is None or name == label and kind.value.ndim == 0 else f"{name}.{axes(name)[k]}"
+            found.append(Direction(dotted, ((name, k),), scale, kind.unit))
+    if not found:
+        raise InputError("the scene has nothing to explain: name unknowns, such as cube.velocity.")
+    return found
+
+
+def size_of(model: Model, values: Values) -> float:
+    """Radius of the largest rigid or soft body about its centre [m]; 1 where there is none."""
+    sizes = [
+        torch.linalg.vector_norm(s.rest, dim=-1).max().item()
+        * (float(values[f"{s.name}.scale"].detach().max()) if f"{s.name}.scale" in values else 1.0)
+        for s in model.systems
+        if isinstance(s, RigidBody | SoftBody)
+    ]
+    return max(sizes, default=1.0)
+
+
+def time_of(model: Model, size: float) -> float:
+    """Time in which a body falls by its own radius [s]; of a tenth of a second where there is no gravity."""
+    g = sum(float(c) ** 2 for c in model.kinds["gravity"].value) ** 0.5
+    return (2 * size / g) ** 0.5 if g > 0 else 0.1
+
+
+def _natural(model: Model, name: str, kind) -> float:
+    size = size_of(model, model.values())
+    time = time_of(model, size)
+    own = float(abs(kind.value).max())
+    scales = {"m": size, "rad": 1.0, "m/s": size / time, "rad/s": 1 / time, "m/s^2": size / time**2}
+    if name.endswith(".bending_damping"):  # 1 N m s is that of a board
+        scales["N m s"] = float(abs(model.kinds[name.removesuffix("_damping")].value).max()) * time
+    return scales.get(kind.unit) or own or 1.0

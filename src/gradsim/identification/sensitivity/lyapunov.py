@@ -1,0 +1,153 @@
+"""How fast a motion forgets where it came from: finite-time Lyapunov exponents from tangents of the state.
+
+M(t) is the derivative of place and orientation at t by the whole state at the start, in body sizes (see `motion.py`);
+σ(t) its largest singular value, so a small error of the start moves the body by at most σ(t) times as much. A free
+body's grows too, as it drifts: (1, t/τ) has the length √(1 + t²/τ²). What is beyond that is contact:
+
+    λ(T) = ln(σ(T) / σ_free(T)) / T
+
+Tangents grow without renormalisation: double precision has room for e^700.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gradsim.identification.sensitivity.directions import Direction
+from gradsim.identification.sensitivity.tangents import Scale, displacement, tangents
+from gradsim.physics.model import Model
+from gradsim.physics.system import Values
+
+VISIBLE = 1e-3  # body sizes: two motions this far apart are different
+START = {  # of each kind of state: the parameters that set it
+    ("x", "q", "v", "l"): ("position", "rotation_vector", "velocity", "angular_velocity"),
+    ("x", "v"): ("position", "rotation_vector", "velocity", "angular_velocity"),
+    ("angle", "rate"): ("angle", "rate", *(f"{arm}_{key}" for arm in ("first", "second") for key in ("angle", "rate"))),
+}
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How errors of the start grow.
+
+    Args:
+        times: Of the frames (frames,) [s].
+        growth: σ(t) (frames,).
+        free: The same without contact.
+        precision: Rounding of a number: 2.2e-16 in double precision.
+        error: Size of the error of the start that counts, in body sizes or relative.
+    """
+
+    times: Tensor
+    growth: Tensor
+    free: Tensor
+    precision: float
+    error: float
+
+    @property
+    def exponent(self) -> float:
+        """λ over the whole clip [1/s]; 0 where nothing grows beyond drift."""
+        span = self.times[-1].item()
+        beyond = (self.growth[-1] / self.free[-1]).item()
+        if not math.isfinite(beyond):
+            return math.inf
+        return max(0.0, math.log(max(beyond, 1e-300)) / span) if span > 0 else 0.0
+
+    @property
+    def fold_time(self) -> float:
+        """Time in which errors grow e-fold [s]; inf where they do not."""
+        return 1 / self.exponent if self.exponent > 0 else math.inf
+
+    @property
+    def forgets(self) -> int | None:
+        """First frame from which on an error of the start moves the body by more than its size; None if never."""
+        return self._from(self.growth * self.error > 1)
+
+    @property
+    def unrepeatable(self) -> int | None:
+        """First frame from which on rounding alone is seen; None if never."""
+        return self._from(self.growth * self.precision > VISIBLE)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What to know before trusting gradients over the whole clip; empty if all is well."""
+        every = f"tangents of the motion grow e-fold every {self.fold_time:.2g} s"
+        found = []
+        if self.forgets is not None and self.exponent > 0:
+            found.append(
+                f"from frame {self.forgets} on the motion forgets its parameters: {every}, so an error of "
+                f"{100 * self.error:.2g} % of the body's size at the start is larger than the body there. Use a shorter "
+                f"clip, or multiple shooting; gradients beyond that frame say nothing of the trend."
+            )
+        if self.unrepeatable is not None and self.exponent > 0:
+            found.append(
+                f"from frame {self.unrepeatable} on rounding is seen: {every}, and numbers carry a relative error of "
+                f"{self.precision:.1g}. Another machine, or order of worlds, gives another motion there."
+            )
+        return found
+
+    def result(self) -> dict:
+        """Plain numbers."""
+        return {
+            "exponent": self.exponent,
+            "fold_time": self.fold_time,
+            "growth": self.growth.tolist(),
+            "growth_without_contact": self.free.tolist(),
+            "forgets": self.forgets,
+            "unrepeatable": self.unrepeatable,
+            "error": self.error,
+            "warnings": self.warnings,
+        }
+
+    def _from(self, seen: Tensor) -> int | None:
+        below = (~(seen | ~torch.isfinite(self.growth))).nonzero()[:, 0]
+        first = int(below[-1]) + 1 if len(below) else 0
+        return first if first < len(seen) else None
+
+
+def growth(model: Model, values: Values | Mapping[str, Tensor] | None = None, frames: int | None = None, error=1e-3):
+    """How errors of the start of a motion grow.
+
+    Args:
+        model: The model.
+        values: Parameters (1, ...) that differ from the model's own.
+        frames: Number of frames; None takes the scene's.
+        error: Error of the start that counts, in body sizes [1] and alike for orientation, velocity and spin.
+
+    Returns:
+        A `Growth`.
+    """
+    values = {name: v[:1].detach() for name, v in model.values(values).items()}
+    frames = frames or model.scene.timing.frames
+    scale = Scale.of(model, values)
+    own, moving = tangents(model, values, _start(model, scale), frames)
+    columns = [
+        torch.cat([displacement(s, own[s.name], one[s.name], values, one.values, scale)[0] for s in model.systems], 1)
+        for one in moving
+    ]
+    matrix = torch.stack(columns, -1).double()
+    finite = torch.isfinite(matrix).flatten(1).all(1)
+    sigma = torch.full((frames,), torch.inf, dtype=torch.float64)
+    sigma[finite] = torch.linalg.matrix_norm(matrix[finite], 2)
+    free = (1 + (own.times.double() / scale.time) ** 2).sqrt()
+    precision = torch.finfo(model.dtype).eps
+    return Growth(own.times, sigma, free, precision, error)
+
+
+def _start(model: Model, scale: Scale) -> list[Direction]:
+    """All directions of the start state, one step each being 1 in the units of `motion`."""
+    units = {"position": scale.size, "velocity": scale.size / scale.time, "angular_velocity": 1 / scale.time}
+    units |= dict.fromkeys(("rate", "first_rate", "second_rate"), 1 / scale.time)
+    units["displacement"], units["speed"] = units["position"], units["velocity"]
+    starts = {s.name: START.get(tuple(s.states), ()) for s in model.systems}
+    starts |= {f"joints.{name}": joint.start for name, joint in model.scene.joints.items()}
+    found = []
+    for owner, keys in starts.items():
+        for key in [k for k in keys if f"{owner}.{k}" in model.kinds]:  # not of a body that a joint places
+            name = f"{owner}.{key}"
+            parts = range(model.kinds[name].value.size) if model.kinds[name].value.ndim else [None]
+            found += [Direction(f"{name}.{k}", ((name, k),), units.get(key, 1.0), "") for k in parts]
+    return found

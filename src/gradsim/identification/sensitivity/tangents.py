@@ -1,0 +1,129 @@
+"""How a motion changes with its unknowns: tangents step by step, in body sizes.
+
+The distance of two neighbouring motions is measured with position, orientation, velocity and spin together,
+
+    S² = |δx|²/r² + |δθ|² + τ² (|δv|²/r² + |δω|²)
+
+with the radius r of the body and the time τ in which it falls by it, so that what a contact does shows at once and not
+only when the body has moved on. Of a soft body it is S² = ⟨|δx|²⟩/r² + τ² ⟨|δv|²⟩/r², the mean over its vertices. Bodies
+without these quantities count with their raw states.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gradsim.identification.sensitivity.directions import Direction, size_of, time_of
+from gradsim.numerics import rotation
+from gradsim.physics.model import Model
+from gradsim.physics.rigid.body import RigidBody
+from gradsim.physics.rigid.rollout import INPUTS
+from gradsim.physics.soft.body import SoftBody
+from gradsim.physics.system import Values
+from gradsim.physics.trajectory import Trajectory
+
+MEMORY = 2**26  # numbers in the tangents of one group of unknowns
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Units of a motion.
+
+    Args:
+        size: r [m].
+        time: τ [s].
+    """
+
+    size: float
+    time: float
+
+    @classmethod
+    def of(cls, model: Model, values: Values) -> "Scale":
+        size = size_of(model, values)
+        return cls(size, time_of(model, size))
+
+
+def by_step(model: Model) -> Model:
+    """The same model with a frame for every step."""
+    timing = model.scene.timing
+    fine = timing.model_copy(update={"fps": timing.fps * model.substeps, "substeps": 1})
+    first = next(model.parameters())
+    scene = model.scene.model_copy(update={"timing": fine})
+    return Model(scene, 1, model.dtype, str(first.device), forces=model.forces)
+
+
+def tangents(
+    model: Model, values: Values, directions: Sequence[Direction], frames: int
+) -> tuple[Trajectory, list[Trajectory]]:
+    """The motion of one world, and its derivative along each direction.
+
+    Args:
+        model: The model.
+        values: Parameters (1, ...).
+        directions: Unknowns.
+        frames: Number of frames.
+    """
+    numbers = sum(12 * len(s.rest) if isinstance(s, SoftBody) else 26 for s in model.systems)  # of state and derivative
+    lanes = max(1, MEMORY // (frames * numbers))
+    own, found = None, []
+    for first in range(0, len(directions), lanes):
+        group = directions[first : first + lanes]
+        repeated = {name: v.detach().expand(len(group), *v.shape[1:]).clone() for name, v in values.items()}
+        along: Values = {}
+        for k, direction in enumerate(group):
+            for name, slope in direction.tangent(values).items():
+                along.setdefault(name, torch.zeros_like(repeated[name]))[k] = slope[0]
+        with torch.no_grad():
+            own, moving = model.tangent(repeated, along, frames)
+        for k in range(len(group)):
+            states = {body: {n: y[k : k + 1] for n, y in group_.items()} for body, group_ in moving.states.items()}
+            one = {name: v[k : k + 1] for name, v in along.items()}
+            found.append(Trajectory(own.times, states, one, model.systems))
+    assert own is not None
+    first_world = {b: {n: y[:1] for n, y in g.items()} for b, g in own.states.items()}
+    return Trajectory(own.times, first_world, values, model.systems), found
+
+
+def displacement(system, states, moving, values: Values, along: Values, scale: Scale) -> tuple[Tensor, Tensor]:
+    """How fast one body's motion changes: place (frames, n), what is seen of it, and pace (frames, m), in units of S.
+
+    Args:
+        system: The body.
+        states: Its states (worlds, frames, ·); world 0 counts.
+        moving: Their derivatives.
+        values: Parameters (worlds, ...).
+        along: Derivatives of some of them.
+        scale: Units.
+    """
+    first = lambda group: {name: y[0].detach() for name, y in group.items()}
+    if isinstance(system, SoftBody):
+        place, pace = (y.flatten(1) / (scale.size * y.shape[1] ** 0.5) for y in first(moving).values())
+        return place, pace * scale.time
+    if not isinstance(system, RigidBody):
+        flat = {name: y.reshape(len(y), -1) for name, y in first(moving).items()}
+        pace = flat.pop("rate", None)
+        place = torch.cat(list(flat.values()), -1)
+        return place, place[:, :0] if pace is None else pace * scale.time
+
+    def spin(q: Tensor, l: Tensor, some: Values) -> Tensor:
+        inverse = dict(zip(INPUTS, system.inputs({**values, **some}), strict=False))["inertia_inverse"][0]
+        return rotation.rotate(q, (inverse @ rotation.rotate(rotation.conjugate(q), l)[..., None])[..., 0])
+
+    own, d = first(states), first(moving)
+    some = {name: values[name].detach() for name in along}
+    _, turning = torch.func.jvp(spin, (own["q"], own["l"], some), (d["q"], d["l"], dict(along)))  # pyright: ignore[reportAssignmentType]
+    turn = 2 * rotation.multiply(d["q"], rotation.conjugate(own["q"]))[..., :3]
+    place = torch.cat([d["x"] / scale.size, turn], -1)
+    return place, torch.cat([d["v"] * (scale.time / scale.size), turning * scale.time], -1)
+
+
+def sensitivity(own: Trajectory, moving: Trajectory, scale: Scale) -> tuple[Tensor, Tensor]:
+    """S of every body (bodies, frames), and its part that is seen, the change of place and orientation."""
+    both, seen = [], []
+    for s in own.systems:
+        place, pace = displacement(s, own.states[s.name], moving.states[s.name], own.values, moving.values, scale)
+        both.append(torch.linalg.vector_norm(torch.cat([place, pace], -1), dim=-1))
+        seen.append(torch.linalg.vector_norm(place, dim=-1))
+    return torch.stack(both), torch.stack(seen)

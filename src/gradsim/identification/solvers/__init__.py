@@ -1,0 +1,1 @@
+"""Least squares: Levenberg-Marquardt, multiple starts, multiple shooting, sampling."""

@@ -1,0 +1,98 @@
+"""Error bars where contact kinks the likelihood: samples of the posterior by differential-evolution Markov chains.
+
+    u_i' = u_i + γ (u_a − u_b) + ε,   accepted with probability min(1, exp(−(χ²(u') − χ²(u_i))/2))
+
+with γ = 2.38/√(2n), and γ = 1 every tenth time (ter Braak 2006). The proposals take scale and direction from the chains
+themselves, so no derivative is needed: tangents of a motion with many contacts hold in one tooth of the likelihood.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsim.identification.problem import Problem
+from gradsim.runtime.progress import Forgetful, Keeper
+
+SAVED = 40  # generations between two states that an interrupted job can go on from
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Of the posterior.
+
+    Args:
+        u: What the solver moves (samples, unknowns).
+        best: The point of lowest cost that was met (unknowns,).
+        best_cost: Its cost.
+        accepted: Share of proposals that were.
+    """
+
+    u: Tensor
+    best: Tensor
+    best_cost: float
+    accepted: float
+
+
+def sample(
+    problem: Problem,
+    start: Tensor,
+    scale: Tensor,
+    rng: np.random.Generator,
+    chains: int = 24,
+    generations: int = 320,
+    keeper: Keeper | None = None,
+    frames: int | None = None,
+) -> Samples:
+    """Sample exp(−χ²/2) within the bounds.
+
+    Args:
+        problem: The problem, with residuals whitened by the true noise.
+        start: The estimate (unknowns,).
+        scale: Columns that spread the first chains about it (unknowns, unknowns): principal axes, one σ long.
+        rng: Draws everything.
+        chains: Number of chains.
+        generations: Proposals of each chain; the first half is burn-in.
+        keeper: Remembers the chains, under "sample".
+        frames: Number of first frames that count; None: all.
+    """
+    low, high, n, keeper = problem.space.low, problem.space.high, len(start), keeper or Forgetful()
+    frames = frames or problem.frames
+    # first spread over three decades around the tangents' scale, which may be far off
+    size = torch.tensor(10 ** rng.uniform(-1.5, 1.5, (chains, 1)))
+    here = (start + (size * torch.tensor(rng.standard_normal((chains, n)))) @ scale.T).clamp(low, high)
+    here[0] = start
+    cost = problem.cost(here, frames)
+    best, best_cost = here[cost.argmin()].clone(), cost.min().item()
+    kept, taken, done = [], 0, 0
+    if saved := keeper.load("sample"):
+        here, cost, best, best_cost = (saved[key] for key in ("here", "cost", "best", "best_cost"))
+        kept, taken, done = list(saved["kept"]), saved["taken"], saved["done"]
+        rng.bit_generator.state = saved["rng"]
+        problem.effort.resume(saved["effort"])
+    for generation in range(done, generations):
+        pairs = np.array([rng.choice(chains - 1, 2, replace=False) for _ in range(chains)])
+        pairs += pairs >= np.arange(chains)[:, None]  # two chains other than oneself
+        gamma = 1.0 if generation % 10 == 9 else 2.38 / math.sqrt(2 * n)
+        jitter = 1e-3 * torch.tensor(rng.standard_normal((chains, n))) @ scale.T
+        trial = here + gamma * (here[pairs[:, 0]] - here[pairs[:, 1]]) + jitter
+        inside = ((trial >= low) & (trial <= high)).all(1)
+        there = torch.where(inside, problem.cost(trial.clamp(low, high), frames), torch.inf)
+        won = torch.log(torch.tensor(rng.random(chains))) < (cost - there) / 2
+        here, cost = torch.where(won[:, None], trial, here), torch.where(won, there, cost)
+        if cost.min() < best_cost:
+            best, best_cost = here[cost.argmin()].clone(), cost.min().item()
+        if generation == generations // 4:  # chains that never came near begin again at those that did
+            lost = cost > cost.median() + 20
+            fresh = torch.tensor(rng.choice(np.flatnonzero(~lost.numpy()), int(lost.sum())))
+            here[lost], cost[lost] = here[fresh], cost[fresh]
+        if generation >= generations // 2:
+            kept.append(here.clone())
+            taken += int(won.sum())
+        if (generation + 1) % SAVED == 0:
+            state = {"here": here, "cost": cost, "best": best, "best_cost": best_cost, "kept": kept, "taken": taken}
+            state |= {"done": generation + 1, "rng": rng.bit_generator.state, "effort": problem.effort.state()}
+            keeper.save("sample", state)
+    return Samples(torch.cat(kept), best, best_cost, taken / (chains * len(kept)))

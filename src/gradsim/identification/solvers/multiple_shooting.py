@@ -1,0 +1,288 @@
+"""Multiple shooting (Bock & Plitt 1984): a long or chaotic clip as windows whose start states are unknowns too.
+
+    cost(u, s) = Σ_j χ²_j(u, s_j) + κ Σ_j |gap_j(u, s_{j-1}, s_j)|² + prior(u)            gap: see `windows.py`
+
+A tumbling body forgets its start, so over a long clip the cost of one shot is jagged; over a window it is not. With a
+small κ every window follows the data, and the gaps take up what the unknowns have wrong. As κ grows they close, and the
+windows become one motion. The start states are eliminated from the Gauss–Newton system by a Schur complement
+(`clips.eliminate`); every window of every start is a world of one batch.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from gradsim.identification.observation.base import Coarse, Sensitivity
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.clip_ensemble import RISE, eliminate
+from gradsim.identification.solvers.levenberg_marquardt import LADDER, LARGEST, _step
+from gradsim.identification.solvers.shooting_windows import Windows, part
+from gradsim.numerics import rotation
+from gradsim.physics.trajectory import Trajectory
+
+NODE_REACH = 0.5  # most that a start state moves in a step, in units of D
+REST = 2  # steps of little gain after which a start rests
+
+
+@dataclass
+class Shots:
+    """Starts on their way.
+
+    Args:
+        u: Shared unknowns (starts, n).
+        nodes: Start states of the windows but the first (starts, windows − 1, size).
+        data: Σ r² against the data, and the prior (starts,).
+        gaps: (starts, windows − 1, size), in units of D.
+        cost: (starts,).
+    """
+
+    u: Tensor
+    nodes: Tensor
+    data: Tensor
+    gaps: Tensor
+    cost: Tensor
+
+    def __getitem__(self, rows) -> "Shots":
+        return Shots(*(getattr(self, f.name)[rows].clone() for f in fields(self)))
+
+    def put(self, rows, other: "Shots") -> None:
+        """Write `other` at the places `rows`."""
+        for f in fields(self):
+            getattr(self, f.name)[rows] = getattr(other, f.name)
+
+
+class ShootingProblem:
+    """A problem whose clip is cut into windows.
+
+    Args:
+        problem: The problem in one shot.
+        window: Frames from one start to the next.
+
+    Raises:
+        InputError: As `Windows`.
+    """
+
+    def __init__(self, problem: Problem, window: int):
+        self.problem, self.space, self.effort = problem, problem.space, problem.effort
+        self.windows = Windows(problem.model, problem.space, problem.frames, window)
+        self._cuts = {}
+
+    def at(self, u: Tensor, nodes: Tensor, stiffness: float, frames: int, coarse: Coarse = False) -> Shots:
+        """What unknowns and start states cost on the first frames; infinite where a rollout diverges.
+
+        Args:
+            u: (starts, n).
+            nodes: (starts, windows of these frames − 1, size).
+            stiffness: κ.
+            frames: Frames that count.
+            coarse: Whether on the far-seeing residuals.
+        """
+        with torch.no_grad():
+            trajectory = self.windows.move(u, nodes, frames)
+            self.effort.rollouts += len(u)  # windows of a clip are as long as the clip
+            data = self.problem._prior(u)
+            for own, seen, length in self._parts(trajectory, frames, 1):
+                data = data + seen.cost(own, length, coarse)
+            gaps = self._gaps(trajectory, frames, nodes)
+        data = torch.where(torch.isfinite(data), data, torch.inf)
+        gaps = gaps.nan_to_num(torch.inf, torch.inf, torch.inf)
+        return Shots(u, nodes, data, gaps, data + stiffness * gaps.square().sum((1, 2)))
+
+    def normal(self, shots: Shots, stiffness: float, frames: int, coarse: Coarse = False) -> tuple[Tensor, Tensor]:
+        """Jᵀ J (starts, N, N) and Jᵀ r (starts, N) with N = n + size (windows − 1)."""
+        u, nodes = shots.u, shots.nodes
+        n, size, inner = len(self.space), self.windows.size, nodes.shape[1]
+        lanes, N = n + size, n + size * inner
+        with torch.no_grad():
+            own, moved, along = self.windows.tangent(u, nodes, frames)
+            self.effort.rollouts += len(u) * lanes
+            A, g = torch.zeros(len(u), N, N).double(), torch.zeros(len(u), N).double()
+            A[:, range(n), range(n)] += self.problem.prior_precision
+            g[:, :n] += self.problem.prior_precision * (u - self.problem.prior_mean)
+            count = inner + 1
+            for j, (trajectory, seen, length) in enumerate(self._parts(own, frames, lanes)):
+                rows = _rows(j, count, lanes, len(u))
+                turned = {name: y[rows] for name, y in along.items()}
+                s = Sensitivity(trajectory, part(moved, rows, length), turned, lanes)
+                _, gradient, matrix = seen.normal(s, length, coarse)
+                here = _places(n, size, j)
+                kept = slice(None) if j else slice(n)  # window 0 begins as the scene says
+                g[:, here] += gradient[:, kept]
+                A[:, here[:, None], here] += matrix[:, kept, kept]
+            if inner:
+                self._add_gaps(A, g, own, moved, along, stiffness, frames, (len(u), count, lanes))
+        return A.nan_to_num(0.0, 0.0, 0.0), g.nan_to_num(0.0, 0.0, 0.0)
+
+    def schur(self, shots: Shots, stiffness: float) -> Tensor:
+        """Information on the shared unknowns (starts, n, n), the start states eliminated."""
+        A, g = self.normal(shots, stiffness, self.problem.frames)
+        return eliminate(A[:, None], g[:, None], len(self.space), torch.zeros(len(A)))[0][:, 0]
+
+    def grown(self, shots: Shots, frames: int) -> Tensor:
+        """Start states for so many frames: a new window begins where the one before ends."""
+        nodes = shots.nodes
+        while nodes.shape[1] < self.windows.count(frames) - 1:
+            reached = (nodes.shape[1] + 1) * self.windows.window + 1
+            with torch.no_grad():
+                trajectory = self.windows.move(shots.u, nodes, reached)
+                last = part(trajectory, slice(nodes.shape[1], None, nodes.shape[1] + 1), self.windows.window + 1)
+                nodes = torch.cat([nodes, self.windows.end(last, self.windows.window)[:, None]], 1)
+        return nodes
+
+    def _parts(self, trajectory: Trajectory, frames: int, lanes: int):
+        """For each window its worlds, the data of its frames, and their number."""
+        spans = self.windows.spans(frames)
+        starts = len(next(iter(trajectory.values.values()))) // (len(spans) * lanes)
+        for j, (first, last) in enumerate(spans):
+            if (first, last) not in self._cuts:
+                self._cuts[first, last] = self.problem.observation.cut(first, last)
+            rows = _rows(j, len(spans), lanes, starts)
+            yield part(trajectory, rows, last - first), self._cuts[first, last], last - first
+
+    def _gaps(self, trajectory: Trajectory, frames: int, nodes: Tensor) -> Tensor:
+        """(starts, windows − 1, size)."""
+        starts, inner = nodes.shape[:2]
+        if not inner:
+            return nodes.new_zeros(starts, 0, self.windows.size)
+        ends, begins = self._borders(trajectory, (starts, inner + 1))
+        return self.windows.gap(ends, begins).unflatten(0, (starts, inner))
+
+    def _borders(self, trajectory: Trajectory, shape: tuple[int, ...]):
+        """States at the ends of all windows but the last, and at the starts of all but the first."""
+        ends, begins = (self.windows.states(trajectory, frame) for frame in (self.windows.window, 0))
+        pick = lambda states, which: [
+            {key: y.unflatten(0, shape)[:, which].flatten(0, len(shape) - 1) for key, y in own.items()}
+            for own in states
+        ]
+        return pick(ends, slice(None, -1)), pick(begins, slice(1, None))
+
+    def _add_gaps(self, A: Tensor, g: Tensor, own, moved, along, stiffness: float, frames: int, shape) -> None:
+        """Add κ |gap|² to the normal equations."""
+        starts, count, lanes = shape
+        n, size = len(self.space), self.windows.size
+
+        def borders(states, values):
+            lively = Trajectory(own.times, states, {**own.values, **values}, own.systems)
+            return self._borders(lively, shape)
+
+        turned = {name: own.values[name] for name in along}
+        (ends, begins), (d_ends, d_begins) = torch.func.jvp(borders, (own.states, turned), (moved.states, dict(along)))
+        still = lambda states: [{key: torch.zeros_like(y) for key, y in s.items()} for s in states]
+        gap, by_begin = torch.func.jvp(self.windows.gap, (ends, begins), (still(ends), d_begins))
+        _, by_end = torch.func.jvp(self.windows.gap, (ends, begins), (d_ends, still(begins)))
+        # (starts, windows − 1, lanes, size) → (starts, windows − 1, size, lanes)
+        gap = gap.unflatten(0, (starts, count - 1, lanes))[:, :, 0]
+        by_begin, by_end = (y.unflatten(0, (starts, count - 1, lanes)).mT for y in (by_begin, by_end))
+        for j in range(count - 1):
+            J = torch.zeros(starts, size, A.shape[1]).double()
+            J[..., :n] = by_begin[:, j, :, :n] + by_end[:, j, :, :n]
+            J[..., _places(n, size, j + 1)[n:]] = by_begin[:, j, :, n:]
+            if j:
+                J[..., _places(n, size, j)[n:]] = by_end[:, j, :, n:]
+            A += stiffness * J.mT @ J
+            g += stiffness * (J.mT @ gap[:, j, :, None])[..., 0]
+
+
+def _rows(j: int, count: int, lanes: int, starts: int):
+    """Worlds of window j, of starts × windows × lanes."""
+    worlds = torch.arange(starts * count * lanes).unflatten(0, (starts, count, lanes))
+    return worlds[:, j].flatten()
+
+
+def _places(n: int, size: int, j: int) -> Tensor:
+    """Where the unknowns and the start state of window j stand among all."""
+    shared, first = torch.arange(n), n + size * (j - 1)
+    return shared if j == 0 else torch.cat([shared, torch.arange(first, first + size)])
+
+
+def descend(
+    problem: ShootingProblem,
+    start: Shots,
+    stiffness: float,
+    frames: int,
+    iterations: int,
+    coarse: Coarse = False,
+    precision: float = 1e-3,
+    enough: float = 0.0,
+    report: Callable[[Shots], None] = lambda shots: None,
+) -> Shots:
+    """Levenberg–Marquardt for many starts side by side, a ladder of dampings tried from every linearisation.
+
+    Args:
+        problem: The problem.
+        start: Where to begin; not changed.
+        stiffness: κ.
+        frames: First frames that count.
+        iterations: At most so many linearisations.
+        coarse: Whether on the far-seeing residuals.
+        precision: Relative gain below which a start rests.
+        enough: Cost at which a start rests.
+        report: Is told where the starts are after each.
+    """
+    here = problem.at(start.u, start.nodes, stiffness, frames, coarse)[slice(None)]
+    damping, idle = torch.full_like(here.cost, 1e-2), torch.zeros_like(here.cost)
+    ladder = torch.tensor(LADDER).double()
+    for _ in range(iterations):
+        waiting = torch.isfinite(here.cost) & (idle < REST) & (damping < LARGEST) & (here.cost > enough)
+        rows = waiting.nonzero()[:, 0]
+        if not len(rows):
+            break
+        now = here[rows]
+        A, g = problem.normal(now, stiffness, frames, coarse)
+        trials = [_trial(problem, now, A, g, damping[rows] * rung) for rung in LADDER]
+        u, nodes = (torch.cat(y) for y in zip(*trials, strict=True))
+        tried = problem.at(u, nodes, stiffness, frames, coarse)
+        cost, rung = tried.cost.unflatten(0, (len(LADDER), -1)).min(0)
+        best = tried[rung * len(rows) + torch.arange(len(rows))]
+        gain = torch.where(cost < now.cost, (now.cost - cost) / now.cost.clamp(min=1e-300), 0.0)
+        won = gain > 0
+        here.put(rows[won], best[won])
+        damping[rows] *= torch.where(won, ladder[rung], LADDER[-1] * RISE)
+        damping.clamp_(min=1e-12)
+        idle[rows] = torch.where(gain > precision, 0.0, idle[rows] + 1)
+        report(here)
+    return here
+
+
+def _trial(problem: ShootingProblem, now: Shots, A: Tensor, g: Tensor, damping: Tensor) -> tuple[Tensor, Tensor]:
+    """Where one damping leads: unknowns (rows, n) and start states (rows, windows − 1, size)."""
+    space, n = problem.space, now.u.shape[1]
+    schur, gradient, back_A, back_g = (y[:, 0] for y in eliminate(A[:, None], g[:, None], n, damping))
+    held = ((now.u <= space.low) & (gradient > 0)) | ((now.u >= space.high) & (gradient < 0))
+    reach = torch.where(torch.tensor(space.logarithmic), 1.0, 0.5 * (space.high - space.low))
+    u = (now.u + _step(schur, gradient, damping, held).clamp(-reach, reach)).clamp(space.low, space.high)
+    moved = back_g + (back_A @ (u - now.u)[..., None])[..., 0]
+    limit = NODE_REACH * problem.windows.scale
+    return u, now.nodes - moved.unflatten(1, now.nodes.shape[1:]).clamp(-limit, limit)
+
+
+def jumps(problem: ShootingProblem, shots: Shots) -> list[dict[str, float]]:
+    """Gaps of one start between the windows, in SI units: frame, position, angle, velocity, angular velocity.
+
+    Of several bodies, the largest.
+    """
+    sizes = problem.windows.told(shots.gaps[0] * problem.windows.scale)
+    rows = zip(*(size.tolist() for size in sizes.values()), strict=True)
+    return [
+        {"frame": (j + 1) * problem.windows.window, **dict(zip(sizes, row, strict=True))} for j, row in enumerate(rows)
+    ]
+
+
+def measured(problem: ShootingProblem, states: Sequence) -> Tensor:
+    """Start states (windows − 1, size) from `States` of every body: measured places, and straight lines for speeds."""
+    frames, fps, starts = problem.problem.frames, problem.problem.model.scene.timing.fps, []
+    for first, _ in problem.windows.spans(frames)[1:]:
+        parts = []
+        for seen, name in zip(states, problem.windows.bodies, strict=True):
+            near = slice(max(0, first - 1), min(frames, first + 2))
+            times = torch.arange(near.start - first, near.stop - first).double() / fps
+            line = torch.linalg.pinv(torch.stack([torch.ones_like(times), times], 1))
+            base = torch.tensor(problem.problem.model.scene.bodies[name].quat_xyzw).double()
+            back = rotation.conjugate(seen.q[first : first + 1])
+            turned = rotation.logarithm(rotation.multiply(seen.q[near], back))
+            place = rotation.logarithm(rotation.multiply(seen.q[first], rotation.conjugate(base)))
+            parts += [seen.x[first], place, line[1] @ seen.x[near], line[1] @ turned]
+        starts.append(torch.cat(parts))
+    return torch.stack(starts)

@@ -1,0 +1,395 @@
+"""Many starts through a growing clip.
+
+A long clip of a tumbling body has a jagged cost; its first frames do not. So the clip grows by a few frames a stage,
+and every start follows: on pixels where it can, on the far-seeing CDF residuals where it must. A start whose cost is
+above what the noise explains, or well above the best, is not solved. It is sown again from the solved ones, or, when
+too few are solved, from the better ones and from itself, along the directions that the clip so far leaves most open
+(the weak eigenvectors of the Fisher information). Once half of the clip is explained, half of the places suffice.
+
+Frames without noise need less: what explains a few frames exactly may explain all. So now and then the solved starts go
+on to the end of the clip in strides, and where one of them explains all of it, the search is over. A chaotic clip is
+explained as well as numbers allow where the next one in double precision changes the picture by as much as is left.
+
+Nothing here knows the truth: starts come from the ranges, and "solved" is judged against the noise.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.de_mcmc import sample
+from gradsim.identification.solvers.levenberg_marquardt import Population, descend
+from gradsim.runtime.progress import Forgetful, Keeper
+
+WORSE = 30.0  # χ² above the best at which a start is surely elsewhere: odds of e^15
+CHAINS, GENERATIONS = 16, 40  # of the samples that look for better valleys after a stage, from five unknowns on
+IDLE, GAIN = 3, 0.9  # rounds of sowing again that lower the best cost by less than a tenth, after which no more follow
+MODEL = 1.3  # times the best cost: what counts as explained where the model cannot reach the noise
+KEEP = 3  # solved starts that make sowing again needless
+ROUNDING = 1e-16  # χ²/N below which frames without noise are explained to all digits that matter
+STRIDE = 1.5  # times the frames so far: how a solved start goes on to the end of a clip
+TOGETHER = 1e-6  # of a logarithm or range: a start that comes so near to the answer of another is there
+EXACT = 1e-6  # χ²/N of the noise, in units of σ², below which frames count as free of it
+
+
+@dataclass
+class Search:
+    """How starts are led to the answer.
+
+    Args:
+        starts: Number drawn from the ranges.
+        first: Frames of the first stage.
+        grow: Frames added at each stage.
+        rounds: Most rounds of sowing again in one stage.
+        rollouts: After so many no more rounds are made. A count, not a time, so that a seed has one answer.
+        curriculum: False goes to all frames at once.
+        stir: Whether samples look for better valleys after every stage, which takes hundreds of rollouts.
+        polish: Most rounds of restarts around the best at the end.
+        precision: Relative decrease of the cost at which a start rests. A millionth is enough for frames with noise.
+    """
+
+    starts: int = 16
+    first: int = 4
+    grow: int = 2
+    rounds: int = 12
+    rollouts: int = 1_000_000
+    curriculum: bool = True
+    stir: bool = True
+    polish: int = 8
+    precision: float = 1e-9
+
+
+@dataclass
+class Outcome:
+    """Where the starts came to.
+
+    Args:
+        initial: All starts drawn (starts, unknowns).
+        final: Where each ended, in the same order; NaN for those dropped or sown again.
+        cost: Their costs; infinite for those.
+        best: The answer (unknowns,).
+        best_cost: Its cost.
+        iterations: Linearisations of the whole population.
+        history: One entry a stage and a polish: frames, kind, cost, and the best u.
+    """
+
+    initial: Tensor
+    final: Tensor
+    cost: Tensor
+    best: Tensor
+    best_cost: float
+    iterations: int
+    history: list[dict]
+
+    def converged(self) -> int:
+        """Starts that came to the answer's cost on their own, to half a unit of χ²."""
+        return int((self.cost < self.best_cost + 1.0 + 1e-9 * self.best_cost).sum())
+
+
+def search(
+    problem: Problem,
+    plan: Search,
+    rng: np.random.Generator,
+    report: Callable[[dict], None] = lambda entry: None,
+    keeper: Keeper | None = None,
+) -> Outcome:
+    """Lead many starts through the curriculum to the lowest cost.
+
+    Args:
+        problem: The problem.
+        plan: How.
+        rng: Draws the starts and what is sown again.
+        report: Called after each stage with its entry of the history.
+        keeper: Remembers the population after each stage, under "search".
+    """
+    keeper = keeper or Forgetful()
+    initial = problem.space.draw(rng, plan.starts)
+    people, who = Population.at(initial), torch.arange(plan.starts)  # who: which start each is, -1 once sown again
+    history, iterations, done = [], 0, 0
+    clean = problem.observation.floor(problem.frames)[2] < EXACT
+    exact, unmodelled = clean, 0.0  # whether noise explains all so far; χ²/N that the model has left unexplained
+    if saved := keeper.load("search"):
+        people, who, initial = Population(*saved["people"]), saved["who"], saved["initial"]
+        history, iterations, done = list(saved["history"]), saved["iterations"], saved["done"]
+        exact, unmodelled = saved["exact"], saved["unmodelled"]
+        rng.bit_generator.state = saved["rng"]
+        problem.effort.resume(saved["effort"])
+
+    def note(stage: str, frames: int, **more) -> None:
+        k = int(people.cost.argmin())
+        history.append(
+            {"stage": stage, "frames": frames, "cost": people.cost[k].item(), "u": people.u[k].tolist()}
+            | {"iteration": iterations, "rollouts": problem.effort.rollouts, "population": len(people.cost)}
+            | more
+        )
+        report(history[-1])
+        state = {"people": [people.u, people.cost, people.damping], "who": who, "initial": initial, "history": history}
+        state |= {"iterations": iterations, "done": len(history), "rng": rng.bit_generator.state}
+        state |= {"exact": exact, "unmodelled": unmodelled}
+        keeper.save("search", state | {"effort": problem.effort.state()})
+
+    stages = list(range(min(plan.first, problem.frames), problem.frames, plan.grow)) if plan.curriculum else []
+    leapt = bool(history) and history[-1].get("leapt", False)
+    for frames in [] if leapt else stages[done:]:
+        informative = problem.observation.floor(frames)[1]
+        least = _enough(problem, frames)
+        enough = least + unmodelled * informative
+        people, n = _attempt(problem, people, frames, enough, least, plan.precision)
+        iterations += n
+        if unmodelled and people.cost.min() < least:
+            # what was left before was the start of another valley: this explains more frames, and all of them
+            enough, exact, unmodelled = least, clean, 0.0
+        solved, rounds, idle = _solved(people, enough), 0, 0
+        while solved.sum() < min(KEEP, plan.starts) and rounds < plan.rounds and idle < IDLE:
+            if problem.effort.rollouts > plan.rollouts:
+                break
+            rounds, best = rounds + 1, people.cost.min().item()
+            fresh = _sow(problem, people, (~solved).nonzero()[:, 0], frames, rng)
+            fresh, n = _attempt(problem, fresh, frames, enough, least, plan.precision)
+            iterations += n
+            places = (~solved).nonzero()[:, 0]
+            better = fresh.cost < people.cost[places]
+            people.put(places[better], fresh[better])
+            who[places[better]] = -1
+            solved = _solved(people, enough)
+            idle = 0 if people.cost.min() < GAIN * best else idle + 1
+        if not solved.any() and math.isfinite(enough):
+            # what is left is not noise, so later stages do not ask for less either
+            exact, unmodelled = False, MODEL * people.cost.min().item() / max(1.0, informative)
+            solved = _solved(people, least + unmodelled * informative)
+        if exact and frames in _ripe(stages):
+            n, there = _leap(problem, people, solved, frames)
+            iterations, leapt = iterations + n, bool(there.any())
+            if leapt:
+                people, who = people[there], who[there]
+                note("curriculum", frames, leapt=True)
+                break
+        elif not exact and math.isfinite(enough) and plan.stir:
+            n = _stir(problem, people, who, frames, rng)
+            iterations += n
+            solved = _solved(people, enough)
+        people, who = _refilled(problem, people, who, solved, frames, plan.starts, rng, exact)
+        note("curriculum", frames)
+
+    if not history or history[-1]["stage"] == "curriculum":
+        if not plan.curriculum:
+            people, n = descend(problem, people, problem.frames, True, 30, precision=plan.precision)
+            iterations += n
+        rest = _rest(problem, people.u[int(people.cost.argmin())]) if exact else 0.0
+        people, n = descend(problem, people, problem.frames, False, 60, rest, precision=plan.precision)
+        iterations += n
+        note("pixels", problem.frames)
+    if history[-1]["stage"] == "pixels":
+        people, n = _polish(problem, people, rng, plan.polish)
+        iterations += n
+        note("polish", problem.frames)
+
+    k = int(people.cost.argmin())
+    final, cost = torch.full_like(initial, torch.nan), torch.full((plan.starts,), torch.inf).double()
+    own = who >= 0
+    final[who[own]], cost[who[own]] = people.u[own], people.cost[own]
+    return Outcome(initial, final, cost, people.u[k], people.cost[k].item(), iterations, history)
+
+
+def _enough(problem: Problem, frames: int) -> float:
+    """Cost below which noise explains what is left: a start is then solved. Infinite where the noise is not told."""
+    floor, informative, level = problem.observation.floor(frames)
+    return floor + max(level, 1e-10) * (1.15 * informative + 5 * math.sqrt(2 * informative))
+
+
+def _attempt(
+    problem: Problem, people: Population, frames: int, enough: float, least: float, precision: float
+) -> tuple[Population, int]:
+    """Pixels first; where that does not bring a start below `enough`, CDF and then pixels, keeping the better.
+
+    A start goes on to its own minimum, also below what noise explains (`least`): the next frames need it.
+    """
+    rest = 1e-6 * least if math.isfinite(least) else 0.0  # where nothing tells the noise, only a minimum is rest
+    worthwhile = 0.01 * min(1.0, least)
+    people, count = descend(problem, people, frames, False, 10, rest, worthwhile, precision)
+    stuck = (~_solved(people, enough)).nonzero()[:, 0]
+    if len(stuck) and math.isfinite(enough):
+        far, n = descend(problem, people[stuck], frames, True, 10, precision=precision)
+        near, m = descend(problem, far, frames, False, 10, rest, worthwhile, precision)
+        better = near.cost < people.cost[stuck]
+        people.put(stuck[better], near[better])
+        count += n + m
+    return people, count
+
+
+def _solved(people: Population, enough: float) -> Tensor:
+    """Explained by the noise, and not clearly worse than the best."""
+    best = people.cost.min()
+    return (
+        people.cost < min(enough, best.item() + WORSE + 1e-3 * enough)
+        if math.isfinite(enough)
+        else people.cost < math.inf
+    )
+
+
+def _stir(problem: Problem, people: Population, who: Tensor, frames: int, rng: np.random.Generator) -> int:
+    """Look for a better valley within the error bars of the clip so far, and put it in place of the worst start.
+
+    Contact cuts the cost into valleys narrower than the error bars of a few frames. One that is a little worse than
+    another now is far worse when more frames have come, and far from where the other went. Chains that follow the
+    posterior cross the ridges between them, which descents do not.
+
+    Returns the number of linearisations.
+    """
+    k, last = int(people.cost.argmin()), int(people.cost.argmax())
+    _, A, _ = problem.linearise(people.u[[k]], frames)
+    eigenvalues, axes = torch.linalg.eigh(A[0].nan_to_num(0.0))
+    scale = axes * eigenvalues.clamp(min=2.0).rsqrt()
+    few = min(1.0, (1 + len(scale)) / 6)  # fewer unknowns have fewer places to look
+    drawn = sample(problem, people.u[k], scale, rng, round(few * CHAINS), round(few * GENERATIONS), frames=frames)
+    if drawn.best_cost > people.cost[k] - 1e-3:
+        return 1
+    found, n = descend(problem, Population.at(drawn.best[None]), frames, False, 8)
+    people.put([last], found)
+    who[last] = -1
+    return n + 1
+
+
+def _ripe(stages: list[int]) -> set[int]:
+    """Stages after which solved starts are tried on the rest of the clip: each with so many more frames than the last."""
+    found = [0]
+    for frames in stages:
+        if frames >= STRIDE * found[-1]:
+            found.append(frames)
+    return set(found)
+
+
+def _leap(problem: Problem, people: Population, solved: Tensor, frames: int) -> tuple[int, Tensor]:
+    """Take the best of the solved starts to the end of the clip in strides; if one explains it, all that come to it.
+
+    Returns the number of linearisations, and which starts are there.
+    """
+    order = people.cost.argsort()
+    order, there = order[solved[order]], torch.zeros_like(solved)
+    best, _, count = _strides(problem, people[order[:KEEP]], frames)
+    if not len(best.cost):
+        return count, there
+    best = best[[int(best.cost.argmin())]]
+    best, n = descend(problem, best, problem.frames, False, 60, _rest(problem, best.u[0]))
+    unit = torch.where(torch.tensor(problem.space.logarithmic), 1.0, problem.space.high - problem.space.low)
+    near = lambda u: ((u - best.u) / unit).abs().amax(1) < TOGETHER
+    there[order[near(people.u[order])]] = True
+    rest = order[~there[order]]
+    came, which, m = _strides(problem, people[rest], frames, near)
+    there[rest[which[near(came.u)]]] = True
+    people.put(there, best[torch.zeros(int(there.sum()), dtype=torch.int64)])
+    return count + n + m, there
+
+
+def _strides(
+    problem: Problem,
+    near: Population,
+    frames: int,
+    there: Callable[[Tensor], Tensor] = lambda u: torch.zeros(len(u), dtype=torch.bool),
+) -> tuple[Population, Tensor, int]:
+    """Starts that explain the clip so far, and more and more of it; those that are `there` rest.
+
+    Returns those that explain all of it or are there, which they are, and the number of linearisations.
+    """
+    count, arrived = 0, []
+    which = torch.arange(len(near.cost))
+    while len(which):
+        rests = there(near.u) if frames < problem.frames else torch.ones_like(which, dtype=torch.bool)
+        arrived.append((near[rests], which[rests]))
+        near, which = near[~rests], which[~rests]
+        if not len(which):
+            break
+        frames = min(problem.frames, math.ceil(STRIDE * frames))
+        enough = _enough(problem, frames)
+        near, n = descend(problem, near, frames, False, 8, 1e-6 * enough)
+        count += n
+        good = near.cost < enough
+        if not good.any():
+            good = near.cost < _rounding(problem, near.u[int(near.cost.argmin())], frames)
+        near, which = near[good], which[good]
+    arrived.append((near, which))
+    people = Population(*(torch.cat([getattr(p, k) for p, _ in arrived]) for k in ("u", "cost", "damping")))
+    return people, torch.cat([k for _, k in arrived]), count
+
+
+def _rest(problem: Problem, u: Tensor) -> float:
+    """Cost of frames without noise below which nothing is left that matters, or that numbers can tell."""
+    return max(ROUNDING * problem.observation.floor(problem.frames)[1], _rounding(problem, u, problem.frames))
+
+
+def _rounding(problem: Problem, u: Tensor, frames: int) -> float:
+    """What the cost of a perfect fit would be if the unknowns were the next number in double precision, or the one after.
+
+    Where it is larger than a cost, rounding is all that the cost is made of.
+    """
+    up = torch.full_like(u, torch.inf)
+    near = torch.nextafter(u, up)
+    r = problem.residuals(torch.stack([u, near, torch.nextafter(near, up)]), frames)
+    return (r[1:] - r[0]).square().sum(1).nan_to_num(0.0).max().item()
+
+
+def _refilled(problem, people: Population, who: Tensor, solved: Tensor, frames: int, starts: int, rng, exact: bool):
+    """Unsolved starts give their places to neighbours of solved ones; places that are not needed go."""
+    keep = min(starts, max(2 * KEEP, starts // 2)) if exact or frames > problem.frames // 2 else starts
+    sources = solved.nonzero()[:, 0]
+    missing = max(0, keep - len(sources))
+    if not len(sources) or not missing:
+        chosen = solved if len(sources) else torch.ones_like(solved)
+        return people[chosen], who[chosen]
+    parents = people.u[sources[torch.tensor(rng.integers(len(sources), size=missing))]]
+    _, A, _ = problem.linearise(parents, _fewer(frames, rng))
+    fresh = Population.at(_along_weak(problem, parents, A, rng.uniform(0.3, 3.0, missing), rng))
+    fresh.cost = problem.cost(fresh.u, frames)
+    old = people[sources]
+    joined = Population(*(torch.cat([getattr(old, k), getattr(fresh, k)]) for k in ("u", "cost", "damping")))
+    return joined, torch.cat([who[sources], torch.full((missing,), -1)])
+
+
+def _fewer(frames: int, rng: np.random.Generator) -> int:
+    """Frames whose Fisher information shapes a new start: fewer leave more open, and know less of late contacts."""
+    return max(2, round(frames * rng.choice([0.5, 0.75, 1.0])))
+
+
+def _sow(problem: Problem, people: Population, places: Tensor, frames: int, rng: np.random.Generator) -> Population:
+    """New starts in place of those at `places`, from the best four or from themselves, along weak directions."""
+    order = people.cost.argsort()[:4]
+    sources = [int(order[rng.integers(len(order))]) if rng.random() < 0.8 else int(p) for p in places]
+    _, A, _ = problem.linearise(people.u[sources], _fewer(frames, rng))
+    return Population.at(_along_weak(problem, people.u[sources], A, 10 ** rng.uniform(-2, 2, len(places)), rng))
+
+
+def _along_weak(problem: Problem, u: Tensor, A: Tensor, size: np.ndarray, rng: np.random.Generator) -> Tensor:
+    """u moved by so many standard deviations of the Fisher information, by at most 0.7 in any one of its axes."""
+    eigenvalues, axes = torch.linalg.eigh(A.nan_to_num(0.0))
+    spread = (torch.tensor(size)[:, None] * eigenvalues.clamp(min=1e-12).rsqrt()).clamp(max=0.7)
+    noise = torch.tensor(rng.standard_normal(u.shape))
+    return (u + (axes @ (spread * noise)[..., None])[..., 0]).clamp(problem.space.low, problem.space.high)
+
+
+def _polish(problem: Problem, people: Population, rng: np.random.Generator, rounds: int) -> tuple[Population, int]:
+    """Leave the small valleys that contact makes at the scale of the noise: restarts around the best.
+
+    It ends after two rounds in a row without a gain.
+    """
+    count = failures = 0
+    least = max(1e-9, _rounding(problem, people.u[int(people.cost.argmin())], problem.frames))
+    for _ in range(rounds):
+        k = int(people.cost.argmin())
+        if people.cost[k] < least or failures == 2:
+            break
+        tries = 8
+        parents = people.u[k].expand(tries, -1)
+        _, A, _ = problem.linearise(parents[:1], _fewer(problem.frames, rng))
+        u = _along_weak(problem, parents, A.expand(tries, -1, -1), 10 ** rng.uniform(-1, 1, tries), rng)
+        near, n = descend(problem, Population.at(u), problem.frames, False, 12)
+        count += n
+        best = int(near.cost.argmin())
+        failures = 0 if near.cost[best] < people.cost[k] - 0.01 else failures + 1
+        if near.cost[best] < people.cost[k]:
+            people.put([k], near[[best]])
+    return people, count

@@ -1,0 +1,284 @@
+"""What a body of a window starts with, and how far two such states are apart: rigid bodies and pendulums.
+
+rigid      s = (x, θ, v, ω), q = exp(θ) q_scene      gap (x − x', log(q q'⁻¹), v − v', ω − ω')
+pendulum   s = (angles, rates)                       gap (θ − θ', θ̇ − θ̇')        primed: the end of the window before
+
+A clip in windows that move side by side, each from a start state of its own: the worlds of multiple shooting.
+
+Window j begins at frame j L, with the state s_j of every body there (`window_starts.py`): (x, θ, v, ω) of a rigid one,
+angles and rates of a pendulum; window 0 begins as the scene says. Worlds are starts × windows, in one batch. Where window j
+ends, s_{j+1} begins; the gap between them is told in units of D = (ℓ, 1 rad, ℓ/τ, 1/τ) with the body's radius ℓ and the
+time τ of a window.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from gradsim.errors import InputError
+from gradsim.identification.solvers.clip_ensemble import LOCAL, STATE
+from gradsim.identification.unknowns import Space
+from gradsim.numerics import rotation
+from gradsim.physics.model import Model
+from gradsim.physics.system import Values
+from gradsim.physics.trajectory import Trajectory
+
+State = dict[str, Tensor]  # (worlds, ·) by name
+
+
+class Start(Protocol):
+    """The start state of one body."""
+
+    @property
+    def size(self) -> int:
+        """Numbers of it."""
+        ...
+
+    @property
+    def parts(self) -> dict[str, int]:
+        """What its numbers are, with how many of each: as jumps are told."""
+        ...
+
+    def units(self, rate: float) -> Tensor:
+        """What counts as 1 of each number (size,); `rate`: windows in a second."""
+        ...
+
+    def state(self, trajectory: Trajectory, frame: int) -> State:
+        """The state at a frame."""
+        ...
+
+    def end(self, state: State) -> Tensor:
+        """It as numbers that a window can begin with (worlds, size)."""
+        ...
+
+    def gap(self, old: State, new: State) -> Tensor:
+        """How far a start is from the end before it (worlds, size)."""
+        ...
+
+    def values(self, own: Tensor, first: Tensor, known: Callable[[str], Tensor]) -> Values:
+        """Parameters of the start from numbers (worlds, size); in first windows (worlds, 1) those of the scene."""
+        ...
+
+
+class RigidStart:
+    """Of a rigid body: its system, and that of the scene (`base`)."""
+
+    size = LOCAL
+    parts: dict[str, int] = dict.fromkeys(("position", "angle", "velocity", "angular_velocity"), 3)
+
+    def __init__(self, system, base):
+        self.system, self.name, self.base = system, system.name, torch.tensor(base.quat_xyzw).double()
+
+    def units(self, rate: float) -> Tensor:
+        size = torch.linalg.vector_norm(self.system.rest, dim=-1).max().item() * self.system.body.scale
+        return torch.tensor([size, 1.0, size * rate, rate]).double().repeat_interleave(3)
+
+    def state(self, trajectory: Trajectory, frame: int) -> State:
+        x, q, v, momentum = (trajectory[self.name][key][:, frame] for key in ("x", "q", "v", "l"))
+        return {"x": x, "q": q, "v": v, "w": self.system.spin(q, momentum, trajectory.values)}
+
+    def end(self, state: State) -> Tensor:
+        turned = rotation.multiply(state["q"], rotation.conjugate(self.base.expand_as(state["q"])))
+        return torch.cat([state["x"], rotation.logarithm(turned), state["v"], state["w"]], 1)
+
+    def gap(self, old: State, new: State) -> Tensor:
+        turned = rotation.logarithm(rotation.multiply(new["q"], rotation.conjugate(old["q"])))
+        return torch.cat([new["x"] - old["x"], turned, new["v"] - old["v"], new["w"] - old["w"]], 1)
+
+    def values(self, own: Tensor, first: Tensor, known: Callable[[str], Tensor]) -> Values:
+        starts = zip(STATE, own.unflatten(1, (len(STATE), 3)).unbind(1), strict=True)
+        return {f"{self.name}.{key}": torch.where(first, known(f"{self.name}.{key}"), start) for key, start in starts}
+
+
+class SwingStart:
+    """Of a pendulum or double pendulum."""
+
+    def __init__(self, system):
+        self.name = system.name
+        arms = ("first_", "second_") if system.body.kind == "double_pendulum" else ("",)
+        self.keys = [f"{self.name}.{arm}{key}" for key in ("angle", "rate") for arm in arms]
+        self.size = len(self.keys)
+        self.parts: dict[str, int] = dict.fromkeys(("angle", "angular_velocity"), len(arms))
+
+    def units(self, rate: float) -> Tensor:
+        return torch.tensor([1.0, rate]).double().repeat_interleave(self.size // 2)
+
+    def state(self, trajectory: Trajectory, frame: int) -> State:
+        return {key: y[:, frame].reshape(len(y), -1) for key, y in trajectory[self.name].items()}
+
+    def end(self, state: State) -> Tensor:
+        return torch.cat([state["angle"], state["rate"]], 1)
+
+    def gap(self, old: State, new: State) -> Tensor:
+        return self.end(new) - self.end(old)
+
+    def values(self, own: Tensor, first: Tensor, known: Callable[[str], Tensor]) -> Values:
+        return {key: torch.where(first[:, 0], known(key), own[:, k]) for k, key in enumerate(self.keys)}
+
+
+def start_of(system, base) -> Start | None:
+    """That of a system whose scene's body is `base`; None of one that has none."""
+    if base.kind == "rigid":
+        return RigidStart(system, base)
+    return SwingStart(system) if base.kind in ("pendulum", "double_pendulum") else None
+
+
+SHORTEST = 4  # frames of a window at least: fewer hardly tell its twelve numbers
+
+
+class Windows:
+    """A model that moves all windows of a clip at once.
+
+    Args:
+        model: Of rigid bodies and pendulums.
+        space: The unknowns that all windows share.
+        frames: Frames of the clip.
+        window: Frames from one start to the next.
+
+    Attributes:
+        size: Numbers of a start state, 12 for each rigid body, 2 for each arm of a pendulum.
+        scale: D of each of them (size,).
+
+    Raises:
+        InputError: If a window is shorter than 4 frames or longer than the clip, a body is not rigid or has a joint, or
+            the clock is among the unknowns.
+    """
+
+    def __init__(self, model: Model, space: Space, frames: int, window: int):
+        if not SHORTEST <= window < frames:
+            raise InputError(f"window is {window}; it has to be from {SHORTEST} to {frames - 1} frames of the clip.")
+        bodies = model.scene.bodies
+        found = {system.name: start_of(system, bodies[system.name]) for system in model.systems}
+        self.starts = {name: start for name, start in found.items() if start is not None}
+        others = [name for name in bodies if name not in self.starts]
+        if others:
+            raise InputError(f"`{others[0]}` is no rigid body or pendulum; windows are for those. Fit it without.")
+        if model.scene.joints:
+            raise InputError("windows begin with free bodies, and joints hold these; fit all frames from one start.")
+        if any(name.startswith("timing.") for unknown in space.unknowns for name in unknown.names):
+            raise InputError("windows begin at known times; fix the clock (`timing`), or fit without them.")
+        self.given, self.space, self.frames, self.window = model, space, frames, window
+        self.bodies = list(model.scene.bodies)
+        self.size = sum(start.size for start in self.starts.values())
+        self.pushes: list[tuple[str, str, int, float]] = []  # parameter here, in the scene, window, share
+        self.model = Model(self._scene(), substeps=model.substeps)
+        rate = model.scene.timing.fps / window
+        self.scale = torch.cat([start.units(rate) for start in self.starts.values()])
+
+    def count(self, frames: int) -> int:
+        """Windows that the first frames take."""
+        return max(1, math.ceil((frames - 1) / self.window))
+
+    def spans(self, frames: int) -> list[tuple[int, int]]:
+        """Frames of each window that are compared with data: from the first to before the last."""
+        count = self.count(frames)
+        return [(j * self.window, frames if j == count - 1 else (j + 1) * self.window) for j in range(count)]
+
+    def joint(self, u: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """Unknowns and start state of every world (starts × windows, n + size), and its window."""
+        starts, count = len(u), nodes.shape[1] + 1
+        states = torch.cat([nodes.new_zeros(starts, 1, self.size), nodes], 1)  # the first is not read
+        rows = torch.cat([u[:, None].expand(-1, count, -1), states], 2)
+        return rows.flatten(0, 1), torch.arange(count).repeat(starts)
+
+    def move(self, u: Tensor, nodes: Tensor, frames: int) -> Trajectory:
+        """All windows of all starts; at most window + 1 frames each.
+
+        Args:
+            u: Shared unknowns (starts, n).
+            nodes: Start states (starts, windows − 1, size).
+            frames: Of the clip that count.
+        """
+        values = self.model.values(self._values(*self.joint(u, nodes)))
+        return self.model.unchecked(values, min(frames, self.window + 1))
+
+    def tangent(self, u: Tensor, nodes: Tensor, frames: int) -> tuple[Trajectory, Trajectory, Values]:
+        """As `move`, each world once for each of its n + size numbers, with the derivative and what was turned."""
+        rows, which = self.joint(u, nodes)
+        n = rows.shape[1]
+        which, lanes = which.repeat_interleave(n), rows.repeat_interleave(n, 0)
+        directions = torch.eye(n).double().repeat(len(rows), 1)
+        touched, along = torch.func.jvp(lambda rows: self._values(rows, which), (lanes,), (directions,))  # pyright: ignore[reportAssignmentType]
+        own, moved = self.model.tangent(self.model.values(touched), along, min(frames, self.window + 1))
+        return own, moved, along
+
+    def states(self, trajectory: Trajectory, frame: int) -> list[State]:
+        """The state of every body at a frame."""
+        return [start.state(trajectory, frame) for start in self.starts.values()]
+
+    def end(self, trajectory: Trajectory, frame: int) -> Tensor:
+        """The states at a frame as those that a window can begin with (worlds, size)."""
+        states = zip(self.starts.values(), self.states(trajectory, frame), strict=True)
+        return torch.cat([start.end(state) for start, state in states], 1)
+
+    def gap(self, ends: list[State], begins: list[State]) -> Tensor:
+        """How far starts are from the ends before them (worlds, size), in units of D."""
+        parts = zip(self.starts.values(), ends, begins, strict=True)
+        return torch.cat([start.gap(old, new) for start, old, new in parts], 1) / self.scale
+
+    def told(self, numbers: Tensor) -> dict[str, Tensor]:
+        """Lengths of the parts of numbers (n, size): position, angle and so on, of several bodies the largest (n,)."""
+        found: dict[str, Tensor] = {}
+        for start, own in zip(self.starts.values(), self._split(numbers), strict=True):
+            for name, part in zip(start.parts, own.split(list(start.parts.values()), 1), strict=True):
+                length = torch.linalg.vector_norm(part, dim=1)
+                found[name] = torch.maximum(found[name], length) if name in found else length
+        return found
+
+    def _split(self, numbers: Tensor) -> tuple[Tensor, ...]:
+        """Those of each body."""
+        return numbers.split([start.size for start in self.starts.values()], 1)
+
+    def _values(self, rows: Tensor, which: Tensor) -> Values:
+        """Parameters of worlds from their unknowns and start states (worlds, n + size); window 0 begins as the scene."""
+        n = len(self.space)
+        touched, first = self.space.values(rows[:, :n]), (which == 0)[:, None]
+        known = lambda name: touched.get(name, self.given.get_parameter(name).detach()[None])
+        values = {name: v for name, v in touched.items() if ".pushes." not in name}
+        for start, own in zip(self.starts.values(), self._split(rows[:, n:]), strict=True):
+            values |= start.values(own, first, known)
+        for here, there, window, share in self.pushes:
+            values[here] = known(there) * (share * (which == window))[:, None]
+        return values
+
+    def _scene(self):
+        """The scene with every push as often as windows feel it, at the time of the window."""
+        scene, dt = self.given.scene, self.given.dt
+        length, bodies = self.window / scene.timing.fps, {}
+        for name, body in scene.bodies.items():
+            pushes = []
+            for k, push in enumerate(getattr(body, "pushes", ())):
+                for j in range(self.count(self.frames)):
+                    here = _within(push, j * length, length, dt)
+                    if here is None:
+                        continue
+                    key = "impulse" if push.force is None else "force"
+                    own = f"{name}.pushes.{len(pushes)}.{key}"
+                    self.pushes.append((own, f"{name}.pushes.{k}.{key}", j, here[1]))
+                    pushes.append(here[0])
+            bodies[name] = body.model_copy(update={"pushes": tuple(pushes)})
+        timing = scene.timing.model_copy(update={"frames": self.window + 1, "substeps": self.given.substeps})
+        return scene.model_copy(update={"bodies": bodies, "timing": timing})
+
+
+def _within(push, begin: float, length: float, dt: float):
+    """A push as a window from `begin` on feels it, and the share of it; None if it does not."""
+    if push.window is None:
+        step = math.floor(push.at / dt + 1e-6) - round(begin / dt)
+        return (push.model_copy(update={"at": (step + 0.5) * dt}), 1.0) if 0 <= step < round(length / dt) else None
+    first, last = (min(max(t - begin, 0.0), length) for t in push.window)
+    if last - first < 1e-9 * length:
+        return None
+    share = 1.0 if push.force is not None else (last - first) / (push.window[1] - push.window[0])
+    return push.model_copy(update={"window": (first, last)}), share
+
+
+def part(trajectory: Trajectory, rows: slice, frames: int) -> Trajectory:
+    """Some worlds of a trajectory, up to a frame."""
+    states = {body: {k: y[rows, :frames] for k, y in own.items()} for body, own in trajectory.states.items()}
+    values = {name: v[rows] for name, v in trajectory.values.items()}
+    return replace(trajectory, times=trajectory.times[:frames], states=states, values=values)

@@ -1,0 +1,1 @@
+"""Error bars: Fisher information, profiles, samples, and residual diagnostics."""

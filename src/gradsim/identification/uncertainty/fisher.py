@@ -1,0 +1,204 @@
+"""Error bars and identifiability from the Fisher information F = JᵀΣ⁻¹J (acceptance: the Cramér–Rao bound).
+
+Directions are judged in relative units: logarithms of positive quantities, and shares of the range for others. A
+direction v with eigenvalue λ has the bound 1/√λ along it; it is a null direction where its part of some unknown's
+bound exceeds 10 %.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gradsim.identification.unknowns import Space
+
+KNOWN = 0.1  # relative bound below which an unknown counts as identified
+WIDEST = 0.3  # relative step of a secant at most, for directions that the data leave open
+NARROWER = (1.0, 1 / 4, 1 / 16, 1 / 64)  # of that step: a bent valley looks open only on a short one
+Z95 = 1.959963984540054  # of the normal distribution
+
+
+@dataclass(frozen=True)
+class NullDirection:
+    """A combination of unknowns that the data leave open.
+
+    Args:
+        combination: Coefficient of each unknown (unit vector; of logarithms for positive quantities).
+        explanation: In words, with what would fix it.
+        bound: Standard deviation along it, relative.
+    """
+
+    combination: dict[str, float]
+    explanation: str
+    bound: float
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """What the Fisher information says at an estimate.
+
+    Args:
+        std_inner: Standard deviations of what the solver moves (unknowns,); inf where nothing is known.
+        relative: The same in relative units.
+        covariance: In relative units (unknowns, unknowns), of the identified directions.
+        rank: Number of identified directions.
+        null: The others, weakest first.
+    """
+
+    std_inner: Tensor
+    relative: Tensor
+    covariance: Tensor
+    rank: int
+    null: list[NullDirection]
+
+
+def analyse(space: Space, fisher: Tensor, has_push: bool) -> Uncertainty:
+    """Bounds, rank and null directions from the Fisher information (unknowns, unknowns) of whitened residuals.
+
+    Args:
+        space: The unknowns.
+        fisher: JᵀJ with the residuals whitened, priors included.
+        has_push: Whether the scene has a known force; only for the explanation.
+    """
+    unit = torch.where(torch.tensor(space.logarithmic), 1.0, space.high - space.low).double()
+    scaled = fisher * unit[:, None] * unit[None, :]
+    diagonal = scaled.diagonal().clamp(min=1e-300).rsqrt()
+    # eigenvectors of the plain matrix, but bounds from the balanced one: its rounding is relative to each unknown
+    eigenvalues, axes = torch.linalg.eigh(scaled)
+    noise = 1e-13 * eigenvalues.abs().max().clamp(min=1e-300)
+    eigenvalues = eigenvalues.clamp(min=noise)
+    bounds = eigenvalues.rsqrt()
+    parts = axes.abs() * bounds
+    null = parts.amax(0) > KNOWN
+    balanced = scaled * diagonal[:, None] * diagonal[None, :]
+    values, vectors = torch.linalg.eigh(balanced)
+    inverse = (vectors / values.clamp(min=1e-13)) @ vectors.T * diagonal[:, None] * diagonal[None, :]
+    relative = inverse.diagonal().clamp(min=0).sqrt()
+    relative = torch.where(fisher.diagonal() <= 0, math.inf, relative)
+    lost = null & (eigenvalues <= 100 * noise)  # nothing but rounding: no bound at all
+    bounds = torch.where(lost, math.inf, bounds)
+    relative = torch.where((axes.abs()[:, lost] > 1e-3).any(1), math.inf, relative)
+    good = axes[:, ~null]
+    covariance = (good / eigenvalues[~null]) @ good.T
+    directions = [
+        NullDirection(combination := _combination(space, axes[:, k]), _explain(space, combination, has_push), b)
+        for k, b in ((int(k), bounds[k].item()) for k in null.nonzero()[:, 0])
+    ]
+    return Uncertainty(relative * unit, relative, covariance, int((~null).sum()), directions)
+
+
+def wide_fisher(problem, u: Tensor, fisher: Tensor, rounds: int = 4, variance: float = 1.0) -> tuple[Tensor, bool]:
+    """Fisher information from secants as wide as the error bars, where contact kinks the likelihood.
+
+    Tangents hold in one tooth of a kinked likelihood only, and grow without bound through chatter, while the
+    motion itself does not. So the residuals are compared one standard deviation to both sides along every principal axis,
+    and the axes are taken anew until they fit.
+
+    Args:
+        problem: The problem.
+        u: The estimate (unknowns,).
+        fisher: From tangents, whitened by the true noise, priors included.
+        rounds: Most times that the axes are taken anew.
+        variance: Of the whitened residuals: 1 where the noise is known, χ²/N where it is estimated from them.
+
+    Returns:
+        The information, from tangents where they agree with the secants within a factor of 2, and whether they do not.
+    """
+    space = problem.space
+    unit = torch.where(torch.tensor(space.logarithmic), 1.0, space.high - space.low).double()
+    scaled = fisher * unit[:, None] * unit[None, :]
+    kinked = False
+    for turn in range(rounds):
+        eigenvalues, axes = torch.linalg.eigh(scaled)
+        step = eigenvalues.clamp(min=WIDEST**-2).rsqrt()
+        seen = eigenvalues > WIDEST**-2
+        secant = _secants(problem, u, unit, axes, step, seen) / math.sqrt(variance)
+        prior = axes.T @ torch.diag(problem.prior_precision * unit**2) @ axes
+        found = secant @ secant.T + prior
+        if not torch.isfinite(found).all():
+            break
+        ratio = found.diagonal() / eigenvalues.clamp(min=WIDEST**-2)
+        agrees = bool(((ratio > 0.5) & (ratio < 2.0))[seen].all())
+        if turn == 0 and agrees:
+            return fisher, False
+        kinked, scaled = True, axes @ found @ axes.T
+        if agrees:
+            break
+    return scaled / unit[:, None] / unit[None, :], kinked
+
+
+def _secants(problem, u: Tensor, unit: Tensor, axes: Tensor, step: Tensor, seen: Tensor) -> Tensor:
+    """Slopes (axes, residuals) of the residuals over ± step along each axis (columns of `axes`, relative units).
+
+    Along an axis that is not `seen` the step is a guess, and a long straight one climbs out of a valley that bends,
+    which is no information. Its slope there falls with the step (as its square, at least), that of a true one does not:
+    the flattest of a few steps counts.
+    """
+    ks = torch.cat([torch.arange(len(step)), *((~seen).nonzero()[:, 0] for _ in NARROWER[1:])])
+    share = torch.cat([torch.full((len(step) if c == 1 else int((~seen).sum()),), c).double() for c in NARROWER])
+    length = step[ks] * share
+    shift = unit * axes.T[ks] * length[:, None]
+    plus, minus = problem.residuals(torch.cat([u + shift, u - shift])).chunk(2)
+    slopes = (plus - minus) / (2 * length[:, None])
+    flattest = [min(slopes[ks == k], key=lambda slope: slope.square().sum().item()) for k in range(len(step))]
+    return torch.stack(flattest)
+
+
+def _combination(space: Space, direction: Tensor) -> dict[str, float]:
+    sign = 1.0 if direction[direction.abs().argmax()] > 0 else -1.0
+    return {name: round(sign * float(c), 12) + 0.0 for name, c in zip(space.names, direction, strict=True)}
+
+
+def _explain(space: Space, combination: dict[str, float], has_push: bool) -> str:
+    """The combination in words, and what would fix it."""
+    largest = max(abs(c) for c in combination.values())
+    members = {name: c for name, c in combination.items() if abs(c) > 0.05 * largest}
+    log = dict(zip(space.names, space.logarithmic, strict=True))
+    if len(members) == 1:
+        (name,) = members
+        return f"The data do not determine {name}. {_single(name)}"
+    together = " and ".join([", ".join(list(members)[:-1]), list(members)[-1]])
+    same = max(members.values()) - min(members.values()) < 0.1 * largest
+    if all(log[name] for name in members) and same:
+        text = f"Multiplying {together} by one common factor changes nothing that was observed: only their ratios show."
+    elif all(log[name] for name in members):
+        powers = ", ".join(f"{name} by s^{c / largest:+.2f}" for name, c in members.items())
+        text = f"Changing {powers}, for any s near 1, changes almost nothing that was observed."
+    else:
+        text = f"{together} can change together along this direction with almost no effect on what was observed."
+    if any(name.endswith("_mass") for name in members):
+        text += " A known mass of one arm, or a known `force` on the far end, would fix the scale."
+    elif any(name.endswith((".mass", ".density")) for name in members) and not has_push:
+        text += " A force of known size, such as a push with a known impulse, would fix the scale."
+    elif any(name.endswith(".string_length") for name in members) and any(n.startswith("gravity") for n in members):
+        text += " Only their ratio sets the period; fix gravity, or a length in the scene."
+    else:
+        text += " Fix one of them, give it a prior, or record a motion in which they act apart."
+    return text
+
+
+def _single(name: str) -> str:
+    owner, _, kind = name.rpartition(".")
+    touch = owner.startswith(("ground", "obstacles", "contact"))  # its stiffness and damping are those of a contact
+    if not touch and kind in ("stiffness", "damping"):
+        kind = f"own {kind}"
+    hints = {
+        "own stiffness": "Nothing stretches or turns it enough; record a motion that does, or look closer.",
+        "own damping": "It slows no motion enough to be seen; record a motion in which it does, or a longer one.",
+        "friction": "Nothing slides enough to show it; record a motion that slides.",
+        "friction_stiffness": "The contact hardly creeps; it only shows where a body sticks or barely slides.",
+        "stiffness": "No contact is soft or long enough to show it; record a bounce, or a higher frame rate.",
+        "damping": "No bounce shows the loss of speed; record a drop from higher up.",
+        "dissipation": "No bounce shows the loss of speed; record a drop from higher up.",
+        "young": "Nothing bends or squeezes it enough; record a motion that does, or look closer.",
+        "mu": "Nothing bends or shears it enough; record a motion that does, or look closer.",
+        "poisson": "Its change of width hardly shows; squeeze a thick piece of it, or look closer.",
+        "lam": "Nothing squeezes it enough; squeeze a thick piece of it, or look closer.",
+        "bending": "No fold is sharp enough to show it; record finer folds, or fix it.",
+        "drag": "The air hardly slows it; record a faster motion.",
+        "lift": "The air hardly deflects it; record a faster motion.",
+        "mass": "No force of known size acts; add a push with a known impulse.",
+        "density": "No force of known size acts; add a push with a known impulse.",
+    }
+    return hints.get(kind, "Record a motion in which it acts, or leave it at a known value.")

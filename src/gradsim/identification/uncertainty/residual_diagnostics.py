@@ -1,0 +1,312 @@
+"""What a fit leaves: where in time and image it lies, and whether it is noise.
+
+χ²/N alone cannot tell a wrong model from noise that was stated too low, and does not see a small misfit among many
+pixels. White noise has no memory and no neighbours, so three sums over whitened residuals r are standard normal,
+whatever the model, if it is right (Ljung & Box 1978 for the first):
+
+    time        Σ r(t) r(t+1) / √pairs                  r of one coordinate, or the shift of one image axis
+    neighbours  Σ r(p) r(p') / √pairs                   p' right, below and diagonally below p
+    shift       Σ dᵀ H d,  d = H⁻¹ b                    H = Σ s sᵀ, b = −Σ s r, s: derivatives of a frame's pixels
+                                                        by a shift d of the image; χ² made normal by a cube root
+
+r is divided by √(χ²/N) first where that is above 1: what is then left of a correlation is not the noise's size.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+
+import torch
+from torch import Tensor
+
+from gradsim.identification.observation.base import CHUNK, Masks, Observation, drawn, on_screen
+from gradsim.identification.problem import Problem
+from gradsim.numerics.robust import GAUSSIAN
+from gradsim.physics.rigid.body import RigidBody
+from gradsim.physics.soft.body import SoftBody
+from gradsim.physics.trajectory import Trajectory
+from gradsim.render.coverage.coverage import coverage_tangent
+
+STRAYS = 5.0  # standard deviations at which a pixel that no unknown moves is not noise
+CALM = 3.0  # standard deviations below which a misfit that χ²/N shows may be noise
+SLIGHT = (
+    0.05  # pixels that an outline may be off for the size of time steps; camera and scale are seldom so nearly right
+)
+NOISE = 5.0  # standard deviations at which a correlation is not chance: p = 3e-7
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """What is left after a fit.
+
+    Args:
+        chi2_per_n: By frame, of the residuals that carry information; NaN where there is none.
+        counts: Their number, by frame.
+        explained: Number of first frames that the model explains when fitted to them alone; None if there is no telling.
+        contact: First frame after the first contact in the fit; None if nothing touches.
+        scores: Standard scores of the three tests of whiteness that apply.
+        shift: By frame, how far the outline of the (first) video lies from that of the fit (right, down) [px]; empty
+            for states.
+        white: Whether all scores are within chance.
+        words: All of it.
+    """
+
+    chi2_per_n: list[float]
+    counts: list[int]
+    explained: int | None
+    contact: int | None
+    scores: dict[str, float]
+    shift: list[tuple[float, float]]
+    white: bool
+    words: str
+
+    def result(self) -> dict:
+        """For `result.json`."""
+        return asdict(self)
+
+
+def leftover(problem: Problem, u: Tensor, history: list[dict], limit: float = 1.2) -> Leftover | None:
+    """Examine the residuals of a fit.
+
+    Args:
+        problem: The problem.
+        u: The estimate (unknowns,).
+        history: Of the search: entries of stage, frames and cost.
+        limit: χ²/N up to which the model explains the data.
+
+    Returns:
+        What is left; of several clips, that of the worst one. None for a problem of another kind than one clip's.
+    """
+    clips = getattr(problem, "problems", None)
+    if clips:
+        told = (leftover(clip, u[mine], [], limit) for clip, mine in zip(clips, problem.space.columns, strict=True))  # pyright: ignore[reportAttributeAccessIssue] -- several clips share a `SharedSpace`
+        each = [left for left in told if left]
+        k = max(range(len(each)), key=lambda k: _total(each[k]))
+        return replace(each[k], words=f"Clip {k + 1} of {len(each)} has the most left. {each[k].words}")
+    if not hasattr(problem, "model"):
+        return None
+    parts = _by_frame(problem, u)
+    counts = torch.stack([told.flatten(1).sum(1) for _, _, told in parts]).sum(0)
+    chi2 = torch.stack([(r * told).square().flatten(1).sum(1) for _, r, told in parts]).sum(0)
+    trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
+    noise = max(1.0, (chi2.sum() / counts.sum().clamp(min=1)).sqrt().item())
+    found = [_scores(problem, u, data, r / noise, told) for data, r, told in parts]
+    names = dict.fromkeys(name for scores, _ in found for name in scores)
+    scores = {k: _together([s[k] for s, _ in found if k in s]) for k in names}
+    shift = next((y for _, y in found if len(y)), chi2.new_zeros(0, 2))
+    total = (chi2.sum() / max(1.0, counts.sum().item() - len(u))).item()
+    white = all(abs(z) < (NOISE if total <= limit else CALM) for z in scores.values())
+    per_frame = (chi2 / counts.clamp(min=1)).where(counts > 0, torch.nan).tolist()
+    found = Leftover(
+        per_frame,
+        counts.int().tolist(),
+        _explained(problem, history, limit),
+        first_contact(trajectory),
+        scores,
+        [(x * noise, y * noise) for x, y in shift.tolist()],
+        white,
+        "",
+    )
+    return replace(found, words=_words(found, total, limit))
+
+
+def _total(left: Leftover) -> float:
+    """Σ r² over all frames."""
+    return sum(n * x for n, x in zip(left.counts, left.chi2_per_n, strict=True) if n)
+
+
+def first_contact(trajectory: Trajectory) -> int | None:
+    """First frame before which a body changed its velocity by more than gravity and known pushes did, and g/1000.
+
+    Of soft bodies that of the centre of mass counts. Those that something else holds or blows at are left out, and
+    rigid ones that a joint holds.
+    """
+    first = []
+    step = float(trajectory.times[1] - trajectory.times[0]) if len(trajectory.times) > 1 else 1.0
+    for system in trajectory.systems:
+        if "v" not in trajectory[system.name]:
+            continue
+        if isinstance(system, RigidBody) and any(system.name in j.between for j in system.scene.joints.values()):
+            continue
+        v = trajectory[system.name]["v"][0]
+        if isinstance(system, SoftBody):
+            if not system.lone:
+                continue
+            mass = system.mass(trajectory.values)[0]
+            v = (mass[:, None] * v).sum(1) / mass.sum()
+        change = torch.linalg.vector_norm(v[1:] - v[:-1] - trajectory.values["gravity"][0] * step, dim=-1)
+        for push in system.body.pushes:  # pyright: ignore[reportAttributeAccessIssue] -- bodies with a velocity have pushes
+            begin, end = push.window or (push.at, push.at)
+            change[int(begin / step) : max(int(begin / step) + 1, math.ceil(end / step))] = 0.0
+        touched = (change > 1e-3 * step * 9.81 + 1e-9 * torch.linalg.vector_norm(v[1:], dim=-1)).nonzero()
+        first += [int(touched[0]) + 1] if len(touched) else []
+    return min(first, default=None)
+
+
+def strays(problem: Problem) -> float:
+    """|r| above which a residual contradicts the model though no unknown moves it: 5, or as many σ of louder noise."""
+    level = problem.observation.floor(problem.frames)[2]
+    return STRAYS * math.sqrt(max(1.0, level)) if math.isfinite(level) else STRAYS
+
+
+def _together(scores: list[float]) -> float:
+    """One standard score from independent ones (Stouffer)."""
+    return sum(scores) / math.sqrt(len(scores))
+
+
+def _by_frame(problem: Problem, u: Tensor) -> list[tuple[Observation, Tensor, Tensor]]:
+    """Every part of the data, its whitened residuals (frames, ...), and which carry information or contradict the model."""
+    blocks = [(r[0], J[0].abs().amax(1)) for r, J in problem.jacobian(u[None], problem.frames)]
+    r, slope = (torch.cat(part) for part in zip(*blocks, strict=True))
+    informative = (slope > 1e-9 * slope.max().clamp(min=1e-300)) | (r.abs() > strays(problem))
+    data = problem.observation
+    parts, shapes = _parts(data), []
+    for part in parts:
+        images = part.masks.shape if isinstance(part, Masks) else None
+        shapes.append(images or (problem.frames, 6 if getattr(part, "q", None) is not None else 3))
+    sizes = [math.prod(shape) for shape in shapes]
+    if sum(sizes) != len(r):  # another kind of data
+        parts, shapes, sizes = [data], [(problem.frames, -1)], [len(r)]
+    blocks = zip(parts, shapes, r.split(sizes), informative.split(sizes), strict=True)
+    return [(part, x.reshape(shape), told.reshape(shape)) for part, shape, x, told in blocks]
+
+
+def _parts(data: Observation) -> list[Observation]:
+    """One for each camera."""
+    return list(getattr(data, "parts", {"": data}).values())
+
+
+def _scores(
+    problem: Problem, u: Tensor, data: Observation, r: Tensor, informative: Tensor
+) -> tuple[dict[str, float], Tensor]:
+    """Standard scores, and by how much the outline of an image is off (frames, 2) [px]."""
+    if not isinstance(data, Masks):
+        return {"time": _correlation(r, informative, [(1, 0)])}, r.new_zeros(0, 2)
+    steps = [(0, 0, 1), (0, 1, 0), (0, 1, 1), (0, 1, -1)]
+    shift, whitened = _shifts(problem, u, data, r)
+    seen = torch.isfinite(whitened)
+    there, degrees = whitened.nan_to_num(0.0), max(1, int(seen.sum()))
+    spread = 2 / (9 * degrees)  # the cube root of χ² is nearly normal (Wilson & Hilferty 1931)
+    size = ((there.square().sum().item() / degrees) ** (1 / 3) - (1 - spread)) / math.sqrt(spread)
+    scores = {
+        "neighbours": _correlation(r, informative, steps),
+        "shift": max(0.0, size),
+        "time": _correlation(there, seen, [(1, 0)]),
+    }
+    return scores, shift
+
+
+def _shifts(problem: Problem, u: Tensor, data: Masks, r: Tensor) -> tuple[Tensor, Tensor]:
+    """Least-squares shift of each frame's data against the fit (frames, 2) [px], and the same whitened; NaN if unseen."""
+    L, b = [], []
+    for first, slope in _outline_slopes(problem, u, data):
+        left = r[first : first + len(slope)].flatten(1)
+        factor, failed = torch.linalg.cholesky_ex(slope.mT @ slope)
+        unseen = (failed > 0) | (factor.diagonal(dim1=1, dim2=2).amin(1) < 1e-9 * slope.abs().max())
+        L.append(factor.where(~unseen[:, None, None], torch.nan))
+        b.append(-slope.mT @ left[..., None])
+    L, b = torch.cat(L), torch.cat(b)
+    whitened = torch.linalg.solve_triangular(L, b, upper=False)
+    return torch.linalg.solve_triangular(L.mT, whitened, upper=True)[..., 0], whitened[..., 0]
+
+
+def _outline_slopes(problem: Problem, u: Tensor, data: Masks) -> Iterator[tuple[int, Tensor]]:
+    """First frame of a block, and derivatives of its whitened masks (frames, pixels, 2) by the image's own shift."""
+    trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
+    screen, (faces, convex) = on_screen(data.silhouettes, trajectory)[0], drawn(trajectory)
+    height, width = data.masks.shape[1:]
+    step = max(1, CHUNK // (2 * height * width))
+    for first in range(0, problem.frames, step):
+        part = screen[:, first : first + step]
+        right_down = torch.eye(2, dtype=torch.float64)[None, :, None, None].expand(1, 2, *part.shape[1:]).contiguous()
+        _, slope = coverage_tangent(part, right_down, faces, height, width, convex)
+        yield first, (slope[0] * (data.weight[first : first + step].sqrt() / data.sigma)[..., None]).flatten(1, 2)
+
+
+def _correlation(r: Tensor, valid: Tensor, steps: list[tuple[int, ...]]) -> float:
+    """Σ r r' / √pairs over all pairs of valid entries that are one of the steps apart."""
+    total, pairs = 0.0, 0.0
+    r = r * valid
+    for step in steps:
+        here = tuple(slice(max(0, -s), n - max(0, s)) for s, n in zip(step, r.shape, strict=True))
+        there = tuple(slice(max(0, s), n - max(0, -s)) for s, n in zip(step, r.shape, strict=True))
+        total += (r[here] * r[there]).sum().item()
+        pairs += (valid[here] & valid[there]).sum().item()
+    return total / math.sqrt(max(1.0, pairs))
+
+
+def _explained(problem: Problem, history: list[dict], limit: float) -> int | None:
+    """Most first frames that a stage of the search explained by itself; 0 if none, None if there is no telling."""
+    robust = any(getattr(part, "loss", GAUSSIAN).kind for part in _parts(problem.observation))
+    most = 0 if history and not robust else None  # the floor of a robust loss tells nothing
+    for entry in history:
+        floor, informative, level = problem.observation.floor(entry["frames"])
+        spare = max(1.0, informative - len(problem.space))
+        if not math.isfinite(level) or most is None:
+            return None
+        if (entry["cost"] - floor) / spare <= max(limit, 1 + 5 * math.sqrt(2 / spare)):
+            most = max(most or 0, entry["frames"])
+    return most
+
+
+def _words(found: Leftover, chi2_per_n: float, limit: float) -> str:
+    """What is left, in a few sentences."""
+    if chi2_per_n <= limit:
+        if found.white:
+            return f"What is left is white: χ²/N = {chi2_per_n:.3g}, and no correlation between pixels or frames."
+        return (
+            f"χ²/N = {chi2_per_n:.3g} is near 1, but what is left is not white ({_named(found.scores)}): the model misses "
+            f"something small{_size(found)}, which the error bars do not count."
+        )
+    if found.white:
+        return (
+            f"χ²/N = {chi2_per_n:.3g}, but what is left is white, so the noise is probably about "
+            f"{math.sqrt(chi2_per_n):.2g} times as large as stated, and the model right."
+        )
+    last = len(found.counts) - 1
+    known = [(x, k) for k, x in enumerate(found.chi2_per_n) if math.isfinite(x)]
+    worst, where = max(known, default=(chi2_per_n, 0))
+    text = ""
+    if found.explained and found.explained <= last:
+        begin = found.explained - 1
+        text = f"The first {found.explained} frames alone are explained, and more are not"
+        if found.contact is not None and abs(found.contact - begin) <= 2:
+            text += (
+                f". The first contact is just before frame {found.contact}: look at the contact law and its parameters"
+            )
+        elif found.contact is not None and found.contact < begin:
+            text += f"; the first contact, before frame {found.contact}, is. Look at what begins later"
+        else:
+            text += ", before anything touches: look at camera, shape, pushes, gravity and air"
+        text += ". "
+    elif found.explained == 0 and not 0 < _furthest(found)[0] < SLIGHT:
+        text = "Not even the first frames are explained: look at camera, scale, start pose and masks. "
+    text += f"Over all frames χ²/N is {chi2_per_n:.3g}, most in frame {where} ({worst:.3g}){_size(found)}."
+    if 0 < _furthest(found)[0] < SLIGHT:
+        text += (
+            " So little may be the time step alone: fit with other `timing.substeps` and see whether the answer moves."
+        )
+    return text
+
+
+def _named(scores: dict[str, float]) -> str:
+    words = {
+        "neighbours": "neighbouring pixels agree",
+        "shift": "outlines are shifted",
+        "time": "frames resemble the next",
+    }
+    return ", ".join(f"{words[k]}: {z:.0f} σ" for k, z in scores.items() if abs(z) >= CALM)
+
+
+def _size(found: Leftover) -> str:
+    """Where the outline is off most."""
+    most, frame = _furthest(found)
+    if not most:
+        return ""
+    size = f"{most:.2g} px" if most < 0.7 else "a pixel or more"  # beyond, slopes at the outline do not tell
+    return f", where the outline is off by up to {size} (frame {frame})"
+
+
+def _furthest(found: Leftover) -> tuple[float, int]:
+    """By how much the outline is off where it is off most [px], and in which frame; 0 where that is not known."""
+    return max(((math.hypot(*s), k) for k, s in enumerate(found.shift) if math.isfinite(s[0])), default=(0.0, 0))
