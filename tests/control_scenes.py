@@ -2,10 +2,10 @@
 
 import torch
 
-from gradsim.control.picture_goal import PictureGoal
-from gradsim.control.placed import placed
+from gradsim.control.goals.image import PictureGoal
+from gradsim.control.observations import StateSenses
 from gradsim.control.plant import Control, Plant
-from gradsim.control.senses import StateSenses
+from gradsim.control.task.setup import placed
 from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene

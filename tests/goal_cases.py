@@ -4,8 +4,8 @@ import soft_cases
 import torch
 from torch import Tensor
 
-from gradsim.control.placed import placed
 from gradsim.control.plant import Episode
+from gradsim.control.task.setup import placed
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 

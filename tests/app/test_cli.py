@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gradsim.app import cli, experiments, report, runs
+from gradsim.app import experiments
+from gradsim.app.cli import main
+from gradsim.app.commands import fit as runs
+from gradsim.app.report import report
 from gradsim.errors import InputError
 from gradsim.scene import Scene
 
@@ -36,7 +39,7 @@ def fitting(monkeypatch):
 
 
 def run_fit(*more: str) -> int:
-    return cli.main(["fit", "cube.yaml", "--video", "cube.webm", "--unknown", "cube.mass", "--out", "run", *more])
+    return main.main(["fit", "cube.yaml", "--video", "cube.webm", "--unknown", "cube.mass", "--out", "run", *more])
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["fit", "--help"], ["control", "--help"]], ids=" ".join)
@@ -100,7 +103,7 @@ def test_debug_shows_the_traceback(fitting, capsys):
 @pytest.mark.parametrize("words", [["fti"], ["fit", "--bogus"], ["fit", "cube.yaml", "--starts", "many"]])
 def test_wrong_usage_is_bad_input(words, capsys):
     with pytest.raises(SystemExit) as end:
-        cli.main(words)
+        main.main(words)
     assert end.value.code == 2
     assert capsys.readouterr().out == ""
 
@@ -140,23 +143,23 @@ def test_exit_code_of_an_experiment_follows_its_goals_not_its_status(
     content = unanswered | {"status": status, "figures": figures}
     monkeypatch.setattr(experiments, "reproduce", lambda *a, **k: content)
     monkeypatch.setattr(report, "write_report", lambda folder: None)
-    assert cli.main(["reproduce", "no-push", "--out", "run", "--quick"]) == code
+    assert main.main(["reproduce", "no-push", "--out", "run", "--quick"]) == code
     out = capsys.readouterr().out
     assert "flagged" in out and "report.html" in out and "open: Multiplying" in out
 
 
 def test_import_writes_a_scene_and_says_what_it_left_out(monkeypatch, tmp_path, capsys):
-    from gradsim.scene import importers
+    from gradsim.scene.importers import newton
 
     asked = []
 
     def load(*arguments):
         asked.append(arguments)
-        return importers.Imported(Scene.library("cube"), ("left out: [a] lamp",))
+        return newton.Imported(Scene.library("cube"), ("left out: [a] lamp",))
 
-    monkeypatch.setattr(importers, "load", load)
+    monkeypatch.setattr(newton, "load", load)
     target = tmp_path / "yard.yaml"
-    assert cli.main(["import", "yard.xml", "--out", str(target), "--skip"]) == 0
+    assert main.main(["import", "yard.xml", "--out", str(target), "--skip"]) == 0
     assert asked == [(Path("yard.xml"), tmp_path / "yard_meshes", True, False)]
     assert Scene.load(target).bodies == Scene.library("cube").bodies
     said = capsys.readouterr()
@@ -169,14 +172,14 @@ def test_a_stopped_experiment_says_whether_its_parts_are_kept(monkeypatch, capsy
 
     monkeypatch.setattr(experiments, "reproduce", stop)
     words = ["reproduce", "joint", "--out", str(tmp_path)]
-    assert cli.main(words) == 130
+    assert main.main(words) == 130
     assert "kept" not in capsys.readouterr().err
     (tmp_path / "finished.jsonl").write_text("")
-    assert cli.main(words) == 130
+    assert main.main(words) == 130
     assert "same command again" in capsys.readouterr().err
 
 
 def test_a_run_folder_that_is_not_there_cannot_be_resumed(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["fit", "--resume", "gone"]) == 2
+    assert main.main(["fit", "--resume", "gone"]) == 2
     assert "there is no run folder gone" in " ".join(capsys.readouterr().err.replace("│", " ").split())

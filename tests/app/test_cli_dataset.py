@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradsim import video
-from gradsim.app.cli import main
+from gradsim.app.cli.main import main
 from gradsim.dataset import Recordings
 from gradsim.geometry import image_io
 from gradsim.identification.unknowns import Space

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from gradsim.app import console
+from gradsim.app.cli import console
 
 
 def text(renderable, width: int = 140) -> str:

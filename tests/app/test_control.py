@@ -11,18 +11,17 @@ import torch
 from PIL import Image
 
 from gradsim import video
-from gradsim.app import cli
-from gradsim.app import control as command
-from gradsim.app.control import control
-from gradsim.app.control_goal import sought, write_goal
-from gradsim.app.control_job import NAMES, ControlJob
-from gradsim.app.control_methods import played, ready
-from gradsim.app.control_reach import Reach
-from gradsim.app.desk import finished, unfinished
-from gradsim.app.viewable import viewable
-from gradsim.control.history import History
-from gradsim.control.picture_goal import PictureGoal
-from gradsim.control.task import Task, library
+from gradsim.app.cli import main
+from gradsim.app.commands import control as command
+from gradsim.app.commands.control import control
+from gradsim.app.commands.control_result import Reach, sought, write_goal
+from gradsim.app.commands.control_search import played, ready
+from gradsim.app.job import NAMES, ControlJob
+from gradsim.app.run_directory import finished, unfinished
+from gradsim.app.viewer.content import viewable
+from gradsim.control.goals.image import PictureGoal
+from gradsim.control.task.task import Task, library
+from gradsim.control.training.history import History
 from gradsim.errors import InputError
 from gradsim.geometry.image_io import to_bytes
 from gradsim.physics.model import Model
@@ -104,7 +103,7 @@ def is_same(a: tuple[dict, list, dict], b: tuple[dict, list, dict]) -> bool:
 
 
 def test_the_command_leaves_all_its_files_and_its_exit_code_says_that_the_goal_is_missed(task, tmp_path, capsys):
-    assert cli.main(["control", str(task), "--quick", "--out", str(tmp_path / "run"), "--json"]) == 3
+    assert main.main(["control", str(task), "--quick", "--out", str(tmp_path / "run"), "--json"]) == 3
     out, err = capsys.readouterr()
     assert json.loads(out)["status"] == "missed"
     assert "searching: gradient, 2 iterations" in err and "gradient norm" in err
@@ -277,7 +276,7 @@ def test_bad_input_is_told_before_any_work(words, told, capsys, tmp_path, monkey
     fitting = Image.new("L", fits)
     fitting.paste(255, (4, 4, 9, 9))
     fitting.save(tmp_path / "fits.png")
-    assert cli.main(words) == 2
+    assert main.main(words) == 2
     out, err = capsys.readouterr()
     assert out == "" and told in " ".join(err.replace("│", " ").split())
     assert {p.name for p in tmp_path.iterdir()} == {"small.png", "fits.png"}
@@ -287,7 +286,7 @@ def test_bad_input_is_told_before_any_work(words, told, capsys, tmp_path, monkey
 def test_every_method_searches_and_what_it_found_can_be_filmed(method, task, tmp_path, monkeypatch):
     for module in {"cma": ["cma"], "ppo": ["gymnasium", "stable_baselines3"]}.get(method, []):
         pytest.importorskip(module)
-    monkeypatch.setattr("gradsim.app.control_methods.WORLDS", 4)
+    monkeypatch.setattr("gradsim.app.commands.control_search.WORLDS", 4)
     result = control(ControlJob(task=task, quick=True, method=method, iterations=2), tmp_path)
     assert result["status"] == "missed" and len(result["films"]) == (1 if method == "mpc" else 4)
     # the policy that is filmed ends where the history says that this iteration ended
@@ -296,7 +295,7 @@ def test_every_method_searches_and_what_it_found_can_be_filmed(method, task, tmp
 
 
 def test_no_iteration_of_a_plan_is_said_to_reach_the_goal(task, tmp_path, monkeypatch):
-    monkeypatch.setattr("gradsim.app.control_reach.SHARE", 10.0)  # all that moves
+    monkeypatch.setattr("gradsim.app.commands.control_result.SHARE", 10.0)  # all that moves
     result = control(ControlJob(task=task, quick=True, method="mpc", iterations=2), tmp_path)
     assert result["status"] == "ok" and result["iterations_to_reach"] is None
     assert "was the first" not in result["verdict"]["words"]
@@ -316,7 +315,7 @@ def test_an_actor_has_the_numbers_that_the_task_shares():
 
 def test_what_an_actor_does_in_a_launch_can_be_filmed(tmp_path, monkeypatch):
     pytest.importorskip("stable_baselines3")
-    monkeypatch.setattr("gradsim.app.control_methods.WORLDS", 4)
+    monkeypatch.setattr("gradsim.app.commands.control_search.WORLDS", 4)
     result = control(ControlJob(task="cloth", quick=True, method="ppo", iterations=2), tmp_path)
     (row,) = result["policies"]
     assert row["name"] == "best" and result["reach"]["away"]["best"] == pytest.approx(row["distance"], rel=1e-6)

@@ -1,6 +1,7 @@
 """The doctor finds what is there, and lives through what is broken."""
 
-from gradsim.app import cli, doctor
+from gradsim.app.cli import main
+from gradsim.app.commands import doctor
 
 
 def test_this_machine_can_compile_a_kernel_and_write_video():
@@ -15,7 +16,7 @@ def test_a_broken_part_is_a_finding_and_exit_code_1(monkeypatch, capsys):
         raise OSError("no compiler")
 
     monkeypatch.setattr(doctor, "kernels", broken)
-    assert cli.main(["doctor"]) == 1
+    assert main.main(["doctor"]) == 1
     assert "OSError: no compiler" in capsys.readouterr().out
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from gradsim.app import cli
-from gradsim.app.explain import explain
+from gradsim.app.cli import main
+from gradsim.app.commands.explain import explain
 from gradsim.errors import InputError
 from gradsim.identification.fit import write_json
 from gradsim.scene import Scene
@@ -32,7 +32,7 @@ def scene(tmp_path):
 
 def test_folder_holds_the_explanation_and_its_page(scene, tmp_path, capsys):
     words = ["explain", str(scene), "--unknown", "cube.mass", "cube.velocity.x", "--out", str(tmp_path / "why")]
-    assert cli.main(words) == 0
+    assert main.main(words) == 0
     out = capsys.readouterr().out
     assert "cube.velocity.x" in out and "report:" in out
     result = json.loads((tmp_path / "why" / "result.json").read_text())

@@ -6,7 +6,7 @@ import pytest
 from fit_cases import THROW_TRUTH
 from run_cases import write_inputs
 
-from gradsim.app.landscapes import draw_landscape, of_run
+from gradsim.app.commands.landscape import draw_landscape, of_run
 from gradsim.errors import InputError
 
 

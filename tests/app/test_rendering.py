@@ -10,9 +10,9 @@ import torch
 from fit_cases import throw
 
 from gradsim import video as videos
-from gradsim.app import cli, runs
-from gradsim.app.rendering import render
-from gradsim.app.shot import Shot
+from gradsim.app.cli import main
+from gradsim.app.commands import fit
+from gradsim.app.commands.render import Shot, render
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.physics.model import Model
@@ -50,7 +50,7 @@ def motion(scene):
 @pytest.fixture
 def run(scene, tmp_path) -> Path:
     scene.save(tmp_path / "scene.yaml")
-    runs.simulate(tmp_path / "scene.yaml", tmp_path / "run")
+    fit.simulate(tmp_path / "scene.yaml", tmp_path / "run")
     return tmp_path / "run"
 
 
@@ -253,7 +253,7 @@ def test_a_folder_without_a_run_says_how_to_make_one(tmp_path):
 
 
 def test_the_command_says_what_it_made(run, capsys):
-    assert cli.main(["render", str(run), "--sheet", "2x3", "--size", "30x20"]) == 0
+    assert main.main(["render", str(run), "--sheet", "2x3", "--size", "30x20"]) == 0
     assert capsys.readouterr().out.strip() == f"sheet: {run / 'sheet.png'}"
-    assert cli.main(["render", str(run), "--size", "30"]) == 2
+    assert main.main(["render", str(run), "--size", "30"]) == 2
     assert "two whole numbers with an x between" in capsys.readouterr().err

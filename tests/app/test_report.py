@@ -6,9 +6,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from gradsim.app import plots
-from gradsim.app.report import write_report
-from gradsim.app.sections import VERDICTS
+from gradsim.app.report import plots
+from gradsim.app.report.report import write_report
+from gradsim.app.report.sections import VERDICTS
 from gradsim.errors import InputError
 
 WEBM = bytes.fromhex("1a45dfa3") + b"not much of a film"

@@ -13,9 +13,10 @@ import pytest
 from fit_cases import THROW
 from run_cases import write_inputs
 
-from gradsim.app import cli, runs
-from gradsim.app.desk import compare, desk, finished, unfinished
+from gradsim.app.cli import main
+from gradsim.app.commands import fit
 from gradsim.app.job import Job
+from gradsim.app.run_directory import compare, desk, finished, unfinished
 from gradsim.errors import InputError
 from gradsim.runtime.progress import Silent
 
@@ -99,30 +100,30 @@ def test_ctrl_c_leaves_a_run_that_says_what_it_knows_and_how_to_go_on(stopped):
 def test_stopped_then_killed_then_resumed_is_as_never_stopped(job, stopped, tmp_path):
     out = stopped[0]
     with pytest.raises(InputError, match=f"gradsim fit --resume {out}"):
-        runs.fit(job, out)
+        fit.fit(job, out)
     with pytest.raises(InputError, match=r"seed: 5 then, 6 now"):
-        runs.fit(replace(job, seed=6), out, resume=True)
+        fit.fit(replace(job, seed=6), out, resume=True)
     code, _ = at_the_next_checkpoint(signal.SIGKILL, out, ["fit", "--resume", str(out)])
     assert code == -signal.SIGKILL and unfinished(out)
 
     told = Told()
-    again = runs.fit(Job.of(out, {}), out, resume=True, progress=told)
+    again = fit.fit(Job.of(out, {}), out, resume=True, progress=told)
     assert any("on from" in stage for stage in told.stages)
-    runs.fit(job, tmp_path / "whole")
+    fit.fit(job, tmp_path / "whole")
     assert answer(out) == answer(tmp_path / "whole")
     assert again["status"] == "ok" and again["video"] == str(job.video)
     assert finished(out) and not (out / "checkpoint").exists()
 
     written = (out / "result.json").stat().st_mtime_ns
-    assert runs.fit(job, out, resume=True) == again  # is done, and says so
+    assert fit.fit(job, out, resume=True) == again  # is done, and says so
     assert (out / "result.json").stat().st_mtime_ns == written
 
 
 def test_another_video_or_scene_is_named(job, tmp_path):
-    kept = json.dumps({"command": "fit", "inputs": job.inputs(runs.Scene.load(job.scene)), "arguments": {}})
+    kept = json.dumps({"command": "fit", "inputs": job.inputs(fit.Scene.load(job.scene)), "arguments": {}})
     (tmp_path / "job.json").write_text(kept)
     (tmp_path / "other.webm").write_bytes(b"other")
-    scene = runs.Scene.load(job.scene)
+    scene = fit.Scene.load(job.scene)
     changed = scene.model_copy(update={"gravity": (0.0, 0.0, -1.6)})
     compare(tmp_path, job, scene)
     with pytest.raises(InputError, match="video: another file"):
@@ -134,7 +135,7 @@ def test_another_video_or_scene_is_named(job, tmp_path):
 
 
 def test_two_at_once_in_one_folder_are_refused(job, tmp_path):
-    scene = runs.Scene.load(job.scene)
+    scene = fit.Scene.load(job.scene)
     with (
         desk(tmp_path, job, scene, False),
         pytest.raises(InputError, match="another process"),
@@ -154,7 +155,7 @@ def test_two_at_once_in_one_folder_are_refused(job, tmp_path):
 )
 def test_what_is_missing_is_named(words, told, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert cli.main(words) == 2
+    assert main.main(words) == 2
     out, err = capsys.readouterr()
     assert out == "" and told in err
     assert not os.listdir(tmp_path)

@@ -9,7 +9,8 @@ from fit_cases import THROW, THROW_TRUTH, throw
 from run_cases import write_inputs
 
 from gradsim import video as videos
-from gradsim.app import rendering, runs
+from gradsim.app.commands import fit as runs
+from gradsim.app.commands import render
 from gradsim.app.job import Job
 from gradsim.errors import InputError
 from gradsim.physics.model import Model
@@ -177,7 +178,7 @@ def test_a_scene_of_the_library_goes_by_its_name(tmp_path, monkeypatch):
 
 def test_a_fit_to_the_mask_of_a_rendered_run_gives_its_own_values(inputs, tmp_path):
     runs.simulate(inputs / "scene.yaml", tmp_path / "run")
-    rendering.render(tmp_path / "run")
+    render.render(tmp_path / "run")
     films = {"video": tmp_path / "run" / "video.webm", "mask": tmp_path / "run" / "mask.webm"}
     found = fit(inputs, tmp_path / "out", ["cube.mass:1:8"], starts=2, **films)
     e = found["unknowns"]["cube.mass"]

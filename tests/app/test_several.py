@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from fit_cases import throw
 
-from gradsim.app import cli, several
-from gradsim.app.several import Clip, clips
+from gradsim.app.cli import main
+from gradsim.app.commands import fit_multi
+from gradsim.app.commands.fit_multi import Clip, clips
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.scene import Scene
@@ -58,8 +59,8 @@ def test_clips_without_a_scene_or_film_are_refused():
 )
 def test_the_command_line_tells_clips_and_cameras(monkeypatch, answered, words, count, window, capsys):
     calls = []
-    monkeypatch.setattr(several, "fit", lambda *given, **options: calls.append((given, options)) or answered)
-    assert cli.main(["fit", *words, "--unknown", MASS, "--out", "run"]) == 0
+    monkeypatch.setattr(fit_multi, "fit", lambda *given, **options: calls.append((given, options)) or answered)
+    assert main.main(["fit", *words, "--unknown", MASS, "--out", "run"]) == 0
     ((given, unknowns, out), options) = calls[0]
     assert len(given) == count and unknowns == [MASS] and out == Path("run") and options["window"] == window
 
@@ -77,7 +78,7 @@ def test_a_fit_of_two_clips_leaves_a_whole_run_folder(tmp_path, capsys):
         words.append(str(tmp_path / f"{k}.yaml"))
     words += ["--video", str(tmp_path / "0.webm"), str(tmp_path / "1.webm"), "--out", str(tmp_path / "run")]
     words += ["--unknown", MASS, "cube.velocity.x@each:-3:3", "--starts", "3", "--json"]
-    assert cli.main(words) == 0
+    assert main.main(words) == 0
     result = json.loads(capsys.readouterr().out)
     assert list(result["unknowns"]) == ["cube.mass", "cube.velocity.x@1", "cube.velocity.x@2"]
     for name, value in {**truth, "cube.velocity.x@1": 0.9, "cube.velocity.x@2": 0.2}.items():

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import soft_cases
 
-from gradsim.app import rendering, runs
+from gradsim.app.commands import fit, render
+from gradsim.app.commands.render import Shot
 from gradsim.app.job import Job
-from gradsim.app.shot import Shot
 from gradsim.runtime.progress import Silent
 from gradsim.scene import Scene
 
@@ -19,7 +19,7 @@ KINDS = {"solid": soft_cases.solid, "cloth": soft_cases.cloth, "net": soft_cases
 def test_a_soft_body_is_simulated_and_filmed(tmp_path, kind):
     scene = KINDS[kind]()
     scene.save(tmp_path / "a.yaml")
-    made = rendering.render(tmp_path / "a.yaml", Shot(frame=3, renderer="aa", shading="lambert"), tmp_path / "run")
+    made = render.render(tmp_path / "a.yaml", Shot(frame=3, renderer="aa", shading="lambert"), tmp_path / "run")
     assert made.files["frame"].is_file()
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["status"] == "ok" and Scene.load(tmp_path / "run" / "scene.yaml").bodies == scene.bodies
@@ -46,9 +46,9 @@ bodies:
 """
     (tmp_path / "a.yaml").write_text(rope)
     told = Stages()
-    steps = runs.simulate(tmp_path / "a.yaml", tmp_path / "run", told)["substeps"]
+    steps = fit.simulate(tmp_path / "a.yaml", tmp_path / "run", told)["substeps"]
     assert any(f"2 frames of {steps} steps" in text for text in told.said)
-    assert any("`rope`, or what it touches, is stiff" in text for text in told.said) == said == (steps >= runs.MANY)
+    assert any("`rope`, or what it touches, is stiff" in text for text in told.said) == said == (steps >= fit.MANY)
 
 
 @pytest.mark.slow
@@ -58,10 +58,10 @@ def test_a_fit_to_the_film_of_a_soft_body_gives_its_own_values(tmp_path):
     assert scene.camera is not None
     camera = scene.camera.model_copy(update={"size": (64, 48)})
     scene.model_copy(update={"camera": camera}).save(tmp_path / "a.yaml")
-    rendering.render(tmp_path / "a.yaml", Shot(), tmp_path / "run")
+    render.render(tmp_path / "a.yaml", Shot(), tmp_path / "run")
     unknowns = ("beam.young:2000:9000", "beam.density:500:1500")
     job = Job(scene=tmp_path / "a.yaml", video=tmp_path / "run" / "video.webm", unknowns=unknowns, starts=3)
-    result = runs.fit(job, tmp_path / "fit")
+    result = fit.fit(job, tmp_path / "fit")
     assert result["status"] == "ok"
     for name, truth in (("beam.young", 4000), ("beam.density", 900)):
         found = result["unknowns"][name]

@@ -12,9 +12,10 @@ import torch
 from fit_cases import throw
 from run_cases import write_inputs
 
-from gradsim.app import cli, viewer
-from gradsim.app.viewable import Viewable, viewable
-from gradsim.app.viewer import Viewer
+from gradsim.app.cli import main
+from gradsim.app.viewer import viewer
+from gradsim.app.viewer.content import Viewable, viewable
+from gradsim.app.viewer.viewer import Viewer
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.physics.model import Model
@@ -152,6 +153,6 @@ def test_the_command_says_where_the_page_is_until_ctrl_c(tmp_path, monkeypatch, 
         raise KeyboardInterrupt
 
     monkeypatch.setattr(viewer.Viewer, "serve", interrupted)
-    assert cli.main(["view", str(tmp_path / "scene.yaml"), "--port", "0"]) == 0
+    assert main.main(["view", str(tmp_path / "scene.yaml"), "--port", "0"]) == 0
     out = capsys.readouterr().out
     assert "http://localhost:" in out and "ssh -L " in out and "viser" not in out

@@ -8,13 +8,12 @@ import pytest
 import torch
 from plant_cases import hanging, swinging
 
-from gradsim.control.approach import Approach
-from gradsim.control.disturbances import Disturbances
-from gradsim.control.kicks import Kicks
+from gradsim.control.goals.state import Approach
+from gradsim.control.impulses import Kicks
 from gradsim.control.policies import Sinusoids
-from gradsim.control.search import Search
-from gradsim.control.training import train
-from gradsim.control.truncated import borders, train_truncated
+from gradsim.control.training.randomization import Disturbances
+from gradsim.control.training.settings import Search
+from gradsim.control.training.train import borders, train, train_truncated
 from gradsim.errors import InputError
 
 PLACE = torch.tensor([3.0, 1.0, 4.0], dtype=torch.float64)

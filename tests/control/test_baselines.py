@@ -8,11 +8,10 @@ import torch
 from env_cases import PointGoal, point
 
 from gradsim.control.baselines import Budget, cma, ppo, random, reinforce
-from gradsim.control.baselines.population import Population, flattened, scale, tried
+from gradsim.control.baselines.cma_es import Population, flattened, scale, tried
+from gradsim.control.baselines.common import hats
 from gradsim.control.baselines.reinforce import Exploring, surrogate
-from gradsim.control.baselines.smooth import hats
-from gradsim.control.feedback import Feedback
-from gradsim.control.policies import Spline
+from gradsim.control.policies import Feedback, Spline
 from gradsim.errors import InputError
 
 

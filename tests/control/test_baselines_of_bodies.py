@@ -8,12 +8,12 @@ import pytest
 import torch
 from control_scenes import ball, slug
 
+from gradsim.control.actuator_sharing import centres
 from gradsim.control.baselines import BASELINES, Budget, cma_es, diffphysics, tuned_rate
-from gradsim.control.baselines.smooth import Smooth, shares_of
+from gradsim.control.baselines.common import Smooth, shares_of
 from gradsim.control.policies import Free, Sinusoids
-from gradsim.control.search import Search
-from gradsim.control.setup import Setup
-from gradsim.control.sharing import centres
+from gradsim.control.task.setup import Setup
+from gradsim.control.training.settings import Search
 
 
 def crawl() -> Setup:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from model_cases import cube
 
-from gradsim.control.disturbances import Disturbances
+from gradsim.control.training.randomization import Disturbances
 from gradsim.errors import InputError
 from gradsim.physics.model import Model
 

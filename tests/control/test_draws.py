@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from gradsim.control.draws import Draw, put
+from gradsim.control.task.task import Draw, put
 from gradsim.errors import InputError
 
 

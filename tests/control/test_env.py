@@ -9,8 +9,8 @@ from env_cases import PointGoal, point
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from gradsim.control.env import Env, WorldsEnv
-from gradsim.control.worlds import Worlds
+from gradsim.control.gym.env import Env, WorldsEnv
+from gradsim.control.gym.vector_env import Worlds
 from gradsim.errors import InputError
 
 
@@ -118,6 +118,6 @@ def test_what_is_wrong_with_actions_is_said():
 
 def test_a_missing_gymnasium_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
-    monkeypatch.delitem(sys.modules, "gradsim.control.env")
+    monkeypatch.delitem(sys.modules, "gradsim.control.gym.env")
     with pytest.raises(InputError, match=r'pip install "gradsim\[control\]"'):
-        importlib.import_module("gradsim.control.env")
+        importlib.import_module("gradsim.control.gym.env")

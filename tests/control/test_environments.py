@@ -4,12 +4,12 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
-from gradsim.control import environments
-from gradsim.control.task import library
+from gradsim.control.gym import register
+from gradsim.control.task.task import library
 
 
 def test_every_task_of_the_library_is_registered():
-    names = {environments.env_id(path.stem) for path in library()}
+    names = {register.env_id(path.stem) for path in library()}
     assert {"gradsim/Walker-v0", "gradsim/Gear-v0", "gradsim/Cloth-v0"} <= names <= set(gymnasium.registry)
 
 

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from gradsim.control.gait import Gait, mirrored
-from gradsim.control.policies import Sinusoids
+from gradsim.control.policies import Gait, Sinusoids, mirrored
 from gradsim.errors import InputError
 
 SEEN, TIMES = 7, torch.tensor([0.3, 1.1], dtype=torch.float64)

@@ -6,11 +6,10 @@ import torch
 from checks import error
 from goal_cases import numbers
 
-from gradsim.control.goal import Truth
-from gradsim.control.picture_goal import PictureGoal
-from gradsim.control.placed import placed
-from gradsim.control.reward import Reward
-from gradsim.control.state_goal import StateGoal
+from gradsim.control.goals.base import Reward, Truth
+from gradsim.control.goals.image import PictureGoal
+from gradsim.control.goals.state import StateGoal
+from gradsim.control.task.setup import placed
 from gradsim.errors import InputError
 from gradsim.numerics import rotation
 from gradsim.render.silhouettes import Silhouettes

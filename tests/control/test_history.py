@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from gradsim.app.control_result import entries
-from gradsim.control.history import History, Iteration
+from gradsim.app.commands.control_result import entries
+from gradsim.control.training.history import History, Iteration
 from gradsim.errors import InputError
 
 LOSSES = [5.0, 3.0, 4.0, math.nan, 2.0, 6.0]

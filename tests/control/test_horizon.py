@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradsim.control.horizon import Horizon
+from gradsim.control.training.settings import Horizon
 from gradsim.errors import InputError
 
 

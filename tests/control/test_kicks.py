@@ -5,12 +5,12 @@ import torch
 from checks import error
 from plant_cases import Centre, Table, swinging
 
-from gradsim.control.disturbances import Disturbances
-from gradsim.control.kicks import Kicks
+from gradsim.control.goals.state import StateGoal
+from gradsim.control.impulses import Kicks
 from gradsim.control.mpc import Mpc, run_mpc
 from gradsim.control.plant import Control, Plant
-from gradsim.control.search import Search
-from gradsim.control.state_goal import StateGoal
+from gradsim.control.training.randomization import Disturbances
+from gradsim.control.training.settings import Search
 from gradsim.errors import InputError
 
 

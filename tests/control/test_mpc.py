@@ -8,12 +8,12 @@ from checks import error
 from model_cases import cube
 from plant_cases import hanging, swinging
 
+from gradsim.control.goals.state import StateGoal
 from gradsim.control.mpc import Mpc, _as_seen, run_mpc
 from gradsim.control.plant import Control, Plant
 from gradsim.control.policies import Free
-from gradsim.control.search import Search
-from gradsim.control.state_goal import StateGoal
-from gradsim.control.training import train
+from gradsim.control.training.settings import Search
+from gradsim.control.training.train import train
 from gradsim.errors import InputError
 from gradsim.physics.model import Model
 

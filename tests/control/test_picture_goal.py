@@ -10,9 +10,8 @@ from checks import error
 from goal_cases import numbers
 from PIL import Image
 
-from gradsim.control.goal_picture import silhouette, target_of
-from gradsim.control.picture_goal import PictureGoal
-from gradsim.control.placed import empty_scene
+from gradsim.control.goals.image import PictureGoal, silhouette, target_of
+from gradsim.control.task.setup import empty_scene
 from gradsim.errors import InputError
 from gradsim.geometry.image_io import to_bytes
 from gradsim.losses import Schedule, blur_to_sharp, stage

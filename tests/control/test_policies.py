@@ -7,9 +7,8 @@ import torch
 from control_cases import Line
 from torch import nn
 
-from gradsim.control.feedback import Feedback
-from gradsim.control.matching import check
-from gradsim.control.policies import START, Clock, Free, Sinusoids, Spline
+from gradsim.control.plant import check
+from gradsim.control.policies import START, Clock, Feedback, Free, Sinusoids, Spline
 from gradsim.errors import InputError
 
 TIMES = torch.tensor([0.0, 0.13, 0.4, 0.71, 1.9], dtype=torch.float64)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gradsim.control.polyak import Polyak
+from gradsim.control.training.polyak import Polyak
 from gradsim.errors import InputError
 
 

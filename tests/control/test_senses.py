@@ -12,9 +12,8 @@ from model_cases import cube, pendulum
 from plant_cases import inputs, swinging
 
 from gradsim import Scene
-from gradsim.control.feedback import Feedback
-from gradsim.control.image_senses import ImageSenses
-from gradsim.control.senses import StateSenses
+from gradsim.control.observations import ImageSenses, StateSenses
+from gradsim.control.policies import Feedback
 from gradsim.errors import InputError
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model

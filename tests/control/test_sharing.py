@@ -6,11 +6,11 @@ import torch
 from checks import error
 from torch import nn
 
-from gradsim.control.baselines.smooth import Smooth
+from gradsim.control.actuator_sharing import along, centres
+from gradsim.control.baselines.common import Smooth
 from gradsim.control.plant import Control, Plant
 from gradsim.control.policies import Sinusoids
-from gradsim.control.sharing import along, centres
-from gradsim.control.task import Task
+from gradsim.control.task.task import Task
 from gradsim.errors import InputError
 from gradsim.physics.model import Model
 

@@ -9,13 +9,12 @@ import torch
 from checks import error
 from PIL import Image
 
-from gradsim.control.feedback import Feedback
-from gradsim.control.goal_nodes import schedule
-from gradsim.control.picture_goal import PictureGoal
-from gradsim.control.policies import Free, Sinusoids, Spline
-from gradsim.control.reward import Reward
-from gradsim.control.task import Task, library
-from gradsim.control.training import train
+from gradsim.control.goals.base import Reward
+from gradsim.control.goals.image import PictureGoal
+from gradsim.control.policies import Feedback, Free, Sinusoids, Spline
+from gradsim.control.task.nodes import schedule
+from gradsim.control.task.task import Task, library
+from gradsim.control.training.train import train
 from gradsim.errors import InputError
 from gradsim.geometry.image_io import to_bytes
 from gradsim.render.silhouettes import Silhouettes

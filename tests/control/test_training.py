@@ -8,13 +8,11 @@ import torch
 from control_cases import Line, Reach
 from torch import nn
 
-from gradsim.control.checkpoint import Checkpoint
-from gradsim.control.feedback import Feedback
-from gradsim.control.horizon import Horizon
-from gradsim.control.optimisers import OPTIMISERS
-from gradsim.control.policies import Free, Sinusoids
-from gradsim.control.search import Search
-from gradsim.control.training import train
+from gradsim.control.policies import Feedback, Free, Sinusoids
+from gradsim.control.training.checkpoint import Checkpoint
+from gradsim.control.training.optimizers import OPTIMISERS
+from gradsim.control.training.settings import Horizon, Search
+from gradsim.control.training.train import train
 from gradsim.errors import InputError
 from gradsim.physics.model import Divergence
 

@@ -4,13 +4,12 @@ import pytest
 import torch
 from plant_cases import inputs, swinging
 
-from gradsim.control.disturbances import Disturbances
-from gradsim.control.feedback import Feedback
-from gradsim.control.policies import Free, Sinusoids, Spline
-from gradsim.control.search import Search
-from gradsim.control.senses import StateSenses
-from gradsim.control.state_goal import StateGoal
-from gradsim.control.training import train
+from gradsim.control.goals.state import StateGoal
+from gradsim.control.observations import StateSenses
+from gradsim.control.policies import Feedback, Free, Sinusoids, Spline
+from gradsim.control.training.randomization import Disturbances
+from gradsim.control.training.settings import Search
+from gradsim.control.training.train import train
 
 POLICIES = {
     "sinusoids": lambda plant: Sinusoids(plant.outputs, frequency=20.0),

@@ -7,10 +7,10 @@ from control_scenes import ball, slug
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import SyncVectorEnv
 
-from gradsim.control.env import Env, WorldsEnv
+from gradsim.control.goals.base import Reward
+from gradsim.control.goals.state import StateGoal
+from gradsim.control.gym.env import Env, WorldsEnv
 from gradsim.control.policies import Free
-from gradsim.control.reward import Reward
-from gradsim.control.state_goal import StateGoal
 from gradsim.errors import InputError
 
 

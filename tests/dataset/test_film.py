@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gradsim.dataset import sample
-from gradsim.dataset.film import check_sizes, film, filmed
+from gradsim.dataset.render import check_sizes, film, filmed
 from gradsim.errors import InputError
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer

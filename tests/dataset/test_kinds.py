@@ -5,9 +5,9 @@ import pyarrow.parquet
 import pytest
 
 from gradsim.dataset import Recordings, VideoDataset, sample
-from gradsim.dataset.film import film
 from gradsim.dataset.generate import generate
 from gradsim.dataset.lerobot import export_lerobot
+from gradsim.dataset.render import film
 from gradsim.dataset.verify import verify
 
 

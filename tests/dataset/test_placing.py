@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradsim.dataset.placing import placed
+from gradsim.dataset.sample import placed
 from gradsim.errors import InputError
 from gradsim.physics.model import Model
 from gradsim.scene import Scene

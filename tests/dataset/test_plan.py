@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
+from gradsim.dataset.generate import plan
 from gradsim.dataset.layout import Layout
-from gradsim.dataset.plan import plan
 from gradsim.errors import InputError
 
 

@@ -9,7 +9,7 @@ from dataset.conftest import COUNT
 from torch.utils.data import DataLoader
 
 from gradsim.dataset import Recordings, VideoDataset, sample
-from gradsim.dataset.film import film, filmed
+from gradsim.dataset.render import film, filmed
 from gradsim.errors import InputError
 
 

@@ -5,7 +5,7 @@ import pytest
 import zarr
 from zarr.codecs import ZstdCodec
 
-from gradsim.dataset.shard_file import ShardFile, synced
+from gradsim.dataset.zarr_shard import ShardFile, synced
 
 ROOM, SHAPE = 4, (3, 8, 8)
 

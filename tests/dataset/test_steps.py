@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gradsim.dataset import sample
-from gradsim.dataset.steps import RESOLVED, substeps
+from gradsim.dataset.rigid import RESOLVED, substeps
 from gradsim.geometry import mesh as meshes
 from gradsim.physics.model import Model
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gradsim.app import experiments
-from gradsim.app.report import write_report
+from gradsim.app.report.report import write_report
 from gradsim.errors import InputError
 from gradsim_reproduction import all
 from gradsim_reproduction.runner import figure, write_result

@@ -7,9 +7,9 @@ import pytest
 import torch
 from checks import error
 
-from gradsim.control.history import History, Iteration
 from gradsim.control.plant import Episode
-from gradsim.control.task import Task
+from gradsim.control.task.task import Task
+from gradsim.control.training.history import History, Iteration
 from gradsim.runtime.progress import Silent
 from gradsim_reproduction.control import cloth, cost, fig6_table, gear, methods, plots
 from gradsim_reproduction.control.methods import PICTURE, Runs, mean_after, mean_at

@@ -2,7 +2,7 @@
 
 import math
 
-from gradsim.control.history import History, Iteration
+from gradsim.control.training.history import History, Iteration
 from gradsim_reproduction.control.walker import figures
 
 

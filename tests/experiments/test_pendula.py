@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gradsim.app.experiments import reproduce
-from gradsim.app.report import write_report
+from gradsim.app.report.report import write_report
 from gradsim.identification.api import model_for
 from gradsim.identification.observation.labelled_masks import Pieces
 from gradsim.scene import Scene

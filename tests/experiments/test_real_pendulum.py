@@ -12,7 +12,7 @@ from gradsim.physics.model import Model
 from gradsim.render.camera import from_scene
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
-from gradsim.video.ball import LINEAR
+from gradsim.video.circle_outline import LINEAR
 from gradsim_reproduction.real.camera_attitude import AttitudeSpace, TurnedModel
 from gradsim_reproduction.real.cube_recordings import recordings
 from gradsim_reproduction.real.pendulum import COLOUR, real_pendulum

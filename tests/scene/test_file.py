@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gradsim.errors import InputError
 from gradsim.geometry import mesh as meshes
-from gradsim.scene import Rigid, Scene, file
+from gradsim.scene import Rigid, Scene, yaml_io
 
 TEXT = """
 timing: {fps: 30, frames: 10}
@@ -88,7 +88,7 @@ def test_the_library_names_its_scenes():
         Scene.library("cub")
     with pytest.raises(InputError, match=f"there are {', '.join(LIBRARY)}"):
         Scene.library("xyzzy")
-    assert {p.stem for p in file._library()} >= set(LIBRARY)
+    assert {p.stem for p in yaml_io._library()} >= set(LIBRARY)
 
 
 numbers = st.floats(-1e300, 1e300)

@@ -5,7 +5,7 @@ import pytest
 
 from gradsim import video as videos
 from gradsim.errors import InputError
-from gradsim.video.frames import Frames, align, centroids, repeats, suspect
+from gradsim.video.timing import Frames, align, centroids, repeats, suspect
 
 FPS, COUNT = 20.0, 20
 

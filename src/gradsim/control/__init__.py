@@ -1,23 +1,17 @@
 """Controllers: policies that set what a model does, and their training from pictures of a goal."""
 
-from gradsim.control.approach import Approach
-from gradsim.control.checkpoint import Checkpoint
-from gradsim.control.disturbances import Disturbances
-from gradsim.control.feedback import Feedback
-from gradsim.control.gait import Gait
-from gradsim.control.history import History, Iteration
-from gradsim.control.horizon import Horizon
-from gradsim.control.image_senses import ImageSenses
-from gradsim.control.kicks import Kicks
-from gradsim.control.matching import check
+from gradsim.control.goals.state import Approach
+from gradsim.control.impulses import Kicks
 from gradsim.control.mpc import Mpc, run_mpc
-from gradsim.control.plant import Control, Episode, Plant
-from gradsim.control.policies import Free, Sinusoids, Spline
-from gradsim.control.polyak import Polyak
-from gradsim.control.search import Search
-from gradsim.control.senses import StateSenses
-from gradsim.control.training import train
-from gradsim.control.truncated import train_truncated
+from gradsim.control.observations import ImageSenses, StateSenses
+from gradsim.control.plant import Control, Episode, Plant, check
+from gradsim.control.policies import Feedback, Free, Gait, Sinusoids, Spline
+from gradsim.control.training.checkpoint import Checkpoint
+from gradsim.control.training.history import History, Iteration
+from gradsim.control.training.polyak import Polyak
+from gradsim.control.training.randomization import Disturbances
+from gradsim.control.training.settings import Horizon, Search
+from gradsim.control.training.train import train, train_truncated
 
 __all__ = [
     "Approach",

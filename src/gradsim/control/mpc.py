@@ -14,13 +14,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from gradsim.control.descent import Descent
-from gradsim.control.history import History, Iteration
-from gradsim.control.kicks import kicked, split
+from gradsim.control.impulses import kicked, split
 from gradsim.control.plant import Episode, Given, Plant, joined, last
 from gradsim.control.policies import Free
-from gradsim.control.search import Search
-from gradsim.control.training import Progress
+from gradsim.control.training.descent import Descent
+from gradsim.control.training.history import History, Iteration
+from gradsim.control.training.settings import Search
+from gradsim.control.training.train import Progress
 from gradsim.errors import InputError
 from gradsim.geometry.validation import counts
 from gradsim.physics.model import States

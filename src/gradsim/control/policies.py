@@ -4,14 +4,27 @@ A policy is an `nn.Module` that is called as `policy(times, observation)`: times
 senses see (worlds, n), or None; it returns u (worlds or 1, k, outputs), where u in [-1, 1] spans the range of each
 control. `feedback` says whether it looks at observations (`feedback.py`): an open loop is asked once for all times.
 Everything is float64, and drawn from `seed`.
+
+Policies that look: closed loops, asked once in each control interval.
+
+A gait that is steered: cycles of actuation, mixed by what the senses see.
+
+    u = tanh((e₊ A + e₋ B + Σ_j g_j C_j) s(t) + D g),   e = clip(-o_a/near, -1, 1),   g = MLP(e, the rest of o)
+
+s are the sinusoids of the paper's controller (`policies.Clock`) and A its weights: far before the goal, where e = 1, it
+begins as that open loop; far behind it as B s, the way back; at the goal, e = 0, it rests. C and D start at 0 and are
+what feedback adds: corrections in the rhythm of the gait, and a posture. What is farther than `near` looks alike, so the
+way to the goal may be longer than any in training.
 """
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
+from gradsim.errors import InputError
 from gradsim.geometry.validation import counts, lengths
 
 START = 0.05  # root mean square of u before training: near rest, since random flailing hides what an action does
@@ -170,3 +183,139 @@ class Free(nn.Module):
         slope = self.table.grad
         if slope is not None:
             slope[((self.table >= 1) & (slope < 0)) | ((self.table <= -1) & (slope > 0))] = 0
+
+
+class Feedback(nn.Module):
+    """A perceptron of what the senses see, and of the time if it has phases; tanh after every layer.
+
+        u = tanh(W_n ... tanh(W_1 [o, s(t)] + b_1) ... + b_n),   s of `policies.Clock`
+
+    Hidden layers start so that numbers of order 1 stay of order 1 (Glorot and Bengio 2010), the last one small.
+
+    Args:
+        inputs: Numbers that the senses see, `plant.senses.size`.
+        outputs: Numbers for an interval, `plant.outputs`.
+        hidden: Widths of the hidden layers; none make it linear before the tanh.
+        phases: Sinusoids of time beside the observation; 0 for a policy that knows no clock.
+        frequency: Theirs [rad/s], one or several.
+        seed: Of the start weights.
+        start: Root mean square of u before training, for observations of order 1.
+    """
+
+    feedback = True
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        hidden: Sequence[int] = (64, 64),
+        phases: int = 0,
+        frequency: float | Sequence[float] = 2.5,
+        seed: int = 0,
+        start: float = START,
+    ):
+        super().__init__()
+        (self.inputs,), (self.outputs,) = counts("inputs", inputs), counts("outputs", outputs)
+        self.clock = Clock(phases, frequency) if phases else None
+        widths = [self.inputs + (self.clock.signals if self.clock else 0), *counts("hidden", hidden, len(hidden))]
+        sizes = [math.sqrt(2 / (a + b)) for a, b in pairwise(widths)]
+        sizes.append(start / math.sqrt(widths[-1]))
+        widths.append(self.outputs)
+        pairs = enumerate(pairwise(widths))
+        self.weights = nn.ParameterList([drawn((b, a), sizes[k], seed * 1000 + k) for k, (a, b) in pairs])
+        self.biases = nn.ParameterList([nn.Parameter(torch.zeros(n, dtype=torch.float64)) for n in widths[1:]])
+
+    def forward(self, times: Tensor, observation: Tensor) -> Tensor:
+        y = observation[:, None].expand(-1, len(times), -1)
+        if self.clock is not None:
+            y = torch.cat([y, self.clock(times).to(y).expand(len(y), -1, -1)], 2)
+        for weight, bias in zip(self.weights, self.biases, strict=True):
+            y = torch.tanh(nn.functional.linear(y, weight, bias))
+        return y
+
+
+ALIKE = 0.1  # of a body's size: a cell cut along the other diagonal is still its mirror image
+
+
+class Gait(nn.Module):
+    """A policy with feedback that begins as an open loop.
+
+    Args:
+        inputs: Numbers that the senses see, `plant.senses.size`.
+        ahead: The open loop that walks; its clock and weights are taken.
+        back: Weights of the way back (outputs, signals); None stands still there.
+        axis: Which number of the observation says how far behind the goal it is, in units of the senses.
+        near: The distance from which on it slows down, in the same units.
+        hidden: Width of the perceptron's layer.
+        features: Of g.
+        seed: Of the perceptron.
+
+    Raises:
+        InputError: If a number is out of its range, or the weights of the way back have another shape.
+    """
+
+    feedback = True
+
+    def __init__(
+        self,
+        inputs: int,
+        ahead: Sinusoids,
+        back: Tensor | None = None,
+        axis: int = 0,
+        near: float = 0.3,
+        hidden: int = 32,
+        features: int = 8,
+        seed: int = 0,
+    ):
+        super().__init__()
+        (self.inputs,), (width,), (count,) = (
+            counts(n, v) for n, v in (("inputs", inputs), ("hidden", hidden), ("features", features))
+        )
+        self.near = float(lengths("near", near)[0])
+        if not 0 <= axis < self.inputs:
+            raise InputError(f"the axis of the goal is observation {axis}; there are {self.inputs}, counted from 0.")
+        self.axis, self.clock = axis, ahead.clock
+        weight = ahead.weight.detach()
+        back = torch.zeros_like(weight) if back is None else back.detach().to(weight)
+        if back.shape != weight.shape:
+            raise InputError(
+                f"the way back has weights {tuple(back.shape)}; expected those of `ahead`, {tuple(weight.shape)}."
+            )
+        self.ahead, self.back = nn.Parameter(weight.clone()), nn.Parameter(back.clone())
+        self.inner = drawn((width, self.inputs), 1 / math.sqrt(self.inputs), 1000 * seed)
+        self.outer = drawn((count, width), 1 / math.sqrt(width), 1000 * seed + 1)
+        zeros = lambda *shape: nn.Parameter(torch.zeros(*shape, dtype=torch.float64))
+        self.inner_bias, self.outer_bias = zeros(width), zeros(count)
+        self.mix, self.posture = zeros(count, *weight.shape), zeros(len(weight), count)
+
+    def forward(self, times: Tensor, observation: Tensor) -> Tensor:
+        e = (-observation[:, self.axis] / self.near).clamp(-1, 1)
+        seen = torch.cat([observation[:, : self.axis], e[:, None], observation[:, self.axis + 1 :]], 1)
+        g = torch.tanh(torch.tanh(seen @ self.inner.mT + self.inner_bias) @ self.outer.mT + self.outer_bias)
+        parts = torch.cat([e.clamp(min=0)[:, None], (-e).clamp(min=0)[:, None], g], 1)
+        cycles = torch.cat([self.ahead[None], self.back[None], self.mix])
+        weight = torch.einsum("wj,jnp->wnp", parts, cycles)
+        return torch.tanh(torch.einsum("wnp,kp->wkn", weight, self.clock(times)) + (g @ self.posture.mT)[:, None])
+
+
+def mirrored(weight: Tensor, middles: Tensor, axis: int = 0) -> Tensor:
+    """Weights (outputs, signals) of the mirrored gait: each element does what the one nearest to its mirror image did.
+
+    Args:
+        weight: Of the gait.
+        middles: Of the elements, about the middle of the undeformed body (outputs, 3) [m].
+        axis: Along which it is mirrored.
+
+    Raises:
+        InputError: If the body has no such symmetry.
+    """
+    turned = middles.clone()
+    turned[:, axis] *= -1
+    away, partner = torch.linalg.vector_norm(turned[:, None] - middles, dim=2).min(1)
+    size = torch.linalg.vector_norm(middles, dim=1).max()
+    if away.max() > ALIKE * size:
+        raise InputError(
+            f"the body is not its own mirror image along axis {axis}: the image of an element is {away.max():.3g} m away "
+            f"from the next one. Train a gait for the way back and give its weights."
+        )
+    return weight[partner]

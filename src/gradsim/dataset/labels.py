@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from gradsim.dataset.extra import extra
-from gradsim.dataset.film import Film, filmed
+from gradsim.dataset.optional import extra
+from gradsim.dataset.render import Film, filmed
 from gradsim.dataset.sample import Sample
-from gradsim.dataset.shard_file import synced
+from gradsim.dataset.zarr_shard import synced
 from gradsim.identification.unknowns import Unknown
 from gradsim.scene import Scene
 

@@ -8,21 +8,127 @@ One video is one episode; those for training come first. What a robot's data set
     action                           the known push: impulse [N s] and where [m], in the frame that it begins with
 
 1000 episodes share a file of frames and one of numbers; `meta/` says which frames are whose.
+
+Films of many episodes in one mp4, frame after frame, for random access.
+
+H.264 in RGB keeps every bit; FFmpeg, and so LeRobot's readers, decode it, but browsers show it wrong. Where this build
+of PyAV lacks it, the film is H.264 in yuv420p, which puts errors of over 100 grey levels on coloured edges.
+
+Least, largest, mean and spread of the numbers of a LeRobot data set: of each episode, and of all.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
-from gradsim.dataset.extra import extra
-from gradsim.dataset.lerobot_film import FilmFile
-from gradsim.dataset.lerobot_stats import Stats
-from gradsim.dataset.recordings import Recordings
+from gradsim.dataset.optional import extra
+from gradsim.dataset.reader import Recordings
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import whole
+
+if TYPE_CHECKING:
+    from av.video.stream import VideoStream
+
+
+GROUP = 10  # frames from one that stands alone to the next: a reader decodes 5 more than it wants, on average
+LOSSLESS = "libx264rgb", "rgb24", {"crf": "0", "preset": "veryfast"}
+LOSSY = "libx264", "yuv420p", {"crf": "10", "preset": "veryfast"}
+
+
+class FilmFile:
+    """An mp4 that frames are added to.
+
+    Args:
+        path: Ends in .mp4.
+        size: Width and height [px].
+        fps: Frames per second.
+    """
+
+    def __init__(self, path: Path, size: int, fps: float):
+        import av
+
+        self._av = av
+        encoder, pixels, options = LOSSLESS if LOSSLESS[0] in av.codecs_available else LOSSY
+        rate = Fraction(fps).limit_denominator(100_000)
+        self._container = av.open(str(path), "w", options={"movflags": "faststart"})
+        options = {**options, "g": str(GROUP), "bf": "0"}
+        self._stream = cast("VideoStream", self._container.add_stream(encoder, rate=rate, options=options))
+        self._stream.width = self._stream.height = size
+        self._stream.pix_fmt = pixels
+        self._stream.codec_context.time_base = 1 / rate
+        self._at, self._tick, self._pixels = 0, 1 / rate, pixels
+        self.about: dict[str, Any] = {
+            "video.height": size,
+            "video.width": size,
+            "video.codec": "h264",
+            "video.pix_fmt": "gbrp" if pixels == "rgb24" else pixels,
+            "video.is_depth_map": False,
+            "video.fps": fps,
+            "video.channels": 3,
+            "has_audio": False,
+        }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure) -> None:
+        if failure[0] is None:
+            self._container.mux(self._stream.encode(None))
+        self._container.close()
+
+    def add(self, frames: np.ndarray) -> None:
+        """Frames (T, size, size, 3) uint8."""
+        for image in frames:
+            frame = self._av.VideoFrame.from_ndarray(image, format="rgb24").reformat(format=self._pixels)
+            frame.pts, frame.time_base = self._at, self._tick
+            self._container.mux(self._stream.encode(frame))
+            self._at += 1
+
+
+class Stats:
+    """Sums over all that was added, by feature."""
+
+    def __init__(self):
+        self._sums: dict[str, list[np.ndarray]] = {}
+
+    def add(self, name: str, values: np.ndarray, count: int | None = None) -> dict[str, list]:
+        """Take in rows of a feature.
+
+        Args:
+            name: Of the feature.
+            values: (rows, numbers); of pictures, (pixels, 3), which are told as (3, 1, 1).
+            count: Of frames; None: as many as rows.
+
+        Returns:
+            What of these rows alone is in `meta/episodes`.
+        """
+        x = values.astype(np.float64)
+        pictures = count is not None
+        own = [x.min(0), x.max(0), x.sum(0), (x * x).sum(0), np.array(len(x)), np.array(count or len(x))]
+        if name in self._sums:
+            low, high, *sums = self._sums[name]
+            sums = [a + b for a, b in zip(sums, own[2:], strict=True)]
+            self._sums[name] = [np.minimum(low, own[0]), np.maximum(high, own[1]), *sums]
+        else:
+            self._sums[name] = own
+        return _told(own, pictures)
+
+    def summary(self) -> dict[str, dict[str, list]]:
+        """What of all rows is in `meta/stats.json`."""
+        return {name: _told(sums, sums[4] != sums[5]) for name, sums in self._sums.items()}
+
+
+def _told(sums: list[np.ndarray], pictures: bool) -> dict[str, list]:
+    low, high, total, squares, rows, count = sums
+    mean = total / rows
+    std = np.sqrt(np.maximum(squares / rows - mean * mean, 0))
+    told = {"min": low, "max": high, "mean": mean, "std": std}
+    return {key: (v[:, None, None] if pictures else v).tolist() for key, v in told.items()} | {"count": [int(count)]}
+
 
 EPISODES, CHUNK = 1000, 1000  # episodes of one file, files of one folder
 DATA = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"

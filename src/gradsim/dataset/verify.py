@@ -12,11 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gradsim.dataset import labels
-from gradsim.dataset.entry import Damaged, Entry
 from gradsim.dataset.generate import make
-from gradsim.dataset.layout import Layout, Settings
-from gradsim.dataset.recordings import Recordings
-from gradsim.dataset.shard_file import fingerprint
+from gradsim.dataset.layout import Damaged, Entry, Layout, Settings
+from gradsim.dataset.reader import Recordings
+from gradsim.dataset.zarr_shard import fingerprint
 from gradsim.runtime.parallel import run_jobs
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gradsim.dataset.recordings import Recordings
+from gradsim.dataset.reader import Recordings
 from gradsim.runtime.atomic import whole
 
 VIDEOS = 500  # of one tar

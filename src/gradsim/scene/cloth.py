@@ -15,10 +15,10 @@ from gradsim.geometry import sheet
 from gradsim.geometry import sheet as sheet_shapes
 from gradsim.geometry.mesh import Mesh
 from gradsim.scene.node import Node, Place, exactly_one
-from gradsim.scene.path import FilePath
 from gradsim.scene.quantity import Count, Quantity, Tuple, Vector2, Vector3, positive, vector
-from gradsim.scene.soft import Soft, one_elasticity
+from gradsim.scene.soft_body import Soft, one_elasticity
 from gradsim.scene.solid import ACTIVATION, POISSON, PRESSURE
+from gradsim.scene.yaml_io import FilePath
 
 LENGTH = positive("m")
 TENSION = positive("N/m")

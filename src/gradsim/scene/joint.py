@@ -10,7 +10,7 @@ from pydantic import Field
 from gradsim.scene.body import TURN, Rigid
 from gradsim.scene.node import Node, Place, did_you_mean, shown
 from gradsim.scene.quantity import Quantity, Vector3, vector
-from gradsim.scene.soft import Soft
+from gradsim.scene.soft_body import Soft
 
 WORLD = "world"  # the parent of a joint that holds a body to the fixed frame
 PLACED = (

@@ -7,8 +7,8 @@ from pydantic import Field
 
 from gradsim.geometry import image_io
 from gradsim.scene.node import Node
-from gradsim.scene.path import FilePath
 from gradsim.scene.quantity import Quantity, Vector3, positive, vector
+from gradsim.scene.yaml_io import FilePath
 
 COLOUR = vector("", lower=0.0, upper=1.0)
 PART = Quantity("", lower=0.0, upper=1.0)

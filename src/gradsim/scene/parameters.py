@@ -12,14 +12,14 @@ from gradsim.scene.body import Pendulum, Push, Rigid
 from gradsim.scene.cloth import AIR, BENDING, IN_PLANE, Air, Cloth
 from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.scene.ground import Ground
+from gradsim.scene.interactions import Attachment, Meeting
 from gradsim.scene.joint import PLACED, Ball, Fixed, Prismatic, Revolute, placing
 from gradsim.scene.light import Ambient, Directional, Harmonics, Point
-from gradsim.scene.meeting import Attachment, Meeting
 from gradsim.scene.node import Node
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import Quantity, Tuple
 from gradsim.scene.scene import Scene, Timing
-from gradsim.scene.soft import Anchor, Blow, OwnContact, Soft
+from gradsim.scene.soft_body import Anchor, Blow, OwnContact, Soft
 from gradsim.scene.solid import MATERIAL, Solid, SolidRegion
 from gradsim.scene.springs import SPRINGS, Springs
 

@@ -1,4 +1,7 @@
-"""A scene: everything that is known about a motion before it is computed. Data only; SI units, z up."""
+"""A scene: everything that is known about a motion before it is computed. Data only; SI units, z up.
+
+The kinds of bodies by the word that stands for them in a file.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,20 +12,34 @@ from pydantic import Field, model_serializer
 from pydantic_core import core_schema
 
 from gradsim.errors import InputError
-from gradsim.scene import file
-from gradsim.scene.body import Rigid
+from gradsim.scene import yaml_io
+from gradsim.scene.body import Pendulum, Rigid
 from gradsim.scene.camera import Camera
+from gradsim.scene.cloth import Cloth
 from gradsim.scene.contact import Contact
+from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.scene.ground import Ground
+from gradsim.scene.interactions import Attachment, Meeting, mixed, twice
 from gradsim.scene.joint import JOINTS, AnyJoint, conflicts_of
-from gradsim.scene.kinds import KINDS, Body
 from gradsim.scene.light import LIGHTS, Light
 from gradsim.scene.material import COLOUR
-from gradsim.scene.meeting import Attachment, Meeting, mixed, twice
 from gradsim.scene.node import ByKind, Node, Place, did_you_mean, mistake, shown
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import Count, Quantity, Vector3, plain, vector
-from gradsim.scene.soft import OwnContact, Soft
+from gradsim.scene.soft_body import OwnContact, Soft
+from gradsim.scene.solid import Solid
+from gradsim.scene.springs import Springs
+
+Body = Rigid | Pendulum | DoublePendulum | Solid | Cloth | Springs
+KINDS: dict[str, type[Body]] = {
+    "rigid": Rigid,
+    "pendulum": Pendulum,
+    "double_pendulum": DoublePendulum,
+    "solid": Solid,
+    "cloth": Cloth,
+    "springs": Springs,
+}
+
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")  # a dot separates the parts of a parameter's name
 TAKEN = (
@@ -217,7 +234,7 @@ class Scene(Node):
         Raises:
             InputError: If there is no such file, it is not YAML, or it is no scene: one message with every mistake.
         """
-        return file.load(cls, Path(path))
+        return yaml_io.load(cls, Path(path))
 
     @classmethod
     def library(cls, name: str) -> "Scene":
@@ -226,7 +243,7 @@ class Scene(Node):
         Raises:
             InputError: If there is none of that name.
         """
-        return file.load(cls, file.library(name))
+        return yaml_io.load(cls, yaml_io.library(name))
 
     @classmethod
     def parse(cls, content: Any, source: str = "the scene", folder: str | Path = ".") -> "Scene":
@@ -240,11 +257,11 @@ class Scene(Node):
         Raises:
             InputError: One message with every mistake.
         """
-        return file.parse(cls, content, source, Path(folder))
+        return yaml_io.parse(cls, content, source, Path(folder))
 
     def save(self, path: str | Path) -> None:
         """Write it as YAML, whole or not at all; loading it gives the same scene bit for bit.
 
         Paths of meshes and pictures are written relative to the file.
         """
-        file.save(self, Path(path))
+        yaml_io.save(self, Path(path))

@@ -13,8 +13,8 @@ from pydantic_core import core_schema
 from gradsim.geometry import mesh as meshes
 from gradsim.geometry import mesh_io as mesh_file
 from gradsim.scene.node import Node, Place, did_you_mean, exactly_one, mistake, shown
-from gradsim.scene.path import FilePath
 from gradsim.scene.quantity import Count, Quantity, Tuple, Vector3, positive, vector
+from gradsim.scene.yaml_io import FilePath
 
 LENGTH = positive("m")
 SEGMENTS = Count(3, 4096)

@@ -13,7 +13,7 @@ from gradsim.geometry.tet_mesh import Quadratic
 from gradsim.scene.node import Node, Place
 from gradsim.scene.quantity import Quantity, positive
 from gradsim.scene.region import Corners, box_conflicts, inside
-from gradsim.scene.soft import Soft, one_elasticity
+from gradsim.scene.soft_body import Soft, one_elasticity
 from gradsim.scene.solid_shape import SolidShape
 
 DENSITY = positive("kg/m^3")

@@ -11,8 +11,8 @@ from gradsim.geometry import tet_io as tet_file
 from gradsim.geometry.tet_mesh import TetMesh
 from gradsim.geometry.tetrahedralize import tetrahedralise
 from gradsim.scene.node import Node, Place, exactly_one
-from gradsim.scene.path import FilePath
 from gradsim.scene.quantity import Count, Quantity, Tuple, Vector3, positive
+from gradsim.scene.yaml_io import FilePath
 
 LENGTH = positive("m")
 CELLS = Count(1, 4096)

@@ -11,7 +11,7 @@ from gradsim.geometry import network as net
 from gradsim.geometry.network import Net
 from gradsim.scene.node import Node, Place, exactly_one
 from gradsim.scene.quantity import Count, Quantity, Tuple, Vector2, positive
-from gradsim.scene.soft import Soft
+from gradsim.scene.soft_body import Soft
 
 LENGTH = positive("m")
 STIFFNESS = positive("N/m")

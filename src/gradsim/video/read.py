@@ -96,7 +96,7 @@ def check(video: Video, width: int, height: int, fps: float, path: str | Path) -
     Raises:
         InputError: If the size differs, or a frame, counted from the first, is more than 2 % of a frame away from
             the scene's clock. Both are reported at once. A gap of whole frames is none of this: frames were dropped
-            (`gradsim.video.frames`).
+            (`gradsim.video.timing`).
     """
     problems = []
     if (video.width, video.height) != (width, height):

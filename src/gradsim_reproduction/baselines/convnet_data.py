@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gradsim.dataset import Sample, sample
-from gradsim.dataset.film import film
+from gradsim.dataset.render import film
 from gradsim.identification.unknowns import Unknown
 from gradsim.runtime.atomic import whole
 

@@ -22,21 +22,19 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from gradsim.control.approach import Approach
-from gradsim.control.disturbances import Disturbances
-from gradsim.control.gait import Gait, mirrored
-from gradsim.control.goal import Truth
-from gradsim.control.history import History
-from gradsim.control.kicks import Kicks, instants, split
+from gradsim.control.goals.base import Truth
+from gradsim.control.goals.image import PictureGoal
+from gradsim.control.goals.state import Approach
+from gradsim.control.impulses import Kicks, instants, split
 from gradsim.control.mpc import Mpc, run_mpc
-from gradsim.control.picture_goal import PictureGoal
-from gradsim.control.placed import placed
+from gradsim.control.observations import StateSenses
 from gradsim.control.plant import Control, Episode, Plant
-from gradsim.control.policies import Sinusoids
-from gradsim.control.search import Search
-from gradsim.control.senses import StateSenses
-from gradsim.control.training import train
-from gradsim.control.truncated import train_truncated
+from gradsim.control.policies import Gait, Sinusoids, mirrored
+from gradsim.control.task.setup import placed
+from gradsim.control.training.history import History
+from gradsim.control.training.randomization import Disturbances
+from gradsim.control.training.settings import Search
+from gradsim.control.training.train import train, train_truncated
 from gradsim.physics.model import Model
 from gradsim.physics.soft.body import SoftBody
 from gradsim.render.camera import Camera

@@ -11,9 +11,9 @@ from pathlib import Path
 import torch
 
 from gradsim.control.baselines import tuned_rate
-from gradsim.control.history import History
-from gradsim.control.setup import Setup
-from gradsim.control.task import Task
+from gradsim.control.task.setup import Setup
+from gradsim.control.task.task import Task
+from gradsim.control.training.history import History
 from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.control import cost
 from gradsim_reproduction.control.methods import (

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from gradsim.control.setup import Setup
+from gradsim.control.task.setup import Setup
 
 REPEATS = 7
 

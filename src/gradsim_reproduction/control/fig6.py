@@ -8,8 +8,8 @@ best so far, as the search's own loss chooses it, is drawn apart. The last part 
 from collections.abc import Callable
 from pathlib import Path
 
-from gradsim.control.history import History
-from gradsim.control.task import Task
+from gradsim.control.task.task import Task
+from gradsim.control.training.history import History
 from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.control import fig6_table, plots, videos
 from gradsim_reproduction.control.closed_loop import closed_loop

@@ -8,9 +8,9 @@ the axis share their activation; "not shared" is the same search with a number f
 from pathlib import Path
 
 from gradsim.control.baselines import tuned_rate
-from gradsim.control.history import History
-from gradsim.control.setup import Setup
-from gradsim.control.task import Task
+from gradsim.control.task.setup import Setup
+from gradsim.control.task.task import Task
+from gradsim.control.training.history import History
 from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.control import cost
 from gradsim_reproduction.control.methods import (

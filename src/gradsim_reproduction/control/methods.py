@@ -13,10 +13,10 @@ from pathlib import Path
 import torch
 
 from gradsim.control.baselines import BASELINES, Budget, diffphysics
-from gradsim.control.history import History, State
-from gradsim.control.setup import Setup
-from gradsim.control.task import Task
-from gradsim.control.training import train
+from gradsim.control.task.setup import Setup
+from gradsim.control.task.task import Task
+from gradsim.control.training.history import History, State
+from gradsim.control.training.train import train
 from gradsim.runtime.atomic import whole
 from gradsim.runtime.progress import Progress
 from gradsim_reproduction.runner import Ledger, figure

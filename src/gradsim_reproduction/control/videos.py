@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from gradsim.control.history import History, State
-from gradsim.control.setup import Setup
+from gradsim.control.task.setup import Setup
+from gradsim.control.training.history import History, State
 from gradsim.runtime.atomic import whole
 from gradsim.visualization.control_video import Screen, Sought, write_film
 from gradsim.visualization.sheets import sheet

@@ -12,10 +12,10 @@ from statistics import median
 
 import torch
 
-from gradsim.control.history import History
 from gradsim.control.plant import centre
-from gradsim.control.task import Task
-from gradsim.control.training import train
+from gradsim.control.task.task import Task
+from gradsim.control.training.history import History
+from gradsim.control.training.train import train
 from gradsim.runtime.progress import Progress, Silent
 from gradsim_reproduction.control.methods import PICTURE, content, keep
 from gradsim_reproduction.runner import Ledger, figure

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from gradsim.control.feedback import Feedback
 from gradsim.control.plant import Control, Plant
+from gradsim.control.policies import Feedback
 from gradsim.geometry.surface import Surface
 from gradsim.physics.model import Model
 from gradsim.physics.smoke.solver import Smoke

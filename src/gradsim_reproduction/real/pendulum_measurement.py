@@ -26,7 +26,7 @@ from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, a
 from gradsim.render.camera import from_scene, project
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.runtime.progress import Progress, Silent
-from gradsim.video import ball
+from gradsim.video import circle_outline
 from gradsim_reproduction.real.beam_checks import Clusters
 from gradsim_reproduction.real.camera_attitude import ANGLES, turn
 from gradsim_reproduction.real.pendulum_problem import (
@@ -151,7 +151,7 @@ class Measurement:
     def residual(self) -> float:
         """Root mean square distance between the centres of the fit and of the film, by coordinate [px]."""
         seen = self.film.centres[self.film.first() :]
-        return float(np.sqrt(np.mean((ball.centres(self.masks) - seen) ** 2)))
+        return float(np.sqrt(np.mean((circle_outline.centres(self.masks) - seen) ** 2)))
 
     @property
     def period(self) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gradsim.runtime.atomic import whole
-from gradsim.video import ball
+from gradsim.video import circle_outline
 from gradsim.visualization.overlay_video import EDGE, write_films
 from gradsim_reproduction.real.pendulum_measurement import LENGTH, Measurement
 
@@ -53,7 +53,7 @@ def _painted(found: Measurement, fitted: np.ndarray, colour: Sequence[float]) ->
 
     behind = Image.fromarray(np.median(found.film.frames, axis=0).astype(np.uint8))
     paint, frames = tuple(round(255 * c) for c in colour), []
-    for mask, centre in zip(fitted, ball.centres(fitted), strict=True):
+    for mask, centre in zip(fitted, circle_outline.centres(fitted), strict=True):
         picture = behind.copy()
         ImageDraw.Draw(picture).line([*found.pivot, *centre], fill=(40, 40, 40), width=2)
         picture.paste(paint, mask=Image.fromarray((255 * mask).round().astype(np.uint8)))
@@ -63,7 +63,7 @@ def _painted(found: Measurement, fitted: np.ndarray, colour: Sequence[float]) ->
 
 def _outlines(found: Measurement, fitted: np.ndarray) -> tuple[Figure, str]:
     film, first = found.film, found.film.first()
-    seen = ball.outlines(film.share[first:])
+    seen = circle_outline.outlines(film.share[first:])
     rows = -(-len(fitted) // COLUMNS)
     figure = Figure(figsize=(WIDTH, WIDTH * rows / COLUMNS), layout="constrained")
     axes = np.atleast_1d(figure.subplots(rows, COLUMNS)).flat
@@ -90,7 +90,7 @@ def _angle(found: Measurement, fitted: np.ndarray) -> tuple[Figure, str]:
     pivot = np.array(found.pivot)
     angle = lambda centres: np.degrees(np.arctan2(*(centres - pivot).T))
     time = np.arange(len(film.centres)) / film.fps
-    fit, fine = angle(ball.centres(fitted)), np.linspace(time[first], time[-1], 400)
+    fit, fine = angle(circle_outline.centres(fitted)), np.linspace(time[first], time[-1], 400)
     figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
     ax = figure.subplots()
     ax.axvspan(time[0], time[first] - 0.5 / film.fps, color=FAINT, alpha=0.35, lw=0)
@@ -104,7 +104,7 @@ def _angle(found: Measurement, fitted: np.ndarray) -> tuple[Figure, str]:
 
 def _residual(found: Measurement, fitted: np.ndarray) -> tuple[Figure, str]:
     film, first = found.film, found.film.first()
-    centres = ball.centres(fitted)
+    centres = circle_outline.centres(fitted)
     off, string = film.centres[first:] - centres, centres - np.array(found.pivot)
     string /= np.hypot(*string.T)[:, None]
     time = (first + np.arange(len(off))) / film.fps

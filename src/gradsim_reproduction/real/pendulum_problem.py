@@ -22,7 +22,7 @@ from gradsim.render.camera import from_scene
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.runtime.progress import Progress
 from gradsim.scene import Scene
-from gradsim.video import ball
+from gradsim.video import circle_outline
 from gradsim_reproduction.real.camera_attitude import AttitudeSpace, TurnedModel
 from gradsim_reproduction.real.pendulum_frames import Swings, cut
 
@@ -70,11 +70,11 @@ class Film:
     @classmethod
     def of(cls, frames: np.ndarray, fps: float, colour: tuple[float, float, float]) -> "Film":
         """Find a ball of this colour, and the frames that count."""
-        share = ball.shares(frames, colour)
-        masks = ball.outlines(share)
-        centres = ball.centres(masks)
+        share = circle_outline.shares(frames, colour)
+        masks = circle_outline.outlines(share)
+        centres = circle_outline.centres(masks)
         radius = math.sqrt(np.median(masks.sum((1, 2))) / math.pi)
-        return cls(frames, fps, share, ball.shrink(masks, SHRINK), centres, cut(centres, radius))
+        return cls(frames, fps, share, circle_outline.shrink(masks, SHRINK), centres, cut(centres, radius))
 
     def first(self, shift: int = 0) -> int:
         """The first frame of a fit, so many after the first that counts; not before the release."""
@@ -111,7 +111,7 @@ class View:
         first = film.first(self.shift)
         masks = film.masks[first:]
         if self.level != 0.5:
-            masks = ball.shrink(ball.outlines(film.share[first:], self.level), SHRINK)
+            masks = circle_outline.shrink(circle_outline.outlines(film.share[first:], self.level), SHRINK)
         scene = Scene.parse(
             {
                 "name": "a ball on a string, filmed from the side",

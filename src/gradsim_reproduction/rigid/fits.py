@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from gradsim.dataset import Sample, sample
-from gradsim.dataset.placing import placed
+from gradsim.dataset.sample import placed
 from gradsim.identification.api import least_squares
 from gradsim.identification.fit import Fit
 from gradsim.identification.problem import Problem

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradsim.dataset import sample
-from gradsim.dataset.placing import placed
+from gradsim.dataset.sample import placed
 from gradsim.identification.solvers.multistart import Search
 from gradsim.identification.unknowns import Space
 from gradsim.scene import Scene

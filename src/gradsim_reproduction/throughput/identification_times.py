@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
-from gradsim.control.task import Task
+from gradsim.control.task.task import Task
 from gradsim.dataset import sample, test_numbers
-from gradsim.dataset.placing import placed
+from gradsim.dataset.sample import placed
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares
 from gradsim.identification.problem import Effort

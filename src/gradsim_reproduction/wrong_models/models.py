@@ -17,7 +17,7 @@ import torch
 from scipy.optimize import linprog
 
 from gradsim.dataset import Sample, soft
-from gradsim.dataset.placing import placed
+from gradsim.dataset.sample import placed
 from gradsim.errors import InputError
 from gradsim.geometry import tet_io, tet_mesh
 from gradsim.geometry.mesh import Mesh

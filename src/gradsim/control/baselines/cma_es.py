@@ -1,4 +1,7 @@
-"""Covariance matrix adaptation, by the library `cma` (Hansen and Ostermeier 2001): no gradients, many rollouts."""
+"""Covariance matrix adaptation, by the library `cma` (Hansen and Ostermeier 2001): no gradients, many rollouts.
+
+Many policies of one kind at once: other parameters in each world.
+"""
 
 import copy
 import math
@@ -9,15 +12,96 @@ import numpy as np
 import torch
 from torch import nn
 
-from gradsim.control.baselines.budget import Budget, keep
-from gradsim.control.baselines.population import flattened, scale, tried, unflattened
-from gradsim.control.baselines.smooth import Smooth
-from gradsim.control.history import History
-from gradsim.control.training import Progress
+from gradsim.control.baselines.common import Budget, Smooth, keep
+from gradsim.control.training.history import History
+from gradsim.control.training.train import Progress
 from gradsim.runtime.optional import extra
 
 if TYPE_CHECKING:
-    from gradsim.control.setup import Setup
+    from gradsim.control.task.setup import Setup
+from torch import Tensor
+from torch.func import functional_call
+
+from gradsim.control.baselines.common import Outcome, outcome
+from gradsim.control.gym.vector_env import instant
+from gradsim.control.plant import Episode, Plant
+from gradsim.physics.model import Divergence
+
+DOUBLED = 2.0  # a rollout that diverges counts as if it ended with so many times the loss of its start
+HALVINGS = 60  # of the bracket of `scale`
+
+
+class Population(nn.Module):
+    """A policy whose parameters differ by world.
+
+    Args:
+        policy: The kind.
+        vectors: All its parameters one after another, (worlds, n).
+    """
+
+    def __init__(self, policy: nn.Module, vectors: Tensor):
+        super().__init__()
+        self.kind, self.vectors = [policy], vectors  # in a list: its parameters are not ours
+        self.feedback = bool(policy.feedback)
+
+    def forward(self, times: Tensor, observation: Tensor | None = None) -> Tensor:
+        policy, found = self.kind[0], []
+        for k, vector in enumerate(self.vectors):
+            seen = observation[k : k + 1] if observation is not None else None
+            found.append(functional_call(policy, unflattened(policy, vector), (times, seen)))
+        return torch.cat(found)
+
+
+def flattened(policy: nn.Module) -> Tensor:
+    """All parameters of a policy one after another (n,)."""
+    return torch.cat([p.detach().reshape(-1) for p in policy.parameters()])
+
+
+def unflattened(policy: nn.Module, vector: Tensor) -> dict[str, Tensor]:
+    """The parameters of a policy by name, from `flattened`."""
+    names, sizes = zip(*((name, p.shape) for name, p in policy.named_parameters()), strict=True)
+    parts = vector.split([size.numel() for size in sizes])
+    return {name: part.reshape(size) for name, part, size in zip(names, parts, sizes, strict=True)}
+
+
+@torch.no_grad()
+def tried(plant: Plant, goal, policy: nn.Module, vectors: Tensor) -> Outcome:
+    """How policies end that differ by world.
+
+    Args:
+        plant: Plant.
+        goal: Goal; its loss is that of iteration 0, for all that is tried.
+        policy: Their kind.
+        vectors: Their parameters (worlds, n).
+    """
+    try:
+        return outcome(goal, plant.rollout(Population(policy, vectors), worlds=len(vectors)))
+    except Divergence:
+        if len(vectors) > 1:  # each alone tells which
+            rows = [tried(plant, goal, policy, row[None]) for row in vectors]
+            return Outcome(*(torch.cat(own) for own in zip(*rows, strict=True)))
+    still = torch.zeros(1, 1, plant.outputs, dtype=torch.float64)
+    start = outcome(goal, Episode(instant(plant, plant.begin()), still))
+    return Outcome(DOUBLED * start.loss, *start[1:])
+
+
+@torch.no_grad()
+def scale(plant: Plant, policy: nn.Module, vector: Tensor, size: float) -> float:
+    """The factor of a vector of parameters at which actions have this root mean square.
+
+    Of an open loop over all times; of a feedback policy, at the start. It makes what is drawn mean the same for all kinds of
+    policies. It is found by halving on a logarithmic scale.
+    """
+    times, seen = plant.times, None
+    if policy.feedback:
+        times, seen = plant.times[:1], plant.observe(plant.begin())
+    rms = lambda factor: Population(policy, factor * vector[None])(times, seen).square().mean().sqrt()
+    low, high = 1e-6, 1e6
+    for _ in range(HALVINGS):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if rms(middle) < size else (low, middle)
+    return low
+
 
 MANY = 200  # parameters of a policy, above which a smooth controller takes its place
 

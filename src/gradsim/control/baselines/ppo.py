@@ -5,6 +5,8 @@ probabilities of whole actions, which for a thousand numbers is far from 1 after
 elements are acted on by the shares of `smooth.py` instead, few numbers for each interval. It explores by noise that
 depends on the state and is drawn once for each episode (Raffin et al. 2021): noise of every interval anew shakes a body and
 moves it nowhere.
+
+`WorldsEnv` in the form that Stable-Baselines3 takes.
 """
 
 import contextlib
@@ -18,17 +20,22 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gradsim.control.baselines.budget import Budget, keep, outcome
-from gradsim.control.baselines.smooth import shares_of
-from gradsim.control.history import History
+from gradsim.control.baselines.common import Budget, keep, outcome, shares_of
+from gradsim.control.gym.vector_env import Worlds
 from gradsim.control.plant import Episode
 from gradsim.control.policies import Free
-from gradsim.control.training import Progress
-from gradsim.control.worlds import Worlds
+from gradsim.control.training.history import History
+from gradsim.control.training.train import Progress
 from gradsim.runtime.optional import extra
 
 if TYPE_CHECKING:
-    from gradsim.control.setup import Setup
+    from gradsim.control.task.setup import Setup
+from typing import Any
+
+from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode
+
+from gradsim.control.gym.env import WorldsEnv
 
 FEATURE = 0.5  # of the last hidden layer, roughly: noise is their sum with normal weights
 MANY = 30  # outputs, above which it acts by shares
@@ -90,8 +97,8 @@ def ppo(
         InputError: If Gymnasium or Stable-Baselines3 is not installed, or the budget is less than a batch.
     """
     library = extra("stable_baselines3", "the baseline ppo", "control")
-    from gradsim.control.baselines.stable import Stable
-    from gradsim.control.env import WorldsEnv
+    from gradsim.control.baselines.ppo import Stable
+    from gradsim.control.gym.env import WorldsEnv
 
     plant, count = setup.plant, max(2, budget.worlds - 1)
     shares = shares_of(plant) if plant.outputs > MANY else torch.eye(plant.outputs, dtype=torch.float64)
@@ -151,3 +158,52 @@ def _own_randomness() -> Iterator[None]:
         yield
     random.setstate(python)
     np.random.set_state(numpy)
+
+
+vec_env: Any = extra("stable_baselines3.common.vec_env", "the baseline ppo", "control")
+
+
+class Stable(vec_env.VecEnv):
+    """Worlds that step together, and begin anew in the step that ends them.
+
+    Args:
+        envs: With `autoreset_mode` SAME_STEP.
+        shares: From actions to u (outputs, actions); they keep u within [-1, 1].
+        seed: Of the first reset.
+    """
+
+    def __init__(self, envs: WorldsEnv, shares: np.ndarray, seed: int | None = None):
+        if envs.autoreset_mode is not AutoresetMode.SAME_STEP:
+            raise ValueError(f"autoreset is {envs.autoreset_mode}; Stable-Baselines3 expects SAME_STEP.")
+        self.envs, self.shares, self._seed, self._actions = envs, shares, seed, np.zeros(0)
+        super().__init__(envs.num_envs, envs.single_observation_space, Box(-1.0, 1.0, shares.shape[1:], np.float64))
+
+    def reset(self) -> np.ndarray:
+        seen, _ = self.envs.reset(seed=self._seed)
+        self._seed = None
+        return seen
+
+    def step_async(self, actions: np.ndarray) -> None:
+        self._actions = actions @ self.shares.T
+
+    def step_wait(self):
+        seen, rewards, ended, _, info = self.envs.step(self._actions)
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        for k in ended.nonzero()[0]:
+            infos[k] = {"terminal_observation": info["final_obs"][k], "TimeLimit.truncated": False}
+        return seen, rewards, ended, infos
+
+    def close(self) -> None:
+        self.envs.close()
+
+    def get_attr(self, attr_name: str, indices=None) -> list[Any]:
+        return [getattr(self.envs, attr_name) for _ in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices=None) -> None:
+        raise NotImplementedError("the worlds share one plant; nothing is set for one of them.")
+
+    def env_method(self, method_name: str, *method_args, indices=None, **method_kwargs) -> list[Any]:
+        raise NotImplementedError("the worlds share one plant; there is no environment of one of them.")
+
+    def env_is_wrapped(self, wrapper_class, indices=None) -> list[bool]:
+        return [False for _ in self._get_indices(indices)]

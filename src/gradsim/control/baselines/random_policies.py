@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from gradsim.control.baselines.budget import Budget, keep
-from gradsim.control.baselines.population import flattened, scale, tried, unflattened
-from gradsim.control.history import History
-from gradsim.control.training import Progress
+from gradsim.control.baselines.cma_es import flattened, scale, tried, unflattened
+from gradsim.control.baselines.common import Budget, keep
+from gradsim.control.training.history import History
+from gradsim.control.training.train import Progress
 
 if TYPE_CHECKING:
-    from gradsim.control.setup import Setup
+    from gradsim.control.task.setup import Setup
 
 
 def random(

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from gradsim.control.baselines.budget import Budget, keep, outcome
-from gradsim.control.history import History
-from gradsim.control.training import Progress
+from gradsim.control.baselines.common import Budget, keep, outcome
+from gradsim.control.training.history import History
+from gradsim.control.training.train import Progress
 from gradsim.physics.model import Divergence
 
 if TYPE_CHECKING:
-    from gradsim.control.setup import Setup
+    from gradsim.control.task.setup import Setup
 
 
 class Exploring(nn.Module):

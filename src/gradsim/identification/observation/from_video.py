@@ -15,7 +15,7 @@ from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.video import masks as segmentation
 from gradsim.video.background import picture, subtract
-from gradsim.video.frames import align, centroids, suspect
+from gradsim.video.timing import align, centroids, suspect
 
 QUANTISED = 1 / 255 / math.sqrt(12)  # standard deviation of rounding to 8 bits
 NOMINAL = 1 / 255  # noise of a pixel that is assumed where none is stated
@@ -46,7 +46,7 @@ def from_video(
         robust: Loss of the residuals: "gaussian", or "huber" or "cauchy" against outliers.
         ignore: A video of the same size and clock whose bright pixels do not count, such as something that passes in
             front.
-        frames: Which frames to use, in the words of `gradsim.video.frames.align`; all by default. Frames that repeat
+        frames: Which frames to use, in the words of `gradsim.video.timing.align`; all by default. Frames that repeat
             the one before, and instants whose frame was dropped, do not count in any case.
         background: A picture or film of the empty scene, or "median" of this film, to subtract (camera at rest). Bodies
             are then found by the colour that the scene gives them all, or, where it gives none, by being different;

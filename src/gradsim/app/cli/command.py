@@ -1,0 +1,54 @@
+"""What the commands of the command line share: exit codes, progress, how results are shown.
+
+Like `cli.py`, it imports nothing heavy.
+"""
+
+import contextlib
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+DONE, FAILED, BAD_INPUT, OPEN, STOPPED = 0, 1, 2, 3, 130
+CODES = {
+    "ok": DONE,
+    "failed": FAILED,
+    "interrupted": STOPPED,
+    **dict.fromkeys(("unidentifiable", "mismatch", "missed"), OPEN),
+}
+
+
+@dataclass(kw_only=True)
+class Command:
+    """What all commands share."""
+
+    debug: bool = False
+    """Show the traceback of an error."""
+
+    def run(self, out: "Console", err: "Console") -> int:
+        """Do it; results to `out`, progress to `err`. Returns the exit code."""
+        raise NotImplementedError
+
+
+@contextlib.contextmanager
+def working(err: "Console"):
+    """Progress for a block of work. What the work prints goes to stderr, stdout belongs to the result."""
+    from gradsim.app.cli.console import progress
+
+    reporter = progress(err)
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            yield reporter
+        finally:
+            reporter.done()
+
+
+def show(result: dict, folder: Path, out: "Console") -> None:
+    """Print tables and verdict, and where the report is."""
+    from gradsim.app.cli.console import show_result
+
+    show_result(out, result)
+    out.print(f"report: {(folder / 'report.html').resolve()}", highlight=False, soft_wrap=True)

@@ -1,0 +1,210 @@
+"""What a terminal shows: progress while a command works, tables of what came out, one panel for an error."""
+
+import time
+from collections.abc import Mapping
+from typing import IO, TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from gradsim.app.report.sections import VERDICTS, Section, comparison, film_notes, interval, measured, sections
+from gradsim.numerics.formatting import with_error
+
+if TYPE_CHECKING:  # at run time it would bring PyTorch
+    from gradsim.runtime.progress import Progress
+
+_STYLES = {"good": "green", "open": "yellow", "bad": "red"}
+_SECONDS_BETWEEN_LINES = 1.0
+_SECONDS_BEFORE_BARS = 2.0
+
+
+class LineProgress:
+    """Progress as plain lines, for logs and pipes.
+
+    Args:
+        stream: Where the lines go.
+    """
+
+    def __init__(self, stream: IO[str]):
+        self._stream = stream
+        self._begun = time.monotonic()
+        self._spoken, self._stage_begun = -float("inf"), self._begun
+        self._working = False
+
+    def stage(self, text: str) -> None:
+        self._working = True
+        self._say(text)
+        self._spoken, self._stage_begun = -float("inf"), time.monotonic()
+
+    def update(self, iteration: int, loss: float, values: Mapping[str, tuple[float, float]]) -> None:
+        if time.monotonic() - self._spoken < _SECONDS_BETWEEN_LINES:
+            return
+        self._spoken = time.monotonic()
+        estimates = "".join(f"   {name} {with_error(*value)}" for name, value in values.items())
+        self._say(f"  iteration {iteration}   loss {loss:.3e}{estimates}")
+
+    def share(self, finished: int, total: int) -> None:
+        if time.monotonic() - max(self._spoken, self._stage_begun) >= _SECONDS_BEFORE_BARS:
+            self._spoken = time.monotonic()
+            self._say(f"  {finished} of {total}")
+
+    def done(self) -> None:
+        if self._working:
+            self._say("done")
+        self._working = False
+
+    def _say(self, text: str) -> None:
+        print(f"[{time.monotonic() - self._begun:6.1f} s] {text}", file=self._stream, flush=True)
+
+
+class LiveProgress:
+    """Progress as a table that redraws itself; a finished stage leaves one line.
+
+    Args:
+        console: A terminal.
+    """
+
+    def __init__(self, console: Console):
+        self._console = console
+        self._spinner = Spinner("dots")
+        self._text, self._begun = "", time.monotonic()
+        self._iteration, self._loss, self._values = 0, float("nan"), {}
+        self._finished, self._total = 0, 0
+        self._live = Live(console=console, refresh_per_second=8, transient=True, get_renderable=self._draw)
+
+    def stage(self, text: str) -> None:
+        self._close_stage()
+        self._text, self._begun = text, time.monotonic()
+        self._iteration, self._loss, self._values = 0, float("nan"), {}
+        self._finished, self._total = 0, 0
+        self._live.start()
+
+    def update(self, iteration: int, loss: float, values: Mapping[str, tuple[float, float]]) -> None:
+        self._iteration, self._loss, self._values = iteration, loss, dict(values)
+
+    def share(self, finished: int, total: int) -> None:
+        self._finished, self._total = finished, total
+
+    def done(self) -> None:
+        self._close_stage()
+        self._text = ""
+        self._live.stop()
+
+    def _close_stage(self) -> None:
+        if self._text:
+            self._console.print(Text.assemble(("✓ ", "green"), self._text, (self._state(), "dim")))
+
+    def _state(self) -> str:
+        spent = f"   {time.monotonic() - self._begun:.1f} s"
+        return f"{spent}   iteration {self._iteration}   loss {self._loss:.3e}" if self._iteration else spent
+
+    def _draw(self) -> Group:
+        self._spinner.update(text=Text.assemble(self._text, (self._state(), "dim")))
+        rows = Table.grid(padding=(0, 2))
+        for name, value in self._values.items():
+            rows.add_row("  " + name, with_error(*value))
+        if self._total and time.monotonic() - self._begun >= _SECONDS_BEFORE_BARS:
+            bar = ProgressBar(self._total, self._finished, width=40)
+            rows.add_row(bar, f"{self._finished} of {self._total}")
+        return Group(self._spinner, rows)
+
+
+def progress(console: Console) -> "Progress":
+    """Progress that suits where `console` writes: live on a terminal, plain lines elsewhere."""
+    return LiveProgress(console) if console.is_terminal else LineProgress(console.file)
+
+
+def unknowns_table(section: Section) -> Table:
+    """Estimates of one fit; truth, relative error and z-score where the truth is known."""
+    table = _table(section.title, ("unknown", "value ± sd, 95 %", "known"))
+    for heading in ("truth", "rel. err", "z") if section.compared else ():
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, u in section.unknowns.items():
+        estimate = Text.assemble(with_error(u["value"], u["std"]), f" {u['unit']}\n", (interval(u), "dim"))
+        known = Text("yes", "green") if u["identifiable"] else Text("no" if measured(u) else "–", "yellow")
+        table.add_row(name, estimate, known, *(comparison(u) if section.compared else ()))
+    return table
+
+
+def figures_table(figures: Mapping[str, Mapping]) -> Table:
+    """Figures of an experiment beside the paper's and the goal."""
+    table = _table("Figures", ("figure", "value", "paper", "goal", "met"))
+    for name, figure in figures.items():
+        aimless = figure["ok"] and figure.get("goal") is None
+        mark = Text("–") if aimless else Text("✓", "green") if figure["ok"] else Text("✗", "red")
+        table.add_row(name, _short(figure["value"]), _short(figure.get("paper")), _short(figure.get("goal")), mark)
+    return table
+
+
+def comparison_table(content: Mapping) -> Table:
+    """Candidate models, the best first."""
+    table = _table("Models", ("model", "unknowns", "χ²/N", "ΔBIC", "weight", "mass, if solved for"))
+    for row in sorted(content["candidates"], key=lambda row: row["delta"]):
+        masses = [u for name, u in row["unknowns"].items() if name.endswith(".mass")]
+        mass = f"{with_error(masses[0]['value'], masses[0]['std'])} {masses[0]['unit']}" if masses else "–"
+        name = Text(row["name"], "green" if row["name"] == content["chosen"] else "")
+        numbers = (_short(row["chi2_per_n"]), _short(row["delta"]), f"{row['weight']:.3f}")
+        table.add_row(name, str(row["parameters"]), *numbers, mass)
+    return table
+
+
+def show_result(console: Console, result: Mapping) -> None:
+    """Print the tables of a `result.json`, its verdicts, and its open directions in words."""
+    for section in sections(result):
+        console.print(unknowns_table(section))
+        for direction in section.null_directions:
+            console.print(Text.assemble(("open: ", "yellow"), direction["explanation"]))
+        if section.status:
+            verdict = VERDICTS[section.status]
+            heading = (f"{section.status}: ", f"bold {_STYLES[verdict.colour]}")
+            console.print(Text.assemble(heading, f"{verdict.meaning} {verdict.advice}".strip()))
+        for profile in section.profiles:
+            console.print(Text.assemble(("profile: ", "dim"), profile["words"]))
+        if section.leftover:
+            console.print(Text.assemble(("left: ", "dim"), section.leftover["words"]))
+        console.print()
+    if result.get("verdict"):
+        verdict = result["verdict"]
+        heading = (f"{result['status']}: ", f"bold {_STYLES[verdict['colour']]}")
+        console.print(Text.assemble(heading, f"{verdict['title']}. {verdict['words']}"))
+    for note in result.get("notes") or ():
+        console.print(Text.assemble(("note: ", "yellow"), note))
+    for note in film_notes(result):
+        console.print(Text.assemble(("film: ", "yellow"), note))
+    if result.get("comparison"):
+        console.print(comparison_table(result["comparison"]))
+        console.print(result["comparison"]["words"], highlight=False)
+    if result.get("figures"):
+        console.print(figures_table(result["figures"]))
+    if result.get("resume"):
+        console.print(f"go on: {result['resume']}", highlight=False, soft_wrap=True, markup=False)
+
+
+def error_panel(title: str, message: str, hint: str = "") -> Panel:
+    """An error as one panel."""
+    text = Text(message)
+    if hint:
+        text.append(f"\n\n{hint}", "dim")
+    return Panel(text, title=title, title_align="left", border_style="red")
+
+
+def _table(title: str, headings: tuple[str, ...]) -> Table:
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True
+    )
+    table.add_column(headings[0], overflow="fold")  # a name gives way before a number does
+    for heading in headings[1:]:
+        table.add_column(heading, no_wrap=True)
+    return table
+
+
+def _short(value: object) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,118 @@
+"""`gradsim explain`: a folder that says which gradients of a scene, or of a finished fit, can be trusted."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gradsim.app.report import gradient_plots, plots
+from gradsim.app.report.report import write_report
+from gradsim.errors import InputError
+from gradsim.identification.api import model_for
+from gradsim.identification.fit import SCHEMA, versions, write_json
+from gradsim.identification.gradients.api import Explanation, explain_gradients
+from gradsim.identification.observation.from_video import from_video
+from gradsim.identification.problem import Problem
+from gradsim.identification.sensitivity.directions import of_model
+from gradsim.identification.unknowns import Space, Unknown
+from gradsim.physics.model import Model
+from gradsim.runtime.atomic import whole
+from gradsim.runtime.progress import Progress, Silent
+from gradsim.scene import Scene
+from gradsim.scene.parameters import parameters, resolve
+
+
+def explain(
+    path: Path,
+    out: Path,
+    unknowns: Sequence[str] = (),
+    video: Path | None = None,
+    mask: Path | None = None,
+    progress: Progress | None = None,
+) -> tuple[dict, Explanation]:
+    """Explain the gradients of a scene at its own values, or of a fit at its estimates.
+
+    Args:
+        path: A scene file, or a run folder of `gradsim fit`.
+        out: Gets scene.yaml, result.json, report.html and pictures.
+        unknowns: NAME or NAME:LOW:HIGH; none: those of the fit, or all masses, stiffnesses and other positive quantities.
+        video: A film: the gradients are then those of its pixels, and unknowns need ranges.
+        mask: Its masks, where colours do not tell.
+        progress: Is told what happens.
+
+    Returns:
+        The content of result.json, and the explanation.
+
+    Raises:
+        InputError: If anything that was given is wrong.
+    """
+    path, out, progress = Path(path), Path(out), progress or Silent()
+    scene, numbers, chosen = _subject(path, unknowns)
+    progress.stage("running the motion step by step, with a tangent for every unknown")
+    if video is not None:
+        space = Space(scene, chosen or [d.name for d in of_model(Model(scene), None, {})])
+        problem = Problem(model_for(scene, space), from_video(scene, video, mask), space)
+        found = explain_gradients(problem, given={n: numbers.get(n, _own(scene, n)) for n in space.names})
+    elif numbers:
+        space = Space(scene, chosen)
+        given = {n: numbers.get(n, _own(scene, n)) for n in space.names}
+        found = explain_gradients(Model(scene), given=_values(scene, space, given))
+    else:
+        found = explain_gradients(Model(scene), unknowns=[u.name for u in chosen] or None)
+    progress.stage("writing the report")
+    out.mkdir(parents=True, exist_ok=True)
+    scene.save(out / "scene.yaml")
+    result = {"schema": SCHEMA, "command": "explain", "status": "ok", "title": f"Gradients of {scene.name}"}
+    result |= {"video": None if video is None else str(video), **found.result(), "versions": versions()}
+    result["pictures"] = _pictures(out, result)
+    write_json(out / "result.json", result)
+    write_report(out)
+    progress.done()
+    return result, found
+
+
+def _subject(path: Path, unknowns: Sequence[str]) -> tuple[Scene, dict[str, float], list[Unknown]]:
+    """The scene, the estimates of a fit if there is one, and what is asked about."""
+    chosen = [Unknown.parse(text) for text in unknowns]
+    if not path.is_dir():
+        scene, numbers = Scene.load(path), {}
+    elif not (path / "scene.yaml").is_file():
+        raise InputError(f"{path} holds no scene.yaml; give a scene file, or a folder made by `gradsim fit`.")
+    else:
+        scene, fitted = Scene.load(path / "scene.yaml"), {}
+        if (path / "result.json").is_file():
+            fitted = json.loads((path / "result.json").read_text(encoding="utf-8")).get("unknowns") or {}
+        numbers = {name: u["value"] for name, u in fitted.items() if u["value"] is not None}
+        chosen = chosen or [Unknown(name, u["low"], u["high"]) for name, u in fitted.items()]
+    for unknown in chosen:
+        for name in unknown.names:
+            resolve(scene, name)
+    return scene, numbers, chosen
+
+
+def _own(scene: Scene, label: str) -> float:
+    """The scene's own value of an unknown."""
+    name, index = resolve(scene, Unknown(label).names[0])
+    value = parameters(scene)[name].value
+    return float(value if index is None else value[index])
+
+
+def _values(scene: Scene, space: Space, numbers: Mapping[str, float]):
+    import torch
+
+    inner = space.inner(torch.tensor([[numbers[name] for name in space.names]], dtype=torch.float64))
+    return space.values(inner)
+
+
+def _pictures(out: Path, result: Mapping) -> list[dict[str, str]]:
+    drawn = {
+        "sensitivity": ("How the motion depends on each unknown", gradient_plots.sensitivity),
+        "growth": ("How errors of the start grow", gradient_plots.growth),
+    }
+    if result["audit"]:
+        drawn["audit"] = ("On what scale each tangent holds", gradient_plots.audit)
+    listed = []
+    for name, (title, draw) in drawn.items():
+        with whole(out / f"{name}.png") as draft:
+            draft.write_bytes(plots.png(lambda draw=draw: draw(result)))
+        listed.append({"file": f"{name}.png", "title": title, "caption": gradient_plots.CAPTIONS[name]})
+    return listed

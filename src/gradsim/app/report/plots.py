@@ -1,0 +1,260 @@
+"""Figures that ask whether model and error bars are right: what a fit leaves, and χ² along weak directions.
+
+The figures of a report: estimates in their ranges, the search, and where the starts went.
+
+Drawn for light pages; on dark ones the page inverts them.
+"""
+
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import ListedColormap, LogNorm, Normalize
+from matplotlib.figure import Figure
+
+from gradsim.app.report.sections import Section, measured
+from gradsim.numerics.formatting import with_error
+
+WIDTH = 8.6  # [in], of the page's column at 100 %
+Z95 = 1.96
+SAME = 1e-4  # relative difference of losses below which they are equal
+INK, FAINT, ESTIMATE, TRUTH = "#1f2430", "#c9ced8", "#1d5fd0", "#d1660a"
+SHADES = ListedColormap(mpl.colormaps["plasma"](np.linspace(0.03, 0.76, 256)))  # without its pale end
+INKED = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor")
+STYLE: dict[Any, Any] = dict.fromkeys(INKED, INK)
+STYLE |= {"axes.spines.top": False, "axes.spines.right": False, "axes.titleweight": "bold", "axes.titlesize": 10}
+STYLE |= {"font.size": 9, "axes.titlelocation": "left", "legend.frameon": False, "axes.grid": False}
+MARKER = {"fmt": "o", "color": ESTIMATE, "ms": 5, "capsize": 4, "elinewidth": 1.8, "capthick": 1.8}
+
+
+def png(draw: Callable[[], Figure]) -> bytes:
+    """The picture that `draw` makes, in the style of the page."""
+    with mpl.rc_context(STYLE):
+        buffer = io.BytesIO()
+        draw().savefig(buffer, format="png", dpi=150)
+    return buffer.getvalue()
+
+
+def intervals(section: Section, initial: Mapping[str, Sequence[float | None]]) -> Figure:
+    """Each unknown in its range: starts, estimate with 95 % interval, truth; and the error in standard deviations.
+
+    Args:
+        section: The fit.
+        initial: Values of the starts by name; may be empty.
+    """
+    count = len(section.unknowns)
+    figure = Figure(figsize=(WIDTH, 0.62 * count + 1.15), layout="constrained")
+    if section.compared:
+        ranges, scores = figure.subplots(1, 2, width_ratios=(3, 1.25), sharey=True)
+    else:
+        ranges, scores = figure.subplots(), None
+    names = list(section.unknowns)
+    for row, (name, u) in enumerate(section.unknowns.items()):
+        low, width = u["low"], u["high"] - u["low"]
+        ranges.barh(row, 1, height=0.36, color=FAINT, alpha=0.45, zorder=1)
+        starts = [(x - low) / width for x in initial.get(name, ()) if x is not None]
+        ranges.plot(starts, [row] * len(starts), "|", color=INK, alpha=0.55, ms=9, label="start", zorder=2)
+        if u["truth"] is not None:
+            place = (u["truth"] - low) / width
+            ranges.plot(place, row, "D", color=TRUTH, ms=9, mfc="none", mew=1.8, label="truth", zorder=4)
+        if u["value"] is not None:
+            _estimate(ranges, u, row)
+        ranges.text(0, row - 0.27, f"{u['low']:g}", ha="left", va="bottom", fontsize=7.5, alpha=0.75)
+        ranges.text(1, row - 0.27, f"{u['high']:g} {u['unit']}", ha="right", va="bottom", fontsize=7.5, alpha=0.75)
+        ranges.text(0.5, row - 0.27, f"{with_error(u['value'], u['std'])} {u['unit']}", ha="center", va="bottom")
+        if scores is not None and u["truth"] is not None and u["value"] is not None and u["std"]:
+            low, high = u["interval95"]
+            sides = [[(u["value"] - low) / u["std"]], [(high - u["value"]) / u["std"]]]
+            scores.errorbar((u["value"] - u["truth"]) / u["std"], row, xerr=sides, **MARKER)
+    ranges.set(yticks=range(count), yticklabels=names, xlim=(-0.02, 1.02), xticks=[], ylim=(count - 0.5, -0.75))
+    ranges.set_title("Estimate, 95 % interval and starts within the range")
+    ranges.spines[["left", "bottom"]].set_visible(False)
+    ranges.tick_params(left=False)
+    handles = dict(zip(*reversed(ranges.get_legend_handles_labels()), strict=True))
+    figure.legend(handles.values(), handles.keys(), loc="outside lower left", ncols=3, fontsize=8)
+    if scores is not None:
+        scores.axvspan(-Z95, Z95, color=FAINT, alpha=0.35, lw=0)
+        scores.axvline(0, color=TRUTH, lw=1.4)
+        reach = max(4.0, *(abs(x) + 2.3 for x in _scores(section)))
+        scores.set(xlim=(-reach, reach), xlabel="(estimate − truth) / sd")
+        scores.set_title("Error")
+        scores.tick_params(left=False)
+        scores.spines["left"].set_visible(False)
+    return figure
+
+
+def _estimate(axes, unknown: Mapping, row: int) -> None:
+    low, width = unknown["low"], unknown["high"] - unknown["low"]
+    if not measured(unknown):
+        axes.plot((unknown["value"] - low) / width, row, "o", color=ESTIMATE, ms=5, label="best so far", zorder=3)
+        return
+    ends = [x for x in (unknown["interval95"] or ()) if x is not None]
+    left, right = ends if len(ends) == 2 else (-math.inf, math.inf)
+    ends = np.clip((np.array([left, right]) - low) / width, 0, 1)
+    place = (unknown["value"] - low) / width
+    axes.errorbar(place, row, xerr=abs(ends - place)[:, None], label="estimate, 95 %", zorder=3, **MARKER)
+
+
+def _scores(section: Section) -> list[float]:
+    rows = [u for u in section.unknowns.values() if None not in (u["truth"], u["value"]) and u["std"]]
+    return [(u["value"] - u["truth"]) / u["std"] for u in rows]
+
+
+def search(stages: Sequence[Mapping], section: Section) -> Figure:
+    """The best start over the iterations: cost per frame, and how far each unknown still is from its final value.
+
+    Args:
+        stages: Entries of `history.json`: stage, frames, iteration, cost, values.
+        section: The fit, for the ranges.
+    """
+    figure = Figure(figsize=(WIDTH, 3.1), layout="constrained")
+    loss, values = figure.subplots(1, 2)
+    steps = [s for s in stages if s["cost"] is not None]
+    iterations = [s["iteration"] for s in steps]
+    loss.plot(iterations, [s["cost"] / s["frames"] for s in steps], "-", color=FAINT, zorder=1)
+    for kind, mark in zip(dict.fromkeys(s["stage"] for s in steps), "os^Dv", strict=False):
+        mine = [(s["iteration"], s["cost"] / s["frames"]) for s in steps if s["stage"] == kind]
+        loss.plot(*zip(*mine, strict=True), mark, color=ESTIMATE, ms=4.5, label=kind)
+    loss.set(xlabel="iterations", ylabel="loss per frame")
+    if _spans_decades([s["cost"] / s["frames"] for s in steps]):
+        loss.set_yscale("log")
+    loss.set_title("Loss as the clip grows")
+    loss.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.2), ncols=3, borderaxespad=0)
+    colours = SHADES(np.linspace(0, 1, max(2, len(section.unknowns))))
+    for colour, (name, u) in zip(colours, section.unknowns.items(), strict=False):
+        if u["value"] is None:
+            continue
+        away = [abs(s["values"][name] - u["value"]) / (u["high"] - u["low"]) for s in steps if name in s["values"]]
+        values.plot(iterations[: len(away)], [x or math.nan for x in away], ".-", color=colour, label=name)
+    values.set(yscale="log", xlabel="iterations", ylabel="share of the range")
+    values.set_title("Distance to the final value")
+    if values.lines:
+        values.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.2), ncols=2, borderaxespad=0)
+    return figure
+
+
+def starts(population: Mapping, section: Section) -> Figure:
+    """Where every start was drawn and where it ended, coloured by its cost; dropped starts end early.
+
+    Args:
+        population: `starts` of `history.json`: names, initial, final, cost; None where a start was dropped.
+        section: The fit, for truth and ranges.
+    """
+    names = population["names"]
+    columns = min(4, len(names))
+    rows = math.ceil(len(names) / columns)
+    figure = Figure(figsize=(WIDTH, 2.5 * rows + 0.25), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    costs = [c for c in population["cost"] if c is not None and c > 0]
+    norm = _norm(costs) if costs and max(costs) > (1 + SAME) * min(costs) else None  # equal losses need no colours
+    for k, (axes, name) in enumerate(zip(grid, names, strict=False)):
+        for begin, end, cost in zip(population["initial"], population["final"], population["cost"], strict=True):
+            if end[k] is None:
+                axes.plot([0, 0.18], [begin[k], begin[k]], "-", color=FAINT, lw=1.2)
+                axes.plot(0.18, begin[k], "x", color=FAINT, ms=4)
+                continue
+            colour = SHADES(norm(cost)) if norm and cost else SHADES(0.0)
+            axes.plot([0, 1], [begin[k], end[k]], "-", color=colour, lw=1.2, alpha=0.85)
+            axes.plot(1, end[k], "o", color=colour, ms=3.5)
+        u = section.unknowns.get(name)
+        if u is not None and u["truth"] is not None:
+            axes.axhline(u["truth"], color=TRUTH, lw=1.1, ls=(0, (4, 3)), zorder=0)
+        axes.set(xlim=(-0.05, 1.08), xticks=[0, 1], xticklabels=["drawn", "ended"])
+        axes.set_title(f"{name} [{u['unit']}]" if u and u["unit"] else name, fontsize=8)
+    for axes in grid[len(names) :]:
+        axes.set_axis_off()
+    if norm:
+        figure.colorbar(ScalarMappable(norm, SHADES), ax=grid.tolist(), label="final loss", shrink=0.85, pad=0.01)
+    return figure
+
+
+def _norm(costs: Sequence[float]) -> Normalize:
+    """From cost to colour."""
+    if _spans_decades(costs):
+        return LogNorm(min(costs), max(costs))
+    return Normalize(min(costs), max(costs))
+
+
+def _spans_decades(numbers: Sequence[float]) -> bool:
+    """Whether a logarithmic scale shows more."""
+    return bool(numbers) and min(numbers) > 0 and max(numbers) > 10 * min(numbers)
+
+
+LEVEL = 3.84  # Δχ² at the ends of a 95 % interval
+SURE = 5.0  # standard deviations of χ²/N that are shaded
+
+
+def leftover(left: Mapping) -> Figure:
+    """χ²/N of every frame, and how far the outline is off.
+
+    Args:
+        left: `leftover` of `result.json`.
+    """
+    chi2 = np.array([math.nan if x is None else x for x in left["chi2_per_n"]])
+    counts, frames = np.array(left["counts"]), np.arange(len(chi2))
+    shift = np.array([[math.nan if x is None else x for x in pair] for pair in left["shift"]]).reshape(-1, 2)
+    figure = Figure(figsize=(WIDTH, 4.4 if len(shift) else 2.7), layout="constrained")
+    rows = figure.subplots(2 if len(shift) else 1, 1, sharex=True, squeeze=False)[:, 0]
+    told = counts > 0
+    wide = SURE * np.sqrt(2 / np.maximum(counts, 1))
+    rows[0].fill_between(frames[told], 1 - wide[told], 1 + wide[told], color=FAINT, alpha=0.4, lw=0, step="mid")
+    rows[0].plot(frames, chi2, "o-", color=ESTIMATE, ms=3.5, lw=1.2)
+    rows[0].set_ylabel("χ²/N of the frame")
+    seen = chi2[np.isfinite(chi2)]
+    if len(seen) and seen.max() > 10:
+        rows[0].set_yscale("log")
+        rows[0].set_ylim(bottom=min(0.3, max(1e-3, seen.min() / 2)))
+    else:
+        rows[0].set_ylim(0, max(2.0, 1.1 * seen.max(initial=0.0)))
+    rows[0].set_title("Shaded: what noise makes of it (5 standard deviations)")
+    if len(shift):
+        rows[1].axhline(0, color=FAINT, lw=1)
+        for values, colour, name in ((shift[:, 0], ESTIMATE, "to the right"), (shift[:, 1], INK, "down")):
+            rows[1].plot(frames, values, ".-", color=colour, lw=1.2, label=name)
+        rows[1].set_ylabel("outline is off [px]")
+    for axes in rows:
+        if left["contact"] is not None:
+            axes.axvline(left["contact"] - 0.5, color=TRUTH, lw=1.2, ls=(0, (4, 3)), label="first contact")
+        if left["explained"] and left["explained"] < len(frames):
+            axes.axvline(left["explained"] - 0.5, color=INK, lw=1.2, ls=":", label="explained alone until here")
+    rows[-1].set_xlabel("frame")
+    if rows[-1].get_legend_handles_labels()[0]:
+        figure.legend(*rows[-1].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+    return figure
+
+
+def profiles(found: Sequence[Mapping]) -> Figure:
+    """Δχ² along each direction, beside the parabola of the error bars.
+
+    Args:
+        found: `profiles` of `result.json`.
+    """
+    columns = min(2, len(found))
+    rows = math.ceil(len(found) / columns)
+    figure = Figure(figsize=(WIDTH, 3.0 * rows + 0.3), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes, profile in zip(grid, found, strict=False):
+        at, delta = np.array(profile["at"]), np.array(profile["delta"])
+        low, high = profile["interval95"]
+        if low is not None and high is not None:
+            axes.axvspan(low, high, color=FAINT, alpha=0.35, lw=0)
+        axes.axhline(LEVEL, color=INK, lw=0.8, ls=":")
+        axes.plot(at, profile["parabola"], "--", color=TRUTH, lw=1.3, label="parabola of the error bar")
+        axes.plot(at, delta, "o-", color=ESTIMATE, ms=3.5, lw=1.3, label="profile")
+        axes.axvline(profile["estimate"], color=FAINT, lw=1, zorder=0)
+        axes.set(ylim=(-0.4, 12), ylabel="Δχ²")
+        axes.set_xlabel(f"{profile['name']} [{profile['unit']}]" if profile["unit"] else profile["name"])
+        axes.set_title("A parabola" if profile["parabolic"] else "Not a parabola")
+        axes.locator_params(axis="x", nbins=5)
+        axes.ticklabel_format(axis="x", useOffset=False)
+        inside = at[delta < 20]
+        if len(inside) > 1:
+            axes.set_xlim(inside.min(), inside.max())
+    for axes in grid[len(found) :]:
+        axes.set_axis_off()
+    figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
+    return figure

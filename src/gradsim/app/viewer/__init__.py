@@ -1,0 +1,1 @@
+"""The live viewer of scenes and fits."""

@@ -1,0 +1,162 @@
+"""What a baseline may spend, and what it finds for it.
+
+A controller of few numbers for a body of many elements: splines of place and time.
+
+    u_i(t) = Σ_j w_j(X_i) tanh(s_j(t))
+
+w_j are linear B-splines (hats) over a grid that spans the body at rest; they are not negative and add up to 1 at each
+element's centre X_i, so that u stays within [-1, 1]. s_j are cubic B-splines of time (`policies.Spline`).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from gradsim.control.training.history import History, Iteration
+from gradsim.control.training.train import Progress
+from gradsim.errors import InputError
+from gradsim.geometry.validation import counts
+
+if TYPE_CHECKING:
+    from gradsim.control.plant import Episode, Plant
+import itertools
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from gradsim.control.actuator_sharing import centres
+from gradsim.control.policies import Spline
+
+if TYPE_CHECKING:
+    from gradsim.control.plant import Plant
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Rollouts of one world from start to end; each simulates `plant.steps` steps.
+
+    Args:
+        rollouts: In all, those that only measure for the curves included. No baseline goes beyond.
+        worlds: Rolled out together, as a generation or a batch; one iteration of the baselines that need several.
+    """
+
+    rollouts: int
+    worlds: int = 16
+
+    def __post_init__(self):
+        counts("rollouts", self.rollouts)
+        counts("worlds", self.worlds)
+
+    def rounds(self, worlds: int) -> int:
+        """How many times so many worlds can be rolled out.
+
+        Raises:
+            InputError: If they cannot be once.
+        """
+        if self.rollouts < worlds:
+            raise InputError(
+                f"the budget is {self.rollouts} rollouts, and one iteration takes {worlds}; give more, or fewer `worlds`."
+            )
+        return self.rollouts // worlds
+
+
+class Outcome(NamedTuple):
+    """How episodes ended, (worlds,) each; of the last two, not a number where nobody knows."""
+
+    loss: Tensor
+    distance: Tensor
+    position_error: Tensor
+
+    def entry(self, world: int, seconds: float, rollouts: int, plant: "Plant") -> Iteration:
+        """An iteration whose loss is that of one world."""
+        loss, distance, error = (float(x[world]) for x in self)
+        return Iteration(
+            loss,
+            seconds=seconds,
+            rollouts=rollouts,
+            steps=rollouts * plant.steps,
+            distance=distance,
+            position_error=error,
+            frames=plant.frames,
+        )
+
+
+def keep(
+    history: History, entry: Iteration, policy: Mapping[str, Tensor], total: int, progress: Progress | None
+) -> None:
+    """Append one of `total` iterations, with the policy that it is of, and tell it."""
+    history.add(entry, policy)
+    if len(history) == total // 2 + 1:
+        history.keep_middle()
+    if progress is not None:
+        progress.update(len(history) - 1, entry.loss, {"distance [m]": (entry.distance, math.nan)})
+
+
+def outcome(goal, episode: "Episode", iteration: int = 0) -> Outcome:
+    """Of every world of an episode; the distances are for figures only."""
+    with torch.no_grad():
+        loss = goal.loss(episode, iteration)
+        unknown = torch.full_like(loss, torch.nan)
+        distance, error = goal.distance(episode), goal.position_error(episode)
+    return Outcome(loss, unknown if distance is None else distance, unknown if error is None else error)
+
+
+ROUNDING = 1e-9  # a share below it is none
+FLAT = 1e-3  # extent over the largest below which a body has none along an axis
+
+
+class Smooth(nn.Module):
+    """Such a controller.
+
+    Args:
+        plant: What it is for. Controls that are not numbers of elements of a soft body keep one curve for each output.
+        cells: Of the grid along each axis.
+        knots: Of each curve, at least 4.
+        seed: Of the start numbers.
+    """
+
+    feedback = False
+
+    def __init__(self, plant: "Plant", cells: int = 2, knots: int = 6, seed: int = 0):
+        super().__init__()
+        shares = shares_of(plant, cells)
+        self.register_buffer("shares", shares, persistent=False)
+        duration = plant.model.scene.timing.frames / plant.model.scene.timing.fps
+        self.spline = Spline(shares.shape[1], knots, duration, seed)
+
+    def forward(self, times: Tensor, observation: Tensor | None = None) -> Tensor:
+        return self.spline(times) @ self.shares.T
+
+
+def shares_of(plant: "Plant", cells: int = 2) -> Tensor:
+    """w (outputs, modes) of all controls; arguments as for `Smooth`."""
+    blocks = []
+    for name, count in plant.outputs_of.items():
+        places = _places(plant, name)
+        blocks.append(torch.eye(count, dtype=torch.float64) if places is None else hats(places, cells))
+    return torch.block_diag(*blocks)
+
+
+def hats(places: Tensor, cells: int) -> Tensor:
+    """Shares (n, modes) of the points of a grid at places (n, 3); rows add up to 1. Points without a share are left out."""
+    low, extent = places.amin(0), places.amax(0) - places.amin(0)
+    axes = []
+    for k in (extent > FLAT * extent.max()).nonzero()[:, 0].tolist():
+        where = (places[:, k] - low[k]) / extent[k] * cells
+        points = torch.arange(cells + 1, dtype=places.dtype)
+        axes.append((1 - (where[:, None] - points).abs()).clamp(min=0))
+    columns = [torch.stack(own).prod(0) for own in itertools.product(*(axis.unbind(1) for axis in axes))]
+    shares = torch.stack(columns, 1).double()
+    return shares[:, shares.amax(0) > ROUNDING]
+
+
+def _places(plant: "Plant", name: str) -> Tensor | None:
+    """Where the outputs of a control act at rest (outputs, 3): the centre of an element, or of those that share one."""
+    found = centres(plant.model, name)
+    if found is None or name not in plant.share:
+        return found
+    return torch.stack([found[plant.share[name] == k].mean(0) for k in range(plant.outputs_of[name])])

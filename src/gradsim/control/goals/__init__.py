@@ -1,0 +1,1 @@
+"""Goals: states, images, and their rewards."""

@@ -1,0 +1,226 @@
+"""Environments of Gymnasium: one world of a plant, or many at once.
+
+Actions are u in [-1, 1], one for each control interval; what is seen and rewarded stands in `worlds.py`. An episode
+*terminates* after the plant's last interval, since the end belongs to the task and the time is among what is seen; it
+is never truncated. A world whose simulation diverges terminates too, with `info["diverged"]`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsim.control.gym.vector_env import BOUND, Draw, Worlds
+from gradsim.control.plant import Plant
+from gradsim.errors import InputError
+from gradsim.render.renderer import Renderer
+
+try:
+    import gymnasium
+    from gymnasium.spaces import Box
+    from gymnasium.utils import seeding
+    from gymnasium.vector import AutoresetMode, VectorEnv
+    from gymnasium.vector.utils import batch_space
+except ImportError as error:
+    raise InputError(f'environments need Gymnasium ({error}): pip install "gradsim[control]".') from None
+
+
+class Env(gymnasium.Env[np.ndarray, np.ndarray]):
+    """One world.
+
+    Args:
+        plant: Plant.
+        goal: Goal, see `Worlds`.
+        draw: Draws the parameters of the world at each reset, from the environment's generator, see `Worlds`.
+        iteration: See `Worlds`.
+        render_mode: "rgb_array" or None.
+        camera: Name of the scene's camera that `render` takes.
+    """
+
+    def __init__(
+        self,
+        plant: Plant,
+        goal,
+        draw: Draw | None = None,
+        iteration: int = 0,
+        render_mode: str | None = None,
+        camera: str = "camera",
+    ):
+        self.worlds = Worlds(plant, goal, 1, draw, iteration)
+        self.metadata = _metadata(plant)
+        self.render_mode = _mode(render_mode)
+        self.action_space, self.observation_space = _spaces(self.worlds)
+        self.camera = camera
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+        """Begin anew; see `gymnasium.Env.reset`."""
+        super().reset(seed=seed)
+        self.worlds.start([self.np_random])
+        return self.worlds.see().numpy()[0], self._info()
+
+    def step(self, action: np.ndarray):
+        """One control interval; see `gymnasium.Env.step`.
+
+        Raises:
+            InputError: If the action has another shape or is not finite.
+        """
+        reward = self.worlds.act(_actions(action, (self.worlds.plant.outputs,))[None])
+        ended = bool(self.worlds.ended[0])
+        return self.worlds.see().numpy()[0], float(reward[0]), ended, False, self._info()
+
+    def render(self) -> np.ndarray | None:
+        """The present, (height, width, 3) uint8; None without a render mode."""
+        return _pictures(self.worlds, self.camera)[0] if self.render_mode else None
+
+    def _info(self) -> dict[str, Any]:
+        return {"loss": float(self.worlds.loss[0]), "diverged": bool(self.worlds.lost[0])}
+
+
+class WorldsEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
+    """Many worlds of one plant that step together, for little more than the price of one.
+
+    World k gives what `Env` gives if reset with seed + k.
+
+    Args:
+        plant: Plant.
+        goal: As for `Env`.
+        num_envs: Number of worlds.
+        draw: As for `Env`.
+        iteration: As for `Env`.
+        render_mode: As for `Env`.
+        camera: As for `Env`.
+        autoreset_mode: When a world that has ended begins anew: in the next step, whose action it ignores (NEXT_STEP,
+            Gymnasium's default), in the same one, with what it saw last in `info["final_obs"]` (SAME_STEP), or when
+            `reset(options={"reset_mask": ...})` says so (DISABLED).
+    """
+
+    def __init__(
+        self,
+        plant: Plant,
+        goal,
+        num_envs: int = 1,
+        draw: Draw | None = None,
+        iteration: int = 0,
+        render_mode: str | None = None,
+        camera: str = "camera",
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+    ):
+        self.worlds = Worlds(plant, goal, num_envs, draw, iteration)
+        self.num_envs, self.camera = num_envs, camera
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.metadata = {**_metadata(plant), "autoreset_mode": self.autoreset_mode}
+        self.render_mode = _mode(render_mode)
+        self.single_action_space, self.single_observation_space = _spaces(self.worlds)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self._generators = [seeding.np_random()[0] for _ in range(num_envs)]
+
+    def reset(self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None):
+        """Begin anew; see `gymnasium.vector.VectorEnv.reset`.
+
+        Args:
+            seed: World k gets seed + k, or its own of a sequence; None goes on with its generator.
+            options: {"reset_mask": bool (num_envs,)} begins only some worlds anew.
+
+        Raises:
+            InputError: If there are not as many seeds, or the mask has another shape or type.
+        """
+        which = self._mask((options or {}).get("reset_mask"))
+        seeds = [seed + k for k in range(self.num_envs)] if isinstance(seed, int) else seed or [None] * self.num_envs
+        if len(seeds) != self.num_envs:
+            raise InputError(
+                f"{len(seeds)} seeds are given for {self.num_envs} worlds; give one for each, or a number."
+            )
+        for world, own in enumerate(seeds):
+            if own is not None and which[world]:
+                self._generators[world] = seeding.np_random(own)[0]
+        self.worlds.start(self._generators, which)
+        return self.worlds.see().numpy(), self._info()
+
+    def step(self, actions: np.ndarray):
+        """One control interval of all worlds; see `gymnasium.vector.VectorEnv.step`.
+
+        Raises:
+            InputError: If actions have another shape or are not finite, or autoreset is disabled and a world has ended.
+        """
+        u = _actions(actions, (self.num_envs, self.worlds.plant.outputs))
+        before = self.worlds.ended
+        if self.autoreset_mode is AutoresetMode.DISABLED and before.any():
+            over = before.nonzero()[:, 0].tolist()
+            raise InputError(f"worlds {over} have ended and autoreset is disabled; reset them with a `reset_mask`.")
+        reward = self.worlds.act(u)
+        ended, info = self.worlds.ended & ~before, self._info()
+        if before.any():
+            self.worlds.start(self._generators, before)
+            info = self._info()
+        if self.autoreset_mode is AutoresetMode.SAME_STEP and ended.any():
+            seen, final = self.worlds.see().numpy(), info
+            self.worlds.start(self._generators, ended)
+            info = {**self._info(), "final_info": final, "_final_info": ended.numpy()}
+            info |= {"final_obs": _objects(seen, ended.numpy()), "_final_obs": ended.numpy()}
+        none = np.zeros(self.num_envs, dtype=bool)
+        return self.worlds.see().numpy(), reward.numpy(), ended.numpy(), none, info
+
+    def render(self) -> tuple[np.ndarray, ...] | None:
+        """The present of each world, (height, width, 3) uint8; None without a render mode."""
+        return tuple(_pictures(self.worlds, self.camera)) if self.render_mode else None
+
+    def _mask(self, given) -> Tensor:
+        if given is None:
+            return torch.ones(self.num_envs, dtype=torch.bool)
+        mask = np.asarray(given)
+        if mask.shape != (self.num_envs,) or mask.dtype != np.bool_:
+            raise InputError(
+                f"`reset_mask` has shape {mask.shape} and type {mask.dtype}; expected ({self.num_envs},) of bool."
+            )
+        return torch.tensor(mask)
+
+    def _info(self) -> dict[str, Any]:
+        every = lambda: np.ones(self.num_envs, dtype=bool)
+        own = {"loss": self.worlds.loss.numpy().copy(), "diverged": self.worlds.lost.numpy().copy()}
+        return {**own, **{f"_{name}": every() for name in own}}
+
+
+def _spaces(worlds: Worlds) -> tuple[Box, Box]:
+    return Box(-1.0, 1.0, (worlds.plant.outputs,), np.float64), Box(-BOUND, BOUND, (worlds.inputs,), np.float64)
+
+
+def _metadata(plant: Plant) -> dict[str, Any]:
+    return {"render_modes": ["rgb_array"], "render_fps": plant.model.scene.timing.fps / plant.interval}
+
+
+def _mode(mode: str | None) -> str | None:
+    if mode not in (None, "rgb_array"):
+        raise InputError(f"render_mode is {mode!r}; expected 'rgb_array' or None.")
+    return mode
+
+
+def _actions(given: np.ndarray, shape: tuple[int, ...]) -> Tensor:
+    """Actions as a tensor, float64, within [-1, 1]."""
+    u = np.asarray(given, np.float64)
+    if u.shape != shape:
+        raise InputError(f"actions have shape {u.shape}; expected {shape}.")
+    if not np.isfinite(u).all():
+        raise InputError("actions are not finite; expected numbers in [-1, 1].")
+    return torch.tensor(u).clamp(-1.0, 1.0)
+
+
+def _pictures(worlds: Worlds, camera: str) -> np.ndarray:
+    """(worlds, height, width, 3), uint8."""
+    trajectory = worlds.instant()
+    with torch.no_grad():
+        rgb = Renderer.of(worlds.plant.model.scene, camera=camera)(trajectory.drawn, trajectory.values)[:, 0]
+    return (rgb.clamp(0, 1) * 255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
+
+
+def _objects(rows: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """An array of arrays, None where not `which`: what Gymnasium asks for `final_obs`."""
+    found = np.full(len(rows), None, dtype=object)
+    for k in which.nonzero()[0]:
+        found[k] = rows[k]
+    return found
+
+
+__all__ = ["Env", "WorldsEnv"]

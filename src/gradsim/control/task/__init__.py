@@ -1,0 +1,1 @@
+"""Tasks of control as YAML, and what they set up."""

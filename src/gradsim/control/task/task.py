@@ -1,0 +1,338 @@
+"""Numbers of a task that are drawn for each seed, and where they go.
+
+    low + (high − low) (1 − U),  U uniform in [0, 1):       in (low, high]
+
+Each has a random stream of its own, by the seed and its name: a new one leaves the others as they are.
+
+A task of control: a scene, what a policy sets in it, and where it should get; to and from YAML.
+
+name: toss
+scene: throw                                    # of the library, a path, or a scene itself
+controls: {ball.velocity: [-6, 6]}              # the range that the policy's u from -1 to 1 spans
+policy: {kind: free}
+goal: {place: [0.5, 0, 0.15]}                   # where the undeformed body is pictured
+loss: [{loss: cdf, iterations: 4}, {loss: whereabouts}]
+search: {optimiser: polyak, rate: 2, iterations: 12, options: {bound: 0.3, deflect: false}}
+draws: {right: {low: 0.1, high: 0.9, into: {goal.place.0: 1}}}       # a number for each seed
+quick: {search.iterations: 8}                                        # what is less in a trial
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+from pydantic_core import core_schema
+
+from gradsim.control.task.nodes import (
+    POLICIES,
+    FeedbackNode,
+    GoalNode,
+    ImageSensesNode,
+    LossNode,
+    Policy,
+    SearchNode,
+    SinusoidsNode,
+)
+from gradsim.errors import InputError
+from gradsim.scene import Scene
+from gradsim.scene import yaml_io as scene_file
+from gradsim.scene.node import ByKind, Node, Place, did_you_mean, mistake, shown
+from gradsim.scene.parameters import resolve
+from gradsim.scene.quantity import Count, Quantity, Tuple, plain
+
+if TYPE_CHECKING:
+    from gradsim.control.goals.base import Goal
+    from gradsim.control.goals.image import Given
+    from gradsim.control.task.setup import Setup
+
+
+class _Share:
+    """Annotates a number, or a list of some."""
+
+    def __get_pydantic_core_schema__(self, source, handler):
+        return core_schema.no_info_plain_validator_function(self._read)
+
+    def _read(self, given: Any) -> float | tuple[float, ...]:
+        value = plain(given)
+        if isinstance(value, list | tuple):
+            return tuple(Quantity("").read(each) for each in value)
+        return Quantity("").read(value)
+
+
+class Draw(Node):
+    """A number that is drawn evenly.
+
+    Attributes:
+        low, high: Its range, in SI units; the lower end itself is not drawn.
+        whole: Whether it is a whole number, of both ends and all between.
+        into: Where it goes, by dotted place in the task, times a number (or a list of them, for a list there).
+    """
+
+    low: Annotated[float, Quantity("")] = Field(description="the lower end of its range")
+    high: Annotated[float, Quantity("")] = Field(description="the upper end of its range")
+    whole: bool = False
+    into: dict[str, Annotated[Any, _Share()]] = Field(
+        description="where it goes, such as {goal.place.0: 1}: dotted places, and by what it is multiplied there"
+    )
+
+    def conflicts(self) -> Iterator[tuple[Place, str]]:
+        if self.low > self.high:
+            yield ("low",), f"got {self.low:g}, which is above `high`, {self.high:g}; exchange them."
+        for key in ("low", "high") if self.whole else ():
+            if getattr(self, key) % 1:
+                yield (key,), f"got {getattr(self, key):g}; a `whole` number needs a whole end."
+        if not self.into:
+            yield ("into",), "is empty; say where the number goes, such as {goal.place.0: 1}."
+
+    def values(self, name: str, seed: int) -> dict[str, Any]:
+        """What goes into each place for this seed."""
+        stream = np.random.default_rng([seed, *name.encode()])
+        if self.whole:
+            number = int(stream.integers(int(self.low), int(self.high), endpoint=True))
+        else:
+            number = self.low + (self.high - self.low) * (1 - float(stream.random()))
+        times = lambda by: [times(b) for b in by] if isinstance(by, tuple) else _product(number, by)
+        return {place: times(by) for place, by in self.into.items()}
+
+
+def put(content: dict[str, Any], place: str, value: Any) -> None:
+    """Replace the value at a dotted place of nested dictionaries and lists, such as `goal.place.0`.
+
+    A key that is not there yet is made; a part of a scene that is not there is not.
+
+    Raises:
+        InputError: If there is no such place.
+    """
+    *path, last = place.split(".")
+    at, way = content, ""
+    for step in path:
+        at = _inside(at, step, place, way)
+        way = f"{way}.{step}" if way else step
+    if isinstance(at, list):
+        _inside(at, last, place, way)
+        at[int(last)] = value
+    elif isinstance(at, dict):
+        at[last] = value
+    else:
+        raise InputError(f"there is no place `{place}`: `{way}` is {shown(at)}, which has no parts.")
+
+
+def copied(content: Any) -> Any:
+    """Nested dictionaries and lists of their own, tuples as lists."""
+    if isinstance(content, Mapping):
+        return {key: copied(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [copied(value) for value in content]
+    return content
+
+
+def _inside(at: Any, step: str, place: str, way: str) -> Any:
+    where = f"`{way}`" if way else "the task"
+    if isinstance(at, dict):
+        if step not in at:
+            hint = did_you_mean(step, list(at)) or f"; {where} has {', '.join(map(str, at))}."
+            raise InputError(f"there is no place `{place}`{hint}")
+        return at[step]
+    if not isinstance(at, list) or not step.isdigit() or int(step) >= len(at):
+        size = f"{len(at)} items, counted from 0" if isinstance(at, list) else "no parts"
+        raise InputError(f"there is no place `{place}`: {where} has {size}.")
+    return at[int(step)]
+
+
+def _product(number: float, by: float) -> float | int:
+    value = number * by
+    return int(value) if isinstance(number, int) and value % 1 == 0 else value
+
+
+END = Quantity("")
+
+
+class _SceneOf:
+    """Annotates a scene: itself, the name of one in the library, or the path of a file, from the folder of the task."""
+
+    def __get_pydantic_core_schema__(self, source, handler):
+        return core_schema.with_info_plain_validator_function(self._read)
+
+    def _read(self, given: Any, info: core_schema.ValidationInfo) -> Scene:
+        if isinstance(given, Scene | Mapping):
+            return given if isinstance(given, Scene) else Scene.model_validate(given, context=info.context)
+        if not isinstance(given, str | Path) or not str(given):
+            raise mistake(f"got {shown(given)}; expected a scene: its name in the library, a path, or itself.")
+        try:
+            if isinstance(given, str) and Path(given).suffix.lower() not in (".yaml", ".yml"):
+                return Scene.library(given)
+            return Scene.load(Path((info.context or {}).get("folder", "."), given))
+        except InputError as error:
+            raise mistake(str(error)) from None
+
+
+class Task(Node):
+    """What a policy should do.
+
+    Attributes:
+        name: For titles; by default that of the file.
+        scene: What moves, and who sees it.
+        controls: Ranges [low, high] of parameters of the model by name, which u from -1 to 1 spans: `walker.activation`
+            is a number for each element over time, `cloth.velocity` one of the start.
+        interval: Frames between two questions to the policy.
+        precision: Of the model; float32 takes half of the time of float64, and gradients of about 5 digits.
+        share: Axes x, y or z of rest shapes by control, along which elements have one number (`sharing.py`).
+        policy: What answers.
+        goal: Where it should get.
+        loss: How pictures are compared, one stage after another; by default the CDF, then the difference of pixels.
+        search: How the policy is looked for.
+        draws: Numbers drawn for each seed, by a name.
+        quick: What is otherwise in a trial of less than a minute, by dotted place.
+    """
+
+    name: str = "task"
+    scene: Annotated[Scene, _SceneOf()] = Field(description="a scene: its name in the library, a path, or itself")
+    controls: dict[str, Annotated[tuple[float, float], Tuple(END, 2, "numbers: the ends of its range")]] = Field(
+        description="what the policy sets, such as {walker.activation: [-0.2, 0.2]}"
+    )
+    interval: Annotated[int, Count(1, 100_000)] = 1
+    precision: Literal["float64", "float32"] = "float64"
+    share: dict[str, Literal["x", "y", "z"]] = Field(default_factory=dict)
+    policy: Annotated[Policy, ByKind(POLICIES, "sinusoids")] = SinusoidsNode()
+    goal: GoalNode = Field(description="where it should get, such as {place: [5, 0, 2]} or {picture: goal.png}")
+    loss: tuple[LossNode, ...] = ()
+    search: SearchNode = SearchNode()
+    draws: dict[str, Draw] = Field(default_factory=dict)
+    quick: dict[str, Any] = Field(default_factory=dict)
+
+    @classmethod
+    def prepare(cls, given: dict[str, Any]) -> dict[str, Any]:
+        loss = plain(given.get("loss"))
+        if isinstance(loss, str):
+            return {**given, "loss": [{"loss": loss}]}
+        return {**given, "loss": [loss]} if isinstance(loss, Mapping) else given
+
+    def conflicts(self) -> Iterator[tuple[Place, str]]:
+        if not self.controls:
+            yield ("controls",), "is empty; name what the policy sets, such as {walker.activation: [-0.2, 0.2]}."
+        for name, (low, high) in self.controls.items():
+            try:
+                resolve(self.scene, name)
+            except InputError as error:
+                yield ("controls", name), str(error)
+            if not low < high:
+                yield ("controls", name), f"goes from {low:g} to {high:g}; the first has to be below the second."
+        for name in self.share:
+            if name not in self.controls:
+                hint = did_you_mean(name, list(self.controls)) or f"; there are {', '.join(self.controls)}."
+                yield ("share", name), f"is no control{hint}"
+        yield from self._views()
+        bodies, body = list(self.scene.bodies), self.goal.body
+        if body is not None and body not in bodies:
+            hint = did_you_mean(body, bodies) or f"; there are {', '.join(bodies)}."
+            yield ("goal", "body"), f"there is no body `{body}` in the scene{hint}"
+        length = self.scene.timing.frames
+        for k, frame in enumerate(self.goal.frames):
+            if not -length <= frame < length:
+                yield ("goal", "frames", k), f"got {frame}; the scene has frames 0 to {length - 1}, and -1 is the last."
+        for k, stage in enumerate(self.loss[:-1]):
+            if stage.iterations is None:
+                yield ("loss", k, "iterations"), "is missing; only the last stage goes on without."
+        yield from self._places()
+
+    def _views(self) -> Iterator[tuple[Place, str]]:
+        """Cameras that are not there."""
+        used: list[tuple[Place, str]] = [(("goal", "cameras", k), name) for k, name in enumerate(self.goal.cameras)]
+        if isinstance(self.policy, FeedbackNode) and isinstance(self.policy.senses, ImageSensesNode):
+            used.append((("policy", "senses", "camera"), self.policy.senses.camera))
+        for place, name in used:
+            try:
+                self.scene.view(name)
+            except InputError as error:
+                yield place, str(error)
+
+    def _places(self) -> Iterator[tuple[Place, str]]:
+        """Places of draws and of `quick` that are not there."""
+        content = self._content()
+        wanted = [(("draws", name, "into", p), p) for name, draw in self.draws.items() for p in draw.into]
+        for where, place in [*wanted, *((("quick", p), p) for p in self.quick)]:
+            try:
+                put(copied(content), place, 0.0)
+            except InputError as error:
+                yield where, str(error)
+
+    def drawn(self, seed: int, quick: bool = False) -> "Task":
+        """The task of a seed: with its numbers in their places, and no draws left.
+
+        Raises:
+            InputError: If the seed is negative, or with the numbers it is no task.
+        """
+        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**63:  # what PyTorch takes
+            raise InputError(f"the seed is {seed!r}; it has to be a whole number of at least 0, below 2^63.")
+        content, changes = self._content(), dict(self.quick) if quick else {}
+        for place, value in changes.items():
+            put(content, place, value)
+        draws = {name: Draw.model_validate(draw) for name, draw in content.pop("draws").items()}
+        content.pop("quick")
+        for name, draw in draws.items():
+            for place, value in draw.values(name, seed).items():
+                put(content, place, value)
+        return Task.parse(content, f"the task {self.name} of seed {seed}")
+
+    def setup(
+        self,
+        seed: int = 0,
+        quick: bool = False,
+        goal: "Goal | Given | Sequence[Given] | None" = None,
+        policy_seed: int | None = None,
+    ) -> "Setup":
+        """All that `train` needs.
+
+        Args:
+            seed: Of the numbers that are drawn: another goal, where the file draws one.
+            quick: Take the trial that the file describes.
+            goal: Another goal in place of the file's: a picture (a path or tensor) of its camera, or one of each of its
+                cameras, or any `Goal`.
+            policy_seed: Of the policy's start; None: `seed`.
+
+        Raises:
+            InputError: Before any work: if the goal's picture has another size or other channels than the camera's,
+                shows nothing, or the goal is not in view; if a body is not in view at the start; if the model cannot be
+                made, or has no such controls.
+        """
+        from gradsim.control.task.setup import setup
+
+        return setup(self.drawn(seed, quick), seed if policy_seed is None else policy_seed, goal)
+
+    @classmethod
+    def load(cls, name: str | Path) -> "Task":
+        """A task of the library, such as "walker", or of a file.
+
+        Raises:
+            InputError: If there is none, or it has mistakes: one message with all of them.
+        """
+        path = Path(name)
+        if path.suffix.lower() in (".yaml", ".yml"):
+            return scene_file.load(cls, path, "task")
+        known = {p.stem: p for p in library()}
+        if str(name) not in known:
+            near = difflib.get_close_matches(str(name), known, 1)
+            hint = f"; did you mean `{near[0]}`?" if near else f"; there are {', '.join(known)}."
+            raise InputError(f"there is no task `{name}`{hint} A file of your own ends in .yaml.")
+        return scene_file.load(cls, known[str(name)], "task")
+
+    @classmethod
+    def parse(cls, content: Any, source: str = "the task", folder: str | Path = ".") -> "Task":
+        """A task from nested dictionaries with the keys of a task file; see `Scene.parse`."""
+        return scene_file.parse(cls, content, source, Path(folder))
+
+    def save(self, path: str | Path) -> None:
+        """Write it as YAML with the scene inside, whole or not at all."""
+        scene_file.save(self, Path(path))
+
+    def _content(self) -> dict[str, Any]:
+        return copied(self.model_dump(by_alias=True, exclude_none=True))
+
+
+def library() -> list[Path]:
+    """Files of the tasks that come with gradsim."""
+    return sorted(Path(str(resources.files("gradsim.control"))).glob("library/*.yaml"))

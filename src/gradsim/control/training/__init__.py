@@ -1,0 +1,1 @@
+"""Training of policies by gradients through the simulation."""

@@ -1,0 +1,175 @@
+"""Descent along the gradients of rollouts: what an iteration is, and all that the next one depends on."""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import lr_scheduler
+
+from gradsim.control.training import optimizers
+from gradsim.control.training.history import History, Iteration
+from gradsim.control.training.settings import Search
+from gradsim.physics.model import Divergence
+
+FAR = 1e30  # loss of what cannot be simulated, inside a line search: it turns back
+
+Given = Mapping[str, Tensor] | Callable[[int], Mapping[str, Tensor] | None] | None
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    """One rollout forward and backward of all worlds."""
+
+    loss: float
+    gradient_norm: float
+    distance: float
+    position_error: float
+    worlds: int
+
+
+class Descent:
+    """A search in progress; `state` and `resume` hold all that changes. Arguments as for `training.train`."""
+
+    def __init__(self, plant, policy: nn.Module, goal, search: Search, given: Given = None, worlds: int = 1):
+        self.plant, self.policy, self.goal, self.search = plant, policy, goal, search
+        self.given, self.worlds = given, worlds
+        self.project: Callable[[], None] = getattr(policy, "project", lambda: None)
+        self.parameters = [p for p in policy.parameters() if p.requires_grad]
+        self.optimiser = optimizers.optimiser(search.optimiser, self.parameters, search.learning_rate, search.options)
+        self.schedule = None
+        if search.schedule is not None:
+            self.schedule = optimizers.schedule(search.schedule, self.optimiser, search.iterations)
+        self.history = History()
+        self.began: Tensor | None = None  # where the last step began: parameters whose gradient was finite
+
+    @property
+    def finished(self) -> bool:
+        entries = self.history.iterations
+        return len(entries) >= self.search.iterations or bool(entries and entries[-1].loss <= self.search.enough)
+
+    def iterate(self) -> Iteration:
+        """One iteration, with its step."""
+        start, k, total = time.process_time(), len(self.history), self.plant.frames
+        given = self.given(k) if callable(self.given) else self.given
+        frames = self.search.horizon.frames(k, total) if self.search.horizon else total
+        stage = getattr(self.goal, "stage", lambda iteration: "")(k)
+        if self.history.iterations and self.history.iterations[-1].kind != (stage, frames):
+            getattr(self.optimiser, "forget", lambda: None)()
+        here = {name: value.detach().clone() for name, value in self.policy.state_dict().items()}
+        theta = nn.utils.parameters_to_vector(self.parameters).detach().clone()
+        rate, asked = self.optimiser.param_groups[0]["lr"], []
+
+        def closure() -> float:
+            asked.append(self._evaluate(k, frames, given, tolerant=bool(asked)))
+            return asked[-1].loss
+
+        try:
+            self.optimiser.step(closure)
+            self.began = theta
+            self.project()
+        except Divergence:
+            if self.search.not_finite == "raise" or self.began is None:
+                raise
+            nn.utils.vector_to_parameters((self.began + theta) / 2, self.parameters)
+            self.history.retreats += 1
+            asked.append(_Evaluation(math.nan, math.nan, math.nan, math.nan, _worlds(given, self.worlds)))
+        first, rollouts = asked[0], sum(one.worlds for one in asked)
+        entry = Iteration(
+            loss=first.loss,
+            gradient_norm=first.gradient_norm,
+            seconds=time.process_time() - start,
+            rollouts=rollouts,
+            steps=rollouts * (frames - 1) * self.plant.model.substeps,
+            distance=first.distance,
+            position_error=first.position_error,
+            frames=frames,
+            stage=stage,
+            rate=rate,
+        )
+        self._slow_down(first.loss)
+        self.history.add(entry, here)
+        if k == self.search.iterations // 2:
+            self.history.keep_middle()
+        return entry
+
+    def state(self) -> dict[str, Any]:
+        """All that the next iterations depend on."""
+        return {
+            "policy": self.policy.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "schedule": self.schedule.state_dict() if self.schedule else None,
+            "history": self.history.json(),
+            "policies": self.history.policies,
+            "began": self.began,
+            "random": torch.get_rng_state(),
+        }
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self.policy.load_state_dict(state["policy"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        if self.schedule is not None:
+            self.schedule.load_state_dict(state["schedule"])
+        self.history = History.parse(state["history"])
+        self.history.policies = state["policies"]
+        self.began = state["began"]
+        torch.set_rng_state(state["random"])
+
+    def _evaluate(self, k: int, frames: int, given, tolerant: bool) -> _Evaluation:
+        """A rollout forward and backward, with the gradients in place, clipped.
+
+        Args:
+            k: The iteration.
+            frames: Of the film.
+            given: For this iteration.
+            tolerant: Whether what is not finite is far away, rather than refused.
+        """
+        self.optimiser.zero_grad()
+        try:
+            episode = self.plant.rollout(self.policy, given, frames=frames, worlds=self.worlds)
+            each = self.goal.loss(episode, k)
+            loss = each.mean()
+            norm = self._backward(loss)
+        except Divergence as error:
+            if not tolerant:
+                raise Divergence(f"iteration {k}: {error}") from error
+            for p in self.parameters:
+                p.grad = torch.zeros_like(p)
+            return _Evaluation(FAR, math.nan, math.nan, math.nan, _worlds(given, self.worlds))
+        self.project()
+        if self.search.clip is not None:
+            nn.utils.clip_grad_norm_(self.parameters, self.search.clip)
+        with torch.no_grad():
+            distance, error = (self._figure(name, episode) for name in ("distance", "position_error"))
+        return _Evaluation(loss.item(), norm, distance, error, len(each))
+
+    def _backward(self, loss: Tensor) -> float:
+        """The norm of the gradient, which is put in place."""
+        if loss.requires_grad:
+            loss.backward()
+        gradients = [p.grad.norm() for p in self.parameters if p.grad is not None]
+        norm = torch.stack(gradients).norm().item() if gradients else 0.0
+        if not (math.isfinite(norm) and math.isfinite(loss.item())):
+            what = "its gradient" if math.isfinite(loss.item()) else "the loss"
+            raise Divergence(
+                f"{what} is not finite (loss {loss.item():.4g}, norm of the gradient {norm:.4g}). Take a smaller rate, a "
+                "horizon that begins shorter or more substeps; or not_finite='halve', which takes half of such a step."
+            )
+        return norm
+
+    def _figure(self, name: str, episode) -> float:
+        found = getattr(self.goal, name)(episode)
+        return math.nan if found is None else found.mean().item()
+
+    def _slow_down(self, loss: float) -> None:
+        """The schedule of the rate goes one step on."""
+        if self.schedule is not None:
+            self.schedule.step(*([loss] if isinstance(self.schedule, lr_scheduler.ReduceLROnPlateau) else []))
+
+
+def _worlds(given: Mapping[str, Tensor] | None, worlds: int) -> int:
+    return max([worlds, *(len(value) for value in (given or {}).values())])

@@ -1,0 +1,205 @@
+"""What a sample's camera sees: colours in the light, exact masks, and the motion behind them.
+
+Pictures are drawn at 256 × 256 pixels, and smaller ones are means of theirs: those of 64 × 64 average 16 samples a
+pixel, whatever other sizes are made. Masks are exact coverages (`render.coverage`), of which such means are exact too.
+
+Pictures drawn only where something moves: in a window around the bodies, laid over a picture of what stands still.
+
+A body fills a tenth of the image, so this takes a tenth of the time of whole pictures. Nothing stands between the camera
+and the bodies but obstacles: without any, the bodies alone are drawn and laid over what is behind them; with some,
+everything is drawn in the windows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import avg_pool2d
+
+from gradsim.dataset.sample import Sample
+from gradsim.errors import InputError
+from gradsim.geometry.surface import Surface
+from gradsim.identification.api import model_for, placed
+from gradsim.identification.unknowns import Space
+from gradsim.physics.trajectory import Trajectory
+from gradsim.render.renderer import Renderer
+from gradsim.render.silhouettes import Silhouettes
+from gradsim.scene import Scene, Visible
+
+SAMPLED = 256  # [px] width and height of the image that windows are cut from
+BLOCK = 8  # [px] windows begin and end at its multiples, so that means of so many pixels are those of the whole image
+MARGIN = 2  # [px] beyond the outermost vertices, which antialiasing may colour
+TOGETHER = 20  # frames drawn at a time: what they need stays in the cache
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """One window of the image for each frame, all of one size.
+
+    Attributes:
+        sight: The camera, and what is behind all bodies.
+        corners: Column and row of the upper left pixel (frames, 2), int64.
+        width, height: [px]; 0 where no body is ever seen.
+    """
+
+    sight: Silhouettes
+    corners: Tensor
+    width: int
+    height: int
+
+    @classmethod
+    def around(cls, scene: Scene, surface: Surface) -> "Windows":
+        """Around all that moves, (1, frames, n, 3), as the camera of a scene sees it."""
+        sight = Silhouettes.of(scene)
+        screen = sight.screen(surface)[0]  # not numbers where a body is not drawn
+        low = torch.nan_to_num(screen, nan=torch.inf).amin(1) - MARGIN
+        high = torch.nan_to_num(screen, nan=-torch.inf).amax(1) + MARGIN
+        low = ((low / BLOCK).floor() * BLOCK).clamp(0, SAMPLED).long()
+        high = ((high / BLOCK).ceil() * BLOCK).clamp(0, SAMPLED).long()
+        size = (high - low).clamp(min=0).amax(0)
+        if not size.all():
+            size = torch.zeros_like(size)
+        return cls(sight, torch.minimum(low, SAMPLED - size), *size.tolist())
+
+    def masks(self, surface: Surface) -> Tensor:
+        """Coverage by all bodies (frames, 1, height, width) in [0, 1]."""
+        return self._drawn(lambda camera, part, values: Silhouettes(camera).union(part, values), surface)
+
+    def pictures(self, scene: Scene, trajectory: Trajectory) -> tuple[Tensor, Tensor]:
+        """What the windows show (frames, 3, height, width), and the image of what stands still (3, 256, 256)."""
+        renderer = Renderer.of(scene)
+        still = _scenery(renderer, trajectory)
+        if scene.obstacles:
+            draw = lambda camera, part, values: replace(renderer, camera=camera)(part, values)[:, 0]
+            return self._drawn(draw, _single(trajectory.drawn)), still
+
+        def layer(camera, part, values):
+            picture = replace(renderer, camera=camera, background=(0.0, 0.0, 0.0)).picture(part, values)
+            return torch.cat([picture.rgb[:, 0], picture.alpha], 1)
+
+        colours, alpha = self._drawn(layer, _single(trajectory.surface)).split((3, 1), 1)
+        return colours + (1 - alpha) * self._cut(still), still
+
+    def paste(self, windows: Tensor, still: Tensor, size: int) -> np.ndarray:
+        """Whole images (frames, size, size, channels) uint8, from windows (frames, channels, height, width).
+
+        Args:
+            windows: In [0, 1].
+            still: What is around them (channels, 256, 256).
+            size: Of the images; divides 256, and its share is at most `BLOCK`.
+        """
+        share = SAMPLED // size
+        images = _quantised(_means(still[None], share)).repeat(len(self.corners), 0)
+        if self.width:
+            small, (height, width) = _quantised(_means(windows, share)), (self.height // share, self.width // share)
+            for image, window, (x, y) in zip(images, small, (self.corners // share).tolist(), strict=True):
+                image[y : y + height, x : x + width] = window
+        return images
+
+    def _drawn(self, draw, surface: Surface) -> Tensor:
+        """`draw(camera, surface, values)` of all frames, each as a world of its own with its own window."""
+        if not self.width:
+            return torch.zeros(len(self.corners), 4, 0, 0)
+        camera = replace(self.sight.camera, width=self.width, height=self.height)
+        centres = camera.K[:2, 2] - self.corners
+        rows = surface.vertices[0].unsqueeze(1)
+        parts = [slice(k, k + TOGETHER) for k in range(0, len(rows), TOGETHER)]
+        return torch.cat(
+            [draw(camera, Surface(rows[at], surface.parts), {"camera.centre": centres[at].to(rows)}) for at in parts]
+        )
+
+    def _cut(self, still: Tensor) -> Tensor:
+        """The windows of one image (channels, 256, 256): (frames, channels, height, width)."""
+        places = self.corners.tolist()
+        return torch.stack([still[:, y : y + self.height, x : x + self.width] for x, y in places])
+
+
+def _scenery(renderer: Renderer, trajectory: Trajectory) -> Tensor:
+    """The image of all that stands still (3, 256, 256)."""
+    vertices, parts = [], []
+    for thing in trajectory.scenery:
+        parts.append(thing.part(parts[-1].vertices.stop if parts else 0))
+        vertices.append(thing.vertices(trajectory.values)[:, None])
+    if not parts:
+        return torch.tensor(renderer.background)[:, None, None].expand(3, SAMPLED, SAMPLED)
+    return renderer(Surface(torch.cat(vertices, 2).float(), tuple(parts)))[0, 0]
+
+
+def _single(surface: Surface) -> Surface:
+    """In single precision, which pictures of 8 bits do not show."""
+    return Surface(surface.vertices.float(), surface.parts)
+
+
+def _means(images: Tensor, share: int) -> Tensor:
+    return avg_pool2d(images, share) if share > 1 else images
+
+
+def _quantised(images: Tensor) -> np.ndarray:
+    """(frames, channels, height, width) in [0, 1] as (frames, height, width, channels) uint8."""
+    return (images * 255).round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous().numpy()
+
+
+SIZES = (32, 64, 128, 256)  # [px] of pictures
+GROUND = Visible(size=60.0, colour=(0.6, 0.55, 0.45))
+
+
+@dataclass(frozen=True, eq=False)
+class Film:
+    """One video of the data set.
+
+    Attributes:
+        frames: By size, (frames, size, size, 3) uint8: RGB, row 0 on top.
+        masks: By size, (frames, size, size) uint8: 255 where bodies cover the whole pixel, whatever is before them.
+        states: By "body.quantity", (frames, ...) float64, see `Trajectory`.
+    """
+
+    frames: dict[int, np.ndarray]
+    masks: dict[int, np.ndarray]
+    states: dict[str, np.ndarray]
+
+
+def filmed(scene: Scene, size: int | None = None) -> Scene:
+    """The scene as it is filmed: in the light, on a ground that is seen.
+
+    Args:
+        scene: Of a sample; its camera has `look_at` with `fov`, which goes with any size.
+        size: Width and height of its camera's image [px]; None keeps them.
+    """
+    grounds = {name: g if g.visible else g.model_copy(update={"visible": GROUND}) for name, g in scene.grounds.items()}
+    camera = scene.view() if size is None else scene.view().model_copy(update={"size": (size, size)})
+    return scene.model_copy(update={"grounds": grounds, "shading": "lambert", "camera": camera})
+
+
+def check_sizes(sizes: Sequence[int]) -> None:
+    """Refuse sizes of pictures that are not made.
+
+    Raises:
+        InputError: On another one than `SIZES`, the same twice, or none.
+    """
+    wrong = next((size for size in sizes if size not in SIZES), None)
+    if wrong is not None or not sizes or len(set(sizes)) < len(sizes):
+        known = ", ".join(map(str, SIZES))
+        raise InputError(f"sizes: got {', '.join(map(str, sizes)) or 'none'}; expected some of {known}, each once.")
+
+
+def film(sample: Sample, sizes: Sequence[int]) -> Film:
+    """Simulate and draw a sample, in the model that a fit of its unknowns uses.
+
+    Args:
+        sample: What to film.
+        sizes: Of the pictures, among `SIZES` [px].
+    """
+    scene = filmed(sample.scene, SAMPLED)
+    with torch.no_grad():
+        trajectory = model_for(scene, Space(scene, sample.unknowns)).rollout(placed(scene, sample.truth))
+        windows = Windows.around(scene, trajectory.surface)
+        colours, still = windows.pictures(scene, trajectory)
+        masks, nothing = windows.masks(trajectory.surface), torch.zeros(1, SAMPLED, SAMPLED)
+    states = {f"{body}.{key}": y[0].numpy() for body, own in trajectory.states.items() for key, y in own.items()}
+    return Film(
+        {size: windows.paste(colours, still, size) for size in sizes},
+        {size: windows.paste(masks, nothing, size)[..., 0] for size in sizes},
+        states,
+    )

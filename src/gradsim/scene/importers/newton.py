@@ -1,0 +1,265 @@
+"""Scenes from MJCF, URDF and USD files, read by Newton's importers (extra `newton`).
+
+What a scene of gradsim can say is taken over: rigid bodies and the joints between them, endless planes, friction,
+gravity, start velocities, cameras. What it cannot say is either refused or named in `Imported.notes`; nothing is dropped silently.
+"""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradsim.errors import InputError
+from gradsim.geometry.mesh import Mesh
+from gradsim.scene.importers import source_text
+from gradsim.scene.importers.bodies import Body, Frame, body_of, ground_of, merge, number, plain_name, vector
+from gradsim.scene.importers.joints import joint_of
+from gradsim.scene.joint import WORLD
+from gradsim.scene.scene import Scene
+
+FORMATS = {
+    ".xml": "mjcf",
+    ".mjcf": "mjcf",
+    ".urdf": "urdf",
+    ".usd": "usd",
+    ".usda": "usd",
+    ".usdc": "usd",
+    ".usdz": "usd",
+}
+NEWTON = 'reading MJCF, URDF and USD needs Newton: pip install "gradsim[newton]".'
+CONTACT = "contact: the file has no stiffness and damping of a spring law, so gradsim's defaults stand; set them in `grounds`."
+PASS = "links pass through one another; give `contacts` where they should not."
+STRANGERS = {  # lists of a Newton builder that have to be empty: what is in them
+    "particle_q": "particles",
+    "spring_indices": "springs",
+    "tri_indices": "triangles of a cloth",
+    "tet_indices": "tetrahedra of a soft body",
+    "equality_constraint_type": "equality constraints",
+    "muscle_start": "muscles",
+}
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A scene from a file of another engine.
+
+    Attributes:
+        scene: The scene.
+        notes: What was approximated, assumed or left out, one line each.
+    """
+
+    scene: Scene
+    notes: tuple[str, ...]
+
+
+@dataclass
+class _Draft:
+    """What has been found so far: content of the scene, faults that refuse the file, notes, meshes to write."""
+
+    content: dict[str, Any]
+    faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    meshes: dict[str, Mesh] = field(default_factory=dict)
+
+
+def load(
+    path: str | Path, mesh_folder: str | Path | None = None, skip: bool = False, fixed_base: bool = False
+) -> Imported:
+    """A scene from an MJCF (.xml, .mjcf), URDF (.urdf) or USD (.usd, .usda, .usdc, .usdz) file.
+
+    Args:
+        path: The file. Y-up USD stages are turned to z up.
+        mesh_folder: Where meshes of the file are written as obj, which the scene then names; needed only if it has some.
+        skip: Leave out what gradsim cannot represent, and say so in the notes, instead of refusing the file.
+        fixed_base: Hold the root of a URDF to the world, which such files do not say. A root without mass always is.
+
+    Raises:
+        InputError: If there is no such file, it cannot be read, Newton is not installed, or the file has what gradsim
+            cannot represent: one message that names every element.
+    """
+    path = Path(path)
+    kind = FORMATS.get(path.suffix.lower())
+    if kind is None:
+        raise InputError(f"{path} ends in none of {', '.join(FORMATS)}; give an MJCF, URDF or USD file.")
+    if not path.is_file():
+        raise InputError(f"there is no file {path} to import.")
+    builder, said = _read(path, kind, fixed_base)
+    extras = source_text.extras(path, kind)
+    draft = _Draft({"name": path.stem, "gravity": _gravity(builder, extras), "bodies": {}, "joints": {}, "grounds": {}})
+    draft.notes += [*said, *extras.notes]
+    draft.faults += [*_strangers(builder), *extras.faults]
+    names = _bodies(builder, draft)
+    _grounds(builder, kind, names, draft)
+    cameras = dict(extras.cameras)
+    if cameras:
+        draft.content["camera"] = cameras.pop(next(iter(cameras)))
+        draft.content["cameras"] = cameras
+    _refuse(path, draft, skip)
+    _write_meshes(path, draft, mesh_folder)
+    return Imported(Scene.parse(draft.content, str(path)), tuple(dict.fromkeys(draft.notes)))
+
+
+def _read(path: Path, kind: str, fixed_base: bool) -> tuple[Any, list[str]]:
+    """Newton's builder, and what Newton warned of."""
+    try:
+        import warp as wp
+
+        wp.config.log_level = wp.LOG_ERROR
+        import newton
+    except ImportError as error:
+        raise InputError(NEWTON) from error
+    builder = newton.ModelBuilder()
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            match kind:
+                case "mjcf":
+                    builder.add_mjcf(str(path), parse_sites=False)
+                case "urdf":
+                    builder.add_urdf(str(path), floating=not fixed_base)
+                    if not fixed_base and builder.body_mass and builder.body_mass[0] <= 0:
+                        builder = newton.ModelBuilder()
+                        builder.add_urdf(str(path), floating=False)
+                case _:
+                    builder.add_usd(str(path), load_sites=False)
+    except ImportError as error:
+        raise InputError(f"{path} needs a package that is not there ({error}): pip install usd-core.") from error
+    except Exception as error:  # readers of broken files raise errors of any kind
+        raise InputError(f"{path} cannot be read as {kind.upper()}: {error}") from error
+    return builder, [f"Newton: {w.message}" for w in caught if "eprecat" not in w.category.__name__]
+
+
+def _gravity(builder, extras: source_text.Extras) -> list[float]:
+    found = vector(builder.gravity)
+    return extras.gravity if extras.gravity is not None and any(found) else found  # zero: switched off by a flag
+
+
+def _strangers(builder) -> Iterator[str]:
+    """Everything in the builder that is no rigid body, shape or joint."""
+    for attribute, words in STRANGERS.items():
+        count = len(getattr(builder, attribute, ()))
+        if count:
+            yield f"{count} {words}; gradsim has rigid bodies."
+
+
+def _bodies(builder, draft: _Draft) -> dict[int, str]:
+    """Put all bodies and joints into the draft; the names of the bodies by number."""
+    import newton
+
+    parts = merge(builder)
+    if parts:
+        some = ", ".join(f"`{plain_name(builder.body_label[part])}`" for part in parts)
+        draft.notes.append(f"{some}: fixed to another link or the world, became a part of it.")
+    joints = {
+        child: k
+        for k, (kind, child) in enumerate(zip(builder.joint_type, builder.joint_child, strict=True))
+        if kind != newton.JointType.FREE
+    }
+    names: dict[int, str] = {}
+    bodies: dict[int, Body] = {}
+    links = [body for body in range(len(builder.body_mass)) if body not in parts]
+    for body in sorted(links, key=lambda b: len(_above(builder, b, joints))):
+        name, joint = plain_name(builder.body_label[body]), joints.get(body)
+        name = plain_name("root" if name == WORLD else name, taken=names.values())
+        found = body_of(builder, body, name, held=joint is not None)
+        parent = -1 if joint is None else builder.joint_parent[joint]
+        if parent != -1 and parent not in names and not found.fault:
+            found.fault = (
+                f"body `{name}` hangs on `{plain_name(builder.body_label[parent])}`, which is none of gradsim's."
+            )
+        held = None
+        if joint is not None and not found.fault:
+            label = plain_name(builder.joint_label[joint], taken=draft.content["joints"])
+            held = joint_of(builder, joint, label, {**names, body: name}, {**bodies, body: found})
+            found.fault = held.fault
+            found.notes += held.notes
+        if found.fault:
+            draft.faults.append(found.fault)
+            continue
+        draft.notes += found.notes
+        if held is not None:
+            found.content["quat_xyzw"] = held.quat_xyzw
+            draft.content["joints"][label] = held.content
+        names[body], bodies[body] = name, found
+        draft.content["bodies"][name] = found.content
+        if found.mesh is not None:
+            draft.meshes[name] = found.mesh
+    if draft.content["joints"]:
+        draft.notes.append(PASS)
+    return names
+
+
+def _above(builder, body: int, joints: dict[int, int]) -> list[int]:
+    """The bodies that a body hangs on, one above the other."""
+    found = []
+    while body in joints and builder.joint_parent[joints[body]] != -1:
+        body = builder.joint_parent[joints[body]]
+        found.append(body)
+    return found
+
+
+def _grounds(builder, kind: str, names: dict[int, str], draft: _Draft) -> None:
+    """Put all static planes into the draft, with the friction that the format combines."""
+    import newton
+
+    for shape in range(len(builder.shape_type)):
+        if builder.shape_body[shape] != -1 or not builder.shape_flags[shape] & newton.ShapeFlags.COLLIDE_SHAPES:
+            continue
+        taken = {*names.values(), *draft.content["grounds"]}
+        name, type_ = plain_name(builder.shape_label[shape], taken=taken), newton.GeoType(builder.shape_type[shape])
+        if type_ != newton.GeoType.PLANE:
+            draft.faults.append(
+                f"the fixed {type_.name.lower()} `{name}`; of fixed things, gradsim's scenes have planes."
+            )
+            continue
+        if any(builder.shape_scale[shape][:2]):
+            draft.notes.append(f"`{name}` is a finite plane in the file and an endless one here.")
+        own = builder.shape_material_mu[shape]
+        pairs = {
+            names[body]: (max(own, mu) if kind == "mjcf" else (own + mu) / 2)
+            for body, shapes in builder.body_shapes.items()
+            if body in names
+            for mu in [max((builder.shape_material_mu[s] for s in shapes), default=own)]
+        }
+        friction = next(iter(pairs.values()), own)
+        others = {n: f"{number(mu):g}" for n, mu in pairs.items() if abs(mu - friction) > 1e-6}
+        if others:
+            draft.notes.append(
+                f"`{name}`: friction is {number(friction):g} for the first body and the scene, but the file has "
+                f"{', '.join(f'{mu} for `{n}`' for n, mu in others.items())}."
+            )
+        draft.content["grounds"][name] = ground_of(Frame.of(builder.shape_transform[shape]), friction)
+        draft.notes.append(CONTACT)
+
+
+def _refuse(path: Path, draft: _Draft, skip: bool) -> None:
+    if draft.faults and not skip:
+        raise InputError(
+            "\n".join(
+                [f"{path} has what a scene of gradsim cannot represent; take it out, or skip it (`--skip`):"]
+                + [f"  {fault}" for fault in draft.faults]
+            )
+        )
+    draft.notes += [f"left out: {fault}" for fault in draft.faults]
+    if not draft.content["bodies"]:
+        raise InputError(f"{path} has no rigid body that gradsim can represent.")
+
+
+def _write_meshes(path: Path, draft: _Draft, folder: str | Path | None) -> None:
+    """Meshes as obj files beside the scene, which names them."""
+    if not draft.meshes:
+        return
+    if folder is None:
+        raise InputError(f"{path} has meshes ({', '.join(draft.meshes)}); give a `mesh_folder` to write them in.")
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, mesh in draft.meshes.items():
+        lines = [f"v {x!r} {y!r} {z!r}" for x, y, z in mesh.vertices.tolist()]
+        lines += [f"f {a} {b} {c}" for a, b, c in (mesh.faces + np.int64(1)).tolist()]
+        draft_file, file = folder / f".{name}.obj.part", folder / f"{name}.obj"
+        draft_file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        draft_file.replace(file)
+        draft.content["bodies"][name]["shape"] = {"mesh": {"file": str(file.resolve())}}

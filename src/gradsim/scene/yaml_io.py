@@ -1,0 +1,236 @@
+"""Scenes as YAML files: safe, strict, every mistake at once with its place and line.
+
+Scalars are read as in YAML 1.2: `1e5` is a number, `on` and `1:30` are text. Keys may not appear twice.
+
+Paths of files that a scene names.
+"""
+
+import difflib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import yaml
+from pydantic import ValidationError
+from pydantic_core import core_schema
+
+from gradsim.errors import InputError
+from gradsim.scene.node import Node, Place, did_you_mean, mistake, shown
+
+S = TypeVar("S", bound=Node)
+
+SCALARS = {  # YAML 1.2 core schema; what matches none of these is text
+    "null": (r"~|null|", "~n\0"),
+    "bool": (r"true|false", "tf"),
+    "int": (r"[-+]?[0-9]+", "-+0123456789"),
+    "float": (r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan", "-+.0123456789"),
+    "merge": (r"<<", "<"),
+}
+
+
+class _Loader(yaml.SafeLoader):
+    yaml_implicit_resolvers: ClassVar[dict] = {}
+
+
+class _Dumper(yaml.SafeDumper):
+    yaml_implicit_resolvers: ClassVar[dict] = {}
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+for _tag, (_pattern, _first) in SCALARS.items():
+    for _kind in (_Loader, _Dumper):
+        _firsts = ["" if c == "\0" else c for c in _first]
+        _kind.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), _firsts)
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:value", re.compile(r"=\Z"), ["="])  # quoted, for readers of YAML 1.1
+_Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
+_Loader.add_constructor(
+    "tag:yaml.org,2002:float", lambda loader, node: float(node.value.replace(".inf", "inf").replace(".nan", "nan"))
+)
+
+
+def load(cls: type[S], path: Path, what: str = "scene") -> S:
+    """A scene, or whatever else is a node, from a file; its name is that of the file where it gives none."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"there is no {what} file {path}{_nearby(path, what)}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read as a {what} file: {error}; give a YAML file.") from error
+    root, content = _compose(text, path, cls, what)
+    if isinstance(content, dict):
+        content.setdefault("name", path.stem)
+    return parse(cls, content, str(path), path.parent, root)
+
+
+def parse(cls: type[S], content: Any, source: str, folder: Path, root: yaml.Node | None = None) -> S:
+    """A scene from nested dictionaries; `root` tells the lines of a file."""
+    try:
+        return cls.model_validate(content, context={"folder": folder})
+    except ValidationError as error:
+        short = isinstance(content, Mapping) and "ground" in content
+        mistakes = []
+        for found in error.errors(include_url=False):
+            place = found["loc"]
+            if short and place[:2] == ("grounds", "ground"):
+                place = place[1:]
+            line = f" (line {_line(root, place)})" if root else ""
+            mistakes.append(f"{'.'.join(map(str, place)) or source}{line}: {found['msg']}")
+        raise InputError(_listed(source, mistakes)) from None
+
+
+def save(scene: Node, path: Path) -> None:
+    """Write a scene, whole or not at all."""
+    content = _plain(scene.model_dump(by_alias=True, exclude_none=True), path.absolute().parent)
+    text = yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
+    draft = path.with_name(f".{path.name}.part")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except FileNotFoundError:
+        raise InputError(
+            f"there is no folder {path.absolute().parent} to write {path.name} in; make it first."
+        ) from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def library(name: str) -> Path:
+    """The file of a scene that comes with gradsim."""
+    known = {path.stem: path for path in _library()}
+    if name not in known:
+        hint = did_you_mean(name, list(known)) or f"; there are {', '.join(sorted(known))}."
+        raise InputError(f"there is no scene `{name}` in the library{hint}")
+    return known[name]
+
+
+def _compose(text: str, path: Path, cls: type[Node], what: str) -> tuple[yaml.Node, Any]:
+    """The tree of a YAML text, which knows its lines, and its content."""
+    try:
+        loader = _Loader(text)
+        root = loader.get_single_node()
+        # before construction, which writes what `<<` merges into the tree
+        repeated = [f"line {key.start_mark.line + 1}: the key `{key.value}` appears twice." for key in _repeated(root)]
+        content = loader.construct_document(root) if root else None
+    except yaml.YAMLError as error:
+        raise InputError(f"{path} is not valid YAML: {_explain(error)}") from None
+    except RecursionError:
+        raise InputError(f"{path} is nested too deeply for a {what}.") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise InputError(f"{path} is not valid YAML: {error}.") from None
+    if root is None:
+        needed = " and ".join(f"`{name}`" for name, field in cls.model_fields.items() if field.is_required())
+        raise InputError(f"{path} is empty; a {what} needs at least {needed}.")
+    if repeated:
+        raise InputError(_listed(str(path), repeated))
+    return root, content
+
+
+def _library() -> list[Path]:
+    return sorted(Path(str(resources.files("gradsim.scene"))).glob("library/*.yaml"))
+
+
+def _nearby(path: Path, what: str) -> str:
+    if what == "scene" and path.stem in {p.stem for p in _library()}:
+        return f'; the one of the library is Scene.library("{path.stem}").'
+    beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+    near = difflib.get_close_matches(path.name, beside, 1)
+    return f"; did you mean {path.with_name(near[0])}?" if near else "; give the path of a YAML file."
+
+
+def _listed(source: str, mistakes: list[str]) -> str:
+    count = f"{len(mistakes)} mistakes" if len(mistakes) > 1 else "a mistake"
+    return "\n".join([f"{source} has {count}:", *(f"  {m}" for m in mistakes)])
+
+
+def _explain(error: yaml.YAMLError) -> str:
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+    return f"{where}{problem or error}."
+
+
+def _repeated(root: yaml.Node | None) -> Iterator[yaml.Node]:
+    """Keys that stand twice in one mapping."""
+    seen, left = set(), [root]
+    while left:
+        node = left.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            keys = set()
+            for key, value in node.value:
+                left.append(value)
+                if isinstance(key, yaml.ScalarNode):  # others are no keys of a scene
+                    if key.value in keys:
+                        yield key
+                    keys.add(key.value)
+        elif isinstance(node, yaml.SequenceNode):
+            left += node.value
+
+
+def _line(node: yaml.Node, place: Place) -> int:
+    """Line of the place, or of the part of it that is in the file."""
+    line = node.start_mark.line + 1
+    for step in place:
+        if isinstance(node, yaml.MappingNode):
+            found = [(key, value) for key, value in node.value if key.value == step]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            found = [(node.value[step], node.value[step])]
+        else:
+            found = []
+        if not found:
+            break
+        key, node = found[-1]  # a key of its own stands behind one that was merged in
+        line = key.start_mark.line + 1
+    return line
+
+
+def _plain(value: Any, folder: Path) -> Any:
+    """Lists for tuples, and relative paths as text."""
+    if isinstance(value, dict):
+        return {key: _plain(v, folder) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v, folder) for v in value]
+    if isinstance(value, Path):
+        try:
+            return Path(os.path.relpath(value, folder)).as_posix()
+        except ValueError:  # another drive
+            return value.as_posix()
+    return value
+
+
+@dataclass(frozen=True)
+class FilePath:
+    """Annotates a path that is relative to the folder of the scene file.
+
+    Attributes:
+        what: What the file is, as "a mesh file".
+        formats: How its name may end.
+    """
+
+    what: str
+    formats: tuple[str, ...]
+
+    def __get_pydantic_core_schema__(self, source, handler):
+        return core_schema.with_info_plain_validator_function(self._find)
+
+    def _find(self, given: Any, info: core_schema.ValidationInfo) -> Path:
+        if not isinstance(given, str | Path) or not str(given):
+            raise mistake(f"got {shown(given)}; expected the path of {self.what}.")
+        path = Path((info.context or {}).get("folder", "."), given).resolve()
+        if path.suffix.lower() not in self.formats:
+            raise mistake(f"got {given}; expected a file that ends in {', '.join(self.formats)}.")
+        if not path.is_file():
+            beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+            near = difflib.get_close_matches(path.name, beside, 1)
+            raise mistake(
+                f"there is no file {path}"
+                f"{f'; did you mean {Path(given).with_name(near[0])}?' if near else '; the path counts from the scene file.'}"
+            )
+        return path
