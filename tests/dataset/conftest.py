@@ -1,10 +1,9 @@
-"""A small data set for all tests of it: five videos in units of two, so that the last unit is not full."""
+"""The small data set of all tests here."""
 
 import pytest
+from dataset_cases import COUNT, SIZES, UNIT
 
 from gradsim.dataset.generate import generate
-
-COUNT, UNIT, SIZES = 5, 2, (32, 64)
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from dataset.conftest import COUNT, SIZES, UNIT
+from dataset_cases import COUNT, SIZES, UNIT
 
 from gradsim.dataset import generate as module
 from gradsim.dataset.generate import generate

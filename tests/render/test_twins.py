@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from render.twins import antialiased, dibr, zbuffer
 from scipy.spatial.transform import Rotation
+from twins import antialiased, dibr, zbuffer
 
 from gradsim.geometry import mesh
 from gradsim.geometry.surface import Look, Part, Surface

@@ -1,7 +1,7 @@
 """Forces of rigid bodies that touch one another, and their adjoints, a template.
 
 Elements of a pair are each corner of a core with the other core, and each edge with each edge of the other; of a ball its
-centre with the other core, and no more (`pair_touch_lanes.py`). Energies of all elements are summed: each distance is
+centre with the other core, and no more (`contact/feature_contact_kernels.py`). Energies of all elements are summed: each distance is
 continuous, whichever features are nearest, and so is the force (Li et al. 2020, "Incremental Potential Contact").
 """
 

@@ -1,4 +1,4 @@
-"""Contact of two rigid bodies in plain PyTorch: the definition of what `pair_lanes.py` computes.
+"""Contact of two rigid bodies in plain PyTorch: the definition of what `contact/convex_kernels.py` computes.
 
 Lists of elements stand in the order of the template: corners of a, corners of b (unless a is a ball), edges against edges.
 """

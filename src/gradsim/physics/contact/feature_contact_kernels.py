@@ -12,7 +12,7 @@ but for edges that are nearly parallel, whose nearest points jump from end to en
 A corner inside the other core has a negative distance, from the nearest face. So have edges that cross one another, along
 e_a × e_b.
 
-Which face, edge or corner is nearest is found beforehand (`pair_search_lanes.py`), for each lane its own: the functions
+Which face, edge or corner is nearest is found beforehand (`contact/narrow_phase_kernels.py`), for each lane its own: the functions
 that are differentiated take it as given, and find the places on it, which move.
 """
 

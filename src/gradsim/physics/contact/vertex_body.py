@@ -4,7 +4,7 @@
     f = f_n n − min(μ f_n / |u_t|, k_f) u_t on the vertex       as in `touch.py`
     −f,  (x − x_b) × (−f)                                       force and torque on the body: momenta are kept
 
-A ball is a box without size and the radius as rounding. Nodes of the body as in `coupled_lanes.py`. Only vertices touch:
+A ball is a box without size and the radius as rounding. Nodes of the body as in `coupled/kernels.py`. Only vertices touch:
 a body smaller than the meshes of a cloth slips through it.
 """
 

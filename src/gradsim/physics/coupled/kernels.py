@@ -1,6 +1,6 @@
 """Rollout of vertices and rigid bodies that act on one another, a template for `engine.lanes`.
 
-The vertices move as in `particles_lanes.py`, each body as in `rigid_lanes.py` (semi-implicit), all by the forces at the
+The vertices move as in `soft/kernels.py`, each body as in `rigid/kernels.py` (semi-implicit), all by the forces at the
 state before the step. What acts between vertices and bodies is a force file like others: a body is five rows behind the
 vertices, in the arrays of positions and velocities, and three of them are nodes of forces.
 
@@ -116,7 +116,7 @@ if not DUAL:
         p: Parameters, b: Bodies, share: wp.array2d(dtype=Scalar), step: int, frame: int, i: int, bodies: int,
         x: wp.array(dtype=Vertex), v: wp.array(dtype=Vertex), vn: wp.array(dtype=Vertex), f: wp.array(dtype=Vertex),
         # out; the adjoints of the state after the step become those of the state before, but for what acts on the nodes;
-        # f has what acts on the nodes in a short step (see `particles_lanes.py`), and is zero afterwards
+        # f has what acts on the nodes in a short step (see `soft/kernels.py`), and is zero afterwards
         ax: wp.array(dtype=Vertex), av: wp.array(dtype=Vertex), w: wp.array(dtype=Vertex),
         grad: Parameters, own: Bodies,
     ):  # fmt: skip

@@ -1,6 +1,6 @@
 """Rollouts of soft and rigid bodies that act on one another, as one differentiable operation.
 
-The equations of a step stand in `coupled_lanes.py`, those of the forces in their own files: `touch_body.py` and
+The equations of a step stand in `coupled/kernels.py`, those of the forces in their own files: `touch_body.py` and
 `attachment.py` between vertices and bodies, `touch_face.py` between vertices and triangles. Pairs of vertices and
 triangles are sought at every frame (`candidates.py`) for all that may come near before the next; if the motion then
 leaves the places that the search foresaw, the frame is done again with those it took.
@@ -27,7 +27,7 @@ from gradsim.physics.rigid import rollout
 from gradsim.physics.rigid.batching import BODY, apart, check_alike, slopes_together, together
 from gradsim.physics.soft.rollout import Job, Particles, particles_code
 
-ROWS, NODE = 5, 3  # of a body, see `coupled_lanes.py`
+ROWS, NODE = 5, 3  # of a body, see `coupled/kernels.py`
 TRIES = 8  # of a frame, for the ways of its vertices
 
 

@@ -7,7 +7,7 @@
     E = ½ k |X − x|²
 
 The reaction acts at the vertex, so momenta are kept; k (X − x) makes the same torque at either end of it. Nodes of the
-body as in `coupled_lanes.py`.
+body as in `coupled/kernels.py`.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""Joints between the bodies of a world, a template for `engine.lanes`: see `joint_lanes.py` for one row.
+"""Joints between the bodies of a world, a template for `engine.lanes`: see `rigid/joint_kernels.py` for one row.
 
     S μ = −(J a₀ + γ),   S = J M⁻¹ Jᵀ          a₀: accelerations without the joints; M with the inertias as they stand
 

@@ -1,7 +1,7 @@
 """Rollouts of rigid bodies that act on one another, as one differentiable operation and with forward sensitivities.
 
-The equations of a body stand in `rigid_lanes.py`, contact between bodies in `pair_lanes.py`, joints in `joint_lanes.py`
-and `links_lanes.py`, the steps in `bodies_lanes.py`.
+The equations of a body stand in `rigid/kernels.py`, contact between bodies in `contact/convex_kernels.py`, joints in `rigid/joint_kernels.py`
+and `rigid/constraint_kernels.py`, the steps in `rigid/multibody_kernels.py`.
 """
 
 from collections.abc import Callable, Sequence

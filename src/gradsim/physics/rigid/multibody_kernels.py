@@ -1,7 +1,7 @@
 """Rollout of rigid bodies that act on one another, a template for `engine.lanes`.
 
-Each body moves as in `rigid_lanes.py`, by its own pushes, gravity, grounds and obstacles, by contact with the others
-(`pair_lanes.py`), and by joints (`links_lanes.py`). The body b of registers i is row i · bodies + b of the arrays of its
+Each body moves as in `rigid/kernels.py`, by its own pushes, gravity, grounds and obstacles, by contact with the others
+(`contact/convex_kernels.py`), and by joints (`rigid/constraint_kernels.py`). The body b of registers i is row i · bodies + b of the arrays of its
 parameters, and entry (i, b) of those of states; entry (i, bodies) is the world, which stays where it is.
 
 The reverse sweep recomputes each segment of frames from its first frame, which is stored anyway. The adjoint of a step
@@ -95,7 +95,7 @@ if INTEGRATOR == "semi-implicit":
 
     @wp.func(inline=True)
     def stabilised(h: Real):
-        """Factors of the bias, of the rate and of the error of a joint, see `links_lanes.py`."""
+        """Factors of the bias, of the rate and of the error of a joint, see `rigid/constraint_kernels.py`."""
         rate = 1.0 / gentle(h)
         return spread(Scalar(1.0)), rate, rate * rate * spread(Scalar(BAUMGARTE))
 

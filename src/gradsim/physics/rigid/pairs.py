@@ -1,4 +1,4 @@
-"""Rigid bodies of a scene that touch one another: which, what they are made of, and how they resist (`pair_lanes.py`)."""
+"""Rigid bodies of a scene that touch one another: which, what they are made of, and how they resist (`contact/convex_kernels.py`)."""
 
 import itertools
 import math
@@ -146,7 +146,7 @@ class Pairs:
 
 @cache
 def pair_code(lane: Lane):
-    """The template `pair_lanes.py` for a lane type; the law is `continuous`."""
+    """The template `contact/convex_kernels.py` for a lane type; the law is `continuous`."""
     search = "PairShape", "is_point", "apart", "height_above", "nearest", "clamped", "touching_edges"
     touch = "point_touch", "edge_touch", "contact_between", "edge_couple", "point_power", "edge_power"
     found = borrowed(search_code(lane), *search) | borrowed(touch_code(lane), *touch)
@@ -155,13 +155,13 @@ def pair_code(lane: Lane):
 
 @cache
 def search_code(lane: Lane):
-    """The template `pair_search_lanes.py`."""
+    """The template `contact/narrow_phase_kernels.py`."""
     return specialise("gradsim.physics.contact.narrow_phase_kernels", lane)
 
 
 @cache
 def touch_code(lane: Lane):
-    """The template `pair_touch_lanes.py`."""
+    """The template `contact/feature_contact_kernels.py`."""
     force = contact_functions("continuous", lane)["contact_force"]
     return specialise("gradsim.physics.contact.feature_contact_kernels", lane, contact_force=force)
 

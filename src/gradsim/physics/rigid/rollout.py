@@ -1,6 +1,6 @@
 """Rollouts of rigid bodies as a differentiable operation and with forward sensitivities.
 
-The equations stand in `rigid_lanes.py`. A rollout is one operation of PyTorch on the whole trajectory: the frames are
+The equations stand in `rigid/kernels.py`. A rollout is one operation of PyTorch on the whole trajectory: the frames are
 its checkpoints, and the backward pass recomputes the steps between them (paper Appendix B, the discrete adjoint of
 semi-implicit Euler, Eq. 4 and 5).
 """

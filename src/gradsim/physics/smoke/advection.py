@@ -1,4 +1,4 @@
-"""Carry smoke, or a velocity, along a velocity: programs around the kernels of `smoke_lanes.py`.
+"""Carry smoke, or a velocity, along a velocity: programs around the kernels of `smoke/kernels.py`.
 
     bilinear      q' = A q                                          (Stam 1999; Courant, Isaacson & Rees 1952)
     maccormack    q' = clamp(A q + ½ (q − A₋ A q))                  (Selle et al. 2008)

@@ -1,4 +1,4 @@
-"""The steps of `particles_lanes.py` with one vertex a thread; forces come between, one element a thread."""
+"""The steps of `soft/kernels.py` with one vertex a thread; forces come between, one element a thread."""
 
 import warp as wp
 
@@ -28,7 +28,7 @@ def advance_vertices(
 
 
 if not DUAL:
-    SHORT = Scalar(1e-7)  # [s], as in `particles_lanes.py`
+    SHORT = Scalar(1e-7)  # [s], as in `soft/kernels.py`
 
     @wp.kernel(enable_backward=False)
     def retreat_vertices(

@@ -19,7 +19,7 @@ def forward(job, substeps: int, states, f) -> None:
 
 
 def backward(job, substeps: int, segment: int, states, work, f, w, given, start, adjoints) -> None:
-    """Adjoints of the start and of all parameters; arguments as for the kernel in `particles_lanes.py`."""
+    """Adjoints of the start and of all parameters; arguments as for the kernel in `soft/kernels.py`."""
     code, (grad, d) = _code(job.to.lane), adjoints
     tensor = lambda array: vars(array)["tensor"]
     p, e = job.given

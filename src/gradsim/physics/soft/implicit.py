@@ -1,6 +1,6 @@
 """Rollouts of stiff soft bodies by backward Euler, as a differentiable operation and with forward sensitivities.
 
-The equations stand in `implicit_lanes.py`, those of the adjoint in `implicit_adjoint_lanes.py`. A step is stable at any
+The equations stand in `soft/implicit_kernels.py`, those of the adjoint in `soft/implicit_adjoint_kernels.py`. A step is stable at any
 size, and loses energy in what it does not resolve: its error is of first order in h ω, ω being the frequency of a
 vibration.
 """

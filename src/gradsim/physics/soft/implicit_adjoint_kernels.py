@@ -13,7 +13,7 @@ from gradsim.engine.lanes import *
 from gradsim.engine.lanes import specialise
 
 REFINEMENTS = wp.constant(4)
-SHORT = Scalar(1e-7)  # [s], as in `particles_lanes.py`
+SHORT = Scalar(1e-7)  # [s], as in `soft/kernels.py`
 
 
 @wp.struct

@@ -1,11 +1,11 @@
 """Steps of backward Euler for the vertices of soft bodies, a template for `engine.lanes`.
 
-    r(u) = M (u - v - h g) - h f(x + h u, u) = 0,   x' = x + h u,   v' = u       (`implicit_residual_lanes.py`)
+    r(u) = M (u - v - h g) - h f(x + h u, u) = 0,   x' = x + h u,   v' = u       (`soft/implicit_residual_kernels.py`)
     A d = -r,   u ← u + t d                     Newton's method; A = ∂r/∂u = M - h ∂f/∂v - h² ∂f/∂x
     A u̇ = -ṙ                                    derivative of u along any direction, ṙ being that of r at fixed u
 
 Products with A are derivatives of dual numbers, so they are exact, whether A is symmetric or not (see
-`krylov_lanes.py` for the linear solve). The step length t is halved until the residual falls. A step ends where
+`soft/krylov_kernels.py` for the linear solve). The step length t is halved until the residual falls. A step ends where
 
     |r| ≤ τ |M (u, v, h g)| + 4 ε |D x / h|     ε: rounding of a number
 

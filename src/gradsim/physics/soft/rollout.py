@@ -1,6 +1,6 @@
 """Rollouts of soft bodies as a differentiable operation and with forward sensitivities.
 
-The equations of a step stand in `particles_lanes.py`, those of the forces in their own files. A rollout is one
+The equations of a step stand in `soft/kernels.py`, those of the forces in their own files. A rollout is one
 operation of PyTorch on the whole trajectory: the frames are its checkpoints, and the backward pass recomputes the steps
 between them (paper Appendix B, the discrete adjoint of semi-implicit Euler, Eq. 4 and 5).
 """
@@ -249,7 +249,7 @@ def _fixed(program: Particles, *key) -> _Fixed:
 
 @cache
 def particles_code(forces: tuple[Force, ...], lane: Lane, mapping: str) -> ModuleType:
-    """`particles_lanes` for these forces."""
+    """`soft/kernels.py` for these forces."""
     assembled = assemble(forces, lane, mapping)
     reach = {k: access(lane, mapping)[k] for k in ("Vertex", "load", "store")}
     parts = ("Elements", "add_forces", *(() if lane.dual else ("add_adjoints", "all_powers")))

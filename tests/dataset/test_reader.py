@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from dataset.conftest import COUNT
+from dataset_cases import COUNT
 from torch.utils.data import DataLoader
 
 from gradsim.dataset import Recordings, VideoDataset, sample

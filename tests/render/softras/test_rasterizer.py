@@ -9,7 +9,7 @@ import torch
 import warp as wp
 from checks import error
 from hypothesis import given, settings
-from render.twins import softras as twin
+from twins import softras as twin
 
 from gradsim.engine.lanes import Lane, specialise
 from gradsim.geometry import mesh
@@ -189,7 +189,7 @@ def pair_kernel():
     reach, fog = code.Reach(), code.Fog()
     reach.sharpness, reach.cut = 1 / MILD["sigma"], math.log(1 / 1e-4 - 1)
     fog.sharpness = 1 / (MILD["gamma"] * (MILD["far"] - MILD["near"]))
-    return specialise("softras_pairs_lanes", lane, **bound).pairs, reach, fog
+    return specialise("softras_pairs_kernels", lane, **bound).pairs, reach, fog
 
 
 def test_images_may_have_faces_and_looks_of_their_own():

@@ -247,7 +247,7 @@ def test_error_falls_with_the_fourth_power_of_the_step():
 
 
 def test_step_over_a_turning_point_costs_the_third_power():
-    """At most d α² h³/81 in the rate, as `pendulum_lanes.py` says; h⁴ is far below at these steps."""
+    """At most d α² h³/81 in the rate, as `pendulum/simple_kernels.py` says; h⁴ is far below at these steps."""
     drag, w2 = 0.5, small_frequency(0.5, 0.1) ** 2
     inputs = tensors(0.0, 3.0, 0.5, 0.1, G, 0.0, drag)
 

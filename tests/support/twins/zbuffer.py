@@ -4,8 +4,8 @@ On the screen 1 / z is linear: with the shares λ_i of the areas, 1 / z = Σ λ_
 """
 
 import torch
-from render.twins.softras import cross, pixels
 from torch import Tensor
+from twins.softras import cross, pixels
 
 
 def project(points: Tensor, K: Tensor, R: Tensor, t: Tensor) -> Tensor:

@@ -6,9 +6,9 @@ A = 1 at covered pixels, else 1 − Π (1 − exp(−d_j² / δ))           (Che
 import math
 
 import torch
-from render.twins.softras import pixels
-from render.twins.zbuffer import nearest
 from torch import Tensor
+from twins.softras import pixels
+from twins.zbuffer import nearest
 
 FAINT = 1e-4  # triangles count where exp(−d² / δ) is at least this
 

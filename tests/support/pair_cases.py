@@ -60,7 +60,7 @@ def _code(lane: Lane):
     given = {name: getattr(pair_code(lane), name) for name in ("PairShape", "PairNumbers", "add_pairs")}
     if not lane.dual:
         given |= {name: getattr(pair_code(lane), name) for name in ("add_pair_adjoints", "all_pair_powers")}
-    return specialise("pair_cases_lanes", lane, **given)
+    return specialise("pair_cases_kernels", lane, **given)
 
 
 def lane_forces(pairs: Pairs, states, numbers, lane: Lane, tangents=None) -> list[list[Tensor]]:
