@@ -24,7 +24,7 @@ import trimesh
 from clock import REPEATS, Case, best, memory
 from torch import Tensor
 
-from gradsim.geometry.surface import Look, Surface
+from gradsim.geometry.surface import Appearance, Surface
 from gradsim.render import Antialiased, Renderer, Shading, SoftRas, look_at
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.view import View
@@ -70,7 +70,7 @@ class Job:
 
     def surface(self, textured: bool = False) -> Surface:
         painted: dict[str, Any] = {"uv": self.uv, "uv_faces": self.faces, "texture": self.texture} if textured else {}
-        look = Look(vertex_colours=None if textured else self.colours, **painted)
+        look = Appearance(vertex_colours=None if textured else self.colours, **painted)
         return Surface.of(self.vertices, self.faces, look, convex=True)
 
     def view(self) -> View:

@@ -33,7 +33,9 @@ def main(iterations: int = 150, folder: str = "runs/examples") -> tuple[float, f
     vertices = rotate(turns[:, None], torch.tensor(BALL.vertices))[None]
 
     def ball(texture: torch.Tensor) -> gs.Surface:
-        look = gs.Look(uv=torch.tensor(BALL.uv), uv_faces=torch.tensor(BALL.uv_faces), texture=texture, smooth=True)
+        look = gs.Appearance(
+            uv=torch.tensor(BALL.uv), uv_faces=torch.tensor(BALL.uv_faces), texture=texture, smooth=True
+        )
         return gs.Surface.of(vertices, BALL.faces, look, convex=True)
 
     target = gs.Renderer(CAMERA, shading="lambert", samples=4)(ball(painting(256, 512)))

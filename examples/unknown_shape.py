@@ -16,7 +16,7 @@ from gradsim.numerics.rotation import exponential, rotate
 from gradsim.render import look_at
 from gradsim.render.reference import scanline
 
-VIEWS, LOOK = 12, gs.Look((0.9, 0.6, 0.2), smooth=True)
+VIEWS, LOOK = 12, gs.Appearance((0.9, 0.6, 0.2), smooth=True)
 BALL = mesh.sphere(0.5, 3)
 RODS = [mesh.capsule(*size, 24, 6) for size in ((0.22, 1.2), (0.18, 0.9), (0.26, 0.5))]
 TRUTH = mesh.joined([mesh.Mesh(np.roll(rod.vertices, k, 1), rod.faces) for k, rod in enumerate(RODS)])

@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     from gradsim.app.commands.demo import demo
     from gradsim.app.experiments import reproduce
     from gradsim.errors import InputError
-    from gradsim.geometry.surface import Look, Surface
+    from gradsim.geometry.surface import Appearance, Surface
     from gradsim.identification import (
         Explanation,
         Field,
         FieldFit,
         Fit,
+        Images,
         Masks,
-        Pictures,
-        Search,
-        Shooting,
+        MultipleShooting,
+        MultistartConfig,
+        MultiView,
         Smooth,
         States,
         Unknown,
         Vertices,
-        Views,
         compare,
         explain_gradients,
         identify,
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
         identify_many,
     )
     from gradsim.identification.camera_calibration import camera_from_length
-    from gradsim.physics import Acting, Divergence, Force, Model, Trajectory, gradients
+    from gradsim.physics import CustomForce, Divergence, Force, Model, Trajectory, gradients
     from gradsim.physics.smoke.solver import Smoke
     from gradsim.render import Antialiased, Camera, DibR, Renderer, Shading, Silhouettes, SoftRas
     from gradsim.scene import Scene
 
 _HOME = {  # public name: where it lives; imported when first used, so that `import gradsim` is quick
-    "Acting": "gradsim.physics",
+    "CustomForce": "gradsim.physics",
     "Antialiased": "gradsim.render",
     "Camera": "gradsim.render",
     "DibR": "gradsim.render",
@@ -50,15 +50,15 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "Fit": "gradsim.identification",
     "Force": "gradsim.physics",
     "InputError": "gradsim.errors",
-    "Look": "gradsim.geometry.surface",
+    "Appearance": "gradsim.geometry.surface",
     "Masks": "gradsim.identification",
     "Model": "gradsim.physics",
-    "Pictures": "gradsim.identification",
+    "Images": "gradsim.identification",
     "Renderer": "gradsim.render",
     "Scene": "gradsim.scene",
-    "Search": "gradsim.identification",
+    "MultistartConfig": "gradsim.identification",
     "Shading": "gradsim.render",
-    "Shooting": "gradsim.identification",
+    "MultipleShooting": "gradsim.identification",
     "Silhouettes": "gradsim.render",
     "Smoke": "gradsim.physics.smoke.solver",
     "Smooth": "gradsim.identification",
@@ -71,7 +71,7 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "camera_from_length": "gradsim.identification.camera_calibration",
     "compare": "gradsim.identification",
     "demo": "gradsim.app.commands.demo",
-    "Views": "gradsim.identification",
+    "MultiView": "gradsim.identification",
     "explain_gradients": "gradsim.identification",
     "gradients": "gradsim.physics",
     "identify": "gradsim.identification",
@@ -83,9 +83,10 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
 _ROOMS = ("control",)  # public by their own name
 
 __all__ = [
-    "Acting",
     "Antialiased",
+    "Appearance",
     "Camera",
+    "CustomForce",
     "DibR",
     "Divergence",
     "Explanation",
@@ -93,16 +94,16 @@ __all__ = [
     "FieldFit",
     "Fit",
     "Force",
+    "Images",
     "InputError",
-    "Look",
     "Masks",
     "Model",
-    "Pictures",
+    "MultiView",
+    "MultipleShooting",
+    "MultistartConfig",
     "Renderer",
     "Scene",
-    "Search",
     "Shading",
-    "Shooting",
     "Silhouettes",
     "Smoke",
     "Smooth",
@@ -112,7 +113,6 @@ __all__ = [
     "Trajectory",
     "Unknown",
     "Vertices",
-    "Views",
     "camera_from_length",
     "compare",
     "control",

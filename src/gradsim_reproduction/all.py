@@ -9,7 +9,7 @@ from pathlib import Path
 from gradsim.app import experiments
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import whole
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.runner import Ledger, write_result
 from gradsim_reproduction.tables import markdown
 
@@ -42,7 +42,7 @@ def everything(
         progress: Is told what happens.
         scenes, engine, workers: For those that take them.
     """
-    out, progress = Path(out), progress or Silent()
+    out, progress = Path(out), progress or NullProgress()
     done = Ledger(out / "all.jsonl", {"quick": quick, "seed": seed, "scenes": scenes})
     options = {"scenes": scenes, "engine": engine, "workers": workers}
     records, left_out = {}, {}

@@ -17,7 +17,7 @@ from typing import Any
 from gradsim.errors import InputError
 from gradsim.identification.fit import SCHEMA, versions, write_json
 from gradsim.runtime.parallel import run_jobs
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.runtime.provenance import provenance
 
 
@@ -152,7 +152,7 @@ def many(
     Raises:
         RuntimeError: If a job gave no record.
     """
-    progress = progress or Silent()
+    progress = progress or NullProgress()
     missing = [key for key in jobs if ledger.get(key) is None]
     if missing:
         kept = len(jobs) - len(missing)

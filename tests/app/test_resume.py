@@ -18,7 +18,7 @@ from gradsim.app.commands import fit
 from gradsim.app.job import Job
 from gradsim.app.run_directory import compare, desk, finished, unfinished
 from gradsim.errors import InputError
-from gradsim.runtime.progress import Silent
+from gradsim.runtime.progress import NullProgress
 
 pytestmark = pytest.mark.timeout(1200)  # two processes that start from nothing, on a machine that may be busy
 TIMES = ("cpu_seconds", "wall_seconds")
@@ -30,7 +30,7 @@ sys.exit(cli.main())
 """
 
 
-class Told(Silent):
+class Told(NullProgress):
     """Remembers the stages."""
 
     def __init__(self):

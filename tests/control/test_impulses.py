@@ -10,7 +10,7 @@ from gradsim.control.impulses import Kicks
 from gradsim.control.mpc import Mpc, run_mpc
 from gradsim.control.plant import Control, Plant
 from gradsim.control.training.randomization import Disturbances
-from gradsim.control.training.settings import Search
+from gradsim.control.training.settings import TrainingConfig
 from gradsim.errors import InputError
 
 
@@ -61,7 +61,7 @@ def test_open_and_closed_loops_get_the_same_kicks_and_gradients():
 
 def test_a_controller_that_plans_is_kicked_too():
     plant = swinging()
-    goal, search = StateGoal("beam", torch.zeros(3, dtype=torch.float64)), Search("polyak", iterations=2)
+    goal, search = StateGoal("beam", torch.zeros(3, dtype=torch.float64)), TrainingConfig("polyak", iterations=2)
     given = {"beam.kicks": kicks(plant)}
     episode, _ = run_mpc(Mpc(plant, goal, 1, search), plant, goal, given)
     again = plant.rollout(Table(episode.actions[0], 2 / 50, False), given)

@@ -12,12 +12,12 @@ from gradsim.control.goals.state import StateGoal
 from gradsim.control.mpc import Mpc, _as_seen, run_mpc
 from gradsim.control.plant import Control, Plant
 from gradsim.control.policies import Free
-from gradsim.control.training.settings import Search
+from gradsim.control.training.settings import TrainingConfig
 from gradsim.control.training.train import train
 from gradsim.errors import InputError
 from gradsim.physics.model import Model
 
-QUICK = Search("polyak", iterations=2)
+QUICK = TrainingConfig("polyak", iterations=2)
 
 
 def goal(plant: Plant) -> StateGoal:
@@ -32,7 +32,7 @@ def test_a_plan_begins_as_the_one_before_where_the_model_is_right():
     """To the end of the film: the rest of the best plan, from the state that it led to, has the same loss."""
     plant = swinging()
     aim = goal(plant)
-    episode, history = run_mpc(Mpc(plant, aim, None, Search("polyak", iterations=4)), swinging(), aim)
+    episode, history = run_mpc(Mpc(plant, aim, None, TrainingConfig("polyak", iterations=4)), swinging(), aim)
     plans = [[e.loss for e in history.iterations if e.stage == f"interval {k}"] for k in range(plant.intervals)]
     assert [len(losses) for losses in plans] == [4, 4, 4]
     for before, after in pairwise(plans):
@@ -61,13 +61,13 @@ def test_it_comes_nearer_than_the_open_loop_where_the_body_is_heavier_than_it_kn
     with torch.no_grad():
         place = plant.model.rollout({"beam.density": aside}, 200)["beam"]["x"][0, -1].mean(0)
     dense, heavy = StateGoal("beam", place, None), {"beam.density": aside / 0.85}
-    search = Search("polyak", iterations=30, options={"retreat": True})
+    search = TrainingConfig("polyak", iterations=30, options={"retreat": True})
     policy = Free(plant.outputs, plant.intervals, plant.intervals / 50, bounded=True)
     train(plant, policy, dense, search)
     with torch.no_grad():
         away = lambda one: (plant.rollout(one, heavy).centre()[0, -1] - place).norm().item()
         opened, passive = away(policy), away(Free(plant.outputs))
-    controller = Mpc(plant, dense, None, Search("polyak", iterations=6, options={"retreat": True}), start=policy)
+    controller = Mpc(plant, dense, None, TrainingConfig("polyak", iterations=6, options={"retreat": True}), start=policy)
     _, history = run_mpc(controller, hanging(), dense, heavy)
     closed = history.raw("distance")[-1]
     assert opened < 0.5 * passive and closed < 0.5 * opened
@@ -77,7 +77,7 @@ def test_it_comes_nearer_than_the_open_loop_where_the_body_is_heavier_than_it_kn
 def test_bounds_are_kept():
     plant = swinging()
     far = StateGoal("beam", torch.tensor([0.0, 0.0, 9.0]).double())
-    episode, _ = run_mpc(Mpc(plant, far, 3, Search("adam", 2.0, 5)), swinging(), far)
+    episode, _ = run_mpc(Mpc(plant, far, 3, TrainingConfig("adam", 2.0, 5)), swinging(), far)
     assert episode.actions.abs().max() == 1
 
 
@@ -109,7 +109,7 @@ def test_what_cannot_be_planned_is_refused():
         "nothing to plan anew": lambda: Mpc(thrown, aim),
         "`beam.velocity` is set at the start": lambda: Mpc(both, aim),
         "in other frames than the last": lambda: Mpc(plant, StateGoal("beam", torch.zeros(3).double(), 4)),
-        "iterations of MPC: got 1": lambda: Mpc(plant, aim, search=Search(iterations=1)),
+        "iterations of MPC: got 1": lambda: Mpc(plant, aim, search=TrainingConfig(iterations=1)),
         "horizon: got 0": lambda: Mpc(plant, aim, 0),
         "make it with outputs=10": lambda: Mpc(plant, aim, start=Free(3)),
         "`interval` of the plant that plans is 2, of the one that moves 1": lambda: run_mpc(

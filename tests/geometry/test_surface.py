@@ -4,7 +4,7 @@ import torch
 
 from gradsim.errors import InputError
 from gradsim.geometry import mesh
-from gradsim.geometry.surface import Look, Part, Surface
+from gradsim.geometry.surface import Appearance, Part, Surface
 
 BOX = mesh.box((1, 2, 3))
 N, M = len(BOX.vertices), len(BOX.faces)
@@ -42,10 +42,10 @@ def test_surfaces_add_up_and_what_stands_still_is_there_in_all_frames():
 
 
 def test_without_uv_faces_each_vertex_has_one_place_on_the_texture():
-    look = Look(uv=torch.rand(N, 2), texture=torch.rand(3, 4, 4))
+    look = Appearance(uv=torch.rand(N, 2), texture=torch.rand(3, 4, 4))
     assert torch.equal(Surface.of(BOX.vertices, BOX.faces, look).parts[0].look.uv_faces, FACES)
     with pytest.raises(InputError, match="8 vertices, and 7 uv"):
-        Surface.of(BOX.vertices, BOX.faces, Look(uv=torch.rand(N - 1, 2)))
+        Surface.of(BOX.vertices, BOX.faces, Appearance(uv=torch.rand(N - 1, 2)))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_without_uv_faces_each_vertex_has_one_place_on_the_texture():
 )
 def test_a_look_that_does_not_fit_is_refused(look, message):
     with pytest.raises(InputError, match=message):
-        Surface.of(BOX.vertices, BOX.faces, Look(**look))
+        Surface.of(BOX.vertices, BOX.faces, Appearance(**look))
 
 
 @pytest.mark.parametrize(
@@ -90,12 +90,12 @@ def test_vertices_and_faces_that_do_not_fit_are_refused(vertices, faces, message
 
 
 def test_parts_follow_one_another_up_to_the_last_vertex():
-    part = Part("box", slice(0, N), FACES, True, Look())
+    part = Part("box", slice(0, N), FACES, True, Appearance())
     with pytest.raises(InputError, match="has 9 vertices; its parts have 8"):
         Surface(torch.zeros(1, 1, N + 1, 3), (part,))
     with pytest.raises(InputError, match="`box` begins at vertex 0; the one before it ends at 8"):
         Surface(torch.zeros(1, 1, 2 * N, 3), (part, part))
     with pytest.raises(InputError, match=r"expected slice\(first, beyond the last\)"):
-        Part("box", slice(None), FACES, True, Look())
+        Part("box", slice(None), FACES, True, Appearance())
     with pytest.raises(InputError, match=r"got shape \(8, 3\); .* as `Surface.of\(vertices, faces\)`"):
         Surface(torch.zeros(N, 3), (part,))

@@ -8,7 +8,7 @@ import torch
 from fit_cases import SWING, SWING_TRUTH, THROW, THROW_TRUTH, filmed, swing, throw, tossed
 
 from gradsim.errors import InputError
-from gradsim.identification import Search, States, Unknown, identify, least_squares, synthetic
+from gradsim.identification import MultistartConfig, States, Unknown, identify, least_squares, synthetic
 from gradsim.identification.api import model_for, placed
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.unknowns import Space
@@ -20,7 +20,7 @@ TOSS = ("ground.friction:0.1:0.9", "ground.stiffness:2e3:2e4", "cube.velocity.x:
 
 def fitted(scene, unknowns, truth, starts=4, **options):
     problem = filmed(scene, unknowns, truth)
-    plan = Search(starts=starts)
+    plan = MultistartConfig(starts=starts)
     return least_squares(scene, problem.observation, unknowns, plan, model=problem.model, **options).against(truth)
 
 
@@ -44,7 +44,7 @@ def test_the_truth_of_the_scene_is_not_used():
     for mass in (1.5, 6.0):
         scene = throw(mass=mass)
         observation = filmed(throw(), THROW, THROW_TRUTH).observation
-        values.append(least_squares(scene, observation, THROW, Search(starts=2)).values)
+        values.append(least_squares(scene, observation, THROW, MultistartConfig(starts=2)).values)
     assert values[0] == values[1]
 
 
@@ -58,7 +58,7 @@ def test_states_give_friction_stiffness_and_speed():
     model = tossed()
     states = model.rollout()["cube"]
     observation = States("cube", states["x"][0].detach(), states["q"][0].detach(), 1e-4, 1e-3)
-    fit = least_squares(model.scene, observation, TOSS, Search(starts=4), model=model)
+    fit = least_squares(model.scene, observation, TOSS, MultistartConfig(starts=4), model=model)
     assert fit.status == "ok"
     found, truth = fit.values, {"ground.friction": 0.3, "ground.stiffness": 4000, "cube.velocity.x": 1.5}
     assert all(found[name] == pytest.approx(truth[name], rel=1e-6) for name in truth)
@@ -78,7 +78,7 @@ def test_errors_are_of_the_size_of_their_bars():
     squares, chi2 = [], []
     for seed in range(4):
         scene, observation = noisy(seed)
-        fit = least_squares(scene, observation, THROW, Search(starts=2), seed).against(THROW_TRUTH)
+        fit = least_squares(scene, observation, THROW, MultistartConfig(starts=2), seed).against(THROW_TRUTH)
         assert fit.status == "ok"
         squares += [e.z**2 for e in fit.unknowns.values() if e.z is not None]
         chi2.append(fit.chi2_per_n)
@@ -88,9 +88,9 @@ def test_errors_are_of_the_size_of_their_bars():
 
 def test_noise_that_is_not_known_is_taken_from_the_residuals():
     scene, observation = noisy(0)
-    known = least_squares(scene, observation, THROW, Search(starts=2))
+    known = least_squares(scene, observation, THROW, MultistartConfig(starts=2))
     observation = Masks(observation.masks, 0.1, observation.silhouettes)  # the bars must not depend on this
-    free = least_squares(scene, observation, THROW, Search(starts=2), noise_known=False)
+    free = least_squares(scene, observation, THROW, MultistartConfig(starts=2), noise_known=False)
     assert free.sigma_reference == pytest.approx(0.02, rel=0.2)
     for name, e in known.unknowns.items():
         assert free.unknowns[name].std == pytest.approx(e.std, rel=0.2)
@@ -100,7 +100,7 @@ def test_a_model_that_does_not_explain_the_frames_is_a_mismatch():
     observation = filmed(throw(), THROW, THROW_TRUTH).observation
     assert isinstance(observation, Masks)
     wrong = Masks(observation.masks.flip(-1).flip(0), 1 / 255, observation.silhouettes)
-    fit = least_squares(throw(), wrong, THROW, Search(starts=2, curriculum=False))
+    fit = least_squares(throw(), wrong, THROW, MultistartConfig(starts=2, curriculum=False))
     assert fit.status == "mismatch" and fit.chi2_per_n > 1.2
 
 
@@ -118,7 +118,7 @@ def test_mass_without_a_known_force_is_declared_unidentifiable():
 def test_a_prior_fixes_what_the_frames_leave_open():
     names = [Unknown("cube.mass", 1, 8, prior=(math.log(3.0), 0.02)), "cube.velocity.x:-1:3"]
     problem = filmed(throw(pushes=[]), THROW, THROW_TRUTH)
-    fit = least_squares(throw(pushes=[]), problem.observation, names, Search(starts=2))
+    fit = least_squares(throw(pushes=[]), problem.observation, names, MultistartConfig(starts=2))
     assert fit.unknowns["cube.mass"].value == pytest.approx(3.0, rel=1e-5)
     assert fit.unknowns["cube.mass"].std == pytest.approx(0.06, rel=1e-3)
 

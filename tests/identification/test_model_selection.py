@@ -9,7 +9,7 @@ from fit_cases import THROW, THROW_TRUTH, filmed, swing, throw
 from gradsim.errors import InputError
 from gradsim.identification.model_selection import GIVEN, STANDARD, compare, edited, standard
 from gradsim.identification.observation.base import Masks
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.scene import Scene
 
 SIGMA = 0.01
@@ -32,7 +32,7 @@ def test_a_model_without_gravity_is_flagged_and_not_chosen():
         THROW,
         observation=seen(),
         candidates={"with gravity": {"gravity": 9.81}, "with wind": {"gravity": [1.0, 0, 0]}},
-        plan=Search(starts=2, rounds=1),
+        plan=MultistartConfig(starts=2, rounds=1),
     )
     assert found.candidates[GIVEN].fit.status == found.candidates["with wind"].fit.status == "mismatch"
     assert found.chosen == "with gravity" and found.best.fit.status == "ok" and found.inflation == 1
@@ -49,7 +49,7 @@ def test_an_unknown_that_is_not_needed_costs_log_n():
         THROW,
         observation=seen(),
         candidates={"also sideways": {"unknowns": ["cube.velocity.y:-0.5:0.5"]}},
-        plan=Search(starts=2, rounds=1),
+        plan=MultistartConfig(starts=2, rounds=1),
     )
     simple, rich = found.candidates[GIVEN], found.candidates["also sideways"]
     assert (simple.parameters, rich.parameters) == (2, 3)
@@ -79,7 +79,7 @@ def test_a_body_of_another_type_takes_the_place_of_one_and_of_its_unknowns():
     changed, left = edited(throw(), THROW, changes)
     assert changed.bodies["cube"].kind == "solid" and throw().bodies["cube"].kind == "rigid"
     assert [u.name for u in left] == ["cube.density"]  # pyright: ignore[reportAttributeAccessIssue]
-    plan = Search(starts=2, rounds=0, stir=False, polish=0, precision=1e-6)
+    plan = MultistartConfig(starts=2, rounds=0, stir=False, polish=0, precision=1e-6)
     found = compare(throw(), THROW, observation=seen(), candidates={"soft": changes}, plan=plan, sampled=False)
     assert found.chosen == GIVEN and found.candidates["soft"].fit.status == "mismatch"
     assert found.best.fit.values["cube.mass"] == pytest.approx(THROW_TRUTH["cube.mass"], rel=0.02)

@@ -8,7 +8,7 @@ from checks import error
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.identification.api import identify
-from gradsim.identification.multi_clip import SharedSpace, Together, identify_many, of_clip, together
+from gradsim.identification.multi_clip import JointProblem, SharedSpace, identify_many, of_clip, together
 from gradsim.identification.uncertainty.fisher import KNOWN, analyse
 from gradsim.identification.unknowns import Unknown
 from gradsim.scene import Scene
@@ -51,12 +51,12 @@ def _ranges(unknowns, mine) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def both() -> Together:
+def both() -> JointProblem:
     scenes = [flight(), slide()]
     return together(scenes, filmed(scenes, [MASS, FRICTION], TRUTH), SharedSpace(scenes, [MASS, FRICTION]))
 
 
-def inner(problem: Together, truth) -> torch.Tensor:
+def inner(problem: JointProblem, truth) -> torch.Tensor:
     return problem.space.inner(torch.tensor([[truth[n] for n in problem.space.names]]).double())
 
 
@@ -93,7 +93,7 @@ def test_a_clip_that_is_over_does_not_grow(both):
 def test_a_prior_counts_once(both):
     scenes, prior = [flight(), slide()], Unknown("cube.mass", 1, 8, (1.0, 0.1))
     space = SharedSpace(scenes, [prior, FRICTION])
-    with_prior = Together(both.problems, space)
+    with_prior = JointProblem(both.problems, space)
     u = inner(both, TRUTH) + 0.2
     pull = (u[0, 0].item() - 1.0) / 0.1
     assert (with_prior.cost(u, 12) - both.cost(u, 12)).item() == pytest.approx(pull**2)

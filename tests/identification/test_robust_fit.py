@@ -10,14 +10,14 @@ from gradsim.identification import synthetic
 from gradsim.identification.api import identify, least_squares
 from gradsim.identification.observation.base import Masks, States
 from gradsim.identification.problem import Problem
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 
 SIGMA = 1 / 255
 SCENE = throw(frames=9, size=20)
 MODEL, TRAJECTORY = synthetic.simulate(SCENE, THROW, THROW_TRUTH)
 EXACT = synthetic.float_masks(SCENE, TRAJECTORY)
-FEW = Search(starts=3, rounds=0)
+FEW = MultistartConfig(starts=3, rounds=0)
 
 
 def filmed(spoil, seed: int) -> torch.Tensor:

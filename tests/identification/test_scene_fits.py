@@ -8,7 +8,7 @@ from fit_cases import throw
 
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.scene import Scene
 
 FLOOR = {"stiffness": 3e4, "dissipation": 1, "friction_stiffness": 100, "friction": 0.4}
@@ -33,7 +33,7 @@ def error(given: Scene, unknowns: list[str], seed: int, starts: int = 6) -> floa
     truth = synthetic.draw_truth(given, unknowns, seed)
     model, trajectory = synthetic.simulate(given, unknowns, truth)
     seen = synthetic.float_masks(given, trajectory)
-    fit = least_squares(given, seen, unknowns, Search(starts=starts), seed, model=model)
+    fit = least_squares(given, seen, unknowns, MultistartConfig(starts=starts), seed, model=model)
     assert fit.status == "ok", fit.table
     return max(
         abs(e.value - truth[n]) / (abs(truth[n]) if e.low > 0 else e.high - e.low) for n, e in fit.unknowns.items()
@@ -87,7 +87,7 @@ def test_a_body_of_milligrams_is_found_as_well_as_one_of_kilograms(scale):
         unknowns = [f"box.mass:{1 * s}:{10 * s}", f"ground.stiffness:{1e4 * s}:{9e4 * s}", "ground.friction:0.2:0.8"]
         truth = synthetic.draw_truth(given, unknowns, 5)
         model, trajectory = synthetic.simulate(given, unknowns, truth)
-        fit = least_squares(given, synthetic.float_masks(given, trajectory), unknowns, Search(starts=4), 5, model=model)
+        fit = least_squares(given, synthetic.float_masks(given, trajectory), unknowns, MultistartConfig(starts=4), 5, model=model)
         found.append([e.value / truth[n] - 1 for n, e in fit.unknowns.items()])
         assert fit.status == "ok" and max(map(abs, found[-1])) < 1e-6
         found.append([e.std / e.value for e in fit.unknowns.values()])

@@ -8,7 +8,7 @@ import soft_cases
 import torch
 
 from gradsim.errors import InputError
-from gradsim.identification import Search, Vertices, explain_gradients, identify, least_squares, synthetic
+from gradsim.identification import MultistartConfig, Vertices, explain_gradients, identify, least_squares, synthetic
 from gradsim.identification.api import model_for, placed
 from gradsim.identification.gradients.trace import Record
 from gradsim.identification.problem import Problem
@@ -80,7 +80,7 @@ def test_stiffness_damping_and_density_come_back_from_vertices():
     names = ["beam.young:2000:9000", "beam.damping:1:6", "beam.density:500:1500"]
     truth = {"beam.young": 5100.0, "beam.damping": 2.2, "beam.density": 820.0}
     model, x = _seen(scene, truth, names)
-    fit = least_squares(scene, Vertices("beam", x, SIGMA), names, Search(starts=3), model=model)
+    fit = least_squares(scene, Vertices("beam", x, SIGMA), names, MultistartConfig(starts=3), model=model)
     assert fit.status == "ok"
     for name, value in truth.items():
         assert fit.values[name] == pytest.approx(value, rel=1e-6)
@@ -93,7 +93,7 @@ def test_two_materials_come_back_from_silhouettes():
     model = model_for(scene, Space(scene, names))
     with torch.no_grad():
         masks = synthetic.float_masks(scene, model.rollout(placed(scene, truth)))
-    fit = least_squares(scene, masks, names, Search(starts=4), model=model)
+    fit = least_squares(scene, masks, names, MultistartConfig(starts=4), model=model)
     for name, value in truth.items():
         assert fit.values[name] == pytest.approx(value, rel=1e-5)
 
@@ -103,7 +103,7 @@ def test_gravity_alone_leaves_one_scale_of_density_and_moduli_free():
     scene = soft_cases.solid(regions={}, pushes=[], collision="none", pinned=["-x"])
     names = ["beam.young:2000:9000", "beam.damping:1:6", "beam.density:500:1500"]
     model, x = _seen(scene, {"beam.young": 5000.0, "beam.damping": 3.0, "beam.density": 900.0}, names)
-    fit = least_squares(scene, Vertices("beam", x, SIGMA), names, Search(starts=2), model=model)
+    fit = least_squares(scene, Vertices("beam", x, SIGMA), names, MultistartConfig(starts=2), model=model)
     assert fit.status == "unidentifiable"
     (null,) = fit.null_directions
     assert [round(c / 3**-0.5, 6) for c in null.combination.values()] == [1, 1, 1]

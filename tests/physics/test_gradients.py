@@ -70,7 +70,7 @@ def test_parameter_that_nothing_reads_has_no_gradient(scene, name, why):
 
 def test_every_parameter_of_a_scene_in_use_is_read():
     scene = cube(ground={**GROUND, "margin": 0.01})
-    assert not Model(scene).unread and not Model(pendulum()).unread
+    assert not Model(scene).unused_parameters and not Model(pendulum()).unused_parameters
 
 
 def test_loss_on_states_has_no_gradient_by_camera_or_light():

@@ -54,7 +54,7 @@ def test_adjoint_of_every_parameter_matches_central_differences(kind, name):
 
 @pytest.mark.parametrize("kind", SCENES)
 def test_nothing_reads_numbers_of_contact_that_a_body_has_of_its_own(kind):
-    assert Model(SCENES[kind]).unread == {name for own, name in UNREAD if own == kind}
+    assert Model(SCENES[kind]).unused_parameters == {name for own, name in UNREAD if own == kind}
 
 
 def test_the_box_of_these_tests_meets_its_ground():

@@ -8,7 +8,7 @@ import torch
 
 from gradsim import InputError
 from gradsim.geometry import mesh
-from gradsim.geometry.surface import Look, Part, Surface
+from gradsim.geometry.surface import Appearance, Part, Surface
 from gradsim.render import adapters
 from gradsim.render import adapters as mesh_adapters
 from gradsim.render.camera import Camera, look_at
@@ -39,7 +39,9 @@ def surface(worlds=2, frames=3):
         first = sum(len(v) for v in vertices)
         vertices.append(torch.tensor(body.vertices) + 0.8 * k)
         parts.append(
-            Part(f"p{k}", slice(first, first + len(body.vertices)), torch.tensor(body.faces), True, Look((1, 0, 0)))
+            Part(
+                f"p{k}", slice(first, first + len(body.vertices)), torch.tensor(body.faces), True, Appearance((1, 0, 0))
+            )
         )
     rest = torch.cat(vertices)
     shift = torch.arange(worlds * frames, dtype=torch.float64).reshape(worlds, frames, 1, 1) * 0.05

@@ -7,7 +7,7 @@ from checks import error
 
 from gradsim.engine.lanes import Lane, specialise
 from gradsim.geometry import mesh
-from gradsim.geometry.surface import Look, Part, Surface
+from gradsim.geometry.surface import Appearance, Part, Surface
 from gradsim.render import look_at
 from gradsim.render.antialias import passes, rasterizer
 from gradsim.render.antialias.passes import add_touched
@@ -29,8 +29,8 @@ def view():
     points = torch.cat([torch.tensor(ball.vertices) + torch.tensor([0.03, -0.6, 0.05]), torch.tensor(wall.vertices)])
     n = len(ball.vertices)
     parts = (
-        Part("ball", slice(0, n), torch.tensor(ball.faces), True, Look()),
-        Part("wall", slice(n, len(points)), torch.tensor(wall.faces), True, Look()),
+        Part("ball", slice(0, n), torch.tensor(ball.faces), True, Appearance()),
+        Part("wall", slice(n, len(points)), torch.tensor(wall.faces), True, Appearance()),
     )
     return View.of(Surface(points[None, None], parts), Silhouettes(CAMERA))
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gradsim.errors import InputError
 from gradsim.geometry import mesh
-from gradsim.geometry.surface import Look, Part, Surface
+from gradsim.geometry.surface import Appearance, Part, Surface
 from gradsim.render import Ambient, Camera, Directional, Point, Renderer, Shading, look_at
 from gradsim.render.renderer import RASTERIZERS
 from gradsim.render.shading.shading import LAWS
@@ -47,8 +47,8 @@ def draw(points, tables, rasterizer, law, height, width, dtype):
     """RGB and alpha of two parts, one with a texture and one with colours of vertices, on the same points."""
     generator = torch.Generator().manual_seed(len(points))
     uv, texture = torch.rand(len(points), 2, generator=generator), torch.rand(3, 3, 2, generator=generator)
-    shown = Look(uv=uv.to(dtype), uv_faces=tables[0], texture=texture.to(dtype), smooth=True, specular=0.0)
-    painted = Look(vertex_colours=torch.rand(len(points), 3, generator=generator).to(dtype))
+    shown = Appearance(uv=uv.to(dtype), uv_faces=tables[0], texture=texture.to(dtype), smooth=True, specular=0.0)
+    painted = Appearance(vertex_colours=torch.rand(len(points), 3, generator=generator).to(dtype))
     n = len(points)
     parts = Part("shown", slice(0, n), tables[0], False, shown), Part("painted", slice(n, 2 * n), tables[1], False, painted)  # fmt: skip
     vertices = torch.cat([points, points + torch.tensor([0.01, 0.05, 0.02], dtype=dtype)])[None, None]
@@ -81,7 +81,7 @@ def test_vertices_that_are_not_finite_are_named(rasterizer, bad):
     ball = mesh.sphere(0.3, 0)
     vertices = torch.tensor(ball.vertices).expand(2, 3, -1, -1).clone()
     vertices[1, 2, 4, 0] = bad
-    part = Part("ball", slice(0, len(ball.vertices)), torch.tensor(ball.faces), True, Look())
+    part = Part("ball", slice(0, len(ball.vertices)), torch.tensor(ball.faces), True, Appearance())
     with pytest.raises(InputError, match="vertex 4 of `ball` is .* in world 1, frame 2"):
         Renderer(camera(8, 8), rasterizer)(Surface(vertices, (part,)))
 

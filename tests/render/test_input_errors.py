@@ -6,7 +6,7 @@ import torch
 
 from gradsim.errors import InputError
 from gradsim.geometry import mesh
-from gradsim.geometry.surface import Look, Surface
+from gradsim.geometry.surface import Appearance, Surface
 from gradsim.render.camera import Camera, look_at
 from gradsim.render.renderer import Renderer
 from gradsim.render.shading.lights import Ambient, Directional, Harmonics, Point
@@ -75,7 +75,7 @@ def test_what_is_no_surface_and_normals_of_others_are_refused():
 def test_numbers_of_numpy_will_do():
     camera = Camera(CAMERA.K, CAMERA.R, CAMERA.t, np.int64(24), np.int64(16))
     lights = Directional(np.array([0, 1, -1]), np.float32([1, 1, 1])), Harmonics(np.ones((9, 3)).tolist())
-    surface = Surface.of(BALL.vertices, BALL.faces, Look(tuple(np.float32([0.5, 0.2, 0.1]))))
+    surface = Surface.of(BALL.vertices, BALL.faces, Appearance(tuple(np.float32([0.5, 0.2, 0.1]))))
     assert Renderer(camera, "aa", Shading("lambert", lights))(surface).shape == (1, 1, 3, 16, 24)
 
 
@@ -83,7 +83,7 @@ def test_numbers_of_numpy_will_do():
 @pytest.mark.parametrize("law", ["colour", "phong"])
 def test_a_colour_keeps_its_gradient_in_another_precision(rasterizer, law):
     colour = torch.tensor([0.8, 0.3, 0.2], requires_grad=True)
-    surface = Surface.of(VERTICES, BALL.faces, Look(colour))
+    surface = Surface.of(VERTICES, BALL.faces, Appearance(colour))
     image = Renderer(CAMERA, rasterizer, law, background=(0, 0, 0))(surface)
     assert image.dtype == torch.float64
     image.sum().backward()

@@ -5,7 +5,7 @@ import torch
 from checks import error
 
 from gradsim.geometry import mesh
-from gradsim.geometry.surface import Look, Part, Surface
+from gradsim.geometry.surface import Appearance, Part, Surface
 from gradsim.render import Renderer, look_at
 from gradsim.render.near_clipping import cut_near
 from gradsim.render.softras.rasterizer import SoftRas
@@ -134,7 +134,7 @@ def test_a_plane_behind_the_camera_is_refused():
 def test_a_floor_that_begins_behind_the_camera_fills_the_lower_half():
     floor = mesh.box((60.0, 60.0, 1.0))
     vertices = torch.tensor(floor.vertices)[None, None] - torch.tensor([0.0, 0.0, 1.5]).double()
-    white = Look((1.0, 1.0, 1.0))
+    white = Appearance((1.0, 1.0, 1.0))
     surface = Surface(vertices.requires_grad_(), (Part("floor", slice(0, 8), torch.tensor(floor.faces), True, white),))
     lens = look_at((0.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), 1.2, 16, 24)
     renderer = Renderer(lens, SoftRas(blur_px=0.2), background=(0.0, 0.0, 0.0))

@@ -5,7 +5,7 @@ import torch
 from checks import weights
 
 from gradsim.geometry import mesh
-from gradsim.geometry.surface import Look, Part, Surface
+from gradsim.geometry.surface import Appearance, Part, Surface
 from gradsim.render import Renderer, look_at
 from gradsim.render.renderer import RASTERIZERS
 
@@ -16,7 +16,7 @@ CAMERA = look_at((0.1, -0.2, 1.0), (0.1, 5.0, 0.4), (0.0, 0.0, 1.0), 0.8, WIDTH,
 def ground(far=2000.0):
     """A square under and behind the camera, whose far side is as good as the horizon."""
     corners = torch.tensor([(-9000.0, -7000, 0), (8000, -7000, 0), (8000, far, 0), (-9000, far, 0)]).double()
-    part = Part("ground", slice(0, 4), torch.tensor([[0, 1, 2], [0, 2, 3]]), False, Look((0.2, 0.7, 0.4)))
+    part = Part("ground", slice(0, 4), torch.tensor([[0, 1, 2], [0, 2, 3]]), False, Appearance((0.2, 0.7, 0.4)))
     return Surface(corners[None, None], (part,))
 
 
@@ -47,7 +47,7 @@ def test_gradients_of_what_passes_the_camera_are_central_differences(rasterizer)
     ring = mesh.torus(0.5, 0.2, 10, 7)
     centre = torch.tensor([0.15, 0.05, 1.0])  # the camera stands inside the ring's hole, near its tube
     points = (torch.tensor(ring.vertices) + centre)[None, None].double()
-    part = Part("ring", slice(0, len(ring.vertices)), torch.tensor(ring.faces), False, Look((0.8, 0.3, 0.2)))
+    part = Part("ring", slice(0, len(ring.vertices)), torch.tensor(ring.faces), False, Appearance((0.8, 0.3, 0.2)))
 
     def draw(vertices):
         renderer = Renderer(CAMERA, rasterizer, near=0.05)
@@ -71,7 +71,7 @@ def test_gradients_of_what_passes_the_camera_are_central_differences(rasterizer)
 def test_what_is_wholly_behind_the_camera_is_not_seen(rasterizer):
     ball = mesh.sphere(0.5, 1)
     points = (torch.tensor(ball.vertices) + torch.tensor([0.0, -2.0, 1.0]))[None, None].requires_grad_()
-    part = Part("ball", slice(0, len(ball.vertices)), torch.tensor(ball.faces), True, Look((0.8, 0.3, 0.2)))
+    part = Part("ball", slice(0, len(ball.vertices)), torch.tensor(ball.faces), True, Appearance((0.8, 0.3, 0.2)))
     image = Renderer(CAMERA, rasterizer, background=(0.3, 0.2, 0.1))(Surface(points, (part,)))
     assert torch.equal(
         image.detach(), torch.tensor([0.3, 0.2, 0.1], dtype=torch.float64)[:, None, None].expand_as(image)
@@ -87,8 +87,8 @@ def test_road_under_the_camera_has_exact_edges(behind):
     strip = torch.tensor([(-1.1, -50.0, 0.0), (0.9, -50, 0), (0.7, 60, 0), (-0.8, 60, 0)]).double()
     wall = torch.tensor([(-90.0, 100.0, -90.0), (90, 100, -90), (90, 100, 90), (-90, 100, 90)]).double()
     square = torch.tensor([[0, 1, 2], [0, 2, 3]])
-    road = Part("road", slice(0, 4), square, False, Look((1.0, 0.0, 0.0)))
-    other = Part("wall", slice(4, 8), square, False, Look((0.0, 1.0, 0.0)))
+    road = Part("road", slice(0, 4), square, False, Appearance((1.0, 0.0, 0.0)))
+    other = Part("wall", slice(4, 8), square, False, Appearance((0.0, 1.0, 0.0)))
     renderer = Renderer(CAMERA, "aa", background=(0.0, 0.0, 0.0))
     own = renderer.alpha(Surface(strip[None, None], (road,)))[0, 0]
     assert 0.2 < own.mean() < 0.8

@@ -6,7 +6,7 @@ import torch
 from scipy.spatial.transform import Rotation
 
 from gradsim.geometry import mesh
-from gradsim.geometry.surface import Look, Part, Surface
+from gradsim.geometry.surface import Appearance, Part, Surface
 from gradsim.render import Antialiased, DibR, Directional, Renderer, Shading, look_at
 
 HEIGHT, WIDTH = 30, 41
@@ -15,7 +15,9 @@ RADIUS = 0.4
 
 
 def part(body, first=0, name="body", colour=(0.9, 0.4, 0.1), **look):
-    return Part(name, slice(first, first + len(body.vertices)), torch.tensor(body.faces), False, Look(colour, **look))
+    return Part(
+        name, slice(first, first + len(body.vertices)), torch.tensor(body.faces), False, Appearance(colour, **look)
+    )
 
 
 def ball(levels=4, **look):

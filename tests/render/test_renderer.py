@@ -11,7 +11,7 @@ from checks import weights
 
 from gradsim.errors import InputError
 from gradsim.geometry import mesh
-from gradsim.geometry.surface import Look, Part, Surface
+from gradsim.geometry.surface import Appearance, Part, Surface
 from gradsim.render import Ambient, DibR, Directional, Harmonics, Point, Renderer, Shading, SoftRas, look_at
 from gradsim.render.raster.composite import compose
 from gradsim.render.raster.zbuffer import nearest, rasterise
@@ -40,10 +40,10 @@ def still_life(dtype=torch.float64):
     """A smooth ring before a box with a texture, both shiny."""
     ring, box = mesh.torus(0.5, 0.2, 12, 8), mesh.box((0.5, 0.6, 0.7))
     picture = torch.rand(3, 5, 4, dtype=dtype, generator=torch.Generator().manual_seed(1))
-    painted = Look(uv=torch.tensor(box.uv, dtype=dtype), uv_faces=torch.tensor(box.uv_faces), texture=picture)
+    painted = Appearance(uv=torch.tensor(box.uv, dtype=dtype), uv_faces=torch.tensor(box.uv_faces), texture=picture)
     shiny = {"specular": 0.4, "shininess": 5.0}
     return surface(
-        (ring, (0.0, 0.0, 0.0), Look((0.8, 0.3, 0.2), smooth=True, **shiny)),
+        (ring, (0.0, 0.0, 0.0), Appearance((0.8, 0.3, 0.2), smooth=True, **shiny)),
         (box, (0.5, 0.6, 0.1), replace(painted, **shiny)),
         dtype=dtype,
     )
@@ -51,7 +51,7 @@ def still_life(dtype=torch.float64):
 
 @pytest.mark.parametrize("rasterizer", RASTERIZERS)
 def test_white_box_before_black_fills_its_silhouette(rasterizer):
-    box = surface((mesh.box((0.6, 0.6, 0.6)), (0, 0, 0), Look((1.0, 1.0, 1.0))))
+    box = surface((mesh.box((0.6, 0.6, 0.6)), (0, 0, 0), Appearance((1.0, 1.0, 1.0))))
     renderer = Renderer(camera(), rasterizer, background=(0.0, 0.0, 0.0))
     image, alpha = renderer(box)[0, 0], renderer.alpha(box)[0, 0]
     assert image.shape == (3, HEIGHT, WIDTH)
@@ -153,7 +153,7 @@ def test_a_light_below_the_horizon_makes_no_highlight(law):
 @pytest.mark.parametrize("rasterizer", RASTERIZERS)
 def test_a_sheet_is_lit_on_the_side_that_is_seen_whichever_way_its_faces_turn(rasterizer, smooth):
     corners = torch.tensor([[-0.5, 0.0, -0.4], [0.5, 0.1, -0.5], [0.4, -0.2, 0.5], [-0.6, 0.2, 0.4]]).double()
-    faces, look = torch.tensor([[0, 1, 2], [0, 2, 3]]), Look((0.9, 0.8, 0.7), smooth=smooth, specular=0.3)
+    faces, look = torch.tensor([[0, 1, 2], [0, 2, 3]]), Appearance((0.9, 0.8, 0.7), smooth=smooth, specular=0.3)
     render = Renderer(camera(), rasterizer, Shading("phong", LAMPS))
     pictures = [
         render(Surface(corners[None, None], (Part("sheet", slice(0, 4), turned, False, look),)))
@@ -167,7 +167,7 @@ def test_a_sheet_is_lit_on_the_side_that_is_seen_whichever_way_its_faces_turn(ra
 @pytest.mark.parametrize("kind", [SoftRas, DibR])
 def test_opacity_leaves_out_faces_by_the_side_they_show(kind):
     corners = torch.tensor([[-0.5, 0.0, -0.4], [0.5, 0.1, -0.5], [0.4, -0.2, 0.5]]).double()
-    front = Surface(corners[None, None], (Part("sheet", slice(0, 3), torch.tensor([[0, 1, 2]]), False, Look()),))
+    front = Surface(corners[None, None], (Part("sheet", slice(0, 3), torch.tensor([[0, 1, 2]]), False, Appearance()),))
     alpha = {cull: Renderer(camera(), kind(cull=cull)).alpha(front) for cull in ("none", "back", "front")}
     assert alpha["none"].max() > 0.9
     assert torch.equal(alpha["back"], alpha["none"])
@@ -177,7 +177,7 @@ def test_opacity_leaves_out_faces_by_the_side_they_show(kind):
 @pytest.mark.parametrize("rasterizer", RASTERIZERS)
 def test_gradients_by_one_colour_for_all_are_the_opacity(rasterizer):
     colour = torch.tensor([0.3, 0.6, 0.2], dtype=torch.float64, requires_grad=True)
-    scene = surface((mesh.torus(0.5, 0.2, 12, 8), (0.0, 0.0, 0.0), Look(colour)))
+    scene = surface((mesh.torus(0.5, 0.2, 12, 8), (0.0, 0.0, 0.0), Appearance(colour)))
     picture = Renderer(camera(), rasterizer, background=(0.0, 0.0, 0.0)).picture(scene)
     (slope,) = torch.autograd.grad(picture.rgb[0, 0, 1].sum(), colour)  # linear in green, and nothing else
     assert slope[[0, 2]].tolist() == [0, 0]

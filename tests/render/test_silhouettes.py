@@ -9,7 +9,7 @@ from checks import central_difference, directions, dot_product_errors, error, gr
 from scipy.spatial.transform import Rotation
 
 from gradsim.geometry import mesh
-from gradsim.geometry.surface import Look, Part, Surface
+from gradsim.geometry.surface import Appearance, Part, Surface
 from gradsim.render.camera import Camera, look_at
 from gradsim.render.coverage.coverage import coverage
 from gradsim.render.silhouettes import LENS, NEAR, Silhouettes
@@ -26,7 +26,7 @@ def surface_of(bodies, offsets, dtype=torch.float64):
         turn = torch.tensor(Rotation.random(rng=np.random.default_rng(k)).as_matrix())
         vertices.append(torch.tensor(body.vertices) @ turn.mT + offsets[:, :, k, None])
         where = slice(first, first + len(body.vertices))
-        parts.append(Part(f"body{k}", where, torch.tensor(body.faces), body.convex, Look(colour)))
+        parts.append(Part(f"body{k}", where, torch.tensor(body.faces), body.convex, Appearance(colour)))
         first = where.stop
     return Surface(torch.cat(vertices, 2).to(dtype), tuple(parts))
 

@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 from twins import antialiased, dibr, zbuffer
 
 from gradsim.geometry import mesh
-from gradsim.geometry.surface import Look, Part, Surface
+from gradsim.geometry.surface import Appearance, Part, Surface
 from gradsim.render import DibR, Renderer, look_at
 
 HEIGHT, WIDTH = 18, 25
@@ -33,7 +33,7 @@ def surfaces(bodies, dtype):
         moved = turned.swapaxes(1, 2) + rng.uniform(-0.15, 0.15, (6, 1, 3))
         vertices.append(torch.tensor(moved, dtype=dtype).unflatten(0, IMAGES))
         colours = torch.tensor(rng.uniform(0, 1, (len(body.vertices), 3)), dtype=dtype)
-        parts.append(Part(f"body{k}", slice(n, n + len(body.vertices)), torch.tensor(body.faces), False, Look(vertex_colours=colours)))  # fmt: skip
+        parts.append(Part(f"body{k}", slice(n, n + len(body.vertices)), torch.tensor(body.faces), False, Appearance(vertex_colours=colours)))  # fmt: skip
         n += len(body.vertices)
     return Surface(torch.cat(vertices, 2), tuple(parts))
 
@@ -123,7 +123,7 @@ def test_textures_are_trilinear_and_begin_again(dtype):
     (part,), table = surface.parts, torch.tensor(box.uv_faces)
 
     def draw(vertices, uv, texture):
-        look = Look(uv=uv, uv_faces=table, texture=texture)
+        look = Appearance(uv=uv, uv_faces=table, texture=texture)
         renderer = Renderer(CAMERA, DibR(), background=(0.0, 0.0, 0.0))
         return renderer(Surface(vertices, (replace(part, look=look),))).flatten(0, 1)
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 from fit_cases import thrown
 
-from gradsim.identification.solvers.multistart import Search, search
+from gradsim.identification.solvers.multistart import MultistartConfig, search
 from gradsim.runtime.checkpoint import Checkpoint
 
-PLAN = Search(starts=4, first=4, grow=2)
+PLAN = MultistartConfig(starts=4, first=4, grow=2)
 
 
 def test_a_state_comes_back_to_the_last_bit(tmp_path):

@@ -95,12 +95,12 @@ def plain(given: list[Tensor], bodies: int = 2) -> list[Tensor]:
             time = (k * SUBSTEPS + j) * DT
             state = [struck(c, WINDOWS, time, DT, s) for c, s in zip(case, state, strict=True)]
             f = torch.zeros_like(x)
-            f = add(f, SPRINGS, spring.definition(x[:, SPRINGS], v[:, SPRINGS], *law["spring"]))
-            f = add(f, PAIRS, vertex_triangle.definition(x[:, PAIRS], v[:, PAIRS], *law["touch_face"]))
+            f = add(f, SPRINGS, spring.reference(x[:, SPRINGS], v[:, SPRINGS], *law["spring"]))
+            f = add(f, PAIRS, vertex_triangle.reference(x[:, PAIRS], v[:, PAIRS], *law["touch_face"]))
             acts = [[0.0, 0.0] for _ in case]
             for r, name, which in ((0, "attachment", HOLDS), (1, "touch_body", EVERY)) if bodies else ():
                 file = {"attachment": attachment, "touch_body": vertex_body}[name]
-                each = file.definition(*_nodes(case[r], state[r], x[:, which], v[:, which]), *law[name])
+                each = file.reference(*_nodes(case[r], state[r], x[:, which], v[:, which]), *law[name])
                 f = f.index_add(1, which, each[:, :, 0])
                 acts[r] = [a + each[:, :, m].sum(1) for a, m in zip(acts[r], (1, 2), strict=True)]
             state = [_moved(c, s, a, time, h) for c, s, a in zip(case, state, acts, strict=True)]

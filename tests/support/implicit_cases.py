@@ -75,7 +75,7 @@ def dense(given: list[Tensor], substeps: int = 2) -> list[Tensor]:
     free[list(PINNED)] = 0
 
     def forces(x, v):
-        each = neo_hookean.definition(x[:, tets.index], v[:, tets.index], *tets.rest.values(), *given[4:8])
+        each = neo_hookean.reference(x[:, tets.index], v[:, tets.index], *tets.rest.values(), *given[4:8])
         f = torch.zeros_like(x).index_add(1, tets.index.flatten(), each.flatten(1, 2))
         return f + on_plane(x, v, *given[8:14])
 

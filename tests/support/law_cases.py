@@ -198,6 +198,6 @@ def defined_gradients(
     """Forces of the definition, and ∂(forces · probe) by "x", "v" and each parameter, by autograd in float64."""
     leaves = {"x": x, "v": v, **{name: arrays[name] for name in force.parameters}}
     leaves = {name: y.detach().clone().requires_grad_() for name, y in leaves.items()}
-    f = import_module(force.module).definition(**leaves, **{name: arrays[name] for name in force.rest})
+    f = import_module(force.module).reference(**leaves, **{name: arrays[name] for name in force.rest})
     slopes = torch.autograd.grad((f * probe).sum(), list(leaves.values()), materialize_grads=True)
     return f.detach(), dict(zip(leaves, slopes, strict=True))

@@ -84,7 +84,7 @@ def plain(groups_: tuple[Elements, ...], given: list[Tensor]) -> list[Tensor]:
     for k in range(step.shape[1]):
         h = step[:, k, None, None]
         for _ in range(SUBSTEPS):
-            each = neo_hookean.definition(x[:, tets.index], v[:, tets.index], *tets.rest.values(), *per_tet)
+            each = neo_hookean.reference(x[:, tets.index], v[:, tets.index], *tets.rest.values(), *per_tet)
             f = torch.zeros_like(x).index_add(1, tets.index.flatten(), each.flatten(1, 2))
             f = f + on_plane(x, v, *given[8:14]) + on_solid(x, v, *given[14:26])
             v = v + h * free[:, None] * (f * inverse_mass[..., None] + gravity[:, None])
@@ -110,6 +110,6 @@ def on_solid(x, v, centre, a0, a1, a2, h0, h1, h2, rounding, *law) -> Tensor:
 
 def _touching(gap, v, normal, stiffness, damping, friction_stiffness, friction) -> Tensor:
     rate = (v * normal).sum(-1)
-    f_n = hunt_crossley.definition(gap, rate, stiffness, damping)
-    f = point_plane.definition(v, normal, f_n, friction_stiffness, friction)
+    f_n = hunt_crossley.reference(gap, rate, stiffness, damping)
+    f = point_plane.reference(v, normal, f_n, friction_stiffness, friction)
     return torch.where((gap < 0)[..., None], f, 0.0)

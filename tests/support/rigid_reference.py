@@ -77,8 +77,8 @@ def contacts(case: Case, law: str, x: Tensor, q: Tensor, v: Tensor, w: Tensor) -
     if law == "paper-adhesive":
         f_n = torch.where(gap < 0, -(each["stiffness"] * gap + each["damping"] * rate), torch.zeros_like(gap))
     else:
-        f_n = module.definition(gap, rate, each["stiffness"], each["damping"])
-    force = point_plane.definition(u, normal, f_n, each["friction_stiffness"], each["friction"])
+        f_n = module.reference(gap, rate, each["stiffness"], each["damping"])
+    force = point_plane.reference(u, normal, f_n, each["friction_stiffness"], each["friction"])
     return arm, gap, u, force
 
 

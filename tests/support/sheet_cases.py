@@ -89,7 +89,7 @@ def plain(given: list[Tensor]) -> list[Tensor]:
                 own = {name: next(rest) for name in group.force.parameters}
                 own = {name: y.expand(len(x), len(group.index), *y.shape[2:]) for name, y in own.items()}
                 at = (x[:, group.index], v[:, group.index])
-                each = import_module(group.force.module).definition(*at, **group.rest, **own)
+                each = import_module(group.force.module).reference(*at, **group.rest, **own)
                 f = f.index_add(1, group.index.flatten(), each.flatten(1, 2))
             v = v + h * free[:, None] * (f * inverse_mass[..., None] + gravity[:, None])
             x = x + h * v

@@ -14,7 +14,7 @@ def pairs(
     pixels: wp.array[Pixel],  # their centres [px]
     nearest: wp.array[Scalar],  # in each pixel [m]
     reach: Reach,
-    fog: Fog,
+    fog: DepthWeights,
     # out
     opaque: wp.array2d[Scalar],  # (faces, pixels)
     weights: wp.array2d[Scalar],

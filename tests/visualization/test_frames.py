@@ -12,7 +12,7 @@ from gradsim.render.shading.shading import Shading
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
 from gradsim.visualization import frames
-from gradsim.visualization.frames import Artist, fitting
+from gradsim.visualization.frames import FrameRenderer, fitting
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def surface(scene):
         return Model(scene).rollout().drawn
 
 
-def drawn(artist: Artist, surface) -> torch.Tensor:
+def drawn(artist: FrameRenderer, surface) -> torch.Tensor:
     return torch.stack(list(artist.draw(surface))).permute(0, 3, 1, 2)
 
 
@@ -38,15 +38,15 @@ def test_frames_are_those_of_the_renderer_however_many_are_drawn_at_once(scene, 
     monkeypatch.setattr(frames, "BLOCK", block)
     camera, light = from_scene(scene.camera), Shading("phong")
     own = Renderer(camera, "aa", light, (0.2, 0.4, 0.6))(surface)[0]
-    assert torch.equal(drawn(Artist("aa", camera, light, (0.2, 0.4, 0.6)), surface), own.clamp(0, 1))
+    assert torch.equal(drawn(FrameRenderer("aa", camera, light, (0.2, 0.4, 0.6)), surface), own.clamp(0, 1))
     flat = Silhouettes(camera, (0.2, 0.4, 0.6)).picture(surface)[0]
-    assert torch.equal(drawn(Artist("coverage", camera, Shading(), (0.2, 0.4, 0.6)), surface), flat)
+    assert torch.equal(drawn(FrameRenderer("coverage", camera, Shading(), (0.2, 0.4, 0.6)), surface), flat)
 
 
 @pytest.mark.parametrize("name", ["coverage", "aa"])
 def test_the_share_of_a_body_lacks_what_others_hide(scene, surface, name):
     camera = from_scene(scene.camera)
-    artist = Artist(name, camera, Shading(), scene.background)
+    artist = FrameRenderer(name, camera, Shading(), scene.background)
     cube, post, both = (torch.stack(list(artist.share(surface, n))) for n in (["cube"], ["post"], ["cube", "post"]))
     alone = Silhouettes(camera).masks(surface)[0, :, 0]
     inside = Silhouettes(camera).masks(surface)[0, :, 1] > 1 - 1e-9
@@ -65,6 +65,6 @@ def test_the_renderer_is_the_simplest_that_shows_the_looks(scene, surface):
 def test_a_renderer_that_cannot_is_refused(scene):
     camera = from_scene(scene.camera)
     with pytest.raises(InputError, match="use one of coverage, aa"):
-        Artist("blender", camera, Shading(), (1, 1, 1))
+        FrameRenderer("blender", camera, Shading(), (1, 1, 1))
     with pytest.raises(InputError, match="draws flat colours"):
-        Artist("coverage", camera, Shading("phong"), (1, 1, 1))
+        FrameRenderer("coverage", camera, Shading("phong"), (1, 1, 1))

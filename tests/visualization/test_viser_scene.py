@@ -8,7 +8,7 @@ import pytest
 import torch
 from fit_cases import throw
 
-from gradsim.geometry.surface import Look, Part
+from gradsim.geometry.surface import Appearance, Part
 from gradsim.physics.model import Model
 from gradsim.visualization import viser_scene
 
@@ -71,7 +71,9 @@ def test_a_textured_part_is_sent_with_its_picture_and_a_deforming_one_plain():
     scene = SimpleNamespace(**nodes, add_line_segments=lambda *given, **named: None)
     uv, faces = torch.tensor([[0.0, 0], [1, 0], [0, 1]]), torch.tensor([[0, 1, 2]])
     texture = torch.linspace(0, 1, 12).reshape(3, 2, 2)
-    part = Part("sheet", slice(0, 3), faces, True, Look(uv=uv, uv_faces=torch.tensor([[2, 0, 1]]), texture=texture))
+    part = Part(
+        "sheet", slice(0, 3), faces, True, Appearance(uv=uv, uv_faces=torch.tensor([[2, 0, 1]]), texture=texture)
+    )
     still = np.array([[[0.0, 0, 0], [1, 0, 0], [0, 1, 0]]]).repeat(2, 0)
     viser_scene.Actor(scene, "/still", still, part)
     viser_scene.Actor(scene, "/twin", still, part, colour=(1, 2, 3))
@@ -95,7 +97,7 @@ def test_both_sides_of_a_sheet_are_shown_and_one_of_what_is_closed_or_stands_sti
     corners = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
     closed = torch.tensor([[0, 2, 1], [0, 1, 3], [1, 2, 3], [0, 3, 2]])
     falling = corners - np.array([0.0, 0.5])[:, None, None] * [0, 0, 1]
-    part = lambda faces: Part("it", slice(0, 4), faces, False, Look())
+    part = lambda faces: Part("it", slice(0, 4), faces, False, Appearance())
     viser_scene.Actor(scene, "/sheet", falling, part(closed[:3]))
     viser_scene.Actor(scene, "/solid", falling, part(closed))
     viser_scene.Actor(scene, "/floor", falling[:1].repeat(2, 0), part(closed[:3]))

@@ -2,7 +2,7 @@
 
 What a command was asked to do: kept beside its answer, so that it can go on and be compared.
 
-Everything that determines the answer is in `Asked.inputs`: the subject (a scene, a task), the content of the files, the
+Everything that determines the answer is in `RunArguments.inputs`: the subject (a scene, a task), the content of the files, the
 options, and the versions and source of what computes.
 
 What `gradsim control` was asked to do.
@@ -25,7 +25,7 @@ RECORD = "job.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class RunArguments:
     """The arguments of a command. A file or folder is a `Path`, so that its content counts and not its name.
 
     Attributes:
@@ -145,7 +145,7 @@ FILMS = ("side_by_side.webm", "overlay.webm", "residuals.webm")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job(Asked):
+class Job(RunArguments):
     """A fit as asked for.
 
     Args:
@@ -167,7 +167,7 @@ class Job(Asked):
     noun: ClassVar = "fit"
     subject: ClassVar = "scene"
     answer: ClassVar = (
-        *("result.json", "history.json", "report.html", "player.html", "leftover.png", "profiles.png"),
+        *("result.json", "history.json", "report.html", "player.html", "residuals.png", "profiles.png"),
         *FILMS,
     )
 
@@ -205,7 +205,7 @@ NAMES = ("first", "middle", "best", "last")  # of the policies that are kept and
 
 
 @dataclass(frozen=True, kw_only=True)
-class ControlJob(Asked):
+class ControlJob(RunArguments):
     """A controller as asked for.
 
     Args:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from gradsim.app.job import RECORD, Asked, record, short
+from gradsim.app.job import RECORD, RunArguments, record, short
 from gradsim.errors import InputError
 from gradsim.runtime.checkpoint import Checkpoint, write_synced
 from gradsim.scene.node import Node
@@ -31,7 +31,7 @@ def finished(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def desk(folder: Path, job: Asked, subject: Node, resume: bool) -> Iterator[Checkpoint]:
+def desk(folder: Path, job: RunArguments, subject: Node, resume: bool) -> Iterator[Checkpoint]:
     """Where a job is done: a folder of its own, and how far it came; the job clears that when it is done.
 
     Args:
@@ -62,7 +62,7 @@ def desk(folder: Path, job: Asked, subject: Node, resume: bool) -> Iterator[Chec
         yield Checkpoint(folder / KEPT, hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest())
 
 
-def compare(folder: Path, job: Asked, subject: Node) -> None:
+def compare(folder: Path, job: RunArguments, subject: Node) -> None:
     """Refuse to go on with a job of other input. A folder without a job is none.
 
     Raises:

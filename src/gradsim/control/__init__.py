@@ -10,7 +10,7 @@ from gradsim.control.training.checkpoint import Checkpoint
 from gradsim.control.training.history import History, Iteration
 from gradsim.control.training.polyak import Polyak
 from gradsim.control.training.randomization import Disturbances
-from gradsim.control.training.settings import Horizon, Search
+from gradsim.control.training.settings import Horizon, TrainingConfig
 from gradsim.control.training.train import train, train_truncated
 
 __all__ = [
@@ -30,10 +30,10 @@ __all__ = [
     "Mpc",
     "Plant",
     "Polyak",
-    "Search",
     "Sinusoids",
     "Spline",
     "StateSenses",
+    "TrainingConfig",
     "check",
     "run_mpc",
     "train",

@@ -19,7 +19,7 @@ from gradsim.control.plant import Episode, Given, Plant, joined, last
 from gradsim.control.policies import Free
 from gradsim.control.training.descent import Descent
 from gradsim.control.training.history import History, Iteration
-from gradsim.control.training.settings import Search
+from gradsim.control.training.settings import TrainingConfig
 from gradsim.control.training.train import Progress
 from gradsim.errors import InputError
 from gradsim.geometry.validation import counts
@@ -51,7 +51,7 @@ class Mpc:
         plant: Plant,
         goal,
         horizon: int | None = 10,
-        search: Search | None = None,
+        search: TrainingConfig | None = None,
         first: int | None = None,
         start: nn.Module | None = None,
         given: Given | None = None,
@@ -67,7 +67,7 @@ class Mpc:
             )
         if horizon is not None:
             counts("horizon", horizon)
-        self.search = search or Search("polyak", iterations=5)
+        self.search = search or TrainingConfig("polyak", iterations=5)
         counts("search.iterations of MPC", self.search.iterations, least=2)
         if first is not None:
             counts("first", first, least=2)

@@ -53,7 +53,7 @@ def _check_colour(colour: Any) -> None:
 
 
 class Pattern(NamedTuple):
-    """A picture and where it lies, see `Look`."""
+    """A picture and where it lies, see `Appearance`."""
 
     texture: Tensor
     uv: Tensor
@@ -61,7 +61,7 @@ class Pattern(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class Appearance:
     """What a piece of a surface looks like. Colours are RGB, 1 is white.
 
     Where it has a texture, that is its own colour (albedo); else `vertex_colours`, else `colour`. Tensors keep their
@@ -125,7 +125,7 @@ class Look:
         return torch.as_tensor(self.colour, dtype=like.dtype, device=like.device)
 
 
-GREY = Look((0.7, 0.7, 0.7))
+GREY = Appearance((0.7, 0.7, 0.7))
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +147,7 @@ class Part:
     vertices: slice
     faces: Tensor
     convex: bool
-    look: Look
+    look: Appearance
 
     def __post_init__(self):
         own, look, n = f"`{self.name}`", self.look, self.size
@@ -219,7 +219,7 @@ class Surface:
         cls,
         vertices: Tensor | ArrayLike,
         faces: Tensor | ArrayLike,
-        look: Look = GREY,
+        look: Appearance = GREY,
         name: str = "body",
         convex: bool = False,
     ) -> "Surface":

@@ -6,16 +6,16 @@ from gradsim.identification.fields.fields import Field, Smooth
 from gradsim.identification.fields.fit import FieldFit
 from gradsim.identification.fit import Estimate, Fit
 from gradsim.identification.gradients.api import Explanation, explain_gradients
-from gradsim.identification.long_clip import Shooting
+from gradsim.identification.long_clip import MultipleShooting
 from gradsim.identification.model_selection import Comparison, compare
 from gradsim.identification.multi_clip import identify_many
 from gradsim.identification.observation.base import Masks, States
-from gradsim.identification.observation.images import Pictures
-from gradsim.identification.observation.labelled_masks import Pieces
-from gradsim.identification.observation.multi_view import Views
+from gradsim.identification.observation.images import Images
+from gradsim.identification.observation.labelled_masks import LabelledMasks
+from gradsim.identification.observation.multi_view import MultiView
 from gradsim.identification.observation.vertices import Vertices
 from gradsim.identification.solvers.gradient_descent import descend
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Unknown
 
 __all__ = [
@@ -25,16 +25,16 @@ __all__ = [
     "Field",
     "FieldFit",
     "Fit",
+    "Images",
+    "LabelledMasks",
     "Masks",
-    "Pictures",
-    "Pieces",
-    "Search",
-    "Shooting",
+    "MultiView",
+    "MultipleShooting",
+    "MultistartConfig",
     "Smooth",
     "States",
     "Unknown",
     "Vertices",
-    "Views",
     "compare",
     "descend",
     "explain_gradients",

@@ -12,23 +12,23 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.identification.fit import MISMATCH, Estimate, Fit
-from gradsim.identification.long_clip import Shooting, explained, jumps_told, shoot, verdict
+from gradsim.identification.long_clip import MultipleShooting, explained, jumps_told, shoot, verdict
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.observation.multi_view import from_videos
-from gradsim.identification.observation.observability import refuse_unseen
+from gradsim.identification.observation.observability import require_observable
 from gradsim.identification.problem import Problem
 from gradsim.identification.sensitivity.lyapunov import growth
 from gradsim.identification.solvers.de_mcmc import Samples, sample
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
-from gradsim.identification.solvers.multistart import EXACT, Outcome, Search, search
-from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyse, wide_fisher
+from gradsim.identification.solvers.multistart import EXACT, MultistartConfig, Outcome, search
+from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyse, secant_fisher
 from gradsim.identification.uncertainty.profile_likelihood import profiled
-from gradsim.identification.uncertainty.residual_diagnostics import leftover, strays
+from gradsim.identification.uncertainty.residual_diagnostics import outlier_threshold, residual_diagnostics
 from gradsim.identification.uncertainty.smc import posterior, principal_axes
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
-from gradsim.runtime.progress import Keeper
+from gradsim.runtime.progress import CheckpointStore
 from gradsim.scene.parameters import parameters, resolve
 
 POLISHED = 10  # linearisations from a better point that samples met
@@ -44,12 +44,12 @@ def least_squares(
     scene,
     observation: Observation,
     unknowns: Sequence[str | Unknown],
-    plan: Search | None = None,
+    plan: MultistartConfig | None = None,
     seed: int = 0,
     noise_known: bool = True,
     report: Callable[[dict], None] = lambda entry: None,
     model: Model | None = None,
-    keeper: Keeper | None = None,
+    keeper: CheckpointStore | None = None,
     profile: bool | Sequence[str] = False,
 ) -> Fit:
     """Estimate the unknowns by multi-start Levenberg–Marquardt.
@@ -71,22 +71,22 @@ def least_squares(
     """
     space = Space(scene, unknowns)
     problem = Problem(model or model_for(scene, space), observation, space)
-    refuse_unseen(problem.model, observation, space.values(space.low[None]))
+    require_observable(problem.model, observation, space.values(space.low[None]))
     fit = solve(problem, plan, seed, noise_known, report, keeper)
     return profiled(fit, problem, [] if profile is True else profile) if profile and fit.status != "failed" else fit
 
 
 def solve(
     problem: Problem,
-    plan: Search | None = None,
+    plan: MultistartConfig | None = None,
     seed: int = 0,
     noise_known: bool = True,
     report: Callable[[dict], None] = lambda entry: None,
-    keeper: Keeper | None = None,
-    shooting: Shooting | None = None,
+    keeper: CheckpointStore | None = None,
+    shooting: MultipleShooting | None = None,
 ) -> Fit:
     """Search and verdict for a problem; arguments as for `least_squares`."""
-    space, plan = problem.space, plan or Search()
+    space, plan = problem.space, plan or MultistartConfig()
 
     def told(entry: dict) -> None:
         entry["values"] = dict(zip(space.names, space.numbers(torch.tensor(entry["u"])).tolist(), strict=True))
@@ -96,13 +96,13 @@ def solve(
         outcome, shots, cut = shoot(problem, shooting, plan.starts, np.random.default_rng(seed), told)
         one_shot = explained(outcome, shots)
         fit = (
-            conclude(problem, outcome, seed, noise_known, keeper)
+            make_fit(problem, outcome, seed, noise_known, keeper)
             if one_shot
             else verdict(cut, shots, outcome, shooting, seed, noise_known)
         )
         return replace(fit, shooting=jumps_told(cut, shots, shooting, one_shot))
     outcome = search(problem, plan, np.random.default_rng(seed), told, keeper)
-    return conclude(problem, outcome, seed, noise_known, keeper)
+    return make_fit(problem, outcome, seed, noise_known, keeper)
 
 
 def identify(
@@ -117,7 +117,7 @@ def identify(
     report: Callable[[dict], None] = lambda entry: None,
     videos: Mapping[str, str | Path] | None = None,
     masks: Mapping[str, str | Path] | None = None,
-    shooting: Shooting | None = None,
+    shooting: MultipleShooting | None = None,
     robust: str = "gaussian",
     ignore: str | Path | None = None,
     frames: str = "",
@@ -138,7 +138,7 @@ def identify(
         report: Called after each stage of the search.
         videos: Films of several cameras of the scene by their names, in place of a video.
         masks: Mask videos for some of them.
-        shooting: Cut a long or chaotic clip into windows, as `Shooting(window=20)`.
+        shooting: Cut a long or chaotic clip into windows, as `MultipleShooting(window=20)`.
         robust: Loss of the residuals: "gaussian", or "huber" or "cauchy" against outliers; of an observation, its own.
         ignore: A video of the same size and clock whose bright pixels do not count.
         frames: Which frames of the films to use, such as "0:30" or "!12"; see `gradsim.video.timing.align`.
@@ -159,17 +159,17 @@ def identify(
     if shooting:
         space = Space(scene, unknowns)
         problem = Problem(model_for(scene, space), observation, space)
-        refuse_unseen(problem.model, observation, space.values(space.low[None]))
-        return solve(problem, Search(starts=starts), seed, report=report, shooting=shooting)
-    return least_squares(scene, observation, unknowns, Search(starts=starts), seed, report=report, profile=profile)
+        require_observable(problem.model, observation, space.values(space.low[None]))
+        return solve(problem, MultistartConfig(starts=starts), seed, report=report, shooting=shooting)
+    return least_squares(scene, observation, unknowns, MultistartConfig(starts=starts), seed, report=report, profile=profile)
 
 
-def conclude(
+def make_fit(
     problem: Problem,
     outcome: Outcome,
     seed: int,
     noise_known: bool,
-    keeper: Keeper | None = None,
+    keeper: CheckpointStore | None = None,
     sampled: bool = True,
 ) -> Fit:
     """The verdict on where a search came to; `sampled`: error bars from samples where contact may kink the likelihood."""
@@ -177,9 +177,9 @@ def conclude(
     fisher, chi2, informative = _evidence(problem, best)
     scale = 1.0 if noise_known else max(chi2 / max(1.0, informative - len(space)), 1e-30)
     prior = torch.diag(problem.prior_precision)  # is no residual, and keeps its weight
-    wide, kinked = wide_fisher(problem, best, (fisher - prior) / scale + prior, variance=scale)
+    wide, nonsmooth = secant_fisher(problem, best, (fisher - prior) / scale + prior, variance=scale)
     samples, notes = None, _notes(problem, best)
-    bent = kinked or any(scene.surfaces for scene in problem.scenes)
+    bent = nonsmooth or any(scene.surfaces for scene in problem.scenes)
     noisy = problem.observation.floor(problem.frames)[2] >= EXACT and chi2 > NOISELESS * informative
     if sampled and noise_known and bent and noisy:
         rng = np.random.default_rng(seed)
@@ -207,7 +207,7 @@ def conclude(
         status = "unidentifiable"
     else:
         status = "ok"
-    left = leftover(problem, best, outcome.history, MISMATCH) if math.isfinite(cost) else None
+    left = residual_diagnostics(problem, best, outcome.history, MISMATCH) if math.isfinite(cost) else None
     for entry in outcome.history:
         entry.pop("u", None)
     return Fit(
@@ -231,8 +231,8 @@ def conclude(
             "final": space.numbers(outcome.final).tolist(),
             "cost": outcome.cost.tolist(),
         },
-        kinked=kinked,
-        leftover=left,
+        nonsmooth=nonsmooth,
+        residual_diagnostics=left,
         notes=notes,
         evidence=dict(getattr(problem.observation, "notes", {})),
     )
@@ -253,12 +253,12 @@ def model_for(scene, space: Space) -> Model:
         return first
     ends = list(itertools.islice(itertools.product((0, 1), repeat=len(space)), CORNERS))
     corners = torch.where(torch.tensor(ends) == 1, space.high, space.low)
-    return Model(scene, substeps=first.propose(first.values(space.values(corners))), lead=lead)
+    return Model(scene, substeps=first.recommended_substeps(first.values(space.values(corners))), lead=lead)
 
 
 def _evidence(problem: Problem, u: Tensor) -> tuple[Tensor, float, float]:
     """Fisher information, χ² and number of the residuals that carry information or contradict the model."""
-    n, limit = len(u), strays(problem)
+    n, limit = len(u), outlier_threshold(problem)
     fisher, chi2, count = torch.diag(problem.prior_precision), 0.0, 0.0
     for r, J in problem.jacobian(u[None], problem.frames):
         fisher = fisher + J[0].T @ J[0]

@@ -32,7 +32,7 @@ def leave_one_out(problem: ClipsProblem, valleys: Shots, iterations: int) -> tup
     return recordings, ends.u.unflatten(0, cost.shape)[torch.arange(len(recordings)), cost.argmin(1)]
 
 
-def conclude(
+def make_fit(
     problem: ClipsProblem, best: Shots, left_out: Tensor, other_cuts: Tensor
 ) -> tuple[dict[str, Estimate], Uncertainty, dict[str, dict[str, float]]]:
     """Estimates, and error bars that do not trust the model: for each unknown the largest of four.

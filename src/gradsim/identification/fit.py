@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gradsim.identification.uncertainty.profile_likelihood import Profile
-from gradsim.identification.uncertainty.residual_diagnostics import Leftover
+from gradsim.identification.uncertainty.residual_diagnostics import ResidualDiagnostics
 from gradsim.numerics.formatting import rounded, with_error
 
-SCHEMA = "gradsim.result/1"
+SCHEMA = "gradsim.result/2"
 MISMATCH = 1.2  # χ²/N above which the model does not explain the data, beyond its own sampling error
 
 
@@ -68,9 +68,9 @@ class Fit:
         history: Stages with frames, cost and the best values.
         population: Starts: names, initial and final values, costs.
         command: What made it.
-        kinked: Whether contact kinks the likelihood at the scale of the noise, so that error bars are
+        nonsmooth: Whether contact kinks the likelihood at the scale of the noise, so that error bars are
             from samples of the posterior.
-        leftover: Where and when it leaves something, and whether that is noise.
+        residual_diagnostics: Where and when it leaves something, and whether that is noise.
         shooting: Of a clip cut into windows: how, whether one shot or the windows are the answer, and the jumps.
         notes: Warnings, such as that the motion forgets its parameters within the clip.
         evidence: What became of a film on the way to evidence: frames used and not, loss.
@@ -93,8 +93,8 @@ class Fit:
     history: list[dict] = field(default_factory=list)
     population: dict = field(default_factory=dict)
     command: str = "identify"
-    kinked: bool = False
-    leftover: Leftover | None = None
+    nonsmooth: bool = False
+    residual_diagnostics: ResidualDiagnostics | None = None
     shooting: dict = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     evidence: dict = field(default_factory=dict)
@@ -137,11 +137,11 @@ class Fit:
                 "chi2_per_n": self.chi2_per_n,
                 "informative": self.informative,
                 "rank": self.rank,
-                "kinked": self.kinked,
+                "nonsmooth": self.nonsmooth,
                 "notes": self.notes,
                 **self.evidence,
                 "null_directions": directions,
-                "leftover": self.leftover.result() if self.leftover else None,
+                "residual_diagnostics": self.residual_diagnostics.result() if self.residual_diagnostics else None,
                 "profiles": [p.result() for p in self.profiles],
                 "starts": self.starts,
                 "iterations": self.iterations,

@@ -25,7 +25,7 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population
 from gradsim.identification.solvers.levenberg_marquardt import descend as descend_in_one
 from gradsim.identification.solvers.multiple_shooting import ShootingProblem, Shots, descend, jumps, measured
-from gradsim.identification.solvers.multistart import WORSE, Outcome, Search, search
+from gradsim.identification.solvers.multistart import WORSE, MultistartConfig, Outcome, search
 from gradsim.identification.uncertainty.fisher import analyse
 
 LOOSE = 100.0  # κ of a clip that grows: a gap of a tenth of the body's size costs one unit of χ²
@@ -33,7 +33,7 @@ ALONE = 6  # starts that go on from the first window, at most
 
 
 @dataclass(frozen=True)
-class Shooting:
+class MultipleShooting:
     """How a long clip is cut.
 
     Args:
@@ -55,7 +55,7 @@ class Shooting:
 
 def shoot(
     problem: Problem,
-    plan: Shooting,
+    plan: MultipleShooting,
     starts: int,
     rng: np.random.Generator,
     report: Callable[[dict], None] = lambda entry: None,
@@ -109,7 +109,7 @@ def explained(outcome: Outcome, shots: Shots) -> bool:
     return outcome.best_cost < shots.cost[0].item() * 1.1 + WORSE
 
 
-def jumps_told(cut: ShootingProblem, shots: Shots, plan: Shooting, polished: bool) -> dict:
+def jumps_told(cut: ShootingProblem, shots: Shots, plan: MultipleShooting, polished: bool) -> dict:
     """What `result.json` says of the windows."""
     found = jumps(cut, shots)
     names = [key for key in found[0] if key != "frame"]
@@ -133,12 +133,12 @@ def _all_states(problem: Problem) -> list[States]:
     return [known[name] for name in bodies] if set(bodies) <= set(known) else []
 
 
-def _grown(cut: ShootingProblem, plan: Shooting, starts: int, rng, note) -> tuple[Shots, Tensor]:
+def _grown(cut: ShootingProblem, plan: MultipleShooting, starts: int, rng, note) -> tuple[Shots, Tensor]:
     """Search the first window in one shot, then let the clip grow window by window; and which start each is, or -1."""
     problem, first = cut.problem, min(plan.window + 1, cut.problem.frames)
     begin = Problem(problem.model, problem.observation.cut(0, first), problem.space)
     begin.effort = problem.effort
-    found = search(begin, Search(starts=starts), rng)
+    found = search(begin, MultistartConfig(starts=starts), rng)
     near = torch.isfinite(found.cost).nonzero()[:, 0]
     near = near[found.cost[near].argsort()][:ALONE]
     u = torch.cat([found.best[None], found.final[near]])
@@ -161,7 +161,9 @@ def _one_shot(problem: Problem, u: Tensor, window: int) -> Population:
     return people
 
 
-def verdict(cut: ShootingProblem, shots: Shots, outcome: Outcome, plan: Shooting, seed: int, noise_known: bool) -> Fit:
+def verdict(
+    cut: ShootingProblem, shots: Shots, outcome: Outcome, plan: MultipleShooting, seed: int, noise_known: bool
+) -> Fit:
     """The verdict where the windows are the answer; error bars from the information with the starts eliminated."""
     problem, space = cut.problem, cut.space
     least, informative, _ = problem.observation.floor(problem.frames)

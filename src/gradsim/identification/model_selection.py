@@ -30,13 +30,13 @@ import numpy as np
 import torch
 
 from gradsim.errors import InputError
-from gradsim.identification.api import conclude, model_for
+from gradsim.identification.api import make_fit, model_for
 from gradsim.identification.fit import MISMATCH, Fit, write_json
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.observation.multi_view import from_videos
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
-from gradsim.identification.solvers.multistart import Outcome, Search, search
+from gradsim.identification.solvers.multistart import MultistartConfig, Outcome, search
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.scene.body import Pendulum
 from gradsim.scene.node import did_you_mean
@@ -228,7 +228,7 @@ class Comparison:
         rows = []
         for c in self.candidates.values():
             own = c.fit.result()
-            kept = {key: own[key] for key in ("status", "chi2_per_n", "unknowns", "leftover")}
+            kept = {key: own[key] for key in ("status", "chi2_per_n", "unknowns", "residual_diagnostics")}
             numbers = {key: getattr(c, key) for key in ("parameters", "chi2", "aic", "aicc", "bic", "delta", "weight")}
             rows.append({"name": c.name, "changes": _shown(c.changes), **numbers, **kept})
         content = {"candidates": rows, "chosen": self.chosen, "informative": self.informative}
@@ -248,7 +248,7 @@ def compare(
     observation: Observation | None = None,
     candidates: Mapping[str, Changes] | Sequence[str] = ("without friction", "without elasticity"),
     noise: float | None = None,
-    plan: Search | None = None,
+    plan: MultistartConfig | None = None,
     seed: int = 0,
     report: Callable[[dict], None] = lambda entry: None,
     stage: Callable[[str], None] = lambda text: None,
@@ -293,8 +293,8 @@ def compare(
     for name, problem in problems.items():
         stage(f"fitting the model {name}: {', '.join(problem.space.names)}")
         told = _telling(problem, report)
-        outcomes[name] = search(problem, plan or Search(), np.random.default_rng(seed), told)
-    outcomes = {name: _helped(name, problems, outcomes, (plan or Search()).precision) for name in problems}
+        outcomes[name] = search(problem, plan or MultistartConfig(), np.random.default_rng(seed), told)
+    outcomes = {name: _helped(name, problems, outcomes, (plan or MultistartConfig()).precision) for name in problems}
     stage("ranking the models")
     return _ranked(problems, outcomes, edits, {GIVEN: {}, **changes}, seed, sampled)
 
@@ -365,7 +365,7 @@ def _helped(name: str, problems: Mapping[str, Problem], outcomes: Mapping[str, O
 def _ranked(
     problems, outcomes: Mapping[str, Outcome], edits, changes: Mapping[str, Changes], seed: int, sampled: bool
 ) -> Comparison:
-    first = {n: conclude(problems[n], outcomes[n], seed, True, sampled=False) for n in problems}
+    first = {n: make_fit(problems[n], outcomes[n], seed, True, sampled=False) for n in problems}
     costs = {name: outcome.best_cost for name, outcome in outcomes.items()}
     least = min(costs, key=lambda name: costs[name])
     n = max(1, first[least].informative)
@@ -375,7 +375,7 @@ def _ranked(
     lowest = min(bic for *_, bic in scores.values())
     odds = {name: math.exp(-min(700.0, (bic - lowest) / 2)) for name, (*_, bic) in scores.items()}
     chosen = max(odds, key=lambda name: (odds[name], -len(problems[name].space)))
-    fits = first | ({chosen: conclude(problems[chosen], outcomes[chosen], seed, True)} if sampled else {})
+    fits = first | ({chosen: make_fit(problems[chosen], outcomes[chosen], seed, True)} if sampled else {})
     found = {
         name: Candidate(
             name,

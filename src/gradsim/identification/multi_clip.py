@@ -19,7 +19,7 @@ from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import Coarse, Observation
 from gradsim.identification.observation.multi_view import from_videos, together_floor, together_sigma
 from gradsim.identification.problem import Effort, Problem
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Ranges, Space, Unknown
 from gradsim.scene.parameters import resolve
 
@@ -92,7 +92,7 @@ def _has(scene, unknown: Unknown) -> bool:
     return True
 
 
-class Together:
+class JointProblem:
     """Problems that share unknowns, as one: it can be searched, sampled and concluded like a `Problem`.
 
     Args:
@@ -211,13 +211,13 @@ def identify_many(
         each = zip(scenes, films, masks or [{}] * len(films), strict=True)
         observations = [from_videos(scene, film, mask, noise) for scene, film, mask in each]
     problem = together(scenes, observations, space)
-    return solve(problem, Search(starts=starts), seed, report=report)  # pyright: ignore[reportArgumentType]
+    return solve(problem, MultistartConfig(starts=starts), seed, report=report)  # pyright: ignore[reportArgumentType]
 
 
-def together(scenes: Sequence, observations: Sequence[Observation], space: SharedSpace) -> Together:
+def together(scenes: Sequence, observations: Sequence[Observation], space: SharedSpace) -> JointProblem:
     """The problem of several clips, each with a model whose step suits the ranges."""
     each = zip(scenes, observations, space.each, strict=True)
-    return Together([Problem(model_for(scene, own), seen, own) for scene, seen, own in each], space)
+    return JointProblem([Problem(model_for(scene, own), seen, own) for scene, seen, own in each], space)
 
 
 def of_clip(scene, values: Mapping[str, float], clip: int) -> dict[str, float]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from gradsim.engine.forward_mode import derivative
 from gradsim.identification.observation.base import Coarse, Observation, Sensitivity
 from gradsim.identification.unknowns import Space
-from gradsim.physics.dependencies import refuse_unread
+from gradsim.physics.dependencies import require_dependency
 from gradsim.physics.model import Model
 
 
@@ -35,7 +35,7 @@ class Effort:
         return time.perf_counter() - self.wall
 
     def state(self) -> dict:
-        """For a `Keeper`."""
+        """For a `CheckpointStore`."""
         return {"rollouts": self.rollouts, "cpu_seconds": self.cpu_seconds, "wall_seconds": self.wall_seconds}
 
     def resume(self, state: dict) -> None:
@@ -59,7 +59,7 @@ class Problem:
 
     def __init__(self, model: Model, observation: Observation, space: Space):
         self.model, self.observation, self.space = model, observation, space
-        refuse_unread(model, space.values(space.low[None]))
+        require_dependency(model, space.values(space.low[None]))
         self.effort = Effort()
         priors = [u.prior for u in space.unknowns]
         self.prior_mean = torch.tensor([p[0] if p else 0.0 for p in priors], dtype=torch.float64)

@@ -17,7 +17,7 @@ from gradsim.losses.base import ImageLoss
 from gradsim.losses.image import L1, MSE, Distance, IoU, Pyramid
 from gradsim.losses.mesh import flatness, laplacian, smoothing
 from gradsim.losses.registry import LOSSES, Schedule, Stage, coarse_to_fine, image_loss, stage
-from gradsim.losses.transport import CDF, Moments, Whereabouts, cdf, cdf_of_sums_tangent, cdf_tangent
+from gradsim.losses.transport import CDF, CentroidSize, Moments, cdf, cdf_of_sums_tangent, cdf_tangent
 from gradsim.losses.wrappers import Blurred, Robust, blur, blur_to_sharp
 
 mse, transport = MSE(), CDF()
@@ -28,6 +28,7 @@ __all__ = [
     "LOSSES",
     "MSE",
     "Blurred",
+    "CentroidSize",
     "Distance",
     "ImageLoss",
     "IoU",
@@ -36,7 +37,6 @@ __all__ = [
     "Robust",
     "Schedule",
     "Stage",
-    "Whereabouts",
     "blur",
     "blur_to_sharp",
     "cdf",

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from gradsim.errors import InputError
 from gradsim.losses.base import ImageLoss
 from gradsim.losses.image import L1, MSE, Distance, IoU, Pyramid
-from gradsim.losses.transport import CDF, Moments, Whereabouts
+from gradsim.losses.transport import CDF, CentroidSize, Moments
 
 LOSSES: dict[str, ImageLoss] = {
-    loss.name: loss for loss in (MSE(), L1(), IoU(), Pyramid(), CDF(), Moments(), Whereabouts(), Distance())
+    loss.name: loss for loss in (MSE(), L1(), IoU(), Pyramid(), CDF(), Moments(), CentroidSize(), Distance())
 }
 
 

@@ -111,7 +111,7 @@ def whereabouts(image: Tensor) -> Tensor:
 
 
 @final
-class Whereabouts(ImageLoss):
+class CentroidSize(ImageLoss):
     """Mean squared difference of centroid and logarithmic size."""
 
     name = "whereabouts"

@@ -1,9 +1,9 @@
 """What moves: one file for each law."""
 
 from gradsim.physics.forces.base import Force
-from gradsim.physics.forces.custom import Acting
+from gradsim.physics.forces.custom import CustomForce
 from gradsim.physics.gradients import gradients
 from gradsim.physics.model import Divergence, Model
 from gradsim.physics.trajectory import Trajectory
 
-__all__ = ["Acting", "Divergence", "Force", "Model", "Trajectory", "gradients"]
+__all__ = ["CustomForce", "Divergence", "Force", "Model", "Trajectory", "gradients"]

@@ -7,11 +7,11 @@ import torch
 from gradsim.errors import InputError
 from gradsim.geometry import image_io
 from gradsim.geometry.mesh import Mesh
-from gradsim.geometry.surface import Look
+from gradsim.geometry.surface import Appearance
 from gradsim.scene.material import Material
 
 
-def look_of(node, mesh: Mesh, name: str, smooth: bool, to: dict[str, Any]) -> Look:
+def look_of(node, mesh: Mesh, name: str, smooth: bool, to: dict[str, Any]) -> Appearance:
     """What a body or an obstacle looks like.
 
     Args:
@@ -32,7 +32,7 @@ def look_of(node, mesh: Mesh, name: str, smooth: bool, to: dict[str, Any]) -> Lo
             "or leave the texture out."
         )
     tensor = lambda array: None if array is None else torch.tensor(array, **to)
-    return Look(
+    return Appearance(
         tuple(node.colour),
         tensor(mesh.vertex_colours),
         tensor(mesh.uv),

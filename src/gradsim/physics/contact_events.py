@@ -48,7 +48,7 @@ def pair_touches(pairs: Pairs, trajectory: Trajectory, values: Values) -> PairTo
     """What touches in the frames of a motion.
 
     Args:
-        pairs: Those of the group (`Linked.pairs`).
+        pairs: Those of the group (`ConstrainedIsland.pairs`).
         trajectory: The motion of all its bodies.
         values: Parameters (worlds, ...).
     """
@@ -202,7 +202,7 @@ def _contacts(system: Touching, states: dict[str, Tensor], given: dict[str, Tens
     rate = (u * normal).sum(-1)
     law = {name: given[name][:, None] for name in ("stiffness", "damping", "friction_stiffness", "friction")}
     f_n = _normal_force(_contact(system).law, gap, rate, law["stiffness"], law["damping"])
-    return gap, normal, u, f_n, point_plane.definition(u, normal, f_n, law["friction_stiffness"], law["friction"])
+    return gap, normal, u, f_n, point_plane.reference(u, normal, f_n, law["friction_stiffness"], law["friction"])
 
 
 def _gaps(place: Tensor, given: dict[str, Tensor], radius: Tensor) -> tuple[Tensor, Tensor]:
@@ -222,4 +222,4 @@ def _gaps(place: Tensor, given: dict[str, Tensor], radius: Tensor) -> tuple[Tens
 def _normal_force(law: str, gap: Tensor, rate: Tensor, stiffness: Tensor, damping: Tensor) -> Tensor:
     if law == "paper-adhesive":
         return torch.where(gap < 0, -(stiffness * gap + damping * rate), torch.zeros_like(gap))
-    return import_module(LAWS[law][0]).definition(gap, rate, stiffness, damping)
+    return import_module(LAWS[law][0]).reference(gap, rate, stiffness, damping)

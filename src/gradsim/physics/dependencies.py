@@ -36,10 +36,10 @@ def read_by_pictures(scene) -> frozenset[str]:
     return frozenset(f"{lens}{kind}" for lens in lenses for kind in kinds) | lamps
 
 
-def refuse_unread(model, names: Iterable[str]) -> None:
+def require_dependency(model, names: Iterable[str]) -> None:
     """Raise `InputError` if nothing reads one of these parameters."""
     for name in names:
-        if name in model.unread:
+        if name in model.unused_parameters:
             raise InputError(f"`{name}` has no gradient, not even 0: {why_unread(model, name)}")
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.physics.dependencies import CLOCK, read_by_motion, refuse_unread
+from gradsim.physics.dependencies import CLOCK, read_by_motion, require_dependency
 from gradsim.physics.model import Model
 from gradsim.scene.parameters import resolve
 
@@ -41,7 +41,7 @@ def gradients(
         )
     given, names = given or {}, [names] if isinstance(names, str) else list(names)
     places = {name: resolve(model.scene, name) if name not in model.kinds else (name, None) for name in names}
-    refuse_unread(model, (parameter for parameter, _ in places.values()))
+    require_dependency(model, (parameter for parameter, _ in places.values()))
     leaves = {p: given[p] if p in given else model.get_parameter(p) for p, _ in places.values()}
     for name, leaf in leaves.items():
         if not leaf.requires_grad:

@@ -20,7 +20,7 @@ from gradsim.physics.coupled.rollout import BODY, Coupled, nodes
 from gradsim.physics.forces import attachment
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.rigid.body import RigidBody
-from gradsim.physics.rigid.island import Linked
+from gradsim.physics.rigid.island import ConstrainedIsland
 from gradsim.physics.soft.body import SoftBody
 from gradsim.physics.system import Program, System, Values
 from gradsim.scene.joint import WORLD
@@ -30,7 +30,7 @@ AT_ONCE = 4  # contacts that act on one vertex or triangle, for the bound of the
 TOUCHES = 0.2  # proposed step over the largest stable one of contact, as of rigid bodies
 
 
-class Alone:
+class SingleBody:
     """A group (see `groups_of`) of one body."""
 
     def __init__(self, system: System):
@@ -49,14 +49,14 @@ class Alone:
     def stable_step(self, values: Values) -> float:
         return self.systems[0].stable_step(values)
 
-    def good_step(self, values: Values) -> float:
-        return self.systems[0].good_step(values)
+    def recommended_step(self, values: Values) -> float:
+        return self.systems[0].recommended_step(values)
 
     def check(self, values: Values) -> None:
         self.systems[0].check(values)
 
 
-class Together:
+class CoupledIsland:
     """A group of bodies that meet.
 
     Args:
@@ -149,8 +149,8 @@ class Together:
         alone = min(s.stable_step(values) for s in self.systems)
         return (alone**-2 + self._between(values) ** -2) ** -0.5
 
-    def good_step(self, values: Values) -> float:
-        return min(TOUCHES * self._between(values), *(s.good_step(values) for s in self.systems))
+    def recommended_step(self, values: Values) -> float:
+        return min(TOUCHES * self._between(values), *(s.recommended_step(values) for s in self.systems))
 
     def check(self, values: Values) -> None:
         """Raise `InputError` if the start is impossible, or a vertex starts inside a rigid body."""
@@ -235,7 +235,7 @@ class Together:
         return [s.name for s in self.hard].index(name)
 
 
-def groups_of(systems: Sequence[System], scene) -> tuple[Alone | Together | Linked, ...]:
+def groups_of(systems: Sequence[System], scene) -> tuple[SingleBody | CoupledIsland | ConstrainedIsland, ...]:
     """The bodies in groups that no contact, attachment or joint crosses, each with the rollout of its bodies."""
     kin = {s.name: {s.name} for s in systems}
     links = [set(m.names(scene.bodies)) for m in scene.contacts.values()]
@@ -247,9 +247,9 @@ def groups_of(systems: Sequence[System], scene) -> tuple[Alone | Together | Link
     found, met = [], set().union(*links)
     for s in systems:
         if s.name not in met:
-            found.append(Alone(s))
+            found.append(SingleBody(s))
         elif s.name == min(kin[s.name]):
             own = [t for t in systems if t.name in kin[s.name]]
             hard = [t for t in own if isinstance(t, RigidBody)]
-            found.append(Linked(hard, scene) if len(hard) == len(own) else Together(own, scene))
+            found.append(ConstrainedIsland(hard, scene) if len(hard) == len(own) else CoupledIsland(own, scene))
     return tuple(found)

@@ -9,13 +9,13 @@ from torch import Tensor, nn
 
 from gradsim.engine.forward_mode import derivative
 from gradsim.errors import InputError
-from gradsim.physics.dependencies import read_by_motion, read_by_pictures, refuse_unread
-from gradsim.physics.forces.custom import Acting
+from gradsim.physics.dependencies import read_by_motion, read_by_pictures, require_dependency
+from gradsim.physics.forces.custom import CustomForce
 from gradsim.physics.islands import groups_of
 from gradsim.physics.pendulum.double import DoublePendulumBody
 from gradsim.physics.pendulum.simple import PendulumBody
 from gradsim.physics.rigid.body import RigidBody
-from gradsim.physics.rigid.island import Linked
+from gradsim.physics.rigid.island import ConstrainedIsland
 from gradsim.physics.soft.body import SoftBody
 from gradsim.physics.soft.cloth import cloth_body
 from gradsim.physics.soft.rope import springs_body
@@ -49,7 +49,7 @@ class Model(nn.Module):
 
     Args:
         scene: A `gradsim.Scene`.
-        substeps: Steps per frame; None takes the scene's, and `auto` there means as many as `propose` says.
+        substeps: Steps per frame; None takes the scene's, and `auto` there means as many as `recommended_substeps` says.
         dtype: torch.float64 or torch.float32.
         device: Any device of PyTorch that Warp knows too.
         forces: Forces of one's own on soft bodies by dotted name, as {"flag.wind": Acting(Force.load("wind.py"), ...)}.
@@ -68,7 +68,7 @@ class Model(nn.Module):
         dtype: torch.dtype = torch.float64,
         device="cpu",
         lead: int | None = None,
-        forces: Mapping[str, Acting] | None = None,
+        forces: Mapping[str, CustomForce] | None = None,
     ):
         super().__init__()
         self.scene, self.dtype, self.forces = scene, dtype, dict(forces or {})
@@ -94,7 +94,7 @@ class Model(nn.Module):
         self._late = [n for n, body in scene.bodies.items() if any(push.late for push in getattr(body, "pushes", ()))]
         start = self.values()
         chosen = substeps or (None if scene.timing.substeps == "auto" else scene.timing.substeps)
-        self.substeps = chosen or self.propose(start)
+        self.substeps = chosen or self.recommended_substeps(start)
         self.check(start)
 
     @property
@@ -103,7 +103,7 @@ class Model(nn.Module):
         return 1 / (self.scene.timing.fps * self.substeps)
 
     @cached_property
-    def unread(self) -> frozenset[str]:
+    def unused_parameters(self) -> frozenset[str]:
         """Parameters that nothing reads: neither the motion, nor the surface, nor pictures. They have no gradient."""
         return frozenset(self.kinds) - read_by_motion(self) - read_by_pictures(self.scene)
 
@@ -164,7 +164,7 @@ class Model(nn.Module):
         """
         values = self.values(given)
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            refuse_unread(self, [name for name, v in (given or {}).items() if v.requires_grad])
+            require_dependency(self, [name for name, v in (given or {}).items() if v.requires_grad])
         frames = frames or self.scene.timing.frames
         lead = self._intervals_before(values, given or {}) if start is None else 0
         if start is not None:
@@ -207,7 +207,7 @@ class Model(nn.Module):
         Raises:
             InputError: If nothing reads a parameter of `along`.
         """
-        refuse_unread(self, along)
+        require_dependency(self, along)
         fixed = {name: v for name, v in values.items() if name not in along}
         moving = {name: values[name] for name in along}
         lead = self._intervals_before(values, along)
@@ -224,9 +224,9 @@ class Model(nn.Module):
                 found |= _by_body(group, [pair[k][:, lead:].contiguous() for pair in pairs])
         return self._trajectory(states, values, frames), self._trajectory(derivatives, values, frames)
 
-    def propose(self, values: Values) -> int:
-        """Steps per frame that resolve what is stiff: a share of the largest stable step (`System.good_step`), or less."""
-        step = min((group.good_step(values) for group in self.groups), default=math.inf)
+    def recommended_substeps(self, values: Values) -> int:
+        """Steps per frame that resolve what is stiff: a share of the largest stable step (`System.recommended_step`), or less."""
+        step = min((group.recommended_step(values) for group in self.groups), default=math.inf)
         return max(1, math.ceil(self._longest(values) / step)) if math.isfinite(step) else 8
 
     def check(self, values: Values) -> None:
@@ -238,12 +238,12 @@ class Model(nn.Module):
                 raise InputError(
                     f"time step {interval / self.substeps:.3g} s is too large for the stiffness and damping that "
                     f"`{names}` {'meets' if len(group.systems) == 1 else 'meet'}: it needs at most {limit:.3g} s. "
-                    f"Set timing.substeps to {math.ceil(interval / limit)} or more ({self.propose(values)} resolves "
+                    f"Set timing.substeps to {math.ceil(interval / limit)} or more ({self.recommended_substeps(values)} resolves "
                     f"the motion), or to auto."
                 )
             group.check(values)
 
-    def _add(self, name: str, acting: Acting) -> None:
+    def _add(self, name: str, acting: CustomForce) -> None:
         """Let a force of the user's act; its parameters join those of the scene."""
         owner, _, own = name.partition(".")
         soft = {system.name: system for system in self.systems if isinstance(system, SoftBody)}
@@ -372,7 +372,7 @@ class Model(nn.Module):
     def _check_joints(self, states, values: Values) -> None:
         """Raise `Divergence` where steps were so long that a joint no longer holds, though all is finite."""
         for group in self.groups:
-            said = group.opened(states, values) if isinstance(group, Linked) else ""
+            said = group.opened(states, values) if isinstance(group, ConstrainedIsland) else ""
             if said:
                 other = self.scene.timing.integrator == "semi-implicit"
                 way = "Set timing.integrator to rk4, or more substeps" if other else "Use more substeps"

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gradsim.geometry import image_io
 from gradsim.geometry import mesh as meshes
-from gradsim.geometry.surface import Look, Part
+from gradsim.geometry.surface import Appearance, Part
 from gradsim.numerics import rotation
 from gradsim.physics.appearance import look_of
 from gradsim.physics.system import Values
@@ -74,7 +74,7 @@ class GroundSquare:
         corners = torch.tensor([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]], **to)
         self.corners, self.faces = corners - 0.5, torch.tensor([[0, 1, 2], [0, 2, 3]], device=device)
         texture = None if seen.texture is None else torch.tensor(image_io.read(seen.texture), **to)
-        self.look = Look(tuple(seen.colour), None, corners * seen.repeat, self.faces, texture)
+        self.look = Appearance(tuple(seen.colour), None, corners * seen.repeat, self.faces, texture)
 
     def part(self, first: int) -> Part:
         """Its piece of a surface, with so many vertices before it."""

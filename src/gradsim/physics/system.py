@@ -53,7 +53,7 @@ class System(Protocol):
         """Largest stable step [s], from the stability bound; infinite where nothing is stiff."""
         ...
 
-    def good_step(self, values: Values) -> float:
+    def recommended_step(self, values: Values) -> float:
         """Step [s] that resolves what is stiff: what the scene's `auto` takes; infinite where nothing is."""
         ...
 

@@ -3,7 +3,7 @@
 from gradsim.render.antialias.rasterizer import Antialiased
 from gradsim.render.camera import Camera, from_opengl, from_pytorch3d, from_scene, from_transforms_json, look_at
 from gradsim.render.dibr.rasterizer import DibR
-from gradsim.render.renderer import Picture, Renderer
+from gradsim.render.renderer import Renderer, RenderOutput
 from gradsim.render.shading.lights import Ambient, Directional, Harmonics, Point
 from gradsim.render.shading.shading import Shading
 from gradsim.render.silhouettes import Silhouettes
@@ -16,8 +16,8 @@ __all__ = [
     "DibR",
     "Directional",
     "Harmonics",
-    "Picture",
     "Point",
+    "RenderOutput",
     "Renderer",
     "Shading",
     "Silhouettes",

@@ -18,7 +18,7 @@ from gradsim.render.dibr.rasterizer import DibR
 from gradsim.render.raster.fragments import Fragments
 from gradsim.render.raster.zbuffer import rasterise
 from gradsim.render.shading.shading import Shading
-from gradsim.render.shading.surface_color import Labels, Paint, Painter
+from gradsim.render.shading.surface_color import Labels, Painter, SurfaceColor
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.softras.rasterizer import SoftRas
 from gradsim.render.view import NEAR, View
@@ -53,7 +53,7 @@ RASTERIZERS: dict[str, type[Rasterizer]] = {kind.name: kind for kind in (Antiali
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class RenderOutput:
     """What a camera sees. Tensors start with (worlds, frames); what is worked out only if asked for is marked *.
 
     Args:
@@ -66,7 +66,7 @@ class Picture:
     rgb: Tensor
     alpha: Tensor
     fragments: Fragments
-    paint: Paint
+    paint: SurfaceColor
 
     @cached_property
     def depth(self) -> Tensor:
@@ -199,7 +199,7 @@ class Renderer:
 
     def picture(
         self, surface: Surface, values: Mapping[str, Tensor] | None = None, normals: Tensor | None = None
-    ) -> Picture:
+    ) -> RenderOutput:
         """Colours with depth, normals, ids and optical flow.
 
         Args:
@@ -216,7 +216,9 @@ class Renderer:
             raise InputError(f"normals have shape {got}; expected that of the vertices, {needed}.")
         rgb, alpha, paint = self._draw(surface, values, normals)
         plain = self._view(surface, values, 1) if self.samples > 1 else paint.view
-        return Picture(rgb, alpha, rasterise(plain, self._raster.cull), Paint(plain, paint.shading, paint.normals))
+        return RenderOutput(
+            rgb, alpha, rasterise(plain, self._raster.cull), SurfaceColor(plain, paint.shading, paint.normals)
+        )
 
     def masks(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
         """What is seen of each part, where others hide it too (worlds, frames, parts, height, width) in [0, 1]."""
@@ -236,10 +238,10 @@ class Renderer:
         camera = Silhouettes(self.camera, lens=self.lens)
         return View.of(surface, camera, values, samples or self.samples, self.near)
 
-    def _draw(self, surface: Surface, values, normals: Tensor | None) -> tuple[Tensor, Tensor, Paint]:
+    def _draw(self, surface: Surface, values, normals: Tensor | None) -> tuple[Tensor, Tensor, SurfaceColor]:
         view = self._view(surface, values)
         shading = self._shading.with_values(values or {}, view.shape[1])
-        paint = Paint(view, shading, None if normals is None else normals.flatten(0, 1))
+        paint = SurfaceColor(view, shading, None if normals is None else normals.flatten(0, 1))
         background = torch.as_tensor(self.background, dtype=view.clip.dtype, device=view.clip.device)
         if background.ndim == 1:
             background = background[:, None, None]

@@ -14,7 +14,7 @@ from gradsim.errors import InputError
 from gradsim.geometry.surface import Surface
 from gradsim.render.camera import Camera, from_scene, project
 from gradsim.render.coverage.coverage import coverage, coverage_tangent
-from gradsim.render.coverage.rigid_projection import AWAY, Sight
+from gradsim.render.coverage.rigid_projection import AWAY, ProjectionCamera
 from gradsim.scene.parameters import lens_of
 
 NEAR = 1e-3  # [m] a part with a vertex nearer to the camera's plane, or behind it, is not drawn in that frame
@@ -142,13 +142,13 @@ class Silhouettes:
         centres = torch.stack([points[:, :, p.vertices].mean(2) for p in surface.parts], 2)
         return project(centres, *self.matrices(points, values or {}))[1].detach()
 
-    def sight(self, values: Mapping[str, Tensor], along: Mapping[str, Tensor] | None = None) -> Sight:
+    def sight(self, values: Mapping[str, Tensor], along: Mapping[str, Tensor] | None = None) -> ProjectionCamera:
         """The camera for `carried.carry`: its own but for `values`, and its derivatives along `along`."""
         like = next(iter(values.values())) if values else self.camera.K
         own = self._own(along or {})
         lens = {name: v for name, v in own.items() if name != "translation"}
         K_tangent = _intrinsics(lens, like)[0] if lens else None
-        return Sight(*self.matrices(like, values), K_tangent, own.get("translation"))
+        return ProjectionCamera(*self.matrices(like, values), K_tangent, own.get("translation"))
 
     def screen(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
         """Projected vertices (worlds, frames, n, 2) [px]; not numbers where a part is not drawn."""

@@ -22,7 +22,7 @@ GENERATIONS = 2  # files of a part that stay: the newest, and the one that count
 
 
 class Checkpoint:
-    """A `Keeper` in a folder.
+    """A `CheckpointStore` in a folder.
 
     Args:
         folder: Made at the first save.

@@ -23,7 +23,7 @@ class Progress(Protocol):
         ...
 
 
-class Silent:
+class NullProgress:
     """Says nothing."""
 
     def stage(self, text: str) -> None:
@@ -39,7 +39,7 @@ class Silent:
         pass
 
 
-class Keeper(Protocol):
+class CheckpointStore(Protocol):
     """Remembers how far a long job came, so that an interrupted one goes on and ends in the same answer."""
 
     def load(self, part: str) -> dict | None:
@@ -51,7 +51,7 @@ class Keeper(Protocol):
         ...
 
 
-class Forgetful:
+class NoCheckpoint:
     """Remembers nothing."""
 
     def load(self, part: str) -> dict | None:

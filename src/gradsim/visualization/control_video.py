@@ -17,7 +17,7 @@ from gradsim.geometry.surface import Surface
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.camera import from_scene
 from gradsim.render.shading.shading import Shading
-from gradsim.visualization.frames import Artist, fitting
+from gradsim.visualization.frames import FrameRenderer, fitting
 from gradsim.visualization.overlay_video import EDGE, HEIGHT
 from gradsim.visualization.sheets import evenly, strip
 
@@ -100,9 +100,11 @@ class Screen:
         count = len(motion.times)
         return list(range((count - 1) % self.every, count, self.every))
 
-    def _artist(self, motion: Trajectory) -> Artist:
+    def _artist(self, motion: Trajectory) -> FrameRenderer:
         looks = [part.look for part in motion.drawn.parts]
-        return Artist(fitting(self.scene, looks), self.camera, Shading.of(self.scene, None), self.scene.background)
+        return FrameRenderer(
+            fitting(self.scene, looks), self.camera, Shading.of(self.scene, None), self.scene.background
+        )
 
     def _due(self, frame: int) -> int:
         """Which goal is due next, or was last."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.geometry.surface import Look, Surface
+from gradsim.geometry.surface import Appearance, Surface
 from gradsim.render.camera import Camera
 from gradsim.render.renderer import RASTERIZERS, Renderer
 from gradsim.render.shading.shading import Shading
@@ -19,7 +19,7 @@ SMOOTH = 2  # rows and columns of samples in each pixel where a rasteriser has h
 
 
 @dataclass(frozen=True, eq=False)
-class Artist:
+class FrameRenderer:
     """Draws surfaces.
 
     Args:
@@ -60,7 +60,7 @@ class Artist:
 
     def share(self, surface: Surface, names: Sequence[str]) -> Iterator[Tensor]:
         """How much of each pixel some parts take, where others hide them (height, width), frame by frame."""
-        looks = [Look((1.0, 1.0, 1.0) if p.name in names else (0.0, 0.0, 0.0)) for p in surface.parts]
+        looks = [Appearance((1.0, 1.0, 1.0) if p.name in names else (0.0, 0.0, 0.0)) for p in surface.parts]
         parts = tuple(replace(p, look=look) for p, look in zip(surface.parts, looks, strict=True))
         exact = "aa" if self.renderer == "mitsuba" else self.renderer
         plain = replace(self, renderer=exact, shading=Shading(), background=(0.0, 0.0, 0.0))
@@ -99,7 +99,7 @@ class Artist:
         return Mitsuba(self.camera, self.shading, tuple(self.background), self.spp)
 
 
-def fitting(scene, looks: Sequence[Look]) -> str:
+def fitting(scene, looks: Sequence[Appearance]) -> str:
     """The simplest renderer that shows all that a scene says of looks: "coverage", or "aa" for textures and light."""
     painted = any(look.pattern is not None or look.vertex_colours is not None for look in looks)
     grounds = any(ground.visible for ground in scene.grounds.values())  # things stand on them, not before or behind

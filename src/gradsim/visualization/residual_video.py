@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from gradsim import video as videos
 from gradsim.identification.observation.base import Masks
-from gradsim.identification.observation.labelled_masks import Pieces
+from gradsim.identification.observation.labelled_masks import LabelledMasks
 from gradsim.visualization.overlay_video import factor
 
 NOISE = 5.0  # residuals that noise makes stay inside, so the scale is never narrower
@@ -46,7 +46,7 @@ def residual_film(r: np.ndarray, mask: np.ndarray) -> np.ndarray:
     return film
 
 
-def write_residuals(folder: Path, seen: Masks | Pieces, mask: np.ndarray, fps: float) -> None:
+def write_residuals(folder: Path, seen: Masks | LabelledMasks, mask: np.ndarray, fps: float) -> None:
     """Write residuals.webm for a report.
 
     Args:

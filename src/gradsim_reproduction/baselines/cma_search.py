@@ -19,7 +19,7 @@ from gradsim.identification.api import model_for, placed
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
 from gradsim.runtime.optional import extra
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.baselines.trivial import row
 from gradsim_reproduction.runner import Ledger
 
@@ -42,7 +42,7 @@ def cma(
         InputError: If `cma` is not installed.
     """
     extra("cma", "the baseline CMA-ES", "baselines")
-    progress, most = progress or Silent(), (QUICK if quick else ROLLOUTS)[len(unknowns)]
+    progress, most = progress or NullProgress(), (QUICK if quick else ROLLOUTS)[len(unknowns)]
     ledger = Ledger(Path(out) / f"cma_{len(unknowns)}.jsonl", {"seed": seed, "rollouts": most})
     rows = []
     for k, number in enumerate(numbers):

@@ -14,7 +14,7 @@ import torch
 
 from gradsim.dataset import test_numbers
 from gradsim.errors import InputError
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.baselines.cached import rows_of
 from gradsim_reproduction.baselines.convnet_data import Clips
 from gradsim_reproduction.baselines.convnet_net import ConvNet
@@ -54,7 +54,7 @@ def convnet(
         InputError: If `transformers` is not installed, the weights are of another network, or the folder holds a
             network that was trained otherwise.
     """
-    out, progress = Path(out), progress or Silent()
+    out, progress = Path(out), progress or NullProgress()
     if epochs is not None and epochs < 0:
         raise InputError(f"epochs: got {epochs}; expected at least 0.")
     own, both = (WHOLE_QUICK, EPOCHS_QUICK) if quick else (WHOLE, EPOCHS)

@@ -13,7 +13,7 @@ import numpy as np
 from gradsim.dataset import test_numbers
 from gradsim.errors import InputError
 from gradsim.runtime.optional import extra
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.baselines.bullet_plots import draw
 from gradsim_reproduction.baselines.bullet_search import MASS, STARTS, solve
 from gradsim_reproduction.baselines.cached import rows_of
@@ -51,7 +51,7 @@ def pybullet(
         InputError: If PyBullet is not installed.
     """
     extra("pybullet", "the baseline PyBullet + REINFORCE", "baselines")
-    out, progress = Path(out), progress or Silent()
+    out, progress = Path(out), progress or NullProgress()
     numbers = test_numbers(scenes or (QUICK if quick else OBJECTS))
     plan = asdict(Plan(steps=SHORT) if quick else Plan())
     ledger = Ledger(out / "searches.jsonl", {"seed": seed, "plan": plan})

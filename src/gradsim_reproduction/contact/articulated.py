@@ -23,10 +23,10 @@ from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, placed, solve
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.problem import Problem
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
-from gradsim.runtime.progress import Progress, Silent, reporting
+from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim.scene import Scene
 from gradsim_reproduction.contact import articulated_plots, chain
 from gradsim_reproduction.rigid.joint import outcome
@@ -64,7 +64,7 @@ def articulated(out: Path, quick: bool = False, seed: int = 0, progress: Progres
         seed: Of arms, truths, noise and starts.
         progress: Is told what happens.
     """
-    out, progress = Path(out), progress or Silent()
+    out, progress = Path(out), progress or NullProgress()
     done, records = Ledger(out / "fits.jsonl", {"seed": seed}), []
     progress.stage("double pendulum and top")
     figures = {"lagrange_difference": figure(lagrange_difference(), goal=1e-9)}
@@ -117,7 +117,7 @@ def fit(number: int, sight: str, seed: int, progress: Progress) -> dict:
     space = Space(scene, UNKNOWNS, decades=True)
     model, truth = model_for(scene, space), draw_truth(space, own)
     problem = Problem(model, observe(scene, truth, model, sight, own), space)
-    found = solve(problem, Search(STARTS[sight], **STAGES), own, report=reporting(progress))
+    found = solve(problem, MultistartConfig(STARTS[sight], **STAGES), own, report=reporting(progress))
     return outcome(found, truth) | {"errors": errors(space, found.values, truth)}
 
 

@@ -17,10 +17,10 @@ import torch
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares, model_for, placed
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
-from gradsim.runtime.progress import Progress, Silent, reporting
+from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim.scene import Scene
 from gradsim.visualization.player import write_player
 from gradsim_reproduction.contact import collisions_plots
@@ -46,7 +46,7 @@ def collisions(out: Path, quick: bool = False, seed: int = 0, progress: Progress
         seed: Of goals, truths and starts.
         progress: Is told what happens.
     """
-    out, progress = Path(out), progress or Silent()
+    out, progress = Path(out), progress or NullProgress()
     done = Ledger(out / "finished.jsonl", {"experiment": "collisions", "seed": seed})
     bounces = {}
     for k in STIFF:
@@ -157,7 +157,7 @@ def _identified(seed: int, number: int, progress: Progress) -> dict:
         _, trajectory = synthetic.simulate(scene, unknowns, truth)
         observation = synthetic.float_masks(scene, trajectory)
         progress.stage(f"film {number}, {'with' if pushed else 'without'} a known push")
-        plan = Search(starts=12)
+        plan = MultistartConfig(starts=12)
         fit = least_squares(scene, observation, unknowns, plan, own, report=reporting(progress)).against(truth)
         ratio = lambda numbers: numbers["striker.mass"] / numbers["target.mass"]
         record = {"status": fit.status, "truth": truth, "values": fit.values, "starts": fit.starts}

@@ -18,7 +18,7 @@ import torch
 from torch import linalg
 
 from gradsim.physics.model import Model
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.contact import pile_checks, pile_plots, pile_scenes
 from gradsim_reproduction.runner import Ledger, figure, write_result
 
@@ -37,7 +37,7 @@ def pile(out: Path, quick: bool = False, seed: int = 0, progress: Progress | Non
         seed: Of scenes, directions and losses.
         progress: Is told what happens.
     """
-    out, progress = Path(out), progress or Silent()
+    out, progress = Path(out), progress or NullProgress()
     count = QUICK if quick else SCENES
     done, records = Ledger(out / "scenes.jsonl", {"experiment": "pile", "seed": seed}), []
     model = Model(pile_scenes.scene())

@@ -10,7 +10,7 @@ from gradsim.physics.contact.point_sdf import distance
 from gradsim.physics.contact_events import pair_touches, touches
 from gradsim.physics.model import Model
 from gradsim.physics.rigid.body import RigidBody
-from gradsim.physics.rigid.island import Linked
+from gradsim.physics.rigid.island import ConstrainedIsland
 from gradsim.physics.rigid.pairs import Pairs
 from gradsim.physics.rigid.rollout import INPUTS
 from gradsim.physics.system import Values
@@ -85,7 +85,7 @@ def rise(energy: Tensor) -> float:
 
 
 def _pairs(model: Model) -> Pairs:
-    (found,) = [g.pairs for g in model.groups if isinstance(g, Linked) and g.pairs]
+    (found,) = [g.pairs for g in model.groups if isinstance(g, ConstrainedIsland) and g.pairs]
     return found
 
 

@@ -33,13 +33,13 @@ from gradsim.control.policies import Gait, Sinusoids, mirrored
 from gradsim.control.task.setup import placed
 from gradsim.control.training.history import History
 from gradsim.control.training.randomization import Disturbances
-from gradsim.control.training.settings import Search
+from gradsim.control.training.settings import TrainingConfig
 from gradsim.control.training.train import train, train_truncated
 from gradsim.physics.model import Model
 from gradsim.physics.soft.body import SoftBody
 from gradsim.render.camera import Camera
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene
 from gradsim_reproduction.control.closed_loop_plots import draw, film
 from gradsim_reproduction.runner import Ledger, figure
@@ -56,7 +56,7 @@ PLANS = 5  # iterations of each plan
 RUNS, WORLDS, ITERATIONS, OPEN = 20, 16, 60, 12
 MORE = 100  # further runs of the policies: 20 leave a success of 0.9 open by ± 0.07
 QUICK = {"runs": 4, "worlds": 4, "iterations": 3, "open": 5, "planned": 1, "more": 4}
-SEARCH = Search("adam", rate=3e-3, clip=1.0, schedule="cosine_annealing")
+SEARCH = TrainingConfig("adam", rate=3e-3, clip=1.0, schedule="cosine_annealing")
 KEYS = {"open": "open_loop", "open, trained": "open_loop_trained", "closed": "closed_loop", "mpc": "mpc"}
 HARDER = (0.0, 0.5, 1.0, 1.5, 2.0)  # sizes of kicks [m/s] for the curve
 OTHERS = (LENGTH, -LENGTH, 2 * LENGTH)  # ways [m] that the closed loop was not trained for
@@ -74,7 +74,7 @@ def closed_loop(folder: Path, quick: bool = False, seed: int = 0, progress: Prog
     Returns:
         `figures`, `curves` (paths of all runs by controller, training, success by size of kicks) and `pictures`.
     """
-    folder, progress = Path(folder), progress or Silent()
+    folder, progress = Path(folder), progress or NullProgress()
     full = {"runs": RUNS, "worlds": WORLDS, "iterations": ITERATIONS, "open": OPEN, "planned": RUNS, "more": MORE}
     settings = QUICK if quick else full
     done = Ledger(folder / "closed.jsonl", {"seed": seed, **settings})
@@ -183,7 +183,7 @@ def trained(
 
     def search_open() -> History:
         # a Gauss-Newton step of the loss, at most 3 long: 832 weights
-        search = Search("polyak", rate=2.0, iterations=settings["open"], options={"bound": 0.1, "deflect": False})
+        search = TrainingConfig("polyak", rate=2.0, iterations=settings["open"], options={"bound": 0.1, "deflect": False})
         return train(plant, open_loop, walk.goal, search, progress)
 
     learn(done, "open", open_loop, search_open, progress, best=True)
@@ -193,7 +193,7 @@ def trained(
         done,
         "open, trained",
         robust,
-        lambda: train(plant, robust, walk.goal, Search(**further), progress, given=seen),
+        lambda: train(plant, robust, walk.goal, TrainingConfig(**further), progress, given=seen),
         progress,
     )
     back = mirrored(open_loop.weight.detach(), middles(plant))
@@ -202,7 +202,7 @@ def trained(
         done,
         "closed",
         closed,
-        lambda: train_truncated(plant, closed, walk.approach, Search(**further), PIECE, seen, progress=progress),
+        lambda: train_truncated(plant, closed, walk.approach, TrainingConfig(**further), PIECE, seen, progress=progress),
         progress,
     )
     return {"open": open_loop, "open, trained": robust, "closed": closed}
@@ -249,7 +249,7 @@ def kept_path(done: Ledger, key: str, walk: Walk, policy: nn.Module, given: Mapp
 
 def plan(walk: Walk, start: nn.Module, given: Mapping[str, Tensor]) -> tuple[Episode, History]:
     """One run of a controller that plans, from the open loop."""
-    search = Search("polyak", rate=1.0, iterations=PLANS, options={"bound": 0.1})
+    search = TrainingConfig("polyak", rate=1.0, iterations=PLANS, options={"bound": 0.1})
     # a plan that is asked nothing of the height ends on its knees
     goal = Approach("walker", walk.place, SPEED, axes=(0, 2), truth=walk.truth)
     return run_mpc(Mpc(walk.plant, goal, AHEAD, search, start=start), walk.plant, goal, given)

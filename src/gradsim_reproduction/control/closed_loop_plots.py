@@ -17,7 +17,7 @@ from gradsim.geometry.surface import Surface
 from gradsim.render.camera import from_scene
 from gradsim.render.shading.shading import Shading
 from gradsim.runtime.atomic import whole
-from gradsim.visualization.frames import Artist, fitting
+from gradsim.visualization.frames import FrameRenderer, fitting
 from gradsim.visualization.overlay_video import EDGE
 
 COLOURS = {"open": "#64748b", "open, trained": "#b45309", "closed": "#15803d", "mpc": "#1d5fd0"}
@@ -118,7 +118,7 @@ def _kicks(by_kick: dict) -> Figure:
 
 def _pictures(scene, camera, motion) -> list[np.ndarray]:
     drawn = motion.drawn
-    artist = Artist(
+    artist = FrameRenderer(
         fitting(scene, [part.look for part in drawn.parts]), camera, Shading.of(scene, None), scene.background
     )
     return [to_bytes(image) for image in artist.draw(Surface(drawn.vertices[:1].detach(), drawn.parts))]
@@ -127,7 +127,7 @@ def _pictures(scene, camera, motion) -> list[np.ndarray]:
 def _edge(scene, camera, goal) -> np.ndarray:
     """Pixels (height, width) just outside of the body at the goal."""
     drawn = goal.drawn
-    artist = Artist(
+    artist = FrameRenderer(
         fitting(scene, [part.look for part in drawn.parts]), camera, Shading.of(scene, None), scene.background
     )
     (share,) = artist.share(Surface(drawn.vertices[:1].detach(), drawn.parts), list(scene.bodies))

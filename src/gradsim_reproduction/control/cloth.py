@@ -14,7 +14,7 @@ from gradsim.control.baselines import tuned_rate
 from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task
 from gradsim.control.training.history import History
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.control import cost
 from gradsim_reproduction.control.methods import (
     PICTURE,
@@ -64,7 +64,7 @@ def cloth(
     Returns:
         Figures, and the history of each run, with method, goal and triangles among its names.
     """
-    task, progress = Task.load("cloth"), progress or Silent()
+    task, progress = Task.load("cloth"), progress or NullProgress()
     goals, iterations = QUICK if quick else (GOALS, ITERATIONS)
     settings = {"seed": seed, "quick": quick, "iterations": iterations, "task": content(task)}
     kept = Runs(out, "cloth", settings, progress)

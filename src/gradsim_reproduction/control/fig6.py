@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gradsim.control.task.task import Task
 from gradsim.control.training.history import History
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.control import fig6_table, plots, videos
 from gradsim_reproduction.control.closed_loop import closed_loop
 from gradsim_reproduction.control.cloth import cloth
@@ -41,7 +41,7 @@ def fig6(
         progress: Is told what happens.
         parts: Those to run.
     """
-    out, progress = Path(out), progress or Silent()
+    out, progress = Path(out), progress or NullProgress()
     out.mkdir(parents=True, exist_ok=True)
     figures, pictures, films = {}, [], []
     for name in (name for name in PARTS if name in parts):

@@ -11,7 +11,7 @@ from gradsim.control.baselines import tuned_rate
 from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task
 from gradsim.control.training.history import History
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.control import cost
 from gradsim_reproduction.control.methods import (
     PICTURE,
@@ -54,7 +54,7 @@ def gear(
     Returns:
         Figures, and the history of each run, with method and goal among its names.
     """
-    task, progress = Task.load("gear"), progress or Silent()
+    task, progress = Task.load("gear"), progress or NullProgress()
     apart = task.model_copy(update={"share": {}})
     goals, iterations = QUICK if quick else (GOALS, ITERATIONS)
     settings = {"seed": seed, "quick": quick, "iterations": iterations, "task": content(task)}

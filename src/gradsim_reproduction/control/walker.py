@@ -16,7 +16,7 @@ from gradsim.control.plant import centre
 from gradsim.control.task.task import Task
 from gradsim.control.training.history import History
 from gradsim.control.training.train import train
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.control.methods import PICTURE, content, keep
 from gradsim_reproduction.runner import Ledger, figure
 
@@ -41,7 +41,7 @@ def walker(
     Returns:
         Figures, and the history of each run, with goal, policy, way and seconds among its names.
     """
-    progress, task = progress or Silent(), Task.load("walker")
+    progress, task = progress or NullProgress(), Task.load("walker")
     goals, policies = QUICK if quick else (GOALS, POLICIES)
     settings = {"seed": seed, "quick": quick, "iterations": ITERATIONS, "task": content(task)}
     done = Ledger(Path(out) / "walker.jsonl", settings)

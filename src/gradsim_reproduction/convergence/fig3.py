@@ -17,9 +17,9 @@ from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares, model_for, placed
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.gradient_descent import OPTIMISERS
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.convergence import plots
 from gradsim_reproduction.convergence.scenes import TASKS, Task
 from gradsim_reproduction.runner import Ledger, asked, figure, many, write_result
@@ -53,7 +53,7 @@ def fig3(
         scenes: Of each task; None: 4.
         engine, workers: See `gradsim.runtime.parallel.run_jobs`.
     """
-    out, progress = Path(out), progress or Silent()
+    out, progress = Path(out), progress or NullProgress()
     count, starts = QUICK if quick else (SCENES, STARTS)
     done = Ledger(out / "scenes.jsonl", {"seed": seed, "starts": starts})
     jobs = {f"{name} {k}": (name, k, seed, starts) for name in TASKS for k in range(scenes or count)}
@@ -96,7 +96,7 @@ def solve(job: tuple[str, int, int, int]) -> dict:
     value, problem = truth[space.names[0]], Problem(model, observation, space)
     start = space.draw(np.random.default_rng([seed, number, task.stream]), starts)
     path, loss = descend(problem, task, start)
-    fit = least_squares(scene, observation, [task.unknown], Search(starts=LEAST_SQUARES_STARTS), own, model=model)
+    fit = least_squares(scene, observation, [task.unknown], MultistartConfig(starts=LEAST_SQUARES_STARTS), own, model=model)
     return {
         "task": name,
         "number": number,

@@ -15,7 +15,7 @@ from torch import Tensor
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.differentiability.gradients_plots import draw
 from gradsim_reproduction.rigid import contact_scenes as contact
 from gradsim_reproduction.rigid.contact_scenes import Scenes
@@ -39,7 +39,7 @@ def gradients(out: Path, quick: bool = False, seed: int = 0, progress: Progress 
         seed: Of the scenes and directions.
         progress: Is told what happens.
     """
-    out, progress = Path(out), progress or Silent()
+    out, progress = Path(out), progress or NullProgress()
     count, finer = (24, FINER[:3]) if quick else (SCENES, FINER)
     shares = np.diff(np.linspace(0, count, len(contact.SHAPES) + 1).round().astype(int))
     found: dict[str, dict] = {law: {"adjoint": {}, "difference": [], "step": [], "touched": 0} for law in contact.LAWS}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gradsim.runtime.atomic import whole
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.differentiability import cells as table
 from gradsim_reproduction.differentiability import plots
 from gradsim_reproduction.differentiability.cells import COLUMNS, PAPER_COLUMNS, ROWS, Cell
@@ -26,7 +26,7 @@ def table6(out: Path, quick: bool = False, seed: int = 0, progress: Progress | N
         seed: Of functionals and directions.
         progress: Is told what happens.
     """
-    out, progress, cells = Path(out), progress or Silent(), {}
+    out, progress, cells = Path(out), progress or NullProgress(), {}
     for row, content in ROWS.items():
         progress.stage(content.title)
         cells[row] = {column: table.cell(row, column, seed, 1 if quick else 3) for column in COLUMNS}

@@ -25,7 +25,7 @@ from gradsim.losses import mse
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
 from gradsim.render.shading.shading import Shading
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene
 from gradsim_reproduction.images import fig7_plots
 from gradsim_reproduction.images.fig7_plots import NAMES, TITLES
@@ -59,7 +59,7 @@ def fig7(out: Path, quick: bool = False, seed: int = 0, progress: Progress | Non
         seed: Of scenes, textures, truths and starts.
         progress: Is told what happens.
     """
-    out, progress = Path(out), progress or Silent()
+    out, progress = Path(out), progress or NullProgress()
     objects, starts, iterations = QUICK.values() if quick else (OBJECTS, STARTS, ITERATIONS)
     settings = {"seed": seed, "starts": starts, "iterations": iterations}
     done, records = Ledger(out / "descents.jsonl", settings), []

@@ -27,7 +27,7 @@ from gradsim.render.dibr.rasterizer import DibR
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.softras.rasterizer import SoftRas
 from gradsim.render.view import View
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.contact import falls
 from gradsim_reproduction.contact.falls import CAMERA, FRAMES, NAMES, PER_METRE, SIZE, Fall, Range, Tangent
 from gradsim_reproduction.images.independent_plots import draw
@@ -106,7 +106,7 @@ def independent_target(out: Path, quick: bool = False, seed: int = 0, progress: 
         seed: Of the random samples, truths and starts.
         progress: Is told what happens.
     """
-    out, progress = Path(out), progress or Silent()
+    out, progress = Path(out), progress or NullProgress()
     rng = np.random.default_rng(seed)
     alphas = ("exact, convex", "exact, torus", "SoftRas 0.25 px") if quick else tuple(ALPHAS)
     schedules = ("mse", "cdf", TWO_STAGES) if quick else tuple(SCHEDULES)
@@ -126,7 +126,7 @@ def independent_target(out: Path, quick: bool = False, seed: int = 0, progress: 
     out.mkdir(parents=True, exist_ok=True)
     pictures = draw(out, table, {name: film(name) for name in BODIES})
     progress.done()
-    result = {"title": "Pictures of another renderer", "seed": seed, "pictures": pictures, "table": table}
+    result = {"title": "Images of another renderer", "seed": seed, "pictures": pictures, "table": table}
     result |= {"throws": throws, "height_error_px_by_samples": both, "offsets_px": offsets, "arrived_px": ARRIVED}
     return write_result(out, "reproduce independent-target", result, _figures(table, both, throws))
 

@@ -15,7 +15,7 @@ from gradsim.render import Renderer, Shading
 from gradsim.render.renderer import RASTERIZERS
 from gradsim.render.softras.rasterizer import SoftRas
 from gradsim.runtime.atomic import whole
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene
 from gradsim.visualization.sheets import sheet
 from gradsim_reproduction.runner import figure, write_result
@@ -36,7 +36,7 @@ def renderers(out: Path, quick: bool = False, seed: int = 0, progress: Progress 
         seed: Of Mitsuba's samples.
         progress: Is told what happens.
     """
-    progress = progress or Silent()
+    progress = progress or NullProgress()
     scene = still_life((96, 72) if quick else (240, 180))
     with torch.no_grad():
         surface = _textured(Model(scene).rollout(frames=1).drawn)

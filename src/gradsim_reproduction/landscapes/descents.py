@@ -13,7 +13,7 @@ from gradsim.identification.api import model_for, placed, solve
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.gradient_descent import descend
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.synthetic import float_masks
 from gradsim.identification.unknowns import Space
 
@@ -64,6 +64,6 @@ def descended(one: Problem, truth: Mapping[str, float], starts: Tensor, iteratio
 
 def solved(one: Problem, truth: Mapping[str, float], starts: int, seed: int) -> dict:
     """Least squares with its growing clip, from random starts: largest relative error, and share of starts that agree."""
-    fit = solve(one, Search(starts), seed)
+    fit = solve(one, MultistartConfig(starts), seed)
     error = max(abs(fit.values[name] / truth[name] - 1) for name in one.space.names)
     return {"error": error, "share": fit.starts["converged"] / fit.starts["count"], "cpu_seconds": fit.cpu_seconds}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.landscapes import fig11_plots, lame
 from gradsim_reproduction.landscapes.curves import minima, rounded
 from gradsim_reproduction.landscapes.rigid import black_box
@@ -40,7 +40,7 @@ def fig11(out: Path, quick: bool = False, seed: int = 0, progress: Progress | No
         seed: Of REINFORCE's samples.
         progress: Is told what happens.
     """
-    out, progress, plan = Path(out), progress or Silent(), QUICK if quick else FULL
+    out, progress, plan = Path(out), progress or NullProgress(), QUICK if quick else FULL
     done = Ledger(out / "landscapes.jsonl", {"seed": seed, "plan": plan})
     parts = {}
     for name in lame.NAMES:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from gradsim.identification.observation.from_video import NOMINAL
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.landscapes import fig12_plots
 from gradsim_reproduction.landscapes.curves import kept
 from gradsim_reproduction.landscapes.descents import descended, problem
@@ -47,7 +47,7 @@ def fig12(out: Path, quick: bool = False, seed: int = 0, progress: Progress | No
         seed: Nothing here is random; it is noted.
         progress: Is told what happens.
     """
-    out, progress, plan = Path(out), progress or Silent(), QUICK if quick else FULL
+    out, progress, plan = Path(out), progress or NullProgress(), QUICK if quick else FULL
     done = Ledger(out / "landscapes.jsonl", {"seed": seed, "plan": plan})
     films, homes = {}, {}
     for kind in KINDS:

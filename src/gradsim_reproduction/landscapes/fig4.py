@@ -10,7 +10,7 @@ picture: the figure is of the shape of losses, and of no accuracy.
 
 from pathlib import Path
 
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.landscapes import fig4_plots, lame, rigid
 from gradsim_reproduction.landscapes.curves import DIGITS
 from gradsim_reproduction.landscapes.fig4_table import figures, rows
@@ -34,7 +34,7 @@ def fig4(out: Path, quick: bool = False, seed: int = 0, progress: Progress | Non
         seed: Of the starts of least squares and of REINFORCE's samples.
         progress: Is told what happens.
     """
-    out, progress = Path(out), progress or Silent()
+    out, progress = Path(out), progress or NullProgress()
     plan = QUICK if quick else FULL
     done = Ledger(out / "landscapes.jsonl", {"seed": seed, "plan": plan})
     jobs = {

@@ -84,4 +84,4 @@ def beam() -> Scene:
 def over(scene: Scene, given) -> Model:
     """The model of a scene with steps that are fine enough for all of these parameters (worlds, ...) by name."""
     coarse = Model(scene)
-    return Model(scene, substeps=coarse.propose(coarse.values(given)))
+    return Model(scene, substeps=coarse.recommended_substeps(coarse.values(given)))

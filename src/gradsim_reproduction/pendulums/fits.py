@@ -14,7 +14,7 @@ from torch import Tensor
 from gradsim.identification.api import model_for
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
-from gradsim.identification.solvers.multistart import Search, search
+from gradsim.identification.solvers.multistart import MultistartConfig, search
 from gradsim.identification.synthetic import TRUTH_STREAM
 from gradsim.identification.uncertainty.fisher import analyse
 from gradsim_reproduction.pendulums.tasks import Task, moved, seen
@@ -47,7 +47,7 @@ def float_fit(task: Task, number: int, seed: int, starts: int, lone: int) -> dic
     exact = space.numbers(truth).tolist()
 
     problem = Problem(model, observation, space)
-    outcome = search(problem, Search(starts=starts), np.random.default_rng([seed, number]))
+    outcome = search(problem, MultistartConfig(starts=starts), np.random.default_rng([seed, number]))
     errors = task.errors(space.numbers(outcome.best).tolist(), exact)
     streams = ([LONE_STREAM + seed, number, k] for k in range(lone))
     ends = [_alone(problem, np.random.default_rng(stream)) for stream in streams]
@@ -59,7 +59,7 @@ def float_fit(task: Task, number: int, seed: int, starts: int, lone: int) -> dic
 def _alone(problem: Problem, rng: np.random.Generator) -> Tensor | None:
     """Where one start comes to: the first frames, sown again only from itself, and if it explains these, all of them."""
     first = Problem(problem.model, problem.observation.cut(0, LEAD), problem.space)
-    outcome = search(first, Search(starts=1), rng)
+    outcome = search(first, MultistartConfig(starts=1), rng)
     if outcome.best_cost > EXPLAINED:
         return None
     return descend(problem, Population.at(outcome.best[None]), problem.frames, False, 30)[0].u[0]
@@ -73,7 +73,7 @@ def noisy_fit(task: Task, number: int, seed: int, starts: int) -> dict:
     observation = seen(task.scene, moved(model, space, truth, frames), noise=100 * seed + number)
     problem = Problem(model, observation, space)
     first = Problem(model, observation.cut(0, BEGIN), space)
-    found = search(first, Search(starts=starts, grow=4), np.random.default_rng([seed, number]))
+    found = search(first, MultistartConfig(starts=starts, grow=4), np.random.default_rng([seed, number]))
     order = found.cost.argsort()[: FEW - 1]
     near = order[torch.isfinite(found.cost[order])]
     people = Population.at(torch.cat([found.best[None], found.final[near]]))
@@ -96,7 +96,7 @@ def mass_scale(task: Task, seed: int) -> dict:
     model = model_for(own.scene, space)
     observation = seen(own.scene, moved(model, space, truth, own.scene.timing.frames))
     problem = Problem(model, observation, space)
-    best = search(problem, Search(starts=4), np.random.default_rng(seed)).best
+    best = search(problem, MultistartConfig(starts=4), np.random.default_rng(seed)).best
     uncertainty = analyse(space, problem.linearise(best[None], problem.frames)[1][0], False)
     ratios = space.numbers(best) / space.numbers(truth)
     return {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import restitution
 from gradsim_reproduction.pendulums import plots
 from gradsim_reproduction.pendulums.fits import CLOSE, float_fit, mass_scale, noisy_fit
@@ -34,7 +34,7 @@ def pendula(out: Path, quick: bool = False, seed: int = 0, progress: Progress | 
         seed: Of truths, starts and noise.
         progress: Is told what happens.
     """
-    out, progress = Path(out), progress or Silent()
+    out, progress = Path(out), progress or NullProgress()
     films, noisy = (QUICK, {}) if quick else (FILMS, NOISY)
     starts, lone = (4, 1) if quick else (STARTS, LONE)
     settings = {"seed": seed, "starts": starts, "lone": lone}

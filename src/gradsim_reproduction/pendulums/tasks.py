@@ -13,7 +13,7 @@ import torch
 from gradsim.identification import synthetic
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.from_video import NOMINAL, QUANTISED, colours
-from gradsim.identification.observation.labelled_masks import Pieces, shares
+from gradsim.identification.observation.labelled_masks import LabelledMasks, shares
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
@@ -110,7 +110,7 @@ def ball() -> Task:
     return Task("ball", Scene.library("ball"), bounds, "Bouncing ball, 1.5 s")
 
 
-def seen(scene: Scene, trajectory: Trajectory, noise: int | None = None) -> Masks | Pieces:
+def seen(scene: Scene, trajectory: Trajectory, noise: int | None = None) -> Masks | LabelledMasks:
     """What a camera sees of a motion: exact shares of pixels, or those of an 8-bit film with noise of σ = 1/255.
 
     Args:
@@ -126,13 +126,13 @@ def seen(scene: Scene, trajectory: Trajectory, noise: int | None = None) -> Mask
                 return synthetic.float_masks(scene, trajectory)
             exact = silhouettes.shares(trajectory.surface, trajectory.values)[0]
             index = [[p.name for p in trajectory.parts].index(part) for (part,) in names]
-            return Pieces(exact[:, index], [NOMINAL] * len(names), names, silhouettes, noisy=False)
+            return LabelledMasks(exact[:, index], [NOMINAL] * len(names), names, silhouettes, noisy=False)
         if not many:
             return synthetic.noisy_masks(scene, trajectory, next(iter(scene.bodies)), noise)
         film = synthetic.noisy_8bit(synthetic.film(scene, trajectory), NOMINAL, noise)
     alpha, factors, _ = shares(film, list(kinds), scene.background)
     sigma = float(np.hypot(NOMINAL, QUANTISED))
-    return Pieces(torch.tensor(alpha), (sigma * factors).tolist(), names, silhouettes)
+    return LabelledMasks(torch.tensor(alpha), (sigma * factors).tolist(), names, silhouettes)
 
 
 def moved(model: Model, space: Space, u: torch.Tensor, frames: int) -> Trajectory:

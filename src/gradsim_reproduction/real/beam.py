@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from gradsim.identification.fit import SCHEMA
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.real import beam_recordings as recorded
 from gradsim_reproduction.real.beam_checks import AGAIN, FITTED, LOADED, as_stated, beam_theory, compare, error_bar
 from gradsim_reproduction.real.beam_fit import RANGES, WINDOWS, Answer, Tracks, drawn, transferred
@@ -93,7 +93,7 @@ def real_beam(out: Path, quick: bool = False, seed: int = 0, progress: Progress 
     """
     from gradsim_reproduction.real.beam_plots import draw
 
-    out, progress, effort = Path(out), progress or Silent(), QUICK if quick else FULL
+    out, progress, effort = Path(out), progress or NullProgress(), QUICK if quick else FULL
     begun = time.process_time()
     seen = {name: recorded.load(name) for name in recorded.NAMES}
     coarse, beam = Beam(effort.coarse, POISSON), Beam(effort.fine, POISSON)

@@ -64,9 +64,9 @@ class TurnedModel:
         self.R = from_scene(model.scene.camera).R
 
     @property
-    def unread(self) -> frozenset[str]:
+    def unused_parameters(self) -> frozenset[str]:
         """As of `Model`."""
-        return self.model.unread
+        return self.model.unused_parameters
 
     def values(self, given: Values) -> Values:
         """All parameters with a leading dimension of worlds, and the attitude."""

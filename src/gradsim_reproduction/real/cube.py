@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim.identification.clip_jackknife import conclude, leave_one_out
+from gradsim.identification.clip_jackknife import leave_one_out, make_fit
 from gradsim.identification.fit import Estimate, Fit
 from gradsim.identification.solvers.clip_ensemble import ClipsProblem, Shots, descend, scatter
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene
 from gradsim_reproduction.real.cube_predictions import SEEN, Prediction, pictures, predict
 from gradsim_reproduction.real.cube_recordings import FPS, SIDE, Noise, Toss, clips, load, noise
@@ -77,7 +77,7 @@ def real_cube(out: Path, quick: bool = False, seed: int = 0, progress: Progress 
     Raises:
         InputError: If the recordings are not there.
     """
-    out, progress, effort = Path(out), progress or Silent(), QUICK if quick else FULL
+    out, progress, effort = Path(out), progress or NullProgress(), QUICK if quick else FULL
     fitted, others = split(load(), seed)
     fitted = fitted[: effort.fitted]
     sigma, space = noise(fitted), Space(scene(CLIP), UNKNOWNS)
@@ -92,7 +92,7 @@ def real_cube(out: Path, quick: bool = False, seed: int = 0, progress: Progress 
     recut = again(problem_of(fitted, sigma, space, OTHER_CLIP), ends.u, effort.again)
     progress.stage("again with finer steps")
     fine = again(problem_of(fitted, sigma, space, finer=FINER), ends.u[:1], effort.again)
-    estimates, verdict, bars = conclude(problem, ends[[0]], left_out, recut[None])
+    estimates, verdict, bars = make_fit(problem, ends[[0]], left_out, recut[None])
     progress.stage(f"predicting {len(others)} tosses")
     predictions = predict(model(space, CLIP), space, ends.u[0], others)
     progress.done()

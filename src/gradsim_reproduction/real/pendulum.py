@@ -12,7 +12,7 @@ from pathlib import Path
 from gradsim import video as videos
 from gradsim.errors import InputError
 from gradsim.identification.fit import Fit
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.real.pendulum_measurement import LENGTH, Measurement, measure
 from gradsim_reproduction.real.pendulum_problem import Film
 from gradsim_reproduction.runner import figure, write_result
@@ -40,7 +40,7 @@ def real_pendulum(out: Path, quick: bool = False, seed: int = 0, progress: Progr
     from gradsim_reproduction.real.cube_recordings import recordings
     from gradsim_reproduction.real.pendulum_plots import draw
 
-    out, progress = Path(out), progress or Silent()
+    out, progress = Path(out), progress or NullProgress()
     path = recordings() / "pendulum" / "pendulum.gif"
     if not path.is_file():
         raise InputError(f"{path} does not exist; set GRADSIM_REAL_DATA to the folder that holds pendulum/.")

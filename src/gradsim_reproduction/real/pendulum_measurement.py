@@ -25,7 +25,7 @@ from gradsim.identification.solvers.multistart import Outcome
 from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyse
 from gradsim.render.camera import from_scene, project
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.video import circle_outline
 from gradsim_reproduction.real.beam_checks import Clusters
 from gradsim_reproduction.real.camera_attitude import ANGLES, turn
@@ -170,7 +170,7 @@ def measure(film: Film, quick: bool = False, seed: int = 0, progress: Progress |
         seed: Of starts and bootstrap.
         progress: Is told what happens.
     """
-    progress = progress or Silent()
+    progress = progress or NullProgress()
     rng = np.random.default_rng(seed)
     square = View(tilt=0).problem(film)
     starts, followed = (256, 6) if quick else (2048, 16)

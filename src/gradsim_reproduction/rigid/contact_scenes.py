@@ -84,7 +84,9 @@ def draw(shape: str, law: str, worlds: int, rng: np.random.Generator) -> Scenes:
     lowest = (at - body.radius * values["body.scale"][:, None]).amin(1)
     height = uniform(0.02, 0.15) - lowest
     values["body.position"] = torch.stack([torch.zeros(worlds), torch.zeros(worlds), height], 1).double()
-    return Scenes(shape, law, values, model.propose({k: v.detach() for k, v in model.values(values).items()}))
+    return Scenes(
+        shape, law, values, model.recommended_substeps({k: v.detach() for k, v in model.values(values).items()})
+    )
 
 
 def directions(scenes: Scenes, rng: np.random.Generator) -> Values:

@@ -20,7 +20,7 @@ from gradsim.dataset.sample import placed
 from gradsim.identification.api import least_squares
 from gradsim.identification.fit import Fit
 from gradsim.identification.problem import Problem
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.uncertainty.fisher import KNOWN
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
@@ -28,7 +28,7 @@ from gradsim_reproduction.observation_modes import observe
 from gradsim_reproduction.rigid.joint import bounds, outcome
 
 
-def careful(fit: Callable[[Search], Fit], plan: Search) -> Fit:
+def careful(fit: Callable[[MultistartConfig], Fit], plan: MultistartConfig) -> Fit:
     """Fit by a plan that is coarser than the usual one; where that ends in "mismatch", once more by the usual one.
 
     Either the model is wrong or the search was too coarse, and only the second can be mended. The lower χ² is the answer;
@@ -41,13 +41,13 @@ def careful(fit: Callable[[Search], Fit], plan: Search) -> Fit:
     found = fit(plan)
     if found.status != "mismatch":
         return found
-    again = fit(Search())
+    again = fit(MultistartConfig())
     spent = {key: getattr(found, key) + getattr(again, key) for key in ("cpu_seconds", "wall_seconds", "rollouts")}
     return replace(min(found, again, key=lambda one: one.chi2_per_n), **spent)
 
 
 SEEDS = 100_000  # numbers of one seed, so that no two fits share their starts
-PLANS = {"8bit": Search(grow=4), "foreign": Search(grow=6, rounds=1)}
+PLANS = {"8bit": MultistartConfig(grow=4), "foreign": MultistartConfig(grow=6, rounds=1)}
 ITERATIONS = 100  # of gradient descent
 STEEP = 10.0  # largest gradient of the loss, in shares of the first one for each unit of a logarithm
 RATES = 0.1, 0.001  # first and last of its rates, per step of the logarithm
@@ -85,7 +85,7 @@ def answer(ask: Ask) -> dict:
     if descent:
         return record | descend(problem, truth, seed)
     relative = bounds(problem, truth)
-    plan = replace(PLANS.get(sight, Search()), starts=ask.starts)
+    plan = replace(PLANS.get(sight, MultistartConfig()), starts=ask.starts)
     space, course = problem.space, []
 
     def follow(entry: dict) -> None:

@@ -19,11 +19,11 @@ from gradsim.identification.api import least_squares
 from gradsim.identification.fit import Fit
 from gradsim.identification.observation.from_video import NOMINAL
 from gradsim.identification.problem import Problem
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.uncertainty.fisher import analyse
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
-from gradsim.runtime.progress import Progress, Silent, reporting
+from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim_reproduction.observation_modes import observe
 from gradsim_reproduction.rigid import joint_plots
 from gradsim_reproduction.rigid.joint_scenes import CONVEX, LAWS, OTHER, Case, case
@@ -48,7 +48,7 @@ def joint(
         progress: Is told what happens.
         foreign: Whether targets come from another renderer and finer steps.
     """
-    out, progress = Path(out), progress or Silent()
+    out, progress = Path(out), progress or NullProgress()
     done = Ledger(out / "fits.jsonl", {"seed": seed})
     kinds = ("foreign",) if foreign else ("float", "8bit")
     records = []
@@ -85,7 +85,7 @@ def solve(one: Case, seed: int, frames: str, progress: Progress) -> dict:
     observation = observe(one.scene, truth, model, frames, seed)
     at_truth = bounds(Problem(model, observation, space), truth)
     report = reporting(progress)
-    fit = least_squares(one.scene, observation, one.unknowns, Search(), seed, report=report, model=model)
+    fit = least_squares(one.scene, observation, one.unknowns, MultistartConfig(), seed, report=report, model=model)
     return {"identifiable": all(b < 0.1 for b in at_truth.values()), "bounds": at_truth, **outcome(fit, truth)}
 
 
@@ -109,7 +109,7 @@ def outcome(fit: Fit, truth: dict[str, float]) -> dict:
         "errors": {n: abs(e.value / truth[n] - 1) for n, e in unknowns.items()},
         "z": {n: (e.value - truth[n]) / e.std for n, e in unknowns.items()},
         "inside": inside,
-        "kinked": fit.kinked,
+        "kinked": fit.nonsmooth,
         "chi2_per_n": fit.chi2_per_n,
         "converged": fit.starts["converged"] / fit.starts["count"],
         "cpu_seconds": fit.cpu_seconds,
@@ -165,7 +165,7 @@ def _error_bars(records: list[dict]) -> dict[str, dict]:
     """Errors over error bars of 8-bit fits, where the likelihood is smooth; coverage where it is kinked, and over all."""
     smooth = np.array([list(r["z"].values()) for r in records if not r["kinked"] and r["status"] == "ok"])
     covered = [inside for r in records for inside in r["inside"].values()]
-    kinked = [inside for r in records if r["kinked"] for inside in r["inside"].values()]
+    nonsmooth = [inside for r in records if r["kinked"] for inside in r["inside"].values()]
     z = np.abs(smooth).ravel() if len(smooth) else np.array([math.nan])
     rms, tail = float(np.sqrt(np.mean(z**2))), float(np.quantile(z, 0.95))
     low = 0.95 - 3 * math.sqrt(0.95 * 0.05 / len(covered))  # three standard deviations of a fair count
@@ -175,7 +175,7 @@ def _error_bars(records: list[dict]) -> dict[str, dict]:
         "z_95": figure(tail, goal=2.3),
         "z_count": figure(len(z)),
         "covered_by_95": figure(share, goal=low, ok=share >= low),
-        "covered_by_95_kinked": figure(float(np.mean(kinked)) if kinked else math.nan),
+        "covered_by_95_kinked": figure(float(np.mean(nonsmooth)) if nonsmooth else math.nan),
         "kinked_share": figure(float(np.mean([r["kinked"] for r in records]))),
         "mismatch_8bit": figure(sum(r["status"] == "mismatch" for r in records), goal=0),
         "cpu_seconds_median_8bit": figure(float(np.median([r["cpu_seconds"] for r in records]))),

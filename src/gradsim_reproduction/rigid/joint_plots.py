@@ -93,10 +93,10 @@ def _bars(records: Sequence[Mapping]) -> Figure:
     figure = Figure(figsize=(8.6, 2.8), layout="constrained")
     ax = figure.subplots()
     grid = np.linspace(-4, 4, 200)
-    for kinked, colour in ((False, "#1d5fd0"), (True, "#c2410c")):
-        z = [z for r in records if r["kinked"] == kinked for z in r["z"].values()]
+    for nonsmooth, colour in ((False, "#1d5fd0"), (True, "#c2410c")):
+        z = [z for r in records if r["kinked"] == nonsmooth for z in r["z"].values()]
         if z:
-            label = "kinked likelihood" if kinked else "smooth likelihood"
+            label = "kinked likelihood" if nonsmooth else "smooth likelihood"
             bins = np.linspace(-4, 4, 33)
             ax.hist(np.clip(z, -4, 4), bins=bins, density=True, histtype="step", color=colour, label=label, lw=1.6)
     ax.plot(grid, np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi), color="black", lw=1, label="normal")

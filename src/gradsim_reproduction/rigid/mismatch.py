@@ -16,9 +16,9 @@ from gradsim.identification.api import model_for, placed
 from gradsim.identification.fit import write_json
 from gradsim.identification.model_selection import GIVEN, Comparison, compare
 from gradsim.identification.observation.from_video import from_video
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
-from gradsim.runtime.progress import Progress, Silent, reporting
+from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import write_films
 from gradsim.visualization.residual_video import write_residuals
@@ -61,8 +61,8 @@ def mismatch(out: Path, quick: bool = False, seed: int = 0, progress: Progress |
     Returns:
         The content of `result.json`: the chosen model's fit of the first scene, and the figures over all scenes.
     """
-    out, progress = Path(out), progress or Silent()
-    plan = Search(starts=4 if quick else 8, rounds=2)
+    out, progress = Path(out), progress or NullProgress()
+    plan = MultistartConfig(starts=4 if quick else 8, rounds=2)
     ledger = Ledger(out / "finished.jsonl", {"experiment": "mismatch", "seed": seed, "quick": quick})
     rows = []
     for k in range(QUICK if quick else SCENES):
@@ -93,7 +93,7 @@ def rows_of(rows: list[dict]) -> list[dict]:
     return [{key: row[key] for key in ("truth", "chosen", "words", "models")} for row in rows]
 
 
-def _row(out: Path, seed: int, plan: Search, progress: Progress, first: bool) -> dict:
+def _row(out: Path, seed: int, plan: MultistartConfig, progress: Progress, first: bool) -> dict:
     """One scene: its film, its models, and the errors, which only this function knows."""
     scene = scene_of(seed)
     truth = synthetic.draw_truth(scene, UNKNOWNS, seed)
@@ -116,7 +116,7 @@ def _row(out: Path, seed: int, plan: Search, progress: Progress, first: bool) ->
     models = {}
     for name, c in found.candidates.items():
         error = abs(c.fit.values["cube.mass"] / truth["cube.mass"] - 1)
-        left = c.fit.leftover.words if c.fit.leftover else ""
+        left = c.fit.residual_diagnostics.words if c.fit.residual_diagnostics else ""
         models[name] = {"status": c.fit.status, "chi2_per_n": c.fit.chi2_per_n, "delta": c.delta, "mass_error": error}
         models[name] |= {"values": c.fit.values, "left": left}
     chosen = found.best.fit.against(truth)

@@ -12,9 +12,9 @@ import numpy as np
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares, model_for, placed
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
-from gradsim.runtime.progress import Progress, Silent, reporting
+from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import write_films
 from gradsim.visualization.player import write_player
@@ -41,8 +41,8 @@ def scenes() -> tuple[Scene, Scene]:
 
 def no_push(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
     """Reproduce the unidentifiable case beside the identifiable one."""
-    out, progress = Path(out), progress or Silent()
-    plan = Search(starts=8 if quick else 16)
+    out, progress = Path(out), progress or NullProgress()
+    plan = MultistartConfig(starts=8 if quick else 16)
     fits = {}
     for name, scene in zip(("with_push", "without_push"), scenes(), strict=True):
         truth = synthetic.draw_truth(scene, UNKNOWNS, seed)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gradsim.dataset import test_numbers
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.rigid import table1_plots
 from gradsim_reproduction.rigid.fits import Ask, answer
 from gradsim_reproduction.rigid.records import (
@@ -71,7 +71,7 @@ def table1(
         scenes: How many objects, in place of either.
         engine, workers: See `gradsim.runtime.parallel.run_jobs`.
     """
-    out, progress = Path(out), progress or Silent()
+    out, progress = Path(out), progress or NullProgress()
     numbers = test_numbers(scenes or (QUICK if quick else OBJECTS))
     ledger = Ledger(out / "fits.jsonl", {"seed": seed})
     records = many(ledger, plan(numbers, seed, quick), answer, engine, workers, progress, "fits")

@@ -134,11 +134,11 @@ def bars(records: Sequence[Mapping]) -> Figure:
     """Histogram of error over error bar, smooth and kinked likelihoods apart."""
     figure = Figure(figsize=(8.6, 2.8), layout="constrained")
     ax, grid = figure.subplots(), np.linspace(-4, 4, 200)
-    for kinked, colour in ((False, COLOURS["video"]), (True, COLOURS["3-D"])):
-        some = [r for r in records if r["sight"] == "8bit" and r["kinked"] == kinked and r["status"] != "mismatch"]
+    for nonsmooth, colour in ((False, COLOURS["video"]), (True, COLOURS["3-D"])):
+        some = [r for r in records if r["sight"] == "8bit" and r["kinked"] == nonsmooth and r["status"] != "mismatch"]
         z = [z for r in some for z in r["z"].values()]
         if z:
-            label = f"{'kinked' if kinked else 'smooth'} likelihood ({len(z)})"
+            label = f"{'nonsmooth' if nonsmooth else 'smooth'} likelihood ({len(z)})"
             bins = np.linspace(-4, 4, 33).tolist()
             ax.hist(np.clip(z, -4, 4), bins=bins, density=True, histtype="step", color=colour, label=label, lw=1.6)
     ax.plot(grid, np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi), color="black", lw=1, label="normal")

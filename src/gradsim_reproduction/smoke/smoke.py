@@ -35,7 +35,7 @@ from torch import Tensor
 
 from gradsim.physics.smoke.solver import Smoke
 from gradsim.runtime.atomic import whole
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.runner import Ledger, figure, write_result
 from gradsim_reproduction.smoke import plots
 
@@ -195,7 +195,7 @@ def smoke(out: Path, quick: bool = False, seed: int = 0, progress: Progress | No
         seed: Of the velocity at the start.
         progress: Is told what happens.
     """
-    out, progress = Path(out), progress or Silent()
+    out, progress = Path(out), progress or NullProgress()
     plan = QUICK if quick else EVALUATIONS
     done, records = Ledger(out / "runs.jsonl", {"seed": seed, "quick": quick}), []
     for n, evaluations in plan.items():

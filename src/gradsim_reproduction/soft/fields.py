@@ -16,8 +16,8 @@ from gradsim.geometry import image_io
 from gradsim.identification.fields.api import identify_fields
 from gradsim.identification.fields.fields import Field, FieldSpace
 from gradsim.identification.observation.from_video import NOMINAL
-from gradsim.identification.observation.images import Pictures
-from gradsim.identification.observation.multi_view import Views
+from gradsim.identification.observation.images import Images
+from gradsim.identification.observation.multi_view import MultiView
 from gradsim.identification.observation.vertices import Vertices
 from gradsim.identification.synthetic import TRUTH_STREAM
 from gradsim.physics.model import Model
@@ -68,7 +68,7 @@ def fit(one: Instance, quantity: str, sight: str, seed: int, progress: Progress,
     if sight == "states":
         observation = Vertices("body", trajectory["body"]["x"][0], MARK)
     else:
-        observation = Views({camera: _film(scene, trajectory, camera) for camera in scene.views})
+        observation = MultiView({camera: _film(scene, trajectory, camera) for camera in scene.views})
     told = lambda entry: progress.update(entry["iterations"], entry["cost"], {})
     found = identify_fields(scene, [field], observation, seed=seed, report=told, model=model)
     found = found.against({name: value[0].numpy() for name, value in truth.items()})
@@ -99,7 +99,7 @@ def _substeps(scene, field: Field) -> int:
     if field.scale is not None:
         return model.substeps
     lightest = torch.full((1, *model.kinds[field.name].value.shape), field.low, dtype=torch.float64)
-    return model.propose(model.values({field.name: lightest}))
+    return model.recommended_substeps(model.values({field.name: lightest}))
 
 
 def _textured(one: Instance, folder: Path):
@@ -131,11 +131,11 @@ def _cameras(one: Instance) -> list[dict]:
     return [{"size": size, "look_at": {"eye": e.tolist(), "target": target.tolist(), "fov": look.fov}} for e in eyes]
 
 
-def _film(scene, trajectory, camera: str) -> Pictures:
+def _film(scene, trajectory, camera: str) -> Images:
     """What a camera sees, in double precision; its σ is a nominal 1/255."""
     renderer = Renderer.of(scene, camera=camera)
     with torch.no_grad():
-        return Pictures(renderer(trajectory.drawn, trajectory.values)[0], NOMINAL, renderer)
+        return Images(renderer(trajectory.drawn, trajectory.values)[0], NOMINAL, renderer)
 
 
 def summary(records: list[dict]) -> dict[str, dict]:

@@ -22,10 +22,10 @@ from gradsim.identification.api import model_for, placed, solve
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.observation.vertices import Vertices
 from gradsim.identification.problem import Problem
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
-from gradsim.runtime.progress import Progress, Silent, reporting
+from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim_reproduction.rigid.joint import outcome
 from gradsim_reproduction.runner import Ledger, asked, figure, many, write_result
 from gradsim_reproduction.soft import fields as table3_fields
@@ -70,7 +70,7 @@ def table3(
         scenes: How many instances, in place of either.
         engine, workers: See `gradsim.runtime.parallel`.
     """
-    out, progress = Path(out), progress or Silent()
+    out, progress = Path(out), progress or NullProgress()
     done = Ledger(out / "fits.jsonl", {"seed": seed})
     instances = scenes or (QUICK if quick else INSTANCES)
     deeper = range(math.ceil(DEEPER * instances))
@@ -112,8 +112,8 @@ def fit_one(job: tuple[int, str, str, int, str]) -> dict:
     one, own = instance(number, seed), 100 * seed + number
     named = {"number": number, "kind": one.kind, "quantity": quantity, "sight": sight}
     if quantity in table3_fields.QUANTITIES:
-        return named | table3_fields.fit(one, quantity, sight, own, Silent(), Path(out))
-    return named | fit_few(one, quantity, sight, own, Silent())
+        return named | table3_fields.fit(one, quantity, sight, own, NullProgress(), Path(out))
+    return named | fit_few(one, quantity, sight, own, NullProgress())
 
 
 def _plan(instances: int, noisy: Container[int], fields_of: Container[int]) -> Iterator[tuple[int, str, str]]:
@@ -134,7 +134,7 @@ def fit_few(one: Instance, quantity: str, sight: str, seed: int, progress: Progr
     model = model_for(one.scene, space)
     truth = draw_truth(space, seed)
     problem = Problem(model, observe(one, truth, model, sight, seed), space)
-    fit = solve(problem, Search(STARTS[sight], **STAGES), seed, report=reporting(progress))
+    fit = solve(problem, MultistartConfig(STARTS[sight], **STAGES), seed, report=reporting(progress))
     return outcome(fit, truth) | {"errors": errors(space, fit.values, truth), "tets": _elements(model)}
 
 

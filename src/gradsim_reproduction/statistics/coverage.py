@@ -25,7 +25,7 @@ from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, placed, solve
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.rigid.fits import careful
 from gradsim_reproduction.rigid.joint import bounds
 from gradsim_reproduction.runner import Ledger, asked, figure, many, write_result
@@ -60,7 +60,7 @@ def coverage(
         scenes: About how many fits, in place of either; the families keep their shares.
         engine, workers: See `gradsim.runtime.parallel`.
     """
-    out, progress = Path(out), progress or Silent()
+    out, progress = Path(out), progress or NullProgress()
     done = Ledger(out / "fits.jsonl", {"experiment": "coverage", "seed": seed})
     planned = counts(quick, scenes)
     order = sorted(((k + 0.5) / count, name, k) for name, count in planned.items() for k in range(count))
@@ -115,7 +115,7 @@ def fit_one(job: tuple[str, int, int]) -> dict:
         "family": name,
         "number": number,
         "status": fit.status,
-        "kinked": fit.kinked,
+        "kinked": fit.nonsmooth,
         "chi2_per_n": fit.chi2_per_n,
         "converged": fit.starts["converged"] / fit.starts["count"],
         "cpu_seconds": fit.cpu_seconds,

@@ -12,7 +12,7 @@ import numpy as np
 
 from gradsim.dataset import sample
 from gradsim.dataset.sample import placed
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim.scene import Scene
 
@@ -49,7 +49,7 @@ class Family:
     title: str
     count: int
     quick: int
-    plan: Search
+    plan: MultistartConfig
     unknowns: tuple[str, ...]
     content: Callable[[np.random.Generator], dict] | None = None
 
@@ -146,7 +146,7 @@ def _content(name: str, bodies: dict, frames: int, substeps: int, eye: list, tar
     }
 
 
-DIRECT = Search(starts=4, curriculum=False)
+DIRECT = MultistartConfig(starts=4, curriculum=False)
 FAMILIES = {
     "flight": Family(
         "free flight, a push: mass, start velocity",
@@ -160,12 +160,12 @@ FAMILIES = {
         "pendulum: string, damping, angle, rate",
         22,
         1,
-        Search(starts=6, curriculum=False),
+        MultistartConfig(starts=6, curriculum=False),
         ("bob.string_length:0.3:0.8", "bob.damping:0.02:0.3", "bob.angle:-2:2", "bob.rate:-3:3"),
         _pendulum,
     ),
     "beam": Family("soft beam: μ, λ", 220, 2, DIRECT, ("body.mu:3e4:3e5", "body.lam:2e5:2e6"), _beam),
-    "mass": Family("contact: mass", 80, 2, Search(starts=8, grow=6), (MASS,)),
-    "friction": Family("contact: mass, μ", 30, 1, Search(starts=10, grow=6), (MASS, FRICTION)),
-    "five": Family("contact: mass, k_e, k_d, k_f, μ", 8, 0, Search(starts=16, grow=4), FIVE),
+    "mass": Family("contact: mass", 80, 2, MultistartConfig(starts=8, grow=6), (MASS,)),
+    "friction": Family("contact: mass, μ", 30, 1, MultistartConfig(starts=10, grow=6), (MASS, FRICTION)),
+    "five": Family("contact: mass, k_e, k_d, k_f, μ", 8, 0, MultistartConfig(starts=16, grow=4), FIVE),
 }

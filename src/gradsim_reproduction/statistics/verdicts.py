@@ -18,9 +18,9 @@ from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, placed, solve
 from gradsim.identification.fit import Fit
 from gradsim.identification.problem import Problem
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.pendulums.tasks import seen
 from gradsim_reproduction.runner import Ledger, asked, figure, many, write_result
 from gradsim_reproduction.statistics import verdict_plots
@@ -53,7 +53,7 @@ def verdicts(
         scenes: How many cases, in place of either: the first ones.
         engine, workers: See `gradsim.runtime.parallel`.
     """
-    out, progress = Path(out), progress or Silent()
+    out, progress = Path(out), progress or NullProgress()
     done = Ledger(out / "cases.jsonl", {"experiment": "verdicts", "seed": seed})
     chosen = range(min(scenes, len(CASES))) if scenes else QUICK if quick else range(len(CASES))
     jobs = {f"{CASES[k].name}, seed {seed}": (k, seed) for k in chosen}
@@ -97,7 +97,7 @@ def judge(job: tuple[int, int]) -> dict:
     with torch.no_grad():
         trajectory = model.rollout(placed(scene, truth))
     problem = Problem(model, seen(scene, trajectory, noise), space)
-    fit = solve(problem, Search(starts=STARTS[0] + STARTS[1] * len(space), grow=6), starts)
+    fit = solve(problem, MultistartConfig(starts=STARTS[0] + STARTS[1] * len(space), grow=6), starts)
     return {"case": case.name, **compared(case, fit, truth)}
 
 

@@ -16,7 +16,7 @@ from gradsim.dataset.sample import placed
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares
 from gradsim.identification.problem import Effort
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim_reproduction.control import cost
 from gradsim_reproduction.landscapes.descents import descended, problem
 
@@ -45,7 +45,7 @@ def identification(what: str, number: int, seed: int) -> dict:
         values, spent = dict(zip(names, end.tolist(), strict=True)), effort.cpu_seconds
     else:
         model, trajectory = synthetic.simulate(scene, asked, truth)
-        found = least_squares(scene, synthetic.float_masks(scene, trajectory), asked, Search(STARTS), seed, model=model)
+        found = least_squares(scene, synthetic.float_masks(scene, trajectory), asked, MultistartConfig(STARTS), seed, model=model)
         values, spent = found.values, found.cpu_seconds
     error = max(abs(values[name] / truth[name] - 1) for name in names)
     return {"what": what, "object": one.object, "minutes": spent / 60, "error": error}

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.runner import Ledger, asked, figure, write_result
 from gradsim_reproduction.tables import write_table
 from gradsim_reproduction.throughput import identification_times, plots
@@ -61,7 +61,7 @@ def table4_rates(out: Path, quick: bool = False, seed: int = 0, progress: Progre
         seed: Of the objects and starts.
         progress: Is told what happens.
     """
-    out, progress, plan = Path(out), progress or Silent(), QUICK if quick else FULL
+    out, progress, plan = Path(out), progress or NullProgress(), QUICK if quick else FULL
     done = Ledger(out / "rates.jsonl", {"seed": seed, "plan": plan})
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -33,11 +33,11 @@ from gradsim.identification.api import placed
 from gradsim.identification.model_selection import GIVEN, compare
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.from_video import NOMINAL, QUANTISED
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene
 from gradsim_reproduction.runner import Ledger, asked, figure, many, write_result
 from gradsim_reproduction.tables import write_table
@@ -62,11 +62,11 @@ SHORT = {"friction": ("rigid",), "elasticity": ("cloth",)}  # kinds of the quick
 SAMPLES = 64  # of Mitsuba in each pixel
 # Starts follow the clip as it grows: before touch the push alone tells the mass, and every stage narrows it. A tumbling
 # polyhedron, whose cost is cut by its contacts, takes smaller stages. What noise hides is not searched for.
-SOFT = Search(starts=2, first=6, grow=12, rounds=0, stir=False, polish=0, precision=1e-4)
-RIGID = Search(starts=2, first=4, grow=4, rounds=0, stir=False, polish=1, precision=1e-5)
+SOFT = MultistartConfig(starts=2, first=6, grow=12, rounds=0, stir=False, polish=0, precision=1e-4)
+RIGID = MultistartConfig(starts=2, first=4, grow=4, rounds=0, stir=False, polish=1, precision=1e-5)
 # Where none of the models explains the film, which may be the search's fault, it is made again with care.
-CAREFUL = Search(starts=4, first=4, grow=2, rounds=1, stir=False, polish=2, precision=1e-6)
-SWAPPED = Search(starts=2, first=6, grow=24, rounds=0, stir=False, polish=0, precision=1e-4)
+CAREFUL = MultistartConfig(starts=4, first=4, grow=2, rounds=1, stir=False, polish=2, precision=1e-6)
+SWAPPED = MultistartConfig(starts=2, first=6, grow=24, rounds=0, stir=False, polish=0, precision=1e-4)
 NOTES = (
     "Means over objects, 8-bit frames with noise of σ = 1/255. Flagged: χ²/N far above 1. After: what is left when the model "
     "is compared with one that has what it lacks. Rigid bodies that are taken for deformable ones are those that a fan of "
@@ -93,7 +93,7 @@ def table4(
         scenes: Number of objects, a third of each kind, in place of 90.
         engine, workers: See `gradsim.runtime.parallel.run_jobs`.
     """
-    out, progress = Path(out), progress or Silent()
+    out, progress = Path(out), progress or NullProgress()
     done = Ledger(out / "fits.jsonl", {"experiment": "table4", "seed": seed})
     jobs = {
         f"{row} {kind} {number}": (row, kind, number, seed, str(out / "meshes"))

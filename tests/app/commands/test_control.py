@@ -25,7 +25,7 @@ from gradsim.control.training.history import History
 from gradsim.errors import InputError
 from gradsim.geometry.image_io import to_bytes
 from gradsim.physics.model import Model
-from gradsim.runtime.progress import Silent
+from gradsim.runtime.progress import NullProgress
 from gradsim.visualization.control_video import Screen
 
 TASK = """
@@ -59,7 +59,7 @@ class Killed(BaseException):
     """Ends a run at once, as a signal does that cannot be caught."""
 
 
-class Ending(Silent):
+class Ending(NullProgress):
     """Ends a run in an iteration, which is not saved any more; the last one before it is."""
 
     def __init__(self, iteration: int, how: type[BaseException]):

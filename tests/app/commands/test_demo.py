@@ -8,7 +8,7 @@ import torch
 
 from gradsim import video as videos
 from gradsim.app.commands.demo import NOISE, UNKNOWNS, demo, save
-from gradsim.identification import Search, least_squares, synthetic
+from gradsim.identification import MultistartConfig, least_squares, synthetic
 from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
@@ -70,7 +70,7 @@ def test_both_fits_are_saved(cube, tmp_path):
     synthetic.write_video(tmp_path / "video.webm", frames, scene.timing.fps)
     names = [*UNKNOWNS[:1], f"ground.friction:{0.9 * truth['ground.friction']}:{1.1 * truth['ground.friction']}"]
     seen = synthetic.float_masks(scene, trajectory)
-    fit = least_squares(scene, seen, names, Search(starts=1, curriculum=False), model=model).against(truth)
+    fit = least_squares(scene, seen, names, MultistartConfig(starts=1, curriculum=False), model=model).against(truth)
     result = save(tmp_path, scene, model, seen, fit, fit)
     on_disk = json.loads((tmp_path / "result.json").read_text())
     assert on_disk["unknowns"] == on_disk["unknowns_8bit"] == result["unknowns"]

@@ -9,7 +9,7 @@ import soft_cases
 from gradsim.app.commands import fit, render
 from gradsim.app.commands.render import Shot
 from gradsim.app.job import Job
-from gradsim.runtime.progress import Silent
+from gradsim.runtime.progress import NullProgress
 from gradsim.scene import Scene
 
 KINDS = {"solid": soft_cases.solid, "cloth": soft_cases.cloth, "net": soft_cases.net}
@@ -28,7 +28,7 @@ def test_a_soft_body_is_simulated_and_filmed(tmp_path, kind):
         assert arrays[f"{name}.x"].shape == (6, 12, 3) and np.isfinite(arrays[f"{name}.v"]).all()
 
 
-class Stages(Silent):
+class Stages(NullProgress):
     def __init__(self):
         self.said = []
 

@@ -13,19 +13,19 @@ from gradsim.control.baselines import BASELINES, Budget, cma_es, diffphysics, tu
 from gradsim.control.baselines.common import Smooth, shares_of
 from gradsim.control.policies import Free, Sinusoids
 from gradsim.control.task.setup import Setup
-from gradsim.control.training.settings import Search
+from gradsim.control.training.settings import TrainingConfig
 
 
 def crawl() -> Setup:
     plant, goal = slug()
     task: Any = SimpleNamespace(name="slug")
-    return Setup(task, plant, Sinusoids(plant.outputs, frequency=9.0, seed=2, start=0.3), goal, Search())
+    return Setup(task, plant, Sinusoids(plant.outputs, frequency=9.0, seed=2, start=0.3), goal, TrainingConfig())
 
 
 def throw() -> Setup:
     plant, goal = ball()
     task: Any = SimpleNamespace(name="ball")
-    return Setup(task, plant, Free(3), goal, Search())
+    return Setup(task, plant, Free(3), goal, TrainingConfig())
 
 
 @pytest.mark.parametrize("case", [crawl, throw])

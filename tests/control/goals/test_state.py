@@ -12,7 +12,7 @@ from gradsim.control.goals.state import Approach
 from gradsim.control.impulses import Kicks
 from gradsim.control.policies import Sinusoids
 from gradsim.control.training.randomization import Disturbances
-from gradsim.control.training.settings import Search
+from gradsim.control.training.settings import TrainingConfig
 from gradsim.control.training.train import borders, train, train_truncated
 from gradsim.errors import InputError
 
@@ -82,7 +82,7 @@ def test_a_single_piece_is_ordinary_training():
     for by_pieces in (False, True):
         plant = swinging()
         policy, goal = Sinusoids(plant.outputs, seed=3), Approach("beam", PLACE, 3.0)
-        search = Search("sgd", rate=0.1, iterations=3, clip=0.5)
+        search = TrainingConfig("sgd", rate=0.1, iterations=3, clip=0.5)
         given = Disturbances(plant.model, {"beam.density": 0.3}, worlds=2, seed=1, kicks=[Kicks("beam", 1.0, 3)])
         if by_pieces:
             assert all(borders(plant.intervals, 40, k) == [0, plant.intervals] for k in range(3))
@@ -101,7 +101,7 @@ def test_a_piece_begins_where_the_one_before_ended():
     plant = hanging(13)
     policy, goal = Sinusoids(plant.outputs, frequency=20.0, seed=3), Approach("beam", PLACE, 3.0)
     given = Disturbances(plant.model, {"beam.density": 0.3}, worlds=2, seed=1, kicks=[Kicks("beam", 1.0, 12)])
-    history = train_truncated(plant, policy, goal, Search("sgd", rate=1e-30, iterations=2), 5, given)
+    history = train_truncated(plant, policy, goal, TrainingConfig("sgd", rate=1e-30, iterations=2), 5, given)
     for k in range(2):
         with torch.no_grad():
             path, times = plant.rollout(policy, given(k)).centre(), plant.model.rollout(frames=13).times
@@ -115,6 +115,6 @@ def test_searches_that_do_not_go_by_pieces_are_refused():
     plant = swinging()
     policy, goal = Sinusoids(plant.outputs), Approach("beam", PLACE, 1.0)
     with pytest.raises(InputError, match="lbfgs asks for the same loss"):
-        train_truncated(plant, policy, goal, Search("lbfgs"), 2)
+        train_truncated(plant, policy, goal, TrainingConfig("lbfgs"), 2)
     with pytest.raises(InputError, match="length"):
-        train_truncated(plant, policy, goal, Search(), 0)
+        train_truncated(plant, policy, goal, TrainingConfig(), 0)

@@ -8,7 +8,7 @@ from gradsim.control.goals.state import StateGoal
 from gradsim.control.observations import StateSenses
 from gradsim.control.policies import Feedback, Free, Sinusoids, Spline
 from gradsim.control.training.randomization import Disturbances
-from gradsim.control.training.settings import Search
+from gradsim.control.training.settings import TrainingConfig
 from gradsim.control.training.train import train
 
 POLICIES = {
@@ -30,7 +30,7 @@ def goal(plant) -> StateGoal:
 def test_every_policy_reaches_what_another_actuation_reaches(kind):
     plant = swinging(senses=lambda model: StateSenses(model, 3))
     policy = POLICIES[kind](plant)
-    history = train(plant, policy, goal(plant), Search("polyak", 1.5, 8))
+    history = train(plant, policy, goal(plant), TrainingConfig("polyak", 1.5, 8))
     assert min(history.raw("distance")) < 0.1 * history.raw("distance")[0]
     assert history.raw("position_error") == pytest.approx(history.raw())  # the same formula, for one centre
     assert history.raw("steps") == [100] * 8 and history.raw("rollouts") == [1] * 8
@@ -41,7 +41,7 @@ def test_worlds_of_other_masses_are_trained_together_and_resume_to_the_same_bits
         plant = swinging(senses=lambda model: StateSenses(model, 3))
         policy = Feedback(inputs(plant), plant.outputs, (6,), seed=1)
         noise = Disturbances(plant.model, {"beam.density": 0.2}, worlds=3, seed=5)
-        return train(plant, policy, goal(plant), Search("adam", 0.03, iterations), None, path, noise), policy
+        return train(plant, policy, goal(plant), TrainingConfig("adam", 0.03, iterations), None, path, noise), policy
 
     whole, policy = run(5)
     run(2, tmp_path / "search.pt")

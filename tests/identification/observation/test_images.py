@@ -11,10 +11,10 @@ from gradsim.identification.fields.api import identify_fields
 from gradsim.identification.fields.fields import Field, FieldSpace
 from gradsim.identification.fields.problem import FieldProblem
 from gradsim.identification.observation.base import normal_equations
-from gradsim.identification.observation.images import FEW, Pictures
-from gradsim.identification.observation.multi_view import Views
+from gradsim.identification.observation.images import FEW, Images
+from gradsim.identification.observation.multi_view import MultiView
 from gradsim.identification.observation.optical_flow import steady
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
 from gradsim.scene import Scene
@@ -60,8 +60,8 @@ def filmed(scene, trajectory, **options):
     for name in CAMERAS:
         renderer = Renderer.of(scene, camera=name)
         with torch.no_grad():
-            parts[name] = Pictures(renderer(trajectory.drawn, trajectory.values)[0], 1 / 255, renderer, **options)
-    return Views(parts)
+            parts[name] = Images(renderer(trajectory.drawn, trajectory.values)[0], 1 / 255, renderer, **options)
+    return MultiView(parts)
 
 
 def test_slopes_of_pictures_are_those_of_their_adjoint(scene, model):
@@ -108,7 +108,7 @@ def test_a_number_is_found_from_pixels(scene):
     unknowns = ["beam.young:2000:9000", "beam.velocity.x:0:1"]
     with torch.no_grad():
         seen = filmed(scene, Model(scene).rollout())
-    fit = least_squares(scene, seen, unknowns, Search(starts=2), 1).against(
+    fit = least_squares(scene, seen, unknowns, MultistartConfig(starts=2), 1).against(
         {"beam.young": 4000, "beam.velocity.x": 0.1}
     )
     assert fit.status == "ok"
@@ -124,4 +124,4 @@ def test_jumps_of_pixels_are_no_slopes():
 
 def test_pictures_of_another_size_are_refused(scene):
     with pytest.raises(InputError, match=r"needs \(frames, 3, 24, 32\)"):
-        Pictures(torch.zeros(5, 3, 32, 24), 1 / 255, Renderer.of(scene))
+        Images(torch.zeros(5, 3, 32, 24), 1 / 255, Renderer.of(scene))

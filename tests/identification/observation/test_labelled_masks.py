@@ -9,7 +9,7 @@ import gradsim as gs
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.identification.observation.from_video import colours, from_video
-from gradsim.identification.observation.labelled_masks import Pieces, shares
+from gradsim.identification.observation.labelled_masks import LabelledMasks, shares
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
 from gradsim.render.silhouettes import Silhouettes
@@ -32,7 +32,7 @@ def scene():
 def problem(scene):
     model, silhouettes = gs.Model(scene), Silhouettes.of(scene)
     seen = silhouettes.shares(model.rollout().surface)[0].detach()
-    return Problem(model, Pieces(seen, [1 / 255] * 2, NAMES, silhouettes, noisy=False), Space(scene, UNKNOWNS))
+    return Problem(model, LabelledMasks(seen, [1 / 255] * 2, NAMES, silhouettes, noisy=False), Space(scene, UNKNOWNS))
 
 
 TRUTH = torch.tensor([[np.log(0.5), np.log(0.7), 1.2]], dtype=torch.float64)
@@ -98,7 +98,7 @@ def test_film_of_two_colours_becomes_pieces(tmp_path, scene):
     film = (synthetic.film(scene, trajectory).numpy() * 255).round().astype(np.uint8)
     write_video(tmp_path / "v.webm", film, scene.timing.fps)
     seen = from_video(scene, tmp_path / "v.webm")
-    assert isinstance(seen, Pieces) and seen.names == [("arms.first",), ("arms.second",)]
+    assert isinstance(seen, LabelledMasks) and seen.names == [("arms.first",), ("arms.second",)]
     exact = Silhouettes.of(scene).shares(trajectory.surface)[0].detach()
     assert (
         seen.shares - exact
@@ -113,7 +113,9 @@ def test_masses_and_damping_of_arms_show_no_scale(scene):
     unknowns = ["arms.first_mass:0.5:2", "arms.second_mass:0.3:1.5", "arms.damping:0.002:0.05"]
     model, silhouettes = gs.Model(scene), Silhouettes.of(scene)
     seen = silhouettes.shares(model.rollout().surface)[0].detach()
-    fit = gs.identify(scene, unknowns, observation=Pieces(seen, [1 / 255] * 2, NAMES, silhouettes, False), starts=4)
+    fit = gs.identify(
+        scene, unknowns, observation=LabelledMasks(seen, [1 / 255] * 2, NAMES, silhouettes, False), starts=4
+    )
     assert fit.status == "unidentifiable" and fit.rank == 2
     (null,) = fit.null_directions
     assert set(null.combination) == {name.split(":")[0] for name in unknowns}

@@ -9,7 +9,7 @@ from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.identification.api import identify
 from gradsim.identification.observation.base import Masks, States
-from gradsim.identification.observation.multi_view import Views, from_videos, together_floor
+from gradsim.identification.observation.multi_view import MultiView, from_videos, together_floor
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
 from gradsim.scene import Scene
@@ -26,7 +26,7 @@ def problem(scene: Scene, unknowns=THROW, truth=THROW_TRUTH, sigma: float = 1 / 
     model, trajectory = synthetic.simulate(scene, unknowns, truth)
     parts = {name: synthetic.float_masks(scene, trajectory, name) for name in scene.views}
     parts["side"] = Masks(parts["side"].masks, sigma, parts["side"].silhouettes)
-    return Problem(model, Views(parts), Space(scene, unknowns))
+    return Problem(model, MultiView(parts), Space(scene, unknowns))
 
 
 def alone(both: Problem, name: str) -> Problem:
@@ -88,7 +88,7 @@ def test_floor_adds_up_and_believes_the_stated_noise_of_those_who_do_not_tell():
 
 def test_views_of_unlike_length_are_refused():
     with pytest.raises(InputError, match=r"different numbers of frames \(`a` 6, `b` 5\)"):
-        Views({"a": States("cube", torch.zeros(6, 3), None, 1), "b": States("cube", torch.zeros(5, 3), None, 1)})
+        MultiView({"a": States("cube", torch.zeros(6, 3), None, 1), "b": States("cube", torch.zeros(5, 3), None, 1)})
 
 
 @pytest.fixture(scope="module")

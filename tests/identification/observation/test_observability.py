@@ -6,7 +6,7 @@ from model_cases import cube
 
 import gradsim as gs
 from gradsim.errors import InputError
-from gradsim.identification.observation.observability import refuse_unseen
+from gradsim.identification.observation.observability import require_observable
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
@@ -30,7 +30,7 @@ def masks(scene, camera="camera"):
 
 def pictures(scene, law):
     seen = Renderer.of(scene, law=law)
-    return gs.Pictures(seen(Model(scene).rollout().drawn)[0].detach(), 1 / 255, seen)
+    return gs.Images(seen(Model(scene).rollout().drawn)[0].detach(), 1 / 255, seen)
 
 
 def states(scene):
@@ -44,7 +44,7 @@ def test_unknown_that_nothing_reads_is_refused(lit):
 
 
 def ask(scene, observation, unknown):
-    refuse_unseen(Model(scene), observation, Space(scene, [unknown]).values(torch.zeros(1, 3).double()))
+    require_observable(Model(scene), observation, Space(scene, [unknown]).values(torch.zeros(1, 3).double()))
 
 
 def test_a_fit_is_refused_before_any_work(lit):
@@ -58,7 +58,7 @@ def test_light_is_refused_where_no_picture_is_lit(lit):
         with pytest.raises(InputError, match=r"`lights.sun.colour` cannot be found .* lit by nothing"):
             ask(lit, dark, sun)
     ask(lit, pictures(lit, "lambert"), sun)
-    ask(lit, gs.Views({"light": pictures(lit, "lambert"), "dark": masks(lit)}), sun)
+    ask(lit, gs.MultiView({"light": pictures(lit, "lambert"), "dark": masks(lit)}), sun)
 
 
 def test_camera_is_refused_where_it_took_no_picture(lit):

@@ -10,7 +10,7 @@ from checks import error
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.identification.api import identify, placed
-from gradsim.identification.long_clip import Shooting, shoot
+from gradsim.identification.long_clip import MultipleShooting, shoot
 from gradsim.identification.observation.base import States
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population
@@ -127,7 +127,7 @@ def test_measured_states_begin_windows_near_the_motion():
 def test_windows_find_what_one_shot_from_the_same_starts_does_not():
     problem, _ = recorded()
     rng = np.random.default_rng(0)
-    outcome, shots, _ = shoot(problem, Shooting(window=12), 6, rng)
+    outcome, shots, _ = shoot(problem, MultipleShooting(window=12), 6, rng)
     alone, _ = descend_in_one(problem, Population.at(outcome.initial), 61, False, 60)
     noise = 6 * 61 + 5 * (2 * 6 * 61) ** 0.5  # χ² of the noise, and five of its standard deviations
     assert (outcome.cost < noise).sum() >= 5
@@ -139,7 +139,7 @@ def test_windows_find_what_one_shot_from_the_same_starts_does_not():
 def test_windows_grow_where_only_silhouettes_are_seen():
     problem, motion = recorded(41)
     seen = synthetic.float_masks(problem.model.scene, motion)
-    fit = identify(problem.model.scene, NAMES, observation=seen, starts=4, shooting=Shooting(window=16, grow=6))
+    fit = identify(problem.model.scene, NAMES, observation=seen, starts=4, shooting=MultipleShooting(window=16, grow=6))
     assert fit.status == "ok" and fit.shooting["answer"] == "one shot"
     assert fit.values == pytest.approx(TRUTH, rel=1e-6)
     assert [jump["frame"] for jump in fit.result()["shooting"]["jumps"]] == [16, 32]

@@ -11,9 +11,9 @@ from gradsim.identification.observation.base import Masks, States
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers import multistart
 from gradsim.identification.solvers.de_mcmc import sample
-from gradsim.identification.solvers.multistart import Search, search
+from gradsim.identification.solvers.multistart import MultistartConfig, search
 
-PLAN = Search(starts=4, first=4, grow=2)
+PLAN = MultistartConfig(starts=4, first=4, grow=2)
 
 
 class Memory:

@@ -7,7 +7,7 @@ from checks import error
 
 import gradsim as gs
 from gradsim.identification.api import identify
-from gradsim.identification.long_clip import Shooting
+from gradsim.identification.long_clip import MultipleShooting
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multiple_shooting import ShootingProblem
 from gradsim.identification.unknowns import Space
@@ -68,6 +68,6 @@ def test_a_film_is_solved_by_windows_and_one_shot():
     content["timing"]["frames"], content["camera"]["size"] = 61, [48, 48]
     scene = gs.Scene.parse(content)
     observation = seen(scene, gs.Model(scene).rollout())
-    fit = identify(scene, UNKNOWNS, observation=observation, starts=4, shooting=Shooting(window=15))
+    fit = identify(scene, UNKNOWNS, observation=observation, starts=4, shooting=MultipleShooting(window=15))
     assert fit.shooting["answer"] == "one shot" and set(fit.shooting["largest_jump"]) == {"angle", "angular_velocity"}
     np.testing.assert_allclose([fit.values[n.split(":")[0]] for n in UNKNOWNS], [0.5, 0.7, 1.2, 0.0], atol=1e-6)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gradsim.identification.uncertainty.fisher import wide_fisher
+from gradsim.identification.uncertainty.fisher import secant_fisher
 
 SLOPE = 1e4  # of the residuals: an error bar of 1e-4
 TOOTH = 1e-6
@@ -33,7 +33,7 @@ def kinked_beside(first) -> tuple[Tensor, bool]:
     residuals = lambda u: SLOPE * torch.stack([first(u[:, 0], u[:, 1]), u[:, 1], sawtooth(u[:, 2])], 1)
     at = torch.zeros(3, dtype=torch.float64)
     tangents = torch.autograd.functional.jacobian(lambda u: residuals(u[None])[0], at)
-    return wide_fisher(problem(residuals, 3), at, tangents.T @ tangents)
+    return secant_fisher(problem(residuals, 3), at, tangents.T @ tangents)
 
 
 @pytest.mark.parametrize("variance", [1.0, 400.0, 1e-4])
@@ -43,25 +43,25 @@ def test_smooth_residuals_are_not_kinked_whatever_their_noise(variance):
     prior = 0.5
     tangents = J.T @ J / variance + prior * torch.eye(3)
     linear = problem(lambda u: u @ J.T, 3, prior)
-    found, kinked = wide_fisher(linear, torch.zeros(3).double(), tangents, variance=variance)
-    assert not kinked and torch.equal(found, tangents)
+    found, nonsmooth = secant_fisher(linear, torch.zeros(3).double(), tangents, variance=variance)
+    assert not nonsmooth and torch.equal(found, tangents)
 
 
 def test_kinked_likelihood_has_the_information_of_its_trend():
-    found, kinked = kinked_beside(lambda x, y: x)
-    assert kinked
+    found, nonsmooth = kinked_beside(lambda x, y: x)
+    assert nonsmooth
     assert found[2, 2].item() == pytest.approx(SLOPE**2, rel=0.1)  # a tooth over an error bar: 1e-6 over 1e-4, ×19/2
 
 
 def test_valley_that_bends_stays_open():
     """The residual y − 40 x³ says nothing about x at 0, though it is far from 0 a straight step of 0.3 away."""
-    found, kinked = kinked_beside(lambda x, y: y - 40 * x**3)
-    assert kinked
+    found, nonsmooth = kinked_beside(lambda x, y: y - 40 * x**3)
+    assert nonsmooth
     assert found[0, 0] < 0.1**-2
 
 
 def test_level_steps_along_an_open_direction_do_not_hide_a_slope():
     """All tangents by x vanish, but at every width above a stair's the residual rises with x."""
-    found, kinked = kinked_beside(lambda x, y: stairs(x))
-    assert kinked
+    found, nonsmooth = kinked_beside(lambda x, y: stairs(x))
+    assert nonsmooth
     assert found[0, 0].item() == pytest.approx(SLOPE**2, rel=0.1)

@@ -10,7 +10,7 @@ from fit_cases import THROW, THROW_TRUTH, filmed, throw, tossed, true_inner
 
 from gradsim.identification.observation.base import Masks, States
 from gradsim.identification.problem import Problem
-from gradsim.identification.uncertainty.residual_diagnostics import NOISE, first_contact, leftover
+from gradsim.identification.uncertainty.residual_diagnostics import NOISE, first_contact, residual_diagnostics
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
@@ -38,7 +38,7 @@ def stage(frames: int, cost: float) -> dict:
 
 def test_scores_of_noise_are_standard_normal():
     """Of 3 scores and 30 draws, all within chance; the mean square of two is 1 ± 4 √(2/30), shift is one-sided."""
-    scores = [leftover(*seen(seed), []).scores for seed in range(30)]
+    scores = [residual_diagnostics(*seen(seed), []).scores for seed in range(30)]
     assert all(abs(z) < NOISE for one in scores for z in one.values())
     for name in ("neighbours", "time"):
         square = np.mean([one[name] ** 2 for one in scores])
@@ -47,14 +47,14 @@ def test_scores_of_noise_are_standard_normal():
 
 def test_noise_that_was_stated_too_low_is_still_white():
     """χ²/N = 9, and the verdict does not blame the model."""
-    found = leftover(*seen(noise=3 * SIGMA), [])
+    found = residual_diagnostics(*seen(noise=3 * SIGMA), [])
     assert found.white and "3" in found.words and "noise" in found.words
     assert np.nanmean(found.chi2_per_n) == pytest.approx(9, rel=0.2)
 
 
 def test_a_misfit_that_does_not_raise_chi2_is_seen():
     """The speed is off by 0.04 %, 0.004 px at the end of the clip: as much as the noise of a single pixel hides."""
-    found = leftover(*seen(speed=0.9 * 1.0004, size=96), [])
+    found = residual_diagnostics(*seen(speed=0.9 * 1.0004, size=96), [])
     chi2 = np.nansum(np.multiply(found.chi2_per_n, found.counts)) / sum(found.counts)
     assert chi2 < 1.2 and not found.white
     assert "not white" in found.words
@@ -63,7 +63,7 @@ def test_a_misfit_that_does_not_raise_chi2_is_seen():
 @pytest.mark.parametrize(("off", "blamed"), [(1.003, "timing.substeps"), (1.03, "look at camera")])
 def test_a_misfit_of_a_few_hundredths_of_a_pixel_may_be_the_time_step(off, blamed):
     """The speed is off by 0.3 %, 0.03 px at the end: a wrong camera or scale is seldom so nearly right. Then by 3 %."""
-    words = leftover(*seen(speed=0.9 * off, size=96), [stage(2, 1e9)]).words
+    words = residual_diagnostics(*seen(speed=0.9 * off, size=96), [stage(2, 1e9)]).words
     assert [part for part in ("timing.substeps", "look at camera") if part in words] == [blamed], words
 
 
@@ -78,7 +78,7 @@ def test_shift_of_the_outline_is_that_of_the_data():
         values = dict(trajectory.values) | {"camera.centre": camera.K[:2, 2][None] + torch.tensor([[0.05, -0.03]])}
         moved = data.silhouettes.masks(trajectory.surface, values)[0, :, 0]
     problem.observation = Masks(moved, SIGMA, data.silhouettes)
-    found = leftover(problem, u, [])
+    found = residual_diagnostics(problem, u, [])
     assert np.allclose(np.nanmean(found.shift, 0), [0.05, -0.03], atol=0.005)  # slopes are central differences
 
 
@@ -86,14 +86,14 @@ def test_last_explained_stage_of_the_search_is_named():
     problem, u = seen(speed=1.2)
     floor, informative, _ = problem.observation.floor(4)
     history = [stage(4, floor + informative), stage(6, floor + 50 * informative), stage(8, floor + 90 * informative)]
-    found = leftover(problem, u, history)
+    found = residual_diagnostics(problem, u, history)
     assert found.explained == 4 and found.contact is None
     assert "first 4 frames alone are explained" in found.words and "before anything touches" in found.words
 
 
 def test_a_push_is_not_a_contact():
     problem, u = seen()
-    assert leftover(problem, u, []).contact is None
+    assert residual_diagnostics(problem, u, []).contact is None
 
 
 def test_contact_is_found_in_the_velocity():
@@ -120,7 +120,7 @@ def test_states_are_tested_in_time():
     noise = 1e-3 * torch.randn(states["x"][0].shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     data = States("cube", states["x"][0].detach() + noise, states["q"][0].detach(), 1e-3, 1e-3)
     space = Space(model.scene, ("ground.friction:0.1:0.9",))
-    found = leftover(Problem(model, data, space), torch.tensor([0.3]).double().log(), [])
+    found = residual_diagnostics(Problem(model, data, space), torch.tensor([0.3]).double().log(), [])
     assert set(found.scores) == {"time"} and found.white and found.shift == []
-    found = leftover(Problem(model, data, space), torch.tensor([0.5]).double().log(), [])
+    found = residual_diagnostics(Problem(model, data, space), torch.tensor([0.5]).double().log(), [])
     assert not found.white

@@ -7,7 +7,7 @@ import torch
 from gradsim.identification.api import least_squares
 from gradsim.identification.fields.api import identify_fields
 from gradsim.identification.observation.vertices import Vertices
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.physics.model import Model
 
 SCALE = ["beam.density:500:1500", "beam.mu:1000:5000", "beam.lam:1500:6000"]
@@ -30,16 +30,16 @@ def seen(scene) -> Vertices:
 
 def test_a_known_blow_fixes_the_scale():
     scene = soft_cases.solid(**{**ALONE, "pushes": [{"impulse": [0.2, 0.1, -0.3], "region": "+x"}]})
-    fit = least_squares(scene, seen(scene), SCALE, Search(starts=2), 1)
+    fit = least_squares(scene, seen(scene), SCALE, MultistartConfig(starts=2), 1)
     assert fit.status == "ok" and fit.rank == 3
     assert list(fit.values.values()) == pytest.approx([900, 2000, 3000], rel=1e-6)
 
 
 def test_known_damping_fixes_the_scale_too():
     scene = soft_cases.solid(**{**ALONE, "damping": 3.0})
-    fit = least_squares(scene, seen(scene), SCALE, Search(starts=2), 1)
+    fit = least_squares(scene, seen(scene), SCALE, MultistartConfig(starts=2), 1)
     assert fit.status == "ok"
-    open_ = least_squares(scene, seen(scene), [*SCALE, "beam.damping:1:6"], Search(starts=2), 1)
+    open_ = least_squares(scene, seen(scene), [*SCALE, "beam.damping:1:6"], MultistartConfig(starts=2), 1)
     assert open_.rank == 3 and "and beam.damping by one common factor" in open_.null_directions[0].explanation
 
 

@@ -48,8 +48,8 @@ def defined_force(given: dict[str, Tensor], law: str) -> Tensor:
     if law == "paper-adhesive":
         f_n = torch.where(gap < 0, -(stiffness * gap + damping * rate), torch.zeros_like(gap))
     else:
-        f_n = MODULES[law].definition(gap, rate, stiffness, damping)
-    return point_plane.definition(given["u"], given["normal"], f_n, friction_stiffness, friction)
+        f_n = MODULES[law].reference(gap, rate, stiffness, damping)
+    return point_plane.reference(given["u"], given["normal"], f_n, friction_stiffness, friction)
 
 
 def partials(force: Tensor, given: dict[str, Tensor]) -> list[Tensor]:
@@ -168,7 +168,7 @@ def test_damping_rate_is_the_slope_of_the_definition(law):
     given = random_contacts(law)
     rate = torch.zeros(STATES, dtype=torch.float64, requires_grad=True)
     depth = given["gap"].abs() + 1e-3
-    force = MODULES[law].definition(-depth, rate, given["stiffness"], given["damping"])
+    force = MODULES[law].reference(-depth, rate, given["stiffness"], given["damping"])
     (slope,) = torch.autograd.grad(force.sum(), rate)
     assert error(-slope, MODULES[law].damping_rate(given["damping"], given["stiffness"], depth)) < 1e-13
 

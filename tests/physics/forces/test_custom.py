@@ -6,7 +6,7 @@ import torch
 from checks import central_difference, directions, gradients, weights
 
 from gradsim.errors import InputError
-from gradsim.physics import Acting, Force, Model
+from gradsim.physics import CustomForce, Force, Model
 
 HEAD = "import warp as wp\nfrom gradsim.engine.lanes import *\n\n\n@wp.func(inline=True)\n"
 FALL = HEAD + "def forces(x0: Vec3, v0: Vec3, k: Real):\n"
@@ -37,7 +37,7 @@ def test_wind_adds_its_momentum_to_a_body(load):
     """Σ m dv = h Σ (wind − v) drag in one step; each vertex has a drag of its own."""
     drag = torch.linspace(0.1, 0.4, 12).double()
     still = Model(_free(), substeps=300)
-    windy = Model(_free(), substeps=300, forces={"beam.air": Acting(load(WIND), wind=[3.0, 1.0, -2.0], drag=drag)})
+    windy = Model(_free(), substeps=300, forces={"beam.air": CustomForce(load(WIND), wind=[3.0, 1.0, -2.0], drag=drag)})
     system, step = windy.systems[0], torch.full((1, 1), windy.dt).double()
     before = system.inputs(windy.values())[1].detach()[0]
     change = []
@@ -53,8 +53,8 @@ def test_wind_adds_its_momentum_to_a_body(load):
 def test_adjoint_of_each_parameter_of_own_forces_matches_central_differences(name, load):
     """100 steps with contact. Acceptance: 1e-7 in float64."""
     forces = {
-        "beam.air": Acting(load(WIND, "wind.py"), wind=[3.0, 1.0, -2.0], drag=torch.linspace(0.1, 0.4, 12)),
-        "beam.band": Acting(load(RUBBER, "rubber.py"), EDGES, stiffness=40.0),
+        "beam.air": CustomForce(load(WIND, "wind.py"), wind=[3.0, 1.0, -2.0], drag=torch.linspace(0.1, 0.4, 12)),
+        "beam.band": CustomForce(load(RUBBER, "rubber.py"), EDGES, stiffness=40.0),
     }
     model = Model(soft_cases.solid(), forces=forces)
     value = model.values()[name].detach()
@@ -71,7 +71,7 @@ def test_adjoint_of_each_parameter_of_own_forces_matches_central_differences(nam
 
 
 def test_a_number_of_own_forces_may_be_given_for_each_element_and_world(load):
-    model = Model(soft_cases.solid(), forces={"beam.band": Acting(load(RUBBER), EDGES, stiffness=40.0)})
+    model = Model(soft_cases.solid(), forces={"beam.band": CustomForce(load(RUBBER), EDGES, stiffness=40.0)})
     each = torch.tensor([[40.0, 40, 40], [10, 20, 30]]).double()
     x = model.rollout({"beam.band.stiffness": each})["beam"]["x"]
     assert torch.equal(x[0], model.rollout()["beam"]["x"][0]) and not torch.equal(x[0], x[1])
@@ -83,7 +83,7 @@ def test_an_edited_file_is_another_force(load):
     first, second = load(RUBBER), load(RUBBER.replace("* stiffness", "* (2.0 * stiffness)"))
     assert first != second
     ends = [
-        Model(soft_cases.solid(), forces={"beam.band": Acting(force, EDGES, stiffness=k)}).rollout()["beam"]["x"]
+        Model(soft_cases.solid(), forces={"beam.band": CustomForce(force, EDGES, stiffness=k)}).rollout()["beam"]["x"]
         for force, k in ((first, 80.0), (second, 40.0))
     ]
     assert torch.allclose(*ends, rtol=1e-12, atol=1e-14)
@@ -111,16 +111,16 @@ def test_a_file_that_states_no_force_is_refused(text, message, load):
 def test_a_force_that_does_not_fit_is_refused(load, tmp_path):
     wind, scene = load(WIND, "wind.py"), soft_cases.solid()
     with pytest.raises(InputError, match=r"the force wind has parameters wind, drag; got wind\."):
-        Acting(wind, wind=[1, 0, 0])
+        CustomForce(wind, wind=[1, 0, 0])
     with pytest.raises(InputError, match=r"acts on 2 vertices; give `index` \(m, 2\)"):
-        Acting(load(RUBBER), stiffness=1.0)
+        CustomForce(load(RUBBER), stiffness=1.0)
     for name, acting, message in (
-        ("bem.air", Acting(wind, wind=[1, 0, 0], drag=1), "its soft bodies are beam"),
-        ("beam.velocity", Acting(wind, wind=[1, 0, 0], drag=1), "has the name of the scene's `beam.velocity`"),
-        ("beam.air", Acting(wind, [[12]], wind=[1, 0, 0], drag=1), "names vertex 12; the body has 12"),
+        ("bem.air", CustomForce(wind, wind=[1, 0, 0], drag=1), "its soft bodies are beam"),
+        ("beam.velocity", CustomForce(wind, wind=[1, 0, 0], drag=1), "has the name of the scene's `beam.velocity`"),
+        ("beam.air", CustomForce(wind, [[12]], wind=[1, 0, 0], drag=1), "names vertex 12; the body has 12"),
         (
             "beam.air",
-            Acting(wind, wind=[1, 0], drag=1),
+            CustomForce(wind, wind=[1, 0], drag=1),
             r"`beam.air.wind` has shape \(2,\); expected \(3,\) or \(12, 3\)",
         ),
     ):

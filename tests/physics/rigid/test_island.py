@@ -7,7 +7,7 @@ from gradsim import Model, Scene
 from gradsim.errors import InputError
 from gradsim.physics.model import Divergence
 from gradsim.physics.rigid.body import RigidBody
-from gradsim.physics.rigid.island import Linked
+from gradsim.physics.rigid.island import ConstrainedIsland
 
 LINK = {"shape": {"box": {"size": [0.1, 0.1, 0.6]}}, "mass": 0.8}
 
@@ -42,13 +42,13 @@ def scene(**timing) -> Scene:
 def test_bodies_that_hold_one_another_are_one_group_and_a_free_one_is_alone():
     alone, linked = Model(scene()).groups
     assert [s.name for s in alone.systems] == ["free"]
-    assert isinstance(linked, Linked) and [s.name for s in linked.systems] == ["upper", "lower"]
+    assert isinstance(linked, ConstrainedIsland) and [s.name for s in linked.systems] == ["upper", "lower"]
 
 
 def test_joints_stay_closed():
     model = Model(scene())
     trajectory, linked = model.rollout(), model.groups[1]
-    assert isinstance(linked, Linked) and linked.joints
+    assert isinstance(linked, ConstrainedIsland) and linked.joints
     gap, rate = linked.joints.residual(trajectory.states, trajectory.values)
     assert gap.abs().max() < 1e-6 and rate.abs().max() < 1e-5  # fourth order at h = 1/240 s
 

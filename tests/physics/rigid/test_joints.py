@@ -155,9 +155,9 @@ def test_a_good_step_resolves_swings_of_what_is_held_at_its_centre():
     weight = {"kind": "ball", "between": ["bar", "ball"], "parent_point": [0.4, 0, 0]}
     content = {"gravity": 9.81, "bodies": {"bar": {"shape": BOX, "mass": 1.0}, "ball": {"shape": BOX, "mass": 1.0}}}
     joints, values, _ = laid({**content, "joints": {"hinge": hinge, "weight": weight}})
-    assert joints.good_step(values) == pytest.approx(RESOLVED * 0.5 * math.sqrt(0.4 / 9.81))
+    assert joints.recommended_step(values) == pytest.approx(RESOLVED * 0.5 * math.sqrt(0.4 / 9.81))
     joints, values, _ = laid({**content, "joints": {"hinge": hinge}})
-    assert joints.good_step(values) == math.inf  # it turns about its centre, and nothing swings
+    assert joints.recommended_step(values) == math.inf  # it turns about its centre, and nothing swings
 
 
 def test_numbers_of_joints_keep_the_order_of_the_scene():

@@ -10,7 +10,7 @@ from gradsim.errors import InputError
 from gradsim.numerics import rotation
 from gradsim.physics.contact_events import pair_touches
 from gradsim.physics.model import Model
-from gradsim.physics.rigid.island import Linked
+from gradsim.physics.rigid.island import ConstrainedIsland
 from gradsim.scene import Scene
 
 BALL = {"shape": {"sphere": {"radius": 0.1}}, "mass": 1.0}
@@ -58,7 +58,7 @@ NAMES = [
 
 def test_all_bodies_of_a_contact_are_one_group(model):
     (group,) = model.groups
-    assert isinstance(group, Linked) and len(group.systems) == 4
+    assert isinstance(group, ConstrainedIsland) and len(group.systems) == 4
     states = model.rollout(drawn(model, NAMES, 1)).states
     turned = [(own["l"][:, -1] - own["l"][:, 0]).norm(dim=-1).min() for own in states.values()]
     assert min(turned) > 1e-3  # each has been hit, with friction
@@ -192,7 +192,7 @@ def test_gradients_are_those_of_central_differences_where_nothing_begins_or_ends
     gradient = torch.autograd.grad((reached * weight).sum(), list(leaves.values()))
     slope = sum((g * v).sum() for g, v in zip(gradient, along.values(), strict=True))
     (group,), secants, marks = model.groups, [], set()
-    assert isinstance(group, Linked) and group.pairs
+    assert isinstance(group, ConstrainedIsland) and group.pairs
     for width in (5e-3, 1e-2):
         ends = []
         for side in (1, -1):

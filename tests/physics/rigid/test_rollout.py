@@ -56,14 +56,14 @@ def test_rollout_and_its_gradient_are_those_of_the_definition(case, law, integra
     inputs = list(case.values())
     lanes = RigidRollout(31, 1, DT, WINDOWS, law, integrator, segment=7).run
 
-    def definition(*inputs):
+    def reference(*inputs):
         at = dict(zip(INPUTS, inputs, strict=True))
         return rigid_reference.rollout(at, 31, DT, WINDOWS, law, integrator)
 
-    values, expected = lanes(*inputs), definition(*inputs)
+    values, expected = lanes(*inputs), reference(*inputs)
     adjoints = weights(expected, seed=2)
     assert max(map(error, values, expected)) < 1e-12
-    pairs = zip(gradients(lanes, inputs, adjoints), gradients(definition, inputs, adjoints), strict=True)
+    pairs = zip(gradients(lanes, inputs, adjoints), gradients(reference, inputs, adjoints), strict=True)
     assert max(error(a, b) for a, b in pairs) < 1e-12
 
 
@@ -73,14 +73,14 @@ def test_one_step_in_float32_is_that_of_the_definition():
     exact = [x.double() for x in singles]
     lanes = RigidRollout(2, 1, DT, WINDOWS).run
 
-    def definition(*inputs):
+    def reference(*inputs):
         return rigid_reference.rollout(dict(zip(INPUTS, inputs, strict=True)), 2, DT, WINDOWS)
 
-    values, expected = lanes(*singles), definition(*exact)
+    values, expected = lanes(*singles), reference(*exact)
     adjoints = [w.float() for w in weights(expected, seed=4)]
     assert all(y.dtype == torch.float32 for y in values)
     assert max(map(error, values, expected)) < 1e-5
-    exact_gradients = gradients(definition, exact, [w.double() for w in adjoints])
+    exact_gradients = gradients(reference, exact, [w.double() for w in adjoints])
     assert max(map(error, gradients(lanes, singles, adjoints), exact_gradients)) < 1e-5
 
 

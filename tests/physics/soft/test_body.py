@@ -67,7 +67,7 @@ def test_adjoint_of_every_parameter_matches_central_differences(kind, name):
 
 @pytest.mark.parametrize("kind", ("solid", "cloth", "net"))
 def test_nothing_reads_friction_that_a_body_has_of_its_own(kind):
-    assert Model(SCENES[kind]).unread == {name for own, name in UNREAD if own == kind}
+    assert Model(SCENES[kind]).unused_parameters == {name for own, name in UNREAD if own == kind}
 
 
 def test_material_given_one_by_one_is_that_of_the_body_and_has_a_gradient_for_each_tetrahedron():

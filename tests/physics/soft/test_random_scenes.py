@@ -42,7 +42,9 @@ def _one_scene(kind, changes, seed):
     new = {names[k % len(names)]: level for k, level in changes.items()}
     values = model.values({name: _changed(model, name, level, seed) for name, level in new.items()})
     values["timing.offset"] = torch.zeros(1, dtype=torch.float64)
-    values = {name: value.detach().requires_grad_(name not in model.unread) for name, value in values.items()}
+    values = {
+        name: value.detach().requires_grad_(name not in model.unused_parameters) for name, value in values.items()
+    }
     try:
         model.check(values)
         states = model.rollout(values, frames=4).states

@@ -23,7 +23,7 @@ def given():
     return random(len(owner), 3), shares, 0.2 + 0.8 * random(2, HEIGHT, WIDTH), owner, rows
 
 
-def definition(colours, shares, alpha, owner, rows):
+def reference(colours, shares, alpha, owner, rows):
     """The far side gets what is covered and not the near side's: of Σ w, the near side's share is n, and 1 − α is missing."""
     mixed = []
     for k, (image, _, column, row) in enumerate(owner.tolist()):
@@ -42,14 +42,14 @@ def definition(colours, shares, alpha, owner, rows):
 
 def test_mixed_colours_are_those_of_the_definition():
     colours, *others = given()
-    assert torch.allclose(mix(colours, *others), definition(colours, *others), rtol=1e-13)
+    assert torch.allclose(mix(colours, *others), reference(colours, *others), rtol=1e-13)
 
 
 def test_gradients_of_mixed_colours_are_those_of_the_definition():
     colours, shares, alpha, *others = given()
     asked = [x.requires_grad_() for x in (colours, shares, alpha)]
     weight = torch.rand(colours.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    found, wanted = (torch.autograd.grad((f(*asked, *others) * weight).sum(), asked) for f in (mix, definition))
+    found, wanted = (torch.autograd.grad((f(*asked, *others) * weight).sum(), asked) for f in (mix, reference))
     for name, a, b in zip(("colours", "shares", "alpha"), found, wanted, strict=True):
         assert torch.allclose(a, b, rtol=1e-11, atol=1e-13), name
         assert (b != 0).any()

@@ -6,7 +6,7 @@ import torch
 from scipy.spatial.transform import Rotation
 
 from gradsim.geometry import mesh
-from gradsim.geometry.surface import Look, Part, Surface
+from gradsim.geometry.surface import Appearance, Part, Surface
 from gradsim.render import Ambient, Directional, Renderer, Shading, look_at
 from gradsim.render.coverage.coverage import coverage
 
@@ -44,8 +44,8 @@ def exact(near, near_faces, far, far_faces):
 def drawn(near, near_faces, far, far_faces):
     """The same by `aa`."""
     parts = (
-        Part("near", slice(0, len(near)), near_faces, False, Look((1.0, 0, 0))),
-        Part("far", slice(len(near), len(near) + len(far)), far_faces, False, Look((0, 1.0, 0))),
+        Part("near", slice(0, len(near)), near_faces, False, Appearance((1.0, 0, 0))),
+        Part("far", slice(len(near), len(near) + len(far)), far_faces, False, Appearance((0, 1.0, 0))),
     )
     renderer = Renderer(CAMERA, "aa", background=(0.0, 0.0, 0.0))
     return renderer(Surface(torch.cat([near, far])[None, None], parts))[0, 0]
@@ -98,7 +98,7 @@ def test_bodies_before_others_and_on_the_ground_have_hardly_any_bias(body, behin
 def test_white_body_before_black_shows_its_exact_coverage():
     ring = mesh.torus(0.3, 0.1)
     points, faces = torch.tensor(ring.vertices @ Rotation.from_euler("xyz", [0.9, 0.4, 0.2]).as_matrix().T), torch.tensor(ring.faces)  # fmt: skip
-    part = Part("ring", slice(0, len(points)), faces, False, Look((1.0, 1.0, 1.0)))
+    part = Part("ring", slice(0, len(points)), faces, False, Appearance((1.0, 1.0, 1.0)))
     image = Renderer(CAMERA, "aa", background=(0.0, 0.0, 0.0))(Surface(points[None, None], (part,)))[0, 0]
     alone = coverage(screen(points), faces, SIDE, SIDE, convex=False)[0, 0]
     assert (image - alone).abs().max() < 1e-14
@@ -118,7 +118,7 @@ def test_shares_stay_within_a_pixel_where_many_edges_cross_it():
     for k in range(12):
         vertices.append(torch.tensor(rng.uniform(-0.05, 0.05, (3, 3))))
         colour = tuple(rng.uniform(0, 1, 3).tolist())
-        parts.append(Part(f"chip{k}", slice(3 * k, 3 * k + 3), torch.tensor([[0, 1, 2]]), False, Look(colour)))
+        parts.append(Part(f"chip{k}", slice(3 * k, 3 * k + 3), torch.tensor([[0, 1, 2]]), False, Appearance(colour)))
     points = torch.cat(vertices)[None, None].requires_grad_()
     image = Renderer(CAMERA, "aa")(Surface(points, tuple(parts)))
     assert image.min() >= -1e-12 and image.max() <= 1 + 1e-12
@@ -161,7 +161,7 @@ def test_creases_of_a_box_move_its_shades(rasterizer):
             if exactly:
                 image = exact_facets(points + moved, faces)
             else:
-                part = Part("box", slice(0, 8), faces, True, Look((1.0, 1.0, 1.0)))
+                part = Part("box", slice(0, 8), faces, True, Appearance((1.0, 1.0, 1.0)))
                 surface = Surface((points + moved)[None, None], (part,))
                 image = Renderer(CAMERA, rasterizer, LAMPS, background=(0.0, 0.0, 0.0))(surface)[0, 0]
             images.append(image.detach())

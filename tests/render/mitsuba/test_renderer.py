@@ -9,7 +9,7 @@ import torch
 
 from gradsim.errors import InputError
 from gradsim.geometry import mesh as meshes
-from gradsim.geometry.surface import Look, Part, Surface
+from gradsim.geometry.surface import Appearance, Part, Surface
 from gradsim.render import Ambient, Directional, Harmonics, Point, Renderer, Shading, Silhouettes, look_at
 from gradsim.render.camera import Camera
 from gradsim.render.mitsuba import frame as frames
@@ -27,7 +27,7 @@ TEXTURE = 0.2 + 0.6 * torch.rand(3, 4, 8, dtype=torch.float64, generator=RANDOM)
 
 def surface(mesh, look=None, parts=()):
     """Surfaces of a mesh and of others, at rest."""
-    every = [(mesh, look or Look((0.8, 0.5, 0.3))), *parts]
+    every = [(mesh, look or Appearance((0.8, 0.5, 0.3))), *parts]
     first, made = 0, []
     for body, own in every:
         where = slice(first, first + len(body.vertices))
@@ -43,7 +43,7 @@ def inside(body):
 
 
 BALL, BOX = meshes.sphere(1.0, 3), meshes.box((1.2, 1.0, 0.9))
-PAINTED = Look(uv=torch.tensor(BALL.uv), uv_faces=torch.tensor(BALL.uv_faces), texture=TEXTURE, smooth=True)
+PAINTED = Appearance(uv=torch.tensor(BALL.uv), uv_faces=torch.tensor(BALL.uv_faces), texture=TEXTURE, smooth=True)
 COLOURS = 0.2 + 0.7 * torch.rand(8, 3, dtype=torch.float64, generator=RANDOM)
 LIGHTS = {
     "directional": (Directional((1.0, 2.0, -3.0), (0.9, 0.7, 0.5)),),
@@ -53,10 +53,10 @@ LIGHTS = {
     "all": (Directional((1.0, 2.0, -3.0), (0.5, 0.4, 0.3)), Ambient((0.2, 0.2, 0.2)), Harmonics(0.3 * SKY)),
 }
 LOOKS = {
-    "flat": (BOX, Look((0.8, 0.5, 0.3), diffuse=0.7, ambient=0.7)),
-    "smooth": (BALL, Look((0.8, 0.5, 0.3), smooth=True)),
+    "flat": (BOX, Appearance((0.8, 0.5, 0.3), diffuse=0.7, ambient=0.7)),
+    "smooth": (BALL, Appearance((0.8, 0.5, 0.3), smooth=True)),
     "texture": (BALL, PAINTED),
-    "vertex colours": (BOX, Look(vertex_colours=COLOURS)),
+    "vertex colours": (BOX, Appearance(vertex_colours=COLOURS)),
 }
 
 
@@ -86,7 +86,7 @@ def test_alpha_is_the_coverage_within_the_noise_of_its_samples():
 
 
 def test_the_background_stands_behind_and_gives_no_light():
-    body, shading = surface(BOX, Look((1.0, 1.0, 1.0))), Shading("lambert", (Ambient((0.5, 0.5, 0.5)),))
+    body, shading = surface(BOX, Appearance((1.0, 1.0, 1.0))), Shading("lambert", (Ambient((0.5, 0.5, 0.5)),))
     options: dict[str, Any] = {"spp": 64, "depth": 2, "seed": 3}
     image = Mitsuba(CAMERA, shading, (0.2, 0.4, 0.9), **options)(body)[0, 0]
     black = Mitsuba(CAMERA, shading, (0.0, 0.0, 0.0), **options)(body)[0, 0]
@@ -105,7 +105,7 @@ def test_a_body_throws_its_shadow_on_the_floor_and_its_colour_with_more_legs():
     floor = replace(
         BOX, vertices=BOX.vertices / [1.2, 1.0, 0.9] * [8.0, 8.0, 0.1] - [0.0, 0.0, 0.75]
     )  # its top at −0.7
-    room = surface(ball, Look((1.0, 0.0, 0.0)), [(floor, Look((0.5, 0.5, 0.5)))])
+    room = surface(ball, Appearance((1.0, 0.0, 0.0)), [(floor, Appearance((0.5, 0.5, 0.5)))])
     camera = look_at((0.0, -4.0, 2.0), (0.0, 0.0, -0.5), (0.0, 0.0, 1.0), 0.7, 40, 30)
     direct, traced = (Mitsuba(camera, shading, spp=64, depth=depth)(room)[0, 0] for depth in (2, 4))
     at = lambda x, y: camera.project(torch.tensor([x, y, -0.7]).double())[0].floor().int().tolist()
@@ -122,7 +122,7 @@ def test_a_body_throws_its_shadow_on_the_floor_and_its_colour_with_more_legs():
 def test_highlights_seen_from_in_front_are_as_high_as_ours(law):
     """Along the normal: ρ k_d c + k_s c."""
     camera = look_at((0.0, -4.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 1.0), 0.05, 3, 3)
-    look = Look((0.5, 0.5, 0.5), specular=0.3, shininess=20.0, diffuse=0.8)
+    look = Appearance((0.5, 0.5, 0.5), specular=0.3, shininess=20.0, diffuse=0.8)
     shading = Shading(law, (Directional((0.0, 1.0, 0.0), (0.6, 0.6, 0.6)),))
     peak = Mitsuba(camera, shading, spp=64, depth=2)(surface(BOX, look))[0, 0, :, 1, 1]
     expected = 0.6 * (0.4 + (0.3 if law != "lambert" else 0.0))
@@ -137,7 +137,7 @@ def test_highlights_are_as_wide_as_ours(law, exponent):
 
     ln of both laws is quadratic in δ to first order, and so is Beckmann's: within 10 % where they fall to a half.
     """
-    look = Look((0.0, 0.0, 0.0), specular=0.3, shininess=exponent)
+    look = Appearance((0.0, 0.0, 0.0), specular=0.3, shininess=exponent)
     camera = look_at((0.0, -4.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 1.0), 0.05, 3, 3)
     half = math.acos(0.5 ** (1 / exponent)) * (1 if law == "phong" else 2)
     lights = (Directional((math.sin(half), math.cos(half), 0.0), (1.0, 1.0, 1.0)),)
@@ -246,7 +246,7 @@ def both(variant, make, *inputs):
 def test_the_gradient_by_vertices_is_that_of_our_own_renderer(variant):
     """Of a shift, with light that varies over the body; 5 %: of this, 1 to 2 % were measured."""
     lights = (Directional((1.0, 2.0, -3.0), (0.9, 0.7, 0.5)), Harmonics(SKY))
-    body = surface(BALL, Look((0.8, 0.5, 0.3), smooth=True))
+    body = surface(BALL, Appearance((0.8, 0.5, 0.3), smooth=True))
     ((theirs, ours),) = both(variant, lambda x: (Surface(x, body.parts), lights), body.vertices)
     theirs, ours = theirs.sum((0, 1, 2)), ours.sum((0, 1, 2))
     assert (theirs - ours).norm() < 0.05 * ours.norm()

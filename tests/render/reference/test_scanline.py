@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 
 from gradsim import InputError
 from gradsim.geometry import mesh
-from gradsim.geometry.surface import Look, Part, Surface
+from gradsim.geometry.surface import Appearance, Part, Surface
 from gradsim.render.camera import look_at
 from gradsim.render.reference.scanline import masks
 from gradsim.render.silhouettes import Silhouettes
@@ -34,7 +34,7 @@ def tumbling(body, seed=0):
 
 def ours(body, vertices):
     faces = torch.tensor(body.faces)
-    part = Part("body", slice(0, len(body.vertices)), faces, body.convex, Look())
+    part = Part("body", slice(0, len(body.vertices)), faces, body.convex, Appearance())
     return Silhouettes(CAMERA).masks(Surface(torch.tensor(vertices)[None], (part,)))[0, :, 0].numpy()
 
 

@@ -184,9 +184,10 @@ def pair_kernel():
         for name in ("Pixel", "Place", "Wide", "Face", "side_of", "distance", "signed_square")
     }
     bound |= {
-        name: getattr(code, name) for name in ("Reach", "Fog", "Three", "cover", "spot_of", "weight", "mean_colour")
+        name: getattr(code, name)
+        for name in ("Reach", "DepthWeights", "Three", "cover", "spot_of", "weight", "mean_colour")
     }
-    reach, fog = code.Reach(), code.Fog()
+    reach, fog = code.Reach(), code.DepthWeights()
     reach.sharpness, reach.cut = 1 / MILD["sigma"], math.log(1 / 1e-4 - 1)
     fog.sharpness = 1 / (MILD["gamma"] * (MILD["far"] - MILD["near"]))
     return specialise("softras_pairs_kernels", lane, **bound).pairs, reach, fog

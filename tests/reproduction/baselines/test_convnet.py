@@ -7,7 +7,7 @@ import torch
 
 from gradsim.dataset import sample
 from gradsim.errors import InputError
-from gradsim.runtime.progress import Silent
+from gradsim.runtime.progress import NullProgress
 from gradsim_reproduction.baselines import convnet
 from gradsim_reproduction.baselines.convnet_data import Clips
 from gradsim_reproduction.baselines.convnet_net import ConvNet
@@ -66,7 +66,7 @@ def test_the_first_weights_let_pictures_through(clips):
 @pytest.mark.timeout(1200)
 def test_training_lowers_the_loss_and_goes_on_bit_for_bit(clips, tmp_path):
     whole, schedule = net(), Schedule(whole_epochs=2, head_epochs=6, learnt=4, batch=1, rate=1e-3)
-    curves = train(whole, clips, NUMBERS, schedule, tmp_path / "a.pt", 0, Silent())
+    curves = train(whole, clips, NUMBERS, schedule, tmp_path / "a.pt", 0, NullProgress())
     losses = [epoch["train"] for epoch in curves]
     assert [epoch["whole"] for epoch in curves] == [True] * 2 + [False] * 6
     assert losses[-1] < 0.9 * losses[0]
@@ -74,10 +74,16 @@ def test_training_lowers_the_loss_and_goes_on_bit_for_bit(clips, tmp_path):
     for epochs in ((1, 0), (2, 2)):  # interrupted in either part
         path = tmp_path / f"{epochs}.pt"
         train(
-            net(), clips, NUMBERS, replace(schedule, whole_epochs=epochs[0], head_epochs=epochs[1]), path, 0, Silent()
+            net(),
+            clips,
+            NUMBERS,
+            replace(schedule, whole_epochs=epochs[0], head_epochs=epochs[1]),
+            path,
+            0,
+            NullProgress(),
         )
         again = net()
-        told = train(again, clips, NUMBERS, schedule, path, 0, Silent())
+        told = train(again, clips, NUMBERS, schedule, path, 0, NullProgress())
         assert [{**e, "cpu_seconds": 0} for e in told] == [{**e, "cpu_seconds": 0} for e in curves]
         for name, value in whole.state_dict().items():
             assert torch.equal(again.state_dict()[name], value), name
@@ -87,7 +93,7 @@ def test_training_lowers_the_loss_and_goes_on_bit_for_bit(clips, tmp_path):
 def test_the_head_alone_leaves_the_backbone_as_it_was(clips, tmp_path):
     network = net()
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    train(network, clips, NUMBERS, Schedule(0, 1, batch=2), tmp_path / "a.pt", 0, Silent())
+    train(network, clips, NUMBERS, Schedule(0, 1, batch=2), tmp_path / "a.pt", 0, NullProgress())
     moved = {name for name, value in network.state_dict().items() if not torch.equal(value, before[name])}
     assert moved and not any(name.startswith("backbone.") for name in moved)
 

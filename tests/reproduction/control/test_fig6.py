@@ -10,7 +10,7 @@ from checks import error
 from gradsim.control.plant import Episode
 from gradsim.control.task.task import Task
 from gradsim.control.training.history import History, Iteration
-from gradsim.runtime.progress import Silent
+from gradsim.runtime.progress import NullProgress
 from gradsim_reproduction.control import cloth, cost, fig6_table, gear, methods, plots
 from gradsim_reproduction.control.methods import PICTURE, Runs, mean_after, mean_at
 from gradsim_reproduction.tables import markdown, write_table
@@ -75,7 +75,8 @@ def test_searches_are_kept_and_their_policies_with_them(tmp_path, monkeypatch):
         return methods.picture(setup, seed, progress)
 
     first = [
-        Runs(tmp_path, "cloth", {"seed": 0}, Silent()).run(PICTURE, method, setup, 2, 2, triangles=9) for _ in range(2)
+        Runs(tmp_path, "cloth", {"seed": 0}, NullProgress()).run(PICTURE, method, setup, 2, 2, triangles=9)
+        for _ in range(2)
     ]
     assert calls == [2] and first[0].json() == first[1].json() and len(first[0]) == 3
     assert first[0].names == {"method": PICTURE, "goal": 2, "triangles": 9}

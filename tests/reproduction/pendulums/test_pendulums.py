@@ -9,7 +9,7 @@ import torch
 from gradsim.app.experiments import reproduce
 from gradsim.app.report.report import write_report
 from gradsim.identification.api import model_for
-from gradsim.identification.observation.labelled_masks import Pieces
+from gradsim.identification.observation.labelled_masks import LabelledMasks
 from gradsim.scene import Scene
 from gradsim_reproduction.pendulums import pendulums as experiment
 from gradsim_reproduction.pendulums.fits import drawn, float_fit
@@ -65,7 +65,7 @@ def test_noise_of_shares_is_the_stated_one(short):
     space, truth = short.space(), drawn(short, 3, 0)
     trajectory = moved(model_for(short.scene, space), space, truth, 16)
     exact, noisy = seen(short.scene, trajectory), seen(short.scene, trajectory, noise=1)
-    assert isinstance(exact, Pieces) and isinstance(noisy, Pieces) and exact.names == noisy.names
+    assert isinstance(exact, LabelledMasks) and isinstance(noisy, LabelledMasks) and exact.names == noisy.names
     off = (noisy.shares - exact.shares).transpose(0, 1).flatten(1)
     np.testing.assert_allclose(off.std(1), noisy.sigmas, rtol=0.05)
 

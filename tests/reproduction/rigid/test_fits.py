@@ -2,19 +2,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim_reproduction.rigid import fits as experiment
 from gradsim_reproduction.rigid.fits import careful
 
-COARSE = Search(starts=2, grow=6)
+COARSE = MultistartConfig(starts=2, grow=6)
 
 
 @pytest.mark.parametrize(
     "status, chi2, kept, plans",
     [
         ("ok", (1.0, 0.9), 1.0, [COARSE]),
-        ("mismatch", (9.0, 1.1), 1.1, [COARSE, Search()]),
-        ("mismatch", (9.0, 12.0), 9.0, [COARSE, Search()]),
+        ("mismatch", (9.0, 1.1), 1.1, [COARSE, MultistartConfig()]),
+        ("mismatch", (9.0, 12.0), 9.0, [COARSE, MultistartConfig()]),
     ],
 )
 def test_a_film_that_is_not_explained_is_searched_once_more_and_the_better_answer_kept(

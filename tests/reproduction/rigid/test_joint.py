@@ -4,7 +4,7 @@ import torch
 
 from gradsim.identification import synthetic
 from gradsim.physics.model import Model
-from gradsim.runtime.progress import Silent
+from gradsim.runtime.progress import NullProgress
 from gradsim_reproduction.observation_modes import observe
 from gradsim_reproduction.rigid import joint as experiment
 from gradsim_reproduction.rigid.joint_scenes import CONVEX, OTHER, case
@@ -23,7 +23,7 @@ def test_a_scene_starts_just_above_the_ground_and_never_knows_its_truth(shape, t
 
 @pytest.mark.parametrize(("law", "shape"), [("continuous", "mesh"), ("paper", "capsule")])
 def test_five_parameters_are_found_to_a_millionth_from_starts_over_the_whole_ranges(law, shape, tmp_path):
-    record = experiment.solve(case(law, shape, 4, 0, tmp_path), 4, "float", Silent())
+    record = experiment.solve(case(law, shape, 4, 0, tmp_path), 4, "float", NullProgress())
     assert record["identifiable"] and record["status"] == "ok"
     assert max(record["errors"].values()) < 1e-6
 
@@ -59,7 +59,7 @@ def record(**changes):
 def test_figures_count_what_they_say():
     wrong = {**record()["errors"], "body.mass": 0.1}
     records = [record(), record(errors=wrong), record(identifiable=False, status="unidentifiable", errors=wrong)]
-    records += [record(identifiable=False), record(status="unidentifiable"), record(frames="8bit", kinked=True)]
+    records += [record(identifiable=False), record(status="unidentifiable"), record(frames="8bit", nonsmooth=True)]
     figures = experiment.summary(records, foreign=False)
     value = lambda name: figures[name]["value"]
     assert value("identifiable_share") == 3 / 5

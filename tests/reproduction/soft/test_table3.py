@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gradsim.identification.unknowns import Space
-from gradsim.runtime.progress import Silent
+from gradsim.runtime.progress import NullProgress
 from gradsim_reproduction.soft import fields as many
 from gradsim_reproduction.soft import table3 as few
 from gradsim_reproduction.soft.scenes import KINDS, RANGES, instance
@@ -48,14 +48,14 @@ def test_the_plan_asks_every_instance_for_everything():
 @pytest.mark.timeout(120)
 def test_a_thrown_cloth_tells_its_velocity():
     one = instance(2, seed=0)
-    record = few.fit_few(one, "velocity", "states", 3, Silent())
+    record = few.fit_few(one, "velocity", "states", 3, NullProgress())
     assert max(record["errors"].values()) < 1e-12
     assert record["converged"] == 1
 
 
 @pytest.mark.timeout(120)
 def test_a_thrown_cloth_tells_the_velocity_of_its_vertices(tmp_path):
-    record = many.fit(instance(2, seed=0), "particle_velocity", "states", 4, Silent(), tmp_path)
+    record = many.fit(instance(2, seed=0), "particle_velocity", "states", 4, NullProgress(), tmp_path)
     assert record["rank"] > 20
     assert record["error"] < 1e-8
 

@@ -166,8 +166,8 @@ def show_result(console: Console, result: Mapping) -> None:
             console.print(Text.assemble(heading, f"{verdict.meaning} {verdict.advice}".strip()))
         for profile in section.profiles:
             console.print(Text.assemble(("profile: ", "dim"), profile["words"]))
-        if section.leftover:
-            console.print(Text.assemble(("left: ", "dim"), section.leftover["words"]))
+        if section.residual_diagnostics:
+            console.print(Text.assemble(("left: ", "dim"), section.residual_diagnostics["words"]))
         console.print()
     if result.get("verdict"):
         verdict = result["verdict"]

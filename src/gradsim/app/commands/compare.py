@@ -11,9 +11,9 @@ from gradsim.identification.api import model_for, placed
 from gradsim.identification.fit import write_json
 from gradsim.identification.model_selection import compare
 from gradsim.identification.observation.from_video import from_video
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space, Unknown
-from gradsim.runtime.progress import Progress, Silent, reporting
+from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import write_films
 from gradsim.visualization.residual_video import write_residuals
@@ -48,7 +48,7 @@ def run(
     Raises:
         InputError: If anything that was given is wrong.
     """
-    progress, out = progress or Silent(), Path(out)
+    progress, out = progress or NullProgress(), Path(out)
     scene = Scene.load(scene_path)
     if not models:
         raise InputError('there is no model to compare with: add --without friction, or --model "paper law".')
@@ -58,7 +58,7 @@ def run(
         unknowns,
         observation=evidence,
         candidates=models,
-        plan=Search(starts=starts),
+        plan=MultistartConfig(starts=starts),
         seed=seed,
         report=reporting(progress),
         stage=progress.stage,

@@ -20,7 +20,7 @@ from gradsim.control.training.checkpoint import Checkpoint
 from gradsim.errors import InputError
 from gradsim.identification.fit import write_json
 from gradsim.runtime.atomic import whole
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene.node import did_you_mean
 from gradsim.visualization.player import write_player
 
@@ -50,7 +50,7 @@ def control(job: ControlJob, out: Path, resume: bool = False, progress: Progress
         InputError: If anything that was given is wrong, or the folder holds an unfinished run and `resume` is False,
             or one of other input and `resume` is True.
     """
-    progress, out = progress or Silent(), Path(out)
+    progress, out = progress or NullProgress(), Path(out)
     _check(job)
     task = job.load()
     if resume and finished(out):

@@ -14,7 +14,7 @@ from gradsim.control.plant import Episode, Plant
 from gradsim.control.policies import Free
 from gradsim.control.training.checkpoint import Checkpoint
 from gradsim.control.training.history import History
-from gradsim.control.training.settings import Search
+from gradsim.control.training.settings import TrainingConfig
 from gradsim.control.training.train import train
 from gradsim.errors import InputError
 from gradsim.runtime.optional import extra
@@ -109,7 +109,7 @@ def played(setup: "Setup", policy: nn.Module) -> Episode:
 def _planned(job: ControlJob, setup: "Setup", told: Told) -> tuple[Free, History]:
     """Plan anew in each interval; what was done is an open loop, and the last entry of the history."""
     plant, each = setup.plant, job.iterations or (PLANS // 2 if job.quick else PLANS)
-    controller = Mpc(plant, setup.goal, search=Search("polyak", iterations=max(2, each)))
+    controller = Mpc(plant, setup.goal, search=TrainingConfig("polyak", iterations=max(2, each)))
     episode, history = run_mpc(controller, plant, setup.goal, progress=told)
     seconds = plant.intervals * plant.interval / plant.model.scene.timing.fps
     done = Free(plant.outputs, plant.intervals, seconds, episode.actions[0])

@@ -13,7 +13,7 @@ from gradsim.identification.api import least_squares, placed
 from gradsim.identification.fit import Fit, write_json
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.from_video import from_video
-from gradsim.runtime.progress import Progress, Silent, reporting
+from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import write_films
 from gradsim.visualization.player import write_player
@@ -34,7 +34,7 @@ def demo(out: Path, seed: int = 0, progress: Progress | None = None) -> dict:
     Returns:
         The content of `result.json`: the float fit under `unknowns`, that of the video under `unknowns_8bit`.
     """
-    out, progress = Path(out), progress or Silent()
+    out, progress = Path(out), progress or NullProgress()
     scene = Scene.library("cube")
     truth = synthetic.draw_truth(scene, UNKNOWNS, seed)
     progress.stage("simulating and filming the cube")
@@ -71,7 +71,7 @@ def save(out: Path, scene, model, evidence: Masks, exact: Fit, noisy: Fit) -> di
     scene.save(out / "scene.yaml")
     second = noisy.result()
     result = {**exact.result(), "command": "demo", "title": "Mass, stiffness and friction of a cube, from its video"}
-    keys = ("unknowns", "status", "chi2_per_n", "starts", "null_directions", "leftover")
+    keys = ("unknowns", "status", "chi2_per_n", "starts", "null_directions", "residual_diagnostics")
     result |= {f"{key}_8bit": second[key] for key in keys}
     result["z_8bit"] = {name: e.z for name, e in noisy.unknowns.items()}
     result["cpu_seconds"] += second["cpu_seconds"]

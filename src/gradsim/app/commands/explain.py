@@ -16,7 +16,7 @@ from gradsim.identification.sensitivity.directions import of_model
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.physics.model import Model
 from gradsim.runtime.atomic import whole
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene
 from gradsim.scene.parameters import parameters, resolve
 
@@ -45,7 +45,7 @@ def explain(
     Raises:
         InputError: If anything that was given is wrong.
     """
-    path, out, progress = Path(path), Path(out), progress or Silent()
+    path, out, progress = Path(path), Path(out), progress or NullProgress()
     scene, numbers, chosen = _subject(path, unknowns)
     progress.stage("running the motion step by step, with a tangent for every unknown")
     if video is not None:

@@ -26,14 +26,14 @@ from gradsim.identification.camera_calibration import camera_from_length
 from gradsim.identification.fit import SCHEMA, versions, write_json
 from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.problem import Problem
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.uncertainty.profile_likelihood import profiled
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.numerics.formatting import with_error
 from gradsim.physics.model import Model
 from gradsim.runtime.atomic import whole
 from gradsim.runtime.checkpoint import Checkpoint
-from gradsim.runtime.progress import Progress, Silent, reporting
+from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim.scene import Scene
 from gradsim.video.timing import align
 from gradsim.visualization.overlay_video import write_films
@@ -96,7 +96,7 @@ def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> d
         InputError: If the scene is wrong.
         Divergence: If the rollout leaves the finite numbers.
     """
-    progress = progress or Silent()
+    progress = progress or NullProgress()
     scene = open_scene(Path(scene_path))
     progress.stage("building the model")
     model = Model(scene)
@@ -129,7 +129,7 @@ def _needed(model: Model) -> str:
     if model.scene.timing.substeps != "auto" or model.substeps < MANY:
         return ""
     values = model.values()
-    name = min(model.systems, key=lambda system: system.good_step(values)).name
+    name = min(model.systems, key=lambda system: system.recommended_step(values)).name
     return f": `{name}`, or what it touches, is stiff or much damped for its mass"
 
 
@@ -157,7 +157,7 @@ def fit(job: Job, out: Path, resume: bool = False, progress: Progress | None = N
         InputError: If anything that was given is wrong, or the folder holds an unfinished run and `resume` is False,
             or one of other input and `resume` is True.
     """
-    progress, out = progress or Silent(), Path(out)
+    progress, out = progress or NullProgress(), Path(out)
     scene = open_scene(job.scene)
     if job.starts < 1:
         raise InputError(f"starts is {job.starts}; it has to be at least 1.")
@@ -172,7 +172,7 @@ def fit(job: Job, out: Path, resume: bool = False, progress: Progress | None = N
     with desk(out, job, scene, resume) as keeper:
         scene.save(out / "scene.yaml")
         try:
-            search = partial(least_squares, scene, evidence, job.unknowns, Search(starts=job.starts), job.seed)
+            search = partial(least_squares, scene, evidence, job.unknowns, MultistartConfig(starts=job.starts), job.seed)
             progress.stage(f"fitting {', '.join(space.names)} to {len(evidence.masks)} frames{_going_on(keeper)}")
             found = search(report=reporting(progress), model=model, keeper=keeper)
             if job.profile and found.status != "failed":

@@ -18,13 +18,13 @@ from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, placed, solve
 from gradsim.identification.fit import write_json
-from gradsim.identification.long_clip import Shooting
+from gradsim.identification.long_clip import MultipleShooting
 from gradsim.identification.multi_clip import SharedSpace, of_clip, together
 from gradsim.identification.observation.multi_view import from_videos
 from gradsim.identification.problem import Problem
-from gradsim.identification.solvers.multistart import Search
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
-from gradsim.runtime.progress import Progress, Silent, reporting
+from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim.scene import Scene
 from gradsim.video.timing import align
 from gradsim.visualization.overlay_video import overlay, side_by_side
@@ -103,7 +103,7 @@ def fit(
     Raises:
         InputError: If anything that was given is wrong.
     """
-    progress, out = progress or Silent(), Path(out)
+    progress, out = progress or NullProgress(), Path(out)
     if starts < 1:
         raise InputError(f"starts is {starts}; it has to be at least 1.")
     if window is not None and len(given) > 1:
@@ -124,10 +124,10 @@ def fit(
     progress.stage(f"fitting {', '.join(problem.space.names)} to {frames} frames")
     found = solve(
         problem,  # pyright: ignore[reportArgumentType] -- a problem as far as a search needs it
-        Search(starts=starts),
+        MultistartConfig(starts=starts),
         seed,
         report=reporting(progress),
-        shooting=None if window is None else Shooting(window=window),
+        shooting=None if window is None else MultipleShooting(window=window),
     )
     out.mkdir(parents=True, exist_ok=True)
     progress.stage("writing the report")

@@ -21,7 +21,7 @@ from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.runtime.atomic import whole
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene
 from gradsim.scene.parameters import parameters
 
@@ -81,7 +81,7 @@ def draw_landscape(
     Raises:
         InputError: If anything that was given is wrong, before work starts.
     """
-    progress = progress or Silent()
+    progress = progress or NullProgress()
     asked = [Unknown.parse(text) for text in unknowns]
     if len(asked) not in POINTS:
         raise InputError(f"got {len(asked)} unknowns; a landscape has one or two axes: --unknown A --unknown B.")

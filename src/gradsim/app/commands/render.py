@@ -31,11 +31,11 @@ from gradsim.render.renderer import Renderer
 from gradsim.render.shading.shading import Shading
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.runtime.atomic import whole
-from gradsim.runtime.progress import Progress, Silent
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene
 from gradsim.visualization import false_color
 from gradsim.visualization.camera_path import turntable
-from gradsim.visualization.frames import Artist, fitting
+from gradsim.visualization.frames import FrameRenderer, fitting
 from gradsim.visualization.overlay_video import HEIGHT
 from gradsim.visualization.sheets import evenly, sheet, strip
 
@@ -228,7 +228,7 @@ def render(
     Raises:
         InputError: If the folder holds no run, the scene no such camera, or the shot cannot be.
     """
-    shot, progress, target = shot or Shot(), progress or Silent(), Path(target)
+    shot, progress, target = shot or Shot(), progress or NullProgress(), Path(target)
     scene = scene_of(target) if target.is_dir() else fit.open_scene(target)
     shot.check(scene.timing.frames)
     scene.view(shot.camera)
@@ -241,7 +241,7 @@ def render(
         part.look for part in (*(p for s in model.systems for p in parts_of(s)), *(s.part(0) for s in model.scenery))
     ]
     renderer = shot.renderer or ("aa" if shot.shading not in (None, "colour") else fitting(scene, looks))
-    artist = Artist(renderer, camera, Shading.of(scene, shot.shading), tuple(scene.background), shot.spp)
+    artist = FrameRenderer(renderer, camera, Shading.of(scene, shot.shading), tuple(scene.background), shot.spp)
     if not target.is_dir():
         _simulated(target, folder, progress)
     gallery = Gallery(folder, shot, scene.timing.fps)
@@ -268,7 +268,7 @@ class _Studio:
     shot: Shot
     scene: Scene
     motion: Trajectory
-    artist: Artist
+    artist: FrameRenderer
     gallery: Gallery
     progress: Progress
 

@@ -188,11 +188,11 @@ LEVEL = 3.84  # Δχ² at the ends of a 95 % interval
 SURE = 5.0  # standard deviations of χ²/N that are shaded
 
 
-def leftover(left: Mapping) -> Figure:
+def residual_diagnostics(left: Mapping) -> Figure:
     """χ²/N of every frame, and how far the outline is off.
 
     Args:
-        left: `leftover` of `result.json`.
+        left: `residual_diagnostics` of `result.json`.
     """
     chi2 = np.array([math.nan if x is None else x for x in left["chi2_per_n"]])
     counts, frames = np.array(left["counts"]), np.arange(len(chi2))

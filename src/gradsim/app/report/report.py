@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gradsim.app.report import plots
 from gradsim.app.report.page import Picture, data_uri, drawn, template
-from gradsim.app.report.plots import leftover, profiles
+from gradsim.app.report.plots import profiles, residual_diagnostics
 from gradsim.app.report.sections import Section, film_notes, sections
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import whole
@@ -92,11 +92,11 @@ def _intervals(folder: Path, fits: list[Section], history: Mapping) -> list[Pict
 def _leftovers(folder: Path, fits: list[Section]) -> list[Picture]:
     """What each fit leaves, over the frames."""
     pictures = []
-    told = [(fit, fit.leftover) for fit in fits if fit.leftover and len(fit.leftover["chi2_per_n"]) > 1]
+    told = [(fit, fit.residual_diagnostics) for fit in fits if fit.residual_diagnostics and len(fit.residual_diagnostics["chi2_per_n"]) > 1]
     for k, (fit, left) in enumerate(told, 1):
-        name = "leftover.png" if k == 1 else f"leftover_{k}.png"
+        name = "residuals.png" if k == 1 else f"residuals_{k}.png"
         title = "What is left" if len(told) == 1 else f"What is left ({fit.title.removeprefix('Unknowns: ')})"
-        pictures.append(drawn(folder / name, partial(leftover, left), title, left["words"]))
+        pictures.append(drawn(folder / name, partial(residual_diagnostics, left), title, left["words"]))
     return pictures
 
 

@@ -75,7 +75,7 @@ class Section:
         chi2_per_n: Mean square of its whitened residuals.
         starts: Starts drawn and converged.
         null_directions: What the data leave open.
-        leftover: What the fit leaves, frame by frame; None if the run does not tell.
+        residual_diagnostics: What the fit leaves, frame by frame; None if the run does not tell.
         profiles: χ² along weak directions.
     """
 
@@ -85,7 +85,7 @@ class Section:
     chi2_per_n: float | None
     starts: Mapping | None
     null_directions: list[Mapping]
-    leftover: Mapping | None = None
+    residual_diagnostics: Mapping | None = None
     profiles: Sequence[Mapping] = ()
 
     @property
@@ -105,7 +105,7 @@ def sections(result: Mapping) -> list[Section]:
         title = f"Unknowns: {given}" if given else "Unknowns"
         status, chi2, starts = (result.get(name + suffix) for name in ("status", "chi2_per_n", "starts"))
         unknowns = result[key] if status != "interrupted" else _unmeasured(result[key])
-        open_directions, left = result.get("null_directions" + suffix) or [], result.get("leftover" + suffix)
+        open_directions, left = result.get("null_directions" + suffix) or [], result.get("residual_diagnostics" + suffix)
         profiles = result.get("profiles" + suffix) or ()
         found.append(Section(title, unknowns, status, chi2, starts, open_directions, left, profiles))
     return found

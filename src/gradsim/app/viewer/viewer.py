@@ -22,7 +22,7 @@ from gradsim.geometry.image_io import to_bytes
 from gradsim.geometry.surface import Surface
 from gradsim.render.camera import Camera
 from gradsim.render.shading.shading import Shading
-from gradsim.visualization.frames import Artist, fitting
+from gradsim.visualization.frames import FrameRenderer, fitting
 from gradsim.visualization.viser_scene import TRUTH, Frustum, Stage, actors, add_grounds, stand_back
 
 MOST = 320  # [px] pictures in the page are as large as this, or smaller
@@ -77,7 +77,7 @@ class Viewer:
             Shading.of(shown.scene),
             tuple(shown.scene.background),
         )
-        self._artists = {n: Artist(light[0], _thinned(camera), *light[1:]) for n, camera in cameras.items()}
+        self._artists = {n: FrameRenderer(light[0], _thinned(camera), *light[1:]) for n, camera in cameras.items()}
         stage = Stage.of(self._drawn, next(iter(cameras.values()), None), shown.scene.grounds)
         place.set_up_direction("+z")
         self._grounds = add_grounds(place, shown.scene.grounds, stage)
@@ -129,7 +129,7 @@ class Viewer:
             self._pair = gui.add_image(np.full((2, 2, 3), 255, np.uint8), label=pair, format="png")
             self._source = gui.add_dropdown("in the cameras", [FILM, MOTION], visible=bool(self.shown.films))
             self._source.on_update(lambda _: self.show(int(self.frame.value)))
-            through, free = gui.add_button("Look through it"), gui.add_button("Free view")
+            through, free = gui.add_button("Appearance through it"), gui.add_button("Free view")
             through.on_click(lambda event: self.look_through(self._chosen.value, event.client))
             free.on_click(lambda event: self.look_through(None, event.client))
 

@@ -15,7 +15,7 @@ from torch import nn
 
 from gradsim.control.baselines.common import Budget
 from gradsim.control.training.history import History
-from gradsim.control.training.settings import Search
+from gradsim.control.training.settings import TrainingConfig
 from gradsim.control.training.train import Progress, train
 from gradsim.physics.model import Divergence
 
@@ -48,7 +48,7 @@ def diffphysics(
     """
     if rate is None:
         rate = TUNED.get(setup.task.name, 0.03)
-    policy, search = copy.deepcopy(setup.policy), Search("adam", rate, budget.rollouts, not_finite="halve")
+    policy, search = copy.deepcopy(setup.policy), TrainingConfig("adam", rate, budget.rollouts, not_finite="halve")
     history = train(setup.plant, policy, setup.state_goal(), search, progress)
     policy.load_state_dict(history.policies["best"])
     return policy, history.named(method="diffphysics", seed=seed, rate=rate)

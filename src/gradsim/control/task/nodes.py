@@ -2,7 +2,7 @@
 
 Policies in a task file, by `kind`, and what those that look are given to see.
 
-The search of a task file: the settings of `Search`.
+The search of a task file: the settings of `TrainingConfig`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from gradsim.errors import InputError
 
 if TYPE_CHECKING:
-    from gradsim.control.training.settings import Search
+    from gradsim.control.training.settings import TrainingConfig
 
 
 FRAME = Count(-100_000, 100_000)
@@ -309,7 +309,7 @@ class HorizonNode(Node):
 
 
 class SearchNode(Node):
-    """How the policy is looked for: see `gradsim.control.training.settings.Search`, which has the same settings."""
+    """How the policy is looked for: see `gradsim.control.training.settings.TrainingConfig`, which has the same settings."""
 
     optimiser: str = "adam"
     rate: Annotated[float | None, positive("")] = None
@@ -327,11 +327,11 @@ class SearchNode(Node):
         except InputError as error:
             yield (), str(error)
 
-    def build(self) -> "Search":
+    def build(self) -> "TrainingConfig":
         """The settings as `train` takes them."""
-        from gradsim.control.training.settings import Horizon, Search
+        from gradsim.control.training.settings import Horizon, TrainingConfig
 
         own = {key: value for key, value in self if value is not None}
         if self.horizon is not None:
             own["horizon"] = Horizon(self.horizon.first, self.horizon.iterations)
-        return Search(**own)
+        return TrainingConfig(**own)

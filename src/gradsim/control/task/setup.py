@@ -18,7 +18,7 @@ from gradsim.control.goals.state import StateGoal
 from gradsim.control.observations import ImageSenses, StateSenses
 from gradsim.control.plant import Control, Episode, Plant
 from gradsim.control.task.nodes import FeedbackNode, StateSensesNode, schedule
-from gradsim.control.training.settings import Search
+from gradsim.control.training.settings import TrainingConfig
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Surface
 from gradsim.physics.model import Model
@@ -113,7 +113,7 @@ class Setup:
     plant: Plant
     policy: nn.Module
     goal: Goal
-    search: Search
+    search: TrainingConfig
     at_goal: Trajectory | None = None
     given: tuple[Given, ...] = ()
 

@@ -12,7 +12,7 @@ from torch.optim import lr_scheduler
 
 from gradsim.control.training import optimizers
 from gradsim.control.training.history import History, Iteration
-from gradsim.control.training.settings import Search
+from gradsim.control.training.settings import TrainingConfig
 from gradsim.physics.model import Divergence
 
 FAR = 1e30  # loss of what cannot be simulated, inside a line search: it turns back
@@ -34,7 +34,7 @@ class _Evaluation:
 class Descent:
     """A search in progress; `state` and `resume` hold all that changes. Arguments as for `training.train`."""
 
-    def __init__(self, plant, policy: nn.Module, goal, search: Search, given: Given = None, worlds: int = 1):
+    def __init__(self, plant, policy: nn.Module, goal, search: TrainingConfig, given: Given = None, worlds: int = 1):
         self.plant, self.policy, self.goal, self.search = plant, policy, goal, search
         self.given, self.worlds = given, worlds
         self.project: Callable[[], None] = getattr(policy, "project", lambda: None)

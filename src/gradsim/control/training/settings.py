@@ -47,7 +47,7 @@ class Horizon:
 
 
 @dataclass(frozen=True)
-class Search:
+class TrainingConfig:
     """Descent along the gradients of rollouts.
 
     Args:

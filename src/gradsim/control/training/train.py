@@ -33,7 +33,7 @@ from gradsim.control.training import optimizers
 from gradsim.control.training.checkpoint import Checkpoint
 from gradsim.control.training.descent import Descent, Given
 from gradsim.control.training.history import History, Iteration
-from gradsim.control.training.settings import Search
+from gradsim.control.training.settings import TrainingConfig
 from gradsim.errors import InputError
 from gradsim.geometry.validation import counts
 from gradsim.physics.model import Divergence
@@ -49,7 +49,7 @@ def train(
     plant,
     policy: nn.Module,
     goal,
-    search: Search | None = None,
+    search: TrainingConfig | None = None,
     progress: Progress | None = None,
     checkpoint: Checkpoint | str | Path | None = None,
     given: Given = None,
@@ -74,7 +74,7 @@ def train(
         Divergence: If a rollout or a gradient is not finite, unless the search halves such steps.
     """
     check(plant, policy)
-    run = Descent(plant, policy, goal, search or Search(), given, worlds)
+    run = Descent(plant, policy, goal, search or TrainingConfig(), given, worlds)
     keeper = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
     own = _describe(plant, policy, run.search)
     if keeper is not None and (state := keeper.load(own)):
@@ -106,7 +106,7 @@ def _check_slope(entry: Iteration, run: Descent) -> None:
         )
 
 
-def _describe(plant, policy: nn.Module, search: Search) -> str:
+def _describe(plant, policy: nn.Module, search: TrainingConfig) -> str:
     """What a checkpoint has to agree in, in words; a search may go on for more iterations.
 
     Not so where the schedule of the rate is as long as the search: its steps before would have been others.
@@ -124,7 +124,7 @@ def train_truncated(
     plant,
     policy: nn.Module,
     goal: Goal,
-    search: Search,
+    search: TrainingConfig,
     length: int,
     given: Given = None,
     worlds: int = 1,

@@ -47,7 +47,7 @@ def identify_fields(
     Args:
         scene: A `gradsim.Scene` with soft bodies, or a path to one.
         fields: Names of arrays, or `Field`s.
-        observation: What was seen: `Pictures`, `Masks`, `Vertices`, or several in `Views`.
+        observation: What was seen: `Images`, `Masks`, `Vertices`, or several in `MultiView`.
         starts: Number of starts, drawn where fields have ranges; the one of lowest cost is the answer.
         seed: Of the starts.
         method: "dense": Levenberg–Marquardt with all of JᵀJ; "cg": Gauss–Newton with conjugate gradients, which never makes
@@ -180,5 +180,5 @@ def _model(scene, fields: Sequence[Field]) -> Model:
     for one in ends:
         FieldSpace(model, fields)  # names are right from here on
         given = {n: torch.full((1, *model.kinds[n].value.shape), v, dtype=torch.float64) for n, v in one.items()}
-        most = max(most, model.propose(model.values(given)))
+        most = max(most, model.recommended_substeps(model.values(given)))
     return Model(scene, substeps=most)

@@ -15,7 +15,7 @@ from gradsim.engine.forward_mode import derivative
 from gradsim.identification.fields.fields import FieldSpace, Piece
 from gradsim.identification.observation.base import Coarse, Observation, Sensitivity
 from gradsim.identification.problem import Effort, Problem
-from gradsim.physics.dependencies import refuse_unread
+from gradsim.physics.dependencies import require_dependency
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
 
@@ -33,7 +33,7 @@ class FieldProblem(Problem):
 
     def __init__(self, model: Model, observation: Observation, space: FieldSpace):
         self.model, self.observation, self.space = model, observation, space  # pyright: ignore[reportAttributeAccessIssue]
-        refuse_unread(model, (p.field.name for p in space.pieces))
+        require_dependency(model, (p.field.name for p in space.pieces))
         self.effort = Effort()
         self.mean = space.start().clone()
         roots = []

@@ -14,7 +14,7 @@ from gradsim.identification.sensitivity.tangents import Scale, by_step, displace
 from gradsim.physics.contact_events import Touches, contact_forces, force_tangents, pair_touches, touches
 from gradsim.physics.model import Model
 from gradsim.physics.rigid.body import RigidBody
-from gradsim.physics.rigid.island import Linked
+from gradsim.physics.rigid.island import ConstrainedIsland
 from gradsim.physics.rigid.pairs import Pairs
 from gradsim.physics.soft.body import SoftBody
 from gradsim.physics.system import Values
@@ -88,7 +88,9 @@ class Record:
     def meetings(self) -> dict[tuple[str, str, str], Tensor]:
         """Whether two rigid bodies touch in each step (steps,), by the scene's contact and their names."""
         found = {}
-        for pairs in (group.pairs for group in self.model.groups if isinstance(group, Linked) and group.pairs):
+        for pairs in (
+            group.pairs for group in self.model.groups if isinstance(group, ConstrainedIsland) and group.pairs
+        ):
             for (a, b), name in pairs.contacts.items():
                 one = Pairs(pairs.bodies, pairs.cores, {(a, b): name})
                 number = pair_touches(one, self.own, self.values).number[0]

@@ -9,7 +9,7 @@ import torch
 from gradsim import video as videos
 from gradsim.errors import InputError
 from gradsim.identification.observation.base import Masks
-from gradsim.identification.observation.labelled_masks import Pieces, shares
+from gradsim.identification.observation.labelled_masks import LabelledMasks, shares
 from gradsim.numerics.robust import loss_named
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene.double_pendulum import DoublePendulum
@@ -32,7 +32,7 @@ def from_video(
     ignore: str | Path | None = None,
     frames: str = "",
     background: str | Path | None = None,
-) -> Masks | Pieces:
+) -> Masks | LabelledMasks:
     """Silhouettes of the scene's bodies in a video: of all together, or of each colour where bodies have two or three.
 
     Args:
@@ -130,14 +130,14 @@ def colours(scene) -> dict[tuple[float, ...], list[str]]:
     return found
 
 
-def _pieces(scene, film: videos.Video, path, kinds, sigma, weight, placed, notes, camera: str, loss) -> Pieces:
+def _pieces(scene, film: videos.Video, path, kinds, sigma, weight, placed, notes, camera: str, loss) -> LabelledMasks:
     background = np.array(scene.background)
     alpha, noise, off = shares(film.frames, list(kinds), background)
     _check_colours(film.frames, path, " and ".join(str(list(c)) for c in kinds), background, off, alpha.sum(1))
     placed.suspected.extend(suspect(centroids(alpha.sum(1))[placed.picture], placed))
     counted = torch.tensor(weight[placed.picture] * placed.counts[:, None, None])
     part, silhouettes = torch.tensor(alpha[placed.picture]), Silhouettes.of(scene, camera)
-    seen = Pieces(part, (sigma * noise).tolist(), list(kinds.values()), silhouettes, True, counted, loss)
+    seen = LabelledMasks(part, (sigma * noise).tolist(), list(kinds.values()), silhouettes, True, counted, loss)
     seen.notes |= placed.notes() | notes
     return seen
 

@@ -29,7 +29,7 @@ BLOCK = 8  # pixels across that coarse residuals average
 CHUNK = 2**23  # numbers in one batch of pictures: with what rasterising needs, some hundred MB
 
 
-class Pictures:
+class Images:
     """RGB of a film: an `Observation`.
 
     Args:
@@ -85,8 +85,8 @@ class Pictures:
         clear = off < CLEAR * max(level, 1e-16) ** 0.5
         return off[clear].square().sum().item(), float((~clear).sum()), level
 
-    def cut(self, first: int, last: int) -> "Pictures":
-        return Pictures(self.film[first:last], self.sigma, self.renderer, self.loss)
+    def cut(self, first: int, last: int) -> "Images":
+        return Images(self.film[first:last], self.sigma, self.renderer, self.loss)
 
     @torch.no_grad()
     def _linear(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:

@@ -26,7 +26,7 @@ SEEN = 1e-9  # share of a pixel that shows, in films without noise
 CONTRAST = 0.1  # least of a colour against the background and the others
 
 
-class Pieces:
+class LabelledMasks:
     """Shares of pixels by colour, from a video: an `Observation`.
 
     Args:
@@ -116,10 +116,10 @@ class Pieces:
         met = int((self.meetings < frames).sum())
         return together_floor([*((part, frames) for part in self.own), *([(self.together, met)] if met else [])])
 
-    def cut(self, first: int, last: int) -> "Pieces":
+    def cut(self, first: int, last: int) -> "LabelledMasks":
         part = slice(first, last)
         shares, weight = self.shares[part], self.weight[part]
-        return Pieces(shares, self.sigmas, self.names, self.silhouettes, self.noisy, weight, self.loss)
+        return LabelledMasks(shares, self.sigmas, self.names, self.silhouettes, self.noisy, weight, self.loss)
 
     def _sums(self, trajectory: Trajectory, screen: Tensor, slope: Tensor, frames: int, coarse: Coarse):
         sums = [

@@ -18,7 +18,7 @@ from gradsim.identification.observation.from_video import from_video
 from gradsim.physics.trajectory import Trajectory
 
 
-class Views:
+class MultiView:
     """Observations of one motion at the same instants: an `Observation` itself.
 
     Args:
@@ -61,8 +61,8 @@ class Views:
     def floor(self, frames: int) -> tuple[float, float, float]:
         return together_floor([(part, frames) for part in self.parts.values()])
 
-    def cut(self, first: int, last: int) -> "Views":
-        return Views({name: part.cut(first, last) for name, part in self.parts.items()})
+    def cut(self, first: int, last: int) -> "MultiView":
+        return MultiView({name: part.cut(first, last) for name, part in self.parts.items()})
 
 
 def from_videos(
@@ -92,7 +92,7 @@ def from_videos(
     parts = {
         camera: from_video(scene, path, masks.get(camera), noise, camera, **reading) for camera, path in videos.items()
     }
-    return Views(parts) if len(parts) != 1 else next(iter(parts.values()))
+    return MultiView(parts) if len(parts) != 1 else next(iter(parts.values()))
 
 
 def together_sigma(parts: Sequence[Observation]) -> float:

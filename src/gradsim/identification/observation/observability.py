@@ -7,17 +7,17 @@ from collections.abc import Iterable
 
 from gradsim.errors import InputError
 from gradsim.identification.observation.base import Masks, Observation, States
-from gradsim.identification.observation.images import Pictures
-from gradsim.identification.observation.multi_view import Views
+from gradsim.identification.observation.images import Images
+from gradsim.identification.observation.multi_view import MultiView
 from gradsim.identification.observation.vertices import Vertices
-from gradsim.physics.dependencies import read_by_pictures, refuse_unread
+from gradsim.physics.dependencies import read_by_pictures, require_dependency
 from gradsim.physics.model import Model
 
 
-def refuse_unseen(model: Model, observation: Observation, names: Iterable[str]) -> None:
+def require_observable(model: Model, observation: Observation, names: Iterable[str]) -> None:
     """Raise `InputError` if nothing reads an unknown, or the observation has no camera or light that it belongs to."""
     names, shown = list(names), _shown(observation)
-    refuse_unread(model, names)
+    require_dependency(model, names)
     for name in names:
         if shown is not None and name in read_by_pictures(model.scene) and not name.startswith(shown):
             what = (
@@ -25,18 +25,18 @@ def refuse_unseen(model: Model, observation: Observation, names: Iterable[str]) 
             )
             raise InputError(
                 f"`{name}` cannot be found from this observation: {what}. Leave it out, or observe by "
-                f"{'`Pictures` with a law of shading' if name.startswith('lights.') else '`Masks` or `Pictures` of it'}."
+                f"{'`Images` with a law of shading' if name.startswith('lights.') else '`Masks` or `Images` of it'}."
             )
 
 
 def _shown(observation: Observation) -> tuple[str, ...] | None:
     """How the names of the camera's and lights' parameters begin that it shows; None if that is not known."""
-    if isinstance(observation, Views):
+    if isinstance(observation, MultiView):
         parts = [_shown(part) for part in observation.parts.values()]
         return None if None in parts else tuple(name for part in parts for name in part or ())
     if isinstance(observation, Masks):
         return (f"{observation.silhouettes.lens}.",)
-    if isinstance(observation, Pictures):
+    if isinstance(observation, Images):
         shading = observation.renderer.shading
         lit = (shading if isinstance(shading, str) else shading.law) != "colour"
         return (f"{observation.renderer.lens}.", *(["lights."] if lit else []))

@@ -13,7 +13,7 @@ from torch import Tensor
 from gradsim.engine.operation import inputs_of
 from gradsim.errors import InputError
 from gradsim.identification.sensitivity.directions import Direction
-from gradsim.physics.islands import Together
+from gradsim.physics.islands import CoupledIsland
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
 
@@ -105,7 +105,7 @@ def adjoints(loss: Tensor, model: Model, given: Mapping[str, Tensor], directions
 
 def _rollouts(loss: Tensor, model: Model, values: Values) -> dict[str, Any]:
     """The nodes of the graph that are rollouts of the model with these values, by body."""
-    coupled = [group for group in model.groups if isinstance(group, Together)]
+    coupled = [group for group in model.groups if isinstance(group, CoupledIsland)]
     if coupled:
         names = "` and `".join(system.name for system in coupled[0].systems)
         meet = "touches itself" if len(coupled[0].systems) == 1 else "act on one another"

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.identification.unknowns import Space
-from gradsim.physics.dependencies import refuse_unread
+from gradsim.physics.dependencies import require_dependency
 from gradsim.physics.model import Model
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.soft.body import SoftBody
@@ -105,13 +105,13 @@ def of_model(model: Model, names: Sequence[str] | None, given: Mapping[str, Tens
             if kind.positive
             and not kind.each
             and not name.startswith(("camera.", "timing."))
-            and name not in model.unread
+            and name not in model.unused_parameters
         ]
     )
     found = []
     for label in chosen:
         name, index = resolve(model.scene, label)
-        refuse_unread(model, [name])
+        require_dependency(model, [name])
         kind = model.kinds[name]
         if kind.each:
             raise InputError(

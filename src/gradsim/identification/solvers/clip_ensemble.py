@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from gradsim.identification.problem import Effort
-from gradsim.identification.solvers.levenberg_marquardt import LADDER, LARGEST, _step
+from gradsim.identification.solvers.levenberg_marquardt import DAMPING_FACTORS, LARGEST, _step
 from gradsim.identification.unknowns import Space
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model
@@ -172,11 +172,11 @@ class ClipsProblem:
         r, J = self.jacobian(shots.u, shots.local)
         slope = torch.linalg.vector_norm(J, dim=2)
         usual = slope.median(1, keepdim=True).values
-        kinked = ((slope > SMOOTH * usual) & (usual > 0)).any(2)
+        nonsmooth = ((slope > SMOOTH * usual) & (usual > 0)).any(2)
         shared = torch.arange(J.shape[-1]) < len(self.space)
-        size = torch.where(kinked, slope.amax(2), 1.0)[..., None]  # huge, and its square would be infinite
+        size = torch.where(nonsmooth, slope.amax(2), 1.0)[..., None]  # huge, and its square would be infinite
         r = r / size
-        J = torch.where(kinked[..., None, None] & shared, 0.0, J / size[..., None])
+        J = torch.where(nonsmooth[..., None, None] & shared, 0.0, J / size[..., None])
         w = 1 / (1 + shots.chi2 / self.residuals)
         w = w if weight is None else w * weight
         scaled = J * w[..., None, None]
@@ -269,7 +269,7 @@ def descend(
             break
         now = here[rows]
         A, g = problem.normal(now, weight[rows])
-        trials = [_trial(problem, now, A, g, damping[rows] * rung, reach) for rung in LADDER]
+        trials = [_trial(problem, now, A, g, damping[rows] * rung, reach) for rung in DAMPING_FACTORS]
         u, local = (torch.stack(y) for y in zip(*trials, strict=True))  # (ladder, rows, n), (ladder, rows, clips, 12)
         shares = torch.tensor(SHARES).double()[:, None, None, None, None]
         tried = now.local + shares * (local - now.local)
@@ -283,7 +283,7 @@ def descend(
         won, to = gain > 0, rows[gain > 0]
         here.u[to], here.local[to], here.cost[to] = u[rung, k][won], picked[won], cost[won]
         here.chi2[to] = chi2[rung, k][won]
-        damping[rows] *= torch.where(won, torch.tensor(LADDER).double()[rung], LADDER[-1] * RISE)
+        damping[rows] *= torch.where(won, torch.tensor(DAMPING_FACTORS).double()[rung], DAMPING_FACTORS[-1] * RISE)
         damping.clamp_(min=1e-10)
         idle[rows] = torch.where(gain > precision, 0.0, idle[rows] + 1)
         report(iteration, here)

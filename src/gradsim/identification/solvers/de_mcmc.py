@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from gradsim.identification.problem import Problem
-from gradsim.runtime.progress import Forgetful, Keeper
+from gradsim.runtime.progress import CheckpointStore, NoCheckpoint
 
 SAVED = 40  # generations between two states that an interrupted job can go on from
 
@@ -43,7 +43,7 @@ def sample(
     rng: np.random.Generator,
     chains: int = 24,
     generations: int = 320,
-    keeper: Keeper | None = None,
+    keeper: CheckpointStore | None = None,
     frames: int | None = None,
 ) -> Samples:
     """Sample exp(−χ²/2) within the bounds.
@@ -58,7 +58,7 @@ def sample(
         keeper: Remembers the chains, under "sample".
         frames: Number of first frames that count; None: all.
     """
-    low, high, n, keeper = problem.space.low, problem.space.high, len(start), keeper or Forgetful()
+    low, high, n, keeper = problem.space.low, problem.space.high, len(start), keeper or NoCheckpoint()
     frames = frames or problem.frames
     # first spread over three decades around the tangents' scale, which may be far off
     size = torch.tensor(10 ** rng.uniform(-1.5, 1.5, (chains, 1)))

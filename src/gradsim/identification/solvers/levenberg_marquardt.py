@@ -15,7 +15,7 @@ from gradsim.identification.observation.base import Coarse
 from gradsim.identification.problem import Problem
 from gradsim.losses import Schedule
 
-LADDER = (0.2, 1.0, 6.0, 36.0)  # shares of λ that are tried at once
+DAMPING_FACTORS = (0.2, 1.0, 6.0, 36.0)  # shares of λ that are tried at once
 LARGEST = 1e8  # λ at which a start is given up: the step is then a hundred-millionth of steepest descent's
 
 
@@ -52,7 +52,7 @@ def descend(
     coarse: Coarse,
     iterations: int,
     enough: float = 0.0,
-    worthwhile: float = 0.0,
+    min_decrease: float = 0.0,
     precision: float = 1e-9,
     tries: int = 3,
 ) -> tuple[Population, int]:
@@ -76,7 +76,7 @@ def descend(
     here.damping.fill_(1e-2)
     low, high = problem.space.low, problem.space.high
     reach = torch.where(torch.tensor(problem.space.logarithmic), 1.0, 0.5 * (high - low))
-    rungs = torch.tensor(LADDER, dtype=torch.float64)
+    rungs = torch.tensor(DAMPING_FACTORS, dtype=torch.float64)
     here.cost, count = problem.cost(here.u, frames, coarse), 0
     active = torch.isfinite(here.cost) & (here.cost > enough)
     for _ in range(iterations):
@@ -101,13 +101,13 @@ def descend(
             here.u[won], here.cost[won] = trial[better, rung[better]], cost[better]
             here.damping[won] = damping[better, rung[better]].clamp(min=1e-14)
             waiting = waiting[~better]
-            here.damping[rows[waiting]] *= LADDER[-1] / LADDER[0]
+            here.damping[rows[waiting]] *= DAMPING_FACTORS[-1] / DAMPING_FACTORS[0]
             waiting = waiting[here.damping[rows[waiting]] < LARGEST]
             if not len(waiting):
                 break
         gain = before - here.cost[rows]
         relative = gain / before.clamp(min=1e-300)
-        active[rows] = (gain > 0) & (relative > precision) & (gain > worthwhile) & (here.cost[rows] > enough)
+        active[rows] = (gain > 0) & (relative > precision) & (gain > min_decrease) & (here.cost[rows] > enough)
     return here, count
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from gradsim.identification.observation.base import Coarse, Sensitivity
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.clip_ensemble import RISE, eliminate
-from gradsim.identification.solvers.levenberg_marquardt import LADDER, LARGEST, _step
+from gradsim.identification.solvers.levenberg_marquardt import DAMPING_FACTORS, LARGEST, _step
 from gradsim.identification.solvers.shooting_windows import Windows, part
 from gradsim.numerics import rotation
 from gradsim.physics.trajectory import Trajectory
@@ -223,7 +223,7 @@ def descend(
     """
     here = problem.at(start.u, start.nodes, stiffness, frames, coarse)[slice(None)]
     damping, idle = torch.full_like(here.cost, 1e-2), torch.zeros_like(here.cost)
-    ladder = torch.tensor(LADDER).double()
+    ladder = torch.tensor(DAMPING_FACTORS).double()
     for _ in range(iterations):
         waiting = torch.isfinite(here.cost) & (idle < REST) & (damping < LARGEST) & (here.cost > enough)
         rows = waiting.nonzero()[:, 0]
@@ -231,15 +231,15 @@ def descend(
             break
         now = here[rows]
         A, g = problem.normal(now, stiffness, frames, coarse)
-        trials = [_trial(problem, now, A, g, damping[rows] * rung) for rung in LADDER]
+        trials = [_trial(problem, now, A, g, damping[rows] * rung) for rung in DAMPING_FACTORS]
         u, nodes = (torch.cat(y) for y in zip(*trials, strict=True))
         tried = problem.at(u, nodes, stiffness, frames, coarse)
-        cost, rung = tried.cost.unflatten(0, (len(LADDER), -1)).min(0)
+        cost, rung = tried.cost.unflatten(0, (len(DAMPING_FACTORS), -1)).min(0)
         best = tried[rung * len(rows) + torch.arange(len(rows))]
         gain = torch.where(cost < now.cost, (now.cost - cost) / now.cost.clamp(min=1e-300), 0.0)
         won = gain > 0
         here.put(rows[won], best[won])
-        damping[rows] *= torch.where(won, ladder[rung], LADDER[-1] * RISE)
+        damping[rows] *= torch.where(won, ladder[rung], DAMPING_FACTORS[-1] * RISE)
         damping.clamp_(min=1e-12)
         idle[rows] = torch.where(gain > precision, 0.0, idle[rows] + 1)
         report(here)

@@ -24,7 +24,7 @@ from torch import Tensor
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.de_mcmc import sample
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
-from gradsim.runtime.progress import Forgetful, Keeper
+from gradsim.runtime.progress import CheckpointStore, NoCheckpoint
 
 WORSE = 30.0  # χ² above the best at which a start is surely elsewhere: odds of e^15
 CHAINS, GENERATIONS = 16, 40  # of the samples that look for better valleys after a stage, from five unknowns on
@@ -38,7 +38,7 @@ EXACT = 1e-6  # χ²/N of the noise, in units of σ², below which frames count 
 
 
 @dataclass
-class Search:
+class MultistartConfig:
     """How starts are led to the answer.
 
     Args:
@@ -93,10 +93,10 @@ class Outcome:
 
 def search(
     problem: Problem,
-    plan: Search,
+    plan: MultistartConfig,
     rng: np.random.Generator,
     report: Callable[[dict], None] = lambda entry: None,
-    keeper: Keeper | None = None,
+    keeper: CheckpointStore | None = None,
 ) -> Outcome:
     """Lead many starts through the curriculum to the lowest cost.
 
@@ -107,7 +107,7 @@ def search(
         report: Called after each stage with its entry of the history.
         keeper: Remembers the population after each stage, under "search".
     """
-    keeper = keeper or Forgetful()
+    keeper = keeper or NoCheckpoint()
     initial = problem.space.draw(rng, plan.starts)
     people, who = Population.at(initial), torch.arange(plan.starts)  # who: which start each is, -1 once sown again
     history, iterations, done = [], 0, 0
@@ -149,7 +149,7 @@ def search(
             if problem.effort.rollouts > plan.rollouts:
                 break
             rounds, best = rounds + 1, people.cost.min().item()
-            fresh = _sow(problem, people, (~solved).nonzero()[:, 0], frames, rng)
+            fresh = _resample(problem, people, (~solved).nonzero()[:, 0], frames, rng)
             fresh, n = _attempt(problem, fresh, frames, enough, least, plan.precision)
             iterations += n
             places = (~solved).nonzero()[:, 0]
@@ -162,18 +162,18 @@ def search(
             # what is left is not noise, so later stages do not ask for less either
             exact, unmodelled = False, MODEL * people.cost.min().item() / max(1.0, informative)
             solved = _solved(people, least + unmodelled * informative)
-        if exact and frames in _ripe(stages):
-            n, there = _leap(problem, people, solved, frames)
+        if exact and frames in _milestones(stages):
+            n, there = _extend_to_full_clip(problem, people, solved, frames)
             iterations, leapt = iterations + n, bool(there.any())
             if leapt:
                 people, who = people[there], who[there]
                 note("curriculum", frames, leapt=True)
                 break
         elif not exact and math.isfinite(enough) and plan.stir:
-            n = _stir(problem, people, who, frames, rng)
+            n = _explore(problem, people, who, frames, rng)
             iterations += n
             solved = _solved(people, enough)
-        people, who = _refilled(problem, people, who, solved, frames, plan.starts, rng, exact)
+        people, who = _replace_unsolved(problem, people, who, solved, frames, plan.starts, rng, exact)
         note("curriculum", frames)
 
     if not history or history[-1]["stage"] == "curriculum":
@@ -210,12 +210,12 @@ def _attempt(
     A start goes on to its own minimum, also below what noise explains (`least`): the next frames need it.
     """
     rest = 1e-6 * least if math.isfinite(least) else 0.0  # where nothing tells the noise, only a minimum is rest
-    worthwhile = 0.01 * min(1.0, least)
-    people, count = descend(problem, people, frames, False, 10, rest, worthwhile, precision)
+    min_decrease = 0.01 * min(1.0, least)
+    people, count = descend(problem, people, frames, False, 10, rest, min_decrease, precision)
     stuck = (~_solved(people, enough)).nonzero()[:, 0]
     if len(stuck) and math.isfinite(enough):
         far, n = descend(problem, people[stuck], frames, True, 10, precision=precision)
-        near, m = descend(problem, far, frames, False, 10, rest, worthwhile, precision)
+        near, m = descend(problem, far, frames, False, 10, rest, min_decrease, precision)
         better = near.cost < people.cost[stuck]
         people.put(stuck[better], near[better])
         count += n + m
@@ -232,7 +232,7 @@ def _solved(people: Population, enough: float) -> Tensor:
     )
 
 
-def _stir(problem: Problem, people: Population, who: Tensor, frames: int, rng: np.random.Generator) -> int:
+def _explore(problem: Problem, people: Population, who: Tensor, frames: int, rng: np.random.Generator) -> int:
     """Look for a better valley within the error bars of the clip so far, and put it in place of the worst start.
 
     Contact cuts the cost into valleys narrower than the error bars of a few frames. One that is a little worse than
@@ -255,7 +255,7 @@ def _stir(problem: Problem, people: Population, who: Tensor, frames: int, rng: n
     return n + 1
 
 
-def _ripe(stages: list[int]) -> set[int]:
+def _milestones(stages: list[int]) -> set[int]:
     """Stages after which solved starts are tried on the rest of the clip: each with so many more frames than the last."""
     found = [0]
     for frames in stages:
@@ -264,14 +264,14 @@ def _ripe(stages: list[int]) -> set[int]:
     return set(found)
 
 
-def _leap(problem: Problem, people: Population, solved: Tensor, frames: int) -> tuple[int, Tensor]:
+def _extend_to_full_clip(problem: Problem, people: Population, solved: Tensor, frames: int) -> tuple[int, Tensor]:
     """Take the best of the solved starts to the end of the clip in strides; if one explains it, all that come to it.
 
     Returns the number of linearisations, and which starts are there.
     """
     order = people.cost.argsort()
     order, there = order[solved[order]], torch.zeros_like(solved)
-    best, _, count = _strides(problem, people[order[:KEEP]], frames)
+    best, _, count = _extend(problem, people[order[:KEEP]], frames)
     if not len(best.cost):
         return count, there
     best = best[[int(best.cost.argmin())]]
@@ -280,13 +280,13 @@ def _leap(problem: Problem, people: Population, solved: Tensor, frames: int) -> 
     near = lambda u: ((u - best.u) / unit).abs().amax(1) < TOGETHER
     there[order[near(people.u[order])]] = True
     rest = order[~there[order]]
-    came, which, m = _strides(problem, people[rest], frames, near)
+    came, which, m = _extend(problem, people[rest], frames, near)
     there[rest[which[near(came.u)]]] = True
     people.put(there, best[torch.zeros(int(there.sum()), dtype=torch.int64)])
     return count + n + m, there
 
 
-def _strides(
+def _extend(
     problem: Problem,
     near: Population,
     frames: int,
@@ -333,7 +333,9 @@ def _rounding(problem: Problem, u: Tensor, frames: int) -> float:
     return (r[1:] - r[0]).square().sum(1).nan_to_num(0.0).max().item()
 
 
-def _refilled(problem, people: Population, who: Tensor, solved: Tensor, frames: int, starts: int, rng, exact: bool):
+def _replace_unsolved(
+    problem, people: Population, who: Tensor, solved: Tensor, frames: int, starts: int, rng, exact: bool
+):
     """Unsolved starts give their places to neighbours of solved ones; places that are not needed go."""
     keep = min(starts, max(2 * KEEP, starts // 2)) if exact or frames > problem.frames // 2 else starts
     sources = solved.nonzero()[:, 0]
@@ -355,7 +357,9 @@ def _fewer(frames: int, rng: np.random.Generator) -> int:
     return max(2, round(frames * rng.choice([0.5, 0.75, 1.0])))
 
 
-def _sow(problem: Problem, people: Population, places: Tensor, frames: int, rng: np.random.Generator) -> Population:
+def _resample(
+    problem: Problem, people: Population, places: Tensor, frames: int, rng: np.random.Generator
+) -> Population:
     """New starts in place of those at `places`, from the best four or from themselves, along weak directions."""
     order = people.cost.argsort()[:4]
     sources = [int(order[rng.integers(len(order))]) if rng.random() < 0.8 else int(p) for p in places]

@@ -88,7 +88,7 @@ def analyse(space: Space, fisher: Tensor, has_push: bool) -> Uncertainty:
     return Uncertainty(relative * unit, relative, covariance, int((~null).sum()), directions)
 
 
-def wide_fisher(problem, u: Tensor, fisher: Tensor, rounds: int = 4, variance: float = 1.0) -> tuple[Tensor, bool]:
+def secant_fisher(problem, u: Tensor, fisher: Tensor, rounds: int = 4, variance: float = 1.0) -> tuple[Tensor, bool]:
     """Fisher information from secants as wide as the error bars, where contact kinks the likelihood.
 
     Tangents hold in one tooth of a kinked likelihood only, and grow without bound through chatter, while the
@@ -108,7 +108,7 @@ def wide_fisher(problem, u: Tensor, fisher: Tensor, rounds: int = 4, variance: f
     space = problem.space
     unit = torch.where(torch.tensor(space.logarithmic), 1.0, space.high - space.low).double()
     scaled = fisher * unit[:, None] * unit[None, :]
-    kinked = False
+    nonsmooth = False
     for turn in range(rounds):
         eigenvalues, axes = torch.linalg.eigh(scaled)
         step = eigenvalues.clamp(min=WIDEST**-2).rsqrt()
@@ -122,10 +122,10 @@ def wide_fisher(problem, u: Tensor, fisher: Tensor, rounds: int = 4, variance: f
         agrees = bool(((ratio > 0.5) & (ratio < 2.0))[seen].all())
         if turn == 0 and agrees:
             return fisher, False
-        kinked, scaled = True, axes @ found @ axes.T
+        nonsmooth, scaled = True, axes @ found @ axes.T
         if agrees:
             break
-    return scaled / unit[:, None] / unit[None, :], kinked
+    return scaled / unit[:, None] / unit[None, :], nonsmooth
 
 
 def _secants(problem, u: Tensor, unit: Tensor, axes: Tensor, step: Tensor, seen: Tensor) -> Tensor:

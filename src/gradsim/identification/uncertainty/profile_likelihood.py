@@ -20,7 +20,7 @@ from gradsim.errors import InputError
 from gradsim.identification.observation.base import Coarse
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
-from gradsim.identification.uncertainty.fisher import wide_fisher
+from gradsim.identification.uncertainty.fisher import secant_fisher
 
 LEVEL = 3.841458820694124  # 95 % point of χ² with one degree of freedom
 RUNGS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)  # standard deviations at which χ² is looked at first, to both sides
@@ -69,7 +69,7 @@ def profiled(fit, problem: Problem, names: Sequence[str] = ()):
     """The fit with profiles along the named unknowns, or along its two weakest directions; see `profiles`."""
     u = problem.space.inner(torch.tensor([fit.values[name] for name in problem.space.names], dtype=torch.float64))
     tangents = problem.linearise(u[None], problem.frames)[1][0]
-    fisher, _ = wide_fisher(problem, u, tangents)
+    fisher, _ = secant_fisher(problem, u, tangents)
     return replace(fit, profiles=profiles(problem, u, fisher, names))
 
 

@@ -36,7 +36,7 @@ NOISE = 5.0  # standard deviations at which a correlation is not chance: p = 3e-
 
 
 @dataclass(frozen=True)
-class Leftover:
+class ResidualDiagnostics:
     """What is left after a fit.
 
     Args:
@@ -65,7 +65,7 @@ class Leftover:
         return asdict(self)
 
 
-def leftover(problem: Problem, u: Tensor, history: list[dict], limit: float = 1.2) -> Leftover | None:
+def residual_diagnostics(problem: Problem, u: Tensor, history: list[dict], limit: float = 1.2) -> ResidualDiagnostics | None:
     """Examine the residuals of a fit.
 
     Args:
@@ -79,7 +79,7 @@ def leftover(problem: Problem, u: Tensor, history: list[dict], limit: float = 1.
     """
     clips = getattr(problem, "problems", None)
     if clips:
-        told = (leftover(clip, u[mine], [], limit) for clip, mine in zip(clips, problem.space.columns, strict=True))  # pyright: ignore[reportAttributeAccessIssue] -- several clips share a `SharedSpace`
+        told = (residual_diagnostics(clip, u[mine], [], limit) for clip, mine in zip(clips, problem.space.columns, strict=True))  # pyright: ignore[reportAttributeAccessIssue] -- several clips share a `SharedSpace`
         each = [left for left in told if left]
         k = max(range(len(each)), key=lambda k: _total(each[k]))
         return replace(each[k], words=f"Clip {k + 1} of {len(each)} has the most left. {each[k].words}")
@@ -97,7 +97,7 @@ def leftover(problem: Problem, u: Tensor, history: list[dict], limit: float = 1.
     total = (chi2.sum() / max(1.0, counts.sum().item() - len(u))).item()
     white = all(abs(z) < (NOISE if total <= limit else CALM) for z in scores.values())
     per_frame = (chi2 / counts.clamp(min=1)).where(counts > 0, torch.nan).tolist()
-    found = Leftover(
+    found = ResidualDiagnostics(
         per_frame,
         counts.int().tolist(),
         _explained(problem, history, limit),
@@ -110,7 +110,7 @@ def leftover(problem: Problem, u: Tensor, history: list[dict], limit: float = 1.
     return replace(found, words=_words(found, total, limit))
 
 
-def _total(left: Leftover) -> float:
+def _total(left: ResidualDiagnostics) -> float:
     """Σ r² over all frames."""
     return sum(n * x for n, x in zip(left.counts, left.chi2_per_n, strict=True) if n)
 
@@ -143,7 +143,7 @@ def first_contact(trajectory: Trajectory) -> int | None:
     return min(first, default=None)
 
 
-def strays(problem: Problem) -> float:
+def outlier_threshold(problem: Problem) -> float:
     """|r| above which a residual contradicts the model though no unknown moves it: 5, or as many σ of louder noise."""
     level = problem.observation.floor(problem.frames)[2]
     return STRAYS * math.sqrt(max(1.0, level)) if math.isfinite(level) else STRAYS
@@ -158,7 +158,7 @@ def _by_frame(problem: Problem, u: Tensor) -> list[tuple[Observation, Tensor, Te
     """Every part of the data, its whitened residuals (frames, ...), and which carry information or contradict the model."""
     blocks = [(r[0], J[0].abs().amax(1)) for r, J in problem.jacobian(u[None], problem.frames)]
     r, slope = (torch.cat(part) for part in zip(*blocks, strict=True))
-    informative = (slope > 1e-9 * slope.max().clamp(min=1e-300)) | (r.abs() > strays(problem))
+    informative = (slope > 1e-9 * slope.max().clamp(min=1e-300)) | (r.abs() > outlier_threshold(problem))
     data = problem.observation
     parts, shapes = _parts(data), []
     for part in parts:
@@ -249,7 +249,7 @@ def _explained(problem: Problem, history: list[dict], limit: float) -> int | Non
     return most
 
 
-def _words(found: Leftover, chi2_per_n: float, limit: float) -> str:
+def _words(found: ResidualDiagnostics, chi2_per_n: float, limit: float) -> str:
     """What is left, in a few sentences."""
     if chi2_per_n <= limit:
         if found.white:
@@ -298,7 +298,7 @@ def _named(scores: dict[str, float]) -> str:
     return ", ".join(f"{words[k]}: {z:.0f} σ" for k, z in scores.items() if abs(z) >= CALM)
 
 
-def _size(found: Leftover) -> str:
+def _size(found: ResidualDiagnostics) -> str:
     """Where the outline is off most."""
     most, frame = _furthest(found)
     if not most:
@@ -307,6 +307,6 @@ def _size(found: Leftover) -> str:
     return f", where the outline is off by up to {size} (frame {frame})"
 
 
-def _furthest(found: Leftover) -> tuple[float, int]:
+def _furthest(found: ResidualDiagnostics) -> tuple[float, int]:
     """By how much the outline is off where it is off most [px], and in which frame; 0 where that is not known."""
     return max(((math.hypot(*s), k) for k, s in enumerate(found.shift) if math.isfinite(s[0])), default=(0.0, 0))

@@ -30,7 +30,7 @@ from torch import Tensor
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.de_mcmc import Samples
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
-from gradsim.identification.uncertainty.fisher import WIDEST, wide_fisher
+from gradsim.identification.uncertainty.fisher import WIDEST, secant_fisher
 
 DRAWS, FREEDOM = 400, 5.0  # draws of a round, and degrees of freedom of the t they are from: heavier tails than needed
 COUNTS = 0.25  # share of draws that counts, from which on weights are enough
@@ -53,7 +53,7 @@ def posterior(problem: Problem, u: Tensor, fisher: Tensor, rng: np.random.Genera
     Args:
         problem: The problem, with residuals whitened by the true noise.
         u: The answer of the search (unknowns,).
-        fisher: Information about it, from secants (`wide_fisher`); its axes are moved along, the open ones too.
+        fisher: Information about it, from secants (`secant_fisher`); its axes are moved along, the open ones too.
         rng: Draws everything.
     """
     tried: list[_Begun] = []
@@ -84,13 +84,13 @@ class _Begun(NamedTuple):
 def _begun(problem: Problem, u: Tensor, frames: int, rng: np.random.Generator) -> _Begun:
     short = Problem(problem.model, problem.observation.cut(0, frames), problem.space)
     centre = descend(problem, Population.at(u[None]), frames, False, DESCENT)[0].u[0]
-    wide, _ = wide_fisher(short, centre, short.linearise(centre[None], frames)[1][0])
+    wide, _ = secant_fisher(short, centre, short.linearise(centre[None], frames)[1][0])
     problem.effort.rollouts += short.effort.rollouts
     draws = weighted(problem, centre, principal_axes(wide), frames, rng)
-    return _Begun(frames, surprise(short, centre) < SURPRISE, draws)
+    return _Begun(frames, chi2_zscore(short, centre) < SURPRISE, draws)
 
 
-def surprise(problem: Problem, u: Tensor) -> float:
+def chi2_zscore(problem: Problem, u: Tensor) -> float:
     """How many standard deviations χ² is above its mean, over the residuals that say something of the unknowns."""
     chi2 = count = 0.0
     for r, J in problem.jacobian(u[None], problem.frames):

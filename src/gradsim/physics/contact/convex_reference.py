@@ -81,8 +81,8 @@ def wrench(a: Placed, b: Placed, speeds: list[Tensor], numbers: list[Tensor]) ->
     for t in touches(a, b):
         arms = t.place - a.x, t.place - b.x
         u = va + linalg.cross(wa.expand_as(arms[0]), arms[0]) - vb - linalg.cross(wb.expand_as(arms[1]), arms[1])
-        f_n = hunt_crossley.definition(t.gap, (u * t.normal).sum(-1), stiffness * t.share, dissipation)
-        forces = point_plane.definition(u, t.normal, f_n, friction_stiffness, friction)
+        f_n = hunt_crossley.reference(t.gap, (u * t.normal).sum(-1), stiffness * t.share, dissipation)
+        forces = point_plane.reference(u, t.normal, f_n, friction_stiffness, friction)
         couple = (stiffness * t.gap.clamp(max=0).square()[:, None] * t.turn).sum(0)
         f = f + forces.sum(0)
         ta = ta + linalg.cross(arms[0], forces).sum(0) + couple

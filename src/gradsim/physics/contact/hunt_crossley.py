@@ -20,7 +20,7 @@ def normal_force(gap: Real, rate: Real, stiffness: Real, dissipation: Real) -> R
     return max(stiffness * depth * (1.0 - dissipation * rate), zero(0))
 
 
-def definition(gap: Tensor, rate: Tensor, stiffness: Tensor, dissipation: Tensor) -> Tensor:
+def reference(gap: Tensor, rate: Tensor, stiffness: Tensor, dissipation: Tensor) -> Tensor:
     """Normal force [N] for a gap [m] (negative inside) that changes at `rate` [m/s]; the same in plain PyTorch."""
     depth = (-gap).clamp(min=0)
     return (stiffness * depth * (1 - dissipation * rate)).clamp(min=0)

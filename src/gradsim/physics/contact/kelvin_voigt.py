@@ -30,7 +30,7 @@ else:
         return where(less(gap, zero(0)), neg(stiffness * gap + damping * rate), zero(0))
 
 
-def definition(gap: Tensor, rate: Tensor, stiffness: Tensor, damping: Tensor) -> Tensor:
+def reference(gap: Tensor, rate: Tensor, stiffness: Tensor, damping: Tensor) -> Tensor:
     """Normal force [N] for a gap [m] (negative inside) that changes at `rate` [m/s]; the same in plain PyTorch."""
     force = -(stiffness * gap + damping * rate)
     return torch.where(gap < 0, force.clamp(min=0) if CLAMPED else force, torch.zeros_like(force))

@@ -70,7 +70,7 @@ def contact_power(
     return dot(f, force_probe + cross(torque_probe, r))
 
 
-def definition(u: Tensor, normal: Tensor, normal_force: Tensor, k_f: Tensor, mu: Tensor) -> Tensor:
+def reference(u: Tensor, normal: Tensor, normal_force: Tensor, k_f: Tensor, mu: Tensor) -> Tensor:
     """Contact force [N] (..., 3) from the contact velocity (..., 3), plane normal (..., 3) and f_n (...)."""
     u_t = u - (u * normal).sum(-1, keepdim=True) * normal
     square = u_t.square().sum(-1)

@@ -85,7 +85,7 @@ def energy(
     return 0.5 * stiffness * (-gap).clamp(min=0).square()
 
 
-def definition(
+def reference(
     x: Tensor, v: Tensor, half0: Tensor, half1: Tensor, half2: Tensor, rounding: Tensor, stiffness: Tensor,
     damping: Tensor, friction_stiffness: Tensor, friction: Tensor,
 ) -> Tensor:  # fmt: skip
@@ -93,8 +93,8 @@ def definition(
     gap, n = _gap(x, stack([half0, half1, half2], -1), rounding)
     arm = x[..., 0, :] - x[..., 1, :]
     u = v[..., 0, :] - v[..., 1, :] - linalg.cross(v[..., 2, :], arm)
-    f_n = hunt_crossley.definition(gap, (u * n).sum(-1), stiffness, damping)
-    f = point_plane.definition(u, n, f_n, friction_stiffness, friction) * (gap < 0)[..., None]
+    f_n = hunt_crossley.reference(gap, (u * n).sum(-1), stiffness, damping)
+    f = point_plane.reference(u, n, f_n, friction_stiffness, friction) * (gap < 0)[..., None]
     return stack([f, -f, -linalg.cross(arm, f), torch.zeros_like(f)], -2)
 
 

@@ -173,7 +173,7 @@ def slip(x: Tensor, v: Tensor, at: Tensor) -> Tensor:
     return carried - torch.linalg.cross(spin, e)
 
 
-def definition(
+def reference(
     x: Tensor, v: Tensor, thickness: Tensor, stiffness: Tensor, damping: Tensor, friction_stiffness: Tensor,
     friction: Tensor,
 ) -> Tensor:  # fmt: skip
@@ -182,8 +182,8 @@ def definition(
     e = x[..., 0, :] - (at[..., None] * x[..., 1:, :]).sum(-2)
     distance = torch.linalg.vector_norm(e, dim=-1)
     n, u, gap = e / distance[..., None], slip(x, v, at), distance - thickness
-    f_n = hunt_crossley.definition(gap, (u * n).sum(-1), stiffness, damping)
-    f = point_plane.definition(u, n, f_n, friction_stiffness, friction) * (gap < 0)[..., None]
+    f_n = hunt_crossley.reference(gap, (u * n).sum(-1), stiffness, damping)
+    f = point_plane.reference(u, n, f_n, friction_stiffness, friction) * (gap < 0)[..., None]
     with torch.enable_grad():
         virtual = torch.zeros_like(v).requires_grad_()
         power = (f * slip(x, virtual, at)).sum()

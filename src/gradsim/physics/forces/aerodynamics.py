@@ -60,7 +60,7 @@ def energy(x: Tensor, **_: Tensor) -> Tensor:
     return torch.zeros_like(x[..., 0, 0])
 
 
-def definition(x: Tensor, v: Tensor, density: Tensor, drag: Tensor, lift: Tensor, wind: Tensor) -> Tensor:
+def reference(x: Tensor, v: Tensor, density: Tensor, drag: Tensor, lift: Tensor, wind: Tensor) -> Tensor:
     """Forces on the vertices [N] (..., triangles, 3, 3), from positions and velocities of that shape; in plain PyTorch.
 
     Args:

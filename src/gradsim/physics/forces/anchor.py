@@ -32,7 +32,7 @@ def energy(x: Tensor, point: Tensor, stiffness: Tensor, damping: Tensor | None =
     return 0.5 * stiffness * (point - x[..., 0, :]).square().sum(-1)
 
 
-def definition(x: Tensor, v: Tensor, point: Tensor, stiffness: Tensor, damping: Tensor) -> Tensor:
+def reference(x: Tensor, v: Tensor, point: Tensor, stiffness: Tensor, damping: Tensor) -> Tensor:
     """Forces on the vertices [N] (..., anchors, 1, 3), from positions and velocities of that shape; in plain PyTorch."""
     return stiffness[..., None, None] * (point[..., None, :] - x) - damping[..., None, None] * v
 

@@ -46,7 +46,7 @@ def energy(x: Tensor, point: Tensor, stiffness: Tensor, damping: Tensor | None =
     return 0.5 * stiffness * stretch.square().sum(-1)
 
 
-def definition(x: Tensor, v: Tensor, point: Tensor, stiffness: Tensor, damping: Tensor) -> Tensor:
+def reference(x: Tensor, v: Tensor, point: Tensor, stiffness: Tensor, damping: Tensor) -> Tensor:
     """Forces on vertex and body, torque on it, and zero (..., attachments, 4, 3); v: vertex, body, ω, and what it may."""
     q = torch.cat([x[..., 2, :], x[..., 3, :1]], -1)
     arm = x[..., 0, :] - x[..., 1, :]

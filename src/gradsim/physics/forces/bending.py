@@ -132,7 +132,7 @@ def energy(
     return 4 * weight * stiffness * (0.5 * half).sin().square()
 
 
-def definition(
+def reference(
     x: Tensor,
     v: Tensor,
     weight: Tensor,

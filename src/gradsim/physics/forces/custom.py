@@ -1,4 +1,4 @@
-"""A user's own force on a soft body: what `Model(scene, forces={"flag.wind": Acting(force, ...)})` takes."""
+"""A user's own force on a soft body: what `Model(scene, forces={"flag.wind": CustomForce(force, ...)})` takes."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from gradsim.physics.forces.base import Elements, Force
 from gradsim.physics.system import Values
 
 
-class Acting:
+class CustomForce:
     """A force, what it acts on, and its parameters.
 
     Args:

@@ -113,7 +113,7 @@ def energy(
     return area * (0.5 * mu * (I_C - 2) + volumetric - 0.5 * mu * (I_C + 1).log())
 
 
-def definition(
+def reference(
     x: Tensor,
     v: Tensor,
     inverse_00: Tensor,

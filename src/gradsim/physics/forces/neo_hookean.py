@@ -100,7 +100,7 @@ def dissipation(x: Tensor, v: Tensor, rest: Tensor, volume: Tensor, damping: Ten
     return volume * damping / 2 * (strain_rate.square().sum((-2, -1)) / 2 + volume_rate**2)
 
 
-def definition(
+def reference(
     x: Tensor, v: Tensor, rest: Tensor, volume: Tensor, mu: Tensor, lam: Tensor, damping: Tensor, activation: Tensor
 ) -> Tensor:
     """Forces (..., m, 4, 3) [N] by the slopes of `energy` and `dissipation`, differentiable; arguments as for them."""

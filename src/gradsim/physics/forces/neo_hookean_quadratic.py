@@ -203,7 +203,7 @@ def dissipation(x: Tensor, v: Tensor, rest: Tensor, volume: Tensor, damping: Ten
     return torch.stack([neo_hookean.dissipation(y, u, rest, volume / 4, damping) for y, u in pairs]).sum(0)
 
 
-def definition(
+def reference(
     x: Tensor, v: Tensor, rest: Tensor, volume: Tensor, mu: Tensor, lam: Tensor, damping: Tensor, activation: Tensor
 ) -> Tensor:
     """Forces (..., m, 10, 3) [N] by the slopes of `energy` and `dissipation`, differentiable; arguments as for them."""

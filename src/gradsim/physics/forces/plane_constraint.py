@@ -36,7 +36,7 @@ def energy(x: Tensor, point: Tensor, normal: Tensor, stiffness: Tensor, damping:
     return 0.5 * stiffness * ((point - x[..., 0, :]) * normal).sum(-1).square()
 
 
-def definition(x: Tensor, v: Tensor, point: Tensor, normal: Tensor, stiffness: Tensor, damping: Tensor) -> Tensor:
+def reference(x: Tensor, v: Tensor, point: Tensor, normal: Tensor, stiffness: Tensor, damping: Tensor) -> Tensor:
     """Forces on the vertices [N] (..., vertices, 1, 3), from positions and velocities of that shape; in plain PyTorch."""
     n = normal[..., None, :]
     along = lambda y: (n * y).sum(-1, keepdim=True)

@@ -46,7 +46,7 @@ def energy(x: Tensor, rest_length: Tensor, stiffness: Tensor, damping: Tensor | 
     return 0.5 * stiffness * (square - 2 * rest_length * length + rest_length.square())
 
 
-def definition(x: Tensor, v: Tensor, rest_length: Tensor, stiffness: Tensor, damping: Tensor) -> Tensor:
+def reference(x: Tensor, v: Tensor, rest_length: Tensor, stiffness: Tensor, damping: Tensor) -> Tensor:
     """Forces on the ends [N] (..., springs, 2, 3), from positions and velocities of that shape; the same in PyTorch."""
     d, u = x[..., 1, :] - x[..., 0, :], v[..., 1, :] - v[..., 0, :]
     length = d.square().sum(-1).clamp(min=LEAST**2).sqrt()

@@ -273,7 +273,7 @@ class DoublePendulumBody:
         rates = [torch.sqrt(size.amax(1) / least), 3 * damping / least, torch.sqrt(2 * work.clamp(min=0) / least)]
         return 1 / max(torch.stack(rates).max().item(), 1e-9)
 
-    def good_step(self, values: Values) -> float:
+    def recommended_step(self, values: Values) -> float:
         return SHARE * self.stable_step(values)
 
     def check(self, values: Values) -> None:

@@ -222,7 +222,7 @@ class PendulumBody:
         fastest = torch.stack([natural, of("rate").abs(), of("damping") + 2 * of("drag") * speed]).max().item()
         return 0.5 / max(fastest, 1e-9)
 
-    def good_step(self, values: Values) -> float:
+    def recommended_step(self, values: Values) -> float:
         return RESOLVED * self.stable_step(values)
 
     def check(self, values: Values) -> None:

@@ -196,7 +196,7 @@ class RigidBody:
                 worst = min(worst, root.min().item())
         return worst
 
-    def good_step(self, values: Values) -> float:
+    def recommended_step(self, values: Values) -> float:
         return RESOLVED * self.stable_step(values)
 
     def check(self, values: Values, start: Sequence[Tensor] | None = None) -> None:

@@ -19,7 +19,7 @@ FINER = 8  # two bars on ball joints keep their energy within a hundredth over t
 MET = [BODY.index(name) for name in ("normal", "height", *OBSTACLE, *CONTACT)]  # inputs about grounds and obstacles
 
 
-class Linked:
+class ConstrainedIsland:
     """A group (see `together.groups_of`) of rigid bodies.
 
     Args:
@@ -70,11 +70,11 @@ class Linked:
         total = sum(step**-2 for step in (alone, *between))
         return total**-0.5 if total else float("inf")
 
-    def good_step(self, values: Values) -> float:
+    def recommended_step(self, values: Values) -> float:
         """Semi-implicit steps of joints are shorter by `FINER` than what resolves swings by a higher order."""
         finer = FINER if self.integrator == "semi-implicit" else 1
-        between = [self.joints.good_step(values) / finer] if self.joints else []
-        return min(*between, *(part.good_step(values) for part in (*self.systems, self.pairs) if part))
+        between = [self.joints.recommended_step(values) / finer] if self.joints else []
+        return min(*between, *(part.recommended_step(values) for part in (*self.systems, self.pairs) if part))
 
     def check(self, values: Values) -> None:
         """Raise `InputError` if a joint is open at the start, or a body is inside a ground or another."""

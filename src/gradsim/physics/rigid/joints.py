@@ -136,7 +136,7 @@ class Joints:
                 worst = min(worst, 4 / (c + math.sqrt(c**2 + 4 * k)))
         return worst
 
-    def good_step(self, values: Values) -> float:
+    def recommended_step(self, values: Values) -> float:
         """Also resolves swings about the joints, ω² = g/ℓ, and the rates at the start, as of a pendulum.
 
         ℓ is how far from the child's centre of mass it is held; where it is held there, it swings with its parent, and

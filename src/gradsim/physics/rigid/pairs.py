@@ -75,7 +75,7 @@ class Pairs:
                 worst = min(worst, (8 / (damp + torch.sqrt(damp**2 + 16 * stiff))).min().item())
         return worst
 
-    def good_step(self, values: Values) -> float:
+    def recommended_step(self, values: Values) -> float:
         return RESOLVED * self.stable_step(values)
 
     def check(self, values: Values, x: Tensor, q: Tensor) -> None:

@@ -5,7 +5,7 @@
 with ω_J = I⁻¹ (R p × J) of a blow off the centre, at p: r and the inertia I are those of its vertices about their centre of
 mass.
 
-What a kind of body is made of (tetrahedra, triangles, springs) is its `Matter`; place, pins, blows and contact are the
+What a kind of body is made of (tetrahedra, triangles, springs) is its `Discretization`; place, pins, blows and contact are the
 same for all. Masses are lumped: each element gives equal shares of its mass to its vertices.
 """
 
@@ -23,7 +23,7 @@ from gradsim.numerics import rotation
 from gradsim.physics.appearance import look_of
 from gradsim.physics.forces import anchor, plane_constraint
 from gradsim.physics.forces.base import Elements
-from gradsim.physics.forces.custom import Acting
+from gradsim.physics.forces.custom import CustomForce
 from gradsim.physics.soft.contact import SoftContact
 from gradsim.physics.soft.implicit import ImplicitParticles
 from gradsim.physics.soft.rollout import Particles
@@ -33,7 +33,7 @@ RESOLVED = 0.5  # proposed step over the largest stable one of the material: sti
 TOUCHES = 0.2  # the same for contact, as of rigid bodies
 
 
-class Matter(Protocol):
+class Discretization(Protocol):
     """What a soft body is made of.
 
     Attributes:
@@ -82,7 +82,7 @@ class SoftBody:
 
     states = ("x", "v")
 
-    def __init__(self, name: str, body, scene, first: int, matter: Matter):
+    def __init__(self, name: str, body, scene, first: int, matter: Discretization):
         self.name, self.body, self.matter, self.rest = name, body, matter, matter.rest
         self.implicit = scene.timing.integrator == "implicit"
         to = {"dtype": self.rest.dtype, "device": self.rest.device}
@@ -120,7 +120,7 @@ class SoftBody:
             for along, vertices in zip(self.along, self.anchored, strict=True)
         ]
         self.part = Part(name, slice(first, first + len(matter.mesh.vertices)), faces, False, look)
-        self.acting: dict[str, Acting] = {}  # forces of the user, by dotted name
+        self.acting: dict[str, CustomForce] = {}  # forces of the user, by dotted name
         self.own: list[Elements] = []  # their elements
         self._programs: dict[tuple, Particles | ImplicitParticles] = {}
 
@@ -165,13 +165,13 @@ class SoftBody:
         return self.matter.drawn(states[0], values)
 
     def stable_step(self, values: Values) -> float:
-        """From h² k/m + 2 h c/m < 4 with bounds of k/m and c/m: see `Matter.rates` and `SoftContact.rates`.
+        """From h² k/m + 2 h c/m < 4 with bounds of k/m and c/m: see `Discretization.rates` and `SoftContact.rates`.
 
         An implicit step is stable at any size.
         """
         return math.inf if self.implicit else _step(*self._rates(values)[0])
 
-    def good_step(self, values: Values) -> float:
+    def recommended_step(self, values: Values) -> float:
         if self.implicit:
             return math.inf
         every, touch = self._rates(values)

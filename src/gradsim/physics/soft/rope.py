@@ -13,11 +13,11 @@ from gradsim.physics.system import Values
 
 def springs_body(name, body, scene, first: int, dtype: torch.dtype, device: torch.device) -> SoftBody:
     """The `System` of a rope or a net. Arguments as for `RigidBody`."""
-    return SoftBody(name, body, scene, first, Joined(name, body, dtype, device))
+    return SoftBody(name, body, scene, first, SpringNetwork(name, body, dtype, device))
 
 
-class Joined:
-    """A `Matter` (see `soft_body.py`) made from a scene's rope or net.
+class SpringNetwork:
+    """A `Discretization` (see `soft_body.py`) made from a scene's rope or net.
 
     Args:
         name: The body's name.

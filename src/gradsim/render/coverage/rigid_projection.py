@@ -17,7 +17,7 @@ AWAY = -1e6  # [px] where all vertices of a part stand that is not drawn
 
 
 @dataclass(frozen=True, eq=False)
-class Sight:
+class ProjectionCamera:
     """A camera, and how it changes.
 
     Args:
@@ -39,7 +39,7 @@ def carry(
     rest: Tensor,
     x: Tensor,
     q: Tensor,
-    sight: Sight,
+    sight: ProjectionCamera,
     near: float,
     rest_tangent: Tensor | None = None,
     x_tangent: Tensor | None = None,

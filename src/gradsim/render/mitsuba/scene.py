@@ -9,7 +9,7 @@ and direct light on a convex body is that of `shading.py`. What differs then is 
 from one surface to another, and ambient light that is held off. Three things have no equal there:
 
 * A point light without falloff gets that of nature, and has its colour at the middle of the surface.
-* `Look.ambient` is not known: ambient light is scattered as all other (`Look.diffuse`).
+* `Appearance.ambient` is not known: ambient light is scattered as all other (`Appearance.diffuse`).
 * Highlights are those of a rough mirror (Beckmann) of the same width and, seen from in front, the same height:
   α² = 2/(s + 2) and a share F = 4 α² k_s of the light for Blinn–Phong, 4 s in place of s for Phong. The diffuse part
   gets what is left, which is ρ k_d up to 1 − F.
@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.geometry.surface import Look, Part, Surface
+from gradsim.geometry.surface import Appearance, Part, Surface
 from gradsim.render.adapters import to_mitsuba
 from gradsim.render.camera import Camera
 from gradsim.render.shading.lights import Ambient, Directional, Harmonics, Light, Point, harmonics, unit
@@ -133,7 +133,7 @@ def sensor(mi, camera: Camera, spp: int, alpha: bool, border: bool) -> dict[str,
     return content
 
 
-def mirror(look: Look, law: str) -> tuple[float, float]:
+def mirror(look: Appearance, law: str) -> tuple[float, float]:
     """Share of the light in highlights, and roughness α of the mirror."""
     strength, shininess = float(look.specular), float(look.shininess)
     if law not in ("phong", "blinn-phong") or strength <= 0:
@@ -169,7 +169,7 @@ def _mesh(mi, part: Part, name: str, arrays: dict, law: str):
     return mesh
 
 
-def _material(mi, look: Look, own: dict, law: str) -> dict[str, Any]:
+def _material(mi, look: Appearance, own: dict, law: str) -> dict[str, Any]:
     if "vertex_texcoords" in own:
         picture = own[_colour_name(look, law)].copy()
         reflectance: dict[str, Any] = {"type": "bitmap", "bitmap": mi.Bitmap(picture), "raw": True}
@@ -185,7 +185,7 @@ def _material(mi, look: Look, own: dict, law: str) -> dict[str, Any]:
     return {"type": "twosided", "material": content}
 
 
-def _colour_name(look: Look, law: str) -> str:
+def _colour_name(look: Appearance, law: str) -> str:
     """What Mitsuba calls the diffuse colour."""
     if look.pattern is None and look.vertex_colours is not None:
         return "vertex_colour"

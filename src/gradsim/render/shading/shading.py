@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.geometry.surface import Look
+from gradsim.geometry.surface import Appearance
 from gradsim.render.shading import lights
 from gradsim.render.shading.lights import Ambient, Directional, Harmonics, Light, unit
 
@@ -138,7 +138,7 @@ class Shading:
         return gain, gloss
 
 
-def material_of(look: Look, like: Tensor) -> Tensor:
+def material_of(look: Appearance, like: Tensor) -> Tensor:
     """k_a, k_d, k_s and s of a look (4,); tensors among them keep their gradients."""
     return torch.stack(
         [

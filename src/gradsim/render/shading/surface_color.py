@@ -55,7 +55,7 @@ class Painter(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Paint:
+class SurfaceColor:
     """Looks and lights in a view.
 
     Args:
@@ -224,7 +224,7 @@ class Labels:
 
     @property
     def corners(self) -> Corners:
-        """See `Paint`; RGB is (k, parts) here."""
+        """See `SurfaceColor`; RGB is (k, parts) here."""
         faces = self.view.faces
         gain = self._label(self.view.part_of.repeat_interleave(3))[None]
         return Corners(gain, torch.zeros_like(gain), torch.arange(3 * len(faces), device=faces.device).view(-1, 3))

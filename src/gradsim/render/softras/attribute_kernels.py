@@ -13,7 +13,7 @@ FAINT = wp.constant(Scalar(1.0e-20))  # weight that changes no digit: that of th
 
 
 @wp.struct
-class Paint:
+class SurfaceColor:
     """What faces look like; tables are shared by the images where their first dimension is 1."""
 
     gain: wp.array2d[Point]  # RGB of corners
@@ -111,7 +111,7 @@ def texture_adjoint(texture: wp.array2d[Point], u: Scalar, v: Scalar, g: Point, 
 
 
 @wp.struct
-class Dye:
+class CornerAttributes:
     """Of a corner."""
 
     gain: Point
@@ -120,8 +120,8 @@ class Dye:
 
 
 @wp.func
-def dye_of(paint: Paint, image: int, face: int, corner: int):
-    d = Dye()
+def dye_of(paint: SurfaceColor, image: int, face: int, corner: int):
+    d = CornerAttributes()
     k = paint.corners[wp.min(image, paint.corners.shape[0] - 1), face][corner]
     d.gain = paint.gain[wp.min(image, paint.gain.shape[0] - 1), k]
     d.gloss = paint.gloss[wp.min(image, paint.gloss.shape[0] - 1), k]
@@ -132,7 +132,7 @@ def dye_of(paint: Paint, image: int, face: int, corner: int):
 
 
 @wp.struct
-class Look:
+class Appearance:
     """Of the pixels of a tile on a face."""
 
     gain: Three
@@ -143,9 +143,11 @@ class Look:
 
 
 @wp.func(inline=True)
-def look_of(texture: wp.array2d[Point], a: Dye, b: Dye, c: Dye, shares: Three, w: Real):
+def look_of(
+    texture: wp.array2d[Point], a: CornerAttributes, b: CornerAttributes, c: CornerAttributes, shares: Three, w: Real
+):
     """The texture is asked only where the weight counts."""
-    s = Look()
+    s = Appearance()
     s.gain = mean_colour(shares, a.gain, b.gain, c.gain)
     s.texel = Three(spread(Scalar(1.0)), spread(Scalar(1.0)), spread(Scalar(1.0)))
     s.u = mean(shares, a.uv[0], b.uv[0], c.uv[0])

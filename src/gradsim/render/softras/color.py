@@ -13,9 +13,20 @@ from gradsim.engine.launch import array, field, replay
 from gradsim.engine.operation import operation
 from gradsim.render.softras.faces import CUT, Tiles, blur, check, finite, reach, table, with_faces
 
-BORDER = ("Reach", "Pull", "cover", "pulled", "unless", "at_first", "at_second")
-PAINT = ("LANES", "FAINT", "Paint", "Three", "Dye", "mean_colour", "against", "texture_adjoint", "dye_of", "look_of")
-PIXELS = ("Fog", "DIM")
+BORDER = ("Reach", "EdgeGradient", "cover", "pulled", "unless", "at_first", "at_second")
+PAINT = (
+    "LANES",
+    "FAINT",
+    "SurfaceColor",
+    "Three",
+    "CornerAttributes",
+    "mean_colour",
+    "against",
+    "texture_adjoint",
+    "dye_of",
+    "look_of",
+)
+PIXELS = ("DepthWeights", "DIM")
 
 
 def colour(
@@ -217,7 +228,7 @@ class _Colour:
     def _looks(self, code: ModuleType, inputs: Sequence[Tensor]) -> tuple:
         """The kernels' structs."""
         gain, gloss, corners, uv, uv_corners, texels, _ = inputs[4:]
-        fog, paint = code.Fog(), code.Paint()
+        fog, paint = code.DepthWeights(), code.SurfaceColor()
         *_, fog.sharpness, fog.horizon = inputs[3].tolist()
         paint.gain, paint.gloss, paint.texture = (field(code.Point, x) for x in (gain, gloss, texels))
         paint.corners, paint.uv_corners = field(wp.vec3i, corners), field(wp.vec3i, uv_corners)

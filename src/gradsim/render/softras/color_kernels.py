@@ -20,7 +20,7 @@ from gradsim.engine.lanes import lane, put, total
 
 
 @wp.struct
-class Spot:
+class Barycentrics:
     """Where the pixels of a tile are on a face."""
 
     raw: Three  # barycentric coordinates
@@ -44,7 +44,7 @@ def moved(raw: Real, g: Real):
 
 @wp.func(inline=True)
 def spot_of(face: Face, a: Distance, b: Distance, c: Distance):
-    s = Spot()
+    s = Barycentrics()
     s.raw = Three(a.aside * face.a.height, b.aside * face.b.height, c.aside * face.c.height)
     u = Three(within(s.raw.a), within(s.raw.b), within(s.raw.c))
     s.over = u.a + u.b + u.c
@@ -58,13 +58,13 @@ def spot_of(face: Face, a: Distance, b: Distance, c: Distance):
 
 
 @wp.func(inline=True)
-def shares_of(spot: Spot):
+def shares_of(spot: Barycentrics):
     """Of the corners, in perspective."""
     return Three(spot.slope.a * spot.depth, spot.slope.b * spot.depth, spot.slope.c * spot.depth)
 
 
 @wp.func(inline=True)
-def weight(share: Real, spot: Spot, nearest: Real, face: Face, fog: Fog):
+def weight(share: Real, spot: Barycentrics, nearest: Real, face: Face, fog: DepthWeights):
     """w: D is 0 where the face does not count."""
     return share * exp(max(((nearest - face.depth[0]) - spot.behind) * fog.sharpness, spread(-DIM)))
 
@@ -102,8 +102,8 @@ def mix(
     faces: wp.array2d[wp.vec3i],
     centres: wp.array[Real],
     reach: Reach,
-    fog: Fog,
-    paint: Paint,
+    fog: DepthWeights,
+    paint: SurfaceColor,
     nearest: wp.array3d[Real],
     # out
     weights: wp.array3d[Real],  # Σ w, zero before
@@ -137,7 +137,7 @@ def mix(
 
 
 @wp.struct
-class Owed:
+class CornerGradients:
     """Sums over pixels of ∂loss/∂ what a corner has."""
 
     gain: Three
@@ -150,7 +150,7 @@ class Owed:
 
 
 @wp.func(inline=True)
-def owed(sums: Owed, share: Real, gain: Three, gloss: Three, u: Real, v: Real, raw: Real, x: Real, y: Real, depth: Real):  # fmt: skip
+def owed(sums: CornerGradients, share: Real, gain: Three, gloss: Three, u: Real, v: Real, raw: Real, x: Real, y: Real, depth: Real):  # fmt: skip
     """The sums with another tile."""
     sums.gain = Three(sums.gain.a + share * gain.a, sums.gain.b + share * gain.b, sums.gain.c + share * gain.c)
     sums.gloss = Three(sums.gloss.a + share * gloss.a, sums.gloss.b + share * gloss.b, sums.gloss.c + share * gloss.c)
@@ -163,7 +163,7 @@ def owed(sums: Owed, share: Real, gain: Three, gloss: Three, u: Real, v: Real, r
 
 
 @wp.func
-def pay(sums: Owed, border: Pixel, paint: Paint, image: int, face: int, corner: int, vertex: int, screen_adjoint: wp.array2d[Point], gain_adjoint: wp.array2d[Point], gloss_adjoint: wp.array2d[Point], uv_adjoint: wp.array2d[Pixel]):  # fmt: skip
+def pay(sums: CornerGradients, border: Pixel, paint: SurfaceColor, image: int, face: int, corner: int, vertex: int, screen_adjoint: wp.array2d[Point], gain_adjoint: wp.array2d[Point], gloss_adjoint: wp.array2d[Point], uv_adjoint: wp.array2d[Pixel]):  # fmt: skip
     """Add a corner's sums to the arrays; `border` is what the distance from the border adds."""
     place = Point(border[0] + total(sums.x), border[1] + total(sums.y), total(sums.depth))
     wp.atomic_add(screen_adjoint, image, vertex, place)
@@ -183,8 +183,8 @@ def mix_adjoint(
     faces: wp.array2d[wp.vec3i],
     centres: wp.array[Real],
     reach: Reach,
-    fog: Fog,
-    paint: Paint,
+    fog: DepthWeights,
+    paint: SurfaceColor,
     nearest: wp.array3d[Real],
     opaque_adjoint: wp.array3d[Real],
     weights_adjoint: wp.array3d[Real],
@@ -215,9 +215,9 @@ def mix_adjoint(
     pull_a = Pull()
     pull_b = Pull()
     pull_c = Pull()
-    owed_a = Owed()
-    owed_b = Owed()
-    owed_c = Owed()
+    owed_a = CornerGradients()
+    owed_b = CornerGradients()
+    owed_c = CornerGradients()
     for row in range(face.top, face.bottom):
         first, last = tiles_in_row(face, row, reach.radius)
         y = centres[1] + Scalar((row - face.top) * ROWS)

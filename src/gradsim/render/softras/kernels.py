@@ -48,7 +48,7 @@ def cover(x: Real, cut: Scalar):
 
 
 @wp.struct
-class Pull:
+class EdgeGradient:
     """Sums over the pixels nearest to a side, of what the loss changes by d² there."""
 
     aside: Real  # times aside
@@ -58,7 +58,7 @@ class Pull:
 
 
 @wp.func(inline=True)
-def pulled(pull: Pull, side: Side, d: Distance, g: Real):
+def pulled(pull: EdgeGradient, side: Side, d: Distance, g: Real):
     """The sums with another tile, where the loss changes by g d²."""
     turn = g * d.aside
     fraction = (d.along - d.before - d.past) * (Scalar(1.0) / side.length)
@@ -76,13 +76,13 @@ def unless(other: Real, square: Real, g: Real):
 
 
 @wp.func(inline=True)
-def at_first(pull: Pull, side: Side):
+def at_first(pull: EdgeGradient, side: Side):
     """Adjoint of the corner where a side starts: closest points of the side move with it by 1 - fraction."""
     return (side.normal * (total(pull.aside) - total(pull.slid)) + side.direction * total(pull.before)) * Scalar(-2.0)
 
 
 @wp.func(inline=True)
-def at_second(pull: Pull, side: Side):
+def at_second(pull: EdgeGradient, side: Side):
     return (side.normal * total(pull.slid) + side.direction * total(pull.past)) * Scalar(-2.0)
 
 
@@ -128,9 +128,9 @@ def blend_adjoint(
     face = face_of(screen, image, corners, reach.cull, reach.radius, reach.height, reach.width)
     if face.top == face.bottom:
         return
-    pull_a = Pull()
-    pull_b = Pull()
-    pull_c = Pull()
+    pull_a = EdgeGradient()
+    pull_b = EdgeGradient()
+    pull_c = EdgeGradient()
     for row in range(face.top, face.bottom):
         first, last = tiles_in_row(face, row, reach.radius)
         y = centres[1] + Scalar((row - face.top) * ROWS)

@@ -9,7 +9,7 @@ DIM = wp.constant(Scalar(50.0))  # e^-50 is as good as 0, and its products are n
 
 
 @wp.struct
-class Fog:
+class DepthWeights:
     """How depth weighs."""
 
     sharpness: Scalar  # 1 / (γ (far - near)) [1/m]
@@ -17,7 +17,7 @@ class Fog:
 
 
 @wp.func(inline=True)
-def background_weight(nearest: Real, fog: Fog):
+def background_weight(nearest: Real, fog: DepthWeights):
     """w_b: that of a face over all of the pixel at the depth of the background."""
     return exp(max((nearest - fog.horizon) * fog.sharpness, spread(-DIM)))
 
@@ -29,7 +29,7 @@ def finish(
     weights: wp.array3d[Real],  # Σ w
     colours: wp.array3d[Real],  # Σ w c, (images × channels, ...)
     background: wp.array4d[Scalar],  # (images or 1, channels, rows or 1, columns or 1)
-    fog: Fog,
+    fog: DepthWeights,
     # out
     rgb: wp.array4d[Scalar],  # C (images, channels, rows, columns)
     clear: wp.array3d[Scalar],  # 1 - A
@@ -64,7 +64,7 @@ def finish_adjoint(
     clear: wp.array3d[Scalar],
     nearest: wp.array3d[Real],
     weights: wp.array3d[Real],
-    fog: Fog,
+    fog: DepthWeights,
     rgb_adjoint: wp.array4d[Scalar],
     clear_adjoint: wp.array3d[Scalar],
     # out
