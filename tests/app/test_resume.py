@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(1200)  # two processes that start from nothing,
 TIMES = ("cpu_seconds", "wall_seconds")
 COMMAND = """
 import signal, sys
-from gradsim.app import cli
+from gradsim.app.cli import main as cli
 signal.signal(signal.SIGINT, signal.default_int_handler)  # also where Ctrl-C is ignored, as under nohup
 sys.exit(cli.main())
 """

@@ -46,7 +46,7 @@ def run_fit(*more: str) -> int:
 def test_help_imports_nothing_heavy(words):
     program = f"""
 import sys
-from gradsim.app import cli
+from gradsim.app.cli import main as cli
 try:
     {words} and cli.main({words})
 except SystemExit as end:

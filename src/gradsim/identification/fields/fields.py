@@ -257,7 +257,7 @@ class FieldSpace:
         else:
             key = name.split(".", 1)[1]
             groups = [g for g in system.matter.groups if len(g.index) == shape[0]]
-            index = next((g for g in groups if g.force.name in key), groups[0]).index
+            index = next((g for g in groups if g.force.title in key), groups[0]).index
             elements = index.numpy()
             places = rest[elements].mean(1)
         edges = neighbours(index.numpy(), len(rest), kind.each == "vertex")

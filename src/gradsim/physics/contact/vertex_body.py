@@ -62,7 +62,7 @@ def forces(
 @cache
 def touch_body(law: str) -> Force:
     """The force of a contact law, a key of `contact_laws.LAWS`."""
-    return Force("touch_body", 4, {}, PARAMETERS, partial(_bound, law))
+    return Force("gradsim.physics.contact.vertex_body", 4, {}, PARAMETERS, partial(_bound, law))
 
 
 def _bound(law: str, lane) -> dict:

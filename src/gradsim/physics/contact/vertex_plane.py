@@ -43,7 +43,7 @@ def forces(
 @cache
 def touch(law: str) -> Force:
     """The force of a contact law, a key of `contact_laws.LAWS`."""
-    return Force("touch", 1, {}, PARAMETERS, partial(contact_functions, law))
+    return Force("gradsim.physics.contact.vertex_plane", 1, {}, PARAMETERS, partial(contact_functions, law))
 
 
 __all__ = ["active", "forces", "touch"]

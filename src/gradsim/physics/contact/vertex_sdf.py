@@ -36,7 +36,7 @@ def forces(
 @cache
 def touch_solid(law: str) -> Force:
     """The force of a contact law, a key of `contact_laws.LAWS`."""
-    return Force("touch_solid", 1, {}, PARAMETERS, partial(_bound, law))
+    return Force("gradsim.physics.contact.vertex_sdf", 1, {}, PARAMETERS, partial(_bound, law))
 
 
 def _bound(law: str, lane) -> dict:

@@ -122,7 +122,7 @@ def forces(
 @cache
 def touch_face(law: str) -> Force:
     """The force of a contact law, a key of `contact_laws.LAWS`."""
-    return Force("touch_face", 4, {}, PARAMETERS, partial(contact_functions, law))
+    return Force("gradsim.physics.contact.vertex_triangle", 4, {}, PARAMETERS, partial(contact_functions, law))
 
 
 def weights(x: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ from gradsim.physics.forces.base import Force
 LEAST = 1e-12  # [m/s], [m²]; its square, and the inverse of that, are numbers of float32
 SQUARE = Scalar(LEAST**2)  # a bare number would pass through float32
 
-FORCE = Force("air", nodes=3, parameters={"density": "Real", "drag": "Real", "lift": "Real", "wind": "Vec3"})
+FORCE = Force("aerodynamics", nodes=3, parameters={"density": "Real", "drag": "Real", "lift": "Real", "wind": "Vec3"})
 
 
 @wp.func(inline=True)

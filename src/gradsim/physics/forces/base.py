@@ -85,7 +85,7 @@ class Force:
     """Forces on the vertices of elements of one kind.
 
     Args:
-        name: Its file in `gradsim.physics`, or the dotted name of a module elsewhere.
+        name: Its file in `gradsim.physics.forces`, or the dotted name of a module elsewhere.
         nodes: Vertices of one element.
         rest: Constants of each element, the same in all worlds, as name: "Real", "Vec3" or "Mat3".
         parameters: Arrays with gradients, as name: kind; of each element, or one for all elements of a world.
@@ -137,12 +137,14 @@ class Force:
     @property
     def module(self) -> str:
         """Dotted name of its file."""
-        return self.name if "." in self.name else f"gradsim.physics.{self.name}"
+        return self.name if "." in self.name else f"gradsim.physics.forces.{self.name}"
 
     @property
     def title(self) -> str:
         """As messages call it: without what tells an edited file from the first."""
-        return self.name.removeprefix("own.").rpartition("_")[0] if self.name.startswith("own.") else self.name
+        if self.name.startswith("own."):
+            return self.name.removeprefix("own.").rpartition("_")[0]
+        return self.name.rpartition(".")[2]
 
     def __hash__(self) -> int:
         return hash((self.name, self.nodes))
@@ -206,12 +208,12 @@ class Elements:
     def __post_init__(self):
         if self.index.ndim != 2 or self.index.shape[1] != self.force.nodes:
             raise ValueError(
-                f"`index` of {self.force.name} has shape {tuple(self.index.shape)}; expected (m, {self.force.nodes})."
+                f"`index` of {self.force.title} has shape {tuple(self.index.shape)}; expected (m, {self.force.nodes})."
             )
         if set(self.rest) != set(self.force.rest):
-            raise ValueError(f"{self.force.name} needs rest {', '.join(self.force.rest)}; got {', '.join(self.rest)}.")
+            raise ValueError(f"{self.force.title} needs rest {', '.join(self.force.rest)}; got {', '.join(self.rest)}.")
         for name, value in self.rest.items():
             if len(value) != len(self.index):
                 raise ValueError(
-                    f"`{name}` of {self.force.name} has {len(value)} items for {len(self.index)} elements."
+                    f"`{name}` of {self.force.title} has {len(value)} items for {len(self.index)} elements."
                 )

@@ -24,7 +24,7 @@ from gradsim.physics.forces.base import Force
 
 REST = {"rest": "Mat3", "volume": "Real"}  # D_m⁻¹ [1/m], V [m³]
 PARAMETERS = {"mu": "Real", "lam": "Real", "damping": "Real", "activation": "Real"}  # [Pa], [Pa], η [Pa s], a
-FORCE = Force("solid", 4, REST, PARAMETERS)
+FORCE = Force("neo_hookean", 4, REST, PARAMETERS)
 
 
 @wp.func(inline=True)

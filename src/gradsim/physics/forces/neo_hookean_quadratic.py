@@ -38,7 +38,7 @@ def linear(lane: Lane) -> dict:
     return {"stress": code.stress, "linear_power": code.power}
 
 
-FORCE = Force("quadratic", 10, neo_hookean.REST, neo_hookean.PARAMETERS, linear)
+FORCE = Force("neo_hookean_quadratic", 10, neo_hookean.REST, neo_hookean.PARAMETERS, linear)
 
 
 @wp.func  # not inlined, nor is `point_power`: called four times, that would take four times as long to build

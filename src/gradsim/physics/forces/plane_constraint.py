@@ -15,7 +15,7 @@ from gradsim.engine.lanes import *
 from gradsim.physics.forces.base import Force
 
 PARAMETERS = {"point": "Vec3", "normal": "Vec3", "stiffness": "Real", "damping": "Real"}
-FORCE = Force("guide", nodes=1, parameters=PARAMETERS)
+FORCE = Force("plane_constraint", nodes=1, parameters=PARAMETERS)
 
 
 @wp.func(inline=True)

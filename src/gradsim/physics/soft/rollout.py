@@ -283,7 +283,7 @@ def _check(program: Particles, inputs: Sequence[Tensor]) -> None:
             if count not in (1, len(group.index)):
                 raise ValueError(
                     f"`{g}.{name}` has {count} entries for {len(group.index)} elements of "
-                    f"{group.force.name}; give one for each, or one for all."
+                    f"{group.force.title}; give one for each, or one for all."
                 )
             k += 1
     if inputs[-1].shape[1] not in (0, program.frames - 1):
