@@ -67,7 +67,9 @@ def test_it_comes_nearer_than_the_open_loop_where_the_body_is_heavier_than_it_kn
     with torch.no_grad():
         away = lambda one: (plant.rollout(one, heavy).centre()[0, -1] - place).norm().item()
         opened, passive = away(policy), away(Free(plant.outputs))
-    controller = Mpc(plant, dense, None, TrainingConfig("polyak", iterations=6, options={"retreat": True}), start=policy)
+    controller = Mpc(
+        plant, dense, None, TrainingConfig("polyak", iterations=6, options={"retreat": True}), start=policy
+    )
     _, history = run_mpc(controller, hanging(), dense, heavy)
     closed = history.raw("distance")[-1]
     assert opened < 0.5 * passive and closed < 0.5 * opened

@@ -87,7 +87,9 @@ def test_a_body_of_milligrams_is_found_as_well_as_one_of_kilograms(scale):
         unknowns = [f"box.mass:{1 * s}:{10 * s}", f"ground.stiffness:{1e4 * s}:{9e4 * s}", "ground.friction:0.2:0.8"]
         truth = synthetic.draw_truth(given, unknowns, 5)
         model, trajectory = synthetic.simulate(given, unknowns, truth)
-        fit = least_squares(given, synthetic.float_masks(given, trajectory), unknowns, MultistartConfig(starts=4), 5, model=model)
+        fit = least_squares(
+            given, synthetic.float_masks(given, trajectory), unknowns, MultistartConfig(starts=4), 5, model=model
+        )
         found.append([e.value / truth[n] - 1 for n, e in fit.unknowns.items()])
         assert fit.status == "ok" and max(map(abs, found[-1])) < 1e-6
         found.append([e.std / e.value for e in fit.unknowns.values()])

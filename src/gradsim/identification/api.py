@@ -161,7 +161,9 @@ def identify(
         problem = Problem(model_for(scene, space), observation, space)
         require_observable(problem.model, observation, space.values(space.low[None]))
         return solve(problem, MultistartConfig(starts=starts), seed, report=report, shooting=shooting)
-    return least_squares(scene, observation, unknowns, MultistartConfig(starts=starts), seed, report=report, profile=profile)
+    return least_squares(
+        scene, observation, unknowns, MultistartConfig(starts=starts), seed, report=report, profile=profile
+    )
 
 
 def make_fit(

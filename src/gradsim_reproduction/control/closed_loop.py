@@ -183,7 +183,9 @@ def trained(
 
     def search_open() -> History:
         # a Gauss-Newton step of the loss, at most 3 long: 832 weights
-        search = TrainingConfig("polyak", rate=2.0, iterations=settings["open"], options={"bound": 0.1, "deflect": False})
+        search = TrainingConfig(
+            "polyak", rate=2.0, iterations=settings["open"], options={"bound": 0.1, "deflect": False}
+        )
         return train(plant, open_loop, walk.goal, search, progress)
 
     learn(done, "open", open_loop, search_open, progress, best=True)
@@ -202,7 +204,9 @@ def trained(
         done,
         "closed",
         closed,
-        lambda: train_truncated(plant, closed, walk.approach, TrainingConfig(**further), PIECE, seen, progress=progress),
+        lambda: train_truncated(
+            plant, closed, walk.approach, TrainingConfig(**further), PIECE, seen, progress=progress
+        ),
         progress,
     )
     return {"open": open_loop, "open, trained": robust, "closed": closed}

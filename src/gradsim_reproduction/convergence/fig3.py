@@ -96,7 +96,9 @@ def solve(job: tuple[str, int, int, int]) -> dict:
     value, problem = truth[space.names[0]], Problem(model, observation, space)
     start = space.draw(np.random.default_rng([seed, number, task.stream]), starts)
     path, loss = descend(problem, task, start)
-    fit = least_squares(scene, observation, [task.unknown], MultistartConfig(starts=LEAST_SQUARES_STARTS), own, model=model)
+    fit = least_squares(
+        scene, observation, [task.unknown], MultistartConfig(starts=LEAST_SQUARES_STARTS), own, model=model
+    )
     return {
         "task": name,
         "number": number,

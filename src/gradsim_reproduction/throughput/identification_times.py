@@ -45,7 +45,9 @@ def identification(what: str, number: int, seed: int) -> dict:
         values, spent = dict(zip(names, end.tolist(), strict=True)), effort.cpu_seconds
     else:
         model, trajectory = synthetic.simulate(scene, asked, truth)
-        found = least_squares(scene, synthetic.float_masks(scene, trajectory), asked, MultistartConfig(STARTS), seed, model=model)
+        found = least_squares(
+            scene, synthetic.float_masks(scene, trajectory), asked, MultistartConfig(STARTS), seed, model=model
+        )
         values, spent = found.values, found.cpu_seconds
     error = max(abs(values[name] / truth[name] - 1) for name in names)
     return {"what": what, "object": one.object, "minutes": spent / 60, "error": error}

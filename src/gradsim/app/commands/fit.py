@@ -172,7 +172,9 @@ def fit(job: Job, out: Path, resume: bool = False, progress: Progress | None = N
     with desk(out, job, scene, resume) as keeper:
         scene.save(out / "scene.yaml")
         try:
-            search = partial(least_squares, scene, evidence, job.unknowns, MultistartConfig(starts=job.starts), job.seed)
+            search = partial(
+                least_squares, scene, evidence, job.unknowns, MultistartConfig(starts=job.starts), job.seed
+            )
             progress.stage(f"fitting {', '.join(space.names)} to {len(evidence.masks)} frames{_going_on(keeper)}")
             found = search(report=reporting(progress), model=model, keeper=keeper)
             if job.profile and found.status != "failed":

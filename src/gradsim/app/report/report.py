@@ -92,7 +92,11 @@ def _intervals(folder: Path, fits: list[Section], history: Mapping) -> list[Pict
 def _leftovers(folder: Path, fits: list[Section]) -> list[Picture]:
     """What each fit leaves, over the frames."""
     pictures = []
-    told = [(fit, fit.residual_diagnostics) for fit in fits if fit.residual_diagnostics and len(fit.residual_diagnostics["chi2_per_n"]) > 1]
+    told = [
+        (fit, fit.residual_diagnostics)
+        for fit in fits
+        if fit.residual_diagnostics and len(fit.residual_diagnostics["chi2_per_n"]) > 1
+    ]
     for k, (fit, left) in enumerate(told, 1):
         name = "residuals.png" if k == 1 else f"residuals_{k}.png"
         title = "What is left" if len(told) == 1 else f"What is left ({fit.title.removeprefix('Unknowns: ')})"

@@ -105,7 +105,10 @@ def sections(result: Mapping) -> list[Section]:
         title = f"Unknowns: {given}" if given else "Unknowns"
         status, chi2, starts = (result.get(name + suffix) for name in ("status", "chi2_per_n", "starts"))
         unknowns = result[key] if status != "interrupted" else _unmeasured(result[key])
-        open_directions, left = result.get("null_directions" + suffix) or [], result.get("residual_diagnostics" + suffix)
+        open_directions, left = (
+            result.get("null_directions" + suffix) or [],
+            result.get("residual_diagnostics" + suffix),
+        )
         profiles = result.get("profiles" + suffix) or ()
         found.append(Section(title, unknowns, status, chi2, starts, open_directions, left, profiles))
     return found

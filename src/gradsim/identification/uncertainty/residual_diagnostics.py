@@ -65,7 +65,9 @@ class ResidualDiagnostics:
         return asdict(self)
 
 
-def residual_diagnostics(problem: Problem, u: Tensor, history: list[dict], limit: float = 1.2) -> ResidualDiagnostics | None:
+def residual_diagnostics(
+    problem: Problem, u: Tensor, history: list[dict], limit: float = 1.2
+) -> ResidualDiagnostics | None:
     """Examine the residuals of a fit.
 
     Args:
@@ -79,7 +81,10 @@ def residual_diagnostics(problem: Problem, u: Tensor, history: list[dict], limit
     """
     clips = getattr(problem, "problems", None)
     if clips:
-        told = (residual_diagnostics(clip, u[mine], [], limit) for clip, mine in zip(clips, problem.space.columns, strict=True))  # pyright: ignore[reportAttributeAccessIssue] -- several clips share a `SharedSpace`
+        told = (
+            residual_diagnostics(clip, u[mine], [], limit)
+            for clip, mine in zip(clips, problem.space.columns, strict=True)
+        )  # pyright: ignore[reportAttributeAccessIssue] -- several clips share a `SharedSpace`
         each = [left for left in told if left]
         k = max(range(len(each)), key=lambda k: _total(each[k]))
         return replace(each[k], words=f"Clip {k + 1} of {len(each)} has the most left. {each[k].words}")
