@@ -128,7 +128,7 @@ def test_focal_length_and_distance_together_show_where_the_body_comes_near(towar
     space = Space(scene, names)
     problem = Problem(model, seen, space)
     u = space.inner(torch.tensor([list(truth.values())], dtype=torch.float64))
-    _, (A,), _ = problem.linearise(u, 8)
+    _, (A,), _ = problem.linearize(u, 8)
     found = analyse(space, A, False)
     assert (found.rank == 2) == known
     assert known or {"camera.focal", "camera.translation.z"} <= set(found.null[0].combination)

@@ -63,7 +63,7 @@ def inner(problem: JointProblem, truth) -> torch.Tensor:
 def test_neither_clip_alone_identifies_mass_and_friction_but_both_do(both):
     free, sliding = (problem.observation for problem in both.problems)
     second = both.problems[1]
-    alone = analyse(second.space, second.linearise(inner(both, TRUTH), 12)[1][0], has_push=False)
+    alone = analyse(second.space, second.linearize(inner(both, TRUTH), 12)[1][0], has_push=False)
     assert alone.relative[0] > KNOWN > alone.relative[1] and alone.rank == 1
     with pytest.raises(InputError, match="no parameter `ground.friction`"):  # nothing to slide on
         identify(flight(), [MASS, FRICTION], observation=free)
@@ -74,7 +74,7 @@ def test_neither_clip_alone_identifies_mass_and_friction_but_both_do(both):
 
 def test_cost_and_derivatives_are_those_of_the_residuals_of_both_clips(both):
     u = inner(both, TRUTH) + torch.tensor([[0.1, -0.2], [-0.05, 0.1]]).double()
-    cost, A, g = both.linearise(u, both.frames)
+    cost, A, g = both.linearize(u, both.frames)
     r, J = (torch.cat(part, 1) for part in zip(*both.jacobian(u, both.frames), strict=True))
     assert r.shape[1] == (8 + 12) * 24 * 24 and torch.equal(
         J[:, : 8 * 24 * 24, 1], torch.zeros(2, 8 * 24 * 24).double()
@@ -98,7 +98,7 @@ def test_a_prior_counts_once(both):
     pull = (u[0, 0].item() - 1.0) / 0.1
     assert (with_prior.cost(u, 12) - both.cost(u, 12)).item() == pytest.approx(pull**2)
     for own, bare, added in zip(
-        with_prior.linearise(u, 12), both.linearise(u, 12), (pull**2, 100, pull / 0.1), strict=True
+        with_prior.linearize(u, 12), both.linearize(u, 12), (pull**2, 100, pull / 0.1), strict=True
     ):
         assert (own - bare).flatten()[0].item() == pytest.approx(added, rel=1e-6)
 

@@ -45,7 +45,7 @@ def test_jacobian_matches_central_differences(case, coarse):
 def test_normal_equations_are_those_of_the_jacobian(case, coarse):
     problem = CASES[case]()
     u = near_truth(problem)
-    cost, A, g = problem.linearise(u, problem.frames, coarse)
+    cost, A, g = problem.linearize(u, problem.frames, coarse)
     (r, J) = (torch.cat(part, 1) for part in zip(*problem.jacobian(u, problem.frames, coarse), strict=True))
     assert torch.allclose(cost, r.square().sum(1), rtol=1e-10)
     assert torch.allclose(A, J.mT @ J, rtol=1e-9, atol=1e-9 * A.abs().max().item())
@@ -65,7 +65,7 @@ def test_a_prior_adds_its_square():
     prior = Problem(problem.model, problem.observation, Space(scene, [Unknown("cube.mass", 1, 8, (1.0, 0.1))]))
     plain = Problem(problem.model, problem.observation, Space(scene, ["cube.mass:1:8"]))
     u = torch.tensor([[1.3]]).double()
-    for own, bare, added in zip(prior.linearise(u, 4), plain.linearise(u, 4), (9.0, 100.0, 30.0), strict=True):
+    for own, bare, added in zip(prior.linearize(u, 4), plain.linearize(u, 4), (9.0, 100.0, 30.0), strict=True):
         assert (own - bare).item() == pytest.approx(added, rel=1e-4)
 
 
@@ -82,5 +82,5 @@ def test_rollouts_are_counted():
     problem = thrown()
     u = near_truth(problem, 3)
     problem.cost(u, 4)
-    problem.linearise(u, 4)
+    problem.linearize(u, 4)
     assert problem.effort.rollouts == 3 + 3 * 2

@@ -92,7 +92,7 @@ def test_gradient_of_the_robust_cost_is_twice_that_of_the_normal_equations(loss)
     masks = Masks(filmed(blotch, 0), SIGMA, EXACT.silhouettes, loss=loss)
     problem = Problem(MODEL, masks, Space(SCENE, THROW))
     u = problem.space.inner(torch.tensor([[3.4, 0.8]], dtype=torch.float64)).requires_grad_()
-    cost, _, g = problem.linearise(u.detach(), 5)
+    cost, _, g = problem.linearize(u.detach(), 5)
     trajectory = MODEL.rollout(problem.space.values(u), frames=5)
     (r,) = masks.residuals(trajectory, 5, False)
     (slope,) = torch.autograd.grad(r.square().sum(), u)
@@ -112,7 +112,7 @@ def test_robust_states_shrug_off_a_tracker_that_lost_the_body():
         problem = Problem(model, States("cube", x, q, 1e-3, 1e-2, loss), Space(model.scene, names))
         u = torch.tensor([[1.4]], dtype=torch.float64)
         for _ in range(30):
-            _, A, g = problem.linearise(u, 12)
+            _, A, g = problem.linearize(u, 12)
             u = u - g / A[:, 0]
         information = sum((J[0, :, 0] ** 2).sum().item() for _, J in problem.jacobian(u, 12))
         off[loss] = abs(u.item() - truth) * information**0.5
@@ -126,7 +126,7 @@ def test_weights_say_how_noisy_a_pixel_is():
     twice = Masks(masks, 2 * SIGMA, EXACT.silhouettes)
     plain = [m.cost(MODEL.rollout(), 9, False).item() for m in (quarter, twice)]
     assert plain[0] == pytest.approx(plain[1], rel=1e-12)
-    assert quarter.floor(9)[1:] == pytest.approx(twice.floor(9)[1:])
+    assert quarter.noise_floor(9)[1:] == pytest.approx(twice.noise_floor(9)[1:])
     with pytest.raises(InputError, match="at least 0"):
         Masks(masks, SIGMA, EXACT.silhouettes, -torch.ones_like(masks))
 

@@ -38,7 +38,7 @@ def test_residuals_of_vertices_are_whitened_and_what_was_not_seen_is_left_out():
     assert r.detach().nonzero().tolist() == [[0, (3 * 12 + 5) * 3 + 1]]
     assert seen.cost(trajectory, 6, False).item() == pytest.approx(4.0)
     assert seen.cost(trajectory, 3, False).item() == 0.0
-    assert seen.floor(6) == (0.0, 6 * 12 * 3 - 3, math.inf)
+    assert seen.noise_floor(6) == (0.0, 6 * 12 * 3 - 3, math.inf)
     chosen = Vertices("beam", x[:, [5, 7]], SIGMA, index=[5, 7])
     assert chosen.cost(trajectory, 6, False).item() == pytest.approx(4.0)
 
@@ -68,7 +68,7 @@ def test_the_jacobian_of_vertices_is_that_of_their_residuals():
         step = 1e-5 * torch.eye(len(names)).double()[k]
         secant = (problem.residuals(u + step) - problem.residuals(u - step)) / 2e-5
         assert torch.allclose(J[:, :, k], secant, rtol=1e-6, atol=1e-6 * J[:, :, k].abs().max().item())
-    cost, A, g = problem.linearise(u, 6)
+    cost, A, g = problem.linearize(u, 6)
     r = problem.residuals(u)
     assert torch.allclose(cost, r.square().sum(1)) and torch.allclose(A, J.mT @ J)
     assert torch.allclose(g, (J.mT @ r[..., None])[..., 0])

@@ -55,14 +55,14 @@ def test_cauchy_rho_is_its_logarithm_also_near_zero():
 @pytest.mark.parametrize("loss", ROBUST, ids=lambda loss: loss.name)
 def test_what_is_told_has_mean_square_one_and_the_information_of_the_estimate(loss):
     noise = torch.tensor(np.random.default_rng(0).standard_normal(200_000))
-    r, J = loss.told(noise, torch.ones(len(noise), 1).double())
+    r, J = loss.winsorize(noise, torch.ones(len(noise), 1).double())
     assert r.square().mean().item() == pytest.approx(1, abs=0.01)  # 4 standard errors
     assert J.square().mean().item() == pytest.approx(loss.efficiency, abs=1e-6)  # |r| > 5 once in 2 million
 
 
 @pytest.mark.parametrize("loss", ROBUST, ids=lambda loss: loss.name)
 def test_an_outlier_tells_as_little_as_its_size(loss):
-    r, J = loss.told(torch.tensor([200.0, -200.0]).double(), torch.ones(2, 1).double())
+    r, J = loss.winsorize(torch.tensor([200.0, -200.0]).double(), torch.ones(2, 1).double())
     assert r[0] == -r[1] and r[0].square() < 2.6  # 1.345² / E[ψ²]: two in a hundred pixels are no mismatch
     assert J[0].item() == pytest.approx(loss.efficiency**0.5 * CLEAR / 200)
 

@@ -182,7 +182,7 @@ def make_fit(
     wide, nonsmooth = secant_fisher(problem, best, (fisher - prior) / scale + prior, variance=scale)
     samples, notes = None, _notes(problem, best)
     bent = nonsmooth or any(scene.surfaces for scene in problem.scenes)
-    noisy = problem.observation.floor(problem.frames)[2] >= EXACT and chi2 > NOISELESS * informative
+    noisy = problem.observation.noise_floor(problem.frames).level >= EXACT and chi2 > NOISELESS * informative
     if sampled and noise_known and bent and noisy:
         rng = np.random.default_rng(seed)
         if type(problem) is Problem:

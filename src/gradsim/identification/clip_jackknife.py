@@ -54,7 +54,7 @@ def make_fit(
         positive unknowns.
     """
     space = problem.space
-    schur, gradient = (y[0] for y in problem.linearise(best))
+    schur, gradient = (y[0] for y in problem.linearize(best))
     uncertainty = analyse(space, schur.sum(0), has_push=False)
     unit = torch.where(torch.tensor(space.logarithmic), 1.0, space.high - space.low)
     inverse = uncertainty.covariance * unit[:, None] * unit[None, :]

@@ -136,7 +136,7 @@ def _all_states(problem: Problem) -> list[States]:
 def _grown(cut: ShootingProblem, plan: MultipleShooting, starts: int, rng, note) -> tuple[Shots, Tensor]:
     """Search the first window in one shot, then let the clip grow window by window; and which start each is, or -1."""
     problem, first = cut.problem, min(plan.window + 1, cut.problem.frames)
-    begin = Problem(problem.model, problem.observation.cut(0, first), problem.space)
+    begin = Problem(problem.model, problem.observation.slice_frames(0, first), problem.space)
     begin.effort = problem.effort
     found = search(begin, MultistartConfig(starts=starts), rng)
     near = torch.isfinite(found.cost).nonzero()[:, 0]
@@ -146,7 +146,7 @@ def _grown(cut: ShootingProblem, plan: MultipleShooting, starts: int, rng, note)
     shots = cut.at(u, u.new_zeros(len(u), 0, cut.windows.size), LOOSE, first)
     for frames in [*range(first + plan.grow, problem.frames, plan.grow), problem.frames]:
         shots = cut.at(shots.u, cut.grown(shots, frames), LOOSE, frames)
-        least, informative, level = problem.observation.floor(frames)
+        least, informative, level = problem.observation.noise_floor(frames)
         enough = least + 0.5 * min(level, 1.0) * informative
         shots = descend(cut, shots, LOOSE, frames, 4, enough=enough)
         note("windows grow", frames, shots.cost, shots.u)
@@ -166,7 +166,7 @@ def verdict(
 ) -> Fit:
     """The verdict where the windows are the answer; error bars from the information with the starts eliminated."""
     problem, space = cut.problem, cut.space
-    least, informative, _ = problem.observation.floor(problem.frames)
+    least, informative, _ = problem.observation.noise_floor(problem.frames)
     spare = max(1.0, informative - len(space) - shots.nodes[0].numel())
     chi2 = max(shots.data[0].item() - least, 0.0) / spare
     scale = 1.0 if noise_known else max(chi2, 1e-30)

@@ -16,8 +16,8 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.identification.api import model_for, solve
 from gradsim.identification.fit import Fit
-from gradsim.identification.observation.base import Coarse, Observation
-from gradsim.identification.observation.multi_view import from_videos, together_floor, together_sigma
+from gradsim.identification.observation.base import Coarse, NoiseFloor, Observation
+from gradsim.identification.observation.multi_view import combined_noise_floor, from_videos, together_sigma
 from gradsim.identification.problem import Effort, Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Ranges, Space, Unknown
@@ -124,13 +124,13 @@ class JointProblem:
         costs = [problem.cost(mine, first, coarse) for problem, mine, first, _ in self._each(u, frames)]
         return torch.stack(costs).sum(0) + self._prior(u)
 
-    def linearise(self, u: Tensor, frames: int, coarse: Coarse = False) -> tuple[Tensor, Tensor, Tensor]:
+    def linearize(self, u: Tensor, frames: int, coarse: Coarse = False) -> tuple[Tensor, Tensor, Tensor]:
         """As of `Problem`."""
         total = self._prior(u)
         A = torch.diag(self.prior_precision).repeat(len(u), 1, 1)
         g = self.prior_precision * (u - self.prior_mean)
         for problem, mine, first, columns in self._each(u, frames):
-            cost, own_A, own_g = problem.linearise(mine, first, coarse)
+            cost, own_A, own_g = problem.linearize(mine, first, coarse)
             total = total + cost
             A[:, columns[:, None], columns] += own_A
             g[:, columns] += own_g
@@ -168,8 +168,8 @@ class _Evidence:
     def sigma(self) -> float:
         return together_sigma(self.parts)
 
-    def floor(self, frames: int) -> tuple[float, float, float]:
-        return together_floor([(part, min(frames, part.frames)) for part in self.parts])
+    def noise_floor(self, frames: int) -> NoiseFloor:
+        return combined_noise_floor([(part, min(frames, part.frames)) for part in self.parts])
 
 
 def identify_many(

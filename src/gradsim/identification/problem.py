@@ -83,7 +83,7 @@ class Problem:
             total = self._prior(u) + self.observation.cost(trajectory, frames, coarse)
         return torch.where(torch.isfinite(total), total, torch.inf)
 
-    def linearise(self, u: Tensor, frames: int, coarse: Coarse = False) -> tuple[Tensor, Tensor, Tensor]:
+    def linearize(self, u: Tensor, frames: int, coarse: Coarse = False) -> tuple[Tensor, Tensor, Tensor]:
         """Cost (starts,), A (starts, n, n) and g (starts, n)."""
         with torch.no_grad():
             cost, g, A = self.observation.normal(self._sensitivity(u, frames), frames, coarse)
@@ -96,7 +96,7 @@ class Problem:
     def jacobian(self, u: Tensor, frames: int, coarse: Coarse = False):
         """Blocks of residuals (starts, m) and their derivatives (starts, m, unknowns)."""
         with torch.no_grad():
-            yield from self.observation.linearised(self._sensitivity(u, frames), frames, coarse)
+            yield from self.observation.linearize(self._sensitivity(u, frames), frames, coarse)
 
     def residuals(self, u: Tensor, frames: int | None = None) -> Tensor:
         """Whitened residuals (starts, m) on the first frames; None: on all."""

@@ -59,8 +59,8 @@ class Loss:
         """±√(λ ρ), differentiable: residuals whose squares sum to the cost."""
         return r if self.kind == 0 else r * (self.scale * self._flattening(r)).sqrt()
 
-    def told(self, r: Tensor, J: Tensor) -> tuple[Tensor, Tensor]:
-        """What residuals (..., n) and their derivatives (..., n, unknowns) say of model and unknowns.
+    def winsorize(self, r: Tensor, J: Tensor) -> tuple[Tensor, Tensor]:
+        """Winsorize residuals (..., n) and weight their derivatives (..., n, unknowns).
 
         Returns:
             Residuals cut at 1.345 σ and brought to a mean square of 1 under Gaussian noise, so that χ²/N reads as

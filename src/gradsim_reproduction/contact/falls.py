@@ -109,7 +109,7 @@ class Fall:
         nothing = surface.vertices.new_empty(len(u), 0, *surface.vertices.shape[1:])
         return loss.residual(self.tangent(surface, nothing)[0], self.target[:frames]).square().flatten(1).sum(1)
 
-    def linearise(self, u: Tensor, frames: int, loss: ImageLoss) -> tuple[Tensor, Tensor, Tensor]:
+    def linearize(self, u: Tensor, frames: int, loss: ImageLoss) -> tuple[Tensor, Tensor, Tensor]:
         """Σ r² (starts,), Jᵀ J (starts, n, n) and Jᵀ r (starts, n)."""
         surface = moved(self.body, heights(self._fall(u), frames))
         along = heights(torch.eye(len(NAMES), dtype=torch.float64)[: u.shape[1]], frames)

@@ -58,7 +58,7 @@ def float_fit(task: Task, number: int, seed: int, starts: int, lone: int) -> dic
 
 def _alone(problem: Problem, rng: np.random.Generator) -> Tensor | None:
     """Where one start comes to: the first frames, sown again only from itself, and if it explains these, all of them."""
-    first = Problem(problem.model, problem.observation.cut(0, LEAD), problem.space)
+    first = Problem(problem.model, problem.observation.slice_frames(0, LEAD), problem.space)
     outcome = search(first, MultistartConfig(starts=1), rng)
     if outcome.best_cost > EXPLAINED:
         return None
@@ -72,7 +72,7 @@ def noisy_fit(task: Task, number: int, seed: int, starts: int) -> dict:
     frames = task.scene.timing.frames
     observation = seen(task.scene, moved(model, space, truth, frames), noise=100 * seed + number)
     problem = Problem(model, observation, space)
-    first = Problem(model, observation.cut(0, BEGIN), space)
+    first = Problem(model, observation.slice_frames(0, BEGIN), space)
     found = search(first, MultistartConfig(starts=starts, grow=4), np.random.default_rng([seed, number]))
     order = found.cost.argsort()[: FEW - 1]
     near = order[torch.isfinite(found.cost[order])]
@@ -80,7 +80,7 @@ def noisy_fit(task: Task, number: int, seed: int, starts: int) -> dict:
     for count in [*range(BEGIN + GROW, frames, GROW), frames]:
         people, _ = descend(problem, people, count, False, 6 if count < frames else 30)
     best = people.u[int(people.cost.argmin())]
-    _, fisher, _ = problem.linearise(truth[None], frames)  # the bound at the truth, as the acceptance defines it
+    _, fisher, _ = problem.linearize(truth[None], frames)  # the bound at the truth, as the acceptance defines it
     bound = torch.linalg.inv(fisher[0]).diagonal().sqrt()
     numbers, exact = space.numbers(best).tolist(), space.numbers(truth).tolist()
     record = {"task": task.name, "number": number, "truth": exact, "errors": task.errors(numbers, exact)}
@@ -97,7 +97,7 @@ def mass_scale(task: Task, seed: int) -> dict:
     observation = seen(own.scene, moved(model, space, truth, own.scene.timing.frames))
     problem = Problem(model, observation, space)
     best = search(problem, MultistartConfig(starts=4), np.random.default_rng(seed)).best
-    uncertainty = analyse(space, problem.linearise(best[None], problem.frames)[1][0], False)
+    uncertainty = analyse(space, problem.linearize(best[None], problem.frames)[1][0], False)
     ratios = space.numbers(best) / space.numbers(truth)
     return {
         "rank": uncertainty.rank,

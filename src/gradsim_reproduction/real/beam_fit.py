@@ -87,7 +87,7 @@ class Tracks:
             np.arange(tracks.shape[1]) / FPS, (tracks - self.beam.markers @ level).transpose(0, 1).numpy()
         )
 
-    def linearised(self, u: np.ndarray, free: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    def linearize(self, u: np.ndarray, free: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """Residuals [m], and their slopes by the free ones of the four."""
         probed = [k for k in free if STEPS[k]]
         ways = np.stack([u, *(u + STEPS * (np.arange(4) == k) for k in probed)])
@@ -106,7 +106,7 @@ class Tracks:
                 last.clear()
                 full = u.copy()
                 full[free] = part
-                last[key] = self.linearised(full, free)
+                last[key] = self.linearize(full, free)
             return last[key]
 
         low, high = np.log(np.array(list(RANGES.values()))).T

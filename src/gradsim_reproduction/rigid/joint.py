@@ -93,7 +93,7 @@ def bounds(problem: Problem, truth: dict[str, float]) -> dict[str, float]:
     """Relative Cramér–Rao bounds at the truth, at σ = 1/255."""
     space = problem.space
     u = space.inner(torch.tensor([[truth[name] for name in space.names]], dtype=torch.float64))
-    _, A, _ = problem.linearise(u, problem.frames)
+    _, A, _ = problem.linearize(u, problem.frames)
     fisher = A[0] * (getattr(problem.observation, "sigma", NOMINAL) / NOMINAL) ** 2
     return dict(zip(space.names, analyse(space, fisher, True).relative.tolist(), strict=True))
 

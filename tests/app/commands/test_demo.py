@@ -60,7 +60,7 @@ def test_the_video_holds_the_truth_at_its_noise(cube, tmp_path):
     outline = (problem.observation.masks > 0.05) & (problem.observation.masks < 0.95)  # pyright: ignore
     chi2 = r[outline].square().mean().item()
     assert chi2 == pytest.approx(1, abs=5 * (2 / outline.sum().item()) ** 0.5)
-    _, fisher, _ = problem.linearise(inner, problem.frames)
+    _, fisher, _ = problem.linearize(inner, problem.frames)
     assert torch.linalg.inv(fisher[0]).diagonal().sqrt().max() < 0.1
 
 

@@ -63,7 +63,7 @@ def test_states_without_orientation_compare_positions_alone():
     trajectory = problem.model.rollout()
     observation = States("cube", trajectory["cube"]["x"][0] + 1e-3, None, 1e-3)
     (r,) = observation.residuals(trajectory, 5, False)
-    assert r.shape == (1, 15) and observation.floor(5)[1] == 15
+    assert r.shape == (1, 15) and observation.noise_floor(5).informative == 15
     assert torch.allclose(r, -torch.ones(1, 15).double())
 
 
@@ -137,11 +137,11 @@ def test_a_ball_and_its_rod_are_one_mask():
     assert torch.allclose(r, residuals(u)[0], atol=1e-9)
     (secant,) = central_difference(residuals, [u], [torch.tensor([[0.6, -0.8]]).double()], 1e-6)
     assert ((J @ torch.tensor([0.6, -0.8]).double()) - secant).abs().max() < 1e-5 * secant.abs().max()
-    cost, A, g = problem.linearise(u, 4)
+    cost, A, g = problem.linearize(u, 4)
     assert torch.allclose(A, J.mT @ J, rtol=1e-9) and torch.allclose(g, (J.mT @ r[..., None])[..., 0], rtol=1e-9)
     assert cost.item() == pytest.approx(r.square().sum().item(), rel=1e-9)
 
 
 def test_states_do_not_know_the_noise_of_what_is_left():
     problem, _ = measured()
-    assert problem.observation.floor(12) == (0.0, 72.0, math.inf)
+    assert problem.observation.noise_floor(12) == (0.0, 72.0, math.inf)

@@ -39,7 +39,7 @@ def fitted(seen: Masks) -> tuple[np.ndarray, float]:
     starts = Population.at(space.draw(np.random.default_rng(0), 3))
     people, _ = descend(problem, starts, seen.frames, False, 40)
     best = people.u[int(people.cost.argmin())]
-    (cost,), (A,), _ = problem.linearise(best[None], seen.frames)
+    (cost,), (A,), _ = problem.linearize(best[None], seen.frames)
     truth = space.inner(torch.tensor([[THROW_TRUTH[n] for n in space.names]], dtype=torch.float64))[0]
     pixels = (seen.weight > 0).sum().item()  # all of them have noise, on the outline or not
     return ((best - truth) / torch.linalg.inv(A).diagonal().sqrt()).numpy(), cost.item() / pixels

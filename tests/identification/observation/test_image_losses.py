@@ -21,7 +21,7 @@ def test_normal_equations_are_those_of_the_residuals_that_descent_differentiates
     blocks = list(problem.observation.residuals(trajectory, problem.frames, loss))
     cost = torch.stack([r.square().sum() for r in blocks]).sum()
     (gradient,) = torch.autograd.grad(cost, u)
-    total, A, g = problem.linearise(u.detach(), problem.frames, loss)
+    total, A, g = problem.linearize(u.detach(), problem.frames, loss)
     assert total.item() == pytest.approx(cost.item(), rel=1e-9)
     assert problem.cost(u.detach(), problem.frames, loss).item() == pytest.approx(cost.item(), rel=1e-9)
     assert torch.allclose(g, gradient / 2, rtol=1e-7)
@@ -32,7 +32,7 @@ def test_normal_equations_are_those_of_the_residuals_that_descent_differentiates
 def test_the_cdf_by_its_name_is_what_coarse_means():
     problem = thrown()
     u = true_inner(problem, THROW_TRUTH) + 0.1
-    for own, expected in zip(*(problem.linearise(u, 4, x) for x in (LOSSES["cdf"], True)), strict=True):
+    for own, expected in zip(*(problem.linearize(u, 4, x) for x in (LOSSES["cdf"], True)), strict=True):
         assert torch.equal(own, expected)
 
 

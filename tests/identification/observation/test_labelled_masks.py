@@ -68,7 +68,7 @@ def test_every_pixel_counts_once_and_where_things_meet_for_all_together(problem)
 
 def test_normal_equations_are_those_of_the_residuals(problem):
     u = TRUTH + torch.tensor([[0.01, -0.02, 0.01]])
-    cost, A, g = problem.linearise(u, 24)
+    cost, A, g = problem.linearize(u, 24)
     ((r, J),) = problem.jacobian(u, 24)
     assert r.shape == (1, 24 * 3 * 48 * 48)
     assert error(problem.residuals(u).detach(), r) < 1e-12
@@ -79,18 +79,18 @@ def test_normal_equations_are_those_of_the_residuals(problem):
 @pytest.mark.parametrize("coarse", [False, True])
 def test_gradient_matches_a_secant_of_the_cost(problem, coarse):
     u, e = TRUTH + 0.01, 1e-6 * torch.tensor([[1.0, -2.0, 0.5]])
-    _, _, g = problem.linearise(u, 24, coarse)
+    _, _, g = problem.linearize(u, 24, coarse)
     secant = (problem.cost(u + e, 24, coarse) - problem.cost(u - e, 24, coarse)) / 4
     assert (g * e).sum().item() == pytest.approx(secant.item(), rel=1e-5)
 
 
 def test_parts_of_a_clip_are_those_frames_alone(problem):
-    part = problem.observation.cut(5, 20)
+    part = problem.observation.slice_frames(5, 20)
     assert torch.equal(part.shares, problem.observation.shares[5:20])
     assert part.meetings.tolist() == [k - 5 for k in problem.observation.meetings.tolist() if 5 <= k < 20]
     apart = min(set(range(24)) - set(problem.observation.meetings.tolist()))
-    none = problem.observation.cut(apart, apart + 1)
-    assert len(none.meetings) == 0 and none.floor(1)[1] > 0
+    none = problem.observation.slice_frames(apart, apart + 1)
+    assert len(none.meetings) == 0 and none.noise_floor(1).informative > 0
 
 
 def test_film_of_two_colours_becomes_pieces(tmp_path, scene):

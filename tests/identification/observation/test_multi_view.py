@@ -9,7 +9,7 @@ from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.identification.api import identify
 from gradsim.identification.observation.base import Masks, States
-from gradsim.identification.observation.multi_view import MultiView, from_videos, together_floor
+from gradsim.identification.observation.multi_view import MultiView, combined_noise_floor, from_videos
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
 from gradsim.scene import Scene
@@ -39,8 +39,8 @@ def test_cost_gradient_and_matrix_are_the_sums_over_cameras(coarse):
     u = true_inner(both, THROW_TRUTH) + torch.tensor([[0.1, -0.2], [-0.05, 0.1]]).double()
     views = [alone(both, name) for name in ("camera", "side")]
     assert error(both.cost(u, 5, coarse), torch.stack([v.cost(u, 5, coarse) for v in views]).sum(0)) < 1e-12
-    sums = zip(*(v.linearise(u, 5, coarse) for v in views), strict=True)
-    for own, parts in zip(both.linearise(u, 5, coarse), sums, strict=True):
+    sums = zip(*(v.linearize(u, 5, coarse) for v in views), strict=True)
+    for own, parts in zip(both.linearize(u, 5, coarse), sums, strict=True):
         assert error(own, torch.stack(parts).sum(0)) < 1e-12
     assert both.residuals(u).shape[1] == 6 * (24 * 24 + 20 * 28)
 
@@ -70,18 +70,18 @@ def test_the_side_camera_shows_what_the_front_one_hardly_does():
     names, truth = ["cube.velocity.y:-1:1"], {"cube.velocity.y": 0.3}
     both = problem(two(), names, truth)
     u = true_inner(both, truth)
-    bounds = [alone(both, name).linearise(u, 6)[1].item() ** -0.5 for name in ("camera", "side")]
+    bounds = [alone(both, name).linearize(u, 6)[1].item() ** -0.5 for name in ("camera", "side")]
     assert bounds[0] > 3 * bounds[1]
-    assert both.linearise(u, 6)[1].item() ** -0.5 == pytest.approx((bounds[0] ** -2 + bounds[1] ** -2) ** -0.5)
+    assert both.linearize(u, 6)[1].item() ** -0.5 == pytest.approx((bounds[0] ** -2 + bounds[1] ** -2) ** -0.5)
 
 
 def test_floor_adds_up_and_believes_the_stated_noise_of_those_who_do_not_tell():
     masks = problem(two()).observation.parts["camera"]  # pyright: ignore[reportAttributeAccessIssue]
     states = States("cube", torch.zeros(6, 3), None, 0.1)
-    least, count, level = masks.floor(6)
-    assert together_floor([(masks, 6), (masks, 6)]) == pytest.approx((2 * least, 2 * count, level))
-    assert together_floor([(states, 6)])[2] == float("inf")
-    assert together_floor([(masks, 6), (states, 6)]) == pytest.approx(
+    least, count, level = masks.noise_floor(6)
+    assert combined_noise_floor([(masks, 6), (masks, 6)]) == pytest.approx((2 * least, 2 * count, level))
+    assert combined_noise_floor([(states, 6)])[2] == float("inf")
+    assert combined_noise_floor([(masks, 6), (states, 6)]) == pytest.approx(
         (least, count + 18, (count * level + 18) / (count + 18))
     )
 

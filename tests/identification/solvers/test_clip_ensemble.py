@@ -75,7 +75,7 @@ def test_noise_moves_the_answer_by_no_more_than_the_bound_says():
     noise = cases.SIGMA_X * torch.randn(x.shape, generator=torch.Generator().manual_seed(2)).double()
     problem = cases.problem(cases.cut(x + noise, q), "ground.friction", "gravity.z")
     ends = descend(problem, problem.at(cases.truth(problem)), 12)
-    bound = torch.linalg.inv(problem.linearise(ends)[0].sum(1))[0].diagonal().sqrt()
+    bound = torch.linalg.inv(problem.linearize(ends)[0].sum(1))[0].diagonal().sqrt()
     assert ((ends.u - cases.truth(problem)).abs() < 3 * bound).all()
     assert 0.2 < problem.chi2_per_n(ends) < 0.8  # orientations are exact: about half
 
@@ -85,7 +85,7 @@ def test_flight_shows_gravity_and_nothing_of_the_contact():
     x = torch.tensor([0.1, 0.2, 2.0]).double() + times * torch.tensor([1.0, 0.5, 1.0]).double()
     clips = cases.cut(x[None], torch.tensor([0.0, 0, 0, 1]).double().expand(1, cases.FRAMES, 4))
     problem = cases.problem(clips, *ALL)
-    schur, _ = problem.linearise(problem.at(cases.truth(problem)))
+    schur, _ = problem.linearize(problem.at(cases.truth(problem)))
     others = [k for k, name in enumerate(ALL) if name != "gravity.z"]
     # y = g t²/2 with free height and velocity: the information is that of t²/2 after a straight line is taken out
     bent = times[:, 0] ** 2 / 2

@@ -34,7 +34,7 @@ def test_gradient_of_the_adjoint_is_that_of_the_sensitivities():
     trajectory = problem.model.rollout(problem.space.values(u))
     (r,) = problem.observation.residuals(trajectory, problem.frames, False)
     (gradient,) = torch.autograd.grad(r.square().mean(), u)
-    _, _, g = problem.linearise(u.detach(), problem.frames)
+    _, _, g = problem.linearize(u.detach(), problem.frames)
     assert torch.allclose(gradient, 2 * g / r.shape[1], rtol=1e-8)
 
 

@@ -25,7 +25,7 @@ class Curved:
     def cost(self, u: Tensor, frames: int, coarse: bool) -> Tensor:
         return self.residuals(u).square().sum(1)
 
-    def linearise(self, u: Tensor, frames: int, coarse: bool):
+    def linearize(self, u: Tensor, frames: int, coarse: bool):
         a, one = u[:, 0] / self.unit[0], torch.ones_like(u[:, 0])
         J = torch.stack([torch.stack([-one, 0 * one], 1), torch.stack([-20 * a, 10 * one], 1)], 1) / self.unit
         r = self.residuals(u)

@@ -29,7 +29,7 @@ class Residuals:
         self.effort.rollouts += len(u)
         return self.residuals(u).square().sum(1)
 
-    def linearise(self, u: Tensor, frames: int, coarse: bool = False):
+    def linearize(self, u: Tensor, frames: int, coarse: bool = False):
         r = self.residuals(u)
         J = torch.func.vmap(torch.func.jacrev(lambda x: self.residuals(x[None])[0]))(u)
         return r.square().sum(1), J.mT @ J, (J.mT @ r[..., None])[..., 0]
@@ -48,7 +48,7 @@ MIX = torch.tensor([[100.0, 0.0], [80.0, 50.0], [20.0, -70.0]], dtype=torch.floa
 
 
 def information(problem: Residuals, u: Tensor) -> Tensor:
-    return problem.linearise(u[None], 1)[1][0]
+    return problem.linearize(u[None], 1)[1][0]
 
 
 def test_profile_of_a_linear_problem_is_the_parabola_of_its_bound():

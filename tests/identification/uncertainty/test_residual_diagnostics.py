@@ -84,7 +84,7 @@ def test_shift_of_the_outline_is_that_of_the_data():
 
 def test_last_explained_stage_of_the_search_is_named():
     problem, u = seen(speed=1.2)
-    floor, informative, _ = problem.observation.floor(4)
+    floor, informative, _ = problem.observation.noise_floor(4)
     history = [stage(4, floor + informative), stage(6, floor + 50 * informative), stage(8, floor + 90 * informative)]
     found = residual_diagnostics(problem, u, history)
     assert found.explained == 4 and found.contact is None

@@ -21,7 +21,7 @@ def problem(tangent, unknowns: int = 3) -> tuple[Fall, torch.Tensor]:
 @pytest.mark.parametrize("loss", ["mse", "cdf"])
 def test_the_gradient_of_a_fall_is_the_central_difference_of_its_cost(loss):
     fall, u = problem(falls.exactly)
-    cost, A, g = fall.linearise(u, FRAMES, LOSSES[loss])
+    cost, A, g = fall.linearize(u, FRAMES, LOSSES[loss])
     assert torch.allclose(cost, fall.cost(u, FRAMES, LOSSES[loss]), rtol=1e-12)
     assert torch.allclose(A, A.mT) and (torch.linalg.eigvalsh(A) > 0).all()
     for step, own in zip(1e-6 * torch.eye(3).double(), g.T, strict=True):
@@ -36,7 +36,7 @@ def test_differences_along_unknowns_are_the_adjoint_of_the_alpha(alpha):
     fall, u = problem(target.ALPHAS[alpha].tangent)
     u = u.requires_grad_()
     (gradient,) = torch.autograd.grad(fall.cost(u, FRAMES, LOSSES["mse"]).sum(), u)
-    g = fall.linearise(u.detach(), FRAMES, LOSSES["mse"])[2]
+    g = fall.linearize(u.detach(), FRAMES, LOSSES["mse"])[2]
     assert ((2 * g - gradient).abs() < 0.03 * gradient.abs().amax(0)).all()
 
 

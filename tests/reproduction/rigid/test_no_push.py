@@ -19,7 +19,7 @@ def verdict(scene, has_push: bool) -> Uncertainty:
     model, trajectory = synthetic.simulate(scene, UNKNOWNS, truth)
     problem = Problem(model, synthetic.float_masks(scene, trajectory), Space(scene, UNKNOWNS))
     inner = problem.space.inner(torch.tensor([list(truth.values())], dtype=torch.float64))
-    _, fisher, _ = problem.linearise(inner, problem.frames)
+    _, fisher, _ = problem.linearize(inner, problem.frames)
     return analyse(problem.space, fisher[0], has_push)
 
 

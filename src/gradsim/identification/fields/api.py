@@ -77,7 +77,7 @@ def identify_fields(
         cost = math.inf
         for stage, frames in enumerate(stages):
             last = stage == len(stages) - 1
-            few = observation.floor(frames)[1]
+            few = observation.noise_floor(frames).informative
             plan = (iterations, 1e-9, FINEST * few) if last else (EARLY, ROUGH, CLOSE * few)
             u, cost, count = _descend(problem, u, frames, way, *plan)
             total += count
@@ -151,7 +151,7 @@ def _by_matrix(problem: FieldProblem, u: Tensor) -> tuple[Spectrum, float, float
 
 def _by_products(problem: FieldProblem, u: Tensor) -> tuple[Spectrum, float, float]:
     here = problem.at(u, problem.frames)
-    least, count, _ = problem.observation.floor(problem.frames)
+    least, count, _ = problem.observation.noise_floor(problem.frames)
     return of_products(problem, here), max(0.0, here.r.square().sum().item() - least), count
 
 

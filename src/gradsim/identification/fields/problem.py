@@ -45,7 +45,7 @@ class FieldProblem(Problem):
         self.root = sparse.block_diag(roots, format="csr")
         self.has_prior = self.root.nnz > 0
 
-    def linearise(self, u: Tensor, frames: int, coarse: Coarse = False) -> tuple[Tensor, Tensor, Tensor]:
+    def linearize(self, u: Tensor, frames: int, coarse: Coarse = False) -> tuple[Tensor, Tensor, Tensor]:
         """Cost (starts,), A (starts, n, n) and g (starts, n)."""
         costs, matrices, gradients = [], [], []
         prior = torch.tensor((self.root.T @ self.root).toarray())
@@ -123,7 +123,7 @@ class Linear:
         """J v, from v (unknowns,)."""
         with torch.no_grad():
             moved = self.problem.moved(self.u.detach()[None], v[None], self.frames)
-            blocks = self.problem.observation.linearised(moved, self.frames, self.coarse)
+            blocks = self.problem.observation.linearize(moved, self.frames, self.coarse)
             return torch.cat([J[0, :, 0] for _, J in blocks])
 
     def transposed(self, w: Tensor) -> Tensor:

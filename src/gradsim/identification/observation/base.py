@@ -12,7 +12,7 @@ Rigid bodies go there straight from their states; the surface of others is made 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -107,6 +107,20 @@ CLEAR = 4.0  # a pixel this many σ from 0 and from 1 is on an outline
 CHUNK = 2**25  # numbers in one block of an image Jacobian: 256 MB
 
 
+class NoiseFloor(NamedTuple):
+    """What noise alone leaves of the cost.
+
+    Args:
+        cost: Σ r² that no parameters remove.
+        informative: Number of residuals that carry information.
+        level: χ²/N of the noise in the others: 1 where σ is right, 0 for float frames, infinite where nothing shows it.
+    """
+
+    cost: float
+    informative: float
+    level: float
+
+
 class Observation(Protocol):
     """Data that a trajectory is compared with."""
 
@@ -117,9 +131,8 @@ class Observation(Protocol):
         differentiable."""
         ...
 
-    def linearised(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
-        """Blocks (worlds, n) and their derivatives (worlds, n, unknowns). With a robust loss: what they say of model and
-        unknowns, `Loss.told`."""
+    def linearize(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
+        """Blocks (worlds, n) and their derivatives (worlds, n, unknowns); with a robust loss after `Loss.winsorize`."""
         ...
 
     def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
@@ -130,13 +143,12 @@ class Observation(Protocol):
         """The cost (worlds,), Jᵀ W r (worlds, unknowns) and Jᵀ W J (worlds, unknowns, unknowns); W = 1 for Σ r²."""
         ...
 
-    def floor(self, frames: int) -> tuple[float, float, float]:
-        """Σ r² that no parameters remove, the number of residuals that carry information, and χ²/N of the noise in
-        the others: 1 where σ is right, 0 for float frames, infinite where nothing tells."""
+    def noise_floor(self, frames: int) -> NoiseFloor:
+        """Noise floor of the first frames."""
         ...
 
-    def cut(self, first: int, last: int) -> "Observation":
-        """That of the frames from `first` to before `last` alone."""
+    def slice_frames(self, first: int, last: int) -> "Observation":
+        """The same of frames `first` to `last - 1` alone."""
         ...
 
 
@@ -145,19 +157,19 @@ def summed(blocks: Iterator[Tensor]) -> Tensor:
     return torch.stack([r.square().sum(1) for r in blocks]).sum(0)
 
 
-def together_floor(parts: Sequence[tuple[Observation, int]]) -> tuple[float, float, float]:
-    """`Observation.floor` of several, each with its number of frames.
+def combined_noise_floor(parts: Sequence[tuple[Observation, int]]) -> NoiseFloor:
+    """`Observation.noise_floor` of several, each with its number of frames.
 
     χ²/N of the noise is averaged by the residuals that it stands for. Where a part does not tell it, but another does,
     its stated noise is believed.
     """
-    floors = [part.floor(frames) for part, frames in parts]
+    floors = [part.noise_floor(frames) for part, frames in parts]
     least, counts, levels = zip(*floors, strict=True)
     if not any(map(math.isfinite, levels)):
-        return sum(least), sum(counts), math.inf
+        return NoiseFloor(sum(least), sum(counts), math.inf)
     believed = [level if math.isfinite(level) else 1.0 for level in levels]
     level = sum(n * y for n, y in zip(counts, believed, strict=True)) / max(1.0, sum(counts))
-    return sum(least), sum(counts), level
+    return NoiseFloor(sum(least), sum(counts), level)
 
 
 def normal_equations(blocks: Iterator[tuple[Tensor, Tensor]], loss: Loss = GAUSSIAN) -> tuple[Tensor, Tensor, Tensor]:
@@ -231,16 +243,16 @@ class Masks:
         scale = self.weight[:frames].sqrt() / self.sigma
         return self.loss.root(((image - self.masks[:frames]) * scale).flatten(1))
 
-    def linearised(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
+    def linearize(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
         yield from self.linear(*on_screen(self.silhouettes, s), *drawn(s.trajectory), frames, coarse)
 
     def linear(
         self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int, coarse: Coarse
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """`linearised` of what is on the screen (see `coverage_tangent`)."""
+        """`linearize` of what is on the screen (see `coverage_tangent`)."""
         far = _far(coarse)
         for r, J in self._linear(screen, slope, faces, convex, frames, far):
-            yield (r, J) if far else self.loss.told(r, J)
+            yield (r, J) if far else self.loss.winsorize(r, J)
 
     def _linear(
         self, screens: Tensor, slopes: Tensor, faces: Tensor, convex: bool, frames: int, far: ImageLoss | None
@@ -281,7 +293,7 @@ class Masks:
         r, slopes = (value - self._cdf[:frames]) / self.sigma, slopes / self.sigma
         return normal_equations(iter([(r.flatten(1), slopes.flatten(1, 2))]))
 
-    def floor(self, frames: int) -> tuple[float, float, float]:
+    def noise_floor(self, frames: int) -> NoiseFloor:
         masks, counted, scale = self.masks[:frames], self.weight[:frames] > 0, self.weight[:frames].sqrt() / self.sigma
         off = torch.minimum(masks.abs(), (1 - masks).abs()) * scale
         near = counted & (off < CLEAR)
@@ -292,10 +304,10 @@ class Masks:
             # nothing tells an outlier from the body: what an empty film costs is no less than what remains, so that
             # starts are judged against the best of them alone
             empty = self.loss.rho(masks * scale).sum().item()
-            return self.loss.scale * empty, float((counted & ~clear).sum()), 1.0
-        return off[clear].square().sum().item(), float((counted & ~clear).sum()), level
+            return NoiseFloor(self.loss.scale * empty, float((counted & ~clear).sum()), 1.0)
+        return NoiseFloor(off[clear].square().sum().item(), float((counted & ~clear).sum()), level)
 
-    def cut(self, first: int, last: int) -> "Masks":
+    def slice_frames(self, first: int, last: int) -> "Masks":
         return Masks(self.masks[first:last], self.sigma, self.silhouettes, self.weight[first:last], self.loss)
 
 
@@ -330,8 +342,8 @@ class States:
         states = trajectory[self.body]
         yield self.loss.root(self._compare([states["x"][:, :frames], states["q"][:, :frames]]).flatten(1))
 
-    def linearised(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
-        yield self.loss.told(*self._linear(s, frames))
+    def linearize(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
+        yield self.loss.winsorize(*self._linear(s, frames))
 
     def _linear(self, s: Sensitivity, frames: int) -> tuple[Tensor, Tensor]:
         states, tangent = s.trajectory[self.body], s.tangent[self.body]
@@ -346,10 +358,10 @@ class States:
     def normal(self, s: Sensitivity, frames: int, coarse: Coarse) -> tuple[Tensor, Tensor, Tensor]:
         return normal_equations(iter([self._linear(s, frames)]), self.loss)
 
-    def floor(self, frames: int) -> tuple[float, float, float]:
-        return 0.0, float(frames * (3 if self.q is None else 6)), 0.0 if self.exact else math.inf
+    def noise_floor(self, frames: int) -> NoiseFloor:
+        return NoiseFloor(0.0, float(frames * (3 if self.q is None else 6)), 0.0 if self.exact else math.inf)
 
-    def cut(self, first: int, last: int) -> "States":
+    def slice_frames(self, first: int, last: int) -> "States":
         q = None if self.q is None else self.q[first:last]
         return States(self.body, self.x[first:last], q, self.sigma_x, self.sigma_angle, self.loss, self.exact)
 

@@ -17,7 +17,7 @@ from torch.nn.functional import avg_pool2d
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Surface
 from gradsim.identification.observation import optical_flow
-from gradsim.identification.observation.base import CLEAR, Coarse, Sensitivity, normal_equations, summed
+from gradsim.identification.observation.base import CLEAR, Coarse, NoiseFloor, Sensitivity, normal_equations, summed
 from gradsim.losses import CDF
 from gradsim.numerics.robust import GAUSSIAN, Loss, loss_named
 from gradsim.physics.trajectory import Trajectory
@@ -58,9 +58,9 @@ class Images:
             picture = self._picture(trajectory, first, last)
             yield self._told((picture - self.film[first:last]) / self.sigma, coarse)
 
-    def linearised(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
+    def linearize(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
         for r, J in self._linear(s, frames, coarse):
-            yield (r, J) if coarse else self.loss.told(r, J)
+            yield (r, J) if coarse else self.loss.winsorize(r, J)
 
     @torch.no_grad()
     def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
@@ -76,16 +76,16 @@ class Images:
         cost, gradient, matrix = (torch.stack(part).sum(0) for part in zip(*parts, strict=True))
         return cost, gradient, matrix
 
-    def floor(self, frames: int) -> tuple[float, float, float]:
+    def noise_floor(self, frames: int) -> NoiseFloor:
         background = torch.as_tensor(self.renderer.background, dtype=torch.float64)
         background = background[:, None, None] if background.ndim == 1 else background
         off = (self.film[:frames] - background).abs() / self.sigma
         near = off[off < CLEAR]
         level = (near.median() / 0.6745).square().item() if len(near) else 1.0
         clear = off < CLEAR * max(level, 1e-16) ** 0.5
-        return off[clear].square().sum().item(), float((~clear).sum()), level
+        return NoiseFloor(off[clear].square().sum().item(), float((~clear).sum()), level)
 
-    def cut(self, first: int, last: int) -> "Images":
+    def slice_frames(self, first: int, last: int) -> "Images":
         return Images(self.film[first:last], self.sigma, self.renderer, self.loss)
 
     @torch.no_grad()

@@ -15,7 +15,14 @@ from torch.nn.functional import max_pool2d
 
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Part
-from gradsim.identification.observation.base import Coarse, Masks, Sensitivity, on_screen, together_floor
+from gradsim.identification.observation.base import (
+    Coarse,
+    Masks,
+    NoiseFloor,
+    Sensitivity,
+    combined_noise_floor,
+    on_screen,
+)
 from gradsim.numerics.robust import GAUSSIAN, Loss
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.coverage.coverage import coverage
@@ -95,7 +102,7 @@ class LabelledMasks:
             found.append((rows, masks.compared(image, len(rows), coarse)))
         yield _by_frame(found, frames)
 
-    def linearised(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
+    def linearize(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
         (screen, slope), found = on_screen(self.silhouettes, s), []
         for masks, rows, index, faces, convex in self._groups(s.trajectory, frames, coarse):
             there = screen[:, rows][:, :, index], slope[:, :, rows][:, :, :, index]
@@ -112,11 +119,11 @@ class LabelledMasks:
     def normal(self, s: Sensitivity, frames: int, coarse: Coarse) -> tuple[Tensor, Tensor, Tensor]:
         return self._sums(s.trajectory, *on_screen(self.silhouettes, s), frames, coarse)
 
-    def floor(self, frames: int) -> tuple[float, float, float]:
+    def noise_floor(self, frames: int) -> NoiseFloor:
         met = int((self.meetings < frames).sum())
-        return together_floor([*((part, frames) for part in self.own), *([(self.together, met)] if met else [])])
+        return combined_noise_floor([*((part, frames) for part in self.own), *([(self.together, met)] if met else [])])
 
-    def cut(self, first: int, last: int) -> "LabelledMasks":
+    def slice_frames(self, first: int, last: int) -> "LabelledMasks":
         part = slice(first, last)
         shares, weight = self.shares[part], self.weight[part]
         return LabelledMasks(shares, self.sigmas, self.names, self.silhouettes, self.noisy, weight, self.loss)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.identification.observation.base import Coarse, Observation, Sensitivity, together_floor
+from gradsim.identification.observation.base import Coarse, NoiseFloor, Observation, Sensitivity, combined_noise_floor
 from gradsim.identification.observation.from_video import from_video
 from gradsim.physics.trajectory import Trajectory
 
@@ -46,9 +46,9 @@ class MultiView:
         for part in self.parts.values():
             yield from part.residuals(trajectory, frames, coarse)
 
-    def linearised(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
+    def linearize(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
         for part in self.parts.values():
-            yield from part.linearised(s, frames, coarse)
+            yield from part.linearize(s, frames, coarse)
 
     def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
         return torch.stack([part.cost(trajectory, frames, coarse) for part in self.parts.values()]).sum(0)
@@ -58,11 +58,11 @@ class MultiView:
         cost, gradient, matrix = (torch.stack(each).sum(0) for each in sums)
         return cost, gradient, matrix
 
-    def floor(self, frames: int) -> tuple[float, float, float]:
-        return together_floor([(part, frames) for part in self.parts.values()])
+    def noise_floor(self, frames: int) -> NoiseFloor:
+        return combined_noise_floor([(part, frames) for part in self.parts.values()])
 
-    def cut(self, first: int, last: int) -> "MultiView":
-        return MultiView({name: part.cut(first, last) for name, part in self.parts.items()})
+    def slice_frames(self, first: int, last: int) -> "MultiView":
+        return MultiView({name: part.slice_frames(first, last) for name, part in self.parts.items()})
 
 
 def from_videos(

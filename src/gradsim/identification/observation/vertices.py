@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.identification.observation.base import Coarse, Sensitivity, normal_equations, summed
+from gradsim.identification.observation.base import Coarse, NoiseFloor, Sensitivity, normal_equations, summed
 from gradsim.numerics.robust import GAUSSIAN, Loss, loss_named
 from gradsim.physics.trajectory import Trajectory
 
@@ -41,8 +41,8 @@ class Vertices:
     def residuals(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Iterator[Tensor]:
         yield self.loss.root(self._compare(self._chosen(trajectory, frames)))
 
-    def linearised(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
-        yield self.loss.told(*self._linear(s, frames))
+    def linearize(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
+        yield self.loss.winsorize(*self._linear(s, frames))
 
     def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
         return summed(self.residuals(trajectory, frames, coarse))
@@ -50,10 +50,10 @@ class Vertices:
     def normal(self, s: Sensitivity, frames: int, coarse: Coarse) -> tuple[Tensor, Tensor, Tensor]:
         return normal_equations(iter([self._linear(s, frames)]), self.loss)
 
-    def floor(self, frames: int) -> tuple[float, float, float]:
-        return 0.0, float(self._seen[:frames].sum()), float("inf")
+    def noise_floor(self, frames: int) -> NoiseFloor:
+        return NoiseFloor(0.0, float(self._seen[:frames].sum()), float("inf"))
 
-    def cut(self, first: int, last: int) -> "Vertices":
+    def slice_frames(self, first: int, last: int) -> "Vertices":
         return Vertices(self.body, self.x[first:last], self.sigma, self.index, self.loss)
 
     def _linear(self, s: Sensitivity, frames: int) -> tuple[Tensor, Tensor]:

@@ -182,7 +182,7 @@ class ClipsProblem:
         scaled = J * w[..., None, None]
         return scaled.mT @ J, (scaled.mT @ r[..., None])[..., 0]
 
-    def linearise(self, shots: Shots, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def linearize(self, shots: Shots, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Schur complements (starts, clips, n, n) and gradients (starts, clips, n) of every clip, starts eliminated."""
         A, g = self.normal(shots, weight)
         schur, gradient, _, _ = eliminate(A, g, len(self.space), torch.zeros(len(shots.u)))
@@ -308,7 +308,7 @@ def scatter(problem: ClipsProblem, shots: Shots, copies: int, rng: np.random.Gen
     neighbour may be the better one.
     """
     parts = [shots]
-    schur = problem.linearise(shots)[0].sum(1)
+    schur = problem.linearize(shots)[0].sum(1)
     eigenvalues, axes = torch.linalg.eigh(schur)
     for _ in range(copies):
         size = torch.tensor(10 ** rng.uniform(0, 1, (len(shots.u), 1)))

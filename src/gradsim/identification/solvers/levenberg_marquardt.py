@@ -84,7 +84,7 @@ def descend(
         if not len(rows):
             break
         count += 1
-        _, A, g = problem.linearise(here.u[rows], frames, coarse)
+        _, A, g = problem.linearize(here.u[rows], frames, coarse)
         u, before = here.u[rows], here.cost[rows]
         held = ((u <= low) & (g > 0)) | ((u >= high) & (g < 0))
         waiting = torch.arange(len(rows))

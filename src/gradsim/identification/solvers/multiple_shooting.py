@@ -137,7 +137,7 @@ class ShootingProblem:
         starts = len(next(iter(trajectory.values.values()))) // (len(spans) * lanes)
         for j, (first, last) in enumerate(spans):
             if (first, last) not in self._cuts:
-                self._cuts[first, last] = self.problem.observation.cut(first, last)
+                self._cuts[first, last] = self.problem.observation.slice_frames(first, last)
             rows = _rows(j, len(spans), lanes, starts)
             yield part(trajectory, rows, last - first), self._cuts[first, last], last - first
 

@@ -111,7 +111,7 @@ def search(
     initial = problem.space.draw(rng, plan.starts)
     people, who = Population.at(initial), torch.arange(plan.starts)  # who: which start each is, -1 once sown again
     history, iterations, done = [], 0, 0
-    clean = problem.observation.floor(problem.frames)[2] < EXACT
+    clean = problem.observation.noise_floor(problem.frames).level < EXACT
     exact, unmodelled = clean, 0.0  # whether noise explains all so far; χ²/N that the model has left unexplained
     if saved := keeper.load("search"):
         people, who, initial = Population(*saved["people"]), saved["who"], saved["initial"]
@@ -136,7 +136,7 @@ def search(
     stages = list(range(min(plan.first, problem.frames), problem.frames, plan.grow)) if plan.curriculum else []
     leapt = bool(history) and history[-1].get("leapt", False)
     for frames in [] if leapt else stages[done:]:
-        informative = problem.observation.floor(frames)[1]
+        informative = problem.observation.noise_floor(frames).informative
         least = _enough(problem, frames)
         enough = least + unmodelled * informative
         people, n = _attempt(problem, people, frames, enough, least, plan.precision)
@@ -198,7 +198,7 @@ def search(
 
 def _enough(problem: Problem, frames: int) -> float:
     """Cost below which noise explains what is left: a start is then solved. Infinite where the noise is not told."""
-    floor, informative, level = problem.observation.floor(frames)
+    floor, informative, level = problem.observation.noise_floor(frames)
     return floor + max(level, 1e-10) * (1.15 * informative + 5 * math.sqrt(2 * informative))
 
 
@@ -242,7 +242,7 @@ def _explore(problem: Problem, people: Population, who: Tensor, frames: int, rng
     Returns the number of linearisations.
     """
     k, last = int(people.cost.argmin()), int(people.cost.argmax())
-    _, A, _ = problem.linearise(people.u[[k]], frames)
+    _, A, _ = problem.linearize(people.u[[k]], frames)
     eigenvalues, axes = torch.linalg.eigh(A[0].nan_to_num(0.0))
     scale = axes * eigenvalues.clamp(min=2.0).rsqrt()
     few = min(1.0, (1 + len(scale)) / 6)  # fewer unknowns have fewer places to look
@@ -319,7 +319,9 @@ def _extend(
 
 def _rest(problem: Problem, u: Tensor) -> float:
     """Cost of frames without noise below which nothing is left that matters, or that numbers can tell."""
-    return max(ROUNDING * problem.observation.floor(problem.frames)[1], _rounding(problem, u, problem.frames))
+    return max(
+        ROUNDING * problem.observation.noise_floor(problem.frames).informative, _rounding(problem, u, problem.frames)
+    )
 
 
 def _rounding(problem: Problem, u: Tensor, frames: int) -> float:
@@ -344,7 +346,7 @@ def _replace_unsolved(
         chosen = solved if len(sources) else torch.ones_like(solved)
         return people[chosen], who[chosen]
     parents = people.u[sources[torch.tensor(rng.integers(len(sources), size=missing))]]
-    _, A, _ = problem.linearise(parents, _fewer(frames, rng))
+    _, A, _ = problem.linearize(parents, _fewer(frames, rng))
     fresh = Population.at(_along_weak(problem, parents, A, rng.uniform(0.3, 3.0, missing), rng))
     fresh.cost = problem.cost(fresh.u, frames)
     old = people[sources]
@@ -363,7 +365,7 @@ def _resample(
     """New starts in place of those at `places`, from the best four or from themselves, along weak directions."""
     order = people.cost.argsort()[:4]
     sources = [int(order[rng.integers(len(order))]) if rng.random() < 0.8 else int(p) for p in places]
-    _, A, _ = problem.linearise(people.u[sources], _fewer(frames, rng))
+    _, A, _ = problem.linearize(people.u[sources], _fewer(frames, rng))
     return Population.at(_along_weak(problem, people.u[sources], A, 10 ** rng.uniform(-2, 2, len(places)), rng))
 
 
@@ -388,7 +390,7 @@ def _polish(problem: Problem, people: Population, rng: np.random.Generator, roun
             break
         tries = 8
         parents = people.u[k].expand(tries, -1)
-        _, A, _ = problem.linearise(parents[:1], _fewer(problem.frames, rng))
+        _, A, _ = problem.linearize(parents[:1], _fewer(problem.frames, rng))
         u = _along_weak(problem, parents, A.expand(tries, -1, -1), 10 ** rng.uniform(-1, 1, tries), rng)
         near, n = descend(problem, Population.at(u), problem.frames, False, 12)
         count += n

@@ -68,7 +68,7 @@ class Profile:
 def profiled(fit, problem: Problem, names: Sequence[str] = ()):
     """The fit with profiles along the named unknowns, or along its two weakest directions; see `profiles`."""
     u = problem.space.inner(torch.tensor([fit.values[name] for name in problem.space.names], dtype=torch.float64))
-    tangents = problem.linearise(u[None], problem.frames)[1][0]
+    tangents = problem.linearize(u[None], problem.frames)[1][0]
     fisher, _ = secant_fisher(problem, u, tangents)
     return replace(fit, profiles=profiles(problem, u, fisher, names))
 
@@ -263,12 +263,12 @@ class _Slice:
         held = u.clamp(self.problem.space.low, self.problem.space.high)
         return torch.where(inside, self.problem.cost(held, frames, coarse), torch.inf)
 
-    def linearise(self, y: Tensor, frames: int, coarse: Coarse = False) -> tuple[Tensor, Tensor, Tensor]:
+    def linearize(self, y: Tensor, frames: int, coarse: Coarse = False) -> tuple[Tensor, Tensor, Tensor]:
         u = self._inner(y)
         k = self.pivot
         inside = (u[:, k] >= self.problem.space.low[k]) & (u[:, k] <= self.problem.space.high[k])
         held = u.clamp(self.problem.space.low, self.problem.space.high)
-        cost, A, g = self.problem.linearise(held, frames, coarse)
+        cost, A, g = self.problem.linearize(held, frames, coarse)
         return torch.where(inside, cost, torch.inf), self.turn.T @ A @ self.turn, g @ self.turn
 
     def _inner(self, y: Tensor) -> Tensor:

@@ -150,7 +150,7 @@ def first_contact(trajectory: Trajectory) -> int | None:
 
 def outlier_threshold(problem: Problem) -> float:
     """|r| above which a residual contradicts the model though no unknown moves it: 5, or as many σ of louder noise."""
-    level = problem.observation.floor(problem.frames)[2]
+    level = problem.observation.noise_floor(problem.frames).level
     return STRAYS * math.sqrt(max(1.0, level)) if math.isfinite(level) else STRAYS
 
 
@@ -245,7 +245,7 @@ def _explained(problem: Problem, history: list[dict], limit: float) -> int | Non
     robust = any(getattr(part, "loss", GAUSSIAN).kind for part in _parts(problem.observation))
     most = 0 if history and not robust else None  # the floor of a robust loss tells nothing
     for entry in history:
-        floor, informative, level = problem.observation.floor(entry["frames"])
+        floor, informative, level = problem.observation.noise_floor(entry["frames"])
         spare = max(1.0, informative - len(problem.space))
         if not math.isfinite(level) or most is None:
             return None

@@ -82,9 +82,9 @@ class _Begun(NamedTuple):
 
 
 def _begun(problem: Problem, u: Tensor, frames: int, rng: np.random.Generator) -> _Begun:
-    short = Problem(problem.model, problem.observation.cut(0, frames), problem.space)
+    short = Problem(problem.model, problem.observation.slice_frames(0, frames), problem.space)
     centre = descend(problem, Population.at(u[None]), frames, False, DESCENT)[0].u[0]
-    wide, _ = secant_fisher(short, centre, short.linearise(centre[None], frames)[1][0])
+    wide, _ = secant_fisher(short, centre, short.linearize(centre[None], frames)[1][0])
     problem.effort.rollouts += short.effort.rollouts
     draws = weighted(problem, centre, principal_axes(wide), frames, rng)
     return _Begun(frames, chi2_zscore(short, centre) < SURPRISE, draws)
