@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from gradsim.errors import InputError
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim_reproduction.tables import markdown, short
 
 LONG = 60_000  # characters of one entry beyond which it stays in its run folder
@@ -54,12 +54,12 @@ def collect(runs: list[Path], out: Path) -> Path:
     """Write NAME.json of each run, and results.md over all that are kept in `out`; returns the latter."""
     for run in runs:
         result = kept(run)
-        with whole(out / f"{run.name}.json") as draft:
+        with atomic_path(out / f"{run.name}.json") as draft:
             draft.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     files = sorted(out.glob("*.json"))
     sections = [section(file.stem, json.loads(file.read_text(encoding="utf-8"))) for file in files]
     page = out / "results.md"
-    with whole(page) as draft:
+    with atomic_path(page) as draft:
         draft.write_text("# Results of the fullest runs\n\n" + "\n".join(sections), encoding="utf-8")
     return page
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gradsim.app import experiments
 from gradsim.errors import InputError
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.runner import Ledger, write_result
 from gradsim_reproduction.tables import markdown
@@ -56,7 +56,7 @@ def everything(
             left_out[name] = f"{type(error).__name__}: {error}"
     progress.done()
     tables = [table for record in records.values() for table in record["tables"]]
-    with whole(out / "tables.md") as draft:
+    with atomic_path(out / "tables.md") as draft:
         draft.write_text("\n".join(markdown(table) for table in tables), encoding="utf-8")
     result = {
         "title": "The paper's tables and figures",

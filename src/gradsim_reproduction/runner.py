@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from gradsim.errors import InputError
-from gradsim.identification.fit import SCHEMA, versions, write_json
+from gradsim.identification.fit import SCHEMA
+from gradsim.runtime.atomic import write_json
 from gradsim.runtime.parallel import run_jobs
 from gradsim.runtime.progress import NullProgress, Progress
-from gradsim.runtime.provenance import provenance
+from gradsim.runtime.provenance import provenance, versions
 
 
 def figure(value: float, paper: float | None = None, goal: float | None = None, ok: bool | None = None) -> dict:

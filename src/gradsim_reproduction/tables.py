@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 
 
 def write_table(out: Path, title: str, rows: Sequence[Mapping], notes: str = "") -> dict:
@@ -19,7 +19,7 @@ def write_table(out: Path, title: str, rows: Sequence[Mapping], notes: str = "")
     """
     filled = [{"note": "", "ratio": ratio(row["paper"], row["ours"]), **row} for row in rows]
     table = {"title": title, "rows": filled, "notes": notes}
-    with whole(Path(out) / "table.md") as draft:
+    with atomic_path(Path(out) / "table.md") as draft:
         draft.write_text(markdown(table), encoding="utf-8")
     return table
 

@@ -6,7 +6,6 @@ import pytest
 from PIL import Image
 
 from gradsim.errors import InputError
-from gradsim.runtime.atomic import whole
 from gradsim.video import read, write, write_preview
 
 LOSSLESS = [".webm", ".mp4", ""]
@@ -159,13 +158,6 @@ def test_a_folder_with_files_is_never_replaced(tmp_path):
         write(tmp_path / "file" / "clip.mp4", noise(2, 8, 8), fps=10)
     with pytest.raises(InputError, match="is a file"):
         write(tmp_path / "file", noise(2, 8, 8), fps=10)
-
-
-def test_whole_makes_the_folders_above(tmp_path):
-    with whole(tmp_path / "a" / "b" / "c.txt") as draft:
-        draft.write_text("x")
-        assert not (tmp_path / "a" / "b" / "c.txt").exists()
-    assert (tmp_path / "a" / "b" / "c.txt").read_text() == "x"
 
 
 @pytest.mark.parametrize(

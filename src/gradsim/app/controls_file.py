@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_write
 
 if TYPE_CHECKING:
     from gradsim.control.plant import Episode, Plant
@@ -18,7 +18,7 @@ CONTROLS = "controls.npz"
 def write_controls(folder: Path, plant: "Plant", episode: "Episode") -> None:
     """Write what an episode's actions mean: (frames - 1, elements) each over time, or a value at the start."""
     values = plant.values(episode.actions[:1].detach(), plant.frames)
-    with whole(folder / CONTROLS) as draft, draft.open("wb") as file:
+    with atomic_write(folder / CONTROLS) as file:
         np.savez(file, **{name: x[0].numpy() for name, x in values.items()})  # pyright: ignore[reportArgumentType]
 
 

@@ -17,7 +17,8 @@ from typing import ClassVar, Self
 
 from gradsim.control.task.task import Task
 from gradsim.errors import InputError
-from gradsim.identification.fit import plain, versions
+from gradsim.runtime.atomic import jsonable
+from gradsim.runtime.provenance import versions
 from gradsim.scene.node import Node
 
 SCHEMA = "gradsim.job/1"
@@ -48,7 +49,7 @@ class RunArguments:
         """
         content = {f.name: _content(getattr(self, f.name)) for f in fields(self)}
         content[self.subject] = _content(subject.model_dump(by_alias=True, exclude_none=True))
-        return json.loads(json.dumps(plain(content | {"versions": versions() | {"source": _source()}})))
+        return json.loads(json.dumps(jsonable(content | {"versions": versions() | {"source": _source()}})))
 
     def record(self, subject: Node) -> dict:
         """The content of job.json."""

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from gradsim.app.job import RECORD, RunArguments, record, short
 from gradsim.errors import InputError
-from gradsim.runtime.checkpoint import Checkpoint, write_synced
+from gradsim.runtime.atomic import atomic_write
+from gradsim.runtime.checkpoint import Checkpoint
 from gradsim.scene.node import Node
 
 try:
@@ -58,7 +59,8 @@ def desk(folder: Path, job: RunArguments, subject: Node, resume: bool) -> Iterat
         if not going_on:
             for name in job.answer:  # of a run before this one
                 (folder / name).unlink(missing_ok=True)
-            write_synced(folder / RECORD, json.dumps(job.record(subject), indent=1).encode())
+            with atomic_write(folder / RECORD, fsync=True) as file:
+                file.write(json.dumps(job.record(subject), indent=1).encode())
         yield Checkpoint(folder / KEPT, hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest())
 
 

@@ -28,8 +28,9 @@ from gradsim.dataset import labels
 from gradsim.dataset.layout import UNIT, Damaged, Entry, Layout, Settings
 from gradsim.dataset.render import film
 from gradsim.dataset.sample import sample
-from gradsim.dataset.zarr_shard import ShardFile, fingerprint, synced
+from gradsim.dataset.zarr_shard import ShardFile, fingerprint
 from gradsim.errors import InputError
+from gradsim.runtime.atomic import atomic_write, drafts, remove_draft
 from gradsim.runtime.parallel import run_jobs
 
 Job = tuple[Layout, int, int]  # where, which unit, how many videos the data set has
@@ -97,7 +98,7 @@ def make(
         found["videos"] += len(layout.members(wanted[k], count))
         found["units"] += 1
         found["cpu_s"] += entry.cpu_s
-        with synced(record) as file:
+        with atomic_write(record, fsync=True) as file:
             file.write(json.dumps({**kept, **found, "wall_s": time.monotonic() - start}, indent=1).encode())
     return {**kept, **found, "wall_s": time.monotonic() - start}
 
@@ -119,10 +120,13 @@ def make_unit(job: Job) -> Entry:
     start, begun, settings = time.process_time(), time.monotonic(), layout.settings
     files, rows, states, videos = layout.files(unit), [], [], []
     for path in (*files.values(), layout.entry(unit)):
-        for draft in path.parent.glob(f".{path.name}.*.part"):  # of a run that was killed
-            draft.unlink(missing_ok=True)
+        for draft in drafts(path.parent, path.name):  # of a run that was killed
+            remove_draft(draft)
     with _one_thread(), ExitStack() as stack:
-        shards = {name: ShardFile(stack.enter_context(synced(files[name])), settings.unit) for name in layout.arrays}
+        shards = {
+            name: ShardFile(stack.enter_context(atomic_write(files[name], fsync=True)), settings.unit)
+            for name in layout.arrays
+        }
         for k, number in enumerate(layout.members(unit, count)):
             drawn = sample(settings.kind, number, settings.seed)
             shot = film(drawn, settings.sizes)

@@ -19,8 +19,8 @@ import numpy as np
 from gradsim.dataset.optional import extra
 from gradsim.dataset.render import Film, filmed
 from gradsim.dataset.sample import Sample
-from gradsim.dataset.zarr_shard import synced
 from gradsim.identification.unknowns import Unknown
+from gradsim.runtime.atomic import atomic_write
 from gradsim.scene import Scene
 
 STATES = "states."  # how columns of the motion begin
@@ -90,7 +90,7 @@ def write(path: Path, rows: Sequence[dict[str, Any]], states: Sequence[Mapping[s
     for name in dict.fromkeys(key for own in states for key in own):
         values = [own[name].ravel() if name in own else None for own in states]
         columns[STATES + name] = pa.array(values, pa.list_(pa.float64()))
-    with synced(path) as file:
+    with atomic_write(path, fsync=True) as file:
         parquet.write_table(pa.table(columns), file, compression="zstd")
 
 

@@ -27,9 +27,10 @@ from gradsim.dataset.labels import label
 from gradsim.dataset.optional import extra
 from gradsim.dataset.render import check_sizes
 from gradsim.dataset.sample import sample
-from gradsim.dataset.zarr_shard import LEVEL, synced
+from gradsim.dataset.zarr_shard import LEVEL
 from gradsim.errors import InputError
-from gradsim.identification.fit import versions
+from gradsim.runtime.atomic import atomic_write
+from gradsim.runtime.provenance import versions
 
 UNIT = 50  # videos of a unit: a crash loses seconds, and a million are 20 000 units
 TRIED = 14  # samples whose labels stand for the recipe: one of each object
@@ -128,7 +129,7 @@ class Layout:
             there.compare(settings)
             return there
         layout = cls(folder, settings)
-        with synced(folder / "dataset.json") as file:
+        with atomic_write(folder / "dataset.json", fsync=True) as file:
             file.write(json.dumps(asdict(settings), indent=1).encode())
         return layout
 
@@ -190,7 +191,7 @@ class Layout:
         """Have room for so many videos; never less than before."""
         for path, content in self.headers(max(count, self.count)):
             if not path.is_file() or path.read_bytes() != content:
-                with synced(path) as file:
+                with atomic_write(path, fsync=True) as file:
                     file.write(content)
 
     def runs(self) -> list[dict]:
@@ -251,7 +252,7 @@ class Entry:
     def write(self, path: Path) -> None:
         """Keep it; from then on the unit counts."""
         content = asdict(self)
-        with synced(path) as file:
+        with atomic_write(path, fsync=True) as file:
             file.write(json.dumps({**content, "seal": _seal(content)}, indent=1).encode())
 
     @classmethod

@@ -28,7 +28,7 @@ import numpy as np
 from gradsim.dataset.optional import extra
 from gradsim.dataset.reader import Recordings
 from gradsim.errors import InputError
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 
 if TYPE_CHECKING:
     from av.video.stream import VideoStream
@@ -168,7 +168,7 @@ def export_lerobot(
     truths, kind = list(recordings.truth(rows[0]["number"])), recordings.settings.kind
     tasks = sorted({_task(kind, row["object"]) for row in rows})
     stats, episodes, film = Stats(), [], {}
-    with whole(Path(out)) as draft:
+    with atomic_path(Path(out)) as draft:
         for file, first in enumerate(range(0, len(rows), EPISODES)):
             place = {"chunk_index": file // CHUNK, "file_index": file % CHUNK}
             path = _made(draft / FILMS.format(video_key=KEY, **place))

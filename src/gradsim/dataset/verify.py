@@ -16,6 +16,7 @@ from gradsim.dataset.generate import make
 from gradsim.dataset.layout import Damaged, Entry, Layout, Settings
 from gradsim.dataset.reader import Recordings
 from gradsim.dataset.zarr_shard import fingerprint
+from gradsim.runtime.atomic import drafts, remove_draft
 from gradsim.runtime.parallel import run_jobs
 
 
@@ -115,9 +116,9 @@ def verify(
         if entry is not None:
             cpu += entry.cpu_s
             sizes = {name: size + entry.files[name]["bytes"] for name, size in sizes.items()}
-    drafts = tuple(sorted(str(path.relative_to(layout.folder)) for path in layout.folder.rglob(".*.part")))
+    leftovers = tuple(sorted(str(path.relative_to(layout.folder)) for path in drafts(layout.folder, recursive=True)))
     made, read = sum(run["wall_s"] for run in layout.runs()), time.monotonic() - start
-    return Verdict(count, right, content.hexdigest(), tuple(faults), drafts, sizes, cpu, made, read)
+    return Verdict(count, right, content.hexdigest(), tuple(faults), leftovers, sizes, cpu, made, read)
 
 
 def repair(
@@ -139,7 +140,7 @@ def repair(
     kept = layout.settings
     layout.compare(Settings.of(kept.kind, kept.seed, kept.sizes, kept.unit))
     for draft in found.leftovers:
-        (layout.folder / draft).unlink(missing_ok=True)
+        remove_draft(layout.folder / draft)
     layout.grow(found.expected)
     return found, make(layout, found.units, found.expected, engine, workers, report, "repair")
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from gradsim.dataset.reader import Recordings
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 
 VIDEOS = 500  # of one tar
 
@@ -48,7 +48,7 @@ def export_webdataset(
     for row in recordings.table(["number", "split"]):
         splits[row["split"]].append(row["number"])
     names, finished = [], 0
-    with whole(Path(out)) as draft:
+    with atomic_path(Path(out)) as draft:
         draft.mkdir()
         for split, numbers in splits.items():
             for first in range(0, len(numbers), VIDEOS):

@@ -7,12 +7,8 @@ reader is that of `zarr`. See the specification of zarr v3, section "Sharding co
 """
 
 import hashlib
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
-from uuid import uuid4
 
 import numpy as np
 
@@ -47,31 +43,6 @@ class ShardFile:
         index = self._index.tobytes()
         checksum = extra("google_crc32c").value(index)
         self._file.write(index + checksum.to_bytes(4, "little"))
-
-
-@contextmanager
-def synced(path: Path) -> Iterator[BinaryIO]:
-    """A file that appears whole, when the block ends well, or not at all; also if the power fails.
-
-    Two processes that write the same file do not meet: each has a draft of its own beside it, and the last one stays.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{uuid4().hex[:12]}.part")
-    try:
-        with draft.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    if hasattr(os, "O_DIRECTORY"):  # the name, too
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def fingerprint(path: Path) -> dict:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gradsim.errors import InputError
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -69,5 +69,5 @@ def write(path: str | Path, *images: ArrayLike) -> None:
         raise InputError(f"pictures have shapes {shapes}; they need (3, height, width), and the same height.")
     gap = np.ones((3, shapes[0][1], GAP))
     row = np.concatenate([strip for a in arrays for strip in (gap, a)][1:], -1)
-    with whole(path) as draft:
+    with atomic_path(path) as draft:
         Image.fromarray(np.moveaxis(to_bytes(row), 0, -1)).save(draft)

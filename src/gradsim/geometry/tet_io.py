@@ -13,7 +13,7 @@ from gradsim.errors import InputError
 from gradsim.geometry import tet_mesh
 from gradsim.geometry.tet_mesh import TetMesh
 from gradsim.geometry.validation import of
-from gradsim.runtime import atomic
+from gradsim.runtime.atomic import atomic_path
 
 READERS = {".msh": "gmsh", ".vtu": "vtu", ".mesh": "medit"}  # module of meshio
 FORMATS = (".tet", *READERS)
@@ -54,11 +54,11 @@ def save(mesh: TetMesh, path: str | Path) -> None:
     if suffix == ".tet":
         lines = [f"v {x!r} {y!r} {z!r}\n" for x, y, z in mesh.vertices.tolist()]
         lines += [f"t {i} {j} {k} {l}\n" for i, j, k, l in mesh.tets.tolist()]
-        with atomic.whole(path) as draft:
+        with atomic_path(path) as draft:
             draft.write_text("".join(lines))
         return
     meshio = _meshio(path)
-    with atomic.whole(path) as draft:
+    with atomic_path(path) as draft:
         getattr(meshio, READERS[suffix]).write(draft, meshio.Mesh(mesh.vertices, [("tetra", mesh.tets)]))
 
 

@@ -1,9 +1,5 @@
 """What an identification returns: values with error bars, a verdict, and what it took."""
 
-import importlib.metadata
-import json
-import math
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +7,8 @@ from pathlib import Path
 from gradsim.identification.uncertainty.profile_likelihood import Profile
 from gradsim.identification.uncertainty.residual_diagnostics import ResidualDiagnostics
 from gradsim.numerics.formatting import rounded, with_error
+from gradsim.runtime.atomic import jsonable, write_json
+from gradsim.runtime.provenance import versions
 
 SCHEMA = "gradsim.result/2"
 MISMATCH = 1.2  # χ²/N above which the model does not explain the data, beyond its own sampling error
@@ -127,7 +125,7 @@ class Fit:
         directions = [
             {"combination": d.combination, "explanation": d.explanation, "bound": d.bound} for d in self.null_directions
         ]
-        content = plain(
+        content = jsonable(
             {
                 "schema": SCHEMA,
                 "command": self.command,
@@ -171,37 +169,5 @@ class Fit:
     def save(self, folder: str | Path) -> Path:
         """Write `result.json` and `history.json` into a folder; each file appears whole or not at all."""
         folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "history.json", {"stages": self.history, "starts": self.population})
         return write_json(folder / "result.json", self.result())
-
-
-def plain(value) -> object:
-    """JSON has no infinity: None instead, at any depth."""
-    if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    if isinstance(value, bool) or value is None or isinstance(value, str | int):
-        return value
-    value = float(value)
-    return value if math.isfinite(value) else None
-
-
-def write_json(path: Path, content: dict) -> Path:
-    """Write a JSON file that appears whole or not at all."""
-    draft = path.with_name(f".{path.name}.part")
-    draft.write_text(json.dumps(plain(content), indent=1) + "\n")
-    draft.replace(path)
-    return path
-
-
-def versions() -> dict[str, str]:
-    """Versions of what computes."""
-    packages = {}
-    for name in ("gradsim", "torch", "warp-lang", "numpy"):
-        try:
-            packages[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            packages[name] = "not installed"
-    return {**packages, "python": platform.python_version()}

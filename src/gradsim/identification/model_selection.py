@@ -31,13 +31,14 @@ import torch
 
 from gradsim.errors import InputError
 from gradsim.identification.api import make_fit, model_for
-from gradsim.identification.fit import MISMATCH, Fit, write_json
+from gradsim.identification.fit import MISMATCH, Fit
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.observation.multi_view import from_videos
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import MultistartConfig, Outcome, search
 from gradsim.identification.unknowns import Space, Unknown
+from gradsim.runtime.atomic import write_json
 from gradsim.scene.body import Pendulum
 from gradsim.scene.node import did_you_mean
 from gradsim.scene.scene import Scene

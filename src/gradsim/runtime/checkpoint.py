@@ -9,13 +9,14 @@ back to the last bit, and reading runs nothing.
 import base64
 import hashlib
 import json
-import os
 import re
 import shutil
 from pathlib import Path
 
 import numpy as np
 import torch
+
+from gradsim.runtime.atomic import atomic_write
 
 SCHEMA = "gradsim.checkpoint/1"
 GENERATIONS = 2  # files of a part that stay: the newest, and the one that counts if it is torn
@@ -42,12 +43,12 @@ class Checkpoint:
 
     def save(self, part: str, state: dict) -> None:
         """Add a state of this name, whole or not at all."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         kept = self._files(part)
         number = 1 + (_number(kept[-1]) if kept else 0)
         body = json.dumps(state, default=_bytes).encode()
         path = self.folder / f"{part}.{number:06d}.json"
-        write_synced(path, self._head(body) + b"\n" + body)
+        with atomic_write(path, fsync=True) as file:
+            file.write(self._head(body) + b"\n" + body)
         for old in kept[: 1 - GENERATIONS]:
             old.unlink(missing_ok=True)
 
@@ -62,22 +63,6 @@ class Checkpoint:
     def _files(self, part: str) -> list[Path]:
         """Files of a part, oldest first."""
         return sorted((p for p in self.folder.glob(f"{part}.*.json") if _number(p)), key=_number)
-
-
-def write_synced(path: Path, content: bytes) -> None:
-    """Write a file that is there whole or not at all, also after the power failed."""
-    draft = path.with_name(f".{path.name}.part")
-    with draft.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-    if hasattr(os, "O_DIRECTORY"):  # the name, too
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def _number(path: Path) -> int:

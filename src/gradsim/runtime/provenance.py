@@ -1,5 +1,6 @@
 """What made a result: the commit and the machine."""
 
+import importlib.metadata
 import platform
 import subprocess
 from functools import cache
@@ -18,6 +19,17 @@ def provenance() -> dict[str, str | int | None]:
     """
     system = f"{platform.system()} {platform.machine()}"
     return {"commit": _commit(), "processor": _processor(), "cores": cores(), "system": system}
+
+
+def versions() -> dict[str, str]:
+    """Versions of gradsim, the libraries that compute, and Python."""
+    packages = {}
+    for name in ("gradsim", "torch", "warp-lang", "numpy"):
+        try:
+            packages[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            packages[name] = "not installed"
+    return {**packages, "python": platform.python_version()}
 
 
 def _commit() -> str | None:

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from pydantic_core import core_schema
 
 from gradsim.errors import InputError
+from gradsim.runtime.atomic import atomic_write
 from gradsim.scene.node import Node, Place, did_you_mean, mistake, shown
 
 S = TypeVar("S", bound=Node)
@@ -88,16 +89,10 @@ def save(scene: Node, path: Path) -> None:
     """Write a scene, whole or not at all."""
     content = _plain(scene.model_dump(by_alias=True, exclude_none=True), path.absolute().parent)
     text = yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
-    draft = path.with_name(f".{path.name}.part")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
-    except FileNotFoundError:
-        raise InputError(
-            f"there is no folder {path.absolute().parent} to write {path.name} in; make it first."
-        ) from None
-    finally:
-        draft.unlink(missing_ok=True)
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"there is no folder {path.absolute().parent} to write {path.name} in; make it first.")
+    with atomic_write(path, "w") as file:
+        file.write(text)
 
 
 def library(name: str) -> Path:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from gradsim.errors import InputError
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 
 if TYPE_CHECKING:
     from av.video.stream import VideoStream
@@ -62,7 +62,7 @@ def write(path: str | Path, frames: np.ndarray, fps: float | None = None, times:
     if kind not in (*_LOSSLESS, ".gif", ""):
         raise InputError(f"{path} has suffix `{path.suffix}`; use .webm, .mp4, .gif, or none for a folder of png.")
     stamps, rate = _clock(len(frames), fps, times)
-    with whole(path) as draft:
+    with atomic_path(path) as draft:
         if kind == ".gif":
             _write_gif(draft, [_palette_picture(frame, k) for k, frame in enumerate(frames)], stamps, rate)
         elif kind in _LOSSLESS:
@@ -91,7 +91,7 @@ def write_preview(path: str | Path, frames: np.ndarray, fps: float) -> None:
     kind = path.suffix.lower()
     if kind not in (*_PREVIEW, ".gif"):
         raise InputError(f"{path} has suffix `{path.suffix}`; previews are .webm, .mp4 or .gif.")
-    with whole(path) as draft:
+    with atomic_path(path) as draft:
         if kind == ".gif":
             from PIL.Image import fromarray
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from gradsim.geometry.surface import Surface
 from gradsim.render.camera import from_scene
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim.visualization.viser_scene import FIT, TRUTH, Actor, Frustum, Stage, actors, add_grounds, stand_back
 
 SMALL = 160  # [px] the film in the camera's picture is thinned to about this
@@ -69,7 +69,7 @@ def write_player(
         with contextlib.redirect_stdout(io.StringIO()):
             server.stop()
     path = Path(path)
-    with whole(path) as draft:
+    with atomic_path(path) as draft:
         draft.write_text(page, encoding="utf-8")
     return path
 

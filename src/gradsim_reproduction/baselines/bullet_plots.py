@@ -8,7 +8,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim_reproduction.baselines.bullet_search import EVERY, MASS, STARTS
 
 STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
@@ -31,7 +31,7 @@ def draw(out: Path, records: Sequence[Mapping], plan: Mapping) -> list[dict]:
             ax.set(title=TITLES[start], xlabel=f"step ({plan['samples']} rollouts each)", ylim=(1e-4, 2 * largest))
         spots[0].set_ylabel("relative error of the mass")
         spots[0].legend()
-        with whole(Path(out) / "searches.png") as draft:
+        with atomic_path(Path(out) / "searches.png") as draft:
             page.savefig(draft, dpi=150, format="png")
     caption = (
         f"One line an object; rewards decay by {plan['decay']} a step, so that the walk stands still after some 60."

@@ -12,7 +12,7 @@ from torch import Tensor
 from gradsim.dataset import Sample, sample
 from gradsim.dataset.render import film
 from gradsim.identification.unknowns import Unknown
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 
 SIZE = 64  # [px] of the pictures (paper, H.2)
 
@@ -58,7 +58,7 @@ class Clips:
         path = self.folder / f"{number:05d}.npz"
         if not path.exists():
             frames = film(self.samples[number], (SIZE,)).frames[SIZE]
-            with whole(path) as draft:
+            with atomic_path(path) as draft:
                 np.savez_compressed(draft, frames=frames)
         with np.load(path) as kept:
             return kept["frames"]

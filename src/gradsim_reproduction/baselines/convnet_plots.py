@@ -8,7 +8,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 
 STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
 BLUE, ORANGE = "#1d5fd0", "#c2410c"
@@ -32,7 +32,7 @@ def draw(out: Path, curves: Sequence[dict], rows: Sequence[dict]) -> list[dict]:
         ends = [truth.min(), truth.max()]
         right.plot(ends, ends, color="#6b7280", linestyle=":")
         right.set(xlabel="true mass [kg]", ylabel="predicted [kg]", title="test samples")
-        with whole(Path(out) / "convnet.png") as draft:
+        with atomic_path(Path(out) / "convnet.png") as draft:
             page.savefig(draft, dpi=150, format="png")
     caption = (
         "Labels are parameters scaled to [-1, 1] over their ranges. After the first part, the backbone stays as it is."

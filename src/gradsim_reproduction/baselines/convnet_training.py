@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim.runtime.progress import Progress
 from gradsim_reproduction.baselines.convnet_data import Clips
 from gradsim_reproduction.baselines.convnet_net import ConvNet
@@ -130,7 +130,7 @@ def _each(net: ConvNet, numbers: Sequence[int], function: Callable[[Sequence[int
 
 
 def _save(path: Path, net: ConvNet, adam: torch.optim.Adam, curves: list[dict]) -> None:
-    with whole(path) as draft:
+    with atomic_path(path) as draft:
         torch.save({"net": net.state_dict(), "adam": adam.state_dict(), "curves": curves}, draft)
 
 

@@ -13,7 +13,7 @@ from gradsim.identification import synthetic
 from gradsim.identification.api import placed
 from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim.scene import Scene
 from gradsim.visualization import overlay_video
 
@@ -39,7 +39,7 @@ def draw(out: Path, records: Sequence[Mapping], scenes: Mapping[int, Scene], pee
         )
         sheets["chain"] = lambda: _chain(peer), "A chain of four links beside Newton", text
     for name, (picture, _, _) in sheets.items():
-        with mpl.rc_context(STYLE), whole(out / f"{name}.png") as draft:
+        with mpl.rc_context(STYLE), atomic_path(out / f"{name}.png") as draft:
             picture().savefig(draft, dpi=150, format="png")
     _films(out, records, scenes)
     pictures = [{"file": f"{name}.png", "title": title, "caption": text} for name, (_, title, text) in sheets.items()]

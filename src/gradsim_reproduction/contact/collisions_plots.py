@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from gradsim import video
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim_reproduction.contact.billiards import RADIUS
 
 STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
@@ -38,7 +38,7 @@ def draw(out: Path, bounces: Mapping, shots: Sequence[dict], seed: int) -> list[
             ),
         }
         for name, (sheet, _, _) in sheets.items():
-            with whole(out / f"{name}.png") as draft:
+            with atomic_path(out / f"{name}.png") as draft:
                 sheet.savefig(draft, dpi=150, format="png")
     return [{"file": f"{name}.png", "title": title, "caption": text} for name, (_, title, text) in sheets.items()]
 

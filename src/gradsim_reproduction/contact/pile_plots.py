@@ -16,7 +16,7 @@ from gradsim.geometry.surface import Surface
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
 from gradsim.render.shading.shading import Shading
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim_reproduction.contact import pile_scenes
 
 STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
@@ -55,7 +55,7 @@ def draw(out: Path, model: Model, records: Sequence[dict], seed: int) -> list[di
             ),
         }
         for name, (sheet, _, _) in sheets.items():
-            with whole(out / f"{name}.png") as draft:
+            with atomic_path(out / f"{name}.png") as draft:
                 sheet.savefig(draft, dpi=150, format="png")
     return [{"file": f"{name}.png", "title": title, "caption": text} for name, (_, title, text) in sheets.items()]
 

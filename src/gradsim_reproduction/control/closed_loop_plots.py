@@ -16,7 +16,7 @@ from gradsim.geometry.image_io import to_bytes
 from gradsim.geometry.surface import Surface
 from gradsim.render.camera import from_scene
 from gradsim.render.shading.shading import Shading
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim.visualization.frames import FrameRenderer, fitting
 from gradsim.visualization.overlay_video import EDGE
 
@@ -59,7 +59,7 @@ def draw(
             ),
         }
         for name, (figure, _, _) in sheets.items():
-            with whole(folder / f"{name}.png") as draft:
+            with atomic_path(folder / f"{name}.png") as draft:
                 figure.savefig(draft, dpi=150, format="png")
     return [{"file": f"{name}.png", "title": title, "caption": text} for name, (_, title, text) in sheets.items()]
 

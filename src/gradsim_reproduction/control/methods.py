@@ -17,7 +17,7 @@ from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task
 from gradsim.control.training.history import History, State
 from gradsim.control.training.train import train
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim.runtime.progress import Progress
 from gradsim_reproduction.runner import Ledger, figure
 
@@ -99,7 +99,7 @@ class Runs:
 
 def keep(out: Path, task: str, goal: int, policies: dict[str, State]) -> None:
     """Write what the search from pictures found, state dictionaries of first, middle, best and last, for `kept`."""
-    with whole(_policies(out, task, goal)) as draft:
+    with atomic_path(_policies(out, task, goal)) as draft:
         torch.save(policies, draft)
 
 

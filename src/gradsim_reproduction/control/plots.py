@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gradsim.control.training.history import History
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 
 STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
 COLOURS = {
@@ -43,7 +43,7 @@ def draw(out: Path, name: str, runs: Sequence[History], floor: float | None = No
         runs: Of all methods and goals.
         floor: A position error [m²], for a line.
     """
-    with mpl.rc_context(STYLE), whole(out / f"{name}.png") as draft:
+    with mpl.rc_context(STYLE), atomic_path(out / f"{name}.png") as draft:
         _curves(name, runs, floor).savefig(draft, dpi=150, format="png")
     text = (
         "Position error, mean over x, y and z of the squared distance of the centres of mass. Thin: each goal, thick: the "

@@ -8,7 +8,7 @@ from PIL import Image
 
 from gradsim.control.task.setup import Setup
 from gradsim.control.training.history import History, State
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim.visualization.control_video import Screen, Sought, write_film
 from gradsim.visualization.sheets import sheet
 
@@ -46,7 +46,7 @@ def show(
     stills.append((screen.enlarged(screen.goals[0]), "goal"))
     pictures, labels = zip(*stills, strict=True)
     file = f"{task}_stages.png"
-    with whole(out / file) as draft:
+    with atomic_path(out / file) as draft:
         Image.fromarray(sheet(pictures, 2 if screen.is_wide else len(stills), labels)).save(draft, format="png")
     caption = "Instants of the first goal's motion, the last one clearest; the outline is where the goal is."
     return films, {"file": file, "title": f"The {task}", "caption": caption}

@@ -12,7 +12,7 @@ from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, placed
 from gradsim.identification.unknowns import Space
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim.visualization.control_video import GAP, Screen, Sought
 from gradsim.visualization.sheets import sheet
 
@@ -53,7 +53,7 @@ def show(out: Path, name: str, scene, unknown: str, record: dict) -> tuple[dict,
     videos.write_preview(out / f"{name}.webm", np.concatenate([drawn[0], gap, drawn[1], gap, drawn[2]], 2), screen.fps)
     labels = [f"{what}: {value:.4g}" for what, value in values.items()]
     stills = [screen.instants(motion) for motion in motions.values()]
-    with whole(out / f"{name}.png") as draft:
+    with atomic_path(out / f"{name}.png") as draft:
         Image.fromarray(sheet(stills, len(stills), labels)).save(draft, format="png")
     text = f"{WHAT[name][0].upper()}{WHAT[name][1:]}: initial, fit after {len(path) - 1} iterations of descent, truth."
     caption = f"{text} Instants of the motion, the last one clearest; the outline is where the truth ends."
@@ -71,7 +71,7 @@ def curves(out: Path, records: list[dict]) -> dict:
     axes[0].set(ylabel="relative error", ylim=(LEAST, 10))
     axes[-1].plot([], [], "kx", label="least squares, at its rollouts")
     axes[-1].legend(frameon=False, fontsize=8)
-    with whole(out / "errors.png") as draft:
+    with atomic_path(out / "errors.png") as draft:
         figure.savefig(draft, dpi=130, format="png")
     plt.close(figure)
     caption = "Lines are descents, one for each start; crosses are least squares from four starts, all of its rollouts counted."

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 
 WIDTH = 8.6  # [in]
 INK, FAINT, OURS, PAPER = "#1f2430", "#c9ced8", "#1d5fd0", "#d1660a"
@@ -38,7 +38,7 @@ def draw(out: Path, found: dict, widths: Sequence[float], wide: float, sawteeth:
             "adjoint": ("Adjoint against forward sensitivities", *_adjoint(found)),
         }
         for name, (_, figure, _) in pictures.items():
-            with whole(out / f"{name}.png") as draft:
+            with atomic_path(out / f"{name}.png") as draft:
                 figure.savefig(draft, dpi=150, format="png")
     return [{"file": f"{name}.png", "title": title, "caption": text} for name, (title, _, text) in pictures.items()]
 

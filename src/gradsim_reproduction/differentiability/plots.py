@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim_reproduction.differentiability.cells import COLUMNS, ROWS, Cell
 from gradsim_reproduction.differentiability.check import GREEN
 
@@ -19,7 +19,7 @@ CELL = (0.62, 0.36)  # [in]
 
 def draw(out: Path, cells: Mapping[str, Mapping[str, Cell]]) -> list[dict[str, str]]:
     """Write the picture into a folder; returns its file, title and caption."""
-    with mpl.rc_context({"font.size": 8}), whole(out / "table6.png") as draft:
+    with mpl.rc_context({"font.size": 8}), atomic_path(out / "table6.png") as draft:
         _heat(cells).savefig(draft, dpi=170, format="png")
     caption = (
         "The number is the largest relative error of the gradients of a cell against central differences, the darker the "

@@ -7,7 +7,7 @@ differences to 1e-7 and, where there are forward sensitivities, with those to 1e
 from collections.abc import Mapping
 from pathlib import Path
 
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.differentiability import cells as table
 from gradsim_reproduction.differentiability import plots
@@ -32,7 +32,7 @@ def table6(out: Path, quick: bool = False, seed: int = 0, progress: Progress | N
         cells[row] = {column: table.cell(row, column, seed, 1 if quick else 3) for column in COLUMNS}
     progress.done()
     out.mkdir(parents=True, exist_ok=True)
-    with whole(out / "table6.md") as draft:
+    with atomic_path(out / "table6.md") as draft:
         draft.write_text(markdown(cells), encoding="utf-8")
     result = {"title": "What is differentiable", "seed": seed, "cells": _content(cells)}
     result["pictures"] = plots.draw(out, cells)

@@ -14,7 +14,7 @@ from torch import Tensor
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
 from gradsim.render.shading.shading import Shading
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 
 COLOURS = {"colour": "#c2410c", "shading": "#1d5fd0", "texture": "#15803d"}
 NAMES = {"colour": "only colour", "shading": "shading", "texture": "texture"}
@@ -39,7 +39,7 @@ def draw(out: Path, records: Sequence[dict], scenes: Sequence, truths: Sequence[
             "films": (_films(scenes[:SHOWN], truths), "Films", seen),
         }
         for name, (figure, _, _) in sheets.items():
-            with whole(out / f"{name}.png") as draft:
+            with atomic_path(out / f"{name}.png") as draft:
                 figure.savefig(draft, dpi=150, format="png")
     return [{"file": f"{name}.png", "title": title, "caption": text} for name, (_, title, text) in sheets.items()]
 

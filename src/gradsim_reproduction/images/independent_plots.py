@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 
 WIDTH = 8.6  # [in]
 STYLE: dict[Any, Any] = {"font.size": 9}
@@ -34,7 +34,7 @@ def draw(out: Path, table: list[dict], films: dict[str, tuple[np.ndarray, np.nda
             "films": ("What was filmed", _films(films), seen),
         }
         for name, (_, figure, _) in pictures.items():
-            with whole(out / f"{name}.png") as draft:
+            with atomic_path(out / f"{name}.png") as draft:
                 figure.savefig(draft, dpi=150, format="png")
     return [{"file": f"{name}.png", "title": title, "caption": text} for name, (title, _, text) in pictures.items()]
 

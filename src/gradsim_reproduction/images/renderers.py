@@ -14,7 +14,7 @@ from gradsim.physics import Model
 from gradsim.render import Renderer, Shading
 from gradsim.render.renderer import RASTERIZERS
 from gradsim.render.softras.rasterizer import SoftRas
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene
 from gradsim.visualization.sheets import sheet
@@ -50,7 +50,7 @@ def renderers(out: Path, quick: bool = False, seed: int = 0, progress: Progress 
     labels = [f"mitsuba, {LONG} legs" if label == "mitsuba, colour" else label for label in labels]
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    with whole(folder / "sheet.png") as draft:
+    with atomic_path(folder / "sheet.png") as draft:
         Image.fromarray(sheet([to_bytes(x.movedim(0, -1)) for x in pictures.values()], len(LAWS), labels)).save(
             draft, "png"
         )

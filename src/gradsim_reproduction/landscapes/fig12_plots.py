@@ -8,7 +8,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 
 STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
 FAINT = "#c9ced8"
@@ -31,7 +31,7 @@ def draw(out: Path, films: Mapping[str, dict]) -> list[dict]:
             "trends": (_trends(films), "What length and rate do", TREND_WORDS),
         }
         for name, (figure, _, _) in sheets.items():
-            with whole(out / f"{name}.png") as draft:
+            with atomic_path(out / f"{name}.png") as draft:
                 figure.savefig(draft, dpi=150, format="png")
     return [{"file": f"{name}.png", "title": title, "caption": text} for name, (_, title, text) in sheets.items()]
 

@@ -8,7 +8,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim_reproduction.landscapes import lame_plots
 from gradsim_reproduction.landscapes.fig4_table import FRAMES, SEEN, WORDED
 from gradsim_reproduction.landscapes.scenes import RIGID, TRUE_MASS
@@ -53,7 +53,7 @@ VIEWS_WORDS = (
 
 def save(figure: Figure, path: Path) -> None:
     """Write a picture whole or not at all."""
-    with whole(path) as draft:
+    with atomic_path(path) as draft:
         figure.savefig(draft, dpi=150, format="png")
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from gradsim.identification import synthetic
 from gradsim.identification.api import model_for
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim_reproduction.images.fig7_plots import STYLE
 from gradsim_reproduction.pendulums.fits import CLOSE
 from gradsim_reproduction.pendulums.tasks import Task, moved
@@ -36,7 +36,7 @@ def draw(out: Path, tasks: Sequence[Task], records: Sequence[dict]) -> list[dict
             text = "8-bit frames with noise of σ = 1/255: errors over the Cramér–Rao bound; two in three within ± 1."
             sheets["noise"] = (_noise(noisy, records), "Errors with noise", text)
         for name, (sheet, _, _) in sheets.items():
-            with whole(out / f"{name}.png") as draft:
+            with atomic_path(out / f"{name}.png") as draft:
                 sheet.savefig(draft, dpi=150, format="png")
     return [{"file": f"{name}.png", "title": title, "caption": text} for name, (_, title, text) in sheets.items()]
 

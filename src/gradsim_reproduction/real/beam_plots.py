@@ -14,7 +14,7 @@ from gradsim.geometry.surface import Appearance, Surface
 from gradsim.geometry.tet_grid import box
 from gradsim.geometry.tet_mesh import refine, surface
 from gradsim.render import Renderer, look_at
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim_reproduction.real import beam_recordings as recorded
 from gradsim_reproduction.soft.beam import FPS, LENGTH, WIDTH, Beam
 
@@ -80,7 +80,7 @@ def draw(out: Path, predictions: Mapping, table: Sequence[dict], beam: Beam, you
     }
     with mpl.rc_context(STYLE):
         for name, (_, make, _) in kinds.items():
-            with whole(out / f"{name}.png") as draft:
+            with atomic_path(out / f"{name}.png") as draft:
                 make().savefig(draft, dpi=150, format="png")
     return [{"file": f"{name}.png", "title": title, "caption": text} for name, (title, _, text) in kinds.items()]
 

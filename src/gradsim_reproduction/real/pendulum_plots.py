@@ -8,7 +8,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim.video import circle_outline
 from gradsim.visualization.overlay_video import EDGE, write_films
 from gradsim_reproduction.real.pendulum_measurement import LENGTH, Measurement
@@ -42,7 +42,7 @@ def draw(out: Path, found: Measurement, colour: Sequence[float]) -> list[dict[st
             "gravity": ("No scale without gravity", *_gravity(found)),
         }
         for name, (_, figure, _) in pictures.items():
-            with whole(out / f"{name}.png") as draft:
+            with atomic_path(out / f"{name}.png") as draft:
                 figure.savefig(draft, dpi=150, format="png")
     return [{"file": f"{name}.png", "title": title, "caption": text} for name, (title, _, text) in pictures.items()]
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from gradsim.identification import synthetic
 from gradsim.identification.api import placed
 from gradsim.physics.model import Model
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim_reproduction.rigid.joint_scenes import case
 
 SYMBOLS = {"mass": "m", "stiffness": "$k_e$", "damping": "$k_d$", "friction_stiffness": "$k_f$", "friction": "μ"}
@@ -43,7 +43,7 @@ def draw(out: Path, records: Sequence[Mapping], paper: Mapping[str, float], seed
 
 
 def _save(path: Path, figure: Callable[[], Figure]) -> None:
-    with mpl.rc_context(STYLE), whole(path) as draft:
+    with mpl.rc_context(STYLE), atomic_path(path) as draft:
         figure().savefig(draft, dpi=150, format="png")
 
 

@@ -14,7 +14,7 @@ import torch
 
 from gradsim.geometry import mesh as meshes
 from gradsim.numerics import rotation
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim.scene import Scene
 
 CONVEX = ("box", "sphere", "cylinder", "cone", "capsule")
@@ -107,7 +107,7 @@ def _shape(kind: str, size: float, rng: np.random.Generator, folder: Path) -> di
     path = folder / "bracket.obj"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        with whole(path) as draft:
+        with atomic_path(path) as draft:
             draft.write_text(bracket())
     return {"mesh": {"file": str(path), "scale": size}}
 

@@ -7,7 +7,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 
 STYLE = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
 COLUMNS = {
@@ -52,7 +52,7 @@ def write_sheets(out: Path, sheets: Mapping[str, tuple[Callable[[], Figure], str
 def save(path: Path, figure: Callable[[], Figure]) -> None:
     """Write a picture that appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with mpl.rc_context(STYLE), whole(path) as draft:
+    with mpl.rc_context(STYLE), atomic_path(path) as draft:
         figure().savefig(draft, dpi=150, format="png")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gradsim import video as videos
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 
 COLOURS = {"ring": "#1d5fd0", "letter": "#c2410c", "blobs": "#15803d"}
 STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
@@ -42,7 +42,7 @@ def draw(out: Path, records: Sequence[dict]) -> dict:
 
 
 def _saved(out: Path, name: str, figure: Figure, title: str, caption: str) -> dict:
-    with whole(out / f"{name}.png") as draft:
+    with atomic_path(out / f"{name}.png") as draft:
         figure.savefig(draft, dpi=150, format="png")
     return {"file": f"{name}.png", "title": title, "caption": caption}
 

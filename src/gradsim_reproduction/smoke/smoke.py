@@ -34,7 +34,7 @@ import torch
 from torch import Tensor
 
 from gradsim.physics.smoke.solver import Smoke
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_write
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.runner import Ledger, figure, write_result
 from gradsim_reproduction.smoke import plots
@@ -205,7 +205,7 @@ def smoke(out: Path, quick: bool = False, seed: int = 0, progress: Progress | No
             if record is None:
                 progress.stage(f"{name}, {n} x {n} cells")
                 record, kept = form(picture, evaluations, seed)
-                with whole(path) as draft, draft.open("wb") as file:
+                with atomic_write(path) as file:
                     np.savez_compressed(file, **kept)  # pyright: ignore[reportArgumentType] -- no such name
                 record = done.put(key, {"target": name, "cells": n, **record})
             records.append(record)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from gradsim.identification import synthetic
 from gradsim.identification.api import placed
 from gradsim.physics.model import Model
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim_reproduction.soft.scenes import instance
 
 STYLE = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
@@ -39,7 +39,7 @@ def draw(out: Path, records: Sequence[Mapping], fields: Sequence[Mapping], seed:
             "Errors on the part that the data determine to 1 %, and over all vertices, beside the paper's.",
         )
     for name, (figure, _, _) in sheets.items():
-        with mpl.rc_context(STYLE), whole(out / f"{name}.png") as draft:
+        with mpl.rc_context(STYLE), atomic_path(out / f"{name}.png") as draft:
             figure().savefig(draft, dpi=150, format="png")
     return [{"file": f"{name}.png", "title": title, "caption": text} for name, (_, title, text) in sheets.items()]
 

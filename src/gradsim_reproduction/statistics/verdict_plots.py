@@ -5,7 +5,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 
 mpl.use("Agg")
 
@@ -32,7 +32,7 @@ def draw(out: Path, records: Sequence[Mapping]) -> list[dict]:
         axis.text(0.97, k + 0.3, "right" if record["right"] else "WRONG", fontsize=7, va="center", color=colour)
         if k % 2:
             axis.axhspan(k - 0.2, k + 0.8, color="0.95", zorder=0, lw=0)
-    with whole(Path(out) / "verdicts.png") as draft:
+    with atomic_path(Path(out) / "verdicts.png") as draft:
         figure.savefig(draft, dpi=130, format="png")
     right = sum(r["right"] for r in records)
     caption = f"{right} of {len(records)} cases judged as was written down before the fit."

@@ -7,7 +7,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 
 STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
 OURS, PAPER, MANY, ORIGINAL, EXACT = "#0072b2", "#1f2430", "#009e73", "#d55e00", "#8c4a86"
@@ -48,7 +48,7 @@ def draw(out: Path, found: Mapping, paper: Mapping[int, tuple], original: Mappin
             ax.set_xlabel("tetrahedra")
         for ax in panels[:, 0]:
             ax.set_ylabel("steps a second")
-        with whole(out / "rates.png") as draft:
+        with atomic_path(out / "rates.png") as draft:
             figure.savefig(draft, dpi=150, format="png")
     return [{"file": "rates.png", "title": "Rates", "caption": WORDS}]
 

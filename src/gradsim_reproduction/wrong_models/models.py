@@ -25,7 +25,7 @@ from gradsim.geometry.tet_mesh import TetMesh
 from gradsim.identification.model_selection import edited
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.physics.model import Model
-from gradsim.runtime import atomic
+from gradsim.runtime.atomic import atomic_path
 from gradsim.scene import Scene
 
 FREE = ("damping", "friction_stiffness", "friction")
@@ -132,7 +132,7 @@ def as_rigid(scene: Scene, density: str, folder: Path) -> tuple[Scene, str]:
     used, faces = np.unique(tet_mesh.surface(body.rest), return_inverse=True)
     lines = [f"v {x!r} {y!r} {z!r}\n" for x, y, z in body.rest.vertices[used].tolist()]
     lines += [f"f {a} {b} {c}\n" for a, b, c in (faces.reshape(-1, 3) + 1).tolist()]
-    with atomic.whole(path) as draft:
+    with atomic_path(path) as draft:
         draft.write_text("".join(lines))
     low, high = _range(density)
     mass = f"body.mass:{low * volume:.12g}:{high * volume:.12g}"

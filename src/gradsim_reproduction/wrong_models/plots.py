@@ -12,7 +12,7 @@ from gradsim.identification import synthetic
 from gradsim.identification.api import placed
 from gradsim.identification.model_selection import GIVEN
 from gradsim.physics.model import Model
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim_reproduction.wrong_models.models import known, setting
 
 mpl.use("Agg")
@@ -58,7 +58,7 @@ def _bars(path: Path, records: Sequence[dict], paper: Mapping[str, float]) -> No
     names = {PAPERS: "paper", OURS: "ours, the model as given", LEFT: "ours, the model that is chosen"}
     handles = [Patch(color=colour, label=name) for colour, name in names.items()]
     axes.legend(handles=handles, fontsize=8, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
-    with whole(path) as draft:
+    with atomic_path(path) as draft:
         figure.savefig(draft, dpi=150, format="png")
     plt.close(figure)
 
@@ -80,7 +80,7 @@ def _strips(path: Path, records: Sequence[dict], meshes: Path) -> None:
         line[0].set_ylabel(f"{row.replace('_', ' ')}\n({record['object']})", fontsize=7)
     if shown is not None:
         figure.colorbar(shown, ax=axes, shrink=0.6, label="fit − film")
-    with whole(path) as draft:
+    with atomic_path(path) as draft:
         figure.savefig(draft, dpi=130, format="png")
     plt.close(figure)
 

@@ -7,7 +7,7 @@ import pytest
 from gradsim.app.cli import main
 from gradsim.app.commands.explain import explain
 from gradsim.errors import InputError
-from gradsim.identification.fit import write_json
+from gradsim.runtime.atomic import write_json
 from gradsim.scene import Scene
 
 BOX = {

@@ -8,11 +8,11 @@ from gradsim.errors import InputError
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, placed
-from gradsim.identification.fit import write_json
 from gradsim.identification.model_selection import compare
 from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space, Unknown
+from gradsim.runtime.atomic import write_json
 from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import write_films

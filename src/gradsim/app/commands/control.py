@@ -18,8 +18,7 @@ from gradsim.app.run_directory import compare, desk, finished
 from gradsim.control.goals.image import PictureGoal
 from gradsim.control.training.checkpoint import Checkpoint
 from gradsim.errors import InputError
-from gradsim.identification.fit import write_json
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path, write_json
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene.node import did_you_mean
 from gradsim.visualization.player import write_player
@@ -92,7 +91,7 @@ def _keep(history: "History", out: Path) -> None:
     """Write history.json and, once there are any, the best and the last policy."""
     history.save(out / "history.json")
     if history.policies:
-        with whole(out / "policy.pt") as draft:
+        with atomic_path(out / "policy.pt") as draft:
             torch.save({name: state for name, state in history.policies.items() if name in ("best", "last")}, draft)
 
 

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from gradsim.control.goals.image import PictureGoal
 from gradsim.geometry.image_io import to_bytes
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 from gradsim.visualization.control_video import Sought
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ from typing import TYPE_CHECKING
 
 from gradsim.app.job import NAMES, ControlJob
 from gradsim.control.training.history import History
-from gradsim.identification.fit import SCHEMA, versions
+from gradsim.identification.fit import SCHEMA
+from gradsim.runtime.provenance import versions
 
 if TYPE_CHECKING:
     from gradsim.app.commands.control_result import Shown
@@ -197,7 +198,7 @@ def write_goal(folder: Path, setup: "Setup") -> list[dict[str, str]]:
         name = "goal.png" if len(setup.pictures) == 1 else f"goal_{k + 1}.png"
         is_grey = bool((picture == picture[:1]).all())
         pixels = to_bytes(picture[0] if is_grey else picture.permute(1, 2, 0))
-        with whole(folder / name) as draft:
+        with atomic_path(folder / name) as draft:
             Image.fromarray(pixels).save(draft)
         listed.append({"file": name, "text": f"{name}, as `{cameras[k]}` sees it" if named else name})
     return listed
@@ -420,5 +421,5 @@ def show(
 def _write_sheet(path: Path, pictures: tuple[np.ndarray, ...], labels: tuple[str, ...], columns: int) -> None:
     from PIL import Image
 
-    with whole(path) as draft:
+    with atomic_path(path) as draft:
         Image.fromarray(sheet(pictures, columns, labels)).save(draft)

@@ -10,9 +10,10 @@ from gradsim import video as videos
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares, placed
-from gradsim.identification.fit import Fit, write_json
+from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.from_video import from_video
+from gradsim.runtime.atomic import write_json
 from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import write_films

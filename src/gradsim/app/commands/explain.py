@@ -8,15 +8,16 @@ from gradsim.app.report import gradient_plots, plots
 from gradsim.app.report.report import write_report
 from gradsim.errors import InputError
 from gradsim.identification.api import model_for
-from gradsim.identification.fit import SCHEMA, versions, write_json
+from gradsim.identification.fit import SCHEMA
 from gradsim.identification.gradients.api import Explanation, explain_gradients
 from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.problem import Problem
 from gradsim.identification.sensitivity.directions import of_model
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.physics.model import Model
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path, write_json
 from gradsim.runtime.progress import NullProgress, Progress
+from gradsim.runtime.provenance import versions
 from gradsim.scene import Scene
 from gradsim.scene.parameters import parameters, resolve
 
@@ -112,7 +113,7 @@ def _pictures(out: Path, result: Mapping) -> list[dict[str, str]]:
         drawn["audit"] = ("On what scale each tangent holds", gradient_plots.audit)
     listed = []
     for name, (title, draw) in drawn.items():
-        with whole(out / f"{name}.png") as draft:
+        with atomic_path(out / f"{name}.png") as draft:
             draft.write_bytes(plots.png(lambda draw=draw: draw(result)))
         listed.append({"file": f"{name}.png", "title": title, "caption": gradient_plots.CAPTIONS[name]})
     return listed

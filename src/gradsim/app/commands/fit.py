@@ -23,7 +23,7 @@ from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares, model_for, placed
 from gradsim.identification.camera_calibration import camera_from_length
-from gradsim.identification.fit import SCHEMA, versions, write_json
+from gradsim.identification.fit import SCHEMA
 from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
@@ -31,9 +31,10 @@ from gradsim.identification.uncertainty.profile_likelihood import profiled
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.numerics.formatting import with_error
 from gradsim.physics.model import Model
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_write, write_json
 from gradsim.runtime.checkpoint import Checkpoint
 from gradsim.runtime.progress import NullProgress, Progress, reporting
+from gradsim.runtime.provenance import versions
 from gradsim.scene import Scene
 from gradsim.video.timing import align
 from gradsim.visualization.overlay_video import write_films
@@ -107,7 +108,7 @@ def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> d
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     scene.save(out / "scene.yaml")
-    with whole(out / "trajectory.npz") as draft, draft.open("wb") as file:
+    with atomic_write(out / "trajectory.npz") as file:
         np.savez(file, **{"time": trajectory.times.numpy(), **arrays})  # pyright: ignore[reportArgumentType]
     content = {
         "schema": SCHEMA,

@@ -17,13 +17,13 @@ from gradsim.errors import InputError
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, placed, solve
-from gradsim.identification.fit import write_json
 from gradsim.identification.long_clip import MultipleShooting
 from gradsim.identification.multi_clip import SharedSpace, of_clip, together
 from gradsim.identification.observation.multi_view import from_videos
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
+from gradsim.runtime.atomic import write_json
 from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim.scene import Scene
 from gradsim.video.timing import align

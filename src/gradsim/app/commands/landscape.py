@@ -15,13 +15,14 @@ from gradsim.app.report.report import write_report
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, placed
-from gradsim.identification.fit import SCHEMA, versions, write_json
+from gradsim.identification.fit import SCHEMA
 from gradsim.identification.landscape import Axis, Landscape, landscape, valleys
 from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space, Unknown
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path, write_json
 from gradsim.runtime.progress import NullProgress, Progress
+from gradsim.runtime.provenance import versions
 from gradsim.scene import Scene
 from gradsim.scene.parameters import parameters
 
@@ -201,7 +202,7 @@ def _write(out: Path, case: Case, found: Landscape, problem: Problem) -> dict:
     write_json(
         out / "landscape.json", {"grids": grids, **{k: c.tolist() for k, c in costs.items()}, "marks": case.marks}
     )
-    with whole(out / "landscape.png") as draft:
+    with atomic_path(out / "landscape.png") as draft:
         draft.write_bytes(plots.png(lambda: landscape_plot.draw(found, case.marks)))
     summary = {}
     for kind, cost in costs.items():

@@ -30,7 +30,7 @@ from gradsim.physics.trajectory import Trajectory
 from gradsim.render.renderer import Renderer
 from gradsim.render.shading.shading import Shading
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path, atomic_write
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene
 from gradsim.visualization import false_color
@@ -173,14 +173,14 @@ class Gallery:
         from PIL import Image
 
         path = self._path(kind, ".png")
-        with whole(path) as draft:
+        with atomic_path(path) as draft:
             Image.fromarray(picture).save(draft)
         return path
 
     def arrays(self, kind: str, arrays: dict[str, np.ndarray]) -> Path:
         """Write arrays by name as npz."""
         path = self._path(kind, ".npz")
-        with whole(path) as draft, draft.open("wb") as file:
+        with atomic_write(path) as file:
             np.savez_compressed(file, **arrays)  # pyright: ignore[reportArgumentType]
         return path
 

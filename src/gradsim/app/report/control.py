@@ -7,7 +7,7 @@ from pathlib import Path
 from gradsim.app.report import control_plots
 from gradsim.app.report.page import data_uri, drawn, template
 from gradsim.control.training.history import History
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 
 STILLS = "stages.png"
 
@@ -36,7 +36,7 @@ def write_control_report(folder: Path) -> Path:
         facts=[(label, result[key]) for label, key in FACTS if result.get(key) is not None],
     )
     path = folder / "report.html"
-    with whole(path) as draft:
+    with atomic_path(path) as draft:
         draft.write_text(page, encoding="utf-8")
     return path
 

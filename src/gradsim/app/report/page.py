@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from gradsim.app.report import plots
 from gradsim.app.report.sections import VERDICTS, comparison, interval, measured
 from gradsim.numerics.formatting import with_error
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 
 _TYPES = {
     ".png": "image/png",
@@ -41,7 +41,7 @@ class Picture:
 
 def drawn(path: Path, draw: Callable[[], Figure], title: str, caption: str) -> Picture:
     """A drawing of ours, which is left in the folder, too."""
-    with whole(path) as draft:
+    with atomic_path(path) as draft:
         draft.write_bytes(plots.png(draw))
     return Picture(data_uri(path), title, caption, drawn=True)
 

@@ -14,7 +14,7 @@ from gradsim.app.report.page import Picture, data_uri, drawn, template
 from gradsim.app.report.plots import profiles, residual_diagnostics
 from gradsim.app.report.sections import Section, film_notes, sections
 from gradsim.errors import InputError
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 
 FILMS = {
     "side_by_side.webm": "Video, left, and fit, right.",
@@ -57,7 +57,7 @@ def write_report(folder: str | Path) -> Path:
         ],
     )
     path = folder / "report.html"
-    with whole(path) as draft:
+    with atomic_path(path) as draft:
         draft.write_text(page, encoding="utf-8")
     return path
 

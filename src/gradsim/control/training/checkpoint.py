@@ -7,7 +7,7 @@ import torch
 
 from gradsim.control.training.history import History
 from gradsim.errors import InputError
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 
 SCHEMA = "gradsim.control/1"
 WAY = "remove it to begin anew, or choose another file."
@@ -58,7 +58,7 @@ class Checkpoint:
 
     def save(self, own: str, state: dict[str, Any]) -> None:
         """Replace it, at once and whole; tensors, numbers, text, lists and dictionaries."""
-        with whole(self.path) as draft:
+        with atomic_path(self.path) as draft:
             torch.save({"schema": SCHEMA, "job": self.job, "search": own, "state": state}, draft)
 
     def _read(self) -> dict[str, Any] | None:

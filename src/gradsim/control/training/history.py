@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path
 
 SCHEMA = "gradsim.history/1"
 
@@ -144,7 +144,7 @@ class History:
 
     def save(self, path: str | Path) -> None:
         """Write it as JSON, whole or not at all; policies are not in it (they are `torch.save`d)."""
-        with whole(Path(path)) as draft:
+        with atomic_path(Path(path)) as draft:
             draft.write_text(json.dumps(self.json(), indent=1, allow_nan=False) + "\n")
 
     @classmethod

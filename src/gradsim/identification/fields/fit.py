@@ -15,8 +15,8 @@ from torch import Tensor
 
 from gradsim.identification.fields.fields import FieldSpace, Piece
 from gradsim.identification.fields.resolution import SHARP, Spectrum
-from gradsim.identification.fit import plain, versions, write_json
-from gradsim.runtime.atomic import whole
+from gradsim.runtime.atomic import atomic_path, atomic_write, jsonable, write_json
+from gradsim.runtime.provenance import versions
 
 SCHEMA = "gradsim.fields/1"
 
@@ -111,7 +111,7 @@ class FieldFit:
     def result(self) -> dict:
         """Content of `result.json`; the arrays are in `fields.npz`."""
         bounds = self.spectrum.bounds
-        content = plain(
+        content = jsonable(
             {
                 "schema": SCHEMA,
                 "status": self.status,
@@ -165,9 +165,9 @@ class FieldFit:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         arrays = {**self.values, **{f"{name}.std": std for name, std in self.std.items()}}
-        with whole(folder / "fields.npz") as draft, draft.open("wb") as file:
+        with atomic_write(folder / "fields.npz") as file:
             np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]
-        with whole(folder / "fields.png") as draft:
+        with atomic_path(folder / "fields.png") as draft:
             draw(self).savefig(draft, dpi=130, format="png")
         return write_json(folder / "result.json", self.result())
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.identification.fit import Fit, plain
+from gradsim.identification.fit import Fit
 from gradsim.identification.gradients.findings import Finding, judge
 from gradsim.identification.gradients.secant_audit import Audit, audit
 from gradsim.identification.gradients.trace import Contact, Record
@@ -25,6 +25,7 @@ from gradsim.identification.sensitivity.directions import Direction, of_model, o
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.physics.model import Divergence, Model
 from gradsim.physics.trajectory import Trajectory
+from gradsim.runtime.atomic import jsonable
 
 ORDER = ("non-finite", "exploding", "kinked", "zero", "ok")
 
@@ -87,7 +88,7 @@ class Explanation:
 
     def result(self) -> dict:
         """Plain numbers, for `result.json`."""
-        content = plain(
+        content = jsonable(
             {
                 "loss": self.loss,
                 "gradients": {f.name: asdict(f) for f in self.findings},

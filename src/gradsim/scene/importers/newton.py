@@ -14,6 +14,7 @@ import numpy as np
 
 from gradsim.errors import InputError
 from gradsim.geometry.mesh import Mesh
+from gradsim.runtime.atomic import atomic_write
 from gradsim.scene.importers import source_text
 from gradsim.scene.importers.bodies import Body, Frame, body_of, ground_of, merge, number, plain_name, vector
 from gradsim.scene.importers.joints import joint_of
@@ -255,11 +256,10 @@ def _write_meshes(path: Path, draft: _Draft, folder: str | Path | None) -> None:
     if folder is None:
         raise InputError(f"{path} has meshes ({', '.join(draft.meshes)}); give a `mesh_folder` to write them in.")
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     for name, mesh in draft.meshes.items():
         lines = [f"v {x!r} {y!r} {z!r}" for x, y, z in mesh.vertices.tolist()]
         lines += [f"f {a} {b} {c}" for a, b, c in (mesh.faces + np.int64(1)).tolist()]
-        draft_file, file = folder / f".{name}.obj.part", folder / f"{name}.obj"
-        draft_file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        draft_file.replace(file)
-        draft.content["bodies"][name]["shape"] = {"mesh": {"file": str(file.resolve())}}
+        target = folder / f"{name}.obj"
+        with atomic_write(target, "w") as file:
+            file.write("\n".join(lines) + "\n")
+        draft.content["bodies"][name]["shape"] = {"mesh": {"file": str(target.resolve())}}
