@@ -107,7 +107,7 @@ class Job:
 
 def twin(job: Job) -> tuple[Case, Case]:
     """Silhouettes by the plain twin of the tests, in float32, one image at a time."""
-    sys.path.append(str(Path(__file__).parents[1] / "tests" / "render"))
+    sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
     from twins import softras  # pyright: ignore[reportMissingImports] -- of the tests
 
     faces = job.faces.long()

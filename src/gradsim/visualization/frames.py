@@ -13,9 +13,13 @@ from gradsim.render.renderer import RASTERIZERS, Renderer
 from gradsim.render.shading.shading import Shading
 from gradsim.render.silhouettes import Silhouettes
 
-NAMES = ("coverage", *RASTERIZERS, "mitsuba")
 BLOCK = 2**19  # pixels that are drawn at once, or one frame
 SMOOTH = 2  # rows and columns of samples in each pixel where a rasteriser has hard edges
+
+
+def renderer_names() -> tuple[str, ...]:
+    """Names that `FrameRenderer` and `gradsim render --renderer` accept; all of `RASTERIZERS` are among them."""
+    return ("coverage", *RASTERIZERS, "mitsuba")
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,8 +27,8 @@ class FrameRenderer:
     """Draws surfaces.
 
     Args:
-        renderer: "coverage" (exact, flat colours, one part wholly before or behind another: what is fitted), or one of
-            `Renderer`: "aa", "softras", "dibr"; or "mitsuba" (path traced, with shadows).
+        renderer: One of `renderer_names()`: "coverage" (exact, flat colors, parts must not intersect: what is fitted), a
+            rasterizer of `RASTERIZERS` ("aa", "softras", "dibr"), or "mitsuba" (path traced, with shadows).
         camera: Where from.
         shading: Law of shading and lights.
         background: RGB in [0, 1].
@@ -41,8 +45,9 @@ class FrameRenderer:
     spp: int = 64
 
     def __post_init__(self):
-        if self.renderer not in NAMES:
-            raise InputError(f"renderer is {self.renderer!r}; use one of {', '.join(NAMES)}.")
+        names = renderer_names()
+        if self.renderer not in names:
+            raise InputError(f"renderer is {self.renderer!r}; use one of {', '.join(names)}.")
         if self.renderer == "coverage" and self.shading.law != "colour":
             raise InputError(f"`coverage` draws flat colours; for {self.shading.law} take `aa`.")
         if self.renderer == "mitsuba":

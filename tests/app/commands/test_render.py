@@ -2,7 +2,9 @@
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -16,8 +18,9 @@ from gradsim.app.commands.render import Shot, render
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.physics.model import Model
+from gradsim.render.antialias.rasterizer import Antialiased
 from gradsim.render.camera import from_scene
-from gradsim.render.renderer import Renderer
+from gradsim.render.renderer import RASTERIZERS, Renderer
 from gradsim.scene import Scene
 
 
@@ -60,6 +63,20 @@ def test_a_film_and_its_mask_are_bit_by_bit_what_is_fitted(run, scene, motion):
     assert np.array_equal(videos.read(run / "video.webm").frames, bytes_of(synthetic.film(scene, motion)))
     mask = bytes_of(synthetic.float_masks(scene, motion).masks)
     assert np.array_equal(videos.read(run / "mask.webm").frames[..., 1], mask)
+
+
+def test_the_command_line_knows_every_registered_rasterizer(run, monkeypatch, capsys):
+    @dataclass(frozen=True)
+    class Mine(Antialiased):
+        name: ClassVar[str] = "mine"
+
+    words = ["render", str(run), "--frame", "0", "--renderer"]
+    assert main.main([*words, "mine"]) == 2
+    assert "use one of coverage, aa, softras, dibr, mitsuba" in " ".join(capsys.readouterr().err.split())
+    monkeypatch.setitem(RASTERIZERS, "mine", Mine)
+    assert main.main([*words, "mine"]) == main.main([*words, "aa"]) == 0
+    (ours,), (reference,) = (list(run.glob(f"*_{name}.png")) for name in ("mine", "aa"))
+    assert np.array_equal(png(ours), png(reference))
 
 
 def test_further_cameras_and_renderers_have_films_of_their_own_names(run, scene, motion):

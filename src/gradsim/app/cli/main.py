@@ -122,11 +122,11 @@ class Render(Command):
     preview: bool = False
     """Write preview.FORMAT alone: enlarged, not exact, shown right by every player."""
     renderer: Annotated[
-        Literal["coverage", "aa", "softras", "dibr", "mitsuba"] | None,
-        arg(help_behavior_hint="(default: coverage; aa for textures, shading, visible grounds)"),
+        str | None,
+        arg(metavar="NAME", help_behavior_hint="(default: coverage; aa for textures, shading, visible grounds)"),
     ] = None
     """coverage is exact, with flat colours, and what is fitted; aa adds depth and shading; softras and dibr are the paper's;
-    mitsuba traces paths of light, with shadows, slowly (extra `mitsuba`)."""
+    mitsuba traces paths of light, with shadows, slowly (extra `mitsuba`). An unknown name lists all."""
     spp: Annotated[int, arg(metavar="N")] = 64
     """Samples per pixel of mitsuba; its noise falls with their root."""
     shading: Annotated[
