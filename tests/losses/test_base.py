@@ -1,4 +1,4 @@
-"""What every loss keeps: derivatives, squares, masks for each object, and how far it sees."""
+"""Shared checks of all image losses: derivatives, mean squares, masks per object, width of the basin."""
 
 import pytest
 import torch
@@ -7,12 +7,12 @@ from image_cases import disc, images
 from gradsim.errors import InputError
 from gradsim.losses import LOSSES, MSE, ImageLoss, Robust, image_loss
 
-EVERY = [*LOSSES.values(), Robust(MSE(), 0.3, "cauchy"), Robust(LOSSES["cdf"], 0.05, "huber")]
-every = pytest.mark.parametrize("loss", EVERY, ids=lambda loss: loss.name)
-FAR_SIGHTED = {"cdf", "moments", "whereabouts", "pyramid", "distance"}
+ALL = [*LOSSES.values(), Robust(MSE(), 0.3, "cauchy"), Robust(LOSSES["cdf"], 0.05, "huber")]
+all_losses = pytest.mark.parametrize("loss", ALL, ids=lambda loss: loss.name)
+WIDE_BASIN = {"cdf", "moments", "whereabouts", "pyramid", "distance"}
 
 
-@every
+@all_losses
 def test_the_mean_square_of_residuals_is_the_loss_of_each_world(loss: ImageLoss):
     image, target = images(2, 3, 4, 6, 7), images(3, 4, 6, 7, seed=4)
     r = loss.residual(image, target)
@@ -20,7 +20,7 @@ def test_the_mean_square_of_residuals_is_the_loss_of_each_world(loss: ImageLoss)
     assert torch.allclose(loss(image, target), (r * r).mean((1, 2, 3)), rtol=1e-14)
 
 
-@every
+@all_losses
 def test_gradient_is_the_central_difference(loss: ImageLoss):
     """Steps of 1e-5 in float64: the error of the difference is about 1e-10 of the loss's third derivative."""
     image, target = images(2, 3, 6, 7).requires_grad_(), images(3, 6, 7, seed=4)
@@ -31,17 +31,17 @@ def test_gradient_is_the_central_difference(loss: ImageLoss):
     assert (gradient * along).sum().item() == pytest.approx(slope, rel=1e-6)
 
 
-@every
-def test_tangent_is_the_jacobian_of_autograd_along_the_slope_of_the_image(loss: ImageLoss):
-    image, slope, target = images(2, 2, 5, 6), images(2, 2, 5, 6, 3) - 0.5, images(2, 5, 6, seed=4)
-    r, J = loss.tangent(image, slope, target)
+@all_losses
+def test_tangent_is_the_jacobian_of_autograd_times_the_tangents_of_the_image(loss: ImageLoss):
+    image, tangents, target = images(2, 2, 5, 6), images(2, 2, 5, 6, 3) - 0.5, images(2, 5, 6, seed=4)
+    r, J = loss.tangent(image, tangents, target)
     assert torch.equal(r, loss.residual(image, target))
     jacobian = torch.autograd.functional.jacobian(lambda x: loss.residual(x, target), image)
-    assert torch.allclose(J, torch.einsum("abmcdhw,cdhwu->abmu", jacobian, slope), rtol=1e-11, atol=1e-12)
-    assert loss.tangent(image, slope[..., :0], target)[1].shape == (*r.shape, 0)
+    assert torch.allclose(J, torch.einsum("abmcdhw,cdhwu->abmu", jacobian, tangents), rtol=1e-11, atol=1e-12)
+    assert loss.tangent(image, tangents[..., :0], target)[1].shape == (*r.shape, 0)
 
 
-@every
+@all_losses
 @pytest.mark.parametrize("kind", ["empty", "full", "equal", "empty against a body", "full against a body"])
 def test_derivatives_are_finite_where_denominators_vanish(loss: ImageLoss, kind: str):
     body = disc(30)[None]
@@ -55,7 +55,7 @@ def test_derivatives_are_finite_where_denominators_vanish(loss: ImageLoss, kind:
         assert value.item() == 0 and (gradient == 0).all()
 
 
-@every
+@all_losses
 def test_each_object_is_compared_with_its_own_target(loss: ImageLoss):
     masks, target = images(2, 3, 2, 5, 6), images(3, 2, 5, 6, seed=4)
     alone = [loss(masks[:, :, [k]], target[:, [k]]) for k in range(2)]
@@ -63,18 +63,18 @@ def test_each_object_is_compared_with_its_own_target(loss: ImageLoss):
 
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
-def test_only_far_seeing_losses_pull_a_body_that_is_eight_radii_away(loss: ImageLoss):
+def test_only_wide_basin_losses_pull_a_body_that_is_eight_radii_away(loss: ImageLoss):
     """Their slope would bring them there within ten steps; at the middle of a pixel the others have none."""
     column = torch.tensor(40.5, dtype=torch.float64, requires_grad=True)
     value = loss(disc(column)[None], disc(15.5))
     (slope,) = torch.autograd.grad(value.sum(), column)
-    if loss.name in FAR_SIGHTED:
+    if loss.name in WIDE_BASIN:
         assert slope.item() * 25 > 0.1 * value.item()
     else:
         assert abs(slope.item()) * 25 < 1e-3 * value.item()
 
 
-def test_a_name_that_is_no_loss_is_refused_with_those_there_are():
+def test_an_unknown_name_is_refused_and_the_known_ones_are_listed():
     with pytest.raises(InputError, match="mse, l1, iou, pyramid, cdf, moments, whereabouts, distance"):
         image_loss("chamfer")
 
@@ -87,6 +87,6 @@ def test_a_target_that_does_not_fit_is_refused(shape: tuple[int, ...]):
         LOSSES["mse"](images(2, 4, 5, 6), images(*shape))
 
 
-def test_slopes_of_another_shape_are_refused():
+def test_tangents_of_another_shape_are_refused():
     with pytest.raises(InputError, match="unknowns"):
         LOSSES["cdf"].tangent(images(2, 5, 6), images(2, 5, 6), images(5, 6))

@@ -1,4 +1,4 @@
-"""Normalised CDFs of images: what they are, their derivative, and how far they see."""
+"""Normalized CDFs of images: values, derivative, and width of the basin."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Losses of blurred images: what a blur keeps, what it is, how far it sees, and how it becomes sharp."""
+"""Losses of blurred images: mass, Gaussian, width of the basin, and the schedule from blurred to sharp."""
 
 import math
 
@@ -33,7 +33,7 @@ def test_the_derivative_of_a_blurred_loss_matches_differences():
     assert torch.autograd.gradcheck(lambda x: Blurred("mse", 2.0)(x, target), image.requires_grad_())
 
 
-def test_blurred_pixels_see_a_body_that_sharp_ones_do_not():
+def test_a_blur_widens_the_basin_of_pixels():
     """The difference of pixels is the same 30 and 31 px away; blurred by 12 px it is not."""
     near, far, target = disc(40)[None], disc(41)[None], disc(10)
     wide = Blurred("mse", 12.0)
@@ -48,14 +48,14 @@ def test_the_blur_falls_by_a_constant_factor_to_its_last_sigma():
     assert schedule.iterations == 15
 
 
-def test_a_blur_of_no_size_and_a_loss_of_no_name_are_refused():
-    with pytest.raises(InputError, match="the blur is 0 px; it has to be above 0"):
+def test_a_zero_blur_and_an_unknown_loss_are_refused():
+    with pytest.raises(InputError, match="the blur is 0 px; it must be above 0"):
         Blurred("mse", 0)
-    with pytest.raises(InputError, match="no image loss 'mze'"):
+    with pytest.raises(InputError, match="unknown image loss 'mze'"):
         Blurred("mze", 1.0)
     with pytest.raises(InputError, match="0 iterations"):
         blur_to_sharp("mse", (8, 1), 0)
 
 
-def test_a_blurred_loss_says_what_it_is():
+def test_the_name_of_a_blurred_loss_has_its_blur():
     assert Blurred(image_loss("iou"), 2.5).name == "iou blurred by 2.5 px"

@@ -1,4 +1,4 @@
-"""Numbers are written to two digits of their standard deviation."""
+"""Formatting of numbers to two digits of their standard deviation."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Losses that outliers cannot pull: their weights, their calibration, and what they say of outliers."""
+"""Robust losses: weights, calibration, and winsorized residuals of outliers."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,9 @@ import torch
 from scipy.integrate import quad
 
 from gradsim.errors import InputError
-from gradsim.numerics.robust import CLEAR, LOSSES, loss_named
+from gradsim.numerics.robust import OUTLIER, ROBUST_LOSSES, robust_loss
 
-ROBUST = [LOSSES["huber"], LOSSES["cauchy"]]
+ROBUST = [ROBUST_LOSSES["huber"], ROBUST_LOSSES["cauchy"]]
 R = torch.linspace(-30, 30, 4001, dtype=torch.float64)
 
 
@@ -22,7 +22,7 @@ def influence(loss):
     return lambda r: float(loss.weight(torch.tensor(r, dtype=torch.float64)) * r)
 
 
-@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize("loss", ROBUST_LOSSES.values(), ids=ROBUST_LOSSES)
 def test_weight_is_half_the_derivative_of_rho_over_r(loss):
     r = R[R != 0].requires_grad_()
     (slope,) = torch.autograd.grad(loss.rho(r).sum(), r)
@@ -38,7 +38,7 @@ def test_curvature_is_the_inverse_of_the_spread_under_gaussian_noise(loss):
     assert loss.efficiency == pytest.approx(slope**2 / square, rel=1e-7) == pytest.approx(0.95, abs=1e-3)
 
 
-@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize("loss", ROBUST_LOSSES.values(), ids=ROBUST_LOSSES)
 def test_squares_of_roots_are_the_cost_and_their_slope_is_finite_at_zero(loss):
     r = torch.cat([R, torch.tensor([0.0, 1e-12, -1e-5, 1e-3, 1e6]).double()]).requires_grad_()
     assert torch.allclose(loss.root(r).square(), loss.scale * loss.rho(r), rtol=1e-12)
@@ -48,12 +48,12 @@ def test_squares_of_roots_are_the_cost_and_their_slope_is_finite_at_zero(loss):
 
 def test_cauchy_rho_is_its_logarithm_also_near_zero():
     r = torch.logspace(-9, 3, 200, dtype=torch.float64)
-    k2 = LOSSES["cauchy"].bend ** 2
-    assert torch.allclose(LOSSES["cauchy"].rho(r), k2 * torch.log1p(r**2 / k2), rtol=1e-12)
+    k2 = ROBUST_LOSSES["cauchy"].bend ** 2
+    assert torch.allclose(ROBUST_LOSSES["cauchy"].rho(r), k2 * torch.log1p(r**2 / k2), rtol=1e-12)
 
 
 @pytest.mark.parametrize("loss", ROBUST, ids=lambda loss: loss.name)
-def test_what_is_told_has_mean_square_one_and_the_information_of_the_estimate(loss):
+def test_winsorized_residuals_have_mean_square_one_and_the_information_of_the_estimate(loss):
     noise = torch.tensor(np.random.default_rng(0).standard_normal(200_000))
     r, J = loss.winsorize(noise, torch.ones(len(noise), 1).double())
     assert r.square().mean().item() == pytest.approx(1, abs=0.01)  # 4 standard errors
@@ -61,12 +61,12 @@ def test_what_is_told_has_mean_square_one_and_the_information_of_the_estimate(lo
 
 
 @pytest.mark.parametrize("loss", ROBUST, ids=lambda loss: loss.name)
-def test_an_outlier_tells_as_little_as_its_size(loss):
+def test_information_of_an_outlier_falls_with_its_size(loss):
     r, J = loss.winsorize(torch.tensor([200.0, -200.0]).double(), torch.ones(2, 1).double())
     assert r[0] == -r[1] and r[0].square() < 2.6  # 1.345² / E[ψ²]: two in a hundred pixels are no mismatch
-    assert J[0].item() == pytest.approx(loss.efficiency**0.5 * CLEAR / 200)
+    assert J[0].item() == pytest.approx(loss.efficiency**0.5 * OUTLIER / 200)
 
 
-def test_unknown_loss_names_those_there_are():
+def test_an_unknown_loss_is_refused_and_the_known_ones_are_listed():
     with pytest.raises(InputError, match="gaussian, huber, cauchy"):
-        loss_named("tukey")
+        robust_loss("tukey")

@@ -1,28 +1,26 @@
-"""Where the mass of an image is, and how it spreads: centroid and second central moments (Hu 1962).
+"""Losses of mass distribution, whose basin is the whole image: CDF, moments, centroid and size.
+
+Start with one of them and finish with pixels: all weigh the information of pixels unevenly. M = Σ A is the mass.
+
+CDF: normalized cumulative sums of rows and columns, a transport distance that is also a residual.
+
+    r = (CDF of rows, CDF of columns) of the image − of the target
+
+Moments: centroid and second central moments (Hu 1962), p from the image center in widths and heights of the image.
 
     c = Σ A p / M,    S = Σ A p pᵀ / M − c cᵀ,    r = (c_x, c_y, S_xx, S_xy, S_yy) of the image − of the target
 
-p is measured from the middle of the image in units of its width and height. Five numbers see a body anywhere, and also
-its size and attitude, but not its outline. A body that the edge of the image cuts has other moments.
+Sensitive to position, size and orientation, not to the outline. Truncation at the image border changes them.
 
-The normalised CDF of rows and columns: a transport distance that is also a residual.
+CentroidSize: direction and distance of a body, in the same unit; p in widths of the image.
 
-    r = (cdf of rows, cdf of columns) of the image − of the target
+    r = (c_x, c_y, ½ ln M) of the image − of the target,   c = Σ A p / M
 
-It sees a body anywhere in the image, where the difference of pixels sees about one diameter (design: the loss decides
-the basin). Use it first, and pixels to finish, since it weighs the evidence of pixels unevenly.
-
-Where a body is and how far away, in the same unit: its direction, and its size as a distance.
-
-    r = (c_x, c_y, ½ ln M) of the image − of the target,   c = Σ A p / M, p in widths of the image;   M = Σ A
-
-A body of constant attitude that moves by d across the line of sight, at a distance D, moves c by (f/width) d/D; moved by
-d along it, ½ ln M changes by −d/D. At a focal length of one width (a field of view of 53°) r is therefore the error of
-its place over D, the same in all directions: descent goes straight there, where `moments` and `cdf` see the less of
-depth the smaller it is in the image, and it slides along the line of sight to raise itself there.
-
-Three numbers see a body anywhere, and not its outline. One that grows looks nearer, and so does one that turns its broad
-side; one that the edge of the image cuts looks farther. Use it first, and pixels to finish.
+A body of constant orientation at a distance D that moves by d across the line of sight moves c by (f/width) d/D; moved by
+d along it, ½ ln M changes by −d/D. At a focal length of one image width (a field of view of 53°) r is therefore the
+position error over D, isotropic, and descent follows a straight line; `moments` and `cdf` are less sensitive to depth the
+smaller the body is in the image, and descent drifts along the line of sight. A body that grows, or turns its broad side
+to the camera, looks nearer; one truncated by the image border looks farther.
 """
 
 from typing import final
@@ -36,7 +34,7 @@ EMPTY = 1e-3  # [pixel] added to the mass, so that an empty image has a CDF and 
 
 
 def cdf(image: Tensor) -> Tensor:
-    """Cumulative share of an image's mass by row and by column.
+    """Cumulative fraction of an image's mass by row and by column.
 
     Args:
         image: (..., height, width), at least 0.
@@ -49,25 +47,25 @@ def cdf(image: Tensor) -> Tensor:
 
 
 def cdf_tangent(image: Tensor, tangent: Tensor) -> tuple[Tensor, Tensor]:
-    """`cdf` of (..., height, width), and its derivative (..., height + width, unknowns).
+    """`cdf` (..., height + width), and its derivative (..., height + width, unknowns).
 
     Args:
         image: (..., height, width).
         tangent: (..., height, width, unknowns).
     """
     sums = torch.cat([image.sum(-1), image.sum(-2)], -1)
-    slopes = torch.cat([tangent.sum(-2), tangent.sum(-3)], -2)
-    return cdf_of_sums_tangent(sums, slopes, image.shape[-2])
+    tangents = torch.cat([tangent.sum(-2), tangent.sum(-3)], -2)
+    return cdf_of_sums_tangent(sums, tangents, image.shape[-2])
 
 
-def cdf_of_sums_tangent(sums: Tensor, slopes: Tensor, height: int) -> tuple[Tensor, Tensor]:
+def cdf_of_sums_tangent(sums: Tensor, tangents: Tensor, height: int) -> tuple[Tensor, Tensor]:
     """`cdf_tangent` from the sums over rows and columns (..., height + width) and their derivatives."""
     mass = (sums[..., :height].sum(-1) + EMPTY)[..., None]
-    change = slopes[..., :height, :].sum(-2)[..., None, :]
-    running = torch.cat([x.cumsum(-1) for x in (sums[..., :height], sums[..., height:])], -1)
-    moving = torch.cat([x.cumsum(-2) for x in (slopes[..., :height, :], slopes[..., height:, :])], -2)
-    value = running / mass
-    return value, (moving - value[..., None] * change) / mass[..., None]
+    mass_tangent = tangents[..., :height, :].sum(-2)[..., None, :]
+    cumulative = torch.cat([x.cumsum(-1) for x in (sums[..., :height], sums[..., height:])], -1)
+    cumulative_tangent = torch.cat([x.cumsum(-2) for x in (tangents[..., :height, :], tangents[..., height:, :])], -2)
+    value = cumulative / mass
+    return value, (cumulative_tangent - value[..., None] * mass_tangent) / mass[..., None]
 
 
 @final
@@ -81,7 +79,7 @@ class CDF(ImageLoss):
 
 
 def moments(image: Tensor) -> Tensor:
-    """Centroid and second central moments (..., 5) of (..., height, width); an empty image has 0."""
+    """Centroid and second central moments (..., 5) of an image (..., height, width); 0 for an empty image."""
     height, width = image.shape[-2:]
     steps = lambda n: (torch.arange(n, dtype=image.dtype, device=image.device) + 0.5) / n - 0.5
     y, x = steps(height)[:, None], steps(width)
@@ -101,8 +99,8 @@ class Moments(ImageLoss):
         return moments(image) - moments(target)
 
 
-def whereabouts(image: Tensor) -> Tensor:
-    """Centroid, and half the logarithm of the mass [pixels], (..., 3) of (..., height, width)."""
+def centroid_and_size(image: Tensor) -> Tensor:
+    """Centroid, and half the logarithm of the mass [px], (..., 3), of an image (..., height, width)."""
     height, width = image.shape[-2:]
     steps = lambda n: (torch.arange(n, dtype=image.dtype, device=image.device) + 0.5 - n / 2) / width
     mass = image.sum((-2, -1)) + EMPTY
@@ -117,4 +115,4 @@ class CentroidSize(ImageLoss):
     name = "whereabouts"
 
     def compare(self, image: Tensor, target: Tensor) -> Tensor:
-        return whereabouts(image) - whereabouts(target)
+        return centroid_and_size(image) - centroid_and_size(target)

@@ -1,1 +1,1 @@
-"""Rotations, robust losses, and numbers with their errors as text."""
+"""Rotations, robust losses, and formatting of numbers with uncertainties."""

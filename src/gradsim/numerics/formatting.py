@@ -1,17 +1,17 @@
-"""Numbers to the precision that their uncertainty allows: two digits of the standard deviation."""
+"""Formatting of numbers with uncertainties, to two digits of the standard deviation."""
 
 import math
 
-_PLAIN = range(-3, 6)  # decimal exponents that are written without a power of ten
+_PLAIN = range(-3, 6)  # decimal exponents written without a power of ten
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def rounded(value: float | None, std: float | None) -> str:
-    """A number to the second digit of its standard deviation: 5.0031 with 0.012 gives "5.003".
+    """Format a number to the second digit of its standard deviation: 5.0031 with 0.012 gives "5.003".
 
     Args:
-        value: The number; None and nan give a dash.
-        std: Its standard deviation; None, 0 and inf give four digits.
+        value: Number; None and nan give a dash.
+        std: Standard deviation; None, 0 and inf give four digits.
     """
     if value is None or not math.isfinite(value):
         return "–"
@@ -21,11 +21,11 @@ def rounded(value: float | None, std: float | None) -> str:
 
 
 def with_error(value: float | None, std: float | None) -> str:
-    """Value and standard deviation: "5.003 ± 0.012", "(1.2346 ± 0.0012) × 10⁷".
+    """Format value and standard deviation: "5.003 ± 0.012", "(1.2346 ± 0.0012) × 10⁷".
 
     Args:
-        value: The number; None and nan give a dash.
-        std: Its standard deviation; None and inf give "± ∞", nan (not known yet) nothing.
+        value: Number; None and nan give a dash.
+        std: Standard deviation; None and inf give "± ∞", nan (not known yet) nothing.
     """
     if value is None or not math.isfinite(value) or (std is not None and math.isnan(std)):
         return rounded(value, std)
@@ -39,23 +39,23 @@ def with_error(value: float | None, std: float | None) -> str:
 
 
 def _scale(size: float) -> tuple[float, str]:
-    """Power of ten to divide by, and how it is written behind the number."""
+    """Power of ten to divide by, and its text after the number."""
     exponent = _exponent(size)
     return (1.0, "") if exponent in _PLAIN else (10.0**exponent, f" × 10{str(exponent).translate(_SUPERSCRIPT)}")
 
 
 def _exponent(value: float, digits: int = 15) -> int:
-    """Decimal exponent of a number as written with so many digits after the first."""
+    """Decimal exponent of a number rounded to this many digits after the first."""
     return int(f"{value:.{digits}e}".split("e")[1]) if value else 0
 
 
 def _place(value: float, std: float) -> int:
     """Decimals up to the second digit of `std`; a value below its `std` keeps two digits, but at most two places."""
-    own = -_exponent(value)
+    leading = -_exponent(value)
     if std == 0:
-        return own + 3
+        return leading + 3
     place = 1 - _exponent(std, 1)
-    return max(place, min(own + 1, place + 2))
+    return max(place, min(leading + 1, place + 2))
 
 
 def _decimal(value: float, place: int) -> str:

@@ -1,4 +1,4 @@
-"""Rotations as unit quaternions (x, y, z, w), on batched tensors, smooth at the identity.
+"""Rotations as unit quaternions (x, y, z, w): batched, and smooth at the identity.
 
 With q = (u, w) and a rotation vector θ [rad]:
 
@@ -15,14 +15,14 @@ _SMALL = 1e-3  # [rad²] |θ|² below which series replace sin(x)/x: their next 
 def cross(a: Tensor, b: Tensor) -> Tensor:
     """a × b, (..., 3); shapes broadcast.
 
-    `torch.linalg.cross` has no forward derivative of its own: PyTorch makes one up at each call, in 0.3 ms.
+    `torch.linalg.cross` has no native forward derivative: PyTorch composes one at each call, in 0.3 ms.
     """
     a, b = torch.broadcast_tensors(a, b)
     return a.roll(-1, -1) * b.roll(1, -1) - a.roll(1, -1) * b.roll(-1, -1)
 
 
 def multiply(p: Tensor, q: Tensor) -> Tensor:
-    """Hamilton product: first q, then p. Shapes (..., 4) broadcast."""
+    """Hamilton product p q, the rotation q followed by p; shapes (..., 4) broadcast."""
     p, q = torch.broadcast_tensors(p, q)
     u, v, a, b = p[..., :3], q[..., :3], p[..., 3:], q[..., 3:]
     vector = a * v + b * u + cross(u, v)
@@ -30,12 +30,12 @@ def multiply(p: Tensor, q: Tensor) -> Tensor:
 
 
 def conjugate(q: Tensor) -> Tensor:
-    """The inverse rotation of a unit quaternion (..., 4)."""
+    """Inverse of a unit quaternion (..., 4)."""
     return torch.cat([-q[..., :3], q[..., 3:]], -1)
 
 
 def rotate(q: Tensor, x: Tensor) -> Tensor:
-    """Vectors (..., 3) turned by unit quaternions (..., 4); shapes broadcast."""
+    """Rotate vectors (..., 3) by unit quaternions (..., 4); shapes broadcast."""
     u, w = q[..., :3], q[..., 3:]
     u, x = torch.broadcast_tensors(u, x)
     return x + 2 * cross(u, cross(u, x) + w * x)
@@ -67,13 +67,13 @@ def from_matrix(R: Tensor) -> Tensor:
 
 
 def from_axis_angle(axis: Tensor, angle: Tensor) -> Tensor:
-    """Quaternions (..., 4) that turn by `angle` (...) [rad] about `axis` (..., 3) of any length."""
+    """Quaternions (..., 4) of a rotation by `angle` (...) [rad] about `axis` (..., 3) of any length."""
     axis = axis / torch.linalg.vector_norm(axis, dim=-1, keepdim=True)
     return exponential(axis * angle[..., None])
 
 
 def exponential(theta: Tensor) -> Tensor:
-    """Quaternions (..., 4) of rotation vectors (..., 3) [rad]; all derivatives exist at 0."""
+    """Exponential map: quaternions (..., 4) of rotation vectors (..., 3) [rad]; smooth at 0."""
     squared = theta.square().sum(-1, keepdim=True)
     small = squared < _SMALL
     safe = torch.where(small, 1.0, squared)
@@ -85,7 +85,7 @@ def exponential(theta: Tensor) -> Tensor:
 
 
 def logarithm(q: Tensor) -> Tensor:
-    """Rotation vectors (..., 3) [rad], of length at most π, of unit quaternions (..., 4)."""
+    """Logarithm map: rotation vectors (..., 3) [rad], of length at most π, of unit quaternions (..., 4)."""
     q = torch.where(q[..., 3:] < 0, -q, q)
     u, w = q[..., :3], q[..., 3:]
     squared = u.square().sum(-1, keepdim=True)

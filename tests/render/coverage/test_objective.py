@@ -6,7 +6,7 @@ from torch import Tensor
 
 from gradsim.geometry import mesh
 from gradsim.numerics import rotation
-from gradsim.numerics.robust import LOSSES, Loss
+from gradsim.numerics.robust import ROBUST_LOSSES, RobustLoss
 from gradsim.render.coverage.coverage import coverage, coverage_tangent
 from gradsim.render.coverage.objective import misfit, profiles, target
 
@@ -39,7 +39,7 @@ def dense(screen: Tensor, tangent: Tensor, image: Tensor, weight: Tensor) -> tup
     return (w * r**2).sum(1), torch.einsum("wpu,p,wp->wu", J, w, r), torch.einsum("wpu,p,wpv->wuv", J, w, J)
 
 
-def reweighted(screen: Tensor, tangent: Tensor, image: Tensor, weight: Tensor, loss: Loss):
+def reweighted(screen: Tensor, tangent: Tensor, image: Tensor, weight: Tensor, loss: RobustLoss):
     """The definition of robust sums, from whole images."""
     alpha, slope = coverage_tangent(screen, tangent, FACES, HEIGHT, WIDTH, convex=True)
     d, J = (alpha - image).flatten(1), slope.flatten(1, 3)
@@ -61,7 +61,7 @@ def test_sums_equal_those_of_the_dense_images(unknowns):
     assert all(near(a, b) for a, b in zip(own, dense(screen, tangent, image, weight), strict=True))
 
 
-@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize("loss", ROBUST_LOSSES.values(), ids=ROBUST_LOSSES)
 def test_robust_sums_equal_those_of_the_dense_images(loss):
     screen = boxes(3, 4, seed=0)
     tangent = torch.randn(3, 2, 4, 8, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)

@@ -13,7 +13,7 @@ from pydantic import Field
 from pydantic_core import core_schema
 
 from gradsim.geometry.image_io import FORMATS
-from gradsim.losses import LOSSES, Blurred, Schedule, Stage, blur_to_sharp, image_loss
+from gradsim.losses import LOSSES, Blurred, LossStage, Schedule, blur_to_sharp, image_loss
 from gradsim.scene.body import TURN
 from gradsim.scene.node import ByKind, Node, Place, did_you_mean, exactly_one, mistake, shown
 from gradsim.scene.quantity import Count, Quantity, Tuple, Vector3, plain, positive, vector
@@ -79,12 +79,12 @@ class LossNode(Node):
         if self.blur and len(self.blur) == 2 and self.iterations is None:
             yield ("blur",), "goes from one number to another; give `iterations`, how many that takes."
 
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> tuple[LossStage, ...]:
         count = self.iterations or 1
         if self.blur and len(self.blur) == 2:
             return blur_to_sharp(self.loss, (self.blur[0], self.blur[1]), count)
         loss = image_loss(self.loss)
-        return (Stage(Blurred(loss, self.blur[0]) if self.blur else loss, count),)
+        return (LossStage(Blurred(loss, self.blur[0]) if self.blur else loss, count),)
 
 
 class GoalNode(Node):

@@ -21,7 +21,7 @@ from gradsim.errors import InputError
 from gradsim.geometry.surface import Surface
 from gradsim.losses import CDF, MSE, ImageLoss, cdf, cdf_of_sums_tangent, image_loss
 from gradsim.numerics import rotation
-from gradsim.numerics.robust import GAUSSIAN, Loss, loss_named
+from gradsim.numerics.robust import GAUSSIAN, RobustLoss, robust_loss
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.coverage.coverage import coverage_tangent
@@ -132,7 +132,7 @@ class Observation(Protocol):
         ...
 
     def linearize(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
-        """Blocks (worlds, n) and their derivatives (worlds, n, unknowns); with a robust loss after `Loss.winsorize`."""
+        """Blocks (worlds, n) and their derivatives (worlds, n, unknowns); with a robust loss after `RobustLoss.winsorize`."""
         ...
 
     def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
@@ -172,7 +172,7 @@ def combined_noise_floor(parts: Sequence[tuple[Observation, int]]) -> NoiseFloor
     return NoiseFloor(sum(least), sum(counts), level)
 
 
-def normal_equations(blocks: Iterator[tuple[Tensor, Tensor]], loss: Loss = GAUSSIAN) -> tuple[Tensor, Tensor, Tensor]:
+def normal_equations(blocks: Iterator[tuple[Tensor, Tensor]], loss: RobustLoss = GAUSSIAN) -> tuple[Tensor, Tensor, Tensor]:
     """Σ λ ρ(r), Jᵀ W r and Jᵀ W J over blocks of residuals and derivatives, with W = λ ρ'(r)/(2 r)."""
     parts = []
     for r, J in blocks:
@@ -210,7 +210,7 @@ class Masks:
         sigma: float,
         silhouettes: Silhouettes,
         weight: Tensor | None = None,
-        loss: str | Loss = GAUSSIAN,
+        loss: str | RobustLoss = GAUSSIAN,
     ):
         size = (silhouettes.camera.height, silhouettes.camera.width)
         if masks.ndim != 3 or masks.shape[1:] != size:
@@ -219,7 +219,7 @@ class Masks:
                 f"`silhouettes.union(surface)[0]` gives them."
             )
         self.masks, self.sigma, self.silhouettes = masks.double(), float(sigma), silhouettes
-        self.frames, self.loss = len(masks), loss_named(loss)
+        self.frames, self.loss = len(masks), robust_loss(loss)
         self.weight = torch.ones_like(self.masks) if weight is None else weight.double()
         if self.weight.shape != self.masks.shape or not ((self.weight >= 0) & self.weight.isfinite()).all():
             raise InputError(
@@ -331,11 +331,11 @@ class States:
         quat_xyzw: Tensor | None,
         sigma_x: float,
         sigma_angle: float = 1.0,
-        loss: str | Loss = GAUSSIAN,
+        loss: str | RobustLoss = GAUSSIAN,
         exact: bool = False,
     ):
         self.body, self.x, self.q = body, x.double(), None if quat_xyzw is None else quat_xyzw.double()
-        self.sigma_x, self.sigma_angle, self.frames, self.loss = sigma_x, sigma_angle, len(x), loss_named(loss)
+        self.sigma_x, self.sigma_angle, self.frames, self.loss = sigma_x, sigma_angle, len(x), robust_loss(loss)
         self.exact = exact
 
     def residuals(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Iterator[Tensor]:

@@ -10,7 +10,7 @@ from gradsim import video as videos
 from gradsim.errors import InputError
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.labelled_masks import LabelledMasks, shares
-from gradsim.numerics.robust import loss_named
+from gradsim.numerics.robust import robust_loss
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.video import masks as segmentation
@@ -67,7 +67,7 @@ def from_video(
     stated, noise = noise is not None, NOMINAL if noise is None else noise
     if not (math.isfinite(noise) and noise > 0):
         raise InputError(f"noise is {noise}; it is a standard deviation, above 0 (1/255 = 0.0039 is usual).")
-    sigma, loss = math.hypot(noise, QUANTISED), loss_named(robust)
+    sigma, loss = math.hypot(noise, QUANTISED), robust_loss(robust)
     placed, notes = align(film, scene.timing.fps, frames), {"loss": loss.name}
     weight = np.ones(film.frames.shape[:3])
     if ignore is not None:

@@ -19,7 +19,7 @@ from gradsim.geometry.surface import Surface
 from gradsim.identification.observation import optical_flow
 from gradsim.identification.observation.base import CLEAR, Coarse, NoiseFloor, Sensitivity, normal_equations, summed
 from gradsim.losses import CDF
-from gradsim.numerics.robust import GAUSSIAN, Loss, loss_named
+from gradsim.numerics.robust import GAUSSIAN, RobustLoss, robust_loss
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.renderer import Renderer
 
@@ -42,7 +42,7 @@ class Images:
         InputError: If the film has another shape than the renderer's pictures, or no noise.
     """
 
-    def __init__(self, film: Tensor, sigma: float, renderer: Renderer, loss: str | Loss = "huber"):
+    def __init__(self, film: Tensor, sigma: float, renderer: Renderer, loss: str | RobustLoss = "huber"):
         size = (3, renderer.camera.height, renderer.camera.width)
         if film.ndim != 4 or film.shape[1:] != size:
             raise InputError(
@@ -51,7 +51,7 @@ class Images:
         if not sigma > 0:
             raise InputError(f"the noise of the film is {sigma}; it has to be above 0, such as 1/255.")
         self.film, self.sigma, self.renderer = film.double(), float(sigma), renderer
-        self.frames, self.loss = len(film), loss_named(loss)
+        self.frames, self.loss = len(film), robust_loss(loss)
 
     def residuals(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Iterator[Tensor]:
         for first, last in self._chunks(frames, len(next(iter(trajectory.values.values())))):

@@ -23,7 +23,7 @@ from gradsim.identification.observation.base import (
     combined_noise_floor,
     on_screen,
 )
-from gradsim.numerics.robust import GAUSSIAN, Loss
+from gradsim.numerics.robust import GAUSSIAN, RobustLoss
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.coverage.coverage import coverage
 from gradsim.render.silhouettes import Silhouettes, whole
@@ -57,7 +57,7 @@ class LabelledMasks:
         silhouettes: Silhouettes,
         noisy: bool = True,
         weight: Tensor | None = None,
-        loss: str | Loss = GAUSSIAN,
+        loss: str | RobustLoss = GAUSSIAN,
     ):
         size = (len(names), silhouettes.camera.height, silhouettes.camera.width)
         if shares.ndim != 4 or shares.shape[1:] != size or len(sigma) != len(names):
@@ -86,7 +86,7 @@ class LabelledMasks:
         return float(np.sqrt(np.mean(np.square(self.sigmas))))
 
     @property
-    def loss(self) -> Loss:
+    def loss(self) -> RobustLoss:
         """Of the residuals."""
         return self.together.loss
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gradsim.geometry.surface import Surface
 from gradsim.identification.observation.base import Sensitivity
-from gradsim.numerics.robust import Loss
+from gradsim.numerics.robust import RobustLoss
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.antialias.passes import add_touched
 from gradsim.render.camera import Camera
@@ -43,7 +43,7 @@ def carries(renderer: Renderer, s: Sensitivity) -> bool:
 
 
 def normal(
-    renderer: Renderer, s: Sensitivity, film: Tensor, sigma: float, loss: Loss, first: int, last: int
+    renderer: Renderer, s: Sensitivity, film: Tensor, sigma: float, loss: RobustLoss, first: int, last: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Σ λ ρ(r) (worlds,), Jᵀ W r (worlds, unknowns), exact, and Jᵀ W J (worlds, unknowns, unknowns), by the flow.
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.identification.observation.base import Coarse, NoiseFloor, Sensitivity, normal_equations, summed
-from gradsim.numerics.robust import GAUSSIAN, Loss, loss_named
+from gradsim.numerics.robust import GAUSSIAN, RobustLoss, robust_loss
 from gradsim.physics.trajectory import Trajectory
 
 
@@ -26,14 +26,14 @@ class Vertices:
     """
 
     def __init__(
-        self, body: str, x: Tensor, sigma: float, index: Sequence[int] | None = None, loss: str | Loss = GAUSSIAN
+        self, body: str, x: Tensor, sigma: float, index: Sequence[int] | None = None, loss: str | RobustLoss = GAUSSIAN
     ):
         if x.ndim != 3 or x.shape[2] != 3 or (index is not None and len(index) != x.shape[1]):
             count = "n" if index is None else len(index)
             raise InputError(f"positions of vertices have shape {tuple(x.shape)}; expected (frames, {count}, 3).")
         if not sigma > 0:
             raise InputError(f"sigma is {sigma}; expected a length above 0 [m].")
-        self.body, self.sigma, self.frames, self.loss = body, float(sigma), len(x), loss_named(loss)
+        self.body, self.sigma, self.frames, self.loss = body, float(sigma), len(x), robust_loss(loss)
         self.x, self.index = x.double(), None if index is None else list(index)
         self._seen = torch.isfinite(self.x)
         self._data = self.x.nan_to_num(0.0)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gradsim.engine.lanes import borrowed, lane_of, specialise
 from gradsim.engine.launch import array, replay
-from gradsim.numerics.robust import GAUSSIAN, Loss
+from gradsim.numerics.robust import GAUSSIAN, RobustLoss
 from gradsim.render.coverage.coverage import _code as _drawing
 from gradsim.render.coverage.edges import mesh_of
 
@@ -31,10 +31,10 @@ class Target:
     after: Tensor
     above: Tensor
     below: Tensor
-    loss: Loss
+    loss: RobustLoss
 
 
-def target(image: Tensor, weight: Tensor, loss: Loss = GAUSSIAN) -> Target:
+def target(image: Tensor, weight: Tensor, loss: RobustLoss = GAUSSIAN) -> Target:
     """Prepare images (frames, height, width), the weight of each squared difference, and ρ, for `misfit`."""
     square = weight * image**2 if loss.kind == 0 else loss.rho(weight.sqrt() * image)
     rows = square.sum(-1)

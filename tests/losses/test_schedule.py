@@ -1,4 +1,4 @@
-"""Losses one after another."""
+"""Schedules of losses, and losses by name."""
 
 import pytest
 import torch
@@ -14,8 +14,8 @@ def test_each_iteration_has_the_loss_of_its_stage():
     assert [schedule.at(k).name for k in range(11)] == ["cdf"] * 3 + ["pyramid"] * 2 + ["mse"] * 6
 
 
-def test_two_stages_bring_a_disc_home_that_pixels_alone_leave_where_it_is():
-    def found(schedule: Schedule) -> float:
+def test_two_stages_converge_where_pixels_alone_do_not():
+    def final_column(schedule: Schedule) -> float:
         column = torch.tensor(44.0, dtype=torch.float64, requires_grad=True)
         steps = torch.optim.Adam([column], 1.0)
         for k in range(schedule.iterations):
@@ -26,8 +26,8 @@ def test_two_stages_bring_a_disc_home_that_pixels_alone_leave_where_it_is():
             steps.step()
         return column.item()
 
-    assert found(coarse_to_fine(iterations=(60, 120))) == pytest.approx(15.3, abs=0.02)
-    assert found(Schedule(stage("mse", 180))) > 40
+    assert final_column(coarse_to_fine(iterations=(60, 120))) == pytest.approx(15.3, abs=0.02)
+    assert final_column(Schedule(stage("mse", 180))) > 40
 
 
 def test_a_schedule_without_iterations_is_refused():
@@ -37,6 +37,6 @@ def test_a_schedule_without_iterations_is_refused():
         stage("cdf", 0)
 
 
-def test_a_loss_that_there_is_not_is_refused():
-    with pytest.raises(InputError, match="no image loss 'pixels'"):
+def test_an_unknown_loss_is_refused():
+    with pytest.raises(InputError, match="unknown image loss 'pixels'"):
         stage("pixels", 3)

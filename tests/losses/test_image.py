@@ -80,7 +80,7 @@ def test_moments_are_those_of_a_weighted_cloud_of_pixels():
     assert loss("moments") == pytest.approx(((of(A) - of(T)) ** 2).mean(), rel=1e-3)  # 1e-3 pixel of mass is added
 
 
-def test_whereabouts_are_the_centroid_in_widths_and_half_the_logarithm_of_the_mass():
+def test_centroid_and_size_are_the_centroid_in_widths_and_half_the_logarithm_of_the_mass():
     def of(image: np.ndarray) -> np.ndarray:
         centre = np.array([(np.arange(9) + 0.5) @ image.sum(0), (np.arange(6) + 0.5) @ image.sum(1)]) / image.sum()
         return np.array([*centre / 9, np.log(image.sum()) / 2])
@@ -88,7 +88,7 @@ def test_whereabouts_are_the_centroid_in_widths_and_half_the_logarithm_of_the_ma
     assert loss("whereabouts") == pytest.approx(((of(A) - of(T)) ** 2).mean(), rel=1e-3)  # 1e-3 pixel of mass is added
 
 
-def test_whereabouts_see_a_step_across_and_a_step_along_the_line_of_sight_alike():
+def test_centroid_and_size_weigh_steps_across_and_along_the_line_of_sight_equally():
     """A square of a × a px at D = 1 and a focal length of one width; steps of 5 % count to second order, about 10 %."""
     n, a = 256, 40
 
@@ -99,8 +99,8 @@ def test_whereabouts_see_a_step_across_and_a_step_along_the_line_of_sight_alike(
         rows = [(min(k + 1, n / 2 + half) - max(k, n / 2 - half)) for k in range(n)]
         return torch.outer(*(torch.tensor(x, dtype=torch.float64).clamp(0, 1) for x in (rows, inside)))
 
-    found = [LOSSES["whereabouts"](square(s)[None], square((0, 0))).item() for s in ((0.05, 0), (0, 0.05), (0, -0.05))]
-    assert found == pytest.approx([0.05**2 / 3] * 3, rel=0.11)
+    losses = [LOSSES["whereabouts"](square(s)[None], square((0, 0))).item() for s in ((0.05, 0), (0, 0.05), (0, -0.05))]
+    assert losses == pytest.approx([0.05**2 / 3] * 3, rel=0.11)
 
 
 def test_distance_weighs_pixels_by_the_way_to_the_nearest_one_on_the_other_side():
