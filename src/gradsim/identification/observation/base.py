@@ -172,7 +172,9 @@ def combined_noise_floor(parts: Sequence[tuple[Observation, int]]) -> NoiseFloor
     return NoiseFloor(sum(least), sum(counts), level)
 
 
-def normal_equations(blocks: Iterator[tuple[Tensor, Tensor]], loss: RobustLoss = GAUSSIAN) -> tuple[Tensor, Tensor, Tensor]:
+def normal_equations(
+    blocks: Iterator[tuple[Tensor, Tensor]], loss: RobustLoss = GAUSSIAN
+) -> tuple[Tensor, Tensor, Tensor]:
     """Σ λ ρ(r), Jᵀ W r and Jᵀ W J over blocks of residuals and derivatives, with W = λ ρ'(r)/(2 r)."""
     parts = []
     for r, J in blocks:
