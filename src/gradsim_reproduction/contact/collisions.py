@@ -60,7 +60,7 @@ def collisions(out: Path, quick: bool = False, seed: int = 0, progress: Progress
     for number in range(QUICK_FILMS if quick else FILMS):
         films.append(done.once(f"film {number}", lambda number=number: _identified(seed, number, progress)))
     progress.stage("pictures")
-    pictures = collisions_plots.draw(out, bounces, shots, seed)
+    pictures = collisions_plots.draw(out, bounces, shots)
     _film(out, films[0])
     progress.done()
     result = {"title": "Two bodies that collide", "seed": seed, "bounces": bounces, "shots": shots, "fits": films}
@@ -178,7 +178,7 @@ def _film(out: Path, record: dict) -> None:
     model = model_for(scene, Space(scene, PUSHED))
     seen, fitted = (model.rollout(placed(scene, n)) for n in (truth, record["pushed"]["values"]))
     frames = to_bytes(synthetic.film(scene, seen))
-    collisions_plots.write_film(out / "collision.webm", frames, scene.timing.fps)
+    collisions_plots.write_slow_video(out / "collision.webm", frames, scene.timing.fps)
     write_player(out / "player.html", scene, fitted.drawn, frames, seen.drawn)
     scene.save(out / "scene.yaml")
 

@@ -2,55 +2,42 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from gradsim import video
-from gradsim.runtime.atomic import atomic_path
 from gradsim_reproduction.contact.billiards import RADIUS
+from gradsim_reproduction.plotting import BLUE, GREEN, ORANGE, new_figure, write_figures
 
-STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
-BLUE, ORANGE, GREEN = "#1d5fd0", "#c2410c", "#15803d"
 MARKS = {"exchange": ("o", BLUE), "ground": ("s", ORANGE), "ground_and_wall": ("^", GREEN)}
 
 
-def draw(out: Path, bounces: Mapping, shots: Sequence[dict], seed: int) -> list[dict]:
-    """Write the pictures; returns what a report lists."""
-    out.mkdir(parents=True, exist_ok=True)
-    with mpl.rc_context(STYLE):
-        sheets = {
-            "shots": (
-                _shots(shots),
-                "Shots",
-                (
-                    "Left: the first shot, with the starts' velocities (thin) and the one found (thick). "
-                    "Right: distance from the goal, all starts of all shots."
-                ),
-            ),
-            "bounces": (
-                _bounces(bounces),
-                "Derivatives",
-                "Distance of derivatives from those of hard bodies, which falls as the time in touch.",
-            ),
-        }
-        for name, (sheet, _, _) in sheets.items():
-            with atomic_path(out / f"{name}.png") as draft:
-                sheet.savefig(draft, dpi=150, format="png")
-    return [{"file": f"{name}.png", "title": title, "caption": text} for name, (_, title, text) in sheets.items()]
+def draw(out: Path, bounces: Mapping, shots: Sequence[dict]) -> list[dict]:
+    """Write the plots; returns their entries for `result.json`."""
+    shot_text = (
+        "Left: the first shot, with the velocities of the starts (thin) and of the solution (thick). "
+        "Right: distance from the goal, all starts of all shots."
+    )
+    bounce_text = "Error of derivatives against hard bodies; it decreases with the contact time."
+    return write_figures(
+        out,
+        {
+            "shots": (lambda: _shots(shots), "Shots", shot_text),
+            "bounces": (lambda: _bounces(bounces), "Derivatives", bounce_text),
+        },
+    )
 
 
-def write_film(path: Path, frames: np.ndarray, fps: float) -> None:
+def write_slow_video(path: Path, frames: np.ndarray, fps: float) -> None:
     """Frames enlarged five times, three times as slow."""
     path.parent.mkdir(parents=True, exist_ok=True)
     video.write_preview(path, frames.repeat(5, 1).repeat(5, 2), fps / 3)
 
 
 def _shots(shots: Sequence[dict]) -> Figure:
-    figure = Figure(figsize=(8.6, 3.2), layout="constrained")
+    figure = new_figure(8.6, 3.2)
     left, right = figure.subplots(1, 2, width_ratios=(1.3, 1))
     shot = shots[0]
     place, goal = np.array(shot["place"]), np.array(shot["goal"])
@@ -82,7 +69,7 @@ def _shots(shots: Sequence[dict]) -> Figure:
 
 
 def _bounces(bounces: Mapping) -> Figure:
-    figure = Figure(figsize=(4.6, 3.0), layout="constrained")
+    figure = new_figure(4.6, 3.0)
     ax = figure.subplots()
     stiff = np.array([float(k) for k in bounces])
     for name, (mark, colour) in MARKS.items():

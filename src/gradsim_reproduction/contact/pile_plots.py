@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import torch
 from matplotlib.figure import Figure
@@ -16,18 +14,15 @@ from gradsim.geometry.surface import Surface
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
 from gradsim.render.shading.shading import Shading
-from gradsim.runtime.atomic import atomic_path
 from gradsim_reproduction.contact import pile_scenes
+from gradsim_reproduction.plotting import BLUE, ORANGE, new_figure, write_figures
 
-STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
-BLUE, ORANGE = "#1d5fd0", "#c2410c"
 MOMENTS, SHOWN = (0, 450, 600, 1000), 4  # frames of the first pile, and how many others
 EVERY = 16  # steps between two frames of the film
 
 
 def draw(out: Path, model: Model, records: Sequence[dict], seed: int) -> list[dict]:
-    """Write film and pictures; returns what a report lists."""
-    out.mkdir(parents=True, exist_ok=True)
+    """Write video and plots; returns the entries of the plots for `result.json`."""
     given = pile_scenes.random_pile(model, list(range(1 + SHOWN)), seed)
     trajectory = model.unchecked(model.values(given), pile_scenes.STEPS + 1)
     surface, render = trajectory.surface, Renderer.of(model.scene, shading=Shading.paper("shading"))
@@ -37,31 +32,25 @@ def draw(out: Path, model: Model, records: Sequence[dict], seed: int) -> list[di
         return to_bytes(render(part)[0].movedim(1, -1))
 
     with torch.no_grad():
-        film = np.concatenate([frames(0, [k]) for k in range(0, pile_scenes.STEPS + 1, EVERY)])
+        frames_of_first = np.concatenate([frames(0, [k]) for k in range(0, pile_scenes.STEPS + 1, EVERY)])
         rows = [np.concatenate(list(frames(0, MOMENTS)), 1)]
         rows.append(np.concatenate([frames(k, [pile_scenes.STEPS])[0] for k in range(1, 1 + SHOWN)], 1))
-    video.write_preview(out / "pile.webm", film, 1 / (pile_scenes.STEP * EVERY) / 2)  # at half the speed
-    with mpl.rc_context(STYLE):
-        sheets = {
-            "piles": (
-                _piles(rows),
-                "Piles",
-                "Above: one pile from start to end. Below: the ends of others. The pit is not drawn.",
-            ),
-            "checks": (
-                _checks(records),
-                "Checks",
-                "Left: energy over time, a line a scene. Right: secants that change no contact; the widest counts.",
-            ),
-        }
-        for name, (sheet, _, _) in sheets.items():
-            with atomic_path(out / f"{name}.png") as draft:
-                sheet.savefig(draft, dpi=150, format="png")
-    return [{"file": f"{name}.png", "title": title, "caption": text} for name, (_, title, text) in sheets.items()]
+    video.write_preview(out / "pile.webm", frames_of_first, 1 / (pile_scenes.STEP * EVERY) / 2)  # at half the speed
+    texts = {
+        "piles": "Top: one pile from start to end. Bottom: the ends of others. The pit is not drawn.",
+        "checks": "Left: energy over time, one line per scene. Right: secants without contact changes; the widest one counts.",
+    }
+    return write_figures(
+        out,
+        {
+            "piles": (lambda: _piles(rows), "Piles", texts["piles"]),
+            "checks": (lambda: _checks(records), "Checks", texts["checks"]),
+        },
+    )
 
 
 def _piles(rows: Sequence[np.ndarray]) -> Figure:
-    figure = Figure(figsize=(8.6, 4.4), layout="constrained")
+    figure = new_figure(8.6, 4.4)
     for ax, row in zip(figure.subplots(len(rows)), rows, strict=True):
         ax.imshow(row, interpolation="nearest")
         ax.axis("off")
@@ -69,7 +58,7 @@ def _piles(rows: Sequence[np.ndarray]) -> Figure:
 
 
 def _checks(records: Sequence[dict]) -> Figure:
-    figure = Figure(figsize=(8.6, 2.8), layout="constrained")
+    figure = new_figure(8.6, 2.8)
     left, right = figure.subplots(1, 2)
     for record in records:
         energy = np.array(record["energy"])

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import torch
 from matplotlib.figure import Figure
@@ -16,9 +15,9 @@ from gradsim.geometry.image_io import to_bytes
 from gradsim.geometry.surface import Surface
 from gradsim.render.camera import from_scene
 from gradsim.render.shading.shading import Shading
-from gradsim.runtime.atomic import atomic_path
 from gradsim.visualization.frames import FrameRenderer, fitting
 from gradsim.visualization.overlay_video import EDGE
+from gradsim_reproduction.plotting import new_figure, write_figures
 
 COLOURS = {"open": "#64748b", "open, trained": "#b45309", "closed": "#15803d", "mpc": "#1d5fd0"}
 NAMES = {
@@ -27,7 +26,6 @@ NAMES = {
     "closed": "feedback",
     "mpc": "planning (MPC)",
 }
-STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
 TIMES = 2  # the camera's picture is enlarged in the film
 MARKED = 8  # frames for which a push is told
 
@@ -45,23 +43,21 @@ def draw(
         fps: Frames per second.
         by_kick: Success by the size of pushes, of controllers by name.
     """
-    with mpl.rc_context(STYLE):
-        sheets = {
+    return write_figures(
+        folder,
+        {
             "closed_paths": (
-                _paths(paths, goal, close, fps),
+                lambda: _paths(paths, goal, close, fps),
                 "Walkers under disturbances",
-                "Centre of mass of every run. The band is within 5 % of the way to the goal; dots end there, crosses do not.",
+                "Centre of mass of every run. Band: within 5 % of the way to the goal; runs that end there have a dot, others a cross.",
             ),
             "closed_kicks": (
-                _kicks(by_kick),
+                lambda: _kicks(by_kick),
                 "Success by the size of pushes",
-                "Masses of ± 20 % in all; trained at 1 m/s.",
+                "Masses vary by ± 20 %; trained at 1 m/s.",
             ),
-        }
-        for name, (figure, _, _) in sheets.items():
-            with atomic_path(folder / f"{name}.png") as draft:
-                figure.savefig(draft, dpi=150, format="png")
-    return [{"file": f"{name}.png", "title": title, "caption": text} for name, (_, title, text) in sheets.items()]
+        },
+    )
 
 
 def film(path: Path, scene, motions: Mapping[str, Any], goal: Any, kicks: Sequence[int]) -> dict:
@@ -76,11 +72,11 @@ def film(path: Path, scene, motions: Mapping[str, Any], goal: Any, kicks: Sequen
     """
     own = from_scene(scene.camera)
     camera = own.resized(TIMES * own.width, TIMES * own.height)
-    still = _pictures(scene, camera, goal)
-    edge = _edge(scene, camera, goal)
+    still = _images(scene, camera, goal)
+    edge = _outline(scene, camera, goal)
     rows = []
     for name, motion in motions.items():
-        frames = [np.where(edge[..., None], EDGE, frame) for frame in _pictures(scene, camera, motion)]
+        frames = [np.where(edge[..., None], EDGE, frame) for frame in _images(scene, camera, motion)]
         told = [any(k <= t < k + MARKED for k in kicks) for t in range(len(frames))]
         rows.append([_labelled(f, NAMES[name], "push" if now else "") for f, now in zip(frames, told, strict=True)])
     rows.append([_labelled(still[0], "goal", "")] * len(rows[0]))
@@ -90,7 +86,7 @@ def film(path: Path, scene, motions: Mapping[str, Any], goal: Any, kicks: Sequen
 
 
 def _paths(paths: Mapping[str, Tensor], goal: Tensor, close: float, fps: float) -> Figure:
-    figure = Figure(figsize=(2.3 * len(paths) + 0.4, 2.6), layout="constrained")
+    figure = new_figure(2.3 * len(paths) + 0.4, 2.6)
     for ax, (name, path) in zip(
         figure.subplots(1, len(paths), sharey=True, squeeze=False)[0], paths.items(), strict=True
     ):
@@ -107,7 +103,7 @@ def _paths(paths: Mapping[str, Tensor], goal: Tensor, close: float, fps: float) 
 
 
 def _kicks(by_kick: dict) -> Figure:
-    figure = Figure(figsize=(4.2, 3.4), layout="constrained")
+    figure = new_figure(4.2, 3.4)
     ax = figure.subplots()
     for name in (name for name in COLOURS if name in by_kick):
         ax.plot(by_kick["kick"], by_kick[name], "o-", color=COLOURS[name], label=NAMES[name], clip_on=False)
@@ -116,21 +112,23 @@ def _kicks(by_kick: dict) -> Figure:
     return figure
 
 
-def _pictures(scene, camera, motion) -> list[np.ndarray]:
-    drawn = motion.drawn
-    artist = FrameRenderer(
-        fitting(scene, [part.look for part in drawn.parts]), camera, Shading.of(scene, None), scene.background
-    )
-    return [to_bytes(image) for image in artist.draw(Surface(drawn.vertices[:1].detach(), drawn.parts))]
+def _renderer(scene, camera, trajectory) -> FrameRenderer:
+    looks = [part.look for part in trajectory.drawn.parts]
+    return FrameRenderer(fitting(scene, looks), camera, Shading.of(scene, None), scene.background)
 
 
-def _edge(scene, camera, goal) -> np.ndarray:
-    """Pixels (height, width) just outside of the body at the goal."""
-    drawn = goal.drawn
-    artist = FrameRenderer(
-        fitting(scene, [part.look for part in drawn.parts]), camera, Shading.of(scene, None), scene.background
-    )
-    (share,) = artist.share(Surface(drawn.vertices[:1].detach(), drawn.parts), list(scene.bodies))
+def _first_world(trajectory) -> Surface:
+    return Surface(trajectory.drawn.vertices[:1].detach(), trajectory.drawn.parts)
+
+
+def _images(scene, camera, trajectory) -> list[np.ndarray]:
+    images = _renderer(scene, camera, trajectory).draw(_first_world(trajectory))
+    return [to_bytes(image) for image in images]
+
+
+def _outline(scene, camera, goal) -> np.ndarray:
+    """Pixels (height, width) just outside the body at the goal."""
+    (share,) = _renderer(scene, camera, goal).share(_first_world(goal), list(scene.bodies))
     inside = share.numpy() > 0.5
     grown = inside.copy()
     for axis, shift in ((0, 1), (0, -1), (1, 1), (1, -1)):

@@ -2,23 +2,19 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gradsim.control.training.history import History
-from gradsim.runtime.atomic import atomic_path
+from gradsim_reproduction.plotting import INK, new_figure, write_figures
 
-STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
 COLOURS = {
     "picture": "#1d5fd0", "place in 3-D, Adam": "#c2410c", "place in 3-D": "#d99a6c", "not shared": "#15803d",
     "heavy rim": "#15803d", "heavy rim, place in 3-D, Adam": "#86c79a", "random": "#9ca3af", "cma": "#7c3aed",
     "reinforce": "#0e7490", "ppo": "#a16207",
 }  # fmt: skip
-INK = "#111111"
 PAPER = {  # its curves of Fig. 6, by iteration as it counts
     "gear": {
         "picture": {0: 4.474, 1: 3.177, 2: 2.212, 5: 1.788, 9: 0.769, 19: 0.441, 39: 0.107},
@@ -43,18 +39,16 @@ def draw(out: Path, name: str, runs: Sequence[History], floor: float | None = No
         runs: Of all methods and goals.
         floor: A position error [m²], for a line.
     """
-    with mpl.rc_context(STYLE), atomic_path(out / f"{name}.png") as draft:
-        _curves(name, runs, floor).savefig(draft, dpi=150, format="png")
     text = (
         "Position error, mean over x, y and z of the squared distance of the centres of mass. Thin: each goal, thick: the "
         "mean over goals, raw; below, best so far as the search's own loss chooses it."
     ) + (" Black: the paper's." if name in PAPER else "")
-    return {"file": f"{name}.png", "title": f"Fig. 6, {name}", "caption": text}
+    return write_figures(out, {name: (lambda: _curves(name, runs, floor), f"Fig. 6, {name}", text)})[0]
 
 
 def _curves(name: str, runs: Sequence[History], floor: float | None) -> Figure:
     methods = list(dict.fromkeys(run.names.get("method", "picture") for run in runs))
-    figure = Figure(figsize=(10.5, 6.6), layout="constrained")
+    figure = new_figure(10.5, 6.6)
     (raw, rolled), (best, chosen) = figure.subplots(2, 2, sharey=True)
     for method in methods:
         own = [run for run in runs if run.names.get("method", "picture") == method]

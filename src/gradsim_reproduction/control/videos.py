@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from PIL import Image
 
 from gradsim.control.task.setup import Setup
 from gradsim.control.training.history import History, State
-from gradsim.runtime.atomic import atomic_path
 from gradsim.visualization.control_video import Screen, Sought, write_film
 from gradsim.visualization.sheets import sheet
+from gradsim_reproduction.plotting import save_image
 
 NAMES = ("first", "middle", "best", "last")
 
@@ -46,8 +45,7 @@ def show(
     stills.append((screen.enlarged(screen.goals[0]), "goal"))
     pictures, labels = zip(*stills, strict=True)
     file = f"{task}_stages.png"
-    with atomic_path(out / file) as draft:
-        Image.fromarray(sheet(pictures, 2 if screen.is_wide else len(stills), labels)).save(draft, format="png")
+    save_image(out / file, sheet(pictures, 2 if screen.is_wide else len(stills), labels))
     caption = "Instants of the first goal's motion, the last one clearest; the outline is where the goal is."
     return films, {"file": file, "title": f"The {task}", "caption": caption}
 

@@ -58,7 +58,7 @@ def fig3(
     done = Ledger(out / "scenes.jsonl", {"seed": seed, "starts": starts})
     jobs = {f"{name} {k}": (name, k, seed, starts) for name in TASKS for k in range(scenes or count)}
     records = many(done, jobs, solve, engine, workers, progress, "scenes")
-    films, pictures = [], [plots.curves(out, records)]
+    films, pictures = [], [plots.draw_errors(out, records)]
     for name, task in TASKS.items():
         progress.stage(f"{name}: films")
         first = next(r for r in records if r["task"] == name)

@@ -2,25 +2,20 @@
 
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import torch
-from PIL import Image
+from matplotlib.figure import Figure
 
 from gradsim import video as videos
 from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, placed
 from gradsim.identification.unknowns import Space
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.runtime.atomic import atomic_path
 from gradsim.visualization.control_video import GAP, Screen, Sought
 from gradsim.visualization.sheets import sheet
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+from gradsim_reproduction.plotting import SAFE, new_figure, save_image, write_figures
 
 LEAST = 1e-15  # relative error at the foot of the plot
-COLOURS = {"mass": "#0072b2", "friction": "#d55e00", "beam": "#009e73"}  # told apart by the colour-blind
 WHAT = {"mass": "mass [kg]", "friction": "friction", "beam": "elasticity of the beam, mu [Pa]"}
 
 
@@ -53,26 +48,27 @@ def show(out: Path, name: str, scene, unknown: str, record: dict) -> tuple[dict,
     videos.write_preview(out / f"{name}.webm", np.concatenate([drawn[0], gap, drawn[1], gap, drawn[2]], 2), screen.fps)
     labels = [f"{what}: {value:.4g}" for what, value in values.items()]
     stills = [screen.instants(motion) for motion in motions.values()]
-    with atomic_path(out / f"{name}.png") as draft:
-        Image.fromarray(sheet(stills, len(stills), labels)).save(draft, format="png")
+    save_image(out / f"{name}.png", sheet(stills, len(stills), labels))
     text = f"{WHAT[name][0].upper()}{WHAT[name][1:]}: initial, fit after {len(path) - 1} iterations of descent, truth."
     caption = f"{text} Instants of the motion, the last one clearest; the outline is where the truth ends."
     return {"file": f"{name}.webm", "text": text}, {"file": f"{name}.png", "title": WHAT[name], "caption": caption}
 
 
-def curves(out: Path, records: list[dict]) -> dict:
-    """Write errors.png: relative errors of all starts over the iterations."""
-    figure, axes = plt.subplots(1, len(WHAT), figsize=(10, 3.2), constrained_layout=True, sharey=True)
-    for axis, name in zip(axes, WHAT, strict=True):
+def draw_errors(out: Path, records: list[dict]) -> dict:
+    """Write errors.png, relative errors of all starts by iteration; returns its entry for `result.json`."""
+    caption = "Lines: descents, one per start. Crosses: least squares from four starts, at all of its rollouts."
+    return write_figures(out, {"errors": (lambda: _errors(records), "Errors by iteration", caption)})[0]
+
+
+def _errors(records: list[dict]) -> Figure:
+    figure = new_figure(10, 3.2)
+    panels = figure.subplots(1, len(WHAT), sharey=True)
+    for ax, name, color in zip(panels, WHAT, SAFE, strict=False):
         for record in (r for r in records if r["task"] == name):
-            axis.semilogy(np.maximum(record["errors"], LEAST), color=COLOURS[name], lw=0.8, alpha=0.7)
-            axis.plot(record["ls_rollouts"], max(record["ls_error"], LEAST), "kx", ms=5)
-        axis.set(title=WHAT[name], xlabel="iterations of a start")
-    axes[0].set(ylabel="relative error", ylim=(LEAST, 10))
-    axes[-1].plot([], [], "kx", label="least squares, at its rollouts")
-    axes[-1].legend(frameon=False, fontsize=8)
-    with atomic_path(out / "errors.png") as draft:
-        figure.savefig(draft, dpi=130, format="png")
-    plt.close(figure)
-    caption = "Lines are descents, one for each start; crosses are least squares from four starts, all of its rollouts counted."
-    return {"file": "errors.png", "title": "On the way", "caption": caption}
+            ax.semilogy(np.maximum(record["errors"], LEAST), color=color, lw=0.8, alpha=0.7)
+            ax.plot(record["ls_rollouts"], max(record["ls_error"], LEAST), "kx", ms=5)
+        ax.set(title=WHAT[name], xlabel="iterations of a start")
+    panels[0].set(ylabel="relative error", ylim=(LEAST, 10))
+    panels[-1].plot([], [], "kx", label="least squares, at its rollouts")
+    panels[-1].legend(fontsize=8)
+    return figure

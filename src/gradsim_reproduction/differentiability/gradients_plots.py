@@ -2,19 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from gradsim.runtime.atomic import atomic_path
+from gradsim_reproduction.plotting import DATA, FAINT, FIT, INK, WIDTH, new_figure, write_figures
 
-WIDTH = 8.6  # [in]
-INK, FAINT, OURS, PAPER = "#1f2430", "#c9ced8", "#1d5fd0", "#d1660a"
-COLOUR = {"continuous": OURS, "paper": PAPER}
-STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
+COLOUR = {"continuous": FIT, "paper": DATA}
 
 
 def draw(out: Path, found: dict, widths: Sequence[float], wide: float, sawteeth: dict) -> list[dict[str, str]]:
@@ -30,17 +26,41 @@ def draw(out: Path, found: dict, widths: Sequence[float], wide: float, sawteeth:
     Returns:
         File, title and caption of each picture.
     """
-    with mpl.rc_context(STYLE):
-        pictures = {
-            "steps": ("Tangent against the trend", *_steps(found, widths, wide)),
-            "sawteeth": ("Why: one ball, one bounce", *_sawteeth(sawteeth)),
-            "widths": ("On what scale a tangent holds", *_widths(found, widths)),
-            "adjoint": ("Adjoint against forward sensitivities", *_adjoint(found)),
-        }
-        for name, (_, figure, _) in pictures.items():
-            with atomic_path(out / f"{name}.png") as draft:
-                figure.savefig(draft, dpi=150, format="png")
-    return [{"file": f"{name}.png", "title": title, "caption": text} for name, (title, _, text) in pictures.items()]
+    count = next(iter(found.values()))["difference"].shape[1]
+    return write_figures(
+        out,
+        {
+            "steps": (
+                lambda: _steps(found, widths, wide),
+                "Tangent against the trend",
+                STEPS_TEXT.format(100 * wide, count),
+            ),
+            "sawteeth": (lambda: _sawteeth(sawteeth), "Why: one ball, one bounce", SAWTEETH_TEXT),
+            "widths": (lambda: _widths(found, widths), "On what scale a tangent holds", WIDTHS_TEXT),
+            "adjoint": (lambda: _adjoint(found), "Adjoint against forward sensitivities", ADJOINT_TEXT),
+        },
+    )
+
+
+STEPS_TEXT = (
+    "Relative difference of the tangent and the secant over ± {:g} % in a random direction of all parameters "
+    "and the start, at the last of ten frames; {} random scenes with contact for each law. Lines: medians; "
+    "bands: quartiles. In the paper's law the tangent differs from the trend at every step; in the continuous law it "
+    "approaches the trend, down to the curvature of the trajectory over that width."
+)
+WIDTHS_TEXT = (
+    "The same difference for secants of all widths. Where it is near 1, the tangent carries no information about the trend. "
+    "In the paper's law it rises at the width of a tooth, which is the distance of one step, so a smaller step moves the "
+    "tooth without removing it. In the continuous law narrow and wide secants agree better the smaller the step."
+)
+SAWTEETH_TEXT = (
+    "A ball of 2 kg meets the ground at 3 m/s; 1920 steps a second, no gravity. Where in a step it touches decides how much "
+    "of the paper's damping it feels, so the end is a sawtooth of the start, and its tangent (dashed) that of a tooth."
+)
+ADJOINT_TEXT = (
+    "|⟨J v, w⟩ − ⟨v, Jᵀ w⟩| over the sizes of the terms, for every parameter of every scene over 24 frames: forward "
+    "sensitivities and adjoint are two programs that compute the same derivative, to rounding."
+)
 
 
 def _quartiles(difference: torch.Tensor) -> np.ndarray:
@@ -48,9 +68,9 @@ def _quartiles(difference: torch.Tensor) -> np.ndarray:
     return torch.quantile(difference, torch.tensor([0.25, 0.5, 0.75]).double(), 1).numpy()
 
 
-def _steps(found: dict, widths: Sequence[float], wide: float) -> tuple[Figure, str]:
+def _steps(found: dict, widths: Sequence[float], wide: float) -> Figure:
     k = int(np.abs(np.log(np.array(widths) / wide)).argmin())
-    figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
+    figure = new_figure(WIDTH, 3.4)
     axes = figure.subplots()
     for law, kept in found.items():
         low, middle, high = _quartiles(kept["difference"][:, :, k])
@@ -67,18 +87,11 @@ def _steps(found: dict, widths: Sequence[float], wide: float) -> tuple[Figure, s
     axes.set(xscale="log", yscale="log", xlabel="time step h [s]", ylabel="|secant − tangent| / the larger")
     axes.invert_xaxis()
     axes.margins(x=0.14)
-    count = next(iter(found.values()))["difference"].shape[1]
-    caption = (
-        f"Relative difference of the tangent and the secant over ± {100 * wide:g} % in a random direction of all parameters "
-        f"and the start, at the last of ten frames; {count} random scenes with contact for each law. Lines: medians; "
-        "bands: quartiles. In the paper's law the tangent is not the trend at any step; in the continuous law it "
-        "approaches it, down to what the motion itself bends over that width."
-    )
-    return figure, caption
+    return figure
 
 
-def _widths(found: dict, widths: Sequence[float]) -> tuple[Figure, str]:
-    figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
+def _widths(found: dict, widths: Sequence[float]) -> Figure:
+    figure = new_figure(WIDTH, 3.4)
     panels = figure.subplots(1, len(found), sharey=True)
     for axes, (law, kept) in zip(panels, found.items(), strict=True):
         shades = mpl.colormaps["viridis"](np.linspace(0.85, 0.05, len(kept["step"])))
@@ -90,16 +103,11 @@ def _widths(found: dict, widths: Sequence[float]) -> tuple[Figure, str]:
         axes.set_title(f"law: {law}", loc="left", fontweight="bold", fontsize=10, color=COLOUR[law])
     panels[0].set_ylabel("|secant − tangent| / the larger (median)")
     panels[-1].legend(fontsize=8, loc="lower right")
-    caption = (
-        "The same difference for secants of all widths. Where it is near 1, the tangent says nothing of the trend. In the "
-        "paper's law it climbs there at the width of a tooth, which is the travel of one step, so a smaller step moves the "
-        "tooth and does not mend it. In the continuous law narrow and wide secants agree better the smaller the step."
-    )
-    return figure, caption
+    return figure
 
 
-def _sawteeth(sawteeth: dict) -> tuple[Figure, str]:
-    figure = Figure(figsize=(WIDTH, 3.2), layout="constrained")
+def _sawteeth(sawteeth: dict) -> Figure:
+    figure = new_figure(WIDTH, 3.2)
     panels = figure.subplots(1, len(sawteeth), sharey=True)
     for axes, (law, one) in zip(panels, sawteeth.items(), strict=True):
         shift, height, slope = (one[key].numpy() for key in ("shift", "height", "slope"))
@@ -114,16 +122,12 @@ def _sawteeth(sawteeth: dict) -> tuple[Figure, str]:
         )
         axes.set(xlabel="start height, shifted by [mm]")
     panels[0].set_ylabel("height after the bounce [mm]")
-    caption = (
-        "A ball of 2 kg meets the ground at 3 m/s; 1920 steps a second, no gravity. Where in a step it touches decides how much "
-        "of the paper's damping it feels, so the end is a sawtooth of the start, and its tangent (dashed) that of a tooth."
-    )
-    return figure, caption
+    return figure
 
 
-def _adjoint(found: dict) -> tuple[Figure, str]:
+def _adjoint(found: dict) -> Figure:
     shapes = list(next(iter(found.values()))["adjoint"])
-    figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
+    figure = new_figure(WIDTH, 3.0)
     axes = figure.subplots()
     rng = np.random.default_rng(0)
     for side, (law, kept) in zip((-0.18, 0.18), found.items(), strict=True):
@@ -137,8 +141,4 @@ def _adjoint(found: dict) -> tuple[Figure, str]:
         yscale="log", xticks=range(len(shapes)), xticklabels=shapes, ylabel="relative difference", ylim=(1e-18, 1e-7)
     )
     axes.legend(markerscale=4, loc="upper left", ncols=2)
-    caption = (
-        "|⟨J v, w⟩ − ⟨v, Jᵀ w⟩| over the sizes of the terms, for every parameter of every scene over 24 frames: forward "
-        "sensitivities and adjoint are two programs that compute the same derivative, to rounding."
-    )
-    return figure, caption
+    return figure

@@ -8,29 +8,28 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from gradsim.runtime.atomic import atomic_path
 from gradsim_reproduction.differentiability.cells import COLUMNS, ROWS, Cell
 from gradsim_reproduction.differentiability.check import GREEN
+from gradsim_reproduction.plotting import DATA, INK, new_figure, write_figures
 
 LOWEST = 1e-13  # error of the palest colour
-INK, RED, PALE, LINE = "#1f2430", "#d1660a", "#f1f2f5", "#c9ced8"
+RED, PALE = DATA, "#f1f2f5"
 CELL = (0.62, 0.36)  # [in]
 
 
 def draw(out: Path, cells: Mapping[str, Mapping[str, Cell]]) -> list[dict[str, str]]:
     """Write the picture into a folder; returns its file, title and caption."""
-    with mpl.rc_context({"font.size": 8}), atomic_path(out / "table6.png") as draft:
-        _heat(cells).savefig(draft, dpi=170, format="png")
     caption = (
         "The number is the largest relative error of the gradients of a cell against central differences, the darker the "
         "smaller. Framed: ticked in the paper. –: physics has no such quantity. open: gradsim has not. Orange: wrong."
     )
-    return [{"file": "table6.png", "title": "Error of the gradient by body and quantity", "caption": caption}]
+    title = "Error of the gradient by body and quantity"
+    return write_figures(out, {"table6": (lambda: _heat(cells), title, caption)})
 
 
 def _heat(cells: Mapping[str, Mapping[str, Cell]]) -> Figure:
     wide, high = CELL[0] * len(COLUMNS) + 2.0, CELL[1] * len(cells) + 1.2
-    figure = Figure(figsize=(wide, high), layout="constrained")
+    figure = new_figure(wide, high)
     axes, shades = figure.subplots(), mpl.colormaps["Blues"]
     axes.set(xlim=(0, len(COLUMNS)), ylim=(len(cells), 0))
     axes.set_xticks(np.arange(len(COLUMNS)) + 0.5, [title for title, _ in COLUMNS.values()], rotation=40, ha="left")

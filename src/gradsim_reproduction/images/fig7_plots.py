@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import torch
 from matplotlib.figure import Figure
@@ -14,9 +12,9 @@ from torch import Tensor
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
 from gradsim.render.shading.shading import Shading
-from gradsim.runtime.atomic import atomic_path
+from gradsim_reproduction.plotting import BLUE, GREEN, ORANGE, new_figure, write_figures
 
-COLOURS = {"colour": "#c2410c", "shading": "#1d5fd0", "texture": "#15803d"}
+COLOURS = {"colour": ORANGE, "shading": BLUE, "texture": GREEN}
 NAMES = {"colour": "only colour", "shading": "shading", "texture": "texture"}
 TITLES = {
     "softras": "SoftRas",
@@ -25,29 +23,26 @@ TITLES = {
     "adam": "Adam",
     "sgd": "momentum",
 }
-STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
 SHOWN = 6  # objects on the sheet
 
 
 def draw(out: Path, records: Sequence[dict], scenes: Sequence, truths: Sequence[Tensor]) -> list[dict]:
-    """Write the pictures; returns what a report lists."""
-    over = "Mean over objects and starts; the band is its standard error over objects. Inset: logarithmic."
-    seen = "At the true mass, every fourth frame, later ones stronger; by exact coverage."
-    with mpl.rc_context(STYLE):
-        sheets = {
-            "curves": (_curves(records), "Error of the mass", over),
-            "films": (_films(scenes[:SHOWN], truths), "Films", seen),
-        }
-        for name, (figure, _, _) in sheets.items():
-            with atomic_path(out / f"{name}.png") as draft:
-                figure.savefig(draft, dpi=150, format="png")
-    return [{"file": f"{name}.png", "title": title, "caption": text} for name, (_, title, text) in sheets.items()]
+    """Write the plots; returns their entries for `result.json`."""
+    curve_text = "Mean over objects and starts; band: its standard error over objects. Inset: logarithmic."
+    video_text = "At the true mass, every fourth frame, later ones stronger; by exact coverage."
+    return write_figures(
+        out,
+        {
+            "curves": (lambda: _curves(records), "Error of the mass", curve_text),
+            "films": (lambda: _videos(scenes[:SHOWN], truths), "Videos", video_text),
+        },
+    )
 
 
 def _curves(records: Sequence[dict]) -> Figure:
     kinds = list(dict.fromkeys((r["view"], r["optimiser"]) for r in records))
     columns = min(3, len(kinds))
-    figure = Figure(figsize=(8.6, 0.5 + 2.6 * -(-len(kinds) // columns)), layout="constrained")
+    figure = new_figure(8.6, 0.5 + 2.6 * -(-len(kinds) // columns))
     spots = figure.subplots(-(-len(kinds) // columns), columns, sharey=True, squeeze=False)
     for ax in spots.flat[len(kinds) :]:
         ax.axis("off")
@@ -73,8 +68,8 @@ def _curves(records: Sequence[dict]) -> Figure:
     return figure
 
 
-def _films(scenes: Sequence, truths: Sequence[Tensor]) -> Figure:
-    figure = Figure(figsize=(8.6, 1.1 * len(COLOURS)), layout="constrained")
+def _videos(scenes: Sequence, truths: Sequence[Tensor]) -> Figure:
+    figure = new_figure(8.6, 1.1 * len(COLOURS))
     spots = figure.subplots(len(COLOURS), len(scenes), squeeze=False)
     for ax in spots.flat:
         ax.axis("off")

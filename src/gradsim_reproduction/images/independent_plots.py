@@ -1,17 +1,14 @@
 """Pictures of the comparison of losses and alphas: two maps with a number in each field, and what was filmed."""
 
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from gradsim.runtime.atomic import atomic_path
+from gradsim_reproduction.plotting import WIDTH, new_figure, write_figures
 
-WIDTH = 8.6  # [in]
-STYLE: dict[Any, Any] = {"font.size": 9}
 FAILED = "#e7e7ea"
 
 
@@ -26,17 +23,17 @@ def draw(out: Path, table: list[dict], films: dict[str, tuple[np.ndarray, np.nda
     Returns:
         File, title and caption of each picture.
     """
-    far = "Left: every start up to so far arrives. Right: how far off the worst of those that arrive ends."
-    seen = "All 12 frames in one picture; in orange those of the start that is 40 px off."
-    with mpl.rc_context(STYLE):
-        pictures = {
-            "losses": ("Losses against alphas", _maps(table), far),
-            "films": ("What was filmed", _films(films), seen),
-        }
-        for name, (_, figure, _) in pictures.items():
-            with atomic_path(out / f"{name}.png") as draft:
-                figure.savefig(draft, dpi=150, format="png")
-    return [{"file": f"{name}.png", "title": title, "caption": text} for name, (title, _, text) in pictures.items()]
+    map_text = (
+        "Left: largest offset up to which every start converges. Right: worst final error of the starts that converge."
+    )
+    video_text = "All 12 frames in one image; orange: the start with an offset of 40 px."
+    return write_figures(
+        out,
+        {
+            "losses": (lambda: _maps(table), "Losses against alphas", map_text),
+            "films": (lambda: _videos(films), "Observed videos", video_text),
+        },
+    )
 
 
 def _maps(table: list[dict]) -> Figure:
@@ -45,7 +42,7 @@ def _maps(table: list[dict]) -> Figure:
     for cell in table:
         for key, values in grid.items():
             values[alphas.index(cell["alpha"]), losses.index(cell["loss"])] = np.nan if cell[key] is None else cell[key]
-    figure = Figure(figsize=(WIDTH, 1.2 + 0.36 * len(alphas)), layout="constrained")
+    figure = new_figure(WIDTH, 1.2 + 0.36 * len(alphas))
     left, right = figure.subplots(1, 2, sharey=True)
     _map(left, grid["basin_px"], losses, "basin [px]", mpl.colormaps["YlGn"], None, lambda x: f"{x:.0f}")
     norm = LogNorm(1e-5, 1.0)
@@ -75,8 +72,8 @@ def _short(x: float) -> str:
     return f"{x:.2g}" if x >= 0.01 else f"{mantissa}e{int(exponent)}"
 
 
-def _films(films: dict[str, tuple[np.ndarray, np.ndarray]]) -> Figure:
-    figure = Figure(figsize=(WIDTH, 3.1), layout="constrained")
+def _videos(films: dict[str, tuple[np.ndarray, np.ndarray]]) -> Figure:
+    figure = new_figure(WIDTH, 3.1)
     for axes, (body, (fall, start)) in zip(figure.subplots(1, len(films)), films.items(), strict=True):
         ink, orange = np.array([0.11, 0.37, 0.82]), np.array([0.9, 0.45, 0.05])
         image = 1 - fall[..., None] * (1 - ink)

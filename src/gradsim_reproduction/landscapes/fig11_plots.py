@@ -2,18 +2,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from gradsim.runtime.atomic import atomic_path
 from gradsim_reproduction.landscapes import lame_plots
+from gradsim_reproduction.plotting import FAINT, INK, SAFE, new_figure, write_figures
 
-STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
-FAINT, INK = "#c9ced8", "#1f2430"
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#8c4a86")  # of estimates
 BULLET_WORDS = (
     "The cubes of Fig. 4 in PyBullet, 1 kg at the truth. Above: the reward over the range. Middle: its product with the negative "
     "log-likelihood of a mass around three estimates (dots: the estimate), which REINFORCE lowers by five samples at the "
@@ -22,21 +17,17 @@ BULLET_WORDS = (
 
 
 def draw(out: Path, parts: Mapping[str, dict], boxes: Mapping[str, dict]) -> list[dict]:
-    """Write the pictures; returns what a report lists."""
-    with mpl.rc_context(STYLE):
-        sheets = {"lame": (lame_plots.sheet(parts), "(a) The Lamé parameters of a beam", lame_plots.WORDS)}
-        if boxes:
-            sheets["pybullet"] = _boxes(boxes), "(b) PyBullet and REINFORCE", BULLET_WORDS
-        for name, (figure, _, _) in sheets.items():
-            with atomic_path(out / f"{name}.png") as draft:
-                figure.savefig(draft, dpi=150, format="png")
-    return [{"file": f"{name}.png", "title": title, "caption": text} for name, (_, title, text) in sheets.items()]
+    """Write the plots; returns their entries for `result.json`."""
+    figures = {"lame": (lambda: lame_plots.sheet(parts), "(a) The Lamé parameters of a beam", lame_plots.WORDS)}
+    if boxes:
+        figures["pybullet"] = lambda: _boxes(boxes), "(b) PyBullet and REINFORCE", BULLET_WORDS
+    return write_figures(out, figures)
 
 
 def _boxes(boxes: Mapping[str, dict]) -> Figure:
     searched = any(box["ways"] for box in boxes.values())
     rows = 3 if searched else 2
-    figure = Figure(figsize=(8.6, 2.3 * rows + 0.3), layout="constrained")
+    figure = new_figure(8.6, 2.3 * rows + 0.3)
     panels = figure.subplots(rows, len(boxes), sharey="row", squeeze=False)
     for column, (kind, box) in zip(panels.T, boxes.items(), strict=True):
         mass = np.array(box["mass"])
@@ -44,11 +35,11 @@ def _boxes(boxes: Mapping[str, dict]) -> Figure:
             ax.axvline(1, color=FAINT, lw=1, zorder=0)
             ax.set_xlabel("mass [kg]")
         column[0].plot(mass, box["reward"], color=INK, lw=1.2)
-        for colour, start, row in zip(COLOURS, box["estimate"], box["surrogate"], strict=False):
+        for colour, start, row in zip(SAFE, box["estimate"], box["surrogate"], strict=False):
             column[1].plot(mass, row, color=colour, lw=1.2, label=f"estimate {start:g} kg")
             column[1].plot(start, np.interp(start, mass, row), "o", color=colour, ms=4)
         column[1].set_yscale("symlog", linthresh=1)
-        for colour, (best, *others) in zip(COLOURS, box["ways"], strict=False):
+        for colour, (best, *others) in zip(SAFE, box["ways"], strict=False):
             for way in others:
                 column[2].plot(way["means"], color=colour, lw=0.7, alpha=0.4)
             column[2].plot(best["means"], color=colour, lw=1.6)

@@ -2,17 +2,14 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from gradsim.runtime.atomic import atomic_path
+from gradsim_reproduction.plotting import FAINT, SAFE, new_figure, write_figures
 
-STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
-FAINT = "#c9ced8"
-KINDS = {"drift": ("#0072b2", "o"), "slide": ("#d55e00", "s"), "tumble": ("#009e73", "^")}
+MARKS: dict[str, tuple[str, str]] = dict(zip(("drift", "slide", "tumble"), zip(SAFE, "os^", strict=False), strict=True))
 CURVES_WORDS = (
     "Mean squared difference of pixels, by exact coverage, over the mass; the truth is 1 kg. Above: films of 30 Hz by length. "
     "Below: 2 s by rate, and the first and last frame alone. Dots: minima other than the truth's."
@@ -24,16 +21,14 @@ TREND_WORDS = (
 
 
 def draw(out: Path, films: Mapping[str, dict]) -> list[dict]:
-    """Write the pictures; returns what a report lists."""
-    with mpl.rc_context(STYLE):
-        sheets = {
-            "lengths": (_curves(films), "Curves by length and rate", CURVES_WORDS),
-            "trends": (_trends(films), "What length and rate do", TREND_WORDS),
-        }
-        for name, (figure, _, _) in sheets.items():
-            with atomic_path(out / f"{name}.png") as draft:
-                figure.savefig(draft, dpi=150, format="png")
-    return [{"file": f"{name}.png", "title": title, "caption": text} for name, (_, title, text) in sheets.items()]
+    """Write the plots; returns their entries for `result.json`."""
+    return write_figures(
+        out,
+        {
+            "lengths": (lambda: _curves(films), "Curves by length and rate", CURVES_WORDS),
+            "trends": (lambda: _trends(films), "Influence of length and rate", TREND_WORDS),
+        },
+    )
 
 
 def _parsed(films: Mapping[str, dict]) -> dict[str, dict[tuple[int, str], dict]]:
@@ -43,7 +38,7 @@ def _parsed(films: Mapping[str, dict]) -> dict[str, dict[tuple[int, str], dict]]
 
 
 def _curves(films: Mapping[str, dict]) -> Figure:
-    figure = Figure(figsize=(8.6, 6.0), layout="constrained")
+    figure = new_figure(8.6, 6.0)
     panels = figure.subplots(2, len(films), sharex=True, sharey="col")
     for column, (kind, curves) in zip(panels.T, _parsed(films).items(), strict=True):
         mass = np.array(films[kind]["mass"])
@@ -69,14 +64,14 @@ def _curves(films: Mapping[str, dict]) -> Figure:
 
 
 def _trends(films: Mapping[str, dict]) -> Figure:
-    figure = Figure(figsize=(8.6, 3.4), layout="constrained")
+    figure = new_figure(8.6, 3.4)
     panels = figure.subplots(1, 3)
     for kind, curves in _parsed(films).items():
         rates = dict.fromkeys(rate for _, rate in curves)
         for ax, (key, scale) in zip(panels, (("curvature", 1), ("share", 100), ("bound", 1000)), strict=True):
             for k, rate in enumerate(rates):
                 some = {span / 1000: scale * c[key] for (span, r), c in curves.items() if r == rate}
-                colour, mark = KINDS[kind]
+                colour, mark = MARKS[kind]
                 last = "last" in rate
                 style = {"ls": ":" if last else "-", "alpha": 1.0 if last else 0.3 + 0.23 * k, "marker": mark, "ms": 3}
                 ax.plot(list(some), list(some.values()), color=colour, label=kind if rate == "30 Hz" else None, **style)

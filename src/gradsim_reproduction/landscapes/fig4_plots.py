@@ -2,21 +2,18 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from gradsim.runtime.atomic import atomic_path
 from gradsim_reproduction.landscapes import lame_plots
 from gradsim_reproduction.landscapes.fig4_table import FRAMES, SEEN, WORDED
 from gradsim_reproduction.landscapes.scenes import RIGID, TRUE_MASS
+from gradsim_reproduction.plotting import FAINT, INK, SAFE, WIDTH, new_figure, write_figures
 
-WIDTH = 8.6  # [in]
-FAINT, INK = "#c9ced8", "#1f2430"
-COLOURS = {"coverage": "#0072b2", "softras": "#d55e00", "softras_colour": "#009e73", "cdf": "#8c4a86", "pybullet": INK}
-STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
+COLOURS: dict[str, str] = dict(
+    zip(("coverage", "softras", "softras_colour", "cdf", "pybullet"), (*SAFE, INK), strict=True)
+)
 LINES = {"all": "-", "first_and_last": (0, (4, 2)), "fifth": (0, (1, 1.5)), "first_and_middle": "-."}
 SHORT = {**WORDED, "tumble, continuous": "tumble, cont."}
 MANY = 20  # minima, from which on lines and dots are thinner
@@ -24,20 +21,16 @@ NAMED = {**SEEN, "pybullet": "PyBullet"}
 
 
 def draw(out: Path, parts: Mapping[str, dict]) -> list[dict]:
-    """Write the pictures; returns what a report lists."""
-    with mpl.rc_context(STYLE):
-        sheets = {
-            "rigid": (_rigid(parts), "The mass of a cube", RIGID_WORDS),
-            "views": (_views(parts), "Every view and choice of frames", VIEWS_WORDS),
-            "lame": (
-                lame_plots.sheet(parts),
-                "The Lamé parameters of a beam",
-                lame_plots.WORDS + lame_plots.WAYS,
-            ),
-        }
-        for name, (figure, _, _) in sheets.items():
-            save(figure, out / f"{name}.png")
-    return [{"file": f"{name}.png", "title": title, "caption": text} for name, (_, title, text) in sheets.items()]
+    """Write the plots; returns their entries for `result.json`."""
+    words = lame_plots.WORDS + lame_plots.WAYS
+    return write_figures(
+        out,
+        {
+            "rigid": (lambda: _rigid(parts), "The mass of a cube", RIGID_WORDS),
+            "views": (lambda: _views(parts), "Every view and choice of frames", VIEWS_WORDS),
+            "lame": (lambda: lame_plots.sheet(parts), "The Lamé parameters of a beam", words),
+        },
+    )
 
 
 RIGID_WORDS = (
@@ -51,12 +44,6 @@ VIEWS_WORDS = (
 )
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Write a picture whole or not at all."""
-    with atomic_path(path) as draft:
-        figure.savefig(draft, dpi=150, format="png")
-
-
 def line(ax, values: np.ndarray, curve: Mapping, colour: str, style="-", label: str | None = None) -> None:
     """A curve over its largest, with its minima but for the lowest marked."""
     loss = np.array(curve["loss"]) / max(curve["loss"])
@@ -67,7 +54,7 @@ def line(ax, values: np.ndarray, curve: Mapping, colour: str, style="-", label: 
 
 
 def _rigid(parts: Mapping[str, dict]) -> Figure:
-    figure = Figure(figsize=(WIDTH, 6.2), layout="constrained")
+    figure = new_figure(WIDTH, 6.2)
     panels = figure.subplots(2, 2, sharex=True, sharey=True)
     for ax, kind in zip(panels.flat, RIGID, strict=True):
         part = parts[f"curves of {kind}"]
@@ -92,7 +79,7 @@ def _rigid(parts: Mapping[str, dict]) -> Figure:
 
 def _views(parts: Mapping[str, dict]) -> Figure:
     views = list(parts[f"curves of {RIGID[0]}"]["curves"])
-    figure = Figure(figsize=(WIDTH, 0.7 + 1.8 * len(views)), layout="constrained")
+    figure = new_figure(WIDTH, 0.7 + 1.8 * len(views))
     panels = figure.subplots(len(views), len(RIGID), sharex=True, sharey=True)
     for column, kind in zip(panels.T, RIGID, strict=True):
         part = parts[f"curves of {kind}"]

@@ -9,10 +9,9 @@ from matplotlib.figure import Figure
 
 from gradsim_reproduction.landscapes.lame import NAMES
 from gradsim_reproduction.landscapes.scenes import LAME, TRUE_LAME
+from gradsim_reproduction.plotting import FAINT, SAFE, WIDTH, new_figure
 
-WIDTH = 8.6  # [in]
-FAINT, INK = "#c9ced8", "#1f2430"
-COLOURS = {"coverage": "#0072b2", "softras": "#d55e00", "cdf": "#8c4a86"}
+COLOURS = {"coverage": SAFE[0], "softras": SAFE[1], "cdf": SAFE[3]}
 TITLES = {"coverage": "exact coverage", "softras": "SoftRas", "cdf": "CDF"}
 LINES = {"all": "-", "tenth": (0, (1, 1.5)), "ends": (0, (4, 2))}
 FRAMES = {"all": "all frames", "tenth": "every tenth", "ends": "first and last"}
@@ -27,7 +26,7 @@ WAYS = " Squares with lines: evenly spread starts of Adam and where they ended, 
 
 def sheet(parts: Mapping[str, dict]) -> Figure:
     """Cuts above, maps below."""
-    figure = Figure(figsize=(WIDTH, 7.4), layout="constrained")
+    figure = new_figure(WIDTH, 7.4)
     above, below = figure.subfigures(2, 1, height_ratios=(1, 1.25), squeeze=False)[:, 0]
     cuts = above.subplots(1, 2, sharey=True)
     for ax, name in zip(cuts, NAMES, strict=True):

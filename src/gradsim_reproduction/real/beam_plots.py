@@ -1,10 +1,8 @@
 """Pictures of the beam: tracks, the markers of the clamp, meshes, and the beam itself."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import torch
 from matplotlib.figure import Figure
@@ -14,13 +12,11 @@ from gradsim.geometry.surface import Appearance, Surface
 from gradsim.geometry.tet_grid import box
 from gradsim.geometry.tet_mesh import refine, surface
 from gradsim.render import Renderer, look_at
-from gradsim.runtime.atomic import atomic_path
+from gradsim_reproduction import plotting
+from gradsim_reproduction.plotting import DATA, FAINT, FIT, INK, Draw, new_figure, write_figures
 from gradsim_reproduction.real import beam_recordings as recorded
 from gradsim_reproduction.soft.beam import FPS, LENGTH, WIDTH, Beam
 
-SIZE = 8.6  # [in]
-INK, FAINT, FIT, DATA = "#1f2430", "#c9ced8", "#1d5fd0", "#d1660a"
-STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
 NAMED = {
     "gravity_a": "gravity_a: E and damping fitted",
     "gravity_b": "gravity_b: predicted",
@@ -46,10 +42,10 @@ def draw(out: Path, predictions: Mapping, table: Sequence[dict], beam: Beam, you
         File, title and caption of each.
     """
     loaded = predictions["load52_a"].recording
-    kinds: dict[str, tuple[str, Callable[[], Figure], str]] = {
+    figures: dict[str, tuple[Draw, str, str]] = {
         "tracks": (
-            "Height of the tip after the release",
             lambda: _tracks(predictions),
+            "Height of the tip after the release",
             (
                 "Mean height of the three markers of the tip over the level pose, in the frame of the clamp's markers. When "
                 "the hand lets go, and how high, is taken from each recording; all else is the fit to the first. The model "
@@ -57,36 +53,32 @@ def draw(out: Path, predictions: Mapping, table: Sequence[dict], beam: Beam, you
             ),
         ),
         "clamp": (
-            "What the clamp's turn hangs on",
             lambda: _clamp(loaded),
+            "What the clamp's turn hangs on",
             (
                 "Markers along the beam's axis, with the load: 3 and 5 are on one line, so that the turn hangs on 4, which "
                 "steps by 0.6 mm within one frame. A clamp that turned so would throw the tip by 2 mm; its track is smooth."
             ),
         ),
         "meshes": (
-            "Meshes and elements",
             lambda: _meshes(table),
+            "Meshes and elements",
             "Sag and frequency under its own weight, at the answer's E: tetrahedra of constant strain lock.",
         ),
         "beam": (
-            "The beam",
             lambda: _beam(beam, young),
+            "The beam",
             (
                 f"Simulated, E = {young / 1e3:.0f} kPa: held level by the tip, at rest under its own weight, and with 52 g on "
                 "the upper edge of its tip."
             ),
         ),
     }
-    with mpl.rc_context(STYLE):
-        for name, (_, make, _) in kinds.items():
-            with atomic_path(out / f"{name}.png") as draft:
-                make().savefig(draft, dpi=150, format="png")
-    return [{"file": f"{name}.png", "title": title, "caption": text} for name, (title, _, text) in kinds.items()]
+    return write_figures(out, figures)
 
 
 def _tracks(predictions: Mapping) -> Figure:
-    figure = Figure(figsize=(SIZE, 6.6), layout="constrained")
+    figure = new_figure(plotting.WIDTH, 6.6)
     for ax, (name, p) in zip(figure.subplots(3, 1, sharex=True), predictions.items(), strict=True):
         seen = p.recording
         frames = np.arange(seen.release - 10, seen.release + round(SHOWN * recorded.FPS))
@@ -108,7 +100,7 @@ def _tracks(predictions: Mapping) -> Figure:
 
 
 def _clamp(seen: recorded.Recording) -> Figure:
-    figure = Figure(figsize=(SIZE, 3.0), layout="constrained")
+    figure = new_figure(plotting.WIDTH, 3.0)
     frames = np.arange(seen.release - 20, seen.release + 60)
     time = (frames - seen.release) / recorded.FPS
     left, right = figure.subplots(1, 2)
@@ -128,7 +120,7 @@ def _clamp(seen: recorded.Recording) -> Figure:
 
 
 def _meshes(table: Sequence[dict]) -> Figure:
-    figure = Figure(figsize=(SIZE, 2.8), layout="constrained")
+    figure = new_figure(plotting.WIDTH, 2.8)
     for ax, key, label, scale in zip(
         figure.subplots(1, 2), ("sag_m", "frequency_hz"), ("sag [mm]", "frequency [Hz]"), (1e3, 1), strict=True
     ):
@@ -143,7 +135,7 @@ def _meshes(table: Sequence[dict]) -> Figure:
 
 def _beam(beam: Beam, young: float) -> Figure:
     places = [beam.at_rest(young, 0.0, 0.0), beam.at_rest(young, 0.0), beam.at_rest(young, recorded.LOAD["load52_a"])]
-    figure = Figure(figsize=(SIZE, 2.5), layout="constrained")
+    figure = new_figure(plotting.WIDTH, 2.5)
     for ax, x, text in zip(figure.subplots(1, 3), places, ("held level", "own weight", "with 52 g"), strict=True):
         ax.imshow(_picture(beam, x))
         ax.set_axis_off()

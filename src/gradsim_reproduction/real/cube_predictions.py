@@ -1,11 +1,9 @@
 """Tosses foretold from their first frames, and pictures of how far that goes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import torch
 from matplotlib.figure import Figure
@@ -16,12 +14,12 @@ from gradsim.identification.unknowns import Space
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
+from gradsim_reproduction.plotting import DATA, FIT, GREY, INK, Draw, new_figure, write_figures
 from gradsim_reproduction.real.cube_recordings import FPS, Toss, angle
 
 SEEN = 8  # first frames of a toss, all in flight, that its prediction starts from
 DOWN = torch.tensor([0.0, 0.0, -1.0], dtype=torch.float64)
-MODEL, STEADY, FALLING, MEASURED = "#1d5fd0", "#d1660a", "#8a8f99", "#1f2430"
-STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
+MODEL, STEADY, FALLING, MEASURED = FIT, DATA, GREY, INK
 CM = 100.0
 ERRORS = (
     "Distance between predicted and measured position. Thick: their mean, while all of them last; thin: each toss. "
@@ -106,31 +104,24 @@ def pictures(
         estimates: Of the fit, by name.
         left_out: Values by name, of the fits without one toss, by toss.
     """
-    drawn: dict[str, tuple[Callable[[], Figure], str, str]] = {
-        "heldout_error.png": (
-            lambda: _errors(predictions),
-            "Tosses that the fit never saw: error over the horizon",
-            ERRORS,
-        ),
-        "heldout_paths.png": (
+    figures: dict[str, tuple[Draw, str, str]] = {
+        "heldout_error": (lambda: _errors(predictions), "Held-out tosses: error over the horizon", ERRORS),
+        "heldout_paths": (
             lambda: _paths(predictions),
-            "Tosses that the fit never saw: their paths",
+            "Held-out tosses: their paths",
             "Height and distance travelled along the start velocity, measured and predicted open loop.",
         ),
-        "friction_gravity.png": (
+        "friction_gravity": (
             lambda: _estimates(estimates, left_out),
-            "Friction and gravity, and what each toss moves",
+            "Friction and gravity, and the influence of each toss",
             "Band: estimate and 95 % interval. Dots: the fit without that toss.",
         ),
     }
-    with mpl.rc_context(STYLE):
-        for name, (draw, _, _) in drawn.items():
-            draw().savefig(folder / name, dpi=150)
-    return [{"file": name, "title": title, "caption": caption} for name, (_, title, caption) in drawn.items()]
+    return write_figures(folder, figures)
 
 
 def _errors(predictions: Sequence[Prediction]) -> Figure:
-    figure = Figure(figsize=(8.6, 3.6), layout="constrained")
+    figure = new_figure(8.6, 3.6)
     axes = figure.subplots(1, 2)
     kinds = {
         "error": ("gradsim", MODEL),
@@ -153,7 +144,7 @@ def _errors(predictions: Sequence[Prediction]) -> Figure:
 
 
 def _paths(predictions: Sequence[Prediction]) -> Figure:
-    figure = Figure(figsize=(8.6, 1.9 * len(predictions)), layout="constrained")
+    figure = new_figure(8.6, 1.9 * len(predictions))
     grid = figure.subplots(len(predictions), 2, squeeze=False, sharex=True)
     for row, p in zip(grid, predictions, strict=True):
         times = np.arange(len(p.toss)) / FPS
@@ -173,7 +164,7 @@ def _paths(predictions: Sequence[Prediction]) -> Figure:
 
 
 def _estimates(estimates: Mapping[str, Estimate], left_out: Mapping[str, Mapping[str, float]]) -> Figure:
-    figure = Figure(figsize=(8.6, 2.9), layout="constrained")
+    figure = new_figure(8.6, 2.9)
     quantities = (("ground.friction", 1.0, "friction μ"), ("gravity.z", -1.0, "gravity g [m/s²]"))
     for ax, (name, sign, label) in zip(figure.subplots(1, 2), quantities, strict=True):
         e = estimates[name]

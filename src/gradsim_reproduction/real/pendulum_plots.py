@@ -2,20 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from gradsim.runtime.atomic import atomic_path
 from gradsim.video import circle_outline
 from gradsim.visualization.overlay_video import EDGE, write_films
+from gradsim_reproduction.plotting import DATA, FAINT, FIT, INK, WIDTH, new_figure, write_figures
 from gradsim_reproduction.real.pendulum_measurement import LENGTH, Measurement
 
-WIDTH = 8.6  # [in]
-INK, FAINT, FIT, DATA = "#1f2430", "#c9ced8", "#1d5fd0", "#d1660a"
-STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
 CROP = 46  # [px] half the side of a crop around the ball
 COLUMNS = 7
 
@@ -33,18 +28,43 @@ def draw(out: Path, found: Measurement, colour: Sequence[float]) -> list[dict[st
     """
     film, fitted = found.film, found.masks
     write_films(out, film.frames[film.first() :], _painted(found, fitted, colour), fitted, film.fps)
-    with mpl.rc_context(STYLE):
-        pictures = {
-            "outlines": ("Outlines", *_outlines(found, fitted)),
-            "angle": ("Angle", *_angle(found, fitted)),
-            "residual": ("What is left", *_residual(found, fitted)),
-            "budget": ("Where the error bar comes from", *_budget(found)),
-            "gravity": ("No scale without gravity", *_gravity(found)),
-        }
-        for name, (_, figure, _) in pictures.items():
-            with atomic_path(out / f"{name}.png") as draft:
-                figure.savefig(draft, dpi=150, format="png")
-    return [{"file": f"{name}.png", "title": title, "caption": text} for name, (title, _, text) in pictures.items()]
+    return write_figures(
+        out,
+        {
+            "outlines": (lambda: _outlines(found, fitted), "Outlines", OUTLINES_TEXT),
+            "angle": (lambda: _angle(found, fitted), "Angle", ANGLE_TEXT + found.film.swings.rule),
+            "residual": (lambda: _residual(found, fitted), "Residuals", _residual_text(found)),
+            "budget": (lambda: _budget(found), "Contributions to the error bar", _budget_text(found)),
+            "gravity": (lambda: _gravity(found), "No scale without gravity", found.identifiability),
+        },
+    )
+
+
+OUTLINES_TEXT = (
+    "The ball in each frame that counts: its outline (white) where half of the exposure is the ball's, and the "
+    "fit's (magenta). Blur lengthens outlines along the trajectory, as much ahead as behind."
+)
+ANGLE_TEXT = "Angle of the ball in the image; grey: frames that do not count. "
+
+
+def _residual_text(found: Measurement) -> str:
+    return (
+        f"Centre of the ball in the video less that of the fit, {found.residual:.1f} px rms; the string is about "
+        f"{found.film.swings.circle[2]:.0f} px long. The residual is not pixel noise but a string that stretches and a "
+        "ball that shakes, so frames are weighed in blocks."
+    )
+
+
+def _budget_text(found: Measurement) -> str:
+    checks = found.checks
+    return (
+        "Scatter: blocks of consecutive frames left out one after the other (jackknife); a bootstrap of blocks gives "
+        f"{1e3 * checks['std_by_bootstrap_m']:.1f} mm, and independent pixels would give "
+        f"{1e3 * checks['std_if_pixels_were_independent_m']:.1f} mm. The rest: changes if a choice that the video "
+        "leaves open is made otherwise. For comparison, a camera assumed square to the swing gives "
+        f"{checks['length_if_camera_were_square_on_m']:.4f} m, and all frames since the release, including the slack string, "
+        f"{checks['length_from_release_on_m']:.4f} m."
+    )
 
 
 def _painted(found: Measurement, fitted: np.ndarray, colour: Sequence[float]) -> np.ndarray:
@@ -61,11 +81,11 @@ def _painted(found: Measurement, fitted: np.ndarray, colour: Sequence[float]) ->
     return np.stack(frames)
 
 
-def _outlines(found: Measurement, fitted: np.ndarray) -> tuple[Figure, str]:
+def _outlines(found: Measurement, fitted: np.ndarray) -> Figure:
     film, first = found.film, found.film.first()
     seen = circle_outline.outlines(film.share[first:])
     rows = -(-len(fitted) // COLUMNS)
-    figure = Figure(figsize=(WIDTH, WIDTH * rows / COLUMNS), layout="constrained")
+    figure = new_figure(WIDTH, WIDTH * rows / COLUMNS)
     axes = np.atleast_1d(figure.subplots(rows, COLUMNS)).flat
     for ax in axes:
         ax.set_axis_off()
@@ -76,39 +96,34 @@ def _outlines(found: Measurement, fitted: np.ndarray) -> tuple[Figure, str]:
         ax.contour(seen[k][crop], [0.5], colors=["white"], linewidths=0.9)
         ax.contour(fitted[k][crop], [0.5], colors=[np.array(EDGE) / 255], linewidths=0.9)
         ax.text(3, 12, str(first + k), color="white", fontsize=7)
-    caption = (
-        "The ball in each frame that counts: its outline (white) where half of the exposure is the ball's, and the "
-        "fit's (magenta). Blur lengthens outlines along the motion, as much ahead as behind."
-    )
-    return figure, caption
+    return figure
 
 
-def _angle(found: Measurement, fitted: np.ndarray) -> tuple[Figure, str]:
+def _angle(found: Measurement, fitted: np.ndarray) -> Figure:
     from scipy.interpolate import CubicSpline
 
-    film, first, swings = found.film, found.film.first(), found.film.swings
+    film, first = found.film, found.film.first()
     pivot = np.array(found.pivot)
     angle = lambda centres: np.degrees(np.arctan2(*(centres - pivot).T))
     time = np.arange(len(film.centres)) / film.fps
     fit, fine = angle(circle_outline.centres(fitted)), np.linspace(time[first], time[-1], 400)
-    figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
+    figure = new_figure(WIDTH, 3.0)
     ax = figure.subplots()
     ax.axvspan(time[0], time[first] - 0.5 / film.fps, color=FAINT, alpha=0.35, lw=0)
     ax.plot(fine, CubicSpline(time[first:], fit)(fine), color=FIT, label="fit")
     ax.plot(time, angle(film.centres), "o", ms=4, color=DATA, label="film")
     ax.set(xlabel="time [s]", ylabel="angle in the picture [°]")
     ax.legend(loc="upper right")
-    caption = f"Angle of the ball as the picture shows it; grey: frames that do not count. {swings.rule}"
-    return figure, caption
+    return figure
 
 
-def _residual(found: Measurement, fitted: np.ndarray) -> tuple[Figure, str]:
+def _residual(found: Measurement, fitted: np.ndarray) -> Figure:
     film, first = found.film, found.film.first()
     centres = circle_outline.centres(fitted)
     off, string = film.centres[first:] - centres, centres - np.array(found.pivot)
     string /= np.hypot(*string.T)[:, None]
     time = (first + np.arange(len(off))) / film.fps
-    figure = Figure(figsize=(WIDTH, 2.6), layout="constrained")
+    figure = new_figure(WIDTH, 2.6)
     ax = figure.subplots()
     ax.axhline(0, color=FAINT)
     ax.plot(time, (off * string).sum(1), "o-", ms=4, lw=1, color=DATA, label="along the string")
@@ -117,39 +132,25 @@ def _residual(found: Measurement, fitted: np.ndarray) -> tuple[Figure, str]:
     )
     ax.set(xlabel="time [s]", ylabel="film − fit [px]")
     ax.legend(loc="upper right", ncols=2)
-    caption = (
-        f"Centre of the ball in the film less that of the fit, {found.residual:.1f} px rms; the string is about "
-        f"{film.swings.circle[2]:.0f} px long. What is left is not noise of pixels but a string that stretches and a "
-        "ball that shakes, so frames are weighed in blocks."
-    )
-    return figure, caption
+    return figure
 
 
-def _budget(found: Measurement) -> tuple[Figure, str]:
+def _budget(found: Measurement) -> Figure:
     length = found.fit.unknowns[LENGTH]
     rows = {**found.budget, "all together": length.std}
-    checks = found.checks
-    figure = Figure(figsize=(WIDTH, 0.36 * len(rows) + 0.8), layout="constrained")
+    figure = new_figure(WIDTH, 0.36 * len(rows) + 0.8)
     ax = figure.subplots()
     names = list(rows)[::-1]
     bars = ax.barh(names, [1e3 * rows[name] for name in names], color=[INK] + [FIT] * (len(names) - 1), height=0.55)
     ax.bar_label(bars, fmt="%.2f", padding=3)
     ax.set(xlabel="standard deviation of the string length [mm]")
-    caption = (
-        "Scatter: blocks of consecutive frames left out one after the other (jackknife); a bootstrap of blocks says "
-        f"{1e3 * checks['std_by_bootstrap_m']:.1f} mm, and pixels taken for independent witnesses would claim "
-        f"{1e3 * checks['std_if_pixels_were_independent_m']:.1f} mm. The rest: what moves if a choice that the film "
-        "leaves open is made otherwise. For comparison, a camera taken for square to the swing says "
-        f"{checks['length_if_camera_were_square_on_m']:.4f} m, and all frames since the release, slack string and all, "
-        f"{checks['length_from_release_on_m']:.4f} m."
-    )
-    return figure, caption
+    return figure
 
 
-def _gravity(found: Measurement) -> tuple[Figure, str]:
+def _gravity(found: Measurement) -> Figure:
     length = found.fit.unknowns[LENGTH]
     g, s = (np.array([fit[key] for fit in found.same]) for key in ("gravity_m_s2", "string_length_m"))
-    figure = Figure(figsize=(WIDTH, 2.8), layout="constrained")
+    figure = new_figure(WIDTH, 2.8)
     ax = figure.subplots()
     line = np.array([0, 1.15 * g.max()])
     ax.plot(line, line * s[0] / g[0], color=FAINT, zorder=1)
@@ -159,4 +160,4 @@ def _gravity(found: Measurement) -> tuple[Figure, str]:
         ax.annotate(f"Σ r² = {fit['cost']:.1f}", (x, y), (8, -12), textcoords="offset points", fontsize=8)
     ax.set(xlabel="g [m/s²]", ylabel="string length [m]", xlim=line, ylim=(0, None))
     ax.legend(loc="upper left")
-    return figure, found.identifiability
+    return figure

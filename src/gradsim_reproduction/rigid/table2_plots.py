@@ -6,14 +6,15 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from gradsim_reproduction.plotting import BLUE, ERROR_FLOOR, GREEN, ORANGE, PURPLE, new_figure, write_figures
 from gradsim_reproduction.rigid.records import of_key, worst
-from gradsim_reproduction.rigid.table1_plots import COLOURS, FLOOR, bars, write_sheets
+from gradsim_reproduction.rigid.table1_plots import error_bar_figure
 
 SIGHTS = {
-    "states": ("3-D supervision", COLOURS["3-D"], "s"),
-    "float": ("video, float frames", COLOURS["video"], "o"),
-    "8bit": ("video, 8 bits and noise", "#7c3aed", "^"),
-    "foreign": ("another renderer, finer steps", "#15803d", "D"),
+    "states": ("3-D supervision", ORANGE, "s"),
+    "float": ("video, float frames", BLUE, "o"),
+    "8bit": ("video, 8 bits and noise", PURPLE, "^"),
+    "foreign": ("another renderer, finer steps", GREEN, "D"),
 }
 
 SOLVED = 1e-6  # largest relative error of a scene that is solved
@@ -26,23 +27,20 @@ def draw(
     paper: Sequence[float],
     keys: Sequence[str],
 ) -> list[dict]:
-    """Write the pictures; returns what a report lists."""
-    sheets = {
+    """Write the plots; returns their entries for `result.json`."""
+    figures = {
         "errors": (lambda: _errors(records, rows, paper, keys), "Errors of five unknowns",
-                   "One mark an object; hollow where the scene is not identifiable. The bar is the paper's ∇Sim."),
+                   "One mark per object; hollow where the scene is not identifiable. The bar is the paper's ∇Sim."),
         "effort": (lambda: _effort(records), "Largest error, and effort",
                    "Share of the scenes below an error, and CPU time of a fit."),
     }  # fmt: skip
-    if any(r["sight"] == "8bit" for r in records):
-        sheets["error_bars"] = (lambda: bars(records), "Errors over error bars, 8-bit frames",
-                                "Against the normal distribution.")  # fmt: skip
-    return write_sheets(out, sheets)
+    return write_figures(out, figures | error_bar_figure(records))
 
 
 def _errors(
     records: Sequence[Mapping], rows: Mapping[str, Sequence[Mapping]], paper: Sequence[float], keys: Sequence[str]
 ) -> Figure:
-    figure, rng = Figure(figsize=(9.2, 4.0), layout="constrained"), np.random.default_rng(0)
+    figure, rng = new_figure(9.2, 4.0), np.random.default_rng(0)
     ax = figure.subplots()
     shown = [sight for sight in SIGHTS if any(r["sight"] == sight for r in records)]
     width = 0.8 / (len(shown) + len(rows))
@@ -54,12 +52,14 @@ def _errors(
             ]
             x = left + width * j + rng.uniform(-0.4, 0.4, len(errors)) * width
             grey = str(0.35 + 0.4 * j / max(1, len(rows)))
-            ax.plot(x, np.maximum(errors, FLOOR), "x", color=grey, ms=3, alpha=0.5, label=name if k == 0 else None)
+            ax.plot(
+                x, np.maximum(errors, ERROR_FLOOR), "x", color=grey, ms=3, alpha=0.5, label=name if k == 0 else None
+            )
         for j, sight in enumerate(shown, len(rows)):
             label, colour, marker = SIGHTS[sight]
             for known in (True, False):
                 some = [r for r in records if r["sight"] == sight and r["identifiable"] == known]
-                errors = np.maximum(of_key(some, key), FLOOR)
+                errors = np.maximum(of_key(some, key), ERROR_FLOOR)
                 x = left + width * j + rng.uniform(-0.4, 0.4, len(errors)) * width
                 face = colour if known else "none"
                 named = label if k == 0 and known else None
@@ -73,12 +73,12 @@ def _errors(
 
 
 def _effort(records: Sequence[Mapping]) -> Figure:
-    figure = Figure(figsize=(9.2, 3.0), layout="constrained")
+    figure = new_figure(9.2, 3.0)
     error, seconds = figure.subplots(1, 2)
     for sight, (label, colour, _) in SIGHTS.items():
         some = [r for r in records if r["sight"] == sight]
         for ax, values in (
-            (error, [max(FLOOR, worst(r)) for r in some if r["identifiable"]]),
+            (error, [max(ERROR_FLOOR, worst(r)) for r in some if r["identifiable"]]),
             (seconds, [r["cpu_seconds"] for r in some]),
         ):
             if values:

@@ -2,17 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from gradsim import video as videos
-from gradsim.runtime.atomic import atomic_path
+from gradsim.video import write_preview
+from gradsim_reproduction.plotting import BLUE, GREEN, ORANGE, Draw, new_figure, write_figures
 
-COLOURS = {"ring": "#1d5fd0", "letter": "#c2410c", "blobs": "#15803d"}
-STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
+COLOURS = {"ring": BLUE, "letter": ORANGE, "blobs": GREEN}
 SMOKE = mpl.colormaps["magma"]
 INSTANTS = 8  # of a strip
 HEIGHT, FPS, REST = 256, 25, 25  # [px], [1/s], frames for which films stand at the end
@@ -20,35 +18,27 @@ ORIGINAL = ((0, 1.0), (30, 0.036), (49, 0.031))  # iterations, share of the firs
 
 
 def draw(out: Path, records: Sequence[dict]) -> dict:
-    """Write pictures and films into the folder; returns what a report lists."""
-    pictures, films = [], []
-    with mpl.rc_context(STYLE):
-        pictures.append(_saved(out, "curves", _curves(records), "Mean squares", (
-            "Raw, of every forward and backward pass, line searches included, over that of the disc at the start. Crosses: the "
-            "original, on its own picture at 110 x 110."
-        )))  # fmt: skip
-        for n in dict.fromkeys(r["cells"] for r in records):
-            names = [r["target"] for r in records if r["cells"] == n]
-            kept = {name: np.load(out / f"{name}_{n}.npz") for name in names}
-            text = "Left: the picture. Then the smoke after 99 steps, by the best velocity of so many iterations."
-            pictures.append(_saved(out, f"iterations_{n}", _iterations(kept), f"{n} x {n} cells", text))
-            text = "From the disc to the picture, by the best velocity."
-            pictures.append(_saved(out, f"motion_{n}", _motion(kept), f"Motion, {n} x {n} cells", text))
-            videos.write_preview(out / f"smoke_{n}.webm", _film(list(kept.values())), FPS)
-            films.append(
-                {"file": f"smoke_{n}.webm", "text": f"{', '.join(names)}: picture and smoke, {n} x {n} cells."}
-            )
-    return {"pictures": pictures, "films": films}
-
-
-def _saved(out: Path, name: str, figure: Figure, title: str, caption: str) -> dict:
-    with atomic_path(out / f"{name}.png") as draft:
-        figure.savefig(draft, dpi=150, format="png")
-    return {"file": f"{name}.png", "title": title, "caption": caption}
+    """Write plots and videos; returns their entries for `result.json`."""
+    curve_text = (
+        "Every forward and backward pass, line searches included, relative to the mean square of the initial disc. "
+        "Crosses: the original, on its own image at 110 x 110."
+    )
+    figures: dict[str, tuple[Draw, str, str]] = {"curves": (lambda: _curves(records), "Mean squares", curve_text)}
+    videos = []
+    for n in dict.fromkeys(r["cells"] for r in records):
+        names = [r["target"] for r in records if r["cells"] == n]
+        arrays = {name: np.load(out / f"{name}_{n}.npz") for name in names}
+        text = "Left: the image. Then the smoke after 99 steps, by the best velocity after this many iterations."
+        figures[f"iterations_{n}"] = (lambda a=arrays: _iterations(a), f"{n} x {n} cells", text)
+        text = "From the disc to the image, by the best velocity."
+        figures[f"motion_{n}"] = (lambda a=arrays: _motion(a), f"Motion, {n} x {n} cells", text)
+        write_preview(out / f"smoke_{n}.webm", _video(list(arrays.values())), FPS)
+        videos.append({"file": f"smoke_{n}.webm", "text": f"{', '.join(names)}: image and smoke, {n} x {n} cells."})
+    return {"pictures": write_figures(out, figures), "films": videos}
 
 
 def _curves(records: Sequence[dict]) -> Figure:
-    figure = Figure(figsize=(8.6, 4.2), layout="constrained")
+    figure = new_figure(8.6, 4.2)
     axes = figure.subplots()
     sizes = list(dict.fromkeys(r["cells"] for r in records))
     for r in records:
@@ -68,7 +58,7 @@ def _iterations(kept: dict) -> Figure:
         {int(k.removeprefix("after_")) for own in kept.values() for k in own.files if k.startswith("after_")}
     )
     columns = ["picture", "disc", *(f"{k} iterations" if k > 1 else "1 iteration" for k in counts)]
-    figure = Figure(figsize=(1.45 * len(columns), 1.5 * len(kept) + 0.2), layout="constrained")
+    figure = new_figure(1.45 * len(columns), 1.5 * len(kept) + 0.2)
     for row, own in zip(figure.subplots(len(kept), len(columns), squeeze=False), kept.values(), strict=True):
         images = [own["picture"], own["start"], *(own[f"after_{k}"] for k in counts)]
         _row(row, images)
@@ -78,7 +68,7 @@ def _iterations(kept: dict) -> Figure:
 
 
 def _motion(kept: dict) -> Figure:
-    figure = Figure(figsize=(1.45 * INSTANTS, 1.5 * len(kept) + 0.2), layout="constrained")
+    figure = new_figure(1.45 * INSTANTS, 1.5 * len(kept) + 0.2)
     for row, own in zip(figure.subplots(len(kept), INSTANTS, squeeze=False), kept.values(), strict=True):
         film = own["film"]
         steps = np.linspace(0, len(film) - 1, INSTANTS).round().astype(int)
@@ -94,7 +84,7 @@ def _row(row: Sequence, images: Sequence[np.ndarray]) -> None:
         axes.axis("off")
 
 
-def _film(kept: Sequence) -> np.ndarray:
+def _video(kept: Sequence) -> np.ndarray:
     """Pictures above, smoke below (frames, height, width, 3) uint8."""
     times = max(1, HEIGHT // len(kept[0]["picture"]))
     columns = []

@@ -3,21 +3,23 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import matplotlib as mpl
-
-from gradsim.runtime.atomic import atomic_path
-
-mpl.use("Agg")
-
 from matplotlib.figure import Figure
 
-RIGHT, WRONG = "#009E73", "#D55E00"  # safe for the colour-blind (Okabe and Ito)
+from gradsim_reproduction.plotting import SAFE, new_figure, write_figures
+
+RIGHT, WRONG = SAFE[2], SAFE[1]
 WORDS = {"ok": "identifiable", "unidentifiable": "open", "mismatch": "mismatch", "failed": "failed"}
 
 
 def draw(out: Path, records: Sequence[Mapping]) -> list[dict]:
-    """Write `verdicts.png`; returns what a report lists."""
-    figure = Figure(figsize=(10.5, 0.24 * len(records) + 0.9), layout="constrained")
+    """Write the table as a plot; returns its entry for `result.json`."""
+    right = sum(r["right"] for r in records)
+    caption = f"{right} of {len(records)} cases judged as designed."
+    return write_figures(out, {"verdicts": (lambda: _table(records), "Designed verdicts", caption)})
+
+
+def _table(records: Sequence[Mapping]) -> Figure:
+    figure = new_figure(10.5, 0.24 * len(records) + 0.9)
     axis = figure.subplots()
     axis.axis("off")
     axis.set(xlim=(0, 1), ylim=(len(records) + 0.5, -1))
@@ -32,11 +34,7 @@ def draw(out: Path, records: Sequence[Mapping]) -> list[dict]:
         axis.text(0.97, k + 0.3, "right" if record["right"] else "WRONG", fontsize=7, va="center", color=colour)
         if k % 2:
             axis.axhspan(k - 0.2, k + 0.8, color="0.95", zorder=0, lw=0)
-    with atomic_path(Path(out) / "verdicts.png") as draft:
-        figure.savefig(draft, dpi=130, format="png")
-    right = sum(r["right"] for r in records)
-    caption = f"{right} of {len(records)} cases judged as was written down before the fit."
-    return [{"file": "verdicts.png", "title": "Designed verdicts", "caption": caption}]
+    return figure
 
 
 def _direction(null: Sequence[Mapping[str, float]]) -> str:

@@ -2,15 +2,12 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from gradsim.runtime.atomic import atomic_path
+from gradsim_reproduction.plotting import INK, SAFE, new_figure, write_figures
 
-STYLE: dict[Any, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "legend.frameon": False}
-OURS, PAPER, MANY, ORIGINAL, EXACT = "#0072b2", "#1f2430", "#009e73", "#d55e00", "#8c4a86"
+OURS, ORIGINAL, MANY, EXACT = SAFE
 PANELS = {
     "dp_forward": "forward, physics",
     "dr_forward": "forward, pictures",
@@ -32,25 +29,26 @@ def draw(out: Path, found: Mapping, paper: Mapping[int, tuple], original: Mappin
         paper: Its four columns by tetrahedra.
         original: Its forward rate, and forward and backward, by tetrahedra.
     """
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(8.6, 6.2), layout="constrained")
-        panels = figure.subplots(2, 2, sharex=True, sharey=True)
-        for k, (ax, (case, title)) in enumerate(zip(panels.flat, PANELS.items(), strict=True)):
-            _panel(ax, found, case)
-            ax.plot(list(paper), [row[k] for row in paper.values()], "s--", color=PAPER, ms=4, label="paper (GPU)")
-            if case.startswith("dp_"):
-                own = [row[0] if case == "dp_forward" else 1 / (1 / row[1] - 1 / row[0]) for row in original.values()]
-                ax.plot(list(original), own, "^:", color=ORIGINAL, ms=5, label="original engine (CPU)")
-            ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
-            ax.set(xscale="log", yscale="log")
-            ax.legend(fontsize=7, loc="lower left")
-        for ax in panels[1]:
-            ax.set_xlabel("tetrahedra")
-        for ax in panels[:, 0]:
-            ax.set_ylabel("steps a second")
-        with atomic_path(out / "rates.png") as draft:
-            figure.savefig(draft, dpi=150, format="png")
-    return [{"file": "rates.png", "title": "Rates", "caption": WORDS}]
+    return write_figures(out, {"rates": (lambda: _rates(found, paper, original), "Rates", WORDS)})
+
+
+def _rates(found: Mapping, paper: Mapping[int, tuple], original: Mapping[int, tuple]) -> Figure:
+    figure = new_figure(8.6, 6.2)
+    panels = figure.subplots(2, 2, sharex=True, sharey=True)
+    for k, (ax, (case, title)) in enumerate(zip(panels.flat, PANELS.items(), strict=True)):
+        _panel(ax, found, case)
+        ax.plot(list(paper), [row[k] for row in paper.values()], "s--", color=INK, ms=4, label="paper (GPU)")
+        if case.startswith("dp_"):
+            own = [row[0] if case == "dp_forward" else 1 / (1 / row[1] - 1 / row[0]) for row in original.values()]
+            ax.plot(list(original), own, "^:", color=ORIGINAL, ms=5, label="original engine (CPU)")
+        ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
+        ax.set(xscale="log", yscale="log")
+        ax.legend(fontsize=7, loc="lower left")
+    for ax in panels[1]:
+        ax.set_xlabel("tetrahedra")
+    for ax in panels[:, 0]:
+        ax.set_ylabel("steps a second")
+    return figure
 
 
 def _panel(ax, found: Mapping, case: str) -> None:

@@ -3,43 +3,38 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
-import torch
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from gradsim.dataset import sample
 from gradsim.identification import synthetic
-from gradsim.identification.api import placed
 from gradsim.identification.model_selection import GIVEN
-from gradsim.physics.model import Model
-from gradsim.runtime.atomic import atomic_path
+from gradsim_reproduction.plotting import SAFE, new_figure, true_rollout, write_figures
 from gradsim_reproduction.wrong_models.models import known, setting
 
-mpl.use("Agg")
-from matplotlib import pyplot as plt
-from matplotlib.patches import Patch
-
-OURS, PAPERS, LEFT = "#0072b2", "#b0b0b0", "#e69f00"  # after Okabe and Ito: told apart by the colour-blind
+OURS, PAPERS, LEFT = SAFE[0], "#b0b0b0", "#e69f00"
 COLUMNS = 8  # frames of a strip
 
 
 def draw(out: Path, records: Sequence[dict], paper: Mapping[str, float]) -> list[dict]:
     """Write the pictures into a folder; returns their files and captions."""
-    _bars(out / "table4.png", records, paper)
-    _strips(out / "left.png", records, out / "meshes")
-    return [
-        {"file": "table4.png", "caption": "Relative error of the mass, mean over objects: each dot is an object."},
+    left_text = (
+        "Best fit of a wrong model minus the video: red where only the fit covers, blue where only the video does."
+    )
+    return write_figures(
+        out,
         {
-            "file": "left.png",
-            "caption": "What the best fit of a wrong model leaves of a film: red where it covers what the film does not, "
-            "blue the other way round.",
+            "table4": (lambda: _bars(records, paper), "Errors of the mass", "Mean relative error; one dot per object."),
+            "left": (lambda: _strips(records, out / "meshes"), "Residuals of wrong models", left_text),
         },
-    ]
+    )
 
 
-def _bars(path: Path, records: Sequence[dict], paper: Mapping[str, float]) -> None:
+def _bars(records: Sequence[dict], paper: Mapping[str, float]) -> Figure:
     rows = [row for row in paper if any(r["row"] == row for r in records)]
-    figure, axes = plt.subplots(figsize=(8, 0.75 * len(rows) + 1.3), layout="constrained")
+    figure = new_figure(8, 0.75 * len(rows) + 1.3)
+    axes = figure.subplots()
     for k, row in enumerate(rows):
         some = [r for r in records if r["row"] == row]
         parts = {OURS: [r["fits"][GIVEN]["error"] for r in some]}
@@ -58,17 +53,14 @@ def _bars(path: Path, records: Sequence[dict], paper: Mapping[str, float]) -> No
     names = {PAPERS: "paper", OURS: "ours, the model as given", LEFT: "ours, the model that is chosen"}
     handles = [Patch(color=colour, label=name) for colour, name in names.items()]
     axes.legend(handles=handles, fontsize=8, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
-    with atomic_path(path) as draft:
-        figure.savefig(draft, dpi=150, format="png")
-    plt.close(figure)
+    return figure
 
 
-def _strips(path: Path, records: Sequence[dict], meshes: Path) -> None:
+def _strips(records: Sequence[dict], meshes: Path) -> Figure:
     """One wrong model of each sort: the film less the fit, frame by frame."""
     wrong = {r["row"]: r for r in reversed(records) if len(r["fits"]) > 1}
-    figure, axes = plt.subplots(
-        len(wrong), COLUMNS, figsize=(1.35 * COLUMNS, 1.5 * len(wrong)), layout="constrained", squeeze=False
-    )
+    figure = new_figure(1.35 * COLUMNS, 1.5 * len(wrong))
+    axes = figure.subplots(len(wrong), COLUMNS, squeeze=False)
     shown = None
     for line, (row, record) in zip(axes, sorted(wrong.items()), strict=True):
         film, model = _masks(record, meshes)
@@ -80,9 +72,7 @@ def _strips(path: Path, records: Sequence[dict], meshes: Path) -> None:
         line[0].set_ylabel(f"{row.replace('_', ' ')}\n({record['object']})", fontsize=7)
     if shown is not None:
         figure.colorbar(shown, ax=axes, shrink=0.6, label="fit − film")
-    with atomic_path(path) as draft:
-        figure.savefig(draft, dpi=130, format="png")
-    plt.close(figure)
+    return figure
 
 
 def _masks(record: dict, meshes: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -92,6 +82,5 @@ def _masks(record: dict, meshes: Path) -> tuple[np.ndarray, np.ndarray]:
     mass, truth = next(iter(one.truth.items()))
     ask = setting(record["row"], one, meshes)
     pairs = ((scene, {mass: truth}), (ask.scene, record["fits"][GIVEN]["values"]))
-    with torch.no_grad():
-        films = [synthetic.float_masks(s, Model(s).rollout(placed(s, values))).masks.numpy() for s, values in pairs]
-    return films[0], films[1]
+    masks = [synthetic.float_masks(s, true_rollout(s, values)).masks.detach().numpy() for s, values in pairs]
+    return masks[0], masks[1]
