@@ -212,9 +212,9 @@ def mix_adjoint(
     slope_a = face.a.normal * face.a.height
     slope_b = face.b.normal * face.b.height
     slope_c = face.c.normal * face.c.height
-    pull_a = Pull()
-    pull_b = Pull()
-    pull_c = Pull()
+    pull_a = EdgeGradient()
+    pull_b = EdgeGradient()
+    pull_c = EdgeGradient()
     owed_a = CornerGradients()
     owed_b = CornerGradients()
     owed_c = CornerGradients()
