@@ -9,8 +9,9 @@ from pathlib import Path
 from gradsim.app import experiments
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import atomic_path
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
-from gradsim_reproduction.runner import Ledger, write_result
+from gradsim_reproduction.runner import write_result
 from gradsim_reproduction.tables import markdown
 
 PAPER = (

@@ -67,9 +67,9 @@ def test_fewer_videos_change_nothing(made, tmp_path):
 @pytest.mark.parametrize(
     ("words", "given"),
     [
-        ("seed: 0 there, 3 now", {"seed": 3}),
+        ("seed: 0 then, 3 now", {"seed": 3}),
         ("sizes", {"sizes": (32,)}),
-        ("unit: 2 there, 50 now", {"unit": 50}),
+        ("unit: 2 then, 50 now", {"unit": 50}),
         ("sizes: got 48", {"sizes": (48,)}),
         ("expected 1/2 to 2/2", {"shard": (3, 2)}),
         ("n: got 0", {"count": 0}),

@@ -2,7 +2,8 @@
 
 import pytest
 
-from gradsim_reproduction.runner import Ledger, many
+from gradsim.runtime.checkpoint import Ledger
+from gradsim_reproduction.runner import many
 
 CALLS = []
 

@@ -12,7 +12,7 @@ import torch
 from fit_cases import thrown
 
 from gradsim.identification.solvers.multistart import MultistartConfig, search
-from gradsim.runtime.checkpoint import Checkpoint
+from gradsim.runtime.checkpoint import CheckpointFolder
 
 PLAN = MultistartConfig(starts=4, first=4, grow=2)
 
@@ -28,24 +28,27 @@ def test_a_state_comes_back_to_the_last_bit(tmp_path):
         "rng": rng.bit_generator.state,
         "numbers": [0.1 + 0.2, math.inf, 2**127, None, True, "text"],
     }
-    Checkpoint(tmp_path / "deep" / "folder").save("search", state)
-    again = Checkpoint(tmp_path / "deep" / "folder").load("search") or {}
+    CheckpointFolder(tmp_path / "deep" / "folder").save("search", state)
+    again = CheckpointFolder(tmp_path / "deep" / "folder").load("search") or {}
     for name in ("u", "who", "won"):
         assert again[name].dtype == state[name].dtype and torch.equal(again[name], state[name])
     assert again["empty"][0].shape == (0, 2) and again["empty"][1].isnan()
     assert again["rng"] == state["rng"] and again["numbers"] == state["numbers"]
-    assert Checkpoint(tmp_path).load("search") is None and Checkpoint(tmp_path / "nowhere").load("search") is None
+    assert (
+        CheckpointFolder(tmp_path).load("search") is None
+        and CheckpointFolder(tmp_path / "nowhere").load("search") is None
+    )
 
 
 def test_what_is_no_state_is_refused(tmp_path):
     with pytest.raises(TypeError, match="not a set"):
-        Checkpoint(tmp_path).save("search", {"x": {1}})
+        CheckpointFolder(tmp_path).save("search", {"x": {1}})
     assert not list(tmp_path.glob("*.json"))
 
 
 @pytest.mark.parametrize("harm", ("cut", "flip", "empty", "draft"))
 def test_a_torn_file_counts_as_not_there(tmp_path, harm):
-    keeper = Checkpoint(tmp_path)
+    keeper = CheckpointFolder(tmp_path)
     for k in range(4):
         keeper.save("search", {"k": k, "x": torch.arange(20.0) + k})
     files = sorted(tmp_path.iterdir())
@@ -60,17 +63,17 @@ def test_a_torn_file_counts_as_not_there(tmp_path, harm):
         files[-1].write_bytes(spoilt)
     assert (keeper.load("search") or {})["k"] == (3 if harm == "draft" else 2)
     keeper.save("search", {"k": 9})
-    assert Checkpoint(tmp_path).load("search") == {"k": 9}
+    assert CheckpointFolder(tmp_path).load("search") == {"k": 9}
 
 
 def test_another_job_or_part_is_not_mixed_in(tmp_path):
-    Checkpoint(tmp_path, "one").save("search", {"k": 1})
-    assert Checkpoint(tmp_path, "other").load("search") is None
-    assert Checkpoint(tmp_path, "one").load("sample") is None
-    assert Checkpoint(tmp_path, "one").load("search") == {"k": 1}
+    CheckpointFolder(tmp_path, "one").save("search", {"k": 1})
+    assert CheckpointFolder(tmp_path, "other").load("search") is None
+    assert CheckpointFolder(tmp_path, "one").load("sample") is None
+    assert CheckpointFolder(tmp_path, "one").load("search") == {"k": 1}
 
 
-class Plug(Checkpoint):
+class Plug(CheckpointFolder):
     """Stops the job at its second save."""
 
     saves = 0
@@ -86,15 +89,15 @@ def test_a_search_goes_on_from_disk_to_the_same_answer_bit_for_bit(tmp_path):
     whole = search(thrown(), PLAN, np.random.default_rng(5))
     with pytest.raises(KeyboardInterrupt):
         search(thrown(), PLAN, np.random.default_rng(5), keeper=Plug(tmp_path))
-    again = search(thrown(), PLAN, np.random.default_rng(99), keeper=Checkpoint(tmp_path))
+    again = search(thrown(), PLAN, np.random.default_rng(99), keeper=CheckpointFolder(tmp_path))
     assert torch.equal(again.best, whole.best) and torch.equal(again.cost, whole.cost)
     assert again.history == whole.history and again.iterations == whole.iterations
 
 
 SAVING = """
 import sys, torch
-from gradsim.runtime.checkpoint import Checkpoint
-keeper, k = Checkpoint(sys.argv[1]), 0
+from gradsim.runtime.checkpoint import CheckpointFolder
+keeper, k = CheckpointFolder(sys.argv[1]), 0
 while True:
     k += 1
     keeper.save("search", {"k": k, "x": torch.full((20_000,), float(k), dtype=torch.float64)})
@@ -112,5 +115,5 @@ def test_a_process_killed_while_it_writes_leaves_a_whole_state(tmp_path):
     finally:
         process.kill()
         process.wait()
-    state = Checkpoint(tmp_path).load("search")
+    state = CheckpointFolder(tmp_path).load("search")
     assert state is not None and (state["x"] == state["k"]).all()

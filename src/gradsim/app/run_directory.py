@@ -1,7 +1,6 @@
 """Where a job is done: a run folder that one process works in, with how far it came."""
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 from gradsim.app.job import RECORD, RunArguments, record, short
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import atomic_write
-from gradsim.runtime.checkpoint import Checkpoint
+from gradsim.runtime.checkpoint import CheckpointFolder, digest
 from gradsim.scene.node import Node
 
 try:
@@ -32,7 +31,7 @@ def finished(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def desk(folder: Path, job: RunArguments, subject: Node, resume: bool) -> Iterator[Checkpoint]:
+def desk(folder: Path, job: RunArguments, subject: Node, resume: bool) -> Iterator[CheckpointFolder]:
     """Where a job is done: a folder of its own, and how far it came; the job clears that when it is done.
 
     Args:
@@ -61,7 +60,7 @@ def desk(folder: Path, job: RunArguments, subject: Node, resume: bool) -> Iterat
                 (folder / name).unlink(missing_ok=True)
             with atomic_write(folder / RECORD, fsync=True) as file:
                 file.write(json.dumps(job.record(subject), indent=1).encode())
-        yield Checkpoint(folder / KEPT, hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest())
+        yield CheckpointFolder(folder / KEPT, digest(inputs))
 
 
 def compare(folder: Path, job: RunArguments, subject: Node) -> None:

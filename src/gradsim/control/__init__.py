@@ -6,16 +6,16 @@ from gradsim.control.mpc import Mpc, run_mpc
 from gradsim.control.observations import ImageSenses, StateSenses
 from gradsim.control.plant import Control, Episode, Plant, check
 from gradsim.control.policies import Feedback, Free, Gait, Sinusoids, Spline
-from gradsim.control.training.checkpoint import Checkpoint
 from gradsim.control.training.history import History, Iteration
 from gradsim.control.training.polyak import Polyak
 from gradsim.control.training.randomization import Disturbances
 from gradsim.control.training.settings import Horizon, TrainingConfig
 from gradsim.control.training.train import train, train_truncated
+from gradsim.runtime.checkpoint import CheckpointFile
 
 __all__ = [
     "Approach",
-    "Checkpoint",
+    "CheckpointFile",
     "Control",
     "Disturbances",
     "Episode",

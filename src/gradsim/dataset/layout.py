@@ -15,7 +15,6 @@ The statement that a unit is whole: hashes of its videos and of its files, and w
 It ends with a hash of itself, so that a changed byte in it is found like one in any other file.
 """
 
-import hashlib
 import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +29,7 @@ from gradsim.dataset.sample import sample
 from gradsim.dataset.zarr_shard import LEVEL
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import atomic_write
+from gradsim.runtime.checkpoint import differences, digest
 from gradsim.runtime.provenance import versions
 
 UNIT = 50  # videos of a unit: a crash loses seconds, and a million are 20 000 units
@@ -74,13 +74,13 @@ class Settings:
             raise InputError(f"unit: got {unit}; expected at least 1 video.")
         timing = sample(kind, 0, seed).scene.timing
         some = [label(sample(kind, number), ()) for number in range(TRIED)]
-        recipe = hashlib.sha256(json.dumps(some, sort_keys=True).encode()).hexdigest()[:16]
+        recipe = digest(some)[:16]
         return cls(kind, seed, tuple(sorted(sizes)), timing.frames, float(timing.fps), unit, recipe, versions())
 
     @property
     def digest(self) -> str:
         """Short name of the settings, kept with each unit."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
+        return digest(asdict(self))[:16]
 
 
 @dataclass(frozen=True)
@@ -139,11 +139,7 @@ class Layout:
         Raises:
             InputError: Naming what differs.
         """
-        kept, now = asdict(self.settings), asdict(wanted)
-        other = "; ".join(
-            f"{name}: {kept[name]!r} there, {now[name]!r} now" for name in kept if kept[name] != now[name]
-        )
-        if other:
+        if other := differences(asdict(self.settings), asdict(wanted)):
             raise InputError(f"{self.folder} holds a data set of other settings ({other}); choose another folder.")
 
     def units(self, count: int) -> range:
@@ -253,7 +249,7 @@ class Entry:
         """Keep it; from then on the unit counts."""
         content = asdict(self)
         with atomic_write(path, fsync=True) as file:
-            file.write(json.dumps({**content, "seal": _seal(content)}, indent=1).encode())
+            file.write(json.dumps({**content, "seal": digest(content)}, indent=1).encode())
 
     @classmethod
     def read(cls, path: Path) -> "Entry":
@@ -266,12 +262,8 @@ class Entry:
         try:
             content = json.loads(path.read_bytes())
             seal = content.pop("seal")
-            if seal != _seal(content):
+            if seal != digest(content):
                 raise Damaged("its content was changed")
             return cls(**{**content, "videos": tuple(content["videos"])})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise Damaged(str(error)) from None
-
-
-def _seal(content: dict) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

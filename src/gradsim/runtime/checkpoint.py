@@ -1,40 +1,61 @@
-"""How far a job came, on disk.
+"""Checkpoints: what an interrupted job needs to continue to the same result, bit for bit.
 
-Each save of a part is a file of its own, `search.000007.json`: a line with the digest of the rest, then the state. It is
-written beside, synced and renamed, and the one before it stays; so a process may be killed at any moment, and a file
-that a crash of the machine tore counts as not there. States are JSON, with tensors as the bytes they are: floats come
-back to the last bit, and reading runs nothing.
+`CheckpointFolder` keeps states by name, a JSON file for each save: `search.000007.json` has a line with the digest of
+the rest, then the state. The save before it is kept too, so a file that a crash of the machine tore counts as missing.
+Tensors are stored as their bytes, so floats come back to the last bit, and reading executes nothing.
+
+`CheckpointFile` keeps the last state in one file of PyTorch.
+
+`Ledger` appends finished items to a file of JSON lines, after a first line with the settings they depend on.
 """
 
 import base64
 import hashlib
 import json
+import os
 import re
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from gradsim.runtime.atomic import atomic_write
+from gradsim.errors import InputError
+from gradsim.runtime.atomic import atomic_path, atomic_write
+from gradsim.runtime.provenance import versions
 
-SCHEMA = "gradsim.checkpoint/1"
-GENERATIONS = 2  # files of a part that stay: the newest, and the one that counts if it is torn
+FOLDER_SCHEMA = "gradsim.checkpoint/1"
+FILE_SCHEMA = "gradsim.control/1"
+GENERATIONS = 2  # files of a name that are kept: the newest, and the one that counts if it is torn
+REMEDY = "remove it to start again, or choose another file."
 
 
-class Checkpoint:
+def digest(content: object, default: Callable[[Any], Any] | None = None) -> str:
+    """SHA-256 of JSON content; `default` converts what JSON cannot hold."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=default).encode()).hexdigest()
+
+
+def differences(stored: Mapping, current: Mapping) -> str:
+    """Entries that differ, as "name: value then, value now"; empty if none does."""
+    names = [name for name in {**stored, **current} if stored.get(name) != current.get(name)]
+    return "; ".join(f"{name}: {stored.get(name)!r} then, {current.get(name)!r} now" for name in names)
+
+
+class CheckpointFolder:
     """A `CheckpointStore` in a folder.
 
     Args:
-        folder: Made at the first save.
-        job: Digest of what determines the answer; what another job saved is not loaded.
+        folder: Created at the first save.
+        job: Digest of everything that determines the result; states of another job are ignored.
     """
 
     def __init__(self, folder: str | Path, job: str = ""):
         self.folder, self.job = Path(folder), job
 
     def load(self, part: str) -> dict | None:
-        """The newest state of this name that is whole; None if there is none."""
+        """The newest intact state of this name, or None."""
         for path in reversed(self._files(part)):
             head, _, body = path.read_bytes().partition(b"\n")
             if head == self._head(body):
@@ -42,36 +63,160 @@ class Checkpoint:
         return None
 
     def save(self, part: str, state: dict) -> None:
-        """Add a state of this name, whole or not at all."""
-        kept = self._files(part)
-        number = 1 + (_number(kept[-1]) if kept else 0)
-        body = json.dumps(state, default=_bytes).encode()
-        path = self.folder / f"{part}.{number:06d}.json"
-        with atomic_write(path, fsync=True) as file:
+        """Add a state of this name; it is on disk when this returns."""
+        previous = self._files(part)
+        number = 1 + (_number(previous[-1]) if previous else 0)
+        body = json.dumps(state, default=_encode_tensor).encode()
+        with atomic_write(self.folder / f"{part}.{number:06d}.json", fsync=True) as file:
             file.write(self._head(body) + b"\n" + body)
-        for old in kept[: 1 - GENERATIONS]:
-            old.unlink(missing_ok=True)
+        for path in previous[: 1 - GENERATIONS]:
+            path.unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Forget everything, with the folder."""
+        """Delete the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _head(self, body: bytes) -> bytes:
-        digest = hashlib.sha256(body).hexdigest()
-        return json.dumps({"schema": SCHEMA, "job": self.job, "sha256": digest}).encode()
+        head = {"schema": FOLDER_SCHEMA, "job": self.job, "sha256": hashlib.sha256(body).hexdigest()}
+        return json.dumps(head).encode()
 
     def _files(self, part: str) -> list[Path]:
-        """Files of a part, oldest first."""
+        """Files of a name, oldest first."""
         return sorted((p for p in self.folder.glob(f"{part}.*.json") if _number(p)), key=_number)
 
 
+class CheckpointFile:
+    """The last state of a search, in one file.
+
+    Args:
+        path: The file.
+        job: Digest of everything that determines the result; a file of another job is refused.
+        interval: Iterations between two writes.
+    """
+
+    def __init__(self, path: str | Path, job: str = "", interval: int = 1):
+        self.path, self.job, self.interval = Path(path), job, interval
+
+    def load(self, search: str | None = None) -> dict[str, Any] | None:
+        """The last state; None if nothing was saved.
+
+        Args:
+            search: Description of the search, compared with the one that saved; None accepts any.
+
+        Raises:
+            InputError: If the file is not a checkpoint, or of another job or search.
+        """
+        if not self.path.is_file():
+            return None
+        try:
+            content = torch.load(self.path, weights_only=True)
+            schema = content["schema"]
+        except Exception as error:  # torch raises what pickles, zip files and their contents happen to raise
+            raise InputError(f"{self.path} is not a checkpoint of a search; {REMEDY}") from error
+        if schema != FILE_SCHEMA:
+            raise InputError(f"{self.path} has the schema {schema!r}, expected {FILE_SCHEMA!r}; {REMEDY}")
+        if content["job"] != self.job:
+            raise InputError(f"{self.path} is the checkpoint of another job; {REMEDY}")
+        if search is not None and content["search"] != search:
+            raise InputError(
+                f"{self.path} is the checkpoint of another search: it has {content['search']}, this is {search}; {REMEDY}"
+            )
+        return content["state"]
+
+    def save(self, search: str, state: dict[str, Any]) -> None:
+        """Replace the state, atomically: tensors, numbers, text, lists and dictionaries."""
+        with atomic_path(self.path) as draft:
+            torch.save({"schema": FILE_SCHEMA, "job": self.job, "search": search, "state": state}, draft)
+
+
+class Ledger:
+    """Finished items of a long run by key, appended to a file of JSON lines.
+
+        ledger = Ledger(out / "finished.jsonl", {"seed": seed, "quick": quick})
+        for k in range(20):
+            rows.append(ledger.once(f"scene {k}", lambda: solve(k)))
+
+    A line is written and synced in one go; one that a crash tore is ignored, so its item is made again.
+
+    Args:
+        path: The file; made with its folder where it is missing.
+        settings: All that an item depends on in addition to its key, as JSON holds it; versions are added.
+
+    Raises:
+        InputError: If the file was made with other settings.
+    """
+
+    def __init__(self, path: str | Path, settings: Mapping | None = None):
+        self.path, self._items = Path(path), {}
+        current = _from_json({**(settings or {}), "versions": versions()})
+        lines = self._read()
+        if not lines:
+            self._append({"settings": current})
+        for line in lines:
+            if "settings" in line:
+                self._compare(line["settings"], current)
+            else:
+                self._items[line["key"]] = line["item"]
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def get(self, key: str) -> dict | None:
+        """The item, or None where it is not finished."""
+        return self._items.get(key)
+
+    def put(self, key: str, item: Mapping) -> dict:
+        """Append an item; it is on disk when this returns.
+
+        Returns:
+            The item as it will be read again (lists for tuples, text for keys), so that a resumed run computes with
+            the same values as one that was never interrupted.
+        """
+        line = _from_json({"key": key, "item": item})
+        self._append(line)
+        self._items[key] = line["item"]
+        return line["item"]
+
+    def once(self, key: str, make: Callable[[], Mapping]) -> dict:
+        """The item, made now if it is not finished."""
+        item = self.get(key)
+        return self.put(key, make()) if item is None else item
+
+    def _read(self) -> list[dict]:
+        if not self.path.is_file():
+            return []
+        lines = []
+        for text in self.path.read_bytes().splitlines():
+            try:
+                line = json.loads(text)
+            except ValueError:  # torn
+                continue
+            if isinstance(line, dict) and ("settings" in line or {"key", "item"} <= line.keys()):
+                lines.append(line)
+        return lines
+
+    def _append(self, line: Mapping) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab") as file:
+            # begins a line of its own, whatever the last crash left
+            file.write(b"\n" + json.dumps(line).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _compare(self, stored: Mapping, current: Mapping) -> None:
+        if other := differences(stored, current):
+            raise InputError(
+                f"{self.path} holds items of other settings ({other}); choose another folder or remove it."
+            )
+
+
 def _number(path: Path) -> int:
-    found = re.fullmatch(r".+\.(\d{6,})\.json", path.name)
-    return int(found[1]) if found else 0
+    match = re.fullmatch(r".+\.(\d{6,})\.json", path.name)
+    return int(match[1]) if match else 0
 
 
-def _bytes(value: object) -> dict:
-    """JSON for what JSON lacks."""
+def _encode_tensor(value: object) -> dict:
+    """JSON for a tensor."""
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"a state holds tensors, numbers, text, lists and dictionaries, not a {type(value).__name__}.")
     array = value.detach().cpu().numpy()
@@ -83,3 +228,8 @@ def _tensor(content: dict):
         return content
     flat = np.frombuffer(base64.b64decode(content["~tensor"]), content["dtype"])
     return torch.tensor(flat.reshape(content["shape"]))
+
+
+def _from_json(content: object):
+    """As JSON gives it back. Infinite numbers stay."""
+    return json.loads(json.dumps(content, default=lambda value: value.tolist()))

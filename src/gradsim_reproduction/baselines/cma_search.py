@@ -18,10 +18,10 @@ from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, placed
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.optional import extra
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.baselines.trivial import row
-from gradsim_reproduction.runner import Ledger
 
 ROLLOUTS, QUICK = {1: 1000, 5: 10_000}, {1: 200, 5: 1000}  # by the number of unknowns: what least squares takes
 WIDTH = 0.3  # standard deviation of the first generation, of the range

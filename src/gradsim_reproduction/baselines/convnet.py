@@ -14,6 +14,7 @@ import torch
 
 from gradsim.dataset import test_numbers
 from gradsim.errors import InputError
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.baselines.cached import rows_of
 from gradsim_reproduction.baselines.convnet_data import Clips
@@ -21,7 +22,7 @@ from gradsim_reproduction.baselines.convnet_net import ConvNet
 from gradsim_reproduction.baselines.convnet_plots import draw
 from gradsim_reproduction.baselines.convnet_training import Schedule, predict, train
 from gradsim_reproduction.baselines.trivial import TRAINING, row
-from gradsim_reproduction.runner import Ledger, figure, write_result
+from gradsim_reproduction.runner import figure, write_result
 from gradsim_reproduction.tables import write_table
 
 TEST = 200  # samples for testing among the first 1000 (paper, G)

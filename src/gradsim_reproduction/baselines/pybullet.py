@@ -12,13 +12,14 @@ import numpy as np
 
 from gradsim.dataset import test_numbers
 from gradsim.errors import InputError
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.optional import extra
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.baselines.bullet_plots import draw
 from gradsim_reproduction.baselines.bullet_search import MASS, STARTS, solve
 from gradsim_reproduction.baselines.cached import rows_of
 from gradsim_reproduction.baselines.reinforce import Plan
-from gradsim_reproduction.runner import Ledger, asked, figure, many, write_result
+from gradsim_reproduction.runner import asked, figure, many, write_result
 from gradsim_reproduction.tables import write_table
 
 OBJECTS, QUICK = 24, 2

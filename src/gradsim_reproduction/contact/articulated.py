@@ -26,11 +26,12 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim.scene import Scene
 from gradsim_reproduction.contact import articulated_plots, chain
 from gradsim_reproduction.rigid.joint import outcome
-from gradsim_reproduction.runner import Ledger, figure, write_result
+from gradsim_reproduction.runner import figure, write_result
 from gradsim_reproduction.soft.table3 import draw_truth, errors
 
 ARMS, QUICK = 10, 2

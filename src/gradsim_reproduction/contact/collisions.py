@@ -20,12 +20,13 @@ from gradsim.identification.api import least_squares, model_for, placed
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim.scene import Scene
 from gradsim.visualization.player import write_player
 from gradsim_reproduction.contact import collisions_plots
 from gradsim_reproduction.contact.billiards import Shot
-from gradsim_reproduction.runner import Ledger, figure, write_result
+from gradsim_reproduction.runner import figure, write_result
 
 STIFF = (1e3, 1e4, 1e5)
 SHORT = 400_000  # steps of each of five parts of a bounce

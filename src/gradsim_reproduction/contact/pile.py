@@ -18,9 +18,10 @@ import torch
 from torch import linalg
 
 from gradsim.physics.model import Model
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.contact import pile_checks, pile_plots, pile_scenes
-from gradsim_reproduction.runner import Ledger, figure, write_result
+from gradsim_reproduction.runner import figure, write_result
 
 SCENES, QUICK, TOGETHER = 100, 8, 20
 WIDTHS = (2e-10, 1e-9)  # of directions of about a centimetre: rounding is 1e-14 of those

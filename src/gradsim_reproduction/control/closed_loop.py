@@ -39,10 +39,11 @@ from gradsim.physics.model import Model
 from gradsim.physics.soft.body import SoftBody
 from gradsim.render.camera import Camera
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene
 from gradsim_reproduction.control.closed_loop_plots import draw, film
-from gradsim_reproduction.runner import Ledger, figure
+from gradsim_reproduction.runner import figure
 
 LENGTH = 2.25  # of the walker [m]
 WAY = 1.5 * LENGTH  # from the start to the goal [m]

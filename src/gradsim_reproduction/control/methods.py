@@ -4,8 +4,6 @@ All have the same policy, the same goals and the same start. What has gradients 
 an iteration; the others take a batch of rollouts, which count.
 """
 
-import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +16,9 @@ from gradsim.control.task.task import Task
 from gradsim.control.training.history import History, State
 from gradsim.control.training.train import train
 from gradsim.runtime.atomic import atomic_path
+from gradsim.runtime.checkpoint import Ledger, digest
 from gradsim.runtime.progress import Progress
-from gradsim_reproduction.runner import Ledger, figure
+from gradsim_reproduction.runner import figure
 
 PICTURE, PLACE = "picture", "place in 3-D"  # whose place is told to the search
 WITHOUT = ("cma", "reinforce", "ppo")  # without gradients
@@ -48,10 +47,8 @@ def without(name: str, rollouts: int) -> Method:
 
 
 def content(task: Task) -> str:
-    """Digest of a task as it is: runs of another are not gone on with."""
-    return hashlib.sha256(json.dumps(task.model_dump(by_alias=True), sort_keys=True, default=str).encode()).hexdigest()[
-        :12
-    ]
+    """Digest of a task; cached runs of a different task are not reused."""
+    return digest(task.model_dump(by_alias=True), str)[:12]
 
 
 class Runs:

@@ -16,9 +16,10 @@ from gradsim.control.plant import centre
 from gradsim.control.task.task import Task
 from gradsim.control.training.history import History
 from gradsim.control.training.train import train
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.control.methods import PICTURE, content, keep
-from gradsim_reproduction.runner import Ledger, figure
+from gradsim_reproduction.runner import figure
 
 GOALS, POLICIES, ITERATIONS = 10, 3, 15
 QUICK = (2, 1)  # goals and policies

@@ -19,10 +19,11 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.gradient_descent import OPTIMISERS
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.convergence import plots
 from gradsim_reproduction.convergence.scenes import TASKS, Task
-from gradsim_reproduction.runner import Ledger, asked, figure, many, write_result
+from gradsim_reproduction.runner import asked, figure, many, write_result
 from gradsim_reproduction.tables import write_table
 
 SCENES, STARTS = 4, 3  # of each task; starts of descent

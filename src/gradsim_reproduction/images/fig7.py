@@ -25,12 +25,13 @@ from gradsim.losses import mse
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
 from gradsim.render.shading.shading import Shading
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene
 from gradsim_reproduction.images import fig7_plots
 from gradsim_reproduction.images.fig7_plots import NAMES, TITLES
 from gradsim_reproduction.rigid.joint_scenes import case
-from gradsim_reproduction.runner import Ledger, asked, figure, write_result
+from gradsim_reproduction.runner import asked, figure, write_result
 from gradsim_reproduction.tables import write_table
 
 VARIANTS = ("colour", "shading", "texture")

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.landscapes import fig11_plots, lame
 from gradsim_reproduction.landscapes.curves import minima, rounded
 from gradsim_reproduction.landscapes.rigid import black_box
 from gradsim_reproduction.landscapes.scenes import LAME, RIGID, TRUE_LAME, TRUE_MASS, cube
-from gradsim_reproduction.runner import Ledger, asked, figure, write_result
+from gradsim_reproduction.runner import asked, figure, write_result
 from gradsim_reproduction.tables import short, write_table
 
 KINDS = RIGID[:3]

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from gradsim.identification.observation.from_video import NOMINAL
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.landscapes import fig12_plots
 from gradsim_reproduction.landscapes.curves import kept
@@ -25,7 +26,7 @@ from gradsim_reproduction.landscapes.descents import descended, problem
 from gradsim_reproduction.landscapes.rigid import TRUTH, UNKNOWNS
 from gradsim_reproduction.landscapes.scenes import GRID_STEP, MASS, RIGID, TRUE_MASS, cube, over
 from gradsim_reproduction.landscapes.videos import NAME, VIEWS, errors, masses, moved
-from gradsim_reproduction.runner import Ledger, asked, figure, write_result
+from gradsim_reproduction.runner import asked, figure, write_result
 from gradsim_reproduction.tables import short, write_table
 
 KINDS = RIGID[:3]

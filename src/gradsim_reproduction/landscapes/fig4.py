@@ -10,12 +10,13 @@ picture: the figure is of the shape of losses, and of no accuracy.
 
 from pathlib import Path
 
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.landscapes import fig4_plots, lame, rigid
 from gradsim_reproduction.landscapes.curves import DIGITS
 from gradsim_reproduction.landscapes.fig4_table import figures, rows
 from gradsim_reproduction.landscapes.scenes import GRID_STEP, RIGID
-from gradsim_reproduction.runner import Ledger, asked, write_result
+from gradsim_reproduction.runner import asked, write_result
 from gradsim_reproduction.tables import write_table
 
 VIEWS = ("coverage", "softras", "softras_colour", "cdf")

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import restitution
 from gradsim_reproduction.pendulums import plots
 from gradsim_reproduction.pendulums.fits import CLOSE, float_fit, mass_scale, noisy_fit
 from gradsim_reproduction.pendulums.tasks import Task, tasks
-from gradsim_reproduction.runner import Ledger, figure, write_result
+from gradsim_reproduction.runner import figure, write_result
 
 FILMS = {"double": 12, "simple": 8, "chain": 4, "rope": 4, "ball": 6, "net": 1}
 NOISY = {"double": 3, "simple": 3}

@@ -23,11 +23,12 @@ from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.uncertainty.fisher import analyse
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim_reproduction.observation_modes import observe
 from gradsim_reproduction.rigid import joint_plots
 from gradsim_reproduction.rigid.joint_scenes import CONVEX, LAWS, OTHER, Case, case
-from gradsim_reproduction.runner import Ledger, figure, write_result
+from gradsim_reproduction.runner import figure, write_result
 
 GROUPS = {"convex": CONVEX, "other": OTHER}
 PAPER = {"mass": 2.87e-4, "stiffness": 0.0026, "damping": 0.4, "friction_stiffness": 0.0017, "friction": 0.0073}

@@ -18,11 +18,12 @@ from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim.runtime.atomic import write_json
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import write_films
 from gradsim.visualization.residual_video import write_residuals
-from gradsim_reproduction.runner import Ledger, figure, write_result
+from gradsim_reproduction.runner import figure, write_result
 
 UNKNOWNS = (
     "cube.mass:2:12",

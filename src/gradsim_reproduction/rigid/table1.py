@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gradsim.dataset import test_numbers
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.rigid import table1_plots
 from gradsim_reproduction.rigid.fits import Ask, answer
@@ -24,7 +25,7 @@ from gradsim_reproduction.rigid.records import (
     share,
     short,
 )
-from gradsim_reproduction.runner import Ledger, asked, figure, many, write_result
+from gradsim_reproduction.runner import asked, figure, many, write_result
 from gradsim_reproduction.tables import write_table
 
 MASS = "body.mass"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gradsim.dataset import sample, test_numbers
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.rigid import table2_plots
 from gradsim_reproduction.rigid.fits import Ask, answer
@@ -26,7 +27,7 @@ from gradsim_reproduction.rigid.records import (
     short,
     worst,
 )
-from gradsim_reproduction.runner import Ledger, asked, figure, many, write_result
+from gradsim_reproduction.runner import asked, figure, many, write_result
 from gradsim_reproduction.tables import write_table
 
 OBJECTS, QUICK = 200, 4

@@ -35,8 +35,9 @@ from torch import Tensor
 
 from gradsim.physics.smoke.solver import Smoke
 from gradsim.runtime.atomic import atomic_write
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
-from gradsim_reproduction.runner import Ledger, figure, write_result
+from gradsim_reproduction.runner import figure, write_result
 from gradsim_reproduction.smoke import plots
 
 SMOOTH, POWER = 2.0, 1.5  # k₀ and p

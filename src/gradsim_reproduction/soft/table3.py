@@ -25,9 +25,10 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim_reproduction.rigid.joint import outcome
-from gradsim_reproduction.runner import Ledger, asked, figure, many, write_result
+from gradsim_reproduction.runner import asked, figure, many, write_result
 from gradsim_reproduction.soft import fields as table3_fields
 from gradsim_reproduction.soft import plots
 from gradsim_reproduction.soft.scenes import KINDS, Instance, instance

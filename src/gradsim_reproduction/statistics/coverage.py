@@ -25,10 +25,11 @@ from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, placed, solve
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.rigid.fits import careful
 from gradsim_reproduction.rigid.joint import bounds
-from gradsim_reproduction.runner import Ledger, asked, figure, many, write_result
+from gradsim_reproduction.runner import asked, figure, many, write_result
 from gradsim_reproduction.statistics import coverage_plots
 from gradsim_reproduction.statistics.coverage_families import FAMILIES, draw
 from gradsim_reproduction.tables import write_table

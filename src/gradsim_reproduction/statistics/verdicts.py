@@ -20,9 +20,10 @@ from gradsim.identification.fit import Fit
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.pendulums.tasks import seen
-from gradsim_reproduction.runner import Ledger, asked, figure, many, write_result
+from gradsim_reproduction.runner import asked, figure, many, write_result
 from gradsim_reproduction.statistics import verdict_plots
 from gradsim_reproduction.statistics.verdict_cases import CASES, VerdictCase
 from gradsim_reproduction.tables import write_table

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
-from gradsim_reproduction.runner import Ledger, asked, figure, write_result
+from gradsim_reproduction.runner import asked, figure, write_result
 from gradsim_reproduction.tables import write_table
 from gradsim_reproduction.throughput import identification_times, plots
 from gradsim_reproduction.throughput.cases import CELLS, WORK, gpu, rates

@@ -37,9 +37,10 @@ from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene
-from gradsim_reproduction.runner import Ledger, asked, figure, many, write_result
+from gradsim_reproduction.runner import asked, figure, many, write_result
 from gradsim_reproduction.tables import write_table
 from gradsim_reproduction.wrong_models import plots
 from gradsim_reproduction.wrong_models.models import SWAPS, bulk, fillable, known, mass_in, setting

@@ -9,12 +9,12 @@ from control_cases import Line, Reach
 from torch import nn
 
 from gradsim.control.policies import Feedback, Free, Sinusoids
-from gradsim.control.training.checkpoint import Checkpoint
 from gradsim.control.training.optimizers import OPTIMISERS
 from gradsim.control.training.settings import Horizon, TrainingConfig
 from gradsim.control.training.train import train
 from gradsim.errors import InputError
 from gradsim.physics.model import Divergence
+from gradsim.runtime.checkpoint import CheckpointFile
 
 RATES = {"sgd": 0.02, "adagrad": 0.3, "asgd": 0.1, "adadelta": 20.0, "rprop": 0.02, "adafactor": 0.3}
 
@@ -238,15 +238,15 @@ def test_a_search_whose_schedule_has_ended_is_not_gone_on_with(tmp_path):
 
 def test_a_checkpoint_of_another_search_or_no_checkpoint_is_refused(tmp_path):
     path = tmp_path / "search.pt"
-    train(Line(), Sinusoids(2), Reach(), TrainingConfig(iterations=2), checkpoint=Checkpoint(path, "one"))
+    train(Line(), Sinusoids(2), Reach(), TrainingConfig(iterations=2), checkpoint=CheckpointFile(path, "one"))
     for keeper, search, words in (
-        (Checkpoint(path, "other"), TrainingConfig(iterations=2), "another job"),
-        (Checkpoint(path, "one"), TrainingConfig("sgd", iterations=2), "another search: .*adam.* this is .*sgd"),
+        (CheckpointFile(path, "other"), TrainingConfig(iterations=2), "another job"),
+        (CheckpointFile(path, "one"), TrainingConfig("sgd", iterations=2), "another search: .*adam.* this is .*sgd"),
     ):
         with pytest.raises(InputError, match=words):
             train(Line(), Sinusoids(2), Reach(), search, checkpoint=keeper)
     path.write_bytes(path.read_bytes()[:300])
-    with pytest.raises(InputError, match="is no checkpoint of a search; remove it"):
+    with pytest.raises(InputError, match="is not a checkpoint of a search; remove it"):
         train(Line(), Sinusoids(2), Reach(), TrainingConfig(iterations=2), checkpoint=path)
 
 

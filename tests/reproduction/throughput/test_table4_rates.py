@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress
-from gradsim_reproduction.runner import Ledger
 from gradsim_reproduction.throughput import table4_rates
 from gradsim_reproduction.throughput.cases import CELLS, SUBSTEPS, Rollout, last_place, rates
 

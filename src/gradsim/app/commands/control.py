@@ -16,16 +16,16 @@ from gradsim.app.job import METHODS, ControlJob
 from gradsim.app.report.control import write_control_report
 from gradsim.app.run_directory import compare, desk, finished
 from gradsim.control.goals.image import PictureGoal
-from gradsim.control.training.checkpoint import Checkpoint
+from gradsim.control.training.history import History
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import atomic_path, write_json
+from gradsim.runtime.checkpoint import CheckpointFile
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene.node import did_you_mean
 from gradsim.visualization.player import write_player
 
 if TYPE_CHECKING:
     from gradsim.control.task.setup import Setup
-    from gradsim.control.training.history import History
 
 
 QUICK = 40  # pictures in a film of a trial
@@ -62,13 +62,13 @@ def control(job: ControlJob, out: Path, resume: bool = False, progress: Progress
         setup.task.save(out / "task.yaml")
         setup.task.scene.save(out / "scene.yaml")
         goal, began = {"pictures": write_goal(out, setup)}, time.monotonic()
-        memory = Checkpoint(place.folder / "search.pt", place.job)
+        memory = CheckpointFile(place.folder / "search.pt", place.job)
         try:
             result = _answered(job, setup, memory, out, progress)
             result |= {"goal": goal, "wall_seconds": time.monotonic() - began}
         except KeyboardInterrupt:
             go_on = f"gradsim control --resume {shlex.quote(str(out))}"
-            history = memory.history()
+            history = History.of_checkpoint(memory)
             _keep(history, out)
             result = control_result.interrupted(job, setup.task.name, history, go_on) | {"goal": goal}
         write_json(out / "result.json", result)
@@ -87,7 +87,7 @@ def _check(job: ControlJob) -> None:
         raise InputError(f"iterations is {job.iterations}; it has to be at least 1.")
 
 
-def _keep(history: "History", out: Path) -> None:
+def _keep(history: History, out: Path) -> None:
     """Write history.json and, once there are any, the best and the last policy."""
     history.save(out / "history.json")
     if history.policies:
@@ -95,9 +95,9 @@ def _keep(history: "History", out: Path) -> None:
             torch.save({name: state for name, state in history.policies.items() if name in ("best", "last")}, draft)
 
 
-def _answered(job: ControlJob, setup: "Setup", keeper: Checkpoint, out: Path, progress: Progress) -> dict:
+def _answered(job: ControlJob, setup: "Setup", keeper: CheckpointFile, out: Path, progress: Progress) -> dict:
     """Search, film and measure; the content of result.json."""
-    done = len(keeper.history())
+    done = len(History.of_checkpoint(keeper))
     going_on = f", on from {done}" if done else ""
     some = f", {setup.search.iterations} iterations" if job.method != "mpc" else f", {setup.plant.intervals} intervals"
     progress.stage(f"searching: {job.method}{some}{going_on}")

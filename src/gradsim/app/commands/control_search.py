@@ -12,11 +12,11 @@ from gradsim.control.mpc import Mpc, run_mpc
 from gradsim.control.observations import StateSenses
 from gradsim.control.plant import Episode, Plant
 from gradsim.control.policies import Free
-from gradsim.control.training.checkpoint import Checkpoint
 from gradsim.control.training.history import History
 from gradsim.control.training.settings import TrainingConfig
 from gradsim.control.training.train import train
 from gradsim.errors import InputError
+from gradsim.runtime.checkpoint import CheckpointFile
 from gradsim.runtime.optional import extra
 from gradsim.runtime.progress import Progress
 
@@ -72,7 +72,7 @@ def ready(job: ControlJob) -> "Setup":
     return setup
 
 
-def search(job: ControlJob, setup: "Setup", keeper: Checkpoint, progress: Progress) -> tuple[nn.Module, History]:
+def search(job: ControlJob, setup: "Setup", keeper: CheckpointFile, progress: Progress) -> tuple[nn.Module, History]:
     """Look for a policy.
 
     Args:

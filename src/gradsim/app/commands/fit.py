@@ -32,7 +32,7 @@ from gradsim.identification.unknowns import Space, Unknown
 from gradsim.numerics.formatting import with_error
 from gradsim.physics.model import Model
 from gradsim.runtime.atomic import atomic_write, write_json
-from gradsim.runtime.checkpoint import Checkpoint
+from gradsim.runtime.checkpoint import CheckpointFolder
 from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim.runtime.provenance import versions
 from gradsim.scene import Scene
@@ -42,7 +42,7 @@ from gradsim.visualization.player import write_player
 from gradsim.visualization.residual_video import write_residuals
 
 
-def write_interrupted(out: Path, title: str, seed: int, space: Space, keeper: Checkpoint) -> dict:
+def write_interrupted(out: Path, title: str, seed: int, space: Space, keeper: CheckpointFolder) -> dict:
     """Write result.json (status "interrupted"), history.json and report.html from the last checkpoint.
 
     Args:
@@ -245,6 +245,6 @@ def _numbers(text: str, count: int, option: str, what: str) -> list[float]:
     return numbers
 
 
-def _going_on(keeper: Checkpoint) -> str:
+def _going_on(keeper: CheckpointFolder) -> str:
     state = keeper.load("search")
     return f", on from {state['history'][-1]['frames']} frames" if state else ""

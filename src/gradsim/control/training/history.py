@@ -10,7 +10,8 @@ from typing import Any
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.runtime.atomic import atomic_path
+from gradsim.runtime.atomic import atomic_write
+from gradsim.runtime.checkpoint import CheckpointFile
 
 SCHEMA = "gradsim.history/1"
 
@@ -144,8 +145,8 @@ class History:
 
     def save(self, path: str | Path) -> None:
         """Write it as JSON, whole or not at all; policies are not in it (they are `torch.save`d)."""
-        with atomic_path(Path(path)) as draft:
-            draft.write_text(json.dumps(self.json(), indent=1, allow_nan=False) + "\n")
+        with atomic_write(path, "w") as file:
+            file.write(json.dumps(self.json(), indent=1, allow_nan=False) + "\n")
 
     @classmethod
     def parse(cls, content: Mapping) -> "History":
@@ -170,6 +171,20 @@ class History:
             return cls.parse(json.loads(Path(path).read_text()))
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise InputError(f"{path} is no history of a search: {error}") from error
+
+    @classmethod
+    def of_checkpoint(cls, checkpoint: CheckpointFile) -> "History":
+        """The history of an interrupted search, with its policies; empty if nothing was saved.
+
+        Raises:
+            InputError: If the file is not a checkpoint, or of another job.
+        """
+        state = checkpoint.load()
+        if state is None:
+            return cls()
+        history = cls.parse(state["history"])
+        history.policies = dict(state["policies"])
+        return history
 
     def named(self, **names: str | float) -> "History":
         """The same with these names beside its own."""

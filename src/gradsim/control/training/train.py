@@ -30,13 +30,13 @@ from gradsim.control.goals.base import Goal
 from gradsim.control.impulses import split
 from gradsim.control.plant import check, last
 from gradsim.control.training import optimizers
-from gradsim.control.training.checkpoint import Checkpoint
 from gradsim.control.training.descent import Descent, Given
 from gradsim.control.training.history import History, Iteration
 from gradsim.control.training.settings import TrainingConfig
 from gradsim.errors import InputError
 from gradsim.geometry.validation import counts
 from gradsim.physics.model import Divergence
+from gradsim.runtime.checkpoint import CheckpointFile
 
 
 class Progress(Protocol):
@@ -51,7 +51,7 @@ def train(
     goal,
     search: TrainingConfig | None = None,
     progress: Progress | None = None,
-    checkpoint: Checkpoint | str | Path | None = None,
+    checkpoint: CheckpointFile | str | Path | None = None,
     given: Given = None,
     worlds: int = 1,
 ) -> History:
@@ -75,7 +75,7 @@ def train(
     """
     check(plant, policy)
     run = Descent(plant, policy, goal, search or TrainingConfig(), given, worlds)
-    keeper = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
+    keeper = CheckpointFile(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
     own = _describe(plant, policy, run.search)
     if keeper is not None and (state := keeper.load(own)):
         run.resume(state)
@@ -85,7 +85,7 @@ def train(
         if progress is not None:
             figures = {"gradient norm": entry.gradient_norm, "distance [m]": entry.distance}
             progress.update(len(run.history) - 1, entry.loss, {k: (v, math.nan) for k, v in figures.items()})
-        if keeper is not None and (run.finished or len(run.history) % keeper.every == 0):
+        if keeper is not None and (run.finished or len(run.history) % keeper.interval == 0):
             keeper.save(own, run.state())
     policy.load_state_dict(run.history.policies["last"])
     return run.history

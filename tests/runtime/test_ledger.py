@@ -1,4 +1,4 @@
-"""Finished items outlive a crash."""
+"""Finished items of a ledger outlive a crash."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradsim.errors import InputError
-from gradsim_reproduction.runner import Ledger
+from gradsim.runtime.checkpoint import Ledger
 
 
 def test_finished_items_are_not_made_again(tmp_path):
