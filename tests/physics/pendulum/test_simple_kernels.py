@@ -433,5 +433,5 @@ def test_start_alone_is_its_own_rollout(generic, width):
 
 def test_input_of_the_wrong_shape_is_named(generic):
     generic[6] = generic[6][:5]
-    with pytest.raises(ValueError, match=r"`drag` has shape \(5,\); 11 worlds need shape \(11,\)"):
+    with pytest.raises(ValueError, match=r"`drag` has shape \(5,\); 11 worlds need \(11,\)"):
         STEPS.run(*generic)

@@ -15,155 +15,67 @@ Both hinges have the damping m₁ k: torques −m₁ k θ₁' at the pivot and �
     A θ₁'' + C cos δ θ₂'' = P₁ cos θ₁ − W₁ sin θ₁ − C sin δ θ₂'² − k (2 θ₁' − θ₂')
     C cos δ θ₁'' + B θ₂'' = P₂ cos θ₂ − W₂ sin θ₂ + C sin δ θ₁'² − k (θ₂' − θ₁')
 
-Of the masses, the damping and the force only ratios are in them: the motion shows no scale of mass.
+Of the masses, the damping and the force only ratios are in them: the trajectory does not depend on the scale of mass.
 
 A double pendulum of a scene, drawn as two bodies: each arm with its bob.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cache
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
-from gradsim.engine.lanes import Lane, native_width, specialise
-from gradsim.engine.launch import replay
+from gradsim.engine.lanes import Lane, specialise
 from gradsim.engine.layout import Layout
-from gradsim.engine.operation import operation
 from gradsim.geometry import mesh as meshes
 from gradsim.geometry.surface import Part
 from gradsim.physics.appearance import look_of
+from gradsim.physics.pendulum.rollout import STATE, AngleRollout
 from gradsim.physics.pendulum.runge_kutta import STAGES, order_eight
 from gradsim.physics.system import Values
 
-STATE = ("angle", "rate")
-PARAMETERS = ("inertia", "coupling", "weight", "pull", "damping")
+PARAMETERS = {"inertia": (2,), "coupling": (), "weight": (2,), "pull": (2,), "damping": ()}
 INPUTS = (*STATE, *PARAMETERS)
 
 
-@dataclass(frozen=True)
-class DoublePendulumRollout:
-    """A program (see `engine.operation`) that moves one double pendulum per world by Runge–Kutta steps of order 8.
+class DoublePendulumRollout(AngleRollout):
+    """Rollout of one double pendulum per world, by Runge–Kutta steps of order 8; arguments as for `AngleRollout`.
 
     Inputs, in this order, with worlds B: the start angles (B, 2) [rad] and rates (B, 2) [rad/s]; then, all over the
     first mass (see `arms`), inertia A and B (B, 2) [m²], coupling C (B,) [m²], weight W (B, 2) [m²/s²], pull P (B, 2)
-    [m²/s²] and damping k (B,) [m²/s]. A further one may be the time step in each frame interval (B, frames - 1) [s];
-    without it every step is `dt`. Outputs: angle and rate of every frame, (B, frames, 2); frame 0 is the start. Angles
-    are not wrapped: they count the turns.
-
-    Args:
-        frames: Number of frames, at least 1.
-        substeps: Steps per frame.
-        dt: Step [s].
-        segment: Frames between two checkpoints of the backward pass.
-        width: Worlds in one register; None takes the widest of the CPU, 1 elsewhere.
+    [m²/s²] and damping k (B,) [m²/s].
     """
 
-    frames: int
-    substeps: int
-    dt: float
-    segment: int = 1
-    width: int | None = None
-    run: Callable[..., list[Tensor]] = field(init=False, compare=False)
+    angles = (2,)
+    parameters: ClassVar = PARAMETERS
+    workspace: ClassVar = {
+        **dict.fromkeys(("stage_angle", "stage_rate", "stage_acceleration"), (STAGES, 2)),
+        "stage_adjoint": (STAGES, 4),
+    }
 
-    def __post_init__(self):
-        object.__setattr__(self, "run", operation(self))
+    @staticmethod
+    @cache
+    def kernels(lane: Lane):
+        return specialise("gradsim.physics.pendulum.double_kernels", lane)
 
-    def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
-        return [(inputs[0].shape[0], self.frames, 2)] * 2
-
-    def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        return [value for value, _ in self._forward(inputs, None)]
-
-    def tangent(self, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[tuple[Tensor, Tensor]]:
-        """Outputs and their derivatives along one direction per world: the exact forward sensitivity.
-
-        Args:
-            inputs: As for `forward`.
-            tangents: One tensor of the same shape for each input, or None for zero.
-        """
-        return self._forward(inputs, tangents)
-
-    def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
-        code, layout = self._code(inputs[0], dual=False)
-        worlds, device, every = len(inputs[0]), inputs[0].device, self._all(inputs)
-        zeros = lambda *items: layout.zeros("Real", worlds, items, device)
-        given, grad = code.Parameters(), code.Parameters()
-        for name, x in zip((*PARAMETERS, "step"), every[len(STATE) :], strict=True):
-            setattr(given, name, layout.pack("Real", x))
-            setattr(grad, name, zeros(*x.shape[1:]))
-        steps = max(1, min(self.segment, self.frames - 1)) * self.substeps
-        state = zeros(4)
-        history, adjoint = ([layout.pack("Real", y) for y in ys] for ys in (outputs, adjoints))
-        scratch = [self._stages(code, zeros), zeros(STAGES, 4), zeros(steps, 4)]
-        args = [given, self._method(code, layout, device), self.substeps, self.segment, *history, *scratch]
-        replay(code.backward, layout.packs(worlds), [*args, *adjoint, state, grad], str(device))
-        found = list(layout.unpack("Real", state, worlds)[0].split(2, 1))
-        found += [layout.unpack("Real", getattr(grad, name), worlds)[0] for name in (*PARAMETERS, "step")]
-        return [g.to(x.dtype) for g, x in zip(found, inputs, strict=False)]
-
-    def _forward(self, inputs, tangents) -> list[tuple]:
-        code, layout = self._code(inputs[0], dual=tangents is not None)
-        worlds, device = len(inputs[0]), inputs[0].device
-        tangents = [*(tangents or [None] * len(inputs)), None]
-        given, states = code.Parameters(), []
-        for name, x, t in zip((*INPUTS, "step"), self._all(inputs), tangents, strict=False):
-            items = () if name in ("coupling", "damping") else (self.frames - 1,) if name == "step" else (2,)
-            if x.shape != (worlds, *items):
-                raise ValueError(f"`{name}` has shape {tuple(x.shape)}; {worlds} worlds need {(worlds, *items)}.")
-            if name in STATE:
-                states.append(layout.pack("Real", self._first(x), None if t is None else self._first(t)))
-            else:
-                setattr(given, name, layout.pack("Real", x, t))
-        stages = self._stages(code, lambda *items: layout.zeros("Real", worlds, items, device))
-        args = [given, self._method(code, layout, device), self.substeps, stages, *states]
-        replay(code.forward, layout.packs(worlds), args, str(device))
-        return [layout.unpack("Real", state, worlds) for state in states]
-
-    def _all(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """With the steps, where they are not given."""
-        steps = inputs[0].new_full((len(inputs[0]), self.frames - 1), self.dt)
-        return [*inputs, *([steps] if len(inputs) == len(INPUTS) else [])]
-
-    def _first(self, start: Tensor) -> Tensor:
-        """(B, frames, 2) with the start in frame 0, and zeros to be filled."""
-        return pad(start[:, None], (0, 0, 0, self.frames - 1))
-
-    def _stages(self, code, zeros):
-        stages = code.Stages()
-        for name in ("angle", "rate", "acceleration"):
-            setattr(stages, name, zeros(STAGES, 2))
-        return stages
-
-    def _method(self, code, layout: Layout, device: torch.device):
-        method = code.Method()
-        method.stages, method.weights = (layout.scalars(y.to(device)) for y in order_eight())
-        return method
-
-    def _code(self, like: Tensor, dual: bool):
-        dtype = str(like.dtype).removeprefix("torch.")
-        width = self.width or (native_width(dtype) if like.device.type == "cpu" else 1)
-        return _code(Lane(dtype, width, dual))
-
-
-@cache
-def _code(lane: Lane):
-    return specialise("gradsim.physics.pendulum.double_kernels", lane), Layout(lane)
+    @staticmethod
+    def constants(layout: Layout, device: torch.device) -> dict[str, Any]:
+        stages, weights = (layout.scalars(y.to(device)) for y in order_eight())
+        return {"stages": stages, "weights": weights}
 
 
 def arms(
     lengths: Tensor, ratio: Tensor, gravity: Tensor, damping: Tensor, push: Tensor, rods: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """What a rollout wants from lengths and masses: inertia, coupling, weight, pull and damping over the first mass.
+    """Inertia, coupling, weight, pull and damping of a rollout, over the first mass, from lengths and masses.
 
     Args:
-        lengths: Of both arms (..., 2) [m].
+        lengths: Lengths of both arms (..., 2) [m].
         ratio: Second mass over the first (...).
         gravity: Along the plane and up (..., 2) [m/s²].
-        damping: Of the hinges over the first mass (...) [m²/s].
+        damping: Hinge damping over the first mass (...) [m²/s].
         push: A constant force on the far end over the first mass, along the plane and up (..., 2) [m/s²].
         rods: Uniform rods; else points at the ends of massless ones.
     """
@@ -238,13 +150,13 @@ class DoublePendulumBody:
     def inputs(self, values: Values) -> list[Tensor]:
         of = lambda key: values[f"{self.name}.{key}"]
         both = lambda key: torch.stack([of(f"{arm}_{key}") for arm in ARMS], 1)
-        seen = lambda vector: torch.stack([vector @ self.along, vector[:, 2]], 1)
+        in_plane = lambda vector: torch.stack([vector @ self.along, vector[:, 2]], 1)
         mass = of("first_mass")
-        push = seen(of("force")) / mass[:, None]
+        push = in_plane(of("force")) / mass[:, None]
         ratio, damping = of("second_mass") / mass, of("damping") / mass
         rods = self.body.masses == "rods"
-        found = arms(both("length"), ratio, seen(values["gravity"]), damping, push, rods)
-        return [both("angle"), both("rate"), *found]
+        parameters = arms(both("length"), ratio, in_plane(values["gravity"]), damping, push, rods)
+        return [both("angle"), both("rate"), *parameters]
 
     def ends(self, angle: Tensor, values: Values) -> Tensor:
         """Ends of both arms (worlds, frames, 2, 3) [m]."""
@@ -252,7 +164,7 @@ class DoublePendulumBody:
 
     def vertices(self, states: list[Tensor], values: Values) -> Tensor:
         angle = states[0]
-        arm, found = self._arms(angle, values), []
+        arm, vertices = self._arms(angle, values), []
         ends = values[f"{self.name}.pivot"][:, None, None] + arm.cumsum(2)
         down = self._directions(angle)
         across = torch.linalg.cross(down, self.side.expand_as(down))
@@ -260,8 +172,8 @@ class DoublePendulumBody:
             end, radius = ends[:, :, k, None], values[f"{self.name}.{ARMS[k]}_radius"][:, None, None, None]
             x, y, z = (rod[:, c, None] for c in range(3))
             middle = end - arm[:, :, k, None] * (z + 0.5)
-            found += [end + ball * radius, middle + across[:, :, k, None] * x + self.side * y]
-        return torch.cat(found, 2)
+            vertices += [end + ball * radius, middle + across[:, :, k, None] * x + self.side * y]
+        return torch.cat(vertices, 2)
 
     def stable_step(self, values: Values) -> float:
         """1/(the fastest rate): of a small swing, of the hinges' damping, or what the start's energy allows at most."""

@@ -1,0 +1,118 @@
+"""Rollout kernels of any system: the forward sweep, and the checkpointed reverse sweep of its discrete adjoint.
+
+A kernel file defines two structs and four functions, and gets its kernels from `forward_sweep` and `reverse_sweep`:
+
+    System        parameters of the rollout, and the workspace of a step
+    Trajectory    states at several instants, arrays (packs, instants, ...)
+
+    step(system, trajectory, source, target, row, interval, i)
+        state `target` from state `source`, by the step `row` of the rollout, in the frame interval `interval`
+    copy_state(from_, source, to, target, i)
+        copy a state between two trajectories
+    add_state(trajectory, frame, adjoint, i)
+        add the adjoint of a frame to the adjoint of the state
+    step_adjoint(system, trajectory, source, row, interval, i, adjoint, gradient)
+        adjoint of the state before a step from that of the state after it; `gradient` is a `System` of adjoints, to be
+        added to. State `source + 1` of the trajectory is the one after the step
+
+with `i` the pack of worlds. Optional: `prepare(system, i)` before all steps, and `prepare_adjoint(system, i, gradient)`
+after all their adjoints. Frames are checkpoints: the reverse sweep recomputes the steps of one segment of frames at a
+time from the first frame of the segment (Griewank & Walther, Evaluating Derivatives, 2nd ed., §12).
+"""
+
+import warp as wp
+
+
+def forward_sweep(module: str, System, Trajectory, step, prepare=None):
+    """Kernel that fills the frames `begin` + 1 to `end` of a trajectory from frame `begin`.
+
+    Args:
+        module: `__name__` of the kernel file.
+        System: Struct, see the head of this file; so the others.
+    """
+    prepared = prepare is not None
+
+    @wp.kernel(enable_backward=False, module=module)
+    def forward(
+        system: System,
+        substeps: int,
+        begin: int,
+        end: int,
+        # out
+        trajectory: Trajectory,
+    ):
+        i = wp.tid()
+        if prepared:  # known when this is compiled, and so is what is left out
+            prepare(system, i)
+        for frame in range(begin, end):
+            for k in range(substeps):
+                source = wp.where(k > 0, frame + 1, frame)  # one call: it is compiled into its place
+                step(system, trajectory, source, frame + 1, frame * substeps + k, frame, i)
+
+    return forward
+
+
+def reverse_sweep(
+    module: str,
+    System,
+    Trajectory,
+    Adjoint,
+    step,
+    copy_state,
+    add_state,
+    step_adjoint,
+    prepare=None,
+    prepare_adjoint=None,
+):
+    """Kernel for the adjoint of the frames `begin` to `end`: adds up the adjoints of frame `begin` and of the system.
+
+    Where there is one step between frames, none is recomputed, and `steps` is the trajectory itself. Else it is a
+    workspace with room for one state more than the steps of a segment.
+
+    Args:
+        module: `__name__` of the kernel file.
+        System: Struct, see the head of this file; so the others.
+        Adjoint: Struct of the adjoint of one state.
+    """
+    prepared = prepare is not None
+
+    @wp.kernel(enable_backward=False, module=module)
+    def backward(
+        system: System,
+        substeps: int,
+        segment: int,  # frames between checkpoints
+        begin: int,
+        end: int,
+        trajectory: Trajectory,
+        steps: Trajectory,
+        frame_adjoints: Trajectory,
+        # out; begins with the adjoint of frame `end` without its own part
+        adjoint: Adjoint,
+        gradient: System,
+    ):
+        i = wp.tid()
+        if prepared:
+            prepare(system, i)
+        segments = (end - begin + segment - 1) / segment
+        for s in range(segments):
+            first = begin + (segments - 1 - s) * segment
+            last = wp.min(first + segment, end)
+            count = (last - first) * substeps
+            base = wp.where(substeps > 1, 0, first)
+            if substeps > 1:
+                copy_state(trajectory, first, steps, 0, i)
+                for k in range(count - 1):
+                    step(system, steps, k, k + 1, first * substeps + k, first + k / substeps, i)
+                copy_state(trajectory, last, steps, count, i)
+            for m in range(count):
+                k = count - 1 - m
+                interval = first + k / substeps
+                if (k + 1) % substeps == 0:
+                    add_state(frame_adjoints, interval + 1, adjoint, i)
+                step_adjoint(system, steps, base + k, first * substeps + k, interval, i, adjoint, gradient)
+        if begin == 0:
+            add_state(frame_adjoints, 0, adjoint, i)
+        if prepared:
+            prepare_adjoint(system, i, gradient)
+
+    return backward
