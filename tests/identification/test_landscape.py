@@ -19,8 +19,8 @@ def test_every_point_of_the_grid_has_the_cost_of_the_problem(problem):
     for i, j in ((0, 0), (3, 1), (2, 2)):
         values = {"cube.velocity.x": axes[0].values[i], "cube.mass": axes[1].values[j]}
         u = true_inner(problem, values)
-        for grid, coarse in ((found.pixels, False), (found.cdf, True)):
-            expected = problem.cost(u, problem.frames, coarse).item()  # alone: another width of lanes
+        for grid, residual in ((found.pixels, "pixels"), (found.cdf, "cdf")):
+            expected = problem.cost(u, problem.frames, residual).item()  # alone: another width of lanes
             assert grid[i, j] == pytest.approx(expected, rel=1e-9)
 
 

@@ -79,7 +79,7 @@ def test_a_body_of_another_type_takes_the_place_of_one_and_of_its_unknowns():
     changed, left = edited(throw(), THROW, changes)
     assert changed.bodies["cube"].kind == "solid" and throw().bodies["cube"].kind == "rigid"
     assert [u.name for u in left] == ["cube.density"]  # pyright: ignore[reportAttributeAccessIssue]
-    plan = MultistartConfig(starts=2, rounds=0, stir=False, polish=0, precision=1e-6)
+    plan = MultistartConfig(starts=2, rounds=0, stir=False, polish=0, rtol=1e-6)
     found = compare(throw(), THROW, observation=seen(), candidates={"soft": changes}, plan=plan, sampled=False)
     assert found.chosen == GIVEN and found.candidates["soft"].fit.status == "mismatch"
     assert found.best.fit.values["cube.mass"] == pytest.approx(THROW_TRUTH["cube.mass"], rel=0.02)

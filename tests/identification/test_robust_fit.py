@@ -94,7 +94,7 @@ def test_gradient_of_the_robust_cost_is_twice_that_of_the_normal_equations(loss)
     u = problem.space.inner(torch.tensor([[3.4, 0.8]], dtype=torch.float64)).requires_grad_()
     cost, _, g = problem.linearize(u.detach(), 5)
     trajectory = MODEL.rollout(problem.space.values(u), frames=5)
-    (r,) = masks.residuals(trajectory, 5, False)
+    (r,) = masks.residuals(trajectory, 5, "pixels")
     (slope,) = torch.autograd.grad(r.square().sum(), u)
     assert r.square().sum().item() == pytest.approx(cost.item(), rel=1e-9) == problem.cost(u.detach(), 5).item()
     assert torch.allclose(slope, 2 * g, rtol=1e-6)  # adjoint against forward sensitivities
@@ -124,7 +124,7 @@ def test_weights_say_how_noisy_a_pixel_is():
     masks = filmed(lambda *_: None, seed=2)
     quarter = Masks(masks, SIGMA, EXACT.silhouettes, torch.full_like(masks, 0.25))
     twice = Masks(masks, 2 * SIGMA, EXACT.silhouettes)
-    plain = [m.cost(MODEL.rollout(), 9, False).item() for m in (quarter, twice)]
+    plain = [m.cost(MODEL.rollout(), 9, "pixels").item() for m in (quarter, twice)]
     assert plain[0] == pytest.approx(plain[1], rel=1e-12)
     assert quarter.noise_floor(9)[1:] == pytest.approx(twice.noise_floor(9)[1:])
     with pytest.raises(InputError, match="at least 0"):

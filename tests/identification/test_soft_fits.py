@@ -33,14 +33,14 @@ def test_residuals_of_vertices_are_whitened_and_what_was_not_seen_is_left_out():
     x[3, 5] += torch.tensor([0.0, 2e-4, 0.0])
     x[1, 2] = math.nan
     seen = Vertices("beam", x, SIGMA)
-    (r,) = seen.residuals(trajectory, 6, False)
+    (r,) = seen.residuals(trajectory, 6, "pixels")
     assert r.shape == (1, 6 * 12 * 3)
     assert r.detach().nonzero().tolist() == [[0, (3 * 12 + 5) * 3 + 1]]
-    assert seen.cost(trajectory, 6, False).item() == pytest.approx(4.0)
-    assert seen.cost(trajectory, 3, False).item() == 0.0
+    assert seen.cost(trajectory, 6, "pixels").item() == pytest.approx(4.0)
+    assert seen.cost(trajectory, 3, "pixels").item() == 0.0
     assert seen.noise_floor(6) == (0.0, 6 * 12 * 3 - 3, math.inf)
     chosen = Vertices("beam", x[:, [5, 7]], SIGMA, index=[5, 7])
-    assert chosen.cost(trajectory, 6, False).item() == pytest.approx(4.0)
+    assert chosen.cost(trajectory, 6, "pixels").item() == pytest.approx(4.0)
 
 
 def test_vertices_of_another_number_or_shape_are_refused():
@@ -49,7 +49,7 @@ def test_vertices_of_another_number_or_shape_are_refused():
     with pytest.raises(InputError, match=r"expected \(frames, 2, 3\)"):
         Vertices("beam", torch.zeros(6, 3, 3), SIGMA, index=[1, 2])
     with pytest.raises(InputError, match=r"`beam` has 12 vertices, 5 were seen; say which they are: index="):
-        Vertices("beam", torch.zeros(6, 5, 3), SIGMA).cost(Model(soft_cases.solid()).rollout(), 6, False)
+        Vertices("beam", torch.zeros(6, 5, 3), SIGMA).cost(Model(soft_cases.solid()).rollout(), 6, "pixels")
 
 
 def test_the_jacobian_of_vertices_is_that_of_their_residuals():

@@ -191,7 +191,7 @@ def make_fit(
         else:
             samples = sample(problem, best, principal_axes(wide), rng, keeper=keeper)
         if samples.best_cost < cost:
-            people, _ = descend(problem, Population.at(samples.best[None]), problem.frames, False, POLISHED)
+            people, _ = descend(problem, Population.at(samples.best[None]), problem.frames, "pixels", POLISHED)
             best, cost = people.u[0], people.cost[0].item()
             _, chi2, informative = _evidence(problem, best)
         wide = torch.linalg.inv(torch.cov(samples.u.T).reshape(len(space), -1) + 1e-18 * torch.eye(len(space)))

@@ -147,8 +147,8 @@ def _grown(cut: ShootingProblem, plan: MultipleShooting, starts: int, rng, note)
     for frames in [*range(first + plan.grow, problem.frames, plan.grow), problem.frames]:
         shots = cut.at(shots.u, cut.grown(shots, frames), LOOSE, frames)
         least, informative, level = problem.observation.noise_floor(frames)
-        enough = least + 0.5 * min(level, 1.0) * informative
-        shots = descend(cut, shots, LOOSE, frames, 4, enough=enough)
+        target_cost = least + 0.5 * min(level, 1.0) * informative
+        shots = descend(cut, shots, LOOSE, frames, 4, target_cost=target_cost)
         note("windows grow", frames, shots.cost, shots.u)
     return shots, torch.cat([torch.tensor([-1]), near])
 
@@ -157,7 +157,7 @@ def _one_shot(problem: Problem, u: Tensor, window: int) -> Population:
     """Polish unknowns in one shot through a clip that grows."""
     people = Population.at(u)
     for frames in [*range(min(window, problem.frames), problem.frames, max(2, window // 4)), problem.frames]:
-        people, _ = descend_in_one(problem, people, frames, False, 6 if frames < problem.frames else 30)
+        people, _ = descend_in_one(problem, people, frames, "pixels", 6 if frames < problem.frames else 30)
     return people
 
 

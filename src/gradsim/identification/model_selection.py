@@ -295,7 +295,7 @@ def compare(
         stage(f"fitting the model {name}: {', '.join(problem.space.names)}")
         told = _telling(problem, report)
         outcomes[name] = search(problem, plan or MultistartConfig(), np.random.default_rng(seed), told)
-    outcomes = {name: _helped(name, problems, outcomes, (plan or MultistartConfig()).precision) for name in problems}
+    outcomes = {name: _helped(name, problems, outcomes, (plan or MultistartConfig()).rtol) for name in problems}
     stage("ranking the models")
     return _ranked(problems, outcomes, edits, {GIVEN: {}, **changes}, seed, sampled)
 
@@ -345,7 +345,7 @@ def _telling(problem: Problem, report: Callable[[dict], None]) -> Callable[[dict
     return told
 
 
-def _helped(name: str, problems: Mapping[str, Problem], outcomes: Mapping[str, Outcome], precision: float) -> Outcome:
+def _helped(name: str, problems: Mapping[str, Problem], outcomes: Mapping[str, Outcome], rtol: float) -> Outcome:
     """Where a search came to, or where it comes to from the answers of the other candidates, if that is better."""
     problem, own = problems[name], outcomes[name]
     starts = []
@@ -355,7 +355,7 @@ def _helped(name: str, problems: Mapping[str, Problem], outcomes: Mapping[str, O
             if unknown in names:
                 u[k] = theirs.best[names.index(unknown)]
         starts.append(u.clamp(problem.space.low, problem.space.high))
-    people, count = descend(problem, Population.at(torch.stack(starts)), problem.frames, False, 40, precision=precision)
+    people, count = descend(problem, Population.at(torch.stack(starts)), problem.frames, "pixels", 40, rtol=rtol)
     k = int(people.cost.argmin())
     if not people.cost[k] < own.best_cost:
         return own

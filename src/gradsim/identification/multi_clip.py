@@ -16,7 +16,7 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.identification.api import model_for, solve
 from gradsim.identification.fit import Fit
-from gradsim.identification.observation.base import Coarse, NoiseFloor, Observation
+from gradsim.identification.observation.base import NoiseFloor, Observation, Residual
 from gradsim.identification.observation.multi_view import combined_noise_floor, from_videos, together_sigma
 from gradsim.identification.problem import Effort, Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
@@ -119,27 +119,27 @@ class JointProblem:
         """What moves in each clip."""
         return [problem.model.scene for problem in self.problems]
 
-    def cost(self, u: Tensor, frames: int, coarse: Coarse = False) -> Tensor:
+    def cost(self, u: Tensor, frames: int, residual: Residual = "pixels") -> Tensor:
         """As of `Problem`."""
-        costs = [problem.cost(mine, first, coarse) for problem, mine, first, _ in self._each(u, frames)]
+        costs = [problem.cost(mine, first, residual) for problem, mine, first, _ in self._each(u, frames)]
         return torch.stack(costs).sum(0) + self._prior(u)
 
-    def linearize(self, u: Tensor, frames: int, coarse: Coarse = False) -> tuple[Tensor, Tensor, Tensor]:
+    def linearize(self, u: Tensor, frames: int, residual: Residual = "pixels") -> tuple[Tensor, Tensor, Tensor]:
         """As of `Problem`."""
         total = self._prior(u)
         A = torch.diag(self.prior_precision).repeat(len(u), 1, 1)
         g = self.prior_precision * (u - self.prior_mean)
         for problem, mine, first, columns in self._each(u, frames):
-            cost, own_A, own_g = problem.linearize(mine, first, coarse)
+            cost, own_A, own_g = problem.linearize(mine, first, residual)
             total = total + cost
             A[:, columns[:, None], columns] += own_A
             g[:, columns] += own_g
         return total, A, g
 
-    def jacobian(self, u: Tensor, frames: int, coarse: Coarse = False) -> Iterator[tuple[Tensor, Tensor]]:
+    def jacobian(self, u: Tensor, frames: int, residual: Residual = "pixels") -> Iterator[tuple[Tensor, Tensor]]:
         """As of `Problem`."""
         for problem, mine, first, columns in self._each(u, frames):
-            for r, own in problem.jacobian(mine, first, coarse):
+            for r, own in problem.jacobian(mine, first, residual):
                 J = own.new_zeros(*own.shape[:2], len(self.space))
                 J[..., columns] = own
                 yield r, J

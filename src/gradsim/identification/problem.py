@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gradsim.engine.forward_mode import derivative
-from gradsim.identification.observation.base import Coarse, Observation, Sensitivity
+from gradsim.identification.observation.base import Observation, Residual, Sensitivity
 from gradsim.identification.unknowns import Space
 from gradsim.physics.dependencies import require_dependency
 from gradsim.physics.model import Model
@@ -74,29 +74,29 @@ class Problem:
         """What moves; one scene."""
         return [self.model.scene]
 
-    def cost(self, u: Tensor, frames: int, coarse: Coarse = False) -> Tensor:
+    def cost(self, u: Tensor, frames: int, residual: Residual = "pixels") -> Tensor:
         """Cost (starts,) of u (starts, unknowns) on the first frames; infinite where a rollout diverges."""
         values = self.model.values(self.space.values(u))
         self.effort.rollouts += len(u)
         with torch.no_grad():
             trajectory = self.model.unchecked(values, frames)
-            total = self._prior(u) + self.observation.cost(trajectory, frames, coarse)
+            total = self._prior(u) + self.observation.cost(trajectory, frames, residual)
         return torch.where(torch.isfinite(total), total, torch.inf)
 
-    def linearize(self, u: Tensor, frames: int, coarse: Coarse = False) -> tuple[Tensor, Tensor, Tensor]:
+    def linearize(self, u: Tensor, frames: int, residual: Residual = "pixels") -> tuple[Tensor, Tensor, Tensor]:
         """Cost (starts,), A (starts, n, n) and g (starts, n)."""
         with torch.no_grad():
-            cost, g, A = self.observation.normal(self._sensitivity(u, frames), frames, coarse)
+            cost, g, A = self.observation.normal(self._sensitivity(u, frames), frames, residual)
         total = cost + self._prior(u)
         A = A + torch.diag(self.prior_precision)
         g = g + self.prior_precision * (u - self.prior_mean)
         bad = ~torch.isfinite(total) | ~torch.isfinite(A).flatten(1).all(1) | ~torch.isfinite(g).all(1)
         return torch.where(bad, torch.inf, total), A, g
 
-    def jacobian(self, u: Tensor, frames: int, coarse: Coarse = False):
+    def jacobian(self, u: Tensor, frames: int, residual: Residual = "pixels"):
         """Blocks of residuals (starts, m) and their derivatives (starts, m, unknowns)."""
         with torch.no_grad():
-            yield from self.observation.linearize(self._sensitivity(u, frames), frames, coarse)
+            yield from self.observation.linearize(self._sensitivity(u, frames), frames, residual)
 
     def residuals(self, u: Tensor, frames: int | None = None) -> Tensor:
         """Whitened residuals (starts, m) on the first frames; None: on all."""
@@ -104,7 +104,7 @@ class Problem:
         self.effort.rollouts += len(u)
         with torch.no_grad():
             trajectory = self.model.unchecked(self.model.values(self.space.values(u)), frames)
-            return torch.cat(list(self.observation.residuals(trajectory, frames, False)), 1)
+            return torch.cat(list(self.observation.residuals(trajectory, frames, "pixels")), 1)
 
     def _sensitivity(self, u: Tensor, frames: int) -> Sensitivity:
         starts, n = u.shape

@@ -19,15 +19,15 @@ class LossStage:
     Args:
         loss: Image loss.
         iterations: Maximum number of iterations.
-        precision: Relative decrease in one iteration below which the stage ends; 0: never.
+        rtol: Relative decrease in one iteration below which the stage ends; 0: never.
     """
 
     loss: ImageLoss
     iterations: int
-    precision: float = 0.0
+    rtol: float = 0.0
 
 
-def stage(loss: ImageLoss | str, iterations: int, precision: float = 0.0) -> LossStage:
+def stage(loss: ImageLoss | str, iterations: int, rtol: float = 0.0) -> LossStage:
     """Make a stage; arguments as for `LossStage`.
 
     Raises:
@@ -35,7 +35,7 @@ def stage(loss: ImageLoss | str, iterations: int, precision: float = 0.0) -> Los
     """
     if iterations < 1:
         raise InputError(f"a stage of {loss!r} has {iterations} iterations; it needs at least one.")
-    return LossStage(image_loss(loss), iterations, precision)
+    return LossStage(image_loss(loss), iterations, rtol)
 
 
 class Schedule:

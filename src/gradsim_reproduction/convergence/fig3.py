@@ -122,7 +122,7 @@ def descend(problem: Problem, task: Task, start: Tensor) -> tuple[Tensor, Tensor
         for k in range(iterations):
             search.param_groups[0]["lr"] = rate * SLOWEST ** (k / iterations)
             trajectory = problem.model.rollout(space.values(u), frames=frames)
-            blocks = problem.observation.residuals(trajectory, frames, False)
+            blocks = problem.observation.residuals(trajectory, frames, "pixels")
             loss = torch.stack([r.square().mean(1) for r in blocks]).mean(0)
             search.zero_grad()
             loss.sum().backward()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gradsim.identification.api import model_for, placed, solve
-from gradsim.identification.observation.base import Masks
+from gradsim.identification.observation.base import Masks, Residual
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.gradient_descent import descend
 from gradsim.identification.solvers.multistart import MultistartConfig
@@ -41,7 +41,9 @@ def problem(scene, unknowns: Sequence[str], truth: Mapping[str, float], ends: bo
     return Problem(model, seen, space)
 
 
-def descended(one: Problem, truth: Mapping[str, float], starts: Tensor, iterations: int, coarse: bool = False) -> dict:
+def descended(
+    one: Problem, truth: Mapping[str, float], starts: Tensor, iterations: int, residual: Residual = "pixels"
+) -> dict:
     """Adam on the mean square of all pixels, or of the CDFs.
 
     Args:
@@ -49,13 +51,13 @@ def descended(one: Problem, truth: Mapping[str, float], starts: Tensor, iteratio
         truth: By name.
         starts: (starts, unknowns), in their units.
         iterations: How many.
-        coarse: True: of the CDFs.
+        residual: "pixels" or "cdf".
 
     Returns:
         "starts", "ends" (starts, unknowns), "share" of the starts that end within 1 % of the truth in all unknowns.
     """
     space = one.space
-    last, _ = descend(one, space.inner(starts), iterations, "adam", RATE, coarse)
+    last, _ = descend(one, space.inner(starts), iterations, "adam", RATE, residual)
     ends = space.numbers(last)
     true = torch.tensor([truth[name] for name in space.names], dtype=torch.float64)
     home = ((ends / true - 1).abs() < CLOSE).all(1)

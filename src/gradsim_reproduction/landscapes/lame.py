@@ -67,7 +67,9 @@ def searches(edge: int, iterations: int, starts: int, seed: int) -> dict:
     one = problem(beam(), unknowns, truth)
     line = torch.linspace(*LAME, edge, dtype=torch.float64)
     spread = torch.cartesian_prod(line, line)
-    found = {s: descended(one, truth, spread, iterations, s == "cdf") for s in MAPPED if iterations}
+    found = {
+        s: descended(one, truth, spread, iterations, "cdf" if s == "cdf" else "pixels") for s in MAPPED if iterations
+    }
     return {"descents": found, "least_squares": solved(one, truth, starts, seed)}
 
 

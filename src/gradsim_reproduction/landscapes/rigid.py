@@ -51,8 +51,12 @@ def searches(kind: str, starts: int, iterations: int, seed: int) -> dict:
     no descents."""
     scene, spread = cube(kind), torch.linspace(*MASS, starts, dtype=torch.float64)[:, None]
     every, ends = (problem(scene, UNKNOWNS, TRUTH, some) for some in (False, True))
-    plans = {"all": (every, False), "first_and_last": (ends, False), "cdf": (every, True)}
-    found = {name: descended(one, TRUTH, spread, iterations, far) for name, (one, far) in plans.items() if iterations}
+    plans = {"all": (every, "pixels"), "first_and_last": (ends, "pixels"), "cdf": (every, "cdf")}
+    found = {
+        name: descended(one, TRUTH, spread, iterations, residual)
+        for name, (one, residual) in plans.items()
+        if iterations
+    }
     return {"descents": found, "least_squares": solved(every, TRUTH, starts, seed)}
 
 

@@ -62,7 +62,7 @@ def _alone(problem: Problem, rng: np.random.Generator) -> Tensor | None:
     outcome = search(first, MultistartConfig(starts=1), rng)
     if outcome.best_cost > EXPLAINED:
         return None
-    return descend(problem, Population.at(outcome.best[None]), problem.frames, False, 30)[0].u[0]
+    return descend(problem, Population.at(outcome.best[None]), problem.frames, "pixels", 30)[0].u[0]
 
 
 def noisy_fit(task: Task, number: int, seed: int, starts: int) -> dict:
@@ -78,7 +78,7 @@ def noisy_fit(task: Task, number: int, seed: int, starts: int) -> dict:
     near = order[torch.isfinite(found.cost[order])]
     people = Population.at(torch.cat([found.best[None], found.final[near]]))
     for count in [*range(BEGIN + GROW, frames, GROW), frames]:
-        people, _ = descend(problem, people, count, False, 6 if count < frames else 30)
+        people, _ = descend(problem, people, count, "pixels", 6 if count < frames else 30)
     best = people.u[int(people.cost.argmin())]
     _, fisher, _ = problem.linearize(truth[None], frames)  # the bound at the truth, as the acceptance defines it
     bound = torch.linalg.inv(fisher[0]).diagonal().sqrt()

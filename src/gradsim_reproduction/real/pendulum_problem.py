@@ -147,7 +147,7 @@ def inner(problem: Problem, answer: Answer) -> Tensor:
 def settle(problem: Problem, near: Answer) -> tuple[Answer, float]:
     """The minimum next to an answer, and its cost."""
     start = Population.at(inner(problem, near)[None])
-    people, _ = descend(problem, start, problem.frames, False, 40, precision=1e-6)
+    people, _ = descend(problem, start, problem.frames, "pixels", 40, rtol=1e-6)
     return named(problem, people.u[0]), people.cost[0].item()
 
 
@@ -166,7 +166,7 @@ def search(problem: Problem, starts: int, followed: int, rng: np.random.Generato
         progress: Is told each clip's best.
     """
     initial = problem.space.draw(rng, starts)
-    initial = initial[problem.cost(initial, CLIPS[0], coarse=True).argsort()[:followed]]
+    initial = initial[problem.cost(initial, CLIPS[0], residual="cdf").argsort()[:followed]]
     people, who, iterations, history = Population.at(initial), torch.arange(followed), 0, []
 
     def note(stage: str, frames: int) -> None:
@@ -178,13 +178,13 @@ def search(problem: Problem, starts: int, followed: int, rng: np.random.Generato
         progress.update(iterations, cost, {name: (value, math.nan) for name, value in values.items()})
 
     for frames in (*(c for c in CLIPS if c < problem.frames), problem.frames):
-        for coarse in (True, False):
-            people, n = descend(problem, Population.at(people.u), frames, coarse, 12, precision=1e-4)
+        for residual in ("cdf", "pixels"):
+            people, n = descend(problem, Population.at(people.u), frames, residual, 12, rtol=1e-4)
             iterations += n
         best = people.cost.argsort()[: max(followed // 2, len(people.cost) // 2)]
         people, who = people[best], who[best]
         note("clip", frames)
-    people, n = descend(problem, people, problem.frames, False, 40)
+    people, n = descend(problem, people, problem.frames, "pixels", 40)
     iterations += n
     best = people.cost.argsort()
     people, who = people[best], who[best]

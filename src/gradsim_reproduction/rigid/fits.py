@@ -125,7 +125,7 @@ def descend(problem: Problem, truth: dict[str, float], seed: int) -> dict:
     for _ in range(ITERATIONS):
         errors.append(_worst(space.numbers(u.detach())[0], truth))
         motion = problem.model.rollout(space.values(u))
-        residuals = torch.cat(list(problem.observation.residuals(motion, problem.frames, False)), 1)
+        residuals = torch.cat(list(problem.observation.residuals(motion, problem.frames, "pixels")), 1)
         loss = residuals.square().mean()
         losses.append(loss.item())
         steps.zero_grad()

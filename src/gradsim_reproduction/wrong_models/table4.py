@@ -63,11 +63,11 @@ SHORT = {"friction": ("rigid",), "elasticity": ("cloth",)}  # kinds of the quick
 SAMPLES = 64  # of Mitsuba in each pixel
 # Starts follow the clip as it grows: before touch the push alone tells the mass, and every stage narrows it. A tumbling
 # polyhedron, whose cost is cut by its contacts, takes smaller stages. What noise hides is not searched for.
-SOFT = MultistartConfig(starts=2, first=6, grow=12, rounds=0, stir=False, polish=0, precision=1e-4)
-RIGID = MultistartConfig(starts=2, first=4, grow=4, rounds=0, stir=False, polish=1, precision=1e-5)
+SOFT = MultistartConfig(starts=2, first=6, grow=12, rounds=0, stir=False, polish=0, rtol=1e-4)
+RIGID = MultistartConfig(starts=2, first=4, grow=4, rounds=0, stir=False, polish=1, rtol=1e-5)
 # Where none of the models explains the film, which may be the search's fault, it is made again with care.
-CAREFUL = MultistartConfig(starts=4, first=4, grow=2, rounds=1, stir=False, polish=2, precision=1e-6)
-SWAPPED = MultistartConfig(starts=2, first=6, grow=24, rounds=0, stir=False, polish=0, precision=1e-4)
+CAREFUL = MultistartConfig(starts=4, first=4, grow=2, rounds=1, stir=False, polish=2, rtol=1e-6)
+SWAPPED = MultistartConfig(starts=2, first=6, grow=24, rounds=0, stir=False, polish=0, rtol=1e-4)
 NOTES = (
     "Means over objects, 8-bit frames with noise of σ = 1/255. Flagged: χ²/N far above 1. After: what is left when the model "
     "is compared with one that has what it lacks. Rigid bodies that are taken for deformable ones are those that a fan of "

@@ -34,8 +34,8 @@ def test_products_are_those_of_the_whole_matrix(name):
 def test_a_field_is_found_from_positions_with_and_without_its_matrix(name):
     problem, truth = field_cases.tracked(field_cases.NAMES[name])
     start = problem.space.start()
-    dense, _ = descend(problem, Population.at(start[None]), 6, False, 30)
-    free, _, _ = gauss_newton_cg.descend(problem, start, 6, enough=1e-14)  # (error · effect/σ)², effect/σ about 10
+    dense, _ = descend(problem, Population.at(start[None]), 6, "pixels", 30)
+    free, _, _ = gauss_newton_cg.descend(problem, start, 6, target_cost=1e-14)  # (error · effect/σ)², effect/σ about 10
     for found in (dense.u[0], free):
         assert (found - truth).abs().max() < SEEN
 
@@ -55,10 +55,10 @@ def test_a_prior_matters_only_where_data_are_silent():
     prior = Smooth(std=0.5, length=0.1)
     fields = [dataclasses.replace(field_cases.MASS, prior=prior), field_cases.VELOCITY]
     problem, truth = field_cases.tracked(*fields, sigma=1e-8)
-    found, _ = descend(problem, Population.at(problem.space.start()[None]), 6, False, 30)
+    found, _ = descend(problem, Population.at(problem.space.start()[None]), 6, "pixels", 30)
     assert (found.u[0] - truth).abs().max() < SEEN  # (σ/effect)² of the prior's pull
     one, _ = field_cases.tracked(dataclasses.replace(field_cases.MASS, prior=prior), frames=2, sigma=1e3)
-    silent, _ = descend(one, Population.at(one.space.start()[None] + 0.4), 1, False, 30)
+    silent, _ = descend(one, Population.at(one.space.start()[None] + 0.4), 1, "pixels", 30)
     torch.testing.assert_close(silent.u[0], one.mean, rtol=0, atol=1e-9)  # frame 0 tells nothing of masses
 
 
@@ -111,5 +111,5 @@ def test_unknowns_are_logarithms_or_shares_of_the_scale():
 
 def test_elements_have_fields_too():
     problem, truth = field_cases.tracked(Field("beam.activation", scale=0.2), frames=4)
-    found, _ = descend(problem, Population.at(problem.space.start()[None]), 4, False, 30)
+    found, _ = descend(problem, Population.at(problem.space.start()[None]), 4, "pixels", 30)
     assert len(truth) == 12 - 2 and (found.u[0] - truth).abs().max() < 1e-3

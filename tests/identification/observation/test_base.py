@@ -53,16 +53,16 @@ def test_states_are_whitened_by_their_noise():
     shifted = states["x"][0].detach() - torch.tensor([3e-3, 0, 0]).double()
     observation = States("cube", shifted, turned, 1e-3, 1e-2)
     trajectory = problem.model.rollout()
-    (r,) = observation.residuals(trajectory, 12, False)
+    (r,) = observation.residuals(trajectory, 12, "pixels")
     assert r.reshape(12, 6).mean(0).tolist() == pytest.approx([3, 0, 0, 0, 0, 2], abs=1e-6)
-    assert observation.cost(trajectory, 12, False).item() == pytest.approx(12 * 13, rel=1e-6)
+    assert observation.cost(trajectory, 12, "pixels").item() == pytest.approx(12 * 13, rel=1e-6)
 
 
 def test_states_without_orientation_compare_positions_alone():
     problem, _ = measured()
     trajectory = problem.model.rollout()
     observation = States("cube", trajectory["cube"]["x"][0] + 1e-3, None, 1e-3)
-    (r,) = observation.residuals(trajectory, 5, False)
+    (r,) = observation.residuals(trajectory, 5, "pixels")
     assert r.shape == (1, 15) and observation.noise_floor(5).informative == 15
     assert torch.allclose(r, -torch.ones(1, 15).double())
 
@@ -73,7 +73,7 @@ def test_jacobian_of_states_matches_central_differences():
 
     def residuals(u):
         trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u)), 12)
-        return list(problem.observation.residuals(trajectory, 12, False))
+        return list(problem.observation.residuals(trajectory, 12, "pixels"))
 
     ((_, J),) = problem.jacobian(u, 12)
     for k in range(2):
@@ -91,16 +91,16 @@ def test_masks_without_weight_count_every_pixel_once():
     trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u)), masks.frames)
     image = masks.silhouettes.masks(trajectory.surface, trajectory.values)[0, :, 0]
     expected = ((image - masks.masks) * 255).square().sum().item()
-    assert masks.cost(trajectory, masks.frames, False).item() == pytest.approx(expected, rel=1e-10)
+    assert masks.cost(trajectory, masks.frames, "pixels").item() == pytest.approx(expected, rel=1e-10)
 
 
-@pytest.mark.parametrize("coarse", [False, True])
-def test_cost_of_masks_builds_no_graph(coarse):
+@pytest.mark.parametrize("residual", ["pixels", "cdf"])
+def test_cost_of_masks_builds_no_graph(residual):
     """A graph would make an operation of PyTorch of the renderer, which takes seconds the first time."""
     problem = thrown()
     trajectory = problem.model.rollout()
     assert trajectory.surface.vertices.requires_grad
-    assert not problem.observation.cost(trajectory, 8, coarse).requires_grad
+    assert not problem.observation.cost(trajectory, 8, residual).requires_grad
 
 
 def test_pixels_of_weight_zero_do_not_count():
@@ -113,9 +113,9 @@ def test_pixels_of_weight_zero_do_not_count():
     weighted = Masks(wrong, masks.sigma, masks.silhouettes, half)
     u = problem.space.inner(torch.tensor([[3.1, 0.9]], dtype=torch.float64))
     bound = rounding(problem, u, steps=7 * 8) + masks.masks.numel() * (10 * EPS / masks.sigma) ** 2  # and of each pixel
-    for coarse in (False, True):
+    for residual in ("pixels", "cdf"):
         trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u)), masks.frames)
-        assert weighted.cost(trajectory, masks.frames, coarse).item() < bound  # ~1e-20
+        assert weighted.cost(trajectory, masks.frames, residual).item() < bound  # ~1e-20
 
 
 def test_a_ball_and_its_rod_are_one_mask():
@@ -131,7 +131,7 @@ def test_a_ball_and_its_rod_are_one_mask():
 
     def residuals(u):
         trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u)), 4)
-        return list(problem.observation.residuals(trajectory, 4, False))
+        return list(problem.observation.residuals(trajectory, 4, "pixels"))
 
     ((r, J),) = problem.jacobian(u, 4)
     assert torch.allclose(r, residuals(u)[0], atol=1e-9)

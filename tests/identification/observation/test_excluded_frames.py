@@ -37,7 +37,7 @@ def fitted(seen: Masks) -> tuple[np.ndarray, float]:
     """Scores of the unknowns, and χ²/N, at the best minimum of three starts."""
     problem = Problem(model_for(SCENE, space := Space(SCENE, THROW)), seen, space)
     starts = Population.at(space.draw(np.random.default_rng(0), 3))
-    people, _ = descend(problem, starts, seen.frames, False, 40)
+    people, _ = descend(problem, starts, seen.frames, "pixels", 40)
     best = people.u[int(people.cost.argmin())]
     (cost,), (A,), _ = problem.linearize(best[None], seen.frames)
     truth = space.inner(torch.tensor([[THROW_TRUTH[n] for n in space.names]], dtype=torch.float64))[0]

@@ -139,7 +139,9 @@ def test_bright_pixels_of_an_ignore_video_do_not_count(tmp_path, frames):
     assert torch.equal(masked.weight == 0, out) and torch.equal(masked.masks[~out], plain.masks[~out])
     assert masked.loss.name == "huber"
     trajectory = Model(SCENE).rollout()
-    assert masked.cost(trajectory, 8, False) < from_video(SCENE, tmp_path / "s.webm").cost(trajectory, 8, False) / 50
+    assert (
+        masked.cost(trajectory, 8, "pixels") < from_video(SCENE, tmp_path / "s.webm").cost(trajectory, 8, "pixels") / 50
+    )
 
 
 def test_an_ignore_video_that_is_bright_everywhere_is_refused(tmp_path, frames):

@@ -86,8 +86,8 @@ def test_the_flow_has_the_cost_and_gradient_of_central_differences_and_nearly_th
         seen, problem = views.parts["camera"], FieldProblem(model, views, space)
         s = problem._sensitivity(u[None], 5)
         assert s.unknowns >= FEW
-        cost, g, A = normal_equations(seen._linear(s, 5, False), seen.loss)
-        found = seen.normal(s, 5, False)
+        cost, g, A = normal_equations(seen._linear(s, 5, "pixels"), seen.loss)
+        found = seen.normal(s, 5, "pixels")
         torch.testing.assert_close(found[0], cost, rtol=1e-12, atol=0)
         assert (found[1] - g).norm() < 1e-2 * g.norm()  # as the slopes above
         ratio = torch.linalg.eigvals(torch.linalg.solve(A[0], found[2][0])).real

@@ -76,11 +76,11 @@ def test_normal_equations_are_those_of_the_residuals(problem):
     assert error((J.mT @ r[..., None])[..., 0], g) < 1e-12 and error(J.mT @ J, A) < 1e-12
 
 
-@pytest.mark.parametrize("coarse", [False, True])
-def test_gradient_matches_a_secant_of_the_cost(problem, coarse):
+@pytest.mark.parametrize("residual", ["pixels", "cdf"])
+def test_gradient_matches_a_secant_of_the_cost(problem, residual):
     u, e = TRUTH + 0.01, 1e-6 * torch.tensor([[1.0, -2.0, 0.5]])
-    _, _, g = problem.linearize(u, 24, coarse)
-    secant = (problem.cost(u + e, 24, coarse) - problem.cost(u - e, 24, coarse)) / 4
+    _, _, g = problem.linearize(u, 24, residual)
+    secant = (problem.cost(u + e, 24, residual) - problem.cost(u - e, 24, residual)) / 4
     assert (g * e).sum().item() == pytest.approx(secant.item(), rel=1e-5)
 
 

@@ -33,14 +33,14 @@ def alone(both: Problem, name: str) -> Problem:
     return Problem(both.model, both.observation.parts[name], both.space)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-@pytest.mark.parametrize("coarse", [False, True])
-def test_cost_gradient_and_matrix_are_the_sums_over_cameras(coarse):
+@pytest.mark.parametrize("residual", ["pixels", "cdf"])
+def test_cost_gradient_and_matrix_are_the_sums_over_cameras(residual):
     both = problem(two(), sigma=0.02)
     u = true_inner(both, THROW_TRUTH) + torch.tensor([[0.1, -0.2], [-0.05, 0.1]]).double()
     views = [alone(both, name) for name in ("camera", "side")]
-    assert error(both.cost(u, 5, coarse), torch.stack([v.cost(u, 5, coarse) for v in views]).sum(0)) < 1e-12
-    sums = zip(*(v.linearize(u, 5, coarse) for v in views), strict=True)
-    for own, parts in zip(both.linearize(u, 5, coarse), sums, strict=True):
+    assert error(both.cost(u, 5, residual), torch.stack([v.cost(u, 5, residual) for v in views]).sum(0)) < 1e-12
+    sums = zip(*(v.linearize(u, 5, residual) for v in views), strict=True)
+    for own, parts in zip(both.linearize(u, 5, residual), sums, strict=True):
         assert error(own, torch.stack(parts).sum(0)) < 1e-12
     assert both.residuals(u).shape[1] == 6 * (24 * 24 + 20 * 28)
 

@@ -22,7 +22,7 @@ def test_every_optimiser_lowers_the_loss(optimiser):
 def test_adam_on_cdf_residuals_brings_a_ball_home():
     problem = swinging()
     start = problem.space.draw(np.random.default_rng(0), 2)
-    end, losses = descend(problem, start, 40, rate=0.03, coarse=True)
+    end, losses = descend(problem, start, 40, rate=0.03, residual="cdf")
     assert (losses[-1] < 0.02 * losses[0]).all()
     assert (end >= problem.space.low).all() and (end <= problem.space.high).all()
 
@@ -32,7 +32,7 @@ def test_gradient_of_the_adjoint_is_that_of_the_sensitivities():
     problem = thrown()
     u = (true_inner(problem, THROW_TRUTH) + 0.1).requires_grad_()
     trajectory = problem.model.rollout(problem.space.values(u))
-    (r,) = problem.observation.residuals(trajectory, problem.frames, False)
+    (r,) = problem.observation.residuals(trajectory, problem.frames, "pixels")
     (gradient,) = torch.autograd.grad(r.square().mean(), u)
     _, _, g = problem.linearize(u.detach(), problem.frames)
     assert torch.allclose(gradient, 2 * g / r.shape[1], rtol=1e-8)

@@ -22,10 +22,10 @@ class Curved:
         a, b = (u / self.unit).unbind(1)
         return torch.stack([1 - a, 10 * (b - a**2)], 1)
 
-    def cost(self, u: Tensor, frames: int, coarse: bool) -> Tensor:
+    def cost(self, u: Tensor, frames: int, residual: str) -> Tensor:
         return self.residuals(u).square().sum(1)
 
-    def linearize(self, u: Tensor, frames: int, coarse: bool):
+    def linearize(self, u: Tensor, frames: int, residual: str):
         a, one = u[:, 0] / self.unit[0], torch.ones_like(u[:, 0])
         J = torch.stack([torch.stack([-one, 0 * one], 1), torch.stack([-20 * a, 10 * one], 1)], 1) / self.unit
         r = self.residuals(u)
@@ -37,7 +37,7 @@ STARTS = torch.tensor([[-1.2, 1.0], [3.0, -4.0], [-4.0, 4.0], [0.0, 0.0]]).doubl
 
 def solve(problem, starts=STARTS, iterations=100, tries=12, **options) -> tuple[Population, int]:
     """With so many tries that some step lowers the cost of any start that is not at a minimum."""
-    return descend(problem, Population.at(starts), 1, False, iterations, tries=tries, **options)
+    return descend(problem, Population.at(starts), 1, "pixels", iterations, tries=tries, **options)
 
 
 def test_every_start_finds_the_end_of_the_valley():
@@ -67,12 +67,12 @@ def test_a_bound_holds_the_answer_on_it():
 
 def test_the_given_starts_are_not_changed():
     start = Population.at(STARTS)
-    descend(Curved(), start, 1, False, 5)  # pyright: ignore[reportArgumentType]
+    descend(Curved(), start, 1, "pixels", 5)  # pyright: ignore[reportArgumentType]
     assert torch.equal(start.u, STARTS) and torch.isinf(start.cost).all()
 
 
 def test_a_start_rests_at_enough():
-    eager, few = solve(Curved(), enough=1e-3)
+    eager, few = solve(Curved(), target_cost=1e-3)
     _, many = solve(Curved())
     assert few < many and (eager.cost <= 1e-3).all()
 
@@ -80,7 +80,7 @@ def test_a_start_rests_at_enough():
 def test_a_start_that_diverges_stays_where_it_is():
     problem = Curved()
     plain = problem.cost
-    problem.cost = lambda u, frames, coarse: torch.where(u[:, 0] == 3.0, torch.inf, plain(u, frames, coarse))
+    problem.cost = lambda u, frames, residual: torch.where(u[:, 0] == 3.0, torch.inf, plain(u, frames, residual))
     people, _ = solve(problem)
     assert torch.isinf(people.cost[1]) and torch.equal(people.u[1], STARTS[1])
     assert people.cost[[0, 2, 3]].max() < 1e-14

@@ -128,7 +128,7 @@ def test_windows_find_what_one_shot_from_the_same_starts_does_not():
     problem, _ = recorded()
     rng = np.random.default_rng(0)
     outcome, shots, _ = shoot(problem, MultipleShooting(window=12), 6, rng)
-    alone, _ = descend_in_one(problem, Population.at(outcome.initial), 61, False, 60)
+    alone, _ = descend_in_one(problem, Population.at(outcome.initial), 61, "pixels", 60)
     noise = 6 * 61 + 5 * (2 * 6 * 61) ** 0.5  # χ² of the noise, and five of its standard deviations
     assert (outcome.cost < noise).sum() >= 5
     assert (alone.cost < noise).sum() <= 2

@@ -71,7 +71,7 @@ def test_a_coarse_search_of_a_noisy_film_ends_within_its_noise_for_a_third_of_th
     """Neither stirred nor polished, and at rest at a millionth: a fraction of a standard deviation from the long way."""
     long, short = (thrown_in_noise() for _ in range(2))
     best = search(long, PLAN, np.random.default_rng(5))
-    coarse = replace(PLAN, rounds=0, stir=False, polish=0, precision=1e-6)
+    coarse = replace(PLAN, rounds=0, stir=False, polish=0, rtol=1e-6)
     near = search(short, coarse, np.random.default_rng(5))
     assert near.best_cost < best.best_cost + 0.1  # in χ²: a third of a standard deviation
     assert short.effort.rollouts < long.effort.rollouts / 3

@@ -25,11 +25,11 @@ class Residuals:
         self.space = SimpleNamespace(names=list(names), low=bounds[0], high=bounds[1], numbers=numbers)
         self.space.logarithmic, self.space.units = [logarithmic] * n, ["kg"] * n
 
-    def cost(self, u: Tensor, frames: int, coarse: bool = False) -> Tensor:
+    def cost(self, u: Tensor, frames: int, residual: str = "pixels") -> Tensor:
         self.effort.rollouts += len(u)
         return self.residuals(u).square().sum(1)
 
-    def linearize(self, u: Tensor, frames: int, coarse: bool = False):
+    def linearize(self, u: Tensor, frames: int, residual: str = "pixels"):
         r = self.residuals(u)
         J = torch.func.vmap(torch.func.jacrev(lambda x: self.residuals(x[None])[0]))(u)
         return r.square().sum(1), J.mT @ J, (J.mT @ r[..., None])[..., 0]

@@ -69,7 +69,7 @@ def test_derivatives_match_central_differences(problem):
         for u in (ANSWER + step, ANSWER - step):
             model = problem.model
             trajectory = model.unchecked(model.values(problem.space.values(u[None])), FRAMES)
-            ends.append(next(problem.observation.residuals(trajectory, FRAMES, False))[0])
+            ends.append(next(problem.observation.residuals(trajectory, FRAMES, "pixels"))[0])
         slope = (ends[0] - ends[1]) / (2 * h)
         # coverage is piecewise smooth: an edge that crosses a pixel's corner within the step is off by O(h)
         torch.testing.assert_close(J[0, :, k], slope, rtol=1e-4, atol=1e-4 * slope.abs().max().item())

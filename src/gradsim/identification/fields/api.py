@@ -89,14 +89,14 @@ def identify_fields(
 
 
 def _descend(
-    problem: FieldProblem, u: Tensor, frames: int, way: str, iterations: int, precision: float, enough: float
+    problem: FieldProblem, u: Tensor, frames: int, way: str, iterations: int, rtol: float, target_cost: float
 ) -> tuple[Tensor, float, int]:
     """u, its cost and the number of linearisations, in the way that was chosen."""
     if way == "cg":
-        return gauss_newton_cg.descend(problem, u, frames, False, iterations, enough=enough, precision=precision)
+        return gauss_newton_cg.descend(problem, u, frames, "pixels", iterations, target_cost=target_cost, rtol=rtol)
     if way == "lbfgs":
-        return lbfgs.descend(problem, u, frames, False, STEPS * iterations, precision)
-    here, count = by_matrix(problem, Population.at(u[None]), frames, False, iterations, enough, precision=precision)
+        return lbfgs.descend(problem, u, frames, "pixels", STEPS * iterations, rtol)
+    here, count = by_matrix(problem, Population.at(u[None]), frames, "pixels", iterations, target_cost, rtol=rtol)
     return here.u[0], here.cost[0].item(), count
 
 

@@ -14,7 +14,7 @@ from scipy.sparse.linalg import splu
 from torch import Tensor
 
 from gradsim.identification.fields.problem import FieldProblem, Linear
-from gradsim.identification.observation.base import Coarse
+from gradsim.identification.observation.base import Residual
 
 LOOSE = 0.1  # relative residual at which an inner solve may stop at most
 SMALLEST, LARGEST = 1e-14, 1e6  # λ
@@ -25,11 +25,11 @@ def descend(
     problem: FieldProblem,
     start: Tensor,
     frames: int,
-    coarse: Coarse = False,
+    residual: Residual = "pixels",
     iterations: int = 30,
     inner: int = 200,
-    enough: float = 0.0,
-    precision: float = 1e-9,
+    target_cost: float = 0.0,
+    rtol: float = 1e-9,
     report: Callable[[int, float], None] = lambda iteration, cost: None,
 ) -> tuple[Tensor, float, int]:
     """Lower the cost from one start.
@@ -38,11 +38,11 @@ def descend(
         problem: The problem.
         start: u (unknowns,).
         frames: First frames that count.
-        coarse: As for `Problem.cost`.
+        residual: As for `Problem.cost`.
         iterations: At most so many linearisations.
         inner: At most so many products with JᵀJ in each.
-        enough: Cost at which it rests.
-        precision: Relative decrease of the cost at which it rests.
+        target_cost: Cost at which it rests.
+        rtol: Relative decrease of the cost at which it rests.
         report: Is told the iteration and the cost.
 
     Returns:
@@ -52,26 +52,26 @@ def descend(
         Divergence: If the rollout of the start leaves the finite numbers.
     """
     u, damping, first, count = start.clone(), 1e-3, 0.0, 0
-    here, cost = problem.at(u, frames, coarse), torch.inf
+    here, cost = problem.at(u, frames, residual), torch.inf
     for count in range(1, iterations + 1):
         cost, g = here.cost, here.gradient()
         report(count, cost)
         size = torch.linalg.vector_norm(g).item()
         first = first or size
-        if cost <= enough or size == 0:
+        if cost <= target_cost or size == 0:
             break
         scale = _curvature(problem, here, g)
         accepted = False
         while not accepted and damping < LARGEST:
             step = solve(problem, here, -g, damping * scale, min(LOOSE, (size / first) ** 0.5), inner)
             step = step * min(1.0, FARTHEST / step.abs().max().clamp(min=1e-300).item())
-            accepted = problem.cost((u + step)[None], frames, coarse).item() < cost
+            accepted = problem.cost((u + step)[None], frames, residual).item() < cost
             damping = max(SMALLEST, damping * (0.1 if accepted else 10.0))
         if not accepted:
             break
         u = u + step
-        here = problem.at(u, frames, coarse)
-        if cost - here.cost <= precision * cost:
+        here = problem.at(u, frames, residual)
+        if cost - here.cost <= rtol * cost:
             break
     return u, here.cost, count
 

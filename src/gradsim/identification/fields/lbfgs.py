@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from gradsim.identification.fields.problem import FieldProblem
-from gradsim.identification.observation.base import Coarse
+from gradsim.identification.observation.base import Residual
 from gradsim.physics.model import Divergence
 
 MEMORY = 30  # steps that the curvature is learnt from
@@ -12,7 +12,7 @@ FAR = 1e30  # cost of what cannot be simulated: the line search turns back
 
 
 def descend(
-    problem: FieldProblem, start: Tensor, frames: int, coarse: Coarse, iterations: int, precision: float = 1e-9
+    problem: FieldProblem, start: Tensor, frames: int, residual: Residual, iterations: int, rtol: float = 1e-9
 ) -> tuple[Tensor, float, int]:
     """Lower the cost from one start.
 
@@ -20,9 +20,9 @@ def descend(
         problem: The problem.
         start: u (unknowns,).
         frames: First frames that count.
-        coarse: As for `Problem.cost`.
+        residual: As for `Problem.cost`.
         iterations: At most so many steps.
-        precision: Relative change of the cost at which it rests.
+        rtol: Relative change of the cost at which it rests.
 
     Returns:
         u, its cost, and the number of steps.
@@ -30,12 +30,12 @@ def descend(
     u = start.clone().requires_grad_()
     best = [torch.inf, start.clone()]
     method = torch.optim.LBFGS([u], 1.0, iterations, None, 0.0, 0.0, MEMORY, "strong_wolfe")
-    first = problem.at(start, frames, coarse).cost
-    method.param_groups[0]["tolerance_change"] = precision  # of the cost, which starts at 1
+    first = problem.at(start, frames, residual).cost
+    method.param_groups[0]["tolerance_change"] = rtol  # of the cost, which starts at 1
 
     def closure() -> float:
         try:
-            here = problem.at(u.detach(), frames, coarse)
+            here = problem.at(u.detach(), frames, residual)
         except Divergence:
             u.grad = torch.zeros_like(u)
             return FAR

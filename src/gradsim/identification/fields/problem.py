@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gradsim.engine.forward_mode import derivative
 from gradsim.identification.fields.fields import FieldSpace, Piece
-from gradsim.identification.observation.base import Coarse, Observation, Sensitivity
+from gradsim.identification.observation.base import Observation, Residual, Sensitivity
 from gradsim.identification.problem import Effort, Problem
 from gradsim.physics.dependencies import require_dependency
 from gradsim.physics.model import Model
@@ -45,13 +45,13 @@ class FieldProblem(Problem):
         self.root = sparse.block_diag(roots, format="csr")
         self.has_prior = self.root.nnz > 0
 
-    def linearize(self, u: Tensor, frames: int, coarse: Coarse = False) -> tuple[Tensor, Tensor, Tensor]:
+    def linearize(self, u: Tensor, frames: int, residual: Residual = "pixels") -> tuple[Tensor, Tensor, Tensor]:
         """Cost (starts,), A (starts, n, n) and g (starts, n)."""
         costs, matrices, gradients = [], [], []
         prior = torch.tensor((self.root.T @ self.root).toarray())
         for one in u[:, None]:
             with torch.no_grad():
-                cost, g, A = self.observation.normal(self._sensitivity(one, frames), frames, coarse)
+                cost, g, A = self.observation.normal(self._sensitivity(one, frames), frames, residual)
             costs.append(cost + self._prior(one))
             matrices.append(A + prior)
             gradients.append(g + (one - self.mean) @ prior)
@@ -63,9 +63,9 @@ class FieldProblem(Problem):
         """BᵀB v (unknowns,)."""
         return torch.tensor(self.root.T @ (self.root @ v.numpy()))
 
-    def at(self, u: Tensor, frames: int, coarse: Coarse = False) -> "Linear":
+    def at(self, u: Tensor, frames: int, residual: Residual = "pixels") -> "Linear":
         """Residuals at u (unknowns,), and the products with their derivative."""
-        return Linear(self, u, frames, coarse)
+        return Linear(self, u, frames, residual)
 
     def _sensitivity(self, u: Tensor, frames: int) -> Sensitivity:
         """Of one start, (1, unknowns)."""
@@ -108,22 +108,22 @@ class Linear:
         problem: The problem.
         u: Where (unknowns,).
         frames: First frames that count.
-        coarse: As for `Problem.cost`.
+        residual: As for `Problem.cost`.
     """
 
-    def __init__(self, problem: FieldProblem, u: Tensor, frames: int, coarse: Coarse = False):
-        self.problem, self.frames, self.coarse = problem, frames, coarse
+    def __init__(self, problem: FieldProblem, u: Tensor, frames: int, residual: Residual = "pixels"):
+        self.problem, self.frames, self.residual = problem, frames, residual
         self.u = u.detach().clone().requires_grad_()
         trajectory = problem.model.rollout(problem.space.values(self.u[None]), frames)
         problem.effort.rollouts += 1
-        self._r = torch.cat([block[0] for block in problem.observation.residuals(trajectory, frames, coarse)])
+        self._r = torch.cat([block[0] for block in problem.observation.residuals(trajectory, frames, residual)])
         self.r = self._r.detach()
 
     def times(self, v: Tensor) -> Tensor:
         """J v, from v (unknowns,)."""
         with torch.no_grad():
             moved = self.problem.moved(self.u.detach()[None], v[None], self.frames)
-            blocks = self.problem.observation.linearize(moved, self.frames, self.coarse)
+            blocks = self.problem.observation.linearize(moved, self.frames, self.residual)
             return torch.cat([J[0, :, 0] for _, J in blocks])
 
     def transposed(self, w: Tensor) -> Tensor:

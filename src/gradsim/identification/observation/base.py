@@ -12,7 +12,7 @@ Rigid bodies go there straight from their states; the surface of others is made 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -102,7 +102,8 @@ def _projected(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tupl
     return whole(screen), torch.where(torch.isfinite(screen)[:, None], slope, 0.0)
 
 
-Coarse = bool | ImageLoss  # False: pixels with their noise; True: the CDF, which sees far; or any loss of images
+# which residuals of an image: whitened pixels; CDFs of rows and columns, for a wide basin; or those of a loss
+Residual = Literal["pixels", "cdf"] | ImageLoss
 CLEAR = 4.0  # a pixel this many σ from 0 and from 1 is on an outline
 CHUNK = 2**25  # numbers in one block of an image Jacobian: 256 MB
 
@@ -126,20 +127,20 @@ class Observation(Protocol):
 
     frames: int
 
-    def residuals(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Iterator[Tensor]:
+    def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
         """Blocks (worlds, n) of whitened residuals of the first `frames` frames, whose squares sum to the cost;
         differentiable."""
         ...
 
-    def linearize(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
+    def linearize(self, s: Sensitivity, frames: int, residual: Residual) -> Iterator[tuple[Tensor, Tensor]]:
         """Blocks (worlds, n) and their derivatives (worlds, n, unknowns); with a robust loss after `RobustLoss.winsorize`."""
         ...
 
-    def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
+    def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
         """Σ r² or Σ λ ρ(r) (worlds,), not differentiable."""
         ...
 
-    def normal(self, s: Sensitivity, frames: int, coarse: Coarse) -> tuple[Tensor, Tensor, Tensor]:
+    def normal(self, s: Sensitivity, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
         """The cost (worlds,), Jᵀ W r (worlds, unknowns) and Jᵀ W J (worlds, unknowns, unknowns); W = 1 for Σ r²."""
         ...
 
@@ -185,9 +186,9 @@ def normal_equations(
     return cost, gradient, matrix
 
 
-def _far(coarse: Coarse) -> ImageLoss | None:
-    """The loss of images that is asked for; None for pixels, where a mask has its noise."""
-    loss = image_loss("cdf") if coarse is True else coarse or None
+def _image_loss(residual: Residual) -> ImageLoss | None:
+    """Image loss of the residuals; None for whitened pixels."""
+    loss = None if residual == "pixels" else image_loss(residual)
     return None if isinstance(loss, MSE) else loss
 
 
@@ -200,7 +201,7 @@ class Masks:
         silhouettes: The renderer of the same size.
         weight: Optional (frames, height, width), at least 0: of each squared residual; 0 for pixels that do not count,
             1/4 where the noise is 2 σ.
-        loss: "gaussian", or "huber" or "cauchy" where pixels may be outliers. Coarse residuals know no outliers.
+        loss: "gaussian", or "huber" or "cauchy" where pixels may be outliers. Used by "pixels" residuals only.
 
     Raises:
         InputError: If there is no such loss, a shape is another, or a weight is negative.
@@ -233,26 +234,26 @@ class Masks:
         self._cdf = cdf(self.masks * self._counts)
         self._target = target(self.masks, self.weight / self.sigma**2, self.loss)
 
-    def residuals(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Iterator[Tensor]:
-        yield self.compared(self.silhouettes.union(trajectory.surface, trajectory.values), frames, coarse)
+    def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
+        yield self.compared(self.silhouettes.union(trajectory.surface, trajectory.values), frames, residual)
 
-    def compared(self, image: Tensor, frames: int, coarse: Coarse) -> Tensor:
+    def compared(self, image: Tensor, frames: int, residual: Residual) -> Tensor:
         """Residuals (worlds, n) of the first frames of images (worlds, frames, height, width); differentiable."""
         image = image[:, :frames]
-        if far := _far(coarse):
+        if far := _image_loss(residual):
             counts = self._counts[:frames]
             return (far.residual(image * counts, self.masks[:frames] * counts) / self.sigma).flatten(1)
         scale = self.weight[:frames].sqrt() / self.sigma
         return self.loss.root(((image - self.masks[:frames]) * scale).flatten(1))
 
-    def linearize(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
-        yield from self.linear(*on_screen(self.silhouettes, s), *drawn(s.trajectory), frames, coarse)
+    def linearize(self, s: Sensitivity, frames: int, residual: Residual) -> Iterator[tuple[Tensor, Tensor]]:
+        yield from self.linear(*on_screen(self.silhouettes, s), *drawn(s.trajectory), frames, residual)
 
     def linear(
-        self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int, coarse: Coarse
+        self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int, residual: Residual
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """`linearize` of what is on the screen (see `coverage_tangent`)."""
-        far = _far(coarse)
+        far = _image_loss(residual)
         for r, J in self._linear(screen, slope, faces, convex, frames, far):
             yield (r, J) if far else self.loss.winsorize(r, J)
 
@@ -276,15 +277,15 @@ class Masks:
             yield r.flatten(1), slope.flatten(1, slope.ndim - 2)
 
     @torch.no_grad()
-    def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
-        return self.sums(*on_screen(self.silhouettes, trajectory), *drawn(trajectory), frames, coarse)[0]
+    def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
+        return self.sums(*on_screen(self.silhouettes, trajectory), *drawn(trajectory), frames, residual)[0]
 
-    def normal(self, s: Sensitivity, frames: int, coarse: Coarse) -> tuple[Tensor, Tensor, Tensor]:
-        return self.sums(*on_screen(self.silhouettes, s), *drawn(s.trajectory), frames, coarse)
+    def normal(self, s: Sensitivity, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
+        return self.sums(*on_screen(self.silhouettes, s), *drawn(s.trajectory), frames, residual)
 
-    def sums(self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int, coarse: Coarse):
+    def sums(self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int, residual: Residual):
         """`normal` of what is on the screen (see `misfit`)."""
-        far = _far(coarse)
+        far = _image_loss(residual)
         if far is None:
             cost, gradient, matrix = misfit(screen, slope, faces, self._target, convex)
             return self.loss.scale * cost, self.loss.scale * gradient, self.loss.scale * matrix
@@ -340,11 +341,11 @@ class States:
         self.sigma_x, self.sigma_angle, self.frames, self.loss = sigma_x, sigma_angle, len(x), robust_loss(loss)
         self.exact = exact
 
-    def residuals(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Iterator[Tensor]:
+    def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
         states = trajectory[self.body]
         yield self.loss.root(self._compare([states["x"][:, :frames], states["q"][:, :frames]]).flatten(1))
 
-    def linearize(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
+    def linearize(self, s: Sensitivity, frames: int, residual: Residual) -> Iterator[tuple[Tensor, Tensor]]:
         yield self.loss.winsorize(*self._linear(s, frames))
 
     def _linear(self, s: Sensitivity, frames: int) -> tuple[Tensor, Tensor]:
@@ -354,10 +355,10 @@ class States:
         r, slope = torch.func.jvp(self._compare, (primal,), (along,))  # pyright: ignore[reportAssignmentType]
         return r[:: s.unknowns].flatten(1), slope.flatten(1).unflatten(0, (-1, s.unknowns)).transpose(1, 2)
 
-    def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
-        return summed(self.residuals(trajectory, frames, coarse))
+    def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
+        return summed(self.residuals(trajectory, frames, residual))
 
-    def normal(self, s: Sensitivity, frames: int, coarse: Coarse) -> tuple[Tensor, Tensor, Tensor]:
+    def normal(self, s: Sensitivity, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
         return normal_equations(iter([self._linear(s, frames)]), self.loss)
 
     def noise_floor(self, frames: int) -> NoiseFloor:

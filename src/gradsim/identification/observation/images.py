@@ -4,7 +4,7 @@
 
 Texture shows points inside the outline, which masks cannot. Derivatives along a direction are central differences of the
 picture alone, in double precision, about the states and their exact forward sensitivities: the renderer has only an
-adjoint. Coarse residuals are those of pictures whose pixels are averaged in blocks.
+adjoint. CDF residuals are those of pictures whose pixels are averaged in blocks.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from torch.nn.functional import avg_pool2d
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Surface
 from gradsim.identification.observation import optical_flow
-from gradsim.identification.observation.base import CLEAR, Coarse, NoiseFloor, Sensitivity, normal_equations, summed
+from gradsim.identification.observation.base import CLEAR, NoiseFloor, Residual, Sensitivity, normal_equations, summed
 from gradsim.losses import CDF
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss, robust_loss
 from gradsim.physics.trajectory import Trajectory
@@ -25,7 +25,7 @@ from gradsim.render.renderer import Renderer
 
 STEP = 1e-6  # of central differences, in sizes of what is seen: rounding 1e-10, truncation 1e-12 of the derivative
 FEW = 8  # unknowns from which the flow is cheaper than central differences for each
-BLOCK = 8  # pixels across that coarse residuals average
+BLOCK = 8  # pixels across averaged by CDF residuals
 CHUNK = 2**23  # numbers in one batch of pictures: with what rasterising needs, some hundred MB
 
 
@@ -53,22 +53,22 @@ class Images:
         self.film, self.sigma, self.renderer = film.double(), float(sigma), renderer
         self.frames, self.loss = len(film), robust_loss(loss)
 
-    def residuals(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Iterator[Tensor]:
+    def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
         for first, last in self._chunks(frames, len(next(iter(trajectory.values.values())))):
             picture = self._picture(trajectory, first, last)
-            yield self._told((picture - self.film[first:last]) / self.sigma, coarse)
+            yield self._told((picture - self.film[first:last]) / self.sigma, residual)
 
-    def linearize(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
-        for r, J in self._linear(s, frames, coarse):
-            yield (r, J) if coarse else self.loss.winsorize(r, J)
+    def linearize(self, s: Sensitivity, frames: int, residual: Residual) -> Iterator[tuple[Tensor, Tensor]]:
+        for r, J in self._linear(s, frames, residual):
+            yield (r, J) if residual != "pixels" else self.loss.winsorize(r, J)
 
     @torch.no_grad()
-    def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
-        return summed(self.residuals(trajectory, frames, coarse))
+    def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
+        return summed(self.residuals(trajectory, frames, residual))
 
-    def normal(self, s: Sensitivity, frames: int, coarse: Coarse) -> tuple[Tensor, Tensor, Tensor]:
-        if coarse or s.unknowns < FEW or not optical_flow.carries(self.renderer, s):
-            return normal_equations(self._linear(s, frames, coarse), GAUSSIAN if coarse else self.loss)
+    def normal(self, s: Sensitivity, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
+        if residual != "pixels" or s.unknowns < FEW or not optical_flow.carries(self.renderer, s):
+            return normal_equations(self._linear(s, frames, residual), GAUSSIAN if residual != "pixels" else self.loss)
         parts = []
         for first, last in self._chunks(frames, s.unknowns):
             film = self.film[first:last]
@@ -89,7 +89,7 @@ class Images:
         return Images(self.film[first:last], self.sigma, self.renderer, self.loss)
 
     @torch.no_grad()
-    def _linear(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
+    def _linear(self, s: Sensitivity, frames: int, residual: Residual) -> Iterator[tuple[Tensor, Tensor]]:
         lanes = len(next(iter(s.trajectory.values.values())))
         step = _steps(s)
         there, back = _shifted(s, step), _shifted(s, -step)
@@ -100,15 +100,15 @@ class Images:
             ends = [self._picture(end, first, last) for end in (back, there)]
             lanes_here = here.repeat_interleave(s.unknowns, 0)
             slope = optical_flow.steady(ends[0], lanes_here, ends[1], step[:, None, None, None, None]) / self.sigma
-            J = s.by_world(self._told(slope, coarse, plain=True)).mT
-            yield self._told(r, coarse, plain=bool(coarse) or self.loss.kind != 0), J
+            J = s.by_world(self._told(slope, residual, plain=True)).mT
+            yield self._told(r, residual, plain=residual != "pixels" or self.loss.kind != 0), J
 
-    def _told(self, r: Tensor, coarse: Coarse, plain: bool = False) -> Tensor:
+    def _told(self, r: Tensor, residual: Residual, plain: bool = False) -> Tensor:
         """Whitened differences (worlds, frames, 3, h, w) as residuals (worlds, n)."""
-        if isinstance(coarse, CDF) or coarse is True:
+        if residual == "cdf" or isinstance(residual, CDF):
             block = min(BLOCK, *r.shape[3:])
             return avg_pool2d(r.flatten(0, 1), block).unflatten(0, r.shape[:2]).flatten(1)
-        if coarse:
+        if residual != "pixels":
             raise InputError("pictures have no residuals by a loss of images; fit masks by it, or pictures by pixels.")
         return r.flatten(1) if plain else self.loss.root(r.flatten(1))
 

@@ -16,9 +16,9 @@ from torch.nn.functional import max_pool2d
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Part
 from gradsim.identification.observation.base import (
-    Coarse,
     Masks,
     NoiseFloor,
+    Residual,
     Sensitivity,
     combined_noise_floor,
     on_screen,
@@ -95,29 +95,29 @@ class LabelledMasks:
         """What all colours take together (frames, height, width)."""
         return self.shares.sum(1)
 
-    def residuals(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Iterator[Tensor]:
+    def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
         screen, found = whole(self.silhouettes.screen(trajectory.surface, trajectory.values)), []
-        for masks, rows, index, faces, convex in self._groups(trajectory, frames, coarse):
+        for masks, rows, index, faces, convex in self._groups(trajectory, frames, residual):
             image = coverage(screen[:, rows][:, :, index], faces, *self.shares.shape[2:], convex)
-            found.append((rows, masks.compared(image, len(rows), coarse)))
+            found.append((rows, masks.compared(image, len(rows), residual)))
         yield _by_frame(found, frames)
 
-    def linearize(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
+    def linearize(self, s: Sensitivity, frames: int, residual: Residual) -> Iterator[tuple[Tensor, Tensor]]:
         (screen, slope), found = on_screen(self.silhouettes, s), []
-        for masks, rows, index, faces, convex in self._groups(s.trajectory, frames, coarse):
+        for masks, rows, index, faces, convex in self._groups(s.trajectory, frames, residual):
             there = screen[:, rows][:, :, index], slope[:, :, rows][:, :, :, index]
-            blocks = masks.linear(*there, faces, convex, len(rows), coarse)
+            blocks = masks.linear(*there, faces, convex, len(rows), residual)
             r, J = (torch.cat(each, 1) for each in zip(*blocks, strict=True))
             found.append((rows, torch.cat([r[..., None], J], 2)))
         both = _by_frame(found, frames)
         yield both[..., 0], both[..., 1:]
 
     @torch.no_grad()
-    def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
-        return self._sums(trajectory, *on_screen(self.silhouettes, trajectory), frames, coarse)[0]
+    def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
+        return self._sums(trajectory, *on_screen(self.silhouettes, trajectory), frames, residual)[0]
 
-    def normal(self, s: Sensitivity, frames: int, coarse: Coarse) -> tuple[Tensor, Tensor, Tensor]:
-        return self._sums(s.trajectory, *on_screen(self.silhouettes, s), frames, coarse)
+    def normal(self, s: Sensitivity, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
+        return self._sums(s.trajectory, *on_screen(self.silhouettes, s), frames, residual)
 
     def noise_floor(self, frames: int) -> NoiseFloor:
         met = int((self.meetings < frames).sum())
@@ -128,28 +128,28 @@ class LabelledMasks:
         shares, weight = self.shares[part], self.weight[part]
         return LabelledMasks(shares, self.sigmas, self.names, self.silhouettes, self.noisy, weight, self.loss)
 
-    def _sums(self, trajectory: Trajectory, screen: Tensor, slope: Tensor, frames: int, coarse: Coarse):
+    def _sums(self, trajectory: Trajectory, screen: Tensor, slope: Tensor, frames: int, residual: Residual):
         sums = [
             masks.sums(
-                screen[:, rows][:, :, index], slope[:, :, rows][:, :, :, index], faces, convex, len(rows), coarse
+                screen[:, rows][:, :, index], slope[:, :, rows][:, :, :, index], faces, convex, len(rows), residual
             )
-            for masks, rows, index, faces, convex in self._groups(trajectory, frames, coarse)
+            for masks, rows, index, faces, convex in self._groups(trajectory, frames, residual)
         ]
         cost, gradient, matrix = (torch.stack(each).sum(0) for each in zip(*sums, strict=True))
         return cost, gradient, matrix
 
     def _groups(
-        self, trajectory: Trajectory, frames: int, coarse: Coarse
+        self, trajectory: Trajectory, frames: int, residual: Residual
     ) -> Iterator[tuple[Masks, Tensor, Tensor, Tensor, bool]]:
         """Each colour's masks, their frames, the vertices that have it, and their faces; then those of all together.
 
-        Coarse residuals leave out the last.
+        "pixels" residuals only for the last.
         """
         every = trajectory.parts
         for masks, names in zip(self.own, self.names, strict=True):
             yield masks, torch.arange(frames), *_joined([part for part in every if part.name in names])
         met = self.meetings[self.meetings < frames]
-        if len(met) and not coarse:
+        if len(met) and residual == "pixels":
             yield self.together, met, *_joined(every)
 
 

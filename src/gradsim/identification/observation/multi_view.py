@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.identification.observation.base import Coarse, NoiseFloor, Observation, Sensitivity, combined_noise_floor
+from gradsim.identification.observation.base import NoiseFloor, Observation, Residual, Sensitivity, combined_noise_floor
 from gradsim.identification.observation.from_video import from_video
 from gradsim.physics.trajectory import Trajectory
 
@@ -42,19 +42,19 @@ class MultiView:
         """Root mean square of the parts' noise."""
         return together_sigma(list(self.parts.values()))
 
-    def residuals(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Iterator[Tensor]:
+    def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
         for part in self.parts.values():
-            yield from part.residuals(trajectory, frames, coarse)
+            yield from part.residuals(trajectory, frames, residual)
 
-    def linearize(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
+    def linearize(self, s: Sensitivity, frames: int, residual: Residual) -> Iterator[tuple[Tensor, Tensor]]:
         for part in self.parts.values():
-            yield from part.linearize(s, frames, coarse)
+            yield from part.linearize(s, frames, residual)
 
-    def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
-        return torch.stack([part.cost(trajectory, frames, coarse) for part in self.parts.values()]).sum(0)
+    def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
+        return torch.stack([part.cost(trajectory, frames, residual) for part in self.parts.values()]).sum(0)
 
-    def normal(self, s: Sensitivity, frames: int, coarse: Coarse) -> tuple[Tensor, Tensor, Tensor]:
-        sums = zip(*(part.normal(s, frames, coarse) for part in self.parts.values()), strict=True)
+    def normal(self, s: Sensitivity, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
+        sums = zip(*(part.normal(s, frames, residual) for part in self.parts.values()), strict=True)
         cost, gradient, matrix = (torch.stack(each).sum(0) for each in sums)
         return cost, gradient, matrix
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.identification.observation.base import Coarse, NoiseFloor, Sensitivity, normal_equations, summed
+from gradsim.identification.observation.base import NoiseFloor, Residual, Sensitivity, normal_equations, summed
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss, robust_loss
 from gradsim.physics.trajectory import Trajectory
 
@@ -38,16 +38,16 @@ class Vertices:
         self._seen = torch.isfinite(self.x)
         self._data = self.x.nan_to_num(0.0)
 
-    def residuals(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Iterator[Tensor]:
+    def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
         yield self.loss.root(self._compare(self._chosen(trajectory, frames)))
 
-    def linearize(self, s: Sensitivity, frames: int, coarse: Coarse) -> Iterator[tuple[Tensor, Tensor]]:
+    def linearize(self, s: Sensitivity, frames: int, residual: Residual) -> Iterator[tuple[Tensor, Tensor]]:
         yield self.loss.winsorize(*self._linear(s, frames))
 
-    def cost(self, trajectory: Trajectory, frames: int, coarse: Coarse) -> Tensor:
-        return summed(self.residuals(trajectory, frames, coarse))
+    def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
+        return summed(self.residuals(trajectory, frames, residual))
 
-    def normal(self, s: Sensitivity, frames: int, coarse: Coarse) -> tuple[Tensor, Tensor, Tensor]:
+    def normal(self, s: Sensitivity, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
         return normal_equations(iter([self._linear(s, frames)]), self.loss)
 
     def noise_floor(self, frames: int) -> NoiseFloor:

@@ -242,7 +242,7 @@ def descend(
     start: Shots,
     iterations: int,
     weight: Tensor | None = None,
-    precision: float = 1e-4,
+    rtol: float = 1e-4,
     report: Callable[[int, Shots], None] = lambda iteration, shots: None,
 ) -> Shots:
     """Levenberg–Marquardt for many starts side by side, with the start states of the clips eliminated.
@@ -255,7 +255,7 @@ def descend(
         start: Where to begin; not changed.
         iterations: At most so many linearisations.
         weight: Of each clip (starts, clips); 0 leaves it out.
-        precision: Relative gain below which a start rests.
+        rtol: Relative gain below which a start rests.
         report: Is told the iteration and where the starts are.
     """
     here, space = Shots(*(y.clone() for y in (start.u, start.local, start.chi2, start.cost))), problem.space
@@ -285,7 +285,7 @@ def descend(
         here.chi2[to] = chi2[rung, k][won]
         damping[rows] *= torch.where(won, torch.tensor(DAMPING_FACTORS).double()[rung], DAMPING_FACTORS[-1] * RISE)
         damping.clamp_(min=1e-10)
-        idle[rows] = torch.where(gain > precision, 0.0, idle[rows] + 1)
+        idle[rows] = torch.where(gain > rtol, 0.0, idle[rows] + 1)
         report(iteration, here)
     return here
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from gradsim.identification.observation.base import Coarse
+from gradsim.identification.observation.base import Residual
 from gradsim.identification.problem import Problem
 from gradsim.losses import Schedule
 
@@ -26,8 +26,8 @@ def descend(
     iterations: int,
     optimiser: str = "adam",
     rate: float = 0.05,
-    coarse: Coarse = False,
-    precision: float = 0.0,
+    residual: Residual = "pixels",
+    rtol: float = 0.0,
     report: Callable[[int, Tensor], None] = lambda iteration, losses: None,
 ) -> tuple[Tensor, Tensor]:
     """Descend on the mean of the squared residuals from given starts.
@@ -38,8 +38,8 @@ def descend(
         iterations: Number of steps of the optimiser.
         optimiser: "adam", "sgd" (momentum 0.9) or "lbfgs".
         rate: Learning rate.
-        coarse: On the far-seeing CDF residuals in place of pixels; or on the residuals of a loss of images.
-        precision: Ends where no start's best loss has fallen by this share in an iteration, on average of ten.
+        residual: Which residuals: "pixels", "cdf" (wide basin) or an image loss.
+        rtol: Ends where no start's best loss has fallen by this share in an iteration, on average of ten.
         report: Is told the iteration and the loss of each start.
 
     Returns:
@@ -58,7 +58,7 @@ def descend(
     def loss_of_each() -> Tensor:
         trajectory = problem.model.rollout(problem.space.values(u), frames=problem.frames)
         problem.effort.rollouts += len(u)
-        blocks = problem.observation.residuals(trajectory, problem.frames, coarse)
+        blocks = problem.observation.residuals(trajectory, problem.frames, residual)
         return torch.stack([r.square().mean(1) for r in blocks]).mean(0)
 
     def closure() -> Tensor:
@@ -74,9 +74,9 @@ def descend(
             u.clamp_(problem.space.low, problem.space.high)
         losses.append(closure.last)
         report(iteration, closure.last)
-        if precision and len(losses) > AVERAGED:
+        if rtol and len(losses) > AVERAGED:
             best = torch.stack(losses).cummin(0).values
-            if (best[-1 - AVERAGED] - best[-1] <= AVERAGED * precision * best[-1 - AVERAGED]).all():
+            if (best[-1 - AVERAGED] - best[-1] <= AVERAGED * rtol * best[-1 - AVERAGED]).all():
                 break
     return u.detach(), torch.stack(losses)
 
@@ -91,6 +91,6 @@ def follow(
     """
     u, losses = start, []
     for stage in schedule.stages:
-        u, own = descend(problem, u, stage.iterations, optimiser, rate, stage.loss, stage.precision)
+        u, own = descend(problem, u, stage.iterations, optimiser, rate, stage.loss, stage.rtol)
         losses.append(own)
     return u, losses

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gradsim.identification.observation.base import Coarse
+from gradsim.identification.observation.base import Residual
 from gradsim.identification.problem import Problem
 from gradsim.losses import Schedule
 
@@ -49,11 +49,11 @@ def descend(
     problem: Problem,
     start: Population,
     frames: int,
-    coarse: Coarse,
+    residual: Residual,
     iterations: int,
-    enough: float = 0.0,
+    target_cost: float = 0.0,
     min_decrease: float = 0.0,
-    precision: float = 1e-9,
+    rtol: float = 1e-9,
     tries: int = 3,
 ) -> tuple[Population, int]:
     """Lower the cost of all starts.
@@ -62,11 +62,11 @@ def descend(
         problem: The problem.
         start: Where the starts are; not changed.
         frames: Number of first frames that count.
-        coarse: Whether on the far-seeing residuals; or a loss of images whose residuals these are.
+        residual: Which residuals: "pixels", "cdf" (wide basin) or an image loss.
         iterations: At most so many linearisations.
-        enough: Cost at which a start rests.
-        worthwhile: Decrease below which a start rests.
-        precision: Relative decrease at which a start rests.
+        target_cost: Cost at which a start rests.
+        min_decrease: Decrease below which a start rests.
+        rtol: Relative decrease at which a start rests.
         tries: Ladders tried from one linearisation, each from where the last one ended.
 
     Returns:
@@ -77,14 +77,14 @@ def descend(
     low, high = problem.space.low, problem.space.high
     reach = torch.where(torch.tensor(problem.space.logarithmic), 1.0, 0.5 * (high - low))
     rungs = torch.tensor(DAMPING_FACTORS, dtype=torch.float64)
-    here.cost, count = problem.cost(here.u, frames, coarse), 0
-    active = torch.isfinite(here.cost) & (here.cost > enough)
+    here.cost, count = problem.cost(here.u, frames, residual), 0
+    active = torch.isfinite(here.cost) & (here.cost > target_cost)
     for _ in range(iterations):
         rows = active.nonzero()[:, 0]
         if not len(rows):
             break
         count += 1
-        _, A, g = problem.linearize(here.u[rows], frames, coarse)
+        _, A, g = problem.linearize(here.u[rows], frames, residual)
         u, before = here.u[rows], here.cost[rows]
         held = ((u <= low) & (g > 0)) | ((u >= high) & (g < 0))
         waiting = torch.arange(len(rows))
@@ -94,7 +94,7 @@ def descend(
                 [_step(A[waiting], g[waiting], damping[:, k], held[waiting]) for k in range(len(rungs))], 1
             )
             trial = (u[waiting, None] + step.clamp(-reach, reach)).clamp(low, high)
-            cost = problem.cost(trial.flatten(0, 1), frames, coarse).unflatten(0, (-1, len(rungs)))
+            cost = problem.cost(trial.flatten(0, 1), frames, residual).unflatten(0, (-1, len(rungs)))
             cost, rung = cost.min(1)
             better = cost < before[waiting]
             won = rows[waiting[better]]
@@ -107,7 +107,7 @@ def descend(
                 break
         gain = before - here.cost[rows]
         relative = gain / before.clamp(min=1e-300)
-        active[rows] = (gain > 0) & (relative > precision) & (gain > min_decrease) & (here.cost[rows] > enough)
+        active[rows] = (gain > 0) & (relative > rtol) & (gain > min_decrease) & (here.cost[rows] > target_cost)
     return here, count
 
 
@@ -115,7 +115,7 @@ def follow(problem: Problem, start: Population, frames: int, schedule: Schedule)
     """Lower one loss after another; arguments and returns as for `descend`."""
     here, count = start, 0
     for stage in schedule.stages:
-        here, n = descend(problem, here, frames, stage.loss, stage.iterations, precision=stage.precision)
+        here, n = descend(problem, here, frames, stage.loss, stage.iterations, rtol=stage.rtol)
         count += n
     return here, count
 

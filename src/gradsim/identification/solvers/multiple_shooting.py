@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from gradsim.identification.observation.base import Coarse, Sensitivity
+from gradsim.identification.observation.base import Residual, Sensitivity
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.clip_ensemble import RISE, eliminate
 from gradsim.identification.solvers.levenberg_marquardt import DAMPING_FACTORS, LARGEST, _step
@@ -69,7 +69,7 @@ class ShootingProblem:
         self.windows = Windows(problem.model, problem.space, problem.frames, window)
         self._cuts = {}
 
-    def at(self, u: Tensor, nodes: Tensor, stiffness: float, frames: int, coarse: Coarse = False) -> Shots:
+    def at(self, u: Tensor, nodes: Tensor, stiffness: float, frames: int, residual: Residual = "pixels") -> Shots:
         """What unknowns and start states cost on the first frames; infinite where a rollout diverges.
 
         Args:
@@ -77,20 +77,22 @@ class ShootingProblem:
             nodes: (starts, windows of these frames − 1, size).
             stiffness: κ.
             frames: Frames that count.
-            coarse: Whether on the far-seeing residuals.
+            residual: Which residuals: "pixels", "cdf" (wide basin) or an image loss.
         """
         with torch.no_grad():
             trajectory = self.windows.move(u, nodes, frames)
             self.effort.rollouts += len(u)  # windows of a clip are as long as the clip
             data = self.problem._prior(u)
             for own, seen, length in self._parts(trajectory, frames, 1):
-                data = data + seen.cost(own, length, coarse)
+                data = data + seen.cost(own, length, residual)
             gaps = self._gaps(trajectory, frames, nodes)
         data = torch.where(torch.isfinite(data), data, torch.inf)
         gaps = gaps.nan_to_num(torch.inf, torch.inf, torch.inf)
         return Shots(u, nodes, data, gaps, data + stiffness * gaps.square().sum((1, 2)))
 
-    def normal(self, shots: Shots, stiffness: float, frames: int, coarse: Coarse = False) -> tuple[Tensor, Tensor]:
+    def normal(
+        self, shots: Shots, stiffness: float, frames: int, residual: Residual = "pixels"
+    ) -> tuple[Tensor, Tensor]:
         """Jᵀ J (starts, N, N) and Jᵀ r (starts, N) with N = n + size (windows − 1)."""
         u, nodes = shots.u, shots.nodes
         n, size, inner = len(self.space), self.windows.size, nodes.shape[1]
@@ -106,7 +108,7 @@ class ShootingProblem:
                 rows = _rows(j, count, lanes, len(u))
                 turned = {name: y[rows] for name, y in along.items()}
                 s = Sensitivity(trajectory, part(moved, rows, length), turned, lanes)
-                _, gradient, matrix = seen.normal(s, length, coarse)
+                _, gradient, matrix = seen.normal(s, length, residual)
                 here = _places(n, size, j)
                 kept = slice(None) if j else slice(n)  # window 0 begins as the scene says
                 g[:, here] += gradient[:, kept]
@@ -203,9 +205,9 @@ def descend(
     stiffness: float,
     frames: int,
     iterations: int,
-    coarse: Coarse = False,
-    precision: float = 1e-3,
-    enough: float = 0.0,
+    residual: Residual = "pixels",
+    rtol: float = 1e-3,
+    target_cost: float = 0.0,
     report: Callable[[Shots], None] = lambda shots: None,
 ) -> Shots:
     """Levenberg–Marquardt for many starts side by side, a ladder of dampings tried from every linearisation.
@@ -216,24 +218,24 @@ def descend(
         stiffness: κ.
         frames: First frames that count.
         iterations: At most so many linearisations.
-        coarse: Whether on the far-seeing residuals.
-        precision: Relative gain below which a start rests.
-        enough: Cost at which a start rests.
+        residual: Which residuals: "pixels", "cdf" (wide basin) or an image loss.
+        rtol: Relative gain below which a start rests.
+        target_cost: Cost at which a start rests.
         report: Is told where the starts are after each.
     """
-    here = problem.at(start.u, start.nodes, stiffness, frames, coarse)[slice(None)]
+    here = problem.at(start.u, start.nodes, stiffness, frames, residual)[slice(None)]
     damping, idle = torch.full_like(here.cost, 1e-2), torch.zeros_like(here.cost)
     ladder = torch.tensor(DAMPING_FACTORS).double()
     for _ in range(iterations):
-        waiting = torch.isfinite(here.cost) & (idle < REST) & (damping < LARGEST) & (here.cost > enough)
+        waiting = torch.isfinite(here.cost) & (idle < REST) & (damping < LARGEST) & (here.cost > target_cost)
         rows = waiting.nonzero()[:, 0]
         if not len(rows):
             break
         now = here[rows]
-        A, g = problem.normal(now, stiffness, frames, coarse)
+        A, g = problem.normal(now, stiffness, frames, residual)
         trials = [_trial(problem, now, A, g, damping[rows] * rung) for rung in DAMPING_FACTORS]
         u, nodes = (torch.cat(y) for y in zip(*trials, strict=True))
-        tried = problem.at(u, nodes, stiffness, frames, coarse)
+        tried = problem.at(u, nodes, stiffness, frames, residual)
         cost, rung = tried.cost.unflatten(0, (len(DAMPING_FACTORS), -1)).min(0)
         best = tried[rung * len(rows) + torch.arange(len(rows))]
         gain = torch.where(cost < now.cost, (now.cost - cost) / now.cost.clamp(min=1e-300), 0.0)
@@ -241,7 +243,7 @@ def descend(
         here.put(rows[won], best[won])
         damping[rows] *= torch.where(won, ladder[rung], DAMPING_FACTORS[-1] * RISE)
         damping.clamp_(min=1e-12)
-        idle[rows] = torch.where(gain > precision, 0.0, idle[rows] + 1)
+        idle[rows] = torch.where(gain > rtol, 0.0, idle[rows] + 1)
         report(here)
     return here
 

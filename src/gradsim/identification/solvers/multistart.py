@@ -50,7 +50,7 @@ class MultistartConfig:
         curriculum: False goes to all frames at once.
         stir: Whether samples look for better valleys after every stage, which takes hundreds of rollouts.
         polish: Most rounds of restarts around the best at the end.
-        precision: Relative decrease of the cost at which a start rests. A millionth is enough for frames with noise.
+        rtol: Relative decrease of the cost at which a start rests. A millionth is enough for frames with noise.
     """
 
     starts: int = 16
@@ -61,7 +61,7 @@ class MultistartConfig:
     curriculum: bool = True
     stir: bool = True
     polish: int = 8
-    precision: float = 1e-9
+    rtol: float = 1e-9
 
 
 @dataclass
@@ -138,27 +138,27 @@ def search(
     for frames in [] if leapt else stages[done:]:
         informative = problem.observation.noise_floor(frames).informative
         least = _enough(problem, frames)
-        enough = least + unmodelled * informative
-        people, n = _attempt(problem, people, frames, enough, least, plan.precision)
+        target_cost = least + unmodelled * informative
+        people, n = _attempt(problem, people, frames, target_cost, least, plan.rtol)
         iterations += n
         if unmodelled and people.cost.min() < least:
             # what was left before was the start of another valley: this explains more frames, and all of them
-            enough, exact, unmodelled = least, clean, 0.0
-        solved, rounds, idle = _solved(people, enough), 0, 0
+            target_cost, exact, unmodelled = least, clean, 0.0
+        solved, rounds, idle = _solved(people, target_cost), 0, 0
         while solved.sum() < min(KEEP, plan.starts) and rounds < plan.rounds and idle < IDLE:
             if problem.effort.rollouts > plan.rollouts:
                 break
             rounds, best = rounds + 1, people.cost.min().item()
             fresh = _resample(problem, people, (~solved).nonzero()[:, 0], frames, rng)
-            fresh, n = _attempt(problem, fresh, frames, enough, least, plan.precision)
+            fresh, n = _attempt(problem, fresh, frames, target_cost, least, plan.rtol)
             iterations += n
             places = (~solved).nonzero()[:, 0]
             better = fresh.cost < people.cost[places]
             people.put(places[better], fresh[better])
             who[places[better]] = -1
-            solved = _solved(people, enough)
+            solved = _solved(people, target_cost)
             idle = 0 if people.cost.min() < GAIN * best else idle + 1
-        if not solved.any() and math.isfinite(enough):
+        if not solved.any() and math.isfinite(target_cost):
             # what is left is not noise, so later stages do not ask for less either
             exact, unmodelled = False, MODEL * people.cost.min().item() / max(1.0, informative)
             solved = _solved(people, least + unmodelled * informative)
@@ -169,19 +169,19 @@ def search(
                 people, who = people[there], who[there]
                 note("curriculum", frames, leapt=True)
                 break
-        elif not exact and math.isfinite(enough) and plan.stir:
+        elif not exact and math.isfinite(target_cost) and plan.stir:
             n = _explore(problem, people, who, frames, rng)
             iterations += n
-            solved = _solved(people, enough)
+            solved = _solved(people, target_cost)
         people, who = _replace_unsolved(problem, people, who, solved, frames, plan.starts, rng, exact)
         note("curriculum", frames)
 
     if not history or history[-1]["stage"] == "curriculum":
         if not plan.curriculum:
-            people, n = descend(problem, people, problem.frames, True, 30, precision=plan.precision)
+            people, n = descend(problem, people, problem.frames, "cdf", 30, rtol=plan.rtol)
             iterations += n
         rest = _rest(problem, people.u[int(people.cost.argmin())]) if exact else 0.0
-        people, n = descend(problem, people, problem.frames, False, 60, rest, precision=plan.precision)
+        people, n = descend(problem, people, problem.frames, "pixels", 60, rest, rtol=plan.rtol)
         iterations += n
         note("pixels", problem.frames)
     if history[-1]["stage"] == "pixels":
@@ -203,31 +203,31 @@ def _enough(problem: Problem, frames: int) -> float:
 
 
 def _attempt(
-    problem: Problem, people: Population, frames: int, enough: float, least: float, precision: float
+    problem: Problem, people: Population, frames: int, target_cost: float, least: float, rtol: float
 ) -> tuple[Population, int]:
-    """Pixels first; where that does not bring a start below `enough`, CDF and then pixels, keeping the better.
+    """Pixels first; where that does not bring a start below `target_cost`, CDF and then pixels, keeping the better.
 
     A start goes on to its own minimum, also below what noise explains (`least`): the next frames need it.
     """
     rest = 1e-6 * least if math.isfinite(least) else 0.0  # where nothing tells the noise, only a minimum is rest
     min_decrease = 0.01 * min(1.0, least)
-    people, count = descend(problem, people, frames, False, 10, rest, min_decrease, precision)
-    stuck = (~_solved(people, enough)).nonzero()[:, 0]
-    if len(stuck) and math.isfinite(enough):
-        far, n = descend(problem, people[stuck], frames, True, 10, precision=precision)
-        near, m = descend(problem, far, frames, False, 10, rest, min_decrease, precision)
+    people, count = descend(problem, people, frames, "pixels", 10, rest, min_decrease, rtol)
+    stuck = (~_solved(people, target_cost)).nonzero()[:, 0]
+    if len(stuck) and math.isfinite(target_cost):
+        far, n = descend(problem, people[stuck], frames, "cdf", 10, rtol=rtol)
+        near, m = descend(problem, far, frames, "pixels", 10, rest, min_decrease, rtol)
         better = near.cost < people.cost[stuck]
         people.put(stuck[better], near[better])
         count += n + m
     return people, count
 
 
-def _solved(people: Population, enough: float) -> Tensor:
+def _solved(people: Population, target_cost: float) -> Tensor:
     """Explained by the noise, and not clearly worse than the best."""
     best = people.cost.min()
     return (
-        people.cost < min(enough, best.item() + WORSE + 1e-3 * enough)
-        if math.isfinite(enough)
+        people.cost < min(target_cost, best.item() + WORSE + 1e-3 * target_cost)
+        if math.isfinite(target_cost)
         else people.cost < math.inf
     )
 
@@ -249,7 +249,7 @@ def _explore(problem: Problem, people: Population, who: Tensor, frames: int, rng
     drawn = sample(problem, people.u[k], scale, rng, round(few * CHAINS), round(few * GENERATIONS), frames=frames)
     if drawn.best_cost > people.cost[k] - 1e-3:
         return 1
-    found, n = descend(problem, Population.at(drawn.best[None]), frames, False, 8)
+    found, n = descend(problem, Population.at(drawn.best[None]), frames, "pixels", 8)
     people.put([last], found)
     who[last] = -1
     return n + 1
@@ -275,7 +275,7 @@ def _extend_to_full_clip(problem: Problem, people: Population, solved: Tensor, f
     if not len(best.cost):
         return count, there
     best = best[[int(best.cost.argmin())]]
-    best, n = descend(problem, best, problem.frames, False, 60, _rest(problem, best.u[0]))
+    best, n = descend(problem, best, problem.frames, "pixels", 60, _rest(problem, best.u[0]))
     unit = torch.where(torch.tensor(problem.space.logarithmic), 1.0, problem.space.high - problem.space.low)
     near = lambda u: ((u - best.u) / unit).abs().amax(1) < TOGETHER
     there[order[near(people.u[order])]] = True
@@ -305,10 +305,10 @@ def _extend(
         if not len(which):
             break
         frames = min(problem.frames, math.ceil(STRIDE * frames))
-        enough = _enough(problem, frames)
-        near, n = descend(problem, near, frames, False, 8, 1e-6 * enough)
+        target_cost = _enough(problem, frames)
+        near, n = descend(problem, near, frames, "pixels", 8, 1e-6 * target_cost)
         count += n
-        good = near.cost < enough
+        good = near.cost < target_cost
         if not good.any():
             good = near.cost < _rounding(problem, near.u[int(near.cost.argmin())], frames)
         near, which = near[good], which[good]
@@ -392,7 +392,7 @@ def _polish(problem: Problem, people: Population, rng: np.random.Generator, roun
         parents = people.u[k].expand(tries, -1)
         _, A, _ = problem.linearize(parents[:1], _fewer(problem.frames, rng))
         u = _along_weak(problem, parents, A.expand(tries, -1, -1), 10 ** rng.uniform(-1, 1, tries), rng)
-        near, n = descend(problem, Population.at(u), problem.frames, False, 12)
+        near, n = descend(problem, Population.at(u), problem.frames, "pixels", 12)
         count += n
         best = int(near.cost.argmin())
         failures = 0 if near.cost[best] < people.cost[k] - 0.01 else failures + 1

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.identification.observation.base import Coarse
+from gradsim.identification.observation.base import Residual
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.uncertainty.fisher import secant_fisher
@@ -253,22 +253,22 @@ class _Slice:
         y[:, self.pivot] = c
         if len(self.u) == 1:
             return self._inner(y), self.cost(y, self.problem.frames)
-        people, _ = descend(self, Population.at(y), self.problem.frames, False, 12)  # pyright: ignore[reportArgumentType]
+        people, _ = descend(self, Population.at(y), self.problem.frames, "pixels", 12)  # pyright: ignore[reportArgumentType]
         return self._inner(people.u), people.cost
 
-    def cost(self, y: Tensor, frames: int, coarse: Coarse = False) -> Tensor:
+    def cost(self, y: Tensor, frames: int, residual: Residual = "pixels") -> Tensor:
         u = self._inner(y)
         k = self.pivot
         inside = (u[:, k] >= self.problem.space.low[k]) & (u[:, k] <= self.problem.space.high[k])
         held = u.clamp(self.problem.space.low, self.problem.space.high)
-        return torch.where(inside, self.problem.cost(held, frames, coarse), torch.inf)
+        return torch.where(inside, self.problem.cost(held, frames, residual), torch.inf)
 
-    def linearize(self, y: Tensor, frames: int, coarse: Coarse = False) -> tuple[Tensor, Tensor, Tensor]:
+    def linearize(self, y: Tensor, frames: int, residual: Residual = "pixels") -> tuple[Tensor, Tensor, Tensor]:
         u = self._inner(y)
         k = self.pivot
         inside = (u[:, k] >= self.problem.space.low[k]) & (u[:, k] <= self.problem.space.high[k])
         held = u.clamp(self.problem.space.low, self.problem.space.high)
-        cost, A, g = self.problem.linearize(held, frames, coarse)
+        cost, A, g = self.problem.linearize(held, frames, residual)
         return torch.where(inside, cost, torch.inf), self.turn.T @ A @ self.turn, g @ self.turn
 
     def _inner(self, y: Tensor) -> Tensor:

@@ -83,7 +83,7 @@ class _Begun(NamedTuple):
 
 def _begun(problem: Problem, u: Tensor, frames: int, rng: np.random.Generator) -> _Begun:
     short = Problem(problem.model, problem.observation.slice_frames(0, frames), problem.space)
-    centre = descend(problem, Population.at(u[None]), frames, False, DESCENT)[0].u[0]
+    centre = descend(problem, Population.at(u[None]), frames, "pixels", DESCENT)[0].u[0]
     wide, _ = secant_fisher(short, centre, short.linearize(centre[None], frames)[1][0])
     problem.effort.rollouts += short.effort.rollouts
     draws = weighted(problem, centre, principal_axes(wide), frames, rng)
