@@ -11,7 +11,7 @@ from gradsim import video as videos
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.physics.model import Model
-from gradsim.video.background import picture, subtract
+from gradsim.video.background import read_background, subtract_background
 
 SIZE, COUNT, SIGMA = 40, 14, 1.5 / 255
 BODY = np.array([0.85, 0.3, 0.1])
@@ -19,7 +19,7 @@ BODY = np.array([0.85, 0.3, 0.1])
 
 @pytest.fixture(scope="module")
 def exact() -> np.ndarray:
-    """Coverage by a box that crosses the picture."""
+    """Coverage by a box that crosses the image."""
     scene = throw(COUNT, SIZE, position=[-1.1, 0, 0.6], velocity=[3.6, 0, 0], angular_velocity=[1, 2, 3], pushes=[])
     with torch.no_grad():
         return synthetic.float_masks(scene, Model(scene).rollout()).masks.numpy()
@@ -32,9 +32,9 @@ def texture(seed=0) -> np.ndarray:
     return np.clip([0.25, 0.5, 0.6] + 0.12 * smooth / smooth.std(), 0, 1)
 
 
-def film(exact, behind=None, sigma=SIGMA, colour=BODY, seed=1) -> np.ndarray:
+def render(exact, behind=None, sigma=SIGMA, color=BODY, seed=1) -> np.ndarray:
     alpha, behind = exact[..., None], texture() if behind is None else behind
-    clean = alpha * colour + (1 - alpha) * behind
+    clean = alpha * color + (1 - alpha) * behind
     return synthetic.noisy_8bit(torch.tensor(clean), sigma, seed)
 
 
@@ -43,103 +43,103 @@ def total(sigma=SIGMA) -> float:
 
 
 def test_known_colour_gives_coverage_with_noise_of_mean_zero_and_the_stated_size(exact):
-    found = subtract(film(exact), texture(), BODY)
-    z = (found.masks - exact) * np.sqrt(found.weight) / found.sigma
+    result = subtract_background(render(exact), texture(), BODY)
+    z = (result.masks - exact) * np.sqrt(result.weight) / result.sigma
     edge = (exact > 0.02) & (exact < 0.98)
-    assert found.noise == pytest.approx(total(), rel=0.03)
+    assert result.noise == pytest.approx(total(), rel=0.03)
     for where in (edge, exact == 0, exact == 1):  # 800 pixels at the edge and more elsewhere: 5 standard errors
         assert z[where].std() == pytest.approx(1, abs=0.12) and abs(z[where].mean()) < 0.2
     assert np.isfinite(z).all()
 
 
-def test_median_of_a_film_serves_as_the_background(exact):
-    found = subtract(film(exact), None, BODY)
-    z = (found.masks - exact) * np.sqrt(found.weight) / found.sigma
+def test_median_of_a_video_serves_as_the_background(exact):
+    result = subtract_background(render(exact), None, BODY)
+    z = (result.masks - exact) * np.sqrt(result.weight) / result.sigma
     edge = (exact > 0.02) & (exact < 0.98)
     assert z[edge].std() < 1.3 and abs(z[edge].mean()) < 0.2  # where a body passes, fewer frames make B
 
 
 def test_unknown_colour_is_learnt_from_inside_the_body(exact):
-    found = subtract(film(exact), texture())
+    result = subtract_background(render(exact), texture())
     edge = (exact > 0.02) & (exact < 0.98)
-    z = (found.masks - exact) * np.sqrt(found.weight) / found.sigma
+    z = (result.masks - exact) * np.sqrt(result.weight) / result.sigma
     assert z[edge].std() < 1.5 and abs(z[edge].mean()) < 0.3
-    assert (found.masks[ndimage.binary_dilation(exact > 0, np.ones((1, 5, 5))) == 0] == 0).all()
-    area, true = found.masks.sum((1, 2)), exact.sum((1, 2))
+    assert (result.masks[ndimage.binary_dilation(exact > 0, np.ones((1, 5, 5))) == 0] == 0).all()
+    area, true = result.masks.sum((1, 2)), exact.sum((1, 2))
     np.testing.assert_allclose(area, true, rtol=0.02, atol=0.1)  # 0.1 px: a sliver of ten pixels, 3 σ of 0.01 each
 
 
-def test_pixels_tell_less_where_the_background_is_like_the_body_and_nothing_where_it_is_alike(exact):
+def test_weights_fall_with_the_contrast_and_are_zero_without_contrast(exact):
     behind = texture()
     behind[:, 18:21] = BODY
     behind[:, 24:27] = 0.7 * BODY + 0.3 * behind[:, 24:27]
-    found = subtract(film(exact, behind), behind, BODY)
-    assert (found.weight[:, :, 18:21] == 0).all()
-    assert (found.weight[:, :, 24:27] < 0.2).all() and np.median(found.weight) > 0.5
-    z = (found.masks - exact) * np.sqrt(found.weight) / found.sigma
+    result = subtract_background(render(exact, behind), behind, BODY)
+    assert (result.weight[:, :, 18:21] == 0).all()
+    assert (result.weight[:, :, 24:27] < 0.2).all() and np.median(result.weight) > 0.5
+    z = (result.masks - exact) * np.sqrt(result.weight) / result.sigma
     assert np.abs(z[:, :, 24:27]).max() < 5.5
 
 
-def test_noise_is_that_of_the_film_whatever_its_size(exact):
+def test_noise_is_that_of_the_video_whatever_its_size(exact):
     for sigma in (0.5 / 255, 4 / 255):
-        assert subtract(film(exact, sigma=sigma), texture(), BODY).noise == pytest.approx(total(sigma), rel=0.1)
+        assert subtract_background(render(exact, sigma=sigma), texture(), BODY).noise == pytest.approx(total(sigma), rel=0.1)
 
 
-def test_single_hot_pixels_are_no_body(exact):
-    frames = film(exact)
+def test_single_hot_pixels_are_not_a_body(exact):
+    frames = render(exact)
     frames[:, 2, 2] = 255
-    assert (subtract(frames, texture()).masks[:, :5, :5] == 0).all()
+    assert (subtract_background(frames, texture()).masks[:, :5, :5] == 0).all()
 
 
 def test_a_moving_camera_is_refused(exact):
     wide = np.tile(texture(), (1, 2, 1))
-    frames = np.concatenate([film(exact[[k]], wide[:, k // 2 : SIZE + k // 2], seed=k) for k in range(COUNT)])
+    frames = np.concatenate([render(exact[[k]], wide[:, k // 2 : SIZE + k // 2], seed=k) for k in range(COUNT)])
     with pytest.raises(InputError, match=r"camera moves.*px"):
-        subtract(frames, None, BODY)
+        subtract_background(frames, None, BODY)
 
 
-def test_a_body_that_stays_is_no_background(exact):
+def test_a_body_that_stays_is_refused(exact):
     """Ten frames at one place: the median shows the body there, and each frame without it a ghost."""
     stays = np.concatenate([np.repeat(exact[[6]], COUNT, 0), exact[7:]])
     with pytest.raises(InputError, match="median.*--background FILE"):
-        subtract(film(stays), None, BODY)
+        subtract_background(render(stays), None, BODY)
 
 
-def test_a_body_that_hardly_moves_is_no_background(exact):
+def test_a_body_that_hardly_moves_is_refused(exact):
     wobble = np.stack([np.roll(exact[6], k % 3, axis=1) for k in range(COUNT)])
     with pytest.raises(InputError, match="--background FILE"):
-        subtract(film(wobble), None)
+        subtract_background(render(wobble), None)
 
 
-def test_a_film_without_a_body_is_refused(exact):
-    with pytest.raises(InputError, match="nothing in the film differs"):
-        subtract(film(0 * exact), texture(), BODY)
+def test_a_video_without_a_body_is_refused(exact):
+    with pytest.raises(InputError, match="nothing in the video differs"):
+        subtract_background(render(0 * exact), texture(), BODY)
 
 
 def test_a_background_of_the_bodys_colour_is_refused(exact):
     behind = 0.4 + 0.02 * texture()
     with pytest.raises(InputError, match="body's colour"):
-        subtract(film(exact, behind), behind, behind.mean((0, 1)))
+        subtract_background(render(exact, behind), behind, behind.mean((0, 1)))
 
 
 def test_a_body_of_another_colour_than_stated_is_refused(exact):
     with pytest.raises(InputError, match=r"not of the colour \[0.1, 0.9, 0.2\]"):
-        subtract(film(exact), texture(), [0.1, 0.9, 0.2])
+        subtract_background(render(exact), texture(), [0.1, 0.9, 0.2])
 
 
 def test_a_background_of_another_size_is_refused(exact):
     with pytest.raises(InputError, match="40 × 40"):
-        subtract(film(exact), texture()[:-2], BODY)
+        subtract_background(render(exact), texture()[:-2], BODY)
 
 
-def test_pictures_and_films_of_the_empty_scene_are_read(tmp_path, exact):
+def test_images_and_videos_of_the_empty_scene_are_read(tmp_path, exact):
     Image.fromarray(np.rint(255 * texture()).astype(np.uint8)).save(tmp_path / "b.png")
-    assert np.abs(picture(tmp_path / "b.png") - texture()).max() <= 0.5 / 255 + 1e-9
-    videos.write(tmp_path / "b.webm", film(0 * exact), 20)
-    assert np.abs(picture(tmp_path / "b.webm") - texture()).max() < 5 * SIGMA
+    assert np.abs(read_background(tmp_path / "b.png") - texture()).max() <= 0.5 / 255 + 1e-9
+    videos.write(tmp_path / "b.webm", render(0 * exact), 20)
+    assert np.abs(read_background(tmp_path / "b.webm") - texture()).max() < 5 * SIGMA
     for name in ("none.png", "none.webm"):
         with pytest.raises(InputError, match="none"):
-            picture(tmp_path / name)
-    (tmp_path / "bad.png").write_bytes(b"no picture")
+            read_background(tmp_path / name)
+    (tmp_path / "bad.png").write_bytes(b"not an image")
     with pytest.raises(InputError, match=r"bad\.png"):
-        picture(tmp_path / "bad.png")
+        read_background(tmp_path / "bad.png")

@@ -1,4 +1,4 @@
-"""Masks follow from the equation of compositing, without bias."""
+"""Masks against the equation of compositing, without bias."""
 
 import numpy as np
 import pytest
@@ -43,22 +43,22 @@ def test_grey_mask_video_keeps_covered_parts(coverage):
 def test_hard_colour_key_takes_what_is_within_the_tolerance(coverage):
     frames = bytes_of(composite(coverage))
     contrast = float(np.linalg.norm(BODY - BACK))
-    np.testing.assert_array_equal(masks.colour_key(frames, BODY, 0.01), coverage == 1)
-    np.testing.assert_array_equal(masks.colour_key(frames, BODY, 0.7 * contrast), coverage > 0)
-    np.testing.assert_array_equal(masks.colour_key(frames, bytes_of(BODY), 0.01), coverage == 1)
+    np.testing.assert_array_equal(masks.color_key(frames, BODY, 0.01), coverage == 1)
+    np.testing.assert_array_equal(masks.color_key(frames, BODY, 0.7 * contrast), coverage > 0)
+    np.testing.assert_array_equal(masks.color_key(frames, bytes_of(BODY), 0.01), coverage == 1)
 
 
 def test_soft_colour_key_falls_linearly_with_the_distance(coverage):
     contrast = float(np.linalg.norm(BODY - BACK))
-    mask = masks.colour_key(bytes_of(composite(coverage)), BODY, 0.2 * contrast, softness=0.8 * contrast)
+    mask = masks.color_key(bytes_of(composite(coverage)), BODY, 0.2 * contrast, softness=0.8 * contrast)
     # distance = (1 − α) contrast, so mask = α / 0.8; each channel is rounded by half a grey level
     np.testing.assert_allclose(mask, np.minimum(coverage / 0.8, 1), atol=0.5 * 3**0.5 / 255 / (0.8 * contrast))
 
 
-@pytest.mark.parametrize("picture", [False, True])
-def test_alpha_inverts_flat_compositing(coverage, picture):
-    back = np.random.default_rng(0).uniform(0.4, 1, (12, 16, 3)) if picture else BACK
-    alpha = masks.alpha_from_flat_colours(bytes_of(composite(coverage, back)), BODY, back)
+@pytest.mark.parametrize("textured", [False, True])
+def test_alpha_inverts_flat_compositing(coverage, textured):
+    back = np.random.default_rng(0).uniform(0.4, 1, (12, 16, 3)) if textured else BACK
+    alpha = masks.alpha_from_flat_colors(bytes_of(composite(coverage, back)), BODY, back)
     smallest = np.sqrt(((BODY - back) ** 2).sum(axis=-1)).min()
     # half a grey level in each channel is at most √3/2 along the colour difference
     np.testing.assert_allclose(alpha, coverage, atol=0.5 * 3**0.5 / 255 / smallest)
@@ -68,12 +68,12 @@ def test_alpha_has_unbiased_noise_of_the_stated_size_and_clipping_biases_it():
     body, back, sigma = np.array([0.3, 0.5, 0.6]), np.array([0.7, 0.6, 0.4]), 0.04
     clean = np.broadcast_to(back, (20, 50, 50, 3))
     frames = bytes_of(clean + np.random.default_rng(1).normal(0, sigma, clean.shape))
-    alpha = masks.alpha_from_flat_colours(frames, body, back)
+    alpha = masks.alpha_from_flat_colors(frames, body, back)
     expected = sigma / np.linalg.norm(body - back)
     deviation = expected / np.sqrt(alpha.size)
     assert abs(alpha.mean()) < 4 * deviation
     assert alpha.std() == pytest.approx(expected, rel=4 / np.sqrt(2 * alpha.size))
-    clipped = masks.alpha_from_flat_colours(frames, body, back, clip=True)
+    clipped = masks.alpha_from_flat_colors(frames, body, back, clip=True)
     # the mean of the positive half of a Gaussian
     assert clipped.mean() == pytest.approx(expected / np.sqrt(2 * np.pi), abs=4 * deviation)
     assert clipped.min() == 0
@@ -84,15 +84,15 @@ def test_a_background_seen_most_of_the_time_is_recovered_and_subtracted(coverage
     moving = np.concatenate([coverage, np.zeros((6, 12, 16))])
     frames = bytes_of(moving[..., None] * np.array([0.9, 0.9, 0.9]) + (1 - moving[..., None]) * (back / 255))
     np.testing.assert_array_equal(masks.median_background(frames), back / 255)
-    np.testing.assert_array_equal(masks.subtract_background(frames), moving > 0)
-    np.testing.assert_array_equal(masks.subtract_background(frames, back, threshold=0.4), moving == 1)
+    np.testing.assert_array_equal(masks.difference_mask(frames), moving > 0)
+    np.testing.assert_array_equal(masks.difference_mask(frames, back, threshold=0.4), moving == 1)
 
 
 def test_a_change_in_any_channel_is_foreground(coverage):
     for channel in range(3):
         frames = np.zeros((*coverage.shape, 3), np.uint8)
         frames[coverage == 1, channel] = 200
-        np.testing.assert_array_equal(masks.subtract_background(frames, (0, 0, 0)), coverage == 1)
+        np.testing.assert_array_equal(masks.difference_mask(frames, (0, 0, 0)), coverage == 1)
 
 
 def test_a_mask_without_pixels_is_an_error():
@@ -100,33 +100,33 @@ def test_a_mask_without_pixels_is_an_error():
     with pytest.raises(InputError, match="no mask pixel: its brightest channel is 0"):
         masks.from_mask_video(black)
     with pytest.raises(InputError, match="no mask pixel in any frame: the nearest is 1 away"):
-        masks.colour_key(black, (1, 0, 0), 0.5)
+        masks.color_key(black, (1, 0, 0), 0.5)
     with pytest.raises(InputError, match="no mask pixel in any frame"):
-        masks.colour_key(black, (1, 0, 0), 0.5, softness=0.5)
+        masks.color_key(black, (1, 0, 0), 0.5, softness=0.5)
     with pytest.raises(InputError, match="no frame differs"):
-        masks.subtract_background(black)
+        masks.difference_mask(black)
 
 
 def test_check_names_the_frames_without_mask(coverage):
-    masks.check(coverage, "mask.webm")
+    masks.require_masks(coverage, "mask.webm")
     coverage[[1, 3]] = 0
     with pytest.raises(InputError, match=r"mask\.webm has no mask pixel in 2 of 5 frames \(1, 3\)"):
-        masks.check(coverage, "mask.webm")
+        masks.require_masks(coverage, "mask.webm")
     with pytest.raises(InputError, match=r"30 of 30 frames \(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …\)"):
-        masks.check(np.zeros((30, 4, 4)), "mask.webm")
+        masks.require_masks(np.zeros((30, 4, 4)), "mask.webm")
 
 
 def test_colours_that_cannot_work_are_refused():
     frames = np.zeros((2, 4, 5, 3), np.uint8)
     with pytest.raises(InputError, match="are the same"):
-        masks.alpha_from_flat_colours(frames, BODY, BODY)
+        masks.alpha_from_flat_colors(frames, BODY, BODY)
     back = np.broadcast_to(BACK, (4, 5, 3)).copy()
     back[1, 2] = BODY
     with pytest.raises(InputError, match="in 1 of 20 pixels"):
-        masks.alpha_from_flat_colours(frames, BODY, back)
+        masks.alpha_from_flat_colors(frames, BODY, back)
     with pytest.raises(InputError, match=r"background has shape \(5, 4, 3\)"):
-        masks.alpha_from_flat_colours(frames, BODY, np.swapaxes(back, 0, 1))
+        masks.alpha_from_flat_colors(frames, BODY, np.swapaxes(back, 0, 1))
     with pytest.raises(InputError, match=r"red, green, blue in \[0, 1\]"):
-        masks.colour_key(frames, (217, 89, 51), 0.1)
+        masks.color_key(frames, (217, 89, 51), 0.1)
     with pytest.raises(InputError, match="red, green, blue"):
-        masks.colour_key(frames, (0.5, 0.5), 0.1)
+        masks.color_key(frames, (0.5, 0.5), 0.1)

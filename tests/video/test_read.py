@@ -1,4 +1,4 @@
-"""Times are those of the file, colours and orientation those a player shows, and damaged videos are errors."""
+"""Reading of videos: times of the file, displayed colors and orientation, and errors of damaged files."""
 
 import struct
 from fractions import Fraction
@@ -10,7 +10,7 @@ from av.video.reformatter import ColorRange, Colorspace
 from PIL import Image
 
 from gradsim.errors import InputError
-from gradsim.video import Video, check, read, write
+from gradsim.video import Video, check_video, read, write
 
 SUFFIXES = [".webm", ".mp4", ".gif"]
 
@@ -23,20 +23,20 @@ def frames():
     return palette[random.integers(0, 200, (12, 48, 64))]
 
 
-def encode(path, frames, encoder, pixels, colours=None, full_range=False, options=None):
+def encode(path, frames, encoder, pixels, colors=None, full_range=False, options=None):
     """A video as other programs write it: with their defaults, at 30 frames per second."""
     with av.open(str(path), "w") as container:
         stream = container.add_stream(encoder, rate=30, options=options or {})
         stream.height, stream.width = frames.shape[1:3]
         stream.pix_fmt = pixels
-        if colours:
-            stream.codec_context.colorspace = 1 if colours is Colorspace.ITU709 else 5
+        if colors:
+            stream.codec_context.colorspace = 1 if colors is Colorspace.ITU709 else 5
             stream.codec_context.color_range = 2 if full_range else 1
         for k, image in enumerate(frames):
             frame = av.VideoFrame.from_ndarray(image, format="rgb24")
-            if colours:
+            if colors:
                 kind = ColorRange.JPEG if full_range else ColorRange.MPEG
-                frame = frame.reformat(format=pixels, dst_colorspace=colours, dst_color_range=kind)
+                frame = frame.reformat(format=pixels, dst_colorspace=colors, dst_color_range=kind)
             else:
                 frame = frame.reformat(format=pixels)
             frame.pts, frame.time_base = k, Fraction(1, 30)
@@ -45,8 +45,8 @@ def encode(path, frames, encoder, pixels, colours=None, full_range=False, option
 
 
 def test_gif_times_are_the_sums_of_its_durations(tmp_path):
-    pictures = [Image.new("RGB", (5, 4), (40 * k, 0, 200)) for k in range(4)]
-    pictures[0].save(tmp_path / "a.gif", save_all=True, append_images=pictures[1:], duration=[100, 30, 250, 70])
+    images = [Image.new("RGB", (5, 4), (40 * k, 0, 200)) for k in range(4)]
+    images[0].save(tmp_path / "a.gif", save_all=True, append_images=images[1:], duration=[100, 30, 250, 70])
     video = read(tmp_path / "a.gif")
     np.testing.assert_array_equal(video.times, [0, 0.1, 0.13, 0.38])
     assert video.fps == pytest.approx(3 / 0.38)
@@ -57,9 +57,9 @@ def test_gif_frames_that_store_only_changes_are_put_together(tmp_path, frames):
     mosaic = np.repeat(frames[:1], 3, axis=0)
     mosaic[1, 10:20, 10:20] = mosaic[0, 0, 0]
     mosaic[2, 5, 7] = mosaic[0, 1, 1]
-    pictures = [Image.fromarray(m).quantize(256) for m in mosaic]
-    pictures[0].save(tmp_path / "a.gif", save_all=True, append_images=pictures[1:], duration=40, optimize=True)
-    np.testing.assert_array_equal(read(tmp_path / "a.gif").frames, [p.convert("RGB") for p in pictures])
+    images = [Image.fromarray(m).quantize(256) for m in mosaic]
+    images[0].save(tmp_path / "a.gif", save_all=True, append_images=images[1:], duration=40, optimize=True)
+    np.testing.assert_array_equal(read(tmp_path / "a.gif").frames, [p.convert("RGB") for p in images])
 
 
 @pytest.mark.parametrize("suffix", [".mp4", ".mov", ".mkv"])
@@ -73,10 +73,10 @@ def test_frames_come_in_the_order_of_their_times_also_with_bidirectional_coding(
 
 
 @pytest.mark.parametrize("full_range", [False, True])
-@pytest.mark.parametrize("colours", [Colorspace.ITU601, Colorspace.ITU709])
-def test_colours_follow_the_matrix_and_range_that_the_file_states(tmp_path, colours, full_range):
+@pytest.mark.parametrize("colors", [Colorspace.ITU601, Colorspace.ITU709])
+def test_colours_follow_the_matrix_and_range_that_the_file_states(tmp_path, colors, full_range):
     shown = np.full((2, 32, 32, 3), (217, 89, 51), np.uint8)
-    encode(tmp_path / "a.mp4", shown, "libx264", "yuv420p", colours, full_range, options={"crf": "1"})
+    encode(tmp_path / "a.mp4", shown, "libx264", "yuv420p", colors, full_range, options={"crf": "1"})
     # rounding Y, U, V: (1.164 + 2.112) / 2 and the last rounding; the wrong matrix is 10 off, the wrong range 8
     assert np.abs(read(tmp_path / "a.mp4").frames.astype(int) - shown).max() <= 2
 
@@ -106,7 +106,7 @@ def test_a_dropped_frame_is_not_smoothed_away(tmp_path, frames):
         np.testing.assert_allclose(read(tmp_path / f"a{suffix}").times, times, rtol=0, atol=0.5001 * tick)
 
 
-def test_pictures_are_sorted_by_number_and_other_files_passed_over(tmp_path, frames):
+def test_images_are_sorted_by_number_and_other_files_ignored(tmp_path, frames):
     for k in (11, 2, 7, 8, 10, 9, 3, 4, 5, 6):
         Image.fromarray(frames[k]).save(tmp_path / f"take2_frame{k}.png")
     (tmp_path / "notes.txt").write_text("x")
@@ -115,7 +115,7 @@ def test_pictures_are_sorted_by_number_and_other_files_passed_over(tmp_path, fra
     np.testing.assert_array_equal(video.times, np.arange(10) / 50)
 
 
-def test_grey_and_palette_pictures_are_read_as_rgb(tmp_path):
+def test_grey_and_palette_images_are_read_as_rgb(tmp_path):
     grey = Image.fromarray(np.arange(12, dtype=np.uint8).reshape(3, 4))
     grey.save(tmp_path / "0.png")
     grey.convert("RGB").quantize(12).save(tmp_path / "1.png")
@@ -123,7 +123,7 @@ def test_grey_and_palette_pictures_are_read_as_rgb(tmp_path):
     np.testing.assert_array_equal(video.frames, np.broadcast_to(np.asarray(grey)[..., None], (2, 3, 4, 3)))
 
 
-def test_a_missing_picture_is_an_error(tmp_path, frames):
+def test_a_missing_image_is_an_error(tmp_path, frames):
     for k in (8, 9, 11, 12):
         Image.fromarray(frames[0]).save(tmp_path / f"{k}.png")
     with pytest.raises(InputError, match=r"after 9\.png comes 11\.png"):
@@ -148,7 +148,7 @@ def test_a_webm_without_its_last_frame_is_an_error(tmp_path, frames, tagged):
     with av.open(str(tmp_path / "a.webm")) as container:
         last = [packet.pos for packet in container.demux(video=0) if packet.pos is not None][-1]
     (tmp_path / "a.webm").write_bytes(data[:last])
-    with pytest.raises(InputError, match=r"cut off: it promises 0\.6 s, but frame 10 at 0\.5 s is its last"):
+    with pytest.raises(InputError, match=r"cut off: its stated length is 0\.6 s, but its last frame is 10 at 0\.5 s"):
         read(tmp_path / "a.webm")
 
 
@@ -194,13 +194,13 @@ def test_damaged_remarks_do_not_matter(tmp_path, frames):
 @pytest.mark.parametrize(
     "content", [b"not a video " * 40, b"\0" * 500, b"GIF89a\5\0\5\0\0\0\0;", b"GIF89a\xff\xff\xff\xff\0\0\0;"]
 )
-def test_what_is_no_video_is_an_error(tmp_path, suffix, content):
+def test_other_files_are_errors(tmp_path, suffix, content):
     (tmp_path / f"a{suffix}").write_bytes(content)
     with pytest.raises(InputError, match="a" + suffix):
         read(tmp_path / f"a{suffix}")
 
 
-def test_damaged_pictures_are_errors_that_name_the_file(tmp_path, frames):
+def test_damaged_images_are_errors_that_name_the_file(tmp_path, frames):
     path = tmp_path / "0.png"
     Image.fromarray(frames[0]).save(path)
     good = path.read_bytes()
@@ -212,7 +212,7 @@ def test_damaged_pictures_are_errors_that_name_the_file(tmp_path, frames):
             read(tmp_path, fps=10)
 
 
-def test_pictures_that_would_lose_something_are_refused(tmp_path, frames):
+def test_images_that_would_lose_something_are_refused(tmp_path, frames):
     path = tmp_path / "0.png"
     Image.fromarray(np.full((4, 4, 4), 128, np.uint8), mode=None).save(path)
     with pytest.raises(InputError, match="transparent"):
@@ -226,15 +226,15 @@ def test_pictures_that_would_lose_something_are_refused(tmp_path, frames):
         read(tmp_path, fps=10)
 
 
-def test_missing_things_are_named(tmp_path, frames):
+def test_errors_name_what_is_missing(tmp_path, frames):
     with pytest.raises(InputError, match="does not exist"):
         read(tmp_path / "none.mp4")
     (tmp_path / "empty.mp4").touch()
     with pytest.raises(InputError, match="0 bytes"):
         read(tmp_path / "empty.mp4")
-    (tmp_path / "film.avi").write_bytes(b"x")
+    (tmp_path / "video.avi").write_bytes(b"x")
     with pytest.raises(InputError, match=r"suffix `\.avi`"):
-        read(tmp_path / "film.avi")
+        read(tmp_path / "video.avi")
     (tmp_path / "folder").mkdir()
     with pytest.raises(InputError, match=r"no \.png"):
         read(tmp_path / "folder", fps=10)
@@ -255,8 +255,8 @@ def test_a_gif_that_ends_after_a_whole_frame_is_an_error(tmp_path, frames):
 
 
 def test_a_gif_without_durations_wants_a_rate(tmp_path, frames):
-    pictures = [Image.fromarray(f).quantize(256) for f in frames[:3]]
-    pictures[0].save(tmp_path / "a.gif", save_all=True, append_images=pictures[1:])
+    images = [Image.fromarray(f).quantize(256) for f in frames[:3]]
+    images[0].save(tmp_path / "a.gif", save_all=True, append_images=images[1:])
     with pytest.raises(InputError, match="give fps"):
         read(tmp_path / "a.gif")
     np.testing.assert_array_equal(read(tmp_path / "a.gif", fps=10).times, [0, 0.1, 0.2])
@@ -271,7 +271,7 @@ def silence(container, stream, seconds):
 
 
 @pytest.mark.parametrize("tagged", [True, False])
-def test_sound_may_be_longer_than_the_pictures(tmp_path, frames, tagged):
+def test_sound_may_be_longer_than_the_video(tmp_path, frames, tagged):
     with av.open(str(tmp_path / "a.webm"), "w") as container:
         stream = container.add_stream("libvpx-vp9", rate=30)
         stream.height, stream.width, stream.pix_fmt = 48, 64, "yuv420p"
@@ -291,7 +291,7 @@ def test_sound_may_be_longer_than_the_pictures(tmp_path, frames, tagged):
             read(tmp_path / "a.webm")
 
 
-def test_sound_alone_is_no_video(tmp_path):
+def test_sound_alone_is_refused(tmp_path):
     with av.open(str(tmp_path / "a.mp4"), "w") as container:
         silence(container, container.add_stream("aac", rate=48000, layout="mono"), 0.1)
     with pytest.raises(InputError, match="no video stream"):
@@ -304,22 +304,22 @@ def clip(times=None, fps=25.0, height=6, width=8):
 
 
 def test_check_passes_the_scene_s_size_and_clock():
-    check(clip(), 8, 6, 25, "a.mp4")
-    check(clip(times=3 + np.arange(40) / 25), 8, 6, 25, "a.mp4")
-    check(clip(times=np.arange(1) / 25), 8, 6, 30, "a.mp4")
+    check_video(clip(), 8, 6, 25, "a.mp4")
+    check_video(clip(times=3 + np.arange(40) / 25), 8, 6, 25, "a.mp4")
+    check_video(clip(times=np.arange(1) / 25), 8, 6, 30, "a.mp4")
 
 
 def test_check_names_size_and_rate_at_once():
     with pytest.raises(InputError) as caught:
-        check(clip(), 64, 48, 30, "a.mp4")
+        check_video(clip(), 64, 48, 30, "a.mp4")
     for part in ("a.mp4", "8 × 6", "64 × 48", "camera.size", "25 fps", "timing.fps", "is 30"):
         assert part in str(caught.value)
 
 
 def test_check_finds_small_disagreements_of_the_clock():
     with pytest.raises(InputError, match="29.97"):
-        check(clip(times=np.arange(40) / 29.97, fps=29.97), 8, 6, 30, "a.mp4")
+        check_video(clip(times=np.arange(40) / 29.97, fps=29.97), 8, 6, 30, "a.mp4")
     late = np.arange(40) / 25
     late[7] += 0.004
     with pytest.raises(InputError, match=r"frame 7 is \+0\.004 s off"):
-        check(clip(times=late), 8, 6, 25, "a.mp4")
+        check_video(clip(times=late), 8, 6, 25, "a.mp4")

@@ -1,4 +1,4 @@
-"""What is written comes back bit for bit, at the times it was given, and never in part."""
+"""Written videos are read back bit for bit, at their times, and never in part."""
 
 import av
 import numpy as np
@@ -104,20 +104,20 @@ def test_one_frame_is_a_video(tmp_path, suffix):
 @pytest.mark.parametrize("size", [(48, 64), (33, 47)])
 def test_preview_plays_in_browsers_and_keeps_flat_colours(tmp_path, size):
     frames = np.full((6, *size, 3), (217, 89, 51), np.uint8)
-    write_preview(tmp_path / "film.webm", frames, fps=30)
-    with av.open(str(tmp_path / "film.webm")) as container:
+    write_preview(tmp_path / "video.webm", frames, fps=30)
+    with av.open(str(tmp_path / "video.webm")) as container:
         stream = container.streams.video[0]
         assert (stream.codec_context.name, stream.codec_context.pix_fmt) == ("vp9", "yuv420p")
         assert next(container.decode(stream)).colorspace == 1  # BT.709
-    video = read(tmp_path / "film.webm")
+    video = read(tmp_path / "video.webm")
     assert video.frames.shape[1:3] == (size[0] + size[0] % 2, size[1] + size[1] % 2)
     # rounding Y, U, V: (1.164 + 2.112) / 2 and the last rounding; a wrong colour matrix is 10 levels off
     assert np.abs(video.frames.astype(int) - frames[0, 0, 0]).max() <= 2
 
 
 def test_gif_preview_takes_any_number_of_colours(tmp_path):
-    write_preview(tmp_path / "film.gif", noise(3, 32, 32), fps=10)
-    assert read(tmp_path / "film.gif").frames.shape == (3, 32, 32, 3)
+    write_preview(tmp_path / "video.gif", noise(3, 32, 32), fps=10)
+    assert read(tmp_path / "video.gif").frames.shape == (3, 32, 32, 3)
 
 
 @pytest.mark.parametrize("suffix", [".webm", ".mp4", ".gif", ""])
@@ -188,4 +188,4 @@ def test_what_cannot_be_written_is_refused_before_a_file_appears(tmp_path, name,
 
 def test_a_preview_needs_a_suffix_that_browsers_show(tmp_path):
     with pytest.raises(InputError, match=r"\.webm, \.mp4 or \.gif"):
-        write_preview(tmp_path / "film.avi", noise(2, 4, 4), fps=10)
+        write_preview(tmp_path / "video.avi", noise(2, 4, 4), fps=10)

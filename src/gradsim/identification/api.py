@@ -141,7 +141,7 @@ def identify(
         shooting: Cut a long or chaotic clip into windows, as `MultipleShooting(window=20)`.
         robust: Loss of the residuals: "gaussian", or "huber" or "cauchy" against outliers; of an observation, its own.
         ignore: A video of the same size and clock whose bright pixels do not count.
-        frames: Which frames of the films to use, such as "0:30" or "!12"; see `gradsim.video.timing.align`.
+        frames: Which frames of the films to use, such as "0:30" or "!12"; see `gradsim.video.timing.align_frames`.
         background: A picture or film of the empty scene, or "median", to subtract.
         profile: True: profile likelihoods along the two weakest directions; or names of unknowns.
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from gradsim import video as videos
 from gradsim.identification.api import model_for, placed
 from gradsim.identification.observation.base import Masks
-from gradsim.identification.observation.from_video import NOMINAL, QUANTISED
+from gradsim.identification.observation.from_video import NOMINAL, QUANTIZED
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
@@ -64,8 +64,8 @@ def noisy_masks(scene, trajectory: Trajectory, body: str, seed: int) -> Masks:
     """Silhouettes as they come from an 8-bit film with noise of σ = 1/255, by the colour of a body."""
     frames = noisy_8bit(film(scene, trajectory), NOMINAL, seed)
     colour, background = (np.array(c) for c in (scene.bodies[body].colour, scene.background))
-    alpha = segmentation.alpha_from_flat_colours(frames, colour, background)
-    sigma = math.hypot(NOMINAL, QUANTISED) / float(np.linalg.norm(colour - background))
+    alpha = segmentation.alpha_from_flat_colors(frames, colour, background)
+    sigma = math.hypot(NOMINAL, QUANTIZED) / float(np.linalg.norm(colour - background))
     return Masks(torch.tensor(alpha), sigma, Silhouettes.of(scene))
 
 

@@ -1,6 +1,6 @@
-"""Video in and out, and the masks of bodies in it."""
+"""Video input and output, frame timing, and masks of bodies."""
 
-from gradsim.video.read import Video, check, read
+from gradsim.video.read import Video, check_video, read
 from gradsim.video.write import write, write_preview
 
-__all__ = ["Video", "check", "read", "write", "write_preview"]
+__all__ = ["Video", "check_video", "read", "write", "write_preview"]

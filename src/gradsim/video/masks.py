@@ -1,7 +1,7 @@
-"""Masks of bodies in a video: how much of each pixel a body covers.
+"""Masks of bodies in a video: the fraction of each pixel that a body covers.
 
-Frames are (T, height, width, 3) uint8, masks (T, height, width) float64. Colours and thresholds are in [0, 1], as in
-a scene. A mask without a single pixel is an error here; `check` is stricter and wants pixels in every frame.
+Frames are (T, height, width, 3) uint8, masks (T, height, width) float64. Colors and thresholds are in [0, 1], as in a
+scene. A mask without a single pixel is an error; `require_masks` requires pixels in every frame.
 """
 
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ import numpy as np
 
 from gradsim.errors import InputError
 
-Colour = Sequence[float] | np.ndarray
+Color = Sequence[float] | np.ndarray
 
 
 def from_mask_video(frames: np.ndarray, threshold: float = 0.5, grey: bool = False) -> np.ndarray:
-    """The masks in a video that shows a body bright on black.
+    """Masks from a video that shows a body bright on black.
 
     Args:
-        frames: Of the mask video.
+        frames: Frames of the mask video.
         threshold: A pixel is in the mask if any of its channels is above.
-        grey: Return the brightest channel itself, in [0, 1], as antialiased masks need it.
+        grey: Return the brightest channel itself, in [0, 1], for antialiased masks.
 
     Raises:
         InputError: If no channel of any pixel is above the threshold.
@@ -28,26 +28,26 @@ def from_mask_video(frames: np.ndarray, threshold: float = 0.5, grey: bool = Fal
     if not brightest.max() > threshold:
         raise InputError(
             f"the mask video has no mask pixel: its brightest channel is {brightest.max():.3g}, the threshold "
-            f"{threshold}; lower the threshold or give another mask."
+            f"{threshold}; lower the threshold or give another mask video."
         )
     return brightest if grey else (brightest > threshold).astype(np.float64)
 
 
-def colour_key(frames: np.ndarray, colour: Colour, tolerance: float, softness: float = 0.0) -> np.ndarray:
-    """The pixels that have a colour.
+def color_key(frames: np.ndarray, color: Color, tolerance: float, softness: float = 0.0) -> np.ndarray:
+    """Mask of the pixels of a color.
 
-        mask = clip(1 − (|I − colour| − tolerance) / softness, 0, 1)
+        mask = clip(1 − (|I − color| − tolerance) / softness, 0, 1)
 
     Args:
-        frames: Of the video.
-        colour: RGB of the body.
-        tolerance: Distance in RGB up to which a pixel is wholly in the mask.
-        softness: Over this further distance the mask falls to 0; 0 makes a hard mask.
+        frames: Frames of the video.
+        color: RGB of the body.
+        tolerance: Distance in RGB up to which the mask is 1.
+        softness: Further distance over which the mask falls to 0; 0: a hard mask.
 
     Raises:
         InputError: If no pixel of any frame is in the mask.
     """
-    key = _unit(colour, "colour")
+    key = _unit(color, "colour")
     distance = np.stack([np.linalg.norm(frame / 255 - key, axis=-1) for frame in frames])
     if softness:
         mask = np.clip(1 - (distance - tolerance) / softness, 0, 1)
@@ -56,41 +56,41 @@ def colour_key(frames: np.ndarray, colour: Colour, tolerance: float, softness: f
     if not mask.any():
         raise InputError(
             f"colour {key.tolist()} has no mask pixel in any frame: the nearest is {distance.min():.3g} away, the "
-            f"tolerance {tolerance}; raise it or take the colour from a frame."
+            f"tolerance {tolerance}; raise the tolerance, or take the colour from a frame."
         )
     return mask
 
 
-def alpha_from_flat_colours(
-    frames: np.ndarray, foreground: Colour, background: Colour, clip: bool = False
+def alpha_from_flat_colors(
+    frames: np.ndarray, foreground: Color, background: Color, clip: bool = False
 ) -> np.ndarray:
-    """How much of each pixel a flat body covers on a known background: flat compositing inverted.
+    """Coverage of each pixel by a body of one color on a known background: inverse compositing.
 
-        I = α F + (1 − α) B   ⇒   α = (I − B)·(F − B) / |F − B|²      (least squares along the colour difference)
+        I = α F + (1 − α) B   ⇒   α = (I − B)·(F − B) / |F − B|²      (least squares along the color difference)
 
     Exact for frames that follow the first equation. Noise of mean 0 in I gives noise of mean 0 in α, of standard
-    deviation σ / |F − B|; clipping would make it biased, so an estimate wants α as it is.
+    deviation σ / |F − B|; clipping would bias it, so estimates need the unclipped α.
 
     Args:
-        frames: Of the video.
+        frames: Frames of the video.
         foreground: RGB of the body, F.
-        background: RGB (3), or a picture (height, width, 3), uint8 or in [0, 1], B.
-        clip: Cut α to [0, 1], to look at it.
+        background: RGB (3), or an image (height, width, 3), uint8 or in [0, 1], B.
+        clip: Clip α to [0, 1], for display.
 
     Raises:
-        InputError: If foreground and background are alike (closer than one grey level) somewhere.
+        InputError: If foreground and background differ by less than one grey level in a pixel.
     """
     fore, back = _unit(foreground, "foreground"), _unit(background, "background")
     if back.ndim != 1 and back.shape != frames.shape[1:]:
-        raise InputError(f"background has shape {back.shape}, the frames {frames.shape[1:]}; make them equal.")
+        raise InputError(f"background has shape {back.shape}, the frames {frames.shape[1:]}; the two must be equal.")
     difference = fore - back
     contrast = (difference**2).sum(axis=-1)
     alike = contrast < (1 / 255) ** 2
     if alike.any():
         where = f" in {alike.sum()} of {alike.size} pixels" if alike.size > 1 else ""
         raise InputError(
-            f"foreground {fore.tolist()} and background are the same{where}, so the body cannot be seen; "
-            "choose another colour, or give a mask video."
+            f"foreground {fore.tolist()} and background are the same{where}, so the body is invisible there; choose "
+            "another colour, or give a mask video (--mask)."
         )
     weight = difference / contrast[..., None]
     alpha = np.stack([((frame / 255 - back) * weight).sum(axis=-1) for frame in frames])
@@ -98,19 +98,19 @@ def alpha_from_flat_colours(
 
 
 def median_background(frames: np.ndarray) -> np.ndarray:
-    """What is behind moving bodies: the median over time of each pixel, (height, width, 3) in [0, 1].
+    """Background behind moving bodies: the median over time of each pixel, (height, width, 3) in [0, 1].
 
-    Right where a body covers the pixel in fewer than half of the frames.
+    Correct where bodies cover the pixel in fewer than half of the frames.
     """
     return np.median(frames, axis=0) / 255
 
 
-def subtract_background(frames: np.ndarray, background: Colour | None = None, threshold: float = 0.1) -> np.ndarray:
-    """The pixels where any channel differs from the background by more than `threshold`.
+def difference_mask(frames: np.ndarray, background: Color | None = None, threshold: float = 0.1) -> np.ndarray:
+    """Mask of the pixels where any channel differs from the background by more than `threshold`.
 
     Args:
-        frames: Of the video.
-        background: RGB (3), or a picture (height, width, 3), uint8 or in [0, 1]; by default `median_background`.
+        frames: Frames of the video.
+        background: RGB (3), or an image (height, width, 3), uint8 or in [0, 1]; by default `median_background`.
         threshold: Above the noise, below the contrast of the body.
 
     Raises:
@@ -121,29 +121,29 @@ def subtract_background(frames: np.ndarray, background: Colour | None = None, th
     if not difference.max() > threshold:
         raise InputError(
             f"no frame differs from the background: the largest difference is {difference.max():.3g}, the threshold "
-            f"{threshold}; lower it, or give a picture of the empty background."
+            f"{threshold}; lower the threshold, or give an image of the empty scene."
         )
     return (difference > threshold).astype(np.float64)
 
 
-def check(masks: np.ndarray, name: str) -> None:
-    """Make sure that every frame has a pixel in the mask; `name` says whose mask it is.
+def require_masks(masks: np.ndarray, name: str) -> None:
+    """Check that every frame has a pixel in the mask; `name` is the name of the mask in the error.
 
     Raises:
-        InputError: If a frame has none; it names these frames.
+        InputError: If a frame has none; the message lists these frames.
     """
     empty = np.flatnonzero(~(masks > 0).any(axis=(1, 2)))
     if len(empty):
         listed = ", ".join(map(str, empty[:10])) + (", …" if len(empty) > 10 else "")
         raise InputError(
             f"{name} has no mask pixel in {len(empty)} of {len(masks)} frames ({listed}); give a mask that shows the "
-            "body in every frame, or cut the video to where it is in view."
+            "body in every frame, or trim the video to the frames that show it."
         )
 
 
-def _unit(colour: Colour, name: str) -> np.ndarray:
-    """A colour or picture in [0, 1], from numbers in [0, 1] or from uint8."""
-    value = np.asarray(colour)
+def _unit(color: Color, name: str) -> np.ndarray:
+    """Color or image in [0, 1], from numbers in [0, 1] or from uint8."""
+    value = np.asarray(color)
     value = value / 255 if value.dtype == np.uint8 else value.astype(np.float64)
     if value.shape[-1:] != (3,) or not ((value >= 0) & (value <= 1)).all():
         raise InputError(f"{name} has shape {value.shape}; it needs red, green, blue in [0, 1], or uint8.")

@@ -1,9 +1,9 @@
 """Read videos with exact time stamps: mp4, webm, mov and mkv by PyAV; gif and folders of png by Pillow.
 
-Frames come as they are shown (a phone's rotation applied) in 8-bit RGB. Times are those of the file, so a variable
-frame rate stays variable. Only where a file states one rate, and its clock is too coarse for it (webm counts
-milliseconds), are the times the exact multiples that the clock rounds. A video that is cut off is an error,
-never a shorter video; flipped bits are found only where the format lets them be (png always, gif rarely).
+Frames are 8-bit RGB as displayed (a phone's rotation applied). Times are those of the file, so a variable frame rate
+stays variable. Only where a file states one rate, and its clock is too coarse for it (webm counts milliseconds), are the
+times the exact multiples that the clock rounds. A truncated video is an error, never a shorter video; flipped bits are
+detected only where the format allows it (png always, gif rarely).
 """
 
 import re
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
     from PIL.Image import Image
 
-TICK = 6e-4  # [s] by which a clock may round: webm counts milliseconds
+TICK = 6e-4  # [s] rounding error of a clock: webm counts milliseconds
 CONTAINERS = (".mp4", ".webm", ".mov", ".mkv")
 
 
 @dataclass(frozen=True, eq=False)
 class Video:
-    """Frames and when they were taken.
+    """Frames with their time stamps.
 
     Attributes:
         frames: (T, height, width, 3) uint8 RGB, row 0 on top.
-        times: (T,) float64 [s], increasing. The first is that of the file, which is 0 for most but not all.
-        fps: Frames per second; the mean rate where the rate varies.
+        times: (T,) float64 [s], increasing. The first is that of the file, which is mostly but not always 0.
+        fps: Frames per second; the mean if the rate varies.
     """
 
     frames: np.ndarray
@@ -51,25 +51,25 @@ class Video:
 
 
 def read(path: str | Path, fps: float | None = None) -> Video:
-    """Read a video file or a folder of png pictures.
+    """Read a video file or a folder of png images.
 
     Args:
-        path: A .mp4, .webm, .mov, .mkv or .gif, or a folder whose .png files, sorted as a person would
-            (frame 2 before frame 10), are the frames.
-        fps: Frames per second. Needed for a folder; for a file it replaces the file's own time stamps, as for a
-            film in slow motion.
+        path: A .mp4, .webm, .mov, .mkv or .gif, or a folder whose .png files, in numerical order (frame 2 before
+            frame 10), are the frames.
+        fps: Frames per second. Required for a folder; for a file it replaces the time stamps, as for a slow-motion
+            video.
 
     Raises:
-        InputError: If the path is missing, of an unknown kind, empty, corrupt or cut off, or if it has no frames,
+        InputError: If the path is missing, of an unknown kind, empty, corrupt or truncated, or if it has no frames,
             frames of several sizes, transparent pixels, or no usable time stamps while `fps` is not given.
     """
     path = Path(path)
     if fps is not None and not 0 < fps < float("inf"):
-        raise InputError(f"fps is {fps}; it needs to be positive.")
+        raise InputError(f"fps is {fps}; it must be positive.")
     if path.is_dir():
         frames, times, rate = _read_folder(path, fps), None, None
     elif not path.exists():
-        raise InputError(f"{path} does not exist; give a video file or a folder of png pictures.")
+        raise InputError(f"{path} does not exist; give a video file or a folder of png images.")
     elif path.stat().st_size == 0:
         raise InputError(f"{path} is empty (0 bytes); copy or record it again.")
     elif path.suffix.lower() == ".gif":
@@ -83,19 +83,19 @@ def read(path: str | Path, fps: float | None = None) -> Video:
     if fps is not None:
         times, rate = np.arange(len(frames)) / fps, float(fps)
     elif times is None or rate is None:
-        raise InputError(f"{path} does not say when its frames were taken; give fps.")
+        raise InputError(f"{path} has no time stamps; give fps.")
     elif (np.diff(times) <= 0).any():
         k = int(np.argmax(np.diff(times) <= 0))
         raise InputError(f"{path}: frame {k + 1} is not later than frame {k} ({times[k]:.6g} s); give fps.")
     return Video(np.stack(frames), times, rate)
 
 
-def check(video: Video, width: int, height: int, fps: float, path: str | Path) -> None:
-    """Make sure that a video has the size and the clock of a scene; `path` names it in the error.
+def check_video(video: Video, width: int, height: int, fps: float, path: str | Path) -> None:
+    """Check that a video has the size and the clock of a scene; `path` names it in the error.
 
     Raises:
-        InputError: If the size differs, or a frame, counted from the first, is more than 2 % of a frame away from
-            the scene's clock. Both are reported at once. A gap of whole frames is none of this: frames were dropped
+        InputError: If the size differs, or a frame, counted from the first, is off the scene's clock by more than 2 %
+            of a frame. Both are reported at once. A gap of whole frames is allowed: those are dropped frames
             (`gradsim.video.timing`).
     """
     problems = []
@@ -128,7 +128,7 @@ def _read_container(path: Path) -> tuple[list[np.ndarray], np.ndarray | None, fl
     try:
         with av.open(str(path), metadata_errors="replace") as container:
             if not container.streams.video:
-                raise InputError(f"{path} holds no video stream; give the file with the pictures.")
+                raise InputError(f"{path} has no video stream, only sound or data; give a video file.")
             stream = container.streams.video[0]
             stream.thread_type = "AUTO"
             frames, stamps, length = [], [], 0.0
@@ -143,7 +143,7 @@ def _read_container(path: Path) -> tuple[list[np.ndarray], np.ndarray | None, fl
                 length = float(frame.duration * (frame.time_base or 0))
             if not frames:
                 raise InputError(f"{path} has no frames; it is empty or cut off: copy or record it again.")
-            promised = _promised_end(container, stream)
+            end = _stated_end(container, stream)
             tick, rate = stream.time_base, stream.average_rate
     except FFmpegError as error:
         raise InputError(
@@ -153,16 +153,16 @@ def _read_container(path: Path) -> tuple[list[np.ndarray], np.ndarray | None, fl
         return frames, None, None
     times, fps = _times(stamps, tick, rate)
     last = max(length, 1 / fps if fps else 0.0)
-    if promised - times[-1] > 1.75 * last:
+    if end - times[-1] > 1.75 * last:
         raise InputError(
-            f"{path} is cut off: it promises {promised:.4g} s, but frame {len(frames) - 1} at {times[-1]:.4g} s is its "
-            "last; copy or record it again."
+            f"{path} is cut off: its stated length is {end:.4g} s, but its last frame is {len(frames) - 1} at "
+            f"{times[-1]:.4g} s; copy or record it again."
         )
     return frames, times, fps
 
 
 def _times(stamps: list[int], tick: Fraction, rate: Fraction | None) -> tuple[np.ndarray, float | None]:
-    """Times [s] and rate [1/s] from a container's clock, undoing its rounding where one rate explains all stamps."""
+    """Times [s] and rate [1/s] from a container's clock, without its rounding where one rate fits all stamps."""
     times = np.array([float(stamp * tick) for stamp in stamps])
     if rate:
         ideal = [stamps[0] * tick + k / rate for k in range(len(stamps))]
@@ -174,8 +174,8 @@ def _times(stamps: list[int], tick: Fraction, rate: Fraction | None) -> tuple[np
     return times, float(rate) if rate else None
 
 
-def _promised_end(container: "InputContainer", stream: "VideoStream") -> float:
-    """When the file says that its last frame ends [s]; 0 if it does not say."""
+def _stated_end(container: "InputContainer", stream: "VideoStream") -> float:
+    """End of the last frame as stated by the file [s]; 0 if not stated."""
     if stream.duration is not None and stream.time_base is not None:
         return float(stream.duration * stream.time_base)
     tag = re.fullmatch(r"(\d+):(\d+):([\d.]+)", stream.metadata.get("DURATION", ""))  # Matroska, per stream
@@ -189,7 +189,7 @@ def _promised_end(container: "InputContainer", stream: "VideoStream") -> float:
 
 @contextmanager
 def _pillow_errors(path: Path) -> Iterator[None]:
-    """Turn what Pillow raises on damaged files into errors that name the file."""
+    """Convert Pillow's exceptions on damaged files to errors that name the file."""
     from PIL.Image import DecompressionBombError
 
     try:
@@ -206,11 +206,11 @@ def _read_gif(path: Path) -> tuple[list[np.ndarray], np.ndarray | None, float | 
     from PIL import Image
 
     frames, lengths = [], []  # lengths in milliseconds
-    with _pillow_errors(path), Image.open(path, formats=["GIF"]) as picture:
-        for k in range(getattr(picture, "n_frames", 1)):
-            picture.seek(k)
-            frames.append(_opaque(picture, f"{path}, frame {k},"))
-            lengths.append(picture.info.get("duration", 0))
+    with _pillow_errors(path), Image.open(path, formats=["GIF"]) as image:
+        for k in range(getattr(image, "n_frames", 1)):
+            image.seek(k)
+            frames.append(_opaque(image, f"{path}, frame {k},"))
+            lengths.append(image.info.get("duration", 0))
     if not path.read_bytes().rstrip(b"\0").endswith(b";"):
         raise InputError(f"{path} is cut off: the end mark of a gif is missing; copy or save it again.")
     if 0 in lengths:
@@ -227,22 +227,22 @@ def _read_folder(path: Path, fps: float | None) -> list[np.ndarray]:
     if not files:
         raise InputError(f"{path} holds no .png files; give a folder with one png per frame.")
     if fps is None:
-        raise InputError(f"{path} is a folder of pictures, which have no time stamps; give fps.")
+        raise InputError(f"{path} is a folder of png images, which have no time stamps; give fps.")
     _check_numbers(path, files)
     frames = []
     for file in files:
         with _pillow_errors(file):
             data = file.read_bytes()
-            with Image.open(file, formats=["PNG"]) as picture:
-                # Pillow would drop the lower half of 16-bit colours in silence; IHDR has the depth in byte 24
+            with Image.open(file, formats=["PNG"]) as image:
+                # Pillow silently drops the lower byte of 16-bit colors; IHDR has the depth in byte 24
                 if data[24] == 16:
-                    raise InputError(f"{file} has 16 bits a channel; save it with 8.")
-                frames.append(_opaque(picture, str(file)))
+                    raise InputError(f"{file} has 16 bits per channel; save it with 8.")
+                frames.append(_opaque(image, str(file)))
     return frames
 
 
-def _opaque(picture: "Image", name: str) -> np.ndarray:
-    rgba = np.asarray(picture.convert("RGBA"))
+def _opaque(image: "Image", name: str) -> np.ndarray:
+    rgba = np.asarray(image.convert("RGBA"))
     if rgba[..., 3].min() < 255:
         raise InputError(f"{name} has transparent pixels; flatten it onto the background of the scene.")
     return rgba[..., :3]
@@ -254,15 +254,15 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def _check_numbers(path: Path, files: list[Path]) -> None:
-    """A missing picture would shift the time of all after it: numbers have to go up in equal steps."""
-    last = [re.search(r"([0-9]+)\D*$", file.stem) for file in files]
-    numbers = [int(found.group(1)) for found in last if found]
+    """Require equal steps between the numbers: a missing image would shift the times of all after it."""
+    matches = [re.search(r"([0-9]+)\D*$", file.stem) for file in files]
+    numbers = [int(match.group(1)) for match in matches if match]
     steps = np.diff(numbers)
     if len(numbers) == len(files) and len(steps) and (steps != steps[0]).any():
         k = int(np.argmax(steps != steps[0]))
         raise InputError(
             f"{path}: after {files[k].name} comes {files[k + 1].name}, but the first two files are {steps[0]} apart; "
-            "a frame is missing or the names are not in order."
+            "a frame is missing or a file is misnamed: number the files in equal steps."
         )
 
 
@@ -270,4 +270,6 @@ def _check_sizes(path: Path, frames: list[np.ndarray]) -> None:
     for k, frame in enumerate(frames):
         if frame.shape != frames[0].shape:
             (h, w), (height, width) = frame.shape[:2], frames[0].shape[:2]
-            raise InputError(f"{path}: frame {k} has {w} × {h} px, frame 0 has {width} × {height}; make them equal.")
+            raise InputError(
+                f"{path}: frame {k} has {w} × {h} px, frame 0 has {width} × {height}; resize all frames to one size."
+            )

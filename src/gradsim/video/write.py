@@ -1,13 +1,13 @@
-"""Write videos without loss, whole or not at all.
+"""Write videos: lossless for fits, lossy previews for display. Writing is atomic.
 
-What is fitted must be lossless: the usual yuv420p is wrong by over 100 grey levels on coloured edges. Kinds by suffix:
+Videos to fit must be lossless: the usual yuv420p is wrong by over 100 grey levels on colored edges. Formats by suffix:
 
-    .webm   VP9, lossless, gbrp: bit-exact, browsers show it right; its clock counts milliseconds
-    .mp4    H.264 RGB with crf 0 (FFV1 where x264 is missing): bit-exact, but browsers show it wrong
-    .gif    bit-exact up to 256 colours a frame, an error above; its clock counts 10 ms
+    .webm   VP9, lossless, gbrp: bit-exact, displayed correctly by browsers; its clock counts milliseconds
+    .mp4    H.264 RGB with crf 0 (FFV1 where x264 is missing): bit-exact, displayed incorrectly by browsers
+    .gif    bit-exact up to 256 colors per frame, an error above; its clock counts 10 ms
     none    a folder of png: bit-exact, no clock
 
-`write_preview` makes small, lossy films for people to look at, which every browser plays.
+`write_preview` writes small lossy videos that every browser plays.
 """
 
 from fractions import Fraction
@@ -42,29 +42,29 @@ _LIMITED = 1  # AVCOL_RANGE_MPEG
 
 
 def write(path: str | Path, frames: np.ndarray, fps: float | None = None, times: np.ndarray | None = None) -> None:
-    """Write a video without loss; `read` gives back the same frames, and times to the precision of its clock.
+    """Write a lossless video; `read` returns the same frames, and times to the precision of the clock.
 
     Args:
-        path: Ends in .webm, .mp4 or .gif, or in no suffix for a folder of png. An existing file is replaced; an
-            existing folder has to be empty.
+        path: Path with suffix .webm, .mp4 or .gif, or without one for a folder of png. An existing file is replaced;
+            an existing folder must be empty.
         frames: (T, height, width, 3) uint8 RGB, row 0 on top.
         fps: Frames per second.
-        times: Instead of `fps`: when each frame was taken (T,) [s], increasing from 0 or later. They are rounded
-            to the clock: 1 µs in .mp4, 1 ms in .webm, 10 ms in .gif.
+        times: Instead of `fps`: times of the frames (T,) [s], at least 0 and increasing. They are rounded to the
+            clock: 1 µs in .mp4, 1 ms in .webm, 10 ms in .gif.
 
     Raises:
         InputError: If the suffix is unknown, frames have another type or shape, not exactly one of `fps` and
-            `times` is given, the clock cannot hold the times, or a gif needs more than 256 colours in a frame.
+            `times` is given, the clock cannot hold the times, or a frame of a gif has more than 256 colors.
     """
     path = Path(path)
-    frames = _checked(frames)
+    frames = _check_frames(frames)
     kind = path.suffix.lower()
     if kind not in (*_LOSSLESS, ".gif", ""):
         raise InputError(f"{path} has suffix `{path.suffix}`; use .webm, .mp4, .gif, or none for a folder of png.")
     stamps, rate = _clock(len(frames), fps, times)
     with atomic_path(path) as draft:
         if kind == ".gif":
-            _write_gif(draft, [_palette_picture(frame, k) for k, frame in enumerate(frames)], stamps, rate)
+            _write_gif(draft, [_palette_image(frame, k) for k, frame in enumerate(frames)], stamps, rate)
         elif kind in _LOSSLESS:
             _encode(draft, frames, stamps, rate, *_available(kind))
         elif times is not None:
@@ -74,11 +74,11 @@ def write(path: str | Path, frames: np.ndarray, fps: float | None = None, times:
 
 
 def write_preview(path: str | Path, frames: np.ndarray, fps: float) -> None:
-    """Write a small film to look at, never to fit: lossy, played by every browser.
+    """Write a small lossy video for display, not for fits, that every browser plays.
 
     Args:
-        path: Ends in .webm (VP9) or .mp4 (H.264), both yuv420p, BT.709, where an odd size grows by one repeated row
-            or column; or in .gif (256 colours a frame, chosen to fit it).
+        path: Path with suffix .webm (VP9) or .mp4 (H.264), both yuv420p, BT.709, with an odd size padded by one
+            repeated row or column; or .gif (256 colors per frame, an adaptive palette).
         frames: (T, height, width, 3) uint8 RGB, row 0 on top.
         fps: Frames per second.
 
@@ -86,7 +86,7 @@ def write_preview(path: str | Path, frames: np.ndarray, fps: float) -> None:
         InputError: If the suffix is unknown, or frames have another type or shape.
     """
     path = Path(path)
-    frames = _checked(frames)
+    frames = _check_frames(frames)
     stamps, rate = _clock(len(frames), fps, None)
     kind = path.suffix.lower()
     if kind not in (*_PREVIEW, ".gif"):
@@ -102,12 +102,12 @@ def write_preview(path: str | Path, frames: np.ndarray, fps: float) -> None:
             _encode(draft, even, stamps, rate, *_available(kind, _PREVIEW))
 
 
-def _checked(frames: np.ndarray) -> np.ndarray:
+def _check_frames(frames: np.ndarray) -> np.ndarray:
     frames = np.asarray(frames)
     if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[3] != 3 or 0 in frames.shape:
         raise InputError(
-            f"frames are {frames.dtype} with shape {frames.shape}; they need to be uint8 (T, height, width, 3), at "
-            "least one: multiply images in [0, 1] by 255 and round."
+            f"frames are {frames.dtype} with shape {frames.shape}; they must be uint8 (T, height, width, 3), at least "
+            "one: multiply images in [0, 1] by 255 and round."
         )
     return np.ascontiguousarray(frames)
 
@@ -115,15 +115,15 @@ def _checked(frames: np.ndarray) -> np.ndarray:
 def _clock(count: int, fps: float | None, times: np.ndarray | None) -> tuple[list[Fraction], Fraction]:
     """Exact time stamps [s] and the (mean) rate [1/s] of `count` frames."""
     if (fps is None) == (times is None):
-        raise InputError("give exactly one of fps and times.")
+        raise InputError("fps and times are both given or both missing; give exactly one of fps and times.")
     if fps is not None:
         if not 0.001 <= fps <= 100_000:
-            raise InputError(f"fps is {fps}; it needs to lie between 0.001 and 100 000.")
-        rate = Fraction(fps).limit_denominator(100_000)  # finds 30000/1001 and 29.97 behind the float
+            raise InputError(f"fps is {fps}; it must be between 0.001 and 100 000.")
+        rate = Fraction(fps).limit_denominator(100_000)  # recovers 30000/1001 and 29.97 from the float
         return [k / rate for k in range(count)], rate
     seconds = np.asarray(times, dtype=np.float64)
     if seconds.shape != (count,) or count < 2 or not np.isfinite(seconds).all() or seconds[0] < 0:
-        raise InputError(f"times have shape {seconds.shape}; they need one finite time ≥ 0 for each of ≥ 2 frames.")
+        raise InputError(f"times have shape {seconds.shape}; give one finite time ≥ 0 for each frame, of at least 2.")
     stamps = [Fraction(round(s / _MICROSECOND)) * _MICROSECOND for s in seconds.tolist()]
     _check_increasing(stamps, "1 µs")
     return stamps, ((count - 1) / (stamps[-1] - stamps[0])).limit_denominator(100_000)
@@ -145,7 +145,7 @@ def _available(kind: str, choices: dict[str, list] = _LOSSLESS) -> tuple[str, st
         if choice[0] in av.codecs_available:
             return choice
     names = " or ".join(name for name, _, _ in choices[kind])
-    raise InputError(f"this build of PyAV has no encoder {names} for {kind}; write another kind.")
+    raise InputError(f"this build of PyAV has no encoder {names} for {kind}; use another suffix.")
 
 
 def _encode(
@@ -186,37 +186,37 @@ def _encode(
         container.mux(stream.encode(None))
 
 
-def _palette_picture(frame: np.ndarray, k: int) -> "Image":
-    """A picture with the exact colours of the frame as its palette."""
+def _palette_image(frame: np.ndarray, k: int) -> "Image":
+    """Image with the exact colors of the frame as its palette."""
     from PIL.Image import frombytes
 
     packed = frame.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], dtype=np.uint32)
-    colours, index = np.unique(packed, return_inverse=True)
-    if len(colours) > 256:
+    colors, index = np.unique(packed, return_inverse=True)
+    if len(colors) > 256:
         raise InputError(
-            f"frame {k} has {len(colours)} colours, a gif holds 256; write .webm, .mp4 or a folder of png."
+            f"frame {k} has {len(colors)} colours, a gif holds 256; write .webm, .mp4 or a folder of png."
         )
-    picture = frombytes("P", packed.shape[::-1], index.astype(np.uint8).tobytes())
-    picture.putpalette(np.stack([colours >> 16, colours >> 8 & 255, colours & 255], axis=1).astype(np.uint8).tobytes())
-    return picture
+    image = frombytes("P", packed.shape[::-1], index.astype(np.uint8).tobytes())
+    image.putpalette(np.stack([colors >> 16, colors >> 8 & 255, colors & 255], axis=1).astype(np.uint8).tobytes())
+    return image
 
 
-def _write_gif(path: Path, pictures: "list[Image]", stamps: list[Fraction], rate: Fraction) -> None:
-    """Block by block, since `Image.save` merges frames that are equal."""
+def _write_gif(path: Path, images: "list[Image]", stamps: list[Fraction], rate: Fraction) -> None:
+    """Write block by block, since `Image.save` merges frames that are equal."""
     from PIL import GifImagePlugin
 
     if stamps[0] != 0:
         raise InputError(f"the first frame is at {float(stamps[0])} s; a gif starts at 0: shift the times.")
     ticks = [round(100 * stamp) for stamp in (*stamps, stamps[-1] + 1 / rate)]
     _check_increasing(ticks, "10 ms in .gif")
-    width, height = pictures[0].size
+    width, height = images[0].size
     with path.open("wb") as file:
         size = width.to_bytes(2, "little") + height.to_bytes(2, "little")
         file.write(b"GIF89a" + size + b"\x70\0\0")  # 8 bits a channel, no global palette
         file.write(b"!\xff\x0bNETSCAPE2.0\x03\x01\0\0\0")  # repeat for ever
-        for k, picture in enumerate(pictures):
+        for k, image in enumerate(images):
             length = 10 * (ticks[k + 1] - ticks[k])
-            file.writelines(GifImagePlugin.getdata(picture, duration=length, include_color_table=True))
+            file.writelines(GifImagePlugin.getdata(image, duration=length, include_color_table=True))
         file.write(b";")
 
 

@@ -12,7 +12,7 @@ import torch
 
 from gradsim.identification import synthetic
 from gradsim.identification.observation.base import Masks
-from gradsim.identification.observation.from_video import NOMINAL, QUANTISED, colours
+from gradsim.identification.observation.from_video import NOMINAL, QUANTIZED, colours
 from gradsim.identification.observation.labelled_masks import LabelledMasks, shares
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
@@ -131,7 +131,7 @@ def seen(scene: Scene, trajectory: Trajectory, noise: int | None = None) -> Mask
             return synthetic.noisy_masks(scene, trajectory, next(iter(scene.bodies)), noise)
         film = synthetic.noisy_8bit(synthetic.film(scene, trajectory), NOMINAL, noise)
     alpha, factors, _ = shares(film, list(kinds), scene.background)
-    sigma = float(np.hypot(NOMINAL, QUANTISED))
+    sigma = float(np.hypot(NOMINAL, QUANTIZED))
     return LabelledMasks(torch.tensor(alpha), (sigma * factors).tolist(), names, silhouettes)
 
 

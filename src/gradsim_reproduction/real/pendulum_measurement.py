@@ -151,7 +151,7 @@ class Measurement:
     def residual(self) -> float:
         """Root mean square distance between the centres of the fit and of the film, by coordinate [px]."""
         seen = self.film.centres[self.film.first() :]
-        return float(np.sqrt(np.mean((circle_outline.centres(self.masks) - seen) ** 2)))
+        return float(np.sqrt(np.mean((circle_outline.centroids(self.masks) - seen) ** 2)))
 
     @property
     def period(self) -> float:

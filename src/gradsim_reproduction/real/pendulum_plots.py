@@ -73,7 +73,7 @@ def _painted(found: Measurement, fitted: np.ndarray, colour: Sequence[float]) ->
 
     behind = Image.fromarray(np.median(found.film.frames, axis=0).astype(np.uint8))
     paint, frames = tuple(round(255 * c) for c in colour), []
-    for mask, centre in zip(fitted, circle_outline.centres(fitted), strict=True):
+    for mask, centre in zip(fitted, circle_outline.centroids(fitted), strict=True):
         picture = behind.copy()
         ImageDraw.Draw(picture).line([*found.pivot, *centre], fill=(40, 40, 40), width=2)
         picture.paste(paint, mask=Image.fromarray((255 * mask).round().astype(np.uint8)))
@@ -83,7 +83,7 @@ def _painted(found: Measurement, fitted: np.ndarray, colour: Sequence[float]) ->
 
 def _outlines(found: Measurement, fitted: np.ndarray) -> Figure:
     film, first = found.film, found.film.first()
-    seen = circle_outline.outlines(film.share[first:])
+    seen = circle_outline.outline_masks(film.share[first:])
     rows = -(-len(fitted) // COLUMNS)
     figure = new_figure(WIDTH, WIDTH * rows / COLUMNS)
     axes = np.atleast_1d(figure.subplots(rows, COLUMNS)).flat
@@ -106,7 +106,7 @@ def _angle(found: Measurement, fitted: np.ndarray) -> Figure:
     pivot = np.array(found.pivot)
     angle = lambda centres: np.degrees(np.arctan2(*(centres - pivot).T))
     time = np.arange(len(film.centres)) / film.fps
-    fit, fine = angle(circle_outline.centres(fitted)), np.linspace(time[first], time[-1], 400)
+    fit, fine = angle(circle_outline.centroids(fitted)), np.linspace(time[first], time[-1], 400)
     figure = new_figure(WIDTH, 3.0)
     ax = figure.subplots()
     ax.axvspan(time[0], time[first] - 0.5 / film.fps, color=FAINT, alpha=0.35, lw=0)
@@ -119,7 +119,7 @@ def _angle(found: Measurement, fitted: np.ndarray) -> Figure:
 
 def _residual(found: Measurement, fitted: np.ndarray) -> Figure:
     film, first = found.film, found.film.first()
-    centres = circle_outline.centres(fitted)
+    centres = circle_outline.centroids(fitted)
     off, string = film.centres[first:] - centres, centres - np.array(found.pivot)
     string /= np.hypot(*string.T)[:, None]
     time = (first + np.arange(len(off))) / film.fps

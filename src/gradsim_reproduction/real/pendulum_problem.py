@@ -70,11 +70,11 @@ class Film:
     @classmethod
     def of(cls, frames: np.ndarray, fps: float, colour: tuple[float, float, float]) -> "Film":
         """Find a ball of this colour, and the frames that count."""
-        share = circle_outline.shares(frames, colour)
-        masks = circle_outline.outlines(share)
-        centres = circle_outline.centres(masks)
+        share = circle_outline.color_fractions(frames, colour)
+        masks = circle_outline.outline_masks(share)
+        centres = circle_outline.centroids(masks)
         radius = math.sqrt(np.median(masks.sum((1, 2))) / math.pi)
-        return cls(frames, fps, share, circle_outline.shrink(masks, SHRINK), centres, cut(centres, radius))
+        return cls(frames, fps, share, circle_outline.downsample_masks(masks, SHRINK), centres, cut(centres, radius))
 
     def first(self, shift: int = 0) -> int:
         """The first frame of a fit, so many after the first that counts; not before the release."""
@@ -111,7 +111,7 @@ class View:
         first = film.first(self.shift)
         masks = film.masks[first:]
         if self.level != 0.5:
-            masks = circle_outline.shrink(circle_outline.outlines(film.share[first:], self.level), SHRINK)
+            masks = circle_outline.downsample_masks(circle_outline.outline_masks(film.share[first:], self.level), SHRINK)
         scene = Scene.parse(
             {
                 "name": "a ball on a string, filmed from the side",

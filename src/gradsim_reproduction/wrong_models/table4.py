@@ -32,7 +32,7 @@ from gradsim.identification import synthetic
 from gradsim.identification.api import placed
 from gradsim.identification.model_selection import GIVEN, compare
 from gradsim.identification.observation.base import Masks
-from gradsim.identification.observation.from_video import NOMINAL, QUANTISED
+from gradsim.identification.observation.from_video import NOMINAL, QUANTIZED
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
@@ -173,7 +173,7 @@ def observe(row: str, scene: Scene, trajectory: Trajectory, seed: int) -> Masks:
     with torch.no_grad():
         alpha = Mitsuba.of(scene, spp=SAMPLES, seed=seed).alpha(trajectory.surface)[0].double()
     share = (alpha * SAMPLES + 0.5) / (SAMPLES + 1)  # neither 0 nor 1, which would claim to be certain
-    variance = QUANTISED**2 + share * (1 - share) / SAMPLES
+    variance = QUANTIZED**2 + share * (1 - share) / SAMPLES
     rounded = (alpha * 255).round() / 255
     return Masks(rounded, NOMINAL, Silhouettes.of(scene), NOMINAL**2 / variance, "huber")
 

@@ -36,7 +36,7 @@ from gradsim.runtime.checkpoint import CheckpointFolder
 from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim.runtime.provenance import versions
 from gradsim.scene import Scene
-from gradsim.video.timing import align
+from gradsim.video.timing import align_frames
 from gradsim.visualization.overlay_video import write_films
 from gradsim.visualization.player import write_player
 from gradsim.visualization.residual_video import write_residuals
@@ -188,7 +188,7 @@ def fit(job: Job, out: Path, resume: bool = False, progress: Progress | None = N
                 synthetic.float_masks(scene, fitted).masks.numpy(),
             )
             film = videos.read(job.video)
-            observed = film.frames[align(film, scene.timing.fps, job.frames).picture]
+            observed = film.frames[align_frames(film, scene.timing.fps, job.frames).index]
             write_films(out, observed, frames, outline, scene.timing.fps)
             write_residuals(out, evidence, outline, scene.timing.fps)
             write_player(out / "player.html", scene, fitted.drawn, observed)

@@ -26,7 +26,7 @@ from gradsim.identification.unknowns import Space
 from gradsim.runtime.atomic import write_json
 from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim.scene import Scene
-from gradsim.video.timing import align
+from gradsim.video.timing import align_frames
 from gradsim.visualization.overlay_video import overlay, side_by_side
 
 NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)=(.+)")
@@ -154,7 +154,7 @@ def _shown(out: Path, clip: Clip, part: Problem, values: Mapping[str, float], su
         ending = suffix + (f"_{camera}" if camera != "camera" else "")
         where = " ".join([*([f"Clip {suffix[1:]}"] if suffix else []), *([camera] if camera != "camera" else [])])
         film = videos.read(path)
-        filmed = film.frames[align(film, scene.timing.fps).picture]
+        filmed = film.frames[align_frames(film, scene.timing.fps).index]
         image = to_bytes(synthetic.film(scene, fitted, camera))
         mask = synthetic.float_masks(scene, fitted, camera).masks.numpy()
         for kind, frames, text in (

@@ -23,7 +23,7 @@ from gradsim.physics.trajectory import Trajectory
 from gradsim.render.camera import Camera
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
-from gradsim.video.timing import align
+from gradsim.video.timing import align_frames
 
 KINDS = (".webm", ".mp4", ".gif", "")  # of films that `gradsim render` makes
 
@@ -170,7 +170,7 @@ def _films(folder: Path, scene: Scene, result: Mapping, clip: int) -> tuple[dict
     for name, path in paths.items():
         if path.exists() and name in scene.views:
             film = videos.read(path, scene.timing.fps if path.is_dir() else None)
-            films[name] = film.frames if choice is None else film.frames[align(film, scene.timing.fps, choice).picture]
+            films[name] = film.frames if choice is None else film.frames[align_frames(film, scene.timing.fps, choice).index]
     return films, [path for path in paths.values() if not path.exists()]
 
 

@@ -23,7 +23,7 @@ from gradsim.errors import InputError
 from gradsim.losses import L1, MSE, Blurred, ImageLoss, Pyramid, Schedule, coarse_to_fine, stage
 from gradsim.render.renderer import Renderer
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.video.background import QUANTISED, STRONG, subtract
+from gradsim.video.background import QUANTIZED, STRONG, subtract_background
 
 if TYPE_CHECKING:
     from gradsim.control.plant import Episode
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Sees = Silhouettes | Renderer
 Given = Tensor | str | Path
 
-LEAST = 4  # pixels that differ from the background: what `subtract` takes for more than a defect
+LEAST = 4  # pixels that differ from the background: what `subtract_background` takes for more than a defect
 UNLIKE = 0.02  # difference of most pixels from the background, beyond that of compressed pictures
 
 
@@ -102,7 +102,7 @@ def silhouette(picture: Tensor, background: Tensor, name: str = "the goal pictur
         InputError: If it shows nothing but the background, or has another background.
     """
     size = (picture - background).square().mean(0).sqrt()
-    if not (size > STRONG * QUANTISED).sum() >= LEAST:
+    if not (size > STRONG * QUANTIZED).sum() >= LEAST:
         raise InputError(f"{name} shows nothing but the background; it needs the body where it should be.")
     if size.median() > UNLIKE:
         raise InputError(
@@ -111,7 +111,7 @@ def silhouette(picture: Tensor, background: Tensor, name: str = "the goal pictur
         )
     film, still = (np.moveaxis(x.detach().double().cpu().numpy(), 0, -1) for x in (picture, background))
     try:
-        mask = subtract(film[None] * 255, still).masks[0]
+        mask = subtract_background(film[None] * 255, still).masks[0]
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
     return torch.from_numpy(mask.clip(0, 1)).to(picture.device)

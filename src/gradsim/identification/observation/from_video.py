@@ -14,10 +14,10 @@ from gradsim.numerics.robust import robust_loss
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.video import masks as segmentation
-from gradsim.video.background import picture, subtract
-from gradsim.video.timing import align, centroids, suspect
+from gradsim.video.background import read_background, subtract_background
+from gradsim.video.timing import align_frames, centroids, suspicious_steps
 
-QUANTISED = 1 / 255 / math.sqrt(12)  # standard deviation of rounding to 8 bits
+QUANTIZED = 1 / 255 / math.sqrt(12)  # standard deviation of rounding to 8 bits
 NOMINAL = 1 / 255  # noise of a pixel that is assumed where none is stated
 OFF_COLOUR = 0.1  # RMS distance of pixels from the line between body and background at which a video is refused
 
@@ -46,7 +46,7 @@ def from_video(
         robust: Loss of the residuals: "gaussian", or "huber" or "cauchy" against outliers.
         ignore: A video of the same size and clock whose bright pixels do not count, such as something that passes in
             front.
-        frames: Which frames to use, in the words of `gradsim.video.timing.align`; all by default. Frames that repeat
+        frames: Which frames to use, in the words of `gradsim.video.timing.align_frames`; all by default. Frames that repeat
             the one before, and instants whose frame was dropped, do not count in any case.
         background: A picture or film of the empty scene, or "median" of this film, to subtract (camera at rest). Bodies
             are then found by the colour that the scene gives them all, or, where it gives none, by being different;
@@ -59,7 +59,7 @@ def from_video(
     """
     width, height = scene.view(camera).size
     film = videos.read(path)
-    videos.check(film, width, height, scene.timing.fps, path)
+    videos.check_video(film, width, height, scene.timing.fps, path)
     if len(film.frames) < 2:
         raise InputError(f"{path} has one frame; physics needs at least 2.")
     if mask is not None and background is not None:
@@ -67,35 +67,35 @@ def from_video(
     stated, noise = noise is not None, NOMINAL if noise is None else noise
     if not (math.isfinite(noise) and noise > 0):
         raise InputError(f"noise is {noise}; it is a standard deviation, above 0 (1/255 = 0.0039 is usual).")
-    sigma, loss = math.hypot(noise, QUANTISED), robust_loss(robust)
-    placed, notes = align(film, scene.timing.fps, frames), {"loss": loss.name}
+    sigma, loss = math.hypot(noise, QUANTIZED), robust_loss(robust)
+    alignment, notes = align_frames(film, scene.timing.fps, frames), {"loss": loss.name}
     weight = np.ones(film.frames.shape[:3])
     if ignore is not None:
         weight *= _counted(scene, ignore, film, path, camera)
     if mask is not None:
         masks = segmentation.from_mask_video(_beside(scene, mask, film, path, camera), grey=True)
     elif background is not None:
-        empty = None if str(background) == "median" else picture(background)
-        found = subtract(film.frames, empty, _colour(scene))
+        empty = None if str(background) == "median" else read_background(background)
+        found = subtract_background(film.frames, empty, _colour(scene))
         masks, weight = found.masks, weight * found.weight
         sigma = found.sigma * (sigma / found.noise if stated else 1.0)
         notes |= {"background": str(background), "film_noise": found.noise}
     elif len(kinds := colours(scene)) > 1:
-        return _pieces(scene, film, path, kinds, sigma, weight, placed, notes, camera, loss)
+        return _pieces(scene, film, path, kinds, sigma, weight, alignment, notes, camera, loss)
     else:
         masks, contrast = _from_colours(scene, film.frames, path)
         sigma /= contrast
-    placed.suspected.extend(suspect(centroids(masks)[placed.picture], placed))
-    weight = weight[placed.picture] * placed.counts[:, None, None]
-    seen = Masks(torch.tensor(masks[placed.picture]), sigma, Silhouettes.of(scene, camera), torch.tensor(weight), loss)
-    seen.notes |= placed.notes() | notes
+    alignment.suspected.extend(suspicious_steps(centroids(masks)[alignment.index], alignment))
+    weight = weight[alignment.index] * alignment.used[:, None, None]
+    seen = Masks(torch.tensor(masks[alignment.index]), sigma, Silhouettes.of(scene, camera), torch.tensor(weight), loss)
+    seen.notes |= alignment.notes() | notes
     return seen
 
 
 def _beside(scene, path, film: videos.Video, filmed, camera: str) -> np.ndarray:
     """Frames of a video that goes with the film, one for each."""
     beside, (width, height) = videos.read(path), scene.view(camera).size
-    videos.check(beside, width, height, scene.timing.fps, path)
+    videos.check_video(beside, width, height, scene.timing.fps, path)
     if len(beside.frames) != len(film.frames):
         raise InputError(f"{path} has {len(beside.frames)} frames, {filmed} has {len(film.frames)}; give one for each.")
     return beside.frames
@@ -130,21 +130,21 @@ def colours(scene) -> dict[tuple[float, ...], list[str]]:
     return found
 
 
-def _pieces(scene, film: videos.Video, path, kinds, sigma, weight, placed, notes, camera: str, loss) -> LabelledMasks:
+def _pieces(scene, film: videos.Video, path, kinds, sigma, weight, alignment, notes, camera: str, loss) -> LabelledMasks:
     background = np.array(scene.background)
     alpha, noise, off = shares(film.frames, list(kinds), background)
     _check_colours(film.frames, path, " and ".join(str(list(c)) for c in kinds), background, off, alpha.sum(1))
-    placed.suspected.extend(suspect(centroids(alpha.sum(1))[placed.picture], placed))
-    counted = torch.tensor(weight[placed.picture] * placed.counts[:, None, None])
-    part, silhouettes = torch.tensor(alpha[placed.picture]), Silhouettes.of(scene, camera)
+    alignment.suspected.extend(suspicious_steps(centroids(alpha.sum(1))[alignment.index], alignment))
+    counted = torch.tensor(weight[alignment.index] * alignment.used[:, None, None])
+    part, silhouettes = torch.tensor(alpha[alignment.index]), Silhouettes.of(scene, camera)
     seen = LabelledMasks(part, (sigma * noise).tolist(), list(kinds.values()), silhouettes, True, counted, loss)
-    seen.notes |= placed.notes() | notes
+    seen.notes |= alignment.notes() | notes
     return seen
 
 
 def _from_colours(scene, frames: np.ndarray, path) -> tuple[np.ndarray, float]:
     colour, background = np.array(next(iter(colours(scene)))), np.array(scene.background)
-    alpha = segmentation.alpha_from_flat_colours(frames, colour, background)
+    alpha = segmentation.alpha_from_flat_colors(frames, colour, background)
     rebuilt = background + alpha[..., None] * (colour - background)
     off = math.sqrt(np.mean((frames / 255 - rebuilt) ** 2))
     _check_colours(frames, path, str(colour), background, off, alpha)
