@@ -82,7 +82,9 @@ def test_weights_fall_with_the_contrast_and_are_zero_without_contrast(exact):
 
 def test_noise_is_that_of_the_video_whatever_its_size(exact):
     for sigma in (0.5 / 255, 4 / 255):
-        assert subtract_background(render(exact, sigma=sigma), texture(), BODY).noise == pytest.approx(total(sigma), rel=0.1)
+        assert subtract_background(render(exact, sigma=sigma), texture(), BODY).noise == pytest.approx(
+            total(sigma), rel=0.1
+        )
 
 
 def test_single_hot_pixels_are_not_a_body(exact):

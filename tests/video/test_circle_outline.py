@@ -64,7 +64,9 @@ def test_thresholding_bytes_instead_of_light_would_lose_part_of_a_blurred_ball()
     key, behind = YELLOW, GREY
     share = ((frames / 255 - behind) @ (key - behind)) / ((key - behind) @ (key - behind))
     bytewise = np.sqrt((share > 0.5).sum((1, 2)) / np.pi).mean()
-    outlined = np.sqrt(circle_outline.outline_masks(circle_outline.color_fractions(frames, YELLOW)).sum((1, 2)) / np.pi).mean()
+    outlined = np.sqrt(
+        circle_outline.outline_masks(circle_outline.color_fractions(frames, YELLOW)).sum((1, 2)) / np.pi
+    ).mean()
     assert bytewise < outlined - 0.2
 
 
@@ -83,7 +85,9 @@ def test_string_across_the_ball_and_specks_do_not_move_it():
     x, y = PLACES[2]
     frames[2, round(y) - 1 : round(y) + 1, round(x) - 12 : round(x) + 12] = 8
     frames[2, 50:53, 5:8] = bytes_of(light_of(YELLOW))
-    centre = circle_outline.centroids(circle_outline.outline_masks(circle_outline.color_fractions(frames[:, :, 16:], YELLOW)))[2]
+    centre = circle_outline.centroids(
+        circle_outline.outline_masks(circle_outline.color_fractions(frames[:, :, 16:], YELLOW))
+    )[2]
     np.testing.assert_allclose(centre, (x - 16, y), atol=0.3)
 
 

@@ -61,9 +61,7 @@ def color_key(frames: np.ndarray, color: Color, tolerance: float, softness: floa
     return mask
 
 
-def alpha_from_flat_colors(
-    frames: np.ndarray, foreground: Color, background: Color, clip: bool = False
-) -> np.ndarray:
+def alpha_from_flat_colors(frames: np.ndarray, foreground: Color, background: Color, clip: bool = False) -> np.ndarray:
     """Coverage of each pixel by a body of one color on a known background: inverse compositing.
 
         I = α F + (1 − α) B   ⇒   α = (I − B)·(F − B) / |F − B|²      (least squares along the color difference)

@@ -193,9 +193,7 @@ def _palette_image(frame: np.ndarray, k: int) -> "Image":
     packed = frame.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], dtype=np.uint32)
     colors, index = np.unique(packed, return_inverse=True)
     if len(colors) > 256:
-        raise InputError(
-            f"frame {k} has {len(colors)} colours, a gif holds 256; write .webm, .mp4 or a folder of png."
-        )
+        raise InputError(f"frame {k} has {len(colors)} colours, a gif holds 256; write .webm, .mp4 or a folder of png.")
     image = frombytes("P", packed.shape[::-1], index.astype(np.uint8).tobytes())
     image.putpalette(np.stack([colors >> 16, colors >> 8 & 255, colors & 255], axis=1).astype(np.uint8).tobytes())
     return image

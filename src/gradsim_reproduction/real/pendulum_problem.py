@@ -111,7 +111,9 @@ class View:
         first = film.first(self.shift)
         masks = film.masks[first:]
         if self.level != 0.5:
-            masks = circle_outline.downsample_masks(circle_outline.outline_masks(film.share[first:], self.level), SHRINK)
+            masks = circle_outline.downsample_masks(
+                circle_outline.outline_masks(film.share[first:], self.level), SHRINK
+            )
         scene = Scene.parse(
             {
                 "name": "a ball on a string, filmed from the side",

@@ -170,7 +170,9 @@ def _films(folder: Path, scene: Scene, result: Mapping, clip: int) -> tuple[dict
     for name, path in paths.items():
         if path.exists() and name in scene.views:
             film = videos.read(path, scene.timing.fps if path.is_dir() else None)
-            films[name] = film.frames if choice is None else film.frames[align_frames(film, scene.timing.fps, choice).index]
+            films[name] = (
+                film.frames if choice is None else film.frames[align_frames(film, scene.timing.fps, choice).index]
+            )
     return films, [path for path in paths.values() if not path.exists()]
 
 

@@ -130,7 +130,9 @@ def colours(scene) -> dict[tuple[float, ...], list[str]]:
     return found
 
 
-def _pieces(scene, film: videos.Video, path, kinds, sigma, weight, alignment, notes, camera: str, loss) -> LabelledMasks:
+def _pieces(
+    scene, film: videos.Video, path, kinds, sigma, weight, alignment, notes, camera: str, loss
+) -> LabelledMasks:
     background = np.array(scene.background)
     alpha, noise, off = shares(film.frames, list(kinds), background)
     _check_colours(film.frames, path, " and ".join(str(list(c)) for c in kinds), background, off, alpha.sum(1))
