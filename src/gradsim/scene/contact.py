@@ -1,7 +1,8 @@
 """How a ground or an obstacle resists what touches it; numbers are per contact point."""
 
+import difflib
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import model_validator
 
@@ -9,6 +10,8 @@ from gradsim.scene import restitution
 from gradsim.scene.node import Node, Place
 from gradsim.scene.quantity import Quantity, positive
 
+LAWS = {"continuous": "dissipation", "paper": "damping", "paper-adhesive": "damping"}  # law: its damping number
+WITH_RESTITUTION = tuple(LAWS)  # laws whose restitution has a closed form; not those that are registered later
 SCALE = {"lower": 0.0, "positive": True}
 STIFFNESS = Quantity("N/m", lower=0.0, above=True, positive=True)
 DISSIPATION, DAMPING = Quantity("s/m", **SCALE), Quantity("N s/m", **SCALE)
@@ -33,7 +36,7 @@ class Contact(Node):
         margin: Contact begins this far from the surface [m] (d of the paper, C.2).
     """
 
-    law: Literal["continuous", "paper", "paper-adhesive"] = "continuous"
+    law: str = "continuous"
     stiffness: Annotated[float, STIFFNESS] = 1e5
     dissipation: Annotated[float | None, DISSIPATION] = None
     damping: Annotated[float | None, DAMPING] = None
@@ -53,6 +56,13 @@ class Contact(Node):
     @classmethod
     def faults(cls, given) -> Iterator[tuple[Place, str]]:
         law = given.get("law", "continuous")
+        if law not in LAWS:
+            near = difflib.get_close_matches(str(law), LAWS, 1)
+            hint = f"did you mean `{near[0]}`?" if near else f"choose one of {', '.join(LAWS)}."
+            yield ("law",), f"got {law!r}; {hint}"
+            return
+        if "restitution" in given and law not in WITH_RESTITUTION:
+            yield ("restitution",), f"is not known of the law `{law}`; give `{LAWS[law]}`."
         own, needed, other = ("damping", "impact_mass", "impact_speed")
         if not _is_paper(given):
             own, needed, other = ("dissipation", other, needed)
@@ -68,10 +78,10 @@ class Contact(Node):
                     (key,),
                     f"goes with `restitution` of the law {'`continuous`' if key == 'impact_speed' else '`paper`'}.",
                 )
-        if law == "continuous" and "damping" in given:
+        if not _is_paper(given) and "damping" in given:
             yield (
                 ("damping",),
-                "the law `continuous` has no `damping` [N s/m]; give `dissipation` [s/m], or law: paper.",
+                f"the law `{law}` has no `damping` [N s/m]; give `dissipation` [s/m], or law: paper.",
             )
         if _is_paper(given) and "dissipation" in given:
             yield (
@@ -98,4 +108,4 @@ class Contact(Node):
 
 
 def _is_paper(given) -> bool:
-    return str(given.get("law", "")).startswith("paper")
+    return LAWS.get(given.get("law", "continuous")) == "damping"

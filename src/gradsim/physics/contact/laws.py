@@ -1,14 +1,41 @@
 """The contact laws by name, and their functions for a lane type."""
 
 from functools import cache
+from pathlib import Path
 
 from gradsim.engine.lanes import Lane, borrowed, specialise
+from gradsim.engine.user_template import load_template
+from gradsim.errors import InputError
+from gradsim.scene import contact
 
-LAWS = {  # file, and what its template leaves open
+LAWS: dict[str, tuple[str, dict]] = {  # file, and what its template leaves open
     "continuous": ("gradsim.physics.contact.hunt_crossley", {}),
     "paper": ("gradsim.physics.contact.kelvin_voigt", {}),
     "paper-adhesive": ("gradsim.physics.contact.kelvin_voigt", {"CLAMPED": False}),
 }
+
+
+def register(name: str, path: str | Path) -> None:
+    """Add a contact law that scenes can name: `law: NAME` of a ground, an obstacle or a contact.
+
+    Args:
+        name: Its name in scenes.
+        path: A template like `hunt_crossley.py`: `normal_force(gap, rate, stiffness, damping)`, the same in plain
+            PyTorch as `reference`, and `DAMPING`, the scene's number that damps it: "dissipation" or "damping".
+
+    Raises:
+        InputError: If the name is taken by another file, or the file lacks one of these.
+    """
+    template = load_template(path)
+    missing = [key for key in ("normal_force", "reference", "DAMPING") if not hasattr(template, key)]
+    if missing:
+        raise InputError(f"{path} has no {' and no '.join(f'`{key}`' for key in missing)}; see docs/extend.md.")
+    if template.DAMPING not in contact.LAWS.values():
+        raise InputError(f"DAMPING of {path} is {template.DAMPING!r}; choose `dissipation` [s/m] or `damping` [N s/m].")
+    if LAWS.get(name, (template.__name__, {})) != (template.__name__, {}):
+        raise InputError(f"there is a contact law {name!r} already, of {LAWS[name][0]}; choose another name.")
+    LAWS[name] = (template.__name__, {})
+    contact.LAWS[name] = template.DAMPING
 
 
 @cache
@@ -16,14 +43,14 @@ def contact_functions(law: str, lane: Lane) -> dict:
     """The functions of `contact.py` with the normal force of a law, a key of `LAWS`."""
     file, options = LAWS[law]
     normal = specialise(file, lane, **options)
-    contact = specialise("gradsim.physics.contact.point_plane", lane, normal_force=normal.normal_force)
-    return borrowed(contact, "contact_gap", "contact_arm", "contact_force", "contact_power")
+    point = specialise("gradsim.physics.contact.point_plane", lane, normal_force=normal.normal_force)
+    return borrowed(point, "contact_gap", "contact_arm", "contact_force", "contact_power")
 
 
 @cache
 def obstacle_functions(law: str, lane: Lane) -> dict:
     """The functions of `obstacle.py` with a law."""
-    contact = contact_functions(law, lane)
-    forces = {name: contact[name] for name in ("contact_arm", "contact_force")}
+    point = contact_functions(law, lane)
+    forces = {name: point[name] for name in ("contact_arm", "contact_force")}
     touch = specialise("gradsim.physics.contact.point_sdf", lane, **forces)
     return borrowed(touch, "solid_touch", "obstacle_touch", "obstacle_power")

@@ -14,15 +14,10 @@ for one of single precision.
 
 import ast
 import builtins
-import hashlib
-import importlib.util
 import inspect
-import sys
-import tempfile
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -30,6 +25,7 @@ import numpy as np
 from torch import Tensor
 
 from gradsim.engine.lanes import Lane
+from gradsim.engine.user_template import load_template
 from gradsim.errors import InputError
 
 WAYS_OUT = {
@@ -112,11 +108,7 @@ class Force:
             InputError: If there is no such file, or it has no such function, or that is no formula.
         """
         path = Path(path)
-        if not path.is_file():
-            raise InputError(f"there is no file {path}.")
-        content = path.read_bytes()
-        name = f"own.{path.stem}_{hashlib.sha256(content).hexdigest()[:8]}"  # an edited file is another
-        module = sys.modules.get(name) or _run(name, path, content)
+        module = load_template(path)
         kinds = _signature(module, path)
         nodes = 0
         while f"x{nodes}" in kinds:
@@ -127,7 +119,7 @@ class Force:
             raise InputError(
                 f"`forces` of {path} has {got}; expected x0: Vec3, ..., v0: Vec3, ... and then the parameters."
             )
-        return cls(name, nodes, {}, {key: kind for key, kind in kinds.items() if key not in places})
+        return cls(module.__name__, nodes, {}, {key: kind for key, kind in kinds.items() if key not in places})
 
     @property
     def with_rest(self) -> "Force":
@@ -148,30 +140,6 @@ class Force:
 
     def __hash__(self) -> int:
         return hash((self.name, self.nodes))
-
-
-@cache
-def _copies() -> tempfile.TemporaryDirectory:
-    """Forces are compiled when they are first used: from these copies, since the file may be another by then."""
-    return tempfile.TemporaryDirectory(prefix="gradsim-forces-")
-
-
-def _run(name: str, path: Path, content: bytes) -> ModuleType:
-    copy = Path(_copies().name) / f"{name}{path.suffix}"
-    copy.write_bytes(content)
-    spec = importlib.util.spec_from_file_location(name, copy)
-    if spec is None or spec.loader is None:
-        raise InputError(f"{path} is no Python file; its name has to end in .py.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # where `specialise` and Warp look it up
-    try:
-        spec.loader.exec_module(module)
-    except BaseException as error:
-        del sys.modules[name]
-        if isinstance(error, SyntaxError):
-            raise InputError(f"{path}, line {error.lineno}: {error.msg}.") from None
-        raise
-    return module
 
 
 def _signature(module: ModuleType, path: Path) -> dict[str, str]:

@@ -20,11 +20,11 @@ from gradsim.geometry import mesh as meshes
 from gradsim.geometry.surface import Part
 from gradsim.numerics import rotation
 from gradsim.physics.appearance import look_of
-from gradsim.physics.contact.laws import LAWS
 from gradsim.physics.contact.point_sdf import distance
 from gradsim.physics.rigid.rollout import CONTACT, INPUTS, RigidRollout
 from gradsim.physics.static_geometry import ObstacleBody
 from gradsim.physics.system import RESOLVED, Values
+from gradsim.scene import contact
 from gradsim.scene.joint import placing
 
 _rollout = cache(RigidRollout)  # one operation for each kind of rollout
@@ -84,9 +84,7 @@ class RigidBody:
                 f"grounds and obstacles follow different contact laws ({', '.join(sorted(laws))}); give all the same law."
             )
         self.law = laws.pop() if laws else "continuous"
-        self.damping_name = "dissipation" if self.law == "continuous" else "damping"
-        if self.law not in LAWS:
-            raise InputError(f"no contact law {self.law!r}; choose one of {', '.join(LAWS)}.")
+        self.damping_name = contact.LAWS[self.law]
 
     @property
     def windows(self) -> tuple[tuple[float, float], ...]:

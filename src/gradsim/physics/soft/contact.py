@@ -10,6 +10,7 @@ from gradsim.physics.contact.vertex_sdf import touch_solid
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.static_geometry import ObstacleBody
 from gradsim.physics.system import Values
+from gradsim.scene.contact import LAWS
 
 
 class SoftContact:
@@ -29,7 +30,7 @@ class SoftContact:
         self.obstacles = [ObstacleBody(key, node, like.dtype, like.device) for key, node in obstacles]
         self.surfaces = [*self.grounds, *(o.name for o in self.obstacles)]
         self.law = next((surface.law for surface in scene.surfaces.values()), "continuous")
-        self.damping_name = "dissipation" if self.law == "continuous" else "damping"
+        self.damping_name = LAWS[self.law]
         self.groups = [Elements(touch(self.law), vertices[:, None]) for _ in self.grounds]
         self.groups += [Elements(touch_solid(self.law), vertices[:, None]) for _ in self.obstacles]
 
