@@ -8,6 +8,7 @@ its own options after them; it writes `result.json` into the folder and returns 
 import difflib
 import inspect
 import pkgutil
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -19,8 +20,8 @@ GROUP = "gradsim.experiments"
 
 
 @cache
-def experiments() -> dict[str, str]:
-    """Name on the command line: "module:function", of every installed package."""
+def experiments() -> dict[str, str | Callable]:
+    """Name on the command line: "module:function" of every installed package, or a function added in this process."""
     return {name: target for point in entry_points(group=GROUP) for name, target in point.load().items()}
 
 
@@ -35,7 +36,8 @@ def experiment(name: str):
         near = difflib.get_close_matches(name, names, 1)
         hint = f" did you mean {near[0]!r}?" if near else ""
         raise InputError(f"no experiment {name!r};{hint} there are {', '.join(names) or 'none: reinstall gradsim'}.")
-    return pkgutil.resolve_name(names[name])
+    target = names[name]
+    return pkgutil.resolve_name(target) if isinstance(target, str) else target
 
 
 def reproduce(name: str, out: Path, quick: bool = False, seed: int = 0, progress=None, **options) -> dict:
