@@ -6,7 +6,7 @@ import warp as wp
 from checks import error
 from torch import Tensor, linalg
 
-from gradsim.engine.lanes import Lane, names, native_width, specialise
+from gradsim.engine.lanes import Lane, names, native_width, specialize
 from gradsim.engine.layout import Layout
 
 WIDE = [native_width("float64"), native_width("float32")]
@@ -77,7 +77,7 @@ def outputs(layout: Layout, like: list[Tensor]) -> list[wp.array]:
 
 @pytest.mark.parametrize("lane", PLAIN, ids=lambda lane: lane.name)
 def test_operators_and_their_adjoints_are_those_of_pytorch(lane):
-    layout, code = Layout(lane), specialise("operators_kernels", lane)
+    layout, code = Layout(lane), specialize("operators_kernels", lane)
     given = [x.requires_grad_() for x in random_arguments(lane.dtype, seed=1)]
     results = expected(*given)
     probes = [torch.randn(y.shape, generator=torch.Generator().manual_seed(2)).double() for y in results]
@@ -109,7 +109,7 @@ def test_operators_and_their_adjoints_are_those_of_pytorch(lane):
 
 @pytest.mark.parametrize("lane", DUAL, ids=lambda lane: lane.name)
 def test_operators_on_dual_lanes_carry_the_forward_derivative(lane):
-    layout, code = Layout(lane), specialise("operators_kernels", lane)
+    layout, code = Layout(lane), specialize("operators_kernels", lane)
     given, along = random_arguments(lane.dtype, seed=3), random_arguments(lane.dtype, seed=4)
     along[4] = torch.zeros_like(along[4])  # numbers that all worlds share have no tangent
     results, wanted = torch.autograd.functional.jvp(lambda *x: tuple(expected(*x)), tuple(given), tuple(along))
@@ -125,7 +125,7 @@ def test_operators_on_dual_lanes_carry_the_forward_derivative(lane):
 
 @pytest.mark.parametrize("lane", PLAIN, ids=lambda lane: lane.name)
 def test_exp_and_log_are_right_to_rounding_over_their_whole_range(lane):
-    layout, code = Layout(lane), specialise("operators_kernels", lane)
+    layout, code = Layout(lane), specialize("operators_kernels", lane)
     given, like = random_arguments(lane.dtype, seed=5), expected(*random_arguments(lane.dtype, seed=5))
     given[0][:, 0] = torch.linspace(-80, 80, WORLDS).to(getattr(torch, lane.dtype)).double()
     given[0][:, 1] = 1
@@ -140,7 +140,7 @@ def test_exp_and_log_are_right_to_rounding_over_their_whole_range(lane):
 @pytest.mark.parametrize("lane", PLAIN, ids=lambda lane: lane.name)
 def test_single_lanes_and_sums_over_them_with_their_adjoints(lane):
     place = max(lane.width - 3, 0)
-    layout, code = Layout(lane), specialise("operators_kernels", lane, LAST_BUT_TWO=place)
+    layout, code = Layout(lane), specialize("operators_kernels", lane, LAST_BUT_TWO=place)
     r = random_arguments(lane.dtype, seed=6)[0].requires_grad_()
     here = (torch.arange(WORLDS) % lane.width == place).double()
     swapped, sums = torch.lerp(r[:, 1], r[:, 0], here), r[:, 2].reshape(-1, lane.width).sum(1)
@@ -160,7 +160,7 @@ def test_single_lanes_and_sums_over_them_with_their_adjoints(lane):
 
 @pytest.mark.parametrize("lane", [*PLAIN, *DUAL], ids=lambda lane: lane.name)
 def test_any_lane_is_true_for_a_register_with_one_such_world(lane):
-    layout, code = Layout(lane), specialise("operators_kernels", lane)
+    layout, code = Layout(lane), specialize("operators_kernels", lane)
     r = torch.tensor([1.0, 0.0]).repeat(WORLDS, 1)
     r[WORLDS // 2 - 1] = torch.tensor([0.0, 1.0])
     found = wp.zeros(layout.packs(WORLDS), dtype=int, device="cpu")
@@ -170,22 +170,22 @@ def test_any_lane_is_true_for_a_register_with_one_such_world(lane):
 
 
 def test_templates_are_made_once_for_each_lane_type():
-    first = specialise("operators_kernels", PLAIN[0])
-    assert specialise("operators_kernels", PLAIN[0]) is first
-    assert specialise("operators_kernels", PLAIN[1]) is not first
-    assert first.__name__ != specialise("operators_kernels", PLAIN[1]).__name__
+    first = specialize("operators_kernels", PLAIN[0])
+    assert specialize("operators_kernels", PLAIN[0]) is first
+    assert specialize("operators_kernels", PLAIN[1]) is not first
+    assert first.__name__ != specialize("operators_kernels", PLAIN[1]).__name__
 
 
 def test_names_that_a_template_leaves_open_make_it_another_module():
     lane = PLAIN[0]
-    euler, rk4 = (specialise("gradsim.physics.contact.kelvin_voigt", lane, CLAMPED=c) for c in (True, False))
+    euler, rk4 = (specialize("gradsim.physics.contact.kelvin_voigt", lane, CLAMPED=c) for c in (True, False))
     assert (euler.CLAMPED, rk4.CLAMPED) == (True, False)
     assert euler.__name__ != rk4.__name__
 
 
 def test_missing_template_is_named():
     with pytest.raises(ModuleNotFoundError, match="no_such_kernels"):
-        specialise("no_such_kernels", PLAIN[0])
+        specialize("no_such_kernels", PLAIN[0])
 
 
 def test_native_width_fills_a_vector_register():

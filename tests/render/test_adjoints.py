@@ -5,7 +5,7 @@ import torch
 import warp as wp
 from checks import error
 
-from gradsim.engine.lanes import Lane, specialise
+from gradsim.engine.lanes import Lane, specialize
 from gradsim.geometry import mesh
 from gradsim.geometry.surface import Appearance, Part, Surface
 from gradsim.render import look_at
@@ -53,7 +53,7 @@ def items():
         ("border", "split", "cell", "in_row", "in_column"),
     )
     bound = {name: getattr(code, name) for code, some in zip(codes, names, strict=True) for name in some}
-    return specialise("picture_items_kernels", Lane("float64"), **bound)
+    return specialize("picture_items_kernels", Lane("float64"), **bound)
 
 
 def given(dtype, tensor):

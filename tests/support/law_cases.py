@@ -15,7 +15,7 @@ import warp as wp
 from checks import error, weights
 from torch import Tensor, linalg
 
-from gradsim.engine.lanes import Lane, lane_of, specialise
+from gradsim.engine.lanes import Lane, lane_of, specialize
 from gradsim.engine.layout import Layout
 from gradsim.physics.forces.base import Force
 
@@ -26,18 +26,18 @@ import warp as wp
 from gradsim.engine.lanes import *
 {power}
 @wp.kernel
-def reach(a: wp.array2d(dtype=Vec3), r: wp.array(dtype=Real), out: wp.array(dtype=Real)):
+def reach(a: wp.array2d[Vec3], r: wp.array[Real], out: wp.array[Real]):
     {fill}
     out[0] = power({names}, {probes})
 
 @wp.kernel(enable_backward=False)
-def value({arrays}, f: wp.array2d(dtype=Vec3)):
+def value({arrays}, f: wp.array2d[Vec3]):
     i = wp.tid()
     {forces} = forces({read})
     {write}
 
 @wp.kernel(enable_backward=False)
-def adjoint({arrays}, w: wp.array2d(dtype=Vec3), {grads}):
+def adjoint({arrays}, w: wp.array2d[Vec3], {grads}):
     i = wp.tid()
     {got}, {ignored} = wp.grad(power)({read}, {probe})
     {keep}
@@ -57,8 +57,8 @@ def _source(force: Force, power: bool) -> str:
     kinds = {name: "Vec3" for name in vectors} | dict(force.rest) | dict(force.parameters)
     single = {**force.rest, **force.parameters}
     read = [f"x[i, {k}]" for k in n] + [f"v[i, {k}]" for k in n] + [f"{name}_[i]" for name in single]
-    arrays = ["x: wp.array2d(dtype=Vec3)", "v: wp.array2d(dtype=Vec3)"]
-    arrays += [f"{name}_: wp.array(dtype={kind})" for name, kind in single.items()]
+    arrays = ["x: wp.array2d[Vec3]", "v: wp.array2d[Vec3]"]
+    arrays += [f"{name}_: wp.array[{kind}]" for name, kind in single.items()]
     forces = ", ".join(f"f{i}" for i in n)
     got = [f"g_{name}" for name in kinds]
     keep = [f"gx[i, {k}] = g_x{k}" for k in n] + [f"gv[i, {k}] = g_v{k}" for k in n]
@@ -91,10 +91,10 @@ def _source(force: Force, power: bool) -> str:
 def _code(force: Force, lane: Lane) -> ModuleType:
     folder = _folder()
     name = f"law_{force.name}_probe"
-    law = specialise(force.module, lane, **(force.bind(lane) if force.bind else {}))
+    law = specialize(force.module, lane, **(force.bind(lane) if force.bind else {}))
     given = {part: getattr(law, part) for part in ("forces", "power") if hasattr(law, part)}
     (Path(folder.name) / f"{name}.py").write_text(_source(force, "power" in given))
-    return specialise(name, lane, **given)
+    return specialize(name, lane, **given)
 
 
 @cache

@@ -9,16 +9,16 @@ LAST_BUT_TWO = globals().get("LAST_BUT_TWO", 0)
 
 @wp.kernel(enable_backward=not DUAL)
 def operators(
-    r: wp.array2d(dtype=Real),
-    u: wp.array2d(dtype=Vec3),
-    m: wp.array2d(dtype=Mat3),
-    q: wp.array2d(dtype=Quat),
-    shared: wp.array(dtype=Scalar),
+    r: wp.array2d[Real],
+    u: wp.array2d[Vec3],
+    m: wp.array2d[Mat3],
+    q: wp.array2d[Quat],
+    shared: wp.array[Scalar],
     # out
-    reals: wp.array2d(dtype=Real),
-    vectors: wp.array2d(dtype=Vec3),
-    matrices: wp.array2d(dtype=Mat3),
-    quaternions: wp.array2d(dtype=Quat),
+    reals: wp.array2d[Real],
+    vectors: wp.array2d[Vec3],
+    matrices: wp.array2d[Mat3],
+    quaternions: wp.array2d[Quat],
 ):
     i = wp.tid()
     a = r[i, 0]
@@ -103,9 +103,9 @@ def operators(
 
 @wp.kernel(enable_backward=False)
 def any_less(
-    r: wp.array2d(dtype=Real),
+    r: wp.array2d[Real],
     # out
-    found: wp.array(dtype=int),
+    found: wp.array[int],
 ):
     i = wp.tid()
     found[i] = 0
@@ -118,10 +118,10 @@ if not DUAL:
 
     @wp.kernel
     def single_lanes(
-        r: wp.array2d(dtype=Real),
+        r: wp.array2d[Real],
         # out
-        swapped: wp.array(dtype=Real),  # b, but a where the lane is the third one from the end
-        sums: wp.array(dtype=Scalar),
+        swapped: wp.array[Real],  # b, but a where the lane is the third one from the end
+        sums: wp.array[Scalar],
     ):
         i = wp.tid()
         k = LAST_BUT_TWO

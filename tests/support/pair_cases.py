@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from gradsim.engine.lanes import Lane, specialise
+from gradsim.engine.lanes import Lane, specialize
 from gradsim.engine.launch import replay
 from gradsim.engine.layout import Layout
 from gradsim.physics.contact.convex_reference import Placed, depth
@@ -60,7 +60,7 @@ def _code(lane: Lane):
     given = {name: getattr(pair_code(lane), name) for name in ("PairShape", "PairNumbers", "add_pairs")}
     if not lane.dual:
         given |= {name: getattr(pair_code(lane), name) for name in ("add_pair_adjoints", "all_pair_powers")}
-    return specialise("pair_cases_kernels", lane, **given)
+    return specialize("pair_cases_kernels", lane, **given)
 
 
 def lane_forces(pairs: Pairs, states, numbers, lane: Lane, tangents=None) -> list[list[Tensor]]:

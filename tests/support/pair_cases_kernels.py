@@ -7,8 +7,8 @@ from gradsim.engine.lanes import *
 
 @wp.kernel(enable_backward=False)
 def forces(
-    g: PairShape, p: PairNumbers, x: wp.array3d(dtype=Vec3), q: wp.array3d(dtype=Quat), v: wp.array3d(dtype=Vec3),
-    w: wp.array3d(dtype=Vec3), f: wp.array2d(dtype=Vec3), t: wp.array2d(dtype=Vec3),
+    g: PairShape, p: PairNumbers, x: wp.array3d[Vec3], q: wp.array3d[Quat], v: wp.array3d[Vec3],
+    w: wp.array3d[Vec3], f: wp.array2d[Vec3], t: wp.array2d[Vec3],
 ):  # fmt: skip
     i = wp.tid()
     add_pairs(g, p, i, 0, x, q, v, w, f, t)
@@ -18,13 +18,13 @@ if not DUAL:
 
     @wp.kernel(enable_backward=False)
     def adjoints(
-        g: PairShape, p: PairNumbers, grad: PairNumbers, x: wp.array3d(dtype=Vec3), q: wp.array3d(dtype=Quat),
-        v: wp.array3d(dtype=Vec3), w: wp.array3d(dtype=Vec3), fp: wp.array2d(dtype=Vec3), tp: wp.array2d(dtype=Vec3),
-        ax: wp.array2d(dtype=Vec3), aq: wp.array2d(dtype=Quat), av: wp.array2d(dtype=Vec3), aw: wp.array2d(dtype=Vec3),
+        g: PairShape, p: PairNumbers, grad: PairNumbers, x: wp.array3d[Vec3], q: wp.array3d[Quat],
+        v: wp.array3d[Vec3], w: wp.array3d[Vec3], fp: wp.array2d[Vec3], tp: wp.array2d[Vec3],
+        ax: wp.array2d[Vec3], aq: wp.array2d[Quat], av: wp.array2d[Vec3], aw: wp.array2d[Vec3],
     ):  # fmt: skip
         i = wp.tid()
         add_pair_adjoints(g, p, grad, i, 0, x, q, v, w, fp, tp, ax, aq, av, aw)
 
     @wp.kernel(enable_backward=True)
-    def keep_adjoints(v: wp.array(dtype=Vec3), q: wp.array(dtype=Quat), s: wp.array(dtype=Real)):
+    def keep_adjoints(v: wp.array[Vec3], q: wp.array[Quat], s: wp.array[Real]):
         s[1] = all_pair_powers(v[0], q[0], s[0])

@@ -1,7 +1,7 @@
 # ruff: noqa: F821
 """What single pixels get from single triangles and edges, by functions of the renderer: a template that Warp differentiates.
 
-Left open for `specialise`: Corner, Place, relative, foot, at_foot, at_centre of `fragments_kernels.py`; to_border, centre,
+Left open for `specialize`: Corner, Place, relative, foot, at_foot, at_centre of `fragments_kernels.py`; to_border, centre,
 expm1, FAINT, REACH of `dibr_kernels.py`; border of `borders_kernels.py`; split of `antialiased_kernels.py`; cell, in_row,
 in_column of `edges_kernels.py`.
 """

@@ -11,10 +11,16 @@
 """
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 import warp as wp
 
-from gradsim.engine.lanes import Lane, borrowed, names, specialise
+from gradsim.engine.lanes import Lane, members, names, specialize
+
+if TYPE_CHECKING:
+    from gradsim.engine import access_kernels
+else:
+    access_kernels = "gradsim.engine.access_kernels"
 
 
 @cache
@@ -22,9 +28,9 @@ def access(lane: Lane, mapping: str) -> dict:
     """Types and functions of one mapping, by the names in the head of this file."""
     if mapping == "elements" and lane.width > 1:
         return _Transposing(lane).names
-    code = specialise("gradsim.engine.access_kernels", lane, ATOMIC=mapping == "threads")
+    code = specialize(access_kernels, lane, ATOMIC=mapping == "threads")
     found = {"Vertex": names(lane)["Vec3"], "Index": wp.int32, "gather": code.load}
-    return found | borrowed(code, "scatter", "load", "store")
+    return found | members(code, "scatter", "load", "store")
 
 
 class _Transposing:
@@ -43,16 +49,16 @@ class _Transposing:
         block = lambda i: f"{4 * self.parts} * ((long)b * {width} + {i})"
 
         @wp.func_native(f"{self._head('const')}{out}{self._read(at)}return out;")
-        def gather(x: wp.array(dtype=Row), i: Index) -> Vec3: ...
+        def gather(x: wp.array[Row], i: Index) -> Vec3: ...
 
         @wp.func_native(f"{self._head('const')}{out}{self._read(block)}return out;")
-        def load(x: wp.array(dtype=Row), b: int) -> Vec3: ...
+        def load(x: wp.array[Row], b: int) -> Vec3: ...
 
         @wp.func_native(f"{self._head('')}{self._write(at, '+=')}")
-        def scatter(x: wp.array(dtype=Row), i: Index, value: Vec3): ...
+        def scatter(x: wp.array[Row], i: Index, value: Vec3): ...
 
         @wp.func_native(f"{self._head('')}{self._write(block, '=')}")
-        def store(x: wp.array(dtype=Row), b: int, value: Vec3): ...
+        def store(x: wp.array[Row], b: int, value: Vec3): ...
 
         self.names = {"Vertex": Row, "Index": Index, "gather": gather, "load": load, "scatter": scatter}
         self.names |= {"store": store}

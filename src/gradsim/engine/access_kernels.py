@@ -8,23 +8,23 @@ ATOMIC = globals().get("ATOMIC", False)
 
 
 @wp.func(inline=True)
-def load(x: wp.array(dtype=Vec3), i: int) -> Vec3:
+def load(x: wp.array[Vec3], i: int) -> Vec3:
     return x[i]
 
 
 @wp.func(inline=True)
-def store(x: wp.array(dtype=Vec3), i: int, value: Vec3):
+def store(x: wp.array[Vec3], i: int, value: Vec3):
     x[i] = value
 
 
 if ATOMIC:
 
     @wp.func(inline=True)
-    def scatter(x: wp.array(dtype=Vec3), i: int, value: Vec3):
+    def scatter(x: wp.array[Vec3], i: int, value: Vec3):
         wp.atomic_add(x, i, value)
 
 else:
 
     @wp.func(inline=True)
-    def scatter(x: wp.array(dtype=Vec3), i: int, value: Vec3):
+    def scatter(x: wp.array[Vec3], i: int, value: Vec3):
         x[i] = x[i] + value

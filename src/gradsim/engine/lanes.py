@@ -5,15 +5,28 @@
     Lane("float64", 8)                   every component is a register of 8 worlds (CPU)
     Lane("float64", 8, dual=True)        ... with a forward derivative beside every component
 
-A physics file starts with `from gradsim.engine.lanes import *` and is a *template*: `specialise` runs it once for
-each lane type, and the star brings the names of the lane type in force. Warp resolves `a * b` to the function `mul`
-among the globals of the caller, so the operators come the same way.
+A file of kernels starts with `from gradsim.engine.lanes import *` and is a *template*: `specialize` runs it once for
+each lane type, and the star import brings the types and operators of that lane type. Warp resolves `a * b` to the
+function `mul` among the globals of the caller, so the operators come the same way. Names that depend on more than the
+lane type, such as functions of another specialized template, are left open: the template declares them in imports under
+`if TYPE_CHECKING:`, and `specialize` binds them.
+
+A template is never imported at run time, only named. The file that uses it shows it to readers and type checkers as a
+module (`lanes.pyi` states the names that a template sees):
+
+    if TYPE_CHECKING:
+        from gradsim.physics.rigid import kernels
+    else:
+        kernels = "gradsim.physics.rigid.kernels"
+
+    code = specialize(kernels, Lane("float64", 8), INTEGRATOR="rk4")
 
 Every operator is one native function on vector registers, because Warp scalarises its own operators on packed types.
 Operators on tensors are polynomials in the components: each is stated by its NumPy formula, which is traced once,
 and value, adjoint and forward derivative are derived from it.
 """
 
+import ast
 import hashlib
 import importlib.util
 import itertools
@@ -30,16 +43,13 @@ from gradsim.engine import elementary
 
 wp.config.log_level = wp.LOG_ERROR  # its line for every module would drown ours
 
-__all__ = [  # noqa: PLE0604 -- the names that a template sees; made for each lane type by `names`
+__all__ = [  # noqa: PLE0604 -- the names that a template sees, made for each lane type by `names`; see lanes.pyi
     *("Scalar", "Point", "Real", "Mask", "Vec3", "Mat3", "Quat", "DUAL"),
     *("add", "sub", "mul", "div", "neg", "where", "less", "any_lane", "min", "max", "abs", "sqrt", "sin", "cos"),
     *("spread", "vec3", "quat", "dot", "cross", "qdot", "vector_part", "rotate", "unrotate", "zero", "zero3"),
     *("Matrix", "transpose", "cofactor", "det", "ddot", "columns", "column0", "column1", "column2", "outer"),
     *elementary.NAMES,
 ]
-
-_SOURCES = b"".join(pathlib.Path(file).read_bytes() for file in (__file__, elementary.__file__))
-_DIGEST = hashlib.sha256(_SOURCES).hexdigest()[:8]  # Warp's cache key misses operators
 
 
 @dataclass(frozen=True)
@@ -84,28 +94,40 @@ def __getattr__(name: str):
     raise AttributeError(name)
 
 
-def specialise(template: str, lane: Lane, **bound) -> ModuleType:
-    """Run the physics file `template` for one lane type, as a module (and Warp module) of its own.
+def specialize(template: str | ModuleType, lane: Lane, **bound) -> ModuleType:
+    """Run a template for one lane type, as a Python and Warp module of its own; cached.
 
     Args:
-        template: Dotted name of the file, such as "gradsim.physics.pendulum.simple_kernels".
+        template: Dotted name of the file, such as "gradsim.physics.pendulum.simple_kernels", or a module that was
+            imported. A type checker always sees a module (see the head of this file).
         lane: The lane type.
-        **bound: Further names that the file leaves open, such as functions of another specialised file.
+        **bound: Names that the template leaves open.
     """
-    return _specialise(template, lane, tuple(sorted(bound.items(), key=lambda item: item[0])))
+    name = template if isinstance(template, str) else template.__name__
+    return _specialize(name, lane, tuple(sorted(bound.items(), key=lambda item: item[0])))
 
 
-def borrowed(code: ModuleType, *names: str) -> dict:
-    """What a specialised file has by these names, for another one that leaves them open: `specialise(..., **bound)`."""
+def members(code: ModuleType, *names: str) -> dict:
+    """Members of a specialized template by name, to bind in another one: `specialize(..., **members(code, "f"))`."""
     return {name: getattr(code, name) for name in names}
 
 
 @cache
-def _specialise(template: str, lane: Lane, bound: tuple) -> ModuleType:
+def _operator_digest() -> str:
+    """Digest of the operators' source code, which Warp's cache key misses; docstrings and comments do not count."""
+    trees = [ast.parse(pathlib.Path(file).read_bytes()) for file in (__file__, elementary.__file__)]
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    return hashlib.sha256("".join(map(ast.dump, trees)).encode()).hexdigest()[:8]
+
+
+@cache
+def _specialize(template: str, lane: Lane, bound: tuple) -> ModuleType:
     spec = importlib.util.find_spec(template)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(template)
-    key = "".join([_DIGEST, *(getattr(value, "__module__", str(value)) for _, value in bound)])
+    key = "".join([_operator_digest(), *(getattr(value, "__module__", str(value)) for _, value in bound)])
     suffix = hashlib.sha256(key.encode()).hexdigest()[:8]
     name = f"{template}_{lane.name}_{suffix}"
     copy = importlib.util.spec_from_file_location(name, spec.origin)

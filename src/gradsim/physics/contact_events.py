@@ -9,12 +9,12 @@ kernels do not keep: the force of each contact point in each step.
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, linalg
 
-from gradsim.engine.lanes import Lane, borrowed, native_width, specialise
+from gradsim.engine.lanes import Lane, members, native_width, specialize
 from gradsim.engine.launch import replay
 from gradsim.engine.layout import Layout
 from gradsim.numerics import rotation
@@ -28,6 +28,11 @@ from gradsim.physics.soft.body import SoftBody
 from gradsim.physics.soft.contact import SoftContact
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from gradsim.physics.contact import events_kernels
+else:
+    events_kernels = "gradsim.physics.contact.events_kernels"
 
 
 class PairTouches(NamedTuple):
@@ -76,10 +81,10 @@ def _spin(body: RigidBody, trajectory: Trajectory, values: Values) -> Tensor:
 
 @cache
 def _code(lane: Lane):
-    names = borrowed(pair_code(lane), "PairShape", "PairNumbers")
-    names |= borrowed(search_code(lane), "is_point", "apart", "height_above", "nearest", "clamped", "touching_edges")
-    names |= borrowed(touch_code(lane), "point_touch", "edge_touch", "contact_between")
-    return specialise("gradsim.physics.contact.events_kernels", lane, **names), Layout(lane)
+    names = members(pair_code(lane), "PairShape", "PairNumbers")
+    names |= members(search_code(lane), "is_point", "apart", "height_above", "nearest", "clamped", "touching_edges")
+    names |= members(touch_code(lane), "point_touch", "edge_touch", "contact_between")
+    return specialize(events_kernels, lane, **names), Layout(lane)
 
 
 Touching = RigidBody | SoftBody

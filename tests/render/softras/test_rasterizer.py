@@ -11,7 +11,7 @@ from checks import error
 from hypothesis import given, settings
 from twins import softras as twin
 
-from gradsim.engine.lanes import Lane, specialise
+from gradsim.engine.lanes import Lane, specialize
 from gradsim.geometry import mesh
 from gradsim.render.softras.color import colour_code
 from gradsim.render.softras.rasterizer import SoftRas, colour, silhouette
@@ -178,7 +178,7 @@ def pair_kernel():
     """The test's kernel over functions of SoftRas' own, and its settings for `MILD`."""
     lane = Lane("float64")
     code = colour_code(lane)
-    faces = specialise("gradsim.render.softras.face_kernels", lane, ROWS=1, COLUMNS=1)
+    faces = specialize("gradsim.render.softras.face_kernels", lane, ROWS=1, COLUMNS=1)
     bound = {
         name: getattr(faces, name)
         for name in ("Pixel", "Place", "Wide", "Face", "side_of", "distance", "signed_square")
@@ -190,7 +190,7 @@ def pair_kernel():
     reach, fog = code.Reach(), code.DepthWeights()
     reach.sharpness, reach.cut = 1 / MILD["sigma"], math.log(1 / 1e-4 - 1)
     fog.sharpness = 1 / (MILD["gamma"] * (MILD["far"] - MILD["near"]))
-    return specialise("softras_pairs_kernels", lane, **bound).pairs, reach, fog
+    return specialize("softras_pairs_kernels", lane, **bound).pairs, reach, fog
 
 
 def test_images_may_have_faces_and_looks_of_their_own():

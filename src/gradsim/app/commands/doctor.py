@@ -73,7 +73,7 @@ def kernels() -> Finding:
     import warp as wp
 
     @wp.kernel(enable_backward=False)
-    def square(x: wp.array(dtype=wp.float64)):  # pyright: ignore[reportInvalidTypeForm]
+    def square(x: wp.array[wp.float64]):  # pyright: ignore[reportInvalidTypeForm]
         i = wp.tid()
         x[i] = x[i] * x[i]
 

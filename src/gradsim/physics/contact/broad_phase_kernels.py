@@ -6,10 +6,10 @@ import warp as wp
 @wp.kernel(enable_backward=False)
 def count(
     tree: wp.uint64,
-    low: wp.array2d(dtype=wp.vec3),  # of each vertex, in each world
-    high: wp.array2d(dtype=wp.vec3),
+    low: wp.array2d[wp.vec3],  # of each vertex, in each world
+    high: wp.array2d[wp.vec3],
     # out
-    found: wp.array2d(dtype=wp.int32),
+    found: wp.array2d[wp.int32],
 ):
     world, k = wp.tid()
     query = wp.bvh_query_aabb(tree, low[world, k], high[world, k], wp.bvh_get_group_root(tree, world))
@@ -23,12 +23,12 @@ def count(
 @wp.kernel(enable_backward=False)
 def fill(
     tree: wp.uint64,
-    low: wp.array2d(dtype=wp.vec3),
-    high: wp.array2d(dtype=wp.vec3),
-    end: wp.array2d(dtype=wp.int32),  # place after the last of each vertex
+    low: wp.array2d[wp.vec3],
+    high: wp.array2d[wp.vec3],
+    end: wp.array2d[wp.int32],  # place after the last of each vertex
     faces: int,
     # out
-    pair: wp.array(dtype=wp.vec2i),
+    pair: wp.array[wp.vec2i],
 ):
     world, k = wp.tid()
     query = wp.bvh_query_aabb(tree, low[world, k], high[world, k], wp.bvh_get_group_root(tree, world))

@@ -12,11 +12,11 @@ from gradsim.engine.lanes import *
 
 @wp.struct
 class PairNumbers:
-    scale: wp.array2d(dtype=Real)  # of each body
-    stiffness: wp.array2d(dtype=Real)  # k [N/m], of each pair; so the next three
-    dissipation: wp.array2d(dtype=Real)  # a [s/m]
-    friction_stiffness: wp.array2d(dtype=Real)  # k_f [N s/m]
-    friction: wp.array2d(dtype=Real)  # μ
+    scale: wp.array2d[Real]  # of each body
+    stiffness: wp.array2d[Real]  # k [N/m], of each pair; so the next three
+    dissipation: wp.array2d[Real]  # a [s/m]
+    friction_stiffness: wp.array2d[Real]  # k_f [N s/m]
+    friction: wp.array2d[Real]  # μ
 
 
 @wp.func
@@ -103,8 +103,8 @@ def edge_wrench(
 
 @wp.func
 def add_pairs(
-    g: PairShape, p: PairNumbers, i: int, row: int, x: wp.array3d(dtype=Vec3), q: wp.array3d(dtype=Quat),
-    v: wp.array3d(dtype=Vec3), w: wp.array3d(dtype=Vec3), f: wp.array2d(dtype=Vec3), t: wp.array2d(dtype=Vec3),
+    g: PairShape, p: PairNumbers, i: int, row: int, x: wp.array3d[Vec3], q: wp.array3d[Quat],
+    v: wp.array3d[Vec3], w: wp.array3d[Vec3], f: wp.array2d[Vec3], t: wp.array2d[Vec3],
 ):  # fmt: skip
     """Add the force on each body [N] and the torque about its centre of mass [N m]."""
     for k in range(g.bodies.shape[0]):
@@ -143,8 +143,8 @@ if not DUAL:
 
     @wp.func
     def add_state_adjoints(
-        i: int, a: int, x_: Vec3, q_: Quat, v_: Vec3, w_: Vec3, ax: wp.array2d(dtype=Vec3), aq: wp.array2d(dtype=Quat),
-        av: wp.array2d(dtype=Vec3), aw: wp.array2d(dtype=Vec3),
+        i: int, a: int, x_: Vec3, q_: Quat, v_: Vec3, w_: Vec3, ax: wp.array2d[Vec3], aq: wp.array2d[Quat],
+        av: wp.array2d[Vec3], aw: wp.array2d[Vec3],
     ):  # fmt: skip
         ax[i, a] = ax[i, a] + x_
         aq[i, a] = aq[i, a] + q_
@@ -176,7 +176,7 @@ if not DUAL:
     def add_corner_adjoints(
         g: PairShape, p: PairNumbers, grad: PairNumbers, i: int, k: int, a: int, b: int, xa: Vec3, qa: Quat, va: Vec3,
         wa: Vec3, xb: Vec3, qb: Quat, vb: Vec3, wb: Vec3, fa: Vec3, ta: Vec3, fb: Vec3, tb: Vec3,
-        ax: wp.array2d(dtype=Vec3), aq: wp.array2d(dtype=Quat), av: wp.array2d(dtype=Vec3), aw: wp.array2d(dtype=Vec3),
+        ax: wp.array2d[Vec3], aq: wp.array2d[Quat], av: wp.array2d[Vec3], aw: wp.array2d[Vec3],
     ):  # fmt: skip
         sa = p.scale[i, a]
         sb = p.scale[i, b]
@@ -201,10 +201,10 @@ if not DUAL:
 
     @wp.func
     def add_pair_adjoints(
-        g: PairShape, p: PairNumbers, grad: PairNumbers, i: int, row: int, x: wp.array3d(dtype=Vec3),
-        q: wp.array3d(dtype=Quat), v: wp.array3d(dtype=Vec3), w: wp.array3d(dtype=Vec3), fp: wp.array2d(dtype=Vec3),
-        tp: wp.array2d(dtype=Vec3), ax: wp.array2d(dtype=Vec3), aq: wp.array2d(dtype=Quat), av: wp.array2d(dtype=Vec3),
-        aw: wp.array2d(dtype=Vec3),
+        g: PairShape, p: PairNumbers, grad: PairNumbers, i: int, row: int, x: wp.array3d[Vec3],
+        q: wp.array3d[Quat], v: wp.array3d[Vec3], w: wp.array3d[Vec3], fp: wp.array2d[Vec3],
+        tp: wp.array2d[Vec3], ax: wp.array2d[Vec3], aq: wp.array2d[Quat], av: wp.array2d[Vec3],
+        aw: wp.array2d[Vec3],
     ):  # fmt: skip
         """Add the adjoints of states and numbers, given those of forces and torques."""
         for k in range(g.bodies.shape[0]):

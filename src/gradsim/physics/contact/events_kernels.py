@@ -63,14 +63,14 @@ def corners_that_touch(
 def touching(
     g: PairShape,
     p: PairNumbers,
-    x: wp.array3d(dtype=Vec3),
-    q: wp.array3d(dtype=Quat),
-    v: wp.array3d(dtype=Vec3),
-    w: wp.array3d(dtype=Vec3),
+    x: wp.array3d[Vec3],
+    q: wp.array3d[Quat],
+    v: wp.array3d[Vec3],
+    w: wp.array3d[Vec3],
     # out
-    number: wp.array2d(dtype=Real),
-    mark: wp.array2d(dtype=Real),
-    energy: wp.array2d(dtype=Real),  # [J]
+    number: wp.array2d[Real],
+    mark: wp.array2d[Real],
+    energy: wp.array2d[Real],  # [J]
 ):
     i, row = wp.tid()
     one = spread(Scalar(1.0))

@@ -2,16 +2,25 @@
 
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gradsim.engine.lanes import Lane, borrowed, specialise
+from gradsim.engine.lanes import Lane, members, specialize
 from gradsim.engine.user_template import load_template
 from gradsim.errors import InputError
 from gradsim.scene import contact
 
+if TYPE_CHECKING:
+    from gradsim.physics.contact import hunt_crossley, kelvin_voigt, point_plane, point_sdf
+else:
+    hunt_crossley = "gradsim.physics.contact.hunt_crossley"
+    kelvin_voigt = "gradsim.physics.contact.kelvin_voigt"
+    point_plane = "gradsim.physics.contact.point_plane"
+    point_sdf = "gradsim.physics.contact.point_sdf"
+
 LAWS: dict[str, tuple[str, dict]] = {  # file, and what its template leaves open
-    "continuous": ("gradsim.physics.contact.hunt_crossley", {}),
-    "paper": ("gradsim.physics.contact.kelvin_voigt", {}),
-    "paper-adhesive": ("gradsim.physics.contact.kelvin_voigt", {"CLAMPED": False}),
+    "continuous": (hunt_crossley, {}),
+    "paper": (kelvin_voigt, {}),
+    "paper-adhesive": (kelvin_voigt, {"CLAMPED": False}),
 }
 
 
@@ -42,9 +51,9 @@ def register(name: str, path: str | Path) -> None:
 def contact_functions(law: str, lane: Lane) -> dict:
     """The functions of `contact.py` with the normal force of a law, a key of `LAWS`."""
     file, options = LAWS[law]
-    normal = specialise(file, lane, **options)
-    point = specialise("gradsim.physics.contact.point_plane", lane, normal_force=normal.normal_force)
-    return borrowed(point, "contact_gap", "contact_arm", "contact_force", "contact_power")
+    normal = specialize(file, lane, **options)
+    point = specialize(point_plane, lane, normal_force=normal.normal_force)
+    return members(point, "contact_gap", "contact_arm", "contact_force", "contact_power")
 
 
 @cache
@@ -52,5 +61,5 @@ def obstacle_functions(law: str, lane: Lane) -> dict:
     """The functions of `obstacle.py` with a law."""
     point = contact_functions(law, lane)
     forces = {name: point[name] for name in ("contact_arm", "contact_force")}
-    touch = specialise("gradsim.physics.contact.point_sdf", lane, **forces)
-    return borrowed(touch, "solid_touch", "obstacle_touch", "obstacle_power")
+    touch = specialize(point_sdf, lane, **forces)
+    return members(touch, "solid_touch", "obstacle_touch", "obstacle_power")

@@ -12,20 +12,20 @@ LINED_UP = (
 
 @wp.struct
 class PairShape:
-    bodies: wp.array2d(dtype=int)  # two of each pair
-    first_corner: wp.array(dtype=int)  # of each body, and past the last; so the next two
-    first_edge: wp.array(dtype=int)
-    first_face: wp.array(dtype=int)
-    corner: wp.array(dtype=Point)  # about the centre of mass at scale 1 [m]
-    begin: wp.array(dtype=Point)  # of each edge
-    along: wp.array(dtype=Point)  # from begin to end
-    direction: wp.array(dtype=Point)  # of length 1, or 0
-    outward: wp.array(dtype=Point)
-    inverse_square: wp.array(dtype=Scalar)  # 1 / length² [1/m²], 0 of an edge without length
-    normal: wp.array(dtype=Point)  # of each face
-    level: wp.array(dtype=Scalar)  # [m]
-    radius: wp.array(dtype=Scalar)  # of the skin of each body [m]
-    reach: wp.array(dtype=Scalar)  # of each body about its centre of mass [m]
+    bodies: wp.array2d[int]  # two of each pair
+    first_corner: wp.array[int]  # of each body, and past the last; so the next two
+    first_edge: wp.array[int]
+    first_face: wp.array[int]
+    corner: wp.array[Point]  # about the centre of mass at scale 1 [m]
+    begin: wp.array[Point]  # of each edge
+    along: wp.array[Point]  # from begin to end
+    direction: wp.array[Point]  # of length 1, or 0
+    outward: wp.array[Point]
+    inverse_square: wp.array[Scalar]  # 1 / length² [1/m²], 0 of an edge without length
+    normal: wp.array[Point]  # of each face
+    level: wp.array[Scalar]  # [m]
+    radius: wp.array[Scalar]  # of the skin of each body [m]
+    reach: wp.array[Scalar]  # of each body about its centre of mass [m]
     slack: Scalar  # rounding of a place [m]
 
 

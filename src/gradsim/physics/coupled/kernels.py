@@ -37,8 +37,8 @@ def row_of(q: Quat) -> Vec3:
 
 @wp.func
 def prepare(
-    b: Bodies, blow: wp.array(dtype=int), step: int, i: int, bodies: int, n: int,
-    x: wp.array(dtype=Vertex), v: wp.array(dtype=Vertex),
+    b: Bodies, blow: wp.array[int], step: int, i: int, bodies: int, n: int,
+    x: wp.array[Vertex], v: wp.array[Vertex],
 ):  # fmt: skip
     """Blows, and the rows that follow from the state."""
     for r in range(bodies):
@@ -55,11 +55,11 @@ def prepare(
 
 @wp.func
 def move(
-    p: Parameters, b: Bodies, e: Elements, share: wp.array2d(dtype=Scalar), blow: wp.array(dtype=int), step: int,
+    p: Parameters, b: Bodies, e: Elements, share: wp.array2d[Scalar], blow: wp.array[int], step: int,
     frame: int, i: int, bodies: int,
-    x: wp.array(dtype=Vertex), v: wp.array(dtype=Vertex), f: wp.array(dtype=Vertex),
+    x: wp.array[Vertex], v: wp.array[Vertex], f: wp.array[Vertex],
     # out; may be x and v
-    xn: wp.array(dtype=Vertex), vn: wp.array(dtype=Vertex),
+    xn: wp.array[Vertex], vn: wp.array[Vertex],
 ):  # fmt: skip
     """One step; f is zero before and after."""
     n = p.inverse_mass.shape[1]
@@ -91,16 +91,16 @@ def forward(
     p: Parameters,
     b: Bodies,
     e: Elements,
-    share: wp.array2d(dtype=Scalar),
-    blow: wp.array(dtype=int),
+    share: wp.array2d[Scalar],
+    blow: wp.array[int],
     substeps: int,
     bodies: int,
     begin: int,  # frames between which it moves
     end: int,
     # out; frame `begin` is given
-    x: wp.array3d(dtype=Vertex),
-    v: wp.array3d(dtype=Vertex),
-    f: wp.array2d(dtype=Vertex),
+    x: wp.array3d[Vertex],
+    v: wp.array3d[Vertex],
+    f: wp.array2d[Vertex],
 ):
     i = wp.tid()
     for frame in range(begin, end):
@@ -113,11 +113,11 @@ if not DUAL:
 
     @wp.func
     def retreat_bodies(
-        p: Parameters, b: Bodies, share: wp.array2d(dtype=Scalar), step: int, frame: int, i: int, bodies: int,
-        x: wp.array(dtype=Vertex), v: wp.array(dtype=Vertex), vn: wp.array(dtype=Vertex), f: wp.array(dtype=Vertex),
+        p: Parameters, b: Bodies, share: wp.array2d[Scalar], step: int, frame: int, i: int, bodies: int,
+        x: wp.array[Vertex], v: wp.array[Vertex], vn: wp.array[Vertex], f: wp.array[Vertex],
         # out; the adjoints of the state after the step become those of the state before, but for what acts on the nodes;
         # f has what acts on the nodes in a short step (see `soft/kernels.py`), and is zero afterwards
-        ax: wp.array(dtype=Vertex), av: wp.array(dtype=Vertex), w: wp.array(dtype=Vertex),
+        ax: wp.array[Vertex], av: wp.array[Vertex], w: wp.array[Vertex],
         grad: Parameters, own: Bodies,
     ):  # fmt: skip
         n = p.inverse_mass.shape[1]
@@ -159,10 +159,10 @@ if not DUAL:
 
     @wp.func
     def gather_bodies(
-        b: Bodies, blow: wp.array(dtype=int), step: int, i: int, bodies: int, n: int,
-        x: wp.array(dtype=Vertex), v: wp.array(dtype=Vertex),
+        b: Bodies, blow: wp.array[int], step: int, i: int, bodies: int, n: int,
+        x: wp.array[Vertex], v: wp.array[Vertex],
         # out
-        ax: wp.array(dtype=Vertex), av: wp.array(dtype=Vertex), own: Bodies,
+        ax: wp.array[Vertex], av: wp.array[Vertex], own: Bodies,
     ):  # fmt: skip
         """The adjoints of the nodes become part of those of the state."""
         for r in range(bodies):
@@ -186,24 +186,24 @@ if not DUAL:
         p: Parameters,
         b: Bodies,
         e: Elements,
-        share: wp.array2d(dtype=Scalar),
-        blow: wp.array(dtype=int),
+        share: wp.array2d[Scalar],
+        blow: wp.array[int],
         substeps: int,
         bodies: int,
         begin: int,  # the frames of one segment
         end: int,
-        x: wp.array3d(dtype=Vertex),
-        v: wp.array3d(dtype=Vertex),
+        x: wp.array3d[Vertex],
+        v: wp.array3d[Vertex],
         # workspace: the states of one segment, forces, and probes of them
-        xs: wp.array3d(dtype=Vertex),
-        vs: wp.array3d(dtype=Vertex),
-        f: wp.array2d(dtype=Vertex),
-        w: wp.array2d(dtype=Vertex),
+        xs: wp.array3d[Vertex],
+        vs: wp.array3d[Vertex],
+        f: wp.array2d[Vertex],
+        w: wp.array2d[Vertex],
         # out; the adjoints of the frames are given, those of the state are added up
-        x_adjoint: wp.array3d(dtype=Vertex),
-        v_adjoint: wp.array3d(dtype=Vertex),
-        ax: wp.array2d(dtype=Vertex),
-        av: wp.array2d(dtype=Vertex),
+        x_adjoint: wp.array3d[Vertex],
+        v_adjoint: wp.array3d[Vertex],
+        ax: wp.array2d[Vertex],
+        av: wp.array2d[Vertex],
         grad: Parameters,
         own: Bodies,
         d: Elements,
@@ -234,9 +234,7 @@ if not DUAL:
 
     # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
     @wp.kernel(enable_backward=True)
-    def keep_adjoints(
-        a: wp.array(dtype=Vec3), m: wp.array(dtype=Mat3), r: wp.array(dtype=Real), q: wp.array(dtype=Quat)
-    ):
+    def keep_adjoints(a: wp.array[Vec3], m: wp.array[Mat3], r: wp.array[Real], q: wp.array[Quat]):
         c, t, s = a[0], q[0], r[0]
         r[1] = all_powers(c, m[0], s) + step_power(c, t, c, c, c, c, s, m[0], c, s, c, t, c, c)
         r[2] = contact_power(c, t, c, c, c, s, c, s, s, s, s, s, c, c) + push_power(t, c, c, s, c, c)
@@ -245,6 +243,6 @@ if not DUAL:
     if OBSTACLES:
 
         @wp.kernel(enable_backward=True)
-        def keep_obstacle_adjoint(v: wp.array(dtype=Vec3), q: wp.array(dtype=Quat), s: wp.array(dtype=Real)):
+        def keep_obstacle_adjoint(v: wp.array[Vec3], q: wp.array[Quat], s: wp.array[Real]):
             a, b, r = v[0], q[0], s[0]
             s[1] = obstacle_power(a, b, a, a, a, r, a, a, a, a, r, r, r, r, r, r, r, r, a, a)

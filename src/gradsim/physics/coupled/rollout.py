@@ -9,13 +9,14 @@ leaves the places that the search foresaw, the frame is done again with those it
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
 from gradsim.engine.compiler import compiled_for_packs
-from gradsim.engine.lanes import Lane, borrowed, native_width, specialise
+from gradsim.engine.lanes import Lane, members, native_width, specialize
 from gradsim.engine.launch import replay
 from gradsim.engine.mapping import Worlds
 from gradsim.engine.operation import operation
@@ -26,6 +27,13 @@ from gradsim.physics.forces.base import Elements
 from gradsim.physics.rigid import rollout
 from gradsim.physics.rigid.batching import BODY, apart, check_alike, slopes_together, together
 from gradsim.physics.soft.rollout import Job, Particles, particles_code
+
+if TYPE_CHECKING:
+    from gradsim.physics.coupled import kernels as coupled_kernels
+    from gradsim.physics.rigid import kernels as rigid_kernels
+else:
+    coupled_kernels = "gradsim.physics.coupled.kernels"
+    rigid_kernels = "gradsim.physics.rigid.kernels"
 
 ROWS, NODE = 5, 3  # of a body, see `coupled/kernels.py`
 TRIES = 8  # of a frame, for the ways of its vertices
@@ -319,19 +327,17 @@ def _code(forces: tuple, lane: Lane, law: str, obstacles: bool):
     if obstacles:
         touch = obstacle_functions(law, lane)
         functions |= {name: touch[name] for name in ("obstacle_touch", "obstacle_power")}
-    body = specialise(
-        "gradsim.physics.rigid.kernels", lane, INTEGRATOR="semi-implicit", OBSTACLES=obstacles, **functions
-    )
+    body = specialize(rigid_kernels, lane, INTEGRATOR="semi-implicit", OBSTACLES=obstacles, **functions)
     bound = {name: vars(soft)[name] for name in ("Vertex", "load", "store", "Elements", "Parameters", "advance")}
-    bound |= borrowed(body, "struck", "wrench", "spin", "exponential", "normalised")
+    bound |= members(body, "struck", "wrench", "spin", "exponential", "normalised")
     if not lane.dual:
-        bound |= borrowed(soft, "retreat", "retreat_short", "SHORT", "copy", "accumulate", "add_adjoints", "all_powers")
+        bound |= members(soft, "retreat", "retreat_short", "SHORT", "copy", "accumulate", "add_adjoints", "all_powers")
         powers = ("step_power", "push_power", "spin_power", "blow_power")
-        bound |= borrowed(body, *powers, "wrench_adjoint", "struck_adjoint")
+        bound |= members(body, *powers, "wrench_adjoint", "struck_adjoint")
         bound |= {name: functions[name] for name in functions if name.endswith("_power")}
     key = f"{soft.__name__} {body.__name__}"
     bound |= {"Bodies": body.Parameters, "OBSTACLES": obstacles, "KEY": key}
-    return compiled_for_packs(specialise("gradsim.physics.coupled.kernels", lane, **bound), lane), body
+    return compiled_for_packs(specialize(coupled_kernels, lane, **bound), lane), body
 
 
 def _check(program: Coupled, inputs: Sequence[Tensor]) -> None:

@@ -19,7 +19,7 @@ from types import ModuleType
 import warp as wp
 
 from gradsim.engine.access import access
-from gradsim.engine.lanes import Lane, names, specialise
+from gradsim.engine.lanes import Lane, names, specialize
 from gradsim.engine.mapping import CONSTANTS
 from gradsim.physics.forces.base import Force
 
@@ -43,7 +43,7 @@ def assemble(forces: tuple[Force, ...], lane: Lane, mapping: str) -> ModuleType:
     text = ['"""Written by gradsim.physics.forces.assembly."""', *_UNIT]
     digest, kept = hashlib.sha256(), []
     for k, force in enumerate(kinds):
-        code = specialise(force.module, lane, **(force.bind(lane) if force.bind else {}))
+        code = specialize(force.module, lane, **(force.bind(lane) if force.bind else {}))
         digest.update(f"{code.__name__} {inspect.getsource(sys.modules[code.__name__])}".encode())
         known |= {f"forces{k}": code.forces}
         if hasattr(code, "power"):
@@ -103,9 +103,9 @@ class _Writer:
             "",
             "@wp.struct",
             f"class Force{self.k}:",
-            *(f"    n{n}: wp.array(dtype=Index)" for n in self.nodes),
-            *(f"    {name}: wp.array(dtype={constant(kind)})" for name, kind in self.force.rest.items()),
-            *(f"    {name}: wp.array2d(dtype={kind})" for name, kind in self.force.parameters.items()),
+            *(f"    n{n}: wp.array[Index]" for n in self.nodes),
+            *(f"    {name}: wp.array[{constant(kind)}]" for name, kind in self.force.rest.items()),
+            *(f"    {name}: wp.array2d[{kind}]" for name, kind in self.force.parameters.items()),
             # entries of one frame interval, and from one to the next: 0 where a number stands for all of them
             *(f"    {prefix}_{name}: wp.int32" for name in self.force.parameters for prefix in ("count", "stride")),
         ]
@@ -249,14 +249,14 @@ def _launched(kinds: Sequence[Force], lane: Lane) -> list[str]:
             lines += [f"    add_adjoint{k}(e, d, i, t, k, x[i, s], v[i, s], w[i], ax[i], av[i])"]
     if kinds and not lane.dual:  # never launched: see `all_powers`
         lines += ["", "", "@wp.kernel(enable_backward=True)"]
-        lines += ["def keep_adjoints(a: wp.array(dtype=Vec3), m: wp.array(dtype=Mat3), r: wp.array(dtype=Real)):"]
+        lines += ["def keep_adjoints(a: wp.array[Vec3], m: wp.array[Mat3], r: wp.array[Real]):"]
         lines += ["    r[1] = all_powers(a[0], m[0], r[0])"]
     return lines
 
 
 def _arrays(*names_: str, rank: int = 1) -> str:
     """Arguments that are arrays of vertices."""
-    return "".join(f", {name}: wp.array(dtype=Vertex, ndim={rank})" for name in names_)
+    return "".join(f", {name}: wp.array{rank}d[Vertex]" for name in names_)
 
 
 def _together(groups: Sequence[int], lane: Lane) -> list[str]:

@@ -23,7 +23,7 @@ import warp as wp
 from torch import Tensor
 
 from gradsim.engine.lanes import *
-from gradsim.engine.lanes import Lane, specialise
+from gradsim.engine.lanes import Lane, specialize
 from gradsim.errors import InputError
 from gradsim.physics.forces import neo_hookean
 from gradsim.physics.forces.base import Force
@@ -34,7 +34,7 @@ MASSES = (*[1 / 36] * 4, *[4 / 27] * 6)  # of the element's, on each vertex: ∫
 
 def linear(lane: Lane) -> dict:
     """The functions of a linear tetrahedron that this file leaves open."""
-    code = specialise("gradsim.physics.forces.neo_hookean", lane)
+    code = specialize(neo_hookean, lane)
     return {"stress": code.stress, "linear_power": code.power}
 
 

@@ -22,12 +22,12 @@ A double pendulum of a scene, drawn as two bodies: each arm with its bob.
 
 import math
 from functools import cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from gradsim.engine.lanes import Lane, specialise
+from gradsim.engine.lanes import Lane, specialize
 from gradsim.engine.layout import Layout
 from gradsim.geometry import mesh as meshes
 from gradsim.geometry.surface import Part
@@ -35,6 +35,11 @@ from gradsim.physics.appearance import look_of
 from gradsim.physics.pendulum.rollout import STATE, AngleRollout
 from gradsim.physics.pendulum.runge_kutta import STAGES, order_eight
 from gradsim.physics.system import Values
+
+if TYPE_CHECKING:
+    from gradsim.physics.pendulum import double_kernels
+else:
+    double_kernels = "gradsim.physics.pendulum.double_kernels"
 
 PARAMETERS = {"inertia": (2,), "coupling": (), "weight": (2,), "pull": (2,), "damping": ()}
 INPUTS = (*STATE, *PARAMETERS)
@@ -58,7 +63,7 @@ class DoublePendulumRollout(AngleRollout):
     @staticmethod
     @cache
     def kernels(lane: Lane):
-        return specialise("gradsim.physics.pendulum.double_kernels", lane)
+        return specialize(double_kernels, lane)
 
     @staticmethod
     def constants(layout: Layout, device: torch.device) -> dict[str, Any]:

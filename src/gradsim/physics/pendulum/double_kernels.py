@@ -20,30 +20,30 @@ from gradsim.engine.rollout_kernels import forward_sweep, reverse_sweep
 
 @wp.struct
 class System:
-    inertia: wp.array2d(dtype=Real)  # A, B [m²]
-    coupling: wp.array(dtype=Real)  # C [m²]
-    weight: wp.array2d(dtype=Real)  # W [m²/s²]
-    pull: wp.array2d(dtype=Real)  # P [m²/s²]
-    damping: wp.array(dtype=Real)  # k [m²/s]
-    step: wp.array2d(dtype=Real)  # h in each frame interval [s]
-    stages: wp.array2d(dtype=Scalar)  # a of the method
-    weights: wp.array(dtype=Scalar)  # b
-    stage_angle: wp.array3d(dtype=Real)  # of one step (packs, stages, 2); so the next two
-    stage_rate: wp.array3d(dtype=Real)
-    stage_acceleration: wp.array3d(dtype=Real)
-    stage_adjoint: wp.array3d(dtype=Real)  # μ (packs, stages, 4)
+    inertia: wp.array2d[Real]  # A, B [m²]
+    coupling: wp.array[Real]  # C [m²]
+    weight: wp.array2d[Real]  # W [m²/s²]
+    pull: wp.array2d[Real]  # P [m²/s²]
+    damping: wp.array[Real]  # k [m²/s]
+    step: wp.array2d[Real]  # h in each frame interval [s]
+    stages: wp.array2d[Scalar]  # a of the method
+    weights: wp.array[Scalar]  # b
+    stage_angle: wp.array3d[Real]  # of one step (packs, stages, 2); so the next two
+    stage_rate: wp.array3d[Real]
+    stage_acceleration: wp.array3d[Real]
+    stage_adjoint: wp.array3d[Real]  # μ (packs, stages, 4)
 
 
 @wp.struct
 class Trajectory:  # (packs, instants, 2)
-    angle: wp.array3d(dtype=Real)
-    rate: wp.array3d(dtype=Real)
+    angle: wp.array3d[Real]
+    rate: wp.array3d[Real]
 
 
 @wp.struct
 class Adjoint:  # (packs, 2)
-    angle: wp.array2d(dtype=Real)
-    rate: wp.array2d(dtype=Real)
+    angle: wp.array2d[Real]
+    rate: wp.array2d[Real]
 
 
 @wp.func
@@ -220,6 +220,6 @@ if not DUAL:
 
     # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
     @wp.kernel(enable_backward=True)
-    def keep_adjoints(s: wp.array(dtype=Real)):
+    def keep_adjoints(s: wp.array[Real]):
         r = s[0]
         s[1] = power(r, r, r, r, r, r, r, r, r, r, r, r, r, r)

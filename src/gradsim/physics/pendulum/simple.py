@@ -17,17 +17,22 @@ A pendulum of a scene: a solid ball on a string that swings in a vertical plane,
 
 import math
 from functools import cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
-from gradsim.engine.lanes import Lane, specialise
+from gradsim.engine.lanes import Lane, specialize
 from gradsim.geometry import mesh as meshes
 from gradsim.geometry.surface import Part
 from gradsim.physics.appearance import look_of
 from gradsim.physics.pendulum.rollout import STATE, AngleRollout
 from gradsim.physics.system import RESOLVED, Values
+
+if TYPE_CHECKING:
+    from gradsim.physics.pendulum import simple_kernels
+else:
+    simple_kernels = "gradsim.physics.pendulum.simple_kernels"
 
 INPUTS = (*STATE, "string_length", "radius", "gravity", "damping", "drag", "side")
 
@@ -46,7 +51,7 @@ class PendulumRollout(AngleRollout):
     @staticmethod
     @cache
     def kernels(lane: Lane):
-        return specialise("gradsim.physics.pendulum.simple_kernels", lane)
+        return specialize(simple_kernels, lane)
 
 
 def acceleration(

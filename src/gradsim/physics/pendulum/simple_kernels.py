@@ -16,27 +16,27 @@ from gradsim.engine.rollout_kernels import forward_sweep, reverse_sweep
 
 @wp.struct
 class System:
-    string_length: wp.array(dtype=Real)  # s, pivot to ball surface [m]
-    radius: wp.array(dtype=Real)  # r, of the ball [m]
-    gravity: wp.array(dtype=Real)  # g [m/s²]
-    damping: wp.array(dtype=Real)  # c [1/s]
-    drag: wp.array(dtype=Real)  # d [1/rad]
-    side: wp.array(dtype=Real)  # b [m/s²]
-    step: wp.array2d(dtype=Real)  # h in each frame interval [s]
-    down: wp.array(dtype=Real)  # e g [1/s²], set by `prepare`
-    across: wp.array(dtype=Real)  # e b
+    string_length: wp.array[Real]  # s, pivot to ball surface [m]
+    radius: wp.array[Real]  # r, of the ball [m]
+    gravity: wp.array[Real]  # g [m/s²]
+    damping: wp.array[Real]  # c [1/s]
+    drag: wp.array[Real]  # d [1/rad]
+    side: wp.array[Real]  # b [m/s²]
+    step: wp.array2d[Real]  # h in each frame interval [s]
+    down: wp.array[Real]  # e g [1/s²], set by `prepare`
+    across: wp.array[Real]  # e b
 
 
 @wp.struct
 class Trajectory:  # (packs, instants)
-    angle: wp.array2d(dtype=Real)
-    rate: wp.array2d(dtype=Real)
+    angle: wp.array2d[Real]
+    rate: wp.array2d[Real]
 
 
 @wp.struct
 class Adjoint:
-    angle: wp.array(dtype=Real)
-    rate: wp.array(dtype=Real)
+    angle: wp.array[Real]
+    rate: wp.array[Real]
 
 
 @wp.func(inline=True)
@@ -153,6 +153,6 @@ if not DUAL:
 
     # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
     @wp.kernel(enable_backward=True)
-    def keep_adjoints(s: wp.array(dtype=Real)):
+    def keep_adjoints(s: wp.array[Real]):
         r = s[0]
         s[1] = step_product(r, r, r, r, r, r, r, r, r) + restoring_product(r, r, r, r, r, r)

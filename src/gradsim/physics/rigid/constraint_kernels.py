@@ -21,50 +21,48 @@ POINT, TURN, SLIDE = 0, 0, 1  # kinds of rows and coordinates; others are axis r
 
 @wp.struct
 class JointShape:
-    kind: wp.array(dtype=wp.int32)  # of each row
-    first: wp.array(dtype=wp.int32)  # its body A; the world is the last body of all
-    second: wp.array(dtype=wp.int32)
-    begin: wp.array(
-        dtype=wp.int32
-    )  # first row that it shares a body with: S has nothing to the left, and no more has L
-    coordinate: wp.array(dtype=wp.int32)  # kind of each coordinate
-    from_body: wp.array(dtype=wp.int32)
-    to_body: wp.array(dtype=wp.int32)
+    kind: wp.array[wp.int32]  # of each row
+    first: wp.array[wp.int32]  # its body A; the world is the last body of all
+    second: wp.array[wp.int32]
+    begin: wp.array[wp.int32]  # first row that shares a body with this one: S and L are zero to the left of it
+    coordinate: wp.array[wp.int32]  # kind of each coordinate
+    from_body: wp.array[wp.int32]
+    to_body: wp.array[wp.int32]
 
 
 @wp.struct
 class JointNumbers:
-    b: wp.array2d(dtype=Vec3)  # of each row
-    point_a: wp.array2d(dtype=Vec3)  # [m]
-    point_b: wp.array2d(dtype=Vec3)  # [m], of an axis row: c
-    axis: wp.array2d(dtype=Vec3)  # of each coordinate
-    across_a: wp.array2d(dtype=Vec3)
-    across_b: wp.array2d(dtype=Vec3)
-    pivot_a: wp.array2d(dtype=Vec3)
-    pivot_b: wp.array2d(dtype=Vec3)
-    spring: wp.array2d(dtype=Real)  # [N m/rad] or [N/m]
-    damping: wp.array2d(dtype=Real)  # [N m s/rad] or [N s/m]
-    lower: wp.array2d(dtype=Real)  # [rad] or [m]
-    upper: wp.array2d(dtype=Real)
-    limit: wp.array2d(dtype=Real)  # stiffness of the limits, as that of the spring
-    target: wp.array3d(dtype=Real)  # in each frame interval, or one for all
-    torque: wp.array3d(dtype=Real)
+    b: wp.array2d[Vec3]  # of each row
+    point_a: wp.array2d[Vec3]  # [m]
+    point_b: wp.array2d[Vec3]  # [m], of an axis row: c
+    axis: wp.array2d[Vec3]  # of each coordinate
+    across_a: wp.array2d[Vec3]
+    across_b: wp.array2d[Vec3]
+    pivot_a: wp.array2d[Vec3]
+    pivot_b: wp.array2d[Vec3]
+    spring: wp.array2d[Real]  # [N m/rad] or [N/m]
+    damping: wp.array2d[Real]  # [N m s/rad] or [N s/m]
+    lower: wp.array2d[Real]  # [rad] or [m]
+    upper: wp.array2d[Real]
+    limit: wp.array2d[Real]  # stiffness of the limits, as that of the spring
+    target: wp.array3d[Real]  # in each frame interval, or one for all
+    torque: wp.array3d[Real]
 
 
 @wp.struct
 class LinkWork:
     """Workspace: per row, then per body."""
 
-    ja: wp.array2d(dtype=Vec3)  # force on A per multiplier; on B of a point row its opposite, of an axis row 0
-    ta: wp.array2d(dtype=Vec3)  # torque on A
-    tb: wp.array2d(dtype=Vec3)  # torque on B
-    system: wp.array3d(dtype=Real)  # S, then its Cholesky factor
-    mu: wp.array3d(dtype=Real)  # (stages, packs, rows)
-    y: wp.array2d(dtype=Real)
-    a: wp.array2d(dtype=Vec3)  # of each body
-    s: wp.array2d(dtype=Vec3)
-    pa: wp.array2d(dtype=Vec3)
-    ps: wp.array2d(dtype=Vec3)
+    ja: wp.array2d[Vec3]  # force on A per multiplier; on B of a point row its opposite, of an axis row 0
+    ta: wp.array2d[Vec3]  # torque on A
+    tb: wp.array2d[Vec3]  # torque on B
+    system: wp.array3d[Real]  # S, then its Cholesky factor
+    mu: wp.array3d[Real]  # (stages, packs, rows)
+    y: wp.array2d[Real]
+    a: wp.array2d[Vec3]  # of each body
+    s: wp.array2d[Vec3]
+    pa: wp.array2d[Vec3]
+    ps: wp.array2d[Vec3]
 
 
 @wp.func(inline=True)
@@ -92,7 +90,7 @@ def linear_power(f: Vec3, mass: Real, gravity: Vec3, probe: Vec3) -> Real:
 
 @wp.func
 def jacobian(
-    g: JointShape, p: JointNumbers, i: int, k: int, x: wp.array2d(dtype=Vec3), q: wp.array2d(dtype=Quat)
+    g: JointShape, p: JointNumbers, i: int, k: int, x: wp.array2d[Vec3], q: wp.array2d[Quat]
 ):  # fmt: skip
     """Force on A, torque on A, torque on B of row k per multiplier."""
     a = g.first[k]
@@ -110,8 +108,8 @@ def jacobian(
 
 @wp.func
 def factorise(
-    g: JointShape, p: JointNumbers, m: LinkWork, mass: wp.array(dtype=Real), inertia_inverse: wp.array(dtype=Mat3),
-    i: int, n: int, x: wp.array2d(dtype=Vec3), q: wp.array2d(dtype=Quat),
+    g: JointShape, p: JointNumbers, m: LinkWork, mass: wp.array[Real], inertia_inverse: wp.array[Mat3],
+    i: int, n: int, x: wp.array2d[Vec3], q: wp.array2d[Quat],
 ):  # fmt: skip
     """J and the Cholesky factor of S at one state."""
     rows = g.kind.shape[0]
@@ -160,7 +158,7 @@ def factorise(
 
 
 @wp.func
-def solve(g: JointShape, m: LinkWork, i: int, y: wp.array2d(dtype=Real)):
+def solve(g: JointShape, m: LinkWork, i: int, y: wp.array2d[Real]):
     """y ← S⁻¹ y."""
     rows = g.kind.shape[0]
     for k in range(rows):
@@ -178,8 +176,8 @@ def solve(g: JointShape, m: LinkWork, i: int, y: wp.array2d(dtype=Real)):
 
 @wp.func
 def spread_rows(
-    g: JointShape, m: LinkWork, i: int, y: wp.array2d(dtype=Real), sign: Real,
-    f: wp.array2d(dtype=Vec3), t: wp.array2d(dtype=Vec3),
+    g: JointShape, m: LinkWork, i: int, y: wp.array2d[Real], sign: Real,
+    f: wp.array2d[Vec3], t: wp.array2d[Vec3],
 ):  # fmt: skip
     """f, t += sign Jᵀ y."""
     for k in range(g.kind.shape[0]):
@@ -194,9 +192,9 @@ def spread_rows(
 
 @wp.func
 def accelerations(
-    m: LinkWork, mass: wp.array(dtype=Real), inertia_inverse: wp.array(dtype=Mat3), gravity: wp.array(dtype=Vec3),
-    i: int, n: int, q: wp.array2d(dtype=Quat), l: wp.array2d(dtype=Vec3), f: wp.array2d(dtype=Vec3),
-    t: wp.array2d(dtype=Vec3), curved: Real,
+    m: LinkWork, mass: wp.array[Real], inertia_inverse: wp.array[Mat3], gravity: wp.array[Vec3],
+    i: int, n: int, q: wp.array2d[Quat], l: wp.array2d[Vec3], f: wp.array2d[Vec3],
+    t: wp.array2d[Vec3], curved: Real,
 ):  # fmt: skip
     """Of all bodies by the forces on them; that of the world stays 0."""
     for r in range(n):
@@ -207,8 +205,8 @@ def accelerations(
 
 @wp.func
 def row_product(
-    g: JointShape, p: JointNumbers, m: LinkWork, i: int, k: int, x: wp.array2d(dtype=Vec3), q: wp.array2d(dtype=Quat),
-    v: wp.array2d(dtype=Vec3), w: wp.array2d(dtype=Vec3), curved: Real, damping: Real, stiffness: Real,
+    g: JointShape, p: JointNumbers, m: LinkWork, i: int, k: int, x: wp.array2d[Vec3], q: wp.array2d[Quat],
+    v: wp.array2d[Vec3], w: wp.array2d[Vec3], curved: Real, damping: Real, stiffness: Real,
 ) -> Real:  # fmt: skip
     """J_k a + γ_k."""
     a = g.first[k]
@@ -231,10 +229,10 @@ def row_product(
 
 @wp.func
 def constrain(
-    g: JointShape, p: JointNumbers, m: LinkWork, mass: wp.array(dtype=Real), inertia_inverse: wp.array(dtype=Mat3),
-    gravity: wp.array(dtype=Vec3), i: int, n: int, x: wp.array2d(dtype=Vec3), q: wp.array2d(dtype=Quat),
-    v: wp.array2d(dtype=Vec3), w: wp.array2d(dtype=Vec3), l: wp.array2d(dtype=Vec3), curved: Real, damping: Real,
-    stiffness: Real, mu: wp.array2d(dtype=Real), f: wp.array2d(dtype=Vec3), t: wp.array2d(dtype=Vec3),
+    g: JointShape, p: JointNumbers, m: LinkWork, mass: wp.array[Real], inertia_inverse: wp.array[Mat3],
+    gravity: wp.array[Vec3], i: int, n: int, x: wp.array2d[Vec3], q: wp.array2d[Quat],
+    v: wp.array2d[Vec3], w: wp.array2d[Vec3], l: wp.array2d[Vec3], curved: Real, damping: Real,
+    stiffness: Real, mu: wp.array2d[Real], f: wp.array2d[Vec3], t: wp.array2d[Vec3],
 ):  # fmt: skip
     """Add what the joints do to forces and torques."""
     factorise(g, p, m, mass, inertia_inverse, i, n, x, q)
@@ -248,8 +246,8 @@ def constrain(
 
 @wp.func
 def add_coordinates(
-    g: JointShape, p: JointNumbers, i: int, frame: int, x: wp.array2d(dtype=Vec3), q: wp.array2d(dtype=Quat),
-    v: wp.array2d(dtype=Vec3), w: wp.array2d(dtype=Vec3), f: wp.array2d(dtype=Vec3), t: wp.array2d(dtype=Vec3),
+    g: JointShape, p: JointNumbers, i: int, frame: int, x: wp.array2d[Vec3], q: wp.array2d[Quat],
+    v: wp.array2d[Vec3], w: wp.array2d[Vec3], f: wp.array2d[Vec3], t: wp.array2d[Vec3],
 ):  # fmt: skip
     """Springs, dampers, motors and limits."""
     for k in range(g.coordinate.shape[0]):
@@ -287,15 +285,15 @@ if not DUAL:
 
     @wp.func
     def constrain_adjoint(
-        g: JointShape, p: JointNumbers, m: LinkWork, mass: wp.array(dtype=Real), inertia_inverse: wp.array(dtype=Mat3),
-        gravity: wp.array(dtype=Vec3), i: int, n: int, x: wp.array2d(dtype=Vec3), q: wp.array2d(dtype=Quat),
-        v: wp.array2d(dtype=Vec3), w: wp.array2d(dtype=Vec3), l: wp.array2d(dtype=Vec3), curved: Real, damping: Real,
-        stiffness: Real, mu: wp.array2d(dtype=Real), f: wp.array2d(dtype=Vec3), t: wp.array2d(dtype=Vec3),
+        g: JointShape, p: JointNumbers, m: LinkWork, mass: wp.array[Real], inertia_inverse: wp.array[Mat3],
+        gravity: wp.array[Vec3], i: int, n: int, x: wp.array2d[Vec3], q: wp.array2d[Quat],
+        v: wp.array2d[Vec3], w: wp.array2d[Vec3], l: wp.array2d[Vec3], curved: Real, damping: Real,
+        stiffness: Real, mu: wp.array2d[Real], f: wp.array2d[Vec3], t: wp.array2d[Vec3],
         # out; the probes of forces and torques get those that reach them through the multipliers
-        fp: wp.array2d(dtype=Vec3), tp: wp.array2d(dtype=Vec3), ax: wp.array2d(dtype=Vec3),
-        aq: wp.array2d(dtype=Quat), av: wp.array2d(dtype=Vec3), aw: wp.array2d(dtype=Vec3),
-        al: wp.array2d(dtype=Vec3), grad: JointNumbers, mass_grad: wp.array(dtype=Real),
-        inertia_grad: wp.array(dtype=Mat3), gravity_grad: wp.array(dtype=Vec3),
+        fp: wp.array2d[Vec3], tp: wp.array2d[Vec3], ax: wp.array2d[Vec3],
+        aq: wp.array2d[Quat], av: wp.array2d[Vec3], aw: wp.array2d[Vec3],
+        al: wp.array2d[Vec3], grad: JointNumbers, mass_grad: wp.array[Real],
+        inertia_grad: wp.array[Mat3], gravity_grad: wp.array[Vec3],
     ):  # fmt: skip
         """Adjoint of `constrain`, whose results f and t are given; returns those of `damping` and `stiffness`."""
         factorise(g, p, m, mass, inertia_inverse, i, n, x, q)
@@ -359,11 +357,11 @@ if not DUAL:
 
     @wp.func
     def coordinates_adjoint(
-        g: JointShape, p: JointNumbers, i: int, frame: int, x: wp.array2d(dtype=Vec3), q: wp.array2d(dtype=Quat),
-        v: wp.array2d(dtype=Vec3), w: wp.array2d(dtype=Vec3), fp: wp.array2d(dtype=Vec3), tp: wp.array2d(dtype=Vec3),
+        g: JointShape, p: JointNumbers, i: int, frame: int, x: wp.array2d[Vec3], q: wp.array2d[Quat],
+        v: wp.array2d[Vec3], w: wp.array2d[Vec3], fp: wp.array2d[Vec3], tp: wp.array2d[Vec3],
         # out
-        ax: wp.array2d(dtype=Vec3), aq: wp.array2d(dtype=Quat), av: wp.array2d(dtype=Vec3),
-        aw: wp.array2d(dtype=Vec3), grad: JointNumbers,
+        ax: wp.array2d[Vec3], aq: wp.array2d[Quat], av: wp.array2d[Vec3],
+        aw: wp.array2d[Vec3], grad: JointNumbers,
     ):  # fmt: skip
         """Adjoint of `add_coordinates`."""
         for k in range(g.coordinate.shape[0]):

@@ -24,25 +24,25 @@ OBSTACLES = globals().get("OBSTACLES", False)  # whether there are any beside pl
 
 @wp.struct
 class Parameters:
-    mass: wp.array(dtype=Real)  # [kg]
-    inertia_inverse: wp.array(dtype=Mat3)  # body frame, about the centre of mass [1/(kg m²)]
-    gravity: wp.array(dtype=Vec3)  # [m/s²]
-    points: wp.array2d(dtype=Vec3)  # contact points in the body frame [m]
-    radius: wp.array2d(dtype=Real)  # [m] about each point
-    normal: wp.array2d(dtype=Vec3)  # of each ground
-    height: wp.array2d(dtype=Real)  # of each ground along its normal [m]
-    stiffness: wp.array2d(dtype=Real)  # k_e [N/m], of each ground, then of each obstacle; so the next three
-    damping: wp.array2d(dtype=Real)  # of the law
-    friction_stiffness: wp.array2d(dtype=Real)  # k_f [N s/m]
-    friction: wp.array2d(dtype=Real)  # μ
-    impulse: wp.array2d(dtype=Vec3)  # of each push, world frame [N s]
-    push_point: wp.array2d(dtype=Vec3)  # body frame [m]
-    step: wp.array2d(dtype=Real)  # h in each frame interval [s]
+    mass: wp.array[Real]  # [kg]
+    inertia_inverse: wp.array[Mat3]  # body frame, about the centre of mass [1/(kg m²)]
+    gravity: wp.array[Vec3]  # [m/s²]
+    points: wp.array2d[Vec3]  # contact points in the body frame [m]
+    radius: wp.array2d[Real]  # [m] about each point
+    normal: wp.array2d[Vec3]  # of each ground
+    height: wp.array2d[Real]  # of each ground along its normal [m]
+    stiffness: wp.array2d[Real]  # k_e [N/m], of each ground, then of each obstacle; so the next three
+    damping: wp.array2d[Real]  # of the law
+    friction_stiffness: wp.array2d[Real]  # k_f [N s/m]
+    friction: wp.array2d[Real]  # μ
+    impulse: wp.array2d[Vec3]  # of each push, world frame [N s]
+    push_point: wp.array2d[Vec3]  # body frame [m]
+    step: wp.array2d[Real]  # h in each frame interval [s]
     if OBSTACLES:
-        centre: wp.array2d(dtype=Vec3)  # of each obstacle [m]
-        axis: wp.array3d(dtype=Vec3)  # its three axes, unit vectors
-        half: wp.array3d(dtype=Real)  # half of its size along each [m]
-        rounding: wp.array2d(dtype=Real)  # radius of its edges [m]
+        centre: wp.array2d[Vec3]  # of each obstacle [m]
+        axis: wp.array3d[Vec3]  # its three axes, unit vectors
+        half: wp.array3d[Real]  # half of its size along each [m]
+        rounding: wp.array2d[Real]  # radius of its edges [m]
 
 
 @wp.func(inline=True)
@@ -83,7 +83,7 @@ def blow_power(q: Quat, impulse: Vec3, point: Vec3, mass: Real, v_probe: Vec3, l
 
 
 @wp.func
-def struck(p: Parameters, blow: wp.array(dtype=int), row: int, i: int, q: Quat, v: Vec3, l: Vec3):
+def struck(p: Parameters, blow: wp.array[int], row: int, i: int, q: Quat, v: Vec3, l: Vec3):
     """v and L after the blows that fall into a step."""
     vs = v
     ls = l
@@ -96,7 +96,7 @@ def struck(p: Parameters, blow: wp.array(dtype=int), row: int, i: int, q: Quat, 
 
 @wp.func
 def wrench_of_planes(
-    p: Parameters, share: wp.array2d(dtype=Scalar), row: int, h: Real, i: int, x: Vec3, q: Quat, v: Vec3, w: Vec3
+    p: Parameters, share: wp.array2d[Scalar], row: int, h: Real, i: int, x: Vec3, q: Quat, v: Vec3, w: Vec3
 ):
     """Force on the body [N] and torque about its centre of mass [N m]; gravity is an acceleration, added later."""
     f = zero3(0)
@@ -129,9 +129,7 @@ def wrench_of_planes(
 if OBSTACLES:
 
     @wp.func
-    def wrench(
-        p: Parameters, share: wp.array2d(dtype=Scalar), row: int, h: Real, i: int, x: Vec3, q: Quat, v: Vec3, w: Vec3
-    ):
+    def wrench(p: Parameters, share: wp.array2d[Scalar], row: int, h: Real, i: int, x: Vec3, q: Quat, v: Vec3, w: Vec3):
         f, torque = wrench_of_planes(p, share, row, h, i, x, q, v, w)
         for o in range(p.centre.shape[1]):
             g = p.normal.shape[1] + o
@@ -170,8 +168,8 @@ if INTEGRATOR == "semi-implicit":
     @wp.func
     def advance(
         p: Parameters,
-        share: wp.array2d(dtype=Scalar),
-        blow: wp.array(dtype=int),
+        share: wp.array2d[Scalar],
+        blow: wp.array[int],
         row: int,
         h: Real,
         i: int,
@@ -204,7 +202,7 @@ else:
     @wp.func
     def rates(
         p: Parameters,
-        share: wp.array2d(dtype=Scalar),
+        share: wp.array2d[Scalar],
         row: int,
         h: Real,
         i: int,
@@ -221,8 +219,8 @@ else:
     @wp.func
     def advance(
         p: Parameters,
-        share: wp.array2d(dtype=Scalar),
-        blow: wp.array(dtype=int),
+        share: wp.array2d[Scalar],
+        blow: wp.array[int],
         row: int,
         h: Real,
         i: int,
@@ -249,14 +247,14 @@ else:
 @wp.kernel(enable_backward=False)
 def forward(
     p: Parameters,
-    share: wp.array2d(dtype=Scalar),  # of each impulse in each step
-    blow: wp.array(dtype=int),  # step before which each push strikes, -1: it has a window
+    share: wp.array2d[Scalar],  # of each impulse in each step
+    blow: wp.array[int],  # step before which each push strikes, -1: it has a window
     substeps: int,
     # out; frame 0 is given
-    x: wp.array2d(dtype=Vec3),
-    q: wp.array2d(dtype=Quat),
-    v: wp.array2d(dtype=Vec3),
-    l: wp.array2d(dtype=Vec3),
+    x: wp.array2d[Vec3],
+    q: wp.array2d[Quat],
+    v: wp.array2d[Vec3],
+    l: wp.array2d[Vec3],
 ):
     i = wp.tid()
     xs = x[i, 0]
@@ -276,7 +274,7 @@ if not DUAL:
 
     @wp.func
     def plane_adjoint(
-        p: Parameters, grad: Parameters, share: wp.array2d(dtype=Scalar), row: int, h: Real, i: int,
+        p: Parameters, grad: Parameters, share: wp.array2d[Scalar], row: int, h: Real, i: int,
         x: Vec3, q: Quat, v: Vec3, w: Vec3, force_probe: Vec3, torque_probe: Vec3,
     ):  # fmt: skip
         """Adjoint of x, q, v, ω and h from that of the wrench; those of the parameters are added to `grad`."""
@@ -322,7 +320,7 @@ if not DUAL:
 
         @wp.func
         def contact_adjoint(
-            p: Parameters, grad: Parameters, share: wp.array2d(dtype=Scalar), row: int, h: Real, i: int,
+            p: Parameters, grad: Parameters, share: wp.array2d[Scalar], row: int, h: Real, i: int,
             x: Vec3, q: Quat, v: Vec3, w: Vec3, force_probe: Vec3, torque_probe: Vec3,
         ):  # fmt: skip
             ax, aq, av, aw, ah = plane_adjoint(p, grad, share, row, h, i, x, q, v, w, force_probe, torque_probe)
@@ -368,7 +366,7 @@ if not DUAL:
 
     @wp.func
     def wrench_adjoint(
-        p: Parameters, grad: Parameters, share: wp.array2d(dtype=Scalar), row: int, h: Real, i: int,
+        p: Parameters, grad: Parameters, share: wp.array2d[Scalar], row: int, h: Real, i: int,
         x: Vec3, q: Quat, v: Vec3, l: Vec3, w: Vec3, force_probe: Vec3, torque_probe: Vec3,
     ):  # fmt: skip
         """Adjoint of x, q, v, L and h from that of the wrench; those of the parameters are added to `grad`."""
@@ -379,7 +377,7 @@ if not DUAL:
 
     @wp.func
     def struck_adjoint(
-        p: Parameters, grad: Parameters, blow: wp.array(dtype=int), row: int, i: int, q: Quat, av: Vec3, al: Vec3
+        p: Parameters, grad: Parameters, blow: wp.array[int], row: int, i: int, q: Quat, av: Vec3, al: Vec3
     ):
         """What the blows of a step add to the adjoint of q, given those of v and L after them."""
         aq = quat(zero3(0), zero(0))
@@ -398,7 +396,7 @@ if not DUAL:
 
         @wp.func
         def advance_adjoint(
-            p: Parameters, grad: Parameters, share: wp.array2d(dtype=Scalar), blow: wp.array(dtype=int), row: int,
+            p: Parameters, grad: Parameters, share: wp.array2d[Scalar], blow: wp.array[int], row: int,
             h: Real, i: int, x: Vec3, q: Quat, v: Vec3, l: Vec3, ax: Vec3, aq: Quat, av: Vec3, al: Vec3,
         ):  # fmt: skip
             v0, l0 = struck(p, blow, row, i, q, v, l)
@@ -419,7 +417,7 @@ if not DUAL:
 
         @wp.func
         def rates_adjoint(
-            p: Parameters, grad: Parameters, share: wp.array2d(dtype=Scalar), row: int, h: Real, i: int,
+            p: Parameters, grad: Parameters, share: wp.array2d[Scalar], row: int, h: Real, i: int,
             x: Vec3, raw: Quat, v: Vec3, l: Vec3, ax: Vec3, aq: Quat, av: Vec3, al: Vec3,
         ):  # fmt: skip
             q = normalised(raw)
@@ -441,7 +439,7 @@ if not DUAL:
 
         @wp.func
         def advance_adjoint(
-            p: Parameters, grad: Parameters, share: wp.array2d(dtype=Scalar), blow: wp.array(dtype=int), row: int,
+            p: Parameters, grad: Parameters, share: wp.array2d[Scalar], blow: wp.array[int], row: int,
             h: Real, i: int, x: Vec3, q: Quat, vb: Vec3, lb: Vec3, ax: Vec3, aq_after: Quat, av: Vec3, al: Vec3,
         ):  # fmt: skip
             v, l = struck(p, blow, row, i, q, vb, lb)
@@ -486,24 +484,24 @@ if not DUAL:
     @wp.kernel(enable_backward=False)
     def backward(
         p: Parameters,
-        share: wp.array2d(dtype=Scalar),
-        blow: wp.array(dtype=int),
+        share: wp.array2d[Scalar],
+        blow: wp.array[int],
         substeps: int,
         segment: int,  # frames between checkpoints
-        x: wp.array2d(dtype=Vec3),
-        q: wp.array2d(dtype=Quat),
-        v: wp.array2d(dtype=Vec3),
-        l: wp.array2d(dtype=Vec3),
+        x: wp.array2d[Vec3],
+        q: wp.array2d[Quat],
+        v: wp.array2d[Vec3],
+        l: wp.array2d[Vec3],
         # workspace: the states of one segment
-        xs: wp.array2d(dtype=Vec3),
-        qs: wp.array2d(dtype=Quat),
-        vs: wp.array2d(dtype=Vec3),
-        ls: wp.array2d(dtype=Vec3),
+        xs: wp.array2d[Vec3],
+        qs: wp.array2d[Quat],
+        vs: wp.array2d[Vec3],
+        ls: wp.array2d[Vec3],
         # out; the adjoints of the frames are given, that of frame 0 becomes that of the start
-        x_adjoint: wp.array2d(dtype=Vec3),
-        q_adjoint: wp.array2d(dtype=Quat),
-        v_adjoint: wp.array2d(dtype=Vec3),
-        l_adjoint: wp.array2d(dtype=Vec3),
+        x_adjoint: wp.array2d[Vec3],
+        q_adjoint: wp.array2d[Quat],
+        v_adjoint: wp.array2d[Vec3],
+        l_adjoint: wp.array2d[Vec3],
         grad: Parameters,
     ):
         i = wp.tid()
@@ -550,9 +548,7 @@ if not DUAL:
 
     # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
     @wp.kernel(enable_backward=True)
-    def keep_adjoints(
-        v: wp.array(dtype=Vec3), q: wp.array(dtype=Quat), m: wp.array(dtype=Mat3), s: wp.array(dtype=Real)
-    ):
+    def keep_adjoints(v: wp.array[Vec3], q: wp.array[Quat], m: wp.array[Mat3], s: wp.array[Real]):
         a, b, r = v[0], q[0], s[0]
         s[1] = contact_power(a, b, a, a, a, r, a, r, r, r, r, r, a, a) + push_power(b, a, a, r, a, a)
         s[2] = spin_power(b, a, m[0], a) + blow_power(b, a, a, r, a, a)
@@ -560,24 +556,20 @@ if not DUAL:
     if OBSTACLES:
 
         @wp.kernel(enable_backward=True)
-        def keep_obstacle_adjoint(v: wp.array(dtype=Vec3), q: wp.array(dtype=Quat), s: wp.array(dtype=Real)):
+        def keep_obstacle_adjoint(v: wp.array[Vec3], q: wp.array[Quat], s: wp.array[Real]):
             a, b, r = v[0], q[0], s[0]
             s[1] = obstacle_power(a, b, a, a, a, r, a, a, a, a, r, r, r, r, r, r, r, r, a, a)
 
     if INTEGRATOR == "semi-implicit":
 
         @wp.kernel(enable_backward=True)
-        def keep_step_adjoint(
-            v: wp.array(dtype=Vec3), q: wp.array(dtype=Quat), m: wp.array(dtype=Mat3), s: wp.array(dtype=Real)
-        ):
+        def keep_step_adjoint(v: wp.array[Vec3], q: wp.array[Quat], m: wp.array[Mat3], s: wp.array[Real]):
             a, b, r = v[0], q[0], s[0]
             s[1] = step_power(a, b, a, a, a, a, r, m[0], a, r, a, b, a, a)
 
     else:
 
         @wp.kernel(enable_backward=True)
-        def keep_rates_adjoint(
-            v: wp.array(dtype=Vec3), q: wp.array(dtype=Quat), m: wp.array(dtype=Mat3), s: wp.array(dtype=Real)
-        ):
+        def keep_rates_adjoint(v: wp.array[Vec3], q: wp.array[Quat], m: wp.array[Mat3], s: wp.array[Real]):
             a, b, r = v[0], q[0], s[0]
             s[1] = rates_power(b, a, a, a, a, r, m[0], a, a, b, a, a) + normalised_power(b, b)

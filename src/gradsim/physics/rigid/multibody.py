@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gradsim.engine.angle import angle_functions
 from gradsim.engine.compiler import compiled_for_packs
-from gradsim.engine.lanes import Lane, borrowed, native_width, specialise
+from gradsim.engine.lanes import Lane, members, native_width, specialize
 from gradsim.engine.launch import replay
 from gradsim.engine.layout import Layout
 from gradsim.engine.operation import operation
@@ -24,8 +24,14 @@ from gradsim.physics.rigid import rollout
 from gradsim.physics.rigid.batching import BODY, apart, check_alike, slopes_together, together
 
 if TYPE_CHECKING:
+    from gradsim.physics.rigid import constraint_kernels, joint_kernels, kernels, multibody_kernels
     from gradsim.physics.rigid.joints import Joints
     from gradsim.physics.rigid.pairs import Pairs
+else:
+    constraint_kernels = "gradsim.physics.rigid.constraint_kernels"
+    joint_kernels = "gradsim.physics.rigid.joint_kernels"
+    kernels = "gradsim.physics.rigid.kernels"
+    multibody_kernels = "gradsim.physics.rigid.multibody_kernels"
 
 STATE = rollout.STATE
 JOINT_KINDS = {
@@ -340,29 +346,29 @@ def _code(lane: Lane, pairs: tuple, joints: bool, law: str, integrator: str, obs
     if obstacles:
         touch = obstacle_functions(law, lane)
         functions |= {name: touch[name] for name in ("obstacle_touch", "obstacle_power")}
-    body = specialise("gradsim.physics.rigid.kernels", lane, INTEGRATOR=integrator, OBSTACLES=obstacles, **functions)
-    bound = borrowed(body, "struck", "wrench", "spin", "exponential", "normalised")
+    body = specialize(kernels, lane, INTEGRATOR=integrator, OBSTACLES=obstacles, **functions)
+    bound = members(body, "struck", "wrench", "spin", "exponential", "normalised")
     if not lane.dual:
         powers = ["push_power", "spin_power", "blow_power"]
         powers += ["rates_power", "normalised_power", "paired"] if integrator == "rk4" else []
-        bound |= borrowed(body, *powers, "contact_adjoint", "struck_adjoint")
+        bound |= members(body, *powers, "contact_adjoint", "struck_adjoint")
         bound |= {name: functions[name] for name in functions if name.endswith("_power")}
     key = body.__name__
     if pairs:
         bound |= dict(pairs)
         key += bound["add_pairs"].func.__module__
     if joints:
-        single = specialise("gradsim.physics.rigid.joint_kernels", lane, **angle_functions(lane))
+        single = specialize(joint_kernels, lane, **angle_functions(lane))
         forces = ["point_jacobian", "axis_jacobian", "point_product", "axis_product", "turn_torque", "slide_force"]
         forces += [] if lane.dual else ["turn_power", "slide_power", "ball_power"]
-        links = specialise("gradsim.physics.rigid.constraint_kernels", lane, **borrowed(single, *forces))
+        links = specialize(constraint_kernels, lane, **members(single, *forces))
         names = ["JointShape", "JointNumbers", "LinkWork", "constrain", "add_coordinates"]
         names += [] if lane.dual else ["constrain_adjoint", "coordinates_adjoint", "all_link_powers"]
-        bound |= borrowed(links, *names)
+        bound |= members(links, *names)
         key += links.__name__
     bound |= {"Bodies": body.Parameters, "INTEGRATOR": integrator, "OBSTACLES": obstacles}
     bound |= {"PAIRS": bool(pairs), "JOINTS": joints, "KEY": key}
-    code = compiled_for_packs(specialise("gradsim.physics.rigid.multibody_kernels", lane, **bound), lane)
+    code = compiled_for_packs(specialize(multibody_kernels, lane, **bound), lane)
     return code, body, Layout(lane)
 
 

@@ -23,49 +23,49 @@ STEADY = 5.0  # α of a high order [1/s]: its error has nothing to do with the s
 class States:
     """Of all bodies and the world, (packs, bodies + 1)."""
 
-    x: wp.array2d(dtype=Vec3)
-    q: wp.array2d(dtype=Quat)
-    v: wp.array2d(dtype=Vec3)
-    l: wp.array2d(dtype=Vec3)
-    w: wp.array2d(dtype=Vec3)  # angular velocity
+    x: wp.array2d[Vec3]
+    q: wp.array2d[Quat]
+    v: wp.array2d[Vec3]
+    l: wp.array2d[Vec3]
+    w: wp.array2d[Vec3]  # angular velocity
 
 
 @wp.struct
 class Film:
     """States at several instants, (packs, instants, bodies)."""
 
-    x: wp.array3d(dtype=Vec3)
-    q: wp.array3d(dtype=Quat)
-    v: wp.array3d(dtype=Vec3)
-    l: wp.array3d(dtype=Vec3)
+    x: wp.array3d[Vec3]
+    q: wp.array3d[Quat]
+    v: wp.array3d[Vec3]
+    l: wp.array3d[Vec3]
 
 
 @wp.struct
 class Work:
     """Workspace of a step. Arrays of stages are (packs, stages, bodies)."""
 
-    x: wp.array3d(dtype=Vec3)  # the state where forces are wanted, (packs, 1, bodies + 1): memory of that in `States`
-    q: wp.array3d(dtype=Quat)
-    v: wp.array3d(dtype=Vec3)
-    w: wp.array3d(dtype=Vec3)
-    f: wp.array2d(dtype=Vec3)  # (packs, bodies + 1)
-    t: wp.array2d(dtype=Vec3)
-    fp: wp.array2d(dtype=Vec3)  # probes
-    tp: wp.array2d(dtype=Vec3)
-    stage_x: wp.array3d(dtype=Vec3)
-    stage_raw: wp.array3d(dtype=Quat)  # before it is made a unit quaternion
-    stage_v: wp.array3d(dtype=Vec3)
-    stage_l: wp.array3d(dtype=Vec3)
-    stage_f: wp.array3d(dtype=Vec3)
-    stage_t: wp.array3d(dtype=Vec3)
-    after_x: wp.array2d(dtype=Vec3)  # adjoints of the state after the step
-    after_q: wp.array2d(dtype=Quat)
-    after_v: wp.array2d(dtype=Vec3)
-    after_l: wp.array2d(dtype=Vec3)
-    sum_x: wp.array2d(dtype=Vec3)  # and of that before, as the stages add theirs
-    sum_q: wp.array2d(dtype=Quat)
-    sum_v: wp.array2d(dtype=Vec3)
-    sum_l: wp.array2d(dtype=Vec3)
+    x: wp.array3d[Vec3]  # the state where forces are wanted, (packs, 1, bodies + 1): memory of that in `States`
+    q: wp.array3d[Quat]
+    v: wp.array3d[Vec3]
+    w: wp.array3d[Vec3]
+    f: wp.array2d[Vec3]  # (packs, bodies + 1)
+    t: wp.array2d[Vec3]
+    fp: wp.array2d[Vec3]  # probes
+    tp: wp.array2d[Vec3]
+    stage_x: wp.array3d[Vec3]
+    stage_raw: wp.array3d[Quat]  # before it is made a unit quaternion
+    stage_v: wp.array3d[Vec3]
+    stage_l: wp.array3d[Vec3]
+    stage_f: wp.array3d[Vec3]
+    stage_t: wp.array3d[Vec3]
+    after_x: wp.array2d[Vec3]  # adjoints of the state after the step
+    after_q: wp.array2d[Quat]
+    after_v: wp.array2d[Vec3]
+    after_l: wp.array2d[Vec3]
+    sum_x: wp.array2d[Vec3]  # and of that before, as the stages add theirs
+    sum_q: wp.array2d[Quat]
+    sum_v: wp.array2d[Vec3]
+    sum_l: wp.array2d[Vec3]
 
 
 @wp.struct
@@ -80,9 +80,9 @@ class Given:
         joint: JointShape
         joints: JointNumbers
         links: LinkWork
-    share: wp.array2d(dtype=Scalar)
-    blow: wp.array(dtype=int)
-    step: wp.array2d(dtype=Real)  # h in each frame interval
+    share: wp.array2d[Scalar]
+    blow: wp.array[int]
+    step: wp.array2d[Real]  # h in each frame interval
 
 
 @wp.func(inline=True)
@@ -256,7 +256,7 @@ else:
         return stage_turning(g, m, i, n, 0, r) + middle * spread(Scalar(2.0)) + stage_turning(g, m, i, n, 3, r)
 
     @wp.func(inline=True)
-    def whole(y: wp.array3d(dtype=Vec3), i: int, r: int) -> Vec3:
+    def whole(y: wp.array3d[Vec3], i: int, r: int) -> Vec3:
         return y[i, 0, r] + (y[i, 1, r] + y[i, 2, r]) * spread(Scalar(2.0)) + y[i, 3, r]
 
     @wp.func
@@ -507,9 +507,7 @@ if not DUAL:
 
     # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
     @wp.kernel(enable_backward=True)
-    def keep_adjoints(
-        v: wp.array(dtype=Vec3), q: wp.array(dtype=Quat), m: wp.array(dtype=Mat3), s: wp.array(dtype=Real)
-    ):
+    def keep_adjoints(v: wp.array[Vec3], q: wp.array[Quat], m: wp.array[Mat3], s: wp.array[Real]):
         a, b, r = v[0], q[0], s[0]
         s[1] = contact_power(a, b, a, a, a, r, a, r, r, r, r, r, a, a) + push_power(b, a, a, r, a, a)
         s[2] = spin_power(b, a, m[0], a) + blow_power(b, a, a, r, a, a)
@@ -517,38 +515,32 @@ if not DUAL:
     if OBSTACLES:
 
         @wp.kernel(enable_backward=True)
-        def keep_obstacle_adjoint(v: wp.array(dtype=Vec3), q: wp.array(dtype=Quat), s: wp.array(dtype=Real)):
+        def keep_obstacle_adjoint(v: wp.array[Vec3], q: wp.array[Quat], s: wp.array[Real]):
             a, b, r = v[0], q[0], s[0]
             s[1] = obstacle_power(a, b, a, a, a, r, a, a, a, a, r, r, r, r, r, r, r, r, a, a)
 
     if PAIRS:
 
         @wp.kernel(enable_backward=True)
-        def keep_pair_adjoints(v: wp.array(dtype=Vec3), q: wp.array(dtype=Quat), s: wp.array(dtype=Real)):
+        def keep_pair_adjoints(v: wp.array[Vec3], q: wp.array[Quat], s: wp.array[Real]):
             s[1] = all_pair_powers(v[0], q[0], s[0])
 
     if JOINTS:
 
         @wp.kernel(enable_backward=True)
-        def keep_joint_adjoints(
-            v: wp.array(dtype=Vec3), q: wp.array(dtype=Quat), m: wp.array(dtype=Mat3), s: wp.array(dtype=Real)
-        ):
+        def keep_joint_adjoints(v: wp.array[Vec3], q: wp.array[Quat], m: wp.array[Mat3], s: wp.array[Real]):
             s[1] = all_link_powers(v[0], q[0], m[0], s[0])
 
     if INTEGRATOR == "semi-implicit":
 
         @wp.kernel(enable_backward=True)
-        def keep_moved_adjoint(
-            v: wp.array(dtype=Vec3), q: wp.array(dtype=Quat), m: wp.array(dtype=Mat3), s: wp.array(dtype=Real)
-        ):
+        def keep_moved_adjoint(v: wp.array[Vec3], q: wp.array[Quat], m: wp.array[Mat3], s: wp.array[Real]):
             a, b, r = v[0], q[0], s[0]
             s[1] = moved_power(a, b, a, a, a, a, r, m[0], a, r, a, b, a, a)
 
     else:
 
         @wp.kernel(enable_backward=True)
-        def keep_rates_adjoint(
-            v: wp.array(dtype=Vec3), q: wp.array(dtype=Quat), m: wp.array(dtype=Mat3), s: wp.array(dtype=Real)
-        ):
+        def keep_rates_adjoint(v: wp.array[Vec3], q: wp.array[Quat], m: wp.array[Mat3], s: wp.array[Real]):
             a, b, r = v[0], q[0], s[0]
             s[1] = rates_power(b, a, a, a, a, r, m[0], a, a, b, a, a) + normalised_power(b, b)

@@ -4,13 +4,14 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import Lane, borrowed, specialise
+from gradsim.engine.lanes import Lane, members, specialize
 from gradsim.engine.layout import Layout
 from gradsim.errors import InputError
 from gradsim.physics.contact.convex_reference import Placed, depth
@@ -18,6 +19,13 @@ from gradsim.physics.contact.convex_shape import Core, core_of
 from gradsim.physics.contact.laws import contact_functions
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.system import RESOLVED, Values
+
+if TYPE_CHECKING:
+    from gradsim.physics.contact import convex_kernels, feature_contact_kernels, narrow_phase_kernels
+else:
+    convex_kernels = "gradsim.physics.contact.convex_kernels"
+    feature_contact_kernels = "gradsim.physics.contact.feature_contact_kernels"
+    narrow_phase_kernels = "gradsim.physics.contact.narrow_phase_kernels"
 
 NUMBERS = ("stiffness", "dissipation", "friction_stiffness", "friction")
 AT_ONCE = 8  # elements of one pair that carry together: the corners of two faces that lie on one another
@@ -44,10 +52,10 @@ class Pairs:
         return {name: len(self.bodies) if name == "scale" else len(self.contacts) for name in self.names}
 
     def bind(self, lane: Lane) -> dict:
-        """What a template that moves the bodies needs: names for `specialise`."""
+        """What a template that moves the bodies needs: names for `specialize`."""
         code = pair_code(lane)
         adjoints = () if lane.dual else ("add_pair_adjoints", "all_pair_powers")
-        return borrowed(code, "PairShape", "PairNumbers", "add_pairs", *adjoints)
+        return members(code, "PairShape", "PairNumbers", "add_pairs", *adjoints)
 
     def shape(self, code, layout: Layout, device: torch.device):
         """The `PairShape` of a template."""
@@ -149,21 +157,21 @@ def pair_code(lane: Lane):
     """The template `contact/convex_kernels.py` for a lane type; the law is `continuous`."""
     search = "PairShape", "is_point", "apart", "height_above", "nearest", "clamped", "touching_edges"
     touch = "point_touch", "edge_touch", "contact_between", "edge_couple", "point_power", "edge_power"
-    found = borrowed(search_code(lane), *search) | borrowed(touch_code(lane), *touch)
-    return specialise("gradsim.physics.contact.convex_kernels", lane, **found)
+    found = members(search_code(lane), *search) | members(touch_code(lane), *touch)
+    return specialize(convex_kernels, lane, **found)
 
 
 @cache
 def search_code(lane: Lane):
     """The template `contact/narrow_phase_kernels.py`."""
-    return specialise("gradsim.physics.contact.narrow_phase_kernels", lane)
+    return specialize(narrow_phase_kernels, lane)
 
 
 @cache
 def touch_code(lane: Lane):
     """The template `contact/feature_contact_kernels.py`."""
     force = contact_functions("continuous", lane)["contact_force"]
-    return specialise("gradsim.physics.contact.feature_contact_kernels", lane, contact_force=force)
+    return specialize(feature_contact_kernels, lane, contact_force=force)
 
 
 @lru_cache(maxsize=64)

@@ -9,15 +9,21 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from gradsim.engine.lanes import Lane, native_width, specialise
+from gradsim.engine.lanes import Lane, native_width, specialize
 from gradsim.engine.launch import replay
 from gradsim.engine.layout import SHAPES, Layout
 from gradsim.engine.operation import operation
 from gradsim.physics.contact.laws import contact_functions, obstacle_functions
+
+if TYPE_CHECKING:
+    from gradsim.physics.rigid import kernels
+else:
+    kernels = "gradsim.physics.rigid.kernels"
 
 STATE = {"x": "Vec3", "q": "Quat", "v": "Vec3", "l": "Vec3"}
 PARAMETERS = {
@@ -244,5 +250,5 @@ def _code(lane: Lane, law: str, integrator: str, obstacles: bool):
     if obstacles:
         touch = obstacle_functions(law, lane)
         functions |= {name: touch[name] for name in ("obstacle_touch", "obstacle_power")}
-    code = specialise("gradsim.physics.rigid.kernels", lane, INTEGRATOR=integrator, OBSTACLES=obstacles, **functions)
+    code = specialize(kernels, lane, INTEGRATOR=integrator, OBSTACLES=obstacles, **functions)
     return code, Layout(lane)

@@ -11,15 +11,21 @@ order, since clamp() holds it within the nodes that A takes means of.
 from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import lane_of, specialise
+from gradsim.engine.lanes import lane_of, specialize
 from gradsim.engine.launch import array, replay
 from gradsim.engine.operation import operation
 from gradsim.physics.smoke.grid import Grid
+
+if TYPE_CHECKING:
+    from gradsim.physics.smoke import kernels
+else:
+    kernels = "gradsim.physics.smoke.kernels"
 
 SCHEMES = ("bilinear", "maccormack")
 
@@ -132,4 +138,4 @@ class MacCormack(_Moving):
 
 @cache
 def _code(dtype: torch.dtype, walled: tuple[bool, ...]) -> ModuleType:
-    return specialise("gradsim.physics.smoke.kernels", lane_of(dtype), dimensions=len(walled), walled=walled)
+    return specialize(kernels, lane_of(dtype), dimensions=len(walled), walled=walled)

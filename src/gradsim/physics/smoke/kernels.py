@@ -111,7 +111,7 @@ def share(t: Taps, corner: int):
 
 
 @wp.func
-def around(q: wp.array(dtype=Scalar), base: int, t: Taps):
+def around(q: wp.array[Scalar], base: int, t: Taps):
     """Values of the nodes; `base` is where the row begins."""
     v = Values()
     for c in range(CORNERS):
@@ -150,7 +150,7 @@ def steepness(v: Values, t: Taps):
 
 
 @wp.func
-def scatter(g: Scalar, base: int, t: Taps, q_adjoint: wp.array(dtype=Scalar)):
+def scatter(g: Scalar, base: int, t: Taps, q_adjoint: wp.array[Scalar]):
     """Adds the adjoint of `mean` by the nodes."""
     for c in range(CORNERS):
         k = node(t, c)
@@ -162,7 +162,7 @@ def scatter(g: Scalar, base: int, t: Taps, q_adjoint: wp.array(dtype=Scalar)):
 
 
 @wp.func
-def flow(u: wp.array(dtype=Scalar), first: int, box: Box, x: Point):
+def flow(u: wp.array[Scalar], first: int, box: Box, x: Point):
     """Velocity at a point; `first` is where the world begins."""
     v = Point()
     for b in range(dimensions):
@@ -172,9 +172,7 @@ def flow(u: wp.array(dtype=Scalar), first: int, box: Box, x: Point):
 
 
 @wp.func
-def flow_adjoint(
-    u: wp.array(dtype=Scalar), first: int, box: Box, x: Point, g: Point, u_adjoint: wp.array(dtype=Scalar)
-):
+def flow_adjoint(u: wp.array[Scalar], first: int, box: Box, x: Point, g: Point, u_adjoint: wp.array[Scalar]):
     """Adds the adjoint of `flow` by the velocities, and returns that by the point."""
     to_x = Point()
     for b in range(dimensions):
@@ -257,7 +255,7 @@ def behind(box: Box, cell: Sizes, axis: int):
 
 
 @wp.func
-def two(u: wp.array(dtype=Scalar), at: int, up: int):
+def two(u: wp.array[Scalar], at: int, up: int):
     """Sum of the velocities through two faces of a cell."""
     value = u[at]
     if up > NOWHERE:
@@ -266,14 +264,14 @@ def two(u: wp.array(dtype=Scalar), at: int, up: int):
 
 
 @wp.func
-def two_adjoint(g: Scalar, at: int, up: int, u_adjoint: wp.array(dtype=Scalar)):
+def two_adjoint(g: Scalar, at: int, up: int, u_adjoint: wp.array[Scalar]):
     wp.atomic_add(u_adjoint, at, g)
     if up > NOWHERE:
         wp.atomic_add(u_adjoint, at + up, g)
 
 
 @wp.func
-def flow_here(u: wp.array(dtype=Scalar), box: Box, path: Line, k: int):
+def flow_here(u: wp.array[Scalar], box: Box, path: Line, k: int):
     """`flow` at the k-th node itself, where all weights are equal."""
     v = Point()
     cell = cell_of(path, k)
@@ -291,7 +289,7 @@ def flow_here(u: wp.array(dtype=Scalar), box: Box, path: Line, k: int):
 
 
 @wp.func
-def flow_here_adjoint(box: Box, path: Line, k: int, g: Point, u_adjoint: wp.array(dtype=Scalar)):
+def flow_here_adjoint(box: Box, path: Line, k: int, g: Point, u_adjoint: wp.array[Scalar]):
     """Adds the adjoint of `flow_here` by the velocities."""
     cell = cell_of(path, k)
     back = behind(box, cell, path.axis)
@@ -308,26 +306,26 @@ def flow_here_adjoint(box: Box, path: Line, k: int, g: Point, u_adjoint: wp.arra
 
 
 @wp.func
-def half_way(u: wp.array(dtype=Scalar), box: Box, path: Line, k: int, tau: Point):
+def half_way(u: wp.array[Scalar], box: Box, path: Line, k: int, tau: Point):
     """x_m."""
     return place(cell_of(path, k), path.axis) - Scalar(0.5) * wp.cw_mul(tau, flow_here(u, box, path, k))
 
 
 @wp.func
-def origin(u: wp.array(dtype=Scalar), box: Box, path: Line, k: int, tau: Point, middle: Point):
+def origin(u: wp.array[Scalar], box: Box, path: Line, k: int, tau: Point, middle: Point):
     """The nodes around x_d."""
     x = place(cell_of(path, k), path.axis) - wp.cw_mul(tau, flow(u, path.first, box, middle))
     return taps(box, x, path.axis)
 
 
 @wp.func
-def in_fluid(fluid: wp.array(dtype=Scalar), t: Taps):
+def in_fluid(fluid: wp.array[Scalar], t: Taps):
     """Share of the nodes that is in fluid."""
     return mean(around(fluid, 0, t), t)
 
 
 @wp.func
-def arrived(values: Values, own: Scalar, here: int, fluid: wp.array(dtype=Scalar), masked: int, t: Taps):
+def arrived(values: Values, own: Scalar, here: int, fluid: wp.array[Scalar], masked: int, t: Taps):
     """What comes to a node, from the values around x_d and its own."""
     value = mean(values, t)
     if masked == 1:
@@ -354,17 +352,17 @@ def extreme(values: Values, t: Taps, sign: Scalar):
 
 @wp.kernel(enable_backward=False)
 def advect(
-    q: wp.array(dtype=Scalar),  # (worlds, components, cells)
-    u: wp.array(dtype=Scalar),  # (worlds, dimensions, cells) [m/s]
-    fluid: wp.array(dtype=Scalar),  # (cells), 0 in solid cells
+    q: wp.array[Scalar],  # (worlds, components, cells)
+    u: wp.array[Scalar],  # (worlds, dimensions, cells) [m/s]
+    fluid: wp.array[Scalar],  # (cells), 0 in solid cells
     masked: int,  # whether q heeds solid cells, where it has to be 0
     components: int,
     box: Box,
     tau: Point,  # [s/m]
     # out
-    moved: wp.array(dtype=Scalar),
-    least: wp.array(dtype=wp.int32),  # nodes of the row, of those around x_d; none if empty
-    largest: wp.array(dtype=wp.int32),
+    moved: wp.array[Scalar],
+    least: wp.array[wp.int32],  # nodes of the row, of those around x_d; none if empty
+    largest: wp.array[wp.int32],
 ):
     path = line(box, wp.tid(), components)
     for k in range(box.run):
@@ -379,17 +377,17 @@ def advect(
 
 @wp.kernel(enable_backward=False)
 def advect_adjoint(
-    q: wp.array(dtype=Scalar),
-    u: wp.array(dtype=Scalar),
-    fluid: wp.array(dtype=Scalar),
+    q: wp.array[Scalar],
+    u: wp.array[Scalar],
+    fluid: wp.array[Scalar],
     masked: int,
     components: int,
     box: Box,
     tau: Point,
-    moved_adjoint: wp.array(dtype=Scalar),
+    moved_adjoint: wp.array[Scalar],
     # out, added to
-    q_adjoint: wp.array(dtype=Scalar),
-    u_adjoint: wp.array(dtype=Scalar),
+    q_adjoint: wp.array[Scalar],
+    u_adjoint: wp.array[Scalar],
 ):
     path = line(box, wp.tid(), components)
     for k in range(box.run):
@@ -417,19 +415,19 @@ def advect_adjoint(
 
 @wp.kernel(enable_backward=False)
 def correct(
-    q: wp.array(dtype=Scalar),
-    u: wp.array(dtype=Scalar),
-    fluid: wp.array(dtype=Scalar),
+    q: wp.array[Scalar],
+    u: wp.array[Scalar],
+    fluid: wp.array[Scalar],
     masked: int,
     components: int,
     box: Box,
     tau: Point,  # of time reversed
-    moved: wp.array(dtype=Scalar),
-    least: wp.array(dtype=wp.int32),
-    largest: wp.array(dtype=wp.int32),
+    moved: wp.array[Scalar],
+    least: wp.array[wp.int32],
+    largest: wp.array[wp.int32],
     # out
-    corrected: wp.array(dtype=Scalar),
-    source: wp.array(dtype=Scalar),  # node whose value was taken; -1 for none, -2 for what is 0
+    corrected: wp.array[Scalar],
+    source: wp.array[Scalar],  # node whose value was taken; -1 for none, -2 for what is 0
 ):
     path = line(box, wp.tid(), components)
     for k in range(box.run):
@@ -459,13 +457,13 @@ def correct(
 
 @wp.kernel(enable_backward=False)
 def correct_adjoint(
-    source: wp.array(dtype=Scalar),
-    corrected_adjoint: wp.array(dtype=Scalar),
+    source: wp.array[Scalar],
+    corrected_adjoint: wp.array[Scalar],
     box: Box,
     # out
-    moved_adjoint: wp.array(dtype=Scalar),
-    returned_adjoint: wp.array(dtype=Scalar),
-    q_adjoint: wp.array(dtype=Scalar),  # added to
+    moved_adjoint: wp.array[Scalar],
+    returned_adjoint: wp.array[Scalar],
+    q_adjoint: wp.array[Scalar],  # added to
 ):
     path = line(box, wp.tid(), 1)
     for k in range(box.run):

@@ -7,17 +7,17 @@ from gradsim.engine.lanes import *
 
 @wp.kernel(enable_backward=False)
 def advance_vertices(
-    inverse_mass: wp.array2d(dtype=Real),
-    free: wp.array(dtype=Scalar),
-    gravity: wp.array2d(dtype=Vec3),
-    step: wp.array2d(dtype=Real),
+    inverse_mass: wp.array2d[Real],
+    free: wp.array[Scalar],
+    gravity: wp.array2d[Vec3],
+    step: wp.array2d[Real],
     frame: int,
     s: int,  # place of the state before the step, and of that after it
     after: int,
     # out; f is zero again
-    x: wp.array3d(dtype=Vec3),
-    v: wp.array3d(dtype=Vec3),
-    f: wp.array2d(dtype=Vec3),
+    x: wp.array3d[Vec3],
+    v: wp.array3d[Vec3],
+    f: wp.array2d[Vec3],
 ):
     i, b = wp.tid()
     h = step[i, frame]
@@ -32,21 +32,21 @@ if not DUAL:
 
     @wp.kernel(enable_backward=False)
     def retreat_vertices(
-        inverse_mass: wp.array2d(dtype=Real),
-        free: wp.array(dtype=Scalar),
-        gravity: wp.array2d(dtype=Vec3),
-        step: wp.array2d(dtype=Real),
+        inverse_mass: wp.array2d[Real],
+        free: wp.array[Scalar],
+        gravity: wp.array2d[Vec3],
+        step: wp.array2d[Real],
         frame: int,
         s: int,
-        f: wp.array2d(dtype=Vec3),  # where a step is short; zero again
-        v: wp.array3d(dtype=Vec3),
-        ax: wp.array2d(dtype=Vec3),
+        f: wp.array2d[Vec3],  # where a step is short; zero again
+        v: wp.array3d[Vec3],
+        ax: wp.array2d[Vec3],
         # out
-        av: wp.array2d(dtype=Vec3),
-        w: wp.array2d(dtype=Vec3),
-        mass_adjoint: wp.array2d(dtype=Real),
-        gravity_adjoint: wp.array2d(dtype=Vec3),
-        step_adjoint: wp.array2d(dtype=Real),
+        av: wp.array2d[Vec3],
+        w: wp.array2d[Vec3],
+        mass_adjoint: wp.array2d[Real],
+        gravity_adjoint: wp.array2d[Vec3],
+        step_adjoint: wp.array2d[Real],
     ):
         i, b = wp.tid()
         h = step[i, frame]

@@ -5,9 +5,15 @@ called; what several elements add to one vertex meets atomically.
 """
 
 from functools import cache
+from typing import TYPE_CHECKING
 
-from gradsim.engine.lanes import Lane, specialise
+from gradsim.engine.lanes import Lane, specialize
 from gradsim.engine.launch import replay
+
+if TYPE_CHECKING:
+    from gradsim.physics.soft import gpu_kernels
+else:
+    gpu_kernels = "gradsim.physics.soft.gpu_kernels"
 
 
 def forward(job, substeps: int, states, f) -> None:
@@ -74,4 +80,4 @@ def _add_forces(job, frame: int, s: int, states, f) -> None:
 
 @cache
 def _code(lane: Lane):
-    return specialise("gradsim.physics.soft.gpu_kernels", lane)
+    return specialize(gpu_kernels, lane)

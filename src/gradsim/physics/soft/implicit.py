@@ -8,6 +8,7 @@ vibration.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import TYPE_CHECKING
 
 import torch
 import warp as wp
@@ -16,7 +17,7 @@ from torch import Tensor
 from gradsim.engine.access import access
 from gradsim.engine.compiler import compiled_for_packs
 from gradsim.engine.dual_parts import halves
-from gradsim.engine.lanes import Lane, borrowed, specialise
+from gradsim.engine.lanes import Lane, members, specialize
 from gradsim.engine.launch import replay
 from gradsim.engine.mapping import InElements, Worlds, mapping_for
 from gradsim.engine.operation import operation
@@ -24,6 +25,13 @@ from gradsim.errors import InputError
 from gradsim.physics.forces.assembly import assemble
 from gradsim.physics.forces.base import Elements, Force
 from gradsim.physics.soft.rollout import Job, Particles, particles_code
+
+if TYPE_CHECKING:
+    from gradsim.physics.soft import implicit_adjoint_kernels, implicit_kernels, implicit_residual_kernels
+else:
+    implicit_adjoint_kernels = "gradsim.physics.soft.implicit_adjoint_kernels"
+    implicit_kernels = "gradsim.physics.soft.implicit_kernels"
+    implicit_residual_kernels = "gradsim.physics.soft.implicit_residual_kernels"
 
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 1e-5}
 NEWTONS, PRODUCTS = 30, 1000  # limits: of a step, and of a linear solve
@@ -203,21 +211,21 @@ def _code(forces: tuple[Force, ...], lane: Lane, mapping: str):
     reach, reach_dual = access(lane, mapping), access(dual, mapping)
     plain, moving = assemble(forces, lane, mapping), assemble(forces, dual, mapping)
     step, step_dual = particles_code(forces, lane, mapping), particles_code(forces, dual, mapping)
-    residual = specialise(
-        "gradsim.physics.soft.implicit_residual_kernels",
+    residual = specialize(
+        implicit_residual_kernels,
         dual,
         **{name: reach_dual[name] for name in VERTICES},
-        **borrowed(step_dual, "Parameters", "constant"),
-        **borrowed(moving, "Elements", "add_forces"),
+        **members(step_dual, "Parameters", "constant"),
+        **members(moving, "Elements", "add_forces"),
         KEY=moving.__name__,
     )
-    code = specialise(
-        "gradsim.physics.soft.implicit_kernels",
+    code = specialize(
+        implicit_kernels,
         lane,
         **{name: reach[name] for name in VERTICES},
         **halves(lane),
-        **borrowed(step, "Parameters", "constant"),
-        **borrowed(plain, "Elements", "add_diagonals", "all_powers"),
+        **members(step, "Parameters", "constant"),
+        **members(plain, "Elements", "add_diagonals", "all_powers"),
         evaluate=residual.evaluate,
         DualParameters=step_dual.Parameters,
         DualElements=moving.Elements,
@@ -234,12 +242,12 @@ def _code(forces: tuple[Force, ...], lane: Lane, mapping: str):
 @cache
 def _adjoint_code(forces: tuple[Force, ...], lane: Lane, mapping: str):
     reach, plain = access(lane, mapping), assemble(forces, lane, mapping)
-    code = specialise(
-        "gradsim.physics.soft.implicit_adjoint_kernels",
+    code = specialize(
+        implicit_adjoint_kernels,
         lane,
         **{name: reach[name] for name in VERTICES},
-        **borrowed(particles_code(forces, lane, mapping), "Parameters", "constant"),
-        **borrowed(plain, "Elements", "add_forces", "add_adjoints", "add_diagonals", "add_products", "all_powers"),
+        **members(particles_code(forces, lane, mapping), "Parameters", "constant"),
+        **members(plain, "Elements", "add_forces", "add_adjoints", "add_diagonals", "add_products", "all_powers"),
         LANE=lane,
         ACROSS=mapping == "elements",
         KEY=plain.__name__,

@@ -7,10 +7,17 @@
 Products with Aᵀ are gradients of the virtual power f·w. A pinned vertex has λ = 0.
 """
 
+from typing import TYPE_CHECKING
+
 import warp as wp
 
 from gradsim.engine.lanes import *
-from gradsim.engine.lanes import specialise
+from gradsim.engine.lanes import specialize
+
+if TYPE_CHECKING:
+    from gradsim.physics.soft import krylov_kernels
+else:
+    krylov_kernels = "gradsim.physics.soft.krylov_kernels"
 
 REFINEMENTS = wp.constant(4)
 SHORT = Scalar(1e-7)  # [s], as in `soft/kernels.py`
@@ -20,10 +27,10 @@ SHORT = Scalar(1e-7)  # [s], as in `soft/kernels.py`
 class Pull:
     p: Parameters
     e: Elements
-    x: wp.array2d(dtype=Vertex)  # where the step ends
-    u: wp.array2d(dtype=Vertex)
-    a: wp.array2d(dtype=Vertex)
-    b: wp.array2d(dtype=Vertex)  # the right-hand side
+    x: wp.array2d[Vertex]  # where the step ends
+    u: wp.array2d[Vertex]
+    a: wp.array2d[Vertex]
+    b: wp.array2d[Vertex]  # the right-hand side
 
 
 @wp.func
@@ -32,7 +39,7 @@ def same(a: Real) -> Real:
 
 
 @wp.func
-def product(s: Pull, i: int, frame: int, p: wp.array(dtype=Vertex), q: wp.array(dtype=Vertex)):
+def product(s: Pull, i: int, frame: int, p: wp.array[Vertex], q: wp.array[Vertex]):
     _after = wp.grad(same)(zero(0))  # see assembly
     h = s.p.step[i, frame]
     blocks = s.p.inverse_mass.shape[1]
@@ -45,8 +52,8 @@ def product(s: Pull, i: int, frame: int, p: wp.array(dtype=Vertex), q: wp.array(
         store(q, b, (load(p, b) * mass - load(s.a[i], b) * h) * free)
 
 
-krylov = specialise(
-    "gradsim.physics.soft.krylov_kernels",
+krylov = specialize(
+    krylov_kernels,
     LANE,
     System=Pull,
     product=product,
@@ -68,16 +75,16 @@ def backward(
     tolerance: Scalar,
     products: int,
     k: Space,
-    w: wp.array2d(dtype=Vertex),
-    x: wp.array3d(dtype=Vertex),  # all steps from the frame `first` on
-    v: wp.array3d(dtype=Vertex),
+    w: wp.array2d[Vertex],
+    x: wp.array3d[Vertex],  # all steps from the frame `first` on
+    v: wp.array3d[Vertex],
     # out; the adjoints of the frames are given, those of the start are added up
-    x_adjoint: wp.array3d(dtype=Vertex),
-    v_adjoint: wp.array3d(dtype=Vertex),
-    ax: wp.array2d(dtype=Vertex),
-    av: wp.array2d(dtype=Vertex),
+    x_adjoint: wp.array3d[Vertex],
+    v_adjoint: wp.array3d[Vertex],
+    ax: wp.array2d[Vertex],
+    av: wp.array2d[Vertex],
     grad: Parameters,
-    worst: wp.array2d(dtype=Real),  # square of a residual over that at which it would be good
+    worst: wp.array2d[Real],  # square of a residual over that at which it would be good
 ):
     i = wp.tid()
     blocks = s.p.inverse_mass.shape[1]
@@ -151,5 +158,5 @@ def backward(
 
 # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
 @wp.kernel(enable_backward=True)
-def keep_adjoints(a: wp.array(dtype=Vec3), m: wp.array(dtype=Mat3), r: wp.array(dtype=Real)):
+def keep_adjoints(a: wp.array[Vec3], m: wp.array[Mat3], r: wp.array[Real]):
     r[1] = all_powers(a[0], m[0], r[0])

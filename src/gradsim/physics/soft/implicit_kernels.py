@@ -13,10 +13,17 @@ in the norm of D⁻¹, D being the diagonal blocks of A: the second term is the 
 is stuck, in a state far from rest, it starts again with a share of the step, whose solution is near v, and doubles it.
 """
 
+from typing import TYPE_CHECKING
+
 import warp as wp
 
 from gradsim.engine.lanes import *
-from gradsim.engine.lanes import specialise
+from gradsim.engine.lanes import specialize
+
+if TYPE_CHECKING:
+    from gradsim.physics.soft import krylov_kernels
+else:
+    krylov_kernels = "gradsim.physics.soft.krylov_kernels"
 
 SHARES = wp.constant(7)  # the first: 1/64
 REFINEMENTS = wp.constant(4)
@@ -27,20 +34,20 @@ LEAST = Scalar(1e-37)  # instead of a residual that vanishes
 class Step:
     p: DualParameters
     e: DualElements
-    x: wp.array2d(dtype=DualVertex)  # where the step begins
-    v: wp.array2d(dtype=DualVertex)
-    u: wp.array2d(dtype=DualVertex)  # the velocity sought, and a direction
-    f: wp.array2d(dtype=DualVertex)
-    xn: wp.array2d(dtype=DualVertex)  # x'
-    r: wp.array2d(dtype=DualVertex)
-    c: wp.array2d(dtype=Vertex)  # derivative of r that has nothing to do with the direction
-    base: wp.array2d(dtype=Vertex)
-    weight: wp.array2d(dtype=Real)  # of each vertex in D [kg]
-    share: wp.array(dtype=Scalar)  # of the step
+    x: wp.array2d[DualVertex]  # where the step begins
+    v: wp.array2d[DualVertex]
+    u: wp.array2d[DualVertex]  # the velocity sought, and a direction
+    f: wp.array2d[DualVertex]
+    xn: wp.array2d[DualVertex]  # x'
+    r: wp.array2d[DualVertex]
+    c: wp.array2d[Vertex]  # derivative of r that has nothing to do with the direction
+    base: wp.array2d[Vertex]
+    weight: wp.array2d[Real]  # of each vertex in D [kg]
+    share: wp.array[Scalar]  # of the step
 
 
 @wp.func
-def product(s: Step, i: int, frame: int, p: wp.array(dtype=Vertex), q: wp.array(dtype=Vertex)):
+def product(s: Step, i: int, frame: int, p: wp.array[Vertex], q: wp.array[Vertex]):
     blocks = s.weight.shape[1]
     for b in range(blocks):
         dual_store(s.u[i], b, pair(value(dual_load(s.u[i], b)), load(p, b)))
@@ -49,8 +56,8 @@ def product(s: Step, i: int, frame: int, p: wp.array(dtype=Vertex), q: wp.array(
         store(q, b, slope(dual_load(s.r[i], b)) - load(s.c[i], b))
 
 
-krylov = specialise(
-    "gradsim.physics.soft.krylov_kernels",
+krylov = specialize(
+    krylov_kernels,
     LANE,
     System=Step,
     product=product,
@@ -130,7 +137,7 @@ def newton(
     newtons: int,
     products: int,
     asked: Real,  # 1 for worlds to solve, else 0
-    counts: wp.array(dtype=wp.int32),
+    counts: wp.array[wp.int32],
 ) -> Real:
     """Improve u; the square of the residual over that at which a step ends."""
     _after = wp.grad(same)(zero(0))  # see assembly
@@ -210,10 +217,10 @@ def forward(
     s: Step,
     k: Space,
     # out; record 0 is given
-    x: wp.array3d(dtype=DualVertex),
-    v: wp.array3d(dtype=DualVertex),
-    worst: wp.array2d(dtype=Real),  # of each record: the square of a residual over where the step ends
-    counts: wp.array2d(dtype=wp.int32),  # of products, and of Newton's steps
+    x: wp.array3d[DualVertex],
+    v: wp.array3d[DualVertex],
+    worst: wp.array2d[Real],  # of each record: the square of a residual over where the step ends
+    counts: wp.array2d[wp.int32],  # of products, and of Newton's steps
 ):
     i = wp.tid()
     blocks = p.inverse_mass.shape[1]
@@ -252,5 +259,5 @@ def forward(
 
 # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
 @wp.kernel(enable_backward=True)
-def keep_adjoints(a: wp.array(dtype=Vec3), m: wp.array(dtype=Mat3), r: wp.array(dtype=Real)):
+def keep_adjoints(a: wp.array[Vec3], m: wp.array[Mat3], r: wp.array[Real]):
     r[1] = all_powers(a[0], m[0], r[0])

@@ -17,13 +17,13 @@ def evaluate(
     i: int,
     frame: int,
     share: Scalar,  # of the step
-    x: wp.array(dtype=Vertex),
-    v: wp.array(dtype=Vertex),
-    u: wp.array(dtype=Vertex),
-    f: wp.array(dtype=Vertex),  # zero before and after
+    x: wp.array[Vertex],
+    v: wp.array[Vertex],
+    u: wp.array[Vertex],
+    f: wp.array[Vertex],  # zero before and after
     # out
-    xn: wp.array(dtype=Vertex),
-    r: wp.array(dtype=Vertex),
+    xn: wp.array[Vertex],
+    r: wp.array[Vertex],
 ):
     h = p.step[i, frame] * share
     g = p.gravity[i, 0]

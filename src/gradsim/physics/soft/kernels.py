@@ -28,10 +28,10 @@ else:
 
 @wp.struct
 class Parameters:
-    inverse_mass: wp.array2d(dtype=Real)  # of each vertex [1/kg]
-    free: wp.array(dtype=Constant)  # 1, or 0 where pinned
-    gravity: wp.array2d(dtype=Vec3)  # one [m/s²]
-    step: wp.array2d(dtype=Real)  # h in each frame interval [s]
+    inverse_mass: wp.array2d[Real]  # of each vertex [1/kg]
+    free: wp.array[Constant]  # 1, or 0 where pinned
+    gravity: wp.array2d[Vec3]  # one [m/s²]
+    step: wp.array2d[Real]  # h in each frame interval [s]
 
 
 @wp.func
@@ -40,12 +40,12 @@ def advance(
     e: Elements,
     i: int,
     frame: int,
-    x: wp.array(dtype=Vertex),
-    v: wp.array(dtype=Vertex),
-    f: wp.array(dtype=Vertex),
+    x: wp.array[Vertex],
+    v: wp.array[Vertex],
+    f: wp.array[Vertex],
     # out; may be x and v
-    xn: wp.array(dtype=Vertex),
-    vn: wp.array(dtype=Vertex),
+    xn: wp.array[Vertex],
+    vn: wp.array[Vertex],
 ):
     """One step; f is zero before and after."""
     add_forces(e, i, frame, x, v, f)
@@ -64,9 +64,9 @@ def forward(
     e: Elements,
     substeps: int,
     # out; frame 0 is given
-    x: wp.array3d(dtype=Vertex),
-    v: wp.array3d(dtype=Vertex),
-    f: wp.array2d(dtype=Vertex),
+    x: wp.array3d[Vertex],
+    v: wp.array3d[Vertex],
+    f: wp.array2d[Vertex],
 ):
     i = wp.tid()
     for frame in range(x.shape[1] - 1):
@@ -82,12 +82,12 @@ if not DUAL:
         p: Parameters,
         i: int,
         frame: int,
-        v: wp.array(dtype=Vertex),
-        vn: wp.array(dtype=Vertex),
-        ax: wp.array(dtype=Vertex),
+        v: wp.array[Vertex],
+        vn: wp.array[Vertex],
+        ax: wp.array[Vertex],
         # out; the adjoint of v' becomes that of v but for the forces
-        av: wp.array(dtype=Vertex),
-        w: wp.array(dtype=Vertex),
+        av: wp.array[Vertex],
+        w: wp.array[Vertex],
         grad: Parameters,
     ):
         """The adjoint of one step from velocity v to vn, but for that of the forces, whose probes are w."""
@@ -121,10 +121,10 @@ if not DUAL:
         e: Elements,
         i: int,
         frame: int,
-        x: wp.array(dtype=Vertex),
-        v: wp.array(dtype=Vertex),
-        av: wp.array(dtype=Vertex),
-        f: wp.array(dtype=Vertex),
+        x: wp.array[Vertex],
+        v: wp.array[Vertex],
+        av: wp.array[Vertex],
+        f: wp.array[Vertex],
         # out
         grad: Parameters,
     ):
@@ -138,12 +138,12 @@ if not DUAL:
         grad.step[i, frame] = grad.step[i, frame] + where(less(p.step[i, frame], spread(SHORT)), rate, zero(0))
 
     @wp.func
-    def copy(to: wp.array(dtype=Vertex), given: wp.array(dtype=Vertex)):
+    def copy(to: wp.array[Vertex], given: wp.array[Vertex]):
         for j in range(to.shape[0]):
             to[j] = given[j]
 
     @wp.func
-    def accumulate(to: wp.array(dtype=Vertex), given: wp.array(dtype=Vertex), blocks: int):
+    def accumulate(to: wp.array[Vertex], given: wp.array[Vertex], blocks: int):
         for b in range(blocks):
             store(to, b, load(to, b) + load(given, b))
 
@@ -153,18 +153,18 @@ if not DUAL:
         e: Elements,
         substeps: int,
         segment: int,  # frames between checkpoints
-        x: wp.array3d(dtype=Vertex),
-        v: wp.array3d(dtype=Vertex),
+        x: wp.array3d[Vertex],
+        v: wp.array3d[Vertex],
         # workspace: the states of one segment (x and v, where each step has a frame), forces, and probes of them
-        xs: wp.array3d(dtype=Vertex),
-        vs: wp.array3d(dtype=Vertex),
-        f: wp.array2d(dtype=Vertex),
-        w: wp.array2d(dtype=Vertex),
+        xs: wp.array3d[Vertex],
+        vs: wp.array3d[Vertex],
+        f: wp.array2d[Vertex],
+        w: wp.array2d[Vertex],
         # out; the adjoints of the frames are given, those of the start are added up
-        x_adjoint: wp.array3d(dtype=Vertex),
-        v_adjoint: wp.array3d(dtype=Vertex),
-        ax: wp.array2d(dtype=Vertex),
-        av: wp.array2d(dtype=Vertex),
+        x_adjoint: wp.array3d[Vertex],
+        v_adjoint: wp.array3d[Vertex],
+        ax: wp.array2d[Vertex],
+        av: wp.array2d[Vertex],
         grad: Parameters,
         d: Elements,
     ):
@@ -199,5 +199,5 @@ if not DUAL:
 
     # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
     @wp.kernel(enable_backward=True)
-    def keep_adjoints(a: wp.array(dtype=Vec3), m: wp.array(dtype=Mat3), r: wp.array(dtype=Real)):
+    def keep_adjoints(a: wp.array[Vec3], m: wp.array[Mat3], r: wp.array[Real]):
         r[1] = all_powers(a[0], m[0], r[0])

@@ -34,15 +34,15 @@ else:
 class Space:
     """Vectors of vertices, for each thread."""
 
-    d0: wp.array2d(dtype=Vertex)  # columns of D⁻¹
-    d1: wp.array2d(dtype=Vertex)
-    d2: wp.array2d(dtype=Vertex)
-    r: wp.array2d(dtype=Vertex)  # what is left of the right-hand side
-    y: wp.array2d(dtype=Vertex)  # the solution
-    p: wp.array3d(dtype=Vertex)  # the last directions
-    q: wp.array3d(dtype=Vertex)  # their products
-    square: wp.array2d(dtype=Real)  # of each product
-    part: wp.array2d(dtype=Real)
+    d0: wp.array2d[Vertex]  # columns of D⁻¹
+    d1: wp.array2d[Vertex]
+    d2: wp.array2d[Vertex]
+    r: wp.array2d[Vertex]  # what is left of the right-hand side
+    y: wp.array2d[Vertex]  # the solution
+    p: wp.array3d[Vertex]  # the last directions
+    q: wp.array3d[Vertex]  # their products
+    square: wp.array2d[Real]  # of each product
+    part: wp.array2d[Real]
 
 
 @wp.func
@@ -51,7 +51,7 @@ def blocks_of(k: Space, i: int, b: int) -> Mat3:
 
 
 @wp.func
-def square_of(k: Space, i: int, blocks: int, a: wp.array(dtype=Vertex)) -> Real:
+def square_of(k: Space, i: int, blocks: int, a: wp.array[Vertex]) -> Real:
     """⟨a, a⟩."""
     found = zero(0)
     for b in range(blocks):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import torch
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from gradsim.engine.access import access
 from gradsim.engine.compiler import compiled_for_packs
-from gradsim.engine.lanes import Lane, borrowed, specialise
+from gradsim.engine.lanes import Lane, members, specialize
 from gradsim.engine.launch import replay
 from gradsim.engine.layout import SHAPES
 from gradsim.engine.mapping import InElements, Threads, Worlds, mapping_for
@@ -25,6 +26,11 @@ from gradsim.engine.operation import operation
 from gradsim.physics.forces.assembly import assemble
 from gradsim.physics.forces.base import Elements, Force
 from gradsim.physics.soft import gpu_rollout
+
+if TYPE_CHECKING:
+    from gradsim.physics.soft import kernels
+else:
+    kernels = "gradsim.physics.soft.kernels"
 
 MAPPINGS = {kind.name: kind for kind in (Worlds, InElements, Threads)}
 STATE = ("x", "v")
@@ -254,8 +260,8 @@ def particles_code(forces: tuple[Force, ...], lane: Lane, mapping: str) -> Modul
     reach = {k: access(lane, mapping)[k] for k in ("Vertex", "load", "store")}
     parts = ("Elements", "add_forces", *(() if lane.dual else ("add_adjoints", "all_powers")))
     shared = mapping != "elements"
-    bound = {**reach, **borrowed(assembled, *parts), "SHARED": shared, "KEY": assembled.__name__}
-    return compiled_for_packs(specialise("gradsim.physics.soft.kernels", lane, **bound), lane)
+    bound = {**reach, **members(assembled, *parts), "SHARED": shared, "KEY": assembled.__name__}
+    return compiled_for_packs(specialize(kernels, lane, **bound), lane)
 
 
 def _check(program: Particles, inputs: Sequence[Tensor]) -> None:

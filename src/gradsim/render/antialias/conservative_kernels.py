@@ -4,7 +4,7 @@
 They show the nearest point of the nearest edge over which layers change. Their marks are lower than those of pixels
 whose centre is covered (`zbuffer_kernels.py`), in the same table.
 
-Left open for `specialise`: jump of `edges_kernels.py`; to_segment, centre of `triangle_kernels.py`; behind,
+Left open for `specialize`: jump of `edges_kernels.py`; to_segment, centre of `triangle_kernels.py`; behind,
 NEARNESS of `fragments_kernels.py`.
 """
 

@@ -3,7 +3,7 @@
 
 Those over which layers change, and creases.
 
-Left open for `specialise`: Edge, jump, straight of `edges_kernels.py`; behind of `fragments_kernels.py`.
+Left open for `specialize`: Edge, jump, straight of `edges_kernels.py`; behind of `fragments_kernels.py`.
 """
 
 import warp as wp

@@ -13,7 +13,7 @@ side: exact shares wherever one outline crosses a pixel, with exact derivatives 
 
 Creases, the edges inside a surface over which its shade jumps, divide pixels in the same way.
 
-Left open for `specialise`: cell, in_row, in_column of `edges_kernels.py`; Border, border, is_outline of
+Left open for `specialize`: cell, in_row, in_column of `edges_kernels.py`; Border, border, is_outline of
 `borders_kernels.py`; LEFT, RIGHT, ABOVE, BELOW, NEAR_SIDE, row_of, column_of of `mix_kernels.py`; behind, flat_adjoint of
 `fragments_kernels.py`.
 """

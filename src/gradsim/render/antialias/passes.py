@@ -8,18 +8,29 @@ Colours of pixels mixed with those of their neighbours.
 from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import borrowed, lane_of, specialise
+from gradsim.engine.lanes import lane_of, members, specialize
 from gradsim.engine.launch import array, arrays, replay
 from gradsim.engine.operation import operation
 from gradsim.render.coverage.edges import functions, mesh_of
 from gradsim.render.raster.zbuffer import CULL
 from gradsim.render.shading.lights import unit
 from gradsim.render.view import View
+
+if TYPE_CHECKING:
+    from gradsim.render.antialias import conservative_kernels, edge_kernels, neighbour_mix_kernels
+    from gradsim.render.raster import fragment_kernels, triangle_kernels
+else:
+    conservative_kernels = "gradsim.render.antialias.conservative_kernels"
+    edge_kernels = "gradsim.render.antialias.edge_kernels"
+    neighbour_mix_kernels = "gradsim.render.antialias.neighbour_mix_kernels"
+    fragment_kernels = "gradsim.render.raster.fragment_kernels"
+    triangle_kernels = "gradsim.render.raster.triangle_kernels"
 
 
 def add_touched(view: View, key: Tensor, alpha: Tensor, cull: str = "none") -> None:
@@ -47,11 +58,9 @@ def add_touched(view: View, key: Tensor, alpha: Tensor, cull: str = "none") -> N
 
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
-    near = borrowed(specialise("gradsim.render.raster.triangle_kernels", lane_of(dtype)), "to_segment", "centre")
-    cut = borrowed(specialise("gradsim.render.raster.fragment_kernels", lane_of(dtype)), "behind", "NEARNESS")
-    return specialise(
-        "gradsim.render.antialias.conservative_kernels", lane_of(dtype), **functions(dtype, "jump"), **near, **cut
-    )
+    near = members(specialize(triangle_kernels, lane_of(dtype)), "to_segment", "centre")
+    cut = members(specialize(fragment_kernels, lane_of(dtype)), "behind", "NEARNESS")
+    return specialize(conservative_kernels, lane_of(dtype), **functions(dtype, "jump"), **near, **cut)
 
 
 STRAIGHT = 1 - 1e-6  # cosine of the angle between faces, from which on they are one plane
@@ -99,9 +108,9 @@ def outlines(view: View) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 @cache
 def borders_code(dtype: torch.dtype) -> ModuleType:
     """The template `borders_kernels.py`."""
-    behind = specialise("gradsim.render.raster.fragment_kernels", lane_of(dtype)).behind
+    behind = specialize(fragment_kernels, lane_of(dtype)).behind
     bound = functions(dtype, "Edge", "jump", "straight")
-    return specialise("gradsim.render.antialias.edge_kernels", lane_of(dtype), behind=behind, **bound)
+    return specialize(edge_kernels, lane_of(dtype), behind=behind, **bound)
 
 
 def mix(colours: Tensor, shares: Tensor, alpha: Tensor, owner: Tensor, rows: Tensor) -> Tensor:
@@ -149,4 +158,4 @@ _mix = operation(_Mix())
 @cache
 def mix_code(dtype: torch.dtype) -> ModuleType:
     """The template `mix_kernels.py`."""
-    return specialise("gradsim.render.antialias.neighbour_mix_kernels", lane_of(dtype))
+    return specialize(neighbour_mix_kernels, lane_of(dtype))

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import borrowed, lane_of, specialise
+from gradsim.engine.lanes import lane_of, members, specialize
 from gradsim.engine.launch import array, arrays, replay
 from gradsim.engine.operation import operation
 from gradsim.render.antialias.passes import add_touched, borders_code, creases, mix, mix_code, outlines
@@ -30,6 +30,13 @@ from gradsim.render.raster.fragments import Fragments
 from gradsim.render.raster.zbuffer import nearest
 from gradsim.render.shading.surface_color import Painter
 from gradsim.render.view import View
+
+if TYPE_CHECKING:
+    from gradsim.render.antialias import kernels
+    from gradsim.render.raster import fragment_kernels
+else:
+    kernels = "gradsim.render.antialias.kernels"
+    fragment_kernels = "gradsim.render.raster.fragment_kernels"
 
 BORDERS = ("Border", "border", "is_outline")
 WAYS = ("LEFT", "RIGHT", "ABOVE", "BELOW", "NEAR_SIDE", "row_of", "column_of")
@@ -147,6 +154,6 @@ _divide = operation(_Divide())
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
     bound = functions(dtype, "cell", "in_row", "in_column")
-    bound |= borrowed(specialise("gradsim.render.raster.fragment_kernels", lane_of(dtype)), "behind", "flat_adjoint")
-    bound |= borrowed(borders_code(dtype), *BORDERS) | borrowed(mix_code(dtype), *WAYS)
-    return specialise("gradsim.render.antialias.kernels", lane_of(dtype), **bound)
+    bound |= members(specialize(fragment_kernels, lane_of(dtype)), "behind", "flat_adjoint")
+    bound |= members(borders_code(dtype), *BORDERS) | members(mix_code(dtype), *WAYS)
+    return specialize(kernels, lane_of(dtype), **bound)

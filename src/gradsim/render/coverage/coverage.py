@@ -7,15 +7,21 @@ Of outlines that lie in one place, as of a body that is there twice, one counts,
 from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import lane_of, specialise
+from gradsim.engine.lanes import lane_of, specialize
 from gradsim.engine.launch import array, replay
 from gradsim.engine.operation import operation
 from gradsim.render.coverage.edges import functions, mesh_of, open_edge
+
+if TYPE_CHECKING:
+    from gradsim.render.coverage import kernels
+else:
+    kernels = "gradsim.render.coverage.kernels"
 
 EDGES = ("Edge", "jump", "face_camera", "silhouette", "outline_edge", "cell", "in_row", "in_column")
 
@@ -127,7 +133,7 @@ def _scratch(points: Tensor, faces: Tensor) -> tuple[wp.array, wp.array]:
 
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
-    return specialise("gradsim.render.coverage.kernels", lane_of(dtype), **functions(dtype, *EDGES))
+    return specialize(kernels, lane_of(dtype), **functions(dtype, *EDGES))
 
 
 def _check(screen: Tensor, faces: Tensor, convex: bool) -> None:

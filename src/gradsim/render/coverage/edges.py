@@ -2,14 +2,19 @@
 
 from functools import lru_cache
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import borrowed, lane_of, specialise
+from gradsim.engine.lanes import lane_of, members, specialize
+
+if TYPE_CHECKING:
+    from gradsim.render.coverage import edge_kernels
+else:
+    edge_kernels = "gradsim.render.coverage.edge_kernels"
 
 MESHES = 256  # whose edges are kept: bodies that the near plane cuts have another table of faces in every frame
 
@@ -64,4 +69,4 @@ def _table(faces: Tensor) -> bytes:
 
 def functions(dtype: torch.dtype, *names: str) -> dict[str, Any]:
     """Functions and structs of the template, by name."""
-    return borrowed(specialise("gradsim.render.coverage.edge_kernels", lane_of(dtype)), *names)
+    return members(specialize(edge_kernels, lane_of(dtype)), *names)

@@ -15,7 +15,7 @@ With N = (b - t) turned by a right angle, a piece from fraction s₀ to s₁ of 
 
 so the two weights w_t, w_b of the pieces are all that the tangent and the adjoint need.
 
-Left open for `specialise`: Edge, jump, face_camera, silhouette, outline_edge, cell, in_row, in_column of
+Left open for `specialize`: Edge, jump, face_camera, silhouette, outline_edge, cell, in_row, in_column of
 `edges_kernels.py`.
 """
 

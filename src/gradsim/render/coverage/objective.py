@@ -6,16 +6,22 @@ them costs ten times what drawing them does.
 
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import borrowed, lane_of, specialise
+from gradsim.engine.lanes import lane_of, members, specialize
 from gradsim.engine.launch import array, replay
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss
 from gradsim.render.coverage.coverage import _code as _drawing
 from gradsim.render.coverage.edges import mesh_of
+
+if TYPE_CHECKING:
+    from gradsim.render.coverage import objective_kernels
+else:
+    objective_kernels = "gradsim.render.coverage.objective_kernels"
 
 SHARED = ("Point", "draw")
 PICTURES = ("image", "weight", "before", "after", "above", "below")
@@ -129,4 +135,4 @@ def _arguments(code, screen: Tensor, tangent: Tensor, faces: Tensor, convex: boo
 
 @cache
 def _code(dtype: torch.dtype):
-    return specialise("gradsim.render.coverage.objective_kernels", lane_of(dtype), **borrowed(_drawing(dtype), *SHARED))
+    return specialize(objective_kernels, lane_of(dtype), **members(_drawing(dtype), *SHARED))

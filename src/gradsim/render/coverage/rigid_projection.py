@@ -6,12 +6,18 @@ unknowns those cost more than motion and drawing together.
 
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from gradsim.engine.lanes import lane_of, specialise
+from gradsim.engine.lanes import lane_of, specialize
 from gradsim.engine.launch import array, replay
+
+if TYPE_CHECKING:
+    from gradsim.render.coverage import rigid_projection_kernels
+else:
+    rigid_projection_kernels = "gradsim.render.coverage.rigid_projection_kernels"
 
 AWAY = -1e6  # [px] where all vertices of a part stand that is not drawn
 
@@ -89,4 +95,4 @@ def carry(
 
 @cache
 def _code(dtype: torch.dtype):
-    return specialise("gradsim.render.coverage.rigid_projection_kernels", lane_of(dtype))
+    return specialize(rigid_projection_kernels, lane_of(dtype))

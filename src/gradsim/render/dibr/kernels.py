@@ -4,7 +4,7 @@
 A pixel whose centre no triangle covers is as opaque as A = 1 − Π (1 − Q_j), Q_j = exp(−d_j² / δ), where d_j is its
 distance on the screen from triangle j (Chen et al. 2019, Eq. 4 and 5). Kernels sum log(1 − Q_j).
 
-Left open for `specialise`: reach, to_border, centre of `triangle_kernels.py`.
+Left open for `specialize`: reach, to_border, centre of `triangle_kernels.py`.
 """
 
 import warp as wp

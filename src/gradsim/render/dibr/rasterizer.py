@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import borrowed, lane_of, specialise
+from gradsim.engine.lanes import lane_of, members, specialize
 from gradsim.engine.launch import array, arrays, replay
 from gradsim.engine.operation import operation
 from gradsim.errors import InputError
@@ -24,6 +24,13 @@ from gradsim.render.raster.composite import compose
 from gradsim.render.raster.zbuffer import CULL, nearest, rasterise
 from gradsim.render.shading.surface_color import Painter
 from gradsim.render.view import View
+
+if TYPE_CHECKING:
+    from gradsim.render.dibr import kernels
+    from gradsim.render.raster import triangle_kernels
+else:
+    kernels = "gradsim.render.dibr.kernels"
+    triangle_kernels = "gradsim.render.raster.triangle_kernels"
 
 
 @dataclass(frozen=True)
@@ -115,7 +122,5 @@ _fade = operation(_Fade())
 
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
-    near = borrowed(
-        specialise("gradsim.render.raster.triangle_kernels", lane_of(dtype)), "reach", "to_border", "centre"
-    )
-    return specialise("gradsim.render.dibr.kernels", lane_of(dtype), **near)
+    near = members(specialize(triangle_kernels, lane_of(dtype)), "reach", "to_border", "centre")
+    return specialize(kernels, lane_of(dtype), **near)

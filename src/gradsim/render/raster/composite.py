@@ -3,16 +3,22 @@
 from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import lane_of, specialise
+from gradsim.engine.lanes import lane_of, specialize
 from gradsim.engine.launch import array, replay
 from gradsim.engine.operation import operation
 from gradsim.render.raster.fragments import Fragments
 from gradsim.render.raster.interpolate import by_threes
+
+if TYPE_CHECKING:
+    from gradsim.render.raster import composite_kernels
+else:
+    composite_kernels = "gradsim.render.raster.composite_kernels"
 
 
 def compose(fragments: Fragments, colours: Tensor, alpha: Tensor, background: Tensor) -> Tensor:
@@ -68,4 +74,4 @@ _compose = operation(_Compose())
 
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
-    return specialise("gradsim.render.raster.composite_kernels", lane_of(dtype))
+    return specialize(composite_kernels, lane_of(dtype))

@@ -8,16 +8,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import lane_of, specialise
+from gradsim.engine.lanes import lane_of, specialize
 from gradsim.engine.launch import array, arrays, replay
 from gradsim.engine.operation import operation
 from gradsim.render.raster.interpolate import blend
 from gradsim.render.view import View
+
+if TYPE_CHECKING:
+    from gradsim.render.raster import fragment_kernels
+else:
+    fragment_kernels = "gradsim.render.raster.fragment_kernels"
 
 INSIDE = 3  # the side of a fragment whose centre its triangle covers
 
@@ -132,4 +138,4 @@ _locate = operation(_Locate())
 
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
-    return specialise("gradsim.render.raster.fragment_kernels", lane_of(dtype))
+    return specialize(fragment_kernels, lane_of(dtype))

@@ -3,15 +3,21 @@
 from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import torch
 import warp as wp
 from torch import Tensor
 from torch.nn.functional import pad
 
-from gradsim.engine.lanes import lane_of, specialise
+from gradsim.engine.lanes import lane_of, specialize
 from gradsim.engine.launch import array, replay
 from gradsim.engine.operation import operation
+
+if TYPE_CHECKING:
+    from gradsim.render.raster import interpolate_kernels
+else:
+    interpolate_kernels = "gradsim.render.raster.interpolate_kernels"
 
 
 def blend(place: Tensor, values: Tensor, table: Tensor, owner: Tensor) -> Tensor:
@@ -72,4 +78,4 @@ _blend = operation(_Blend())
 
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
-    return specialise("gradsim.render.raster.interpolate_kernels", lane_of(dtype))
+    return specialize(interpolate_kernels, lane_of(dtype))

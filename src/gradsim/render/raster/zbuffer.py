@@ -2,15 +2,21 @@
 
 from functools import cache
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import lane_of, specialise
+from gradsim.engine.lanes import lane_of, specialize
 from gradsim.engine.launch import array, replay
 from gradsim.render.raster.fragments import Fragments
 from gradsim.render.view import View
+
+if TYPE_CHECKING:
+    from gradsim.render.raster import zbuffer_kernels
+else:
+    zbuffer_kernels = "gradsim.render.raster.zbuffer_kernels"
 
 CULL = {"none": 0, "back": 1, "front": 2}  # faces that are left out, by the side they show
 
@@ -47,4 +53,4 @@ def nearest(view: View, cull: str = "none") -> Tensor:
 
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
-    return specialise("gradsim.render.raster.zbuffer_kernels", lane_of(dtype))
+    return specialize(zbuffer_kernels, lane_of(dtype))

@@ -3,15 +3,24 @@
 from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import Lane, borrowed
+from gradsim.engine.lanes import Lane, members
 from gradsim.engine.launch import array, field, replay
 from gradsim.engine.operation import operation
 from gradsim.render.softras.faces import CUT, Tiles, blur, check, finite, reach, table, with_faces
+
+if TYPE_CHECKING:
+    from gradsim.render.softras import attribute_kernels, color_kernels, kernels, resolve_kernels
+else:
+    attribute_kernels = "gradsim.render.softras.attribute_kernels"
+    color_kernels = "gradsim.render.softras.color_kernels"
+    kernels = "gradsim.render.softras.kernels"
+    resolve_kernels = "gradsim.render.softras.resolve_kernels"
 
 BORDER = ("Reach", "EdgeGradient", "cover", "pulled", "unless", "at_first", "at_second")
 PAINT = (
@@ -149,21 +158,21 @@ def _background(background: Tensor | None, like: Tensor, height: int, width: int
 @cache
 def border_code(lane: Lane) -> ModuleType:
     """The kernels of silhouettes."""
-    return with_faces("gradsim.render.softras.kernels", lane)
+    return with_faces(kernels, lane)
 
 
 @cache
 def pixels_code(lane: Lane) -> ModuleType:
     """The kernels from sums to pictures."""
-    return with_faces("gradsim.render.softras.resolve_kernels", lane)
+    return with_faces(resolve_kernels, lane)
 
 
 @cache
 def colour_code(lane: Lane) -> ModuleType:
     """The kernels of colours."""
-    paint = with_faces("gradsim.render.softras.attribute_kernels", lane)
-    bound = borrowed(border_code(lane), *BORDER) | borrowed(paint, *PAINT) | borrowed(pixels_code(lane), *PIXELS)
-    return with_faces("gradsim.render.softras.color_kernels", lane, **bound)
+    paint = with_faces(attribute_kernels, lane)
+    bound = members(border_code(lane), *BORDER) | members(paint, *PAINT) | members(pixels_code(lane), *PIXELS)
+    return with_faces(color_kernels, lane, **bound)
 
 
 class _Colour:

@@ -6,12 +6,20 @@ Pictures cut into tiles, as many pixels as a register of the processor has lanes
 import math
 from functools import cache
 from types import ModuleType
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import Lane, borrowed, names, native_width, specialise
+from gradsim.engine.lanes import Lane, members, names, native_width, specialize
+
+if TYPE_CHECKING:
+    from gradsim.render.softras import face_kernels
+else:
+    face_kernels = "gradsim.render.softras.face_kernels"
+
+Template = TypeVar("Template", bound=ModuleType)
 
 SHAPES = {1: (1, 1), 4: (2, 2), 8: (2, 4), 16: (4, 4)}  # rows and columns: near square, as the reach of a face is
 FLAGS = (
@@ -95,11 +103,11 @@ def _centres(lane: Lane, device: str) -> wp.array:
     return wp.array(places.numpy().reshape(2, -1) if lane.width > 1 else [0.0, 0.0], dtype=names(lane)["Real"], device=device)  # fmt: skip
 
 
-def with_faces(template: str, lane: Lane, **bound) -> ModuleType:
-    """A template over `soft_faces_kernels` for a lane type, with further names that it leaves open."""
+def with_faces(template: Template, lane: Lane, **bound) -> Template:
+    """A template over `face_kernels` for a lane type, with further names that it leaves open."""
     rows, columns = SHAPES[lane.width]
-    faces = specialise("gradsim.render.softras.face_kernels", lane, ROWS=rows, COLUMNS=columns)
-    code = specialise(template, lane, **borrowed(faces, *SHARED), **bound)
+    faces = specialize(face_kernels, lane, ROWS=rows, COLUMNS=columns)
+    code = specialize(template, lane, **members(faces, *SHARED), **bound)
     flags = f"{wp.config.cpu_compiler_flags or '-march=native'} {FLAGS}"
     wp.set_module_options({"cpu_compiler_flags": flags}, module=code)
     return code
