@@ -10,6 +10,7 @@ from gradsim.control.actuator_sharing import along, centres
 from gradsim.control.baselines.common import Smooth
 from gradsim.control.plant import Control, Plant
 from gradsim.control.policies import Sinusoids
+from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task
 from gradsim.errors import InputError
 from gradsim.physics.model import Model
@@ -53,7 +54,7 @@ def test_a_shared_number_is_that_number_for_each_element_of_its_group():
 
 def test_elements_of_a_gear_share_along_its_axis():
     """Its layers are alike: a group holds one element of each, whose centres differ in z alone, to float32."""
-    model = Task.load("gear").setup(0, quick=True).plant.model
+    model = Setup.of(Task.load("gear"), 0, quick=True).plant.model
     groups, places = along(model, "gear.activation", "z"), centres(model, "gear.activation")
     assert places is not None
     count = int(groups.max()) + 1
@@ -73,8 +74,8 @@ def test_elements_of_no_such_symmetry_stay_alone():
 
 def test_a_task_says_what_is_shared():
     content = Task.load("gear").model_dump(exclude_none=True)
-    system = Task.parse({**content, "share": {"gear.activation": "z"}}).setup(0, quick=True).plant
-    assert system.outputs == 288 and Task.parse({**content, "share": {}}).setup(0, quick=True).plant.outputs == 1152
+    system = Setup.of(Task.parse({**content, "share": {"gear.activation": "z"}}), 0, quick=True).plant
+    assert system.outputs == 288 and Setup.of(Task.parse({**content, "share": {}}), 0, quick=True).plant.outputs == 1152
     assert (Sinusoids(system.outputs)(system.times, None).shape[2]) == 288
     with pytest.raises(InputError, match=r"share.*did you mean `gear.activation`"):
         Task.parse({**content, "share": {"gear.activatoin": "z"}})

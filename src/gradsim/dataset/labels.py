@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from gradsim.dataset.optional import extra
 from gradsim.dataset.render import Film, filmed
 from gradsim.dataset.sample import Sample
 from gradsim.identification.unknowns import Unknown
 from gradsim.runtime.atomic import atomic_write
+from gradsim.runtime.optional import require_extra
 from gradsim.scene import Scene
 
 STATES = "states."  # how columns of the motion begin
@@ -79,7 +79,10 @@ def write(path: Path, rows: Sequence[dict[str, Any]], states: Sequence[Mapping[s
         rows: From `label`.
         states: Of the same videos.
     """
-    pa, parquet = extra("pyarrow"), extra("pyarrow.parquet")
+    pa, parquet = (
+        require_extra("pyarrow", "files of a data set", "data"),
+        require_extra("pyarrow.parquet", "files of a data set", "data"),
+    )
     kinds = {int: pa.int64(), float: pa.float64(), str: pa.string()}
     columns = {}
     for name in dict.fromkeys(key for row in rows for key in row):
@@ -101,7 +104,7 @@ def read(path: Path, frames: int) -> tuple[list[dict[str, Any]], list[dict[str, 
         path: Of the table.
         frames: Of each video. States of one number a frame come back as (frames, 1).
     """
-    table = extra("pyarrow.parquet").read_table(path)
+    table = require_extra("pyarrow.parquet", "files of a data set", "data").read_table(path)
     moving = [name for name in table.column_names if name.startswith(STATES)]
     rows = table.drop_columns(moving).to_pylist()
     rows = [{key: value for key, value in row.items() if value is not None} for row in rows]

@@ -23,13 +23,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gradsim.dataset.labels import label
-from gradsim.dataset.optional import extra
 from gradsim.dataset.render import check_sizes
 from gradsim.dataset.sample import sample
 from gradsim.dataset.zarr_shard import LEVEL
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import atomic_write
 from gradsim.runtime.checkpoint import differences, digest
+from gradsim.runtime.optional import require_extra
 from gradsim.runtime.provenance import versions
 
 UNIT = 50  # videos of a unit: a crash loses seconds, and a million are 20 000 units
@@ -209,13 +209,13 @@ class Layout:
 
     def _array(self, name: str, count: int) -> bytes:
         one = self.arrays[name]
-        array = extra("zarr").create_array(
+        array = require_extra("zarr", "files of a data set", "data").create_array(
             store={},
             shape=(count, *one),
             shards=(self.settings.unit, *one),
             chunks=(1, *one),
             dtype="u1",
-            compressors=extra("zarr.codecs").ZstdCodec(level=LEVEL),
+            compressors=require_extra("zarr.codecs", "files of a data set", "data").ZstdCodec(level=LEVEL),
             chunk_key_encoding={"name": "default", "separator": "."},
             dimension_names=AXES[: 1 + len(one)],
         )

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
-from gradsim.dataset.optional import extra
 from gradsim.dataset.reader import Recordings
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import atomic_path
+from gradsim.runtime.optional import require_extra
 
 if TYPE_CHECKING:
     from av.video.stream import VideoStream
@@ -192,7 +192,9 @@ def export_lerobot(
             place = {"chunk_index": file // CHUNK, "file_index": file % CHUNK}
             _write(
                 _made(draft / META.format(**place)),
-                extra("pyarrow").Table.from_pylist(episodes[first : first + EPISODES]),
+                require_extra("pyarrow", "files of a data set", "data").Table.from_pylist(
+                    episodes[first : first + EPISODES]
+                ),
             )
         _write(draft / "meta/tasks.parquet", _tasks(tasks))
         features = _features(columns[0], truths, size, film, recordings)
@@ -244,7 +246,7 @@ def _episode(row, index: int, k: int, frames: int, fps: float, place: Mapping[st
 
 
 def _table(columns: Sequence[Mapping[str, np.ndarray]]) -> Any:
-    pa, arrays = extra("pyarrow"), {}
+    pa, arrays = require_extra("pyarrow", "files of a data set", "data"), {}
     for name in columns[0]:
         values = np.concatenate([own[name] for own in columns])
         flat = pa.array(values.ravel())
@@ -254,7 +256,7 @@ def _table(columns: Sequence[Mapping[str, np.ndarray]]) -> Any:
 
 def _tasks(tasks: Sequence[str]) -> Any:
     """The table of tasks, whose index pandas takes from the text."""
-    pa = extra("pyarrow")
+    pa = require_extra("pyarrow", "files of a data set", "data")
     columns = [
         {"name": name, "field_name": name, "pandas_type": kind, "numpy_type": numpy_kind, "metadata": None}
         for name, kind, numpy_kind in (("task_index", "int64", "int64"), ("task", "unicode", "object"))
@@ -299,7 +301,7 @@ def _info(recordings: Recordings, rows: Sequence[Mapping], tasks: int, features:
 
 
 def _write(path: Path, table: Any) -> None:
-    extra("pyarrow.parquet").write_table(table, path, compression="snappy")
+    require_extra("pyarrow.parquet", "files of a data set", "data").write_table(table, path, compression="snappy")
 
 
 def _made(path: Path) -> Path:

@@ -9,9 +9,9 @@ import numpy as np
 
 from gradsim.dataset import labels
 from gradsim.dataset.layout import Damaged, Entry, Layout, Settings
-from gradsim.dataset.optional import extra
 from gradsim.dataset.render import Film
 from gradsim.errors import InputError
+from gradsim.runtime.optional import require_extra
 from gradsim.scene import Scene
 
 
@@ -94,7 +94,7 @@ class Recordings:
 
     def table(self, columns: list[str] | None = None) -> Iterator[Mapping[str, Any]]:
         """Rows of all videos in order, with some of the columns of the labels; None: all but the motions."""
-        parquet = extra("pyarrow.parquet")
+        parquet = require_extra("pyarrow.parquet", "files of a data set", "data")
         for unit in [unit for unit in self.layout.units(self.layout.count) if self._finished(unit)]:
             path = self.layout.files(unit)["labels"]
             known = parquet.read_schema(path).names
@@ -109,7 +109,9 @@ class Recordings:
         self._check(number)
         name = f"{what}_{size}"
         if name not in self._arrays:
-            self._arrays[name] = extra("zarr").open_array(self.layout.pictures / name, mode="r")
+            self._arrays[name] = require_extra("zarr", "files of a data set", "data").open_array(
+                self.layout.pictures / name, mode="r"
+            )
         return np.asarray(self._arrays[name][number])
 
     def _own(self, number: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from gradsim.dataset.optional import extra
+from gradsim.runtime.optional import require_extra
 
 LEVEL = 3  # of zstd: 9 saves 7 % of the bytes in three times the time
 NONE = 2**64 - 1  # offset and length of a chunk that is not there
@@ -29,7 +29,7 @@ class ShardFile:
     def __init__(self, file: BinaryIO, room: int):
         self._file, self._at = file, 0
         self._index = np.full((room, 2), NONE, "<u8")
-        self._zstd = extra("numcodecs").Zstd(level=LEVEL)
+        self._zstd = require_extra("numcodecs", "files of a data set", "data").Zstd(level=LEVEL)
 
     def add(self, k: int, chunk: np.ndarray) -> None:
         """Write the `k`-th chunk."""
@@ -41,7 +41,7 @@ class ShardFile:
     def close(self) -> None:
         """Write where the chunks are."""
         index = self._index.tobytes()
-        checksum = extra("google_crc32c").value(index)
+        checksum = require_extra("google_crc32c", "files of a data set", "data").value(index)
         self._file.write(index + checksum.to_bytes(4, "little"))
 
 

@@ -1,4 +1,4 @@
-"""Optional libraries, imported when they are asked for."""
+"""Imports of optional libraries."""
 
 import importlib
 from types import ModuleType
@@ -6,13 +6,13 @@ from types import ModuleType
 from gradsim.errors import InputError
 
 
-def extra(module: str, what: str, name: str) -> ModuleType:
-    """A module of an optional library.
+def require_extra(module: str, what: str, extra: str) -> ModuleType:
+    """Import a module of an optional library.
 
     Args:
-        module: Its dotted name.
+        module: Dotted name.
         what: What needs it, for the message.
-        name: The extra that brings it.
+        extra: Extra of gradsim that installs it.
 
     Raises:
         InputError: If it cannot be imported.
@@ -21,4 +21,4 @@ def extra(module: str, what: str, name: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         library = module.partition(".")[0]
-        raise InputError(f'{what} needs {library} ({error}): pip install "gradsim[{name}]".') from None
+        raise InputError(f'{what} needs {library} ({error}): pip install "gradsim[{extra}]".') from None

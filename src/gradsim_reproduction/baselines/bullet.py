@@ -16,7 +16,7 @@ from gradsim.errors import InputError
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.physics.rigid.body import RigidBody
-from gradsim.runtime.optional import extra
+from gradsim.runtime.optional import require_extra
 from gradsim.scene import Scene
 from gradsim.scene.camera import Camera
 
@@ -49,7 +49,7 @@ class Bullet:
     """See `bullet`, which makes and ends it."""
 
     def __init__(self, scene: Scene):
-        self.engine = extra("pybullet", "this baseline", "baselines")
+        self.engine = require_extra("pybullet", "this baseline", "baselines")
         self.body, self.ground = _taken(scene)
         self.timing, self.size = scene.timing, scene.view("camera").size
         model = Model(scene)

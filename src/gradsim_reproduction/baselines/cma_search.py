@@ -19,7 +19,7 @@ from gradsim.identification.api import model_for, placed
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
 from gradsim.runtime.checkpoint import Ledger
-from gradsim.runtime.optional import extra
+from gradsim.runtime.optional import require_extra
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.baselines.trivial import row
 
@@ -41,7 +41,7 @@ def cma(
     Raises:
         InputError: If `cma` is not installed.
     """
-    extra("cma", "the baseline CMA-ES", "baselines")
+    require_extra("cma", "the baseline CMA-ES", "baselines")
     progress, most = progress or NullProgress(), (QUICK if quick else ROLLOUTS)[len(unknowns)]
     ledger = Ledger(Path(out) / f"cma_{len(unknowns)}.jsonl", {"seed": seed, "rollouts": most})
     rows = []
@@ -92,7 +92,7 @@ def search(
         rollouts: How many points may be tried; the last generation of a run is not begun if it would be more.
         rng: Of what is drawn.
     """
-    library = extra("cma", "the baseline CMA-ES", "baselines")
+    library = require_extra("cma", "the baseline CMA-ES", "baselines")
     best, least, taken = start(), math.inf, 0
     idle = [0.5] * (len(best) == 1)  # `cma` fails with bounds on a single number: another that nothing reads joins it
     while True:

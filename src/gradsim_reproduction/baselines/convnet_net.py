@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from gradsim.errors import InputError
-from gradsim.runtime.optional import extra
+from gradsim.runtime.optional import require_extra
 
 HIDDEN = (1024, 100, 100, 100)
 # `EfficientNetConfig` describes B7 by default, and carries TensorFlow's momentum of batch normalisation, which is the
@@ -40,7 +40,7 @@ class ConvNet(nn.Module):
 
     def __init__(self, outputs: int, frames: int = 60, size: int = 64, config: dict | None = None):
         super().__init__()
-        library = extra("transformers", "the ConvNet", "baselines")
+        library = require_extra("transformers", "the ConvNet", "baselines")
         described = library.EfficientNetConfig(**{**B0, "image_size": size, **(config or {})})
         self.backbone = library.EfficientNetModel(described)
         self.backbone.apply(begin)

@@ -13,7 +13,7 @@ import numpy as np
 from gradsim.dataset import test_numbers
 from gradsim.errors import InputError
 from gradsim.runtime.checkpoint import Ledger
-from gradsim.runtime.optional import extra
+from gradsim.runtime.optional import require_extra
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.baselines.bullet_plots import draw
 from gradsim_reproduction.baselines.bullet_search import MASS, STARTS, solve
@@ -51,7 +51,7 @@ def pybullet(
     Raises:
         InputError: If PyBullet is not installed.
     """
-    extra("pybullet", "the baseline PyBullet + REINFORCE", "baselines")
+    require_extra("pybullet", "the baseline PyBullet + REINFORCE", "baselines")
     out, progress = Path(out), progress or NullProgress()
     numbers = test_numbers(scenes or (QUICK if quick else OBJECTS))
     plan = asdict(Plan(steps=SHORT) if quick else Plan())

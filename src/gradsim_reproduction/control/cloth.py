@@ -76,12 +76,12 @@ def cloth(
     runs, seeds = [], [FIRST + 1000 * seed + k for k in range(goals)]
     for goal in seeds:
         for name, method in methods.items():
-            setup = task.setup(goal)
+            setup = Setup.of(task, goal)
             if name in (RIM, RIM_PLACE):
                 weigh(setup)
             faces = len(setup.plant.model.systems[0].matter.faces)
             runs.append(kept.run(name, method, setup, goal, iterations, triangles=faces))
-    setup = task.setup(seeds[0])
+    setup = Setup.of(task, seeds[0])
     spent = kept.done.once("cost", lambda: cost.seconds(setup))
     return figures(runs) | _costs(spent, setup), runs
 
@@ -113,7 +113,7 @@ def figures(runs: list[History]) -> dict[str, dict]:
 
 def _tuned(task: Task) -> float:
     goals, iterations = TUNED
-    return tuned_rate([task.setup(goal) for goal in goals], iterations, RATES)
+    return tuned_rate([Setup.of(task, goal) for goal in goals], iterations, RATES)
 
 
 def _costs(spent: dict[str, float], setup: Setup) -> dict[str, dict]:

@@ -8,6 +8,7 @@ best so far, as the search's own loss chooses it, is drawn apart. The last part 
 from collections.abc import Callable
 from pathlib import Path
 
+from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task
 from gradsim.control.training.history import History
 from gradsim.runtime.progress import NullProgress, Progress
@@ -53,7 +54,7 @@ def fig6(
         if first is not None:
             progress.stage(f"{name}: films")
             goal = int(first.names["goal"])
-            setup = Task.load(name).setup(goal)
+            setup = Setup.of(Task.load(name), goal)
             filmed, stages = videos.show(out, name, setup, kept(out, name, goal), first)
             films += filmed
             pictures.append(stages)

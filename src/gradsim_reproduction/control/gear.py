@@ -68,9 +68,9 @@ def gear(
         if not quick and k < FEW:
             methods |= {name: without(name, ROLLOUTS) for name in WITHOUT}
         for name, method in methods.items():
-            setup = (apart if name == SHARED else task).setup(goal)
+            setup = Setup.of(apart if name == SHARED else task, goal)
             runs.append(kept.run(name, method, setup, goal, iterations))
-    setup = task.setup(seeds[0])
+    setup = Setup.of(task, seeds[0])
     spent = kept.done.once("cost", lambda: cost.seconds(setup))
     return figures(runs) | _costs(spent, setup) | {"gear_floor": figure(floor(setup))}, runs
 
@@ -100,7 +100,7 @@ def floor(setup: Setup) -> float:
 
 def _tuned(task: Task) -> float:
     goals, iterations = TUNED
-    return tuned_rate([task.setup(goal) for goal in goals], iterations, RATES)
+    return tuned_rate([Setup.of(task, goal) for goal in goals], iterations, RATES)
 
 
 def _costs(spent: dict[str, float], setup: Setup) -> dict[str, dict]:

@@ -13,6 +13,7 @@ from statistics import median
 import torch
 
 from gradsim.control.plant import centre
+from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task
 from gradsim.control.training.history import History
 from gradsim.control.training.train import train
@@ -77,7 +78,7 @@ def figures(runs: list[History]) -> dict[str, dict]:
 
 
 def _run(task: Task, goal: int, policy: int, progress: Progress, out: Path) -> dict:
-    setup = task.setup(goal, policy_seed=policy)
+    setup = Setup.of(task, goal, policy_seed=policy)
     search = replace(setup.search, iterations=ITERATIONS + 1)  # entry k is what k steps led to
     history = train(setup.plant, setup.policy, setup.goal, search, progress)
     at_start = centre(setup.plant.begin(), setup.at_goal)[0]

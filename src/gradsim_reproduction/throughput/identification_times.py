@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
+from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task
 from gradsim.dataset import sample, test_numbers
 from gradsim.dataset.sample import placed
@@ -55,5 +56,5 @@ def identification(what: str, number: int, seed: int) -> dict:
 
 def episode(repeats: int) -> dict:
     """CPU minutes of a control episode, from the iterations that were timed."""
-    spent = cost.seconds(Task.load("gear").setup(0), repeats)["whole"]
+    spent = cost.seconds(Setup.of(Task.load("gear"), 0), repeats)["whole"]
     return {"minutes": EPISODE * spent / 60}

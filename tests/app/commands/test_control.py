@@ -20,6 +20,7 @@ from gradsim.app.job import NAMES, ControlJob
 from gradsim.app.run_directory import finished, unfinished
 from gradsim.app.viewer.content import viewable
 from gradsim.control.goals.image import PictureGoal
+from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task, library
 from gradsim.control.training.history import History
 from gradsim.errors import InputError
@@ -128,7 +129,7 @@ def test_figures_are_those_of_the_raw_history(run):
 
 def test_the_policy_in_the_folder_is_the_best_one(run, job):
     out, result = run
-    setup = Task.load(job.task).setup(job.seed, job.quick)
+    setup = Setup.of(Task.load(job.task), job.seed, job.quick)
     setup.policy.load_state_dict(torch.load(out / "policy.pt")["best"])
     episode = played(setup, setup.policy)
     assert setup.goal.loss(episode, 0).item() == min(row["loss"] for row in result["policies"])
@@ -136,7 +137,7 @@ def test_the_policy_in_the_folder_is_the_best_one(run, job):
 
 def test_other_commands_move_the_body_as_the_best_policy_does(run, job, tmp_path):
     out, _ = run
-    setup = Task.load(job.task).setup(job.seed, job.quick)
+    setup = Setup.of(Task.load(job.task), job.seed, job.quick)
     setup.policy.load_state_dict(torch.load(out / "policy.pt")["best"])
     wanted = played(setup, setup.policy).trajectory["walker"]["x"]
     assert torch.equal(viewable(out).motion["walker"]["x"], wanted)
@@ -156,7 +157,7 @@ def test_films_show_the_motion_and_the_goal_without_loss(run):
 
 
 def test_a_film_of_fewer_pictures_keeps_the_clock_and_the_end(run, job):
-    setup = Task.load(job.task).setup(job.seed, job.quick)
+    setup = Setup.of(Task.load(job.task), job.seed, job.quick)
     assert isinstance(setup.goal, PictureGoal)
     motion = played(setup, setup.policy).trajectory  # 9 frames
     camera, goals = sought(setup, setup.goal)
@@ -206,7 +207,7 @@ def test_a_run_that_is_killed_while_it_films_goes_on_there(run, job, tmp_path, m
 
 
 def test_a_silhouette_of_ones_own_is_judged_in_pixels(task, tmp_path):
-    setup = Task.load(task).setup(quick=True)
+    setup = Setup.of(Task.load(task), quick=True)
     assert isinstance(setup.goal, PictureGoal) and setup.goal.truth is not None
     Image.fromarray(to_bytes(setup.goal.targets[0])).save(tmp_path / "mine.png")
     result = control(ControlJob(task=task, quick=True, goal=tmp_path / "mine.png", iterations=1), tmp_path / "run")
@@ -222,7 +223,7 @@ def test_a_silhouette_of_ones_own_is_judged_in_pixels(task, tmp_path):
 
 
 def test_in_pixels_the_way_begins_at_the_start_and_the_rest_at_the_end():
-    setup = Task.load("cloth").setup(quick=True)
+    setup = Setup.of(Task.load("cloth"), quick=True)
     seen = setup.goal
     assert isinstance(seen, PictureGoal) and seen.truth is not None
     episode = played(setup, setup.policy)
@@ -302,7 +303,7 @@ def test_no_iteration_of_a_plan_is_said_to_reach_the_goal(task, tmp_path, monkey
 
 
 def test_pictures_of_several_cameras_say_which_camera_sees_them(tmp_path):
-    listed = write_goal(tmp_path, Task.load("jellyfish").setup(quick=True))
+    listed = write_goal(tmp_path, Setup.of(Task.load("jellyfish"), quick=True))
     assert [each["text"] for each in listed] == ["goal_1.png, as `camera` sees it", "goal_2.png, as `side` sees it"]
 
 

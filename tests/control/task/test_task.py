@@ -13,6 +13,7 @@ from gradsim.control.goals.base import Reward
 from gradsim.control.goals.image import PictureGoal
 from gradsim.control.policies import Feedback, Free, Sinusoids, Spline
 from gradsim.control.task.nodes import schedule
+from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task, library
 from gradsim.control.training.train import train
 from gradsim.errors import InputError
@@ -54,7 +55,7 @@ def refusal(**changes) -> str:
 
 
 def test_a_task_makes_all_that_training_needs():
-    ready = task().setup(seed=2)
+    ready = Setup.of(task(), seed=2)
     assert isinstance(ready.policy, Sinusoids) and ready.plant.outputs == 10
     assert [(c.name, c.low, c.high) for c in ready.plant.controls] == [("beam.activation", -0.2, 0.3)]
     goal = ready.goal
@@ -64,20 +65,20 @@ def test_a_task_makes_all_that_training_needs():
 
 
 def test_a_seed_draws_the_goal_and_the_policy():
-    places = [task().setup(seed).task.goal.place for seed in (0, 1, 0)]
+    places = [Setup.of(task(), seed).task.goal.place for seed in (0, 1, 0)]
     assert places[0] == places[2] != places[1] and all(p and 0.05 < p[0] <= 0.15 for p in places)
-    a, b, c = (task().setup(0, policy_seed=k).policy.state_dict()["weight"] for k in (None, 0, 1))
+    a, b, c = (Setup.of(task(), 0, policy_seed=k).policy.state_dict()["weight"] for k in (None, 0, 1))
     assert torch.equal(a, b) and not torch.equal(a, c)
 
 
 def test_a_quick_task_is_what_the_file_says():
-    ready = task().setup(0, quick=True)
+    ready = Setup.of(task(), 0, quick=True)
     assert ready.plant.frames == 3 and ready.search.iterations == 1
-    assert task().setup(0).plant.frames == 6
+    assert Setup.of(task(), 0).plant.frames == 6
 
 
 def test_the_pictures_of_a_placed_goal_are_those_of_the_undeformed_body():
-    ready = task(goal={"place": [0.1, 0, 0.15], "cameras": ["camera", "side"], "frames": [2, -1]}).setup(0)
+    ready = Setup.of(task(goal={"place": [0.1, 0, 0.15], "cameras": ["camera", "side"], "frames": [2, -1]}), 0)
     goal, at_goal = ready.goal, ready.at_goal
     assert isinstance(goal, PictureGoal) and at_goal is not None and goal.truth is not None
     assert goal.frames == [2, -1, 2, -1] and goal.truth.frame == -1
@@ -88,13 +89,13 @@ def test_the_pictures_of_a_placed_goal_are_those_of_the_undeformed_body():
 
 
 def test_the_place_is_told_to_a_baseline_and_a_picture_of_ones_own_has_none(tmp_path):
-    ready = task().setup(0)
+    ready = Setup.of(task(), 0)
     truth = ready.goal.truth
     assert truth is not None and torch.equal(ready.state_goal().place, truth.centre)
     assert ready.state_goal(every=True).frames is None
     path = tmp_path / "goal.png"
     Image.fromarray(np.moveaxis(to_bytes(ready.pictures[0]), 0, -1)).save(path)
-    own = task().setup(0, goal=path)
+    own = Setup.of(task(), 0, goal=path)
     episode = own.plant.rollout(own.policy)  # pyright: ignore[reportArgumentType] -- a policy is a module
     assert own.goal.truth is None and own.goal.distance(episode) is None
     with pytest.raises(InputError, match="the goal has no place in three dimensions, only a picture"):
@@ -108,34 +109,36 @@ def test_the_place_is_told_to_a_baseline_and_a_picture_of_ones_own_has_none(tmp_
 
 def test_a_goal_of_ones_own_stands_in():
     reward = Reward(lambda episode: episode.centre()[:, -1, 0])
-    assert task().setup(0, goal=reward).goal is reward
+    assert Setup.of(task(), 0, goal=reward).goal is reward
     mask = torch.zeros(40, 48)
     mask[10:20, 10:30] = 1
-    goal = task().setup(0, goal=mask).goal
+    goal = Setup.of(task(), 0, goal=mask).goal
     assert isinstance(goal, PictureGoal) and torch.equal(goal.targets[0], mask)
     two = task(goal={"place": [0.1, 0, 0.15], "cameras": ["camera", "side"], "frames": [2, -1]})
     masks = [0.5 * torch.ones(s) for s in ((40, 48), (24, 20))]
-    goal = two.setup(0, goal=masks).goal
+    goal = Setup.of(two, 0, goal=masks).goal
     assert isinstance(goal, PictureGoal) and goal.frames == [2, -1, 2, -1]
     assert [(s.camera.width, t.shape) for s, t in zip(goal.sees, goal.targets, strict=True)] == [
         (m.shape[1], m.shape) for m in masks for _ in range(2)
     ]
-    goal = two.setup(0, goal=[masks[0], 0.1 * masks[0], masks[1], 0.1 * masks[1]]).goal
+    goal = Setup.of(two, 0, goal=[masks[0], 0.1 * masks[0], masks[1], 0.1 * masks[1]]).goal
     assert isinstance(goal, PictureGoal) and [t.max().item() for t in goal.targets] == pytest.approx([0.5, 0.05] * 2)
     with pytest.raises(InputError, match="the goal has 2 pictures; the task has 1 cameras"):
-        task().setup(0, goal=[mask, mask])
+        Setup.of(task(), 0, goal=[mask, mask])
 
 
 def test_policies_are_made_for_their_plant():
-    assert isinstance(task(policy={"kind": "spline", "knots": 5}).setup(0).policy, Spline)
-    launch = task(policy={"kind": "free"}, controls={"beam.velocity": [-2, 2]}).setup(0)
+    assert isinstance(Setup.of(task(policy={"kind": "spline", "knots": 5}), 0).policy, Spline)
+    launch = Setup.of(task(policy={"kind": "free"}, controls={"beam.velocity": [-2, 2]}), 0)
     assert isinstance(launch.policy, Free) and launch.plant.launched and launch.plant.outputs == 3
-    closed = task(policy={"kind": "feedback", "hidden": [4], "senses": {"points": 2, "target": [0.1, 0, 0]}}).setup(0)
+    closed = Setup.of(
+        task(policy={"kind": "feedback", "hidden": [4], "senses": {"points": 2, "target": [0.1, 0, 0]}}), 0
+    )
     assert isinstance(closed.policy, Feedback) and closed.plant.senses is not None
     assert closed.policy.inputs == closed.plant.senses.size
     train(closed.plant, closed.policy, closed.goal, closed.search)
     seeing = {"kind": "feedback", "senses": {"kind": "image", "size": [6, 5], "camera": "side", "lag": 0.02}}
-    ready = task(policy=seeing).setup(0)
+    ready = Setup.of(task(policy=seeing), 0)
     episode = ready.plant.rollout(ready.policy)  # pyright: ignore[reportArgumentType] -- a policy is a module
     assert episode.actions.shape == (1, 5, 10)
 
@@ -163,7 +166,7 @@ def test_the_tasks_of_the_library_load():
 @pytest.mark.parametrize("name", LIBRARY)
 def test_every_task_of_the_library_trains(name):
     """Its quick form: an iteration has a finite gradient, and the goal and the start are in view for other seeds too."""
-    ready = Task.load(name).setup(0, quick=True)
+    ready = Setup.of(Task.load(name), 0, quick=True)
     history = train(ready.plant, ready.policy, ready.goal, ready.search)
     assert all(0 < entry.gradient_norm < float("inf") for entry in history.iterations)
 
@@ -241,17 +244,17 @@ def test_all_mistakes_are_told_at_once():
 )
 def test_what_is_not_in_view_is_refused_before_any_work(changes, words):
     with pytest.raises(InputError, match=words):
-        task(**changes).setup(0)
+        Setup.of(task(**changes), 0)
 
 
 def test_a_number_that_is_drawn_out_of_range_is_told_with_its_seed():
     wrong = task(draws={"d": {"low": -3, "high": -2, "into": {"scene.bodies.beam.density": 1}}})
     with pytest.raises(InputError, match="the task bend of seed 4 has a mistake:\n  scene.bodies.beam.density: got -2"):
-        wrong.setup(4)
+        Setup.of(wrong, 4)
     with pytest.raises(InputError, match=r"the seed is 9223372036854775808; .* below 2\^63"):
-        task().setup(seed=2**63)
+        Setup.of(task(), seed=2**63)
     with pytest.raises(InputError, match="the seed is -1; it has to be a whole number of at least 0"):
-        task().setup(-1)
+        Setup.of(task(), -1)
 
 
 def test_losses_of_a_file_are_a_schedule():
@@ -261,13 +264,13 @@ def test_losses_of_a_file_are_a_schedule():
 
 
 def test_a_task_says_in_which_precision_it_computes():
-    assert task().setup().plant.model.dtype == torch.float64
-    assert task(precision="float32").setup().plant.model.dtype == torch.float32
+    assert Setup.of(task()).plant.model.dtype == torch.float64
+    assert Setup.of(task(precision="float32")).plant.model.dtype == torch.float32
 
 
 def test_free_numbers_over_time_stay_in_their_range_and_those_of_a_launch_need_not():
-    assert task(policy={"kind": "free", "intervals": 3}).setup().policy.bounded
-    assert not Task.load("throw").setup().policy.bounded
+    assert Setup.of(task(policy={"kind": "free", "intervals": 3})).policy.bounded
+    assert not Setup.of(Task.load("throw")).policy.bounded
 
 
 def test_the_task_file_of_the_docs_reaches_its_goal(tmp_path):
@@ -275,6 +278,6 @@ def test_the_task_file_of_the_docs_reaches_its_goal(tmp_path):
     (tmp_path / "toss.yaml").write_text(
         "name: toss\n" + page.split("name: toss\n")[1].split("```")[0], encoding="utf-8"
     )
-    setup = Task.load(tmp_path / "toss.yaml").setup(0, quick=True)
+    setup = Setup.of(Task.load(tmp_path / "toss.yaml"), 0, quick=True)
     history = train(setup.plant, setup.policy, setup.goal, setup.search)
     assert history.raw("distance")[-1] < 0.05 * history.raw("distance")[0]

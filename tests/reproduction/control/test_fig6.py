@@ -8,6 +8,7 @@ import torch
 from checks import error
 
 from gradsim.control.plant import Episode
+from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task
 from gradsim.control.training.history import History, Iteration
 from gradsim.runtime.progress import NullProgress
@@ -50,7 +51,7 @@ def test_figures_of_the_cloth_say_what_is_reached_by_fifteen():
 
 def test_the_floor_is_that_of_a_gear_whose_tips_touch_the_ground():
     """Its tips are between its radius at the tips and half a tooth less below its centre, at 2 m."""
-    setup = Task.load("gear").setup(0, quick=True)
+    setup = Setup.of(Task.load("gear"), 0, quick=True)
     x = setup.plant.model.systems[0].rest
     radius = torch.linalg.vector_norm(x[:, :2], dim=1).max().item()
     assert (2 - radius) ** 2 / 3 - 1e-6 < gear.floor(setup) < 1.2 * (2 - radius) ** 2 / 3
@@ -58,7 +59,7 @@ def test_the_floor_is_that_of_a_gear_whose_tips_touch_the_ground():
 
 def test_a_heavy_rim_has_the_mass_of_the_original_at_every_point():
     """Its centre of mass is that of the even sheet, so the goal's centre is the same."""
-    setup = Task.load("cloth").setup(3, quick=True)
+    setup = Setup.of(Task.load("cloth"), 3, quick=True)
     model, still = setup.plant.model, torch.zeros(1, 1, 3)
     before = Episode(model.rollout(frames=1), still).centre()
     cloth.weigh(setup)
@@ -68,7 +69,7 @@ def test_a_heavy_rim_has_the_mass_of_the_original_at_every_point():
 
 
 def test_searches_are_kept_and_their_policies_with_them(tmp_path, monkeypatch):
-    setup, calls = Task.load("cloth").setup(2, quick=True), []
+    setup, calls = Setup.of(Task.load("cloth"), 2, quick=True), []
 
     def method(setup, seed, progress):
         calls.append(seed)
@@ -84,7 +85,7 @@ def test_searches_are_kept_and_their_policies_with_them(tmp_path, monkeypatch):
 
 
 def test_the_cost_of_a_picture_is_measured_beside_the_physics():
-    spent = cost.seconds(Task.load("cloth").setup(0, quick=True), repeats=1)
+    spent = cost.seconds(Setup.of(Task.load("cloth"), 0, quick=True), repeats=1)
     assert 0 < spent["physics"] < spent["whole"] * 3
 
 

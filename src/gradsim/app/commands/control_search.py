@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -12,16 +11,14 @@ from gradsim.control.mpc import Mpc, run_mpc
 from gradsim.control.observations import StateSenses
 from gradsim.control.plant import Episode, Plant
 from gradsim.control.policies import Free
+from gradsim.control.task.setup import Setup
 from gradsim.control.training.history import History
 from gradsim.control.training.settings import TrainingConfig
 from gradsim.control.training.train import train
 from gradsim.errors import InputError
 from gradsim.runtime.checkpoint import CheckpointFile
-from gradsim.runtime.optional import extra
+from gradsim.runtime.optional import require_extra
 from gradsim.runtime.progress import Progress
-
-if TYPE_CHECKING:
-    from gradsim.control.task.setup import Setup
 
 EXTRAS = {"cma": ("cma",), "ppo": ("gymnasium", "stable_baselines3")}  # libraries that methods need
 PLANS = 5  # iterations of each plan of mpc
@@ -47,13 +44,13 @@ class Told:
         self.progress.share(iteration + 1, self.total)
 
 
-def ready(job: ControlJob) -> "Setup":
+def ready(job: ControlJob) -> Setup:
     """The task made ready for the method.
 
     Raises:
         InputError: If anything in it is wrong.
     """
-    setup = job.load().setup(job.seed, job.quick, None if job.goal is None else str(job.goal))
+    setup = Setup.of(job.load(), job.seed, job.quick, None if job.goal is None else str(job.goal))
     if job.iterations is not None:
         setup = replace(setup, search=replace(setup.search, iterations=job.iterations))
     plant = setup.plant
@@ -65,14 +62,14 @@ def ready(job: ControlJob) -> "Setup":
     if job.method == "diffphysics":
         setup.state_goal()  # refuses a goal that is a picture alone
     for module in EXTRAS.get(job.method, ()):
-        extra(module, f"--method {job.method}", "control")
+        require_extra(module, f"--method {job.method}", "control")
     if job.method == "ppo" and plant.senses is None:  # it always looks
         looking = Plant(plant.model, plant.controls, plant.interval, StateSenses(plant.model), plant.share)
         setup = replace(setup, plant=looking)
     return setup
 
 
-def search(job: ControlJob, setup: "Setup", keeper: CheckpointFile, progress: Progress) -> tuple[nn.Module, History]:
+def search(job: ControlJob, setup: Setup, keeper: CheckpointFile, progress: Progress) -> tuple[nn.Module, History]:
     """Look for a policy.
 
     Args:
@@ -100,13 +97,13 @@ def search(job: ControlJob, setup: "Setup", keeper: CheckpointFile, progress: Pr
     return policy, history
 
 
-def played(setup: "Setup", policy: nn.Module) -> Episode:
+def played(setup: Setup, policy: nn.Module) -> Episode:
     """The motion under a policy."""
     with torch.no_grad():
         return setup.plant.rollout(policy)  # pyright: ignore[reportArgumentType]
 
 
-def _planned(job: ControlJob, setup: "Setup", told: Told) -> tuple[Free, History]:
+def _planned(job: ControlJob, setup: Setup, told: Told) -> tuple[Free, History]:
     """Plan anew in each interval; what was done is an open loop, and the last entry of the history."""
     plant, each = setup.plant, job.iterations or (PLANS // 2 if job.quick else PLANS)
     controller = Mpc(plant, setup.goal, search=TrainingConfig("polyak", iterations=max(2, each)))

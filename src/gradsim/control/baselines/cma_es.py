@@ -15,7 +15,7 @@ from torch import nn
 from gradsim.control.baselines.common import Budget, Smooth, keep
 from gradsim.control.training.history import History
 from gradsim.control.training.train import Progress
-from gradsim.runtime.optional import extra
+from gradsim.runtime.optional import require_extra
 
 if TYPE_CHECKING:
     from gradsim.control.task.setup import Setup
@@ -127,7 +127,7 @@ def cma(
     Raises:
         InputError: If `cma` is not installed, or the budget is less than a generation.
     """
-    library = extra("cma", "the baseline cma", "control")
+    library = require_extra("cma", "the baseline cma", "control")
     plant, policy = setup.plant, copy.deepcopy(setup.policy)
     if len(flattened(policy)) > MANY:
         policy = Smooth(plant)

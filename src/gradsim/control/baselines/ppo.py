@@ -26,7 +26,7 @@ from gradsim.control.plant import Episode
 from gradsim.control.policies import Free
 from gradsim.control.training.history import History
 from gradsim.control.training.train import Progress
-from gradsim.runtime.optional import extra
+from gradsim.runtime.optional import require_extra
 
 if TYPE_CHECKING:
     from gradsim.control.task.setup import Setup
@@ -96,7 +96,7 @@ def ppo(
     Raises:
         InputError: If Gymnasium or Stable-Baselines3 is not installed, or the budget is less than a batch.
     """
-    library = extra("stable_baselines3", "the baseline ppo", "control")
+    library = require_extra("stable_baselines3", "the baseline ppo", "control")
     from gradsim.control.baselines.ppo import Stable
     from gradsim.control.gym.env import WorldsEnv
 
@@ -160,7 +160,7 @@ def _own_randomness() -> Iterator[None]:
     np.random.set_state(numpy)
 
 
-vec_env: Any = extra("stable_baselines3.common.vec_env", "the baseline ppo", "control")
+vec_env: Any = require_extra("stable_baselines3.common.vec_env", "the baseline ppo", "control")
 
 
 class Stable(vec_env.VecEnv):

@@ -10,6 +10,7 @@ envs = gymnasium.make_vec("gradsim/Walker-v0", num_envs=64)
 from pathlib import Path
 
 from gradsim.control.gym.env import Env, WorldsEnv
+from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task, library
 
 NAMESPACE = "gradsim"
@@ -29,13 +30,13 @@ def single(task: str | Path, goal_seed: int = 0, quick: bool = False, **options)
         quick: Take the trial that the file describes.
         **options: As for `Env`.
     """
-    ready = Task.load(task).setup(goal_seed, quick)
+    ready = Setup.of(Task.load(task), goal_seed, quick)
     return Env(ready.plant, ready.goal, **options)
 
 
 def many(task: str | Path, num_envs: int = 1, goal_seed: int = 0, quick: bool = False, **options) -> WorldsEnv:
     """Many worlds of a task; arguments as for `single`, options as for `WorldsEnv`."""
-    ready = Task.load(task).setup(goal_seed, quick)
+    ready = Setup.of(Task.load(task), goal_seed, quick)
     return WorldsEnv(ready.plant, ready.goal, num_envs, **options)
 
 

@@ -1,12 +1,8 @@
-"""A body put where it should be, undeformed: what the pictures of a goal show; and the scene without bodies.
-
-A task made ready: the plant, the policy before training, and the goal, checked before any work.
-"""
+"""Plant, initial policy and goal of a task, checked before any training."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +14,7 @@ from gradsim.control.goals.state import StateGoal
 from gradsim.control.observations import ImageSenses, StateSenses
 from gradsim.control.plant import Control, Episode, Plant
 from gradsim.control.task.nodes import FeedbackNode, StateSensesNode, schedule
+from gradsim.control.task.task import Task
 from gradsim.control.training.settings import TrainingConfig
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Surface
@@ -26,9 +23,6 @@ from gradsim.physics.trajectory import Trajectory
 from gradsim.render.camera import project
 from gradsim.render.renderer import Renderer
 from gradsim.render.silhouettes import NEAR, Silhouettes
-
-if TYPE_CHECKING:
-    from gradsim.control.task.task import Task
 
 
 @torch.no_grad()
@@ -109,13 +103,46 @@ class Setup:
         given: The pictures of one's own in place of it.
     """
 
-    task: "Task"
+    task: Task
     plant: Plant
     policy: nn.Module
     goal: Goal
     search: TrainingConfig
     at_goal: Trajectory | None = None
     given: tuple[Given, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        task: Task,
+        seed: int = 0,
+        quick: bool = False,
+        goal: Goal | Given | Sequence[Given] | None = None,
+        policy_seed: int | None = None,
+    ) -> "Setup":
+        """Build the plant, the policy and the goal of a task.
+
+        Args:
+            task: The task.
+            seed: Seed of the task's random numbers, such as its goal.
+            quick: Apply the task's changes for a quick trial.
+            goal: Replaces the task's goal: an image (path or tensor) for its camera, one for each of its cameras, or a
+                `Goal`.
+            policy_seed: Seed of the policy's initial parameters; None: `seed`.
+
+        Raises:
+            InputError: If a goal image has another size or other channels than the camera's or is empty, the goal or the
+                start is out of view, the model cannot be built, or it has no such controls.
+        """
+        task = task.with_seed(seed, quick)
+        model = Model(task.scene, dtype=getattr(torch, task.precision))
+        controls = [Control(name, low, high) for name, (low, high) in task.controls.items()]
+        share = {name: along(model, name, axis) for name, axis in task.share.items()}
+        plant = Plant(model, controls, task.interval, _senses(task, model), share)
+        goal, at_goal, given = _goal(task, model, goal)
+        _check_start(task, model)
+        policy = task.policy.build(plant, seed if policy_seed is None else policy_seed)
+        return cls(task, plant, policy, goal, task.search.build(), at_goal, given)
 
     @cached_property
     def pictures(self) -> list[Tensor]:
@@ -144,19 +171,8 @@ class Setup:
         return StateGoal(truth.body, truth.centre, None if every else truth.frame, truth)
 
 
-def setup(task: "Task", policy_seed: int, goal: "Goal | Given | Sequence[Given] | None" = None) -> Setup:
-    """Make a task ready that has no draws left; see `Task.setup`."""
-    model = Model(task.scene, dtype=getattr(torch, task.precision))
-    controls = [Control(name, low, high) for name, (low, high) in task.controls.items()]
-    share = {name: along(model, name, axis) for name, axis in task.share.items()}
-    plant = Plant(model, controls, task.interval, _senses(task, model), share)
-    made, at_goal, given = _goal(task, model, goal)
-    _check_start(task, model)
-    return Setup(task, plant, task.policy.build(plant, policy_seed), made, task.search.build(), at_goal, given)
-
-
 def _goal(
-    task: "Task", model: Model, other: Goal | Given | Sequence[Given] | None
+    task: Task, model: Model, other: Goal | Given | Sequence[Given] | None
 ) -> tuple[Goal, Trajectory | None, tuple[Given, ...]]:
     if isinstance(other, Goal):
         return other, None, ()
@@ -180,7 +196,7 @@ def _goal(
     return PictureGoal(eyes, pictures, frames, schedule(task.loss), colours, backgrounds), None, tuple(given)
 
 
-def _placed_goal(task: "Task", model: Model, sees: Sequence[Sees]) -> tuple[Goal, Trajectory, tuple[Given, ...]]:
+def _placed_goal(task: Task, model: Model, sees: Sequence[Sees]) -> tuple[Goal, Trajectory, tuple[Given, ...]]:
     """Pictures of the undeformed body where it should be."""
     node, scene = task.goal, task.scene
     body = node.body or next(iter(scene.bodies))
@@ -204,7 +220,7 @@ def _picture(sees: Sees, seen: Trajectory) -> Tensor:
         return sees.union(seen.surface, seen.values)[0, 0]
 
 
-def _check_start(task: "Task", model: Model) -> None:
+def _check_start(task: Task, model: Model) -> None:
     """Refuse a camera that does not see the body at the start, from where nothing would pull it."""
     body = task.goal.body or next(iter(task.scene.bodies))
     with torch.no_grad():
@@ -222,7 +238,7 @@ def _check_view(scene, seen: Trajectory, body: str, camera: str, when: str, way:
     raise InputError(f"`{body}` is not in view of the camera `{camera}` {when}: {where(sees, seen, body)}. {way}")
 
 
-def _senses(task: "Task", model: Model):
+def _senses(task: Task, model: Model):
     if not isinstance(task.policy, FeedbackNode):
         return None
     node = task.policy.senses

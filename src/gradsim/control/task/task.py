@@ -1,32 +1,28 @@
-"""Numbers of a task that are drawn for each seed, and where they go.
-
-    low + (high − low) (1 − U),  U uniform in [0, 1):       in (low, high]
-
-Each has a random stream of its own, by the seed and its name: a new one leaves the others as they are.
-
-A task of control: a scene, what a policy sets in it, and where it should get; to and from YAML.
+"""Control tasks: a scene, the parameters that a policy sets, and the goal; read from and written to YAML.
 
 name: toss
 scene: throw                                    # of the library, a path, or a scene itself
 controls: {ball.velocity: [-6, 6]}              # the range that the policy's u from -1 to 1 spans
 policy: {kind: free}
-goal: {place: [0.5, 0, 0.15]}                   # where the undeformed body is pictured
+goal: {place: [0.5, 0, 0.15]}                   # position of the undeformed body in the goal image
 loss: [{loss: cdf, iterations: 4}, {loss: whereabouts}]
 search: {optimiser: polyak, rate: 2, iterations: 12, options: {bound: 0.3, deflect: false}}
-draws: {right: {low: 0.1, high: 0.9, into: {goal.place.0: 1}}}       # a number for each seed
-quick: {search.iterations: 8}                                        # what is less in a trial
+draws: {right: {low: 0.1, high: 0.9, into: {goal.place.0: 1}}}       # random numbers, by seed
+quick: {search.iterations: 8}                                        # changes for a quick trial
+
+`Setup.of` (setup.py) builds the plant, the policy and the goal of a task.
 """
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-import numpy as np
 from pydantic import Field
 from pydantic_core import core_schema
 
+from gradsim.control.task.draws import RandomDraw, deep_copy, set_at
 from gradsim.control.task.nodes import (
     POLICIES,
     FeedbackNode,
@@ -43,110 +39,6 @@ from gradsim.scene import yaml_io as scene_file
 from gradsim.scene.node import ByKind, Node, Place, did_you_mean, mistake, shown
 from gradsim.scene.parameters import resolve
 from gradsim.scene.quantity import Count, Quantity, Tuple, plain
-
-if TYPE_CHECKING:
-    from gradsim.control.goals.base import Goal
-    from gradsim.control.goals.image import Given
-    from gradsim.control.task.setup import Setup
-
-
-class _Share:
-    """Annotates a number, or a list of some."""
-
-    def __get_pydantic_core_schema__(self, source, handler):
-        return core_schema.no_info_plain_validator_function(self._read)
-
-    def _read(self, given: Any) -> float | tuple[float, ...]:
-        value = plain(given)
-        if isinstance(value, list | tuple):
-            return tuple(Quantity("").read(each) for each in value)
-        return Quantity("").read(value)
-
-
-class Draw(Node):
-    """A number that is drawn evenly.
-
-    Attributes:
-        low, high: Its range, in SI units; the lower end itself is not drawn.
-        whole: Whether it is a whole number, of both ends and all between.
-        into: Where it goes, by dotted place in the task, times a number (or a list of them, for a list there).
-    """
-
-    low: Annotated[float, Quantity("")] = Field(description="the lower end of its range")
-    high: Annotated[float, Quantity("")] = Field(description="the upper end of its range")
-    whole: bool = False
-    into: dict[str, Annotated[Any, _Share()]] = Field(
-        description="where it goes, such as {goal.place.0: 1}: dotted places, and by what it is multiplied there"
-    )
-
-    def conflicts(self) -> Iterator[tuple[Place, str]]:
-        if self.low > self.high:
-            yield ("low",), f"got {self.low:g}, which is above `high`, {self.high:g}; exchange them."
-        for key in ("low", "high") if self.whole else ():
-            if getattr(self, key) % 1:
-                yield (key,), f"got {getattr(self, key):g}; a `whole` number needs a whole end."
-        if not self.into:
-            yield ("into",), "is empty; say where the number goes, such as {goal.place.0: 1}."
-
-    def values(self, name: str, seed: int) -> dict[str, Any]:
-        """What goes into each place for this seed."""
-        stream = np.random.default_rng([seed, *name.encode()])
-        if self.whole:
-            number = int(stream.integers(int(self.low), int(self.high), endpoint=True))
-        else:
-            number = self.low + (self.high - self.low) * (1 - float(stream.random()))
-        times = lambda by: [times(b) for b in by] if isinstance(by, tuple) else _product(number, by)
-        return {place: times(by) for place, by in self.into.items()}
-
-
-def put(content: dict[str, Any], place: str, value: Any) -> None:
-    """Replace the value at a dotted place of nested dictionaries and lists, such as `goal.place.0`.
-
-    A key that is not there yet is made; a part of a scene that is not there is not.
-
-    Raises:
-        InputError: If there is no such place.
-    """
-    *path, last = place.split(".")
-    at, way = content, ""
-    for step in path:
-        at = _inside(at, step, place, way)
-        way = f"{way}.{step}" if way else step
-    if isinstance(at, list):
-        _inside(at, last, place, way)
-        at[int(last)] = value
-    elif isinstance(at, dict):
-        at[last] = value
-    else:
-        raise InputError(f"there is no place `{place}`: `{way}` is {shown(at)}, which has no parts.")
-
-
-def copied(content: Any) -> Any:
-    """Nested dictionaries and lists of their own, tuples as lists."""
-    if isinstance(content, Mapping):
-        return {key: copied(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [copied(value) for value in content]
-    return content
-
-
-def _inside(at: Any, step: str, place: str, way: str) -> Any:
-    where = f"`{way}`" if way else "the task"
-    if isinstance(at, dict):
-        if step not in at:
-            hint = did_you_mean(step, list(at)) or f"; {where} has {', '.join(map(str, at))}."
-            raise InputError(f"there is no place `{place}`{hint}")
-        return at[step]
-    if not isinstance(at, list) or not step.isdigit() or int(step) >= len(at):
-        size = f"{len(at)} items, counted from 0" if isinstance(at, list) else "no parts"
-        raise InputError(f"there is no place `{place}`: {where} has {size}.")
-    return at[int(step)]
-
-
-def _product(number: float, by: float) -> float | int:
-    value = number * by
-    return int(value) if isinstance(number, int) and value % 1 == 0 else value
-
 
 END = Quantity("")
 
@@ -201,7 +93,7 @@ class Task(Node):
     goal: GoalNode = Field(description="where it should get, such as {place: [5, 0, 2]} or {picture: goal.png}")
     loss: tuple[LossNode, ...] = ()
     search: SearchNode = SearchNode()
-    draws: dict[str, Draw] = Field(default_factory=dict)
+    draws: dict[str, RandomDraw] = Field(default_factory=dict)
     quick: dict[str, Any] = Field(default_factory=dict)
 
     @classmethod
@@ -256,11 +148,11 @@ class Task(Node):
         wanted = [(("draws", name, "into", p), p) for name, draw in self.draws.items() for p in draw.into]
         for where, place in [*wanted, *((("quick", p), p) for p in self.quick)]:
             try:
-                put(copied(content), place, 0.0)
+                set_at(deep_copy(content), place, 0.0)
             except InputError as error:
                 yield where, str(error)
 
-    def drawn(self, seed: int, quick: bool = False) -> "Task":
+    def with_seed(self, seed: int, quick: bool = False) -> "Task":
         """The task of a seed: with its numbers in their places, and no draws left.
 
         Raises:
@@ -270,38 +162,13 @@ class Task(Node):
             raise InputError(f"the seed is {seed!r}; it has to be a whole number of at least 0, below 2^63.")
         content, changes = self._content(), dict(self.quick) if quick else {}
         for place, value in changes.items():
-            put(content, place, value)
-        draws = {name: Draw.model_validate(draw) for name, draw in content.pop("draws").items()}
+            set_at(content, place, value)
+        draws = {name: RandomDraw.model_validate(draw) for name, draw in content.pop("draws").items()}
         content.pop("quick")
         for name, draw in draws.items():
             for place, value in draw.values(name, seed).items():
-                put(content, place, value)
+                set_at(content, place, value)
         return Task.parse(content, f"the task {self.name} of seed {seed}")
-
-    def setup(
-        self,
-        seed: int = 0,
-        quick: bool = False,
-        goal: "Goal | Given | Sequence[Given] | None" = None,
-        policy_seed: int | None = None,
-    ) -> "Setup":
-        """All that `train` needs.
-
-        Args:
-            seed: Of the numbers that are drawn: another goal, where the file draws one.
-            quick: Take the trial that the file describes.
-            goal: Another goal in place of the file's: a picture (a path or tensor) of its camera, or one of each of its
-                cameras, or any `Goal`.
-            policy_seed: Of the policy's start; None: `seed`.
-
-        Raises:
-            InputError: Before any work: if the goal's picture has another size or other channels than the camera's,
-                shows nothing, or the goal is not in view; if a body is not in view at the start; if the model cannot be
-                made, or has no such controls.
-        """
-        from gradsim.control.task.setup import setup
-
-        return setup(self.drawn(seed, quick), seed if policy_seed is None else policy_seed, goal)
 
     @classmethod
     def load(cls, name: str | Path) -> "Task":
@@ -330,7 +197,7 @@ class Task(Node):
         scene_file.save(self, Path(path))
 
     def _content(self) -> dict[str, Any]:
-        return copied(self.model_dump(by_alias=True, exclude_none=True))
+        return deep_copy(self.model_dump(by_alias=True, exclude_none=True))
 
 
 def library() -> list[Path]:

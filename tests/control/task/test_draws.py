@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from gradsim.control.task.task import Draw, put
+from gradsim.control.task.draws import RandomDraw, set_at
 from gradsim.errors import InputError
 
 
-def draw(**changes) -> Draw:
-    return Draw.model_validate({"low": 2, "high": 5, "into": {"goal.place.0": 1}, **changes})
+def draw(**changes) -> RandomDraw:
+    return RandomDraw.model_validate({"low": 2, "high": 5, "into": {"goal.place.0": 1}, **changes})
 
 
 def test_a_seed_always_draws_the_same_and_another_one_another():
@@ -57,8 +57,8 @@ def test_mistakes_of_a_draw_are_told(changes, words):
 
 def test_a_value_goes_to_its_place():
     content = {"goal": {"place": [1, 2, 3]}, "search": {}}
-    put(content, "goal.place.2", 9.0)
-    put(content, "search.rate", 0.1)
+    set_at(content, "goal.place.2", 9.0)
+    set_at(content, "search.rate", 0.1)
     assert content == {"goal": {"place": [1, 2, 9.0]}, "search": {"rate": 0.1}}
 
 
@@ -74,4 +74,4 @@ def test_a_value_goes_to_its_place():
 )
 def test_a_place_that_is_not_there_is_refused(place, words):
     with pytest.raises(InputError, match=words):
-        put({"goal": {"place": [1, 2, 3]}}, place, 0)
+        set_at({"goal": {"place": [1, 2, 3]}}, place, 0)
