@@ -14,15 +14,14 @@ import torch
 
 from gradsim.dataset import test_numbers
 from gradsim.errors import InputError
-from gradsim.runtime.checkpoint import Ledger
-from gradsim.runtime.progress import NullProgress, Progress
+from gradsim.runtime.progress import Progress
 from gradsim_reproduction.baselines.cached import rows_of
 from gradsim_reproduction.baselines.convnet_data import Clips
 from gradsim_reproduction.baselines.convnet_net import ConvNet
 from gradsim_reproduction.baselines.convnet_plots import draw
 from gradsim_reproduction.baselines.convnet_training import Schedule, predict, train
 from gradsim_reproduction.baselines.trivial import TRAINING, row
-from gradsim_reproduction.runner import figure, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.tables import write_table
 
 TEST = 200  # samples for testing among the first 1000 (paper, G)
@@ -33,58 +32,39 @@ PAPER = {"mass": 0.029, "stiffness": 0.14, "damping": 0.14, "friction_stiffness"
 TABLE1 = {"mass_rel_err": 0.0094, "mass_abs_err": 0.1347}  # paper, Table 1
 
 
-def convnet(
-    out: Path,
-    quick: bool = False,
-    seed: int = 0,
-    progress: Progress | None = None,
-    epochs: int | None = None,
-    weights: Path | None = None,
-) -> dict:
-    """Train the network and predict; an interrupted run goes on after its last checkpoint.
+@experiment("convnet", "ConvNet (ConvLSTM of the paper's tables)")
+def convnet(run: Run, epochs: int | None = None, weights: Path | None = None) -> Outcome:
+    """Train the network and predict; writes table.md, the curves, videos, and checkpoint.pt to resume from.
 
     Args:
-        out: Gets result.json, table.md, the curves, films, and checkpoint.pt with the network.
-        quick: 12 films and 6 to test.
-        seed: Of the data set, of the first weights and of the order of films.
-        progress: Is told the losses.
-        epochs: Of the whole network; None: 1, or 0 with `weights`. Its head alone gets the rest of 25.
-        weights: A state dictionary of `transformers.EfficientNetModel` to begin with.
+        run: Quick: 12 videos for training and 6 for testing.
+        epochs: Of the whole network; None: 1, or 0 with `weights`. Only its head is trained for the rest of 25.
+        weights: State dictionary of `transformers.EfficientNetModel` to start from.
 
     Raises:
         InputError: If `transformers` is not installed, the weights are of another network, or the folder holds a
-            network that was trained otherwise.
+            network that was trained with other settings.
     """
-    out, progress = Path(out), progress or NullProgress()
     if epochs is not None and epochs < 0:
         raise InputError(f"epochs: got {epochs}; expected at least 0.")
-    own, both = (WHOLE_QUICK, EPOCHS_QUICK) if quick else (WHOLE, EPOCHS)
-    begun = epochs if epochs is not None else 0 if weights else own
-    schedule = Schedule(begun, max(0, both - begun))
-    net, numbers = network(seed, weights), split_numbers(quick)
-    clips = Clips(out / "films", [*numbers["train"], *numbers["test"]], seed)
+    whole_epochs, total = (WHOLE_QUICK, EPOCHS_QUICK) if run.quick else (WHOLE, EPOCHS)
+    whole_epochs = epochs if epochs is not None else 0 if weights else whole_epochs
+    schedule = Schedule(whole_epochs, max(0, total - whole_epochs))
+    net, numbers = network(run.seed, weights), split_numbers(run.quick)
+    clips = Clips(run.out / "films", [*numbers["train"], *numbers["test"]], run.seed)
     digest = hashlib.sha256(Path(weights).read_bytes()).hexdigest()[:12] if weights else None
-    settings = {
-        "seed": seed,
-        "schedule": asdict(schedule),
-        "weights": digest,
-        "begun": fingerprint(net),
-        "data": clips.digest,
-    }
-    ledger = Ledger(out / "finished.jsonl", settings)
-    done = ledger.once("network", lambda: _trained(net, clips, numbers, schedule, out, seed, progress))
-    progress.done()
-    figures = summary(done["rows"], done["curves"])
+    settings = {"schedule": asdict(schedule), "weights": digest, "begun": fingerprint(net), "data": clips.digest}
+    ledger = run.ledger("finished.jsonl", **settings)
+    trained = ledger.once("network", _trained, net, clips, numbers, schedule, run.out, run.seed, run.progress)
+    figures = summary(trained["rows"], trained["curves"])
+    notes = _notes(schedule, numbers, weights)
     result = {
-        "title": "ConvNet (ConvLSTM of the paper's tables)",
-        **done,
-        "table": write_table(out, "Tables 1 and 2: ConvNet", _lines(figures), _notes(schedule, numbers, weights)),
-        "pictures": draw(out, done["curves"], done["rows"]),
+        **trained,
+        "table": write_table(run.out, "Tables 1 and 2: ConvNet", _lines(figures), notes),
+        "pictures": draw(run.out, trained["curves"], trained["rows"]),
         "schedule": asdict(schedule),
-        "quick": quick,
-        "seed": seed,
     }
-    return write_result(out, "reproduce convnet" + " --quick" * quick, result, figures)
+    return result, figures
 
 
 def rows(

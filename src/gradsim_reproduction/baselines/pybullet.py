@@ -13,13 +13,13 @@ import numpy as np
 from gradsim.dataset import test_numbers
 from gradsim.errors import InputError
 from gradsim.runtime.checkpoint import Ledger
-from gradsim.runtime.optional import require_extra
-from gradsim.runtime.progress import NullProgress, Progress
+from gradsim.runtime.optional import extra
+from gradsim.runtime.progress import Progress
 from gradsim_reproduction.baselines.bullet_plots import draw
 from gradsim_reproduction.baselines.bullet_search import MASS, STARTS, solve
 from gradsim_reproduction.baselines.cached import rows_of
 from gradsim_reproduction.baselines.reinforce import Plan
-from gradsim_reproduction.runner import asked, figure, many, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.tables import write_table
 
 OBJECTS, QUICK = 24, 2
@@ -29,53 +29,32 @@ NAMES = {"mass_rel_err": "mean relative error", "mass_abs_err": "mean error [kg]
 WORDS = {"range": "start U[2, 12] kg", "vertices": "start U[0, number of vertices] kg, as in the paper"}
 
 
-def pybullet(
-    out: Path,
-    quick: bool = False,
-    seed: int = 0,
-    progress: Progress | None = None,
-    scenes: int | None = None,
-    engine: str = "serial",
-    workers: int | None = None,
-) -> dict:
-    """Search for the masses of test objects; finished ones are kept, and an interrupted run goes on after them.
-
-    Args:
-        out: Gets result.json, table.md, a picture and the ledger.
-        quick: Two objects and 25 steps.
-        seed: Of scenes, truths, starts and samples.
-        progress: Is told what happens.
-        scenes: How many objects.
-        engine, workers: See `gradsim.runtime.parallel`.
+@experiment("pybullet", "PyBullet + REINFORCE", parallel=True)
+def pybullet(run: Run) -> Outcome:
+    """Search for the masses of test objects; writes searches.jsonl, table.md and a plot. Quick: 2 objects, 25 steps.
 
     Raises:
         InputError: If PyBullet is not installed.
     """
-    require_extra("pybullet", "the baseline PyBullet + REINFORCE", "baselines")
-    out, progress = Path(out), progress or NullProgress()
-    numbers = test_numbers(scenes or (QUICK if quick else OBJECTS))
-    plan = asdict(Plan(steps=SHORT) if quick else Plan())
-    ledger = Ledger(out / "searches.jsonl", {"seed": seed, "plan": plan})
+    extra("pybullet", "the baseline PyBullet + REINFORCE", "baselines")
+    numbers = test_numbers(run.scenes or (QUICK if run.quick else OBJECTS))
+    plan = asdict(Plan(steps=SHORT) if run.quick else Plan())
     jobs = {
-        f"{number}, {start}": {"number": number, "seed": seed, "start": start, "plan": plan}
+        f"{number}, {start}": {"number": number, "seed": run.seed, "start": start, "plan": plan}
         for number in numbers
         for start in STARTS
     }
-    records = many(ledger, jobs, solve, engine, workers, progress, "PyBullet + REINFORCE: searches")
-    progress.done()
+    records = run.records(run.ledger("searches.jsonl", plan=plan), jobs, solve, "PyBullet + REINFORCE: searches")
     figures = summary(records)
-    notes = f"{len(numbers)} of the 200 test objects. The targets are PyBullet's own films, as in the paper's Fig. 4."
+    notes = f"{len(numbers)} of the 200 test objects. The targets are PyBullet's own videos, as in the paper's Fig. 4."
     result = {
-        "title": "PyBullet + REINFORCE",
         "rows": [{key: value for key, value in record.items() if key != "means"} for record in records],
-        "table": write_table(out, "Table 1: PyBullet + REINFORCE", _lines(figures), notes),
-        "pictures": draw(out, records, plan),
+        "table": write_table(run.out, "Table 1: PyBullet + REINFORCE", _lines(figures), notes),
+        "pictures": draw(run.out, records, plan),
         "plan": plan,
-        "quick": quick,
-        "seed": seed,
         "cpu_seconds": sum(record["cpu_seconds"] for record in records),
     }
-    return write_result(out, asked("pybullet", quick, scenes), result, figures)
+    return result, figures
 
 
 def rows(

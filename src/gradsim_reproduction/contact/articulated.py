@@ -26,12 +26,11 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
-from gradsim.runtime.checkpoint import Ledger
-from gradsim.runtime.progress import NullProgress, Progress, reporting
+from gradsim.runtime.progress import Progress, reporting
 from gradsim.scene import Scene
 from gradsim_reproduction.contact import articulated_plots, chain
 from gradsim_reproduction.rigid.joint import outcome
-from gradsim_reproduction.runner import figure, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.soft.table3 import draw_truth, errors
 
 ARMS, QUICK = 10, 2
@@ -56,38 +55,23 @@ EXACT = 64  # substeps of the chain of fourth order that both are compared with
 WORLDS = 64
 
 
-def articulated(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
-    """Run the experiment into a folder; finished fits are kept there, and an interrupted run goes on after them.
-
-    Args:
-        out: Gets result.json, fits.jsonl, pictures and a film.
-        quick: 2 arms in place of 10.
-        seed: Of arms, truths, noise and starts.
-        progress: Is told what happens.
-    """
-    out, progress = Path(out), progress or NullProgress()
-    done, records = Ledger(out / "fits.jsonl", {"seed": seed}), []
-    progress.stage("double pendulum and top")
+@experiment("articulated", "Articulated bodies")
+def articulated(run: Run) -> Outcome:
+    """Compare with Lagrange and Newton, and fit swinging arms; writes fits.jsonl, plots and a video. Quick: 2 arms."""
+    run.progress.stage("double pendulum and top")
     figures = {"lagrange_difference": figure(lagrange_difference(), goal=1e-9)}
     figures["top_precession_rel_err"] = figure(max(precession_error(rate) for rate in (0, 1)), goal=1e-3)
     peer: dict = {}
     if chain.has_newton():
-        progress.stage("chain beside Newton")
-        peer = compare(out)
+        run.progress.stage("chain in Newton")
+        peer = compare(run.out)
         figures |= newton_figures(peer)
-    for number, sight in _plan(QUICK if quick else ARMS):
-        key = f"arm {number} {sight} seed {seed}"
-        record = done.get(key)
-        if record is None:
-            progress.stage(key)
-            record = done.put(key, {"number": number, "sight": sight, **fit(number, sight, seed, progress)})
-        records.append(record)
-    progress.done()
-    figures |= summary(records)
-    scenes = {r["number"]: arm(r["number"], seed) for r in records}
-    result = {"title": "Articulated bodies", "records": records, "chain": peer, "seed": seed}
-    result |= articulated_plots.draw(out, records, scenes, peer)
-    return write_result(out, "reproduce articulated", result, figures)
+    ledger, records = run.ledger("fits.jsonl"), []
+    for number, mode in _plan(QUICK if run.quick else ARMS):
+        records.append(ledger.once(f"arm {number} {mode} seed {run.seed}", fit, number, mode, run.seed, run.progress))
+    scenes = {r["number"]: arm(r["number"], run.seed) for r in records}
+    result = {"records": records, "chain": peer} | articulated_plots.draw(run.out, records, scenes, peer)
+    return result, figures | summary(records)
 
 
 def arm(number: int, seed: int) -> Scene:
@@ -119,7 +103,8 @@ def fit(number: int, sight: str, seed: int, progress: Progress) -> dict:
     model, truth = model_for(scene, space), draw_truth(space, own)
     problem = Problem(model, observe(scene, truth, model, sight, own), space)
     found = solve(problem, MultistartConfig(STARTS[sight], **STAGES), own, report=reporting(progress))
-    return outcome(found, truth) | {"errors": errors(space, found.values, truth)}
+    record = {"number": number, "sight": sight, **outcome(found, truth)}
+    return record | {"errors": errors(space, found.values, truth)}
 
 
 def observe(scene: Scene, truth: dict[str, float], model: Model, sight: str, seed: int) -> Observation:

@@ -20,13 +20,12 @@ from gradsim.identification.api import least_squares, model_for, placed
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
-from gradsim.runtime.checkpoint import Ledger
-from gradsim.runtime.progress import NullProgress, Progress, reporting
+from gradsim.runtime.progress import Progress, reporting
 from gradsim.scene import Scene
 from gradsim.visualization.player import write_player
 from gradsim_reproduction.contact import collisions_plots
 from gradsim_reproduction.contact.billiards import Shot
-from gradsim_reproduction.runner import figure, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 
 STIFF = (1e3, 1e4, 1e5)
 SHORT = 400_000  # steps of each of five parts of a bounce
@@ -38,35 +37,27 @@ FREE = (*PUSHED, "contacts.hit.stiffness:5e3:5e4", "contacts.hit.friction_stiffn
 NULL = np.array([1, 1, 0, 1, 1]) / 2  # over the logarithms of FREE: masses, and what resists them in proportion
 
 
-def collisions(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
-    """Run all three parts into a folder; what is finished is kept there, and an interrupted run goes on after it.
-
-    Args:
-        out: Gets result.json, finished.jsonl, scene.yaml, player.html, films and pictures.
-        quick: Two shots, one film.
-        seed: Of goals, truths and starts.
-        progress: Is told what happens.
-    """
-    out, progress = Path(out), progress or NullProgress()
-    done = Ledger(out / "finished.jsonl", {"experiment": "collisions", "seed": seed})
-    bounces = {}
-    for k in STIFF:
-        progress.stage(f"bounces, k = {k:g} N/m")
-        bounces[f"{k:g}"] = done.once(f"bounces {k:g}", lambda k=k: {n: f(k) for n, f in BOUNCES.items()})
-    shots = []
-    for number in range(QUICK_SHOTS if quick else SHOTS):
-        progress.stage(f"shot {number}")
-        shots.append(done.once(f"shot {number}", lambda number=number: Shot.random(seed, number).solved(STARTS)))
-    films = []
-    for number in range(QUICK_FILMS if quick else FILMS):
-        films.append(done.once(f"film {number}", lambda number=number: _identified(seed, number, progress)))
-    progress.stage("pictures")
-    pictures = collisions_plots.draw(out, bounces, shots)
-    _film(out, films[0])
-    progress.done()
-    result = {"title": "Two bodies that collide", "seed": seed, "bounces": bounces, "shots": shots, "fits": films}
-    result |= {"pictures": pictures, "films": [{"file": "collision.webm", "text": "A film that is fitted."}]}
-    return write_result(out, "reproduce collisions", result, summary(bounces, shots, films))
+@experiment("collisions", "Two bodies that collide")
+def collisions(run: Run) -> Outcome:
+    """Run all three parts; writes finished.jsonl, scene.yaml, player.html, videos and plots. Quick: 2 shots, 1 video."""
+    ledger = run.ledger("finished.jsonl", experiment="collisions")
+    bounces = {
+        f"{k:g}": ledger.once(f"bounces {k:g}", lambda k: {n: f(k) for n, f in BOUNCES.items()}, k) for k in STIFF
+    }
+    shots = [
+        ledger.once(f"shot {number}", Shot.random(run.seed, number).solved, STARTS)
+        for number in range(QUICK_SHOTS if run.quick else SHOTS)
+    ]
+    fits = [
+        ledger.once(f"film {number}", _identified, run.seed, number, run.progress)
+        for number in range(QUICK_FILMS if run.quick else FILMS)
+    ]
+    run.progress.stage("plots")
+    _film(run.out, fits[0])
+    result = {"bounces": bounces, "shots": shots, "fits": fits}
+    result["pictures"] = collisions_plots.draw(run.out, bounces, shots)
+    result["films"] = [{"file": "collision.webm", "text": "A fitted video."}]
+    return result, summary(bounces, shots, fits)
 
 
 def exchange(k: float) -> float:

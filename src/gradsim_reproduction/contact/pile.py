@@ -11,17 +11,14 @@ side; rounding bounds them from below. A scene counts with the widest one that c
 """
 
 import time
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import linalg
 
 from gradsim.physics.model import Model
-from gradsim.runtime.checkpoint import Ledger
-from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.contact import pile_checks, pile_plots, pile_scenes
-from gradsim_reproduction.runner import figure, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 
 SCENES, QUICK, TOGETHER = 100, 8, 20
 WIDTHS = (2e-10, 1e-9)  # of directions of about a centimetre: rounding is 1e-14 of those
@@ -29,35 +26,23 @@ AGREES = 1e-3
 FINER = 8  # times as many steps, for the energy
 
 
-def pile(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
-    """Run the experiment into a folder; finished scenes are kept there, and an interrupted run goes on after them.
-
-    Args:
-        out: Gets result.json, scenes.jsonl, a film and pictures.
-        quick: Eight scenes.
-        seed: Of scenes, directions and losses.
-        progress: Is told what happens.
-    """
-    out, progress = Path(out), progress or NullProgress()
-    count = QUICK if quick else SCENES
-    done, records = Ledger(out / "scenes.jsonl", {"experiment": "pile", "seed": seed}), []
+@experiment("pile", "A pile of ten bodies")
+def pile(run: Run) -> Outcome:
+    """Check gradients in random piles; writes scenes.jsonl, a video and plots. Quick: 8 scenes."""
+    count = QUICK if run.quick else SCENES
+    ledger, records = run.ledger("scenes.jsonl", experiment="pile"), []
     model = Model(pile_scenes.scene())
     for first in range(0, count, min(TOGETHER, count)):
         numbers = list(range(first, min(first + TOGETHER, count)))
-        progress.stage(f"scenes {numbers[0]} to {numbers[-1]}")
-        kept = done.once(f"{numbers[0]} to {numbers[-1]}", lambda numbers=numbers: _batch(model, numbers, seed))
-        records += kept["records"]
-    progress.stage("energy with finer steps")
-    finer = done.once("finer", lambda: {"rises": finer_rises(seed)})["rises"]
-    drift = done.once("momentum", lambda: {"drift": momentum_drift(seed)})["drift"]
-    progress.stage("pictures")
-    pictures = pile_plots.draw(out, model, records, seed)
-    progress.done()
-    result = {"title": "A pile of ten bodies", "seed": seed, "scenes": count, "pictures": pictures}
+        records += ledger.once(f"{numbers[0]} to {numbers[-1]}", _batch, model, numbers, run.seed)["records"]
+    finer = ledger.once("finer", lambda: {"rises": finer_rises(run.seed)})["rises"]
+    drift = ledger.once("momentum", lambda: {"drift": momentum_drift(run.seed)})["drift"]
+    run.progress.stage("plots")
+    result = {"scenes": count, "pictures": pile_plots.draw(run.out, model, records, run.seed)}
     result["films"] = [{"file": "pile.webm", "text": "One of the piles, at half the speed."}]
     result["widest_unchanged"] = {f"{w:g}": sum(f"{w:g}" == _widest(r) for r in records) for w in WIDTHS}
     result["records"] = [{k: v for k, v in r.items() if k != "energy"} for r in records]
-    return write_result(out, "reproduce pile", result, summary(records, finer, drift))
+    return result, summary(records, finer, drift)
 
 
 def _batch(model: Model, numbers: list[int], seed: int) -> dict:

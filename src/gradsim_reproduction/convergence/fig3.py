@@ -7,7 +7,6 @@ and the steps that fit it: the figure shows how a fit gets there, and proves not
 """
 
 import math
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,11 +18,9 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.gradient_descent import OPTIMISERS
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
-from gradsim.runtime.checkpoint import Ledger
-from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.convergence import plots
 from gradsim_reproduction.convergence.scenes import TASKS, Task
-from gradsim_reproduction.runner import asked, figure, many, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.tables import write_table
 
 SCENES, STARTS = 4, 3  # of each task; starts of descent
@@ -35,43 +32,25 @@ CLOSE = 0.01  # relative error of what is found
 SLOWEST = 0.01  # the last rate of a stage of descent over its first
 
 
-def fig3(
-    out: Path,
-    quick: bool = False,
-    seed: int = 0,
-    progress: Progress | None = None,
-    scenes: int | None = None,
-    engine: str = "serial",
-    workers: int | None = None,
-) -> dict:
-    """Run the experiment into a folder; finished scenes are kept there, and an interrupted run goes on after them.
-
-    Args:
-        out: Gets result.json, scenes.jsonl, films and pictures.
-        quick: One scene of each task, and one start.
-        seed: Of scenes, truths and starts.
-        progress: Is told what happens.
-        scenes: Of each task; None: 4.
-        engine, workers: See `gradsim.runtime.parallel.run_jobs`.
-    """
-    out, progress = Path(out), progress or NullProgress()
-    count, starts = QUICK if quick else (SCENES, STARTS)
-    done = Ledger(out / "scenes.jsonl", {"seed": seed, "starts": starts})
-    jobs = {f"{name} {k}": (name, k, seed, starts) for name in TASKS for k in range(scenes or count)}
-    records = many(done, jobs, solve, engine, workers, progress, "scenes")
-    films, pictures = [], [plots.draw_errors(out, records)]
+@experiment("fig3", "Mass, friction and elasticity from video", parallel=True)
+def fig3(run: Run) -> Outcome:
+    """Descend and fit; writes scenes.jsonl, table.md, videos and plots. Quick: one scene per task, one start."""
+    count, starts = QUICK if run.quick else (SCENES, STARTS)
+    jobs = {f"{name} {k}": (name, k, run.seed, starts) for name in TASKS for k in range(run.scenes or count)}
+    records = run.records(run.ledger("scenes.jsonl", starts=starts), jobs, solve, "scenes")
+    videos, pictures = [], [plots.draw_errors(run.out, records)]
     for name, task in TASKS.items():
-        progress.stage(f"{name}: films")
+        run.progress.stage(f"{name}: videos")
         first = next(r for r in records if r["task"] == name)
-        shown, picture = plots.show(out, name, task.scene(first["number"], seed), task.unknown, first)
-        films.append(shown)
+        video, picture = plots.show(run.out, name, task.scene(first["number"], run.seed), task.unknown, first)
+        videos.append(video)
         pictures.append(picture)
-    progress.done()
-    result = {"title": "Mass, friction and elasticity from video", "seed": seed, "films": films, "pictures": pictures}
-    result["records"] = [{**r, "path": [r["path"][0], r["path"][-1]], "errors": r["errors"][-1]} for r in records]
     figures = summary(records)
-    result["table"] = write_table(out, "Fig. 3: mass, friction and elasticity from video", table_rows(figures), NOTES)
-    return write_result(out, asked("fig3", quick, scenes), result, figures)
+    result = {"films": videos, "pictures": pictures}
+    result["records"] = [{**r, "path": [r["path"][0], r["path"][-1]], "errors": r["errors"][-1]} for r in records]
+    title = "Fig. 3: mass, friction and elasticity from video"
+    result["table"] = write_table(run.out, title, table_rows(figures), NOTES)
+    return result, figures
 
 
 def table_rows(figures: dict[str, dict]) -> list[dict]:

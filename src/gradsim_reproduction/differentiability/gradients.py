@@ -6,8 +6,6 @@ motion is a sawtooth of every parameter, and the tangent is wrong by O(1) at eve
 tangents approach the secants as the step shrinks.
 """
 
-from pathlib import Path
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -15,11 +13,10 @@ from torch import Tensor
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
-from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.differentiability.gradients_plots import draw
 from gradsim_reproduction.rigid import contact_scenes as contact
 from gradsim_reproduction.rigid.contact_scenes import Scenes
-from gradsim_reproduction.runner import figure, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 
 SCENES = 100  # of each law
 FINER = (1, 2, 4, 8, 16)  # steps per resolved step
@@ -30,38 +27,28 @@ LANDED = 10  # frames of the comparison with secants: the first contacts, before
 STATES = ("x", "q", "v", "l")
 
 
-def gradients(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
-    """Reproduce the audit.
-
-    Args:
-        out: Gets result.json and pictures.
-        quick: 24 scenes a law and three step sizes instead of 100 and five.
-        seed: Of the scenes and directions.
-        progress: Is told what happens.
-    """
-    out, progress = Path(out), progress or NullProgress()
-    count, finer = (24, FINER[:3]) if quick else (SCENES, FINER)
+@experiment("gradients", "Are the gradients right?")
+def gradients(run: Run) -> Outcome:
+    """Audit the gradients of random scenes with contact. Quick: 24 scenes per law and three step sizes."""
+    count, finer = (24, FINER[:3]) if run.quick else (SCENES, FINER)
     shares = np.diff(np.linspace(0, count, len(contact.SHAPES) + 1).round().astype(int))
-    found: dict[str, dict] = {law: {"adjoint": {}, "difference": [], "step": [], "touched": 0} for law in contact.LAWS}
-    for law, kept in found.items():
-        rng = np.random.default_rng(seed)
+    laws: dict[str, dict] = {law: {"adjoint": {}, "difference": [], "step": [], "touched": 0} for law in contact.LAWS}
+    for law, data in laws.items():
+        rng = np.random.default_rng(run.seed)
         for shape, worlds in zip(contact.SHAPES, shares, strict=True):
-            progress.stage(f"{law}: {worlds} scenes with a {shape}")
+            run.progress.stage(f"{law}: {worlds} scenes with a {shape}")
             scenes = contact.draw(shape, law, int(worlds), rng)
-            kept["adjoint"][shape] = adjoint_against_forward(scenes, rng)
+            data["adjoint"][shape] = adjoint_against_forward(scenes, rng)
             along = contact.directions(scenes, rng)
-            kept["difference"].append(torch.stack([tangent_against_secants(scenes, along, f) for f in finer]))
-            kept["step"].append(1 / (contact.FPS * scenes.substeps * np.array(finer)))
-            kept["touched"] += int(contact.touched(scenes, scenes.model(), LANDED).sum())
-        kept["difference"] = torch.cat(kept["difference"], 1)  # steps, worlds, widths
-        kept["step"] = np.exp(np.log(kept["step"]).mean(0))
-    progress.stage("drawing")
-    out.mkdir(parents=True, exist_ok=True)
-    pictures = draw(out, found, WIDTHS, WIDE, sawteeth())
-    progress.done()
-    result = {"title": "Are the gradients right?", "seed": seed, "scenes": count, "pictures": pictures, "finer": finer}
-    result["quartiles"] = {law: _quartiles(kept) for law, kept in found.items()}
-    return write_result(out, "reproduce gradients", result, _figures(found, count))
+            data["difference"].append(torch.stack([tangent_against_secants(scenes, along, f) for f in finer]))
+            data["step"].append(1 / (contact.FPS * scenes.substeps * np.array(finer)))
+            data["touched"] += int(contact.touched(scenes, scenes.model(), LANDED).sum())
+        data["difference"] = torch.cat(data["difference"], 1)  # steps, worlds, widths
+        data["step"] = np.exp(np.log(data["step"]).mean(0))
+    run.progress.stage("plots")
+    result = {"scenes": count, "pictures": draw(run.out, laws, WIDTHS, WIDE, sawteeth()), "finer": finer}
+    result["quartiles"] = {law: _quartiles(data) for law, data in laws.items()}
+    return result, _figures(laws, count)
 
 
 def adjoint_against_forward(scenes: Scenes, rng: np.random.Generator) -> Tensor:

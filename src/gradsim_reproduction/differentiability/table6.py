@@ -5,39 +5,28 @@ differences to 1e-7 and, where there are forward sensitivities, with those to 1e
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from gradsim.runtime.atomic import atomic_path
-from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.differentiability import cells as table
 from gradsim_reproduction.differentiability import plots
 from gradsim_reproduction.differentiability.cells import COLUMNS, PAPER_COLUMNS, ROWS, Cell
 from gradsim_reproduction.differentiability.page import markdown
-from gradsim_reproduction.runner import asked, figure, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.tables import write_table
 
 
-def table6(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
-    """Measure every cell.
-
-    Args:
-        out: Gets result.json, table.md, table6.md (every cell with its parameters) and pictures.
-        quick: One direction in place of three for each parameter.
-        seed: Of functionals and directions.
-        progress: Is told what happens.
-    """
-    out, progress, cells = Path(out), progress or NullProgress(), {}
+@experiment("table6", "What is differentiable")
+def table6(run: Run) -> Outcome:
+    """Measure every cell; writes table.md, table6.md (cells with their parameters) and a plot. Quick: one direction."""
+    cells = {}
     for row, content in ROWS.items():
-        progress.stage(content.title)
-        cells[row] = {column: table.cell(row, column, seed, 1 if quick else 3) for column in COLUMNS}
-    progress.done()
-    out.mkdir(parents=True, exist_ok=True)
-    with atomic_path(out / "table6.md") as draft:
+        run.progress.stage(content.title)
+        cells[row] = {column: table.cell(row, column, run.seed, 1 if run.quick else 3) for column in COLUMNS}
+    with atomic_path(run.out / "table6.md") as draft:
         draft.write_text(markdown(cells), encoding="utf-8")
-    result = {"title": "What is differentiable", "seed": seed, "cells": _content(cells)}
-    result["pictures"] = plots.draw(out, cells)
-    result["table"] = write_table(out, "Table 6: quantities with a gradient", rows(cells), WORDS)
-    return write_result(out, asked("table6", quick, None), result, summary(cells))
+    result = {"cells": _content(cells), "pictures": plots.draw(run.out, cells)}
+    result["table"] = write_table(run.out, "Table 6: quantities with a gradient", rows(cells), WORDS)
+    return result, summary(cells)
 
 
 WORDS = (

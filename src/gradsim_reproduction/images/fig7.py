@@ -25,13 +25,11 @@ from gradsim.losses import mse
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
 from gradsim.render.shading.shading import Shading
-from gradsim.runtime.checkpoint import Ledger
-from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene
 from gradsim_reproduction.images import fig7_plots
 from gradsim_reproduction.images.fig7_plots import NAMES, TITLES
 from gradsim_reproduction.rigid.joint_scenes import case
-from gradsim_reproduction.runner import asked, figure, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.tables import write_table
 
 VARIANTS = ("colour", "shading", "texture")
@@ -51,41 +49,29 @@ WORDS = (
 )
 
 
-def fig7(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
-    """Run the experiment into a folder; finished descents are kept there, and an interrupted run goes on after them.
+@experiment("fig7", "Mass with colour only, shading, texture")
+def fig7(run: Run) -> Outcome:
+    """Descend from videos of each variant; writes table.md, descents.jsonl, textures and plots.
 
-    Args:
-        out: Gets result.json, table.md, descents.jsonl, textures and pictures.
-        quick: Two objects, two starts, 25 iterations, exact coverage and Adam alone.
-        seed: Of scenes, textures, truths and starts.
-        progress: Is told what happens.
+    Quick: two objects, two starts, 25 iterations, exact coverage and Adam only.
     """
-    out, progress = Path(out), progress or NullProgress()
-    objects, starts, iterations = QUICK.values() if quick else (OBJECTS, STARTS, ITERATIONS)
-    settings = {"seed": seed, "starts": starts, "iterations": iterations}
-    done, records = Ledger(out / "descents.jsonl", settings), []
-    kinds = [("aa", "adam")] if quick else KINDS
+    objects, starts, iterations = QUICK.values() if run.quick else (OBJECTS, STARTS, ITERATIONS)
+    settings = {"starts": starts, "iterations": iterations}
+    ledger, records = run.ledger("descents.jsonl", **settings), []
+    kinds = [("aa", "adam")] if run.quick else KINDS
+    scenes = [thrown(number, run.seed, run.out) for number in range(objects)]
     for view, optimiser in kinds:
-        for number in range(objects):
-            scene = thrown(number, seed, out)
+        for number, scene in enumerate(scenes):
             for variant in VARIANTS:
+                how = {"view": view, "optimiser": optimiser, "number": number, "variant": variant}
                 key = f"{view} {optimiser} {number} {variant}"
-                record = done.get(key)
-                if record is None:
-                    progress.stage(f"{view}, {optimiser}: {scene.name}, {variant}")
-                    record = {"view": view, "optimiser": optimiser, "number": number, "variant": variant}
-                    record |= descend(scene, number, record, seed, starts, iterations)
-                    done.put(key, record)
-                records.append(record)
-    progress.done()
-    scenes = [thrown(number, seed, out) for number in range(objects)]
-    truths = [drawn_mass(number, seed, "truth", 1) for number in range(objects)]
-    pictures = fig7_plots.draw(out, records, scenes, truths)
-    result = {"title": "Mass with colour only, shading, texture", **settings, "pictures": pictures}
+                records.append(ledger.once(key, descend, scene, number, how, run.seed, starts, iterations))
+    truths = [drawn_mass(number, run.seed, "truth", 1) for number in range(objects)]
+    result = {**settings, "pictures": fig7_plots.draw(run.out, records, scenes, truths)}
     result["records"] = [{**r, "errors": r["errors"][-1], "losses": r["losses"][-1]} for r in records]
     figures = summary(records)
-    result["table"] = write_table(out, "Fig. 7: relative error of the mass", rows(figures, kinds), WORDS)
-    return write_result(out, asked("fig7", quick, None), result, figures)
+    result["table"] = write_table(run.out, "Fig. 7: relative error of the mass", rows(figures, kinds), WORDS)
+    return result, figures
 
 
 def thrown(number: int, seed: int, folder: Path) -> Scene:
@@ -116,7 +102,7 @@ def drawn_mass(number: int, seed: int, stream: str, count: int) -> Tensor:
     return torch.tensor(rng.uniform(*MASS, count))
 
 
-def descend(scene: Scene, number: int, how: dict[str, str], seed: int, starts: int, iterations: int) -> dict:
+def descend(scene: Scene, number: int, how: dict, seed: int, starts: int, iterations: int) -> dict:
     """Masses from one film: relative errors and losses (iterations + 1, starts), beside the truth.
 
     Args:
@@ -149,7 +135,7 @@ def descend(scene: Scene, number: int, how: dict[str, str], seed: int, starts: i
         search.step()
         with torch.no_grad():
             u.clamp_(math.log(MASS[0]), math.log(MASS[1]))
-    return {"truth": truth.item(), "errors": errors, "losses": losses}
+    return {**how, "truth": truth.item(), "errors": errors, "losses": losses}
 
 
 def curves(records: list[dict], variant: str) -> np.ndarray:

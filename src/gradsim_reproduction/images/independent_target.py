@@ -11,7 +11,6 @@ Then height, speed and gravity are asked for at once, truths and starts drawn ov
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -27,11 +26,10 @@ from gradsim.render.dibr.rasterizer import DibR
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.softras.rasterizer import SoftRas
 from gradsim.render.view import View
-from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.contact import falls
 from gradsim_reproduction.contact.falls import CAMERA, FRAMES, NAMES, PER_METRE, SIZE, Fall, Range, Tangent
 from gradsim_reproduction.images.independent_plots import draw
-from gradsim_reproduction.runner import figure, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.supersampled import masks
 
 ARRIVED = 1.0  # [px] a start that ends nearer than this has found the body, as exactly as its alpha lets it
@@ -97,38 +95,28 @@ ALPHAS = {
 }
 
 
-def independent_target(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
-    """Reproduce the table.
-
-    Args:
-        out: Gets result.json and pictures.
-        quick: Exact coverage and SoftRas at 0.25 px alone, three losses and few starts.
-        seed: Of the random samples, truths and starts.
-        progress: Is told what happens.
-    """
-    out, progress = Path(out), progress or NullProgress()
-    rng = np.random.default_rng(seed)
+@experiment("independent-target", "Images of another renderer")
+def independent_target(run: Run) -> Outcome:
+    """Reproduce the table. Quick: exact coverage and SoftRas at 0.25 px only, three losses and few starts."""
+    quick, rng = run.quick, np.random.default_rng(run.seed)
     alphas = ("exact, convex", "exact, torus", "SoftRas 0.25 px") if quick else tuple(ALPHAS)
     schedules = ("mse", "cdf", TWO_STAGES) if quick else tuple(SCHEDULES)
     offsets = (3.0, 40.0) if quick else OFFSETS
     table, both = [], {}
     for alpha in alphas:
         for name in schedules:
-            progress.stage(f"{alpha}: {name}")
+            run.progress.stage(f"{alpha}: {name}")
             samples = SAMPLES if name == TWO_STAGES and alpha.startswith("exact") else SAMPLES[1:]
-            errors = {s: height_errors(ALPHAS[alpha], SCHEDULES[name], offsets, s, seed) for s in samples}
+            errors = {s: height_errors(ALPHAS[alpha], SCHEDULES[name], offsets, s, run.seed) for s in samples}
             table.append({"alpha": alpha, "loss": name, **summary(errors["random"], offsets)})
             if len(samples) > 1:
                 both[alpha] = {s: e.abs().flatten().tolist() for s, e in errors.items()}
-    progress.stage("height, speed and gravity")
+    run.progress.stage("height, speed and gravity")
     throws = [throw(list(BODIES)[k % 3], 8 if quick else 16, rng) for k in range(3 if quick else 12)]
-    progress.stage("drawing")
-    out.mkdir(parents=True, exist_ok=True)
-    pictures = draw(out, table, {name: film(name) for name in BODIES})
-    progress.done()
-    result = {"title": "Images of another renderer", "seed": seed, "pictures": pictures, "table": table}
+    run.progress.stage("plots")
+    result = {"pictures": draw(run.out, table, {name: film(name) for name in BODIES}), "table": table}
     result |= {"throws": throws, "height_error_px_by_samples": both, "offsets_px": offsets, "arrived_px": ARRIVED}
-    return write_result(out, "reproduce independent-target", result, _figures(table, both, throws))
+    return result, _figures(table, both, throws)
 
 
 def height_errors(row: Row, schedule: Schedule, offsets: Sequence[float], samples: str, seed: int) -> Tensor:

@@ -2,10 +2,8 @@
 
 import importlib.util
 from dataclasses import replace
-from pathlib import Path
 
 import torch
-from PIL import Image
 from torch import Tensor
 
 from gradsim.geometry.image_io import to_bytes
@@ -14,53 +12,39 @@ from gradsim.physics import Model
 from gradsim.render import Renderer, Shading
 from gradsim.render.renderer import RASTERIZERS
 from gradsim.render.softras.rasterizer import SoftRas
-from gradsim.runtime.atomic import atomic_path
-from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene
 from gradsim.visualization.sheets import sheet
-from gradsim_reproduction.runner import figure, write_result
+from gradsim_reproduction.plotting import save_image
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 
 LAWS = ("colour", "lambert", "phong", "blinn-phong", "texture")
 CHECKS, SQUARE = 8, 8  # squares of the pattern each way, and texels of a square
 LONG = 6  # legs of the paths of light where Mitsuba stands in the column of flat colours, which it does not draw
 
 
-def renderers(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
-    """Draw `sheet.png`: a row for each rasteriser and one for Mitsuba, a column for each law; textures in the last.
+@experiment("renderers", "One scene by all renderers")
+def renderers(run: Run) -> Outcome:
+    """Draw sheet.png: one row per rasterizer and one for Mitsuba, one column per shading law, textures last.
 
-    Figures say how far each picture is from Mitsuba's on average, shadows included, with highlights after Phong.
-
-    Args:
-        out: Folder for the sheet and `result.json`.
-        quick: Smaller pictures with fewer samples.
-        seed: Of Mitsuba's samples.
-        progress: Is told what happens.
+    Figures are mean distances from Mitsuba's images, shadows included, with Phong highlights. Quick: smaller images with
+    fewer samples.
     """
-    progress = progress or NullProgress()
-    scene = still_life((96, 72) if quick else (240, 180))
+    scene = still_life((96, 72) if run.quick else (240, 180))
     with torch.no_grad():
         surface = _textured(Model(scene).rollout(frames=1).drawn)
     names = (*RASTERIZERS, *(["mitsuba"] if importlib.util.find_spec("mitsuba") else []))
-    pictures = {}
+    images = {}
     for name in names:
         for law in LAWS:
-            progress.stage(f"{name}, {law}")
-            pictures[name, law] = _draw(scene, surface, name, law, 8 if quick else 256, seed)
-    labels = [f"{name}, {law}" for name, law in pictures]
+            run.progress.stage(f"{name}, {law}")
+            images[name, law] = _draw(scene, surface, name, law, 8 if run.quick else 256, run.seed)
+    labels = [f"{name}, {law}" for name, law in images]
     labels = [f"mitsuba, {LONG} legs" if label == "mitsuba, colour" else label for label in labels]
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    with atomic_path(folder / "sheet.png") as draft:
-        Image.fromarray(sheet([to_bytes(x.movedim(0, -1)) for x in pictures.values()], len(LAWS), labels)).save(
-            draft, "png"
-        )
-    far = lambda name: (pictures[name, "phong"] - pictures["mitsuba", "phong"]).abs().mean().item()
-    figures = {f"{name}_from_mitsuba": figure(far(name)) for name in RASTERIZERS if "mitsuba" in names}
-    progress.done()
+    save_image(run.out / "sheet.png", sheet([to_bytes(x.movedim(0, -1)) for x in images.values()], len(LAWS), labels))
+    distance = lambda name: (images[name, "phong"] - images["mitsuba", "phong"]).abs().mean().item()
+    figures = {f"{name}_from_mitsuba": figure(distance(name)) for name in RASTERIZERS if "mitsuba" in names}
     caption = "Mitsuba traces direct light: its shadows, and no highlights of the ambient light, are the difference."
-    page = {"file": "sheet.png", "title": "Rasterisers and laws of shading", "caption": caption}
-    pages = {"title": "One scene by all renderers", "seed": seed, "pictures": [page]}
-    return write_result(folder, "reproduce renderers", pages, figures)
+    return {"pictures": [{"file": "sheet.png", "title": "Rasterizers and shading laws", "caption": caption}]}, figures
 
 
 def still_life(size: tuple[int, int]) -> Scene:

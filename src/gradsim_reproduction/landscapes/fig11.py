@@ -10,17 +10,14 @@ the lowest loss, which the method sees without the truth.
 """
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 
-from gradsim.runtime.checkpoint import Ledger
-from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.landscapes import fig11_plots, lame
 from gradsim_reproduction.landscapes.curves import minima, rounded
 from gradsim_reproduction.landscapes.rigid import black_box
 from gradsim_reproduction.landscapes.scenes import LAME, RIGID, TRUE_LAME, TRUE_MASS, cube
-from gradsim_reproduction.runner import asked, figure, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.tables import short, write_table
 
 KINDS = RIGID[:3]
@@ -30,45 +27,33 @@ QUICK = {"bullet": 0.1, "cut": 100.0, "plane": 100.0, "rates": ()}
 HOME = 0.05  # relative error, near the method's own noise of 0.05 kg
 
 
-def fig11(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
-    """Run the experiment into a folder; finished parts are kept there, and an interrupted run goes on after them.
+@experiment("fig11", "Landscapes of Lamé parameters and of REINFORCE")
+def fig11(run: Run) -> Outcome:
+    """Compute both parts; writes table.md, landscapes.jsonl with all curves, and plots.
 
-    Without PyBullet its part is left out, with a note.
-
-    Args:
-        out: Gets result.json, table.md, landscapes.jsonl with all curves, and pictures.
-        quick: Coarser grids, and REINFORCE is not run.
-        seed: Of REINFORCE's samples.
-        progress: Is told what happens.
+    Without PyBullet its part is left out, with a note. Quick: coarser grids, and no REINFORCE.
     """
-    out, progress, plan = Path(out), progress or NullProgress(), QUICK if quick else FULL
-    done = Ledger(out / "landscapes.jsonl", {"seed": seed, "plan": plan})
-    parts = {}
-    for name in lame.NAMES:
-        progress.stage(f"cut along {name}")
-        parts[f"cut along {name}"] = done.once(f"cut {name}", lambda n=name: lame.cut(n, plan["cut"]))
-    progress.stage("plane")
-    parts["plane"] = done.once("plane", lambda: lame.plane(plan["plane"]))
+    plan = QUICK if run.quick else FULL
+    ledger = run.ledger("landscapes.jsonl", plan=plan)
+    parts = {f"cut along {name}": ledger.once(f"cut {name}", lame.cut, name, plan["cut"]) for name in lame.NAMES}
+    parts["plane"] = ledger.once("plane", lame.plane, plan["plane"])
     boxes, notes = {}, []
     for kind in KINDS:
-        progress.stage(f"PyBullet, {kind}")
-        box = done.once(kind, lambda k=kind: black_box(k, plan["bullet"], seed))
+        box = ledger.once(kind, black_box, kind, plan["bullet"], run.seed)
         if "missing" in box:
             notes = [box["missing"]]
             continue
-        ways = [
+        searches = [
             best_first(
-                done.once(f"{kind} from {start:g} at {rate:g}", lambda k=kind, s=start, r=rate: searched(k, s, r, seed))
+                ledger.once(f"{kind} from {start:g} at {rate:g}", searched, kind, start, rate, run.seed)
                 for rate in plan["rates"]
             )
             for start in box["estimate"]
         ]
-        boxes[kind] = {**box, "ways": ways if plan["rates"] else []}
-    progress.done()
-    result = {"title": "Landscapes of Lamé parameters and of REINFORCE", "seed": seed, "notes": notes}
-    result["pictures"] = fig11_plots.draw(out, parts, boxes)
-    result["table"] = write_table(out, "Fig. 11", rows(parts, boxes), WORDS)
-    return write_result(out, asked("fig11", quick, None), result, figures(parts, boxes))
+        boxes[kind] = {**box, "ways": searches if plan["rates"] else []}
+    result = {"notes": notes, "pictures": fig11_plots.draw(run.out, parts, boxes)}
+    result["table"] = write_table(run.out, "Fig. 11", rows(parts, boxes), WORDS)
+    return result, figures(parts, boxes)
 
 
 WORDS = (

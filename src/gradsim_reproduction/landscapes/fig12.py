@@ -12,21 +12,18 @@ them, for films of 30 Hz, the share of evenly spread starts from which Adam ends
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import torch
 
 from gradsim.identification.observation.from_video import NOMINAL
-from gradsim.runtime.checkpoint import Ledger
-from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.landscapes import fig12_plots
 from gradsim_reproduction.landscapes.curves import kept
 from gradsim_reproduction.landscapes.descents import descended, problem
 from gradsim_reproduction.landscapes.rigid import TRUTH, UNKNOWNS
 from gradsim_reproduction.landscapes.scenes import GRID_STEP, MASS, RIGID, TRUE_MASS, cube, over
 from gradsim_reproduction.landscapes.videos import NAME, VIEWS, errors, masses, moved
-from gradsim_reproduction.runner import asked, figure, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.tables import short, write_table
 
 KINDS = RIGID[:3]
@@ -39,31 +36,23 @@ FULL = {"step": 2 * GRID_STEP, "starts": 7, "iterations": 100}
 QUICK = {"step": 0.05, "starts": 5, "iterations": 0}
 
 
-def fig12(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
-    """Run the experiment into a folder; finished parts are kept there, and an interrupted run goes on after them.
-
-    Args:
-        out: Gets result.json, table.md, landscapes.jsonl with all curves, and pictures.
-        quick: A coarser grid, and no descents.
-        seed: Nothing here is random; it is noted.
-        progress: Is told what happens.
-    """
-    out, progress, plan = Path(out), progress or NullProgress(), QUICK if quick else FULL
-    done = Ledger(out / "landscapes.jsonl", {"seed": seed, "plan": plan})
-    films, homes = {}, {}
-    for kind in KINDS:
-        progress.stage(f"films of {kind}")
-        films[kind] = done.once(kind, lambda k=kind: curves(k, plan["step"]))
-    for kind in KINDS:
-        for span in SPANS if plan["iterations"] else ():
-            progress.stage(f"descents for {kind}, {span:.3g} s")
-            job = lambda k=kind, s=span: descents(k, s, plan["starts"], plan["iterations"])
-            homes[kind, span] = done.once(f"descents {kind} {named(span)}", job)
-    progress.done()
-    result = {"title": "Loss landscapes by length and frame rate", "seed": seed}
-    result["pictures"] = fig12_plots.draw(out, films)
-    result["table"] = write_table(out, "Fig. 12: minima by length and frame rate", rows(films, homes), WORDS)
-    return write_result(out, asked("fig12", quick, None), result, figures(films, homes))
+@experiment("fig12", "Loss landscapes by length and frame rate")
+def fig12(run: Run) -> Outcome:
+    """Compute curves and descents; writes table.md, landscapes.jsonl and plots. Quick: a coarser grid, no descents."""
+    plan = QUICK if run.quick else FULL
+    ledger = run.ledger("landscapes.jsonl", plan=plan)
+    videos = {kind: ledger.once(kind, curves, kind, plan["step"]) for kind in KINDS}
+    homes = {
+        (kind, span): ledger.once(
+            f"descents {kind} {named(span)}", descents, kind, span, plan["starts"], plan["iterations"]
+        )
+        for kind in KINDS
+        for span in (SPANS if plan["iterations"] else ())
+    }
+    title = "Fig. 12: minima by length and frame rate"
+    result: dict = {"pictures": fig12_plots.draw(run.out, videos)}
+    result["table"] = write_table(run.out, title, rows(videos, homes), WORDS)
+    return result, figures(videos, homes)
 
 
 WORDS = (

@@ -8,15 +8,11 @@ against secants along the curve, and from which share of the range searches come
 picture: the figure is of the shape of losses, and of no accuracy.
 """
 
-from pathlib import Path
-
-from gradsim.runtime.checkpoint import Ledger
-from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.landscapes import fig4_plots, lame, rigid
 from gradsim_reproduction.landscapes.curves import DIGITS
 from gradsim_reproduction.landscapes.fig4_table import figures, rows
 from gradsim_reproduction.landscapes.scenes import GRID_STEP, RIGID
-from gradsim_reproduction.runner import asked, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import write_table
 
 VIEWS = ("coverage", "softras", "softras_colour", "cdf")
@@ -26,40 +22,28 @@ QUICK = {"step": 0.1, "views": ("coverage", "softras", "cdf"), "bullet": 0.1, "s
 QUICK |= {"cut": 50.0, "plane": 100.0, "edge": 2}
 
 
-def fig4(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
-    """Run the experiment into a folder; finished parts are kept there, and an interrupted run goes on after them.
+@experiment("fig4", "Loss landscapes")
+def fig4(run: Run) -> Outcome:
+    """Compute all curves and searches; writes table.md, landscapes.jsonl and plots.
 
-    Args:
-        out: Gets result.json, table.md, landscapes.jsonl with all curves, and pictures.
-        quick: Coarser grids, fewer views and starts, and no descents.
-        seed: Of the starts of least squares and of REINFORCE's samples.
-        progress: Is told what happens.
+    Quick: coarser grids, fewer views and starts, and no descents.
     """
-    out, progress = Path(out), progress or NullProgress()
-    plan = QUICK if quick else FULL
-    done = Ledger(out / "landscapes.jsonl", {"seed": seed, "plan": plan})
-    jobs = {
-        **{f"curves of {k}": lambda k=k: rigid.curves(k, plan["step"], plan["views"]) for k in RIGID},
-        **{f"PyBullet, {k}": lambda k=k: rigid.black_box(k, plan["bullet"], seed) for k in RIGID[:3]},
-        **{
-            f"searches for {k}": lambda k=k: rigid.searches(k, plan["starts"], plan["iterations"], seed)
-            for k in RIGID[:3]
-        },
-        **{f"cut along {name}": lambda n=name: lame.cut(n, plan["cut"]) for name in lame.NAMES},
-        "plane": lambda: lame.plane(plan["plane"]),
-        "searches for lame": lambda: lame.searches(plan["edge"], plan["iterations"], plan["starts"], seed),
-    }
+    plan, seed = QUICK if run.quick else FULL, run.seed
+    ledger = run.ledger("landscapes.jsonl", plan=plan)
+    jobs: dict[str, tuple] = {f"curves of {k}": (rigid.curves, k, plan["step"], plan["views"]) for k in RIGID}
+    jobs |= {f"PyBullet, {k}": (rigid.black_box, k, plan["bullet"], seed) for k in RIGID[:3]}
+    jobs |= {f"searches for {k}": (rigid.searches, k, plan["starts"], plan["iterations"], seed) for k in RIGID[:3]}
+    jobs |= {f"cut along {name}": (lame.cut, name, plan["cut"]) for name in lame.NAMES}
+    jobs["plane"] = lame.plane, plan["plane"]
+    jobs["searches for lame"] = lame.searches, plan["edge"], plan["iterations"], plan["starts"], seed
     parts = {}
     for k, (key, job) in enumerate(jobs.items()):
-        progress.stage(key)
-        progress.share(k, len(jobs))
-        parts[key] = done.once(key, job)
-    notes = [f"{key}: {part['missing']}" for key, part in parts.items() if "missing" in part]
-    result = {"title": "Loss landscapes", "seed": seed, "notes": notes, "minima": _minima(parts)}
-    result["pictures"] = fig4_plots.draw(out, parts)
-    result["table"] = write_table(out, "Fig. 4: minima and basins", rows(parts), WORDS)
-    progress.done()
-    return write_result(out, asked("fig4", quick, None), result, figures(parts))
+        run.progress.share(k, len(jobs))
+        parts[key] = ledger.once(key, *job)
+    result = {"notes": [f"{key}: {part['missing']}" for key, part in parts.items() if "missing" in part]}
+    result |= {"minima": _minima(parts), "pictures": fig4_plots.draw(run.out, parts)}
+    result["table"] = write_table(run.out, "Fig. 4: minima and basins", rows(parts), WORDS)
+    return result, figures(parts)
 
 
 SHOWN = 10  # minima of a curve in result.json

@@ -7,17 +7,13 @@ that the search finds what there is to be found, and nothing of accuracy on film
 held against the Cramér–Rao bound.
 """
 
-from pathlib import Path
-
 import numpy as np
 
-from gradsim.runtime.checkpoint import Ledger
-from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import restitution
 from gradsim_reproduction.pendulums import plots
 from gradsim_reproduction.pendulums.fits import CLOSE, float_fit, mass_scale, noisy_fit
 from gradsim_reproduction.pendulums.tasks import Task, tasks
-from gradsim_reproduction.runner import figure, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 
 FILMS = {"double": 12, "simple": 8, "chain": 4, "rope": 4, "ball": 6, "net": 1}
 NOISY = {"double": 3, "simple": 3}
@@ -26,38 +22,26 @@ QUICK = {"double": 1, "simple": 1, "chain": 1, "ball": 1}
 IMPACT = 4.0  # [m/s] at which the restitution of the ball's ground is told
 
 
-def pendula(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
-    """Run the experiment into a folder; finished films are kept there, and an interrupted run goes on after them.
-
-    Args:
-        out: Gets result.json, fits.jsonl and pictures.
-        quick: One film of four tasks, four starts, no noise.
-        seed: Of truths, starts and noise.
-        progress: Is told what happens.
-    """
-    out, progress = Path(out), progress or NullProgress()
-    films, noisy = (QUICK, {}) if quick else (FILMS, NOISY)
-    starts, lone = (4, 1) if quick else (STARTS, LONE)
-    settings = {"seed": seed, "starts": starts, "lone": lone}
-    known, done = tasks(), Ledger(out / "fits.jsonl", settings)
+@experiment("pendula", "Pendula, springs and a bouncing ball")
+def pendula(run: Run) -> Outcome:
+    """Fit the videos of all tasks; writes fits.jsonl and plots. Quick: one video of four tasks, four starts, no noise."""
+    counts, noisy = (QUICK, {}) if run.quick else (FILMS, NOISY)
+    starts, lone = (4, 1) if run.quick else (STARTS, LONE)
+    settings = {"starts": starts, "lone": lone}
+    known, ledger = tasks(), run.ledger("fits.jsonl", **settings)
     records: list[dict] = []
-    for name, count in films.items():
-        for number in range(count):
-            progress.stage(f"{known[name].title}: film {number + 1} of {count}")
-            make = lambda task=known[name], n=number: float_fit(task, n, seed, starts, lone)
-            records.append(done.once(f"{name} {number}", make) | {"noise": False})
+    for name, count in counts.items():
+        for k in range(count):
+            record = ledger.once(f"{name} {k}", float_fit, known[name], k, run.seed, starts, lone)
+            records.append(record | {"noise": False})
     for name, count in noisy.items():
-        for number in range(count):
-            progress.stage(f"{known[name].title}, 8 bits and noise: film {number + 1} of {count}")
-            make = lambda task=known[name], n=number: noisy_fit(task, n, seed, starts)
-            records.append(done.once(f"{name} {number} noisy", make) | {"noise": True})
-    progress.stage("both masses unknown")
-    scale = done.once("mass scale", lambda: mass_scale(known["double"], seed))
-    progress.done()
-    pictures = plots.draw(out, [known[name] for name in films], records)
-    result = {"title": "Pendula, springs and a bouncing ball", **settings, "pictures": pictures, "mass_scale": scale}
-    result |= {"ranges": {name: list(known[name].unknowns) for name in films}, "records": records}
-    return write_result(out, "reproduce pendula", result, summary(known, records, scale))
+        for k in range(count):
+            record = ledger.once(f"{name} {k} noisy", noisy_fit, known[name], k, run.seed, starts)
+            records.append(record | {"noise": True})
+    scale = ledger.once("mass scale", mass_scale, known["double"], run.seed)
+    result = {**settings, "pictures": plots.draw(run.out, [known[name] for name in counts], records)}
+    result |= {"mass_scale": scale, "ranges": {name: list(known[name].unknowns) for name in counts}}
+    return {**result, "records": records}, summary(known, records, scale)
 
 
 def summary(known: dict[str, Task], records: list[dict], scale: dict) -> dict[str, dict]:

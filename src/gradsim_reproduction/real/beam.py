@@ -9,17 +9,14 @@ depends on it. `beam_recordings` has the data, `beam` the model and `beam_fit` t
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import numpy as np
 
-from gradsim.identification.fit import SCHEMA
-from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.real import beam_recordings as recorded
 from gradsim_reproduction.real.beam_checks import AGAIN, FITTED, LOADED, as_stated, beam_theory, compare, error_bar
 from gradsim_reproduction.real.beam_fit import RANGES, WINDOWS, Answer, Tracks, drawn, transferred
 from gradsim_reproduction.real.beam_recordings import Recording, Swing
-from gradsim_reproduction.runner import figure, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.soft.beam import DENSITY, LENGTH, WIDTH, Beam
 
 POISSON = 0.45  # assumed
@@ -79,26 +76,23 @@ class Prediction:
         }
 
 
-def real_beam(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
+@experiment("real-beam", "The stiffness of a real silicone beam")
+def real_beam(run: Run) -> Outcome:
     """Fit `gravity_a`, predict `gravity_b` and `load52_a`.
 
-    Args:
-        out: Gets result.json and pictures.
-        quick: One start, on a coarse mesh that is too stiff: E is lower by as much, and the predictions much the same.
-        seed: Of the starts, drawn over the whole ranges.
-        progress: Is told what happens.
+    Quick: one start, on a coarse mesh that is too stiff: E is lower by as much, with nearly the same predictions.
 
     Raises:
         InputError: If the recordings are not there.
     """
     from gradsim_reproduction.real.beam_plots import draw
 
-    out, progress, effort = Path(out), progress or NullProgress(), QUICK if quick else FULL
+    progress, effort = run.progress, QUICK if run.quick else FULL
     begun = time.process_time()
     seen = {name: recorded.load(name) for name in recorded.NAMES}
     coarse, beam = Beam(effort.coarse, POISSON), Beam(effort.fine, POISSON)
     progress.stage(f"searching from {effort.starts} starts on {len(coarse.mesh[1])} elements")
-    first, starts = search(coarse, seen[FITTED], effort, np.random.default_rng(seed))
+    first, starts = search(coarse, seen[FITTED], effort, np.random.default_rng(run.seed))
     answer = first
     if effort.fine != effort.coarse:
         progress.stage(f"fitting on {len(beam.mesh[1])} elements")
@@ -112,15 +106,10 @@ def real_beam(out: Path, quick: bool = False, seed: int = 0, progress: Progress 
     causes = error_bar(beam, answer.young, finest, seen[FITTED], own.seen, own.simulated)
     progress.stage("comparing meshes and elements")
     table = compare(beam, answer, effort.compared, seen[LOADED])
-    progress.done()
-
     young = table[-1]["young_pa"]  # of the finest mesh
     spread = float(np.sqrt(sum(share**2 for share in causes.values())))
     result = {
-        "schema": SCHEMA,
-        "title": "The stiffness of a real silicone beam",
         "status": "mismatch",  # creep is no part of the model, and the noise of a marker is a fiftieth of it
-        "seed": seed,
         "unknowns": {
             "beam.young": estimate(young, spread, "Pa", RANGES["young"]),
             "beam.damping": estimate(answer.damping, 2 * spread, "Pa s", RANGES["damping"]),
@@ -140,10 +129,9 @@ def real_beam(out: Path, quick: bool = False, seed: int = 0, progress: Progress 
         "cpu_seconds": time.process_time() - begun,
         "notes": explanation(predictions),
     }
-    out.mkdir(parents=True, exist_ok=True)
-    result["pictures"] = draw(out, predictions, table, beam, answer.young)
+    result["pictures"] = draw(run.out, predictions, table, beam, answer.young)
     result["pictures"][0]["caption"] += " " + " ".join(result["notes"])
-    return write_result(out, "reproduce real-beam", result, figures(predictions, young, spread, stated, table))
+    return result, figures(predictions, young, spread, stated, table)
 
 
 def search(beam: Beam, seen: Recording, effort: Effort, rng: np.random.Generator) -> tuple[Answer, list[dict]]:

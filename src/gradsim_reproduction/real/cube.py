@@ -8,7 +8,6 @@ first frames, and compared with flights that know no contact.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,11 +18,11 @@ from gradsim.identification.fit import Estimate, Fit
 from gradsim.identification.solvers.clip_ensemble import ClipsProblem, Shots, descend, scatter
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
-from gradsim.runtime.progress import NullProgress, Progress
+from gradsim.runtime.progress import Progress
 from gradsim.scene import Scene
 from gradsim_reproduction.real.cube_predictions import SEEN, Prediction, pictures, predict
 from gradsim_reproduction.real.cube_recordings import FPS, SIDE, Noise, Toss, clips, load, noise
-from gradsim_reproduction.runner import figure, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 
 UNKNOWNS = (
     "cube.mass:0.1:2",
@@ -65,19 +64,16 @@ FULL = Effort(FITTED, 24, ((3, 0, 8, 6), (1, 0, 12, 2), (1, 3, 12, 2)), 8)
 QUICK = Effort(4, 6, ((3, 0, 6, 2), (1, 0, 10, 1)), 2)
 
 
-def real_cube(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
-    """Fit 8 tosses, predict the other 4.
+@experiment("real-cube", "Friction and gravity from tosses of a real cube")
+def real_cube(run: Run) -> Outcome:
+    """Fit 8 tosses, predict the other 4; writes history.json, scene.yaml and plots.
 
-    Args:
-        out: Gets result.json, history.json, scene.yaml and pictures.
-        quick: Fits 4 of the 8, with fewer starts and iterations.
-        seed: Chooses the tosses, and draws the starts over the whole ranges.
-        progress: Is told what happens.
+    The seed chooses the tosses and the starts. Quick: fits 4 of the 8, with fewer starts and iterations.
 
     Raises:
         InputError: If the recordings are not there.
     """
-    out, progress, effort = Path(out), progress or NullProgress(), QUICK if quick else FULL
+    out, seed, progress, effort = run.out, run.seed, run.progress, QUICK if run.quick else FULL
     fitted, others = split(load(), seed)
     fitted = fitted[: effort.fitted]
     sigma, space = noise(fitted), Space(scene(CLIP), UNKNOWNS)
@@ -95,7 +91,6 @@ def real_cube(out: Path, quick: bool = False, seed: int = 0, progress: Progress 
     estimates, verdict, bars = make_fit(problem, ends[[0]], left_out, recut[None])
     progress.stage(f"predicting {len(others)} tosses")
     predictions = predict(model(space, CLIP), space, ends.u[0], others)
-    progress.done()
 
     without = {name: _numbers(space, u) for name, u in zip(names, left_out, strict=True)}
     fit = Fit(
@@ -119,7 +114,6 @@ def real_cube(out: Path, quick: bool = False, seed: int = 0, progress: Progress 
     scene(CLIP).save(out / "scene.yaml")
     result = {
         **fit.result(),
-        "title": "Friction and gravity from tosses of a real cube",
         "tosses": {"fitted": [t.name for t in fitted], "predicted": [t.name for t in others]},
         "start_frames": SEEN,
         "clip_frames": CLIP,
@@ -131,7 +125,7 @@ def real_cube(out: Path, quick: bool = False, seed: int = 0, progress: Progress 
         "time_step": problem.model.dt,
         "pictures": pictures(out, predictions, estimates, without),
     }
-    return write_result(out, "reproduce real-cube", result, _figures(fit, predictions, recut, fine, space))
+    return result, _figures(fit, predictions, recut, fine, space)
 
 
 def split(tosses: Sequence[Toss], seed: int) -> tuple[list[Toss], list[Toss]]:

@@ -7,62 +7,46 @@ The film is `pendulum/pendulum.gif` of the real recordings: a ball on a string o
 benchmark, 2026). `pendulum_film` and `pendulum_measurement` have the method.
 """
 
-from pathlib import Path
-
 from gradsim import video as videos
 from gradsim.errors import InputError
 from gradsim.identification.fit import Fit
-from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.real.pendulum_measurement import LENGTH, Measurement, measure
 from gradsim_reproduction.real.pendulum_problem import Film
-from gradsim_reproduction.runner import figure, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 
 COLOUR = (0.42, 0.51, 0.07)  # of the ball where it is well lit
 TRUTH = 0.500  # [m] from pivot to ball; only scores the answer
 CLOSE, SHARP = 0.02, 0.008  # goals: relative error of the length, its standard deviation [m]
 
 
-def real_pendulum(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
-    """Measure the string in a film into a folder.
-
-    Args:
-        out: Gets result.json, history.json, scene.yaml, films and pictures.
-        quick: Fewer starts.
-        seed: Of starts and bootstrap.
-        progress: Is told what happens.
-
-    Returns:
-        The content of `result.json`.
+@experiment("real-pendulum", "The string of a real pendulum")
+def real_pendulum(run: Run) -> Outcome:
+    """Measure the string in a video; writes history.json, scene.yaml, videos and plots. Quick: fewer starts.
 
     Raises:
-        InputError: If the film is not there.
+        InputError: If the video is missing.
     """
     from gradsim_reproduction.real.cube_recordings import recordings
     from gradsim_reproduction.real.pendulum_plots import draw
 
-    out, progress = Path(out), progress or NullProgress()
     path = recordings() / "pendulum" / "pendulum.gif"
     if not path.is_file():
         raise InputError(f"{path} does not exist; set GRADSIM_REAL_DATA to the folder that holds pendulum/.")
-    progress.stage(f"finding the ball in {path.name}")
-    film = videos.read(path)
-    found = measure(Film.of(film.frames, film.fps, COLOUR), quick, seed, progress)
-    progress.stage("drawing films and pictures")
-    out.mkdir(parents=True, exist_ok=True)
-    fit = found.fit.against({LENGTH: TRUTH})
-    fit.save(out)
-    found.problem.model.scene.save(out / "scene.yaml")
-    pictures = draw(out, found, COLOUR)
-    progress.done()
-    result = _result(found, fit) | {"pictures": pictures}
-    return write_result(out, "reproduce real-pendulum", result, _figures(found, fit))
+    run.progress.stage(f"finding the ball in {path.name}")
+    video = videos.read(path)
+    measurement = measure(Film.of(video.frames, video.fps, COLOUR), run.quick, run.seed, run.progress)
+    run.progress.stage("videos and plots")
+    fit = measurement.fit.against({LENGTH: TRUTH})
+    fit.save(run.out)
+    measurement.problem.model.scene.save(run.out / "scene.yaml")
+    pictures = draw(run.out, measurement, COLOUR)
+    return _result(measurement, fit) | {"pictures": pictures}, _figures(measurement, fit)
 
 
 def _result(found: Measurement, fit: Fit) -> dict:
     free = found.free.result()
     return {
         **fit.result(),
-        "title": "The string of a real pendulum",
         "labels": {"unknowns": "gravity known", "unknowns_without_gravity": "gravity unknown too"},
         "unknowns_without_gravity": free["unknowns"],
         "status_without_gravity": free["status"],

@@ -9,7 +9,6 @@ What is identifiable is judged at the truth, which no fit sees: every relative b
 
 import math
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -23,12 +22,11 @@ from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.uncertainty.fisher import analyse
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
-from gradsim.runtime.checkpoint import Ledger
-from gradsim.runtime.progress import NullProgress, Progress, reporting
+from gradsim.runtime.progress import Progress, reporting
 from gradsim_reproduction.observation_modes import observe
 from gradsim_reproduction.rigid import joint_plots
 from gradsim_reproduction.rigid.joint_scenes import CONVEX, LAWS, OTHER, Case, case
-from gradsim_reproduction.runner import figure, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 
 GROUPS = {"convex": CONVEX, "other": OTHER}
 PAPER = {"mass": 2.87e-4, "stiffness": 0.0026, "damping": 0.4, "friction_stiffness": 0.0017, "friction": 0.0073}
@@ -37,37 +35,31 @@ QUICK = {"float": 2, "8bit": 1, "foreign": 2}
 SOLVED = 1e-6  # largest relative error of a solved scene, from float frames
 
 
-def joint(
-    out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None, foreign: bool = False
-) -> dict:
-    """Run the experiment into a folder; finished fits are kept there, and an interrupted run goes on after them.
+@experiment("joint", "Joint identification of five parameters")
+def joint(run: Run, foreign: bool = False) -> Outcome:
+    """Fit all scenes; writes fits.jsonl and plots.
 
     Args:
-        out: Gets result.json, fits.jsonl and pictures.
-        quick: 2 scenes of each law and group, one of them in 8 bits.
-        seed: Of scenes, truths, noise and starts.
-        progress: Is told what happens.
+        run: Quick: 2 scenes of each law and group, one of them in 8 bits.
         foreign: Whether targets come from another renderer and finer steps.
     """
-    out, progress = Path(out), progress or NullProgress()
-    done = Ledger(out / "fits.jsonl", {"seed": seed})
-    kinds = ("foreign",) if foreign else ("float", "8bit")
-    records = []
-    for number, law, group, frames in _plan(QUICK if quick else SCENES, kinds):
+    modes = ("foreign",) if foreign else ("float", "8bit")
+    ledger, records = run.ledger("fits.jsonl"), []
+    for number, law, group, mode in _plan(QUICK if run.quick else SCENES, modes):
         shape = GROUPS[group][number % len(GROUPS[group])]
-        key = f"{law} {shape} {number} {frames} seed {seed}"
-        record = done.get(key)
-        if record is None:
-            progress.stage(key)
-            one = case(law, shape, number, seed, out / "meshes")
-            record = {"law": law, "group": group, "shape": shape, "number": number, "frames": frames}
-            record |= solve(one, 100 * seed + number, frames, progress)
-            record = done.put(key, record)
-        records.append(record)
-    progress.done()
-    result = {"title": "Joint identification of five parameters", "records": records, "seed": seed}
-    result["pictures"] = joint_plots.draw(out, records, PAPER, seed)
-    return write_result(out, "reproduce joint" + " --foreign" * foreign, result, summary(records, foreign))
+        named = {"law": law, "group": group, "shape": shape, "number": number, "frames": mode}
+        make = lambda named=named: (
+            named
+            | solve(
+                case(named["law"], named["shape"], named["number"], run.seed, run.out / "meshes"),
+                100 * run.seed + named["number"],
+                named["frames"],
+                run.progress,
+            )
+        )
+        records.append(ledger.once(f"{law} {shape} {number} {mode} seed {run.seed}", make))
+    pictures = joint_plots.draw(run.out, records, PAPER, run.seed)
+    return {"records": records, "pictures": pictures}, summary(records, foreign)
 
 
 def _plan(scenes: dict[str, int], kinds: tuple[str, ...]) -> Iterator[tuple[int, str, str, str]]:

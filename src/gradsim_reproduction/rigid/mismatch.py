@@ -18,12 +18,11 @@ from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim.runtime.atomic import write_json
-from gradsim.runtime.checkpoint import Ledger
-from gradsim.runtime.progress import NullProgress, Progress, reporting
+from gradsim.runtime.progress import Progress, reporting
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import write_films
 from gradsim.visualization.residual_video import write_residuals
-from gradsim_reproduction.runner import figure, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 
 UNKNOWNS = (
     "cube.mass:2:12",
@@ -31,6 +30,7 @@ UNKNOWNS = (
     "ground.dissipation:0.2:2",
     "ground.friction:0.2:1",
 )
+TITLE = "Models that lack friction or elasticity"
 WRONG = ("without friction", "without elasticity")
 NOISE = 1 / 255  # of a pixel, before rounding to 8 bits
 SCENES, QUICK = 8, 1
@@ -50,25 +50,19 @@ def scene_of(seed: int) -> Scene:
     return Scene.parse(content)
 
 
-def mismatch(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
-    """Fit films by right and wrong models, and compare the models.
+@experiment("mismatch", TITLE)
+def mismatch(run: Run) -> Outcome:
+    """Fit videos by right and wrong models, and compare the models.
 
-    Args:
-        out: Gets `result.json`, and video and films of the first scene with the chosen model.
-        quick: One scene with few starts.
-        seed: Of everything random.
-        progress: Is told what happens.
-
-    Returns:
-        The content of `result.json`: the chosen model's fit of the first scene, and the figures over all scenes.
+    The result is the chosen model's fit of the first scene; figures are over all scenes. Writes finished.jsonl, the
+    videos, and videos of the first scene with the chosen model. Quick: one scene with few starts.
     """
-    out, progress = Path(out), progress or NullProgress()
-    plan = MultistartConfig(starts=4 if quick else 8, rounds=2)
-    ledger = Ledger(out / "finished.jsonl", {"experiment": "mismatch", "seed": seed, "quick": quick})
-    rows = []
-    for k in range(QUICK if quick else SCENES):
-        rows.append(ledger.once(f"scene {k}", lambda k=k: _row(out, 100 * seed + k, plan, progress, first=k == 0)))
-    progress.done()
+    plan = MultistartConfig(starts=4 if run.quick else 8, rounds=2)
+    ledger = run.ledger("finished.jsonl", experiment="mismatch", quick=run.quick)
+    rows = [
+        ledger.once(f"scene {k}", _row, run.out, 100 * run.seed + k, plan, run.progress, k == 0)
+        for k in range(QUICK if run.quick else SCENES)
+    ]
     wrong = [row["models"][name] for row in rows for name in WRONG]
     right = [row["models"][GIVEN] for row in rows]
     flagged = float(np.mean([m["status"] == "mismatch" for m in wrong]))
@@ -84,9 +78,8 @@ def mismatch(out: Path, quick: bool = False, seed: int = 0, progress: Progress |
         "mass_error_after": figure(float(np.median(after)), goal=1e-2),
         "mass_error_after_worst": figure(float(np.max(after)), goal=1e-2),
     }
-    result = {**rows[0]["result"], "title": "Models that lack friction or elasticity", "scenes": rows_of(rows)}
-    result["cpu_seconds"] = sum(row["cpu_seconds"] for row in rows)
-    return write_result(out, "reproduce mismatch", result, figures)
+    result = {**rows[0]["result"], "title": TITLE, "scenes": rows_of(rows)}
+    return result | {"cpu_seconds": sum(row["cpu_seconds"] for row in rows)}, figures
 
 
 def rows_of(rows: list[dict]) -> list[dict]:

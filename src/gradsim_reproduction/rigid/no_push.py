@@ -5,7 +5,6 @@ over (log m, log k_e, log k_d, log k_f, log μ) is (½, ½, ½, ½, 0).
 """
 
 import math
-from pathlib import Path
 
 import numpy as np
 
@@ -14,11 +13,11 @@ from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares, model_for, placed
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
-from gradsim.runtime.progress import NullProgress, Progress, reporting
+from gradsim.runtime.progress import reporting
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import write_films
 from gradsim.visualization.player import write_player
-from gradsim_reproduction.runner import figure, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 
 UNKNOWNS = (
     "cube.mass:2:12",
@@ -39,34 +38,31 @@ def scenes() -> tuple[Scene, Scene]:
     return pushed, Scene.model_validate(content)
 
 
-def no_push(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
-    """Reproduce the unidentifiable case beside the identifiable one."""
-    out, progress = Path(out), progress or NullProgress()
-    plan = MultistartConfig(starts=8 if quick else 16)
-    fits = {}
+@experiment("no-push", "Mass without a known force")
+def no_push(run: Run) -> Outcome:
+    """Fit with and without a known push; writes videos, player.html and scene.yaml. Quick: 8 starts instead of 16."""
+    plan, fits = MultistartConfig(starts=8 if run.quick else 16), {}
     for name, scene in zip(("with_push", "without_push"), scenes(), strict=True):
-        truth = synthetic.draw_truth(scene, UNKNOWNS, seed)
+        truth = synthetic.draw_truth(scene, UNKNOWNS, run.seed)
         model = model_for(scene, Space(scene, UNKNOWNS))
         trajectory = model.rollout(placed(scene, truth))
-        progress.stage(name.replace("_", " "))
-        observation = synthetic.float_masks(scene, trajectory)
-        report = reporting(progress)
-        fits[name] = least_squares(scene, observation, UNKNOWNS, plan, seed, report=report, model=model).against(truth)
+        run.progress.stage(name.replace("_", " "))
+        observation, report = synthetic.float_masks(scene, trajectory), reporting(run.progress)
+        fit = least_squares(scene, observation, UNKNOWNS, plan, run.seed, report=report, model=model)
+        fits[name] = fit.against(truth)
         if name == "without_push":
             frames = to_bytes(synthetic.film(scene, trajectory))
             fitted = model.rollout(placed(scene, fits[name].values))
-            again = to_bytes(synthetic.film(scene, fitted))
+            fitted_frames = to_bytes(synthetic.film(scene, fitted))
             mask = synthetic.float_masks(scene, fitted).masks.numpy()
-            out.mkdir(parents=True, exist_ok=True)
-            write_films(out, frames, again, mask, scene.timing.fps)
-            write_player(out / "player.html", scene, fitted.drawn, frames, trajectory.drawn)
-            scene.save(out / "scene.yaml")
-    progress.done()
+            write_films(run.out, frames, fitted_frames, mask, scene.timing.fps)
+            write_player(run.out / "player.html", scene, fitted.drawn, frames, trajectory.drawn)
+            scene.save(run.out / "scene.yaml")
     free, pushed = fits["without_push"], fits["with_push"]
-    found = np.zeros(5)
+    null = np.zeros(5)
     if free.null_directions:
-        found = np.array([free.null_directions[0].combination[name] for name in free.unknowns])
-    error = float(min(np.linalg.norm(found - EXPECTED), np.linalg.norm(found + EXPECTED)))
+        null = np.array([free.null_directions[0].combination[name] for name in free.unknowns])
+    error = float(min(np.linalg.norm(null - EXPECTED), np.linalg.norm(null + EXPECTED)))
     answered = pushed.status == "ok" and synthetic.worst_relative_error(pushed) < 1e-4
     figures = {
         "flagged": figure(float(free.status == "unidentifiable"), goal=1, ok=free.status == "unidentifiable"),
@@ -75,10 +71,9 @@ def no_push(out: Path, quick: bool = False, seed: int = 0, progress: Progress | 
         "worst_relative_error_with_push": figure(synthetic.worst_relative_error(pushed), goal=1e-4, ok=answered),
         "friction_error_without_push": figure(_relative(free, "ground.friction"), goal=1e-4),
     }
+    free.save(run.out)
     result = {**free.result(), "unknowns_with_push": pushed.result()["unknowns"], "status_with_push": pushed.status}
-    result |= {"starts_with_push": pushed.starts, "title": "Mass without a known force"}
-    free.save(out)
-    return write_result(out, "reproduce no-push", result, figures)
+    return {**result, "starts_with_push": pushed.starts}, figures
 
 
 def _relative(fit, name: str) -> float:

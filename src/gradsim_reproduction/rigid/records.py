@@ -3,33 +3,34 @@
 import importlib.util
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 
-from gradsim.runtime.progress import Progress
 from gradsim_reproduction.baselines import ROWS
 from gradsim_reproduction.baselines.bullet_search import MASS
 from gradsim_reproduction.baselines.cached import finished
-from gradsim_reproduction.runner import figure
+from gradsim_reproduction.runner import Run, figure
 
 BULLET = {"pybullet": "range", "pybullet_vertices": "vertices"}  # rows by where their searches began
 
 
-def baseline_rows(
-    numbers: Sequence[int], seed: int, out: Path, progress: Progress, quick: bool, names: Sequence[str], searched: int
-) -> dict[str, list[dict]]:
-    """Records of the baselines by name: of average and random, of CMA-ES for the first `searched` objects, and of those
-    with a command of their own (ConvNet, PyBullet + REINFORCE) where its folder lies beside this one, or in it.
+def baseline_rows(run: Run, numbers: Sequence[int], names: Sequence[str], cma_share: float) -> dict[str, list[dict]]:
+    """Records of the baselines by name.
+
+    Average and random always; CMA-ES for a share of the objects unless quick; ConvNet and PyBullet + REINFORCE, which have
+    a command of their own, if their folder is in the folder of this run or beside it.
     """
-    rows = {name: ROWS[name](numbers, seed, out, progress, quick, names) for name in ("average", "random")}
+    out, seed, quick = run.out, run.seed, run.quick
+    make = lambda name, numbers: ROWS[name](numbers, seed, out, run.progress, quick, names)
+    rows = {name: make(name, numbers) for name in ("average", "random")}
     if finished("convnet", seed, out, quick):
-        rows["convnet"] = ROWS["convnet"](numbers, seed, out, progress, quick, names)
-    if tuple(names) == (MASS,) and (found := finished("pybullet", seed, out, quick)):
-        own = [row for row in found["rows"] if row["number"] in set(numbers)]
-        rows |= {key: [row for row in own if row["start"] == start] for key, start in BULLET.items()}
+        rows["convnet"] = make("convnet", numbers)
+    if tuple(names) == (MASS,) and (result := finished("pybullet", seed, out, quick)):
+        part = [row for row in result["rows"] if row["number"] in set(numbers)]
+        rows |= {key: [row for row in part if row["start"] == start] for key, start in BULLET.items()}
+    searched = 0 if quick else math.ceil(cma_share * len(numbers))
     if searched and importlib.util.find_spec("cma"):
-        rows["cma"] = ROWS["cma"](numbers[:searched], seed, out, progress, quick, names)
+        rows["cma"] = make("cma", numbers[:searched])
     return rows
 
 

@@ -7,11 +7,8 @@ start) and 3-D supervision, each by both.
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 from gradsim.dataset import test_numbers
-from gradsim.runtime.checkpoint import Ledger
-from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.rigid import table1_plots
 from gradsim_reproduction.rigid.fits import Ask, answer
 from gradsim_reproduction.rigid.records import (
@@ -25,7 +22,7 @@ from gradsim_reproduction.rigid.records import (
     share,
     short,
 )
-from gradsim_reproduction.runner import asked, figure, many, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.tables import write_table
 
 MASS = "body.mass"
@@ -53,37 +50,17 @@ SOLVED = 1e-6  # relative error of a mass that is found
 CLOSE = 1e-2  # the same, of a descent
 
 
-def table1(
-    out: Path,
-    quick: bool = False,
-    seed: int = 0,
-    progress: Progress | None = None,
-    scenes: int | None = None,
-    engine: str = "serial",
-    workers: int | None = None,
-) -> dict:
-    """Run the experiment into a folder; finished fits are kept there, and an interrupted run goes on after them.
-
-    Args:
-        out: Gets result.json, table.md, fits.jsonl and pictures.
-        quick: 3 objects in place of 200.
-        seed: Of the data set, noise and starts.
-        progress: Is told what happens.
-        scenes: How many objects, in place of either.
-        engine, workers: See `gradsim.runtime.parallel.run_jobs`.
-    """
-    out, progress = Path(out), progress or NullProgress()
-    numbers = test_numbers(scenes or (QUICK if quick else OBJECTS))
-    ledger = Ledger(out / "fits.jsonl", {"seed": seed})
-    records = many(ledger, plan(numbers, seed, quick), answer, engine, workers, progress, "fits")
-    searched = 0 if quick else math.ceil(SEARCHED * len(numbers))
-    rows = baseline_rows(numbers, seed, out, progress, quick, (MASS,), searched)
-    progress.done()
+@experiment("table1", "Mass from video (Table 1)", parallel=True)
+def table1(run: Run) -> Outcome:
+    """Fit the mass of all objects; writes table.md, fits.jsonl and plots. Quick: 3 objects instead of 200."""
+    numbers = test_numbers(run.scenes or (QUICK if run.quick else OBJECTS))
+    records = run.records(run.ledger("fits.jsonl"), plan(numbers, run.seed, run.quick), answer)
+    rows = baseline_rows(run, numbers, (MASS,), SEARCHED)
     figures = summary(records, rows)
-    result = {"title": "Mass from video (Table 1)", "seed": seed, "records": [short(r) for r in records]}
-    result["pictures"] = table1_plots.draw(out, records, rows, PAPER)
-    result["table"] = write_table(out, "Table 1: mass from video", table_rows(figures), _notes(len(numbers)))
-    return write_result(out, asked("table1", quick, scenes), result, figures)
+    result: dict = {"records": [short(r) for r in records]}
+    result["pictures"] = table1_plots.draw(run.out, records, rows, PAPER)
+    result["table"] = write_table(run.out, "Table 1: mass from video", table_rows(figures), _notes(len(numbers)))
+    return result, figures
 
 
 def plan(numbers: Sequence[int], seed: int, quick: bool) -> dict[str, Ask]:
@@ -152,7 +129,8 @@ def table_rows(figures: dict[str, dict]) -> list[dict]:
     rows = []
 
     def add(name: str, paper: float | None, key: str, count: str) -> None:
-        note = counted(value(count)) if value(count) else ""
+        objects = value(count)
+        note = counted(objects) if objects else ""
         rows.append({"name": name, "paper": paper, "ours": value(key), "note": note})
 
     for name, label in (

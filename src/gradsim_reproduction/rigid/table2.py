@@ -7,11 +7,8 @@ fit sees: every relative bound below 10 % at σ = 1/255. A fit that is wrong and
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 from gradsim.dataset import sample, test_numbers
-from gradsim.runtime.checkpoint import Ledger
-from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.rigid import table2_plots
 from gradsim_reproduction.rigid.fits import Ask, answer
 from gradsim_reproduction.rigid.records import (
@@ -27,7 +24,7 @@ from gradsim_reproduction.rigid.records import (
     short,
     worst,
 )
-from gradsim_reproduction.runner import asked, figure, many, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.tables import write_table
 
 OBJECTS, QUICK = 200, 4
@@ -47,39 +44,18 @@ LABELS = {"mass": "mass", "damping": "k_d", "stiffness": "k_e", "friction_stiffn
 SOLVED = 1e-6  # largest relative error of a scene that is solved
 
 
-def table2(
-    out: Path,
-    quick: bool = False,
-    seed: int = 0,
-    progress: Progress | None = None,
-    scenes: int | None = None,
-    engine: str = "serial",
-    workers: int | None = None,
-) -> dict:
-    """Run the experiment into a folder; finished fits are kept there, and an interrupted run goes on after them.
-
-    Args:
-        out: Gets result.json, table.md, fits.jsonl and pictures.
-        quick: 4 objects in place of 200.
-        seed: Of the data set, noise and starts.
-        progress: Is told what happens.
-        scenes: How many objects, in place of either.
-        engine, workers: See `gradsim.runtime.parallel.run_jobs`.
-    """
-    out, progress = Path(out), progress or NullProgress()
-    numbers = test_numbers(scenes or (QUICK if quick else OBJECTS))
-    ledger = Ledger(out / "fits.jsonl", {"seed": seed})
-    records = many(ledger, plan(numbers, seed, quick), answer, engine, workers, progress, "fits")
-    searched = 0 if quick else math.ceil(SEARCHED * len(numbers))
-    rows = baseline_rows(numbers, seed, out, progress, quick, names(numbers[0], seed), searched)
-    progress.done()
+@experiment("table2", "Mass and contact from video (Table 2)", parallel=True)
+def table2(run: Run) -> Outcome:
+    """Fit five unknowns of all objects; writes table.md, fits.jsonl and plots. Quick: 4 objects instead of 200."""
+    numbers = test_numbers(run.scenes or (QUICK if run.quick else OBJECTS))
+    records = run.records(run.ledger("fits.jsonl"), plan(numbers, run.seed, run.quick), answer)
+    rows = baseline_rows(run, numbers, names(numbers[0], run.seed), SEARCHED)
     figures = summary(records, rows)
-    result = {"title": "Mass and contact from video (Table 2)", "seed": seed, "records": [short(r) for r in records]}
-    result["pictures"] = table2_plots.draw(out, records, rows, PAPER["float"], KEYS)
-    result["table"] = write_table(
-        out, "Table 2: mass and contact from video", table_rows(figures), _notes(len(numbers))
-    )
-    return write_result(out, asked("table2", quick, scenes), result, figures)
+    result: dict = {"records": [short(r) for r in records]}
+    result["pictures"] = table2_plots.draw(run.out, records, rows, PAPER["float"], KEYS)
+    title = "Table 2: mass and contact from video"
+    result["table"] = write_table(run.out, title, table_rows(figures), _notes(len(numbers)))
+    return result, figures
 
 
 def names(number: int, seed: int) -> tuple[str, ...]:

@@ -27,7 +27,6 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -35,9 +34,7 @@ from torch import Tensor
 
 from gradsim.physics.smoke.solver import Smoke
 from gradsim.runtime.atomic import atomic_write
-from gradsim.runtime.checkpoint import Ledger
-from gradsim.runtime.progress import NullProgress, Progress
-from gradsim_reproduction.runner import figure, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.smoke import plots
 
 SMOOTH, POWER = 2.0, 1.5  # k₀ and p
@@ -187,33 +184,25 @@ SHOWN = (1, 10, 30, 49)  # iterations
 ORIGINAL = {30: 0.036, 49: 0.031}
 
 
-def smoke(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
-    """Run the experiment into a folder; finished pictures are kept there, and an interrupted run goes on after them.
+@experiment("smoke", "Smoke that forms images")
+def smoke(run: Run) -> Outcome:
+    """Search for the velocities; writes runs.jsonl, the best trajectories as npz, plots and videos.
 
-    Args:
-        out: Gets result.json, runs.jsonl, the final motions as npz, pictures and films.
-        quick: 32² cells, 30 iterations.
-        seed: Of the velocity at the start.
-        progress: Is told what happens.
+    Quick: 32² cells, 30 iterations.
     """
-    out, progress = Path(out), progress or NullProgress()
-    plan = QUICK if quick else EVALUATIONS
-    done, records = Ledger(out / "runs.jsonl", {"seed": seed, "quick": quick}), []
-    for n, evaluations in plan.items():
-        for name, picture in targets(n).items():
-            key, path = f"{name} {n}", out / f"{name}_{n}.npz"
-            record = done.get(key) if path.exists() else None
+    ledger, records = run.ledger("runs.jsonl", quick=run.quick), []
+    for n, evaluations in (QUICK if run.quick else EVALUATIONS).items():
+        for name, image in targets(n).items():
+            key, path = f"{name} {n}", run.out / f"{name}_{n}.npz"
+            record = ledger.get(key) if path.exists() else None
             if record is None:
-                progress.stage(f"{name}, {n} x {n} cells")
-                record, kept = form(picture, evaluations, seed)
+                run.progress.stage(f"{name}, {n} x {n} cells")
+                record, arrays = form(image, evaluations, run.seed)
                 with atomic_write(path) as file:
-                    np.savez_compressed(file, **kept)  # pyright: ignore[reportArgumentType] -- no such name
-                record = done.put(key, {"target": name, "cells": n, **record})
+                    np.savez_compressed(file, **arrays)  # pyright: ignore[reportArgumentType] -- no such name
+                record = ledger.put(key, {"target": name, "cells": n, **record})
             records.append(record)
-    progress.done()
-    result = {"title": "Smoke that forms pictures", "seed": seed, "quick": quick, "records": records}
-    result |= plots.draw(out, records)
-    return write_result(out, "reproduce smoke", result, summary(records))
+    return {"records": records, **plots.draw(run.out, records)}, summary(records)
 
 
 def form(picture: Tensor, evaluations: int, seed: int) -> tuple[dict, dict[str, np.ndarray]]:

@@ -13,6 +13,7 @@ velocity of all vertices, and for that of every vertex. Each is fitted to
 import math
 from collections.abc import Container, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +29,7 @@ from gradsim.physics.model import Model
 from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim_reproduction.rigid.joint import outcome
-from gradsim_reproduction.runner import asked, figure, many, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.soft import fields as table3_fields
 from gradsim_reproduction.soft import plots
 from gradsim_reproduction.soft.scenes import KINDS, Instance, instance
@@ -42,7 +43,7 @@ DEEPER = (
 QUANTITIES = {"beam": ("lame", "density"), "ball": ("lame", "density"), "cloth": ("velocity",)}
 SIGHTS = ("float", "states", "8bit", "foreign")
 STARTS = {"float": 8, "states": 8, "8bit": 4, "foreign": 4}
-STAGES = {"first": 8, "grow": 6}  # two: soft bodies have no jagged cost that needs more
+STAGES: dict[str, Any] = {"first": 8, "grow": 6}  # two: soft bodies have no jagged cost that needs more
 FINER = 4  # times more steps in the targets of `foreign`
 PAPER = {"mu": 0.0054, "lam": 0.0056, "density": None, "velocity": 0.026}
 PAPER_STATES = {"mu": 0.0025, "lam": 0.0024, "density": None, "velocity": 0.127}
@@ -52,43 +53,25 @@ NOTES = "Medians over the bodies of mean absolute errors, over the value or, for
 MARK = 1e-3  # [m] nominal noise of a vertex that is known in 3-D
 
 
-def table3(
-    out: Path,
-    quick: bool = False,
-    seed: int = 0,
-    progress: Progress | None = None,
-    scenes: int | None = None,
-    engine: str = "serial",
-    workers: int | None = None,
-) -> dict:
-    """Run the experiment into a folder; finished fits are kept there, and an interrupted run goes on after them.
-
-    Args:
-        out: Gets result.json, fits.jsonl and pictures.
-        quick: 3 instances in place of 100.
-        seed: Of scenes, truths, noise and starts.
-        progress: Is told what happens.
-        scenes: How many instances, in place of either.
-        engine, workers: See `gradsim.runtime.parallel`.
-    """
-    out, progress = Path(out), progress or NullProgress()
-    done = Ledger(out / "fits.jsonl", {"seed": seed})
-    instances = scenes or (QUICK if quick else INSTANCES)
+@experiment("table3", "Soft bodies from video", parallel=True)
+def table3(run: Run) -> Outcome:
+    """Fit all instances; writes fits.jsonl, table.md and plots. Quick: 3 instances instead of 100."""
+    instances = run.scenes or (QUICK if run.quick else INSTANCES)
     deeper = range(math.ceil(DEEPER * instances))
-    noisy, fields_of = ((2,), (0,)) if quick and not scenes else (deeper, deeper)
-    jobs = {}
-    for number, quantity, sight in _plan(instances, noisy, fields_of):
-        key = f"{KINDS[number % len(KINDS)]} {number} {quantity} {sight} seed {seed}"
-        jobs[key] = (number, quantity, sight, seed, str(out))
-    found = many(done, jobs, fit_one, engine, workers, progress, "fits")
-    records = [r for r in found if r["quantity"] not in table3_fields.QUANTITIES]
-    fields = [r for r in found if r["quantity"] in table3_fields.QUANTITIES]
-    progress.done()
-    figures = summary(records) | table3_fields.summary(fields)
-    result = {"title": "Soft bodies from video", "records": records, "fields": fields, "seed": seed}
-    result["pictures"] = plots.draw(out, records, fields, seed)
-    result["table"] = write_table(out, "Table 3: soft bodies from video", _rows(figures), NOTES)
-    return write_result(out, asked("table3", quick, scenes), result, figures)
+    noisy, fields_of = ((2,), (0,)) if run.quick and not run.scenes else (deeper, deeper)
+    jobs = {
+        f"{KINDS[number % len(KINDS)]} {number} {quantity} {mode} seed {run.seed}": (
+            number, quantity, mode, run.seed, str(run.out)
+        )
+        for number, quantity, mode in _plan(instances, noisy, fields_of)
+    }  # fmt: skip
+    records = run.records(run.ledger("fits.jsonl"), jobs, fit_one)
+    fields = [r for r in records if r["quantity"] in table3_fields.QUANTITIES]
+    few = [r for r in records if r["quantity"] not in table3_fields.QUANTITIES]
+    figures = summary(few) | table3_fields.summary(fields)
+    result: dict = {"records": few, "fields": fields, "pictures": plots.draw(run.out, few, fields, run.seed)}
+    result["table"] = write_table(run.out, "Table 3: soft bodies from video", _rows(figures), NOTES)
+    return result, figures
 
 
 def _rows(figures: dict[str, dict]) -> list[dict]:

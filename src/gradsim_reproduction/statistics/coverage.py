@@ -15,7 +15,6 @@ The standard error of the coverage takes the unknowns of one fit as one draw (th
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
@@ -25,11 +24,9 @@ from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, placed, solve
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
-from gradsim.runtime.checkpoint import Ledger
-from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.rigid.fits import careful
 from gradsim_reproduction.rigid.joint import bounds
-from gradsim_reproduction.runner import asked, figure, many, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.statistics import coverage_plots
 from gradsim_reproduction.statistics.coverage_families import FAMILIES, draw
 from gradsim_reproduction.tables import write_table
@@ -42,41 +39,24 @@ GROUPS = (("smooth", False), ("contact", True))  # contact kinks likelihoods, so
 NOISE = 2  # stream of random numbers, beside those of `coverage_families`
 
 
-def coverage(
-    out: Path,
-    quick: bool = False,
-    seed: int = 0,
-    progress: Progress | None = None,
-    scenes: int | None = None,
-    engine: str = "serial",
-    workers: int | None = None,
-) -> dict:
-    """Run the experiment into a folder; finished fits are kept there, and an interrupted run goes on after them.
+@experiment("coverage", "Coverage of 95 % intervals", parallel=True)
+def coverage(run: Run) -> Outcome:
+    """Fit the videos of all families; writes fits.jsonl, table.md and plots. Quick: 10 fits instead of 1000.
 
-    Args:
-        out: Gets result.json, fits.jsonl, table.md and pictures.
-        quick: 10 fits in place of 1000.
-        seed: Of scenes, truths, noise and starts.
-        progress: Is told what happens.
-        scenes: About how many fits, in place of either; the families keep their shares.
-        engine, workers: See `gradsim.runtime.parallel`.
+    With `scenes`, about as many fits; the families keep their shares.
     """
-    out, progress = Path(out), progress or NullProgress()
-    done = Ledger(out / "fits.jsonl", {"experiment": "coverage", "seed": seed})
-    planned = counts(quick, scenes)
+    planned, seed = counts(run.quick, run.scenes), run.seed
     order = sorted(((k + 0.5) / count, name, k) for name, count in planned.items() for k in range(count))
     jobs = {f"{name} {k} seed {seed}": (name, k, seed) for _, name, k in order}  # all families grow alike
-    records = many(done, jobs, fit_one, engine, workers, progress, "fits")
-    progress.done()
+    records = run.records(run.ledger("fits.jsonl", experiment="coverage"), jobs, fit_one)
     figures = summary(records)
-    result = {"title": "Coverage of 95 % intervals", "seed": seed, "fits": len(records)}
-    result["families"] = {name: judged(part) for name, part in by_family(records).items()}
-    result["parameters"] = by_parameter(records)
+    families = {name: judged(part) for name, part in by_family(records).items()}
+    result = {"fits": len(records), "families": families, "parameters": by_parameter(records)}
     result["cpu_seconds"] = sum(r["cpu_seconds"] for r in records)
-    result["pictures"] = coverage_plots.draw(out, records)
-    rows = _rows(figures, result["families"])
-    result["table"] = write_table(out, "Coverage of 95 % intervals", rows, "The paper states no error bars.")
-    return write_result(out, asked("coverage", quick, scenes), result, figures)
+    result["pictures"] = coverage_plots.draw(run.out, records)
+    rows = _rows(figures, families)
+    result["table"] = write_table(run.out, "Coverage of 95 % intervals", rows, "The paper states no error bars.")
+    return result, figures
 
 
 def counts(quick: bool, scenes: int | None) -> dict[str, int]:

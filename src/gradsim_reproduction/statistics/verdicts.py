@@ -9,7 +9,6 @@ is the expected one, and its explanation says what it has to; of the others, if 
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -20,10 +19,8 @@ from gradsim.identification.fit import Fit
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
-from gradsim.runtime.checkpoint import Ledger
-from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.pendulums.tasks import seen
-from gradsim_reproduction.runner import asked, figure, many, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.statistics import verdict_plots
 from gradsim_reproduction.statistics.verdict_cases import CASES, VerdictCase
 from gradsim_reproduction.tables import write_table
@@ -35,31 +32,12 @@ SMALL = 0.05  # coefficient that counts as none
 FAR = 5.0  # standard deviations that a right fit may be off
 
 
-def verdicts(
-    out: Path,
-    quick: bool = False,
-    seed: int = 0,
-    progress: Progress | None = None,
-    scenes: int | None = None,
-    engine: str = "serial",
-    workers: int | None = None,
-) -> dict:
-    """Run the experiment into a folder; finished cases are kept there, and an interrupted run goes on after them.
-
-    Args:
-        out: Gets result.json, cases.jsonl, table.md and a picture.
-        quick: 6 cases in place of 50.
-        seed: Of truths, noise and starts.
-        progress: Is told what happens.
-        scenes: How many cases, in place of either: the first ones.
-        engine, workers: See `gradsim.runtime.parallel`.
-    """
-    out, progress = Path(out), progress or NullProgress()
-    done = Ledger(out / "cases.jsonl", {"experiment": "verdicts", "seed": seed})
-    chosen = range(min(scenes, len(CASES))) if scenes else QUICK if quick else range(len(CASES))
-    jobs = {f"{CASES[k].name}, seed {seed}": (k, seed) for k in chosen}
-    records = many(done, jobs, judge, engine, workers, progress, "cases")
-    progress.done()
+@experiment("verdicts", "Designed verdicts", parallel=True)
+def verdicts(run: Run) -> Outcome:
+    """Fit all cases; writes cases.jsonl, table.md and a plot. Quick: 6 cases instead of 50; `scenes`: the first ones."""
+    chosen = range(min(run.scenes, len(CASES))) if run.scenes else QUICK if run.quick else range(len(CASES))
+    jobs = {f"{CASES[k].name}, seed {run.seed}": (k, run.seed) for k in chosen}
+    records = run.records(run.ledger("cases.jsonl", experiment="verdicts"), jobs, judge, "cases")
     right = sum(r["right"] for r in records)
     open_ones = [r for r in records if r["expected"] == "unidentifiable"]
     known = [r for r in records if r["expected"] == "ok"]
@@ -80,10 +58,9 @@ def verdicts(
         "cpu_seconds": figure(sum(r["cpu_seconds"] for r in records)),
     }
     rows = [{"name": key, "paper": None, "ours": one["value"]} for key, one in figures.items()]
-    result = {"title": "Designed verdicts", "seed": seed, "cases": records}
-    result["pictures"] = verdict_plots.draw(out, records)
-    result["table"] = write_table(out, "Designed verdicts", rows, "The paper gives no verdicts.")
-    return write_result(out, asked("verdicts", quick, scenes), result, figures)
+    result: dict = {"cases": records, "pictures": verdict_plots.draw(run.out, records)}
+    result["table"] = write_table(run.out, "Designed verdicts", rows, "The paper gives no verdicts.")
+    return result, figures
 
 
 def judge(job: tuple[int, int]) -> dict:

@@ -5,14 +5,11 @@ The paper does not say how large its pictures are, nor how many steps one stands
 each step, which is the dearest reading. What each case does stands in `rates_cases`.
 """
 
-from pathlib import Path
-
 import numpy as np
 import torch
 
-from gradsim.runtime.checkpoint import Ledger
-from gradsim.runtime.progress import NullProgress, Progress
-from gradsim_reproduction.runner import asked, figure, write_result
+from gradsim.runtime.progress import Progress
+from gradsim_reproduction.runner import Ledger, Outcome, Run, experiment, figure
 from gradsim_reproduction.tables import write_table
 from gradsim_reproduction.throughput import identification_times, plots
 from gradsim_reproduction.throughput.cases import CELLS, WORK, gpu, rates
@@ -53,39 +50,28 @@ QUICK = {"tets": (100, 1000, 10000), "worlds": (), "repeats": 1, "work": WORK //
 QUICK |= {"kinds": ("mass", "deformable"), "objects": 1}
 
 
-def table4_rates(out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> dict:
-    """Run the experiment into a folder; finished sizes are kept there, and an interrupted run goes on after them.
-
-    Args:
-        out: Gets result.json, table.md, rates.jsonl and a picture.
-        quick: Three sizes of one world, timed once; two fits.
-        seed: Of the objects and starts.
-        progress: Is told what happens.
-    """
-    out, progress, plan = Path(out), progress or NullProgress(), QUICK if quick else FULL
-    done = Ledger(out / "rates.jsonl", {"seed": seed, "plan": plan})
-    threads = torch.get_num_threads()
+@experiment("table4-rates", "Rates and times")
+def table4_rates(run: Run) -> Outcome:
+    """Time all cases; writes table.md, rates.jsonl and a plot. Quick: three sizes of one world, timed once; two fits."""
+    plan = QUICK if run.quick else FULL
+    ledger, threads = run.ledger("rates.jsonl", plan=plan), torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        found, notes = measured(done, plan, progress)
-        times = []
-        for what, number in identification_times.plan(plan["kinds"], plan["objects"]):
-            progress.stage(f"{what}, object {number}")
-            key = f"{what} {number}"
-            times.append(done.once(key, lambda w=what, n=number: identification_times.identification(w, n, seed)))
-        progress.stage("control")
-        control = done.once("control", lambda: identification_times.episode(plan["repeats"]))
+        rates_by_case, notes = measured(ledger, plan, run.progress)
+        times = [
+            ledger.once(f"{what} {number}", identification_times.identification, what, number, run.seed)
+            for what, number in identification_times.plan(plan["kinds"], plan["objects"])
+        ]
+        control = ledger.once("control", identification_times.episode, plan["repeats"])
     finally:
         torch.set_num_threads(threads)
-    progress.done()
-    result = {"title": "Rates and times", "seed": seed, "notes": notes, "times": times}
-    result["rates"] = [{"device": d, "worlds": w, "tets": n, **r} for (d, w, n), r in found.items()]
-    result["pictures"] = plots.draw(out, found, PAPER, ORIGINAL)
+    result = {"notes": notes, "times": times}
+    result["rates"] = [{"device": d, "worlds": w, "tets": n, **r} for (d, w, n), r in rates_by_case.items()]
+    result["pictures"] = plots.draw(run.out, rates_by_case, PAPER, ORIGINAL)
     minutes = {what: [t["minutes"] for t in times if t["what"] == what] for what in plan["kinds"]}
-    result["table"] = write_table(
-        out, "Table 4 (right) and Appendix I", rows(found, minutes, control["minutes"]), WORDS
-    )
-    return write_result(out, asked("table4-rates", quick, None), result, figures(found, times, control["minutes"]))
+    lines = rows(rates_by_case, minutes, control["minutes"])
+    result["table"] = write_table(run.out, "Table 4 (right) and Appendix I", lines, WORDS)
+    return result, figures(rates_by_case, times, control["minutes"])
 
 
 def measured(done: Ledger, plan: dict, progress: Progress) -> tuple[dict, list[str]]:

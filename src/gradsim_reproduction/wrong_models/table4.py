@@ -37,10 +37,8 @@ from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.runtime.checkpoint import Ledger
-from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene
-from gradsim_reproduction.runner import asked, figure, many, write_result
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.tables import write_table
 from gradsim_reproduction.wrong_models import plots
 from gradsim_reproduction.wrong_models.models import SWAPS, bulk, fillable, known, mass_in, setting
@@ -75,39 +73,24 @@ NOTES = (
 )
 
 
-def table4(
-    out: Path,
-    quick: bool = False,
-    seed: int = 0,
-    progress: Progress | None = None,
-    scenes: int | None = None,
-    engine: str = "serial",
-    workers: int | None = None,
-) -> dict:
-    """Run the table into a folder; finished fits are kept there, and an interrupted run goes on after them.
+@experiment("table4", "Wrong models", parallel=True)
+def table4(run: Run) -> Outcome:
+    """Fit all rows of the table; writes table.md, fits.jsonl and plots.
 
-    Args:
-        out: Gets result.json, table.md, fits.jsonl and pictures.
-        quick: One object of each kind, and of one kind where friction or losses are left out.
-        seed: Of objects, truths, noise and starts.
-        progress: Is told what happens.
-        scenes: Number of objects, a third of each kind, in place of 90.
-        engine, workers: See `gradsim.runtime.parallel.run_jobs`.
+    Quick: one object of each kind, and of one kind where friction or losses are left out. `scenes`: number of objects, a
+    third of each kind, instead of 90.
     """
-    out, progress = Path(out), progress or NullProgress()
-    done = Ledger(out / "fits.jsonl", {"experiment": "table4", "seed": seed})
+    count = math.ceil((run.scenes or (QUICK if run.quick else OBJECTS)) / 3)
     jobs = {
-        f"{row} {kind} {number}": (row, kind, number, seed, str(out / "meshes"))
-        for row, kind, number in _plan(math.ceil((scenes or (QUICK if quick else OBJECTS)) / 3), seed)
-        if not quick or kind in SHORT.get(row, KINDS)
+        f"{row} {kind} {number}": (row, kind, number, run.seed, str(run.out / "meshes"))
+        for row, kind, number in _plan(count, run.seed)
+        if not run.quick or kind in SHORT.get(row, KINDS)
     }
-    records = many(done, jobs, solve, engine, workers, progress, "fits")
-    progress.done()
+    records = run.records(run.ledger("fits.jsonl", experiment="table4"), jobs, solve)
     figures = summary(records)
-    result = {"title": "Wrong models", "seed": seed, "records": records}
-    result["table"] = write_table(out, "Table 4, left: relative error of the mass", _rows(figures), NOTES)
-    result["pictures"] = plots.draw(out, records, PAPER)
-    return write_result(out, asked("table4", quick, scenes), result, figures)
+    result: dict = {"records": records, "pictures": plots.draw(run.out, records, PAPER)}
+    result["table"] = write_table(run.out, "Table 4, left: relative error of the mass", _rows(figures), NOTES)
+    return result, figures
 
 
 def _plan(count: int, seed: int) -> list[tuple[str, str, int]]:

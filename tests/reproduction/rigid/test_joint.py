@@ -59,7 +59,7 @@ def record(**changes):
 def test_figures_count_what_they_say():
     wrong = {**record()["errors"], "body.mass": 0.1}
     records = [record(), record(errors=wrong), record(identifiable=False, status="unidentifiable", errors=wrong)]
-    records += [record(identifiable=False), record(status="unidentifiable"), record(frames="8bit", nonsmooth=True)]
+    records += [record(identifiable=False), record(status="unidentifiable"), record(frames="8bit", kinked=True)]
     figures = experiment.summary(records, foreign=False)
     value = lambda name: figures[name]["value"]
     assert value("identifiable_share") == 3 / 5

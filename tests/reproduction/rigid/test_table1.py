@@ -13,6 +13,7 @@ from gradsim_reproduction.baselines import ROWS
 from gradsim_reproduction.rigid import table1
 from gradsim_reproduction.rigid.fits import Ask, answer, problem_of
 from gradsim_reproduction.rigid.records import baseline_rows, error_bars
+from gradsim_reproduction.runner import Run
 
 
 def record(**changes):
@@ -83,7 +84,7 @@ def test_reinforce_is_read_from_the_folder_beside_by_where_its_searches_began(tm
     rows = [{"number": n, "start": start} for n in (4, 9) for start in ("range", "vertices")]
     (tmp_path / "pybullet").mkdir()
     (tmp_path / "pybullet" / "result.json").write_text(json.dumps({"seed": 0, "quick": False, "rows": rows}))
-    ask = lambda seed, names: baseline_rows([4], seed, tmp_path / "table1", NullProgress(), False, names, 0)
+    ask = lambda seed, names: baseline_rows(Run(tmp_path / "table1", False, seed, NullProgress()), [4], names, 0.0)
     found = ask(0, ("body.mass",))
     assert found["pybullet"] == [rows[0]] and found["pybullet_vertices"] == [rows[1]]
     for others in (ask(1, ("body.mass",)), ask(0, ("body.mass", "ground.friction"))):
@@ -92,11 +93,11 @@ def test_reinforce_is_read_from_the_folder_beside_by_where_its_searches_began(tm
 
 def test_kinked_and_mismatched_fits_are_counted_apart_from_error_bars():
     far = {"z": {"body.mass": 9.0}, "inside": {"body.mass": False}}
-    bars = error_bars([record(), record(nonsmooth=True, **far), record(status="mismatch", **far)])
+    bars = error_bars([record(), record(kinked=True, **far), record(status="mismatch", **far)])
     assert bars["z_rms"]["value"] == 1 and bars["z_count"]["value"] == 1
     assert bars["covered_by_95"]["value"] == 1 and bars["covered_by_95_kinked"]["value"] == 0
     assert bars["mismatch_8bit"]["value"] == 1
-    assert not {"z_rms", "covered_by_95"} & set(error_bars([record(nonsmooth=True)]))  # nothing to tell it from
+    assert not {"z_rms", "covered_by_95"} & set(error_bars([record(kinked=True)]))  # nothing to tell it from
 
 
 @pytest.mark.slow
