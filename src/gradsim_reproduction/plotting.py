@@ -1,6 +1,8 @@
 """Plots of the experiments: one matplotlib style, shared colors and panels, atomic writes.
 
-pictures = write_figures(out, {"errors": (lambda: errors(records), "Errors", "One mark per object.")})
+A report lists what `write_figures` returns:
+
+    pictures = write_figures(out, {"errors": (lambda: errors(records), "Errors", "One mark per object.")})
 """
 
 from collections.abc import Callable, Mapping, Sequence

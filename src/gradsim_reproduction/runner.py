@@ -1,14 +1,14 @@
 """Experiments: one runner, resumable ledgers, figures with goals, `result.json`.
 
-@experiment("table1", "Mass from video (Table 1)", parallel=True)
-def table1(run: Run) -> Outcome:
-    records = run.records(run.ledger("fits.jsonl"), jobs, fit_one)
-    return {"records": records}, {"error": figure(worst(records), paper=9e-5, goal=1e-8)}
+An experiment is a function of a `Run` that returns further content of `result.json` and its figures:
+
+    @experiment("table1", "Mass from video (Table 1)", parallel=True)
+    def table1(run: Run) -> Outcome:
+        records = run.records(run.ledger("fits.jsonl"), jobs, fit_one)
+        return {"records": records}, {"error": figure(worst(records), paper=9e-5, goal=1e-8)}
 """
 
 import inspect
-import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
@@ -55,12 +55,12 @@ class Run:
     engine: str = "serial"
     workers: int | None = None
 
-    def ledger(self, file: str, **settings: Any) -> "Ledger":
+    def ledger(self, file: str, **settings: Any) -> Ledger:
         """Ledger in the folder; its settings are the seed and these."""
         return Ledger(self.out / file, {"seed": self.seed, **settings}, self.progress)
 
     def records(
-        self, ledger: "Ledger", jobs: Mapping[str, Any], function: Callable[[Any], Mapping], label: str = "fits"
+        self, ledger: Ledger, jobs: Mapping[str, Any], function: Callable[[Any], Mapping], label: str = "fits"
     ) -> list[dict]:
         """Records of all jobs by the engine of the run; see `run_missing`."""
         return run_missing(ledger, jobs, function, self.engine, self.workers, self.progress, label)
@@ -126,98 +126,6 @@ def write_result(folder: Path, command: str, result: dict, figures: Figures) -> 
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "result.json", content)
     return content
-
-
-class Ledger:
-    """Finished items by key in a file of JSON lines, so that an interrupted run resumes after them.
-
-    The first line holds the settings, each further line one item. A line is written and synced in one go; a line that
-    was torn by a crash is ignored, so its item is computed again.
-
-        ledger = Ledger(out / "finished.jsonl", {"seed": seed, "quick": quick})
-        rows = [ledger.once(f"scene {k}", solve, k) for k in range(20)]
-
-    Args:
-        path: The file; made with its folder if missing.
-        settings: Everything that an item depends on apart from its key, as JSON; versions are added.
-        progress: Receives each key that is computed.
-
-    Raises:
-        InputError: If the file was made with other settings.
-    """
-
-    def __init__(self, path: str | Path, settings: Mapping | None = None, progress: Progress | None = None):
-        self.path, self.progress, self._items = Path(path), progress or NullProgress(), {}
-        wanted = _plain({**(settings or {}), "versions": versions()})
-        lines = self._read()
-        if not lines:
-            self._append({"settings": wanted})
-        for line in lines:
-            if "settings" in line:
-                self._compare(line["settings"], wanted)
-            else:
-                self._items[line["key"]] = line["item"]
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def get(self, key: str) -> dict | None:
-        """The item, or None if it is not finished."""
-        return self._items.get(key)
-
-    def put(self, key: str, item: Mapping) -> dict:
-        """Append an item; it is on disk when this returns.
-
-        Returns:
-            The item as it will be read again (lists for tuples, text for keys), so that a resumed run computes with the
-            same values as one that was never interrupted.
-        """
-        line = _plain({"key": key, "item": item})
-        self._append(line)
-        self._items[key] = line["item"]
-        return line["item"]
-
-    def once(self, key: str, make: Callable[..., Mapping], *args: Any) -> dict:
-        """The item; computed now as `make(*args)` if it is not finished."""
-        item = self.get(key)
-        if item is None:
-            self.progress.stage(key)
-            item = self.put(key, make(*args))
-        return item
-
-    def _read(self) -> list[dict]:
-        if not self.path.is_file():
-            return []
-        lines = []
-        for text in self.path.read_bytes().splitlines():
-            try:
-                line = json.loads(text)
-            except ValueError:  # torn
-                continue
-            if isinstance(line, dict) and ("settings" in line or {"key", "item"} <= line.keys()):
-                lines.append(line)
-        return lines
-
-    def _append(self, line: Mapping) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab") as file:
-            # starts on a new line, whatever the last crash left
-            file.write(b"\n" + json.dumps(line).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-
-    def _compare(self, stored: Mapping, wanted: Mapping) -> None:
-        names = [name for name in {**stored, **wanted} if stored.get(name) != wanted.get(name)]
-        if names:
-            other = "; ".join(f"{name}: {stored.get(name)!r} then, {wanted.get(name)!r} now" for name in names)
-            raise InputError(
-                f"{self.path} holds items of other settings ({other}); choose another folder or remove it."
-            )
-
-
-def _plain(content: object):
-    """Content after a round trip through JSON; infinite numbers stay."""
-    return json.loads(json.dumps(content, default=lambda value: value.tolist()))
 
 
 def run_missing(

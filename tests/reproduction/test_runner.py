@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from gradsim_reproduction.runner import Ledger, Run, experiment, figure, run_missing
+from gradsim.runtime.checkpoint import Ledger
+from gradsim_reproduction.runner import Run, experiment, figure, run_missing
 
 CALLS = []
 

@@ -24,6 +24,7 @@ import torch
 
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import atomic_path, atomic_write
+from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.runtime.provenance import versions
 
 FOLDER_SCHEMA = "gradsim.checkpoint/1"
@@ -133,21 +134,21 @@ class Ledger:
     """Finished items of a long run by key, appended to a file of JSON lines.
 
         ledger = Ledger(out / "finished.jsonl", {"seed": seed, "quick": quick})
-        for k in range(20):
-            rows.append(ledger.once(f"scene {k}", lambda: solve(k)))
+        rows = [ledger.once(f"scene {k}", solve, k) for k in range(20)]
 
     A line is written and synced in one go; one that a crash tore is ignored, so its item is made again.
 
     Args:
         path: The file; made with its folder where it is missing.
         settings: All that an item depends on in addition to its key, as JSON holds it; versions are added.
+        progress: Receives the key of each item that `once` computes.
 
     Raises:
         InputError: If the file was made with other settings.
     """
 
-    def __init__(self, path: str | Path, settings: Mapping | None = None):
-        self.path, self._items = Path(path), {}
+    def __init__(self, path: str | Path, settings: Mapping | None = None, progress: Progress | None = None):
+        self.path, self.progress, self._items = Path(path), progress or NullProgress(), {}
         current = _from_json({**(settings or {}), "versions": versions()})
         lines = self._read()
         if not lines:
@@ -177,10 +178,13 @@ class Ledger:
         self._items[key] = line["item"]
         return line["item"]
 
-    def once(self, key: str, make: Callable[[], Mapping]) -> dict:
-        """The item, made now if it is not finished."""
+    def once(self, key: str, make: Callable[..., Mapping], *args: Any) -> dict:
+        """The item; computed now as `make(*args)` if it is not finished."""
         item = self.get(key)
-        return self.put(key, make()) if item is None else item
+        if item is None:
+            self.progress.stage(key)
+            item = self.put(key, make(*args))
+        return item
 
     def _read(self) -> list[dict]:
         if not self.path.is_file():

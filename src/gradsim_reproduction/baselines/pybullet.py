@@ -12,7 +12,6 @@ import numpy as np
 
 from gradsim.dataset import test_numbers
 from gradsim.errors import InputError
-from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.optional import extra
 from gradsim.runtime.progress import Progress
 from gradsim_reproduction.baselines.bullet_plots import draw

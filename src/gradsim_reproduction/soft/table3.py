@@ -26,7 +26,6 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
-from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress, reporting
 from gradsim_reproduction.rigid.joint import outcome
 from gradsim_reproduction.runner import Outcome, Run, experiment, figure

@@ -8,8 +8,9 @@ each step, which is the dearest reading. What each case does stands in `rates_ca
 import numpy as np
 import torch
 
+from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import Progress
-from gradsim_reproduction.runner import Ledger, Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.tables import write_table
 from gradsim_reproduction.throughput import identification_times, plots
 from gradsim_reproduction.throughput.cases import CELLS, WORK, gpu, rates
