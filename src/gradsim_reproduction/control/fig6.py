@@ -7,7 +7,6 @@ best so far, as the search's own loss chooses it, is drawn apart. The last part 
 
 from collections.abc import Callable
 
-from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task
 from gradsim.control.training.history import History
 from gradsim_reproduction.control import fig6_table, plots, videos
