@@ -12,7 +12,7 @@ import numpy as np
 
 from gradsim.dataset import test_numbers
 from gradsim.errors import InputError
-from gradsim.runtime.optional import extra
+from gradsim.runtime.optional import require_extra
 from gradsim.runtime.progress import Progress
 from gradsim_reproduction.baselines.bullet_plots import draw
 from gradsim_reproduction.baselines.bullet_search import MASS, STARTS, solve
@@ -35,7 +35,7 @@ def pybullet(run: Run) -> Outcome:
     Raises:
         InputError: If PyBullet is not installed.
     """
-    extra("pybullet", "the baseline PyBullet + REINFORCE", "baselines")
+    require_extra("pybullet", "the baseline PyBullet + REINFORCE", "baselines")
     numbers = test_numbers(run.scenes or (QUICK if run.quick else OBJECTS))
     plan = asdict(Plan(steps=SHORT) if run.quick else Plan())
     jobs = {

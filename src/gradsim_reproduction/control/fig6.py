@@ -7,6 +7,7 @@ best so far, as the search's own loss chooses it, is drawn apart. The last part 
 
 from collections.abc import Callable
 
+from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task
 from gradsim.control.training.history import History
 from gradsim_reproduction.control import fig6_table, plots, videos
@@ -42,7 +43,7 @@ def fig6(run: Run, parts: tuple[str, ...] = (*PARTS, CLOSED)) -> Outcome:
         if first is not None:
             progress.stage(f"{name}: videos")
             goal = int(first.names["goal"])
-            setup = Task.load(name).setup(goal)
+            setup = Setup.of(Task.load(name), goal)
             entries, stages = videos.show(out, name, setup, kept(out, name, goal), first)
             videos_ += entries
             pictures.append(stages)
