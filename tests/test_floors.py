@@ -1,18 +1,14 @@
 """The floor plan: imports only go down, and only the engine defines operations of PyTorch."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
+from floor_plan import FLOORS
+
 SOURCE = Path(__file__).parents[1] / "src" / "gradsim"
-FLOORS = (  # packages of one floor do not know one another, but for the lowest
-    ("errors", "runtime", "numerics", "geometry"),
-    ("engine", "scene"),
-    ("physics", "render", "video"),
-    ("losses",),
-    ("identification", "control"),
-    ("dataset", "visualization"),
-    ("app",),
-)
+OPERATIONS = ("Function", "custom_op")
+MAKERS = ("autograd.Function", "library.custom_op")
 FLOOR = {package: floor for floor, packages in enumerate(FLOORS) for package in packages}
 FILES = sorted(p for p in SOURCE.rglob("*.py") if p != SOURCE / "__init__.py")  # the roof names what is public
 
@@ -21,20 +17,26 @@ def package_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def imported(tree: ast.AST) -> set[str]:
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def imported(tree: ast.Module) -> frozenset[str]:
     """Dotted names of everything that a file imports."""
     modules = {a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names}
     members = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    return modules | {f"{'.' * node.level}{node.module}.{a.name}" for node in members for a in node.names}
+    return frozenset(modules | {f"{'.' * node.level}{node.module}.{a.name}" for node in members for a in node.names})
 
 
 def offenders(rule) -> list[str]:
     """`file: what is wrong` of every source file for which the rule returns a complaint."""
-    complaints = ((path, rule(path, ast.parse(path.read_text(encoding="utf-8")))) for path in FILES)
+    complaints = ((path, rule(path, parsed(path))) for path in FILES)
     return [f"{path.relative_to(SOURCE)}: {complaint}" for path, complaint in complaints if complaint]
 
 
-def upward(path: Path, tree: ast.AST) -> str:
+def upward(path: Path, tree: ast.Module) -> str:
     here, names = package_of(path), imported(tree)
     packages = {name.split(".")[1] for name in names if name.startswith("gradsim.")}
     allowed = {here, *FLOORS[0], *(package for package, floor in FLOOR.items() if floor < FLOOR[here])}
@@ -60,9 +62,10 @@ def test_the_library_does_not_import_the_reproduction():
 
 
 def test_only_the_engine_defines_operations_of_pytorch():
-    def operations(path: Path, tree: ast.AST) -> str:
-        used = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)} | imported(tree)
-        wrong = [name for name in used if name.endswith(("autograd.Function", "library.custom_op"))]
-        return "" if package_of(path) == "engine" else ", ".join(sorted(wrong))
+    def operations(path: Path, tree: ast.Module) -> str:
+        if package_of(path) == "engine":
+            return ""
+        used = {ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr in OPERATIONS}
+        return ", ".join(sorted(name for name in used | imported(tree) if name.endswith(MAKERS)))
 
     assert offenders(operations) == []

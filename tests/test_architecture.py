@@ -1,0 +1,45 @@
+"""docs/architecture.md and docs/glossary.md say what is true of the code."""
+
+import re
+from pathlib import Path
+
+from floor_plan import FLOORS
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+LIMIT = 25  # files in a folder
+
+
+def rows(heading: str) -> list[list[str]]:
+    """Cells of the first table below a heading, without its head."""
+    section = PAGE.split(f"## {heading}", 1)[1]
+    lines = [line for line in section.split("\n## ")[0].splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_every_path_that_the_page_names_exists():
+    names = re.findall(r"`([\w/]+(?:/|\.py))`", PAGE)
+    library = ROOT / "src" / "gradsim"
+    homes = (ROOT, ROOT / "src", library, library / "physics" / "rigid")  # the last for names that folders share
+    assert [name for name in names if not any((home / name).exists() for home in homes)] == []
+
+
+def test_the_table_of_places_has_thirty_rows():
+    assert len(rows("Where is …")) >= 30
+
+
+def test_the_floors_of_the_page_are_those_that_the_imports_keep():
+    table = {int(floor): tuple(re.findall(r"`(\w+)`", packages)) for floor, packages, _ in rows("Floors")}
+    assert table == dict(enumerate(FLOORS))
+
+
+def test_no_folder_has_more_files_than_a_reader_takes_in():
+    folders = {path.parent for path in (ROOT / "src").rglob("*.py")}
+    sizes = {str(folder.relative_to(ROOT)): len(list(folder.glob("*.py"))) for folder in folders}
+    assert {folder: size for folder, size in sizes.items() if size > LIMIT} == {}
+
+
+def test_the_glossary_is_sorted_and_names_each_term_once():
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    terms = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")][1:]
+    assert terms == sorted(set(terms), key=str.lower) and len(terms) >= 30
