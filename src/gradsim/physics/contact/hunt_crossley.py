@@ -36,4 +36,4 @@ def damping_rate(dissipation: Tensor, stiffness: Tensor, depth: Tensor) -> Tenso
     return dissipation * stiffness * depth
 
 
-__all__ = ["DAMPING", "damping_rate", "reference", "energy", "normal_force"]
+__all__ = ["DAMPING", "damping_rate", "energy", "normal_force", "reference"]

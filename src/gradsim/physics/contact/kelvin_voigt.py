@@ -46,4 +46,4 @@ def damping_rate(damping: Tensor, stiffness: Tensor, depth: Tensor) -> Tensor:
     return damping + 0 * stiffness * depth
 
 
-__all__ = ["CLAMPED", "DAMPING", "damping_rate", "reference", "energy", "normal_force"]
+__all__ = ["CLAMPED", "DAMPING", "damping_rate", "energy", "normal_force", "reference"]

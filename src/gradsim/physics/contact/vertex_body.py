@@ -98,4 +98,4 @@ def reference(
     return stack([f, -f, -linalg.cross(arm, f), torch.zeros_like(f)], -2)
 
 
-__all__ = ["active", "reference", "energy", "forces", "touch_body"]
+__all__ = ["active", "energy", "forces", "reference", "touch_body"]

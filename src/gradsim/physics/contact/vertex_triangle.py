@@ -190,4 +190,4 @@ def reference(
         return torch.autograd.grad(power, virtual, create_graph=x.requires_grad)[0]
 
 
-__all__ = ["active", "reference", "energy", "forces", "touch_face", "weights"]
+__all__ = ["active", "energy", "forces", "reference", "touch_face", "weights"]

@@ -81,4 +81,4 @@ def reference(x: Tensor, v: Tensor, density: Tensor, drag: Tensor, lift: Tensor,
     return ((dragged + lifted) / 3)[..., None, :].expand(x.shape)
 
 
-__all__ = ["FORCE", "LEAST", "reference", "energy"]
+__all__ = ["FORCE", "LEAST", "energy", "reference"]

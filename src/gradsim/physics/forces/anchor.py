@@ -37,4 +37,4 @@ def reference(x: Tensor, v: Tensor, point: Tensor, stiffness: Tensor, damping: T
     return stiffness[..., None, None] * (point[..., None, :] - x) - damping[..., None, None] * v
 
 
-__all__ = ["FORCE", "reference", "energy"]
+__all__ = ["FORCE", "energy", "reference"]

@@ -55,4 +55,4 @@ def reference(x: Tensor, v: Tensor, point: Tensor, stiffness: Tensor, damping: T
     return stack([f, -f, -linalg.cross(arm, f), torch.zeros_like(f)], -2)
 
 
-__all__ = ["FORCE", "reference", "energy", "forces"]
+__all__ = ["FORCE", "energy", "forces", "reference"]

@@ -200,4 +200,4 @@ def _normals(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return x3 - x2, linalg.cross(x0 - x2, x0 - x3), linalg.cross(x1 - x3, x1 - x2)
 
 
-__all__ = ["FORCE", "LEAST", "angle", "reference", "energy", "rest_shape"]
+__all__ = ["FORCE", "LEAST", "angle", "energy", "reference", "rest_shape"]

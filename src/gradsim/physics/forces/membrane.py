@@ -179,4 +179,4 @@ def _gradient(x: Tensor, inverse_00: Tensor, inverse_01: Tensor, inverse_11: Ten
     return (x[..., 1:, :] - x[..., :1, :]).mT @ _matrix(inverse_00, inverse_01, inverse_11)
 
 
-__all__ = ["FORCE", "LEAST", "reference", "energy", "rest_shape"]
+__all__ = ["FORCE", "LEAST", "energy", "reference", "rest_shape"]

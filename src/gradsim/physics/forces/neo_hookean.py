@@ -148,4 +148,4 @@ def _edges(x: Tensor) -> Tensor:
     return (x[..., 1:, :] - x[..., :1, :]).mT
 
 
-__all__ = ["FORCE", "reference", "dissipation", "energy", "forces", "lame", "power", "rest_shape"]
+__all__ = ["FORCE", "dissipation", "energy", "forces", "lame", "power", "reference", "rest_shape"]

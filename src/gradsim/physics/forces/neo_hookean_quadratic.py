@@ -263,5 +263,5 @@ def masses(volume: Tensor, elements: Tensor, density: float | Tensor, n: int) ->
     return volume.new_zeros(n).index_add(0, elements.flatten(), each.flatten())
 
 
-__all__ = ["EDGES", "FORCE", "MASSES", "reference", "dissipation", "energy", "forces", "gauss", "masses", "power"]
+__all__ = ["EDGES", "FORCE", "MASSES", "dissipation", "energy", "forces", "gauss", "masses", "power", "reference"]
 __all__ += ["rest_shape"]

@@ -43,4 +43,4 @@ def reference(x: Tensor, v: Tensor, point: Tensor, normal: Tensor, stiffness: Te
     return n * (stiffness[..., None, None] * along(point[..., None, :] - x) - damping[..., None, None] * along(v))
 
 
-__all__ = ["FORCE", "reference", "energy"]
+__all__ = ["FORCE", "energy", "reference"]

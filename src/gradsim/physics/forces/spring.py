@@ -61,4 +61,4 @@ def rest_length(x: Tensor, springs: Tensor) -> Tensor:
     return (ends[:, 1] - ends[:, 0]).norm(dim=-1)
 
 
-__all__ = ["FORCE", "LEAST", "reference", "energy", "rest_length"]
+__all__ = ["FORCE", "LEAST", "energy", "reference", "rest_length"]
