@@ -14,11 +14,12 @@ from fit_cases import THROW
 from run_cases import write_inputs
 
 from gradsim.app.cli import main
-from gradsim.app.commands import fit
-from gradsim.app.job import Job
-from gradsim.app.run_directory import compare, desk, finished, unfinished
+from gradsim.app.commands.fit import fit
+from gradsim.app.job import FitArguments
+from gradsim.app.run_directory import RunDirectory
 from gradsim.errors import InputError
 from gradsim.runtime.progress import NullProgress
+from gradsim.scene import Scene
 
 pytestmark = pytest.mark.timeout(1200)  # two processes that start from nothing, on a machine that may be busy
 TIMES = ("cpu_seconds", "wall_seconds")
@@ -30,7 +31,7 @@ sys.exit(cli.main())
 """
 
 
-class Told(NullProgress):
+class Stages(NullProgress):
     """Remembers the stages."""
 
     def __init__(self):
@@ -40,7 +41,7 @@ class Told(NullProgress):
         self.stages.append(text)
 
 
-def words(job: Job, out: Path) -> list[str]:
+def words(job: FitArguments, out: Path) -> list[str]:
     return ["fit", str(job.scene), "--video", str(job.video), "--unknown", *job.unknowns, "--out", str(out)] + [
         "--starts",
         str(job.starts),
@@ -73,9 +74,11 @@ def answer(out: Path) -> tuple[dict, dict]:
 
 
 @pytest.fixture(scope="module")
-def job(tmp_path_factory) -> Job:
+def job(tmp_path_factory) -> FitArguments:
     folder = write_inputs(tmp_path_factory.mktemp("inputs"))
-    return Job(scene=folder / "scene.yaml", video=folder / "video.webm", unknowns=tuple(THROW), starts=2, seed=5)
+    return FitArguments(
+        scene=folder / "scene.yaml", video=folder / "video.webm", unknowns=tuple(THROW), starts=2, seed=5
+    )
 
 
 @pytest.fixture(scope="module")
@@ -87,65 +90,65 @@ def stopped(job, tmp_path_factory) -> tuple[Path, int, str]:
 
 def test_ctrl_c_leaves_a_run_that_says_what_it_knows_and_how_to_go_on(stopped):
     out, code, printed = stopped
-    assert code == 130 and f"go on: gradsim fit --resume {out}" in " ".join(printed.split())
+    assert code == 130 and f"resume: gradsim fit --resume {out}" in " ".join(printed.split())
     result = json.loads((out / "result.json").read_text())
     assert result["status"] == "interrupted" and result["stages"] >= 1
     assert all(1 > abs(u["value"] / {"cube.mass": 3.1}.get(n, 0.9) - 1) for n, u in result["unknowns"].items())
     assert all(u["std"] is None and not u["identifiable"] for u in result["unknowns"].values())
     page = (out / "report.html").read_text()
     assert "Stopped before the end" in page and f"gradsim fit --resume {out}" in page and "± ∞" not in page
-    assert unfinished(out) and not finished(out)
+    assert RunDirectory(out).is_unfinished and not RunDirectory(out).is_finished
 
 
 def test_stopped_then_killed_then_resumed_is_as_never_stopped(job, stopped, tmp_path):
     out = stopped[0]
     with pytest.raises(InputError, match=f"gradsim fit --resume {out}"):
-        fit.fit(job, out)
+        fit(job, out)
     with pytest.raises(InputError, match=r"seed: 5 then, 6 now"):
-        fit.fit(replace(job, seed=6), out, resume=True)
+        fit(replace(job, seed=6), out, resume=True)
     code, _ = at_the_next_checkpoint(signal.SIGKILL, out, ["fit", "--resume", str(out)])
-    assert code == -signal.SIGKILL and unfinished(out)
+    assert code == -signal.SIGKILL and RunDirectory(out).is_unfinished
 
-    told = Told()
-    again = fit.fit(Job.of(out, {}), out, resume=True, progress=told)
-    assert any("on from" in stage for stage in told.stages)
-    fit.fit(job, tmp_path / "whole")
+    progress = Stages()
+    again = fit(FitArguments.load(out), out, resume=True, progress=progress)
+    assert any("on from" in stage for stage in progress.stages)
+    fit(job, tmp_path / "whole")
     assert answer(out) == answer(tmp_path / "whole")
     assert again["status"] == "ok" and again["video"] == str(job.video)
-    assert finished(out) and not (out / "checkpoint").exists()
+    assert RunDirectory(out).is_finished and not (out / "checkpoint").exists()
 
     written = (out / "result.json").stat().st_mtime_ns
-    assert fit.fit(job, out, resume=True) == again  # is done, and says so
+    assert fit(job, out, resume=True) == again  # is done, and says so
     assert (out / "result.json").stat().st_mtime_ns == written
 
 
 def test_another_video_or_scene_is_named(job, tmp_path):
-    kept = json.dumps({"command": "fit", "inputs": job.inputs(fit.Scene.load(job.scene)), "arguments": {}})
+    kept = json.dumps({"command": "fit", "inputs": job.inputs(Scene.load(job.scene)), "arguments": {}})
     (tmp_path / "job.json").write_text(kept)
     (tmp_path / "other.webm").write_bytes(b"other")
-    scene = fit.Scene.load(job.scene)
+    scene = Scene.load(job.scene)
     changed = scene.model_copy(update={"gravity": (0.0, 0.0, -1.6)})
-    compare(tmp_path, job, scene)
+    RunDirectory(tmp_path).require_same_inputs(job, scene)
     with pytest.raises(InputError, match="video: another file"):
-        compare(tmp_path, replace(job, video=tmp_path / "other.webm"), scene)
+        RunDirectory(tmp_path).require_same_inputs(replace(job, video=tmp_path / "other.webm"), scene)
     with pytest.raises(InputError, match=r"scene.gravity: .*9\.8.* then, .*1\.6.* now"):
-        compare(tmp_path, job, changed)
+        RunDirectory(tmp_path).require_same_inputs(job, changed)
     with pytest.raises(InputError, match="starts: 2 then, 4 now"):
-        compare(tmp_path, replace(job, starts=4), scene)
+        RunDirectory(tmp_path).require_same_inputs(replace(job, starts=4), scene)
 
 
 def test_two_at_once_in_one_folder_are_refused(job, tmp_path):
-    scene = fit.Scene.load(job.scene)
+    scene = Scene.load(job.scene)
     with (
-        desk(tmp_path, job, scene, False),
+        RunDirectory(tmp_path).open(job, scene, False),
         pytest.raises(InputError, match="another process"),
-        desk(tmp_path, job, scene, False),
+        RunDirectory(tmp_path).open(job, scene, False),
     ):
         pass
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["fit"], "SCENE, --video V"),
         (["fit", "cube.yaml", "--out", "x"], "--video V, --unknown"),
@@ -153,9 +156,9 @@ def test_two_at_once_in_one_folder_are_refused(job, tmp_path):
         (["fit", "--resume", "."], "holds no job.json"),
     ],
 )
-def test_what_is_missing_is_named(words, told, capsys, tmp_path, monkeypatch):
+def test_what_is_missing_is_named(words, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main.main(words) == 2
     out, err = capsys.readouterr()
-    assert out == "" and told in err
+    assert out == "" and message in err
     assert not os.listdir(tmp_path)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from fit_cases import throw
 
-from gradsim.app.commands import fit
+from gradsim.app.commands.camera import calibrate_camera
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.identification.camera_calibration import camera_from_length
@@ -105,13 +105,13 @@ def test_the_command_writes_a_whole_scene_with_its_assumptions(tmp_path):
     scene = throw()
     scene.save(tmp_path / "a.yaml")
     given = {"length": 0.5, "at": None, "tilt": 0.0, "click": 0.5}
-    told = fit.camera(tmp_path / "a.yaml", tmp_path / "b.yaml", points="4,8,12,14", solve="focal", **given)
+    text = calibrate_camera(tmp_path / "a.yaml", tmp_path / "b.yaml", points="4,8,12,14", solve="focal", **given)
     focal = 10 * np.linalg.norm(np.subtract([0.2, 0, 0.8], [0.2, -4, 0.8])) / 0.5
     written = Scene.load(tmp_path / "b.yaml").camera
     assert written is not None and written.focal == pytest.approx(focal)
-    assert "Assumes that the camera's place is right" in told and "80.0 ± 5.7 px" in told
+    assert "Assumes that the camera's place is right" in text and "80.0 ± 5.7 px" in text
     with pytest.raises(InputError, match="--points"):
-        fit.camera(tmp_path / "a.yaml", tmp_path / "c.yaml", points="4,8,12", solve="focal", **given)
+        calibrate_camera(tmp_path / "a.yaml", tmp_path / "c.yaml", points="4,8,12", solve="focal", **given)
 
 
 @pytest.mark.parametrize("towards, known", [(0.0, False), (-2.5, True)])

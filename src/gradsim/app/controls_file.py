@@ -1,4 +1,4 @@
-"""What the best policy of a run sets, kept beside it: controls.npz, by the names that a rollout takes."""
+"""controls.npz: controls of a run's best policy, as `Model.rollout` takes them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,14 +16,14 @@ CONTROLS = "controls.npz"
 
 
 def write_controls(folder: Path, plant: "Plant", episode: "Episode") -> None:
-    """Write what an episode's actions mean: (frames - 1, elements) each over time, or a value at the start."""
+    """Write the controls of an episode: (frames - 1, elements) over time, or one value at the start."""
     values = plant.values(episode.actions[:1].detach(), plant.frames)
     with atomic_write(folder / CONTROLS) as file:
         np.savez(file, **{name: x[0].numpy() for name, x in values.items()})  # pyright: ignore[reportArgumentType]
 
 
-def controls(folder: Path) -> dict[str, Tensor]:
-    """What `Model.rollout` is to be given, one world; empty where the folder is no run of a controller."""
+def read_controls(folder: Path) -> dict[str, Tensor]:
+    """Controls of one world by name; empty for a run of another command."""
     path = folder / CONTROLS
     if not path.is_file():
         return {}

@@ -1,11 +1,7 @@
-"""What a fit was asked to do.
+"""Arguments of a run, stored with its result so that it can be resumed and compared.
 
-What a command was asked to do: kept beside its answer, so that it can go on and be compared.
-
-Everything that determines the answer is in `RunArguments.inputs`: the subject (a scene, a task), the content of the files, the
-options, and the versions and source of what computes.
-
-What `gradsim control` was asked to do.
+`RunArguments.inputs` holds everything that determines the result: the scene or task, the content of the files, the
+options, the versions, and a digest of the source.
 """
 
 import hashlib
@@ -19,157 +15,113 @@ from gradsim.control.task.task import Task
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import jsonable
 from gradsim.runtime.provenance import versions
+from gradsim.scene import Scene
 from gradsim.scene.node import Node
 
 SCHEMA = "gradsim.job/1"
 RECORD = "job.json"
+VIDEO_OPTIONS = ("robust", "ignore", "frames", "background")
+VIDEOS = ("side_by_side.webm", "overlay.webm", "residuals.webm")
+METHODS = ("gradient", "mpc", "diffphysics", "random", "cma", "reinforce", "ppo")
+POLICIES = ("first", "middle", "best", "last")  # iterations whose policies are stored and rendered
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunArguments:
-    """The arguments of a command. A file or folder is a `Path`, so that its content counts and not its name.
+    """Arguments of a command. Files and folders are `Path`s: their content counts, not their names.
 
     Attributes:
-        command: Its name.
-        noun: What it makes.
-        subject: Name of the argument whose content is loaded and counts instead of its words.
-        answer: Files in its run folder that it makes.
+        command: Name of the command.
+        noun: What the command computes, for messages.
+        subject: Name of the argument that is loaded (scene, task); its content counts, not its text.
+        outputs: Files that the command writes into its run folder.
     """
 
     command: ClassVar[str]
     noun: ClassVar[str]
     subject: ClassVar[str]
-    answer: ClassVar[tuple[str, ...]]
+    outputs: ClassVar[tuple[str, ...]]
 
     def inputs(self, subject: Node) -> dict:
-        """All that determines the answer, as JSON holds it.
+        """Everything that determines the result, as JSON.
 
         Args:
-            subject: What was loaded.
+            subject: The loaded scene or task.
         """
         content = {f.name: _content(getattr(self, f.name)) for f in fields(self)}
         content[self.subject] = _content(subject.model_dump(by_alias=True, exclude_none=True))
-        return json.loads(json.dumps(jsonable(content | {"versions": versions() | {"source": _source()}})))
+        return json.loads(json.dumps(jsonable(content | {"versions": versions() | {"source": _source_digest()}})))
 
     def record(self, subject: Node) -> dict:
-        """The content of job.json."""
-        given = asdict(self)
-        files = [name for name, value in given.items() if isinstance(value, Path)]
-        arguments = {name: str(value) if name in files else value for name, value in given.items()}
-        here = {"folder": str(Path.cwd()), "files": files}
+        """Content of job.json."""
+        values = asdict(self)
+        files = [name for name, value in values.items() if isinstance(value, Path)]
         return {
             "schema": SCHEMA,
             "command": self.command,
-            "arguments": arguments,
-            **here,
+            "arguments": {name: str(value) if name in files else value for name, value in values.items()},
+            "folder": str(Path.cwd()),
+            "files": files,
             "inputs": self.inputs(subject),
         }
 
     @classmethod
-    def of(cls, folder: Path, given: Mapping) -> Self:
-        """What was asked in a run folder; its files are where they were.
+    def load(cls, folder: Path, overrides: Mapping | None = None) -> Self:
+        """Arguments of the run in a folder; relative files are looked up where the run was started.
 
         Args:
-            folder: The folder.
-            given: What was said again, by name of the argument; it may not differ.
+            folder: The run folder.
+            overrides: Arguments that were given again, by name; they may not differ.
 
         Raises:
-            InputError: If the folder holds no run of this command, or something that was given differs.
+            InputError: If the folder holds no run of this command, or an argument differs.
         """
-        kept = record(folder)
-        if kept is None or kept["command"] != cls.command:
-            held = f"a run of `gradsim {kept['command']}`" if kept else f"no {RECORD}"
+        record = read_record(folder)
+        if record is None or record["command"] != cls.command:
+            content = f"a run of `gradsim {record['command']}`" if record else f"no {RECORD}"
             raise InputError(
-                f"{folder} holds {held}, so no {cls.noun} to go on with; start one with `gradsim {cls.command}`."
+                f"{folder} holds {content}, so there is no {cls.noun} to resume; start one with `gradsim {cls.command}`."
             )
-        here, old = Path(kept["folder"]), kept["arguments"]
-        places = {name: here / old[name] for name in kept["files"]}
-        files = {name: path if path.exists() else Path(old[name]) for name, path in places.items()}
+        started_in, old = Path(record["folder"]), record["arguments"]
+        resolved = {name: started_in / old[name] for name in record["files"]}
+        files = {name: path if path.exists() else Path(old[name]) for name, path in resolved.items()}
         lists = {name: tuple(value) for name, value in old.items() if isinstance(value, list)}
-        asked = cls(**{**old, **files, **lists})
+        arguments = cls(**{**old, **files, **lists})
         defaults = {f.name: () if f.name in lists else f.default for f in fields(cls)}
-        for name, value in given.items():
-            is_said = value is not None and value != defaults[name]
-            if is_said and value != getattr(asked, name) and str(value) != str(old[name]):
+        for name, value in (overrides or {}).items():
+            is_set = value is not None and value != defaults[name]
+            if is_set and value != getattr(arguments, name) and str(value) != str(old[name]):
                 raise InputError(
-                    f"the {cls.noun} in {folder} has {name} {short(old[name])}, not {value}; leave it out."
+                    f"the {cls.noun} in {folder} has {name} {abbreviate(old[name])}, not {value}; leave it out."
                 )
-        return asked
-
-
-def record(folder: Path) -> dict | None:
-    """Content of a folder's job.json; None if there is none."""
-    path = Path(folder) / RECORD
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
-
-
-def _digest(path: Path) -> str:
-    """SHA-256 of a file, or of the files of a folder, by name; "missing" if there is none."""
-    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
-    if not path.exists():
-        return "missing"
-    total = hashlib.sha256()
-    for file in files:
-        with file.open("rb") as stream:
-            total.update(f"{file.relative_to(path)} ".encode())
-            total.update(hashlib.file_digest(stream, "sha256").digest())
-    return total.hexdigest()
-
-
-def short(value: object) -> str:
-    """A value as a message quotes it."""
-    text = "nothing" if value is None else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return text if len(text) < 60 else f"{text[:57]}..."
-
-
-def _content(value: object) -> object:
-    """JSON that stands for the content of a value: of a file, its digest."""
-    if isinstance(value, Path):
-        return f"file {_digest(value)}"
-    if isinstance(value, Mapping):
-        return {str(k): _content(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_content(v) for v in value]
-    return value
-
-
-def _source() -> str:
-    """Digest of the code that computes: a version says little about a working copy."""
-    root, total = Path(__file__).parents[1], hashlib.sha256()
-    for path in sorted(p for p in root.rglob("*.py") if p.relative_to(root).parts[0] not in ("app", "visualization")):
-        total.update(path.read_bytes())
-    return total.hexdigest()[:12]
-
-
-READING = ("robust", "ignore", "frames", "background")
-FILMS = ("side_by_side.webm", "overlay.webm", "residuals.webm")
+        return arguments
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job(RunArguments):
-    """A fit as asked for.
+class FitArguments(RunArguments):
+    """Arguments of `gradsim fit` for one clip of one camera.
 
     Args:
-        scene: The scene; its values of the unknowns are not used.
-        video: The video.
-        mask: A mask video, or None to take silhouettes from the colours.
+        scene: Scene file; its values of the unknowns are not used.
+        video: Video file.
         unknowns: NAME or NAME:LOW:HIGH.
-        seed: Of the starts.
-        starts: Their number.
+        mask: Mask video; None: silhouettes from the colors.
+        seed: Seed of the starts.
+        starts: Number of starts.
         noise: Standard deviation of a pixel's noise in [0, 1]; None: 1/255.
-        robust: Loss of a residual, as in `from_video`.
-        ignore: Film whose bright pixels do not count.
-        frames: Which to use.
-        background: The empty scene, or "median".
+        robust: Loss of the residuals, as in `from_video`.
+        ignore: Video whose bright pixels do not count.
+        frames: Frames to use, as in `gradsim.video.timing.align_frames`.
+        background: Image or video of the empty scene, or "median".
         profile: Whether to add profile likelihoods along the two weakest directions.
     """
 
     command: ClassVar = "fit"
     noun: ClassVar = "fit"
     subject: ClassVar = "scene"
-    answer: ClassVar = (
+    outputs: ClassVar = (
         *("result.json", "history.json", "report.html", "player.html", "residuals.png", "profiles.png"),
-        *FILMS,
+        *VIDEOS,
     )
 
     scene: Path
@@ -190,41 +142,31 @@ class Job(RunArguments):
             object.__setattr__(self, "background", Path(self.background))
 
     @property
-    def reading(self) -> dict:
-        """How the film is read: further arguments of `from_video`."""
-        return {name: getattr(self, name) for name in READING}
-
-
-def video_as_given(folder: Path) -> str:
-    """How the video was named when the job of this folder was begun."""
-    kept = record(folder)
-    return kept["arguments"]["video"] if kept else ""
-
-
-METHODS = ("gradient", "mpc", "diffphysics", "random", "cma", "reinforce", "ppo")
-NAMES = ("first", "middle", "best", "last")  # of the policies that are kept and filmed
+    def video_options(self) -> dict:
+        """Further arguments of `from_video`."""
+        return {name: getattr(self, name) for name in VIDEO_OPTIONS}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ControlJob(RunArguments):
-    """A controller as asked for.
+class ControlArguments(RunArguments):
+    """Arguments of `gradsim control`.
 
     Args:
-        task: Name of a task of the library, or its file.
-        goal: A picture in place of the task's.
+        task: Name of a library task, or a task file.
+        goal: Goal image in place of the task's.
         method: One of `METHODS`.
-        iterations: Instead of the task's.
-        quick: Whether to take the trial that the task describes.
-        seed: Of the goal that is drawn, of the policy's start, and of everything else random.
+        iterations: Number of iterations in place of the task's.
+        quick: Whether to run the task's small version.
+        seed: Seed of the sampled goal, of the policy's start and of all else random.
     """
 
     command: ClassVar = "control"
     noun: ClassVar = "search"
     subject: ClassVar = "task"
-    answer: ClassVar = (
+    outputs: ClassVar = (
         *("result.json", "history.json", "report.html", "player.html", "convergence.png", "stages.png"),
         *("policy.pt", "controls.npz"),
-        *(f"{name}.webm" for name in NAMES),
+        *(f"{name}.webm" for name in POLICIES),
     )
 
     task: Path | str
@@ -234,6 +176,56 @@ class ControlJob(RunArguments):
     quick: bool = False
     seed: int = 0
 
-    def load(self) -> Task:
+    def load_task(self) -> Task:
         """The task."""
         return Task.load(self.task)
+
+
+def open_scene(path: Path) -> Scene:
+    """Load a scene file, or a library scene by its bare name."""
+    is_name = not path.is_file() and not path.suffix and len(path.parts) == 1
+    return Scene.library(str(path)) if is_name else Scene.load(path)
+
+
+def read_record(folder: Path) -> dict | None:
+    """Content of a folder's job.json; None if there is none."""
+    path = Path(folder) / RECORD
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def abbreviate(value: object) -> str:
+    """A value in at most 60 characters, for messages."""
+    text = "nothing" if value is None else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) < 60 else f"{text[:57]}..."
+
+
+def _content(value: object) -> object:
+    """JSON for a value; for a file, the digest of its content."""
+    if isinstance(value, Path):
+        return f"file {_digest(value)}"
+    if isinstance(value, Mapping):
+        return {str(k): _content(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_content(v) for v in value]
+    return value
+
+
+def _digest(path: Path) -> str:
+    """SHA-256 of a file, or of all files of a folder with their names; "missing" if it does not exist."""
+    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    if not path.exists():
+        return "missing"
+    total = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            total.update(f"{file.relative_to(path)} ".encode())
+            total.update(hashlib.file_digest(stream, "sha256").digest())
+    return total.hexdigest()
+
+
+def _source_digest() -> str:
+    """Digest of the library's source: the version number does not identify a working copy."""
+    root, total = Path(__file__).parents[1], hashlib.sha256()
+    for path in sorted(p for p in root.rglob("*.py") if p.relative_to(root).parts[0] not in ("app", "visualization")):
+        total.update(path.read_bytes())
+    return total.hexdigest()[:12]

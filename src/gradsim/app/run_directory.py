@@ -1,11 +1,12 @@
-"""Where a job is done: a run folder that one process works in, with how far it came."""
+"""Run directories: exclusive lock, checkpoint, resume."""
 
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from gradsim.app.job import RECORD, RunArguments, record, short
+from gradsim.app.job import RECORD, RunArguments, abbreviate, read_record
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import atomic_write
 from gradsim.runtime.checkpoint import CheckpointFolder, digest
@@ -13,96 +14,115 @@ from gradsim.scene.node import Node
 
 try:
     import fcntl
-except ImportError:  # not POSIX: nobody watches over two at once
+except ImportError:  # not POSIX: no locking on this platform
     fcntl = None
 
-KEPT, LOCK = "checkpoint", "lock"
+CHECKPOINT, LOCK = "checkpoint", "lock"
 
 
-def unfinished(folder: Path) -> bool:
-    """Whether a job in this folder got somewhere and has not come to its end."""
-    return any(not p.name.startswith(".") and p.name != LOCK for p in (Path(folder) / KEPT).glob("*"))
-
-
-def finished(folder: Path) -> bool:
-    """Whether a job in this folder has come to its end."""
-    folder = Path(folder)
-    return (folder / RECORD).is_file() and (folder / "result.json").is_file() and not (folder / KEPT).is_dir()
-
-
-@contextlib.contextmanager
-def desk(folder: Path, job: RunArguments, subject: Node, resume: bool) -> Iterator[CheckpointFolder]:
-    """Where a job is done: a folder of its own, and how far it came; the job clears that when it is done.
+@dataclass(frozen=True)
+class RunDirectory:
+    """The output folder of one run.
 
     Args:
-        folder: The run folder.
-        job: The job.
-        subject: Its scene or task.
-        resume: Whether to go on with what was interrupted there.
-
-    Raises:
-        InputError: If the folder holds an unfinished job and `resume` is False, or another one than this, or one that
-            another process works on.
+        path: The folder; created by `open`.
     """
-    inputs, going_on = job.inputs(subject), unfinished(folder)
-    if resume:
-        compare(folder, job, subject)
-    if going_on and not resume:
-        kept = record(folder) or {"command": job.command}
+
+    path: Path
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether it holds a checkpoint of a run that did not end."""
+        files = (self.path / CHECKPOINT).glob("*")
+        return any(not p.name.startswith(".") and p.name != LOCK for p in files)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it holds a run that ended."""
+        files = (self.path / RECORD, self.path / "result.json")
+        return all(p.is_file() for p in files) and not (self.path / CHECKPOINT).is_dir()
+
+    def result(self) -> dict:
+        """Content of result.json."""
+        return json.loads((self.path / "result.json").read_text(encoding="utf-8"))
+
+    def recorded_argument(self, name: str) -> str:
+        """Text of an argument as it was given when the run was started; "" without a record."""
+        record = read_record(self.path)
+        return record["arguments"][name] if record else ""
+
+    @contextlib.contextmanager
+    def open(self, arguments: RunArguments, subject: Node, resume: bool) -> Iterator[CheckpointFolder]:
+        """Lock the folder for this process, and return the checkpoint, which the caller clears at the end.
+
+        Args:
+            arguments: Arguments of the run.
+            subject: The loaded scene or task.
+            resume: Whether to continue an interrupted run.
+
+        Raises:
+            InputError: If the folder holds an unfinished run and `resume` is False, or a run with other inputs, or if
+                another process has locked it.
+        """
+        inputs, is_unfinished = arguments.inputs(subject), self.is_unfinished
+        if resume:
+            self.require_same_inputs(arguments, subject)
+        if is_unfinished and not resume:
+            record = read_record(self.path) or {"command": arguments.command}
+            noun = arguments.noun if record["command"] == arguments.command else "run"
+            raise InputError(
+                f"{self.path} holds an unfinished {noun}. Resume it: gradsim {record['command']} --resume {self.path}. "
+                "Or choose another --out, or remove the folder."
+            )
+        (self.path / CHECKPOINT).mkdir(parents=True, exist_ok=True)
+        with self._lock():
+            if not is_unfinished:
+                for name in arguments.outputs:  # of an earlier run
+                    (self.path / name).unlink(missing_ok=True)
+                with atomic_write(self.path / RECORD, fsync=True) as file:
+                    file.write(json.dumps(arguments.record(subject), indent=1).encode())
+            yield CheckpointFolder(self.path / CHECKPOINT, digest(inputs))
+
+    def require_same_inputs(self, arguments: RunArguments, subject: Node) -> None:
+        """Refuse to resume a run that was started with other inputs; a folder without a run passes.
+
+        Raises:
+            InputError: Lists the inputs that differ.
+        """
+        record = read_record(self.path)
+        if record is None:
+            return
+        if record["command"] != arguments.command:
+            raise InputError(f"{self.path} holds a run of `gradsim {record['command']}`; choose another --out.")
+        old, new = dict(_flatten(record["inputs"])), dict(_flatten(arguments.inputs(subject)))
+        names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+        if not names:
+            return
+        differences = "\n".join(f"  {_difference(name, old.get(name), new.get(name))}" for name in names)
         raise InputError(
-            f"{folder} holds a {job.noun if kept['command'] == job.command else 'run'} that has not come to its end. "
-            f"Go on with it: gradsim {kept['command']} --resume {folder}. Or choose another --out, or remove the folder."
+            f"the {arguments.noun} in {self.path} was started with other inputs:\n{differences}\n"
+            "Use the same inputs, or choose another --out."
         )
-    (folder / KEPT).mkdir(parents=True, exist_ok=True)
-    with _alone(folder):
-        if not going_on:
-            for name in job.answer:  # of a run before this one
-                (folder / name).unlink(missing_ok=True)
-            with atomic_write(folder / RECORD, fsync=True) as file:
-                file.write(json.dumps(job.record(subject), indent=1).encode())
-        yield CheckpointFolder(folder / KEPT, digest(inputs))
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[None]:
+        """Exclusive lock; the system releases it when the process ends."""
+        with (self.path / CHECKPOINT / LOCK).open("w") as file:
+            if fcntl:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    raise InputError(
+                        f"another process is using {self.path}; wait for it, or choose another --out."
+                    ) from None
+            yield
 
 
-def compare(folder: Path, job: RunArguments, subject: Node) -> None:
-    """Refuse to go on with a job of other input. A folder without a job is none.
-
-    Raises:
-        InputError: It names what differs.
-    """
-    kept = record(folder)
-    if kept is None:
-        return
-    if kept["command"] != job.command:
-        raise InputError(f"{folder} holds a run of `gradsim {kept['command']}`; choose another --out.")
-    old, new = dict(_flat(kept["inputs"])), dict(_flat(job.inputs(subject)))
-    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-    if not names:
-        return
-    told = "\n".join(f"  {_difference(name, old.get(name), new.get(name))}" for name in names)
-    raise InputError(
-        f"the {job.noun} in {folder} was begun with other input:\n{told}\nGive the same, or choose another --out."
-    )
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep a second process out; the lock ends with the process, however it ends."""
-    with (folder / KEPT / LOCK).open("w") as file:
-        if fcntl:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise InputError(
-                    f"another process is at work in {folder}; wait for it, or choose another --out."
-                ) from None
-        yield
-
-
-def _flat(content: object, name: str = "") -> Iterator[tuple[str, object]]:
-    """Leaves with dotted names."""
+def _flatten(content: object, name: str = "") -> Iterator[tuple[str, object]]:
+    """Leaves of nested mappings, with dotted names."""
     if isinstance(content, Mapping) and content:
         for key, value in content.items():
-            yield from _flat(value, f"{name}.{key}" if name else str(key))
+            yield from _flatten(value, f"{name}.{key}" if name else str(key))
     else:
         yield name, content
 
@@ -110,4 +130,4 @@ def _flat(content: object, name: str = "") -> Iterator[tuple[str, object]]:
 def _difference(name: str, then: object, now: object) -> str:
     if any(str(value).startswith("file ") for value in (then, now)):
         return f"{name}: another file"
-    return f"{name}: {short(then)} then, {short(now)} now"
+    return f"{name}: {abbreviate(then)} then, {abbreviate(now)} now"

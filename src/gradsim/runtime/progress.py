@@ -50,6 +50,10 @@ class CheckpointStore(Protocol):
         """Replace it; it is there whole or not at all, whatever happens meanwhile."""
         ...
 
+    def clear(self) -> None:
+        """Delete all states, at the end of the job."""
+        ...
+
 
 class NoCheckpoint:
     """Remembers nothing."""
@@ -58,6 +62,9 @@ class NoCheckpoint:
         return None
 
     def save(self, part: str, state: dict) -> None:
+        pass
+
+    def clear(self) -> None:
         pass
 
 

@@ -14,11 +14,11 @@ from gradsim import video
 from gradsim.app.cli import main
 from gradsim.app.commands import control as command
 from gradsim.app.commands.control import control
-from gradsim.app.commands.control_result import Reach, sought, write_goal
-from gradsim.app.commands.control_search import played, ready
-from gradsim.app.job import NAMES, ControlJob
-from gradsim.app.run_directory import finished, unfinished
-from gradsim.app.viewer.content import viewable
+from gradsim.app.commands.control_goal import Reach, goal_overlays, write_goal
+from gradsim.app.commands.control_search import run_policy, set_up
+from gradsim.app.job import POLICIES, ControlArguments
+from gradsim.app.run_directory import RunDirectory
+from gradsim.app.viewer.content import view_content
 from gradsim.control.goals.image import PictureGoal
 from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task, library
@@ -51,7 +51,7 @@ FILES = {
         "result.json",
         "report.html",
     ),
-    *("convergence.png", "stages.png", *(f"{name}.webm" for name in NAMES)),
+    *("convergence.png", "stages.png", *(f"{name}.webm" for name in POLICIES)),
 }
 TIMES = ("cpu_seconds", "wall_seconds", "cpu_seconds_per_iteration", "physics_seconds", "picture_seconds", "figures")
 
@@ -80,8 +80,8 @@ def task(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def job(task) -> ControlJob:
-    return ControlJob(task=task, quick=True, iterations=4, seed=3)
+def job(task) -> ControlArguments:
+    return ControlArguments(task=task, quick=True, iterations=4, seed=3)
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_figures_are_those_of_the_raw_history(run):
     history = History.parse(json.loads((out / "history.json").read_text()))
     assert len(history) == 4 == result["iterations"] and result["rollouts"] == 4
     rows = {row["name"]: row for row in result["policies"]}
-    assert [rows[name]["iteration"] for name in NAMES] == [0, 2, history.best, 3]
+    assert [rows[name]["iteration"] for name in POLICIES] == [0, 2, history.best, 3]
     for row in rows.values():
         assert row["position_error"] == history.raw("position_error")[row["iteration"]]
         assert result["figures"][f"position_error_{row['name']}"]["value"] == row["position_error"]
@@ -131,7 +131,7 @@ def test_the_policy_in_the_folder_is_the_best_one(run, job):
     out, result = run
     setup = Setup.of(Task.load(job.task), job.seed, job.quick)
     setup.policy.load_state_dict(torch.load(out / "policy.pt")["best"])
-    episode = played(setup, setup.policy)
+    episode = run_policy(setup, setup.policy)
     assert setup.goal.loss(episode, 0).item() == min(row["loss"] for row in result["policies"])
 
 
@@ -139,15 +139,15 @@ def test_other_commands_move_the_body_as_the_best_policy_does(run, job, tmp_path
     out, _ = run
     setup = Setup.of(Task.load(job.task), job.seed, job.quick)
     setup.policy.load_state_dict(torch.load(out / "policy.pt")["best"])
-    wanted = played(setup, setup.policy).trajectory["walker"]["x"]
-    assert torch.equal(viewable(out).motion["walker"]["x"], wanted)
+    wanted = run_policy(setup, setup.policy).trajectory["walker"]["x"]
+    assert torch.equal(view_content(out).trajectory["walker"]["x"], wanted)
     still = Model(setup.task.scene).rollout()["walker"]["x"]
     assert (wanted - still).abs().max() > 1e-3  # it does move
 
 
 def test_films_show_the_motion_and_the_goal_without_loss(run):
     out, _ = run
-    films = {name: video.read(out / f"{name}.webm") for name in NAMES}
+    films = {name: video.read(out / f"{name}.webm") for name in POLICIES}
     first, last = films["first"].frames, films["last"].frames
     assert first.shape == last.shape and len(first) == 9
     height = (first.shape[1] - 8) // 2  # the picture is wide, so the goal is below, and there is a gap of 8 px
@@ -159,8 +159,8 @@ def test_films_show_the_motion_and_the_goal_without_loss(run):
 def test_a_film_of_fewer_pictures_keeps_the_clock_and_the_end(run, job):
     setup = Setup.of(Task.load(job.task), job.seed, job.quick)
     assert isinstance(setup.goal, PictureGoal)
-    motion = played(setup, setup.policy).trajectory  # 9 frames
-    camera, goals = sought(setup, setup.goal)
+    motion = run_policy(setup, setup.policy).trajectory  # 9 frames
+    camera, goals = goal_overlays(setup, setup.goal)
     whole, thin = (Screen(setup.task.scene, camera, goals, most) for most in (None, 4))
     assert np.array_equal(thin.film(motion), whole.film(motion)[2::3]) and thin.fps == whole.fps / 3
 
@@ -179,7 +179,7 @@ def test_stopped_then_killed_then_resumed_is_as_never_stopped(run, job, tmp_path
     out = tmp_path / "stopped"
     stopped = control(job, out, progress=Ending(1, KeyboardInterrupt))
     assert stopped["status"] == "interrupted" and stopped["iterations"] == 1
-    assert f"gradsim control --resume {out}" in (out / "report.html").read_text() and unfinished(out)
+    assert f"gradsim control --resume {out}" in (out / "report.html").read_text() and RunDirectory(out).is_unfinished
     assert set(torch.load(out / "policy.pt")) == {"best", "last"}
     with pytest.raises(InputError, match=f"gradsim control --resume {out}"):
         control(job, out)
@@ -188,8 +188,8 @@ def test_stopped_then_killed_then_resumed_is_as_never_stopped(run, job, tmp_path
     with pytest.raises(Killed):
         control(job, out, resume=True, progress=Ending(3, Killed))
     assert len(json.loads((out / "history.json").read_text())["iterations"]) == 1  # of the time before
-    again = control(ControlJob.of(out, {}), out, resume=True)
-    assert is_same(answer(out), answer(run[0])) and finished(out)
+    again = control(ControlArguments.load(out), out, resume=True)
+    assert is_same(answer(out), answer(run[0])) and RunDirectory(out).is_finished
     written = (out / "result.json").stat().st_mtime_ns
     assert control(job, out, resume=True) == json.loads(json.dumps(again))  # is done, and says so
     assert (out / "result.json").stat().st_mtime_ns == written
@@ -201,7 +201,7 @@ def test_a_run_that_is_killed_while_it_films_goes_on_there(run, job, tmp_path, m
         context.setattr(command, "show", lambda *_: (_ for _ in ()).throw(Killed))
         with pytest.raises(Killed):
             control(job, out)
-    assert unfinished(out) and not (out / "result.json").exists()
+    assert RunDirectory(out).is_unfinished and not (out / "result.json").exists()
     control(job, out, resume=True, progress=Ending(0, Killed))  # searches no more
     assert is_same(answer(out), answer(run[0]))
 
@@ -210,7 +210,9 @@ def test_a_silhouette_of_ones_own_is_judged_in_pixels(task, tmp_path):
     setup = Setup.of(Task.load(task), quick=True)
     assert isinstance(setup.goal, PictureGoal) and setup.goal.truth is not None
     Image.fromarray(to_bytes(setup.goal.targets[0])).save(tmp_path / "mine.png")
-    result = control(ControlJob(task=task, quick=True, goal=tmp_path / "mine.png", iterations=1), tmp_path / "run")
+    result = control(
+        ControlArguments(task=task, quick=True, goal=tmp_path / "mine.png", iterations=1), tmp_path / "run"
+    )
     there = setup.goal.truth.centre
     pixels, _ = setup.goal.sees[0].camera.project(torch.stack([there, there - there.new_tensor([0.5, 0, 0])]))
     # what covers a share s of a pixel counts at its middle, off by s (1 - s)/2 <= 1/8 px: four edges 5 px high, of 20 px²
@@ -226,19 +228,19 @@ def test_in_pixels_the_way_begins_at_the_start_and_the_rest_at_the_end():
     setup = Setup.of(Task.load("cloth"), quick=True)
     seen = setup.goal
     assert isinstance(seen, PictureGoal) and seen.truth is not None
-    episode = played(setup, setup.policy)
+    episode = run_policy(setup, setup.policy)
     goal = PictureGoal(seen.sees, seen.targets)  # whose place nobody knows
     centres = torch.stack([episode.centre()[0, 0], episode.centre()[0, -1], seen.truth.centre])
     start, end, there = seen.sees[0].camera.project(centres)[0]
     reach = Reach.of(goal, episode)
     # silhouettes' edges count by pixels, see above: four edges of 10 px, of 100 px²; and the sheet has a perspective
-    assert reach.way == pytest.approx((start - there).norm().item(), abs=0.1)
-    assert reach.away(goal, episode) == pytest.approx((end - there).norm().item(), abs=0.1)
+    assert reach.initial == pytest.approx((start - there).norm().item(), abs=0.1)
+    assert reach.final_distance(goal, episode) == pytest.approx((end - there).norm().item(), abs=0.1)
     assert (start - end).norm() > 1
 
 
 def test_the_goal_in_a_run_folder_can_be_given_again(run, task, tmp_path):
-    result = control(ControlJob(task=task, quick=True, goal=run[0] / "goal.png", iterations=1), tmp_path)
+    result = control(ControlArguments(task=task, quick=True, goal=run[0] / "goal.png", iterations=1), tmp_path)
     assert (
         result["reach"]["unit"] == "px" and (tmp_path / "goal.png").read_bytes() == (run[0] / "goal.png").read_bytes()
     )
@@ -247,12 +249,12 @@ def test_the_goal_in_a_run_folder_can_be_given_again(run, task, tmp_path):
 def test_a_goal_out_of_view_is_refused_and_leaves_no_folder(task, tmp_path):
     (tmp_path / "far.yaml").write_text(TASK.replace("0.5, 0, 0", "10, 0, 0"))
     with pytest.raises(InputError, match="not in view"):
-        control(ControlJob(task=tmp_path / "far.yaml", quick=True), tmp_path / "run")
+        control(ControlArguments(task=tmp_path / "far.yaml", quick=True), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["control"], "missing: TASK, --out DIR"),
         (["control", "walker"], "missing: --out DIR"),
@@ -261,7 +263,7 @@ def test_a_goal_out_of_view_is_refused_and_leaves_no_folder(task, tmp_path):
         (["control", "walker", "--out", "x", "--goal", "nowhere.png", "--quick"], "nowhere.png"),
         (["control", "walker", "--out", "x", "--goal", "small.png", "--quick"], "9 × 7 px"),
         (["control", "walker", "--out", "x", "--seed", "-1"], "seed is -1"),
-        (["control", "cloth", "--out", "x", "--method", "mpc", "--quick"], "nothing to plan anew"),
+        (["control", "cloth", "--out", "x", "--method", "mpc", "--quick"], "act at the start only"),
         (
             ["control", "walker", "--out", "x", "--method", "diffphysics", "--goal", "fits.png", "--quick"],
             "only a picture",
@@ -270,7 +272,7 @@ def test_a_goal_out_of_view_is_refused_and_leaves_no_folder(task, tmp_path):
         (["control", "--resume", "."], "holds no job.json"),
     ],
 )
-def test_bad_input_is_told_before_any_work(words, told, capsys, tmp_path, monkeypatch):
+def test_bad_input_is_told_before_any_work(words, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Image.new("L", (9, 7), 255).save(tmp_path / "small.png")
     fits = Task.load("walker").drawn(0, quick=True).scene.view("camera").size
@@ -279,7 +281,7 @@ def test_bad_input_is_told_before_any_work(words, told, capsys, tmp_path, monkey
     fitting.save(tmp_path / "fits.png")
     assert main.main(words) == 2
     out, err = capsys.readouterr()
-    assert out == "" and told in " ".join(err.replace("│", " ").split())
+    assert out == "" and message in " ".join(err.replace("│", " ").split())
     assert {p.name for p in tmp_path.iterdir()} == {"small.png", "fits.png"}
 
 
@@ -288,7 +290,7 @@ def test_every_method_searches_and_what_it_found_can_be_filmed(method, task, tmp
     for module in {"cma": ["cma"], "ppo": ["gymnasium", "stable_baselines3"]}.get(method, []):
         pytest.importorskip(module)
     monkeypatch.setattr("gradsim.app.commands.control_search.WORLDS", 4)
-    result = control(ControlJob(task=task, quick=True, method=method, iterations=2), tmp_path)
+    result = control(ControlArguments(task=task, quick=True, method=method, iterations=2), tmp_path)
     assert result["status"] == "missed" and len(result["films"]) == (1 if method == "mpc" else 4)
     # the policy that is filmed ends where the history says that this iteration ended
     for row in result["policies"]:
@@ -297,9 +299,9 @@ def test_every_method_searches_and_what_it_found_can_be_filmed(method, task, tmp
 
 def test_no_iteration_of_a_plan_is_said_to_reach_the_goal(task, tmp_path, monkeypatch):
     monkeypatch.setattr("gradsim.app.commands.control_result.SHARE", 10.0)  # all that moves
-    result = control(ControlJob(task=task, quick=True, method="mpc", iterations=2), tmp_path)
+    result = control(ControlArguments(task=task, quick=True, method="mpc", iterations=2), tmp_path)
     assert result["status"] == "ok" and result["iterations_to_reach"] is None
-    assert "was the first" not in result["verdict"]["words"]
+    assert "The first iteration" not in result["verdict"]["words"]
 
 
 def test_pictures_of_several_cameras_say_which_camera_sees_them(tmp_path):
@@ -309,21 +311,21 @@ def test_pictures_of_several_cameras_say_which_camera_sees_them(tmp_path):
 
 def test_an_actor_has_the_numbers_that_the_task_shares():
     pytest.importorskip("stable_baselines3")
-    job = ControlJob(task="gear", quick=True, method="ppo")
-    setup = ready(job)
-    assert setup.plant.outputs == ready(replace(job, method="gradient")).plant.outputs == 288
+    job = ControlArguments(task="gear", quick=True, method="ppo")
+    setup = set_up(job)
+    assert setup.plant.outputs == set_up(replace(job, method="gradient")).plant.outputs == 288
 
 
 def test_what_an_actor_does_in_a_launch_can_be_filmed(tmp_path, monkeypatch):
     pytest.importorskip("stable_baselines3")
     monkeypatch.setattr("gradsim.app.commands.control_search.WORLDS", 4)
-    result = control(ControlJob(task="cloth", quick=True, method="ppo", iterations=2), tmp_path)
+    result = control(ControlArguments(task="cloth", quick=True, method="ppo", iterations=2), tmp_path)
     (row,) = result["policies"]
     assert row["name"] == "best" and result["reach"]["away"]["best"] == pytest.approx(row["distance"], rel=1e-6)
 
 
 @pytest.mark.parametrize("name", [path.stem for path in library()])
 def test_the_quick_form_of_every_task_runs(name, tmp_path):
-    result = control(ControlJob(task=name, quick=True), tmp_path)
+    result = control(ControlArguments(task=name, quick=True), tmp_path)
     assert result["status"] in ("ok", "missed") and (tmp_path / "report.html").is_file()
     assert result["cpu_seconds_per_iteration"] * result["iterations"] < 30  # the whole command takes less than a minute

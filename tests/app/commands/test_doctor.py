@@ -7,8 +7,8 @@ from gradsim.app.commands import doctor
 def test_this_machine_can_compile_a_kernel_and_write_video():
     findings = {f.name: f for f in doctor.examine()}
     assert set(findings) == {"packages", "processor", "kernels", "cuda", "video", "real data"}
-    assert findings["kernels"].ok and "test kernel ran" in findings["kernels"].found
-    assert findings["video"].ok and "libvpx-vp9" in findings["video"].found
+    assert findings["kernels"].ok and "test kernel ran" in findings["kernels"].text
+    assert findings["video"].ok and "libvpx-vp9" in findings["video"].text
 
 
 def test_a_broken_part_is_a_finding_and_exit_code_1(monkeypatch, capsys):
@@ -23,6 +23,6 @@ def test_a_broken_part_is_a_finding_and_exit_code_1(monkeypatch, capsys):
 def test_real_data_is_looked_for_where_the_variable_says(monkeypatch, tmp_path):
     monkeypatch.setenv("GRADSIM_REAL_DATA", str(tmp_path))
     (tmp_path / "pendulum").mkdir()
-    assert doctor.real_data().found == f"pendulum in {tmp_path}"
+    assert doctor.real_data().text == f"pendulum in {tmp_path}"
     monkeypatch.setenv("GRADSIM_REAL_DATA", str(tmp_path / "elsewhere"))
-    assert doctor.real_data().ok and "GRADSIM_REAL_DATA" in doctor.real_data().found
+    assert doctor.real_data().ok and "GRADSIM_REAL_DATA" in doctor.real_data().text

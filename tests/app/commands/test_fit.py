@@ -5,16 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fit_cases import THROW, THROW_TRUTH, throw
+from fit_cases import THROW, THROW_TRUTH
 from run_cases import write_inputs
 
 from gradsim import video as videos
-from gradsim.app.commands import fit as runs
-from gradsim.app.commands import render
-from gradsim.app.job import Job
+from gradsim.app.commands import fit as command
+from gradsim.app.commands.render import render
+from gradsim.app.commands.simulate import simulate
+from gradsim.app.job import FitArguments
 from gradsim.errors import InputError
-from gradsim.physics.model import Model
-from gradsim.scene import Scene
 
 SCHEMA = {
     "schema": str,
@@ -44,7 +43,8 @@ def inputs(tmp_path_factory) -> Path:
 
 def fit(inputs: Path, out: Path, unknowns=THROW, video="video.webm", scene="scene.yaml", **options) -> dict:
     resume = options.pop("resume", False)
-    return runs.fit(Job(scene=inputs / scene, video=inputs / video, unknowns=tuple(unknowns), **options), out, resume)
+    arguments = FitArguments(scene=inputs / scene, video=inputs / video, unknowns=tuple(unknowns), **options)
+    return command.fit(arguments, out, resume)
 
 
 @pytest.fixture(scope="module")
@@ -154,31 +154,9 @@ def test_a_step_too_large_is_refused_before_work(inputs, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_simulate_writes_the_motion(inputs, tmp_path):
-    content = runs.simulate(inputs / "scene.yaml", tmp_path / "run")
-    with np.load(tmp_path / "run" / "trajectory.npz", allow_pickle=False) as arrays:
-        assert arrays["time"].shape == (8,) and arrays["cube.x"].shape == (8, 3)
-        expected = Model(throw()).rollout()["cube"]["x"][0].detach()
-        assert np.array_equal(arrays["cube.x"], expected)
-        assert content["final"]["cube.x"] == arrays["cube.x"][-1].tolist()
-    assert json.loads((tmp_path / "run" / "result.json").read_text())["substeps"] == 8
-    assert Scene.load(tmp_path / "run" / "scene.yaml") == Scene.load(inputs / "scene.yaml")
-
-
-def test_a_scene_of_the_library_goes_by_its_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert runs.open_scene(Path("cube")) == Scene.library("cube")
-    (tmp_path / "cube").mkdir()  # as `gradsim simulate cube --out cube` leaves one
-    assert runs.open_scene(Path("cube")) == Scene.library("cube")
-    with pytest.raises(InputError, match="cube"):
-        runs.open_scene(Path("cub"))
-    with pytest.raises(InputError, match=r"cube\.yaml"):
-        runs.open_scene(Path("cube.yaml"))
-
-
 def test_a_fit_to_the_mask_of_a_rendered_run_gives_its_own_values(inputs, tmp_path):
-    runs.simulate(inputs / "scene.yaml", tmp_path / "run")
-    render.render(tmp_path / "run")
+    simulate(inputs / "scene.yaml", tmp_path / "run")
+    render(tmp_path / "run")
     films = {"video": tmp_path / "run" / "video.webm", "mask": tmp_path / "run" / "mask.webm"}
     found = fit(inputs, tmp_path / "out", ["cube.mass:1:8"], starts=2, **films)
     e = found["unknowns"]["cube.mass"]

@@ -7,8 +7,8 @@ import pytest
 from fit_cases import throw
 
 from gradsim.app.cli import main
-from gradsim.app.commands import fit_multi
-from gradsim.app.commands.fit_multi import Clip, clips
+from gradsim.app.commands import fit_job, fit_multi
+from gradsim.app.commands.fit_multi import ClipFiles, parse_clips
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.scene import Scene
@@ -32,21 +32,21 @@ MASS = "cube.mass:1:8"
     ],
 )
 def test_a_film_of_a_camera_that_has_one_begins_the_next_clip(scenes, films, expected):
-    found = clips(scenes, films)
+    found = parse_clips(scenes, films)
     assert [(c.scene, {name: str(path) for name, path in c.videos.items()}) for c in found] == expected
 
 
 def test_a_file_with_an_equals_sign_in_its_name_is_a_file(tmp_path):
     odd = tmp_path / "mu=0.3.webm"
     odd.touch()
-    assert clips([A], [odd]) == [Clip(A, {"camera": odd})]
+    assert parse_clips([A], [odd]) == [ClipFiles(A, {"camera": odd})]
 
 
 def test_clips_without_a_scene_or_film_are_refused():
-    with pytest.raises(InputError, match="2 scenes, films of 3 clips"):
-        clips([A, B], ["a.webm", "b.webm", "c.webm"])
+    with pytest.raises(InputError, match="2 scenes, videos of 3 clips"):
+        parse_clips([A, B], ["a.webm", "b.webm", "c.webm"])
     with pytest.raises(InputError, match="no video"):
-        clips([A], [])
+        parse_clips([A], [])
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,11 @@ def test_clips_without_a_scene_or_film_are_refused():
 )
 def test_the_command_line_tells_clips_and_cameras(monkeypatch, answered, words, count, window, capsys):
     calls = []
-    monkeypatch.setattr(fit_multi, "fit", lambda *given, **options: calls.append((given, options)) or answered)
+    monkeypatch.setattr(fit_multi, "MultiClipFit", lambda *arguments, **options: (arguments, options))
+    monkeypatch.setattr(fit_job, "run_fit", lambda job, out, **_: calls.append((*job, out)) or answered)
     assert main.main(["fit", *words, "--unknown", MASS, "--out", "run"]) == 0
-    ((given, unknowns, out), options) = calls[0]
-    assert len(given) == count and unknowns == [MASS] and out == Path("run") and options["window"] == window
+    ((clips, unknowns), options, out) = calls[0]
+    assert len(clips) == count and unknowns == [MASS] and out == Path("run") and options["window"] == window
 
 
 def test_a_fit_of_two_clips_leaves_a_whole_run_folder(tmp_path, capsys):

@@ -6,7 +6,7 @@ import pytest
 from fit_cases import THROW_TRUTH
 from run_cases import write_inputs
 
-from gradsim.app.commands.landscape import draw_landscape, of_run
+from gradsim.app.commands.landscape import run_case, write_landscape
 from gradsim.errors import InputError
 
 
@@ -28,14 +28,14 @@ def run(tmp_path_factory):
 
 
 def test_a_run_brings_its_marks(run):
-    marks = of_run(run).marks
+    marks = run_case(run).marks
     assert marks["truth"] == [THROW_TRUTH] and marks["estimate"][0]["cube.mass"] == pytest.approx(3.1031)
     assert marks["starts"][1] == {"cube.mass": 7.0, "cube.velocity.x": 2.0} and marks["ends"][1] == {}
     assert len(marks["starts"]) == 3 and len(marks["path"]) == 1
 
 
 def test_a_plane_is_drawn_and_kept_as_numbers(run, tmp_path):
-    content = draw_landscape(run, ["cube.mass", "cube.velocity.x:0:2"], tmp_path / "out", points=7)
+    content = write_landscape(run, ["cube.mass", "cube.velocity.x:0:2"], tmp_path / "out", points=7)
     kept = json.loads((tmp_path / "out" / "landscape.json").read_text())
     assert kept["grids"]["cube.mass"][::6] == [1.0, 8.0] and kept["grids"]["cube.velocity.x"][::6] == [0.0, 2.0]
     lowest = content["landscape"]["pixels"]
@@ -47,13 +47,13 @@ def test_a_plane_is_drawn_and_kept_as_numbers(run, tmp_path):
 
 
 def test_a_scene_without_a_video_is_its_own_truth(run, tmp_path):
-    content = draw_landscape(run / "scene.yaml", ["cube.mass:1:7"], tmp_path, points=7)
+    content = write_landscape(run / "scene.yaml", ["cube.mass:1:7"], tmp_path, points=7)
     assert content["landscape"]["pixels"]["lowest"] == {"cube.mass": 4.0}  # the scene's own
     assert content["landscape"]["pixels"]["cost"] < 1e-12
 
 
 @pytest.mark.parametrize(
-    ("unknowns", "options", "told"),
+    ("unknowns", "options", "message"),
     [
         ([], {}, "one or two axes"),
         (["cube.mass", "cube.velocity.x", "gravity.z:-12:-8"], {}, "got 3 unknowns"),
@@ -63,12 +63,12 @@ def test_a_scene_without_a_video_is_its_own_truth(run, tmp_path):
         (["cube.mass"], {"noise": -1.0}, "noise"),
     ],
 )
-def test_bad_input_is_named_before_work(run, tmp_path, unknowns, options, told):
-    with pytest.raises(InputError, match=told):
-        draw_landscape(run, unknowns, tmp_path / "out", **options)
+def test_bad_input_is_named_before_work(run, tmp_path, unknowns, options, message):
+    with pytest.raises(InputError, match=message):
+        write_landscape(run, unknowns, tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path):
     with pytest.raises(InputError, match="no scene.yaml"):
-        draw_landscape(tmp_path, ["cube.mass"], tmp_path / "out")
+        write_landscape(tmp_path, ["cube.mass"], tmp_path / "out")

@@ -13,8 +13,9 @@ from fit_cases import throw
 
 from gradsim import video as videos
 from gradsim.app.cli import main
-from gradsim.app.commands import fit
-from gradsim.app.commands.render import Shot, render
+from gradsim.app.commands.render import render
+from gradsim.app.commands.render_options import RenderOptions
+from gradsim.app.commands.simulate import simulate
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.physics.model import Model
@@ -53,7 +54,7 @@ def motion(scene):
 @pytest.fixture
 def run(scene, tmp_path) -> Path:
     scene.save(tmp_path / "scene.yaml")
-    fit.simulate(tmp_path / "scene.yaml", tmp_path / "run")
+    simulate(tmp_path / "scene.yaml", tmp_path / "run")
     return tmp_path / "run"
 
 
@@ -80,8 +81,8 @@ def test_the_command_line_knows_every_registered_rasterizer(run, monkeypatch, ca
 
 
 def test_further_cameras_and_renderers_have_films_of_their_own_names(run, scene, motion):
-    assert {p.name for p in render(run, Shot(camera="side")).files.values()} == {"side.webm", "side_mask.webm"}
-    made = render(run, Shot(renderer="aa", shading="lambert", camera="side"))
+    assert {p.name for p in render(run, RenderOptions(camera="side")).files.values()} == {"side.webm", "side_mask.webm"}
+    made = render(run, RenderOptions(renderer="aa", shading="lambert", camera="side"))
     assert {p.name for p in made.files.values()} == {"side_aa.webm", "side_mask_aa.webm"}
     own = Renderer.of(scene, "aa", "side", "lambert")(motion.drawn, motion.values)[0].detach().permute(0, 2, 3, 1)
     assert np.array_equal(videos.read(made.files["video"]).frames, bytes_of(own))
@@ -90,7 +91,7 @@ def test_further_cameras_and_renderers_have_films_of_their_own_names(run, scene,
 @pytest.mark.parametrize("format", ("mp4", "gif", "png"))
 def test_every_format_holds_the_same_frames(run, format):
     frames = videos.read(render(run).files["video"]).frames
-    made = render(run, Shot(format=format))
+    made = render(run, RenderOptions(format=format))
     assert made.lossless and made.frames == len(frames)
     again = videos.read(made.files["video"], fps=20 if format == "png" else None)
     assert np.array_equal(again.frames, frames)
@@ -100,7 +101,7 @@ def test_every_format_holds_the_same_frames(run, format):
 def test_a_preview_is_near_the_frames_and_called_lossy(run, format):
     """Eight levels on average: what codecs for looking at leave, far below the contrast of body and ground, 200."""
     frames = videos.read(render(run).files["video"]).frames
-    made = render(run, Shot(format=format, preview=True))
+    made = render(run, RenderOptions(format=format, preview=True))
     seen = videos.read(made.files["video"]).frames
     factor = seen.shape[1] // frames.shape[1]
     assert made.files["video"].name == f"preview.{format}"
@@ -117,15 +118,15 @@ def test_a_run_of_a_fit_is_filmed_at_its_estimates(run, scene):
 
 
 def test_a_scene_is_simulated_first_but_never_over_a_fit(run, tmp_path):
-    made = render(tmp_path / "scene.yaml", Shot(frame=0), tmp_path / "new")
+    made = render(tmp_path / "scene.yaml", RenderOptions(frame=0), tmp_path / "new")
     assert (tmp_path / "new" / "trajectory.npz").is_file() and made.files["frame"].is_file()
     (run / "result.json").write_text(json.dumps({"command": "fit"}))
     with pytest.raises(InputError, match="holds a run of `gradsim fit`"):
-        render(tmp_path / "scene.yaml", Shot(frame=0), run)
+        render(tmp_path / "scene.yaml", RenderOptions(frame=0), run)
 
 
 def test_one_frame_is_that_frame_with_depth_ids_and_flow_to_the_next(run, scene, motion):
-    made = render(run, Shot(frame=3, buffers=("depth", "normals", "ids", "flow")))
+    made = render(run, RenderOptions(frame=3, buffers=("depth", "normals", "ids", "flow")))
     assert np.array_equal(png(made.files["frame"]), bytes_of(synthetic.film(scene, motion)[3]))
     assert {p.name for p in made.files.values()} == {"frame_003.png", "frame_003.npz"} | {
         f"frame_003_{name}.png" for name in ("depth", "normals", "ids", "flow")
@@ -139,12 +140,12 @@ def test_one_frame_is_that_frame_with_depth_ids_and_flow_to_the_next(run, scene,
 
 
 def test_buffers_of_a_film_are_films(run):
-    made = render(run, Shot(buffers=("depth", "flow")))
+    made = render(run, RenderOptions(buffers=("depth", "flow")))
     assert len(videos.read(made.files["depth"]).frames) == 8 and len(videos.read(made.files["flow"]).frames) == 7
 
 
 def test_a_turntable_begins_where_the_camera_stands(run, scene, motion):
-    made = render(run, Shot(turntable=4, frame=2))
+    made = render(run, RenderOptions(turntable=4, frame=2))
     views = videos.read(made.files["video"]).frames
     assert len(views) == made.frames == 4
     assert np.array_equal(views[0], bytes_of(synthetic.film(scene, motion)[2]))
@@ -153,7 +154,7 @@ def test_a_turntable_begins_where_the_camera_stands(run, scene, motion):
 
 
 def test_a_contact_sheet_has_first_and_last_frame_in_its_corners(run, scene, motion):
-    page, film = png(render(run, Shot(sheet=(2, 2))).files["sheet"]), bytes_of(synthetic.film(scene, motion))
+    page, film = png(render(run, RenderOptions(sheet=(2, 2))).files["sheet"]), bytes_of(synthetic.film(scene, motion))
     below = (page.shape[0] - 6) // 2 - 24  # a line of text and a gap
     assert np.array_equal(page[6:30, 6:30], film[0])
     assert np.array_equal(page[-below - 24 : -below, -30:-6], film[7])
@@ -165,7 +166,7 @@ def test_a_strip_ends_in_the_last_frame_and_has_the_first_below_it(tmp_path):
     scene.save(tmp_path / "scene.yaml")
     with torch.no_grad():
         motion = Model(scene).rollout()
-    image = png(render(tmp_path, Shot(strip=3)).files["strip"]).astype(float)
+    image = png(render(tmp_path, RenderOptions(strip=3)).files["strip"]).astype(float)
     film, masks = bytes_of(synthetic.film(scene, motion)).astype(float), synthetic.float_masks(scene, motion).masks
     first, middle, last = (masks[k].numpy() for k in (0, 4, 7))  # rounds 3.5 to the even number
     assert np.abs(image - film[7])[last > 1 - 1e-9].max() <= 1
@@ -176,7 +177,7 @@ def test_a_strip_ends_in_the_last_frame_and_has_the_first_below_it(tmp_path):
 
 
 def test_what_stands_still_is_as_clear_in_a_strip_as_in_a_frame(run, scene, motion):
-    image = png(render(run, Shot(strip=3)).files["strip"]).astype(int)
+    image = png(render(run, RenderOptions(strip=3)).files["strip"]).astype(int)
     free = synthetic.float_masks(scene, motion).masks.amax(0).numpy() < 1e-9
     film = bytes_of(synthetic.film(scene, motion)).astype(int)
     post = np.abs(film[0] - 255 * np.array(scene.background)).max(-1) > 50
@@ -185,27 +186,27 @@ def test_what_stands_still_is_as_clear_in_a_strip_as_in_a_frame(run, scene, moti
 
 
 def test_size_keeps_all_of_the_view(run):
-    tall = png(render(run, Shot(frame=3, size=(24, 48))).files["frame"])
-    small = png(render(run, Shot(frame=3)).files["frame"])
+    tall = png(render(run, RenderOptions(frame=3, size=(24, 48))).files["frame"])
+    small = png(render(run, RenderOptions(frame=3)).files["frame"])
     assert tall.shape == (48, 24, 3) and np.array_equal(tall[12:36], small)
 
 
 WRONG = {
-    "format": (Shot(format="avi"), "webm, mp4, gif, png"),
-    "preview of png": (Shot(format="png", preview=True), "webm, mp4, gif"),
-    "two layouts": (Shot(sheet=(1, 2), strip=2), "--sheet and --strip"),
-    "frame of a strip": (Shot(frame=1, strip=2), "--frame is one instant"),
-    "no such frame": (Shot(frame=8), "frames 0 to 7"),
-    "flow of the last": (Shot(frame=7, buffers=("flow",)), "none after the last"),
-    "size": (Shot(size=(0, 10)), "--size is 0x10"),
-    "one view": (Shot(turntable=1), "at least 2 views"),
-    "large sheet": (Shot(sheet=(3, 3)), "at most the 8 frames"),
-    "one instant": (Shot(strip=1), "between 2 and 8"),
-    "buffers of a strip": (Shot(strip=3, buffers=("depth",)), "with --frame K"),
-    "preview of a sheet": (Shot(sheet=(1, 2), preview=True), "--preview is for films"),
-    "camera": (Shot(camera="sid"), "did you mean `side`"),
-    "renderer": (Shot(renderer="softas"), "use one of coverage, aa"),
-    "shading": (Shot(renderer="coverage", shading="phong"), "take `aa`"),
+    "format": (RenderOptions(format="avi"), "webm, mp4, gif, png"),
+    "preview of png": (RenderOptions(format="png", preview=True), "webm, mp4, gif"),
+    "two layouts": (RenderOptions(sheet=(1, 2), strip=2), "--sheet and --strip"),
+    "frame of a strip": (RenderOptions(frame=1, strip=2), "--frame is one instant"),
+    "no such frame": (RenderOptions(frame=8), "frames 0 to 7"),
+    "flow of the last": (RenderOptions(frame=7, buffers=("flow",)), "there is none after the last"),
+    "size": (RenderOptions(size=(0, 10)), "--size is 0x10"),
+    "one view": (RenderOptions(turntable=1), "at least 2 views"),
+    "large sheet": (RenderOptions(sheet=(3, 3)), "at most the 8 frames"),
+    "one instant": (RenderOptions(strip=1), "between 2 and 8"),
+    "buffers of a strip": (RenderOptions(strip=3, buffers=("depth",)), "or --frame K"),
+    "preview of a sheet": (RenderOptions(sheet=(1, 2), preview=True), "--preview is for videos"),
+    "camera": (RenderOptions(camera="sid"), "did you mean `side`"),
+    "renderer": (RenderOptions(renderer="softas"), "use one of coverage, aa"),
+    "shading": (RenderOptions(renderer="coverage", shading="phong"), "take `aa`"),
 }
 
 
@@ -239,7 +240,7 @@ def lit(tmp_path) -> Path:
 
 def test_mitsuba_films_lights_floor_and_shadow_of_the_scene(lit):
     pytest.importorskip("mitsuba", reason='Mitsuba is not installed: pip install "gradsim[mitsuba]"')
-    made = render(lit, Shot(renderer="mitsuba", spp=16))
+    made = render(lit, RenderOptions(renderer="mitsuba", spp=16))
     frames = videos.read(made.files["video"]).frames
     assert made.lossless and made.files["video"].name == "video_mitsuba.webm" and frames.shape == (2, 18, 24, 3)
     assert frames[0, 0, 0].tolist() == [0, 0, 255]  # sky
@@ -253,7 +254,7 @@ def test_mitsuba_films_lights_floor_and_shadow_of_the_scene(lit):
 def test_without_mitsuba_it_is_said_what_to_install(lit, monkeypatch):
     monkeypatch.setitem(sys.modules, "mitsuba", None)
     with pytest.raises(InputError, match=r'Mitsuba cannot be imported .*pip install "gradsim\[mitsuba\]"'):
-        render(lit, Shot(renderer="mitsuba"))
+        render(lit, RenderOptions(renderer="mitsuba"))
     assert [path.name for path in lit.iterdir()] == ["scene.yaml"]
 
 

@@ -14,7 +14,7 @@ from run_cases import write_inputs
 
 from gradsim.app.cli import main
 from gradsim.app.viewer import viewer
-from gradsim.app.viewer.content import Viewable, viewable
+from gradsim.app.viewer.content import ViewContent, view_content
 from gradsim.app.viewer.viewer import Viewer
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
@@ -50,7 +50,7 @@ def motion(scene):
 @pytest.fixture(scope="module")
 def page(scene, motion):
     film = np.random.default_rng(0).integers(0, 255, (8, 24, 24, 3), np.uint8)
-    running = Viewer(Viewable(scene, "thrown", motion, motion, {"camera": film}), port=0)
+    running = Viewer(ViewContent(scene, "thrown", motion, motion, {"camera": film}), port=0)
     yield running
     running.stop()
 
@@ -78,7 +78,7 @@ def test_a_camera_stands_where_it_is_and_shows_its_film_or_what_it_would_see(pag
         assert np.abs(frustum.node.position - camera.centre.numpy()).max() < 1e-9
         assert math.tan(frustum.node.fov / 2) == pytest.approx(camera.height / 2 / camera.K[1, 1].item())
     page.frame.value = 3
-    assert (page.frusta["camera"].node.image == page.shown.films["camera"][3]).all()
+    assert (page.frusta["camera"].node.image == page.content.videos["camera"][3]).all()
     made = (synthetic.film(scene, motion, "side")[3].numpy() * 255).round().astype(np.uint8)
     assert (page.frusta["side"].node.image == made).all() and np.ptp(made) > 50
 
@@ -98,7 +98,7 @@ def test_a_picture_stands_about_the_optical_axis_where_the_lens_does_not(page):
 
 def test_looking_through_a_camera_is_standing_there_with_its_lens(page, scene):
     eye = SimpleNamespace(aspect=0.5)  # a window narrower than the picture
-    page._stand(eye, "side")
+    page._place_viewpoint(eye, "side")
     camera = from_scene(scene.view("side"))
     assert np.abs(eye.position - camera.centre.numpy()).max() < 1e-9
     assert 0.5 * math.tan(eye.fov / 2) == pytest.approx(16 / camera.K[0, 0].item())  # all of its width
@@ -122,28 +122,28 @@ def test_a_run_folder_shows_the_fit_its_film_and_the_truth(tmp_path):
     write_inputs(tmp_path)
     mass = {"value": 3.0, "std": 0.01, "unit": "kg", "truth": 3.1}
     (tmp_path / "result.json").write_text(json.dumps({"title": "a fit", "unknowns": {"cube.mass": mass}}))
-    shown = viewable(tmp_path)
-    assert shown.title == "a fit" and shown.truth is not None
-    assert [m.values["cube.mass"].item() for m in (shown.motion, shown.truth)] == [3.0, 3.1]
-    assert shown.films["camera"].shape == (8, 24, 24, 3)
-    assert shown.words == ("cube.mass: 3.000 ± 0.010 kg", "truth of cube.mass: 3.1")
+    content = view_content(tmp_path)
+    assert content.title == "a fit" and content.truth is not None
+    assert [m.values["cube.mass"].item() for m in (content.trajectory, content.truth)] == [3.0, 3.1]
+    assert content.videos["camera"].shape == (8, 24, 24, 3)
+    assert content.notes == ("cube.mass: 3.000 ± 0.010 kg", "truth of cube.mass: 3.1")
 
 
 def test_a_folder_without_a_run_is_refused_and_says_what_would_do(tmp_path):
     with pytest.raises(InputError, match="holds no scene.yaml; give a folder made by"):
-        viewable(tmp_path)
+        view_content(tmp_path)
 
 
 def test_without_viser_it_says_what_to_install(scene, motion, monkeypatch):
     monkeypatch.setitem(sys.modules, "viser", None)
     with pytest.raises(InputError, match=r'pip install "gradsim\[viewer\]"'):
-        Viewer(Viewable(scene, "thrown", motion), port=0)
+        Viewer(ViewContent(scene, "thrown", motion), port=0)
 
 
 @pytest.mark.parametrize(("host", "port"), [("203.0.113.7", 8080), ("127.0.0.1", 70000)], ids=["host", "port"])
 def test_an_address_that_is_not_of_this_machine_is_refused(scene, motion, host, port):
     with pytest.raises(InputError, match="cannot listen at 203.0.113.7|port is 70000"):
-        Viewer(Viewable(scene, "thrown", motion), host, port)
+        Viewer(ViewContent(scene, "thrown", motion), host, port)
 
 
 def test_the_command_says_where_the_page_is_until_ctrl_c(tmp_path, monkeypatch, capsys):

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from gradsim.app.commands.control_result import entries
+from gradsim.app.commands.control_result import stored_iterations
 from gradsim.control.training.history import History, Iteration
 from gradsim.errors import InputError
 
@@ -58,7 +58,7 @@ def test_the_middle_policy_is_named_by_its_own_iteration_where_a_search_ends_ear
     assert made.middle == 4 and made.policies["middle"]["weight"].tolist() == [4, 4]
     made.save(tmp_path / "history.json")
     assert History.load(tmp_path / "history.json").middle == 4
-    assert entries(made) == {"first": 0, "middle": 4, "best": 4, "last": 5}
+    assert stored_iterations(made) == {"first": 0, "middle": 4, "best": 4, "last": 5}
 
 
 def test_a_file_brings_back_all_numbers(tmp_path):

@@ -1,7 +1,4 @@
-"""What the commands of the command line share: exit codes, progress, how results are shown.
-
-Like `cli.py`, it imports nothing heavy.
-"""
+"""Base of the commands: exit codes, progress, printing of results. Imports nothing heavy."""
 
 import contextlib
 import sys
@@ -23,19 +20,19 @@ CODES = {
 
 @dataclass(kw_only=True)
 class Command:
-    """What all commands share."""
+    """Options of all commands."""
 
     debug: bool = False
     """Show the traceback of an error."""
 
     def run(self, out: "Console", err: "Console") -> int:
-        """Do it; results to `out`, progress to `err`. Returns the exit code."""
+        """Run the command; results go to `out`, progress to `err`. Returns the exit code."""
         raise NotImplementedError
 
 
 @contextlib.contextmanager
 def working(err: "Console"):
-    """Progress for a block of work. What the work prints goes to stderr, stdout belongs to the result."""
+    """Progress for a block of work; its stdout is redirected to stderr, as stdout belongs to the result."""
     from gradsim.app.cli.console import progress
 
     reporter = progress(err)
@@ -47,8 +44,13 @@ def working(err: "Console"):
 
 
 def show(result: dict, folder: Path, out: "Console") -> None:
-    """Print tables and verdict, and where the report is."""
+    """Print tables, verdict and path of the report."""
     from gradsim.app.cli.console import show_result
 
     show_result(out, result)
     out.print(f"report: {(folder / 'report.html').resolve()}", highlight=False, soft_wrap=True)
+
+
+def flatten(groups: list[list[str]]) -> list[str]:
+    """Values of an option that may be listed and repeated."""
+    return [text for group in groups for text in group]

@@ -1,4 +1,4 @@
-"""What a terminal shows: progress while a command works, tables of what came out, one panel for an error."""
+"""Terminal output: progress, tables of results, error panels."""
 
 import time
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from gradsim.app.report.sections import VERDICTS, Section, comparison, film_notes, interval, measured, sections
+from gradsim.app.report.sections import VERDICTS, Section, comparison, has_error, interval, sections, video_notes
 from gradsim.numerics.formatting import with_error
 
 if TYPE_CHECKING:  # at run time it would bring PyTorch
@@ -28,43 +28,43 @@ class LineProgress:
     """Progress as plain lines, for logs and pipes.
 
     Args:
-        stream: Where the lines go.
+        stream: Output stream.
     """
 
     def __init__(self, stream: IO[str]):
         self._stream = stream
         self._begun = time.monotonic()
-        self._spoken, self._stage_begun = -float("inf"), self._begun
+        self._printed, self._stage_begun = -float("inf"), self._begun
         self._working = False
 
     def stage(self, text: str) -> None:
         self._working = True
-        self._say(text)
-        self._spoken, self._stage_begun = -float("inf"), time.monotonic()
+        self._print(text)
+        self._printed, self._stage_begun = -float("inf"), time.monotonic()
 
     def update(self, iteration: int, loss: float, values: Mapping[str, tuple[float, float]]) -> None:
-        if time.monotonic() - self._spoken < _SECONDS_BETWEEN_LINES:
+        if time.monotonic() - self._printed < _SECONDS_BETWEEN_LINES:
             return
-        self._spoken = time.monotonic()
+        self._printed = time.monotonic()
         estimates = "".join(f"   {name} {with_error(*value)}" for name, value in values.items())
-        self._say(f"  iteration {iteration}   loss {loss:.3e}{estimates}")
+        self._print(f"  iteration {iteration}   loss {loss:.3e}{estimates}")
 
     def share(self, finished: int, total: int) -> None:
-        if time.monotonic() - max(self._spoken, self._stage_begun) >= _SECONDS_BEFORE_BARS:
-            self._spoken = time.monotonic()
-            self._say(f"  {finished} of {total}")
+        if time.monotonic() - max(self._printed, self._stage_begun) >= _SECONDS_BEFORE_BARS:
+            self._printed = time.monotonic()
+            self._print(f"  {finished} of {total}")
 
     def done(self) -> None:
         if self._working:
-            self._say("done")
+            self._print("done")
         self._working = False
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         print(f"[{time.monotonic() - self._begun:6.1f} s] {text}", file=self._stream, flush=True)
 
 
 class LiveProgress:
-    """Progress as a table that redraws itself; a finished stage leaves one line.
+    """Progress as a live table; a finished stage leaves one line.
 
     Args:
         console: A terminal.
@@ -116,35 +116,35 @@ class LiveProgress:
 
 
 def progress(console: Console) -> "Progress":
-    """Progress that suits where `console` writes: live on a terminal, plain lines elsewhere."""
+    """Live progress on a terminal, plain lines elsewhere."""
     return LiveProgress(console) if console.is_terminal else LineProgress(console.file)
 
 
 def unknowns_table(section: Section) -> Table:
     """Estimates of one fit; truth, relative error and z-score where the truth is known."""
-    table = _table(section.title, ("unknown", "value ± sd, 95 %", "known"))
+    table = _table(section.title, ("unknown", "value ± sd, 95 %", "identifiable"))
     for heading in ("truth", "rel. err", "z") if section.compared else ():
         table.add_column(heading, justify="right", no_wrap=True)
     for name, u in section.unknowns.items():
         estimate = Text.assemble(with_error(u["value"], u["std"]), f" {u['unit']}\n", (interval(u), "dim"))
-        known = Text("yes", "green") if u["identifiable"] else Text("no" if measured(u) else "–", "yellow")
-        table.add_row(name, estimate, known, *(comparison(u) if section.compared else ()))
+        identifiable = Text("yes", "green") if u["identifiable"] else Text("no" if has_error(u) else "–", "yellow")
+        table.add_row(name, estimate, identifiable, *(comparison(u) if section.compared else ()))
     return table
 
 
 def figures_table(figures: Mapping[str, Mapping]) -> Table:
-    """Figures of an experiment beside the paper's and the goal."""
+    """Figures of an experiment, of the paper, and their goals."""
     table = _table("Figures", ("figure", "value", "paper", "goal", "met"))
     for name, figure in figures.items():
-        aimless = figure["ok"] and figure.get("goal") is None
-        mark = Text("–") if aimless else Text("✓", "green") if figure["ok"] else Text("✗", "red")
+        no_goal = figure["ok"] and figure.get("goal") is None
+        mark = Text("–") if no_goal else Text("✓", "green") if figure["ok"] else Text("✗", "red")
         table.add_row(name, _short(figure["value"]), _short(figure.get("paper")), _short(figure.get("goal")), mark)
     return table
 
 
 def comparison_table(content: Mapping) -> Table:
-    """Candidate models, the best first."""
-    table = _table("Models", ("model", "unknowns", "χ²/N", "ΔBIC", "weight", "mass, if solved for"))
+    """Candidate models, best first."""
+    table = _table("Models", ("model", "unknowns", "χ²/N", "ΔBIC", "weight", "mass, if unknown"))
     for row in sorted(content["candidates"], key=lambda row: row["delta"]):
         masses = [u for name, u in row["unknowns"].items() if name.endswith(".mass")]
         mass = f"{with_error(masses[0]['value'], masses[0]['std'])} {masses[0]['unit']}" if masses else "–"
@@ -155,7 +155,7 @@ def comparison_table(content: Mapping) -> Table:
 
 
 def show_result(console: Console, result: Mapping) -> None:
-    """Print the tables of a `result.json`, its verdicts, and its open directions in words."""
+    """Print the tables, verdicts and unidentified directions of a result.json."""
     for section in sections(result):
         console.print(unknowns_table(section))
         for direction in section.null_directions:
@@ -167,7 +167,7 @@ def show_result(console: Console, result: Mapping) -> None:
         for profile in section.profiles:
             console.print(Text.assemble(("profile: ", "dim"), profile["words"]))
         if section.residual_diagnostics:
-            console.print(Text.assemble(("left: ", "dim"), section.residual_diagnostics["words"]))
+            console.print(Text.assemble(("residuals: ", "dim"), section.residual_diagnostics["words"]))
         console.print()
     if result.get("verdict"):
         verdict = result["verdict"]
@@ -175,15 +175,15 @@ def show_result(console: Console, result: Mapping) -> None:
         console.print(Text.assemble(heading, f"{verdict['title']}. {verdict['words']}"))
     for note in result.get("notes") or ():
         console.print(Text.assemble(("note: ", "yellow"), note))
-    for note in film_notes(result):
-        console.print(Text.assemble(("film: ", "yellow"), note))
+    for note in video_notes(result):
+        console.print(Text.assemble(("video: ", "yellow"), note))
     if result.get("comparison"):
         console.print(comparison_table(result["comparison"]))
         console.print(result["comparison"]["words"], highlight=False)
     if result.get("figures"):
         console.print(figures_table(result["figures"]))
     if result.get("resume"):
-        console.print(f"go on: {result['resume']}", highlight=False, soft_wrap=True, markup=False)
+        console.print(f"resume: {result['resume']}", highlight=False, soft_wrap=True, markup=False)
 
 
 def error_panel(title: str, message: str, hint: str = "") -> Panel:
@@ -198,7 +198,7 @@ def _table(title: str, headings: tuple[str, ...]) -> Table:
     table = Table(
         title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True
     )
-    table.add_column(headings[0], overflow="fold")  # a name gives way before a number does
+    table.add_column(headings[0], overflow="fold")  # names wrap before numbers
     for heading in headings[1:]:
         table.add_column(heading, no_wrap=True)
     return table

@@ -1,4 +1,4 @@
-"""The commands `gradsim dataset ...`; like `cli.py` it imports nothing heavy."""
+"""The commands `gradsim dataset ...`. Imports nothing heavy."""
 
 import json
 from dataclasses import dataclass
@@ -15,53 +15,59 @@ Folder = Annotated[Positional[Path], arg(metavar="D")]
 
 
 @dataclass(kw_only=True)
-class Working(Command):
-    """What commands share that work through all units."""
+class ParallelCommand(Command):
+    """Options of commands that process all units."""
 
     engine: Engine = "serial"
-    """Where the work is done: serial, here; processes of this machine; ray, on a cluster (extra `ray`)."""
-    workers: Annotated[int | None, arg(metavar="K", help_behavior_hint="(default: one for each core)")] = None
-    """How many at a time, at most. They change nothing but the time it takes."""
+    """Executor: serial (this process), processes of this machine, or ray (a cluster; extra `ray`)."""
+    workers: Annotated[int | None, arg(metavar="K", help_behavior_hint="(default: number of cores)")] = None
+    """Number of workers; does not change the result."""
 
 
 @dataclass(kw_only=True)
-class Generate(Working):
-    """Make videos with known physics; the same words again go on with a run that was stopped or killed."""
+class Generate(ParallelCommand):
+    """Generate videos with known physics; the same command again continues an interrupted run."""
 
     kind: Annotated[Positional[str], arg(metavar="KIND")]
     """rigid, deformable or cloth."""
     n: Annotated[int, arg(metavar="N")]
-    """How many videos there shall be; more may be made later."""
+    """Total number of videos; more can be added later."""
     out: Annotated[Path, arg(metavar="D")]
     """Folder of the data set."""
     seed: int = 0
-    """Seed of the data set: every sample depends on it and its own number alone."""
+    """Seed of the data set; a video depends on it and on its own number only."""
     sizes: Annotated[tuple[int, ...], arg(metavar="PX ...")] = (64, 256)
-    """Width and height of the pictures: any of 32, 64, 128, 256."""
+    """Width and height of the images: any of 32, 64, 128, 256."""
     shard: Annotated[str, arg(metavar="I/N")] = "1/1"
-    """Make the I-th of N shares (1/N to N/N), into the same folder as the others: for arrays of jobs."""
+    """Generate the I-th of N parts (1/N to N/N) into the same folder; for job arrays."""
 
     def run(self, out, err):
         from gradsim.dataset.generate import generate
 
-        given = {name: getattr(self, name) for name in ("seed", "sizes", "engine", "workers")}
+        options = {name: getattr(self, name) for name in ("seed", "sizes", "engine", "workers")}
         with working(err) as progress:
             progress.stage(f"{self.n} {self.kind} videos into {self.out}")
-            made = generate(self.kind, self.n, self.out, shard=_share(self.shard), report=progress.share, **given)
-        each = f": {made['cpu_s'] / made['videos']:.3f} CPU-s each, {made['wall_s']:.1f} s" if made["videos"] else ""
-        out.print(f"made {made['videos']} videos{each}", highlight=False)
+            summary = generate(
+                self.kind, self.n, self.out, shard=_parse_shard(self.shard), report=progress.share, **options
+            )
+        rate = (
+            f": {summary['cpu_s'] / summary['videos']:.3f} CPU-s each, {summary['wall_s']:.1f} s"
+            if summary["videos"]
+            else ""
+        )
+        out.print(f"generated {summary['videos']} videos{rate}", highlight=False)
         out.print(f"dataset: {self.out}", highlight=False, soft_wrap=True)
         return DONE
 
 
 @dataclass(kw_only=True)
-class Verify(Working):
-    """Read every bit of a data set again, and say what is missing or wrong; exit code 1 if something is."""
+class Verify(ParallelCommand):
+    """Read a whole data set and report what is missing or corrupt; exit code 1 if anything is."""
 
     folder: Folder
     """The data set."""
     json: bool = False
-    """Print count, content_hash and everything found as JSON."""
+    """Print count, content_hash and faults as JSON."""
 
     def run(self, out, err):
         from gradsim.dataset.verify import verify
@@ -79,8 +85,8 @@ class Verify(Working):
 
 
 @dataclass(kw_only=True)
-class Repair(Working):
-    """Make again what `verify` finds missing or wrong, and nothing else."""
+class Repair(ParallelCommand):
+    """Generate again what `verify` finds missing or corrupt, and nothing else."""
 
     folder: Folder
     """The data set."""
@@ -90,27 +96,27 @@ class Repair(Working):
 
         with working(err) as progress:
             progress.stage(f"reading {self.folder}")
-            found, made = repair(self.folder, self.engine, self.workers, progress.share)
-        for fault in found.faults:
+            verdict, summary = repair(self.folder, self.engine, self.workers, progress.share)
+        for fault in verdict.faults:
             out.print(f"{fault.file}: {fault.why}", highlight=False, soft_wrap=True, markup=False)
-        out.print(f"made {made['videos']} videos of {made['units']} units again", highlight=False)
+        out.print(f"generated {summary['videos']} videos of {summary['units']} units again", highlight=False)
         return DONE
 
 
 @dataclass(kw_only=True)
 class Show(Command):
-    """Unpack one video: film, mask, scene, truth, a strip of instants; and say how to fit it. Or draw a sheet of some."""
+    """Unpack one video (with mask, scene, truth, a strip of instants) and print how to fit it; or make a sheet of several."""
 
     folder: Folder
     """The data set."""
     number: Annotated[
-        Positional[int | None], arg(metavar="[NUMBER]", help_behavior_hint="(default: a sheet of the first)")
+        Positional[int | None], arg(metavar="[NUMBER]", help_behavior_hint="(default: a sheet of the first videos)")
     ] = None
-    """Which video, from 0."""
+    """Number of the video, from 0."""
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: D/shown; D/shown/NUMBER)")] = None
-    """Folder for its files."""
+    """Output folder."""
     size: Annotated[int | None, arg(metavar="PX", help_behavior_hint="(default: the smallest)")] = None
-    """Which of the sizes."""
+    """Size of the images, one of those in the data set."""
 
     def run(self, out, err):
         from gradsim.app.cli.dataset_tables import show_label
@@ -133,16 +139,16 @@ class Show(Command):
 
 @dataclass(kw_only=True)
 class Export(Command):
-    """Write the videos in a format of other libraries."""
+    """Export the videos in a format of other libraries."""
 
     folder: Folder
     """The data set."""
     to: Literal["webdataset", "lerobot"]
-    """webdataset: tar files of npz and json; lerobot: LeRobot's format, version 3.0."""
+    """webdataset: tar files of npz and json; lerobot: LeRobot format 3.0."""
     out: Annotated[Path, arg(metavar="E")]
     """A new folder."""
     size: Annotated[int | None, arg(metavar="PX", help_behavior_hint="(default: the smallest)")] = None
-    """Which of the sizes."""
+    """Size of the images, one of those in the data set."""
 
     def run(self, out, err):
         with working(err) as progress:
@@ -158,20 +164,20 @@ class Export(Command):
                 lossless = export_lerobot(self.folder, self.out, self.size, progress.share)
         out.print(f"{self.to}: {self.out}", highlight=False, soft_wrap=True, markup=False)
         if not lossless:
-            err.print("warning: this build of PyAV has no libx264rgb; the films are lossy: do not fit them.")
+            err.print("warning: this build of PyAV has no libx264rgb; the videos are lossy: do not fit them.")
         return DONE
 
 
 @dataclass(kw_only=True)
 class Plan(Command):
-    """Say what a data set of any number of videos takes, from what one that is there took."""
+    """Estimate time and size of a data set from those of an existing one."""
 
     folder: Folder
-    """A data set of the same kind and sizes; a hundred videos will do."""
+    """An existing data set of the same kind and sizes; a hundred videos are enough."""
     n: Annotated[int, arg(metavar="N")]
-    """Videos of the one that is planned."""
+    """Number of videos to plan for."""
     cores: Annotated[int, arg(metavar="K")] = 1
-    """Cores that work on it."""
+    """Number of cores."""
     json: bool = False
     """Print JSON instead of a table."""
 
@@ -197,17 +203,17 @@ _Datasets = (
     | Annotated[Export, subcommand("export")]
     | Annotated[Plan, subcommand("plan")]
 )
-Dataset = Annotated[_Datasets, subcommand("dataset", description="Make, check and export data sets of videos.")]
+Dataset = Annotated[_Datasets, subcommand("dataset", description="Generate, check and export data sets of videos.")]
 
 
-def _share(text: str) -> tuple[int, int]:
-    """The two numbers of --shard.
+def _parse_shard(text: str) -> tuple[int, int]:
+    """Index and number of shards.
 
     Raises:
-        InputError: If there are not two.
+        InputError: If the text is not I/N.
     """
     try:
-        share, shares = (int(part) for part in text.split("/"))
+        index, count = (int(part) for part in text.split("/"))
     except ValueError:
         raise InputError(f"--shard: got {text!r}; expected I/N, such as 3/8.") from None
-    return share, shares
+    return index, count

@@ -1,4 +1,4 @@
-"""What is told of a data set in the terminal."""
+"""Terminal tables of data sets."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,38 +12,41 @@ from gradsim.dataset.verify import Verdict
 
 
 def show_verdict(out: Console, verdict: Verdict) -> None:
-    """Print what a data set holds and what is wrong with it."""
-    each = max(1, verdict.count)
+    """Print content and faults of a data set."""
+    count = max(1, verdict.count)
     rows = [("videos", f"{verdict.count} of {verdict.expected}"), ("content", verdict.content_hash)]
-    rows += [(name, f"{n / 1e6:.1f} MB, {n / each / 1e3:.1f} kB each") for name, n in verdict.bytes.items()]
+    rows += [(name, f"{n / 1e6:.1f} MB, {n / count / 1e3:.1f} kB each") for name, n in verdict.bytes.items()]
     rows += [
-        ("made in", f"{verdict.cpu_s:.0f} CPU-s, {verdict.cpu_s / each:.3f} each; runs took {verdict.made_s:.0f} s")
+        (
+            "generated in",
+            f"{verdict.cpu_s:.0f} CPU-s, {verdict.cpu_s / count:.3f} each; runs took {verdict.made_s:.0f} s",
+        )
     ]
     _show(out, rows)
     for fault in verdict.faults:
         out.print(f"{fault.file}: {fault.why}", highlight=False, soft_wrap=True, markup=False)
     for draft in verdict.leftovers:
-        out.print(f"{draft}: left by a run that was killed, or is going on", highlight=False, markup=False)
-    out.print("whole" if verdict.whole else "not whole: gradsim dataset repair makes these units again")
+        out.print(f"{draft}: draft of a run that was killed or is still running", highlight=False, markup=False)
+    out.print("complete" if verdict.whole else "incomplete: gradsim dataset repair generates these units again")
 
 
 def show_plan(out: Console, plan: Plan, kind: str, sizes: str) -> None:
-    """Print what so many videos take."""
+    """Print time and size of a planned data set."""
     rows = [
         ("measured", f"{plan.measured} {kind} videos at {sizes}: {plan.cpu_s_each:.3f} CPU-s each"),
-        ("use of a core", f"{plan.use:.0%}"),
+        ("utilization of a core", f"{plan.use:.0%}"),
         ("planned", f"{plan.videos} videos"),
         ("CPU time", f"{plan.cpu_hours:.1f} h"),
         (f"on {plan.cores} cores", f"{plan.hours:.1f} h"),
         *((name, f"{plan.videos * n / 1e9:.2f} GB, {n / 1e3:.1f} kB each") for name, n in plan.bytes_each.items()),
         ("on disk", f"{plan.bytes / 1e9:.1f} GB in {plan.files} files"),
-        ("as jobs", f"--shard 1/{plan.shards} to {plan.shards}/{plan.shards}"),
+        ("as shards", f"--shard 1/{plan.shards} to {plan.shards}/{plan.shards}"),
     ]
     _show(out, rows)
 
 
 def show_label(out: Console, label: Mapping[str, Any]) -> None:
-    """Print what is known of a video."""
+    """Print the label of a video."""
     rows = [("video", f"{label['number']}, {label['object']}, for {label['split']}ing")]
     rows += [(name, f"{value:.6g}") for name, value in truth_of(label).items()]
     if label["impulse"]:

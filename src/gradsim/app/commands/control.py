@@ -1,6 +1,5 @@
-"""`gradsim control`: a folder with a policy that was searched for, films of it, and how it was found."""
+"""`gradsim control`: policy search into a run folder."""
 
-import json
 import shlex
 import time
 from pathlib import Path
@@ -8,13 +7,19 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from gradsim.app.commands import control_result
-from gradsim.app.commands.control_result import cost, show, write_goal
-from gradsim.app.commands.control_search import ready, search
+from gradsim.app.commands.control_goal import write_goal
+from gradsim.app.commands.control_result import (
+    control_result,
+    interrupted_result,
+    iteration_cost,
+    stored_iterations,
+    write_policy_videos,
+)
+from gradsim.app.commands.control_search import search, set_up
 from gradsim.app.controls_file import write_controls
-from gradsim.app.job import METHODS, ControlJob
+from gradsim.app.job import METHODS, ControlArguments
 from gradsim.app.report.control import write_control_report
-from gradsim.app.run_directory import compare, desk, finished
+from gradsim.app.run_directory import RunDirectory
 from gradsim.control.goals.image import PictureGoal
 from gradsim.control.training.history import History
 from gradsim.errors import InputError
@@ -28,89 +33,93 @@ if TYPE_CHECKING:
     from gradsim.control.task.setup import Setup
 
 
-QUICK = 40  # pictures in a film of a trial
+QUICK_FRAMES = 40  # frames in a video of the small version
 
 
-def control(job: ControlJob, out: Path, resume: bool = False, progress: Progress | None = None) -> dict:
-    """Search for a policy; writes task.yaml, scene.yaml, goal.png, policy.pt, history.json, films, plots and a page.
+def control(arguments: ControlArguments, out: Path, resume: bool = False, progress: Progress | None = None) -> dict:
+    """Search for a policy; writes task.yaml, scene.yaml, goal.png, policy.pt, history.json, videos, plots and a report.
 
-    Ctrl-C leaves a folder with what is known so far, status "interrupted".
+    Ctrl-C leaves the last checkpoint, with status "interrupted".
 
     Args:
-        job: What to do.
-        out: The run folder.
-        resume: Go on with an unfinished search there; its answer is that of one that was never interrupted.
-        progress: Is told what happens.
+        arguments: Arguments of the command.
+        out: Run folder.
+        resume: Whether to continue an unfinished search; the result is that of an uninterrupted one.
+        progress: Receives stages and iterations.
 
     Returns:
-        The content of result.json. That of a finished run if it is to be resumed.
+        Content of result.json.
 
     Raises:
-        InputError: If anything that was given is wrong, or the folder holds an unfinished run and `resume` is False,
-            or one of other input and `resume` is True.
+        InputError: If an argument is wrong, or `out` holds an unfinished run and `resume` is False, or a run with other
+            inputs.
     """
-    progress, out = progress or NullProgress(), Path(out)
-    _check(job)
-    task = job.load()
-    if resume and finished(out):
-        compare(out, job, task)
-        progress.stage(f"{out} is finished already")
-        return json.loads((out / "result.json").read_text(encoding="utf-8"))
+    progress, directory = progress or NullProgress(), RunDirectory(Path(out))
+    _check(arguments)
+    task = arguments.load_task()
+    if resume and directory.is_finished:
+        directory.require_same_inputs(arguments, task)
+        progress.stage(f"{directory.path} is finished already")
+        return directory.result()
     progress.stage("building the model")
-    setup = ready(job)
-    with desk(out, job, task, resume) as place:
-        setup.task.save(out / "task.yaml")
-        setup.task.scene.save(out / "scene.yaml")
-        goal, began = {"pictures": write_goal(out, setup)}, time.monotonic()
-        memory = CheckpointFile(place.folder / "search.pt", place.job)
+    setup, folder = set_up(arguments), directory.path
+    with directory.open(arguments, task, resume) as run_checkpoint:
+        setup.task.save(folder / "task.yaml")
+        setup.task.scene.save(folder / "scene.yaml")
+        goal, began = {"pictures": write_goal(folder, setup)}, time.monotonic()
+        checkpoint = CheckpointFile(run_checkpoint.folder / "search.pt", run_checkpoint.job)
         try:
-            result = _answered(job, setup, memory, out, progress)
+            result = _search_and_render(arguments, setup, checkpoint, folder, progress)
             result |= {"goal": goal, "wall_seconds": time.monotonic() - began}
         except KeyboardInterrupt:
-            go_on = f"gradsim control --resume {shlex.quote(str(out))}"
-            history = History.of_checkpoint(memory)
-            _keep(history, out)
-            result = control_result.interrupted(job, setup.task.name, history, go_on) | {"goal": goal}
-        write_json(out / "result.json", result)
-        write_control_report(out)
+            command = f"gradsim control --resume {shlex.quote(str(folder))}"
+            history = History.of_checkpoint(checkpoint)
+            _save_history(history, folder)
+            result = interrupted_result(arguments, setup.task.name, history, command) | {"goal": goal}
+        write_json(folder / "result.json", result)
+        write_control_report(folder)
         if result["status"] != "interrupted":
-            place.clear()
+            run_checkpoint.clear()
     progress.done()
     return result
 
 
-def _check(job: ControlJob) -> None:
-    if job.method not in METHODS:
-        hint = did_you_mean(job.method, METHODS) or f"; choose one of {', '.join(METHODS)}."
-        raise InputError(f"there is no method {job.method!r}{hint}")
-    if job.iterations is not None and job.iterations < 1:
-        raise InputError(f"iterations is {job.iterations}; it has to be at least 1.")
+def _check(arguments: ControlArguments) -> None:
+    if arguments.method not in METHODS:
+        hint = did_you_mean(arguments.method, METHODS) or f"; choose one of {', '.join(METHODS)}."
+        raise InputError(f"there is no method {arguments.method!r}{hint}")
+    if arguments.iterations is not None and arguments.iterations < 1:
+        raise InputError(f"iterations is {arguments.iterations}; use at least 1.")
 
 
-def _keep(history: History, out: Path) -> None:
-    """Write history.json and, once there are any, the best and the last policy."""
-    history.save(out / "history.json")
+def _save_history(history: History, folder: Path) -> None:
+    """Write history.json and, if there are any, the best and the last policy."""
+    history.save(folder / "history.json")
     if history.policies:
-        with atomic_path(out / "policy.pt") as draft:
+        with atomic_path(folder / "policy.pt") as draft:
             torch.save({name: state for name, state in history.policies.items() if name in ("best", "last")}, draft)
 
 
-def _answered(job: ControlJob, setup: "Setup", keeper: CheckpointFile, out: Path, progress: Progress) -> dict:
-    """Search, film and measure; the content of result.json."""
-    done = len(History.of_checkpoint(keeper))
-    going_on = f", on from {done}" if done else ""
-    some = f", {setup.search.iterations} iterations" if job.method != "mpc" else f", {setup.plant.intervals} intervals"
-    progress.stage(f"searching: {job.method}{some}{going_on}")
-    policy, history = search(job, setup, keeper, progress)
-    _keep(history, out)
-    progress.stage(f"filming the {', '.join(control_result.entries(history))} iteration")
+def _search_and_render(
+    arguments: ControlArguments, setup: "Setup", checkpoint: CheckpointFile, folder: Path, progress: Progress
+) -> dict:
+    """Search, render and time; content of result.json."""
+    done = len(History.of_checkpoint(checkpoint))
+    origin = f", on from {done}" if done else ""
+    is_mpc = arguments.method == "mpc"
+    count = f"{setup.plant.intervals} intervals" if is_mpc else f"{setup.search.iterations} iterations"
+    progress.stage(f"searching: {arguments.method}, {count}{origin}")
+    policy, history = search(arguments, setup, checkpoint, progress)
+    _save_history(history, folder)
+    progress.stage(f"rendering the {', '.join(stored_iterations(history))} iteration")
     goal = setup.goal
-    assert isinstance(goal, PictureGoal)  # tasks from files have no other
-    shown = show(out, setup, goal, policy, history, QUICK if job.quick else None)
-    write_controls(out, setup.plant, shown.best)
-    write_player(out / "player.html", setup.task.scene, shown.best.trajectory.drawn, name="best")
-    progress.stage("measuring what an iteration costs")
-    spent = cost(setup.plant, policy, goal, len(history) - 1, 1 if job.quick else 2)
-    result = control_result.content(job, setup, history, shown, spent)
+    assert isinstance(goal, PictureGoal)  # the only kind in task files
+    max_frames = QUICK_FRAMES if arguments.quick else None
+    policies = write_policy_videos(folder, setup, goal, policy, history, max_frames)
+    write_controls(folder, setup.plant, policies.best)
+    write_player(folder / "player.html", setup.task.scene, policies.best.trajectory.drawn, name="best")
+    progress.stage("timing an iteration")
+    cost = iteration_cost(setup.plant, policy, goal, len(history) - 1, 1 if arguments.quick else 2)
+    result = control_result(arguments, setup, history, policies, cost)
     result["parameters"] = sum(p.numel() for p in policy.parameters())
     return result

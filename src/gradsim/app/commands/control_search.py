@@ -1,4 +1,4 @@
-"""The methods of `gradsim control`: how each searches, and how what it found acts."""
+"""Search methods of `gradsim control`."""
 
 import time
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from gradsim.app.job import ControlJob
+from gradsim.app.job import ControlArguments
 from gradsim.control.mpc import Mpc, run_mpc
 from gradsim.control.observations import StateSenses
 from gradsim.control.plant import Episode, Plant
@@ -21,16 +21,16 @@ from gradsim.runtime.optional import require_extra
 from gradsim.runtime.progress import Progress
 
 EXTRAS = {"cma": ("cma",), "ppo": ("gymnasium", "stable_baselines3")}  # libraries that methods need
-PLANS = 5  # iterations of each plan of mpc
-WORLDS = 16  # that a baseline rolls out together, in each of its iterations
+PLAN_ITERATIONS = 5  # per plan of mpc
+WORLDS = 16  # rollouts per iteration of a population method
 
 
-class Told:
-    """Passes on iterations, with the CPU time of each, and how many there are.
+class IterationProgress:
+    """Passes iterations on with their CPU time and their number.
 
     Args:
-        progress: Is told.
-        total: Iterations.
+        progress: Receives the iterations.
+        total: Number of iterations.
     """
 
     def __init__(self, progress: Progress, total: int):
@@ -44,71 +44,75 @@ class Told:
         self.progress.share(iteration + 1, self.total)
 
 
-def ready(job: ControlJob) -> Setup:
-    """The task made ready for the method.
+def set_up(arguments: ControlArguments) -> Setup:
+    """Set up the task for the method.
 
     Raises:
         InputError: If anything in it is wrong.
     """
-    setup = Setup.of(job.load(), job.seed, job.quick, None if job.goal is None else str(job.goal))
-    if job.iterations is not None:
-        setup = replace(setup, search=replace(setup.search, iterations=job.iterations))
+    goal = None if arguments.goal is None else str(arguments.goal)
+    setup = Setup.of(arguments.load_task(), arguments.seed, arguments.quick, goal)
+    if arguments.iterations is not None:
+        setup = replace(setup, search=replace(setup.search, iterations=arguments.iterations))
     plant = setup.plant
-    if job.method == "mpc" and plant.launched:
+    if arguments.method == "mpc" and plant.launched:
         raise InputError(
-            f"{setup.task.name} only sets {', '.join(plant.outputs_of)}, at the start, so there is nothing to plan anew: "
-            "leave --method mpc out."
+            f"--method mpc plans over time, but the controls of {setup.task.name} ({', '.join(plant.outputs_of)}) act at "
+            "the start only; choose another method."
         )
-    if job.method == "diffphysics":
-        setup.state_goal()  # refuses a goal that is a picture alone
-    for module in EXTRAS.get(job.method, ()):
-        require_extra(module, f"--method {job.method}", "control")
-    if job.method == "ppo" and plant.senses is None:  # it always looks
-        looking = Plant(plant.model, plant.controls, plant.interval, StateSenses(plant.model), plant.share)
-        setup = replace(setup, plant=looking)
+    if arguments.method == "diffphysics":
+        setup.state_goal()  # refuses a goal that is only an image
+    for module in EXTRAS.get(arguments.method, ()):
+        require_extra(module, f"--method {arguments.method}", "control")
+    if arguments.method == "ppo" and plant.senses is None:  # it needs observations
+        observed = Plant(plant.model, plant.controls, plant.interval, StateSenses(plant.model), plant.share)
+        setup = replace(setup, plant=observed)
     return setup
 
 
-def search(job: ControlJob, setup: Setup, keeper: CheckpointFile, progress: Progress) -> tuple[nn.Module, History]:
-    """Look for a policy.
+def search(
+    arguments: ControlArguments, setup: Setup, checkpoint: CheckpointFile, progress: Progress
+) -> tuple[nn.Module, History]:
+    """Search for a policy.
 
     Args:
-        job: Method, seed and iterations. One iteration of a baseline that needs several rollouts takes `WORLDS` of them.
-        setup: See `ready`.
-        keeper: Where a search by gradients goes on; the other methods begin anew.
-        progress: Is told every iteration.
+        arguments: Method, seed and iterations. One iteration of a population method takes `WORLDS` rollouts.
+        setup: See `set_up`.
+        checkpoint: Where a gradient search is resumed; the other methods start again.
+        progress: Receives every iteration.
 
     Returns:
-        A policy, and the history: the policy takes the states that are in it.
+        A policy, and the history, whose states the policy takes.
     """
-    count = setup.search.iterations
-    told = Told(progress, count)
-    if job.method == "gradient":
-        return setup.policy, train(setup.plant, setup.policy, setup.goal, setup.search, told, keeper)
-    if job.method == "mpc":
-        return _planned(job, setup, Told(progress, setup.plant.intervals))
+    count, method = setup.search.iterations, arguments.method
+    if method == "gradient":
+        reporter = IterationProgress(progress, count)
+        return setup.policy, train(setup.plant, setup.policy, setup.goal, setup.search, reporter, checkpoint)
+    if method == "mpc":
+        return _plan(arguments, setup, IterationProgress(progress, setup.plant.intervals))
     from gradsim.control.baselines import BASELINES, Budget
 
-    alone = job.method in ("diffphysics", "random")  # one rollout is one iteration
-    budget = Budget(count if alone else count * WORLDS, WORLDS)
-    policy, history = BASELINES[job.method](setup, budget, job.seed, told)
-    if job.method == "ppo" and isinstance(policy, Free):  # what an actor does in a launch, once
+    is_single = method in ("diffphysics", "random")  # one rollout per iteration
+    budget = Budget(count if is_single else count * WORLDS, WORLDS)
+    policy, history = BASELINES[method](setup, budget, arguments.seed, IterationProgress(progress, count))
+    if method == "ppo" and isinstance(policy, Free):  # the actions of the actor, as an open loop
         history.policies = {"best": policy.state_dict()}
     return policy, history
 
 
-def played(setup: Setup, policy: nn.Module) -> Episode:
-    """The motion under a policy."""
+def run_policy(setup: Setup, policy: nn.Module) -> Episode:
+    """Roll out a policy without gradients."""
     with torch.no_grad():
         return setup.plant.rollout(policy)  # pyright: ignore[reportArgumentType]
 
 
-def _planned(job: ControlJob, setup: Setup, told: Told) -> tuple[Free, History]:
-    """Plan anew in each interval; what was done is an open loop, and the last entry of the history."""
-    plant, each = setup.plant, job.iterations or (PLANS // 2 if job.quick else PLANS)
-    controller = Mpc(plant, setup.goal, search=TrainingConfig("polyak", iterations=max(2, each)))
-    episode, history = run_mpc(controller, plant, setup.goal, progress=told)
+def _plan(arguments: ControlArguments, setup: Setup, progress: IterationProgress) -> tuple[Free, History]:
+    """Model predictive control; the applied actions are an open loop, and the last entry of the history."""
+    plant = setup.plant
+    iterations = arguments.iterations or (PLAN_ITERATIONS // 2 if arguments.quick else PLAN_ITERATIONS)
+    controller = Mpc(plant, setup.goal, search=TrainingConfig("polyak", iterations=max(2, iterations)))
+    episode, history = run_mpc(controller, plant, setup.goal, progress=progress)
     seconds = plant.intervals * plant.interval / plant.model.scene.timing.fps
-    done = Free(plant.outputs, plant.intervals, seconds, episode.actions[0])
-    history.policies = {"best": done.state_dict()}
-    return done, history
+    open_loop = Free(plant.outputs, plant.intervals, seconds, episode.actions[0])
+    history.policies = {"best": open_loop.state_dict()}
+    return open_loop, history

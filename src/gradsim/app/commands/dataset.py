@@ -1,4 +1,4 @@
-"""Videos of a data set to look at: one of them in a folder of its own, which can be fitted, or many on one sheet."""
+"""`gradsim dataset show`: one video of a data set in a folder of its own, or several on one sheet."""
 
 import json
 from pathlib import Path
@@ -11,21 +11,21 @@ from gradsim.errors import InputError
 from gradsim.geometry import image_io
 from gradsim.visualization.sheets import evenly, sheet, strip
 
-INSTANTS = 8  # of the strip
-SHOWN = 14  # videos of the sheet: one of each object
+INSTANTS = 8  # in the strip
+SHEET_VIDEOS = 14  # one of each object
 
 
 def unpack(folder: Path, number: int, out: Path, size: int | None = None) -> dict:
-    """Write film.webm, mask.webm (both without loss), scene.yaml, truth.json and strip.png.
+    """Write film.webm and mask.webm (both lossless), scene.yaml, truth.json and strip.png.
 
     Args:
         folder: The data set.
-        number: Of the video.
-        out: Where they go.
-        size: Width and height of the pictures [px]; None: the smallest there is.
+        number: Number of the video.
+        out: Output folder.
+        size: Width and height of the images [px]; None: the smallest.
 
     Returns:
-        The label of the video.
+        Label of the video.
 
     Raises:
         InputError: If there is no such data set, video or size.
@@ -44,15 +44,15 @@ def unpack(folder: Path, number: int, out: Path, size: int | None = None) -> dic
 
 
 def overview(folder: Path, out: Path) -> int:
-    """Write a sheet of the first videos as a png, five instants of each in one picture; returns how many.
+    """Write a sheet of the first videos (png, five instants of each in one image); returns their number.
 
     Raises:
         InputError: If the folder holds no finished videos.
     """
     recordings = Recordings(folder)
-    numbers, size = recordings.numbers[:SHOWN], recordings.settings.sizes[-1]
+    numbers, size = recordings.numbers[:SHEET_VIDEOS], recordings.settings.sizes[-1]
     if not numbers:
-        raise InputError(f"{folder} has no finished videos; gradsim dataset verify says what is there.")
+        raise InputError(f"{folder} has no finished videos; run gradsim dataset verify to see what it holds.")
     strips = [_strip(recordings.frames(k, size), recordings.masks(k, size), 5) for k in numbers]
     page = sheet([image_io.to_bytes(image) for image in strips], 7, [recordings.label(k)["object"] for k in numbers])
     image_io.write(out, np.moveaxis(page / 255, -1, 0))
@@ -60,14 +60,14 @@ def overview(folder: Path, out: Path) -> int:
 
 
 def fit_command(out: Path, unknowns: list[str]) -> str:
-    """What fits the video in a folder made by `unpack`."""
-    asked = " ".join(f"--unknown {name}" for name in unknowns)
+    """Command that fits the video in a folder made by `unpack`."""
+    options = " ".join(f"--unknown {name}" for name in unknowns)
     files = f"{out / 'scene.yaml'} --video {out / 'film.webm'} --mask {out / 'mask.webm'}"
-    return f"gradsim fit {files} {asked} --out {out / 'fit'}"
+    return f"gradsim fit {files} {options} --out {out / 'fit'}"
 
 
 def _strip(frames: np.ndarray, masks: np.ndarray, instants: int) -> np.ndarray:
-    """Some instants in one picture (size, size, 3) in [0, 1]."""
-    bare = np.take_along_axis(frames, masks.argmin(0)[None, ..., None], 0)[0] / 255  # where the body is least
-    some = evenly(len(frames), instants)
-    return strip(list(frames[some] / 255), list(masks[some] / 255), bare)
+    """Some instants in one image (size, size, 3) in [0, 1]."""
+    empty = np.take_along_axis(frames, masks.argmin(0)[None, ..., None], 0)[0] / 255  # where the mask is smallest
+    indices = evenly(len(frames), instants)
+    return strip(list(frames[indices] / 255), list(masks[indices] / 255), empty)

@@ -1,4 +1,4 @@
-"""What this machine has, and whether gradsim works on it."""
+"""`gradsim doctor`: versions and capabilities of this machine."""
 
 import importlib.metadata
 import os
@@ -13,27 +13,27 @@ from rich.text import Text
 
 PACKAGES = ("gradsim", "torch", "warp-lang", "numpy", "scipy", "trimesh", "av", "pillow", "pydantic", "matplotlib")
 ENCODERS = {"libvpx-vp9": "webm", "libx264rgb": "mp4", "ffv1": "mp4", "gif": "gif", "png": "png"}
-NEEDED = ("libvpx-vp9", "png")  # for the films of a report; mp4 and gif are by choice
+REQUIRED = ("libvpx-vp9", "png")  # for the videos of a report; mp4 and gif are optional
 REAL_DATA = "../shared/data/real"  # unless GRADSIM_REAL_DATA names another folder
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at.
+    """Result of one check.
 
     Args:
-        name: What.
-        found: What there is.
-        ok: Whether gradsim can work with it.
+        name: Name of the check.
+        text: Result.
+        ok: Whether gradsim works with it.
     """
 
     name: str
-    found: str
+    text: str
     ok: bool = True
 
 
 def examine() -> list[Finding]:
-    """Look at everything; what fails becomes a finding that is not ok."""
+    """Run all checks; one that raises becomes a finding that is not ok."""
     checks: dict[str, Callable[[], Finding]] = {
         "packages": packages,
         "processor": processor,
@@ -46,7 +46,7 @@ def examine() -> list[Finding]:
 
 
 def packages() -> Finding:
-    """Versions of what computes."""
+    """Versions of Python and the packages."""
     versions = [f"python {platform.python_version()}"]
     missing = []
     for name in PACKAGES:
@@ -54,21 +54,21 @@ def packages() -> Finding:
             versions.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
             missing.append(name)
-    lack = f"; missing: {', '.join(missing)}" if missing else ""
-    return Finding("packages", ", ".join(versions) + lack, not missing)
+    missing_text = f"; missing: {', '.join(missing)}" if missing else ""
+    return Finding("packages", ", ".join(versions) + missing_text, not missing)
 
 
 def processor() -> Finding:
-    """Cores that this process may use, and the vector registers that the kernels use."""
+    """Cores available to this process, and the vector width of the kernels."""
     from gradsim.engine.lanes import native_width
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     width = native_width("float64")
-    return Finding("processor", f"{platform.machine()}, {cores} cores, registers of {64 * width} bits")
+    return Finding("processor", f"{platform.machine()}, {cores} cores, {64 * width}-bit vectors")
 
 
 def kernels() -> Finding:
-    """Compile and run one small kernel, and say where compiled kernels are kept."""
+    """Compile and run one small kernel; folder of the kernel cache."""
     import numpy as np
     import warp as wp
 
@@ -80,16 +80,16 @@ def kernels() -> Finding:
     begun = time.perf_counter()
     x = wp.array([1.0, 2.0, 3.0], dtype=wp.float64, device="cpu")
     wp.launch(square, dim=3, inputs=[x], device="cpu")
-    right = np.array_equal(x.numpy(), [1.0, 4.0, 9.0])
-    spent = time.perf_counter() - begun
+    is_right = np.array_equal(x.numpy(), [1.0, 4.0, 9.0])
+    seconds = time.perf_counter() - begun
     folder = Path(wp.config.kernel_cache_dir or "")  # known once Warp has run
-    kept = sum(1 for p in folder.iterdir() if "gradsim" in p.name) if folder.is_dir() else 0
-    answer = f"a test kernel ran in {spent:.1f} s" if right else "a test kernel gave a wrong result"
-    return Finding("kernels", f"{answer}; {kept} modules of gradsim are kept in {folder}", right)
+    cached = sum(1 for p in folder.iterdir() if "gradsim" in p.name) if folder.is_dir() else 0
+    message = f"a test kernel ran in {seconds:.1f} s" if is_right else "a test kernel gave a wrong result"
+    return Finding("kernels", f"{message}; {cached} modules of gradsim are cached in {folder}", is_right)
 
 
 def cuda() -> Finding:
-    """Whether PyTorch sees a CUDA device; gradsim does without."""
+    """CUDA devices of PyTorch; gradsim does not need one."""
     import torch
 
     if not torch.cuda.is_available():
@@ -98,15 +98,15 @@ def cuda() -> Finding:
 
 
 def codecs() -> Finding:
-    """Encoders for the kinds of video that gradsim writes."""
-    have = [f"{name} ({kind})" for name, kind in ENCODERS.items() if _encodes(name)]
-    missing = [name for name in NEEDED if not _encodes(name)]
-    lack = f"; missing: {', '.join(missing)}" if missing else ""
-    return Finding("video", ", ".join(have) + lack, not missing)
+    """Encoders of the video formats that gradsim writes."""
+    available = [f"{name} ({kind})" for name, kind in ENCODERS.items() if _encodes(name)]
+    missing = [name for name in REQUIRED if not _encodes(name)]
+    missing_text = f"; missing: {', '.join(missing)}" if missing else ""
+    return Finding("video", ", ".join(available) + missing_text, not missing)
 
 
 def real_data() -> Finding:
-    """The folder of real recordings, which only some experiments need."""
+    """Folder of real recordings, for some experiments."""
     folder = Path(os.environ.get("GRADSIM_REAL_DATA", REAL_DATA))
     if not folder.is_dir():
         return Finding("real data", f"none in {folder}; set GRADSIM_REAL_DATA for `gradsim reproduce real-…`")
@@ -119,14 +119,14 @@ def table(findings: list[Finding]) -> Table:
     grid = Table.grid(padding=(0, 2))
     for finding in findings:
         mark = Text("✓", "green") if finding.ok else Text("✗", "red")
-        grid.add_row(mark, finding.name, finding.found)
+        grid.add_row(mark, finding.name, finding.text)
     return grid
 
 
 def _guarded(name: str, check: Callable[[], Finding]) -> Finding:
     try:
         return check()
-    except Exception as error:  # noqa: BLE001 -- a broken part is what the doctor is here to find
+    except Exception as error:  # noqa: BLE001 -- a check that raises is a finding
         return Finding(name, f"{type(error).__name__}: {error}", False)
 
 

@@ -1,4 +1,4 @@
-"""`gradsim explain`: a folder that says which gradients of a scene, or of a finished fit, can be trusted."""
+"""`gradsim explain`: which gradients of a scene or a fit can be trusted, and why."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -33,47 +33,47 @@ def explain(
     """Explain the gradients of a scene at its own values, or of a fit at its estimates.
 
     Args:
-        path: A scene file, or a run folder of `gradsim fit`.
-        out: Gets scene.yaml, result.json, report.html and pictures.
+        path: Scene file, or run folder of `gradsim fit`.
+        out: Output folder of scene.yaml, result.json, report.html and plots.
         unknowns: NAME or NAME:LOW:HIGH; none: those of the fit, or all masses, stiffnesses and other positive quantities.
-        video: A film: the gradients are then those of its pixels, and unknowns need ranges.
-        mask: Its masks, where colours do not tell.
-        progress: Is told what happens.
+        video: Video whose pixels are differentiated; unknowns need ranges then.
+        mask: Mask video; None: silhouettes from the colors.
+        progress: Receives stages.
 
     Returns:
-        The content of result.json, and the explanation.
+        Content of result.json, and the explanation.
 
     Raises:
-        InputError: If anything that was given is wrong.
+        InputError: If an argument is wrong.
     """
     path, out, progress = Path(path), Path(out), progress or NullProgress()
-    scene, numbers, chosen = _subject(path, unknowns)
-    progress.stage("running the motion step by step, with a tangent for every unknown")
+    scene, numbers, selected = _subject(path, unknowns)
+    progress.stage("simulating step by step, with a tangent for every unknown")
     if video is not None:
-        space = Space(scene, chosen or [d.name for d in of_model(Model(scene), None, {})])
+        space = Space(scene, selected or [d.name for d in of_model(Model(scene), None, {})])
         problem = Problem(model_for(scene, space), from_video(scene, video, mask), space)
-        found = explain_gradients(problem, given={n: numbers.get(n, _own(scene, n)) for n in space.names})
+        explanation = explain_gradients(problem, given={n: numbers.get(n, _scene_value(scene, n)) for n in space.names})
     elif numbers:
-        space = Space(scene, chosen)
-        given = {n: numbers.get(n, _own(scene, n)) for n in space.names}
-        found = explain_gradients(Model(scene), given=_values(scene, space, given))
+        space = Space(scene, selected)
+        given = {n: numbers.get(n, _scene_value(scene, n)) for n in space.names}
+        explanation = explain_gradients(Model(scene), given=_values(scene, space, given))
     else:
-        found = explain_gradients(Model(scene), unknowns=[u.name for u in chosen] or None)
+        explanation = explain_gradients(Model(scene), unknowns=[u.name for u in selected] or None)
     progress.stage("writing the report")
     out.mkdir(parents=True, exist_ok=True)
     scene.save(out / "scene.yaml")
     result = {"schema": SCHEMA, "command": "explain", "status": "ok", "title": f"Gradients of {scene.name}"}
-    result |= {"video": None if video is None else str(video), **found.result(), "versions": versions()}
-    result["pictures"] = _pictures(out, result)
+    result |= {"video": None if video is None else str(video), **explanation.result(), "versions": versions()}
+    result["pictures"] = _plots(out, result)
     write_json(out / "result.json", result)
     write_report(out)
     progress.done()
-    return result, found
+    return result, explanation
 
 
 def _subject(path: Path, unknowns: Sequence[str]) -> tuple[Scene, dict[str, float], list[Unknown]]:
-    """The scene, the estimates of a fit if there is one, and what is asked about."""
-    chosen = [Unknown.parse(text) for text in unknowns]
+    """The scene, the estimates of a fit if there is one, and the unknowns."""
+    selected = [Unknown.parse(text) for text in unknowns]
     if not path.is_dir():
         scene, numbers = Scene.load(path), {}
     elif not (path / "scene.yaml").is_file():
@@ -83,15 +83,15 @@ def _subject(path: Path, unknowns: Sequence[str]) -> tuple[Scene, dict[str, floa
         if (path / "result.json").is_file():
             fitted = json.loads((path / "result.json").read_text(encoding="utf-8")).get("unknowns") or {}
         numbers = {name: u["value"] for name, u in fitted.items() if u["value"] is not None}
-        chosen = chosen or [Unknown(name, u["low"], u["high"]) for name, u in fitted.items()]
-    for unknown in chosen:
+        selected = selected or [Unknown(name, u["low"], u["high"]) for name, u in fitted.items()]
+    for unknown in selected:
         for name in unknown.names:
             resolve(scene, name)
-    return scene, numbers, chosen
+    return scene, numbers, selected
 
 
-def _own(scene: Scene, label: str) -> float:
-    """The scene's own value of an unknown."""
+def _scene_value(scene: Scene, label: str) -> float:
+    """Value of an unknown in the scene."""
     name, index = resolve(scene, Unknown(label).names[0])
     value = parameters(scene)[name].value
     return float(value if index is None else value[index])
@@ -104,16 +104,16 @@ def _values(scene: Scene, space: Space, numbers: Mapping[str, float]):
     return space.values(inner)
 
 
-def _pictures(out: Path, result: Mapping) -> list[dict[str, str]]:
-    drawn = {
-        "sensitivity": ("How the motion depends on each unknown", gradient_plots.sensitivity),
-        "growth": ("How errors of the start grow", gradient_plots.growth),
+def _plots(out: Path, result: Mapping) -> list[dict[str, str]]:
+    plot_functions = {
+        "sensitivity": ("Sensitivity of the trajectory to each unknown", gradient_plots.sensitivity),
+        "growth": ("Growth of errors in the initial state", gradient_plots.growth),
     }
     if result["audit"]:
-        drawn["audit"] = ("On what scale each tangent holds", gradient_plots.audit)
-    listed = []
-    for name, (title, draw) in drawn.items():
+        plot_functions["audit"] = ("Range of validity of each tangent", gradient_plots.audit)
+    images = []
+    for name, (title, draw) in plot_functions.items():
         with atomic_path(out / f"{name}.png") as draft:
             draft.write_bytes(plots.png(lambda draw=draw: draw(result)))
-        listed.append({"file": f"{name}.png", "title": title, "caption": gradient_plots.CAPTIONS[name]})
-    return listed
+        images.append({"file": f"{name}.png", "title": title, "caption": gradient_plots.CAPTIONS[name]})
+    return images

@@ -1,7 +1,7 @@
-"""`gradsim fit` of several clips, of several cameras, or of a long clip in windows: the run folder.
+"""`gradsim fit` of several clips, of several cameras, or of a long clip in windows.
 
-A clip is a scene with the films of its cameras. On the command line a film is PATH, of the first camera, or
-CAMERA=PATH; a film of a camera that has one already begins the next clip.
+On the command line a video is PATH, of the first camera, or CAMERA=PATH; a video of a camera that has one already begins
+the next clip.
 """
 
 import re
@@ -11,35 +11,30 @@ from pathlib import Path
 
 import torch
 
-from gradsim import video as videos
-from gradsim.app.report.report import write_report
+from gradsim.app.commands.fit_job import FitJob, require_starts, write_clip_videos
+from gradsim.app.job import open_scene
 from gradsim.errors import InputError
-from gradsim.geometry.image_io import to_bytes
-from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, placed, solve
+from gradsim.identification.fit import Fit
 from gradsim.identification.long_clip import MultipleShooting
 from gradsim.identification.multi_clip import SharedSpace, of_clip, together
 from gradsim.identification.observation.multi_view import from_videos
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
-from gradsim.runtime.atomic import write_json
-from gradsim.runtime.progress import NullProgress, Progress, reporting
-from gradsim.scene import Scene
-from gradsim.video.timing import align_frames
-from gradsim.visualization.overlay_video import overlay, side_by_side
+from gradsim.runtime.progress import CheckpointStore, Progress, reporting
 
-NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)=(.+)")
+CAMERA_VIDEO = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)=(.+)")
 
 
 @dataclass(frozen=True)
-class Clip:
-    """A scene and its films.
+class ClipFiles:
+    """Files of a clip.
 
     Args:
-        scene: The scene file.
-        videos: Film by the camera's name.
-        masks: Mask videos by the camera's name, for some of them.
+        scene: Scene file.
+        videos: Video by camera name.
+        masks: Mask video by camera name, for some of them.
     """
 
     scene: Path
@@ -47,132 +42,136 @@ class Clip:
     masks: Mapping[str, Path] = field(default_factory=dict)
 
     @property
-    def plain(self) -> bool:
-        """Whether the first camera alone filmed it."""
+    def is_single_camera(self) -> bool:
+        """Whether the only video is that of the first camera."""
         return list(self.videos) == ["camera"] and list(self.masks) in ([], ["camera"])
 
 
-def clips(scenes: Sequence[Path], films: Sequence[str | Path], masks: Sequence[str | Path] = ()) -> list[Clip]:
-    """Clips from the words of a command.
+def parse_clips(
+    scenes: Sequence[Path], videos: Sequence[str | Path], masks: Sequence[str | Path] = ()
+) -> list[ClipFiles]:
+    """Clips from command-line arguments.
 
     Args:
         scenes: Scene files, one for each clip or one for all.
-        films: PATH or CAMERA=PATH.
-        masks: The same for mask videos; a clip without one takes the colours, but then the last ones.
+        videos: PATH or CAMERA=PATH.
+        masks: Mask videos in the same form; the last clips may have none.
 
     Raises:
-        InputError: If there is no film, or their number is not that of the scenes.
+        InputError: If there is no video, or the numbers of scenes, videos and masks do not match.
     """
-    grouped, keys = _grouped(films), _grouped(masks)
-    if not grouped:
-        raise InputError("there is no video; give --video FILM, or --video FRONT side=SIDE for two cameras.")
-    if len(scenes) not in (1, len(grouped)) or len(keys) > len(grouped):
+    clip_videos, clip_masks = _by_clip(videos), _by_clip(masks)
+    count = len(clip_videos)
+    if not count:
+        raise InputError("there is no video; give --video VIDEO, or --video FRONT side=SIDE for two cameras.")
+    if len(scenes) not in (1, count) or len(clip_masks) > count:
         raise InputError(
-            f"there are {len(scenes)} scenes, films of {len(grouped)} clips and masks of {len(keys)}; give one of each "
+            f"there are {len(scenes)} scenes, videos of {count} clips and masks of {len(clip_masks)}; give one of each "
             "for every clip, or one scene for all."
         )
-    each = list(scenes) * (len(grouped) if len(scenes) == 1 else 1)
-    keys += [{}] * (len(grouped) - len(keys))
-    return [Clip(scene, film, mask) for scene, film, mask in zip(each, grouped, keys, strict=True)]
+    clip_scenes = list(scenes) * (count if len(scenes) == 1 else 1)
+    clip_masks += [{}] * (count - len(clip_masks))
+    return [ClipFiles(*files) for files in zip(clip_scenes, clip_videos, clip_masks, strict=True)]
 
 
-def fit(
-    given: Sequence[Clip],
-    unknowns: Sequence[str],
-    out: Path,
-    seed: int = 0,
-    starts: int = 16,
-    noise: float | None = None,
-    window: int | None = None,
-    robust: str = "gaussian",
-    progress: Progress | None = None,
-) -> dict:
-    """Identify unknowns that clips share; writes result.json, report.html, and films of every clip and camera.
+class MultiClipFit(FitJob):
+    """Fit of unknowns that clips share.
 
     Args:
-        given: The clips.
+        clips: The clips.
         unknowns: NAME, NAME@CLIP or NAME@each, with or without :LOW:HIGH.
-        out: The run folder.
-        seed: Of the starts.
-        starts: Their number.
+        seed: Seed of the starts.
+        starts: Number of starts.
         noise: Standard deviation of a pixel's noise in [0, 1]; None: 1/255.
-        window: Frames of a window, to cut one long clip; None: one shot.
+        window: Frames per window of multiple shooting, for one long clip; None: single shooting.
         robust: Loss of the residuals.
-        progress: Is told what happens.
 
     Raises:
-        InputError: If anything that was given is wrong.
+        InputError: If an argument is wrong.
     """
-    progress, out = progress or NullProgress(), Path(out)
-    if starts < 1:
-        raise InputError(f"starts is {starts}; it has to be at least 1.")
-    if window is not None and len(given) > 1:
-        raise InputError("windows cut one long clip; fit several clips without --window.")
-    scenes = [Scene.load(clip.scene) for clip in given]
-    shared = SharedSpace(scenes, unknowns) if len(given) > 1 else None
-    alone = None if shared else Space(scenes[0], unknowns)
-    each = zip(scenes, given, strict=True)
-    seen = [from_videos(scene, clip.videos, clip.masks, noise, robust=robust) for scene, clip in each]
-    progress.stage("building the model")
-    if shared:
-        problem = together(scenes, seen, shared)
-        parts = problem.problems
-    else:
-        problem = Problem(model_for(scenes[0], alone), seen[0], alone)  # pyright: ignore[reportArgumentType]
-        parts = [problem]
-    frames = ", ".join(str(part.frames) for part in seen)
-    progress.stage(f"fitting {', '.join(problem.space.names)} to {frames} frames")
-    found = solve(
-        problem,  # pyright: ignore[reportArgumentType] -- a problem as far as a search needs it
-        MultistartConfig(starts=starts),
-        seed,
-        report=reporting(progress),
-        shooting=None if window is None else MultipleShooting(window=window),
-    )
-    out.mkdir(parents=True, exist_ok=True)
-    progress.stage("writing the report")
-    films = []
-    for k, (clip, part) in enumerate(zip(given, parts, strict=True)):
-        films += _shown(out, clip, part, of_clip(part.model.scene, found.values, k + 1), f"_{k + 1}" if shared else "")
-    found.save(out)
-    title = " and ".join(dict.fromkeys(scene.name for scene in scenes))
-    told = [{"scene": str(clip.scene), "videos": {n: str(v) for n, v in clip.videos.items()}} for clip in given]
-    content = {**found.result(), "command": "fit", "title": title, "clips": told, "films": films}
-    write_json(out / "result.json", content)
-    write_report(out)
-    progress.done()
-    return content
+
+    def __init__(
+        self,
+        clips: Sequence[ClipFiles],
+        unknowns: Sequence[str],
+        seed: int = 0,
+        starts: int = 16,
+        noise: float | None = None,
+        window: int | None = None,
+        robust: str = "gaussian",
+    ):
+        require_starts(starts)
+        if window is not None and len(clips) > 1:
+            raise InputError("--window is for one long clip; leave it out, or fit one clip.")
+        self.clips, self.seed, self.starts, self.window = list(clips), seed, starts, window
+        self.scenes = [open_scene(clip.scene) for clip in clips]
+        self.title = " and ".join(dict.fromkeys(scene.name for scene in self.scenes))
+        self.space = SharedSpace(self.scenes, unknowns) if len(clips) > 1 else Space(self.scenes[0], unknowns)
+        self.observations = [
+            from_videos(scene, clip.videos, clip.masks, noise, robust=robust)
+            for scene, clip in zip(self.scenes, self.clips, strict=True)
+        ]
+
+    def build(self):
+        if isinstance(self.space, SharedSpace):
+            self.problem = together(self.scenes, self.observations, self.space)
+            self.parts = self.problem.problems
+        else:
+            model = model_for(self.scenes[0], self.space)
+            self.problem = Problem(model, self.observations[0], self.space)
+            self.parts = [self.problem]
+
+    def search(self, checkpoint: CheckpointStore, progress: Progress) -> Fit:
+        frames = ", ".join(str(observation.frames) for observation in self.observations)
+        progress.stage(f"fitting {', '.join(self.space.names)} to {frames} frames")
+        return solve(
+            self.problem,  # pyright: ignore[reportArgumentType] -- a joint problem has what a search needs
+            MultistartConfig(starts=self.starts),
+            self.seed,
+            report=reporting(progress),
+            shooting=None if self.window is None else MultipleShooting(window=self.window),
+        )
+
+    def write_videos(self, folder: Path, fit: Fit) -> dict:
+        is_shared = len(self.clips) > 1
+        captions = []
+        for k, (clip, part) in enumerate(zip(self.clips, self.parts, strict=True), 1):
+            values = of_clip(part.model.scene, fit.values, k)
+            captions += _write_clip(folder, clip, part, values, k if is_shared else None)
+        clips = [{"scene": str(c.scene), "videos": {n: str(v) for n, v in c.videos.items()}} for c in self.clips]
+        return {"clips": clips, "films": captions}
 
 
-def _shown(out: Path, clip: Clip, part: Problem, values: Mapping[str, float], suffix: str) -> list[dict[str, str]]:
-    """Write the scene of a clip, and for each camera the fit beside and over its film; what the report shows."""
-    scene, films = part.model.scene, []
-    scene.save(out / f"scene{suffix}.yaml")
+def _write_clip(
+    folder: Path, clip: ClipFiles, part: Problem, values: Mapping[str, float], number: int | None
+) -> list[dict[str, str]]:
+    """Write the scene of a clip and the videos of its cameras; returns their captions."""
+    scene, suffix = part.model.scene, f"_{number}" if number else ""
+    scene.save(folder / f"scene{suffix}.yaml")
     with torch.no_grad():
         fitted = part.model.rollout(placed(scene, values), frames=part.frames)
+    captions = []
     for camera, path in clip.videos.items():
-        ending = suffix + (f"_{camera}" if camera != "camera" else "")
-        where = " ".join([*([f"Clip {suffix[1:]}"] if suffix else []), *([camera] if camera != "camera" else [])])
-        film = videos.read(path)
-        filmed = film.frames[align_frames(film, scene.timing.fps).index]
-        image = to_bytes(synthetic.film(scene, fitted, camera))
-        mask = synthetic.float_masks(scene, fitted, camera).masks.numpy()
-        for kind, frames, text in (
-            ("side_by_side", side_by_side(filmed, image), "video, left, and fit, right."),
-            ("overlay", overlay(filmed, mask), "outline of the fit over the video."),
+        further = [camera] if camera != "camera" else []
+        ending = "_".join([suffix, *further])
+        source = " ".join([*([f"Clip {number}"] if number else []), *further])
+        write_clip_videos(folder, scene, fitted, path, camera=camera, suffix=ending)
+        for kind, text in (
+            ("side_by_side", "video, left, and fit, right."),
+            ("overlay", "outline of the fit over the video."),
         ):
-            videos.write_preview(out / f"{kind}{ending}.webm", frames, scene.timing.fps)
-            films.append({"file": f"{kind}{ending}.webm", "text": f"{where}: {text}" if where else text.capitalize()})
-    return films
+            caption = f"{source}: {text}" if source else text.capitalize()
+            captions.append({"file": f"{kind}{ending}.webm", "text": caption})
+    return captions
 
 
-def _grouped(words: Sequence[str | Path]) -> list[dict[str, Path]]:
-    """Films by camera, a new group where a camera has one already."""
-    groups: list[dict[str, Path]] = []
-    for word in map(str, words):
-        found = None if Path(word).exists() else NAMED.fullmatch(word)
-        camera, path = found.groups() if found else ("camera", word)
-        if not groups or camera in groups[-1]:
-            groups.append({})
-        groups[-1][camera] = Path(path)
-    return groups
+def _by_clip(texts: Sequence[str | Path]) -> list[dict[str, Path]]:
+    """Videos by camera, of each clip; a camera that has a video already begins the next clip."""
+    clips: list[dict[str, Path]] = []
+    for text in map(str, texts):
+        match = None if Path(text).exists() else CAMERA_VIDEO.fullmatch(text)
+        camera, path = match.groups() if match else ("camera", text)
+        if not clips or camera in clips[-1]:
+            clips.append({})
+        clips[-1][camera] = Path(path)
+    return clips

@@ -1,6 +1,5 @@
-"""`gradsim landscape`: the cost of a fit along one or two unknowns, of a run folder or of a scene and its video."""
+"""`gradsim landscape`: cost along one or two unknowns of a run folder, or of a scene and its video."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gradsim.app.commands.fit import open_scene
-from gradsim.app.job import Job, record
+from gradsim.app.job import FitArguments, open_scene, read_record
 from gradsim.app.report import landscape_plot, plots
 from gradsim.app.report.report import write_report
+from gradsim.app.viewer.content import read_result
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, placed
@@ -26,22 +25,22 @@ from gradsim.runtime.provenance import versions
 from gradsim.scene import Scene
 from gradsim.scene.parameters import parameters
 
-POINTS = {1: 201, 2: 41}  # along each axis
+POINTS = {1: 201, 2: 41}  # per axis, for one and two axes
 
 
 @dataclass
 class Case:
-    """What is looked at.
+    """Scene, observation and marks of a landscape.
 
     Args:
         scene: The scene.
-        title: Of the page.
-        video: What was seen; None: silhouettes of the true motion.
-        mask: Its mask video.
-        noise: Of its pixels.
-        reading: How else it is read, as in `Job.reading`.
-        unknowns: Of its fit: name, low, high.
-        marks: Points by name of the unknown, for the picture.
+        title: Title of the page.
+        video: Observed video; None: silhouettes of the true trajectory.
+        mask: Mask video.
+        noise: Standard deviation of a pixel's noise.
+        video_options: Further options of the video, as in `FitArguments.video_options`.
+        unknowns: Range by name of the fit's unknowns.
+        marks: Points by name of the unknown, for the plot.
     """
 
     scene: Scene
@@ -49,14 +48,14 @@ class Case:
     video: Path | None = None
     mask: Path | None = None
     noise: float | None = None
-    reading: dict = field(default_factory=dict)
+    video_options: dict = field(default_factory=dict)
     unknowns: dict[str, tuple[float, float]] = field(default_factory=dict)
     marks: dict[str, list[dict[str, float]]] = field(
         default_factory=lambda: {key: [] for key in ("truth", "estimate", "starts", "ends", "path")}
     )
 
 
-def draw_landscape(
+def write_landscape(
     target: Path,
     unknowns: Sequence[str],
     out: Path,
@@ -69,52 +68,55 @@ def draw_landscape(
     """Write landscape.png, landscape.json, result.json and report.html.
 
     Args:
-        target: A run folder of `fit`, `demo` or `reproduce`, whose other unknowns are held at their estimates, or a
-            scene file, whose other parameters are held at their values there.
-        unknowns: One or two: NAME, or NAME:LOW:HIGH for another range than the run's.
-        out: The folder for it.
-        video: Instead of the run's. Without any, the data are silhouettes of the scene's own motion.
-        mask: A mask video, or None.
-        noise: Of a pixel in [0, 1]; None: 1/255.
-        points: Along each axis.
-        progress: Is told what happens.
+        target: Run folder of `fit`, `demo` or `reproduce` (the other unknowns are held at their estimates), or a scene
+            file (the other parameters are held at their values).
+        unknowns: One or two: NAME, or NAME:LOW:HIGH for another range than that of the run.
+        out: Output folder.
+        video: Video in place of the run's. Without any, the data are silhouettes of the scene's own trajectory.
+        mask: Mask video, or None.
+        noise: Standard deviation of a pixel's noise in [0, 1]; None: 1/255.
+        points: Number of points per axis.
+        progress: Receives stages and points.
 
     Raises:
-        InputError: If anything that was given is wrong, before work starts.
+        InputError: If an argument is wrong, before work starts.
     """
     progress = progress or NullProgress()
-    asked = [Unknown.parse(text) for text in unknowns]
-    if len(asked) not in POINTS:
-        raise InputError(f"got {len(asked)} unknowns; a landscape has one or two axes: --unknown A --unknown B.")
-    points = POINTS[len(asked)] if points is None else points
+    axis_unknowns = [Unknown.parse(text) for text in unknowns]
+    if len(axis_unknowns) not in POINTS:
+        raise InputError(
+            f"got {len(axis_unknowns)} unknowns; a landscape has one or two axes: --unknown A --unknown B."
+        )
+    points = POINTS[len(axis_unknowns)] if points is None else points
     if points < 3:
-        raise InputError(f"points is {points}; a landscape needs at least 3 along each axis.")
-    case = of_run(Path(target)) if Path(target).is_dir() else of_scene(Path(target), video is None)
+        raise InputError(f"points is {points}; a landscape needs at least 3 per axis.")
+    target = Path(target)
+    case = run_case(target) if target.is_dir() else scene_case(target, is_synthetic=video is None)
     case.video, case.mask = (video, mask) if video is not None else (case.video, case.mask)
     case.noise = case.noise if noise is None else noise
     progress.stage("building the model")
-    problem, base = _problem(case, asked)
-    axes = [Axis.along(problem, unknown.name, points) for unknown in asked]
+    problem, base = _problem(case, axis_unknowns)
+    axes = [Axis.along(problem, unknown.name, points) for unknown in axis_unknowns]
     count = points ** len(axes)
     progress.stage(f"{count} rollouts along {' and '.join(axis.name for axis in axes)}")
-    found = landscape(problem, base, axes, lambda done, cost: progress.update(done, cost, {}))
+    costs = landscape(problem, base, axes, lambda done, cost: progress.update(done, cost, {}))
     progress.stage("writing the report")
-    content = _write(Path(out), case, found, problem)
+    content = _write(Path(out), case, costs, problem)
     progress.done()
     return content
 
 
-def of_scene(path: Path, is_made_up: bool) -> Case:
-    """A scene file; without a video its own values are the truth."""
+def scene_case(path: Path, is_synthetic: bool) -> Case:
+    """Case of a scene file; without a video its values are the truth."""
     scene = open_scene(path)
     case = Case(scene, scene.name)
-    if is_made_up:
-        case.marks["truth"] = [_own_values(scene)]
+    if is_synthetic:
+        case.marks["truth"] = [_scene_values(scene)]
     return case
 
 
-def of_run(folder: Path) -> Case:
-    """A run folder, with its estimates, truths and starts.
+def run_case(folder: Path) -> Case:
+    """Case of a run folder, with its estimates, truths and starts.
 
     Raises:
         InputError: If it holds no scene.
@@ -123,99 +125,95 @@ def of_run(folder: Path) -> Case:
         raise InputError(
             f"{folder} holds no scene.yaml; give a run folder of `gradsim fit` or `demo`, or a scene file."
         )
-    scene, result, history = (
-        Scene.load(folder / "scene.yaml"),
-        _read(folder / "result.json"),
-        _read(folder / "history.json"),
-    )
+    scene, result = Scene.load(folder / "scene.yaml"), read_result(folder)
+    history = read_result(folder, "history.json")
     fitted = result.get("unknowns_8bit") or result.get("unknowns") or {}
     case = Case(scene, str(result.get("title") or scene.name))
     case.unknowns = {name: (u["low"], u["high"]) for name, u in fitted.items()}
     case.marks["estimate"] = [{n: u["value"] for n, u in fitted.items() if u["value"] is not None}] if fitted else []
     truth = {n: u["truth"] for n, u in fitted.items() if u["truth"] is not None}
-    case.marks["truth"] = [truth] if truth else [] if fitted else [_own_values(scene)]
+    case.marks["truth"] = [truth] if truth else [] if fitted else [_scene_values(scene)]
     population = history.get("starts") or {}
     names = population.get("names", [])
-    named = lambda row: {n: x for n, x in zip(names, row, strict=True) if x is not None}
+    by_name = lambda row: {n: x for n, x in zip(names, row, strict=True) if x is not None}
     case.marks["starts"], case.marks["ends"] = (
-        [named(row) for row in population.get(key, [])] for key in ("initial", "final")
+        [by_name(row) for row in population.get(key, [])] for key in ("initial", "final")
     )
     case.marks["path"] = [stage["values"] for stage in history.get("stages", []) if stage.get("values")]
-    if record(folder):
-        job = Job.of(folder, {})
-        case.video, case.mask, case.noise, case.reading = job.video, job.mask, job.noise, job.reading
+    if read_record(folder):
+        arguments = FitArguments.load(folder)
+        case.video, case.mask, case.noise = arguments.video, arguments.mask, arguments.noise
+        case.video_options = arguments.video_options
     elif (folder / "video.webm").is_file():
         case.video = folder / "video.webm"
     elif not case.marks["truth"]:
-        raise InputError(f"{folder} holds neither a video nor the truth; give the video: --video V.")
+        raise InputError(f"{folder} holds neither a video nor the truth; add --video VIDEO.")
     return case
 
 
-def _problem(case: Case, asked: Sequence[Unknown]) -> tuple[Problem, torch.Tensor]:
-    """The fit, and where its unknowns are held, as the solver moves them."""
+def _problem(case: Case, axis_unknowns: Sequence[Unknown]) -> tuple[Problem, torch.Tensor]:
+    """The problem, and the values at which its unknowns are held, in solver coordinates."""
     kinds = parameters(case.scene)
     ranges: dict[str, tuple[float | None, float | None]] = dict(case.unknowns)
-    for name in (name for unknown in asked for name in unknown.names):
+    for name in (name for unknown in axis_unknowns for name in unknown.names):
         if name in kinds and kinds[name].value.ndim:
             raise InputError(f"`{name}` has several components; name one of them, such as {name}.x.")
-    for unknown in asked:
+    for unknown in axis_unknowns:
         if unknown.low is not None or unknown.name not in ranges:
             ranges[unknown.name] = (unknown.low, unknown.high)
     space = Space(case.scene, [Unknown(name, *ends) for name, ends in ranges.items()])
     if case.video is not None:
-        observation, model = (
-            from_video(case.scene, case.video, case.mask, case.noise, **case.reading),
-            model_for(case.scene, space),
-        )
+        observation = from_video(case.scene, case.video, case.mask, case.noise, **case.video_options)
+        model = model_for(case.scene, space)
     else:
         truth = {name: value for name, value in case.marks["truth"][0].items() if name in case.unknowns}
         model = model_for(case.scene, space)
         with torch.no_grad():
             observation = synthetic.float_masks(case.scene, model.rollout(placed(case.scene, truth)))
-    held = {**_own_values(case.scene), **(case.marks["estimate"][0] if case.marks["estimate"] else {})}
-    base = torch.tensor([_held(name, held) for name in space.names], dtype=torch.float64)
+    values = {**_scene_values(case.scene), **(case.marks["estimate"][0] if case.marks["estimate"] else {})}
+    base = torch.tensor([_value(name, values) for name in space.names], dtype=torch.float64)
     return Problem(model, observation, space), space.inner(base)
 
 
-def _held(name: str, held: dict[str, float]) -> float:
-    return held[name] if name in held else held[Unknown(name).names[0]]  # tied ones have one value
+def _value(name: str, values: dict[str, float]) -> float:
+    return values[name] if name in values else values[Unknown(name).names[0]]  # tied ones have one value
 
 
-def _own_values(scene: Scene) -> dict[str, float]:
-    """Every number of a scene by dotted name."""
-    found = {}
+def _scene_values(scene: Scene) -> dict[str, float]:
+    """Scalars of a scene by dotted name."""
+    values = {}
     for name, kind in parameters(scene).items():
         if kind.value.ndim == 0:
-            found[name] = float(kind.value)
+            values[name] = float(kind.value)
         elif not kind.each:
             for axis, value in zip("xyz", kind.value, strict=False):
-                found[f"{name}.{axis}"] = float(value)
-    return found
+                values[f"{name}.{axis}"] = float(value)
+    return values
 
 
-def _write(out: Path, case: Case, found: Landscape, problem: Problem) -> dict:
+def _write(out: Path, case: Case, grid: Landscape, problem: Problem) -> dict:
     out.mkdir(parents=True, exist_ok=True)
     case.scene.save(out / "scene.yaml")
-    names = [axis.name for axis in found.axes]
-    grids = {axis.name: axis.values.tolist() for axis in found.axes}
-    costs = {kind: getattr(found, kind) for kind in ("pixels", "cdf")}
+    names = [axis.name for axis in grid.axes]
+    grids = {axis.name: axis.values.tolist() for axis in grid.axes}
+    costs = {kind: getattr(grid, kind) for kind in ("pixels", "cdf")}
     write_json(
         out / "landscape.json", {"grids": grids, **{k: c.tolist() for k, c in costs.items()}, "marks": case.marks}
     )
     with atomic_path(out / "landscape.png") as draft:
-        draft.write_bytes(plots.png(lambda: landscape_plot.draw(found, case.marks)))
+        draft.write_bytes(plots.png(lambda: landscape_plot.draw(grid, case.marks)))
     summary = {}
     for kind, cost in costs.items():
         lowest = np.unravel_index(cost.argmin(), cost.shape)
         count, share = valleys(cost)
-        at = {name: axis.values[k].item() for name, axis, k in zip(names, found.axes, lowest, strict=True)}
+        at = {name: axis.values[k].item() for name, axis, k in zip(names, grid.axes, lowest, strict=True)}
         summary[kind] = {"lowest": at, "cost": cost.min().item(), "valleys": count, "downhill_share": share}
     words = "; ".join(
         f"{landscape_plot.TITLES[kind]}: {s['valleys']} {'valley' if s['valleys'] == 1 else 'valleys'} on the grid, and "
-        f"{100 * s['downhill_share']:.0f} % of it leads downhill to the lowest"
+        f"{100 * s['downhill_share']:.0f} % of it lead downhill to the lowest"
         for kind, s in summary.items()
     )
-    held = "Other unknowns are held at their estimates. " if case.marks["estimate"] else ""
+    note = "Other unknowns are held at their estimates. " if case.marks["estimate"] else ""
     content = {
         "schema": SCHEMA,
         "command": "landscape",
@@ -226,7 +224,7 @@ def _write(out: Path, case: Case, found: Landscape, problem: Problem) -> dict:
             {
                 "file": "landscape.png",
                 "title": "Cost",
-                "caption": f"{words}. {held}Σ r²: squares of residuals in units of the noise.",
+                "caption": f"{words}. {note}Σ r²: sum of squared residuals in units of the noise.",
             }
         ],
         "rollouts": problem.effort.rollouts,
@@ -237,7 +235,3 @@ def _write(out: Path, case: Case, found: Landscape, problem: Problem) -> dict:
     write_json(out / "result.json", content)
     write_report(out)
     return content
-
-
-def _read(path: Path) -> dict:
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}

@@ -1,25 +1,25 @@
-"""The page of a run of `gradsim control`: one HTML file that needs nothing else."""
+"""Report page of `gradsim control`: one self-contained HTML file."""
 
 import json
 from functools import partial
 from pathlib import Path
 
 from gradsim.app.report import control_plots
-from gradsim.app.report.page import data_uri, drawn, template
+from gradsim.app.report.page import data_uri, plot, template
 from gradsim.control.training.history import History
 from gradsim.runtime.atomic import atomic_path
 
-STILLS = "stages.png"
+STAGES = "stages.png"
 
 
 def write_control_report(folder: Path) -> Path:
-    """Write report.html, and convergence.png which is in it, from result.json, history.json, films and pictures.
+    """Write report.html and convergence.png from result.json, history.json, videos and images.
 
     Args:
-        folder: The run folder.
+        folder: Run folder.
 
     Returns:
-        The page.
+        Path of the report.
     """
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     history = History.parse(json.loads((folder / "history.json").read_text(encoding="utf-8")))
@@ -28,10 +28,10 @@ def write_control_report(folder: Path) -> Path:
     goals = result["goal"]["pictures"]
     page = template("control.html.j2").render(
         result=result,
-        stills=data_uri(folder / STILLS) if (folder / STILLS).is_file() else "",
-        films=[(data_uri(folder / film["file"]), film["text"]) for film in result["films"]],
+        stages=data_uri(folder / STAGES) if (folder / STAGES).is_file() else "",
+        videos=[(data_uri(folder / video["file"]), video["text"]) for video in result["films"]],
         goals=[(data_uri(folder / goal["file"]), goal["text"]) for goal in goals] if len(goals) > 1 else [],
-        convergence=drawn(folder / "convergence.png", draw, "", control_plots.CAPTION) if len(history) else None,
+        convergence=plot(folder / "convergence.png", draw, "", control_plots.CAPTION) if len(history) else None,
         player=player.read_text(encoding="utf-8") if player.is_file() else "",
         facts=[(label, result[key]) for label, key in FACTS if result.get(key) is not None],
     )
@@ -43,14 +43,14 @@ def write_control_report(folder: Path) -> Path:
 
 FACTS = (
     ("iterations", "iterations"),
-    ("iterations to reach", "iterations_to_reach"),
+    ("iterations to reach the goal", "iterations_to_reach"),
     ("rollouts", "rollouts"),
     ("simulated steps", "steps"),
     ("steps of one rollout", "steps_per_rollout"),
     ("CPU time [s]", "cpu_seconds"),
     ("CPU time of an iteration [s]", "cpu_seconds_per_iteration"),
-    ("physics of an iteration alone [s]", "physics_seconds"),
-    ("pictures of an iteration [s]", "picture_seconds"),
-    ("numbers of the policy", "parameters"),
-    ("numbers it sets", "outputs"),
+    ("physics of an iteration [s]", "physics_seconds"),
+    ("images of an iteration [s]", "picture_seconds"),
+    ("policy parameters", "parameters"),
+    ("outputs of the policy", "outputs"),
 )

@@ -1,6 +1,6 @@
-"""How a controller was found: every iteration as it was, and the best one so far apart.
+"""Convergence plots of `gradsim control`: every iteration, and the best one so far.
 
-Rollouts are counted on the axis above, since a line search or a population takes several of them in an iteration.
+The upper axis counts rollouts: a line search or a population takes several of them per iteration.
 """
 
 import math
@@ -14,31 +14,31 @@ from matplotlib.ticker import MaxNLocator
 from gradsim.app.report.plots import ESTIMATE, FAINT, INK, SHADES, TRUTH, WIDTH
 from gradsim.control.training.history import History
 
-NAMED = 8  # kinds of losses that a legend has room for
+MAX_LABELS = 8  # entries of a legend
 CAPTION = (
-    "Raw, iteration by iteration. Best so far, apart: where a search that had ended there would have stood, chosen by the "
-    "loss alone. Losses of different colours are different losses, and do not compare."
+    "Raw: each iteration. Best so far: the iteration with the lowest loss up to then. Losses of different colors are "
+    "different losses and cannot be compared."
 )
 
 
 def convergence(history: History, bound: float | None = None) -> Figure:
-    """Loss, gradient, and where the truth is known the position error, over iterations and rollouts.
+    """Loss, gradient norm and, where the truth is known, position error over iterations and rollouts.
 
     Args:
         history: At least one iteration.
-        bound: Position error up to which the goal is reached [m²], for a line.
+        bound: Position error at which the goal counts as reached [m²], drawn as a line.
     """
-    known = any(math.isfinite(error) for error in history.raw("position_error"))
-    figure = Figure(figsize=(WIDTH, 5.6 if known else 3.1), layout="constrained")
-    grid = figure.subplots(2 if known else 1, 2, squeeze=False)
-    (loss, slope), lower = grid[0], grid[1:]
+    has_error = any(math.isfinite(error) for error in history.raw("position_error"))
+    figure = Figure(figsize=(WIDTH, 5.6 if has_error else 3.1), layout="constrained")
+    grid = figure.subplots(2 if has_error else 1, 2, squeeze=False)
+    (loss, gradient), lower = grid[0], grid[1:]
     _loss(loss, history)
-    slope.set_title("Norm of the gradient")
+    gradient.set_title("Norm of the gradient")
     if any(math.isfinite(norm) for norm in history.raw("gradient_norm")):
-        _series(slope, history.raw("gradient_norm"), INK)
+        _series(gradient, history.raw("gradient_norm"), INK)
     else:
-        slope.text(0.5, 0.5, "this method uses none", ha="center", transform=slope.transAxes)
-        slope.set_yticks([])
+        gradient.text(0.5, 0.5, "not used by this method", ha="center", transform=gradient.transAxes)
+        gradient.set_yticks([])
     for raw, best in lower:
         _series(raw, history.raw("position_error"), ESTIMATE)
         raw.set_title("Position error, raw [m²]")
@@ -61,23 +61,23 @@ def convergence(history: History, bound: float | None = None) -> Figure:
 
 
 def _loss(axes: Axes, history: History) -> None:
-    """The loss as it was, a colour for each of its kinds."""
+    """Raw loss, one color for each kind."""
     entries = list(enumerate(history.iterations))
     runs = [list(run) for _, run in groupby(entries, key=lambda pair: pair[1].kind)]
     names = list(dict.fromkeys(entry.stage for entry in history.iterations))
     for run in runs:
         stage = run[0][1].stage
-        colour = SHADES(names.index(stage) / max(1, len(names) - 1)) if len(names) > 1 else ESTIMATE
-        _series(axes, [entry.loss for _, entry in run], colour, run[0][0], stage)
+        color = SHADES(names.index(stage) / max(1, len(names) - 1)) if len(names) > 1 else ESTIMATE
+        _series(axes, [entry.loss for _, entry in run], color, run[0][0], stage)
     _logarithmic(axes, history.raw("loss"))
     axes.set_title("Loss, raw")
-    if 1 < len(names) <= NAMED:
+    if 1 < len(names) <= MAX_LABELS:
         handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
         axes.legend(handles.values(), handles.keys(), fontsize=8, loc="best")
 
 
-def _series(axes: Axes, values: Sequence[float], colour, first: int = 0, label: str = "") -> None:
-    axes.plot(range(first, first + len(values)), values, "o-", color=colour, ms=3, lw=1.2, label=label)
+def _series(axes: Axes, values: Sequence[float], color, first: int = 0, label: str = "") -> None:
+    axes.plot(range(first, first + len(values)), values, "o-", color=color, ms=3, lw=1.2, label=label)
     _logarithmic(axes, values)
 
 
@@ -88,7 +88,7 @@ def _logarithmic(axes: Axes, values: Sequence[float]) -> None:
 
 
 def _count_rollouts(axes: Axes, totals: Sequence[float]) -> None:
-    """The same axis above, in rollouts up to there."""
+    """Cumulative rollouts on an upper axis."""
     above = axes.twiny()
     above.set_xlim(axes.get_xlim())
     ticks = sorted({int(t) for t in axes.get_xticks() if 0 <= t < len(totals)})

@@ -1,4 +1,4 @@
-"""What pages of run folders are made of: one HTML file that needs nothing else, with films and pictures in it."""
+"""Parts of report pages: self-contained HTML with embedded videos and images."""
 
 import base64
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import jinja2
 from matplotlib.figure import Figure
 
 from gradsim.app.report import plots
-from gradsim.app.report.sections import VERDICTS, comparison, interval, measured
+from gradsim.app.report.sections import VERDICTS, comparison, has_error, interval
 from gradsim.numerics.formatting import with_error
 from gradsim.runtime.atomic import atomic_path
 
@@ -23,36 +23,36 @@ _TYPES = {
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A figure of the page.
+class Image:
+    """An image of the page.
 
     Args:
         source: Data URI.
-        title: Its title.
-        caption: What it shows.
-        drawn: Whether it is a drawing of ours, which dark pages invert.
+        title: Title.
+        caption: Caption.
+        is_plot: Whether it is a plot, which dark pages invert.
     """
 
     source: str
     title: str
     caption: str
-    drawn: bool = False
+    is_plot: bool = False
 
 
-def drawn(path: Path, draw: Callable[[], Figure], title: str, caption: str) -> Picture:
-    """A drawing of ours, which is left in the folder, too."""
+def plot(path: Path, draw: Callable[[], Figure], title: str, caption: str) -> Image:
+    """Draw a plot, also into a file."""
     with atomic_path(path) as draft:
         draft.write_bytes(plots.png(draw))
-    return Picture(data_uri(path), title, caption, drawn=True)
+    return Image(data_uri(path), title, caption, is_plot=True)
 
 
 def data_uri(path: Path) -> str:
-    """A picture or film as an address that holds all of it."""
+    """An image or video file as a data URI."""
     return f"data:{_TYPES[path.suffix]};base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
 def template(name: str) -> jinja2.Template:
-    """A template of this package."""
+    """Jinja template of this package."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("gradsim.app.report", ""),
         autoescape=True,
@@ -60,13 +60,13 @@ def template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"interval": interval, "measured": measured, "comparison": comparison, "number": number}
+    environment.filters |= {"interval": interval, "has_error": has_error, "comparison": comparison, "number": number}
     environment.globals |= {"with_error": with_error, "verdicts": VERDICTS}
     return environment.get_template(name)
 
 
 def number(value: object) -> str:
-    """A number for people: four digits, a dash for None."""
+    """A number with four digits; a dash for None."""
     if value is None:
         return "–"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

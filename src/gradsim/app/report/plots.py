@@ -1,8 +1,6 @@
-"""Figures that ask whether model and error bars are right: what a fit leaves, and χ² along weak directions.
+"""Plots of a fit's report: estimates, search, starts, residual diagnostics, profile likelihoods.
 
-The figures of a report: estimates in their ranges, the search, and where the starts went.
-
-Drawn for light pages; on dark ones the page inverts them.
+They are drawn for a light page; a dark page inverts them.
 """
 
 import io
@@ -16,14 +14,16 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 
-from gradsim.app.report.sections import Section, measured
+from gradsim.app.report.sections import Section, has_error
 from gradsim.numerics.formatting import with_error
 
-WIDTH = 8.6  # [in], of the page's column at 100 %
+WIDTH = 8.6  # [in] of a column of the page
 Z95 = 1.96
-SAME = 1e-4  # relative difference of losses below which they are equal
+EQUAL_LOSS = 1e-4  # relative difference of losses below which they count as equal
+DELTA_CHI2_95 = 3.84  # Δχ² at the ends of a 95 % interval
+SHADED_STD = 5.0  # standard deviations of χ²/N that are shaded
 INK, FAINT, ESTIMATE, TRUTH = "#1f2430", "#c9ced8", "#1d5fd0", "#d1660a"
-SHADES = ListedColormap(mpl.colormaps["plasma"](np.linspace(0.03, 0.76, 256)))  # without its pale end
+SHADES = ListedColormap(mpl.colormaps["plasma"](np.linspace(0.03, 0.76, 256)))  # without the pale end
 INKED = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor")
 STYLE: dict[Any, Any] = dict.fromkeys(INKED, INK)
 STYLE |= {"axes.spines.top": False, "axes.spines.right": False, "axes.titleweight": "bold", "axes.titlesize": 10}
@@ -32,7 +32,7 @@ MARKER = {"fmt": "o", "color": ESTIMATE, "ms": 5, "capsize": 4, "elinewidth": 1.
 
 
 def png(draw: Callable[[], Figure]) -> bytes:
-    """The picture that `draw` makes, in the style of the page."""
+    """PNG of a figure in the style of the page."""
     with mpl.rc_context(STYLE):
         buffer = io.BytesIO()
         draw().savefig(buffer, format="png", dpi=150)
@@ -40,11 +40,11 @@ def png(draw: Callable[[], Figure]) -> bytes:
 
 
 def intervals(section: Section, initial: Mapping[str, Sequence[float | None]]) -> Figure:
-    """Each unknown in its range: starts, estimate with 95 % interval, truth; and the error in standard deviations.
+    """Each unknown in its range: starts, estimate with 95 % interval, truth; and its error in standard deviations.
 
     Args:
         section: The fit.
-        initial: Values of the starts by name; may be empty.
+        initial: Initial values of the starts by name; may be empty.
     """
     count = len(section.unknowns)
     figure = Figure(figsize=(WIDTH, 0.62 * count + 1.15), layout="constrained")
@@ -59,8 +59,8 @@ def intervals(section: Section, initial: Mapping[str, Sequence[float | None]]) -
         starts = [(x - low) / width for x in initial.get(name, ()) if x is not None]
         ranges.plot(starts, [row] * len(starts), "|", color=INK, alpha=0.55, ms=9, label="start", zorder=2)
         if u["truth"] is not None:
-            place = (u["truth"] - low) / width
-            ranges.plot(place, row, "D", color=TRUTH, ms=9, mfc="none", mew=1.8, label="truth", zorder=4)
+            position = (u["truth"] - low) / width
+            ranges.plot(position, row, "D", color=TRUTH, ms=9, mfc="none", mew=1.8, label="truth", zorder=4)
         if u["value"] is not None:
             _estimate(ranges, u, row)
         ranges.text(0, row - 0.27, f"{u['low']:g}", ha="left", va="bottom", fontsize=7.5, alpha=0.75)
@@ -89,7 +89,7 @@ def intervals(section: Section, initial: Mapping[str, Sequence[float | None]]) -
 
 def _estimate(axes, unknown: Mapping, row: int) -> None:
     low, width = unknown["low"], unknown["high"] - unknown["low"]
-    if not measured(unknown):
+    if not has_error(unknown):
         axes.plot((unknown["value"] - low) / width, row, "o", color=ESTIMATE, ms=5, label="best so far", zorder=3)
         return
     ends = [x for x in (unknown["interval95"] or ()) if x is not None]
@@ -105,11 +105,11 @@ def _scores(section: Section) -> list[float]:
 
 
 def search(stages: Sequence[Mapping], section: Section) -> Figure:
-    """The best start over the iterations: cost per frame, and how far each unknown still is from its final value.
+    """The best start over the iterations: cost per frame, and distance of each unknown to its final value.
 
     Args:
         stages: Entries of `history.json`: stage, frames, iteration, cost, values.
-        section: The fit, for the ranges.
+        section: The fit; its ranges scale the distances.
     """
     figure = Figure(figsize=(WIDTH, 3.1), layout="constrained")
     loss, values = figure.subplots(1, 2)
@@ -117,20 +117,20 @@ def search(stages: Sequence[Mapping], section: Section) -> Figure:
     iterations = [s["iteration"] for s in steps]
     loss.plot(iterations, [s["cost"] / s["frames"] for s in steps], "-", color=FAINT, zorder=1)
     for kind, mark in zip(dict.fromkeys(s["stage"] for s in steps), "os^Dv", strict=False):
-        mine = [(s["iteration"], s["cost"] / s["frames"]) for s in steps if s["stage"] == kind]
-        loss.plot(*zip(*mine, strict=True), mark, color=ESTIMATE, ms=4.5, label=kind)
+        points = [(s["iteration"], s["cost"] / s["frames"]) for s in steps if s["stage"] == kind]
+        loss.plot(*zip(*points, strict=True), mark, color=ESTIMATE, ms=4.5, label=kind)
     loss.set(xlabel="iterations", ylabel="loss per frame")
     if _spans_decades([s["cost"] / s["frames"] for s in steps]):
         loss.set_yscale("log")
-    loss.set_title("Loss as the clip grows")
+    loss.set_title("Loss per stage")
     loss.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.2), ncols=3, borderaxespad=0)
-    colours = SHADES(np.linspace(0, 1, max(2, len(section.unknowns))))
-    for colour, (name, u) in zip(colours, section.unknowns.items(), strict=False):
+    colors = SHADES(np.linspace(0, 1, max(2, len(section.unknowns))))
+    for color, (name, u) in zip(colors, section.unknowns.items(), strict=False):
         if u["value"] is None:
             continue
-        away = [abs(s["values"][name] - u["value"]) / (u["high"] - u["low"]) for s in steps if name in s["values"]]
-        values.plot(iterations[: len(away)], [x or math.nan for x in away], ".-", color=colour, label=name)
-    values.set(yscale="log", xlabel="iterations", ylabel="share of the range")
+        distances = [abs(s["values"][name] - u["value"]) / (u["high"] - u["low"]) for s in steps if name in s["values"]]
+        values.plot(iterations[: len(distances)], [x or math.nan for x in distances], ".-", color=color, label=name)
+    values.set(yscale="log", xlabel="iterations", ylabel="fraction of the range")
     values.set_title("Distance to the final value")
     if values.lines:
         values.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.2), ncols=2, borderaxespad=0)
@@ -138,11 +138,11 @@ def search(stages: Sequence[Mapping], section: Section) -> Figure:
 
 
 def starts(population: Mapping, section: Section) -> Figure:
-    """Where every start was drawn and where it ended, coloured by its cost; dropped starts end early.
+    """Initial and final value of every start, colored by its cost; lines of dropped starts end early.
 
     Args:
         population: `starts` of `history.json`: names, initial, final, cost; None where a start was dropped.
-        section: The fit, for truth and ranges.
+        section: The fit, with truth and units.
     """
     names = population["names"]
     columns = min(4, len(names))
@@ -150,16 +150,16 @@ def starts(population: Mapping, section: Section) -> Figure:
     figure = Figure(figsize=(WIDTH, 2.5 * rows + 0.25), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
     costs = [c for c in population["cost"] if c is not None and c > 0]
-    norm = _norm(costs) if costs and max(costs) > (1 + SAME) * min(costs) else None  # equal losses need no colours
+    norm = _norm(costs) if costs and max(costs) > (1 + EQUAL_LOSS) * min(costs) else None  # equal losses: one color
     for k, (axes, name) in enumerate(zip(grid, names, strict=False)):
         for begin, end, cost in zip(population["initial"], population["final"], population["cost"], strict=True):
             if end[k] is None:
                 axes.plot([0, 0.18], [begin[k], begin[k]], "-", color=FAINT, lw=1.2)
                 axes.plot(0.18, begin[k], "x", color=FAINT, ms=4)
                 continue
-            colour = SHADES(norm(cost)) if norm and cost else SHADES(0.0)
-            axes.plot([0, 1], [begin[k], end[k]], "-", color=colour, lw=1.2, alpha=0.85)
-            axes.plot(1, end[k], "o", color=colour, ms=3.5)
+            color = SHADES(norm(cost)) if norm and cost else SHADES(0.0)
+            axes.plot([0, 1], [begin[k], end[k]], "-", color=color, lw=1.2, alpha=0.85)
+            axes.plot(1, end[k], "o", color=color, ms=3.5)
         u = section.unknowns.get(name)
         if u is not None and u["truth"] is not None:
             axes.axhline(u["truth"], color=TRUTH, lw=1.1, ls=(0, (4, 3)), zorder=0)
@@ -172,89 +172,93 @@ def starts(population: Mapping, section: Section) -> Figure:
     return figure
 
 
-def _norm(costs: Sequence[float]) -> Normalize:
-    """From cost to colour."""
-    if _spans_decades(costs):
-        return LogNorm(min(costs), max(costs))
-    return Normalize(min(costs), max(costs))
-
-
-def _spans_decades(numbers: Sequence[float]) -> bool:
-    """Whether a logarithmic scale shows more."""
-    return bool(numbers) and min(numbers) > 0 and max(numbers) > 10 * min(numbers)
-
-
-LEVEL = 3.84  # Δχ² at the ends of a 95 % interval
-SURE = 5.0  # standard deviations of χ²/N that are shaded
-
-
-def residual_diagnostics(left: Mapping) -> Figure:
-    """χ²/N of every frame, and how far the outline is off.
+def residual_diagnostics(diagnostics: Mapping) -> Figure:
+    """χ²/N of every frame, and displacement of the outline.
 
     Args:
-        left: `residual_diagnostics` of `result.json`.
+        diagnostics: `residual_diagnostics` of result.json.
     """
-    chi2 = np.array([math.nan if x is None else x for x in left["chi2_per_n"]])
-    counts, frames = np.array(left["counts"]), np.arange(len(chi2))
-    shift = np.array([[math.nan if x is None else x for x in pair] for pair in left["shift"]]).reshape(-1, 2)
+    chi2 = np.array([math.nan if x is None else x for x in diagnostics["chi2_per_n"]])
+    counts, frames = np.array(diagnostics["counts"]), np.arange(len(chi2))
+    shift = np.array([[math.nan if x is None else x for x in pair] for pair in diagnostics["shift"]]).reshape(-1, 2)
     figure = Figure(figsize=(WIDTH, 4.4 if len(shift) else 2.7), layout="constrained")
     rows = figure.subplots(2 if len(shift) else 1, 1, sharex=True, squeeze=False)[:, 0]
-    told = counts > 0
-    wide = SURE * np.sqrt(2 / np.maximum(counts, 1))
-    rows[0].fill_between(frames[told], 1 - wide[told], 1 + wide[told], color=FAINT, alpha=0.4, lw=0, step="mid")
+    has_residuals = counts > 0
+    width = SHADED_STD * np.sqrt(2 / np.maximum(counts, 1))
+    rows[0].fill_between(
+        frames[has_residuals],
+        1 - width[has_residuals],
+        1 + width[has_residuals],
+        color=FAINT,
+        alpha=0.4,
+        lw=0,
+        step="mid",
+    )
     rows[0].plot(frames, chi2, "o-", color=ESTIMATE, ms=3.5, lw=1.2)
     rows[0].set_ylabel("χ²/N of the frame")
-    seen = chi2[np.isfinite(chi2)]
-    if len(seen) and seen.max() > 10:
+    finite = chi2[np.isfinite(chi2)]
+    if len(finite) and finite.max() > 10:
         rows[0].set_yscale("log")
-        rows[0].set_ylim(bottom=min(0.3, max(1e-3, seen.min() / 2)))
+        rows[0].set_ylim(bottom=min(0.3, max(1e-3, finite.min() / 2)))
     else:
-        rows[0].set_ylim(0, max(2.0, 1.1 * seen.max(initial=0.0)))
-    rows[0].set_title("Shaded: what noise makes of it (5 standard deviations)")
+        rows[0].set_ylim(0, max(2.0, 1.1 * finite.max(initial=0.0)))
+    rows[0].set_title("Shaded: 5 standard deviations of pure noise")
     if len(shift):
         rows[1].axhline(0, color=FAINT, lw=1)
-        for values, colour, name in ((shift[:, 0], ESTIMATE, "to the right"), (shift[:, 1], INK, "down")):
-            rows[1].plot(frames, values, ".-", color=colour, lw=1.2, label=name)
-        rows[1].set_ylabel("outline is off [px]")
+        for values, color, name in ((shift[:, 0], ESTIMATE, "right"), (shift[:, 1], INK, "down")):
+            rows[1].plot(frames, values, ".-", color=color, lw=1.2, label=name)
+        rows[1].set_ylabel("outline offset [px]")
     for axes in rows:
-        if left["contact"] is not None:
-            axes.axvline(left["contact"] - 0.5, color=TRUTH, lw=1.2, ls=(0, (4, 3)), label="first contact")
-        if left["explained"] and left["explained"] < len(frames):
-            axes.axvline(left["explained"] - 0.5, color=INK, lw=1.2, ls=":", label="explained alone until here")
+        if diagnostics["contact"] is not None:
+            axes.axvline(diagnostics["contact"] - 0.5, color=TRUTH, lw=1.2, ls=(0, (4, 3)), label="first contact")
+        if diagnostics["explained"] and diagnostics["explained"] < len(frames):
+            axes.axvline(diagnostics["explained"] - 0.5, color=INK, lw=1.2, ls=":", label="explained up to here")
     rows[-1].set_xlabel("frame")
     if rows[-1].get_legend_handles_labels()[0]:
         figure.legend(*rows[-1].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
     return figure
 
 
-def profiles(found: Sequence[Mapping]) -> Figure:
-    """Δχ² along each direction, beside the parabola of the error bars.
+def profiles(curves: Sequence[Mapping]) -> Figure:
+    """Δχ² along each direction, with the parabola of the error bars.
 
     Args:
-        found: `profiles` of `result.json`.
+        curves: `profiles` of result.json.
     """
-    columns = min(2, len(found))
-    rows = math.ceil(len(found) / columns)
+    columns = min(2, len(curves))
+    rows = math.ceil(len(curves) / columns)
     figure = Figure(figsize=(WIDTH, 3.0 * rows + 0.3), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes, profile in zip(grid, found, strict=False):
+    for axes, profile in zip(grid, curves, strict=False):
         at, delta = np.array(profile["at"]), np.array(profile["delta"])
         low, high = profile["interval95"]
         if low is not None and high is not None:
             axes.axvspan(low, high, color=FAINT, alpha=0.35, lw=0)
-        axes.axhline(LEVEL, color=INK, lw=0.8, ls=":")
+        axes.axhline(DELTA_CHI2_95, color=INK, lw=0.8, ls=":")
         axes.plot(at, profile["parabola"], "--", color=TRUTH, lw=1.3, label="parabola of the error bar")
         axes.plot(at, delta, "o-", color=ESTIMATE, ms=3.5, lw=1.3, label="profile")
         axes.axvline(profile["estimate"], color=FAINT, lw=1, zorder=0)
         axes.set(ylim=(-0.4, 12), ylabel="Δχ²")
         axes.set_xlabel(f"{profile['name']} [{profile['unit']}]" if profile["unit"] else profile["name"])
-        axes.set_title("A parabola" if profile["parabolic"] else "Not a parabola")
+        axes.set_title("Parabolic" if profile["parabolic"] else "Not parabolic")
         axes.locator_params(axis="x", nbins=5)
         axes.ticklabel_format(axis="x", useOffset=False)
         inside = at[delta < 20]
         if len(inside) > 1:
             axes.set_xlim(inside.min(), inside.max())
-    for axes in grid[len(found) :]:
+    for axes in grid[len(curves) :]:
         axes.set_axis_off()
     figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
     return figure
+
+
+def _norm(costs: Sequence[float]) -> Normalize:
+    """Color scale of costs."""
+    if _spans_decades(costs):
+        return LogNorm(min(costs), max(costs))
+    return Normalize(min(costs), max(costs))
+
+
+def _spans_decades(numbers: Sequence[float]) -> bool:
+    """Whether a logarithmic scale is better."""
+    return bool(numbers) and min(numbers) > 0 and max(numbers) > 10 * min(numbers)

@@ -1,7 +1,7 @@
-"""Reading `result.json`: the fits in it, and the words for their verdicts.
+"""Fits in a result.json, and texts for their statuses.
 
-A run may hold several fits. Their keys share a suffix: `unknowns_8bit` belongs with `status_8bit`, `chi2_per_n_8bit`,
-`starts_8bit` and `null_directions_8bit`; where one is missing the run as a whole says nothing about it.
+A result may hold several fits. Their keys share a suffix: `unknowns_8bit` belongs to `status_8bit`, `chi2_per_n_8bit`,
+`starts_8bit` and `null_directions_8bit`; each of these may be missing.
 """
 
 import math
@@ -13,11 +13,11 @@ from gradsim.numerics.formatting import rounded
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a status means.
+    """Text for a status.
 
     Args:
-        title: In a few words.
-        meaning: What it says about the numbers.
+        title: A few words.
+        meaning: Consequence for the estimates.
         advice: What to do.
         colour: "good", "open" or "bad".
     """
@@ -36,28 +36,27 @@ VERDICTS = {
         "good",
     ),
     "unidentifiable": Verdict(
-        "Not all of it shows in the data",
-        "The data leave at least one direction open; the values of the unknowns along it are arbitrary.",
-        "Fix one of the quantities named below, give it a prior, or film a motion in which they act apart.",
+        "Not all unknowns are identifiable",
+        "The data do not determine at least one direction; the values of the unknowns along it are arbitrary.",
+        "Fix one of the quantities named below, give it a prior, or record a motion in which their effects differ.",
         "open",
     ),
     "mismatch": Verdict(
         "The model does not explain the data",
-        "What is left after the fit is far above the stated noise, so neither values nor error bars can be trusted.",
-        "See in the film where model and video part. The usual causes: camera, scale, frame rate, a missing body "
+        "The residuals are far above the stated noise, so neither values nor error bars can be trusted.",
+        "See in the video where model and recording differ. The usual causes: camera, scale, frame rate, a missing body "
         "or force, masks that are cut off, or noise stated too low.",
         "bad",
     ),
     "interrupted": Verdict(
         "Stopped before the end",
-        "The values are those of the best start on the part of the video that the search had come to; they are no "
-        "answer yet, and have no error bars.",
+        "The values are those of the best start on the frames used so far; they are not final and have no error bars.",
         "",
         "open",
     ),
     "failed": Verdict(
-        "No start came near the data",
-        "The search ended without an answer; the values below are only where it stopped.",
+        "No start converged",
+        "The search ended without a solution; the values below are those of its last iteration.",
         "Check scene and camera against the video, narrow the ranges, or use more starts.",
         "bad",
     ),
@@ -69,14 +68,14 @@ class Section:
     """One fit of a run.
 
     Args:
-        title: What was fitted.
-        unknowns: Estimates by name, as in `result.json`.
-        status: Its verdict; None if the run states none for this fit.
-        chi2_per_n: Mean square of its whitened residuals.
-        starts: Starts drawn and converged.
-        null_directions: What the data leave open.
-        residual_diagnostics: What the fit leaves, frame by frame; None if the run does not tell.
-        profiles: χ² along weak directions.
+        title: Title.
+        unknowns: Estimates by name, as in result.json.
+        status: Status; None if the result has none for this fit.
+        chi2_per_n: Mean square of the whitened residuals.
+        starts: Number of starts, and of those that converged.
+        null_directions: Directions that the data do not determine.
+        residual_diagnostics: Residuals by frame; None if the result has none.
+        profiles: Profile likelihoods along weak directions.
     """
 
     title: str
@@ -95,38 +94,36 @@ class Section:
 
 
 def sections(result: Mapping) -> list[Section]:
-    """The fits of a run, in the order of its file. `result["labels"]` may name them: {"unknowns_8bit": "8-bit video"}."""
+    """Fits of a result, in its order; `result["labels"]` may name them: {"unknowns_8bit": "8-bit video"}."""
     labels = result.get("labels", {})
     keys = [k for k in result if (k == "unknowns" or k.startswith("unknowns_")) and result[k]]
-    found = []
+    fits = []
     for key in keys:
         suffix = key.removeprefix("unknowns")
-        given = labels.get(key) or suffix.replace("_", " ").strip().replace("8bit", "8-bit video")
-        title = f"Unknowns: {given}" if given else "Unknowns"
+        label = labels.get(key) or suffix.replace("_", " ").strip().replace("8bit", "8-bit video")
+        title = f"Unknowns: {label}" if label else "Unknowns"
         status, chi2, starts = (result.get(name + suffix) for name in ("status", "chi2_per_n", "starts"))
-        unknowns = result[key] if status != "interrupted" else _unmeasured(result[key])
-        open_directions, left = (
-            result.get("null_directions" + suffix) or [],
-            result.get("residual_diagnostics" + suffix),
-        )
+        unknowns = result[key] if status != "interrupted" else _without_errors(result[key])
+        directions = result.get("null_directions" + suffix) or []
+        diagnostics = result.get("residual_diagnostics" + suffix)
         profiles = result.get("profiles" + suffix) or ()
-        found.append(Section(title, unknowns, status, chi2, starts, open_directions, left, profiles))
-    return found
+        fits.append(Section(title, unknowns, status, chi2, starts, directions, diagnostics, profiles))
+    return fits
 
 
-def _unmeasured(unknowns: Mapping[str, Mapping]) -> dict[str, dict]:
-    """Unknowns whose errors are not known yet, rather than infinite."""
+def _without_errors(unknowns: Mapping[str, Mapping]) -> dict[str, dict]:
+    """Unknowns with std NaN (not known yet) instead of None (infinite)."""
     return {name: {**u, "std": math.nan} for name, u in unknowns.items()}
 
 
-def measured(unknown: Mapping) -> bool:
-    """Whether the error of an estimate is known, be it infinite."""
+def has_error(unknown: Mapping) -> bool:
+    """Whether the error of an estimate is known; it may be infinite."""
     return unknown["std"] is None or not math.isnan(unknown["std"])
 
 
 def interval(unknown: Mapping) -> str:
-    """95 % interval, rounded as the estimate is: "4.976 … 5.023"; a dash where errors are not known yet."""
-    if not measured(unknown):
+    """95 % interval, rounded like the estimate: "4.976 … 5.023"; a dash without errors."""
+    if not has_error(unknown):
         return "–"
     low, high = unknown["interval95"] or (None, None)
     left = "−∞" if low is None else rounded(low, unknown["std"])
@@ -134,7 +131,7 @@ def interval(unknown: Mapping) -> str:
 
 
 def comparison(unknown: Mapping) -> tuple[str, str, str]:
-    """Truth, relative error and z-score of an estimate; dashes where they are not known."""
+    """Truth, relative error and z-score of an estimate; dashes where unknown."""
     truth, value, std = unknown["truth"], unknown["value"], unknown["std"]
     if truth is None or value is None:
         return "–", "–", "–"
@@ -143,19 +140,19 @@ def comparison(unknown: Mapping) -> tuple[str, str, str]:
     return f"{truth:.6g}", relative, "–" if score is None else f"{score:+.2f}" if abs(score) >= 0.005 else "0.00"
 
 
-def film_notes(result: Mapping) -> list[str]:
-    """What became of the film's frames, a sentence each; nothing where all of them count."""
+def video_notes(result: Mapping) -> list[str]:
+    """Sentences on frames of the video that were not used; empty if all were."""
     words = {
-        "dropped": "have no picture in the film",
-        "repeated": "only repeat the one before",
-        "excluded": "were not chosen",
+        "dropped": "are missing in the video",
+        "repeated": "repeat the previous frame",
+        "excluded": "were excluded by --frames",
     }
     notes = []
-    for key, what in words.items():
+    for key, reason in words.items():
         frames = result.get(f"frames_{key}") or []
         if frames:
             listed = ", ".join(map(str, frames[:12])) + (", …" if len(frames) > 12 else "")
-            notes.append(f"Frames that {what}: {listed}.")
+            notes.append(f"Frames that {reason}: {listed}.")
     if notes:
-        notes.append(f"They do not count; {result['frames_used']} frames do.")
-    return [*notes, *(f"Suspicion: {told}." for told in result.get("frames_suspected") or [])]
+        notes.append(f"They are not used; {result['frames_used']} frames are.")
+    return [*notes, *(f"Warning: {text}." for text in result.get("frames_suspected") or [])]

@@ -1,0 +1,110 @@
+"""The commands `gradsim explain`, `landscape` and `camera`. Imports nothing heavy."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from gradsim.app.cli.command import DONE, Command, flatten, show, working
+
+
+@dataclass(kw_only=True)
+class Explain(Command):
+    """Examine the gradients of a scene or a fit: which are zero, explode or hold only locally, where, and why."""
+
+    subject: Annotated[Positional[Path], arg(metavar="SCENE|RUN")]
+    """Scene file (YAML), name of a library scene, or folder made by `gradsim fit`: its scene at its estimates."""
+    out: Annotated[Path, arg(metavar="DIR")]
+    """Output folder for result.json, report.html and plots."""
+    unknown: Annotated[
+        UseAppendAction[list[list[str]]],
+        arg(metavar="NAME[:LOW:HIGH] ...", help_behavior_hint="(default: those of the fit; all positive quantities)"),
+    ] = field(default_factory=list)
+    """Quantity to differentiate by, such as cube.mass; repeatable."""
+    video: Annotated[Path | None, arg(metavar="VIDEO", help_behavior_hint="(default: the trajectory only)")] = None
+    """Video: gradients of its pixels."""
+    mask: Annotated[Path | None, arg(metavar="MASK", help_behavior_hint="(default: from the colors)")] = None
+    """Mask video of the bodies, white on black."""
+    json: bool = False
+    """Print result.json instead of text."""
+
+    def run(self, out, err):
+        from gradsim.app.commands.explain import explain
+
+        with working(err) as progress:
+            result, explanation = explain(
+                self.subject, self.out, flatten(self.unknown), self.video, self.mask, progress=progress
+            )
+        if self.json:
+            print(json.dumps(result, indent=1))
+        else:
+            out.print(str(explanation), highlight=False, markup=False, soft_wrap=True)
+            out.print(f"report: {(self.out / 'report.html').resolve()}", highlight=False, soft_wrap=True)
+        return DONE
+
+
+@dataclass(kw_only=True)
+class Landscape(Command):
+    """Plot the cost of a fit along one or two unknowns, with the others fixed."""
+
+    target: Annotated[Positional[Path], arg(metavar="SCENE|RUN")]
+    """Folder of a fit, demo or experiment, scene file (YAML), or name of a library scene."""
+    unknown: Annotated[UseAppendAction[list[list[str]]], arg(metavar="NAME[:LOW:HIGH] ...")]
+    """Unknown along an axis, such as cube.mass:2:12; one or two. The range is that of the run by default."""
+    out: Annotated[Path, arg(metavar="DIR")]
+    """Output folder for landscape.png, landscape.json and report.html."""
+    video: Annotated[
+        Path | None, arg(metavar="VIDEO", help_behavior_hint="(default: that of the run, or synthetic)")
+    ] = None
+    """Video; without any, the data are silhouettes of the scene's own trajectory."""
+    mask: Annotated[Path | None, arg(metavar="MASK", help_behavior_hint="(default: from the colors)")] = None
+    """Mask video of the bodies, white on black."""
+    noise: Annotated[float | None, arg(metavar="SIGMA", help_behavior_hint="(default: 1/255)")] = None
+    """Standard deviation of a pixel's noise, for pixels in [0, 1]."""
+    points: Annotated[int | None, arg(help_behavior_hint="(default: 201, or 41 on each of two axes)")] = None
+    """Number of points per axis."""
+
+    def run(self, out, err):
+        from gradsim.app.commands.landscape import write_landscape
+
+        unknowns = flatten(self.unknown)
+        with working(err) as progress:
+            result = write_landscape(
+                self.target, unknowns, self.out, self.video, self.mask, self.noise, self.points, progress=progress
+            )
+        out.print(result["pictures"][0]["caption"], highlight=False)
+        show(result, self.out, out)
+        return DONE
+
+
+@dataclass(kw_only=True)
+class Camera(Command):
+    """Calibrate the camera of a scene from a known length in its image: focal length or distance."""
+
+    scene: Annotated[Positional[Path], arg(metavar="SCENE")]
+    """Scene file (YAML) or name of a library scene."""
+    length: Annotated[float, arg(metavar="METERS")]
+    """Distance between two points of the image."""
+    points: Annotated[str, arg(metavar="X1,Y1,X2,Y2")]
+    """The two points, column and row in px."""
+    out: Annotated[Path, arg(metavar="FILE")]
+    """Scene file to write."""
+    solve: str = "focal"
+    """focal: the position of the camera is known; distance: its focal length is known, and it moves along its axis."""
+    at: Annotated[str | None, arg(metavar="X,Y,Z", help_behavior_hint="(default: the look_at target)")] = None
+    """World point in meters at the distance of the two points."""
+    tilt: Annotated[float, arg(metavar="DEGREES")] = 0.0
+    """Angle between the length and the image plane."""
+    click: Annotated[float, arg(metavar="PX")] = 0.5
+    """Standard deviation of the coordinates of the two points."""
+
+    def run(self, out, err):
+        from gradsim.app.commands.camera import calibrate_camera
+
+        names = ("length", "points", "solve", "at", "tilt", "click")
+        text = calibrate_camera(self.scene, self.out, **{name: getattr(self, name) for name in names})
+        out.print(text, highlight=False, soft_wrap=True)
+        out.print(f"scene: {self.out}", highlight=False, soft_wrap=True)
+        return DONE

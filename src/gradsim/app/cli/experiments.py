@@ -1,0 +1,88 @@
+"""The commands `gradsim demo`, `reproduce` and `doctor`. Imports nothing heavy."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from gradsim.app.cli.command import CODES, DONE, FAILED, OPEN, Command, show, working
+
+
+@dataclass(kw_only=True)
+class Demo(Command):
+    """Estimate mass, stiffness and friction of a bouncing cube from a video, in a minute."""
+
+    out: Annotated[Path, arg(metavar="DIR")] = Path("out/demo")
+    """Output folder for the video, result.json and report.html."""
+    seed: int = 0
+    """Seed of everything random."""
+
+    def run(self, out, err):
+        from gradsim.app.commands.demo import demo
+        from gradsim.app.report.report import write_report
+
+        with working(err) as progress:
+            result = demo(self.out, self.seed, progress=progress)
+            write_report(self.out)
+        show(result, self.out, out)
+        return CODES[result["status"]]
+
+
+@dataclass(kw_only=True)
+class Reproduce(Command):
+    """Run an experiment, of the paper or ours, and compare its figures with their goals."""
+
+    name: Annotated[Positional[str], arg(metavar="NAME")]
+    """Experiment, such as table1, fig4 or real-cube; `all` runs those of the paper."""
+    out: Annotated[Path, arg(metavar="DIR")]
+    """Output folder for result.json, report.html and plots."""
+    quick: bool = False
+    """A small version, in about a minute (`all`: about ten)."""
+    foreign: bool = False
+    """Targets by another renderer with four times the substeps (joint)."""
+    scenes: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: the experiment's own number)")] = None
+    """Number of scenes, objects or instances, for experiments that have several."""
+    engine: Annotated[str | None, arg(metavar="serial|processes|ray", help_behavior_hint="(default: serial)")] = None
+    """Executor of independent fits: this process, processes of this machine, or a Ray cluster."""
+    workers: Annotated[int | None, arg(metavar="K", help_behavior_hint="(default: number of cores)")] = None
+    """Number of workers."""
+    epochs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: the experiment's own number)")] = None
+    """Training epochs of the whole network (convnet)."""
+    weights: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
+    """Initial weights of the network (convnet)."""
+    seed: int = 0
+    """Seed of everything random."""
+
+    def run(self, out, err):
+        from gradsim.app import experiments
+        from gradsim.app.report.report import write_report
+
+        names = ("foreign", "scenes", "engine", "workers", "epochs", "weights")
+        options = {name: getattr(self, name) for name in names}
+        try:
+            with working(err) as progress:
+                result = experiments.reproduce(self.name, self.out, self.quick, self.seed, progress, **options)
+                write_report(self.out)
+        except KeyboardInterrupt:
+            if any(self.out.glob("*.jsonl")):
+                err.print("Finished parts are kept: run the same command again to continue.")
+            raise
+        show(result, self.out, out)
+        if result["status"] == "failed":
+            return FAILED
+        # an experiment may be about what cannot be identified: its figures count, not its status
+        return DONE if all(figure.get("ok", True) for figure in result.get("figures", {}).values()) else OPEN
+
+
+@dataclass(kw_only=True)
+class Doctor(Command):
+    """Check versions and capabilities of this machine."""
+
+    def run(self, out, err):
+        from gradsim.app.commands import doctor
+
+        with working(err):
+            findings = doctor.examine()
+        out.print(doctor.table(findings))
+        return DONE if all(f.ok for f in findings) else FAILED

@@ -1,0 +1,166 @@
+"""The commands `gradsim fit` and `gradsim compare`. Imports nothing heavy."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from gradsim.app.cli.command import CODES, Command, flatten, show, working
+from gradsim.errors import InputError
+
+FIT_OPTIONS = ("noise", "robust", "ignore", "frames", "background", "starts", "seed", "profile")  # of one clip
+SHARED_OPTIONS = ("noise", "robust", "starts", "seed")  # also of several clips
+
+
+@dataclass(kw_only=True)
+class Fit(Command):
+    """Estimate unknown parameters of a scene from a video, with error bars and a verdict.
+
+    Several videos: of further cameras of the scene as NAME=VIDEO; of further clips, one after the other.
+    """
+
+    scene: Annotated[Positional[Path | None], arg(metavar="SCENE", help_behavior_hint="(required)")] = None
+    """Scene file (YAML) or name of a library scene; its values of the unknowns are not used. With --resume, the run folder
+    is enough."""
+    more: Annotated[Positional[tuple[Path, ...]], arg(metavar="[SCENE ...]")] = ()
+    """Scenes of further clips; by default the first scene is that of all clips."""
+    video: Annotated[
+        UseAppendAction[list[list[str]]], arg(metavar="[CAMERA=]VIDEO ...", help_behavior_hint="(required)")
+    ] = field(default_factory=list)
+    """Video: mp4, webm, gif or a folder of png; lossless is best."""
+    unknown: Annotated[
+        UseAppendAction[list[list[str]]], arg(metavar="NAME[:LOW:HIGH] ...", help_behavior_hint="(required)")
+    ] = field(default_factory=list)
+    """Unknown to estimate, such as cube.mass:2:12; repeatable."""
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(required)")] = None
+    """Run folder for result.json, report.html, plots and videos."""
+    mask: Annotated[
+        UseAppendAction[list[list[str]]],
+        arg(metavar="[CAMERA=]MASK ...", help_behavior_hint="(default: from the colors)"),
+    ] = field(default_factory=list)
+    """Mask video of the bodies, white on black."""
+    window: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: single shooting)")] = None
+    """Multiple shooting with windows of N frames, for a long or chaotic clip."""
+    noise: Annotated[float | None, arg(metavar="SIGMA", help_behavior_hint="(default: 1/255)")] = None
+    """Standard deviation of a pixel's noise, for pixels in [0, 1]."""
+    robust: Annotated[str, arg(metavar="LOSS")] = "gaussian"
+    """Robust loss for outlier pixels (occluders, artifacts): gaussian, huber or cauchy."""
+    ignore: Annotated[Path | None, arg(metavar="MASK", help_behavior_hint="(default: none)")] = None
+    """Video whose bright pixels are ignored."""
+    background: Annotated[
+        str | None, arg(metavar="FILE|median", help_behavior_hint="(default: the scene's background)")
+    ] = None
+    """Image or video of the empty scene to subtract, or median (of the video itself; needs a fixed camera)."""
+    frames: Annotated[str, arg(metavar="SPEC", help_behavior_hint="(default: all)")] = ""
+    """Frames to use, separated by commas: A:B only these, !K without K, -K K is an extra frame, +K one is missing before
+    K."""
+    profile: bool = False
+    """Add profile likelihoods along the two weakest directions; takes some seconds."""
+    starts: int = 16
+    """Number of starts, drawn from the whole ranges."""
+    seed: int = 0
+    """Seed of the starts."""
+    resume: bool = False
+    """Continue an interrupted fit: `gradsim fit --resume DIR`, or the same command again with --resume."""
+    json: bool = False
+    """Print result.json instead of tables."""
+
+    def run(self, out, err):
+        folder = self._folder()
+        with working(err) as progress:
+            result = self._fit(folder, progress)
+        if self.json:
+            print(json.dumps(result, indent=1))
+        else:
+            show(result, folder, out)
+        return CODES[result["status"]]
+
+    def _fit(self, folder: Path, progress) -> dict:
+        from gradsim.app.commands import fit
+        from gradsim.app.commands.fit_job import run_fit
+        from gradsim.app.commands.fit_multi import MultiClipFit, parse_clips
+        from gradsim.app.job import FitArguments
+
+        unknowns, options = flatten(self.unknown), {name: getattr(self, name) for name in FIT_OPTIONS}
+        if self.scene is None or self._is_run_folder():
+            arguments = FitArguments.load(folder, {**options, "unknowns": tuple(unknowns)})
+            return fit.fit(arguments, folder, resume=True, progress=progress)
+        clips = parse_clips([self.scene, *self.more], flatten(self.video), flatten(self.mask))
+        if len(clips) == 1 and clips[0].is_single_camera and self.window is None:
+            video, mask = clips[0].videos["camera"], clips[0].masks.get("camera")
+            arguments = FitArguments(scene=self.scene, video=video, mask=mask, unknowns=tuple(unknowns), **options)
+            return fit.fit(arguments, folder, self.resume, progress=progress)
+        names = ("ignore", "frames", "background", "profile", "resume")
+        if excluded := [f"--{name}" for name in names if getattr(self, name)]:
+            raise InputError(
+                f"{' and '.join(excluded)} are for one clip of one camera without --window; leave them out, or fit that "
+                "clip alone."
+            )
+        shared = {name: options[name] for name in SHARED_OPTIONS}
+        return run_fit(MultiClipFit(clips, unknowns, window=self.window, **shared), folder, progress=progress)
+
+    def _is_run_folder(self) -> bool:
+        """Whether SCENE is the run folder to resume."""
+        return self.resume and (self.scene is None or self.scene.is_dir())
+
+    def _folder(self) -> Path:
+        """The run folder.
+
+        Raises:
+            InputError: If a required argument is missing.
+        """
+        folder = self.out or (self.scene if self._is_run_folder() else None)
+        required = {"--out DIR": folder}
+        if not self._is_run_folder():
+            required |= {"SCENE": self.scene, "--video VIDEO": self.video, "--unknown NAME[:LOW:HIGH]": self.unknown}
+        missing = [name for name, value in required.items() if not value]
+        if missing and self.resume and self.scene is not None and not self.scene.exists():
+            raise InputError(f"there is no run folder {self.scene}; start the fit again, without --resume.")
+        if missing or folder is None:
+            raise InputError(f"missing: {', '.join(missing)}. See gradsim fit --help.")
+        return folder
+
+
+@dataclass(kw_only=True)
+class Compare(Command):
+    """Fit a video with several models and rank them by the evidence."""
+
+    scene: Annotated[Positional[Path], arg(metavar="SCENE")]
+    """Scene file (YAML) or name of a library scene, the first model."""
+    video: Annotated[Path, arg(metavar="VIDEO")]
+    """Video of it."""
+    unknown: Annotated[UseAppendAction[list[list[str]]], arg(metavar="NAME[:LOW:HIGH] ...")]
+    """Unknown to estimate, such as cube.mass:2:12; repeatable."""
+    out: Annotated[Path, arg(metavar="DIR")]
+    """Run folder for result.json, report.html, plots and videos."""
+    without: Annotated[tuple[str, ...], arg(metavar="PART ...")] = ()
+    """Models without a part: friction, elasticity, damping."""
+    model: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
+    """Other standard models: "with friction", "with damping", "paper law", "continuous law", rk4."""
+    mask: Annotated[Path | None, arg(metavar="MASK", help_behavior_hint="(default: from the colors)")] = None
+    """Mask video of the bodies, white on black."""
+    noise: Annotated[float | None, arg(metavar="SIGMA", help_behavior_hint="(default: 1/255)")] = None
+    """Standard deviation of a pixel's noise, for pixels in [0, 1]."""
+    starts: int = 16
+    """Number of starts of each model, drawn from the whole ranges."""
+    seed: int = 0
+    """Seed of the starts."""
+    json: bool = False
+    """Print result.json instead of tables."""
+
+    def run(self, out, err):
+        from gradsim.app.commands.compare import ModelComparison
+        from gradsim.app.commands.fit_job import run_fit
+
+        models = [*(f"without {part}" for part in self.without), *self.model]
+        options = {"seed": self.seed, "starts": self.starts, "noise": self.noise}
+        with working(err) as progress:
+            job = ModelComparison(self.scene, self.video, self.mask, flatten(self.unknown), models, **options)
+            result = run_fit(job, self.out, progress=progress)
+        if self.json:
+            print(json.dumps(result, indent=1))
+        else:
+            show(result, self.out, out)
+        return CODES[result["status"]]

@@ -1,0 +1,156 @@
+"""The commands `gradsim import`, `simulate`, `render` and `view`. Imports nothing heavy."""
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from gradsim.app.cli.command import DONE, Command, working
+
+
+@dataclass(kw_only=True)
+class Import(Command):
+    """Convert an MJCF, URDF or USD file to a scene file; needs the extra `newton`."""
+
+    file: Annotated[Positional[Path], arg(metavar="FILE")]
+    """MJCF (.xml, .mjcf), URDF (.urdf) or USD (.usd, .usda, .usdc, .usdz)."""
+    out: Annotated[Path, arg(metavar="SCENE")]
+    """Scene file (YAML) to write; meshes go into a folder next to it."""
+    skip: bool = False
+    """Skip what a scene cannot represent, instead of refusing the file."""
+    fixed_base: bool = False
+    """Fix the root of a URDF to the world; by default it floats."""
+
+    def run(self, out, err):
+        from gradsim.scene.importers import newton
+
+        with working(err):
+            meshes = self.out.with_name(f"{self.out.stem}_meshes")
+            imported = newton.load(self.file, meshes, self.skip, self.fixed_base)
+        imported.scene.save(self.out)
+        for note in imported.notes:
+            err.print(f"note: {note}", highlight=False, soft_wrap=True, markup=False)
+        out.print(f"scene: {self.out}", highlight=False, soft_wrap=True)
+        return DONE
+
+
+@dataclass(kw_only=True)
+class Simulate(Command):
+    """Simulate a scene; the trajectory goes to trajectory.npz."""
+
+    scene: Annotated[Positional[Path], arg(metavar="SCENE")]
+    """Scene file (YAML) or name of a library scene, such as cube."""
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/NAME OF THE SCENE FILE)")] = None
+    """Run folder."""
+
+    def run(self, out, err):
+        from gradsim.app.commands.simulate import simulate
+
+        folder = self.out or Path("runs") / self.scene.stem
+        with working(err) as progress:
+            simulate(self.scene, folder, progress=progress)
+        out.print(f"run: {folder}", highlight=False, soft_wrap=True)
+        return DONE
+
+
+@dataclass(kw_only=True)
+class Render(Command):
+    """Render a run or a scene to a lossless video, an image, a turntable, a contact sheet or a strip of instants."""
+
+    target: Annotated[Positional[Path], arg(metavar="RUN|SCENE")]
+    """Folder made by `gradsim simulate` or `gradsim fit` (at its estimates), or a scene to simulate first."""
+    out: Annotated[
+        Path | None, arg(metavar="DIR", help_behavior_hint="(default: the run folder; runs/NAME OF THE SCENE FILE)")
+    ] = None
+    """Output folder."""
+    camera: Annotated[str, arg(metavar="NAME")] = "camera"
+    """Camera of the scene; files of camera `side` are side.webm and side_mask.webm."""
+    format: Literal["webm", "mp4", "gif", "png"] = "webm"
+    """Video format; png makes folders. All are bit-exact, gif up to 256 colors per frame."""
+    preview: bool = False
+    """Write only preview.FORMAT: enlarged, lossy, for every player."""
+    renderer: Annotated[
+        str | None,
+        arg(metavar="NAME", help_behavior_hint="(default: coverage; aa for textures, shading, visible grounds)"),
+    ] = None
+    """coverage: exact, flat colors, used by fits; aa: with depth and shading; softras, dibr: those of the paper; mitsuba:
+    path tracing with shadows, slow (extra `mitsuba`). An unknown name lists all."""
+    spp: Annotated[int, arg(metavar="N")] = 64
+    """Samples per pixel of mitsuba; the noise falls with the square root."""
+    shading: Annotated[
+        Literal["colour", "lambert", "phong", "blinn-phong"] | None, arg(help_behavior_hint="(default: the scene's)")
+    ] = None
+    """Shading law of surfaces."""
+    size: Annotated[str | None, arg(metavar="WxH", help_behavior_hint="(default: the camera's)")] = None
+    """Width and height in px; the field of view stays."""
+    frame: Annotated[int | None, arg(metavar="K", help_behavior_hint="(default: all)")] = None
+    """A single image, of frame K; with --turntable, the frame that is shown."""
+    turntable: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: none)")] = None
+    """A video of N views from all around."""
+    sheet: Annotated[str | None, arg(metavar="ROWSxCOLUMNS", help_behavior_hint="(default: none)")] = None
+    """A contact sheet of equidistant frames."""
+    strip: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: none)")] = None
+    """N instants in one image, earlier ones fainter."""
+    depth: bool = False
+    """Also depth along the camera's axis, as images and in buffers.npz [m]."""
+    normals: bool = False
+    """Also normals."""
+    ids: bool = False
+    """Also the id of the visible part."""
+    flow: bool = False
+    """Also optical flow to the next frame [px]."""
+
+    def run(self, out, err):
+        from gradsim.app.commands.render import render
+        from gradsim.app.commands.render_options import BUFFERS, RenderOptions, parse_pair
+
+        names = ("camera", "format", "preview", "renderer", "spp", "shading", "frame", "turntable", "strip")
+        options = RenderOptions(
+            **{name: getattr(self, name) for name in names},
+            size=parse_pair(self.size, "--size", "width and height in px"),
+            sheet=parse_pair(self.sheet, "--sheet", "rows and columns"),
+            buffers=tuple(name for name in BUFFERS if getattr(self, name)),
+        )
+        with working(err) as progress:
+            rendered = render(self.target, options, self.out, progress=progress)
+        quality = "lossless" if rendered.lossless else "lossy, not for fits"
+        for name, path in rendered.files.items():
+            line = f"video: {path} ({quality})" if name == "video" else f"{name}: {path}"
+            out.print(line, highlight=False, soft_wrap=True, markup=False)
+        return DONE
+
+
+@dataclass(kw_only=True)
+class View(Command):
+    """Show a trajectory in 3-D in the browser, until Ctrl-C; needs the extra `viewer`."""
+
+    target: Annotated[Positional[Path], arg(metavar="RUN|SCENE")]
+    """Folder made by `gradsim simulate`, `fit` or `demo`, a scene file (YAML), or the name of a library scene."""
+    host: str = "127.0.0.1"
+    """Address to listen at; 0.0.0.0 for access from other machines."""
+    port: int = 8080
+    """Port to listen at; the next free one if it is in use."""
+    open: bool = False
+    """Open the page in this machine's browser."""
+    clip: Annotated[int, arg(metavar="N")] = 1
+    """Number of the clip in a fit of several clips."""
+
+    def run(self, out, err):
+        from gradsim.app.viewer.content import view_content
+        from gradsim.app.viewer.viewer import Viewer
+
+        with working(err) as progress:
+            progress.stage(f"simulating {self.target}")
+            viewer = Viewer(view_content(self.target, self.clip), self.host, self.port)
+        for line in (viewer.url, f"from another machine: {viewer.tunnel}", "Ctrl-C stops the server."):
+            out.print(line, highlight=False, soft_wrap=True, markup=False)
+        if self.open:
+            import webbrowser
+
+            webbrowser.open(viewer.url)
+        with contextlib.suppress(KeyboardInterrupt):
+            viewer.serve()
+        viewer.stop()
+        return DONE

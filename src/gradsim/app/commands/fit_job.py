@@ -1,0 +1,151 @@
+"""The pipeline of `gradsim fit` and `gradsim compare`, from videos to a run folder.
+
+    inputs → observation → search → videos and report → result.json
+
+`run_fit` is the pipeline. A `FitJob` says what is fitted: one clip (`fit.ClipFit`, which can be resumed), several clips,
+cameras or windows (`fit_multi.MultiClipFit`), or several models of one clip (`compare.ModelComparison`). Wrong inputs are
+refused before a folder is made, and every file in it appears whole.
+"""
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from gradsim import video as videos
+from gradsim.app.report.report import write_report
+from gradsim.app.run_directory import RunDirectory
+from gradsim.errors import InputError
+from gradsim.geometry.image_io import to_bytes
+from gradsim.identification import synthetic
+from gradsim.identification.fit import Fit
+from gradsim.physics.trajectory import Trajectory
+from gradsim.runtime.atomic import write_json
+from gradsim.runtime.progress import CheckpointStore, NoCheckpoint, NullProgress, Progress
+from gradsim.scene import Scene
+from gradsim.video.timing import align_frames
+from gradsim.visualization.overlay_video import overlay, side_by_side
+
+
+class FitJob(ABC):
+    """One fit. The constructor reads the inputs and raises `InputError` if they are wrong.
+
+    Attributes:
+        command: Command under which the result is stored.
+        title: Title of the report.
+    """
+
+    command: ClassVar[str] = "fit"
+    title: str
+
+    def finished_result(self, directory: RunDirectory) -> dict | None:
+        """Result of the same job if it has ended in this folder; None if it has to be run.
+
+        Raises:
+            InputError: If the folder holds a run with other inputs.
+        """
+        return None
+
+    @abstractmethod
+    def build(self) -> None:
+        """Build the models."""
+
+    @contextlib.contextmanager
+    def open(self, directory: RunDirectory, resume: bool) -> Iterator[CheckpointStore]:
+        """Prepare the run folder; jobs that cannot be resumed leave it until they have a result."""
+        yield NoCheckpoint()
+
+    @abstractmethod
+    def search(self, checkpoint: CheckpointStore, progress: Progress) -> Fit:
+        """Estimate the unknowns."""
+
+    @abstractmethod
+    def write_videos(self, folder: Path, fit: Fit) -> dict:
+        """Write scene and videos of the fit; returns further entries of result.json."""
+
+    def write_interrupted(self, folder: Path, checkpoint: CheckpointStore) -> dict | None:
+        """Write the last checkpoint as a result; None: nothing can be resumed, so nothing is written."""
+        return None
+
+
+def run_fit(job: FitJob, out: Path, resume: bool = False, progress: Progress | None = None) -> dict:
+    """Run a fit; writes result.json, history.json, report.html, videos and plots.
+
+    Ctrl-C leaves the last checkpoint of a job that can be resumed, with status "interrupted".
+
+    Args:
+        job: The fit.
+        out: Run folder.
+        resume: Whether to continue an unfinished run; the result is that of an uninterrupted run.
+        progress: Receives stages and iterations.
+
+    Returns:
+        Content of result.json.
+
+    Raises:
+        InputError: If `out` holds an unfinished run and `resume` is False, or a run with other inputs.
+    """
+    progress, directory = progress or NullProgress(), RunDirectory(Path(out))
+    if resume and (result := job.finished_result(directory)):
+        progress.stage(f"{directory.path} is finished already")
+        return result
+    progress.stage("building the model")
+    job.build()
+    with job.open(directory, resume) as checkpoint:
+        try:
+            fit = job.search(checkpoint, progress)
+            progress.stage("writing the report")
+            directory.path.mkdir(parents=True, exist_ok=True)
+            entries = job.write_videos(directory.path, fit)
+            fit.save(directory.path)
+            result = {**fit.result(), "command": job.command, "title": job.title, **entries}
+            write_json(directory.path / "result.json", result)
+            write_report(directory.path)
+            checkpoint.clear()
+        except KeyboardInterrupt:
+            result = job.write_interrupted(directory.path, checkpoint)
+            if result is None:
+                raise
+    progress.done()
+    return result
+
+
+def require_starts(starts: int) -> None:
+    """Raise `InputError` if there is no start."""
+    if starts < 1:
+        raise InputError(f"starts is {starts}; use at least 1.")
+
+
+def write_clip_videos(
+    folder: Path,
+    scene: Scene,
+    fitted: Trajectory,
+    path: Path,
+    frames: str = "",
+    camera: str = "camera",
+    suffix: str = "",
+) -> tuple[np.ndarray, np.ndarray]:
+    """Write side_by_side.webm and overlay.webm of one camera.
+
+    Args:
+        folder: Run folder.
+        scene: Scene of the clip.
+        fitted: Fitted trajectory.
+        path: Observed video.
+        frames: Frames that were used, as in `align_frames`.
+        camera: Name of the camera.
+        suffix: Suffix of the file names.
+
+    Returns:
+        Observed frames (frames, height, width, 3) uint8 and fitted masks (frames, height, width).
+    """
+    video, fps = videos.read(path), scene.timing.fps
+    observed = video.frames[align_frames(video, fps, frames).index]
+    mask = synthetic.float_masks(scene, fitted, camera).masks.numpy()
+    rendered = to_bytes(synthetic.film(scene, fitted, camera))
+    videos.write_preview(folder / f"side_by_side{suffix}.webm", side_by_side(observed, rendered), fps)
+    videos.write_preview(folder / f"overlay{suffix}.webm", overlay(observed, mask), fps)
+    return observed, mask

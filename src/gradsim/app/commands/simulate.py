@@ -1,0 +1,67 @@
+"""`gradsim simulate`: the trajectory of a scene."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gradsim.app.job import open_scene
+from gradsim.identification.fit import SCHEMA
+from gradsim.physics.model import Model
+from gradsim.runtime.atomic import atomic_write, write_json
+from gradsim.runtime.progress import NullProgress, Progress
+from gradsim.runtime.provenance import versions
+
+MANY_SUBSTEPS = 1000  # steps per frame above which the message names the cause
+
+
+def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> dict:
+    """Simulate a scene; writes scene.yaml, trajectory.npz and result.json.
+
+    Args:
+        scene_path: Scene file, or name of a library scene.
+        out: Run folder.
+        progress: Receives stages.
+
+    Returns:
+        Content of result.json.
+
+    Raises:
+        InputError: If the scene is wrong.
+        Divergence: If a state becomes infinite or NaN.
+    """
+    progress = progress or NullProgress()
+    scene = open_scene(Path(scene_path))
+    progress.stage("building the model")
+    model = Model(scene)
+    progress.stage(f"simulating {scene.timing.frames} frames of {model.substeps} steps{_stiffest(model)}")
+    with torch.no_grad():
+        trajectory = model.rollout()
+    arrays = {f"{body}.{k}": y[0].numpy() for body, states in trajectory.states.items() for k, y in states.items()}
+    out = Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    scene.save(out / "scene.yaml")
+    with atomic_write(out / "trajectory.npz") as file:
+        np.savez(file, **{"time": trajectory.times.numpy(), **arrays})  # pyright: ignore[reportArgumentType]
+    result = {
+        "schema": SCHEMA,
+        "command": "simulate",
+        "status": "ok",
+        "frames": scene.timing.frames,
+        "substeps": model.substeps,
+        "time_step": model.dt,
+        "final": {name: a[-1].tolist() for name, a in arrays.items()},
+        "versions": versions(),
+    }
+    write_json(out / "result.json", result)
+    progress.done()
+    return result
+
+
+def _stiffest(model: Model) -> str:
+    """The body that limits an automatic time step, if there are many steps per frame."""
+    if model.scene.timing.substeps != "auto" or model.substeps < MANY_SUBSTEPS:
+        return ""
+    values = model.values()
+    name = min(model.systems, key=lambda system: system.recommended_step(values)).name
+    return f": `{name}` or its contact is stiff or strongly damped for its mass"
