@@ -3,10 +3,14 @@
 import re
 from pathlib import Path
 
+import pytest
 from floor_plan import FLOORS
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+HOMES = [ROOT / folder for folder in (".", "src", "src/gradsim", "src/gradsim_reproduction", "tests", "tests/physics")]
+FILES = {path.name for folder in ("src", "tests", "examples", "benchmarks") for path in (ROOT / folder).rglob("*.*")}
 LIMIT = 25  # files in a folder
 
 
@@ -17,11 +21,13 @@ def rows(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
-def test_every_path_that_the_page_names_exists():
-    names = re.findall(r"`([\w/]+(?:/|\.py))`", PAGE)
-    library = ROOT / "src" / "gradsim"
-    homes = (ROOT, ROOT / "src", library, library / "physics" / "rigid")  # the last for names that folders share
-    assert [name for name in names if not any((home / name).exists() for home in homes)] == []
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_source_file_that_a_page_names_exists(page):
+    """A path below one of the homes, or a bare name that some file has."""
+    folders = r"|[\w/]+/" if page.name == "architecture.md" else ""  # elsewhere they may be folders of a run
+    names = re.findall(rf"`([\w/.-]+\.(?:py|j2){folders})`", page.read_text(encoding="utf-8"))
+    there = lambda name: any((home / name).exists() for home in HOMES) or ("/" not in name and name in FILES)
+    assert [name for name in names if not there(name)] == []
 
 
 def test_the_table_of_places_has_thirty_rows():
