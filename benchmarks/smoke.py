@@ -13,8 +13,8 @@ from clock import best
 from torch import Tensor
 
 from gradsim.physics.smoke.solver import Smoke
+from gradsim_reproduction.control.smoke import Waves, disc, targets
 from gradsim_reproduction.runner import figure
-from gradsim_reproduction.smoke.smoke import Waves, disc, targets
 
 SIZES, STEPS, DT, PAD = (128, 256), 20, 0.01, 16
 HALF = {0: (0.0, 0.5), 1: (0.5, 0.0), None: (0.5, 0.5)}  # where nodes lie in their cells, by component

@@ -28,7 +28,7 @@ EXPERIMENTS = {  # name on the command line: module:function
     "pile": "gradsim_reproduction.contact.pile:pile",
     "collisions": "gradsim_reproduction.contact.collisions:collisions",
     "real-beam": "gradsim_reproduction.real.beam:real_beam",
-    "smoke": "gradsim_reproduction.smoke.smoke:smoke",
+    "smoke": "gradsim_reproduction.control.smoke:smoke",
     "coverage": "gradsim_reproduction.statistics.coverage:coverage",
     "verdicts": "gradsim_reproduction.statistics.verdicts:verdicts",
     "pendula": "gradsim_reproduction.pendulums.pendulums:pendula",

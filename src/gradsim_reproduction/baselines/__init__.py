@@ -7,13 +7,13 @@ are known). It returns for every sample that it takes part in: `number`, `object
     rows = ROWS["cma"](test_numbers(10), seed=0, out=Path("runs/table1"), unknowns=("body.mass",))
 """
 
-from gradsim_reproduction.baselines import convnet, pybullet, trivial
-from gradsim_reproduction.baselines.bullet_landscape import pybullet_landscape
+from gradsim_reproduction.baselines import convnet, pybullet, rows
 from gradsim_reproduction.baselines.cma_search import cma
+from gradsim_reproduction.baselines.reinforce import pybullet_landscape
 
 ROWS = {  # name in the tables: how it is made
-    "average": trivial.average,
-    "random": trivial.random,
+    "average": rows.average,
+    "random": rows.random,
     "convnet": convnet.rows,
     "pybullet": pybullet.rows,
     "cma": cma,

@@ -21,7 +21,7 @@ from gradsim.identification.unknowns import Space
 from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.optional import require_extra
 from gradsim.runtime.progress import NullProgress, Progress
-from gradsim_reproduction.baselines.trivial import row
+from gradsim_reproduction.baselines.rows import row
 
 ROLLOUTS, QUICK = {1: 1000, 5: 10_000}, {1: 200, 5: 1000}  # by the number of unknowns: what least squares takes
 WIDTH = 0.3  # standard deviation of the first generation, of the range

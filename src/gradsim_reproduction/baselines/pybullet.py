@@ -4,22 +4,96 @@ Every object is searched twice: from a start in the range of masses, as everywhe
 the number of its vertices, in kg, as the paper's H.1 has it.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from gradsim.dataset import test_numbers
+from gradsim.dataset import Sample, sample, test_numbers
 from gradsim.errors import InputError
+from gradsim.identification.unknowns import Space
 from gradsim.runtime.optional import require_extra
 from gradsim.runtime.progress import Progress
-from gradsim_reproduction.baselines.bullet_plots import draw
-from gradsim_reproduction.baselines.bullet_search import MASS, STARTS, solve
-from gradsim_reproduction.baselines.cached import rows_of
-from gradsim_reproduction.baselines.reinforce import Plan
+from gradsim_reproduction.baselines.bullet import bullet, reward_of, squared_error
+from gradsim_reproduction.baselines.reinforce import Plan, reinforce
+from gradsim_reproduction.baselines.rows import row, rows_of
+from gradsim_reproduction.plotting import BLUE, INK, ORANGE, new_figure, write_figures
 from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.tables import write_table
+
+START = 6000  # added to the seed: starts come from another stream than truths
+STARTS = ("range", "vertices")  # uniform over the range of masses; over [0, number of vertices] kg, as H.1 has it
+MASS = "body.mass"
+EVERY = 5  # steps between the means that are kept
+
+
+def solve(job: Mapping) -> dict:
+    """One search.
+
+    Args:
+        job: `number` and `seed` of the sample, `start` (one of `STARTS`) and `plan`, the fields of a `Plan`.
+
+    Returns:
+        The row, with the start `begun` [kg], the means of every `EVERY`-th step, and the loss at truth, start and end.
+    """
+    started, one, plan = time.process_time(), sample("rigid", job["number"], job["seed"]), Plan(**job["plan"])
+    rng = np.random.default_rng([START + one.seed, one.number, STARTS.index(job["start"])])
+    with bullet(one.placed()) as world:
+        target = world.film(one.truth[MASS])
+
+        def reward(mass: float) -> float:
+            return float(reward_of(squared_error(world.film(mass), target)))
+
+        begun = first(one, job["start"], len(world.points), rng)
+        means = reinforce(reward, begun, plan, rng)
+        losses = {"truth": -reward(one.truth[MASS]), "start": -reward(begun), "end": -reward(means[-1])}
+    found = row(one, {MASS: means[-1]}, time.process_time() - started)
+    return {
+        **found,
+        "start": job["start"],
+        "begun": begun,
+        "means": np.round(means[::EVERY], 4).tolist(),
+        "losses": losses,
+    }
+
+
+def first(one: Sample, kind: str, vertices: int, rng: np.random.Generator) -> float:
+    """Where a search for a mesh of so many vertices begins [kg]."""
+    if kind == "vertices":
+        return float(rng.uniform(0, vertices))
+    space = Space(one.scene, [text for text in one.unknowns if text.startswith(f"{MASS}:")])
+    return space.numbers(space.draw(rng, 1)).item()
+
+
+TITLES = {"range": "start in [2, 12] kg", "vertices": "start in [0, number of vertices] kg (paper)"}
+
+
+def draw(out: Path, records: Sequence[Mapping], plan: Mapping) -> list[dict]:
+    """Write the plots; returns their entries for `result.json`."""
+    caption = (
+        f"One line per object. Rewards decay by {plan['decay']} per step, so the search stalls after about 60 steps."
+    )
+    return write_figures(out, {"searches": (lambda: _searches(records, plan), "REINFORCE through PyBullet", caption)})
+
+
+def _searches(records: Sequence[Mapping], plan: Mapping) -> Figure:
+    figure = new_figure(8.0, 3.2)
+    panels = figure.subplots(1, len(STARTS), sharey=True)
+    largest = max(abs(mass / r["truth"][MASS] - 1) for r in records for mass in r["means"])
+    for ax, start, color in zip(panels, STARTS, (BLUE, ORANGE), strict=True):
+        part = [r for r in records if r["start"] == start]
+        errors = np.array([np.abs(np.array(r["means"]) / r["truth"][MASS] - 1) for r in part])
+        steps = np.arange(errors.shape[1]) * EVERY
+        ax.semilogy(steps, errors.T, color=color, alpha=0.35, linewidth=0.8)
+        ax.semilogy(steps, np.median(errors, 0), color=INK, linewidth=2, label="median")
+        ax.set(title=TITLES[start], xlabel=f"step ({plan['samples']} rollouts each)", ylim=(1e-4, 2 * largest))
+    panels[0].set_ylabel("relative error of the mass")
+    panels[0].legend()
+    return figure
+
 
 OBJECTS, QUICK = 24, 2
 SHORT = 25  # steps of the quick form

@@ -9,11 +9,15 @@
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle
 
+from gradsim import video
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares, model_for, placed
@@ -23,8 +27,8 @@ from gradsim.physics.model import Model
 from gradsim.runtime.progress import Progress, reporting
 from gradsim.scene import Scene
 from gradsim.visualization.player import write_player
-from gradsim_reproduction.contact import collisions_plots
-from gradsim_reproduction.contact.billiards import Shot
+from gradsim_reproduction.contact.billiards import RADIUS, Shot
+from gradsim_reproduction.plotting import BLUE, GREEN, ORANGE, new_figure, write_figures
 from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 
 STIFF = (1e3, 1e4, 1e5)
@@ -55,7 +59,7 @@ def collisions(run: Run) -> Outcome:
     run.progress.stage("plots")
     _film(run.out, fits[0])
     result = {"bounces": bounces, "shots": shots, "fits": fits}
-    result["pictures"] = collisions_plots.draw(run.out, bounces, shots)
+    result["pictures"] = draw(run.out, bounces, shots)
     result["films"] = [{"file": "collision.webm", "text": "A fitted video."}]
     return result, summary(bounces, shots, fits)
 
@@ -170,7 +174,7 @@ def _film(out: Path, record: dict) -> None:
     model = model_for(scene, Space(scene, PUSHED))
     seen, fitted = (model.rollout(placed(scene, n)) for n in (truth, record["pushed"]["values"]))
     frames = to_bytes(synthetic.film(scene, seen))
-    collisions_plots.write_slow_video(out / "collision.webm", frames, scene.timing.fps)
+    write_slow_video(out / "collision.webm", frames, scene.timing.fps)
     write_player(out / "player.html", scene, fitted.drawn, frames, seen.drawn)
     scene.save(out / "scene.yaml")
 
@@ -203,3 +207,80 @@ def summary(bounces: dict, shots: list[dict], films: list[dict]) -> dict[str, di
         "null_direction_error_worst": figure(max(f.get("null_error", math.inf) for f in free), goal=1e-2),
     }
     return figures
+
+
+MARKS = {"exchange": ("o", BLUE), "ground": ("s", ORANGE), "ground_and_wall": ("^", GREEN)}
+
+
+def draw(out: Path, bounces: Mapping, shots: Sequence[dict]) -> list[dict]:
+    """Write the plots; returns their entries for `result.json`."""
+    shot_text = (
+        "Left: the first shot, with the velocities of the starts (thin) and of the solution (thick). "
+        "Right: distance from the goal, all starts of all shots."
+    )
+    bounce_text = "Error of derivatives against hard bodies; it decreases with the contact time."
+    return write_figures(
+        out,
+        {
+            "shots": (lambda: _shots(shots), "Shots", shot_text),
+            "bounces": (lambda: _bounces(bounces), "Derivatives", bounce_text),
+        },
+    )
+
+
+def write_slow_video(path: Path, frames: np.ndarray, fps: float) -> None:
+    """Frames enlarged five times, three times as slow."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    video.write_preview(path, frames.repeat(5, 1).repeat(5, 2), fps / 3)
+
+
+def _shots(shots: Sequence[dict]) -> Figure:
+    figure = new_figure(8.6, 3.2)
+    left, right = figure.subplots(1, 2, width_ratios=(1.3, 1))
+    shot = shots[0]
+    place, goal = np.array(shot["place"]), np.array(shot["goal"])
+    way = goal - place
+    touch = place - 2 * RADIUS * way / np.linalg.norm(way)
+    for centre, colour, fill in (
+        ((0, 0), BLUE, True),
+        (place, ORANGE, True),
+        (touch, BLUE, False),
+        (goal, ORANGE, False),
+    ):
+        left.add_patch(
+            Circle(tuple(centre), RADIUS, facecolor=colour if fill else "none", edgecolor=colour, alpha=0.8, lw=1.2)
+        )
+    for v in shot["course"][0][0]:
+        left.annotate("", np.array(v) * 0.3, (0, 0), arrowprops={"arrowstyle": "->", "lw": 0.6, "color": "0.6"})
+    left.annotate("", np.array(shot["found"]) * 0.3, (0, 0), arrowprops={"arrowstyle": "->", "lw": 2, "color": BLUE})
+    left.annotate("", goal, place, arrowprops={"arrowstyle": "->", "lw": 1, "color": ORANGE, "ls": "--"})
+    left.set_xlim(-0.2, 1.9)
+    left.set_ylim(-0.7, 0.7)
+    left.set_aspect("equal")
+    left.set_xlabel("x in m")
+    left.set_ylabel("y in m")
+    for one in shots:
+        right.semilogy(np.array([miss for _, miss in one["course"]]), color=BLUE, alpha=0.25, lw=0.8)
+    right.set_xlabel("iterations of Gauss–Newton")
+    right.set_ylabel("distance from the goal in m")
+    return figure
+
+
+def _bounces(bounces: Mapping) -> Figure:
+    figure = new_figure(4.6, 3.0)
+    ax = figure.subplots()
+    stiff = np.array([float(k) for k in bounces])
+    for name, (mark, colour) in MARKS.items():
+        ax.loglog(
+            stiff,
+            [row[name] for row in bounces.values()],
+            marker=mark,
+            color=colour,
+            lw=1,
+            label=name.replace("_", " "),
+        )
+    ax.loglog(stiff, np.pi / np.sqrt(stiff), color="0.6", ls="--", lw=1, label=r"$\pi\sqrt{m/k}\,/\,T$")
+    ax.set_xlabel("stiffness in N/m")
+    ax.set_ylabel("error of derivatives")
+    ax.legend()
+    return figure

@@ -15,7 +15,6 @@ from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task
 from gradsim.control.training.history import History
 from gradsim.runtime.progress import NullProgress, Progress
-from gradsim_reproduction.control import cost
 from gradsim_reproduction.control.methods import (
     PICTURE,
     PLACE,
@@ -24,6 +23,7 @@ from gradsim_reproduction.control.methods import (
     at_equal_steps,
     by_adam,
     content,
+    iteration_seconds,
     mean_at,
     picture,
     place,
@@ -82,7 +82,7 @@ def cloth(
             faces = len(setup.plant.model.systems[0].matter.faces)
             runs.append(kept.run(name, method, setup, goal, iterations, triangles=faces))
     setup = Setup.of(task, seeds[0])
-    spent = kept.done.once("cost", lambda: cost.seconds(setup))
+    spent = kept.done.once("cost", lambda: iteration_seconds(setup))
     return figures(runs) | _costs(spent, setup), runs
 
 

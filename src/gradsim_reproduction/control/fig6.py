@@ -5,12 +5,13 @@ feedback reaches from pixels, beside the same told the place in 3-D, and searche
 best so far, as the search's own loss chooses it, is drawn apart. The last part is about loops that are closed.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 
 from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task
 from gradsim.control.training.history import History
-from gradsim_reproduction.control import fig6_table, plots, videos
+from gradsim_reproduction.control import plots
 from gradsim_reproduction.control.closed_loop import closed_loop
 from gradsim_reproduction.control.cloth import cloth
 from gradsim_reproduction.control.gear import gear
@@ -33,7 +34,7 @@ def fig6(run: Run, parts: tuple[str, ...] = (*PARTS, CLOSED)) -> Outcome:
         parts: Parts to run.
     """
     out, progress = run.out, run.progress
-    figures, pictures, videos_ = {}, [], []
+    figures, pictures, videos = {}, [], []
     for name in (name for name in PARTS if name in parts):
         part_figures, runs = PARTS[name](out, run.quick, run.seed, progress)
         figures |= part_figures
@@ -44,18 +45,57 @@ def fig6(run: Run, parts: tuple[str, ...] = (*PARTS, CLOSED)) -> Outcome:
             progress.stage(f"{name}: videos")
             goal = int(first.names["goal"])
             setup = Setup.of(Task.load(name), goal)
-            entries, stages = videos.show(out, name, setup, kept(out, name, goal), first)
-            videos_ += entries
+            entries, stages = plots.draw_stages(out, name, setup, kept(out, name, goal), first)
+            videos += entries
             pictures.append(stages)
     if CLOSED in parts:
         closed = closed_loop(out, run.quick, run.seed, progress)
         figures |= closed["figures"]
-        videos_ += [{"file": f["file"], "text": f["caption"]} for f in closed["pictures"] if _moves(f)]
+        videos += [{"file": f["file"], "text": f["caption"]} for f in closed["pictures"] if _moves(f)]
         pictures += [picture for picture in closed["pictures"] if not _moves(picture)]
-    result: dict = {"pictures": pictures, "films": videos_}
-    result["table"] = write_table(out, "Fig. 6: control from one picture", fig6_table.rows(figures), fig6_table.WORDS)
+    result: dict = {"pictures": pictures, "films": videos}
+    result["table"] = write_table(out, "Fig. 6: control from one picture", rows(figures), WORDS)
     return result, figures
 
 
 def _moves(picture: dict) -> bool:
     return picture["file"].endswith(".webm")
+
+
+METHODS = {  # in names of figures: in words
+    "": "from a picture",
+    "not_shared": "from a picture, a number for each element",
+    "heavy_rim": "from a picture, 2 kg at each point",
+    "diffphysics": "told the place in 3-D, Adam",
+    "diffphysics_polyak": "told the place in 3-D, the same search",
+    "heavy_rim_diffphysics": "told the place in 3-D, Adam, 2 kg at each point",
+    "random": "random policies",
+    "cma": "CMA-ES",
+    "reinforce": "REINFORCE",
+    "ppo": "PPO",
+}
+ERROR = re.compile(r"(gear|cloth)_(?:(\w+)_)?error_(\d+|at_equal_steps)")
+WALKER = {"walker_iterations": "walker: iterations to the goal, median", "walker_iterations_worst": "the same, worst"}
+WORDS = (
+    "Position errors [m²]: squared distance of the centres of mass from the goal's, mean over x, y, z and goals, raw. The "
+    "paper's after 20 and 40 iterations are its curves' 19 and 39. As many steps: as all iterations from pictures simulate."
+)
+
+
+def rows(figures: Mapping[str, Mapping]) -> list[dict]:
+    """Of those figures that say how far a task is from its goal."""
+    names = {key: named(key) for key in figures}
+    return [
+        {"name": name, "paper": figures[key]["paper"], "ours": figures[key]["value"]}
+        for key, name in names.items()
+        if name
+    ]
+
+
+def named(key: str) -> str | None:
+    """A figure in words; None of one that is not in the table."""
+    error = ERROR.fullmatch(key)
+    if error is None:
+        return WALKER.get(key)
+    task, method, after = error.groups(default="")
+    return f"{task}: {METHODS[method]}, {f'{after} iterations' if after.isdigit() else 'as many steps'}"

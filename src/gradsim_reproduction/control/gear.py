@@ -12,7 +12,6 @@ from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task
 from gradsim.control.training.history import History
 from gradsim.runtime.progress import NullProgress, Progress
-from gradsim_reproduction.control import cost
 from gradsim_reproduction.control.methods import (
     PICTURE,
     PLACE,
@@ -21,6 +20,7 @@ from gradsim_reproduction.control.methods import (
     at_equal_steps,
     by_adam,
     content,
+    iteration_seconds,
     mean_at,
     picture,
     place,
@@ -71,7 +71,7 @@ def gear(
             setup = Setup.of(apart if name == SHARED else task, goal)
             runs.append(kept.run(name, method, setup, goal, iterations))
     setup = Setup.of(task, seeds[0])
-    spent = kept.done.once("cost", lambda: cost.seconds(setup))
+    spent = kept.done.once("cost", lambda: iteration_seconds(setup))
     return figures(runs) | _costs(spent, setup) | {"gear_floor": figure(floor(setup))}, runs
 
 

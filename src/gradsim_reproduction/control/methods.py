@@ -4,9 +4,12 @@ All have the same policy, the same goals and the same start. What has gradients 
 an iteration; the others take a batch of rollouts, which count.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import torch
 
@@ -134,3 +137,39 @@ def at_equal_steps(runs: list[History], task: str) -> dict[str, dict]:
     steps = min(run.total("steps")[-1] for run in runs if run.names["method"] == PICTURE)
     found = {name: mean_after(runs, name, steps) for name in ("random", *WITHOUT)}
     return {f"{task}_{name}_error_at_equal_steps": figure(x) for name, x in found.items() if x is not None}
+
+
+REPEATS = 7
+
+
+def iteration_seconds(setup: Setup, repeats: int = REPEATS) -> dict[str, float]:
+    """CPU seconds of one rollout of one world forward and backward, medians.
+
+    Returns:
+        `physics`: the gradient of where the body ends; `whole`: that of the goal's loss of the picture. They take turns,
+        so that what else the machine does slows both.
+    """
+
+    policy: Any = setup.policy
+
+    def physics():
+        setup.plant.rollout(policy).centre()[:, -1].sum().backward()
+
+    def whole():
+        setup.goal.loss(setup.plant.rollout(policy)).sum().backward()
+
+    works = {"physics": physics, "whole": whole}
+    for work in works.values():  # compiles
+        work()
+    spent: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(repeats):
+        for name, work in works.items():
+            spent[name].append(_cpu_seconds(work))
+    setup.policy.zero_grad()
+    return {name: median(each) for name, each in spent.items()}
+
+
+def _cpu_seconds(work: Callable[[], None]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began

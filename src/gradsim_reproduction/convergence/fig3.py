@@ -7,19 +7,25 @@ and the steps that fit it: the figure shows how a fit gets there, and proves not
 """
 
 import math
+from pathlib import Path
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
+from gradsim import video as videos
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares, model_for, placed
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.gradient_descent import OPTIMISERS
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
-from gradsim_reproduction.convergence import plots
+from gradsim.render.silhouettes import Silhouettes
+from gradsim.visualization.control_video import GAP, Screen, Sought
+from gradsim.visualization.sheets import sheet
 from gradsim_reproduction.convergence.scenes import TASKS, Task
+from gradsim_reproduction.plotting import SAFE, new_figure, save_image, write_figures
 from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.tables import write_table
 
@@ -38,11 +44,11 @@ def fig3(run: Run) -> Outcome:
     count, starts = QUICK if run.quick else (SCENES, STARTS)
     jobs = {f"{name} {k}": (name, k, run.seed, starts) for name in TASKS for k in range(run.scenes or count)}
     records = run.records(run.ledger("scenes.jsonl", starts=starts), jobs, solve, "scenes")
-    videos, pictures = [], [plots.draw_errors(run.out, records)]
+    videos, pictures = [], [draw_errors(run.out, records)]
     for name, task in TASKS.items():
         run.progress.stage(f"{name}: videos")
         first = next(r for r in records if r["task"] == name)
-        video, picture = plots.show(run.out, name, task.scene(first["number"], run.seed), task.unknown, first)
+        video, picture = draw_task(run.out, name, task.scene(first["number"], run.seed), task.unknown, first)
         videos.append(video)
         pictures.append(picture)
     figures = summary(records)
@@ -141,3 +147,62 @@ def summary(records: list[dict]) -> dict[str, dict]:
             f"{name}_rollouts_least_squares": figure(float(np.median([r["ls_rollouts"] for r in own]))),
         }
     return figures
+
+
+LEAST = 1e-15  # relative error at the foot of the plot
+WHAT = {"mass": "mass [kg]", "friction": "friction", "beam": "elasticity of the beam, mu [Pa]"}
+
+
+def draw_task(out: Path, name: str, scene, unknown: str, record: dict) -> tuple[dict, dict]:
+    """Write NAME.webm and NAME.png of the best start of a record.
+
+    Args:
+        out: The folder.
+        name: Of the task.
+        scene: Its scene.
+        unknown: Its name and range.
+        record: Truth, and values on the way of descent.
+
+    Returns:
+        The film and the picture, as a report lists them.
+    """
+    space, k = Space(scene, [unknown]), record["best"]
+    model, path = model_for(scene, space), [row[k] for row in record["path"]]
+    values = {"initial": path[0], "fit": path[-1], "truth": record["truth"]}
+    with torch.no_grad():
+        motions = {what: model.rollout(placed(scene, {space.names[0]: v})) for what, v in values.items()}
+    last = scene.timing.frames - 1
+    true = motions["truth"]
+    with torch.no_grad():
+        inside = Silhouettes.of(scene).union(true.surface, true.values)[0, last].numpy()
+    picture = synthetic.film(scene, true)[last].numpy()
+    screen = Screen(scene, "camera", [Sought(last, picture, inside)])
+    drawn = [screen.frames(motion) for motion in motions.values()]
+    gap = np.full_like(drawn[0][:, :, :GAP], 255)
+    videos.write_preview(out / f"{name}.webm", np.concatenate([drawn[0], gap, drawn[1], gap, drawn[2]], 2), screen.fps)
+    labels = [f"{what}: {value:.4g}" for what, value in values.items()]
+    stills = [screen.instants(motion) for motion in motions.values()]
+    save_image(out / f"{name}.png", sheet(stills, len(stills), labels))
+    text = f"{WHAT[name][0].upper()}{WHAT[name][1:]}: initial, fit after {len(path) - 1} iterations of descent, truth."
+    caption = f"{text} Instants of the motion, the last one clearest; the outline is where the truth ends."
+    return {"file": f"{name}.webm", "text": text}, {"file": f"{name}.png", "title": WHAT[name], "caption": caption}
+
+
+def draw_errors(out: Path, records: list[dict]) -> dict:
+    """Write errors.png, relative errors of all starts by iteration; returns its entry for `result.json`."""
+    caption = "Lines: descents, one per start. Crosses: least squares from four starts, at all of its rollouts."
+    return write_figures(out, {"errors": (lambda: _errors(records), "Errors by iteration", caption)})[0]
+
+
+def _errors(records: list[dict]) -> Figure:
+    figure = new_figure(10, 3.2)
+    panels = figure.subplots(1, len(WHAT), sharey=True)
+    for ax, name, color in zip(panels, WHAT, SAFE, strict=False):
+        for record in (r for r in records if r["task"] == name):
+            ax.semilogy(np.maximum(record["errors"], LEAST), color=color, lw=0.8, alpha=0.7)
+            ax.plot(record["ls_rollouts"], max(record["ls_error"], LEAST), "kx", ms=5)
+        ax.set(title=WHAT[name], xlabel="iterations of a start")
+    panels[0].set(ylabel="relative error", ylim=(LEAST, 10))
+    panels[-1].plot([], [], "kx", label="least squares, at its rollouts")
+    panels[-1].legend(fontsize=8)
+    return figure

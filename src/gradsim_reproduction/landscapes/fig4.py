@@ -8,12 +8,19 @@ against secants along the curve, and from which share of the range searches come
 picture: the figure is of the shape of losses, and of no accuracy.
 """
 
-from gradsim_reproduction.landscapes import fig4_plots, lame, rigid
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from gradsim_reproduction.landscapes import lame, rigid
 from gradsim_reproduction.landscapes.curves import DIGITS
-from gradsim_reproduction.landscapes.fig4_table import figures, rows
-from gradsim_reproduction.landscapes.scenes import GRID_STEP, RIGID
-from gradsim_reproduction.runner import Outcome, Run, experiment
-from gradsim_reproduction.tables import write_table
+from gradsim_reproduction.landscapes.lame import NAMES
+from gradsim_reproduction.landscapes.scenes import GRID_STEP, RIGID, TRUE_MASS
+from gradsim_reproduction.plotting import FAINT, INK, SAFE, WIDTH, new_figure, write_figures
+from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.tables import short, write_table
 
 VIEWS = ("coverage", "softras", "softras_colour", "cdf")
 FULL = {"step": GRID_STEP, "views": VIEWS, "bullet": 0.02, "starts": 13, "iterations": 100}
@@ -41,7 +48,7 @@ def fig4(run: Run) -> Outcome:
         run.progress.share(k, len(jobs))
         parts[key] = ledger.once(key, *job)
     result = {"notes": [f"{key}: {part['missing']}" for key, part in parts.items() if "missing" in part]}
-    result |= {"minima": _minima(parts), "pictures": fig4_plots.draw(run.out, parts)}
+    result |= {"minima": _minima(parts), "pictures": draw(run.out, parts)}
     result["table"] = write_table(run.out, "Fig. 4: minima and basins", rows(parts), WORDS)
     return result, figures(parts)
 
@@ -67,3 +74,190 @@ def _minima(parts: dict) -> dict:
                 rounded = [{name: round(value, DIGITS) for name, value in one.items()} for one in deepest]
                 found[f"{kind}, {view}, {selection}"] = rounded
     return found
+
+
+PAPER_MINIMA = {
+    "all": 1,
+    "fifth": 1,
+    "first_and_middle": 1,
+    "first_and_last": 2,
+}  # of the released curves, ends left out
+PAPER_BASIN = {"all": 1.0, "fifth": 1.0, "first_and_middle": 1.0, "first_and_last": 0.98}  # share of their points
+FRAMES = {
+    "all": "all frames",
+    "fifth": "every fifth frame",
+    "tenth": "every tenth frame",
+    "first_and_middle": "first and middle",
+    "first_and_last": "first and last",
+    "ends": "first and last",
+}
+SEEN = {"coverage": "exact coverage", "softras": "SoftRas, opacity", "softras_colour": "SoftRas, colours", "cdf": "CDF"}
+WORDED = {"drift": "drift", "slide": "slide", "tumble": "tumble", "tumble, continuous": "tumble, continuous law"}
+
+
+def slug(kind: str) -> str:
+    """A motion as it stands in a key."""
+    return kind.replace(", ", "_")
+
+
+def figures(parts: dict) -> dict[str, dict]:
+    """Numbers of minima, basins, gradients and searches.
+
+    Where a curve is lowest has no goal: the truth is a point of its grid, and the film is its own model's.
+    """
+    found = {}
+    for kind in RIGID:
+        part, name = parts[f"curves of {kind}"], slug(kind)
+        for view, some in part["curves"].items():
+            for selection, curve in some.items():
+                like = kind == "drift" and view != "cdf"  # the paper's
+                label = f"{name}_{view}_{selection}"
+                found[f"minima_{label}"] = figure(curve["inner"], paper=PAPER_MINIMA[selection] if like else None)
+                found[f"basin_share_{label}"] = figure(curve["share"], paper=PAPER_BASIN[selection] if like else None)
+                if selection == "all":
+                    found[f"lowest_{label}"] = figure(curve["lowest"])
+        found[f"gradient_off_secants_{name}"] = figure(float(np.median(part["off"])))
+    for kind in RIGID[:3]:
+        found |= _searches(parts[f"searches for {kind}"], slug(kind))
+        box = parts[f"PyBullet, {kind}"]
+        for selection, curve in box.get("curves", {}).items():
+            found[f"minima_{kind}_pybullet_{selection}"] = figure(curve["inner"])
+            found[f"basin_share_{kind}_pybullet_{selection}"] = figure(curve["share"])
+    return found | _lame(parts) | _searches(parts["searches for lame"], "lame")
+
+
+def _searches(part: dict, name: str) -> dict[str, dict]:
+    """Shares of the starts that come home, and what least squares ends with."""
+    found = {f"descents_home_{name}_{loss}": figure(one["share"]) for loss, one in part["descents"].items()}
+    least = part["least_squares"]
+    found[f"least_squares_home_{name}"] = figure(least["share"])
+    return found | {f"least_squares_error_{name}": figure(least["error"], goal=1e-6)}
+
+
+def _lame(parts: dict) -> dict[str, dict]:
+    found = {}
+    for name in NAMES:
+        part = parts[f"cut along {name}"]
+        for sight, some in part["curves"].items():
+            for selection, curve in some.items():
+                paper = 1 if selection in ("all", "fifth", "tenth") and sight != "cdf" else None
+                found[f"minima_{name}_{sight}_{selection}"] = figure(curve["inner"], paper=paper)
+                found[f"basin_share_{name}_{sight}_{selection}"] = figure(curve["share"])
+            found[f"lowest_{name}_{sight}"] = figure(some["all"]["lowest"])
+        found[f"gradient_off_secants_{name}"] = figure(float(np.median(part["off"])))
+    return found
+
+
+def rows(parts: dict) -> list[dict]:
+    """Of the table: minima and basin of each curve, with where the second minima are."""
+    table = []
+    for kind in RIGID:
+        for view, some in parts[f"curves of {kind}"]["curves"].items():
+            for selection, curve in some.items():
+                paper = PAPER_MINIMA[selection] if kind == "drift" and view != "cdf" else None
+                table.append(_row(f"{WORDED[kind]}: {SEEN[view]}, {FRAMES[selection]}", paper, curve, "kg"))
+        for selection, curve in parts.get(f"PyBullet, {kind}", {}).get("curves", {}).items():
+            table.append(_row(f"{WORDED[kind]}: PyBullet, {FRAMES[selection]}", None, curve, "kg"))
+    for name in NAMES:
+        for sight, some in parts[f"cut along {name}"]["curves"].items():
+            for selection, curve in some.items():
+                paper = 1 if selection in ("all", "fifth", "tenth") and sight != "cdf" else None
+                table.append(_row(f"{name}: {SEEN[sight]}, {FRAMES[selection]}", paper, curve, "Pa"))
+    return table
+
+
+def _row(name: str, paper: float | None, curve: dict, unit: str) -> dict:
+    others = [one for one in curve["minima"] if not one["end"] and one["place"] != curve["lowest"]]
+    deepest = sorted(others, key=lambda one: -one["barrier"])[:3]
+    places = ", ".join(f"{short(one['place'])} {unit} ({short(one['loss'])})" for one in deepest)
+    more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+    note = f"basin {100 * curve['share']:.3g} %" + f"; others at {places}{more}" * bool(others)
+    return {"name": name, "paper": paper, "ours": curve["inner"], "ratio": None, "note": note}
+
+
+COLOURS: dict[str, str] = dict(
+    zip(("coverage", "softras", "softras_colour", "cdf", "pybullet"), (*SAFE, INK), strict=True)
+)
+LINES = {"all": "-", "first_and_last": (0, (4, 2)), "fifth": (0, (1, 1.5)), "first_and_middle": "-."}
+SHORT = {**WORDED, "tumble, continuous": "tumble, cont."}
+MANY = 20  # minima, from which on lines and dots are thinner
+NAMED = {**SEEN, "pybullet": "PyBullet"}
+
+
+def draw(out: Path, parts: Mapping[str, dict]) -> list[dict]:
+    """Write the plots; returns their entries for `result.json`."""
+    words = lame.WORDS + lame.WAYS
+    return write_figures(
+        out,
+        {
+            "rigid": (lambda: _rigid(parts), "The mass of a cube", RIGID_WORDS),
+            "views": (lambda: _views(parts), "Every view and choice of frames", VIEWS_WORDS),
+            "lame": (lambda: lame.draw_lame(parts), "The Lamé parameters of a beam", words),
+        },
+    )
+
+
+RIGID_WORDS = (
+    "Mean squared difference of pixels from the film of a cube of 1 kg, over the largest of each curve. Dots: minima other than "
+    "the truth's. The paper's range; its release draws something like the drift. A cube that tumbles over ground has tens of "
+    "minima, in PyBullet as here."
+)
+VIEWS_WORDS = (
+    "The four losses of the paper's release, by view (rows) and motion (columns), each over its largest. Numbers: minima "
+    "within the range, and the share of it that leads downhill to the truth, for all frames."
+)
+
+
+def line(ax, values: np.ndarray, curve: Mapping, colour: str, style="-", label: str | None = None) -> None:
+    """A curve over its largest, with its minima but for the lowest marked."""
+    loss = np.array(curve["loss"]) / max(curve["loss"])
+    others = [one for one in curve["minima"] if not one["end"] and one["place"] != curve["lowest"]]
+    ax.plot(values, loss, color=colour, ls=style, lw=1.2 if len(others) < MANY else 0.7, label=label)
+    size = 4 if len(others) < MANY else 2
+    ax.plot([o["place"] for o in others], [o["loss"] for o in others], ".", color=colour, ms=size)
+
+
+def _rigid(parts: Mapping[str, dict]) -> Figure:
+    figure = new_figure(WIDTH, 6.2)
+    panels = figure.subplots(2, 2, sharex=True, sharey=True)
+    for ax, kind in zip(panels.flat, RIGID, strict=True):
+        part = parts[f"curves of {kind}"]
+        curves = {view: part["curves"][view] for view in ("coverage", "softras")}
+        axes = dict.fromkeys(curves, np.array(part["mass"]))
+        box = parts.get(f"PyBullet, {kind}", {})
+        if "curves" in box:
+            curves["pybullet"], axes["pybullet"] = box["curves"], np.array(box["mass"])
+        ax.axvline(TRUE_MASS, color=FAINT, lw=1, zorder=0)
+        for view, some in curves.items():
+            for selection in ("all", "first_and_last"):
+                label = f"{NAMED[view]}, {FRAMES[selection]}"
+                line(ax, axes[view], some[selection], COLOURS[view], LINES[selection], label)
+        ax.set_title(WORDED[kind], loc="left", fontsize=10, fontweight="bold")
+    for ax in panels[1]:
+        ax.set_xlabel("mass [kg]; true: 1")
+    for ax in panels[:, 0]:
+        ax.set_ylabel("loss / largest loss")
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
+    return figure
+
+
+def _views(parts: Mapping[str, dict]) -> Figure:
+    views = list(parts[f"curves of {RIGID[0]}"]["curves"])
+    figure = new_figure(WIDTH, 0.7 + 1.8 * len(views))
+    panels = figure.subplots(len(views), len(RIGID), sharex=True, sharey=True)
+    for column, kind in zip(panels.T, RIGID, strict=True):
+        part = parts[f"curves of {kind}"]
+        for ax, view in zip(column, views, strict=True):
+            ax.axvline(TRUE_MASS, color=FAINT, lw=1, zorder=0)
+            for selection, style in LINES.items():
+                curve = part["curves"][view][selection]
+                line(ax, np.array(part["mass"]), curve, COLOURS[view], style, FRAMES[selection])
+            every = part["curves"][view]["all"]
+            ax.set_title(f"{every['inner']}; {100 * every['share']:.3g} %", loc="right", fontsize=8, color=INK)
+        column[0].set_title(SHORT[kind], loc="left", fontsize=9, fontweight="bold")
+        column[-1].set_xlabel("mass [kg]")
+    for ax, view in zip(panels[:, 0], views, strict=True):
+        ax.set_ylabel(f"{SEEN[view]}\nloss / largest", fontsize=8)
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
+    return figure

@@ -15,9 +15,9 @@ import numpy as np
 from gradsim_reproduction.real import beam_recordings as recorded
 from gradsim_reproduction.real.beam_checks import AGAIN, FITTED, LOADED, as_stated, beam_theory, compare, error_bar
 from gradsim_reproduction.real.beam_fit import RANGES, WINDOWS, Answer, Tracks, drawn, transferred
+from gradsim_reproduction.real.beam_model import DENSITY, LENGTH, WIDTH, Beam
 from gradsim_reproduction.real.beam_recordings import Recording, Swing
 from gradsim_reproduction.runner import Outcome, Run, experiment, figure
-from gradsim_reproduction.soft.beam import DENSITY, LENGTH, WIDTH, Beam
 
 POISSON = 0.45  # assumed
 SAME = 0.02  # relative difference of E within which two starts agree

@@ -23,8 +23,8 @@ from torch import Tensor
 
 from gradsim_reproduction.real import beam_recordings as recorded
 from gradsim_reproduction.real.beam_fit import WINDOWS, Answer, Tracks
+from gradsim_reproduction.real.beam_model import DENSITY, FPS, LENGTH, SAFE, WIDTH, Beam
 from gradsim_reproduction.real.beam_recordings import Recording, Swing
-from gradsim_reproduction.soft.beam import DENSITY, FPS, LENGTH, SAFE, WIDTH, Beam
 
 FITTED, AGAIN, LOADED = recorded.NAMES
 SOFTER = 0.49  # Poisson's ratio whose influence is shown

@@ -15,8 +15,8 @@ from scipy.interpolate import CubicSpline
 from scipy.optimize import least_squares
 
 from gradsim_reproduction.real import beam_recordings as recorded
+from gradsim_reproduction.real.beam_model import FPS, Beam
 from gradsim_reproduction.real.beam_recordings import Recording, Swing
-from gradsim_reproduction.soft.beam import FPS, Beam
 
 RANGES = {"young": (1e5, 1e6), "damping": (10.0, 1000.0)}  # [Pa], [Pa s]
 EARLY, HIGH = 0.04, 0.008  # bounds of the release's time about the first frame off the pose [s], and of its height [m]

@@ -15,7 +15,7 @@ from gradsim.render import Renderer, look_at
 from gradsim_reproduction import plotting
 from gradsim_reproduction.plotting import DATA, FAINT, FIT, INK, Draw, new_figure, write_figures
 from gradsim_reproduction.real import beam_recordings as recorded
-from gradsim_reproduction.soft.beam import FPS, LENGTH, WIDTH, Beam
+from gradsim_reproduction.real.beam_model import FPS, LENGTH, WIDTH, Beam
 
 NAMED = {
     "gravity_a": "gravity_a: E and damping fitted",

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from gradsim_reproduction.baselines import ROWS
-from gradsim_reproduction.baselines.bullet_search import MASS
-from gradsim_reproduction.baselines.cached import finished
+from gradsim_reproduction.baselines.pybullet import MASS
+from gradsim_reproduction.baselines.rows import finished
 from gradsim_reproduction.runner import Run, figure
 
 BULLET = {"pybullet": "range", "pybullet_vertices": "vertices"}  # rows by where their searches began

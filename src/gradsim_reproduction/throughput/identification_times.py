@@ -18,7 +18,7 @@ from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares
 from gradsim.identification.problem import Effort
 from gradsim.identification.solvers.multistart import MultistartConfig
-from gradsim_reproduction.control import cost
+from gradsim_reproduction.control import methods
 from gradsim_reproduction.landscapes.descents import descended, problem
 
 STARTS, ITERATIONS, EPISODE = 8, 100, 40
@@ -56,5 +56,5 @@ def identification(what: str, number: int, seed: int) -> dict:
 
 def episode(repeats: int) -> dict:
     """CPU minutes of a control episode, from the iterations that were timed."""
-    spent = cost.seconds(Setup.of(Task.load("gear"), 0), repeats)["whole"]
+    spent = methods.iteration_seconds(Setup.of(Task.load("gear"), 0), repeats)["whole"]
     return {"minutes": EPISODE * spent / 60}

@@ -11,8 +11,7 @@ from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
 from gradsim_reproduction.baselines.bullet import RATE, bullet, squared_error
-from gradsim_reproduction.baselines.bullet_landscape import pybullet_landscape
-from gradsim_reproduction.baselines.reinforce import normalised
+from gradsim_reproduction.baselines.reinforce import normalised, pybullet_landscape
 
 pytest.importorskip("pybullet")
 G = 9.81  # [m/s²]

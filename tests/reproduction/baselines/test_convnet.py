@@ -9,9 +9,8 @@ from gradsim.dataset import sample
 from gradsim.errors import InputError
 from gradsim.runtime.progress import NullProgress
 from gradsim_reproduction.baselines import convnet
-from gradsim_reproduction.baselines.convnet_data import Clips
 from gradsim_reproduction.baselines.convnet_net import ConvNet
-from gradsim_reproduction.baselines.convnet_training import Schedule, predict, train
+from gradsim_reproduction.baselines.convnet_training import Clips, Schedule, predict, train
 
 # EfficientNet's family, as small as it gets: 4 channels in every block, few blocks
 TINY = {"width_coefficient": 0.1, "depth_coefficient": 0.1, "hidden_dim": 128, "drop_connect_rate": 0.1}

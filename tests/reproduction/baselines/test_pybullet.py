@@ -4,7 +4,7 @@ import pytest
 from gradsim.dataset import sample
 from gradsim.errors import InputError
 from gradsim_reproduction.baselines import pybullet as experiment
-from gradsim_reproduction.baselines.bullet_search import STARTS, first, solve
+from gradsim_reproduction.baselines.pybullet import STARTS, first, solve
 
 pytest.importorskip("pybullet")
 PLAN = {"samples": 2, "steps": 3, "noise": 0.05, "decay": 0.925, "rate": 0.3}
@@ -32,7 +32,7 @@ def test_the_experiment_goes_on_from_its_ledger_and_tells_its_rows(tmp_path, mon
     done = experiment.pybullet(out, quick=True)
     assert len(done["rows"]) == 4 and done["figures"]["loss_at_truth_largest"]["ok"]
     assert (out / "searches.png").stat().st_size > 1000 and "REINFORCE" in (out / "table.md").read_text()
-    monkeypatch.setattr("gradsim_reproduction.baselines.bullet_search.solve", lambda job: 1 / 0)
+    monkeypatch.setattr("gradsim_reproduction.baselines.pybullet.solve", lambda job: 1 / 0)
     rows = experiment.rows([9, 4, 14], 0, tmp_path / "table1", quick=True)  # beside it: nothing is run again
     assert [(r["number"], r["start"]) for r in rows] == [(4, "range"), (9, "range")]
 

@@ -12,7 +12,7 @@ from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task
 from gradsim.control.training.history import History, Iteration
 from gradsim.runtime.progress import NullProgress
-from gradsim_reproduction.control import cloth, cost, fig6_table, gear, methods, plots
+from gradsim_reproduction.control import cloth, fig6, gear, methods, plots
 from gradsim_reproduction.control.methods import PICTURE, Runs, mean_after, mean_at
 from gradsim_reproduction.tables import markdown, write_table
 
@@ -85,7 +85,7 @@ def test_searches_are_kept_and_their_policies_with_them(tmp_path, monkeypatch):
 
 
 def test_the_cost_of_a_picture_is_measured_beside_the_physics():
-    spent = cost.seconds(Setup.of(Task.load("cloth"), 0, quick=True), repeats=1)
+    spent = methods.iteration_seconds(Setup.of(Task.load("cloth"), 0, quick=True), repeats=1)
     assert 0 < spent["physics"] < spent["whole"] * 3
 
 
@@ -96,7 +96,7 @@ def test_the_table_has_the_papers_errors_beside_ours(tmp_path):
         "cloth_heavy_rim_diffphysics_error_15": {"value": 0.3, "paper": None},
         "walker_iterations": {"value": math.inf, "paper": 3},
     }
-    lines = markdown(write_table(tmp_path, "Fig. 6", fig6_table.rows(found))).splitlines()
+    lines = markdown(write_table(tmp_path, "Fig. 6", fig6.rows(found))).splitlines()
     assert "| gear: from a picture, 20 iterations | 0.441 | 0.221 | 2 |" in lines
     assert "| gear: told the place in 3-D, Adam, 40 iterations | 0.082 | 0.221 | 0.372 |" in lines
     assert "| gear: from a picture, a number for each element, 20 iterations | – | 0.221 | – |" in lines

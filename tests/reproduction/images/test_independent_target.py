@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from gradsim.losses import LOSSES
-from gradsim_reproduction.contact import falls
-from gradsim_reproduction.contact.falls import FRAMES, Fall, Range
+from gradsim_reproduction.images import falls
 from gradsim_reproduction.images import independent_target as target
+from gradsim_reproduction.images.falls import FRAMES, Fall, Range
 
 
 def problem(tangent, unknowns: int = 3) -> tuple[Fall, torch.Tensor]:

@@ -6,7 +6,7 @@ import torch
 from gradsim.identification.observation.base import Masks
 from gradsim_reproduction.landscapes import fig4, lame
 from gradsim_reproduction.landscapes.descents import descended, problem
-from gradsim_reproduction.landscapes.fig4_table import _lame, _row
+from gradsim_reproduction.landscapes.fig4 import _lame, _row
 from gradsim_reproduction.landscapes.rigid import TRUTH, UNKNOWNS
 from gradsim_reproduction.landscapes.scenes import TRUE_LAME, cube
 

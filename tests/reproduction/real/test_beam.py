@@ -12,9 +12,9 @@ from gradsim_reproduction.real import beam_recordings as recorded
 from gradsim_reproduction.real.beam import real_beam
 from gradsim_reproduction.real.beam_checks import beam_theory
 from gradsim_reproduction.real.beam_fit import Tracks
+from gradsim_reproduction.real.beam_model import FPS, GRAVITY, LENGTH, WIDTH, Beam
 from gradsim_reproduction.real.beam_recordings import Recording, believed, swing
 from gradsim_reproduction.real.cube_recordings import recordings
-from gradsim_reproduction.soft.beam import FPS, GRAVITY, LENGTH, WIDTH, Beam
 
 COARSE = Beam((1, 3), 0.45)
 

@@ -3,7 +3,7 @@
 import pytest
 from matplotlib.figure import Figure
 
-from gradsim_reproduction.statistics.verdict_plots import draw
+from gradsim_reproduction.statistics.verdicts import draw
 
 RECORD = {"case": "mass", "expected": "ok", "status": "ok", "null": [], "right": True}
 

@@ -6,8 +6,8 @@ import torch
 
 from gradsim import InputError
 from gradsim.geometry import mesh
-from gradsim_reproduction.contact.falls import CAMERA, SIZE, exactly, heights, moved
-from gradsim_reproduction.supersampled import masks
+from gradsim_reproduction.images.falls import CAMERA, SIZE, exactly, heights, moved
+from gradsim_reproduction.images.supersampled import masks
 
 PLAIN = np.eye(3), np.eye(3), np.zeros(3)  # a camera whose pixels are x/z and y/z
 BALL = mesh.sphere(0.35, 2)

@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from gradsim.identification.model_selection import GIVEN
-from gradsim_reproduction.wrong_models import plots
+from gradsim_reproduction.wrong_models import table4
 
 FITS = {GIVEN: {"error": 0.3}, "other": {"error": 1e-6}}
 RECORD = {"row": "rigid_as_cloth", "object": "cup", "fits": FITS, "chosen": "other"}
@@ -25,8 +25,8 @@ def test_a_picture_that_is_interrupted_leaves_the_last_ones_as_they_were(number,
         save(figure, path, **options)
 
     monkeypatch.setattr(Figure, "savefig", torn)
-    monkeypatch.setattr(plots, "_masks", lambda record, meshes: (np.zeros((9, 4, 4)), np.ones((9, 4, 4))))
+    monkeypatch.setattr(table4, "_masks", lambda record, meshes: (np.zeros((9, 4, 4)), np.ones((9, 4, 4))))
     with pytest.raises(KeyboardInterrupt):
-        plots.draw(tmp_path, [RECORD], {"rigid_as_cloth": 0.5})
+        table4.draw(tmp_path, [RECORD], {"rigid_as_cloth": 0.5})
     assert (tmp_path / drawn[-1]).read_text() == "the last one"
     assert sorted(file.name for file in tmp_path.iterdir()) == list(names)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gradsim.physics.smoke.grid import Grid
-from gradsim_reproduction.smoke.smoke import FIRST, Found, Waves, descend, disc, form, ratio, smoke, summary, targets
+from gradsim_reproduction.control.smoke import FIRST, Found, Waves, descend, disc, form, ratio, smoke, summary, targets
 
 
 def test_the_disc_has_the_mass_of_the_picture_and_is_none_of_them():

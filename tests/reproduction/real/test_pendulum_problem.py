@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradsim_reproduction.real.pendulum_frames import cut
+from gradsim_reproduction.real.pendulum_problem import cut
 
 FPS, LENGTH, PIVOT, RADIUS = 10, 345.0, np.array([425.0, 50.0]), 24.5
 
