@@ -1,8 +1,14 @@
 """Forces of pairs of bodies in many worlds, and their adjoints: kernels of `pair_cases.py`."""
 
+from typing import TYPE_CHECKING
+
 import warp as wp
 
 from gradsim.engine.lanes import *
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.physics.contact.convex_kernels import PairNumbers, add_pair_adjoints, add_pairs, all_pair_powers
+    from gradsim.physics.contact.narrow_phase_kernels import PairShape
 
 
 @wp.kernel(enable_backward=False)

@@ -1,14 +1,19 @@
-# ruff: noqa: F821
-"""What single pixels get from single triangles and edges, by functions of the renderer: a template that Warp differentiates.
+# pyright: reportInvalidTypeForm=false
+"""What single pixels get from single triangles and edges, by functions of the renderer: a template that Warp differentiates."""
 
-Left open for `specialize`: Corner, Place, relative, foot, at_foot, at_centre of `fragments_kernels.py`; to_border, centre,
-expm1, FAINT, REACH of `dibr_kernels.py`; border of `borders_kernels.py`; split of `antialiased_kernels.py`; cell, in_row,
-in_column of `edges_kernels.py`.
-"""
+from typing import TYPE_CHECKING
 
 import warp as wp
 
 from gradsim.engine.lanes import Scalar
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.render.antialias.edge_kernels import border
+    from gradsim.render.antialias.kernels import split
+    from gradsim.render.coverage.edge_kernels import cell, in_column, in_row
+    from gradsim.render.dibr.kernels import FAINT, REACH, expm1
+    from gradsim.render.raster.fragment_kernels import Corner, Place, at_centre, at_foot, foot, relative
+    from gradsim.render.raster.triangle_kernels import centre, to_border
 
 Flat = wp.types.vector(2, Scalar)
 

@@ -1,8 +1,18 @@
+# pyright: reportInvalidTypeForm=false, reportCallIssue=false, reportArgumentType=false
 """One face at one pixel, of SoftRas' own functions, in a form that Warp differentiates: without a loop."""
+
+from typing import TYPE_CHECKING
 
 import warp as wp
 
 from gradsim.engine.lanes import *
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.render.softras.attribute_kernels import Three, mean_colour
+    from gradsim.render.softras.color_kernels import spot_of, weight
+    from gradsim.render.softras.face_kernels import Face, Pixel, Place, Wide, distance, side_of, signed_square
+    from gradsim.render.softras.kernels import Reach, cover
+    from gradsim.render.softras.resolve_kernels import DepthWeights
 
 
 @wp.kernel

@@ -1,3 +1,4 @@
+# pyright: reportInvalidTypeForm=false
 """How a physics source reaches the vertices of a mesh, for each mapping of work to lanes.
 
     "worlds"    a register holds one vertex of several worlds: arrays of Vec3, an index is one number

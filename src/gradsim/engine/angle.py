@@ -4,8 +4,14 @@ It stands apart from the other operators since few sources need it, and what cha
 """
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 from gradsim.engine.lanes import Lane, _Table
+
+if TYPE_CHECKING:
+    from gradsim.engine.lanes import Real
+
+    def atan2(y: Real, x: Real) -> Real: ...
 
 
 @cache

@@ -1,3 +1,4 @@
+# pyright: reportInvalidTypeForm=false
 """Between plain and dual numbers in one source: a direction goes in beside a value, and the derivative comes out.
 
 `halves(lane)` gives, for vectors of a plain lane type: `pair(x, d)`, the dual vector of value x and derivative d; and
@@ -5,10 +6,18 @@
 """
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 import warp as wp
 
 from gradsim.engine.lanes import Lane, names
+
+if TYPE_CHECKING:  # as templates see them; a dual vector is a `Vec3` to them
+    from gradsim.engine.lanes import Vec3
+
+    def pair(x: Vec3, d: Vec3) -> Vec3: ...
+    def value(x: Vec3) -> Vec3: ...
+    def slope(x: Vec3) -> Vec3: ...
 
 
 @cache

@@ -1,3 +1,4 @@
+# pyright: reportInvalidTypeForm=false
 """One set of names for the sources of physics: Real, Vec3, Mat3, Quat and their operators, for any lane type.
 
     Lane("float32")                      Warp's own float, vec3, mat33, quat: CUDA, or one world at a time on a CPU

@@ -1,3 +1,4 @@
+# pyright: reportInvalidTypeForm=false
 """Rollout kernels of any system: the forward sweep, and the checkpointed reverse sweep of its discrete adjoint.
 
 A kernel file defines two structs and four functions, and gets its kernels from `forward_sweep` and `reverse_sweep`:
@@ -20,10 +21,12 @@ after all their adjoints. Frames are checkpoints: the reverse sweep recomputes t
 time from the first frame of the segment (Griewank & Walther, Evaluating Derivatives, 2nd ed., §12).
 """
 
+from typing import Any
+
 import warp as wp
 
 
-def forward_sweep(module: str, System, Trajectory, step, prepare=None):
+def forward_sweep(module: str, System, Trajectory, step, prepare: Any = None):
     """Kernel that fills the frames `begin` + 1 to `end` of a trajectory from frame `begin`.
 
     Args:
@@ -61,8 +64,8 @@ def reverse_sweep(
     copy_state,
     add_state,
     step_adjoint,
-    prepare=None,
-    prepare_adjoint=None,
+    prepare: Any = None,
+    prepare_adjoint: Any = None,
 ):
     """Kernel for the adjoint of the frames `begin` to `end`: adds up the adjoints of frame `begin` and of the system.
 
@@ -93,7 +96,7 @@ def reverse_sweep(
         i = wp.tid()
         if prepared:
             prepare(system, i)
-        segments = (end - begin + segment - 1) / segment
+        segments = (end - begin + segment - 1) // segment
         for s in range(segments):
             first = begin + (segments - 1 - s) * segment
             last = wp.min(first + segment, end)
@@ -102,11 +105,11 @@ def reverse_sweep(
             if substeps > 1:
                 copy_state(trajectory, first, steps, 0, i)
                 for k in range(count - 1):
-                    step(system, steps, k, k + 1, first * substeps + k, first + k / substeps, i)
+                    step(system, steps, k, k + 1, first * substeps + k, first + k // substeps, i)
                 copy_state(trajectory, last, steps, count, i)
             for m in range(count):
                 k = count - 1 - m
-                interval = first + k / substeps
+                interval = first + k // substeps
                 if (k + 1) % substeps == 0:
                     add_state(frame_adjoints, interval + 1, adjoint, i)
                 step_adjoint(system, steps, base + k, first * substeps + k, interval, i, adjoint, gradient)

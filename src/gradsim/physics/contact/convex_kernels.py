@@ -5,9 +5,30 @@ centre with the other core, and no more (`contact/feature_contact_kernels.py`). 
 continuous, whichever features are nearest, and so is the force (Li et al. 2020, "Incremental Potential Contact").
 """
 
+from typing import TYPE_CHECKING
+
 import warp as wp
 
 from gradsim.engine.lanes import *
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.physics.contact.feature_contact_kernels import (
+        contact_between,
+        edge_couple,
+        edge_power,
+        edge_touch,
+        point_power,
+        point_touch,
+    )
+    from gradsim.physics.contact.narrow_phase_kernels import (
+        PairShape,
+        apart,
+        clamped,
+        height_above,
+        is_point,
+        nearest,
+        touching_edges,
+    )
 
 
 @wp.struct

@@ -4,9 +4,24 @@ The mark is a sum over what touches of pseudo-random numbers for the element, fo
 sticks, slips or comes off so fast that nothing presses. It differs where any of these do, but for one case in 10⁷.
 """
 
+from typing import TYPE_CHECKING
+
 import warp as wp
 
 from gradsim.engine.lanes import *
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.physics.contact.convex_kernels import PairNumbers
+    from gradsim.physics.contact.feature_contact_kernels import contact_between, edge_touch, point_touch
+    from gradsim.physics.contact.narrow_phase_kernels import (
+        PairShape,
+        apart,
+        clamped,
+        height_above,
+        is_point,
+        nearest,
+        touching_edges,
+    )
 
 
 @wp.func

@@ -16,9 +16,14 @@ Which face, edge or corner is nearest is found beforehand (`contact/narrow_phase
 that are differentiated take it as given, and find the places on it, which move.
 """
 
+from typing import TYPE_CHECKING
+
 import warp as wp
 
 from gradsim.engine.lanes import *
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.physics.contact.point_plane import contact_force
 
 STEEP = (
     128.0  # 1/ε: edges at less than 5° are nearly parallel; a power of 2, as Warp's literals are of single precision

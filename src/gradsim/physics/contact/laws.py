@@ -2,7 +2,7 @@
 
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gradsim.engine.lanes import Lane, members, specialize
 from gradsim.engine.user_template import load_template
@@ -17,7 +17,7 @@ else:
     point_plane = "gradsim.physics.contact.point_plane"
     point_sdf = "gradsim.physics.contact.point_sdf"
 
-LAWS: dict[str, tuple[str, dict]] = {  # file, and what its template leaves open
+LAWS: dict[str, tuple[Any, dict]] = {  # file, and what its template leaves open
     "continuous": (hunt_crossley, {}),
     "paper": (kelvin_voigt, {}),
     "paper-adhesive": (kelvin_voigt, {"CLAMPED": False}),

@@ -1,3 +1,4 @@
+# pyright: reportInvalidTypeForm=false
 """What is nearest of two rigid bodies' cores, a template: for each lane its own face, edge or corner; not differentiated."""
 
 import warp as wp

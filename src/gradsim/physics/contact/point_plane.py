@@ -9,11 +9,16 @@ The friction is clamped as a vector, so it is isotropic, and it is linear, hence
 formula read per axis is up to √2 too strong). f_n is the law in `hunt_crossley.py` or `kelvin_voigt.py`.
 """
 
+from typing import TYPE_CHECKING
+
 import warp as wp
 from torch import Tensor
 from torch import where as select
 
 from gradsim.engine.lanes import *
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.physics.contact.hunt_crossley import normal_force
 
 
 @wp.func(inline=True)

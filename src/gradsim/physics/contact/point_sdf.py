@@ -11,12 +11,17 @@ point that deep pushes it out of one face or the other. What touches are points 
 lies across an edge of the obstacle passes through it.
 """
 
+from typing import TYPE_CHECKING
+
 import warp as wp
 from torch import Tensor
 from torch import where as select
 from torch.nn.functional import one_hot
 
 from gradsim.engine.lanes import *
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.physics.contact.point_plane import contact_arm, contact_force
 
 
 @wp.func(inline=True)

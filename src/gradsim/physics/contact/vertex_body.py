@@ -9,6 +9,7 @@ a body smaller than the meshes of a cloth slips through it.
 """
 
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
 import torch
 import warp as wp
@@ -20,6 +21,10 @@ from gradsim.physics.contact import hunt_crossley, point_plane
 from gradsim.physics.contact.laws import contact_functions, obstacle_functions
 from gradsim.physics.contact.point_sdf import direction, distance
 from gradsim.physics.forces.base import Force
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.physics.contact.point_plane import contact_force
+    from gradsim.physics.contact.point_sdf import solid_touch
 
 PARAMETERS = {
     **{f"half{k}": "Real" for k in range(3)},  # half of its size along each of its axes [m]

@@ -7,12 +7,16 @@ and damping are those of one vertex, so a finer mesh meets a stiffer ground.
 """
 
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
 import warp as wp
 
 from gradsim.engine.lanes import *
 from gradsim.physics.contact.laws import contact_functions
 from gradsim.physics.forces.base import Force
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.physics.contact.point_plane import contact_force
 
 PARAMETERS = {
     "normal": "Vec3",

@@ -4,12 +4,17 @@ f = f_n n − min(μ f_n / |u_t|, k_f) u_t        as in `touch.py`, n the gradie
 """
 
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
 import warp as wp
 
 from gradsim.engine.lanes import *
 from gradsim.physics.contact.laws import contact_functions, obstacle_functions
 from gradsim.physics.forces.base import Force
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.physics.contact.point_plane import contact_force
+    from gradsim.physics.contact.point_sdf import solid_touch
 
 PARAMETERS = {
     "centre": "Vec3",  # [m]

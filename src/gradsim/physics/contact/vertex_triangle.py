@@ -18,6 +18,7 @@ side. To stop mass m at speed v the stiffness has to be above m vÂ² / thicknessÂ
 """
 
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
 import torch
 import warp as wp
@@ -27,6 +28,9 @@ from gradsim.engine.lanes import *
 from gradsim.physics.contact import hunt_crossley, point_plane
 from gradsim.physics.contact.laws import contact_functions
 from gradsim.physics.forces.base import Force
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.physics.contact.point_plane import contact_force
 
 PARAMETERS = {
     "thickness": "Real",  # [m]

@@ -15,9 +15,34 @@ The nodes of a force are (vertex, NODE, NODE + 1, STATE + 2): x1, x2, x3 are x, 
 are v and ω. The body b of registers i is row i · bodies + b of the arrays of `Bodies`.
 """
 
+from typing import TYPE_CHECKING
+
 import warp as wp
 
 from gradsim.engine.lanes import *
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.engine.access_kernels import load, store
+    from gradsim.engine.lanes import Vec3 as Vertex
+    from gradsim.physics.contact.point_plane import contact_power
+    from gradsim.physics.contact.point_sdf import obstacle_power
+    from gradsim.physics.forces.assembly import Elements, add_adjoints, all_powers
+    from gradsim.physics.rigid.kernels import (
+        OBSTACLES,
+        blow_power,
+        exponential,
+        normalised,
+        push_power,
+        spin,
+        spin_power,
+        step_power,
+        struck,
+        struck_adjoint,
+        wrench,
+        wrench_adjoint,
+    )
+    from gradsim.physics.rigid.kernels import Parameters as Bodies
+    from gradsim.physics.soft.kernels import SHORT, Parameters, accumulate, advance, copy, retreat, retreat_short
 
 ROWS = 5
 NODE = 3
@@ -215,13 +240,13 @@ if not DUAL:
         copy(xs[i, 0], x[i, begin])
         copy(vs[i, 0], v[i, begin])
         for k in range(steps - 1):
-            move(p, b, e, share, blow, begin * substeps + k, begin + k / substeps, i, bodies, xs[i, k], vs[i, k], f[i], xs[i, k + 1], vs[i, k + 1])  # fmt: skip
+            move(p, b, e, share, blow, begin * substeps + k, begin + k // substeps, i, bodies, xs[i, k], vs[i, k], f[i], xs[i, k + 1], vs[i, k + 1])  # fmt: skip
         prepare(b, blow, begin * substeps + steps - 1, i, bodies, n, xs[i, steps - 1], vs[i, steps - 1])
         copy(vs[i, steps], v[i, end])
         for m in range(steps):
             k = steps - 1 - m
             step = begin * substeps + k
-            frame = begin + k / substeps
+            frame = begin + k // substeps
             if (k + 1) % substeps == 0:
                 accumulate(ax[i], x_adjoint[i, frame + 1], rows)
                 accumulate(av[i], v_adjoint[i, frame + 1], rows)

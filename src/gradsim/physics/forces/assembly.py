@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import warp as wp
 
@@ -77,6 +78,26 @@ def _module(name: str, source: str, known: dict, lane: Lane) -> ModuleType:
     exec(compile(source, file, "exec"), vars(module))  # noqa: S102 -- ours
     wp.set_module_options({"fast_math": lane.dtype == "float32"}, module=module)
     return module
+
+
+if TYPE_CHECKING:  # the assembled source, as templates see it
+    from gradsim.engine.lanes import Mat3, Real, Vec3
+
+    class Elements: ...
+
+    Vertices = wp.array[Vec3]
+
+    def add_forces(e: Elements, i: int, t: int, x: Vertices, v: Vertices, f: Vertices) -> None: ...
+    def add_adjoints(
+        e: Elements, d: Elements, i: int, t: int, x: Vertices, v: Vertices, w: Vertices, ax: Vertices, av: Vertices
+    ) -> None: ...
+    def add_products(
+        e: Elements, i: int, t: int, h: Real, x: Vertices, v: Vertices, w: Vertices, a: Vertices
+    ) -> None: ...
+    def add_diagonals(
+        e: Elements, i: int, t: int, h: Real, x: Vertices, v: Vertices, d0: Vertices, d1: Vertices, d2: Vertices
+    ) -> None: ...
+    def all_powers(a: Vec3, m: Mat3, r: Real) -> Real: ...
 
 
 class _Writer:

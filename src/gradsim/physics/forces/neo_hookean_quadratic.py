@@ -18,6 +18,8 @@ do, in proportion to the diagonal of the consistent mass matrix, since equal row
 negative: 1/36 of the element's mass on each corner and 4/27 on each edge.
 """
 
+from typing import TYPE_CHECKING
+
 import torch
 import warp as wp
 from torch import Tensor
@@ -27,6 +29,10 @@ from gradsim.engine.lanes import Lane, specialize
 from gradsim.errors import InputError
 from gradsim.physics.forces import neo_hookean
 from gradsim.physics.forces.base import Force
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.physics.forces.neo_hookean import power as linear_power
+    from gradsim.physics.forces.neo_hookean import stress
 
 EDGES = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))  # their middles are the vertices 4 to 9 of an element
 MASSES = (*[1 / 36] * 4, *[4 / 27] * 6)  # of the element's, on each vertex: ∫ N² of corner and edge are as 3 to 16

@@ -10,9 +10,24 @@ The adjoint is one more solve with S: with probes p of the forces, y = S⁻¹ J 
 Σ_k μ_k J_k(p) − y_k (J_k(a) + γ_k) with μ and y fixed, in which the accelerations pass −Jᵀ y on to the forces behind them.
 """
 
+from typing import TYPE_CHECKING
+
 import warp as wp
 
 from gradsim.engine.lanes import *
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.physics.rigid.joint_kernels import (
+        axis_jacobian,
+        axis_product,
+        ball_power,
+        point_jacobian,
+        point_product,
+        slide_force,
+        slide_power,
+        turn_power,
+        turn_torque,
+    )
 
 SAME = 1e-10 if Scalar == wp.float64 else 1e-5  # a row of which less is left than that share says what others say
 LOST = 1e150 if Scalar == wp.float64 else 1e15  # pivot of such a row: its multiplier is 0

@@ -17,9 +17,14 @@ is the force or torque along it, from a spring, a damper, a motor and two limits
 they do to the bodies on probes in place of velocities has the adjoint of forces and torques as its gradient.
 """
 
+from typing import TYPE_CHECKING
+
 import warp as wp
 
 from gradsim.engine.lanes import *
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.engine.angle import atan2
 
 
 @wp.func(inline=True)

@@ -14,9 +14,15 @@ One launch covers all frames. The reverse sweep recomputes each segment of frame
 stored anyway, and takes the adjoint of every force from its virtual power.
 """
 
+from typing import TYPE_CHECKING
+
 import warp as wp
 
 from gradsim.engine.lanes import *
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.physics.contact.point_plane import contact_arm, contact_force, contact_gap, contact_power
+    from gradsim.physics.contact.point_sdf import obstacle_power, obstacle_touch
 
 INTEGRATOR = globals().get("INTEGRATOR", "semi-implicit")
 OBSTACLES = globals().get("OBSTACLES", False)  # whether there are any beside planes
@@ -395,7 +401,7 @@ if not DUAL:
     if INTEGRATOR == "semi-implicit":
 
         @wp.func
-        def advance_adjoint(
+        def advance_adjoint(  # pyright: ignore[reportRedeclaration]
             p: Parameters, grad: Parameters, share: wp.array2d[Scalar], blow: wp.array[int], row: int,
             h: Real, i: int, x: Vec3, q: Quat, v: Vec3, l: Vec3, ax: Vec3, aq: Quat, av: Vec3, al: Vec3,
         ):  # fmt: skip
@@ -510,7 +516,7 @@ if not DUAL:
         av = zero3(0)
         al = zero3(0)
         aq = quat(zero3(0), zero(0))
-        segments = (frames - 1 + segment - 1) / segment
+        segments = (frames - 1 + segment - 1) // segment
         for s in range(segments):
             first = (segments - 1 - s) * segment
             last = wp.min(first + segment, frames - 1)
@@ -521,7 +527,7 @@ if not DUAL:
             ls[i, 0] = l[i, first]
             for k in range(steps - 1):
                 row = first * substeps + k
-                h = p.step[i, first + k / substeps]
+                h = p.step[i, first + k // substeps]
                 xn, qn, vn, ln = advance(p, share, blow, row, h, i, xs[i, k], qs[i, k], vs[i, k], ls[i, k])
                 xs[i, k + 1] = xn
                 qs[i, k + 1] = qn
@@ -530,12 +536,12 @@ if not DUAL:
             for m in range(steps):
                 k = steps - 1 - m
                 if (k + 1) % substeps == 0:
-                    frame = first + (k + 1) / substeps
+                    frame = first + (k + 1) // substeps
                     ax = ax + x_adjoint[i, frame]
                     aq = aq + q_adjoint[i, frame]
                     av = av + v_adjoint[i, frame]
                     al = al + l_adjoint[i, frame]
-                interval = first + k / substeps
+                interval = first + k // substeps
                 ax, aq, av, al, ah = advance_adjoint(
                     p, grad, share, blow, first * substeps + k, p.step[i, interval], i, xs[i, k], qs[i, k], vs[i, k],
                     ls[i, k], ax, aq, av, al,

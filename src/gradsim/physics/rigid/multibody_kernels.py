@@ -8,9 +8,44 @@ The reverse sweep recomputes each segment of frames from its first frame, which 
 takes what acts on the bodies from its virtual power: probes of forces and torques come from the rest of the step.
 """
 
+from typing import TYPE_CHECKING
+
 import warp as wp
 
 from gradsim.engine.lanes import *
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.physics.contact.convex_kernels import PairNumbers, add_pair_adjoints, add_pairs, all_pair_powers
+    from gradsim.physics.contact.narrow_phase_kernels import PairShape
+    from gradsim.physics.contact.point_plane import contact_power
+    from gradsim.physics.contact.point_sdf import obstacle_power
+    from gradsim.physics.rigid.constraint_kernels import (
+        JointNumbers,
+        JointShape,
+        LinkWork,
+        add_coordinates,
+        all_link_powers,
+        constrain,
+        constrain_adjoint,
+        coordinates_adjoint,
+    )
+    from gradsim.physics.rigid.kernels import (
+        OBSTACLES,
+        blow_power,
+        contact_adjoint,
+        exponential,
+        normalised,
+        normalised_power,
+        paired,
+        push_power,
+        rates_power,
+        spin,
+        spin_power,
+        struck,
+        struck_adjoint,
+        wrench,
+    )
+    from gradsim.physics.rigid.kernels import Parameters as Bodies
 
 INTEGRATOR = globals().get("INTEGRATOR", "semi-implicit")
 PAIRS = globals().get("PAIRS", False)  # whether bodies touch one another
@@ -477,7 +512,7 @@ if not DUAL:
     ):
         i = wp.tid()
         frames = film.x.shape[1]
-        segments = (frames - 1 + segment - 1) / segment
+        segments = (frames - 1 + segment - 1) // segment
         for part in range(segments):
             first = (segments - 1 - part) * segment
             last = wp.min(first + segment, frames - 1)
@@ -488,17 +523,17 @@ if not DUAL:
                 steps.v[i, 0, r] = film.v[i, first, r]
                 steps.l[i, 0, r] = film.l[i, first, r]
             for k in range(count - 1):
-                advance(g, s, m, steps, k, k + 1, first * substeps + k, first + k / substeps, i, n)
+                advance(g, s, m, steps, k, k + 1, first * substeps + k, first + k // substeps, i, n)
             for back in range(count):
                 k = count - 1 - back
                 if (k + 1) % substeps == 0:
-                    frame = first + (k + 1) / substeps
+                    frame = first + (k + 1) // substeps
                     for r in range(n):
                         a.x[i, r] = a.x[i, r] + adjoint.x[i, frame, r]
                         a.q[i, r] = a.q[i, r] + adjoint.q[i, frame, r]
                         a.v[i, r] = a.v[i, r] + adjoint.v[i, frame, r]
                         a.l[i, r] = a.l[i, r] + adjoint.l[i, frame, r]
-                retreat(g, grad, s, m, a, steps, k, first * substeps + k, first + k / substeps, i, n)
+                retreat(g, grad, s, m, a, steps, k, first * substeps + k, first + k // substeps, i, n)
         for r in range(n):
             adjoint.x[i, 0, r] = adjoint.x[i, 0, r] + a.x[i, r]
             adjoint.q[i, 0, r] = adjoint.q[i, 0, r] + a.q[i, r]

@@ -1,4 +1,4 @@
-# ruff: noqa: F821
+# pyright: reportInvalidTypeForm=false
 """Where smoke came from, and the adjoint of that: a template for `engine.lanes`.
 
 `dimensions` (2 or 3) and `walled` (a bool for each axis) are bound by the specialisation. Lengths are in cells: cell c spans [c, c + 1] along each axis. With
@@ -14,9 +14,14 @@ Beyond a wall, what is at centres is that of the outermost centre, and the veloc
 solid cells, densities are weighted means over the nodes in fluid: still between the least and the largest of them.
 """
 
+from typing import TYPE_CHECKING
+
 import warp as wp
 
 from gradsim.engine.lanes import Scalar
+
+if TYPE_CHECKING:  # bound by `specialize`
+    dimensions, walled = 3, (False, False, False)
 
 CORNERS = 2**dimensions
 PAIRS = CORNERS // 2

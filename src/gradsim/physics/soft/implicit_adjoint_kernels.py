@@ -1,3 +1,4 @@
+# pyright: reportInvalidTypeForm=false
 """The adjoint of a step of backward Euler (paper Appendix B: one linear solve per step), a template.
 
     Aᵀ λ = a_v + h a_x,   w = h λ
@@ -14,8 +15,23 @@ import warp as wp
 from gradsim.engine.lanes import *
 from gradsim.engine.lanes import specialize
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.engine.access_kernels import load, store
+    from gradsim.engine.lanes import Lane
+    from gradsim.engine.lanes import Vec3 as Vertex
+    from gradsim.physics.forces.assembly import (
+        Elements,
+        add_adjoints,
+        add_diagonals,
+        add_forces,
+        add_products,
+        all_powers,
+    )
     from gradsim.physics.soft import krylov_kernels
+    from gradsim.physics.soft.kernels import Parameters, constant
+    from gradsim.physics.soft.krylov_kernels import ACROSS
+
+    LANE = Lane()
 else:
     krylov_kernels = "gradsim.physics.soft.krylov_kernels"
 
@@ -92,7 +108,7 @@ def backward(
     g = s.p.gravity[i, 0]
     for m in range(steps):
         n = steps - 1 - m
-        frame = first + n / substeps
+        frame = first + n // substeps
         h = s.p.step[i, frame]
         if (n + 1) % substeps == 0:
             for b in range(blocks):

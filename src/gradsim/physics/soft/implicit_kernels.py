@@ -1,3 +1,4 @@
+# pyright: reportInvalidTypeForm=false
 """Steps of backward Euler for the vertices of soft bodies, a template for `engine.lanes`.
 
     r(u) = M (u - v - h g) - h f(x + h u, u) = 0,   x' = x + h u,   v' = u       (`soft/implicit_residual_kernels.py`)
@@ -20,8 +21,23 @@ import warp as wp
 from gradsim.engine.lanes import *
 from gradsim.engine.lanes import specialize
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.engine.access_kernels import load, store
+    from gradsim.engine.access_kernels import load as dual_load
+    from gradsim.engine.access_kernels import store as dual_store
+    from gradsim.engine.dual_parts import pair, slope, value
+    from gradsim.engine.lanes import Lane
+    from gradsim.engine.lanes import Vec3 as DualVertex
+    from gradsim.engine.lanes import Vec3 as Vertex
+    from gradsim.physics.forces.assembly import Elements, add_diagonals, all_powers
+    from gradsim.physics.forces.assembly import Elements as DualElements
     from gradsim.physics.soft import krylov_kernels
+    from gradsim.physics.soft.implicit_residual_kernels import evaluate
+    from gradsim.physics.soft.kernels import Parameters, constant
+    from gradsim.physics.soft.kernels import Parameters as DualParameters
+    from gradsim.physics.soft.krylov_kernels import ACROSS
+
+    LANE = Lane()
 else:
     krylov_kernels = "gradsim.physics.soft.krylov_kernels"
 
@@ -226,8 +242,8 @@ def forward(
     blocks = p.inverse_mass.shape[1]
     one = zero(0) + 1.0
     for n in range((x.shape[1] - 1) * stride):
-        frame = first + n / substeps
-        record = n / stride
+        frame = first + n // substeps
+        record = n // stride
         for b in range(blocks):
             if n % stride == 0:
                 dual_store(s.x[i], b, dual_load(x[i, record], b))

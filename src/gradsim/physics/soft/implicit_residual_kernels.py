@@ -5,9 +5,17 @@
 Rows of pinned vertices read u - v, so they keep their velocity.
 """
 
+from typing import TYPE_CHECKING
+
 import warp as wp
 
 from gradsim.engine.lanes import *
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.engine.access_kernels import load, store
+    from gradsim.engine.lanes import Vec3 as Vertex
+    from gradsim.physics.forces.assembly import Elements, add_forces
+    from gradsim.physics.soft.kernels import Parameters, constant
 
 
 @wp.func

@@ -1,3 +1,4 @@
+# pyright: reportInvalidTypeForm=false
 """Rollout of the vertices of soft bodies (paper Eq. 4), a template for `engine.lanes`.
 
     f = Σ forces of all elements at (x, v)
@@ -8,16 +9,23 @@ A pinned vertex has 1/m = 0 and no gravity: it keeps its velocity. The step h is
 interval. One launch covers all frames; the reverse sweep recomputes each segment of frames from its first.
 """
 
+from typing import TYPE_CHECKING
+
 import warp as wp
 
 from gradsim.engine.lanes import *
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.engine.access_kernels import load, store
+    from gradsim.engine.lanes import Vec3 as Vertex
+    from gradsim.physics.forces.assembly import Elements, add_adjoints, add_forces, all_powers
 
 SHARED = globals().get("SHARED", True)  # whether constants are plain numbers
 SHORT = Scalar(1e-7)  # [s]; what a velocity gains in less has lost the force to rounding, and in none says nothing
 
 if SHARED:
     Constant = Scalar
-    constant = spread
+    constant = spread  # pyright: ignore[reportAssignmentType] -- of one kind, which a template does not know
 else:
     Constant = Real
 
@@ -171,7 +179,7 @@ if not DUAL:
         i = wp.tid()
         frames = x.shape[1]
         blocks = p.inverse_mass.shape[1]
-        segments = (frames - 1 + segment - 1) / segment
+        segments = (frames - 1 + segment - 1) // segment
         for s in range(segments):
             first = (segments - 1 - s) * segment
             last = wp.min(first + segment, frames - 1)
@@ -181,11 +189,11 @@ if not DUAL:
                 copy(xs[i, 0], x[i, first])
                 copy(vs[i, 0], v[i, first])
                 for k in range(steps - 1):
-                    advance(p, e, i, first + k / substeps, xs[i, k], vs[i, k], f[i], xs[i, k + 1], vs[i, k + 1])
+                    advance(p, e, i, first + k // substeps, xs[i, k], vs[i, k], f[i], xs[i, k + 1], vs[i, k + 1])
                 copy(vs[i, steps], v[i, last])
             for m in range(steps):
                 k = steps - 1 - m
-                frame = first + k / substeps
+                frame = first + k // substeps
                 if (k + 1) % substeps == 0:
                     accumulate(ax[i], x_adjoint[i, frame + 1], blocks)
                     accumulate(av[i], v_adjoint[i, frame + 1], blocks)

@@ -9,10 +9,21 @@ for what is not symmetric: damping under strain, and friction. Each direction ta
 grows. Where a register holds several worlds, each stops by itself.
 """
 
+from typing import TYPE_CHECKING, Any
+
 import warp as wp
 
 from gradsim.engine.lanes import *
 from gradsim.engine.lanes import total
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.engine.access_kernels import load, store
+    from gradsim.engine.lanes import Vec3 as Vertex
+
+    System = Any
+
+    def product(s: System, i: int, frame: int, p: wp.array[Vertex], q: wp.array[Vertex]) -> None: ...
+
 
 ACROSS = globals().get("ACROSS", False)  # whether the lanes of a register belong to one world
 LEAST = Scalar(1e-37)  # instead of the square of a direction that vanishes

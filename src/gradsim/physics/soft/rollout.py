@@ -104,7 +104,7 @@ class Particles:
         scratch = [job.work(), job.work()]
         times = [self.substeps, self.segment]
         if launched:
-            gpu_rollout.backward(job, *times, history, states, *scratch, given, start, adjoints_of)
+            gpu_rollout.backward(job, *times, history, states, *scratch, given, start, adjoints_of)  # pyright: ignore[reportCallIssue]
         else:
             args = [*job.given, *times, *history, *states, *scratch, *given, *start, *adjoints_of]
             replay(job.code.backward, job.threads, args, job.device)

@@ -1,16 +1,20 @@
-# ruff: noqa: F821
+# pyright: reportInvalidTypeForm=false
 """Pixels that a mesh touches though it misses their centre: a template for `engine.lanes`.
 
 They show the nearest point of the nearest edge over which layers change. Their marks are lower than those of pixels
 whose centre is covered (`zbuffer_kernels.py`), in the same table.
-
-Left open for `specialize`: jump of `edges_kernels.py`; to_segment, centre of `triangle_kernels.py`; behind,
-NEARNESS of `fragments_kernels.py`.
 """
+
+from typing import TYPE_CHECKING
 
 import warp as wp
 
 from gradsim.engine.lanes import Scalar
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.render.coverage.edge_kernels import jump
+    from gradsim.render.raster.fragment_kernels import NEARNESS, behind
+    from gradsim.render.raster.triangle_kernels import centre, to_segment
 
 Corner = wp.types.vector(3, Scalar)  # homogeneous pixel (u z, v z, z), or u, v [px] and depth [m]
 

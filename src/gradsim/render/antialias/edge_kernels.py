@@ -1,14 +1,18 @@
-# ruff: noqa: F821
+# pyright: reportInvalidTypeForm=false
 """Edges at which pixels are divided: a template for `engine.lanes`.
 
 Those over which layers change, and creases.
-
-Left open for `specialize`: Edge, jump, straight of `edges_kernels.py`; behind of `fragments_kernels.py`.
 """
+
+from typing import TYPE_CHECKING
 
 import warp as wp
 
 from gradsim.engine.lanes import Scalar
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.render.coverage.edge_kernels import Edge, jump, straight
+    from gradsim.render.raster.fragment_kernels import behind
 
 Corner = wp.types.vector(3, Scalar)  # homogeneous pixel (u z, v z, z), or u, v [px] and depth [m]
 Point = wp.types.vector(2, Scalar)  # x to the right, y down [px]

@@ -1,4 +1,4 @@
-# ruff: noqa: F821
+# pyright: reportInvalidTypeForm=false
 """How edges that lie before something else divide pixels: a template for `engine.lanes`.
 
 Of a pixel that such an edge crosses, both sides are seen: one of them at its centre, the other in one of its four
@@ -12,15 +12,19 @@ side: exact shares wherever one outline crosses a pixel, with exact derivatives 
 (Laine et al. 2020, Sec. 3.6, whose idea it is to mix neighbours, take the distance to the crossing for the area.)
 
 Creases, the edges inside a surface over which its shade jumps, divide pixels in the same way.
-
-Left open for `specialize`: cell, in_row, in_column of `edges_kernels.py`; Border, border, is_outline of
-`borders_kernels.py`; LEFT, RIGHT, ABOVE, BELOW, NEAR_SIDE, row_of, column_of of `mix_kernels.py`; behind, flat_adjoint of
-`fragments_kernels.py`.
 """
+
+from typing import TYPE_CHECKING
 
 import warp as wp
 
 from gradsim.engine.lanes import Scalar
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.render.antialias.edge_kernels import Border, border, is_outline
+    from gradsim.render.antialias.neighbour_mix_kernels import ABOVE, BELOW, LEFT, NEAR_SIDE, RIGHT, column_of, row_of
+    from gradsim.render.coverage.edge_kernels import cell, in_column, in_row
+    from gradsim.render.raster.fragment_kernels import behind, flat_adjoint
 
 Corner = wp.types.vector(3, Scalar)  # homogeneous pixel (u z, v z, z)
 Point = wp.types.vector(2, Scalar)  # x to the right, y down [px]

@@ -1,3 +1,4 @@
+# pyright: reportInvalidTypeForm=false
 """Colours of pixels mixed with those of their four neighbours: a template for `engine.lanes`.
 
 Where bodies cover a part of a pixel only, the near side keeps its share, and the far side gets the rest of the coverage.

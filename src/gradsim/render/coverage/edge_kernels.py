@@ -1,3 +1,4 @@
+# pyright: reportInvalidTypeForm=false
 """Edges over which layers of a mesh change, and their pieces in pixels: a template for `engine.lanes`.
 
 The silhouette edges of a mesh are those between a face that turns to the camera and one that turns away, and those of

@@ -1,4 +1,4 @@
-# ruff: noqa: F821
+# pyright: reportInvalidTypeForm=false
 """Area of every pixel that meshes cover, exactly, and its derivatives: a template for `engine.lanes`.
 
 The outline of a mesh is where its layers (`edges_kernels.py`) begin. Of a convex body that is every silhouette edge; of
@@ -14,14 +14,25 @@ With N = (b - t) turned by a right angle, a piece from fraction s₀ to s₁ of 
     dA = ∓ (w_t dt + w_b db) · N,   w_t = ∫ (1 - s) ds,   w_b = ∫ s ds   over s₀ ≤ s ≤ s₁
 
 so the two weights w_t, w_b of the pieces are all that the tangent and the adjoint need.
-
-Left open for `specialize`: Edge, jump, face_camera, silhouette, outline_edge, cell, in_row, in_column of
-`edges_kernels.py`.
 """
+
+from typing import TYPE_CHECKING
 
 import warp as wp
 
 from gradsim.engine.lanes import Scalar
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.render.coverage.edge_kernels import (
+        Edge,
+        cell,
+        face_camera,
+        in_column,
+        in_row,
+        jump,
+        outline_edge,
+        silhouette,
+    )
 
 Point = wp.types.vector(2, Scalar)  # x to the right, y down [px]
 Box = wp.types.vector(4, Scalar)  # left, top, right, bottom [px]
@@ -214,7 +225,7 @@ def draw(
     """
     height = image.shape[1]
     width = image.shape[2]
-    world = body / tangent.shape[2]
+    world = body // tangent.shape[2]
     frame = body % tangent.shape[2]
     box = bounds(screen, body)
     if not is_seen(box, height, width):

@@ -1,4 +1,4 @@
-# ruff: noqa: F821
+# pyright: reportInvalidTypeForm=false
 """Least squares on coverage without keeping images: a template for `engine.lanes`.
 
 `Point` and `draw` are those of `coverage_kernels`, bound by the specialisation.
@@ -13,9 +13,14 @@ J = 0, so only the body's box is visited. What lies around it adds ρ(√w T), f
 of the image: nothing is subtracted, so a cost of 0 comes out as 0.
 """
 
+from typing import TYPE_CHECKING
+
 import warp as wp
 
 from gradsim.engine.lanes import Scalar
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.render.coverage.kernels import Point, draw
 
 
 @wp.func

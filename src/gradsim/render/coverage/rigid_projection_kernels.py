@@ -1,3 +1,4 @@
+# pyright: reportInvalidTypeForm=false
 """Vertices that a rigid motion carries, seen by a camera, and their derivatives: a template for `engine.lanes`.
 
     p = C (R r + x) + t,   s = (K p)_xy / p_z            C: world → camera

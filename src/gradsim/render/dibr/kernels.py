@@ -1,15 +1,18 @@
-# ruff: noqa: F821
+# pyright: reportInvalidTypeForm=false
 """Soft alpha of pixels beside triangles: a template for `engine.lanes`.
 
 A pixel whose centre no triangle covers is as opaque as A = 1 − Π (1 − Q_j), Q_j = exp(−d_j² / δ), where d_j is its
 distance on the screen from triangle j (Chen et al. 2019, Eq. 4 and 5). Kernels sum log(1 − Q_j).
-
-Left open for `specialize`: reach, to_border, centre of `triangle_kernels.py`.
 """
+
+from typing import TYPE_CHECKING
 
 import warp as wp
 
 from gradsim.engine.lanes import Scalar
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.render.raster.triangle_kernels import centre, reach, to_border
 
 Corner = wp.types.vector(3, Scalar)  # u, v [px] and depth [m]
 

@@ -1,3 +1,4 @@
+# pyright: reportInvalidTypeForm=false
 """Fragments onto a picture: a template for `engine.lanes`.
 
 Pictures are one row of numbers here, since long indices cost more than the sums. Channels of fragments come in threes.

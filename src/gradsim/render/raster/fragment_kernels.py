@@ -1,3 +1,4 @@
+# pyright: reportInvalidTypeForm=false
 """Where pixels fall on their triangles: a template for `engine.lanes`.
 
 A fragment is a pixel and the triangle that it shows. Its centre lies on the triangle (see `zbuffer_kernels.py` for the

@@ -1,3 +1,4 @@
+# pyright: reportInvalidTypeForm=false
 """Values of vertices where pixels fall on their triangles: a template for `engine.lanes`."""
 
 import warp as wp

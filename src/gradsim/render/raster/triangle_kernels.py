@@ -1,3 +1,4 @@
+# pyright: reportInvalidTypeForm=false
 """Distances of pixels from triangles on the screen: a template for `engine.lanes`."""
 
 import warp as wp

@@ -1,3 +1,4 @@
+# pyright: reportInvalidTypeForm=false
 """What lies nearest behind every pixel centre: a template for `engine.lanes`.
 
 With homogeneous pixels h_i = K (R x_i + t) = (u_i z_i, v_i z_i, z_i) of the corners and the centre p of a pixel, let

@@ -1,12 +1,18 @@
+# pyright: reportInvalidTypeForm=false, reportCallIssue=false
 """What a face looks like at the pixels of a tile: a template for `engine.lanes`.
 
 A colour is gain · texture(uv) + gloss, each the mean of the corners by their shares, which sum to one.
 """
 
+from typing import TYPE_CHECKING
+
 import warp as wp
 
 from gradsim.engine.lanes import *
 from gradsim.engine.lanes import lane, put
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.render.softras.face_kernels import COLUMNS, ROWS, Pixel
 
 LANES = ROWS * COLUMNS
 FAINT = wp.constant(Scalar(1.0e-20))  # weight that changes no digit: that of the nearest face is at least D = 1e-4

@@ -1,3 +1,4 @@
+# pyright: reportInvalidTypeForm=false, reportCallIssue=false
 """Soft colours (Liu et al. 2019) and their adjoint: a template for `engine.lanes`, over the distances of `softras`.
 
 The colour of a pixel is the mean of the faces and the background (Eqs. 4 and 5),
@@ -13,10 +14,40 @@ to [0, 1] and made to sum to one, u, and k = u / depth of the corner, depth = 1 
 Adjoint: with h = w / (Σ w + w_b) and g = ∂loss/∂C, ∂loss/∂c = h g and ∂loss/∂ log w = h g · (c - C); Z cancels.
 """
 
+from typing import TYPE_CHECKING
+
 import warp as wp
 
 from gradsim.engine.lanes import *
 from gradsim.engine.lanes import lane, put, total
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.render.softras.attribute_kernels import (
+        FAINT,
+        LANES,
+        SurfaceColor,
+        Three,
+        against,
+        dye_of,
+        look_of,
+        texture_adjoint,
+    )
+    from gradsim.render.softras.face_kernels import (
+        COLUMNS,
+        FAR,
+        ROWS,
+        Distance,
+        Face,
+        Pixel,
+        add_to,
+        distance,
+        face_of,
+        lower_to,
+        signed_square,
+        tiles_in_row,
+    )
+    from gradsim.render.softras.kernels import EdgeGradient, Reach, at_first, at_second, cover, pulled, unless
+    from gradsim.render.softras.resolve_kernels import DIM, DepthWeights
 
 
 @wp.struct

@@ -1,3 +1,4 @@
+# pyright: reportInvalidTypeForm=false
 """A face on the screen and how far tiles of pixels are from it: a template for `engine.lanes`, shared by soft renderers.
 
 Each side of a face is the two linear functions of a pixel p

@@ -1,3 +1,4 @@
+# pyright: reportInvalidTypeForm=false
 """Soft silhouettes (Liu et al. 2019) and their adjoint: a template for `engine.lanes`.
 
 A face covers a pixel by D = sigmoid(x), x = ± d²/σ with d the distance from its border [px], + inside (Eq. 1), and all
@@ -9,10 +10,26 @@ has no division, where Eq. 2 gives 0/0 inside. One thread takes one face of one 
 its reach; sums over faces are atomic.
 """
 
+from typing import TYPE_CHECKING
+
 import warp as wp
 
 from gradsim.engine.lanes import *
 from gradsim.engine.lanes import total
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.render.softras.face_kernels import (
+        COLUMNS,
+        ROWS,
+        Distance,
+        Pixel,
+        Side,
+        add_to,
+        distance,
+        face_of,
+        signed_square,
+        tiles_in_row,
+    )
 
 STEEP = wp.constant(Scalar(40.0))  # e^-40 is nothing beside 1, and its square is no subnormal number, which are slow
 

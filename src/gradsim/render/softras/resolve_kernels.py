@@ -1,9 +1,14 @@
 """From sums in tiles to pictures, and back: a template for `engine.lanes`. One thread for each tile."""
 
+from typing import TYPE_CHECKING
+
 import warp as wp
 
 from gradsim.engine.lanes import *
 from gradsim.engine.lanes import lane
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.render.softras.face_kernels import COLUMNS, ROWS
 
 DIM = wp.constant(Scalar(50.0))  # e^-50 is as good as 0, and its products are no subnormal numbers, which are slow
 
