@@ -79,7 +79,7 @@ def test_pushes_that_an_unknown_clock_would_cut_are_refused(name):
     with pytest.raises(InputError, match=f"with `{name}` unknown, give pushes as blows at 0"):
         Model(cube()).rollout({name: torch.full((1,), 1.1, dtype=torch.float64)})
     Model(cube()).rollout(Model(cube()).values())  # the clock as it is
-    with pytest.raises(InputError, match="only blows at 0 go with them"):
+    with pytest.raises(InputError, match="use them with impulses at time 0 only"):
         content = cube().model_dump(exclude_unset=True)
         content["timing"][name.split(".")[1]] = 0.5
         Scene.parse(content)

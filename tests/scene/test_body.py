@@ -21,7 +21,7 @@ def test_mass_or_density_is_given(mistake, scene):
 def test_orientation_is_given_once(mistake, scene):
     quat, vector = [0, 0, 0.6, 0.8], [0.1, 0, 0]
     both = {f"{CUBE}.quat_xyzw": quat, f"{CUBE}.rotation_vector": vector}
-    assert mistake(both) == (f"{CUBE}: got `quat_xyzw` and `rotation_vector`; the orientation is given by one of them.")
+    assert mistake(both) == (f"{CUBE}: got `quat_xyzw` and `rotation_vector`; give one of them.")
     assert scene({f"{CUBE}.quat_xyzw": quat}).bodies["cube"].rotation_vector == (0, 0, 0)
     assert scene({f"{CUBE}.rotation_vector": vector}).bodies["cube"].quat_xyzw == (0, 0, 0, 1)
 
@@ -43,7 +43,7 @@ def test_other_lengths_of_a_quaternion_are_refused_with_the_unit_one(mistake):
     assert "length 2; a rotation has length 1. If only its length is off, write [0, 0, 0.6, 0.8]" in mistake(
         {f"{CUBE}.quat_xyzw": [0, 0, 1.2, 1.6]}
     )
-    assert mistake({f"{CUBE}.quat_xyzw": [0, 0, 0, 0]}).endswith("no rotation is [0, 0, 0, 1].")
+    assert mistake({f"{CUBE}.quat_xyzw": [0, 0, 0, 0]}).endswith("the identity is [0, 0, 0, 1].")
 
 
 def test_the_analytic_sphere_touches_for_spheres_only(mistake, scene):
@@ -61,8 +61,8 @@ def test_the_analytic_sphere_touches_for_spheres_only(mistake, scene):
         ({"impulse": [1, 0, 0], "force": [1, 0, 0], "window": [0, 1]}, "", "got `impulse` and `force`"),
         ({"force": [1, 0, 0]}, "", "got a `force` without a `window`"),
         ({"impulse": [1, 0, 0], "at": 0.5, "window": [0, 1]}, "", "got both `at` and `window`"),
-        ({"force": [1, 0, 0], "window": [0.3, 0.1]}, ".window", "it has to end after it begins."),
-        ({"force": [1, 0, 0], "window": [0.3, 0.3]}, ".window", "it has to end after it begins."),
+        ({"force": [1, 0, 0], "window": [0.3, 0.1]}, ".window", "the end must be after the begin."),
+        ({"force": [1, 0, 0], "window": [0.3, 0.3]}, ".window", "the end must be after the begin."),
         ({"force": [1, 0, 0], "window": [-0.3, 0.1]}, ".window.0", "expected a number of at least 0 [s]."),
         ({"impulse": [1, 0, 0], "at": -1}, ".at", "expected a number of at least 0 [s]."),
         ({"impulse": ["5 N", 0, 0]}, ".impulse.0", "expected a quantity in N s."),

@@ -58,7 +58,7 @@ def test_further_cameras_have_names_and_the_first_is_camera(scene):
     assert both.view() is both.camera
     with pytest.raises(InputError, match="no camera `side`; it has camera"):
         scene().view("side")
-    with pytest.raises(InputError, match="no camera `camera`, nor any other; give it a `camera`"):
+    with pytest.raises(InputError, match="no camera `camera`, nor any other; add a `camera` to the scene"):
         Scene.parse({"bodies": {"ball": {"shape": {"sphere": {"radius": 0.1}}, "mass": 1}}}).view()
 
 
@@ -73,9 +73,12 @@ def test_a_scene_without_further_cameras_is_saved_without_them(scene, tmp_path):
 @pytest.mark.parametrize(
     ("cameras", "words"),
     [
-        ({"side": {"size": [60, 40], "focal": 50}}, "cameras.side: stands nowhere; give either"),
-        ({"my side": {"size": [60, 40], "focal": 50, **POSE}}, "cameras: the name 'my side' needs a letter first"),
-        ({"camera": {"size": [60, 40], "focal": 50, **POSE}}, "cameras.camera: the name `camera` belongs to"),
+        ({"side": {"size": [60, 40], "focal": 50}}, "cameras.side: has no pose; give either"),
+        (
+            {"my side": {"size": [60, 40], "focal": 50, **POSE}},
+            "cameras: got the name 'my side'; expected a letter or `_`",
+        ),
+        ({"camera": {"size": [60, 40], "focal": 50, **POSE}}, "cameras.camera: the name `camera` is reserved"),
     ],
 )
 def test_a_further_camera_that_is_wrong(mistake, cameras, words):
@@ -84,21 +87,21 @@ def test_a_further_camera_that_is_wrong(mistake, cameras, words):
 
 def test_a_further_camera_needs_a_first_one(mistake):
     assert mistake({"cameras": {"side": {"size": [60, 40], "focal": 50, **POSE}}, "camera": None}).startswith(
-        "cameras: stands without `camera`"
+        "cameras: is given without `camera`"
     )
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ({}, ["camera: stands nowhere; give either", "camera: has no lens; give exactly one"]),
-        ({"K": K}, ["camera: stands nowhere; give either `look_at`, or `R` and `t`."]),
+        ({}, ["camera: has no pose; give either", "camera: has no lens; give exactly one"]),
+        ({"K": K}, ["camera: has no pose; give either `look_at`, or `R` and `t`."]),
         ({"K": K, "R": POSE["R"]}, ["camera: got `R`; give either `look_at`, or `R` and `t`."]),
         ({"K": K, **POSE, "look_at": LOOK}, ["camera: got `look_at` and `R` and `t`; give either"]),
         ({**POSE}, ["camera: has no lens; give exactly one of `look_at.fov`, `focal` and `K`."]),
         ({"look_at": {**LOOK, "fov": 1}, "focal": 50}, ["camera: got `look_at.fov` and `focal`; give exactly one"]),
         ({"K": K, "focal": 50, **POSE}, ["camera: got `focal` and `K`; give exactly one"]),
-        ({"K": K, "centre": [1, 2], **POSE}, ["camera.centre: stands beside `K`"]),
+        ({"K": K, "centre": [1, 2], **POSE}, ["camera.centre: is given together with `K`"]),
         ({"K": [[1, 2], [3, 4]], **POSE}, ["camera.K: got [[1, 2], [3, 4]]; expected a list of 3 rows [a, b, c]"]),
         ({"K": [[-1, 0, 0], [0, 1, 0], [0, 0, 1]], **POSE}, ["camera.K: got ((-1.0,"]),
         ({"K": [[50, 0, 30], [0, 50, 20], [0, 0, 2]], **POSE}, ["camera.K: got ((50.0,"]),

@@ -37,12 +37,12 @@ def numbers(scene):
         (FLAG, "young", 5, "got `young` and `mu` and `lam`; give either"),
         (FLAG, "density", "3 kg/m^3", "expected a quantity in kg/m^2."),
         (FLAG, "density", -1, "got -1; expected a number above 0 [kg/m^2]."),
-        (FLAG, "bending_damping", 1, "stands without `bending`; give that too"),
+        (FLAG, "bending_damping", 1, "is given without `bending`; give `bending` too"),
         (FLAG, "bending", -1, "expected a number of at least 0 [N m]."),
         (FLAG, "air", {"drag": -1}, "expected a number of at least 0."),
         (FLAG, "activation", 2, "got 2; expected a number from -1 to 1."),
         (FLAG, "anchors", [{"region": "-x"}], "is missing; give the stiffness of each spring in N/m."),
-        (FLAG, "anchors", [{"region": {"box": [[5, 5, 5], [6, 6, 6]]}, "stiffness": 1}], "holds no vertex"),
+        (FLAG, "anchors", [{"region": {"box": [[5, 5, 5], [6, 6, 6]]}, "stiffness": 1}], "contains no vertex"),
         (FLAG, "shape", {"grid": {"size": [1, 1]}}, "is missing; give the number of cells along x and y."),
         (FLAG, "shape", {"cells": {"pattern": ["#", "x#"], "cell": 1}}, "got the sign 'x'; expected `#` for a cell"),
         (FLAG, "shape", {"cells": {"pattern": [" ", ".."], "cell": 1}}, "without a cell; put a `#` where one is."),
@@ -58,7 +58,7 @@ def numbers(scene):
         (ROPE, "density", 3, "got `mass` and `density`; give exactly one of `mass`, `density`."),
         (ROPE, "mass", None, "got none; give exactly one of `mass`, `density`."),
         (ROPE, "stiffness", 0, "expected a number above 0 [N/m]."),
-        (ROPE, "radius", None, "is missing; give the radius that is drawn in m."),
+        (ROPE, "radius", None, "is missing; give the radius of the rendered tubes in m."),
         (ROPE, "shape", {"rope": {"length": 1, "segments": 0}}, "expected a whole number from 1 to 4096."),
         (
             ROPE,
@@ -125,7 +125,7 @@ def test_strands_run_along_the_springs_of_a_net(scene):
     ]
     pairs = {
         tuple(sorted(pair))
-        for s in net.shape.own.strands()
+        for s in net.shape.value.strands()
         for pair in zip(s[:-1].tolist(), s[1:].tolist(), strict=True)
     }
     assert pairs == {tuple(sorted(edge)) for edge in net.rest.edges.tolist()}

@@ -53,7 +53,7 @@ def test_continuous_is_the_law_where_none_is_named(scene, mistake):
 def test_all_grounds_follow_one_law(mistake):
     two = {"floor": {"law": "paper"}, "wall": {"normal": [1, 0, 0]}}
     assert mistake({"ground": None, "grounds": two}) == (
-        "grounds: follow different laws (continuous, paper); give all the same."
+        "grounds: have different contact laws (continuous, paper); give all the same `law`."
     )
 
 
@@ -61,7 +61,7 @@ def test_a_single_ground_may_stand_without_a_name(scene, mistakes):
     assert list(scene().grounds) == ["ground"]
     assert scene() == scene({"ground": None, "grounds": {"ground": {"stiffness": 1e5}}})
     assert scene({"ground": None}).grounds == {}
-    assert mistakes({"grounds": {"wall": {}}})[0] == "ground: stands beside `grounds`; move it in there."
+    assert mistakes({"grounds": {"wall": {}}})[0] == "ground: is given together with `grounds`; move it into `grounds`."
 
 
 def test_mistakes_are_named_as_the_user_named_the_ground(mistake):

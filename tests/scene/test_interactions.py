@@ -30,7 +30,7 @@ def test_rigid_bodies_are_named_or_are_all():
 def test_all_rigid_bodies_are_those_that_collide():
     every = scene({"x": {"between": "all", "stiffness": 1e4}}, ("a", "ghost", "b"))
     assert every.contacts["x"].names(every.bodies) == ("a", "b")
-    with pytest.raises(InputError, match="is about 1 rigid bodies; expected at least two"):
+    with pytest.raises(InputError, match="names 1 rigid bodies; expected at least two"):
         scene({"x": {"between": "all", "stiffness": 1e4}}, ("a", "ghost"))
 
 
@@ -44,14 +44,14 @@ def test_a_scene_with_rigid_contacts_is_written_and_read_again(tmp_path):
     ("between", "more", "words"),
     [
         (["a", "b"], {"stiffness": None}, "contacts.x.stiffness: is missing; give k_e in N/m"),
-        (["a"], {}, "contacts.x.between: is about 1 rigid bodies; expected at least two"),
-        (["a", "b", "a"], {}, "names `a` twice; no rigid body touches itself"),
-        (["a", "ghost"], {}, "`ghost` has `collision: none`, so it touches nothing"),
+        (["a"], {}, "contacts.x.between: names 1 rigid bodies; expected at least two"),
+        (["a", "b", "a"], {}, "names `a` twice; rigid bodies have no self-contact"),
+        (["a", "ghost"], {}, "`ghost` has `collision: none`; remove that key"),
         (["a", "bob"], {}, "`bob` is neither a rigid nor a soft body"),
         (
             ["a", "b"],
             {"thickness": 0.01},
-            "contacts.x.thickness: keeps soft bodies apart; between rigid ones leave it out",
+            "contacts.x.thickness: applies to soft bodies only; remove it between rigid bodies",
         ),
         (["a", "bb"], {}, "no body `bb`; did you mean `bob`"),
     ],
@@ -64,7 +64,7 @@ def test_mistakes_are_named(between, more, words):
 
 def test_two_bodies_touch_by_one_contact():
     contacts = {"x": {"between": "all", "stiffness": 1e4}, "y": {"between": ["b", "c"], "stiffness": 1e4}}
-    with pytest.raises(InputError, match="contacts.y.between: `b` and `c` touch by `contacts.x` already"):
+    with pytest.raises(InputError, match="contacts.y.between: `b` and `c` are in `contacts.x` already"):
         scene(contacts)
 
 
@@ -81,5 +81,7 @@ def test_a_body_that_meets_a_soft_one_touches_no_rigid_one():
         "contacts": {"x": {"between": "all", "stiffness": 1}},
     }
     content["attachments"] = {"hook": {"body": "rope", "to": "a", "region": {"vertices": [0]}}}
-    with pytest.raises(InputError, match="contacts.x.between: `a` meets a soft body too.*without it"):
+    with pytest.raises(
+        InputError, match="contacts.x.between: `a` also interacts with a soft body.*remove it from `between`"
+    ):
         Scene.parse(content)

@@ -75,19 +75,23 @@ def test_motors_and_targets_may_change_over_time():
         (
             "bodies.lower",
             {**LINK, "position": [1, 0, 0]},
-            "the joint `elbow` places `lower` by its parent; give `angle`",
+            "the joint `elbow` places `lower` relative to its parent; give `angle`",
         ),
         ("bodies.lower", {**LINK, "velocity": [1, 0, 0]}, "bodies.lower.velocity: the joint `elbow` places `lower`"),
         ("joints.elbow.between", ["upper", "hand"], "joints.elbow.between: the scene has no body `hand`"),
         ("joints.elbow.between", ["upper", "upper"], "`upper` is both parent and child"),
-        ("joints.elbow.between", ["upper", "world"], "the world is no child; write [world, upper]."),
+        ("joints.elbow.between", ["upper", "world"], "the world cannot be the child; write [world, upper]."),
         ("joints.elbow.between", ["upper"], "expected the names [parent, child]"),
         ("joints.elbow.axis", [0, 0, 0], "joints.elbow.axis: got a direction of length 0"),
         ("joints.elbow.upper", 1.0, "joints.elbow.limit_stiffness: is missing"),
-        ("joints.elbow.limit_stiffness", 1.0, "stands without `lower` or `upper`"),
+        ("joints.elbow.limit_stiffness", 1.0, "is given without `lower` or `upper`"),
         ("joints.elbow.displacement", 1.0, "joints.elbow.displacement: unknown key"),
         ("joints.elbow.kind", "hinge", "got kind 'hinge'; expected revolute or prismatic or ball or fixed"),
-        ("joints.loop.angular_velocity", [0, 0, 1], "closes a loop, so other joints say how `third` starts"),
+        (
+            "joints.loop.angular_velocity",
+            [0, 0, 1],
+            "is of a joint that closes a loop, where other joints place `third`",
+        ),
         ("joints.elbow.torque", "2 N", "joints.elbow.torque: got '2 N'; expected a quantity in N m."),
     ],
 )
@@ -102,19 +106,21 @@ def test_limits_that_cross_are_refused():
 
 def test_only_rigid_bodies_have_joints_and_none_is_called_world():
     bob = {"kind": "pendulum", "string_length": 1.0, "radius": 0.1}
-    assert "`third` is no rigid body; joints hold rigid bodies." in words({"bodies.third": bob})
+    assert "`third` is not a rigid body; joints support rigid bodies only." in words({"bodies.third": bob})
     assert "a body is called `world`" in words({"bodies.world": LINK})
 
 
 def test_a_gradient_by_the_place_of_a_child_is_refused_with_the_way_out():
-    with pytest.raises(InputError, match=r"the joint `elbow` places it; solve for `joints.elbow.angle`"):
+    with pytest.raises(InputError, match=r"the joint `elbow` places it; use `joints.elbow.angle`"):
         resolve(Scene.parse(content()), "lower.position.x")
     assert resolve(Scene.parse(content()), "joints.elbow.axis.y") == ("joints.elbow.axis", 1)
 
 
 def test_given_moments_of_inertia_are_those_of_some_body():
-    assert "no body has one moment larger" in words({"bodies.lower": {**LINK, "inertia": [1, 2, 3.1]}})
-    assert "stands beside `density`" in words(
+    assert "a moment of inertia cannot exceed the sum of the other two" in words(
+        {"bodies.lower": {**LINK, "inertia": [1, 2, 3.1]}}
+    )
+    assert "is given together with `density`" in words(
         {"bodies.lower": {"shape": LINK["shape"], "density": 100, "inertia": [1, 2, 2]}}
     )
     assert "lower.inertia" in parameters(Scene.parse(content({"bodies.lower": {**LINK, "inertia": [1, 2, 2]}})))

@@ -45,7 +45,10 @@ def test_a_light_says_its_kind(mistake, light, words):
 @pytest.mark.parametrize(
     ("light", "line"),
     [
-        ({"kind": "directional"}, "direction: is missing; give the way the light travels, such as [1, 1, -2]."),
+        (
+            {"kind": "directional"},
+            "direction: is missing; give the direction of travel of the light, such as [1, 1, -2].",
+        ),
         ({"kind": "directional", "direction": [0, 0, 0]}, "direction: got a direction of length 0;"),
         ({"kind": "ambient", "colour": [1, -1, 1]}, "colour.1: got -1; expected a number of at least 0."),
         ({"kind": "point", "position": [0, 0, 1], "falloff": "square"}, "falloff: got 'square'; did you mean"),

@@ -35,9 +35,9 @@ def test_textures_count_from_the_scene_file_and_move_with_it(folder):
 @pytest.mark.parametrize(
     ("texture", "words"),
     [
-        ("pictures/wod.png", r"there is no file .*wod\.png; did you mean pictures/wood\.png\?"),
+        ("pictures/wod.png", r"the file .*wod\.png does not exist; did you mean pictures/wood\.png\?"),
         ("pictures/wood.gif", r"got pictures/wood\.gif; expected a file that ends in \.png, \.jpg, \.jpeg\."),
-        (3, r"got 3; expected the path of a picture\."),
+        (3, r"got 3; expected the path of an image\."),
     ],
 )
 def test_textures_that_are_none_get_a_suggestion(folder, texture, words):

@@ -77,7 +77,7 @@ def test_choices_get_a_suggestion_or_the_list(mistake):
 @pytest.mark.parametrize(
     ("place", "value", "words"),
     [
-        ("bodies", [1], "bodies: got [1]; expected a mapping of names to what they are."),
+        ("bodies", [1], "bodies: got [1]; expected a mapping of names to values."),
         ("bodies.cube", 7, "bodies.cube: got 7; expected a mapping with `kind`, `shape`, "),
         ("bodies.cube.pushes", {"at": 1}, "bodies.cube.pushes: got {'at': 1}; expected a list."),
         ("bodies.cube.pushes", "up", "bodies.cube.pushes: got 'up'; expected a list, such as ['up']."),

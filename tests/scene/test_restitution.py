@@ -89,11 +89,14 @@ def test_ball_of_a_scene_bounces_with_the_restitution_that_it_states(law):
 @pytest.mark.parametrize(
     "given, words",
     [
-        ({"restitution": 0.7}, "ground.restitution: of the law `continuous` goes with `impact_speed` [m/s]"),
-        ({"restitution": 0.7, "law": "paper"}, "ground.restitution: of the law `paper` goes with `impact_mass` [kg]"),
+        ({"restitution": 0.7}, "ground.restitution: of the law `continuous` needs `impact_speed` [m/s]"),
+        ({"restitution": 0.7, "law": "paper"}, "ground.restitution: of the law `paper` needs `impact_mass` [kg]"),
         ({"restitution": 0.7, "impact_speed": 1, "dissipation": 1}, "got `restitution` and `dissipation`; give one"),
-        ({"impact_speed": 1}, "ground.impact_speed: goes with `restitution` of the law `continuous`"),
-        ({"restitution": 0.7, "impact_speed": 1, "impact_mass": 1}, "ground.impact_mass: goes with `restitution`"),
+        ({"impact_speed": 1}, "ground.impact_speed: is used only with `restitution` and the law `continuous`"),
+        (
+            {"restitution": 0.7, "impact_speed": 1, "impact_mass": 1},
+            "ground.impact_mass: is used only with `restitution`",
+        ),
         ({"restitution": 1.2, "impact_speed": 1}, "ground.restitution: got 1.2; expected"),
     ],
 )

@@ -23,7 +23,9 @@ def test_gravity_is_a_vector_or_its_strength(scene, given):
 
 
 def test_negative_strength_of_gravity_is_refused(mistake, scene):
-    assert mistake({"gravity": -9.81}) == ("gravity: got -9.81; a single number is the strength downwards: write 9.81.")
+    assert mistake({"gravity": -9.81}) == (
+        "gravity: got -9.81; a single number is the downward acceleration: write 9.81."
+    )
     assert scene({"gravity": 0}).gravity == (0, 0, 0)
 
 
@@ -39,18 +41,16 @@ def test_substeps_are_a_number_or_auto(scene, mistake, substeps):
 @pytest.mark.parametrize("name", ["a.b", "", "1st", "a b", "ä", 5])
 def test_names_can_be_part_of_a_dotted_name(mistakes, name):
     cube = {"shape": {"box": {"size": [1, 1, 1]}}, "mass": 1}
-    assert any(line.startswith("bodies: the name ") for line in mistakes({"bodies": {name: cube}}))
+    assert any(line.startswith("bodies: got the name ") for line in mistakes({"bodies": {name: cube}}))
 
 
 @pytest.mark.parametrize("name", ["gravity", "camera"])
 def test_names_of_the_scene_itself_are_taken(mistake, name):
-    assert mistake({f"bodies.{name}": BOB}) == (
-        f"bodies.{name}: the name `{name}` belongs to the scene itself; choose another."
-    )
+    assert mistake({f"bodies.{name}": BOB}) == (f"bodies.{name}: the name `{name}` is reserved; choose another.")
 
 
 def test_a_body_and_a_ground_have_different_names(mistake):
-    assert mistake({"bodies.ground": BOB}) == "ground: a body is called `ground` too; choose another name."
+    assert mistake({"bodies.ground": BOB}) == "ground: a body is also called `ground`; choose another name."
 
 
 def test_a_scene_has_a_body(mistake):

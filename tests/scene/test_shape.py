@@ -43,7 +43,7 @@ def test_an_object_is_a_solid_of_the_extents_it_is_given(scene, name):
 
 def test_an_unknown_object_gets_the_names_that_there_are(mistake):
     place = f"{SHAPE}.object.name"
-    expected = f"{place}: got 'spoon'; there are {', '.join(object_names())}."
+    expected = f"{place}: got 'spoon'; choose one of {', '.join(object_names())}."
     assert mistake({SHAPE: {"object": {"name": "spoon", "size": [1, 1, 1]}}}) == expected
     assert (
         mistake({SHAPE: {"object": {"name": "Cone", "size": [1, 1, 1]}}})
@@ -73,10 +73,11 @@ def test_mesh_files_count_from_the_folder_of_the_scene(folder, absolute):
 
 def test_missing_mesh_files_get_a_suggestion(folder):
     with pytest.raises(
-        InputError, match=r"rock\.shape\.mesh\.file: there is no file .*did you mean meshes/rock\.ply\?"
+        InputError,
+        match=r"rock\.shape\.mesh\.file: the file .*rok\.ply does not exist; did you mean meshes/rock\.ply\?",
     ):
         Scene.parse(content("meshes/rok.ply"), folder=folder)
-    with pytest.raises(InputError, match=r"there is no file .*the path counts from the scene file"):
+    with pytest.raises(InputError, match=r"the file .* does not exist; paths are relative to the scene file"):
         Scene.parse(content("elsewhere/cat.obj"), folder=folder)
 
 

@@ -84,9 +84,9 @@ def test_scenes_of_the_library_load_and_come_back(tmp_path, name):
 
 
 def test_the_library_names_its_scenes():
-    with pytest.raises(InputError, match="there is no scene `cub` in the library; did you mean `cube`"):
+    with pytest.raises(InputError, match="the library has no scene `cub`; did you mean `cube`"):
         Scene.library("cub")
-    with pytest.raises(InputError, match=f"there are {', '.join(LIBRARY)}"):
+    with pytest.raises(InputError, match=f"choose one of {', '.join(LIBRARY)}"):
         Scene.library("xyzzy")
     assert {p.stem for p in yaml_io._library()} >= set(LIBRARY)
 
@@ -187,7 +187,7 @@ def test_saving_that_fails_keeps_the_old_file(tmp_path, scene, monkeypatch):
         scene().save(path)
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["scene.yaml"]
-    with pytest.raises(InputError, match="there is no folder"):
+    with pytest.raises(InputError, match="the folder .* does not exist; create it first"):
         scene().save(tmp_path / "none" / "scene.yaml")
 
 
@@ -213,9 +213,9 @@ def test_numbers_that_are_not_finite_are_refused(refusal, value):
 def test_a_key_that_stands_twice_is_refused_with_its_line(refusal):
     assert refusal(f"{TEXT}ground: {{}}\ntiming:\n  fps: 30\n  fps: 60\n").split("\n") == [
         "drop.yaml has 3 mistakes:",
-        "  line 9: the key `ground` appears twice.",
-        "  line 10: the key `timing` appears twice.",
-        "  line 12: the key `fps` appears twice.",
+        "  line 9: the key `ground` appears twice; remove one of them.",
+        "  line 10: the key `timing` appears twice; remove one of them.",
+        "  line 12: the key `fps` appears twice; remove one of them.",
     ]
 
 
@@ -225,7 +225,7 @@ def test_mistakes_are_told_with_place_and_line(refusal):
         "drop.yaml has 3 mistakes:",
         "  timing.fsp (line 2): unknown key; did you mean `fps`?",
         "  bodies.cube.mass (line 6): got -5; expected a number above 0 [kg].",
-        "  ground.stiffness (line 7): got 'soft'; expected a number, perhaps with a unit such as N/m.",
+        "  ground.stiffness (line 7): got 'soft'; expected a number, with or without a unit such as N/m.",
     ]
 
 
@@ -287,7 +287,7 @@ def test_a_file_that_grows_by_its_aliases_is_refused_at_once(refusal):
 
 def test_files_that_are_not_there_get_a_suggestion(load, tmp_path):
     load(TEXT)
-    with pytest.raises(InputError, match=r"there is no scene file .*dorp\.yaml; did you mean .*drop\.yaml\?"):
+    with pytest.raises(InputError, match=r"the scene file .*dorp\.yaml does not exist; did you mean .*drop\.yaml\?"):
         Scene.load(tmp_path / "dorp.yaml")
     with pytest.raises(InputError, match=r'Scene\.library\("cube"\)'):
         Scene.load("cube")

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.physics.system import Values
-from gradsim.scene.parameters import Parameter, axes, parameters, resolve
+from gradsim.scene.parameters import Parameter, component_letters, parameters, resolve
 
 WIDE = 5.0  # range of an unknown given without bounds: its value in the scene over and times this
 
@@ -150,7 +150,7 @@ class Space(Ranges):
                 f"`{unknown.name}` ties vectors to numbers, or to others; name a component of each, as .x."
             )
         bounds = unknown.low, unknown.high, unknown.prior
-        letters = axes(unknown.names[0])[: sizes.pop()]
+        letters = component_letters(unknown.names[0])[: sizes.pop()]
         return [Unknown("=".join(f"{name}.{axis}" for name in unknown.names), *bounds) for axis in letters]
 
     def _whole_vector(self, dotted: str) -> bool:

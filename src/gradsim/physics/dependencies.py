@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.scene.parameters import CONTACT, lens_of
+from gradsim.scene.parameters import CONTACT, camera_prefix
 
 CLOCK = ("timing.rate", "timing.offset")
 
@@ -30,7 +30,7 @@ def read_by_motion(model) -> frozenset[str]:
 
 def read_by_pictures(scene) -> frozenset[str]:
     """Parameters of cameras and lights."""
-    lenses = tuple(f"{lens_of(name)}." for name in scene.views)
+    lenses = tuple(f"{camera_prefix(name)}." for name in scene.views)
     kinds = ("focal", "centre", "translation")
     lamps = {f"lights.{name}.{key}" for name, lamp in scene.lights.items() for key in type(lamp).model_fields}
     return frozenset(f"{lens}{kind}" for lens in lenses for kind in kinds) | lamps

@@ -91,7 +91,9 @@ class Model(nn.Module):
             if kind is ObstacleBody or node.visible
         )
         self.lead = lead or max(1, math.ceil(scene.timing.offset * scene.timing.fps))
-        self._late = [n for n, body in scene.bodies.items() if any(push.late for push in getattr(body, "pushes", ()))]
+        self._late = [
+            n for n, body in scene.bodies.items() if any(push.after_start for push in getattr(body, "pushes", ()))
+        ]
         start = self.values()
         chosen = substeps or (None if scene.timing.substeps == "auto" else scene.timing.substeps)
         self.substeps = chosen or self.recommended_substeps(start)

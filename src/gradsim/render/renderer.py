@@ -22,7 +22,7 @@ from gradsim.render.shading.surface_color import Labels, Painter, SurfaceColor
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.softras.rasterizer import SoftRas
 from gradsim.render.view import NEAR, View
-from gradsim.scene.parameters import lens_of
+from gradsim.scene.parameters import camera_prefix
 
 COLOUR_ONLY = Shading()
 
@@ -177,7 +177,11 @@ class Renderer:
         """
         if not hasattr(scene, "view"):
             raise InputError(f"scene is {scene!r}; expected a Scene: Scene.load(path), or Scene.library(name).")
-        options = {"shading": Shading.of(scene, law), "background": scene.background, "lens": lens_of(camera)} | options
+        options = {
+            "shading": Shading.of(scene, law),
+            "background": scene.background,
+            "lens": camera_prefix(camera),
+        } | options
         return cls(from_scene(scene.view(camera)), rasterizer, **options)
 
     def __call__(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:

@@ -15,7 +15,7 @@ from gradsim.geometry.surface import Surface
 from gradsim.render.camera import Camera, from_scene, project
 from gradsim.render.coverage.coverage import coverage, coverage_tangent
 from gradsim.render.coverage.rigid_projection import AWAY, ProjectionCamera
-from gradsim.scene.parameters import lens_of
+from gradsim.scene.parameters import camera_prefix
 
 NEAR = 1e-3  # [m] a part with a vertex nearer to the camera's plane, or behind it, is not drawn in that frame
 LENS = ("focal", "centre", "translation")  # parameters of a scene that replace the camera's own
@@ -47,7 +47,7 @@ class Silhouettes:
         Raises:
             InputError: If the scene has no camera of this name.
         """
-        return cls(from_scene(scene.view(camera)), tuple(scene.background), lens_of(camera))
+        return cls(from_scene(scene.view(camera)), tuple(scene.background), camera_prefix(camera))
 
     def masks(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
         """Coverage by each part alone, (worlds, frames, parts, height, width) in [0, 1].

@@ -1,4 +1,4 @@
-"""What the user says about a motion: bodies, grounds, camera, clock; to and from YAML."""
+"""Scene description: bodies, grounds, contacts, joints, cameras, lights and clock, to and from YAML."""
 
 from gradsim.scene.body import Pendulum, Push, Rigid
 from gradsim.scene.camera import Camera, LookAt

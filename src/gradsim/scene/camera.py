@@ -1,4 +1,4 @@
-"""The camera of a scene, as OpenCV has it: x to the right, y down, z forward, pixel centres at +0.5."""
+"""Cameras of a scene in the convention of OpenCV: x right, y down, z forward, pixel centers at +0.5."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -8,24 +8,24 @@ import numpy as np
 from pydantic import Field
 from pydantic_core import core_schema
 
-from gradsim.scene.node import Node, Place, mistake, shown
+from gradsim.scene.node import Node, Place, mistake, quote
 from gradsim.scene.quantity import Count, Matrix3, Quantity, Tuple, Vector2, Vector3, positive, vector
 
-RIGHT_ANGLE = 1e-5  # how far R Rᵀ may be from 1: matrices in files are often printed with six digits
+RIGHT_ANGLE = 1e-5  # tolerance of R Rᵀ = 1: matrices in files often have six digits
 
 
 class LookAt(Node):
-    """A camera with square pixels and `target` in the middle of its image.
+    """Pose of a camera by its position and target, which is in the center of the image.
 
     Attributes:
-        eye: Where it stands [m].
-        target: What it looks at [m].
-        up: Direction that is up in the image.
+        eye: Position of the camera [m].
+        target: Point in the center of the image [m].
+        up: Upward direction in the image.
         fov: Vertical field of view [rad], unless the camera has a `focal` or `K`.
     """
 
-    eye: Annotated[Vector3, vector("m")] = Field(description="the place [x, y, z] of the camera in m")
-    target: Annotated[Vector3, vector("m")] = Field(description="the point [x, y, z] that it looks at in m")
+    eye: Annotated[Vector3, vector("m")] = Field(description="the position [x, y, z] of the camera in m")
+    target: Annotated[Vector3, vector("m")] = Field(description="the point [x, y, z] in the center of the image in m")
     up: Annotated[Vector3, vector("")] = (0.0, 0.0, 1.0)
     fov: Annotated[float | None, Quantity("rad", lower=1e-3, upper=math.pi - 1e-3)] = None
 
@@ -46,33 +46,33 @@ class LookAt(Node):
 
 
 class _Intrinsics(Tuple):
-    """Annotates K."""
+    """Annotate the intrinsic matrix K."""
 
     def __get_pydantic_core_schema__(self, source, handler):
         matrix = super().__get_pydantic_core_schema__(source, handler)
-        return core_schema.no_info_after_validator_function(self._checked, matrix)
+        return core_schema.no_info_after_validator_function(self._check, matrix)
 
-    def _checked(self, K: Matrix3) -> Matrix3:
+    def _check(self, K: Matrix3) -> Matrix3:
         if not (K[0][0] > 0 and K[1][1] > 0 and K[1][0] == 0 and K[2] == (0, 0, 1)):
             raise mistake(
-                f"got {shown(K)}; expected [[fx, s, cx], [0, fy, cy], [0, 0, 1]] with focal lengths above 0 in px."
+                f"got {quote(K)}; expected [[fx, s, cx], [0, fy, cy], [0, 0, 1]] with focal lengths above 0 in px."
             )
         return K
 
 
 class Camera(Node):
-    """Size of the image, where it is taken from (`look_at`, or `R` and `t`), and the lens (`fov`, `focal` or `K`).
+    """A camera: size of the image, pose (`look_at`, or `R` and `t`) and intrinsics (`fov`, `focal` or `K`).
 
-    In a file, `K: {focal: f, centre: [cx, cy]}` stands for `focal` and `centre`.
+    In a file, `K: {focal: f, centre: [cx, cy]}` is short for `focal` and `centre`.
 
     Attributes:
         size: Width and height [px].
-        look_at: By place and target.
+        look_at: Pose by position and target.
         R: Rotation world → camera.
         t: Translation world → camera [m].
         K: Intrinsic matrix [px].
         focal: Focal length of square pixels [px].
-        centre: Principal point [px]; by default the middle of the image.
+        centre: Principal point [px]; by default the center of the image.
     """
 
     size: Annotated[tuple[int, int], Tuple(Count(1, 16384), 2, "whole numbers: width and height in px")] = Field(
@@ -86,32 +86,32 @@ class Camera(Node):
     centre: Annotated[Vector2 | None, Tuple(Quantity("px"), 2)] = None
 
     @classmethod
-    def prepare(cls, given: dict[str, Any]) -> dict[str, Any]:
-        lens = given.get("K")
+    def prepare(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        lens = raw.get("K")
         if not isinstance(lens, Mapping) or not set(lens) <= {"focal", "centre"}:
-            return given
-        return {**{key: value for key, value in given.items() if key != "K"}, **lens}
+            return raw
+        return {**{key: value for key, value in raw.items() if key != "K"}, **lens}
 
     @classmethod
-    def faults(cls, given) -> Iterator[tuple[Place, str]]:
-        view = given.get("look_at")
-        pose = [key for key in ("look_at", "R", "t") if key in given]
+    def faults(cls, raw) -> Iterator[tuple[Place, str]]:
+        view = raw.get("look_at")
+        pose = [key for key in ("look_at", "R", "t") if key in raw]
         if pose not in (["look_at"], ["R", "t"]):
-            got = f"got {' and '.join(f'`{key}`' for key in pose)}" if pose else "stands nowhere"
+            got = f"got {' and '.join(f'`{key}`' for key in pose)}" if pose else "has no pose"
             yield (), f"{got}; give either `look_at`, or `R` and `t`."
         fov = view.get("fov") if isinstance(view, Mapping) else getattr(view, "fov", None)
-        lens = ["look_at.fov"] * (fov is not None) + [key for key in ("focal", "K") if key in given]
+        lens = ["look_at.fov"] * (fov is not None) + [key for key in ("focal", "K") if key in raw]
         if len(lens) != 1:
             got = f"got {' and '.join(f'`{key}`' for key in lens)}" if lens else "has no lens"
             yield (), f"{got}; give exactly one of `look_at.fov`, `focal` and `K`."
-        if "K" in given and "centre" in given:
-            yield ("centre",), "stands beside `K`, which has the principal point already; leave it out."
+        if "K" in raw and "centre" in raw:
+            yield ("centre",), "is given together with `K`, which contains the principal point; remove one of them."
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         if self.R is not None:
             R = np.array(self.R)
             if np.abs(R @ R.T - np.eye(3)).max() > RIGHT_ANGLE or np.linalg.det(R) < 0:
-                yield ("R",), "is not a rotation (R Rᵀ = 1, det R = +1); take scale or mirroring out of it."
+                yield ("R",), "is not a rotation (R Rᵀ = 1, det R = +1); remove scale or mirroring."
 
     def matrices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """K (3, 3) [px], R (3, 3) and t (3) [m], world → camera."""

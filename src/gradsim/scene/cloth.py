@@ -1,4 +1,4 @@
-"""Cloth of a scene: sheets of triangles that resist stretch, bending and the air."""
+"""Cloth of a scene: sheets of triangles with membrane, bending and aerodynamic forces."""
 
 import math
 from collections.abc import Iterator
@@ -12,11 +12,10 @@ from pydantic import Field
 
 from gradsim.geometry import mesh_io as mesh_file
 from gradsim.geometry import sheet
-from gradsim.geometry import sheet as sheet_shapes
 from gradsim.geometry.mesh import Mesh
 from gradsim.scene.node import Node, Place, exactly_one
 from gradsim.scene.quantity import Count, Quantity, Tuple, Vector2, Vector3, positive, vector
-from gradsim.scene.soft_body import Soft, one_elasticity
+from gradsim.scene.soft_body import Soft, elasticity_errors
 from gradsim.scene.solid import ACTIVATION, POISSON, PRESSURE
 from gradsim.scene.yaml_io import FilePath
 
@@ -43,31 +42,31 @@ class Grid(Node):
 
 
 class Cells(Node):
-    """A figure of square cells, upright in the plane y = 0, as its rows of text look to who stands at −y.
+    """A pattern of square cells, upright in the plane y = 0, oriented as its text for a viewer at −y.
 
-    `#` is a cell of two triangles, `.` or a space none; `cell` is its edge length [m].
+    `#` is a cell of two triangles, `.` or a space an empty one; `cell` is the edge length [m].
     """
 
     pattern: tuple[str, ...] = Field(description="rows of text from the top, such as ['###', '#.#']")
     cell: Annotated[float, LENGTH] = Field(description="the edge length of a cell in m")
 
     def mesh(self) -> Mesh:
-        return sheet_shapes.cells(self.pattern, self.cell)
+        return sheet.cells(self.pattern, self.cell)
 
 
 class Bell(Node):
-    """A cap of a sphere that is open below; `height` is from its rim to its apex, `rings` the vertices from there to the rim."""
+    """A spherical cap, open below: `height` from rim to apex, `rings` numbers of vertices per ring from the apex."""
 
     radius: Annotated[float, LENGTH] = Field(description="the radius of the rim in m")
     height: Annotated[float, LENGTH] = Field(description="the height in m")
-    rings: tuple[Annotated[int, Count(3, 4096)], ...] = Field(default=sheet_shapes.RINGS, min_length=1)
+    rings: tuple[Annotated[int, Count(3, 4096)], ...] = Field(default=sheet.RINGS, min_length=1)
 
     def mesh(self) -> Mesh:
-        return sheet_shapes.bell(self.radius, self.height, self.rings)
+        return sheet.bell(self.radius, self.height, self.rings)
 
 
 class SheetFile(Node):
-    """Triangles in a file, open or closed; `scale` is metres per unit of the file."""
+    """Triangles in a file, open or closed; `scale` in meters per unit of the file."""
 
     file: Annotated[Path, FilePath("a mesh file", mesh_file.FORMATS)] = Field(
         description="the path of an obj, stl, ply or glb file"
@@ -79,7 +78,7 @@ class SheetFile(Node):
 
 
 class ClothShape(Node):
-    """Exactly one of these."""
+    """Shape of a cloth: exactly one of the following."""
 
     grid: Grid | None = None
     cells: Cells | None = None
@@ -87,27 +86,27 @@ class ClothShape(Node):
     mesh_file: SheetFile | None = Field(default=None, alias="mesh")
 
     @classmethod
-    def prepare(cls, given: dict[str, Any]) -> dict[str, Any]:
-        return {"mesh" if key == "mesh_file" else key: value for key, value in given.items()}
+    def prepare(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        return {"mesh" if key == "mesh_file" else key: value for key, value in raw.items()}
 
     @classmethod
-    def faults(cls, given) -> Iterator[tuple[Place, str]]:
-        if not set(given) - set(cls.known_keys()):
-            yield from exactly_one(given, cls.known_keys())
+    def faults(cls, raw) -> Iterator[tuple[Place, str]]:
+        if not set(raw) - set(cls.known_keys()):
+            yield from exactly_one(raw, cls.known_keys())
 
     def mesh(self) -> Mesh:
-        """The sheet, in the coordinates of the shape."""
+        """Sheet in the coordinates of the shape."""
         (kind,) = (node for _, node in self if node is not None)
         return kind.mesh()
 
 
 class Air(Node):
-    """What flows about a sheet (`gradsim.physics.forces.aerodynamics` has the law).
+    """Air around a sheet, with the law of `gradsim.physics.forces.aerodynamics`.
 
     Attributes:
-        density: [kg/m³].
-        drag: Coefficient of drag.
-        lift: Coefficient of lift.
+        density: Density of the air [kg/m³].
+        drag: Drag coefficient.
+        lift: Lift coefficient.
         wind: Velocity of the air [m/s].
     """
 
@@ -118,20 +117,20 @@ class Air(Node):
 
 
 class Cloth(Soft):
-    """A sheet (`gradsim.physics.forces.membrane` and `bending` have the laws).
+    """A sheet, with the laws of `gradsim.physics.forces.membrane` and `bending`.
 
     Attributes:
-        shape: Its shape, cut into triangles.
-        density: Mass by area [kg/m²].
+        shape: Shape with its triangle mesh.
+        density: Mass per area [kg/m²].
         young, poisson, thickness: Young's modulus [Pa], Poisson's ratio, and thickness [m], or
         mu, lam: the paper's μ and λ, times the thickness [N/m]. For small strains in plane stress they act as ⅔ μ and
-            λ − 4/9 μ, and E, ν and t are turned into the μ and λ that act as they say: μ = 3/2 μ_L, λ = λ_L + 4/9 μ.
-        damping: Viscosity in the plane, times the thickness [N s/m].
-        activation: Shrinks (above 0) or swells the rest area.
-        bending: Stiffness against folds [N m]; by default folds cost nothing.
-        bending_damping: [N m s]; 0 where there is bending, and so is
-        bending_activation: α, which folds every inner edge at rest by −2 α [rad].
-        air: The air about it; none by default.
+            λ − 4/9 μ, and E, ν and t are converted accordingly: μ = 3/2 μ_L, λ = λ_L + 4/9 μ.
+        damping: In-plane viscosity, times the thickness [N s/m].
+        activation: Contraction (above 0) or expansion of the rest area.
+        bending: Bending stiffness [N m]; by default no bending force.
+        bending_damping: Bending damping [N m s]; by default 0 with `bending`.
+        bending_activation: α, which folds every inner edge at rest by −2 α [rad]; by default 0 with `bending`.
+        air: Air around the sheet; by default none.
     """
 
     by_time: ClassVar[tuple[str, ...]] = ("activation", "bending_activation")
@@ -152,31 +151,31 @@ class Cloth(Soft):
     air: Air | None = None
 
     @classmethod
-    def faults(cls, given) -> Iterator[tuple[Place, str]]:
-        yield from super().faults(given)
-        yield from one_elasticity(given, PAIRS)
+    def faults(cls, raw) -> Iterator[tuple[Place, str]]:
+        yield from super().faults(raw)
+        yield from elasticity_errors(raw, PAIRS)
         for key in ("bending_damping", "bending_activation"):
-            if key in given and "bending" not in given:
-                yield (key,), "stands without `bending`; give that too, 0 if there is none."
+            if key in raw and "bending" not in raw:
+                yield (key,), "is given without `bending`; give `bending` too, which may be 0."
 
     @classmethod
-    def prepare(cls, given: dict[str, Any]) -> dict[str, Any]:
-        return {"bending_damping": 0.0, "bending_activation": 0.0, **given} if "bending" in given else given
+    def prepare(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        return {"bending_damping": 0.0, "bending_activation": 0.0, **raw} if "bending" in raw else raw
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         faults = list(super().conflicts())
         yield from faults
         if not faults and self.bending is not None and not len(self.hinges):
-            yield ("bending",), "the sheet has no inner edge; leave it out."
+            yield ("bending",), "is given for a sheet without inner edges; remove it."
 
     @property
     def rest(self) -> Mesh:
-        """Its triangles at rest, about the centre of their area.
+        """Triangles at rest, relative to the center of area.
 
         Raises:
-            InputError: If it is no sheet.
+            InputError: If the mesh is not a valid sheet.
         """
-        return _centred(self.shape)  # pyright: ignore[reportArgumentType] -- frozen, so it has a hash
+        return _centered_mesh(self.shape)  # pyright: ignore[reportArgumentType] -- frozen, so it has a hash
 
     @property
     def hinges(self) -> np.ndarray:
@@ -204,7 +203,7 @@ class Cloth(Soft):
 
 
 @lru_cache(maxsize=32)
-def _centred(shape: ClothShape) -> Mesh:
+def _centered_mesh(shape: ClothShape) -> Mesh:
     mesh = shape.mesh()
     sheet.check_sheet(mesh, "the mesh")
     corners = mesh.vertices[mesh.faces]
@@ -214,4 +213,4 @@ def _centred(shape: ClothShape) -> Mesh:
 
 @lru_cache(maxsize=32)
 def _hinges(shape: ClothShape) -> np.ndarray:
-    return sheet.hinges(_centred(shape).faces)  # pyright: ignore[reportArgumentType] -- frozen, so it has a hash
+    return sheet.hinges(_centered_mesh(shape).faces)  # pyright: ignore[reportArgumentType] -- frozen, so it has a hash

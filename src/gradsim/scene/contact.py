@@ -1,4 +1,4 @@
-"""How a ground or an obstacle resists what touches it; numbers are per contact point."""
+"""Contact parameters of grounds and obstacles, per contact point."""
 
 import difflib
 from collections.abc import Iterator
@@ -19,21 +19,21 @@ FRICTION_STIFFNESS, FRICTION = Quantity("N s/m", **SCALE), Quantity("", **SCALE)
 
 
 class Contact(Node):
-    """A law and its numbers.
+    """Contact law and its parameters.
 
     Attributes:
-        law: `continuous` (Hunt–Crossley, damped by `dissipation`), `paper` (damped by `damping`, which jumps at touch),
-            or `paper-adhesive` (the paper's formula as printed, which pulls while the body leaves).
+        law: `continuous` (Hunt–Crossley, with `dissipation`), `paper` (with `damping`, discontinuous at contact), or
+            `paper-adhesive` (the paper's formula as printed, which attracts a separating body).
         stiffness: k_e [N/m].
         dissipation: a [s/m], law `continuous`.
         damping: k_d [N s/m], laws `paper` and `paper-adhesive`.
         friction_stiffness: k_f [N s/m].
         friction: μ.
-        restitution: In place of `dissipation` or `damping`: what a bounce on one contact point leaves of the speed, above
-            0 and at most 1. It is turned into those (`gradsim.scene.restitution`), and is not kept.
-        impact_speed: With it, law `continuous`: the speed of that bounce [m/s]; a faster one loses more.
-        impact_mass: With it, the other laws: the mass that bounces [kg].
-        margin: Contact begins this far from the surface [m] (d of the paper, C.2).
+        restitution: Instead of `dissipation` or `damping`: coefficient of restitution of a bounce on one contact point,
+            above 0 and at most 1. It is converted (`gradsim.scene.restitution`) and not stored.
+        impact_speed: With `restitution` and law `continuous`: speed of that bounce [m/s]; faster ones lose more.
+        impact_mass: With `restitution` and the other laws: bouncing mass [kg].
+        margin: Distance from the surface at which contact begins [m] (d of the paper, C.2).
     """
 
     law: str = "continuous"
@@ -48,42 +48,40 @@ class Contact(Node):
     margin: Annotated[float, Quantity("m", lower=0.0)] = 0.0
 
     @classmethod
-    def prepare(cls, given: dict[str, Any]) -> dict[str, Any]:
-        if {"damping", "dissipation", "restitution"} & set(given):
-            return given
-        return {**given, **({"damping": 50.0} if _is_paper(given) else {"dissipation": 0.3})}
+    def prepare(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        if {"damping", "dissipation", "restitution"} & set(raw):
+            return raw
+        return {**raw, **({"damping": 50.0} if _is_paper(raw) else {"dissipation": 0.3})}
 
     @classmethod
-    def faults(cls, given) -> Iterator[tuple[Place, str]]:
-        law = given.get("law", "continuous")
+    def faults(cls, raw) -> Iterator[tuple[Place, str]]:
+        law = raw.get("law", "continuous")
         if law not in LAWS:
             near = difflib.get_close_matches(str(law), LAWS, 1)
             hint = f"did you mean `{near[0]}`?" if near else f"choose one of {', '.join(LAWS)}."
             yield ("law",), f"got {law!r}; {hint}"
             return
-        if "restitution" in given and law not in WITH_RESTITUTION:
-            yield ("restitution",), f"is not known of the law `{law}`; give `{LAWS[law]}`."
-        own, needed, other = ("damping", "impact_mass", "impact_speed")
-        if not _is_paper(given):
-            own, needed, other = ("dissipation", other, needed)
-        if "restitution" in given:
-            if own in given:
-                yield (), f"got `restitution` and `{own}`; give one of them."
-            if needed not in given:
-                unit, why = ("kg", "the mass that bounces") if _is_paper(given) else ("m/s", "the speed of the impact")
-                yield ("restitution",), f"of the law `{law}` goes with `{needed}` [{unit}], {why}; add it."
-        for key in {needed, other} & set(given):
-            if key == other or "restitution" not in given:
-                yield (
-                    (key,),
-                    f"goes with `restitution` of the law {'`continuous`' if key == 'impact_speed' else '`paper`'}.",
-                )
-        if not _is_paper(given) and "damping" in given:
+        if "restitution" in raw and law not in WITH_RESTITUTION:
+            yield ("restitution",), f"is not supported by the law `{law}`; give `{LAWS[law]}`."
+        loss, required, other = ("damping", "impact_mass", "impact_speed")
+        if not _is_paper(raw):
+            loss, required, other = ("dissipation", other, required)
+        if "restitution" in raw:
+            if loss in raw:
+                yield (), f"got `restitution` and `{loss}`; give one of them."
+            if required not in raw:
+                unit, meaning = ("kg", "the bouncing mass") if _is_paper(raw) else ("m/s", "the speed of the impact")
+                yield ("restitution",), f"of the law `{law}` needs `{required}` [{unit}], {meaning}; add it."
+        for key in {required, other} & set(raw):
+            if key == other or "restitution" not in raw:
+                matching = "`continuous`" if key == "impact_speed" else "`paper`"
+                yield (key,), f"is used only with `restitution` and the law {matching}; remove it."
+        if not _is_paper(raw) and "damping" in raw:
             yield (
                 ("damping",),
                 f"the law `{law}` has no `damping` [N s/m]; give `dissipation` [s/m], or law: paper.",
             )
-        if _is_paper(given) and "dissipation" in given:
+        if _is_paper(raw) and "dissipation" in raw:
             yield (
                 ("dissipation",),
                 f"the law `{law}` has no `dissipation` [s/m]; give `damping` [N s/m], or law: continuous.",
@@ -92,20 +90,20 @@ class Contact(Node):
     @model_validator(mode="after")
     def _damping_from_restitution(self):
         e, speed, mass = self.restitution, self.impact_speed, self.impact_mass
-        own = "damping" if _is_paper({"law": self.law}) else "dissipation"
-        if e is None or getattr(self, own) is not None or (speed, mass)[own == "damping"] is None:
-            return self  # `faults` has told
+        key = "damping" if _is_paper({"law": self.law}) else "dissipation"
+        if e is None or getattr(self, key) is not None or (speed, mass)[key == "damping"] is None:
+            return self  # reported by `faults`
         if mass is not None:
             number = restitution.damping(e, self.stiffness, mass, self.law == "paper-adhesive")
         else:
             number = restitution.dissipation(e, speed or 0.0)
-        object.__setattr__(self, own, number)
-        for key in ("restitution", "impact_speed", "impact_mass"):
-            object.__setattr__(self, key, None)
-            self.__pydantic_fields_set__.discard(key)
-        self.__pydantic_fields_set__.add(own)
+        object.__setattr__(self, key, number)
+        for field in ("restitution", "impact_speed", "impact_mass"):
+            object.__setattr__(self, field, None)
+            self.__pydantic_fields_set__.discard(field)
+        self.__pydantic_fields_set__.add(key)
         return self
 
 
-def _is_paper(given) -> bool:
-    return LAWS.get(given.get("law", "continuous")) == "damping"
+def _is_paper(raw) -> bool:
+    return LAWS.get(raw.get("law", "continuous")) == "damping"

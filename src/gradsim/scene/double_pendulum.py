@@ -1,4 +1,4 @@
-"""Two arms that swing in a vertical plane, the second about the end of the first."""
+"""Double pendulums of a scene."""
 
 import math
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gradsim.scene.body import BLUE, TURN
-from gradsim.scene.material import COLOUR, Material
+from gradsim.scene.material import COLOR, Material
 from gradsim.scene.node import Node, Place
 from gradsim.scene.quantity import Quantity, Vector3, positive, vector
 
@@ -20,20 +20,20 @@ class DoublePendulum(Node):
     """Two arms in a vertical plane: the first swings about a fixed pivot, the second about the end of the first.
 
     Attributes:
-        masses: `points`: a point mass at the end of each massless arm. `rods`: the arms are uniform rods, and bobs are
-            drawn only.
-        pivot: [m].
-        first_length, second_length: Of the arms, from hinge to end [m].
-        first_mass, second_mass: Of the arms [kg].
-        first_angle, second_angle: At the start, both from hanging straight down, positive towards `plane` [rad].
-        first_rate, second_rate: At the start [rad/s].
-        damping: Of both hinges, torque over the rate between what they join [N m s].
-        force: On the far end, always the same [N]; its part across the plane does nothing.
+        masses: `points`: a point mass at the end of each massless arm. `rods`: uniform rods, with bobs for rendering
+            only.
+        pivot: Position of the pivot [m].
+        first_length, second_length: Lengths of the arms from hinge to end [m].
+        first_mass, second_mass: Masses of the arms [kg].
+        first_angle, second_angle: Initial angles, both from the downward vertical, positive towards `plane` [rad].
+        first_rate, second_rate: Initial angular velocities [rad/s].
+        damping: Damping of both hinges, torque over relative angular velocity [N m s].
+        force: Constant force on the end of the second arm [N]; its component across the plane has no effect.
         plane: Horizontal direction of the swing, of any length.
-        first_radius, second_radius: Of the bobs as drawn [m]; 0: not drawn.
-        rod_radius: Of the arms as drawn [m]; 0: not drawn.
-        colour, second_colour: Red, green and blue of the first arm with its bob, and of the second.
-        material: How both answer light; by default plain and matte.
+        first_radius, second_radius: Radii of the rendered bobs [m]; 0: not rendered.
+        rod_radius: Radius of the rendered arms [m]; 0: not rendered.
+        colour, second_colour: RGB of the first arm with its bob, and of the second.
+        material: Reflectance of both; by default plain and matte.
     """
 
     kind: Literal["double_pendulum"] = Field(description="kind: double_pendulum")
@@ -53,8 +53,8 @@ class DoublePendulum(Node):
     first_radius: Annotated[float, RADIUS] = 0.05
     second_radius: Annotated[float, RADIUS] = 0.05
     rod_radius: Annotated[float, RADIUS] = 0.0
-    colour: Annotated[Vector3, COLOUR] = BLUE
-    second_colour: Annotated[Vector3, COLOUR] = ORANGE
+    colour: Annotated[Vector3, COLOR] = BLUE
+    second_colour: Annotated[Vector3, COLOR] = ORANGE
     material: Material | None = None
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
@@ -62,4 +62,4 @@ class DoublePendulum(Node):
             yield ("plane",), f"got {list(self.plane)}; expected a horizontal direction, such as [1, 0, 0]."
         for key in ("first_radius", "second_radius"):
             if not self.rod_radius and not getattr(self, key):
-                yield (key,), "got 0, and `rod_radius` is 0 too: nothing of the arm would be drawn; give one of them."
+                yield (key,), "and `rod_radius` are both 0, so the arm would be invisible; give one of them."

@@ -1,4 +1,4 @@
-"""Planes that bodies touch."""
+"""Grounds: planes that bodies collide with."""
 
 import math
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ from gradsim.scene.quantity import Quantity, Vector3, vector
 
 
 class Ground(Contact):
-    """The plane n·x = height, with n = normal/|normal|, and how it resists (see `Contact`).
+    """The plane n·x = height, n = normal/|normal|, with its contact parameters (see `Contact`).
 
     Attributes:
-        height: [m], or
+        height: Height along the normal [m], or
         point: any point on the plane [m].
         normal: Direction out of the ground, of any length.
-        visible: The square of it that pictures show; by default they show none.
+        visible: Rendered part of the plane; by default none.
     """
 
     height: Annotated[float, Quantity("m")] = 0.0
@@ -29,9 +29,9 @@ class Ground(Contact):
     visible: Visible | None = None
 
     @classmethod
-    def faults(cls, given) -> Iterator[tuple[Place, str]]:
-        yield from super().faults(given)
-        if "point" in given and given.get("height"):
+    def faults(cls, raw) -> Iterator[tuple[Place, str]]:
+        yield from super().faults(raw)
+        if "point" in raw and raw.get("height"):
             yield (), "got `height` and `point`; give one of them."
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:

@@ -1,4 +1,4 @@
-"""How the bodies of a scene act on one another: contact between two of them, and vertices held by a rigid body."""
+"""Interactions between the bodies of a scene: contacts, and attachments of vertices to rigid bodies."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -10,32 +10,32 @@ from gradsim.scene.body import Rigid
 from gradsim.scene.contact import DISSIPATION, FRICTION, FRICTION_STIFFNESS, STIFFNESS
 from gradsim.scene.node import Node, Place, did_you_mean
 from gradsim.scene.quantity import Quantity
-from gradsim.scene.region import AnyRegion, without_vertices
+from gradsim.scene.region import AnyRegion, region_errors
 from gradsim.scene.soft_body import Soft
 
-SELF_ONLY = "one name for a body that touches itself, or two"
-EVERY = "all"  # rigid bodies
+SELF_ONLY = "one name for self-contact, or two"
+ALL = "all"  # rigid bodies
 
 
-class Meeting(Node):
-    """Contact between bodies of a scene; the law is `continuous`.
+class BodyContact(Node):
+    """Contact between bodies of a scene, with the law `continuous`.
 
-    A soft body touches itself, another, or a rigid ball or box. Rigid bodies touch one another, any number of them, if
-    they are convex, or by their convex hull (`collision: hull`).
+    Soft bodies: self-contact, contact with another soft body, or with a rigid ball or box. Rigid bodies: contact between
+    any number of convex bodies, or of convex hulls (`collision: hull`).
 
     Attributes:
-        between: Names of the two bodies, or of one soft body that touches itself; of two or more rigid bodies, of which
-            every two touch; or `all` rigid bodies of the scene but those of `collision: none`.
-        thickness: The surfaces keep this far from one another [m], if one is soft. Rigid bodies may do without; but only
-            vertices touch, and with thickness the triangles between them stay outside too.
-        stiffness: k_e [N/m], of each vertex or, between rigid bodies, corner or crossing of edges; so the next three.
-            Between rigid bodies it has to be given.
+        between: Names of two bodies; of one soft body for self-contact; of two or more rigid bodies for contact between
+            all pairs; or `all` for all rigid bodies of the scene except those with `collision: none`.
+        thickness: Distance kept between the surfaces [m], with soft bodies. Required between soft bodies, optional with
+            rigid ones, where only vertices collide, and a thickness keeps the triangles between them outside, too.
+        stiffness: k_e [N/m], per vertex or, between rigid bodies, per corner or crossing of edges, as the next three.
+            Required between rigid bodies.
         dissipation: a [s/m].
         friction_stiffness: k_f [N s/m].
         friction: μ.
     """
 
-    between: tuple[str, ...] = Field(description=f"{SELF_ONLY}; any number of rigid bodies, or `{EVERY}` of them")
+    between: tuple[str, ...] = Field(description=f"{SELF_ONLY}; any number of rigid bodies, or `{ALL}` of them")
     thickness: Annotated[float | None, Quantity("m", lower=0.0, above=True, positive=True)] = None
     stiffness: Annotated[float, STIFFNESS] = 1000.0
     dissipation: Annotated[float, DISSIPATION] = 0.3
@@ -43,22 +43,22 @@ class Meeting(Node):
     friction: Annotated[float, FRICTION] = 0.3
 
     @classmethod
-    def prepare(cls, given: dict[str, Any]) -> dict[str, Any]:
-        between = given.get("between")
-        return {**given, "between": [between]} if isinstance(between, str) else given
+    def prepare(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        between = raw.get("between")
+        return {**raw, "between": [between]} if isinstance(between, str) else raw
 
     def names(self, bodies: Mapping[str, Node]) -> tuple[str, ...]:
-        """The bodies that it is between."""
-        if self.between == (EVERY,) and EVERY not in bodies:
+        """Names of the bodies in contact, with `all` expanded."""
+        if self.between == (ALL,) and ALL not in bodies:
             return tuple(n for n, body in bodies.items() if isinstance(body, Rigid) and body.collision != "none")
         return self.between
 
     def rigid(self, bodies: Mapping[str, Node]) -> bool:
-        """Whether it is between rigid bodies alone."""
+        """True for contact between rigid bodies only."""
         return all(isinstance(bodies[name], Rigid) for name in self.names(bodies))
 
-    def among(self, bodies: Mapping[str, Node]) -> Iterator[tuple[Place, str]]:
-        """Mistakes that show beside the bodies of a scene."""
+    def body_conflicts(self, bodies: Mapping[str, Node]) -> Iterator[tuple[Place, str]]:
+        """Mistakes with respect to the bodies of the scene."""
         names = self.names(bodies)
         unknown = [name for name in names if name not in bodies]
         for name in unknown:
@@ -77,73 +77,76 @@ class Meeting(Node):
             if not isinstance(node, Rigid) or not (node.shape.sphere or node.shape.box):
                 yield (
                     ("between",),
-                    f"`{name}` is neither a soft body nor a rigid ball or box, which alone touch soft ones.",
+                    f"`{name}` is not supported; a soft body can touch soft bodies and rigid balls or boxes.",
                 )
         if not hard and self.thickness is None:
             yield (
                 ("thickness",),
-                "is missing; give how far the surfaces keep apart in m, less than an edge of the mesh.",
+                "is missing; give the distance between the surfaces in m, less than an edge of the mesh.",
             )
 
     def _between_rigid(self, names: tuple[str, ...], bodies: Mapping[str, Node]) -> Iterator[tuple[Place, str]]:
         for name in dict.fromkeys(names):
             node = bodies[name]
             if not isinstance(node, Rigid):
-                yield ("between",), f"`{name}` is neither a rigid nor a soft body, which alone touch one another."
+                yield ("between",), f"`{name}` is neither a rigid nor a soft body; only those can touch one another."
             elif node.collision == "none":
-                yield ("between",), f"`{name}` has `collision: none`, so it touches nothing; leave one of them out."
+                yield ("between",), f"`{name}` has `collision: none`; remove that key, or the name from `between`."
             if names.count(name) > 1:
-                yield ("between",), f"names `{name}` twice; no rigid body touches itself."
+                yield ("between",), f"names `{name}` twice; rigid bodies have no self-contact."
         if len(names) < 2:
-            yield ("between",), f"is about {len(names)} rigid bodies; expected at least two."
+            yield ("between",), f"names {len(names)} rigid bodies; expected at least two."
         if self.thickness is not None:
-            yield ("thickness",), "keeps soft bodies apart; between rigid ones leave it out."
+            yield ("thickness",), "applies to soft bodies only; remove it between rigid bodies."
         if "stiffness" not in self.model_fields_set:
             yield ("stiffness",), "is missing; give k_e in N/m, such as the 1e5 of a ground."
 
 
-def twice(contacts: Mapping[str, Meeting], bodies: Mapping[str, Node]) -> Iterator[tuple[str, str]]:
-    """Contacts that are about two rigid bodies which one before is about, and what to say of it."""
-    found: dict[frozenset[str], str] = {}
-    for name, meeting in contacts.items():
-        names = meeting.names(bodies)
+def duplicate_pairs(contacts: Mapping[str, BodyContact], bodies: Mapping[str, Node]) -> Iterator[tuple[str, str]]:
+    """Contacts that repeat a pair of rigid bodies of an earlier one, with the message."""
+    owners: dict[frozenset[str], str] = {}
+    for name, contact in contacts.items():
+        names = contact.names(bodies)
         if any(not isinstance(bodies.get(body), Rigid) for body in names):
             continue
         for pair in itertools.combinations(names, 2):
-            first = found.setdefault(frozenset(pair), name)
+            first = owners.setdefault(frozenset(pair), name)
             if first != name:
                 yield (
                     name,
-                    f"`{pair[0]}` and `{pair[1]}` touch by `contacts.{first}` already; take one of them out there.",
+                    f"`{pair[0]}` and `{pair[1]}` are in `contacts.{first}` already; remove the pair from one of them.",
                 )
                 break
 
 
-def mixed(
-    contacts: Mapping[str, Meeting], attachments: Mapping[str, "Attachment"], bodies: Mapping[str, Node]
+def mixed_systems(
+    contacts: Mapping[str, BodyContact], attachments: Mapping[str, "Attachment"], bodies: Mapping[str, Node]
 ) -> Iterator[tuple[str, str]]:
-    """Contacts of rigid bodies of which one meets a soft body too, and what to say of it."""
+    """Contacts between rigid bodies of which one also interacts with a soft body, with the message."""
     soft = [m.names(bodies) for m in contacts.values() if any(isinstance(bodies.get(n), Soft) for n in m.between)]
-    met = {name for names in [*soft, *((a.to,) for a in attachments.values())] for name in names}
-    for name, meeting in contacts.items():
-        names = meeting.names(bodies)
-        both = [body for body in names if body in met]
+    coupled = {name for names in [*soft, *((a.to,) for a in attachments.values())] for name in names}
+    for name, contact in contacts.items():
+        names = contact.names(bodies)
+        both = [body for body in names if body in coupled]
         if both and all(isinstance(bodies.get(body), Rigid) for body in names):
             yield (
                 name,
-                f"`{both[0]}` meets a soft body too, and one rollout has either; name the rigid bodies without it.",
+                (
+                    f"`{both[0]}` also interacts with a soft body, which is not supported in one rollout with contact "
+                    "between rigid bodies; remove it from `between`."
+                ),
             )
 
 
 class Attachment(Node):
-    """Vertices of a soft body held by a rigid one, where they are at the start, with damped springs of no length.
+    """Damped springs of rest length 0 between vertices of a soft body and points of a rigid one, coincident at the start.
 
     Attributes:
-        body: The soft body.
-        to: The rigid body.
-        region: Which vertices.
-        stiffness: Of each [N/m].
-        damping: Of each [N s/m].
+        body: Name of the soft body.
+        to: Name of the rigid body.
+        region: Attached vertices.
+        stiffness: Stiffness of each spring [N/m].
+        damping: Damping of each spring [N s/m].
     """
 
     body: str = Field(description="the name of the soft body")
@@ -152,19 +155,19 @@ class Attachment(Node):
     stiffness: Annotated[float, STIFFNESS] = 1000.0
     damping: Annotated[float, Quantity("N s/m", lower=0.0, positive=True)] = 0.0
 
-    def among(self, bodies: Mapping[str, Node]) -> Iterator[tuple[Place, str]]:
-        """Mistakes that show beside the bodies of a scene."""
+    def body_conflicts(self, bodies: Mapping[str, Node]) -> Iterator[tuple[Place, str]]:
+        """Mistakes with respect to the bodies of the scene."""
         for key, name, kind, words in (("body", self.body, Soft, "soft"), ("to", self.to, Rigid, "rigid")):
             if name not in bodies:
                 yield (key,), _unknown(name, bodies)
             elif not isinstance(bodies[name], kind):
                 yield (
                     (key,),
-                    f"`{name}` is no {words} body; an attachment holds vertices of a soft body by a rigid one.",
+                    f"`{name}` is not a {words} body; `body` must be a soft body, and `to` a rigid one.",
                 )
         soft = bodies.get(self.body)
         if isinstance(soft, Soft):
-            yield from without_vertices(("region",), self.region, soft.rest_vertices)
+            yield from region_errors(("region",), self.region, soft.rest_vertices)
 
 
 def _unknown(name: str, bodies: Mapping[str, Node]) -> str:

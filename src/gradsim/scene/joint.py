@@ -1,4 +1,4 @@
-"""Joints of a scene: what holds two rigid bodies, or one and the world, together, and what acts in between."""
+"""Joints of a scene, between two rigid bodies or a rigid body and the world, with springs, motors and limits."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -8,18 +8,13 @@ import numpy as np
 from pydantic import Field
 
 from gradsim.scene.body import TURN, Rigid
-from gradsim.scene.node import Node, Place, did_you_mean, shown
+from gradsim.scene.node import Node, Place, did_you_mean, quote
 from gradsim.scene.quantity import Quantity, Vector3, vector
 from gradsim.scene.soft_body import Soft
 
-WORLD = "world"  # the parent of a joint that holds a body to the fixed frame
-PLACED = (
-    "position",
-    "rotation_vector",
-    "velocity",
-    "angular_velocity",
-)  # of a child, whose joint says it in their place
-HALF_TURN = math.pi  # springs and limits of a hinge see its angle within half a turn of 0
+WORLD = "world"  # the parent of a joint to the fixed frame
+PLACEMENT_KEYS = ("position", "rotation_vector", "velocity", "angular_velocity")  # of a child, set by its joint
+HALF_TURN = math.pi  # springs and limits of a hinge act on its angle within half a turn of 0
 
 
 def _scale(unit: str) -> Quantity:
@@ -27,21 +22,22 @@ def _scale(unit: str) -> Quantity:
 
 
 class Joint(Node):
-    """What all joints share.
+    """Base class of joints.
 
-    The first joint that names a body as its child places it: at the start the child stands and moves as the joint's own
-    coordinates say, and its `quat_xyzw` is its orientation relative to the parent where they are 0. A joint whose child
-    is placed already, or carries its parent, closes a loop: it only holds what has to fit at the start.
+    The first joint with a body as its child places it: the initial state of the child follows from the coordinates of
+    the joint, and its `quat_xyzw` is its orientation relative to the parent at coordinates 0. A joint whose child is
+    placed by another joint, or is an ancestor of the parent, closes a loop: it is a constraint only, which the initial
+    state must satisfy.
 
     Attributes:
         between: Names of parent and child; the parent may be `world`.
-        parent_point: Where the parent is held, in its frame, from its centre of mass, at scale 1; of the world, in the
-            world [m].
-        child_point: Where the child is held, likewise [m].
+        parent_point: Joint position in the frame of the parent, from its center of mass, at scale 1; for the world, in
+            world coordinates [m].
+        child_point: Joint position in the frame of the child, from its center of mass, at scale 1 [m].
     """
 
-    start: ClassVar[tuple[str, ...]] = ()  # keys that place and start the child
-    forces: ClassVar[tuple[str, ...]] = ()  # keys that may be given for each frame interval
+    start: ClassVar[tuple[str, ...]] = ()  # keys of the initial coordinates and rates
+    forces: ClassVar[tuple[str, ...]] = ()  # keys with optional values per frame interval
 
     between: tuple[str, ...] = Field(description="the names [parent, child]; the parent may be world")
     parent_point: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
@@ -49,22 +45,22 @@ class Joint(Node):
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         if len(self.between) != 2:
-            yield ("between",), f"got {shown(list(self.between))}; expected the names [parent, child]."
+            yield ("between",), f"got {quote(list(self.between))}; expected the names [parent, child]."
         elif self.between[0] == self.between[1]:
-            yield ("between",), f"`{self.between[0]}` is both parent and child; a joint holds two."
+            yield ("between",), f"`{self.between[0]}` is both parent and child; give two different bodies."
         elif self.between[1] == WORLD:
-            yield ("between",), f"the world is no child; write [world, {self.between[0]}]."
+            yield ("between",), f"the world cannot be the child; write [world, {self.between[0]}]."
 
-    def among(self, bodies: Mapping[str, Node]) -> Iterator[tuple[Place, str]]:
-        """Mistakes that show beside the bodies of a scene."""
+    def body_conflicts(self, bodies: Mapping[str, Node]) -> Iterator[tuple[Place, str]]:
+        """Mistakes with respect to the bodies of the scene."""
         for name in self.between:
             if name == WORLD and name in bodies:
-                yield ("between",), "a body is called `world`, as joints call the fixed frame; rename it."
+                yield ("between",), "a body is called `world`, which is the fixed frame in joints; rename the body."
             elif name != WORLD and name not in bodies:
                 hint = did_you_mean(name, list(bodies)) or f"; it has {', '.join(bodies)}."
                 yield ("between",), f"the scene has no body `{name}`{hint}"
             elif name != WORLD and not isinstance(bodies[name], Rigid):
-                yield ("between",), f"`{name}` is no rigid body; joints hold rigid bodies."
+                yield ("between",), f"`{name}` is not a rigid body; joints support rigid bodies only."
 
 
 class _Along(Joint):
@@ -73,12 +69,12 @@ class _Along(Joint):
     axis: Annotated[Vector3, vector("")] = (0.0, 0.0, 1.0)
 
     @classmethod
-    def faults(cls, given) -> Iterator[tuple[Place, str]]:
-        ends = [key for key in ("lower", "upper") if key in given]
-        if ends and "limit_stiffness" not in given:
-            yield ("limit_stiffness",), f"is missing; give how stiff the end at `{ends[0]}` is."
-        if "limit_stiffness" in given and not ends:
-            yield ("limit_stiffness",), "stands without `lower` or `upper`; give the end that is so stiff."
+    def faults(cls, raw) -> Iterator[tuple[Place, str]]:
+        ends = [key for key in ("lower", "upper") if key in raw]
+        if ends and "limit_stiffness" not in raw:
+            yield ("limit_stiffness",), f"is missing; give the stiffness of the limit `{ends[0]}`."
+        if "limit_stiffness" in raw and not ends:
+            yield ("limit_stiffness",), "is given without `lower` or `upper`; give one of the limits."
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         yield from super().conflicts()
@@ -90,20 +86,20 @@ class _Along(Joint):
 
 
 class Revolute(_Along):
-    """A hinge: the child turns about one axis.
+    """A hinge: the child rotates about one axis.
 
         torque about the axis on the child = −stiffness (angle − target) − damping rate + torque + limits
 
     Attributes:
-        axis: In the parent's frame, of any length.
-        angle: At the start [rad].
-        rate: At the start [rad/s].
-        stiffness: [N m/rad].
-        target: Where that spring is slack [rad].
-        damping: [N m s/rad].
-        torque: Of a motor [N m].
-        lower, upper: Where the ends begin to resist [rad].
-        limit_stiffness: How they resist [N m/rad].
+        axis: Axis in the frame of the parent, of any length.
+        angle: Initial angle [rad].
+        rate: Initial angular velocity [rad/s].
+        stiffness: Spring stiffness [N m/rad].
+        target: Rest angle of the spring [rad].
+        damping: Damping [N m s/rad].
+        torque: Motor torque [N m].
+        lower, upper: Limits of the angle [rad].
+        limit_stiffness: Stiffness of the limits [N m/rad].
     """
 
     start = ("angle", "rate")
@@ -121,20 +117,20 @@ class Revolute(_Along):
 
 
 class Prismatic(_Along):
-    """A slide: the child moves along one axis and does not turn against the parent.
+    """A slide: the child moves along one axis without rotation relative to the parent.
 
         force along the axis on the child = −stiffness (displacement − target) − damping speed + force + limits
 
     Attributes:
-        axis: In the parent's frame, of any length.
-        displacement: At the start [m].
-        speed: At the start [m/s].
-        stiffness: [N/m].
-        target: Where that spring is slack [m].
-        damping: [N s/m].
-        force: Of a motor [N].
-        lower, upper: Where the ends begin to resist [m].
-        limit_stiffness: How they resist [N/m].
+        axis: Axis in the frame of the parent, of any length.
+        displacement: Initial displacement [m].
+        speed: Initial speed [m/s].
+        stiffness: Spring stiffness [N/m].
+        target: Rest displacement of the spring [m].
+        damping: Damping [N s/m].
+        force: Motor force [N].
+        lower, upper: Limits of the displacement [m].
+        limit_stiffness: Stiffness of the limits [N/m].
     """
 
     start = ("displacement", "speed")
@@ -152,12 +148,12 @@ class Prismatic(_Along):
 
 
 class Ball(Joint):
-    """A ball joint: the child turns freely about one point.
+    """A ball joint: the child rotates freely about one point.
 
     Attributes:
-        rotation_vector: How far the child is turned at the start, in the parent's frame, as axis times angle [rad].
-        angular_velocity: At the start, relative to the parent and in its frame [rad/s].
-        damping: [N m s/rad].
+        rotation_vector: Initial rotation of the child in the frame of the parent, axis times angle [rad].
+        angular_velocity: Initial angular velocity relative to the parent, in its frame [rad/s].
+        damping: Damping [N m s/rad].
     """
 
     start = ("rotation_vector", "angular_velocity")
@@ -168,7 +164,7 @@ class Ball(Joint):
 
 
 class Fixed(Joint):
-    """Child and parent are one body."""
+    """A rigid connection of child and parent."""
 
     kind: Literal["fixed"] = Field(description="kind: fixed")
 
@@ -177,8 +173,8 @@ AnyJoint = Revolute | Prismatic | Ball | Fixed
 JOINTS: dict[str, type[AnyJoint]] = {"revolute": Revolute, "prismatic": Prismatic, "ball": Ball, "fixed": Fixed}
 
 
-def placing(joints: Mapping[str, Any]) -> dict[str, str]:
-    """Bodies that a joint places, parents first, and the name of that joint."""
+def placing_joints(joints: Mapping[str, Any]) -> dict[str, str]:
+    """Name of the joint that places each body, for all placed bodies, parents first."""
     first: dict[str, str] = {}
     for name, joint in joints.items():
         parent, child = joint.between
@@ -189,34 +185,39 @@ def placing(joints: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _chain(body: str, first: Mapping[str, str], joints: Mapping[str, Any]) -> list[str]:
-    """A body, its parent, the parent of that, and so on."""
-    found = [body]
-    while found[-1] in first:
-        found.append(joints[first[found[-1]]].between[0])
-    return found
+    """A body and its ancestors."""
+    ancestors = [body]
+    while ancestors[-1] in first:
+        ancestors.append(joints[first[ancestors[-1]]].between[0])
+    return ancestors
 
 
-def conflicts_of(joints, bodies, contacts, attachments) -> Iterator[tuple[Place, str]]:
-    """Mistakes between the joints of a scene and its other parts, each by name."""
-    wrong = [(("joints", name, *at), words) for name, joint in joints.items() for at, words in joint.among(bodies)]
+def joint_conflicts(joints, bodies, contacts, attachments) -> Iterator[tuple[Place, str]]:
+    """Mistakes between the joints and the other parts of a scene."""
+    wrong = [
+        (("joints", name, *at), words) for name, joint in joints.items() for at, words in joint.body_conflicts(bodies)
+    ]
     yield from wrong
     if wrong:
         return
-    placed = placing(joints)
-    for child, name in placed.items():
-        for key in PLACED:
+    placements = placing_joints(joints)
+    for child, name in placements.items():
+        for key in PLACEMENT_KEYS:
             if any(getattr(bodies[child], key)):
-                own = " and ".join(f"`{k}`" for k in joints[name].start)
-                instead = f"give {own} there" if own else "leave it out"
-                yield ("bodies", child, key), f"the joint `{name}` places `{child}` by its parent; {instead}."
+                coordinates = " and ".join(f"`{k}`" for k in joints[name].start)
+                instead = f"give {coordinates} of the joint instead" if coordinates else "remove it"
+                yield ("bodies", child, key), f"the joint `{name}` places `{child}` relative to its parent; {instead}."
     for name, joint in joints.items():
-        if name not in placed.values():
+        if name not in placements.values():
             for key in [k for k in joint.start if np.any(getattr(joint, k))]:
-                words = f"closes a loop, so other joints say how `{joint.between[1]}` starts; leave it out."
+                words = f"is of a joint that closes a loop, where other joints place `{joint.between[1]}`; remove it."
                 yield ("joints", name, key), words
     for key, links in (("contacts", contacts), ("attachments", attachments)):
         for name, link in links.items():
-            held = set(link.between if key == "contacts" else (link.to,))
-            soft = key == "attachments" or any(isinstance(bodies.get(n), Soft) for n in held)
-            for body in sorted(held & {n for joint in joints.values() for n in joint.between} if soft else ()):
-                yield (key, name), f"`{body}` has a joint; so far bodies with joints touch no soft body."
+            members = set(link.between if key == "contacts" else (link.to,))
+            soft = key == "attachments" or any(isinstance(bodies.get(n), Soft) for n in members)
+            for body in sorted(members & {n for joint in joints.values() for n in joint.between} if soft else ()):
+                yield (
+                    (key, name),
+                    f"`{body}` has a joint; contact of such bodies with soft bodies is not supported yet.",
+                )

@@ -1,4 +1,4 @@
-"""Lights of a scene. Colours are RGB of at least 0, and 1 shows a white surface white; they may be brighter."""
+"""Lights of a scene. Colors are RGB of at least 0, not limited to 1, at which a white surface appears white."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -12,10 +12,10 @@ BRIGHTNESS = vector("", lower=0.0)
 
 
 class Ambient(Node):
-    """Light from everywhere.
+    """Ambient light, equal from all directions.
 
     Attributes:
-        colour: What it makes of white.
+        colour: RGB that a white surface shows.
     """
 
     kind: Literal["ambient"] = "ambient"
@@ -26,42 +26,47 @@ class Directional(Node):
     """Parallel light, as of the sun.
 
     Attributes:
-        direction: The way it travels, of any length.
-        colour: What it makes of a white matte surface that faces it.
+        direction: Direction of travel of the light, of any length.
+        colour: RGB that a white matte surface facing the light shows.
     """
 
     kind: Literal["directional"] = "directional"
-    direction: Annotated[Vector3, vector("")] = Field(description="the way the light travels, such as [1, 1, -2]")
+    direction: Annotated[Vector3, vector("")] = Field(
+        description="the direction of travel of the light, such as [1, 1, -2]"
+    )
     colour: Annotated[Vector3, BRIGHTNESS] = (0.7, 0.7, 0.7)
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         if not any(self.direction):
-            yield ("direction",), "got a direction of length 0; expected the way the light travels, such as [1, 1, -2]."
+            yield (
+                ("direction",),
+                "got a direction of length 0; expected the direction of travel of the light, such as [1, 1, -2].",
+            )
 
 
 class Point(Node):
     """Light from one point.
 
     Attributes:
-        position: [m].
-        colour: What it makes of a white matte surface that faces it: at any distance, or with `falloff:
+        position: Position [m].
+        colour: RGB that a white matte surface facing the light shows: at any distance, or with `falloff:
             inverse-square` at 1 m.
         falloff: `none` or `inverse-square`.
     """
 
     kind: Literal["point"] = "point"
-    position: Annotated[Vector3, vector("m")] = Field(description="the place [x, y, z] in m")
+    position: Annotated[Vector3, vector("m")] = Field(description="the position [x, y, z] in m")
     colour: Annotated[Vector3, BRIGHTNESS] = (0.7, 0.7, 0.7)
     falloff: Literal["none", "inverse-square"] = "none"
 
 
 class Harmonics(Node):
-    """Light from far around, smooth in direction (Ramamoorthi & Hanrahan, SIGGRAPH 2001).
+    """Distant light as spherical harmonics of degree 2 (Ramamoorthi & Hanrahan, SIGGRAPH 2001).
 
     Attributes:
         coefficients: Radiance L_lm as rows [r, g, b] in the order L₀₀, L₁₋₁, L₁₀, L₁₁, L₂₋₂, L₂₋₁, L₂₀, L₂₁, L₂₂, for the
             real harmonics of the paper with its axes x, y, z those of the world. A white matte surface shows their
-            irradiance over π, eq. 13: light that is c everywhere has L₀₀ = c √(4π), and shows c.
+            irradiance over π, eq. 13: uniform light of color c has L₀₀ = c √(4π), and the surface shows c.
     """
 
     kind: Literal["harmonics"] = "harmonics"

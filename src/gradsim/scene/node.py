@@ -1,4 +1,4 @@
-"""What all parts of a scene share: immutable, no unknown keys, and every mistake at once, said in our words."""
+"""Base class of scene parts: immutable, no unknown keys, all mistakes in one readable message."""
 
 import difflib
 import reprlib
@@ -8,29 +8,29 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
-MISTAKE = "mistake"  # type of the errors that are worded already
-CONTAINERS = {"dict_type": "a mapping of names to what they are", "tuple_type": "a list", "string_type": "text"}
+MISTAKE = "mistake"  # type of errors whose message is final
+CONTAINERS = {"dict_type": "a mapping of names to values", "tuple_type": "a list", "string_type": "text"}
 
-SHORT = reprlib.Repr()  # shows a few of the items of a long or deep value
+SHORT = reprlib.Repr()  # abbreviates long or deep values
 SHORT.maxlevel, SHORT.maxstring = 4, 60
-LONGEST = 150  # characters of a value that a message quotes
+LONGEST = 150  # characters of a quoted value
 
-Place = tuple[int | str, ...]  # where a mistake is, from the top of the scene: ("bodies", "cube", "mass")
+Place = tuple[int | str, ...]  # path of a mistake from the top of the scene: ("bodies", "cube", "mass")
 
 
 def mistake(text: str) -> PydanticCustomError:
-    """A user's mistake, in words that stand after the name of its place."""
+    """Error about a user's input; the message follows the path of the key."""
     return PydanticCustomError(MISTAKE, "{text}", {"text": text})
 
 
-def shown(value: Any) -> str:
-    """A value as a message quotes it, cut off where it is long."""
+def quote(value: Any) -> str:
+    """Quote a value in a message, abbreviated if long."""
     text = SHORT.repr(value)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """The question whether a name near to this one was meant, as the end of a message; empty where none is near."""
+    """End of a message that suggests the closest known name; empty if none is close."""
     same = [k for k in known if k.lower() == str(name).lower()]
     near = same or difflib.get_close_matches(str(name), known, 1, 0.6)
     return f"; did you mean `{near[0]}`?" if near else ""
@@ -45,34 +45,34 @@ class Node(BaseModel):
 
     @classmethod
     def known_keys(cls) -> list[str]:
-        """The keys it may have in a file."""
+        """Allowed keys in a file."""
         return [field.alias or name for name, field in cls.model_fields.items()]
 
     @classmethod
-    def prepare(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """The content in its long form; for shorthands."""
-        return given
+    def prepare(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        """Expand shorthands in the content."""
+        return raw
 
     @classmethod
-    def faults(cls, given: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
-        """Mistakes between keys, as place and words. `given` is not validated yet; keys without a value are left out."""
+    def faults(cls, raw: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+        """Mistakes in the combination of keys, as path and message, before validation; keys of value None are absent."""
         return iter(())
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
-        """Mistakes between values, once each of them is valid by itself."""
+        """Mistakes between valid values, as path and message."""
         return iter(())
 
     @model_validator(mode="wrap")
     @classmethod
-    def _collect(cls, given: Any, validate):
-        if isinstance(given, cls):
-            return given
-        if not isinstance(given, Mapping):
-            raise mistake(f"got {shown(given)}; expected a mapping with {_names(cls)}.")
-        given = cls.prepare({key: value for key, value in given.items() if value is not None})
-        mistakes = [(place, words) for place, words in cls.faults(given)]
+    def _collect(cls, raw: Any, validate):
+        if isinstance(raw, cls):
+            return raw
+        if not isinstance(raw, Mapping):
+            raise mistake(f"got {quote(raw)}; expected a mapping with {_names(cls)}.")
+        raw = cls.prepare({key: value for key, value in raw.items() if value is not None})
+        mistakes = [(place, words) for place, words in cls.faults(raw)]
         try:
-            node = validate(given)
+            node = validate(raw)
             mistakes += node.conflicts()
         except ValidationError as error:
             mistakes += [(e["loc"], cls._reword(e)) for e in error.errors(include_url=False)]
@@ -90,23 +90,25 @@ class Node(BaseModel):
             case "extra_forbidden":
                 return f"unknown key{did_you_mean(key, cls.known_keys()) or f'; expected {_names(cls)}.'}"
             case "invalid_key":
-                return f"the key {shown(key)} is not text; put it in quotes."
+                return f"the key {quote(key)} is not text; put it in quotes."
             case "missing":
                 return f"is missing; give {cls.model_fields[key].description}."
             case "literal_error":
-                wanted = error["ctx"]["expected"]
-                options = [w.strip("'") for w in wanted.replace(" or ", ", ").split(", ")]
-                return f"got {shown(error['input'])}{did_you_mean(error['input'], options) or f'; expected {wanted}.'}"
+                expected = error["ctx"]["expected"]
+                options = [w.strip("'") for w in expected.replace(" or ", ", ").split(", ")]
+                return (
+                    f"got {quote(error['input'])}{did_you_mean(error['input'], options) or f'; expected {expected}.'}"
+                )
             case kind if kind in CONTAINERS:
                 single = kind == "tuple_type" and isinstance(error["input"], str)
-                way = f", such as [{shown(error['input'])}]" if single else ""
-                return f"got {shown(error['input'])}; expected {CONTAINERS[kind]}{way}."
+                example = f", such as [{quote(error['input'])}]" if single else ""
+                return f"got {quote(error['input'])}; expected {CONTAINERS[kind]}{example}."
             case _:
-                return f"got {shown(error['input'])}; {error['msg'][0].lower()}{error['msg'][1:]}."
+                return f"got {quote(error['input'])}; {error['msg'][0].lower()}{error['msg'][1:]}."
 
 
 class ByKind:
-    """Annotates a node whose class follows from its `kind`; `default` is the one of a node that states none."""
+    """Annotate a node whose class follows from its `kind`; `default` is the kind of a node without one."""
 
     def __init__(self, kinds: Mapping[str, type[Node]], default: str | None = None):
         self.kinds, self.default = kinds, default
@@ -114,25 +116,25 @@ class ByKind:
     def __get_pydantic_core_schema__(self, source, handler):
         return core_schema.with_info_plain_validator_function(self._read)
 
-    def _read(self, given: Any, info: core_schema.ValidationInfo) -> Node:
-        if isinstance(given, tuple(self.kinds.values())):
-            return given
-        kind = given.get("kind") if isinstance(given, Mapping) else None
+    def _read(self, raw: Any, info: core_schema.ValidationInfo) -> Node:
+        if isinstance(raw, tuple(self.kinds.values())):
+            return raw
+        kind = raw.get("kind") if isinstance(raw, Mapping) else None
         kind = kind or self.default
         if kind is None:
-            raise mistake(f"got {shown(given)}; expected a mapping with `kind`: {' or '.join(self.kinds)}.")
+            raise mistake(f"got {quote(raw)}; expected a mapping with `kind`: {' or '.join(self.kinds)}.")
         if not isinstance(kind, str) or kind not in self.kinds:
             hint = did_you_mean(kind, list(self.kinds)) or f"; expected {' or '.join(self.kinds)}."
-            raise mistake(f"got kind {shown(kind)}{hint}")
-        return self.kinds[kind].model_validate(given, context=info.context)
+            raise mistake(f"got kind {quote(kind)}{hint}")
+        return self.kinds[kind].model_validate(raw, context=info.context)
 
 
-def exactly_one(given: Mapping[str, Any], keys: Sequence[str]) -> Iterator[tuple[Place, str]]:
-    """The fault that not exactly one of these keys is given, if so."""
-    present = [key for key in keys if key in given]
+def exactly_one(raw: Mapping[str, Any], keys: Sequence[str]) -> Iterator[tuple[Place, str]]:
+    """Report unless exactly one of the keys is given."""
+    present = [key for key in keys if key in raw]
     if len(present) != 1:
-        some = " and ".join(f"`{key}`" for key in present) if present else "none"
-        yield (), f"got {some}; give exactly one of {', '.join(f'`{key}`' for key in keys)}."
+        names = " and ".join(f"`{key}`" for key in present) if present else "none"
+        yield (), f"got {names}; give exactly one of {', '.join(f'`{key}`' for key in keys)}."
 
 
 def _names(cls: type[Node]) -> str:

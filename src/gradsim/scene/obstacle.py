@@ -1,13 +1,13 @@
-"""Solid things that stay where they are: balls and boxes that bodies touch. A tilted plane is a `Ground`."""
+"""Obstacles: static balls and boxes that bodies collide with. A tilted plane is a `Ground`."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import model_serializer
 
-from gradsim.scene.body import TURN, UNIT_QUATERNION, given_otherwise, without
+from gradsim.scene.body import TURN, UNIT_QUATERNION, drop_key, non_default_keys
 from gradsim.scene.contact import Contact
-from gradsim.scene.material import COLOUR, Material
+from gradsim.scene.material import COLOR, Material
 from gradsim.scene.node import Place, exactly_one
 from gradsim.scene.quantity import Tuple, Vector3, Vector4, positive, vector
 
@@ -16,16 +16,16 @@ GREY = (0.55, 0.55, 0.52)
 
 
 class Obstacle(Contact):
-    """A ball or a box, and how it resists (see `Contact`).
+    """A static ball or box with its contact parameters (see `Contact`).
 
     Attributes:
-        radius: Of a ball [m], or
-        size: edge lengths of a box along its own x, y and z [m].
-        position: Of its centre [m].
-        quat_xyzw: Orientation of a box: box to world, or
+        radius: Radius of a ball [m], or
+        size: edge lengths of a box along its x, y and z [m].
+        position: Position of the center [m].
+        quat_xyzw: Orientation of a box, box to world, or
         rotation_vector: the same as axis times angle [rad].
-        colour: Red, green and blue.
-        material: Its texture, and how it answers light; by default plain and matte.
+        colour: RGB.
+        material: Texture and reflectance; by default plain and matte.
     """
 
     radius: Annotated[float | None, LENGTH] = None
@@ -33,19 +33,19 @@ class Obstacle(Contact):
     position: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
     quat_xyzw: Annotated[Vector4, UNIT_QUATERNION] = (0.0, 0.0, 0.0, 1.0)
     rotation_vector: Annotated[Vector3, vector("rad", lower=-TURN, upper=TURN)] = (0.0, 0.0, 0.0)
-    colour: Annotated[Vector3, COLOUR] = GREY
+    colour: Annotated[Vector3, COLOR] = GREY
     material: Material | None = None
 
     @classmethod
-    def faults(cls, given) -> Iterator[tuple[Place, str]]:
-        yield from super().faults(given)
-        yield from exactly_one(given, ("radius", "size"))
-        turned = given_otherwise(cls, given, ("quat_xyzw", "rotation_vector"))
-        if len(turned) == 2:
-            yield (), "got `quat_xyzw` and `rotation_vector`; the orientation is given by one of them."
-        if turned and "size" not in given:
-            yield (turned[0],), "a ball looks the same however it is turned; leave it out."
+    def faults(cls, raw) -> Iterator[tuple[Place, str]]:
+        yield from super().faults(raw)
+        yield from exactly_one(raw, ("radius", "size"))
+        orientation = non_default_keys(cls, raw, ("quat_xyzw", "rotation_vector"))
+        if len(orientation) == 2:
+            yield (), "got `quat_xyzw` and `rotation_vector`; give one of them."
+        if orientation and "size" not in raw:
+            yield (orientation[0],), "has no effect on a ball; remove it."
 
     @model_serializer(mode="wrap")
     def _one_orientation(self, content) -> dict[str, Any]:
-        return without(content(self), "quat_xyzw" if any(self.rotation_vector) else "rotation_vector")
+        return drop_key(content(self), "quat_xyzw" if any(self.rotation_vector) else "rotation_vector")

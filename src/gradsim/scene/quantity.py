@@ -1,6 +1,6 @@
-"""Numbers of a scene: each with its unit and range, given as a number or as text with a unit.
+"""Numbers of a scene with unit and range, given as a number or as text with a unit.
 
-The classes here annotate fields: `Annotated[float, Quantity("kg", lower=0, above=True)]`.
+The classes annotate fields: `Annotated[float, Quantity("kg", lower=0, above=True)]`.
 """
 
 import math
@@ -11,7 +11,7 @@ from pydantic_core import core_schema
 
 from gradsim.errors import InputError
 from gradsim.scene import units
-from gradsim.scene.node import mistake, shown
+from gradsim.scene.node import mistake, quote
 
 Vector2 = tuple[float, float]
 Vector3 = tuple[float, float, float]
@@ -21,13 +21,13 @@ Matrix3 = tuple[Vector3, Vector3, Vector3]
 
 @dataclass(frozen=True)
 class Quantity:
-    """A float.
+    """A float with unit and range.
 
     Attributes:
         unit: SI unit, "" for a pure number.
-        lower, upper: The range.
-        above: Whether the lower end itself is out of the range.
-        positive: Whether it is a scale, above 0 by nature, which estimators see by its logarithm.
+        lower, upper: Range.
+        above: True: the range excludes its lower end.
+        positive: True for a positive scale, which estimators parametrize by its logarithm.
     """
 
     unit: str
@@ -41,7 +41,7 @@ class Quantity:
 
     @property
     def expected(self) -> str:
-        """What may stand here, in words."""
+        """Description of the accepted values."""
         unit = f" [{self.unit}]" if self.unit else ""
         if math.isfinite(self.lower) and math.isfinite(self.upper):
             return f"a number from {self.lower:.4g} to {self.upper:.4g}{unit}"
@@ -49,31 +49,35 @@ class Quantity:
             return f"a number {'above' if self.above else 'of at least'} {self.lower:g}{unit}"
         return f"a number{unit}"
 
-    def read(self, given: Any) -> float:
-        """The number in SI units; raises the mistake."""
-        value = plain(given)
+    def read(self, raw: Any) -> float:
+        """Convert to a number in SI units.
+
+        Raises:
+            PydanticCustomError: If the value is not a number of this unit and range.
+        """
+        value = plain(raw)
         if isinstance(value, str):
             try:
                 value = units.parse(value, self.unit)
             except InputError as error:
                 raise mistake(str(error)) from None
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise mistake(f"got {shown(value)}; expected {self.expected}.")
+            raise mistake(f"got {quote(value)}; expected {self.expected}.")
         try:
             value = float(value)
         except OverflowError:
             value = math.inf
         if not math.isfinite(value):
-            raise mistake(f"got {shown(given)}, which is not finite; expected {self.expected}.")
+            raise mistake(f"got {quote(raw)}, which is not finite; expected {self.expected}.")
         if value < self.lower or value > self.upper or (self.above and value == self.lower):
             degrees = self.unit == "rad" and self.lower <= math.radians(value) <= self.upper
-            raise mistake(f"got {shown(given)}; expected {self.expected}{f', or {value:g} deg' if degrees else ''}.")
+            raise mistake(f"got {quote(raw)}; expected {self.expected}{f', or {value:g} deg' if degrees else ''}.")
         return value
 
 
 @dataclass(frozen=True)
 class Count:
-    """An int from `lower` to `upper`, or one of some words."""
+    """An int from `lower` to `upper`, or one of `words`."""
 
     lower: int = 1
     upper: float = math.inf
@@ -82,9 +86,13 @@ class Count:
     def __get_pydantic_core_schema__(self, source, handler):
         return core_schema.no_info_plain_validator_function(self.read)
 
-    def read(self, given: Any) -> int | str:
-        """The int or word; raises the mistake."""
-        value = plain(given)
+    def read(self, raw: Any) -> int | str:
+        """Convert to an int, or return one of the words.
+
+        Raises:
+            PydanticCustomError: If the value is neither.
+        """
+        value = plain(raw)
         if isinstance(value, str):
             if value in self.words:
                 return value
@@ -95,18 +103,18 @@ class Count:
         whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
         if value is None or not whole or not self.lower <= value <= self.upper:
             ends = f"from {self.lower} to {self.upper}" if math.isfinite(self.upper) else f"of at least {self.lower}"
-            raise mistake(f"got {shown(given)}; expected {' or '.join([f'a whole number {ends}', *self.words])}.")
+            raise mistake(f"got {quote(raw)}; expected {' or '.join([f'a whole number {ends}', *self.words])}.")
         return int(value)
 
 
 @dataclass(frozen=True)
 class Tuple:
-    """A tuple of so many things of one kind; `what` they are stands in the message.
+    """A tuple of fixed size with components of one type.
 
     Attributes:
-        each: What every component is.
-        size: How many there are.
-        what: What to call them.
+        each: Type of the components.
+        size: Number of components.
+        what: Name of the components in messages.
     """
 
     each: "Quantity | Count | Tuple"
@@ -115,23 +123,23 @@ class Tuple:
 
     def __get_pydantic_core_schema__(self, source, handler):
         parts = [self.each.__get_pydantic_core_schema__(None, None)] * self.size
-        return core_schema.no_info_before_validator_function(self._listed, core_schema.tuple_schema(parts))
+        return core_schema.no_info_before_validator_function(self._as_tuple, core_schema.tuple_schema(parts))
 
     @property
     def unit(self) -> str:
-        """Unit of every component."""
+        """Unit of the components."""
         return getattr(self.each, "unit", "")
 
-    def _listed(self, given: Any) -> tuple:
-        value = plain(given)
+    def _as_tuple(self, raw: Any) -> tuple:
+        value = plain(raw)
         if not isinstance(value, list | tuple) or len(value) != self.size:
             unit = f" [{self.unit}]" if self.unit else ""
-            raise mistake(f"got {shown(value)}; expected a list of {self.size} {self.what}{unit}.")
+            raise mistake(f"got {quote(value)}; expected a list of {self.size} {self.what}{unit}.")
         return tuple(value)
 
 
 def vector(unit: str, **each: Any) -> Tuple:
-    """Three numbers with a unit; further arguments are those of `Quantity`."""
+    """Three numbers with a unit; further arguments as for `Quantity`."""
     return Tuple(Quantity(unit, **each))
 
 
@@ -140,6 +148,6 @@ def positive(unit: str) -> Quantity:
     return Quantity(unit, lower=0.0, above=True, positive=True)
 
 
-def plain(given: Any) -> Any:
-    """Python's own numbers and lists for those of NumPy and PyTorch."""
-    return given.tolist() if hasattr(given, "tolist") else given
+def plain(raw: Any) -> Any:
+    """Convert arrays and scalars of NumPy and PyTorch to Python lists and numbers."""
+    return raw.tolist() if hasattr(raw, "tolist") else raw

@@ -1,4 +1,4 @@
-"""Parts of a soft body, chosen in the coordinates of its rest shape."""
+"""Regions of a soft body: sets of vertices, selected in the coordinates of the rest shape."""
 
 import re
 from collections.abc import Iterator
@@ -9,50 +9,50 @@ from pydantic import Field
 from pydantic_core import core_schema
 
 from gradsim.errors import InputError
-from gradsim.scene.node import Node, Place, exactly_one, mistake, shown
+from gradsim.scene.node import Node, Place, exactly_one, mistake, quote
 from gradsim.scene.quantity import Count, Tuple, Vector3, plain, vector
 
 SIDE = re.compile(r"(?:([+-])x)?(?:([+-])y)?(?:([+-])z)?")
-NEAR = 1e-6  # of the body's size: as far from a side counts as on it
+NEAR = 1e-6  # tolerance of a side, in sizes of the body
 
 Corners = Annotated[tuple[Vector3, Vector3], Tuple(vector("m"), 2, "opposite corners [x, y, z]")]
 
 
 class _Side:
-    """Annotates a side, an edge or a corner, as text: "-x", "+x-y", "-x-y+z"."""
+    """Annotate a side, an edge or a corner as text: "-x", "+x-y", "-x-y+z"."""
 
     def __get_pydantic_core_schema__(self, source, handler):
         return core_schema.no_info_plain_validator_function(self._read)
 
-    def _read(self, given: Any) -> str:
-        text = given.replace(" ", "") if isinstance(given, str) else ""
+    def _read(self, raw: Any) -> str:
+        text = raw.replace(" ", "") if isinstance(raw, str) else ""
         if not text or not SIDE.fullmatch(text):
-            raise mistake(f"got {shown(given)}; expected a side such as -x, an edge such as -x+y, or a corner -x+y-z.")
+            raise mistake(f"got {quote(raw)}; expected a side such as -x, an edge such as -x+y, or a corner -x+y-z.")
         return text
 
 
 class _Indices:
-    """Annotates a list of vertices."""
+    """Annotate a list of vertex indices."""
 
     def __get_pydantic_core_schema__(self, source, handler):
         return core_schema.no_info_plain_validator_function(self._read)
 
-    def _read(self, given: Any) -> tuple[int, ...]:
-        values = plain(given)
+    def _read(self, raw: Any) -> tuple[int, ...]:
+        values = plain(raw)
         if not isinstance(values, list | tuple) or not values:
-            raise mistake(f"got {shown(values)}; expected a list of vertices, counted from 0.")
+            raise mistake(f"got {quote(values)}; expected a list of vertex indices, counted from 0.")
         return tuple(int(Count(0).read(k)) for k in values)
 
 
 class Region(Node):
-    """Some of a body's vertices. Text alone is a side.
+    """A set of vertices of a body; in a file, text is a side.
 
-    Coordinates are those of the rest shape about its centre, before the body is turned and moved.
+    Coordinates are relative to the center of the rest shape, before rotation and translation.
 
     Attributes:
-        side: Those that lie furthest out along one axis ("-x", a side), or along two or three ("-x+y", "-x+y-z").
-        box: Those between two opposite corners [m], the faces included.
-        vertices: Those with these indices.
+        side: Extreme vertices along one axis ("-x", a side), or along two or three ("-x+y", "-x+y-z").
+        box: Vertices in a closed box, by two opposite corners [m].
+        vertices: Vertices by index.
     """
 
     side: Annotated[str | None, _Side()] = None
@@ -60,52 +60,57 @@ class Region(Node):
     vertices: Annotated[tuple[int, ...] | None, _Indices()] = None
 
     @classmethod
-    def faults(cls, given) -> Iterator[tuple[Place, str]]:
-        yield from exactly_one(given, ("side", "box", "vertices"))
+    def faults(cls, raw) -> Iterator[tuple[Place, str]]:
+        yield from exactly_one(raw, ("side", "box", "vertices"))
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         yield from box_conflicts(self.box)
 
     def of(self, rest: np.ndarray) -> np.ndarray:
-        """Indices of its vertices among those of a body (n, 3) [m].
+        """Indices of the selected vertices.
+
+        Args:
+            rest: Vertices of the body at rest (n, 3) [m].
 
         Raises:
-            InputError: If there are none.
+            InputError: If the region is empty, or an index is out of range.
         """
         if self.vertices is not None:
             if max(self.vertices) >= len(rest):
-                raise InputError(f"names vertex {max(self.vertices)}; there are {len(rest)}, counted from 0.")
+                raise InputError(
+                    f"names vertex {max(self.vertices)}; the body has {len(rest)} vertices, counted from 0."
+                )
             return np.unique(self.vertices)
         low, high = rest.min(0), rest.max(0)
         if self.box is not None:
-            found = inside(self.box, rest, NEAR * np.ptp(rest))
+            selected = inside(self.box, rest, NEAR * np.ptp(rest))
         else:
-            found, near = np.ones(len(rest), bool), NEAR * (high - low).max()
+            selected, near = np.ones(len(rest), bool), NEAR * (high - low).max()
             for axis, sign in enumerate(SIDE.fullmatch(self.side or "").groups()):  # pyright: ignore[reportOptionalMemberAccess]
                 if sign:
-                    found &= rest[:, axis] <= low[axis] + near if sign == "-" else rest[:, axis] >= high[axis] - near
-        if not found.any():
+                    selected &= rest[:, axis] <= low[axis] + near if sign == "-" else rest[:, axis] >= high[axis] - near
+        if not selected.any():
             raise InputError(
-                f"holds no vertex; at rest they lie between {_point(low)} and {_point(high)}, about the centre."
+                f"contains no vertex; choose one within {_point(low)} to {_point(high)}, the extent of the body at rest."
             )
-        return found.nonzero()[0]
+        return selected.nonzero()[0]
 
 
-class _Sided:
-    """Annotates a region that may be given as the text of a side."""
+class _SideText:
+    """Annotate a region that may be given as the text of a side."""
 
     def __get_pydantic_core_schema__(self, source, handler):
-        long = lambda given: {"side": given} if isinstance(given, str) else given
-        return core_schema.no_info_before_validator_function(long, handler(source))
+        expand = lambda raw: {"side": raw} if isinstance(raw, str) else raw
+        return core_schema.no_info_before_validator_function(expand, handler(source))
 
 
 AnyRegion = Annotated[
-    Region, _Sided(), Field(description="a side such as -x, {box: [[...], [...]]} or {vertices: [...]}")
+    Region, _SideText(), Field(description="a side such as -x, {box: [[...], [...]]} or {vertices: [...]}")
 ]
 
 
-def without_vertices(place: Place, region: Region, rest: np.ndarray) -> Iterator[tuple[Place, str]]:
-    """The fault that a region at a place of the scene holds no vertex, or one that is not there, if so."""
+def region_errors(place: Place, region: Region, rest: np.ndarray) -> Iterator[tuple[Place, str]]:
+    """Report an empty region, or a vertex index out of range."""
     try:
         region.of(rest)
     except InputError as error:
@@ -113,16 +118,16 @@ def without_vertices(place: Place, region: Region, rest: np.ndarray) -> Iterator
 
 
 def inside(box: tuple[Vector3, Vector3], points: np.ndarray, margin: float = 0.0) -> np.ndarray:
-    """Which of the points (n, 3) lie between two opposite corners."""
+    """Points (n, 3) in a box between two opposite corners, (n,) bool."""
     return np.all((points >= np.array(box[0]) - margin) & (points <= np.array(box[1]) + margin), 1)
 
 
 def box_conflicts(box: tuple[Vector3, Vector3] | None) -> Iterator[tuple[Place, str]]:
-    """The fault that the corners of a box are the wrong way round, if so."""
+    """Report a box whose corners are swapped."""
     if box is not None and any(low > high for low, high in zip(*box, strict=True)):
         yield (
             ("box",),
-            f"got {[list(corner) for corner in box]}; give the lower corner first: each number at most the other's.",
+            f"got {[list(corner) for corner in box]}; give the lower corner first, in all three coordinates.",
         )
 
 

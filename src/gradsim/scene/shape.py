@@ -1,4 +1,4 @@
-"""Shapes of rigid bodies: what the user writes for each, and the mesh it stands for."""
+"""Shapes of rigid bodies and their surface meshes."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -12,7 +12,7 @@ from pydantic_core import core_schema
 
 from gradsim.geometry import mesh as meshes
 from gradsim.geometry import mesh_io as mesh_file
-from gradsim.scene.node import Node, Place, did_you_mean, exactly_one, mistake, shown
+from gradsim.scene.node import Node, Place, did_you_mean, exactly_one, mistake, quote
 from gradsim.scene.quantity import Count, Quantity, Tuple, Vector3, positive, vector
 from gradsim.scene.yaml_io import FilePath
 
@@ -31,7 +31,7 @@ class Box(Node):
 
 
 class Sphere(Node):
-    """A ball, drawn and weighed as 20 · 4^subdivisions triangles."""
+    """A ball; its mesh, also for mass and inertia, has 20 · 4^subdivisions triangles."""
 
     radius: Annotated[float, LENGTH] = Field(description="the radius in m")
     subdivisions: Annotated[int, Count(0, 6)] = 3
@@ -63,7 +63,7 @@ class Cone(Node):
 
 
 class Capsule(Node):
-    """A cylinder around z between two half balls; `height` is that of the cylinder alone."""
+    """A cylinder around z with hemispherical ends; `height` is that of the cylinder alone."""
 
     radius: Annotated[float, LENGTH] = Field(description="the radius in m")
     height: Annotated[float, LENGTH] = Field(description="the height of the cylindrical part in m")
@@ -75,9 +75,9 @@ class Capsule(Node):
 
 
 class Torus(Node):
-    """A ring around z; `radius` is that of its middle line."""
+    """A torus around z; `radius` is that of its center line."""
 
-    radius: Annotated[float, LENGTH] = Field(description="the radius of the middle line in m")
+    radius: Annotated[float, LENGTH] = Field(description="the radius of the center line in m")
     tube_radius: Annotated[float, LENGTH] = Field(description="the radius of the tube in m")
     segments: Annotated[int, SEGMENTS] = 32
     tube_segments: Annotated[int, SEGMENTS] = 16
@@ -91,7 +91,7 @@ class Torus(Node):
 
 
 class Tetrahedron(Node):
-    """From its four corners [m], in any order."""
+    """A tetrahedron by its four corners [m], in any order."""
 
     vertices: Annotated[tuple[Vector3, Vector3, Vector3, Vector3], Tuple(vector("m"), 4, "corners [x, y, z]")] = Field(
         description="four corners [x, y, z] in m"
@@ -100,14 +100,14 @@ class Tetrahedron(Node):
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         edges = np.subtract(self.vertices[1:], self.vertices[0])
         if abs(np.linalg.det(edges)) <= 1e-12 * np.abs(edges).max() ** 3:
-            yield ("vertices",), "the corners lie in one plane; move one out of it."
+            yield ("vertices",), "are coplanar; move one of the corners out of the plane."
 
     def mesh(self) -> meshes.Mesh:
         return meshes.tetrahedron(self.vertices)
 
 
 class MeshFile(Node):
-    """A closed mesh in a file; `scale` is metres per unit of the file."""
+    """A closed mesh in a file; `scale` in meters per unit of the file."""
 
     file: Annotated[Path, FilePath("a mesh file", mesh_file.FORMATS)] = Field(
         description="the path of an obj, stl, ply or glb file"
@@ -119,28 +119,27 @@ class MeshFile(Node):
 
 
 class _ObjectName:
-    """Annotates the name of one of the objects that come with gradsim."""
+    """Annotate the name of an object of gradsim's library."""
 
     def __get_pydantic_core_schema__(self, source, handler):
         return core_schema.no_info_plain_validator_function(self._read)
 
-    def _read(self, given: Any) -> str:
+    def _read(self, raw: Any) -> str:
         known = object_names()
-        if not isinstance(given, str) or given not in known:
-            hint = did_you_mean(given, known) or f"; there are {', '.join(known)}."
-            raise mistake(f"got {shown(given)}{hint}")
-        return given
+        if not isinstance(raw, str) or raw not in known:
+            hint = did_you_mean(raw, known) or f"; choose one of {', '.join(known)}."
+            raise mistake(f"got {quote(raw)}{hint}")
+        return raw
 
 
 class Object(Node):
-    """One of the objects that come with gradsim (docs/meshes.md), such as "pear", stretched to a bounding box.
+    """An object of gradsim's library (docs/meshes.md), such as "pear", scaled to a bounding box.
 
-    `size` is its extents along x, y and z [m]. It stands along z and looks along x; the origin is the middle of its
-    bounding box.
+    `size` is the extents along x, y and z [m]. Up is z and front is x; the origin is the center of the bounding box.
     """
 
     name: Annotated[str, _ObjectName()] = Field(description="the name of an object, such as pear")
-    size: Annotated[Vector3, Tuple(LENGTH)] = Field(description="its extents [x, y, z] in m")
+    size: Annotated[Vector3, Tuple(LENGTH)] = Field(description="the extents [x, y, z] in m")
 
     def mesh(self) -> meshes.Mesh:
         shape = _object(self.name)
@@ -150,18 +149,18 @@ class Object(Node):
 
 
 def object_names() -> list[str]:
-    """Names of the objects that come with gradsim."""
+    """Names of the objects of gradsim's library."""
     return sorted(path.stem for path in _OBJECTS.glob("*.obj"))
 
 
 @cache
 def _object(name: str) -> meshes.Mesh:
-    """An object as it was sculpted: its largest extent is 1."""
+    """An object at its original size: the largest extent is 1."""
     return mesh_file.load(_OBJECTS / f"{name}.obj")
 
 
 class Shape(Node):
-    """Exactly one of these."""
+    """Shape of a rigid body: exactly one of the following."""
 
     box: Box | None = None
     sphere: Sphere | None = None
@@ -174,15 +173,15 @@ class Shape(Node):
     mesh_file: MeshFile | None = Field(default=None, alias="mesh")
 
     @classmethod
-    def prepare(cls, given: dict[str, Any]) -> dict[str, Any]:
-        return {"mesh" if key == "mesh_file" else key: value for key, value in given.items()}
+    def prepare(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        return {"mesh" if key == "mesh_file" else key: value for key, value in raw.items()}
 
     @classmethod
-    def faults(cls, given) -> Iterator[tuple[Place, str]]:
-        if not set(given) - set(cls.known_keys()):
-            yield from exactly_one(given, cls.known_keys())
+    def faults(cls, raw) -> Iterator[tuple[Place, str]]:
+        if not set(raw) - set(cls.known_keys()):
+            yield from exactly_one(raw, cls.known_keys())
 
     def mesh(self) -> meshes.Mesh:
-        """The solid's surface, at scale 1."""
+        """Surface at scale 1."""
         (kind,) = (node for _, node in self if node is not None)
         return kind.mesh()

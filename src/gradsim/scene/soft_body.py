@@ -1,32 +1,31 @@
-"""What all soft bodies share: place and motion at the start, pins, blows, contact, colour."""
+"""Base class of soft bodies: initial state, pinned vertices, anchors, impulses, contact, color."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_serializer
 
 from gradsim.errors import InputError
-from gradsim.scene.body import BLUE, TURN, UNIT_QUATERNION, given_otherwise, without
+from gradsim.scene.body import BLUE, TURN, UNIT_QUATERNION, drop_key, non_default_keys
 from gradsim.scene.contact import DAMPING, DISSIPATION, FRICTION, FRICTION_STIFFNESS, STIFFNESS
-from gradsim.scene.material import COLOUR, Material
+from gradsim.scene.material import COLOR, Material
 from gradsim.scene.node import Node, Place
 from gradsim.scene.quantity import Quantity, Vector3, Vector4, positive, vector
-from gradsim.scene.region import AnyRegion, without_vertices
+from gradsim.scene.region import AnyRegion, region_errors
 
 
-class Blow(Node):
-    """A known impulse on a soft body at the start.
+class VertexImpulse(Node):
+    """External impulse on a soft body at time 0.
 
     Attributes:
-        impulse: [N s], in the world frame; its vertices get it in proportion to their masses, so that they start with
-            one velocity more.
-        point: Where it acts, in the body's frame, from the centre of mass of its vertices [m]. They begin to turn, too,
-            as those of a rigid body struck there would, so that nothing is deformed at the start.
-        region: Which vertices; by default all that are free.
+        impulse: Impulse [N s], world frame, distributed in proportion to the masses of the vertices.
+        point: Point of application from the center of mass of the vertices, body frame [m]. Off-center impulses add a
+            rotation as for a rigid body, so that the start is free of deformation.
+        region: Vertices that receive it; by default all free ones.
     """
 
-    late: ClassVar[bool] = False  # as of a `Push`; so the next two
+    after_start: ClassVar[bool] = False  # as in `Push`, like the next two
     at: ClassVar[float] = 0.0
     window: ClassVar[None] = None
 
@@ -35,14 +34,14 @@ class Blow(Node):
     region: AnyRegion | None = None
 
 
-class OwnContact(Node):
-    """How a soft body touches: what is given here replaces that of the ground or obstacle, per contact vertex.
+class ContactOverrides(Node):
+    """Contact parameters of a soft body, per vertex, which override those of grounds and obstacles.
 
     Attributes:
-        stiffness: [N/m].
-        dissipation: [s/m], law `continuous`.
-        damping: [N s/m], the other laws.
-        friction_stiffness: [N s/m].
+        stiffness: k_e [N/m].
+        dissipation: a [s/m], law `continuous`.
+        damping: k_d [N s/m], the other laws.
+        friction_stiffness: k_f [N s/m].
         friction: μ.
     """
 
@@ -54,15 +53,15 @@ class OwnContact(Node):
 
 
 class Anchor(Node):
-    """Springs from vertices to points of the world: where each vertex is at the start, moved by `offset`.
+    """Springs from vertices to their initial positions in the world, shifted by `offset`.
 
     Attributes:
-        region: Which vertices; by default all.
-        stiffness: Of each spring [N/m].
-        damping: [N s/m].
-        offset: [m].
-        along: A direction, along which alone the springs pull: they hold vertices in planes across it, as one across y
-            holds a two-dimensional body. By default they pull from everywhere.
+        region: Anchored vertices; by default all.
+        stiffness: Stiffness of each spring [N/m].
+        damping: Damping of each spring [N s/m].
+        offset: Shift of the anchor points [m].
+        along: Direction of one-dimensional springs, which keep vertices in planes across it, such as y for a
+            two-dimensional body. By default the springs act in all directions.
     """
 
     region: AnyRegion | None = None
@@ -75,31 +74,31 @@ class Anchor(Node):
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         if self.along is not None and not any(self.along):
-            yield ("along",), "is no direction; give one such as [0, 1, 0]."
+            yield ("along",), "got a direction of length 0; expected one such as [0, 1, 0]."
 
 
 class Soft(Node):
-    """A body of vertices.
+    """A deformable body of vertices.
 
     Attributes:
-        position: Of the centre of the rest shape [m].
-        quat_xyzw: Orientation: rest shape to world, or
+        position: Initial position of the center of the rest shape [m].
+        quat_xyzw: Orientation, rest shape to world, or
         rotation_vector: the same as axis times angle [rad].
-        velocity: Of all vertices [m/s].
-        angular_velocity: About the centre of the rest shape, in the world frame [rad/s].
-        pinned: Regions whose vertices stay where they are.
+        velocity: Initial velocity of all vertices [m/s].
+        angular_velocity: Initial angular velocity about the center of the rest shape, world frame [rad/s].
+        pinned: Regions of fixed vertices.
         anchors: Springs to points of the world.
-        pushes: Blows at the start.
-        scale: Of the shape, at rest and at the start. Only where it is given is it a number with gradients, as
-            rest_length_factor is: rest lengths over those of the shape, at the same start and mass. Ropes and nets always
-            have that.
-        contact: Its own numbers of contact.
-        collision: What touches grounds and obstacles: its outer vertices, or nothing.
-        colour: Red, green and blue.
-        material: Its texture, and how it answers light; by default plain and matte.
+        pushes: Impulses at time 0.
+        scale: Scale of the shape, at rest and at the start. A parameter with gradients only where it is given.
+        rest_length_factor: Rest lengths over those of the shape, with the same initial state and mass. A parameter with
+            gradients only where it is given; ropes and nets always have it.
+        contact: Overrides of contact parameters.
+        collision: Collision geometry: `vertices`, the outer ones, or `none`.
+        colour: RGB.
+        material: Texture and reflectance; by default plain and matte.
     """
 
-    by_time: ClassVar[tuple[str, ...]] = ()  # of `by_element`, those that a rollout may be given for each interval
+    by_time: ClassVar[tuple[str, ...]] = ()  # the keys of `by_element` with optional values per frame interval
 
     position: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
     quat_xyzw: Annotated[Vector4, UNIT_QUATERNION] = (0.0, 0.0, 0.0, 1.0)
@@ -108,18 +107,18 @@ class Soft(Node):
     angular_velocity: Annotated[Vector3, vector("rad/s")] = (0.0, 0.0, 0.0)
     pinned: tuple[AnyRegion, ...] = ()
     anchors: tuple[Anchor, ...] = ()
-    pushes: tuple[Blow, ...] = ()
+    pushes: tuple[VertexImpulse, ...] = ()
     scale: Annotated[float | None, positive("")] = None
     rest_length_factor: Annotated[float | None, positive("")] = None
-    contact: OwnContact | None = None
+    contact: ContactOverrides | None = None
     collision: Literal["vertices", "none"] = "vertices"
-    colour: Annotated[Vector3, COLOUR] = BLUE
+    colour: Annotated[Vector3, COLOR] = BLUE
     material: Material | None = None
 
     @classmethod
-    def faults(cls, given) -> Iterator[tuple[Place, str]]:
-        if len(given_otherwise(cls, given, ("quat_xyzw", "rotation_vector"))) == 2:
-            yield (), "got `quat_xyzw` and `rotation_vector`; the orientation is given by one of them."
+    def faults(cls, raw) -> Iterator[tuple[Place, str]]:
+        if len(non_default_keys(cls, raw, ("quat_xyzw", "rotation_vector"))) == 2:
+            yield (), "got `quat_xyzw` and `rotation_vector`; give one of them."
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         try:
@@ -128,56 +127,57 @@ class Soft(Node):
             yield ("shape",), str(error)
             return
         regions = [(("pinned", k), region) for k, region in enumerate(self.pinned)]
-        regions += [(("pushes", k, "region"), blow.region) for k, blow in enumerate(self.pushes) if blow.region]
+        regions += [(("pushes", k, "region"), push.region) for k, push in enumerate(self.pushes) if push.region]
         regions += [(("anchors", k, "region"), anchor.region) for k, anchor in enumerate(self.anchors) if anchor.region]
         for place, region in regions:
-            yield from without_vertices(place, region, rest)
+            yield from region_errors(place, region, rest)
 
     @property
     def rest_vertices(self) -> np.ndarray:
-        """Its vertices at rest (n, 3) [m], about the centre of the rest shape.
+        """Vertices at rest (n, 3) [m], relative to the center of the rest shape.
 
         Raises:
-            InputError: If the shape is none.
+            InputError: If the mesh of the shape is invalid.
         """
         raise NotImplementedError
 
     @property
     def arrays(self) -> dict[str, tuple[tuple[int, ...], str]]:
-        """Arrays among its parameters by name: shape, and what they have one row for."""
+        """Array parameters by name: shape, and noun of a row."""
         raise NotImplementedError
 
     @property
     def by_element(self) -> dict[str, int]:
-        """Numbers that a rollout may be given one for each element, and how many elements there are."""
+        """Parameters with optional values per element in a rollout, and the number of elements."""
         raise NotImplementedError
 
     @model_serializer(mode="wrap")
     def _one_orientation(self, content):
-        found = without(content(self), "quat_xyzw" if any(self.rotation_vector) else "rotation_vector")
-        first = {key: found[key] for key in ("kind", "shape") if key in found}
-        return first | {key: value for key, value in found.items() if value not in ((), {}, []) and key not in first}
+        values = drop_key(content(self), "quat_xyzw" if any(self.rotation_vector) else "rotation_vector")
+        first = {key: values[key] for key in ("kind", "shape") if key in values}
+        return first | {key: value for key, value in values.items() if value not in ((), {}, []) and key not in first}
 
 
-def one_elasticity(given, pairs: tuple[tuple[str, ...], ...], beside: bool = False) -> Iterator[tuple[Place, str]]:
-    """Faults where the elastic moduli are not given as exactly one of some groups of keys.
+def elasticity_errors(raw, pairs: tuple[tuple[str, ...], ...], partial: bool = False) -> Iterator[tuple[Place, str]]:
+    """Report unless the elastic moduli are given by exactly one group of keys.
 
     Args:
-        given: The content.
+        raw: Content before validation.
         pairs: Groups, such as ("mu", "lam") and ("young", "poisson").
-        beside: Whether those of a region of a body, which may give some of one group, or none.
+        partial: Allow an incomplete group or none, as in a region of a body.
     """
-    started = [group for group in pairs if any(key in given for key in group)]
-    ways = " or ".join(" and ".join(f"`{key}`" for key in group) for group in pairs)
-    if len(started) > 1:
-        got = " and ".join(f"`{key}`" for group in started for key in group if key in given)
-        yield (), f"got {got}; give either {ways}."
-    elif not started and not beside:
-        yield (), f"got no elastic moduli; give {ways}."
-    elif started and not beside:
-        missing = [key for key in started[0] if key not in given]
+    groups = [group for group in pairs if any(key in raw for key in group)]
+    alternatives = " or ".join(_names(group) for group in pairs)
+    if len(groups) > 1:
+        yield (), f"got {_names([k for group in groups for k in group if k in raw])}; give either {alternatives}."
+    elif not groups and not partial:
+        yield (), f"got no elastic moduli; give {alternatives}."
+    elif groups and not partial:
+        missing = [key for key in groups[0] if key not in raw]
         if missing:
-            yield (
-                (),
-                f"got {' and '.join(f'`{k}`' for k in started[0] if k in given)} without {' and '.join(f'`{k}`' for k in missing)}; give {ways}.",
-            )
+            got = _names([k for k in groups[0] if k in raw])
+            yield (), f"got {got} without {_names(missing)}; give {alternatives}."
+
+
+def _names(keys: Sequence[str]) -> str:
+    return " and ".join(f"`{key}`" for key in keys)

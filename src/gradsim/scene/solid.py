@@ -8,12 +8,11 @@ import numpy as np
 from pydantic import Field
 
 from gradsim.geometry import tet_mesh
-from gradsim.geometry import tet_mesh as tet_refine
 from gradsim.geometry.tet_mesh import Quadratic
 from gradsim.scene.node import Node, Place
 from gradsim.scene.quantity import Quantity, positive
 from gradsim.scene.region import Corners, box_conflicts, inside
-from gradsim.scene.soft_body import Soft, one_elasticity
+from gradsim.scene.soft_body import Soft, elasticity_errors
 from gradsim.scene.solid_shape import SolidShape
 
 DENSITY = positive("kg/m^3")
@@ -26,13 +25,13 @@ MATERIAL = ("density", "young", "poisson", "mu", "lam", "damping")
 
 
 class SolidRegion(Node):
-    """A part of a soft solid with material of its own: the tetrahedra whose centre lies in `box`.
+    """A part of a soft solid with another material: the tetrahedra whose center is in `box`.
 
-    What it does not give is that of the body.
+    Properties that are not given are those of the body.
 
     Attributes:
-        box: Two opposite corners [m], in the coordinates of the rest shape about its centre.
-        density, young, poisson, mu, lam, damping: As for `Solid`; moduli of the kind that the body has.
+        box: Two opposite corners [m], relative to the center of the rest shape.
+        density, young, poisson, mu, lam, damping: As for `Solid`; the same moduli as the body has.
     """
 
     box: Corners = Field(description="two opposite corners [[x, y, z], [x, y, z]] in m")
@@ -44,27 +43,27 @@ class SolidRegion(Node):
     damping: Annotated[float | None, VISCOSITY] = None
 
     @classmethod
-    def faults(cls, given) -> Iterator[tuple[Place, str]]:
-        yield from one_elasticity(given, PAIRS, beside=True)
+    def faults(cls, raw) -> Iterator[tuple[Place, str]]:
+        yield from elasticity_errors(raw, PAIRS, partial=True)
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         yield from box_conflicts(self.box)
 
 
 class Solid(Soft):
-    """A soft solid of tetrahedra (`gradsim.physics.forces.neo_hookean` has the law).
+    """A soft solid of tetrahedra, with the law of `gradsim.physics.forces.neo_hookean`.
 
     Attributes:
-        shape: Its shape, cut into tetrahedra.
-        density: [kg/m³].
-        young, poisson: Young's modulus [Pa] and Poisson's ratio of small strains, or
+        shape: Shape with its tetrahedral mesh.
+        density: Density [kg/m³].
+        young, poisson: Young's modulus [Pa] and Poisson's ratio for small strains, or
         mu, lam: the paper's μ and λ [Pa]. For small strains they act as the Lamé parameters ¾ μ and λ − ⅝ μ, and E and ν
-            are turned into the μ and λ that act as they say: μ = 4/3 μ_L, λ = λ_L + ⅝ μ.
+            are converted accordingly: μ = 4/3 μ_L, λ = λ_L + ⅝ μ.
         damping: Viscosity η [Pa s].
-        activation: Shrinks (above 0) or swells the rest volume; one number for all of it.
-        elements: Tetrahedra of four vertices are `linear`, and stiffer in bending than they should be; those with a vertex
-            in the middle of every edge, too, are `quadratic`, and are not, for several times the work.
-        regions: Parts with material of their own, by name; where they overlap, the later one counts.
+        activation: Contraction (above 0) or expansion of the rest volume, uniform.
+        elements: `linear`: tetrahedra of four vertices, too stiff in bending; `quadratic`: with further vertices in the
+            middle of the edges, accurate in bending, at several times the cost.
+        regions: Parts with another material, by name; where they overlap, the later one applies.
     """
 
     by_time: ClassVar[tuple[str, ...]] = ("activation",)
@@ -82,48 +81,52 @@ class Solid(Soft):
     regions: dict[str, SolidRegion] = Field(default_factory=dict)
 
     @classmethod
-    def faults(cls, given) -> Iterator[tuple[Place, str]]:
-        yield from super().faults(given)
-        yield from one_elasticity(given, PAIRS)
+    def faults(cls, raw) -> Iterator[tuple[Place, str]]:
+        yield from super().faults(raw)
+        yield from elasticity_errors(raw, PAIRS)
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         faults = list(super().conflicts())
         yield from faults
-        other, own = PAIRS if self.mu is not None else PAIRS[::-1]
+        other, moduli = PAIRS if self.mu is not None else PAIRS[::-1]
         for place, mu, lam in [((), self.mu, self.lam)] + [
             (("regions", name), region.mu or self.mu, region.lam or self.lam) for name, region in self.regions.items()
         ]:
             if mu is not None and lam is not None and lam <= mu / 8:  # K = λ − ⅝ μ + ⅔ · ¾ μ for small strains
                 yield (
                     (*place, "lam"),
-                    f"got {lam:g} Pa beside μ {mu:g} Pa; it has to be above μ/8, or the body collapses.",
+                    f"got {lam:g} Pa with μ {mu:g} Pa; it must be above μ/8, or the body collapses.",
                 )
         for name, region in self.regions.items():
             if "." in name:
-                yield ("regions", name), "has a dot, which separates the parts of a parameter's name; leave it out."
-            if not faults and not inside(region.box, self._centres).any():
-                yield ("regions", name), "holds the centre of no tetrahedron; move or enlarge its box."
+                yield (
+                    ("regions", name),
+                    "has a dot in its name, which separates the parts of a parameter's name; rename the region.",
+                )
+            if not faults and not inside(region.box, self._centers).any():
+                yield ("regions", name), "contains the center of no tetrahedron; move or enlarge its box."
             for key in other:
                 if getattr(region, key) is not None:
-                    yield ("regions", name, key), f"the body has {' and '.join(f'`{k}`' for k in own)}; give those."
+                    names = " and ".join(f"`{k}`" for k in moduli)
+                    yield ("regions", name, key), f"the body is given by {names}; give those of the region."
 
     @property
     def rest(self) -> tet_mesh.TetMesh:
-        """Its tetrahedra at rest, about the centre of their volume.
+        """Tetrahedra at rest, relative to the center of volume.
 
         Raises:
-            InputError: If one of them is inside out or has no volume.
+            InputError: If a tetrahedron is inverted or has no volume.
         """
-        return _centred(self.shape)  # pyright: ignore[reportArgumentType] -- frozen, so it has a hash
+        return _centered_mesh(self.shape)  # pyright: ignore[reportArgumentType] -- frozen, so it has a hash
 
     @property
     def rest_vertices(self) -> np.ndarray:
-        return self.rest.vertices if self.elements == "linear" else self.with_middles.vertices
+        return self.rest.vertices if self.elements == "linear" else self.quadratic_mesh.vertices
 
     @property
-    def with_middles(self) -> Quadratic:
-        """The tetrahedra with a vertex in the middle of every edge."""
-        return _with_middles(self.shape)  # pyright: ignore[reportArgumentType] -- frozen, so it has a hash
+    def quadratic_mesh(self) -> Quadratic:
+        """Tetrahedra with a vertex in the middle of every edge."""
+        return _quadratic_mesh(self.shape)  # pyright: ignore[reportArgumentType] -- frozen, so it has a hash
 
     @property
     def arrays(self) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -140,19 +143,19 @@ class Solid(Soft):
         return dict.fromkeys((*MATERIAL, "activation"), len(self.rest.tets))
 
     def region_of(self) -> np.ndarray:
-        """The region of each tetrahedron: 0 for none, k + 1 for the k-th."""
-        found = np.zeros(len(self.rest.tets), np.int64)
+        """Region index of each tetrahedron: 0 for none, k + 1 for the k-th region."""
+        index = np.zeros(len(self.rest.tets), np.int64)
         for k, region in enumerate(self.regions.values()):
-            found[inside(region.box, self._centres)] = k + 1
-        return found
+            index[inside(region.box, self._centers)] = k + 1
+        return index
 
     @property
-    def _centres(self) -> np.ndarray:
+    def _centers(self) -> np.ndarray:
         return self.rest.vertices[self.rest.tets].mean(1)
 
 
 @lru_cache(maxsize=32)
-def _centred(shape: SolidShape) -> tet_mesh.TetMesh:
+def _centered_mesh(shape: SolidShape) -> tet_mesh.TetMesh:
     mesh = shape.mesh()
     tet_mesh.check(mesh, "the mesh")
     centre = np.average(mesh.vertices[mesh.tets].mean(1), 0, mesh.volumes)
@@ -160,5 +163,5 @@ def _centred(shape: SolidShape) -> tet_mesh.TetMesh:
 
 
 @lru_cache(maxsize=32)
-def _with_middles(shape: SolidShape) -> Quadratic:
-    return tet_refine.quadratic(_centred(shape))  # pyright: ignore[reportArgumentType] -- frozen, so it has a hash
+def _quadratic_mesh(shape: SolidShape) -> Quadratic:
+    return tet_mesh.quadratic(_centered_mesh(shape))  # pyright: ignore[reportArgumentType] -- frozen, so it has a hash

@@ -1,4 +1,4 @@
-"""Shapes of soft solids: what the user writes for each, and the tetrahedra it stands for."""
+"""Shapes of soft solids and their tetrahedral meshes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,9 +19,9 @@ CELLS = Count(1, 4096)
 
 
 class SolidBox(Node):
-    """A box or beam; `size` is its edge lengths along x, y and z [m].
+    """A box or beam; `size` is the edge lengths along x, y and z [m].
 
-    `cells` are the bricks along each axis, of `per_cell` tetrahedra: 5, or 6.
+    `cells` is the number of bricks along each axis, `per_cell` the number of tetrahedra in each: 5 or 6.
     """
 
     size: Annotated[Vector3, Tuple(LENGTH)] = Field(description="the edge lengths [x, y, z] in m")
@@ -35,7 +35,7 @@ class SolidBox(Node):
 
 
 class SolidCylinder(Node):
-    """A cylinder along z; `cells` are the bricks across and along it."""
+    """A cylinder along z; `cells` is the number of bricks across and along it."""
 
     radius: Annotated[float, LENGTH] = Field(description="the radius in m")
     height: Annotated[float, LENGTH] = Field(description="the height in m")
@@ -48,7 +48,7 @@ class SolidCylinder(Node):
 
 
 class SolidBall(Node):
-    """A ball; `cells` are the bricks across it."""
+    """A ball; `cells` is the number of bricks across it."""
 
     radius: Annotated[float, LENGTH] = Field(description="the radius in m")
     cells: Annotated[int, Count(2, 4096)] = 4
@@ -60,8 +60,8 @@ class SolidBall(Node):
 class Gear(Node):
     """A gear around z; by default that of the paper's control task.
 
-    `radius` is that of the tips, `root` where the teeth begin, `bore` that of the hole [m]; `cells` are the bricks across
-    the ring, along a tooth, and along z.
+    `radius`, `root` and `bore` are the radii of the tips, of the base of the teeth, and of the hole [m]; `cells` is the
+    number of bricks across the ring, along a tooth, and along z.
     """
 
     teeth: Annotated[int, Count(3, 4096)] = 12
@@ -75,7 +75,7 @@ class Gear(Node):
         if not self.bore < self.root < self.radius:
             yield (
                 (),
-                f"got bore {self.bore:g}, root {self.root:g} and radius {self.radius:g} m; each has to be above the one before.",
+                f"got bore {self.bore:g}, root {self.root:g} and radius {self.radius:g} m; they must increase in this order.",
             )
 
     def mesh(self) -> TetMesh:
@@ -83,7 +83,7 @@ class Gear(Node):
 
 
 class TetFile(Node):
-    """Tetrahedra in a file; `scale` is metres per unit of the file."""
+    """Tetrahedra in a file; `scale` in meters per unit of the file."""
 
     file: Annotated[Path, FilePath("a mesh of tetrahedra", tet_file.FORMATS)] = Field(
         description="the path of a tet, msh, vtu or mesh file"
@@ -95,10 +95,10 @@ class TetFile(Node):
 
 
 class Surface(Node):
-    """A closed surface in a file, filled with tetrahedra of about `edge_length` [m] (extra `tet`).
+    """A closed surface in a file, meshed with tetrahedra of about `edge_length` [m] (extra `tet`).
 
-    Every run fills it anew, and no two alike: to go on with one of them, save it (`gradsim.geometry.tet_io.save`) and give it as
-    `mesh`. `scale` is metres per unit of the file; `tolerance` is how far the surface may move [m].
+    Meshing is not deterministic: to keep a mesh, save it (`gradsim.geometry.tet_io.save`) and give it as `mesh`. `scale`
+    in meters per unit of the file; `tolerance` is the maximum deviation of the surface [m].
     """
 
     file: Annotated[Path, FilePath("a mesh file", mesh_io.FORMATS)] = Field(
@@ -113,7 +113,7 @@ class Surface(Node):
 
 
 class SolidShape(Node):
-    """Exactly one of these."""
+    """Shape of a soft solid: exactly one of the following."""
 
     box: SolidBox | None = None
     cylinder: SolidCylinder | None = None
@@ -123,15 +123,15 @@ class SolidShape(Node):
     surface: Surface | None = None
 
     @classmethod
-    def prepare(cls, given: dict[str, Any]) -> dict[str, Any]:
-        return {"mesh" if key == "tet_file" else key: value for key, value in given.items()}
+    def prepare(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        return {"mesh" if key == "tet_file" else key: value for key, value in raw.items()}
 
     @classmethod
-    def faults(cls, given) -> Iterator[tuple[Place, str]]:
-        if not set(given) - set(cls.known_keys()):
-            yield from exactly_one(given, cls.known_keys())
+    def faults(cls, raw) -> Iterator[tuple[Place, str]]:
+        if not set(raw) - set(cls.known_keys()):
+            yield from exactly_one(raw, cls.known_keys())
 
     def mesh(self) -> TetMesh:
-        """The solid's tetrahedra, in the coordinates of the shape."""
+        """Tetrahedra in the coordinates of the shape."""
         (kind,) = (node for _, node in self if node is not None)
         return kind.mesh()

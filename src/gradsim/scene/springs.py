@@ -1,4 +1,4 @@
-"""Ropes and nets of a scene: points that springs join."""
+"""Ropes and nets of a scene: points connected by springs."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -20,7 +20,7 @@ SPRINGS = ("stiffness", "damping", "rest_length_factor")
 
 
 class Rope(Node):
-    """A line along x, of `segments` springs."""
+    """A line along x of `segments` springs."""
 
     length: Annotated[float, LENGTH] = Field(description="the length in m")
     segments: Annotated[int, Count(1, 4096)] = 16
@@ -33,8 +33,7 @@ class Rope(Node):
 
 
 class NetShape(Node):
-    """A rectangle in the plane z = 0, of springs along x and y, and across its cells with `diagonals`, which no picture
-    shows."""
+    """A rectangle in the plane z = 0 of springs along x and y, and across the cells with `diagonals`, not rendered."""
 
     size: Annotated[Vector2, Tuple(LENGTH, 2)] = Field(description="the edge lengths [x, y] in m")
     cells: Annotated[tuple[int, int], Tuple(Count(1, 4096), 2, "counts")] = Field(
@@ -52,34 +51,34 @@ class NetShape(Node):
 
 
 class SpringsShape(Node):
-    """Exactly one of these."""
+    """Shape of a spring network: exactly one of the following."""
 
     rope: Rope | None = None
     net: NetShape | None = None
 
     @classmethod
-    def faults(cls, given) -> Iterator[tuple[Place, str]]:
-        if not set(given) - set(cls.known_keys()):
-            yield from exactly_one(given, cls.known_keys())
+    def faults(cls, raw) -> Iterator[tuple[Place, str]]:
+        if not set(raw) - set(cls.known_keys()):
+            yield from exactly_one(raw, cls.known_keys())
 
     @property
-    def own(self) -> Rope | NetShape:
-        """The one that is given."""
+    def value(self) -> Rope | NetShape:
+        """Rope or net."""
         (kind,) = (node for _, node in self if node is not None)
         return kind
 
 
 class Springs(Soft):
-    """A rope or a net (`gradsim.physics.forces.spring` has the law).
+    """A rope or a net, with the law of `gradsim.physics.forces.spring`.
 
     Attributes:
-        shape: Its points and springs.
-        mass: Of all of it [kg], or
-        density: mass by length [kg/m].
-        stiffness: Of each spring [N/m].
-        damping: Along each spring [N s/m].
+        shape: Points and springs.
+        mass: Total mass [kg], or
+        density: mass per length [kg/m].
+        stiffness: Stiffness of each spring [N/m].
+        damping: Damping of each spring [N s/m].
         rest_length_factor: Rest lengths over those of the shape.
-        radius: Of the tubes that are drawn along it [m].
+        radius: Radius of the rendered tubes [m].
     """
 
     by_time: ClassVar[tuple[str, ...]] = ("rest_length_factor",)
@@ -91,17 +90,17 @@ class Springs(Soft):
     stiffness: Annotated[float, STIFFNESS] = Field(description="the stiffness of each spring in N/m")
     damping: Annotated[float, DAMPING] = 0.0
     rest_length_factor: Annotated[float, positive("")] = 1.0
-    radius: Annotated[float, LENGTH] = Field(description="the radius that is drawn in m")
+    radius: Annotated[float, LENGTH] = Field(description="the radius of the rendered tubes in m")
 
     @classmethod
-    def faults(cls, given) -> Iterator[tuple[Place, str]]:
-        yield from super().faults(given)
-        yield from exactly_one(given, ("mass", "density"))
+    def faults(cls, raw) -> Iterator[tuple[Place, str]]:
+        yield from super().faults(raw)
+        yield from exactly_one(raw, ("mass", "density"))
 
     @property
     def rest(self) -> Net:
-        """Its points and springs at rest."""
-        return _checked(self.shape)  # pyright: ignore[reportArgumentType] -- frozen, so it has a hash
+        """Points and springs at rest."""
+        return _checked_net(self.shape)  # pyright: ignore[reportArgumentType] -- frozen, so it has a hash
 
     @property
     def rest_vertices(self) -> np.ndarray:
@@ -122,7 +121,7 @@ class Springs(Soft):
 
 
 @lru_cache(maxsize=32)
-def _checked(shape: SpringsShape) -> Net:
-    found = shape.own.mesh()
-    net.check(found, "the shape")
-    return found
+def _checked_net(shape: SpringsShape) -> Net:
+    mesh = shape.value.mesh()
+    net.check(mesh, "the shape")
+    return mesh

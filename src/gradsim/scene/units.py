@@ -1,10 +1,10 @@
-"""Quantities as text, "10 cm" or "2 kN/m", to numbers in SI units.
+"""Parsing of quantities as text, such as "10 cm" or "2 kN/m", to numbers in SI units.
 
     quantity = number [unit]        unit = factors {/ (factor | "(" factors ")")}
     factors = factor {(space | * | ·) factor}        factor = symbol[^power]
 
-A symbol may carry a metric prefix. Angles count as a dimension, so that degrees do not pass for metres. Arithmetic is
-exact up to one rounding: "35 mm" is the float nearest to 0.035.
+A symbol may have a metric prefix. Angles are a dimension of their own, so that degrees are not accepted as a length.
+Arithmetic is exact up to one rounding: "35 mm" is the float nearest to 0.035.
 """
 
 import difflib
@@ -15,7 +15,7 @@ from functools import cache
 
 from gradsim.errors import InputError
 
-Dimension = dict[str, int]  # base unit to its power; powers of 0 are left out
+Dimension = dict[str, int]  # base unit to its power, without powers of 0
 
 DEGREE = Fraction(math.pi) / 180
 PREFIXED: dict[str, tuple[Fraction, Dimension]] = {  # symbol: size in base units, dimension
@@ -28,7 +28,7 @@ PREFIXED: dict[str, tuple[Fraction, Dimension]] = {  # symbol: size in base unit
     "Hz": (Fraction(1), {"s": -1}),
     "rad": (Fraction(1), {"rad": 1}),
 }
-ALONE: dict[str, tuple[Fraction, Dimension]] = {
+UNPREFIXED: dict[str, tuple[Fraction, Dimension]] = {
     "deg": (DEGREE, {"rad": 1}),
     "°": (DEGREE, {"rad": 1}),
     "rev": (360 * DEGREE, {"rad": 1}),
@@ -54,7 +54,7 @@ PREFIXES = {
     "M": Fraction(10**6),
     "G": Fraction(10**9),
 }
-LONGEST = 200  # characters: exact arithmetic on longer text only costs time
+LONGEST = 200  # characters: exact arithmetic on longer text is slow
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _FACTOR = re.compile(r"(?P<symbol>[^\W\d_]+|[°%])(\^?(?P<power>-?[1-9]))?")
@@ -63,31 +63,32 @@ _FORM = "write for example kg, cm, m/s^2, N s/m or deg"
 
 
 def parse(text: str, unit: str = "") -> float:
-    """The number that a text gives, in SI units.
+    """Convert a text to a number in SI units.
 
     Args:
-        text: A number, then perhaps a unit: "10 cm", "1e5", "2 kN/m", "30 deg", "9.81 m/s^2". A bare number is in
-            `unit`.
-        unit: The SI unit that is expected, "" for a pure number; its dimension has to be that of the text.
+        text: A number with or without a unit: "10 cm", "1e5", "2 kN/m", "30 deg", "9.81 m/s^2". A number without a
+            unit is in `unit`.
+        unit: Expected SI unit, "" for a pure number; the text must have its dimension.
 
     Raises:
-        InputError: If the text is no quantity, or one of another dimension.
+        InputError: If the text is not a quantity, or has another dimension.
     """
     match = _NUMBER.match(text.strip()) if len(text) <= LONGEST else None
     if not match:
         raise InputError(
-            f"got {text[:LONGEST]!r}; expected a number{f', perhaps with a unit such as {unit}' * bool(unit)}."
+            f"got {text[:LONGEST]!r}; expected a number{f', with or without a unit such as {unit}' * bool(unit)}."
         )
     number, rest = match.group(), text.strip()[match.end() :].strip()
     value = float(number)
     if not rest:
         return value
     try:
-        size, dimension = _read(rest)
+        size, dimension = _parse_unit(rest)
     except ValueError as error:
         raise InputError(f"got {text!r}; {error}.") from None
-    if dimension != (_read(unit)[1] if unit else {}):
-        raise InputError(f"got {text!r}; expected a quantity in {unit}." if unit else f"got {text!r}; it has no unit.")
+    if dimension != (_parse_unit(unit)[1] if unit else {}):
+        expected = f"a quantity in {unit}" if unit else "a number without a unit"
+        raise InputError(f"got {text!r}; expected {expected}.")
     if value == 0 or not math.isfinite(value):
         return value
     try:
@@ -97,7 +98,7 @@ def parse(text: str, unit: str = "") -> float:
 
 
 @cache
-def _read(unit: str) -> tuple[Fraction, Dimension]:
+def _parse_unit(unit: str) -> tuple[Fraction, Dimension]:
     """Size in base units, and dimension."""
     size, dimension = Fraction(1), {}
     above, *below = unit.translate(_SUPERSCRIPTS).replace("**", "^").split("/")
@@ -106,17 +107,17 @@ def _read(unit: str) -> tuple[Fraction, Dimension]:
         inside = re.fullmatch(r"\s*\((.*)\)\s*", group)
         factors = _split(inside[1] if inside else group)
         if len(factors) > 1 and not inside:
-            raise ValueError(f"{unit!r} does not say what the slash divides; write N/m/s or N/(m s)")
+            raise ValueError(f"{unit!r} is ambiguous after the slash; write for example N/m/s or N/(m s)")
         groups.append((-1, factors))
     for sign, factors in groups:
         for factor in factors:
             match = _FACTOR.fullmatch(factor)
             if not match:
                 raise ValueError(f"{unit!r} is not a unit; {_FORM}")
-            own_size, own = _symbol(match["symbol"])
+            factor_size, factor_dimension = _symbol(match["symbol"])
             power = sign * int(match["power"] or 1)
-            size *= own_size**power
-            for base, exponent in own.items():
+            size *= factor_size**power
+            for base, exponent in factor_dimension.items():
                 dimension[base] = dimension.get(base, 0) + power * exponent
     return size, {base: exponent for base, exponent in dimension.items() if exponent}
 
@@ -126,7 +127,7 @@ def _split(factors: str) -> list[str]:
 
 
 def _symbol(symbol: str) -> tuple[Fraction, Dimension]:
-    known = {**PREFIXED, **ALONE}
+    known = {**PREFIXED, **UNPREFIXED}
     if symbol in known:
         return known[symbol]
     prefix, rest = symbol[0], symbol[1:]

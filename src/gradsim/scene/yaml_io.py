@@ -1,8 +1,7 @@
-"""Scenes as YAML files: safe, strict, every mistake at once with its place and line.
+"""YAML files of scenes: safe and strict, with all mistakes in one message, each with key and line.
 
-Scalars are read as in YAML 1.2: `1e5` is a number, `on` and `1:30` are text. Keys may not appear twice.
-
-Paths of files that a scene names.
+Scalars are read as in YAML 1.2: `1e5` is a number, `on` and `1:30` are text. Duplicate keys are refused. Paths in a
+scene (`FilePath`) are relative to the folder of the file.
 """
 
 import difflib
@@ -20,11 +19,11 @@ from pydantic_core import core_schema
 
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import atomic_write
-from gradsim.scene.node import Node, Place, did_you_mean, mistake, shown
+from gradsim.scene.node import Node, Place, did_you_mean, mistake, quote
 
 S = TypeVar("S", bound=Node)
 
-SCALARS = {  # YAML 1.2 core schema; what matches none of these is text
+SCALARS = {  # YAML 1.2 core schema; everything else is text
     "null": (r"~|null|", "~n\0"),
     "bool": (r"true|false", "tf"),
     "int": (r"[-+]?[0-9]+", "-+0123456789"),
@@ -56,11 +55,11 @@ _Loader.add_constructor(
 
 
 def load(cls: type[S], path: Path, what: str = "scene") -> S:
-    """A scene, or whatever else is a node, from a file; its name is that of the file where it gives none."""
+    """Load a scene or another node from a file; `name` defaults to the name of the file."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InputError(f"there is no {what} file {path}{_nearby(path, what)}") from None
+        raise InputError(f"the {what} file {path} does not exist{_suggest_file(path, what)}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read as a {what} file: {error}; give a YAML file.") from error
     root, content = _compose(text, path, cls, what)
@@ -70,59 +69,62 @@ def load(cls: type[S], path: Path, what: str = "scene") -> S:
 
 
 def parse(cls: type[S], content: Any, source: str, folder: Path, root: yaml.Node | None = None) -> S:
-    """A scene from nested dictionaries; `root` tells the lines of a file."""
+    """Validate nested dictionaries as a scene; `root` is the YAML tree with the line numbers."""
     try:
         return cls.model_validate(content, context={"folder": folder})
     except ValidationError as error:
         short = isinstance(content, Mapping) and "ground" in content
         mistakes = []
-        for found in error.errors(include_url=False):
-            place = found["loc"]
+        for details in error.errors(include_url=False):
+            place = details["loc"]
             if short and place[:2] == ("grounds", "ground"):
                 place = place[1:]
             line = f" (line {_line(root, place)})" if root else ""
-            mistakes.append(f"{'.'.join(map(str, place)) or source}{line}: {found['msg']}")
-        raise InputError(_listed(source, mistakes)) from None
+            mistakes.append(f"{'.'.join(map(str, place)) or source}{line}: {details['msg']}")
+        raise InputError(_list_mistakes(source, mistakes)) from None
 
 
 def save(scene: Node, path: Path) -> None:
-    """Write a scene, whole or not at all."""
+    """Write a scene atomically."""
     content = _plain(scene.model_dump(by_alias=True, exclude_none=True), path.absolute().parent)
     text = yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
     if not path.absolute().parent.is_dir():
-        raise InputError(f"there is no folder {path.absolute().parent} to write {path.name} in; make it first.")
+        raise InputError(f"the folder {path.absolute().parent} for {path.name} does not exist; create it first.")
     with atomic_write(path, "w") as file:
         file.write(text)
 
 
 def library(name: str) -> Path:
-    """The file of a scene that comes with gradsim."""
+    """Path of a scene of gradsim's library."""
     known = {path.stem: path for path in _library()}
     if name not in known:
-        hint = did_you_mean(name, list(known)) or f"; there are {', '.join(sorted(known))}."
-        raise InputError(f"there is no scene `{name}` in the library{hint}")
+        hint = did_you_mean(name, list(known)) or f"; choose one of {', '.join(sorted(known))}."
+        raise InputError(f"the library has no scene `{name}`{hint}")
     return known[name]
 
 
 def _compose(text: str, path: Path, cls: type[Node], what: str) -> tuple[yaml.Node, Any]:
-    """The tree of a YAML text, which knows its lines, and its content."""
+    """YAML tree of a text, with line numbers, and its content."""
     try:
         loader = _Loader(text)
         root = loader.get_single_node()
-        # before construction, which writes what `<<` merges into the tree
-        repeated = [f"line {key.start_mark.line + 1}: the key `{key.value}` appears twice." for key in _repeated(root)]
+        # before construction, which inserts the keys merged by `<<` into the tree
+        duplicates = [
+            f"line {key.start_mark.line + 1}: the key `{key.value}` appears twice; remove one of them."
+            for key in _duplicate_keys(root)
+        ]
         content = loader.construct_document(root) if root else None
     except yaml.YAMLError as error:
         raise InputError(f"{path} is not valid YAML: {_explain(error)}") from None
     except RecursionError:
-        raise InputError(f"{path} is nested too deeply for a {what}.") from None
+        raise InputError(f"{path} is nested too deeply for a {what}; check its indentation and brackets.") from None
     except ValueError as error:  # a number of thousands of digits
         raise InputError(f"{path} is not valid YAML: {error}.") from None
     if root is None:
-        needed = " and ".join(f"`{name}`" for name, field in cls.model_fields.items() if field.is_required())
-        raise InputError(f"{path} is empty; a {what} needs at least {needed}.")
-    if repeated:
-        raise InputError(_listed(str(path), repeated))
+        required = " and ".join(f"`{name}`" for name, field in cls.model_fields.items() if field.is_required())
+        raise InputError(f"{path} is empty; a {what} needs at least {required}.")
+    if duplicates:
+        raise InputError(_list_mistakes(str(path), duplicates))
     return root, content
 
 
@@ -130,15 +132,19 @@ def _library() -> list[Path]:
     return sorted(Path(str(resources.files("gradsim.scene"))).glob("library/*.yaml"))
 
 
-def _nearby(path: Path, what: str) -> str:
+def _suggest_file(path: Path, what: str) -> str:
     if what == "scene" and path.stem in {p.stem for p in _library()}:
-        return f'; the one of the library is Scene.library("{path.stem}").'
-    beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-    near = difflib.get_close_matches(path.name, beside, 1)
+        return f'; the scene of gradsim\'s library is Scene.library("{path.stem}").'
+    near = _similar_files(path)
     return f"; did you mean {path.with_name(near[0])}?" if near else "; give the path of a YAML file."
 
 
-def _listed(source: str, mistakes: list[str]) -> str:
+def _similar_files(path: Path) -> list[str]:
+    siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+    return difflib.get_close_matches(path.name, siblings, 1)
+
+
+def _list_mistakes(source: str, mistakes: list[str]) -> str:
     count = f"{len(mistakes)} mistakes" if len(mistakes) > 1 else "a mistake"
     return "\n".join([f"{source} has {count}:", *(f"  {m}" for m in mistakes)])
 
@@ -149,45 +155,45 @@ def _explain(error: yaml.YAMLError) -> str:
     return f"{where}{problem or error}."
 
 
-def _repeated(root: yaml.Node | None) -> Iterator[yaml.Node]:
-    """Keys that stand twice in one mapping."""
-    seen, left = set(), [root]
-    while left:
-        node = left.pop()
-        if id(node) in seen:
+def _duplicate_keys(root: yaml.Node | None) -> Iterator[yaml.Node]:
+    """Keys that appear more than once in one mapping."""
+    visited, stack = set(), [root]
+    while stack:
+        node = stack.pop()
+        if id(node) in visited:
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         if isinstance(node, yaml.MappingNode):
             keys = set()
             for key, value in node.value:
-                left.append(value)
-                if isinstance(key, yaml.ScalarNode):  # others are no keys of a scene
+                stack.append(value)
+                if isinstance(key, yaml.ScalarNode):  # other keys are refused later
                     if key.value in keys:
                         yield key
                     keys.add(key.value)
         elif isinstance(node, yaml.SequenceNode):
-            left += node.value
+            stack += node.value
 
 
 def _line(node: yaml.Node, place: Place) -> int:
-    """Line of the place, or of the part of it that is in the file."""
+    """Line of a key, or of its closest parent in the file."""
     line = node.start_mark.line + 1
     for step in place:
         if isinstance(node, yaml.MappingNode):
-            found = [(key, value) for key, value in node.value if key.value == step]
+            matches = [(key, value) for key, value in node.value if key.value == step]
         elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-            found = [(node.value[step], node.value[step])]
+            matches = [(node.value[step], node.value[step])]
         else:
-            found = []
-        if not found:
+            matches = []
+        if not matches:
             break
-        key, node = found[-1]  # a key of its own stands behind one that was merged in
+        key, node = matches[-1]  # an explicit key comes after a merged one
         line = key.start_mark.line + 1
     return line
 
 
 def _plain(value: Any, folder: Path) -> Any:
-    """Lists for tuples, and relative paths as text."""
+    """Convert tuples to lists and paths to relative text."""
     if isinstance(value, dict):
         return {key: _plain(v, folder) for key, v in value.items()}
     if isinstance(value, list | tuple):
@@ -202,11 +208,11 @@ def _plain(value: Any, folder: Path) -> Any:
 
 @dataclass(frozen=True)
 class FilePath:
-    """Annotates a path that is relative to the folder of the scene file.
+    """Annotate a path relative to the folder of the scene file.
 
     Attributes:
-        what: What the file is, as "a mesh file".
-        formats: How its name may end.
+        what: Noun for messages, such as "a mesh file".
+        formats: Allowed suffixes.
     """
 
     what: str
@@ -215,17 +221,14 @@ class FilePath:
     def __get_pydantic_core_schema__(self, source, handler):
         return core_schema.with_info_plain_validator_function(self._find)
 
-    def _find(self, given: Any, info: core_schema.ValidationInfo) -> Path:
-        if not isinstance(given, str | Path) or not str(given):
-            raise mistake(f"got {shown(given)}; expected the path of {self.what}.")
-        path = Path((info.context or {}).get("folder", "."), given).resolve()
+    def _find(self, raw: Any, info: core_schema.ValidationInfo) -> Path:
+        if not isinstance(raw, str | Path) or not str(raw):
+            raise mistake(f"got {quote(raw)}; expected the path of {self.what}.")
+        path = Path((info.context or {}).get("folder", "."), raw).resolve()
         if path.suffix.lower() not in self.formats:
-            raise mistake(f"got {given}; expected a file that ends in {', '.join(self.formats)}.")
+            raise mistake(f"got {raw}; expected a file that ends in {', '.join(self.formats)}.")
         if not path.is_file():
-            beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-            near = difflib.get_close_matches(path.name, beside, 1)
-            raise mistake(
-                f"there is no file {path}"
-                f"{f'; did you mean {Path(given).with_name(near[0])}?' if near else '; the path counts from the scene file.'}"
-            )
+            near = _similar_files(path)
+            hint = f"did you mean {Path(raw).with_name(near[0])}?" if near else "paths are relative to the scene file."
+            raise mistake(f"the file {path} does not exist; {hint}")
         return path

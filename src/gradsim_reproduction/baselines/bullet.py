@@ -157,7 +157,7 @@ def _taken(scene: Scene):
     body, ground = bodies[0], grounds[0]
     if tuple(np.sign(ground.normal)) != (0, 0, 1):
         raise InputError(f"the ground's normal is {list(ground.normal)}; this baseline takes a level one, [0, 0, 1].")
-    if any(push.late or push.impulse is None for push in body.pushes):
+    if any(push.after_start or push.impulse is None for push in body.pushes):
         raise InputError("this baseline takes pushes at the start alone: give each an `impulse` at 0.")
     if RATE % scene.timing.fps:
         raise InputError(f"timing.fps is {scene.timing.fps:g}; this baseline takes a divisor of {RATE}.")

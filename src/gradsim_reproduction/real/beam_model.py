@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from gradsim.geometry.tet_grid import box
-from gradsim.geometry.tet_mesh import quadratic as with_middles
+from gradsim.geometry.tet_mesh import quadratic as quadratic_mesh
 from gradsim.physics.forces import neo_hookean, neo_hookean_quadratic
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.soft.rollout import Particles
@@ -63,7 +63,7 @@ class Beam:
         """Vertices (n, 3) [m] and elements (m, 10), or (m, 4) if linear."""
         across, along = self.cells
         mesh = box((WIDTH, WIDTH, LENGTH), (across, across, along))
-        x, tets = (mesh.vertices, mesh.tets) if self.linear else with_middles(mesh)
+        x, tets = (mesh.vertices, mesh.tets) if self.linear else quadratic_mesh(mesh)
         return torch.tensor(x) + torch.tensor([0, 0, LENGTH / 2], dtype=torch.float64), torch.tensor(tets)
 
     @cached_property

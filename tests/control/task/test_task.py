@@ -174,7 +174,7 @@ def test_every_task_of_the_library_trains(name):
 def test_names_that_are_not_there_are_refused(tmp_path):
     with pytest.raises(InputError, match="there is no task `walkr`; did you mean `walker`"):
         Task.load("walkr")
-    with pytest.raises(InputError, match="there is no task file .*walk.yaml; did you mean|give the path"):
+    with pytest.raises(InputError, match="the task file .*walk.yaml does not exist; did you mean|give the path"):
         Task.load(tmp_path / "walk.yaml")
     (tmp_path / "empty.yaml").write_text("")
     with pytest.raises(InputError, match="is empty; a task needs at least `scene` and `controls` and `goal`"):
@@ -207,7 +207,7 @@ def test_names_that_are_not_there_are_refused(tmp_path):
             "goal.cameras.0: the scene has no camera `sied`; did you",
         ),
         ({"goal": {"place": [0, 0, 1], "frames": [6]}}, "goal.frames.0: got 6; the scene has frames 0 to 5"),
-        ({"goal": {"picture": "none.png"}}, "goal.pictures.0: there is no file"),
+        ({"goal": {"picture": "none.png"}}, "goal.pictures.0: the file "),
         ({"loss": [{"loss": "mze"}]}, "loss.0.loss: got 'mze'; did you mean `mse`"),
         ({"loss": [{"loss": "mse"}, {"loss": "cdf"}]}, "loss.0.iterations: is missing; only the last stage goes on"),
         ({"loss": [{"loss": "mse", "blur": [4, 1]}]}, "give `iterations`, how many that takes"),
@@ -216,7 +216,7 @@ def test_names_that_are_not_there_are_refused(tmp_path):
         ({"search": {"optimiser": "adm"}}, "search: there is no optimiser 'adm'; did you mean `adam`"),
         ({"draws": {"r": {"low": 0, "high": 1, "into": {"gaol.place": 1}}}}, "there is no place `gaol.place`; did you"),
         ({"quick": {"scene.timming.frames": 3}}, "there is no place `scene.timming.frames`; did you mean `timing`"),
-        ({"scene": "beem"}, "scene: there is no scene `beem` in the library; did you mean `beam`"),
+        ({"scene": "beem"}, "scene: the library has no scene `beem`; did you mean `beam`"),
         ({"scene": 3}, "scene: got 3; expected a scene: its name in the library, a path, or itself"),
         ({"scene__bodies__beam__density": -1}, "scene.bodies.beam.density: got -1"),
         ({"gaol": {}}, "gaol: unknown key; did you mean `goal`"),

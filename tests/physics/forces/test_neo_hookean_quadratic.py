@@ -25,7 +25,7 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.geometry.tet_grid import box
 from gradsim.geometry.tet_mesh import TetMesh
-from gradsim.geometry.tet_mesh import quadratic as with_middles
+from gradsim.geometry.tet_mesh import quadratic as quadratic_mesh
 from gradsim.physics.forces import neo_hookean, neo_hookean_quadratic
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.soft.rollout import Particles
@@ -159,7 +159,7 @@ def test_affine_deformation_makes_no_force_on_inner_vertices():
     grid = box((1.0, 1.2, 0.9), (2, 2, 2))
     inner = (np.abs(grid.vertices) < [0.4, 0.5, 0.4]).all(1)
     places = grid.vertices + inner[:, None] * 0.1 * random_normal(len(grid.vertices), 3, seed=7).numpy()
-    x, tets = (torch.tensor(y) for y in with_middles(TetMesh(places, grid.tets)))
+    x, tets = (torch.tensor(y) for y in quadratic_mesh(TetMesh(places, grid.tets)))
     edge = (x.abs() > torch.tensor([0.5, 0.6, 0.45]).double() - 1e-6).any(1)
     x = x @ random_rotations(1, seed=1)[0]
     singles = {"mu": 1000.0, "lam": 3000.0, "damping": 10.0, "activation": 0.1}
@@ -197,7 +197,7 @@ def test_a_cantilever_bends_as_far_as_beam_theory_says(poisson, within):
 
 def _tip(L: float, H: float, E: float, poisson: float, force: float) -> float:
     """Deflection by Newton's method from the definition of the energy: one step, since it is small."""
-    x, tets = (torch.tensor(y) for y in with_middles(box((L, H, H), (12, 2, 2))))
+    x, tets = (torch.tensor(y) for y in quadratic_mesh(box((L, H, H), (12, 2, 2))))
     mu, lam = neo_hookean.lame(torch.tensor(E).double(), torch.tensor(poisson).double())
     constants = neo_hookean_quadratic.rest_shape(x, tets)
     at = x[tets].requires_grad_()
@@ -220,7 +220,7 @@ def _tip(L: float, H: float, E: float, poisson: float, force: float) -> float:
 
 def test_a_free_body_keeps_momentum_in_a_rollout():
     """60 steps of a bent, damped block, no gravity: linear momentum to rounding."""
-    x, tets = (torch.tensor(y) for y in with_middles(box((0.2, 0.1, 0.1), (2, 1, 1))))
+    x, tets = (torch.tensor(y) for y in quadratic_mesh(box((0.2, 0.1, 0.1), (2, 1, 1))))
     rest = neo_hookean_quadratic.rest_shape(x, tets)
     mass = neo_hookean_quadratic.masses(rest["volume"], tets, 1000.0, len(x))
     program = Particles((Elements(FORCE, tets, rest),), 7, 10, 1e-4)

@@ -318,7 +318,7 @@ def test_moduli_that_collapse_are_refused():
     """At rest the bulk modulus is K = λ − ⅝ μ + ⅔ (¾ μ) = λ − μ/8."""
     own = {"young": None, "poisson": None, "regions": {}}
     soft_cases.solid(mu=800.0, lam=101.0, **own)
-    with pytest.raises(InputError, match="bodies.beam.lam: got 100 Pa beside μ 800 Pa; it has to be above μ/8"):
+    with pytest.raises(InputError, match="bodies.beam.lam: got 100 Pa with μ 800 Pa; it must be above μ/8"):
         soft_cases.solid(mu=800.0, lam=100.0, **own)
 
 

@@ -208,5 +208,5 @@ def test_a_scene_takes_it_by_name_at_steps_that_semi_implicit_refuses(monkeypatc
 
 def test_rigid_bodies_refuse_it():
     rigid = {"shape": {"sphere": {"radius": 0.1}}, "density": 100, "position": [0, 0, 2]}
-    with pytest.raises(ValueError, match="got 'implicit', which only soft bodies take; `box` is none"):
+    with pytest.raises(ValueError, match="got 'implicit', which supports soft bodies only; `box` is not soft"):
         Scene.parse(SCENE | {"bodies": SCENE["bodies"] | {"box": rigid}})

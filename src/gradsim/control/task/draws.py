@@ -13,7 +13,7 @@ from pydantic import Field
 from pydantic_core import core_schema
 
 from gradsim.errors import InputError
-from gradsim.scene.node import Node, Place, did_you_mean, shown
+from gradsim.scene.node import Node, Place, did_you_mean, quote
 from gradsim.scene.quantity import Quantity, plain
 
 
@@ -85,7 +85,7 @@ def set_at(content: dict[str, Any], place: str, value: Any) -> None:
     elif isinstance(at, dict):
         at[last] = value
     else:
-        raise InputError(f"there is no place `{place}`: `{way}` is {shown(at)}, which has no parts.")
+        raise InputError(f"there is no place `{place}`: `{way}` is {quote(at)}, which has no parts.")
 
 
 def deep_copy(content: Any) -> Any:

@@ -15,7 +15,7 @@ from pydantic_core import core_schema
 from gradsim.geometry.image_io import FORMATS
 from gradsim.losses import LOSSES, Blurred, LossStage, Schedule, blur_to_sharp, image_loss
 from gradsim.scene.body import TURN
-from gradsim.scene.node import ByKind, Node, Place, did_you_mean, exactly_one, mistake, shown
+from gradsim.scene.node import ByKind, Node, Place, did_you_mean, exactly_one, mistake, quote
 from gradsim.scene.quantity import Count, Quantity, Tuple, Vector3, plain, positive, vector
 from gradsim.scene.yaml_io import FilePath
 
@@ -44,7 +44,7 @@ class _LossName:
     def _read(self, given: Any) -> str:
         if given not in LOSSES:
             hint = did_you_mean(given, list(LOSSES)) or f"; expected one of {', '.join(LOSSES)}."
-            raise mistake(f"got {shown(given)}{hint}")
+            raise mistake(f"got {quote(given)}{hint}")
         return given
 
 
@@ -58,7 +58,7 @@ class _Blur:
         value = plain(given)
         found = tuple(BLUR.read(each) for each in (value if isinstance(value, list | tuple) else [value]))
         if len(found) not in (1, 2):
-            raise mistake(f"got {shown(given)}; expected a number [px], or two: at the first and the last iteration.")
+            raise mistake(f"got {quote(given)}; expected a number [px], or two: at the first and the last iteration.")
         return found
 
 

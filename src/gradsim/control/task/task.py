@@ -36,7 +36,7 @@ from gradsim.control.task.nodes import (
 from gradsim.errors import InputError
 from gradsim.scene import Scene
 from gradsim.scene import yaml_io as scene_file
-from gradsim.scene.node import ByKind, Node, Place, did_you_mean, mistake, shown
+from gradsim.scene.node import ByKind, Node, Place, did_you_mean, mistake, quote
 from gradsim.scene.parameters import resolve
 from gradsim.scene.quantity import Count, Quantity, Tuple, plain
 
@@ -53,7 +53,7 @@ class _SceneOf:
         if isinstance(given, Scene | Mapping):
             return given if isinstance(given, Scene) else Scene.model_validate(given, context=info.context)
         if not isinstance(given, str | Path) or not str(given):
-            raise mistake(f"got {shown(given)}; expected a scene: its name in the library, a path, or itself.")
+            raise mistake(f"got {quote(given)}; expected a scene: its name in the library, a path, or itself.")
         try:
             if isinstance(given, str) and Path(given).suffix.lower() not in (".yaml", ".yml"):
                 return Scene.library(given)

@@ -18,7 +18,7 @@ from gradsim.physics.model import Model
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.soft.body import SoftBody
 from gradsim.physics.system import Values
-from gradsim.scene.parameters import axes, resolve
+from gradsim.scene.parameters import component_letters, resolve
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,9 @@ def of_model(model: Model, names: Sequence[str] | None, given: Mapping[str, Tens
         for k in indices:
             number = float(kind.value if k is None else kind.value[k])
             scale = None if kind.positive and number > 0 else _natural(model, name, kind)
-            dotted = name if k is None or name == label and kind.value.ndim == 0 else f"{name}.{axes(name)[k]}"
+            dotted = (
+                name if k is None or name == label and kind.value.ndim == 0 else f"{name}.{component_letters(name)[k]}"
+            )
             found.append(Direction(dotted, ((name, k),), scale, kind.unit))
     if not found:
         raise InputError("the scene has nothing to explain: name unknowns, such as cube.velocity.")

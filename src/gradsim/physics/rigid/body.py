@@ -25,7 +25,7 @@ from gradsim.physics.rigid.rollout import CONTACT, INPUTS, RigidRollout
 from gradsim.physics.static_geometry import ObstacleBody
 from gradsim.physics.system import RESOLVED, Values
 from gradsim.scene import contact
-from gradsim.scene.joint import placing
+from gradsim.scene.joint import placing_joints
 
 _rollout = cache(RigidRollout)  # one operation for each kind of rollout
 
@@ -60,7 +60,7 @@ class RigidBody:
         steiner = off.square().sum() * torch.eye(3, dtype=off.dtype) - off[:, None] * off
         self.inertia_per_mass = (shape.inertia / shape.mass + steiner).to(**to)
         self.principal = rotation.to_matrix(torch.tensor(body.inertia_quat_xyzw, **to))
-        self.placed = name in placing(scene.joints)
+        self.placed = name in placing_joints(scene.joints)
         self.quat = torch.tensor(body.quat_xyzw, **to)
         faces = torch.tensor(mesh.faces, device=device)
         look = look_of(body, mesh, f"bodies.{name}", mesh.smooth, to)

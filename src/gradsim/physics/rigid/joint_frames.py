@@ -21,7 +21,7 @@ from torch import Tensor
 from gradsim.numerics import rotation
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.system import Values
-from gradsim.scene.joint import WORLD, AnyJoint, Ball, Prismatic, Revolute, placing
+from gradsim.scene.joint import WORLD, AnyJoint, Ball, Prismatic, Revolute, placing_joints
 
 States = Mapping[str, Mapping[str, Tensor]]  # x, q, v, l (worlds, ...) or (worlds, frames, ...) by body
 
@@ -63,7 +63,7 @@ class JointFrames:
 
     def __init__(self, bodies: Mapping[str, RigidBody], joints: Mapping[str, AnyJoint]):
         self.bodies, self.joints = dict(bodies), dict(joints)
-        self.placed = placing(joints)
+        self.placed = placing_joints(joints)
         self.loops = [name for name in joints if name not in self.placed.values()]
 
     def points(self, name: str, values: Values) -> tuple[Tensor, Tensor]:

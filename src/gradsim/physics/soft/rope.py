@@ -37,7 +37,7 @@ class SpringNetwork:
         self.outer = torch.arange(len(rest), device=device)
         self.faces = self.outer.new_zeros(0, 3)
         self.groups = [Elements(spring.FORCE, self.springs)]
-        self.tubes = Tubes(body.shape.own.strands(), body.rest.vertices, body.radius)
+        self.tubes = Tubes(body.shape.value.strands(), body.rest.vertices, body.radius)
         self.mesh = self.tubes.mesh
 
     def mass(self, values: Values) -> Tensor:

@@ -33,7 +33,7 @@ class Tetrahedra:
         self.name, self.body = name, body
         to = {"dtype": dtype, "device": device}
         bent = body.elements == "quadratic"
-        law, mesh = (neo_hookean_quadratic, body.with_middles) if bent else (neo_hookean, body.rest)
+        law, mesh = (neo_hookean_quadratic, body.quadratic_mesh) if bent else (neo_hookean, body.rest)
         vertices, tets = torch.tensor(mesh.vertices), torch.tensor(mesh.tets)
         shape = law.rest_shape(vertices, tets)
         self.rest, self.tets, self.elements = vertices.to(**to), tets[:, :4].to(device), tets.to(device)
