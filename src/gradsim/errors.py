@@ -1,8 +1,51 @@
-"""The error a user can mend."""
+"""User errors, and the status words of results with their exit codes."""
+
+from enum import StrEnum
 
 
 class InputError(ValueError):
-    """Something the user gave is wrong: the message says what came, what was expected, and the way out.
+    """Wrong input: the message says what came, what was expected, and what to change.
 
     The command line turns it into exit code 2.
     """
+
+
+class Status(StrEnum):
+    """Outcome of a run, as it stands in `result.json`; equal to its word.
+
+    Attributes:
+        message: What the outcome says about the numbers.
+        exit_code: Of the command line; 2 is left to wrong input.
+    """
+
+    message: str
+    exit_code: int
+
+    def __new__(cls, word: str, exit_code: int, message: str):
+        member = str.__new__(cls, word)
+        member._value_, member.exit_code, member.message = word, exit_code, message
+        return member
+
+    OK = (
+        "ok",
+        0,
+        "The data bound every unknown to better than 10 %, and the model explains them to within the stated noise.",
+    )
+    UNIDENTIFIABLE = (
+        "unidentifiable",
+        3,
+        "The data do not determine at least one direction; the values of the unknowns along it are arbitrary.",
+    )
+    PARTIAL = "partial", 3, "Some directions of a field are bounded no better than to 1 %."
+    MISMATCH = (
+        "mismatch",
+        3,
+        "The residuals are far above the stated noise, so neither values nor error bars can be trusted.",
+    )
+    MISSED = "missed", 3, "The controls found do not reach the goal."
+    INTERRUPTED = (
+        "interrupted",
+        130,
+        "The values are those of the best start on the frames used so far; they are not final and have no error bars.",
+    )
+    FAILED = "failed", 1, "The search ended without a solution; the values below are those of its last iteration."

@@ -5,7 +5,7 @@ import os
 import time
 
 from gradsim.app import experiments
-from gradsim.errors import InputError
+from gradsim.errors import InputError, Status
 from gradsim.runtime.atomic import atomic_path
 from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import markdown
@@ -39,7 +39,7 @@ def everything(run: Run) -> Outcome:
     with atomic_path(run.out / "tables.md") as draft:
         draft.write_text("\n".join(markdown(table) for table in tables), encoding="utf-8")
     result = {
-        "status": "failed" if failures else "ok",
+        "status": Status.FAILED if failures else Status.OK,
         "notes": [f"{name} was left out: {reason}" for name, reason in failures.items()],
         "tables": tables,
         "pictures": [picture for record in records.values() for picture in record["pictures"]],

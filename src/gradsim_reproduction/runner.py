@@ -15,6 +15,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Protocol
 
+from gradsim.errors import Status
 from gradsim.identification.fit import SCHEMA
 from gradsim.runtime.atomic import write_json
 from gradsim.runtime.checkpoint import Ledger
@@ -120,7 +121,7 @@ def figure(value: float, paper: float | None = None, goal: float | None = None, 
 
 def write_result(folder: Path, command: str, result: dict, figures: Figures) -> dict:
     """Write `result.json` with its figures, and return its content."""
-    content = {"schema": SCHEMA, "status": "ok", "versions": versions(), "made_by": provenance(), **result}
+    content = {"schema": SCHEMA, "status": Status.OK, "versions": versions(), "made_by": provenance(), **result}
     content |= {"command": command, "figures": figures}
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim.errors import InputError
+from gradsim.errors import InputError, Status
 from gradsim.identification.fit import MISMATCH, Estimate, Fit
 from gradsim.identification.long_clip import MultipleShooting, explained, jumps_told, shoot, verdict
 from gradsim.identification.observation.base import Observation
@@ -73,7 +73,9 @@ def least_squares(
     problem = Problem(model or model_for(scene, space), observation, space)
     require_observable(problem.model, observation, space.values(space.low[None]))
     fit = solve(problem, plan, seed, noise_known, report, keeper)
-    return profiled(fit, problem, [] if profile is True else profile) if profile and fit.status != "failed" else fit
+    return (
+        profiled(fit, problem, [] if profile is True else profile) if profile and fit.status != Status.FAILED else fit
+    )
 
 
 def solve(
@@ -202,13 +204,13 @@ def make_fit(
     estimates = _estimates(space, best, uncertainty, samples)
     limit = max(MISMATCH, 1 + 5 * math.sqrt(2 / spare))
     if not math.isfinite(cost):
-        status = "failed"
+        status = Status.FAILED
     elif noise_known and chi2_per_n > limit:
-        status = "mismatch"
+        status = Status.MISMATCH
     elif not all(e.identifiable for e in estimates.values()):
-        status = "unidentifiable"
+        status = Status.UNIDENTIFIABLE
     else:
-        status = "ok"
+        status = Status.OK
     left = residual_diagnostics(problem, best, outcome.history, MISMATCH) if math.isfinite(cost) else None
     for entry in outcome.history:
         entry.pop("u", None)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gradsim.errors import Status
 from gradsim.identification.uncertainty.profile_likelihood import Profile
 from gradsim.identification.uncertainty.residual_diagnostics import ResidualDiagnostics
 from gradsim.numerics.formatting import rounded, with_error
@@ -49,8 +50,7 @@ class Fit:
     """The outcome of `gradsim.identify`.
 
     Args:
-        status: "ok"; "unidentifiable": some unknowns are left open; "mismatch": the model does not explain the data;
-            "failed": no start came near.
+        status: OK, UNIDENTIFIABLE, MISMATCH or FAILED.
         unknowns: Estimates by name.
         sigma_reference: Noise that errors and verdict refer to (images: of one pixel in [0, 1]).
         chi2_per_n: Mean square of the whitened residuals that carry information.
@@ -75,7 +75,7 @@ class Fit:
         profiles: χ² along weak directions or unknowns, where it was asked for.
     """
 
-    status: str
+    status: Status
     unknowns: dict[str, Estimate]
     sigma_reference: float
     chi2_per_n: float

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim.errors import InputError
+from gradsim.errors import InputError, Status
 from gradsim.identification.clip_jackknife import _estimate
 from gradsim.identification.fit import MISMATCH, Fit
 from gradsim.identification.observation.base import States
@@ -174,11 +174,11 @@ def verdict(
     uncertainty = analyse(space, cut.schur(shots, plan.stiffness[-1])[0] / scale, pushed)
     estimates = {name: _estimate(space, k, shots.u[0, k].item(), uncertainty) for k, name in enumerate(space.names)}
     known = all(e.identifiable for e in estimates.values())
-    status = "ok" if known else "unidentifiable"
+    status = Status.OK if known else Status.UNIDENTIFIABLE
     if not torch.isfinite(shots.cost[0]):
-        status = "failed"
+        status = Status.FAILED
     elif noise_known and chi2 > max(MISMATCH, 1 + 5 * math.sqrt(2 / spare)):
-        status = "mismatch"
+        status = Status.MISMATCH
     effort = problem.effort
     return Fit(
         status,

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from gradsim import video
+from gradsim.errors import Status
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares, model_for, placed
@@ -189,7 +190,7 @@ def summary(bounces: dict, shots: list[dict], films: list[dict]) -> dict[str, di
             slope = float(np.polyfit(np.log(STIFF), np.log(errors), 1)[0])
             figures[f"{name}_slope_over_stiffness"] = figure(slope, goal=-0.45)
     pushed, free = [f["pushed"] for f in films], [f["free"] for f in films]
-    flagged = float(np.mean([f["status"] == "unidentifiable" for f in free]))
+    flagged = float(np.mean([f["status"] == Status.UNIDENTIFIABLE for f in free]))
     for name in (unknown.split(":")[0] for unknown in PUSHED):
         errors = [f["errors"][name] for f in pushed]
         figures[f"{name}_error_median"] = figure(float(np.median(errors)), goal=1e-4)

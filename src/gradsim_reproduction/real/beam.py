@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from gradsim.errors import Status
 from gradsim_reproduction.real import beam_recordings as recorded
 from gradsim_reproduction.real.beam_checks import AGAIN, FITTED, LOADED, as_stated, beam_theory, compare, error_bar
 from gradsim_reproduction.real.beam_fit import RANGES, WINDOWS, Answer, Tracks, drawn, transferred
@@ -109,7 +110,7 @@ def real_beam(run: Run) -> Outcome:
     young = table[-1]["young_pa"]  # of the finest mesh
     spread = float(np.sqrt(sum(share**2 for share in causes.values())))
     result = {
-        "status": "mismatch",  # creep is no part of the model, and the noise of a marker is a fiftieth of it
+        "status": Status.MISMATCH,  # creep is no part of the model, and the noise of a marker is a fiftieth of it
         "unknowns": {
             "beam.young": estimate(young, spread, "Pa", RANGES["young"]),
             "beam.damping": estimate(answer.damping, 2 * spread, "Pa s", RANGES["damping"]),

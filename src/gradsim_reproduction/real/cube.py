@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradsim.errors import Status
 from gradsim.identification.clip_jackknife import leave_one_out, make_fit
 from gradsim.identification.fit import Estimate, Fit
 from gradsim.identification.solvers.clip_ensemble import ClipsProblem, Shots, descend, scatter
@@ -94,7 +95,7 @@ def real_cube(run: Run) -> Outcome:
 
     without = {name: _numbers(space, u) for name, u in zip(names, left_out, strict=True)}
     fit = Fit(
-        "ok" if all(e.identifiable for e in estimates.values()) else "unidentifiable",
+        Status.OK if all(e.identifiable for e in estimates.values()) else Status.UNIDENTIFIABLE,
         estimates,
         sigma.flight,
         problem.chi2_per_n(ends)[0].item(),

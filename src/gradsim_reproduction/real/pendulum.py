@@ -8,7 +8,7 @@ benchmark, 2026). `pendulum_film` and `pendulum_measurement` have the method.
 """
 
 from gradsim import video as videos
-from gradsim.errors import InputError
+from gradsim.errors import InputError, Status
 from gradsim.identification.fit import Fit
 from gradsim_reproduction.real.pendulum_measurement import LENGTH, Measurement, measure
 from gradsim_reproduction.real.pendulum_problem import Film
@@ -63,7 +63,7 @@ def _figures(found: Measurement, fit: Fit) -> dict[str, dict]:
     length = fit.unknowns[LENGTH]
     low, high = length.interval95
     inside = low <= TRUTH <= high
-    open_scale = found.free.status == "unidentifiable" and not found.free.unknowns[LENGTH].identifiable
+    open_scale = found.free.status == Status.UNIDENTIFIABLE and not found.free.unknowns[LENGTH].identifiable
     answer, square_on = found.cost
     return {
         "string_length_m": figure(length.value, goal=TRUTH, ok=abs(length.value / TRUTH - 1) <= CLOSE),

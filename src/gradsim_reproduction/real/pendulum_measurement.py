@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradsim.errors import Status
 from gradsim.identification.fit import Estimate, Fit
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import Outcome
@@ -254,7 +255,7 @@ def _fit(problem: Problem, answer: Answer, evidence: Evidence, spread: Tensor, s
         estimates[name] = Estimate(value, value * s if log else s, interval, space.units[k], low, high, known)
     verdict = evidence.uncertainty(problem)
     return Fit(
-        status="ok" if all(e.identifiable for e in estimates.values()) else "unidentifiable",
+        status=Status.OK if all(e.identifiable for e in estimates.values()) else Status.UNIDENTIFIABLE,
         unknowns=estimates,
         sigma_reference=SIGMA * math.sqrt(evidence.variance),
         chi2_per_n=1.0,

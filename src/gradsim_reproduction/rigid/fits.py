@@ -17,6 +17,7 @@ import torch
 
 from gradsim.dataset import Sample, sample
 from gradsim.dataset.sample import placed
+from gradsim.errors import Status
 from gradsim.identification.api import least_squares
 from gradsim.identification.fit import Fit
 from gradsim.identification.problem import Problem
@@ -39,7 +40,7 @@ def careful(fit: Callable[[MultistartConfig], Fit], plan: MultistartConfig) -> F
         plan: The first one.
     """
     found = fit(plan)
-    if found.status != "mismatch":
+    if found.status != Status.MISMATCH:
         return found
     again = fit(MultistartConfig())
     spent = {key: getattr(found, key) + getattr(again, key) for key in ("cpu_seconds", "wall_seconds", "rollouts")}

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
+from gradsim.errors import Status
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares
 from gradsim.identification.fit import Fit
@@ -129,11 +130,11 @@ def _figures(records: list[dict], foreign: bool) -> dict[str, dict]:
     known = [r for r in records if r["identifiable"]]
     worst = [max(r["errors"].values()) for r in known] or [math.nan]
     share = len(known) / len(records)
-    missed = sum(not r["identifiable"] and r["status"] == "ok" for r in records)
+    missed = sum(not r["identifiable"] and r["status"] == Status.OK for r in records)
     figures = {
         "identifiable_share": figure(share, goal=0.8, ok=share >= 0.8),
         "missed_flags": figure(missed, goal=0),
-        "false_flags": figure(sum(r["status"] == "unidentifiable" for r in known), goal=0),
+        "false_flags": figure(sum(r["status"] == Status.UNIDENTIFIABLE for r in known), goal=0),
         "starts_converged": figure(float(np.mean([r["converged"] for r in known] or [math.nan]))),
         "cpu_seconds_median": figure(float(np.median([r["cpu_seconds"] for r in records])), goal=2.0),
         "rel_err_median": figure(float(np.median(worst)), goal=None if foreign else 1e-9),
@@ -156,7 +157,7 @@ def _means(name: str, key: str) -> bool:
 
 def _error_bars(records: list[dict]) -> dict[str, dict]:
     """Errors over error bars of 8-bit fits, where the likelihood is smooth; coverage where it is kinked, and over all."""
-    smooth = np.array([list(r["z"].values()) for r in records if not r["kinked"] and r["status"] == "ok"])
+    smooth = np.array([list(r["z"].values()) for r in records if not r["kinked"] and r["status"] == Status.OK])
     covered = [inside for r in records for inside in r["inside"].values()]
     nonsmooth = [inside for r in records if r["kinked"] for inside in r["inside"].values()]
     z = np.abs(smooth).ravel() if len(smooth) else np.array([math.nan])
@@ -170,6 +171,6 @@ def _error_bars(records: list[dict]) -> dict[str, dict]:
         "covered_by_95": figure(share, goal=low, ok=share >= low),
         "covered_by_95_kinked": figure(float(np.mean(nonsmooth)) if nonsmooth else math.nan),
         "kinked_share": figure(float(np.mean([r["kinked"] for r in records]))),
-        "mismatch_8bit": figure(sum(r["status"] == "mismatch" for r in records), goal=0),
+        "mismatch_8bit": figure(sum(r["status"] == Status.MISMATCH for r in records), goal=0),
         "cpu_seconds_median_8bit": figure(float(np.median([r["cpu_seconds"] for r in records]))),
     }

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from gradsim import video as videos
+from gradsim.errors import Status
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, placed
@@ -65,8 +66,8 @@ def mismatch(run: Run) -> Outcome:
     ]
     wrong = [row["models"][name] for row in rows for name in WRONG]
     right = [row["models"][GIVEN] for row in rows]
-    flagged = float(np.mean([m["status"] == "mismatch" for m in wrong]))
-    false = float(np.mean([m["status"] == "mismatch" for m in right]))
+    flagged = float(np.mean([m["status"] == Status.MISMATCH for m in wrong]))
+    false = float(np.mean([m["status"] == Status.MISMATCH for m in right]))
     before = float(np.median([m["mass_error"] for m in wrong]))
     after = [row["models"][row["chosen"]]["mass_error"] for row in rows]
     chosen = float(np.mean([row["chosen"] == GIVEN for row in rows]))

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from gradsim.errors import Status
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares, model_for, placed
@@ -63,9 +64,9 @@ def no_push(run: Run) -> Outcome:
     if free.null_directions:
         null = np.array([free.null_directions[0].combination[name] for name in free.unknowns])
     error = float(min(np.linalg.norm(null - EXPECTED), np.linalg.norm(null + EXPECTED)))
-    answered = pushed.status == "ok" and synthetic.worst_relative_error(pushed) < 1e-4
+    answered = pushed.status == Status.OK and synthetic.worst_relative_error(pushed) < 1e-4
     figures = {
-        "flagged": figure(float(free.status == "unidentifiable"), goal=1, ok=free.status == "unidentifiable"),
+        "flagged": figure(float(free.status == Status.UNIDENTIFIABLE), goal=1, ok=free.status == Status.UNIDENTIFIABLE),
         "null_direction_error": figure(error, goal=1e-3, ok=error < 1e-3),
         "answered_with_push": figure(float(answered), goal=1, ok=answered),
         "worst_relative_error_with_push": figure(synthetic.worst_relative_error(pushed), goal=1e-4, ok=answered),

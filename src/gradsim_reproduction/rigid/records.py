@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from gradsim.errors import Status
 from gradsim_reproduction.baselines import ROWS
 from gradsim_reproduction.baselines.pybullet import MASS
 from gradsim_reproduction.baselines.rows import finished
@@ -63,14 +64,14 @@ def error_bars(noisy: Sequence[Mapping]) -> dict[str, dict]:
     """Errors over error bars of 8-bit fits where the likelihood is smooth; where contact kinks it, coverage alone."""
     if not noisy:
         return {}
-    right = [r for r in noisy if r["status"] != "mismatch"]
+    right = [r for r in noisy if r["status"] != Status.MISMATCH]
     z = np.abs([z for r in right if not r["kinked"] for z in r["z"].values()])
     inside = {kink: [i for r in right if r["kinked"] == kink for i in r["inside"].values()] for kink in (False, True)}
     figures = {
         "z_count": figure(len(z)),
         "kinked_share": figure(mean([r["kinked"] for r in noisy])),
         "rel_err_median_8bit": figure(median([max(r["errors"].values()) for r in noisy])),
-        "mismatch_8bit": figure(sum(r["status"] == "mismatch" for r in noisy), goal=0),
+        "mismatch_8bit": figure(sum(r["status"] == Status.MISMATCH for r in noisy), goal=0),
         "count_8bit": figure(len(noisy)),
         "cpu_seconds_median_8bit": figure(median([r["cpu_seconds"] for r in noisy])),
     }

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 
 from gradsim.dataset import test_numbers
+from gradsim.errors import Status
 from gradsim_reproduction.rigid import table1_plots
 from gradsim_reproduction.rigid.fits import Ask, answer
 from gradsim_reproduction.rigid.records import (
@@ -83,7 +84,7 @@ def summary(records: list[dict], rows: dict[str, list[dict]]) -> dict[str, dict]
         "mass_rel_err_worst": figure(max(found, default=math.nan)),
         "mass_share_below_1e6": at_least(share(found, SOLVED), 0.99),
         "silent_failures": figure(
-            sum(e > SOLVED and r["status"] == "ok" for e, r in zip(found, exact, strict=True)), goal=0
+            sum(e > SOLVED and r["status"] == Status.OK for e, r in zip(found, exact, strict=True)), goal=0
         ),
         "starts_converged": figure(mean([r["converged"] for r in exact])),
         "cpu_seconds_median": figure(median([r["cpu_seconds"] for r in exact]), goal=4.0),
@@ -91,7 +92,7 @@ def summary(records: list[dict], rows: dict[str, list[dict]]) -> dict[str, dict]
     figures |= error_bars(of(records, "8bit"))
     if foreign := of(records, "foreign"):
         figures["foreign_rel_err_median"] = figure(median(relative(foreign)))
-        figures["foreign_mismatch_share"] = figure(mean([r["status"] == "mismatch" for r in foreign]))
+        figures["foreign_mismatch_share"] = figure(mean([r["status"] == Status.MISMATCH for r in foreign]))
         figures["foreign_count"] = figure(len(foreign))
     states = relative(of(records, "states"))
     figures["diffphysics_rel_err_median"] = figure(median(states), paper=PAPER["states"][1])

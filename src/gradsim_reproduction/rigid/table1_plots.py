@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from gradsim.errors import Status
 from gradsim_reproduction.plotting import (
     BLUE,
     ERROR_FLOOR,
@@ -48,7 +49,7 @@ def draw(out: Path, records: Sequence[Mapping], rows: Mapping[str, Sequence[Mapp
 
 def error_bar_figure(records: Sequence[Mapping]) -> dict[str, tuple[Draw, str, str]]:
     """Histogram of errors over error bars of the 8-bit fits; nothing where there are none."""
-    noisy = [r for r in records if r["sight"] == "8bit" and r["status"] != "mismatch"]
+    noisy = [r for r in records if r["sight"] == "8bit" and r["status"] != Status.MISMATCH]
     draw = lambda: z_histogram(z_by_smoothness(noisy))
     if not any(r["sight"] == "8bit" for r in records):
         return {}

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 
 from gradsim.dataset import sample, test_numbers
+from gradsim.errors import Status
 from gradsim_reproduction.rigid import table2_plots
 from gradsim_reproduction.rigid.fits import Ask, answer
 from gradsim_reproduction.rigid.records import (
@@ -81,9 +82,9 @@ def summary(records: list[dict], rows: dict[str, list[dict]]) -> dict[str, dict]
     figures = {
         "share_all_below_1e6": at_least(share(errors, SOLVED), 0.95),
         "identifiable_share": at_least(mean([r["identifiable"] for r in exact]), 0.8),
-        "silent_failures": figure(sum(r["status"] == "ok" for r in wrong), goal=0),
-        "missed_flags": figure(sum(r["status"] == "ok" for r in exact if not r["identifiable"]), goal=0),
-        "false_flags": figure(sum(r["status"] != "ok" for r in known), goal=0),
+        "silent_failures": figure(sum(r["status"] == Status.OK for r in wrong), goal=0),
+        "missed_flags": figure(sum(r["status"] == Status.OK for r in exact if not r["identifiable"]), goal=0),
+        "false_flags": figure(sum(r["status"] != Status.OK for r in known), goal=0),
         "rel_err_median": figure(median(errors)),
         "rel_err_worst": figure(max(errors, default=math.nan)),
     }
@@ -105,7 +106,7 @@ def summary(records: list[dict], rows: dict[str, list[dict]]) -> dict[str, dict]
         for key in KEYS if (some := of(records, sight)) else ():
             figures[f"{sight}_rel_err_median_{key}"] = figure(median(of_key(some, key)))
     if foreign := of(records, "foreign"):
-        figures["foreign_mismatch_share"] = figure(mean([r["status"] == "mismatch" for r in foreign]))
+        figures["foreign_mismatch_share"] = figure(mean([r["status"] == Status.MISMATCH for r in foreign]))
         figures["foreign_count"] = figure(len(foreign))
     for name, row in rows.items():
         for key, paper in zip(KEYS, PAPER.get(name, (None,) * len(KEYS)), strict=True):

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
+from gradsim.errors import Status
 from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, placed, solve
 from gradsim.identification.observation.base import Observation
@@ -189,7 +190,7 @@ def summary(records: list[dict]) -> dict[str, dict]:
     figures["cpu_seconds_median"] = figure(float(np.median([r["cpu_seconds"] for r in exact])))
     noisy = [r for r in records if r["sight"] == "8bit"]
     smooth = np.abs(
-        [z for r in noisy if not r["kinked"] and r["status"] == "ok" for z in r["z"].values()] or [math.nan]
+        [z for r in noisy if not r["kinked"] and r["status"] == Status.OK for z in r["z"].values()] or [math.nan]
     )
     inside = [i for r in noisy for i in r["inside"].values()]
     figures["z_rms"] = figure(float(np.sqrt(np.mean(smooth**2))), goal=1.2)

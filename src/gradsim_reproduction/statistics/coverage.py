@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
+from gradsim.errors import Status
 from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, placed, solve
 from gradsim.identification.problem import Problem
@@ -114,7 +115,7 @@ def judged(records: Sequence[Mapping]) -> dict:
     weights = np.array([len(some) for some in rows])
     covered = float((shares * weights).sum() / weights.sum())
     error = float(np.sqrt(np.sum((weights * (shares - covered)) ** 2)) / weights.sum())
-    explained = [list(r["unknowns"].values()) for r in records if r["status"] != "mismatch"] or rows
+    explained = [list(r["unknowns"].values()) for r in records if r["status"] != Status.MISMATCH] or rows
     z = np.abs([u["z"] for some in explained for u in some])
     every, at_truth = (np.abs([u[key] for some in rows for u in some]) for key in ("z", "z_crb"))
     return {
@@ -129,8 +130,8 @@ def judged(records: Sequence[Mapping]) -> dict:
         "z_crb_rms": _rms(at_truth),
         "z_crb_95": float(np.quantile(at_truth, 0.95)),
         "kinked": float(np.mean([r["kinked"] for r in records])),
-        "not_ok": sum(r["status"] != "ok" for r in records),
-        "mismatch": sum(r["status"] == "mismatch" for r in records),
+        "not_ok": sum(r["status"] != Status.OK for r in records),
+        "mismatch": sum(r["status"] == Status.MISMATCH for r in records),
         "cpu_seconds": float(np.mean([r["cpu_seconds"] for r in records])),
         "by_level": {str(level): float(np.mean(every <= NormalDist().inv_cdf((1 + level) / 2))) for level in LEVELS},
     }

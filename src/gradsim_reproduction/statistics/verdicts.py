@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
+from gradsim.errors import Status
 from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, placed, solve
 from gradsim.identification.fit import Fit
@@ -41,14 +42,14 @@ def verdicts(run: Run) -> Outcome:
     jobs = {f"{CASES[k].name}, seed {run.seed}": (k, run.seed) for k in chosen}
     records = run.records(run.ledger("cases.jsonl", experiment="verdicts"), jobs, judge, "cases")
     right = sum(r["right"] for r in records)
-    open_ones = [r for r in records if r["expected"] == "unidentifiable"]
-    known = [r for r in records if r["expected"] == "ok"]
+    open_ones = [r for r in records if r["expected"] == Status.UNIDENTIFIABLE]
+    known = [r for r in records if r["expected"] == Status.OK]
     figures = {
         "verdicts_right": figure(right, goal=len(records), ok=right == len(records)),
         "cases": figure(len(records)),
-        "missed_flags": figure(sum(r["status"] == "ok" for r in open_ones), goal=0),
-        "false_flags": figure(sum(r["status"] == "unidentifiable" for r in known), goal=0),
-        "other_verdicts": figure(sum(r["status"] not in ("ok", "unidentifiable") for r in records), goal=0),
+        "missed_flags": figure(sum(r["status"] == Status.OK for r in open_ones), goal=0),
+        "false_flags": figure(sum(r["status"] == Status.UNIDENTIFIABLE for r in known), goal=0),
+        "other_verdicts": figure(sum(r["status"] not in (Status.OK, Status.UNIDENTIFIABLE) for r in records), goal=0),
         "null_directions_right": figure(
             sum(r["direction_right"] for r in open_ones),
             goal=len(open_ones),
@@ -83,7 +84,7 @@ def judge(job: tuple[int, int]) -> dict:
 
 def compared(case: VerdictCase, fit: Fit, truth: Mapping[str, float]) -> dict:
     """A fit's verdict beside the expected one."""
-    expected = "ok" if case.null is None else "unidentifiable"
+    expected = Status.OK if case.null is None else Status.UNIDENTIFIABLE
     off = {name: abs(e.value - truth[name]) / e.std for name, e in fit.unknowns.items()}
     found = [direction.combination for direction in fit.null_directions]
     explanation = " ".join(direction.explanation for direction in fit.null_directions)
@@ -116,7 +117,12 @@ def _same(found: Mapping[str, float], expected: Mapping[str, float | None]) -> b
 
 
 RIGHT, WRONG = SAFE[2], SAFE[1]
-WORDS = {"ok": "identifiable", "unidentifiable": "open", "mismatch": "mismatch", "failed": "failed"}
+WORDS = {
+    Status.OK: "identifiable",
+    Status.UNIDENTIFIABLE: "open",
+    Status.MISMATCH: "mismatch",
+    Status.FAILED: "failed",
+}
 
 
 def draw(out: Path, records: Sequence[Mapping]) -> list[dict]:

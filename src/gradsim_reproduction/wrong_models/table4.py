@@ -30,6 +30,7 @@ from matplotlib.patches import Patch
 
 from gradsim.dataset import Sample, sample, test_numbers
 from gradsim.dataset.sample import KINDS
+from gradsim.errors import Status
 from gradsim.identification import synthetic
 from gradsim.identification.api import placed
 from gradsim.identification.model_selection import GIVEN, compare
@@ -125,7 +126,7 @@ def solve(job: tuple[str, str, int, int, str]) -> dict:
     plan = SWAPPED if row in SWAPS else RIGID if kind == "rigid" else SOFT
     models = {"observation": seen, "candidates": ask.candidates, "seed": own, "sampled": False}
     found = compare(ask.scene, ask.unknowns, plan=plan, **models)
-    if found.best.fit.status == "mismatch":
+    if found.best.fit.status == Status.MISMATCH:
         again = compare(ask.scene, ask.unknowns, plan=CAREFUL, **models)
         found = min(found, again, key=lambda each: each.best.chi2)
     truth = next(iter(one.truth.values())) * bulk(scene)
@@ -172,7 +173,7 @@ def summary(records: Sequence[dict]) -> dict[str, dict]:
             continue
         before = [r["fits"][GIVEN]["error"] for r in some]
         after = [r["fits"][r["chosen"]]["error"] for r in some]
-        flagged = float(np.mean([r["fits"][GIVEN]["status"] == "mismatch" for r in some]))
+        flagged = float(np.mean([r["fits"][GIVEN]["status"] == Status.MISMATCH for r in some]))
         figures[row] = figure(float(np.mean(before)), paper=PAPER[row], goal=GOALS.get(row))
         figures[f"{row}_median"] = figure(float(np.median(before)))
         least = FLAGGED.get(row)

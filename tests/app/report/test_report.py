@@ -9,7 +9,7 @@ import pytest
 from gradsim.app.report import plots
 from gradsim.app.report.report import write_report
 from gradsim.app.report.sections import VERDICTS
-from gradsim.errors import InputError
+from gradsim.errors import InputError, Status
 
 WEBM = bytes.fromhex("1a45dfa3") + b"not much of a film"
 
@@ -76,7 +76,7 @@ def test_open_directions_are_told_in_words(undrawn, run_folder, unanswered):
 def test_a_verdict_says_what_it_means_and_what_to_do(undrawn, run_folder, unanswered, status):
     words = text_of(write_report(run_folder(unanswered | {"status": status})).read_text())
     verdict = VERDICTS[status]
-    assert all(part and part in words for part in (verdict.title, verdict.meaning, verdict.advice))
+    assert all(part and part in words for part in (verdict.title, Status(status).message, verdict.advice))
 
 
 def test_a_failed_run_without_numbers_has_a_page(run_folder, unanswered):

@@ -6,16 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gradsim.errors import Status
+
 if TYPE_CHECKING:
     from rich.console import Console
 
-DONE, FAILED, BAD_INPUT, OPEN, STOPPED = 0, 1, 2, 3, 130
-CODES = {
-    "ok": DONE,
-    "failed": FAILED,
-    "interrupted": STOPPED,
-    **dict.fromkeys(("unidentifiable", "mismatch", "missed"), OPEN),
-}
+DONE, FAILED, BAD_INPUT = Status.OK.exit_code, Status.FAILED.exit_code, 2
+OPEN, STOPPED = Status.UNIDENTIFIABLE.exit_code, Status.INTERRUPTED.exit_code
 
 
 @dataclass(kw_only=True)

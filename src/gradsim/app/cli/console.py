@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gradsim.app.report.sections import VERDICTS, Section, comparison, has_error, interval, sections, video_notes
+from gradsim.errors import Status
 from gradsim.numerics.formatting import with_error
 
 if TYPE_CHECKING:  # at run time it would bring PyTorch
@@ -161,9 +162,10 @@ def show_result(console: Console, result: Mapping) -> None:
         for direction in section.null_directions:
             console.print(Text.assemble(("open: ", "yellow"), direction["explanation"]))
         if section.status:
-            verdict = VERDICTS[section.status]
-            heading = (f"{section.status}: ", f"bold {_STYLES[verdict.colour]}")
-            console.print(Text.assemble(heading, f"{verdict.meaning} {verdict.advice}".strip()))
+            status = Status(section.status)
+            verdict = VERDICTS[status]
+            heading = (f"{status}: ", f"bold {_STYLES[verdict.colour]}")
+            console.print(Text.assemble(heading, f"{status.message} {verdict.advice}".strip()))
         for profile in section.profiles:
             console.print(Text.assemble(("profile: ", "dim"), profile["words"]))
         if section.residual_diagnostics:

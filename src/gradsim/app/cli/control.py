@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from gradsim.app.cli.command import CODES, Command, show, working
-from gradsim.errors import InputError
+from gradsim.app.cli.command import Command, show, working
+from gradsim.errors import InputError, Status
 
 OPTIONS = ("goal", "method", "iterations", "quick", "seed")  # that determine the result
 
@@ -54,7 +54,7 @@ class Control(Command):
             print(json.dumps(result, indent=1))
         else:
             show(result, folder, out)
-        return CODES[result["status"]]
+        return Status(result["status"]).exit_code
 
     def _is_run_folder(self) -> bool:
         """Whether TASK is the run folder to resume."""

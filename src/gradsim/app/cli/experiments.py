@@ -6,7 +6,8 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from gradsim.app.cli.command import CODES, DONE, FAILED, OPEN, Command, show, working
+from gradsim.app.cli.command import DONE, FAILED, OPEN, Command, show, working
+from gradsim.errors import Status
 
 
 @dataclass(kw_only=True)
@@ -26,7 +27,7 @@ class Demo(Command):
             result = demo(self.out, self.seed, progress=progress)
             write_report(self.out)
         show(result, self.out, out)
-        return CODES[result["status"]]
+        return Status(result["status"]).exit_code
 
 
 @dataclass(kw_only=True)
@@ -69,7 +70,7 @@ class Reproduce(Command):
                 err.print("Finished parts are kept: run the same command again to continue.")
             raise
         show(result, self.out, out)
-        if result["status"] == "failed":
+        if result["status"] == Status.FAILED:
             return FAILED
         # an experiment may be about what cannot be identified: its figures count, not its status
         return DONE if all(figure.get("ok", True) for figure in result.get("figures", {}).values()) else OPEN

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from gradsim.app.cli.command import CODES, Command, flatten, show, working
-from gradsim.errors import InputError
+from gradsim.app.cli.command import Command, flatten, show, working
+from gradsim.errors import InputError, Status
 
 FIT_OPTIONS = ("noise", "robust", "ignore", "frames", "background", "starts", "seed", "profile")  # of one clip
 SHARED_OPTIONS = ("noise", "robust", "starts", "seed")  # also of several clips
@@ -75,7 +75,7 @@ class Fit(Command):
             print(json.dumps(result, indent=1))
         else:
             show(result, folder, out)
-        return CODES[result["status"]]
+        return Status(result["status"]).exit_code
 
     def _fit(self, folder: Path, progress) -> dict:
         from gradsim.app.commands import fit
@@ -163,4 +163,4 @@ class Compare(Command):
             print(json.dumps(result, indent=1))
         else:
             show(result, self.out, out)
-        return CODES[result["status"]]
+        return Status(result["status"]).exit_code

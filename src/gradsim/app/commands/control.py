@@ -22,7 +22,7 @@ from gradsim.app.report.control import write_control_report
 from gradsim.app.run_directory import RunDirectory
 from gradsim.control.goals.image import PictureGoal
 from gradsim.control.training.history import History
-from gradsim.errors import InputError
+from gradsim.errors import InputError, Status
 from gradsim.runtime.atomic import atomic_path, write_json
 from gradsim.runtime.checkpoint import CheckpointFile
 from gradsim.runtime.progress import NullProgress, Progress
@@ -78,7 +78,7 @@ def control(arguments: ControlArguments, out: Path, resume: bool = False, progre
             result = interrupted_result(arguments, setup.task.name, history, command) | {"goal": goal}
         write_json(folder / "result.json", result)
         write_control_report(folder)
-        if result["status"] != "interrupted":
+        if result["status"] != Status.INTERRUPTED:
             run_checkpoint.clear()
     progress.done()
     return result

@@ -17,6 +17,7 @@ from gradsim.app.job import POLICIES, ControlArguments
 from gradsim.app.report.control import STAGES
 from gradsim.control.goals.image import PictureGoal
 from gradsim.control.training.history import History
+from gradsim.errors import Status
 from gradsim.identification.fit import SCHEMA
 from gradsim.runtime.atomic import atomic_path
 from gradsim.runtime.provenance import versions
@@ -167,7 +168,7 @@ def control_result(
         figures["position_error_best"] |= {"goal": reach.position_error, "ok": is_reached}
     return {
         **_head(arguments, setup.task.name),
-        "status": "ok" if is_reached else "missed",
+        "status": Status.OK if is_reached else Status.MISSED,
         "verdict": _verdict(is_reached, policies, first, arguments.quick),
         "figures": figures | {name: _figure(value) for name, value in numbers.items()},
         "policies": rows,
@@ -192,7 +193,7 @@ def interrupted_result(arguments: ControlArguments, title: str, history: History
     rows = [_row(name, k, history) for name, k in stored_iterations(history).items()] if count else []
     return {
         **_head(arguments, title),
-        "status": "interrupted",
+        "status": Status.INTERRUPTED,
         "verdict": {"title": "Stopped before the end", "words": words, "colour": "open"},
         "resume": resume,
         "policies": rows,

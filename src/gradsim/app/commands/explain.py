@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gradsim.app.report import gradient_plots, plots
 from gradsim.app.report.report import write_report
-from gradsim.errors import InputError
+from gradsim.errors import InputError, Status
 from gradsim.identification.api import model_for
 from gradsim.identification.fit import SCHEMA
 from gradsim.identification.gradients.api import Explanation, explain_gradients
@@ -62,7 +62,7 @@ def explain(
     progress.stage("writing the report")
     out.mkdir(parents=True, exist_ok=True)
     scene.save(out / "scene.yaml")
-    result = {"schema": SCHEMA, "command": "explain", "status": "ok", "title": f"Gradients of {scene.name}"}
+    result = {"schema": SCHEMA, "command": "explain", "status": Status.OK, "title": f"Gradients of {scene.name}"}
     result |= {"video": None if video is None else str(video), **explanation.result(), "versions": versions()}
     result["pictures"] = _plots(out, result)
     write_json(out / "result.json", result)

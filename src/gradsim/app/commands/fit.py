@@ -11,6 +11,7 @@ from gradsim.app.commands.fit_job import FitJob, require_starts, run_fit, write_
 from gradsim.app.job import FitArguments, open_scene
 from gradsim.app.report.report import write_report
 from gradsim.app.run_directory import RunDirectory
+from gradsim.errors import Status
 from gradsim.identification.api import model_for, placed, solve
 from gradsim.identification.fit import SCHEMA, Fit
 from gradsim.identification.observation.from_video import from_video
@@ -74,7 +75,7 @@ class ClipFit(FitJob):
         require_observable(self.problem.model, self.observation, self.space.values(self.space.low[None]))
         config = MultistartConfig(starts=self.arguments.starts)
         fit = solve(self.problem, config, self.arguments.seed, report=reporting(progress), keeper=checkpoint)
-        if self.arguments.profile and fit.status != "failed":
+        if self.arguments.profile and fit.status != Status.FAILED:
             progress.stage("profile likelihood of the two weakest directions")
             fit = profiled(fit, self.problem)
         return fit
@@ -104,7 +105,7 @@ class ClipFit(FitJob):
             "command": self.command,
             "title": self.title,
             "video": RunDirectory(folder).recorded_argument("video"),
-            "status": "interrupted",
+            "status": Status.INTERRUPTED,
             "resume": f"gradsim fit --resume {shlex.quote(str(folder))}",
             "unknowns": _without_errors(self.space, stages[-1]["values"] if stages else {}),
             "stages": len(stages),

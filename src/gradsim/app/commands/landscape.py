@@ -11,7 +11,7 @@ from gradsim.app.job import FitArguments, open_scene, read_record
 from gradsim.app.report import landscape_plot, plots
 from gradsim.app.report.report import write_report
 from gradsim.app.viewer.content import read_result
-from gradsim.errors import InputError
+from gradsim.errors import InputError, Status
 from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, placed
 from gradsim.identification.fit import SCHEMA
@@ -218,7 +218,7 @@ def _write(out: Path, case: Case, grid: Landscape, problem: Problem) -> dict:
         "schema": SCHEMA,
         "command": "landscape",
         "title": f"Landscape of {' and '.join(names)}: {case.title}",
-        "status": "ok",
+        "status": Status.OK,
         "landscape": summary,
         "pictures": [
             {

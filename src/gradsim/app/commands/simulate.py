@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from gradsim.app.job import open_scene
+from gradsim.errors import Status
 from gradsim.identification.fit import SCHEMA
 from gradsim.physics.model import Model
 from gradsim.runtime.atomic import atomic_write, write_json
@@ -46,7 +47,7 @@ def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> d
     result = {
         "schema": SCHEMA,
         "command": "simulate",
-        "status": "ok",
+        "status": Status.OK,
         "frames": scene.timing.frames,
         "substeps": model.substeps,
         "time_step": model.dt,

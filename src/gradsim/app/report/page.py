@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from gradsim.app.report import plots
 from gradsim.app.report.sections import VERDICTS, comparison, has_error, interval
+from gradsim.errors import Status
 from gradsim.numerics.formatting import with_error
 from gradsim.runtime.atomic import atomic_path
 
@@ -61,7 +62,7 @@ def template(name: str) -> jinja2.Template:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {"interval": interval, "has_error": has_error, "comparison": comparison, "number": number}
-    environment.globals |= {"with_error": with_error, "verdicts": VERDICTS}
+    environment.globals |= {"with_error": with_error, "verdicts": VERDICTS, "messages": {s: s.message for s in Status}}
     return environment.get_template(name)
 
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gradsim.errors import Status
 from gradsim.numerics.formatting import rounded
 
 
@@ -17,46 +18,39 @@ class Verdict:
 
     Args:
         title: A few words.
-        meaning: Consequence for the estimates.
         advice: What to do.
         colour: "good", "open" or "bad".
     """
 
     title: str
-    meaning: str
     advice: str
     colour: str
 
 
 VERDICTS = {
-    "ok": Verdict(
+    Status.OK: Verdict(
         "Identified",
-        "The data bound every unknown to better than 10 %, and the model explains them to within the stated noise.",
         "",
         "good",
     ),
-    "unidentifiable": Verdict(
+    Status.UNIDENTIFIABLE: Verdict(
         "Not all unknowns are identifiable",
-        "The data do not determine at least one direction; the values of the unknowns along it are arbitrary.",
         "Fix one of the quantities named below, give it a prior, or record a motion in which their effects differ.",
         "open",
     ),
-    "mismatch": Verdict(
+    Status.MISMATCH: Verdict(
         "The model does not explain the data",
-        "The residuals are far above the stated noise, so neither values nor error bars can be trusted.",
         "See in the video where model and recording differ. The usual causes: camera, scale, frame rate, a missing body "
         "or force, masks that are cut off, or noise stated too low.",
         "bad",
     ),
-    "interrupted": Verdict(
+    Status.INTERRUPTED: Verdict(
         "Stopped before the end",
-        "The values are those of the best start on the frames used so far; they are not final and have no error bars.",
         "",
         "open",
     ),
-    "failed": Verdict(
+    Status.FAILED: Verdict(
         "No start converged",
-        "The search ended without a solution; the values below are those of its last iteration.",
         "Check scene and camera against the video, narrow the ranges, or use more starts.",
         "bad",
     ),
@@ -103,7 +97,7 @@ def sections(result: Mapping) -> list[Section]:
         label = labels.get(key) or suffix.replace("_", " ").strip().replace("8bit", "8-bit video")
         title = f"Unknowns: {label}" if label else "Unknowns"
         status, chi2, starts = (result.get(name + suffix) for name in ("status", "chi2_per_n", "starts"))
-        unknowns = result[key] if status != "interrupted" else _without_errors(result[key])
+        unknowns = result[key] if status != Status.INTERRUPTED else _without_errors(result[key])
         directions = result.get("null_directions" + suffix) or []
         diagnostics = result.get("residual_diagnostics" + suffix)
         profiles = result.get("profiles" + suffix) or ()

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim.errors import InputError
+from gradsim.errors import InputError, Status
 from gradsim.identification.fields import gauss_newton_cg, lbfgs
 from gradsim.identification.fields.fields import Field, FieldSpace
 from gradsim.identification.fields.fit import FieldFit
@@ -106,9 +106,9 @@ def _conclude(
     space, finite = problem.space, math.isfinite(cost)
     spectrum, chi2, count = (_by_matrix if len(space) <= DENSE else _by_products)(problem, u) if finite else _nothing(u)
     spare = max(1.0, count - spectrum.rank)
-    status = "ok" if spectrum.rank == len(space) else "partial"
+    status = Status.OK if spectrum.rank == len(space) else Status.PARTIAL
     if chi2 / spare > max(MISMATCH, 1 + 5 * math.sqrt(2 / spare)):
-        status = "mismatch"
+        status = Status.MISMATCH
     values = {name: v[0].numpy() for name, v in space.values(u[None]).items()}
     std = {}
     for p in space.pieces:
@@ -117,7 +117,7 @@ def _conclude(
         std[p.field.name] = p.whole(own * size, 0.0)
     effort, sigma = problem.effort, getattr(problem.observation, "sigma", 1.0)
     return FieldFit(
-        status if finite else "failed",
+        status if finite else Status.FAILED,
         values,
         std,
         len(space),

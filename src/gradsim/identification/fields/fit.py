@@ -13,6 +13,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from gradsim.errors import Status
 from gradsim.identification.fields.fields import FieldSpace, Piece
 from gradsim.identification.fields.resolution import SHARP, Spectrum
 from gradsim.runtime.atomic import atomic_path, atomic_write, jsonable, write_json
@@ -43,8 +44,7 @@ class FieldFit:
     """The outcome of `gradsim.identify_fields`.
 
     Args:
-        status: "ok"; "partial": the bound of some direction is above 1 %; "mismatch": the model does not explain the data;
-            "failed": no start could be simulated.
+        status: OK, PARTIAL (the bound of some direction is above 1 %), MISMATCH or FAILED (no start could be simulated).
         values: Estimated arrays by name, SI units; entries that are not unknown have the scene's values.
         std: Their standard deviations, 0 for entries that are not unknown, infinite where nothing is known.
         unknowns: Number of unknown entries.
@@ -65,7 +65,7 @@ class FieldFit:
         errors: Against a truth, where one was given: by `against`.
     """
 
-    status: str
+    status: Status
     values: dict[str, np.ndarray]
     std: dict[str, np.ndarray]
     unknowns: int
