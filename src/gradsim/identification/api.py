@@ -214,27 +214,16 @@ def make_fit(
     left = residual_diagnostics(problem, best, outcome.history, MISMATCH) if math.isfinite(cost) else None
     for entry in outcome.history:
         entry.pop("u", None)
-    return Fit(
-        status,
-        estimates,
-        getattr(problem.observation, "sigma", 1.0) * (1.0 if noise_known else math.sqrt(scale)),
-        chi2_per_n if noise_known else chi2_per_n / scale,
-        int(informative),
-        uncertainty.rank,
-        uncertainty.null,
-        {"count": len(outcome.initial), "converged": outcome.converged()},
-        outcome.iterations,
-        problem.effort.rollouts,
-        problem.effort.cpu_seconds,
-        problem.effort.wall_seconds,
-        seed,
-        outcome.history,
-        {
-            "names": space.names,
-            "initial": space.numbers(outcome.initial).tolist(),
-            "final": space.numbers(outcome.final).tolist(),
-            "cost": outcome.cost.tolist(),
-        },
+    return Fit.of(
+        problem,
+        outcome,
+        status=status,
+        unknowns=estimates,
+        uncertainty=uncertainty,
+        sigma_reference=getattr(problem.observation, "sigma", 1.0) * (1.0 if noise_known else math.sqrt(scale)),
+        chi2_per_n=chi2_per_n if noise_known else chi2_per_n / scale,
+        informative=informative,
+        seed=seed,
         nonsmooth=nonsmooth,
         residual_diagnostics=left,
         notes=notes,

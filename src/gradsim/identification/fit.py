@@ -3,10 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 from gradsim.errors import Status
+from gradsim.identification.problem import Effort
+from gradsim.identification.solvers.multistart import Outcome
+from gradsim.identification.uncertainty.fisher import Uncertainty
 from gradsim.identification.uncertainty.profile_likelihood import Profile
 from gradsim.identification.uncertainty.residual_diagnostics import ResidualDiagnostics
+from gradsim.identification.unknowns import Space
 from gradsim.numerics.formatting import rounded, with_error
 from gradsim.runtime.atomic import jsonable, write_json
 from gradsim.runtime.provenance import versions
@@ -43,6 +48,13 @@ class Estimate:
     def z(self) -> float | None:
         """Error over standard deviation, where the truth is known."""
         return None if self.truth is None else (self.value - self.truth) / self.std
+
+
+class Solvable(Protocol):
+    """Problem that counts its effort."""
+
+    space: Space
+    effort: Effort
 
 
 @dataclass(frozen=True)
@@ -97,6 +109,42 @@ class Fit:
     notes: list[str] = field(default_factory=list)
     evidence: dict = field(default_factory=dict)
     profiles: list[Profile] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        problem: Solvable,
+        outcome: Outcome | None = None,
+        *,
+        status: Status,
+        unknowns: dict[str, Estimate],
+        uncertainty: Uncertainty,
+        sigma_reference: float,
+        chi2_per_n: float,
+        informative: float,
+        seed: int = 0,
+        **others,
+    ) -> "Fit":
+        """Collect the result of a solved problem.
+
+        Args:
+            problem: Its effort so far goes into the result.
+            outcome: Starts, iterations, history and population; None: `others` gives them, or there was no search.
+            uncertainty: Rank and null directions.
+            **others: Further fields; they take precedence.
+        """
+        search = {"starts": {}, "iterations": 0} if outcome is None else search_record(problem.space, outcome)
+        fields = {
+            "status": status,
+            "unknowns": unknowns,
+            "sigma_reference": sigma_reference,
+            "chi2_per_n": chi2_per_n,
+            "informative": int(informative),
+            "rank": uncertainty.rank,
+            "null_directions": uncertainty.null,
+            "seed": seed,
+        }
+        return cls(**(fields | problem.effort.state() | search | others))
 
     @property
     def values(self) -> dict[str, float]:
@@ -171,3 +219,18 @@ class Fit:
         folder = Path(folder)
         write_json(folder / "history.json", {"stages": self.history, "starts": self.population})
         return write_json(folder / "result.json", self.result())
+
+
+def search_record(space: Space, outcome: Outcome) -> dict:
+    """Fields of a `Fit` about the search: starts, iterations, history and population."""
+    return {
+        "starts": {"count": len(outcome.initial), "converged": outcome.converged()},
+        "iterations": outcome.iterations,
+        "history": outcome.history,
+        "population": {
+            "names": space.names,
+            "initial": space.numbers(outcome.initial).tolist(),
+            "final": space.numbers(outcome.final).tolist(),
+            "cost": outcome.cost.tolist(),
+        },
+    }

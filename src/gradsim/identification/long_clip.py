@@ -179,26 +179,15 @@ def verdict(
         status = Status.FAILED
     elif noise_known and chi2 > max(MISMATCH, 1 + 5 * math.sqrt(2 / spare)):
         status = Status.MISMATCH
-    effort = problem.effort
-    return Fit(
-        status,
-        estimates,
-        getattr(problem.observation, "sigma", 1.0) * math.sqrt(scale),
-        chi2 / scale,
-        int(informative),
-        uncertainty.rank,
-        uncertainty.null,
-        {"count": len(outcome.initial), "converged": 0},
-        outcome.iterations,
-        effort.rollouts,
-        effort.cpu_seconds,
-        effort.wall_seconds,
-        seed,
-        outcome.history,
-        {
-            "names": space.names,
-            "initial": space.numbers(outcome.initial).tolist(),
-            "final": space.numbers(outcome.final).tolist(),
-            "cost": outcome.cost.tolist(),
-        },
+    return Fit.of(
+        problem,
+        outcome,
+        status=status,
+        unknowns=estimates,
+        uncertainty=uncertainty,
+        sigma_reference=getattr(problem.observation, "sigma", 1.0) * math.sqrt(scale),
+        chi2_per_n=chi2 / scale,
+        informative=informative,
+        seed=seed,
+        starts={"count": len(outcome.initial), "converged": 0},
     )

@@ -94,22 +94,20 @@ def real_cube(run: Run) -> Outcome:
     predictions = predict(model(space, CLIP), space, ends.u[0], others)
 
     without = {name: _numbers(space, u) for name, u in zip(names, left_out, strict=True)}
-    fit = Fit(
-        Status.OK if all(e.identifiable for e in estimates.values()) else Status.UNIDENTIFIABLE,
-        estimates,
-        sigma.flight,
-        problem.chi2_per_n(ends)[0].item(),
-        problem.residuals * len(problem.clips),
-        verdict.rank,
-        verdict.null,
-        {"count": effort.starts, "converged": int(_agree(space, ends.u, estimates).sum())},
-        history[-1]["iteration"],
-        problem.effort.rollouts,
-        problem.effort.cpu_seconds,
-        problem.effort.wall_seconds,
-        seed,
-        history,
-        _population(space, initial, ends, who),
+    known = all(e.identifiable for e in estimates.values())
+    fit = Fit.of(
+        problem,
+        status=Status.OK if known else Status.UNIDENTIFIABLE,
+        unknowns=estimates,
+        uncertainty=verdict,
+        sigma_reference=sigma.flight,
+        chi2_per_n=problem.chi2_per_n(ends)[0].item(),
+        informative=problem.residuals * len(problem.clips),
+        seed=seed,
+        starts={"count": effort.starts, "converged": int(_agree(space, ends.u, estimates).sum())},
+        iterations=history[-1]["iteration"],
+        history=history,
+        population=_population(space, initial, ends, who),
     )
     fit.save(out)
     scene(CLIP).save(out / "scene.yaml")

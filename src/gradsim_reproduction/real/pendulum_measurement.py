@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import Status
-from gradsim.identification.fit import Estimate, Fit
+from gradsim.identification.fit import Estimate, Fit, search_record
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import Outcome
 from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyse
@@ -207,7 +207,7 @@ def measure(film: Film, quick: bool = False, seed: int = 0, progress: Progress |
     return Measurement(
         film,
         problem,
-        replace(found, seed=seed, **_searched(square, outcome, starts)),
+        replace(found, seed=seed, **_search_fields(square, outcome, starts)),
         {"scatter of the frames": length * covariance[k, k].sqrt().item()}
         | {name: length * move[k].item() for name, move in moved.items()},
         checks,
@@ -254,36 +254,22 @@ def _fit(problem: Problem, answer: Answer, evidence: Evidence, spread: Tensor, s
         known = scatter[k].item() < KNOWN * unit
         estimates[name] = Estimate(value, value * s if log else s, interval, space.units[k], low, high, known)
     verdict = evidence.uncertainty(problem)
-    return Fit(
-        status=Status.OK if all(e.identifiable for e in estimates.values()) else Status.UNIDENTIFIABLE,
+    identified = all(e.identifiable for e in estimates.values())
+    return Fit.of(
+        problem,
+        status=Status.OK if identified else Status.UNIDENTIFIABLE,
         unknowns=estimates,
+        uncertainty=verdict,
         sigma_reference=SIGMA * math.sqrt(evidence.variance),
         chi2_per_n=1.0,
         informative=evidence.informative,
-        rank=verdict.rank,
-        null_directions=verdict.null,
-        starts={},
-        iterations=0,
-        rollouts=problem.effort.rollouts,
-        cpu_seconds=problem.effort.cpu_seconds,
-        wall_seconds=problem.effort.wall_seconds,
-        seed=0,
     )
 
 
-def _searched(problem: Problem, outcome: Outcome, drawn: int) -> dict:
-    """What a fit says about the search for it."""
-    space, effort = problem.space, problem.effort
-    ends = {"initial": space.numbers(outcome.initial).tolist(), "final": space.numbers(outcome.final).tolist()}
-    return {
-        "history": outcome.history,
-        "population": {"names": space.names, **ends, "cost": outcome.cost.tolist()},
-        "starts": {"count": len(outcome.initial), "converged": outcome.converged(), "drawn": drawn},
-        "iterations": outcome.iterations,
-        "rollouts": effort.rollouts,
-        "cpu_seconds": effort.cpu_seconds,
-        "wall_seconds": effort.wall_seconds,
-    }
+def _search_fields(problem: Problem, outcome: Outcome, drawn: int) -> dict:
+    """Fields of a fit about its search and its effort."""
+    search = search_record(problem.space, outcome)
+    return search | {"starts": search["starts"] | {"drawn": drawn}} | problem.effort.state()
 
 
 def _without_gravity(film: Film, view: View, answer: Answer) -> tuple[Fit, list[dict[str, float]]]:
