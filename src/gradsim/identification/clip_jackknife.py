@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from gradsim.identification.fit import Estimate
-from gradsim.identification.solvers.clip_ensemble import ClipsProblem, Shots, descend
+from gradsim.identification.solvers.clip_ensemble import ClipIterates, ClipsProblem, descend
 from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyse
 from gradsim.identification.unknowns import Space
 
 BLIND = 10.0  # relative bound above which the data say nothing at all
 
 
-def leave_one_out(problem: ClipsProblem, valleys: Shots, iterations: int) -> tuple[list[str], Tensor]:
+def leave_one_out(problem: ClipsProblem, valleys: ClipIterates, iterations: int) -> tuple[list[str], Tensor]:
     """The estimate without each recording in turn, each time from all the given places, keeping the cheapest.
 
     Returns:
@@ -33,7 +33,7 @@ def leave_one_out(problem: ClipsProblem, valleys: Shots, iterations: int) -> tup
 
 
 def make_fit(
-    problem: ClipsProblem, best: Shots, left_out: Tensor, other_cuts: Tensor
+    problem: ClipsProblem, best: ClipIterates, left_out: Tensor, other_cuts: Tensor
 ) -> tuple[dict[str, Estimate], Uncertainty, dict[str, dict[str, float]]]:
     """Estimates, and error bars that do not trust the model: for each unknown the largest of four.
 
@@ -70,13 +70,13 @@ def make_fit(
     }
     largest = torch.stack(list(bars.values())).amax(0)
     honest = replace(uncertainty, std_inner=largest, relative=largest / unit)
-    estimates = {name: _estimate(space, k, best.u[0, k].item(), honest) for k, name in enumerate(space.names)}
+    estimates = {name: estimate_in_range(space, k, best.u[0, k].item(), honest) for k, name in enumerate(space.names)}
     table = {name: {bar: std[k].item() for bar, std in bars.items()} for k, name in enumerate(space.names)}
     return estimates, honest, table
 
 
-def _estimate(space: Space, k: int, inner: float, uncertainty: Uncertainty) -> Estimate:
-    """The k-th unknown; where the data say nothing, its interval is its range."""
+def estimate_in_range(space: Space, k: int, inner: float, uncertainty: Uncertainty) -> Estimate:
+    """Estimate of the k-th unknown; an interval wider than its range is its range."""
     spread = uncertainty.std_inner[k].item()
     ends = torch.tensor([inner - Z95 * spread, inner, inner + Z95 * spread]).double()
     low, value, high = ends.clamp(space.low[k], space.high[k]).tolist()

@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError, Status
-from gradsim.identification.clip_jackknife import _estimate
+from gradsim.identification.clip_jackknife import estimate_in_range
 from gradsim.identification.fit import MISMATCH, Fit
 from gradsim.identification.observation.base import States
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population
 from gradsim.identification.solvers.levenberg_marquardt import descend as descend_in_one
-from gradsim.identification.solvers.multiple_shooting import ShootingProblem, Shots, descend, jumps, measured
+from gradsim.identification.solvers.multiple_shooting import Segments, ShootingProblem, descend, jumps, measured
 from gradsim.identification.solvers.multistart import WORSE, MultistartConfig, Outcome, search
 from gradsim.identification.uncertainty.fisher import analyse
 
@@ -59,7 +59,7 @@ def shoot(
     starts: int,
     rng: np.random.Generator,
     report: Callable[[dict], None] = lambda entry: None,
-) -> tuple[Outcome, Shots, ShootingProblem]:
+) -> tuple[Outcome, Segments, ShootingProblem]:
     """Search by multiple shooting.
 
     Args:
@@ -104,12 +104,12 @@ def shoot(
     return outcome, shots[[int(shots.cost.argmin())]], cut
 
 
-def explained(outcome: Outcome, shots: Shots) -> bool:
+def explained(outcome: Outcome, shots: Segments) -> bool:
     """Whether one shot explains the data as the windows do, which are free to jump."""
     return outcome.best_cost < shots.cost[0].item() * 1.1 + WORSE
 
 
-def jumps_told(cut: ShootingProblem, shots: Shots, plan: MultipleShooting, polished: bool) -> dict:
+def jumps_told(cut: ShootingProblem, shots: Segments, plan: MultipleShooting, polished: bool) -> dict:
     """What `result.json` says of the windows."""
     found = jumps(cut, shots)
     names = [key for key in found[0] if key != "frame"]
@@ -133,7 +133,7 @@ def _all_states(problem: Problem) -> list[States]:
     return [known[name] for name in bodies] if set(bodies) <= set(known) else []
 
 
-def _grown(cut: ShootingProblem, plan: MultipleShooting, starts: int, rng, note) -> tuple[Shots, Tensor]:
+def _grown(cut: ShootingProblem, plan: MultipleShooting, starts: int, rng, note) -> tuple[Segments, Tensor]:
     """Search the first window in one shot, then let the clip grow window by window; and which start each is, or -1."""
     problem, first = cut.problem, min(plan.window + 1, cut.problem.frames)
     begin = Problem(problem.model, problem.observation.slice_frames(0, first), problem.space)
@@ -162,7 +162,7 @@ def _one_shot(problem: Problem, u: Tensor, window: int) -> Population:
 
 
 def verdict(
-    cut: ShootingProblem, shots: Shots, outcome: Outcome, plan: MultipleShooting, seed: int, noise_known: bool
+    cut: ShootingProblem, shots: Segments, outcome: Outcome, plan: MultipleShooting, seed: int, noise_known: bool
 ) -> Fit:
     """The verdict where the windows are the answer; error bars from the information with the starts eliminated."""
     problem, space = cut.problem, cut.space
@@ -172,7 +172,7 @@ def verdict(
     scale = 1.0 if noise_known else max(chi2, 1e-30)
     pushed = any(getattr(body, "pushes", None) for scene in problem.scenes for body in scene.bodies.values())
     uncertainty = analyse(space, cut.schur(shots, plan.stiffness[-1])[0] / scale, pushed)
-    estimates = {name: _estimate(space, k, shots.u[0, k].item(), uncertainty) for k, name in enumerate(space.names)}
+    estimates = {name: estimate_in_range(space, k, shots.u[0, k].item(), uncertainty) for k, name in enumerate(space.names)}
     known = all(e.identifiable for e in estimates.values())
     status = Status.OK if known else Status.UNIDENTIFIABLE
     if not torch.isfinite(shots.cost[0]):

@@ -122,11 +122,11 @@ class JointProblem:
     def cost(self, u: Tensor, frames: int, residual: Residual = "pixels") -> Tensor:
         """As of `Problem`."""
         costs = [problem.cost(mine, first, residual) for problem, mine, first, _ in self._each(u, frames)]
-        return torch.stack(costs).sum(0) + self._prior(u)
+        return torch.stack(costs).sum(0) + self.prior_cost(u)
 
     def linearize(self, u: Tensor, frames: int, residual: Residual = "pixels") -> tuple[Tensor, Tensor, Tensor]:
         """As of `Problem`."""
-        total = self._prior(u)
+        total = self.prior_cost(u)
         A = torch.diag(self.prior_precision).repeat(len(u), 1, 1)
         g = self.prior_precision * (u - self.prior_mean)
         for problem, mine, first, columns in self._each(u, frames):
@@ -154,7 +154,7 @@ class JointProblem:
         for problem, columns in zip(self.problems, self.space.columns, strict=True):
             yield problem, u[:, columns], min(frames, problem.frames), columns
 
-    def _prior(self, u: Tensor) -> Tensor:
+    def prior_cost(self, u: Tensor) -> Tensor:
         return ((u - self.prior_mean) ** 2 * self.prior_precision).sum(1)
 
 

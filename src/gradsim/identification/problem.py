@@ -80,14 +80,14 @@ class Problem:
         self.effort.rollouts += len(u)
         with torch.no_grad():
             trajectory = self.model.unchecked(values, frames)
-            total = self._prior(u) + self.observation.cost(trajectory, frames, residual)
+            total = self.prior_cost(u) + self.observation.cost(trajectory, frames, residual)
         return torch.where(torch.isfinite(total), total, torch.inf)
 
     def linearize(self, u: Tensor, frames: int, residual: Residual = "pixels") -> tuple[Tensor, Tensor, Tensor]:
         """Cost (starts,), A (starts, n, n) and g (starts, n)."""
         with torch.no_grad():
             cost, g, A = self.observation.normal(self._sensitivity(u, frames), frames, residual)
-        total = cost + self._prior(u)
+        total = cost + self.prior_cost(u)
         A = A + torch.diag(self.prior_precision)
         g = g + self.prior_precision * (u - self.prior_mean)
         bad = ~torch.isfinite(total) | ~torch.isfinite(A).flatten(1).all(1) | ~torch.isfinite(g).all(1)
@@ -118,5 +118,6 @@ class Problem:
         trajectory, tangent = self.model.tangent(self.model.values(touched), along, frames)
         return Sensitivity(trajectory, tangent, along, n)
 
-    def _prior(self, u: Tensor) -> Tensor:
+    def prior_cost(self, u: Tensor) -> Tensor:
+        """Σ ((u − mean)/std)² of the priors (starts,)."""
         return ((u - self.prior_mean) ** 2 * self.prior_precision).sum(1)

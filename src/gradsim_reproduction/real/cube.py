@@ -16,7 +16,7 @@ from torch import Tensor
 from gradsim.errors import Status
 from gradsim.identification.clip_jackknife import leave_one_out, make_fit
 from gradsim.identification.fit import Estimate, Fit
-from gradsim.identification.solvers.clip_ensemble import ClipsProblem, Shots, descend, scatter
+from gradsim.identification.solvers.clip_ensemble import ClipIterates, ClipsProblem, descend, scatter
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.runtime.progress import Progress
@@ -159,7 +159,7 @@ def search(
     stages: Sequence[tuple[int, int, int, int]],
     rng: np.random.Generator,
     progress: Progress,
-) -> tuple[Shots, Tensor, list[dict]]:
+) -> tuple[ClipIterates, Tensor, list[dict]]:
     """Lead starts (starts, unknowns) down, first on a part of the clips, and fewer from stage to stage.
 
     Returns:
@@ -189,10 +189,10 @@ def again(problem: ClipsProblem, u: Tensor, iterations: int) -> Tensor:
 
 def _telling(
     problem: ClipsProblem, stage: str, history: list[dict], progress: Progress
-) -> Callable[[int, Shots], None]:
+) -> Callable[[int, ClipIterates], None]:
     """A report for `descend` that adds to the history and tells the progress."""
 
-    def told(_: int, now: Shots) -> None:
+    def told(_: int, now: ClipIterates) -> None:
         k, step = int(now.cost.argmin()), len(history) + 1
         values, cost = _numbers(problem.space, now.u[k]), now.cost[k].item()
         progress.update(step, cost, {key: (value, math.nan) for key, value in values.items()})
@@ -215,7 +215,7 @@ def _agree(space: Space, u: Tensor, estimates: Mapping[str, Estimate]) -> Tensor
     return ((space.numbers(u)[:, kept] - value).abs() <= std).all(1)
 
 
-def _population(space: Space, initial: Tensor, ends: Shots, who: Tensor) -> dict:
+def _population(space: Space, initial: Tensor, ends: ClipIterates, who: Tensor) -> dict:
     """Starts for history.json; NaN where a start was dropped."""
     final, cost = torch.full_like(initial, torch.nan), torch.full_like(initial[:, 0], torch.nan)
     best_first = torch.arange(len(who)).flip(0)  # where two come from one start, the better one stays

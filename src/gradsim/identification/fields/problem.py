@@ -52,7 +52,7 @@ class FieldProblem(Problem):
         for one in u[:, None]:
             with torch.no_grad():
                 cost, g, A = self.observation.normal(self._sensitivity(one, frames), frames, residual)
-            costs.append(cost + self._prior(one))
+            costs.append(cost + self.prior_cost(one))
             matrices.append(A + prior)
             gradients.append(g + (one - self.mean) @ prior)
         cost, A, g = torch.cat(costs), torch.cat(matrices), torch.cat(gradients)
@@ -97,7 +97,7 @@ class FieldProblem(Problem):
         trajectory, tangent = self.model.tangent(touched, along, frames)
         return Sensitivity(trajectory, tangent, along, len(directions))
 
-    def _prior(self, u: Tensor) -> Tensor:
+    def prior_cost(self, u: Tensor) -> Tensor:
         return torch.tensor(np.square(self.root @ (u.detach() - self.mean).numpy().T).sum(0))
 
 
@@ -134,7 +134,7 @@ class Linear:
     @property
     def cost(self) -> float:
         """‖r‖² with the prior."""
-        return (self.r.square().sum() + self.problem._prior(self.u.detach()[None])[0]).item()
+        return (self.r.square().sum() + self.problem.prior_cost(self.u.detach()[None])[0]).item()
 
     def gradient(self) -> Tensor:
         """Half the derivative of the cost (unknowns,)."""

@@ -21,7 +21,13 @@ import torch
 from torch import Tensor
 
 from gradsim.identification.problem import Effort
-from gradsim.identification.solvers.levenberg_marquardt import DAMPING_FACTORS, LARGEST, _step
+from gradsim.identification.solvers.levenberg_marquardt import (
+    DAMPING_FACTORS,
+    Iterates,
+    Stopping,
+    damped_step,
+    minimize,
+)
 from gradsim.identification.unknowns import Space
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model
@@ -29,10 +35,9 @@ from gradsim.physics.system import Values
 
 STATE = ("position", "rotation_vector", "velocity", "angular_velocity")
 LOCAL = 3 * len(STATE)  # unknowns of a start state
-RISE = 6.0  # of λ beyond the ladder when all of it is refused
 SHARES = (0.0, 0.3, 1.0)  # parts of a start's own step tried: a clip at a kink need not hold up the others
 GUESSES = (3, 4, 6)  # first frames whose straight line guesses a start state; the best one is taken
-REST = 3  # steps of little gain after which a descent ends
+PATIENCE = 3  # idle iterations after which a start rests
 FAR = 0.7  # most that a copy is moved along one direction, in logarithms
 SMOOTH = 1e3  # times the median of all clips: a steeper clip is at a kink of contact, where its tangent says nothing
 
@@ -59,7 +64,7 @@ class Clip:
 
 
 @dataclass
-class Shots:
+class ClipIterates(Iterates):
     """Where descents have come to.
 
     Args:
@@ -73,9 +78,6 @@ class Shots:
     local: Tensor
     chi2: Tensor
     cost: Tensor
-
-    def __getitem__(self, rows) -> "Shots":
-        return Shots(self.u[rows], self.local[rows], self.chi2[rows], self.cost[rows])
 
 
 class ClipsProblem:
@@ -115,7 +117,7 @@ class ClipsProblem:
         velocity, spin = (torch.einsum("f,kfi->ki", line[1], y) for y in (self.x[:, :few], turned))
         return torch.cat([self.x[:, 0], rotation.logarithm(self.q[:, 0]), velocity, spin], 1)
 
-    def at(self, u: Tensor, local: Tensor | None = None, weight: Tensor | None = None) -> Shots:
+    def at(self, u: Tensor, local: Tensor | None = None, weight: Tensor | None = None) -> ClipIterates:
         """Shared unknowns (starts, unknowns) with their start states, by default the best guesses, and what they cost."""
         if local is None:
             guesses = torch.stack([self.guess(min(few, self.frames)).expand(len(u), -1, -1) for few in GUESSES])
@@ -123,7 +125,7 @@ class ClipsProblem:
             local = guesses.gather(0, best[None, ..., None].expand(1, *guesses.shape[1:]))[0]
         else:
             chi2 = self.chi2(u, local)
-        return Shots(u, local, chi2, self.cost(chi2, weight))
+        return ClipIterates(u, local, chi2, self.cost(chi2, weight))
 
     def chi2(self, u: Tensor, local: Tensor) -> Tensor:
         """Σ r² of every clip (starts, clips); infinite where a rollout diverges."""
@@ -140,7 +142,7 @@ class ClipsProblem:
         each = self.residuals * torch.log1p(chi2 / self.residuals)
         return (each if weight is None else torch.where(weight > 0, each * weight, 0.0)).sum(-1)
 
-    def chi2_per_n(self, shots: Shots) -> Tensor:
+    def chi2_per_n(self, shots: ClipIterates) -> Tensor:
         """Mean square of the whitened residuals (starts,), less what the unknowns take up."""
         free = len(self.clips) * (self.residuals - LOCAL) - len(self.space)
         return shots.chi2.sum(1) / free
@@ -164,7 +166,7 @@ class ClipsProblem:
         r, J = r.nan_to_num(0.0, 0.0, 0.0), J.nan_to_num(0.0, 0.0, 0.0)
         return r.unflatten(0, shape), J.unflatten(0, shape)
 
-    def normal(self, shots: Shots, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def normal(self, shots: ClipIterates, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Weighted Jᵀ J (starts, clips, n + 12, n + 12) and Jᵀ r (starts, clips, n + 12) of every clip.
 
         A clip at a kink has no say in the shared unknowns; its own start state may still move.
@@ -182,7 +184,7 @@ class ClipsProblem:
         scaled = J * w[..., None, None]
         return scaled.mT @ J, (scaled.mT @ r[..., None])[..., 0]
 
-    def linearize(self, shots: Shots, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def linearize(self, shots: ClipIterates, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Schur complements (starts, clips, n, n) and gradients (starts, clips, n) of every clip, starts eliminated."""
         A, g = self.normal(shots, weight)
         schur, gradient, _, _ = eliminate(A, g, len(self.space), torch.zeros(len(shots.u)))
@@ -239,69 +241,58 @@ def eliminate(A: Tensor, g: Tensor, n: int, damping: Tensor) -> tuple[Tensor, Te
 
 def descend(
     problem: ClipsProblem,
-    start: Shots,
+    start: ClipIterates,
     iterations: int,
     weight: Tensor | None = None,
     rtol: float = 1e-4,
-    report: Callable[[int, Shots], None] = lambda iteration, shots: None,
-) -> Shots:
-    """Levenberg–Marquardt for many starts side by side, with the start states of the clips eliminated.
+    report: Callable[[int, ClipIterates], None] = lambda iteration, shots: None,
+) -> ClipIterates:
+    """Levenberg–Marquardt with the start states of the clips eliminated.
 
-    Every linearisation is followed by one batch of trials: a ladder of dampings, and for each clip some shares of its
-    own step, of which it takes the best.
+    Every trial batch has several λ, and for each clip several fractions of the step of its start state, of which it takes
+    the best.
 
     Args:
         problem: The problem.
         start: Where to begin; not changed.
-        iterations: At most so many linearisations.
+        iterations: Largest number of linearizations.
         weight: Of each clip (starts, clips); 0 leaves it out.
-        rtol: Relative gain below which a start rests.
-        report: Is told the iteration and where the starts are.
+        rtol: Relative decrease at or below which an iteration is idle.
+        report: Called after each iteration with its number and the current iterates.
     """
-    here, space = Shots(*(y.clone() for y in (start.u, start.local, start.chi2, start.cost))), problem.space
+    here = start[slice(None)]
     weight = torch.ones_like(here.chi2) if weight is None else weight
     here.cost = problem.cost(here.chi2, weight)
-    reach = torch.where(torch.tensor(space.logarithmic), 1.0, 0.5 * (space.high - space.low))
-    damping, idle = torch.full_like(here.cost, 1e-2), torch.zeros_like(here.cost)
-    for iteration in range(iterations):
-        rows = (torch.isfinite(here.cost) & (idle < REST) & (damping < LARGEST)).nonzero()[:, 0]
-        if not len(rows):
-            break
-        now = here[rows]
-        A, g = problem.normal(now, weight[rows])
-        trials = [_trial(problem, now, A, g, damping[rows] * rung, reach) for rung in DAMPING_FACTORS]
-        u, local = (torch.stack(y) for y in zip(*trials, strict=True))  # (ladder, rows, n), (ladder, rows, clips, 12)
-        shares = torch.tensor(SHARES).double()[:, None, None, None, None]
+    factors, shares = torch.tensor(DAMPING_FACTORS).double(), torch.tensor(SHARES).double()[:, None, None, None, None]
+
+    def linearize(now: ClipIterates, rows: Tensor):
+        return *problem.normal(now, weight[rows]), weight[rows]
+
+    def step(now: ClipIterates, linear, damping: Tensor) -> tuple[ClipIterates, Tensor]:
+        A, g, weights = linear
+        trials = [_trial(problem, now, A, g, damping * factor) for factor in DAMPING_FACTORS]
+        u, local = (torch.stack(y) for y in zip(*trials, strict=True))  # (factors, rows, n), (factors, rows, clips, 12)
         tried = now.local + shares * (local - now.local)
-        each = u.expand(len(SHARES), *u.shape).flatten(0, 2)
-        chi2 = problem.chi2(each, tried.flatten(0, 2)).unflatten(0, tried.shape[:3])
-        chi2, share = chi2.min(0)
-        cost, rung = problem.cost(chi2, weight[rows]).min(0)
-        gain = torch.where(cost < now.cost, (now.cost - cost) / now.cost, 0.0)
-        k = torch.arange(len(rows))
-        picked = tried[share[rung, k], rung[:, None], k[:, None], torch.arange(len(problem.clips))]
-        won, to = gain > 0, rows[gain > 0]
-        here.u[to], here.local[to], here.cost[to] = u[rung, k][won], picked[won], cost[won]
-        here.chi2[to] = chi2[rung, k][won]
-        damping[rows] *= torch.where(won, torch.tensor(DAMPING_FACTORS).double()[rung], DAMPING_FACTORS[-1] * RISE)
-        damping.clamp_(min=1e-10)
-        idle[rows] = torch.where(gain > rtol, 0.0, idle[rows] + 1)
-        report(iteration, here)
-    return here
+        every = u.expand(len(SHARES), *u.shape).flatten(0, 2)
+        chi2, share = problem.chi2(every, tried.flatten(0, 2)).unflatten(0, tried.shape[:3]).min(0)
+        cost, k = problem.cost(chi2, weights).min(0)
+        rows = torch.arange(len(k))
+        best = tried[share[k, rows], k[:, None], rows[:, None], torch.arange(len(problem.clips))]
+        return ClipIterates(u[k, rows], best, chi2[k, rows], cost), factors[k]
+
+    stopping = Stopping(rtol, patience=PATIENCE, min_damping=1e-10)
+    return minimize(here, linearize, step, iterations, stopping, report)[0]
 
 
-def _trial(problem: ClipsProblem, now: Shots, A: Tensor, g: Tensor, damping: Tensor, reach: Tensor):
-    """Where one damping leads: shared unknowns (rows, n) and start states (rows, clips, 12)."""
-    low, high = problem.space.low, problem.space.high
+def _trial(problem: ClipsProblem, now: ClipIterates, A: Tensor, g: Tensor, damping: Tensor):
+    """Trial of one λ: shared unknowns (rows, n) and start states (rows, clips, 12)."""
     schur, gradient, back_A, back_g = eliminate(A, g, now.u.shape[1], damping)
-    total = gradient.sum(1)
-    held = ((now.u <= low) & (total > 0)) | ((now.u >= high) & (total < 0))
-    u = (now.u + _step(schur.sum(1), total, damping, held).clamp(-reach, reach)).clamp(low, high)
+    u = damped_step(problem.space, now.u, schur.sum(1), gradient.sum(1), damping)
     moved = back_g + (back_A @ (u - now.u)[:, None, :, None])[..., 0]
     return u, now.local - moved
 
 
-def scatter(problem: ClipsProblem, shots: Shots, copies: int, rng: np.random.Generator) -> Shots:
+def scatter(problem: ClipsProblem, shots: ClipIterates, copies: int, rng: np.random.Generator) -> ClipIterates:
     """The given places, and so many copies of each, 1 to 10 standard deviations away.
 
     Contact makes small valleys in the cost, in which a descent ends. Where the noise explains more than one of them, a
@@ -315,4 +306,4 @@ def scatter(problem: ClipsProblem, shots: Shots, copies: int, rng: np.random.Gen
         spread = (size * eigenvalues.clamp(min=1e-12).rsqrt()).clamp(max=FAR)
         moved = (axes @ (spread * torch.tensor(rng.standard_normal(shots.u.shape)))[..., None])[..., 0]
         parts.append(problem.at((shots.u + moved).clamp(problem.space.low, problem.space.high), shots.local))
-    return Shots(*(torch.cat(y) for y in zip(*((s.u, s.local, s.chi2, s.cost) for s in parts), strict=True)))
+    return ClipIterates(*(torch.cat(y) for y in zip(*((s.u, s.local, s.chi2, s.cost) for s in parts), strict=True)))

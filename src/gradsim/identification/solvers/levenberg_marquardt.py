@@ -2,30 +2,60 @@
 
     (A + λ diag A) d = −g,   u ← clamp(u + d)       accept if the cost falls
 
-Every start has its own λ and tries a ladder of them at once, since many worlds cost little more than few; the best rung
+Every start has its own λ and tries several factors of it at once, since many worlds cost little more than few; the best
 is the next λ. Unknowns at a bound that the gradient pushes outward are held there for the step.
+
+`minimize` is the loop; a solver gives it its linearization and its trial step. `descend` is the solver of a `Problem`;
+`multiple_shooting` and `clip_ensemble` have theirs.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
 
 from gradsim.identification.observation.base import Residual
 from gradsim.identification.problem import Problem
+from gradsim.identification.unknowns import Space
 from gradsim.losses import Schedule
 
-DAMPING_FACTORS = (0.2, 1.0, 6.0, 36.0)  # shares of λ that are tried at once
-LARGEST = 1e8  # λ at which a start is given up: the step is then a hundred-millionth of steepest descent's
+DAMPING_FACTORS = (0.2, 1.0, 6.0, 36.0)  # of λ that are tried at once
+INITIAL_DAMPING = 1e-2
+MAX_DAMPING = 1e8  # λ at which a start is given up: the step is then a hundred-millionth of steepest descent's
+
+
+class Iterates:
+    """Starts side by side: a dataclass of tensors whose first dimension is the start.
+
+    Attributes:
+        u: Shared unknowns (starts, unknowns).
+        cost: (starts,).
+    """
+
+    u: Tensor
+    cost: Tensor
+
+    def __getitem__(self, rows) -> Self:
+        return type(self)(*(getattr(self, f.name)[rows].clone() for f in fields(self)))  # pyright: ignore[reportArgumentType]
+
+    def put(self, rows, other: Self) -> None:
+        """Overwrite `rows`."""
+        for f in fields(self):  # pyright: ignore[reportArgumentType]
+            getattr(self, f.name)[rows] = getattr(other, f.name)
+
+
+I = TypeVar("I", bound=Iterates)
 
 
 @dataclass
-class Population:
-    """Starts on their way.
+class Population(Iterates):
+    """Starts of a `Problem`.
 
     Args:
-        u: Where they are (starts, unknowns).
-        cost: What it costs (starts,).
+        u: (starts, unknowns).
+        cost: (starts,).
         damping: λ of each (starts,).
     """
 
@@ -35,14 +65,101 @@ class Population:
 
     @classmethod
     def at(cls, u: Tensor) -> "Population":
-        return cls(u.clone(), torch.full((len(u),), torch.inf).double(), torch.full((len(u),), 1e-2).double())
+        unknown = torch.full((len(u),), torch.inf).double()
+        return cls(u.clone(), unknown, torch.full_like(unknown, INITIAL_DAMPING))
 
-    def __getitem__(self, index) -> "Population":
-        return Population(self.u[index].clone(), self.cost[index].clone(), self.damping[index].clone())
 
-    def put(self, index, other: "Population") -> None:
-        """Write `other` at the places `index`."""
-        self.u[index], self.cost[index], self.damping[index] = other.u, other.cost, other.damping
+@dataclass(frozen=True)
+class Stopping:
+    """When a start rests, and how λ moves.
+
+    Args:
+        rtol: Relative decrease of the cost, at or below which an iteration counts as idle.
+        min_decrease: Decrease of the cost, likewise.
+        target_cost: Cost at which a start rests.
+        patience: Idle iterations in a row after which it rests.
+        tries: Trial batches from one linearization, each from where the last one ended.
+        refusal: Factor of λ where all trials of a batch are refused.
+        min_damping: Least λ.
+    """
+
+    rtol: float
+    min_decrease: float = 0.0
+    target_cost: float = -torch.inf
+    patience: int = 1
+    tries: int = 1
+    refusal: float = DAMPING_FACTORS[-1] * 6.0
+    min_damping: float = 1e-12
+
+
+def minimize(
+    start: I,
+    linearize: Callable[[I, Tensor], Sequence[Any]],
+    step: Callable[[I, Sequence[Any], Tensor], tuple[I, Tensor]],
+    iterations: int,
+    stopping: Stopping,
+    report: Callable[[int, I], None] = lambda iteration, iterates: None,
+) -> tuple[I, Tensor, int]:
+    """The Levenberg–Marquardt loop.
+
+    Args:
+        start: With their costs; changed in place.
+        linearize: From iterates and their rows among the starts to tensors whose first dimension is the row.
+        step: From iterates, their linearization and λ to the best trial of each and its factor of λ.
+        iterations: Largest number of linearizations.
+        stopping: When starts rest.
+        report: Called after each iteration with its number and the current iterates.
+
+    Returns:
+        The iterates, λ of each, and the number of linearizations.
+    """
+    here, count = start, 0
+    damping, idle = torch.full_like(here.cost, INITIAL_DAMPING), torch.zeros_like(here.cost)
+    active = torch.isfinite(here.cost) & (here.cost > stopping.target_cost)
+    for iteration in range(iterations):
+        rows = active.nonzero()[:, 0]
+        if not len(rows):
+            break
+        count += 1
+        now = here[rows]
+        linear, waiting = linearize(now, rows), torch.arange(len(rows))
+        for attempt in range(stopping.tries):
+            before, trial_damping = now[waiting] if attempt else now, damping[rows[waiting]]
+            trial, factor = step(before, linear, trial_damping)
+            better = trial.cost < before.cost
+            here.put(rows[waiting[better]], trial[better])
+            moved = trial_damping * torch.where(better, factor, stopping.refusal)
+            damping[rows[waiting]] = moved.clamp(min=stopping.min_damping)
+            refused = ~better & (damping[rows[waiting]] < MAX_DAMPING)
+            waiting = waiting[refused]
+            if not len(waiting) or attempt + 1 == stopping.tries:
+                break
+            linear = [y[refused] for y in linear]
+        decrease = now.cost - here.cost[rows]
+        relative = decrease / now.cost.clamp(min=1e-300)
+        useful = (relative > stopping.rtol) & (decrease > stopping.min_decrease)
+        idle[rows] = torch.where(useful, 0.0, idle[rows] + 1)
+        lost = (decrease <= 0) & (damping[rows] >= MAX_DAMPING)
+        active[rows] = (idle[rows] < stopping.patience) & (here.cost[rows] > stopping.target_cost) & ~lost
+        report(iteration, here)
+    return here, damping, count
+
+
+def damped_step(space: Space, u: Tensor, A: Tensor, g: Tensor, damping: Tensor) -> Tensor:
+    """Unknowns (starts, n) after a damped Gauss–Newton step, within their ranges."""
+    held = ((u <= space.low) & (g > 0)) | ((u >= space.high) & (g < 0))
+    reach = torch.where(torch.tensor(space.logarithmic), 1.0, 0.5 * (space.high - space.low))
+    diagonal = A.diagonal(dim1=1, dim2=2)
+    scale = (diagonal + 1e-14 * diagonal.amax(1, keepdim=True) + 1e-300).rsqrt()
+    scaled = A * scale[:, :, None] * scale[:, None, :]  # unit diagonal: ranges of units do not matter
+    free = (~held).double()
+    eye = torch.eye(A.shape[1], dtype=A.dtype)
+    system = (
+        scaled * free[:, :, None] * free[:, None, :] + torch.diag_embed(damping[:, None] + (1 - free)) + 1e-15 * eye
+    )
+    step, failed = torch.linalg.solve_ex(system, -(g * scale * free)[..., None])
+    step = torch.where((failed == 0)[:, None], step[..., 0] * scale, 0.0).nan_to_num(0.0, 0.0, 0.0)
+    return (u + step.clamp(-reach, reach)).clamp(space.low, space.high)
 
 
 def descend(
@@ -63,51 +180,39 @@ def descend(
         start: Where the starts are; not changed.
         frames: Number of first frames that count.
         residual: Which residuals: "pixels", "cdf" (wide basin) or an image loss.
-        iterations: At most so many linearisations.
+        iterations: Largest number of linearizations.
         target_cost: Cost at which a start rests.
-        min_decrease: Decrease below which a start rests.
-        rtol: Relative decrease at which a start rests.
-        tries: Ladders tried from one linearisation, each from where the last one ended.
+        min_decrease: Decrease at or below which a start rests.
+        rtol: Relative decrease at or below which a start rests.
+        tries: Trial batches from one linearization, each from where the last one ended.
 
     Returns:
-        The starts after it, and the number of linearisations.
+        The starts after it, and the number of linearizations.
     """
+    factors = torch.tensor(DAMPING_FACTORS, dtype=torch.float64)
+
+    def linearize(now: Population, rows: Tensor):
+        return problem.linearize(now.u, frames, residual)[1:]
+
+    def step(now: Population, linear, damping: Tensor) -> tuple[Population, Tensor]:
+        tried = damping[:, None] * factors
+        u = torch.stack([damped_step(problem.space, now.u, *linear, own) for own in tried.unbind(1)], 1)
+        cost = problem.cost(u.flatten(0, 1), frames, residual).unflatten(0, (-1, len(factors)))
+        cost, k = cost.min(1)
+        rows = torch.arange(len(k))
+        return Population(u[rows, k], cost, tried[rows, k]), factors[k]
+
     here = start[slice(None)]
-    here.damping.fill_(1e-2)
-    low, high = problem.space.low, problem.space.high
-    reach = torch.where(torch.tensor(problem.space.logarithmic), 1.0, 0.5 * (high - low))
-    rungs = torch.tensor(DAMPING_FACTORS, dtype=torch.float64)
-    here.cost, count = problem.cost(here.u, frames, residual), 0
-    active = torch.isfinite(here.cost) & (here.cost > target_cost)
-    for _ in range(iterations):
-        rows = active.nonzero()[:, 0]
-        if not len(rows):
-            break
-        count += 1
-        _, A, g = problem.linearize(here.u[rows], frames, residual)
-        u, before = here.u[rows], here.cost[rows]
-        held = ((u <= low) & (g > 0)) | ((u >= high) & (g < 0))
-        waiting = torch.arange(len(rows))
-        for _ in range(tries):
-            damping = here.damping[rows[waiting], None] * rungs
-            step = torch.stack(
-                [_step(A[waiting], g[waiting], damping[:, k], held[waiting]) for k in range(len(rungs))], 1
-            )
-            trial = (u[waiting, None] + step.clamp(-reach, reach)).clamp(low, high)
-            cost = problem.cost(trial.flatten(0, 1), frames, residual).unflatten(0, (-1, len(rungs)))
-            cost, rung = cost.min(1)
-            better = cost < before[waiting]
-            won = rows[waiting[better]]
-            here.u[won], here.cost[won] = trial[better, rung[better]], cost[better]
-            here.damping[won] = damping[better, rung[better]].clamp(min=1e-14)
-            waiting = waiting[~better]
-            here.damping[rows[waiting]] *= DAMPING_FACTORS[-1] / DAMPING_FACTORS[0]
-            waiting = waiting[here.damping[rows[waiting]] < LARGEST]
-            if not len(waiting):
-                break
-        gain = before - here.cost[rows]
-        relative = gain / before.clamp(min=1e-300)
-        active[rows] = (gain > 0) & (relative > rtol) & (gain > min_decrease) & (here.cost[rows] > target_cost)
+    here.cost = problem.cost(here.u, frames, residual)
+    stopping = Stopping(
+        rtol,
+        min_decrease,
+        target_cost,
+        tries=tries,
+        refusal=DAMPING_FACTORS[-1] / DAMPING_FACTORS[0],
+        min_damping=1e-14,
+    )
+    here, here.damping, count = minimize(here, linearize, step, iterations, stopping)
     return here, count
 
 
@@ -118,17 +223,3 @@ def follow(problem: Problem, start: Population, frames: int, schedule: Schedule)
         here, n = descend(problem, here, frames, stage.loss, stage.iterations, rtol=stage.rtol)
         count += n
     return here, count
-
-
-def _step(A: Tensor, g: Tensor, damping: Tensor, held: Tensor) -> Tensor:
-    """The damped Gauss–Newton step of every start, zero where held."""
-    diagonal = A.diagonal(dim1=1, dim2=2)
-    scale = (diagonal + 1e-14 * diagonal.amax(1, keepdim=True) + 1e-300).rsqrt()
-    scaled = A * scale[:, :, None] * scale[:, None, :]  # unit diagonal: ranges of units do not matter
-    free = (~held).double()
-    eye = torch.eye(A.shape[1], dtype=A.dtype)
-    system = (
-        scaled * free[:, :, None] * free[:, None, :] + torch.diag_embed(damping[:, None] + (1 - free)) + 1e-15 * eye
-    )
-    step, failed = torch.linalg.solve_ex(system, -(g * scale * free)[..., None])
-    return torch.where((failed == 0)[:, None], step[..., 0] * scale, 0.0).nan_to_num(0.0, 0.0, 0.0)

@@ -8,26 +8,32 @@ windows become one motion. The start states are eliminated from the Gauss–Newt
 (`clips.eliminate`); every window of every start is a world of one batch.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from gradsim.identification.observation.base import Residual, Sensitivity
 from gradsim.identification.problem import Problem
-from gradsim.identification.solvers.clip_ensemble import RISE, eliminate
-from gradsim.identification.solvers.levenberg_marquardt import DAMPING_FACTORS, LARGEST, _step
+from gradsim.identification.solvers.clip_ensemble import eliminate
+from gradsim.identification.solvers.levenberg_marquardt import (
+    DAMPING_FACTORS,
+    Iterates,
+    Stopping,
+    damped_step,
+    minimize,
+)
 from gradsim.identification.solvers.shooting_windows import Windows, part
 from gradsim.numerics import rotation
 from gradsim.physics.trajectory import Trajectory
 
 NODE_REACH = 0.5  # most that a start state moves in a step, in units of D
-REST = 2  # steps of little gain after which a start rests
+PATIENCE = 2  # idle iterations after which a start rests
 
 
 @dataclass
-class Shots:
+class Segments(Iterates):
     """Starts on their way.
 
     Args:
@@ -43,14 +49,6 @@ class Shots:
     data: Tensor
     gaps: Tensor
     cost: Tensor
-
-    def __getitem__(self, rows) -> "Shots":
-        return Shots(*(getattr(self, f.name)[rows].clone() for f in fields(self)))
-
-    def put(self, rows, other: "Shots") -> None:
-        """Write `other` at the places `rows`."""
-        for f in fields(self):
-            getattr(self, f.name)[rows] = getattr(other, f.name)
 
 
 class ShootingProblem:
@@ -69,7 +67,7 @@ class ShootingProblem:
         self.windows = Windows(problem.model, problem.space, problem.frames, window)
         self._cuts = {}
 
-    def at(self, u: Tensor, nodes: Tensor, stiffness: float, frames: int, residual: Residual = "pixels") -> Shots:
+    def at(self, u: Tensor, nodes: Tensor, stiffness: float, frames: int, residual: Residual = "pixels") -> Segments:
         """What unknowns and start states cost on the first frames; infinite where a rollout diverges.
 
         Args:
@@ -82,16 +80,16 @@ class ShootingProblem:
         with torch.no_grad():
             trajectory = self.windows.move(u, nodes, frames)
             self.effort.rollouts += len(u)  # windows of a clip are as long as the clip
-            data = self.problem._prior(u)
+            data = self.problem.prior_cost(u)
             for own, seen, length in self._parts(trajectory, frames, 1):
                 data = data + seen.cost(own, length, residual)
             gaps = self._gaps(trajectory, frames, nodes)
         data = torch.where(torch.isfinite(data), data, torch.inf)
         gaps = gaps.nan_to_num(torch.inf, torch.inf, torch.inf)
-        return Shots(u, nodes, data, gaps, data + stiffness * gaps.square().sum((1, 2)))
+        return Segments(u, nodes, data, gaps, data + stiffness * gaps.square().sum((1, 2)))
 
     def normal(
-        self, shots: Shots, stiffness: float, frames: int, residual: Residual = "pixels"
+        self, shots: Segments, stiffness: float, frames: int, residual: Residual = "pixels"
     ) -> tuple[Tensor, Tensor]:
         """Jᵀ J (starts, N, N) and Jᵀ r (starts, N) with N = n + size (windows − 1)."""
         u, nodes = shots.u, shots.nodes
@@ -117,12 +115,12 @@ class ShootingProblem:
                 self._add_gaps(A, g, own, moved, along, stiffness, frames, (len(u), count, lanes))
         return A.nan_to_num(0.0, 0.0, 0.0), g.nan_to_num(0.0, 0.0, 0.0)
 
-    def schur(self, shots: Shots, stiffness: float) -> Tensor:
+    def schur(self, shots: Segments, stiffness: float) -> Tensor:
         """Information on the shared unknowns (starts, n, n), the start states eliminated."""
         A, g = self.normal(shots, stiffness, self.problem.frames)
         return eliminate(A[:, None], g[:, None], len(self.space), torch.zeros(len(A)))[0][:, 0]
 
-    def grown(self, shots: Shots, frames: int) -> Tensor:
+    def grown(self, shots: Segments, frames: int) -> Tensor:
         """Start states for so many frames: a new window begins where the one before ends."""
         nodes = shots.nodes
         while nodes.shape[1] < self.windows.count(frames) - 1:
@@ -201,66 +199,53 @@ def _places(n: int, size: int, j: int) -> Tensor:
 
 def descend(
     problem: ShootingProblem,
-    start: Shots,
+    start: Segments,
     stiffness: float,
     frames: int,
     iterations: int,
     residual: Residual = "pixels",
     rtol: float = 1e-3,
     target_cost: float = 0.0,
-    report: Callable[[Shots], None] = lambda shots: None,
-) -> Shots:
-    """Levenberg–Marquardt for many starts side by side, a ladder of dampings tried from every linearisation.
+) -> Segments:
+    """Levenberg–Marquardt on unknowns and start states.
 
     Args:
         problem: The problem.
         start: Where to begin; not changed.
         stiffness: κ.
         frames: First frames that count.
-        iterations: At most so many linearisations.
+        iterations: Largest number of linearizations.
         residual: Which residuals: "pixels", "cdf" (wide basin) or an image loss.
-        rtol: Relative gain below which a start rests.
+        rtol: Relative decrease at or below which an iteration is idle.
         target_cost: Cost at which a start rests.
-        report: Is told where the starts are after each.
     """
-    here = problem.at(start.u, start.nodes, stiffness, frames, residual)[slice(None)]
-    damping, idle = torch.full_like(here.cost, 1e-2), torch.zeros_like(here.cost)
-    ladder = torch.tensor(DAMPING_FACTORS).double()
-    for _ in range(iterations):
-        waiting = torch.isfinite(here.cost) & (idle < REST) & (damping < LARGEST) & (here.cost > target_cost)
-        rows = waiting.nonzero()[:, 0]
-        if not len(rows):
-            break
-        now = here[rows]
-        A, g = problem.normal(now, stiffness, frames, residual)
-        trials = [_trial(problem, now, A, g, damping[rows] * rung) for rung in DAMPING_FACTORS]
+    factors = torch.tensor(DAMPING_FACTORS).double()
+
+    def linearize(now: Segments, rows: Tensor):
+        return problem.normal(now, stiffness, frames, residual)
+
+    def step(now: Segments, linear, damping: Tensor) -> tuple[Segments, Tensor]:
+        trials = [_trial(problem, now, *linear, damping * factor) for factor in DAMPING_FACTORS]
         u, nodes = (torch.cat(y) for y in zip(*trials, strict=True))
         tried = problem.at(u, nodes, stiffness, frames, residual)
-        cost, rung = tried.cost.unflatten(0, (len(DAMPING_FACTORS), -1)).min(0)
-        best = tried[rung * len(rows) + torch.arange(len(rows))]
-        gain = torch.where(cost < now.cost, (now.cost - cost) / now.cost.clamp(min=1e-300), 0.0)
-        won = gain > 0
-        here.put(rows[won], best[won])
-        damping[rows] *= torch.where(won, ladder[rung], DAMPING_FACTORS[-1] * RISE)
-        damping.clamp_(min=1e-12)
-        idle[rows] = torch.where(gain > rtol, 0.0, idle[rows] + 1)
-        report(here)
-    return here
+        k = tried.cost.unflatten(0, (len(factors), -1)).min(0).indices
+        return tried[k * len(now.u) + torch.arange(len(now.u))], factors[k]
+
+    here = problem.at(start.u, start.nodes, stiffness, frames, residual)[slice(None)]
+    return minimize(here, linearize, step, iterations, Stopping(rtol, target_cost=target_cost, patience=PATIENCE))[0]
 
 
-def _trial(problem: ShootingProblem, now: Shots, A: Tensor, g: Tensor, damping: Tensor) -> tuple[Tensor, Tensor]:
+def _trial(problem: ShootingProblem, now: Segments, A: Tensor, g: Tensor, damping: Tensor) -> tuple[Tensor, Tensor]:
     """Where one damping leads: unknowns (rows, n) and start states (rows, windows − 1, size)."""
-    space, n = problem.space, now.u.shape[1]
+    n = now.u.shape[1]
     schur, gradient, back_A, back_g = (y[:, 0] for y in eliminate(A[:, None], g[:, None], n, damping))
-    held = ((now.u <= space.low) & (gradient > 0)) | ((now.u >= space.high) & (gradient < 0))
-    reach = torch.where(torch.tensor(space.logarithmic), 1.0, 0.5 * (space.high - space.low))
-    u = (now.u + _step(schur, gradient, damping, held).clamp(-reach, reach)).clamp(space.low, space.high)
+    u = damped_step(problem.space, now.u, schur, gradient, damping)
     moved = back_g + (back_A @ (u - now.u)[..., None])[..., 0]
     limit = NODE_REACH * problem.windows.scale
     return u, now.nodes - moved.unflatten(1, now.nodes.shape[1:]).clamp(-limit, limit)
 
 
-def jumps(problem: ShootingProblem, shots: Shots) -> list[dict[str, float]]:
+def jumps(problem: ShootingProblem, shots: Segments) -> list[dict[str, float]]:
     """Gaps of one start between the windows, in SI units: frame, position, angle, velocity, angular velocity.
 
     Of several bodies, the largest.
