@@ -172,7 +172,9 @@ def verdict(
     scale = 1.0 if noise_known else max(chi2, 1e-30)
     pushed = any(getattr(body, "pushes", None) for scene in problem.scenes for body in scene.bodies.values())
     uncertainty = analyse(space, cut.schur(shots, plan.stiffness[-1])[0] / scale, pushed)
-    estimates = {name: estimate_in_range(space, k, shots.u[0, k].item(), uncertainty) for k, name in enumerate(space.names)}
+    estimates = {
+        name: estimate_in_range(space, k, shots.u[0, k].item(), uncertainty) for k, name in enumerate(space.names)
+    }
     known = all(e.identifiable for e in estimates.values())
     status = Status.OK if known else Status.UNIDENTIFIABLE
     if not torch.isfinite(shots.cost[0]):
