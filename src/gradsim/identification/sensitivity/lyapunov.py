@@ -123,7 +123,12 @@ def growth(model: Model, values: Values | Mapping[str, Tensor] | None = None, fr
     values = {name: v[:1].detach() for name, v in model.values(values).items()}
     frames = frames or model.scene.timing.frames
     scale = Scale.of(model, values)
-    own, moving = tangents(model, values, _start(model, scale), frames)
+    starts = _start(model, scale)
+    if not starts:  # the trajectories of user-defined bodies may have no start state: no error of it can grow
+        times = model.rollout(values, frames).times
+        ones = torch.ones(frames, dtype=torch.float64)
+        return Growth(times, ones, ones, torch.finfo(model.dtype).eps, error)
+    own, moving = tangents(model, values, starts, frames)
     columns = [
         torch.cat([displacement(s, own[s.name], one[s.name], values, one.values, scale)[0] for s in model.systems], 1)
         for one in moving
