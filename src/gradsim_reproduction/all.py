@@ -28,7 +28,7 @@ def everything(run: Run) -> Outcome:
     ledger = run.ledger("all.jsonl", quick=run.quick, scenes=run.scenes)
     records, failures = {}, {}
     for k, name in enumerate(PAPER):
-        run.progress.share(k, len(PAPER))
+        run.progress.fraction(k, len(PAPER))
         try:
             records[name] = ledger.once(name, _run_one, name, run)
         except InputError as error:

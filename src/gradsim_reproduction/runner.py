@@ -158,7 +158,7 @@ def run_missing(
     if missing:
         finished = len(jobs) - len(missing)
         progress.stage(f"{label}: {len(missing)}" + f" ({finished} finished before)" * bool(finished))
-    for k, record in run_jobs(function, [jobs[key] for key in missing], engine, workers, report=progress.share):
+    for k, record in run_jobs(function, [jobs[key] for key in missing], engine, workers, report=progress.fraction):
         ledger.put(missing[k], record)
     records = {key: record for key in jobs if (record := ledger.get(key)) is not None}
     if lost := [key for key in jobs if key not in records]:

@@ -6,8 +6,8 @@ import torch
 from checks import error
 from torch import nn
 
-from gradsim.control.actuator_sharing import along, centres
-from gradsim.control.baselines.common import Smooth
+from gradsim.control.actuator_sharing import element_centers, groups_along
+from gradsim.control.baselines.common import SmoothActions
 from gradsim.control.plant import Control, Plant
 from gradsim.control.policies import Sinusoids
 from gradsim.control.task.setup import Setup
@@ -33,7 +33,7 @@ class Numbers(nn.Module):
 
 
 def plant(share=None, **options) -> Plant:
-    return Plant(Model(soft_cases.solid()), [Control(NAME, -0.3, 0.1)], share=share, **options)
+    return Plant(Model(soft_cases.solid()), [Control(NAME, -0.3, 0.1)], sharing=share, **options)
 
 
 def test_a_shared_number_is_that_number_for_each_element_of_its_group():
@@ -55,7 +55,7 @@ def test_a_shared_number_is_that_number_for_each_element_of_its_group():
 def test_elements_of_a_gear_share_along_its_axis():
     """Its layers are alike: a group holds one element of each, whose centres differ in z alone, to float32."""
     model = Setup.of(Task.load("gear"), 0, quick=True).plant.model
-    groups, places = along(model, "gear.activation", "z"), centres(model, "gear.activation")
+    groups, places = groups_along(model, "gear.activation", "z"), element_centers(model, "gear.activation")
     assert places is not None
     count = int(groups.max()) + 1
     assert count == 288 and (groups.bincount() == 4).all()
@@ -69,7 +69,7 @@ def test_elements_of_no_such_symmetry_stay_alone():
     model = plant().model
     (body,) = model.systems
     body.matter.rest += 0.01 * torch.randn(body.rest.shape, generator=torch.Generator().manual_seed(0)).double()
-    assert along(model, NAME, "x").tolist() == list(range(10))
+    assert groups_along(model, NAME, "x").tolist() == list(range(10))
 
 
 def test_a_task_says_what_is_shared():
@@ -86,14 +86,14 @@ def test_a_task_says_what_is_shared():
 def test_a_smooth_policy_of_shared_outputs_gives_what_the_elements_share():
     """Hats at the middle of a group; here all groups differ."""
     system = plant({NAME: GROUPS})
-    u = Smooth(system)(system.times)
+    u = SmoothActions(system)(system.times)
     assert u.shape == (1, system.intervals, 3)
 
 
 def test_mistakes_are_named():
     model = plant().model
     for share, words in (
-        ({"beam.mu": GROUPS}, "is no control"),
+        ({"beam.mu": GROUPS}, "is not a control"),
         ({NAME: GROUPS[:4]}, "for each of its 10 elements"),
         ({NAME: GROUPS.double()}, "whole number"),
         ({NAME: GROUPS + 1}, "some have no element"),
@@ -101,9 +101,9 @@ def test_mistakes_are_named():
         with pytest.raises(InputError, match=words):
             plant(share)
     with pytest.raises(InputError, match="x, y or z"):
-        along(model, NAME, "r")
+        groups_along(model, NAME, "r")
     with pytest.raises(InputError, match="no number for each element"):
-        along(model, "beam.mu", "z")
+        groups_along(model, "beam.mu", "z")
 
 
 def test_hinges_are_told_from_triangles_where_there_are_as_many():
@@ -114,5 +114,5 @@ def test_hinges_are_told_from_triangles_where_there_are_as_many():
     }
     assert len(elements["activation"].index) == len(elements["bending_activation"].index) == 8
     for key, group in elements.items():
-        places = centres(model, f"flag.{key}")
+        places = element_centers(model, f"flag.{key}")
         assert places is not None and torch.equal(places, sheet.rest[group.index].mean(1))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gradsim.control.policies import Gait, Sinusoids, mirrored
+from gradsim.control.policies import Gait, Sinusoids, mirror_weights
 from gradsim.errors import InputError
 
 SEEN, TIMES = 7, torch.tensor([0.3, 1.1], dtype=torch.float64)
@@ -51,9 +51,9 @@ def test_a_mirrored_gait_is_that_of_the_mirrored_body():
     right = torch.tensor([[1.0, 0, 0.2], [0.5, 0.1, -0.3]], dtype=torch.float64)
     middles = torch.cat([right, right * torch.tensor([-1.0, 1, 1])])
     weight = torch.arange(8.0).reshape(4, 2)
-    assert mirrored(weight, middles).tolist() == weight[[2, 3, 0, 1]].tolist()
+    assert mirror_weights(weight, middles).tolist() == weight[[2, 3, 0, 1]].tolist()
     with pytest.raises(InputError, match="not its own mirror image along axis 2"):
-        mirrored(weight, middles, axis=2)
+        mirror_weights(weight, middles, axis=2)
 
 
 def test_mistakes_are_refused():

@@ -11,7 +11,7 @@ from plant_cases import hanging, swinging
 from gradsim.control.goals.state import StateGoal
 from gradsim.control.mpc import Mpc, _as_seen, run_mpc
 from gradsim.control.plant import Control, Plant
-from gradsim.control.policies import Free
+from gradsim.control.policies import PiecewiseConstant
 from gradsim.control.training.settings import TrainingConfig
 from gradsim.control.training.train import train
 from gradsim.errors import InputError
@@ -23,7 +23,7 @@ QUICK = TrainingConfig("polyak", iterations=2)
 def goal(plant: Plant) -> StateGoal:
     """Where the beam gets with an actuation of its own."""
     u = torch.rand(plant.intervals, plant.outputs, dtype=torch.float64, generator=torch.manual_seed(2)) * 2 - 1
-    hidden = Free(plant.outputs, plant.intervals, plant.intervals * plant.interval / 50, u)
+    hidden = PiecewiseConstant(plant.outputs, plant.intervals, plant.intervals * plant.interval / 50, u)
     with torch.no_grad():
         return StateGoal("beam", plant.rollout(hidden).centre()[0, -1])
 
@@ -62,11 +62,11 @@ def test_it_comes_nearer_than_the_open_loop_where_the_body_is_heavier_than_it_kn
         place = plant.model.rollout({"beam.density": aside}, 200)["beam"]["x"][0, -1].mean(0)
     dense, heavy = StateGoal("beam", place, None), {"beam.density": aside / 0.85}
     search = TrainingConfig("polyak", iterations=30, options={"retreat": True})
-    policy = Free(plant.outputs, plant.intervals, plant.intervals / 50, bounded=True)
+    policy = PiecewiseConstant(plant.outputs, plant.intervals, plant.intervals / 50, bounded=True)
     train(plant, policy, dense, search)
     with torch.no_grad():
         away = lambda one: (plant.rollout(one, heavy).centre()[0, -1] - place).norm().item()
-        opened, passive = away(policy), away(Free(plant.outputs))
+        opened, passive = away(policy), away(PiecewiseConstant(plant.outputs))
     controller = Mpc(
         plant, dense, None, TrainingConfig("polyak", iterations=6, options={"retreat": True}), start=policy
     )
@@ -111,9 +111,9 @@ def test_what_cannot_be_planned_is_refused():
         "nothing to plan anew": lambda: Mpc(thrown, aim),
         "`beam.velocity` is set at the start": lambda: Mpc(both, aim),
         "in other frames than the last": lambda: Mpc(plant, StateGoal("beam", torch.zeros(3).double(), 4)),
-        "iterations of MPC: got 1": lambda: Mpc(plant, aim, search=TrainingConfig(iterations=1)),
+        "iterations of MPC: got 1": lambda: Mpc(plant, aim, config=TrainingConfig(iterations=1)),
         "horizon: got 0": lambda: Mpc(plant, aim, 0),
-        "make it with outputs=10": lambda: Mpc(plant, aim, start=Free(3)),
+        "make it with outputs=10": lambda: Mpc(plant, aim, start=PiecewiseConstant(3)),
         "`interval` of the plant that plans is 2, of the one that moves 1": lambda: run_mpc(
             Mpc(plant, aim), Plant(plant.model, plant.controls), aim
         ),

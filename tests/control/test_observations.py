@@ -12,7 +12,7 @@ from model_cases import cube, pendulum
 from plant_cases import inputs, swinging
 
 from gradsim import Scene
-from gradsim.control.observations import ImageSenses, StateSenses
+from gradsim.control.observations import ImageObservation, StateObservation
 from gradsim.control.policies import Feedback
 from gradsim.errors import InputError
 from gradsim.numerics import rotation
@@ -40,41 +40,41 @@ def moved(model: Model, frame: int = 3):
 @pytest.mark.parametrize("name", SCENES)
 def test_numbers_are_as_many_as_the_size_says_and_of_order_one(name):
     model = Model(SCENES[name]())
-    senses = StateSenses(model, points=4)
-    seen = senses(*moved(model))
-    assert seen.shape == (1, senses.size) and seen.dtype == torch.float64
+    observation = StateObservation(model, points=4)
+    seen = observation(*moved(model))
+    assert seen.shape == (1, observation.size) and seen.dtype == torch.float64
     assert 0.1 < seen.square().mean().sqrt() < 3 and seen.abs().max() < 10
 
 
 @pytest.mark.parametrize("name", ["beam", "cube"])
 def test_a_body_elsewhere_is_seen_by_its_centre_alone(name):
     model = Model(SCENES[name]())
-    senses, (states, values) = StateSenses(model), moved(model)
+    observation, (states, values) = StateObservation(model), moved(model)
     shift = torch.tensor([0.3, -0.2, 0.5], dtype=torch.float64)
     away = {name: {**states[name], "x": states[name]["x"] + shift}}
-    change = senses(away, values) - senses(states, values)
-    assert torch.allclose(change[0, :3], shift / senses.radius[name], rtol=1e-12)
+    change = observation(away, values) - observation(states, values)
+    assert torch.allclose(change[0, :3], shift / observation.radius[name], rtol=1e-12)
     assert change[0, 3:].abs().max() < 1e-12
 
 
 def test_a_centre_is_seen_from_its_start_or_from_its_target():
     model = Model(cube())
     start, values = moved(model, 0)
-    assert StateSenses(model)(start, values)[0, :3].abs().max() < 1e-15
+    assert StateObservation(model)(start, values)[0, :3].abs().max() < 1e-15
     target = torch.tensor([1.0, 2.0, 3.0]).double()
-    senses = StateSenses(model, target=target)
-    expected = (start["cube"]["x"][0] - target) / senses.radius["cube"]
-    assert torch.allclose(senses(start, values)[0, :3], expected, rtol=1e-12)
-    assert torch.equal(StateSenses(model, target={"cube": target})(start, values), senses(start, values))
+    observation = StateObservation(model, target=target)
+    expected = (start["cube"]["x"][0] - target) / observation.radius["cube"]
+    assert torch.allclose(observation(start, values)[0, :3], expected, rtol=1e-12)
+    assert torch.equal(StateObservation(model, target={"cube": target})(start, values), observation(start, values))
 
 
 def test_chosen_vertices_are_spread_over_the_body():
     model = Model(soft_cases.solid())
     rest = model.systems[0].rest
-    chosen = rest[StateSenses(model, points=6).chosen["beam"]]
+    chosen = rest[StateObservation(model, points=6).chosen["beam"]]
     apart = torch.pdist(chosen).min()
     assert torch.cdist(rest, chosen).amin(1).max() <= apart and apart > 0.09
-    assert len(StateSenses(model, points=99).chosen["beam"]) == len(model.systems[0].rest)
+    assert len(StateObservation(model, points=99).chosen["beam"]) == len(model.systems[0].rest)
 
 
 def test_spin_is_that_of_the_scene_whatever_the_inertia():
@@ -93,7 +93,7 @@ def test_spin_is_that_of_the_scene_whatever_the_inertia():
 
 
 def of(model: Model) -> SimpleNamespace:
-    """All that senses ask of a plant."""
+    """All that observations need of a plant."""
     return SimpleNamespace(model=model)
 
 
@@ -103,10 +103,10 @@ def gradient(policy: Feedback, plant, weights: torch.Tensor) -> list[torch.Tenso
 
 
 @pytest.mark.parametrize("kind", ["state", "image"])
-def test_gradients_through_the_senses_are_those_of_the_closed_loop(kind):
+def test_gradients_through_observations_are_those_of_the_closed_loop(kind):
     """Backpropagation through time against secants of all weights at once; 1e-6 for kinks of coverage between them."""
-    see = {"state": StateSenses, "image": lambda m: ImageSenses(Silhouettes.of(m.scene), (6, 5), 0.02)}[kind]
-    plant = swinging(senses=see)
+    see = {"state": StateObservation, "image": lambda m: ImageObservation(Silhouettes.of(m.scene), (6, 5), 0.02)}[kind]
+    plant = swinging(observation=see)
     policy = Feedback(inputs(plant), plant.outputs, (5,), phases=2, start=0.8, seed=3)
     weights = torch.randn(1, len(plant.model.systems[0].rest), 3, dtype=torch.float64, generator=torch.manual_seed(1))
     slopes = gradient(policy, plant, weights)
@@ -141,7 +141,7 @@ def test_gradients_through_the_senses_are_those_of_the_closed_loop(kind):
 
 def test_a_detached_gradient_is_that_of_the_actions_alone():
     """As if each observation were a number that was written down before."""
-    plant = swinging(senses=lambda model: StateSenses(model, 3, detached=True))
+    plant = swinging(observation=lambda model: StateObservation(model, 3, detached=True))
     policy = Feedback(inputs(plant), plant.outputs, (5,), start=0.8, seed=3)
     weights = torch.randn(1, len(plant.model.systems[0].rest), 3, dtype=torch.float64, generator=torch.manual_seed(1))
     written = []
@@ -156,7 +156,7 @@ def test_a_detached_gradient_is_that_of_the_actions_alone():
     loss = (plant.rollout(Written()).trajectory["beam"]["x"][:, -1] * weights).sum()
     alone = torch.autograd.grad(loss, list(policy.parameters()))
     detached = gradient(policy, plant, weights)
-    through = gradient(policy, swinging(senses=lambda model: StateSenses(model, 3)), weights)
+    through = gradient(policy, swinging(observation=lambda model: StateObservation(model, 3)), weights)
     assert len(written) == plant.intervals
     assert all(torch.equal(a, b) for a, b in zip(alone, detached, strict=True))
     assert max(error(a, b) for a, b in zip(detached, through, strict=True)) > 0.01
@@ -167,7 +167,7 @@ def test_a_small_picture_is_the_large_one_averaged():
     model = Model(soft_cases.solid())
     states, values = moved(model)
     silhouettes = Silhouettes.of(model.scene)
-    small = ImageSenses(silhouettes, (6, 5))(states, values, of(model)).reshape(5, 6)
+    small = ImageObservation(silhouettes, (6, 5))(states, values, of(model)).reshape(5, 6)
     surface = model.rollout(frames=4).surface
     whole = silhouettes.union(type(surface)(surface.vertices[:, 3:], surface.parts), values)[0, 0]
     blocks = whole.reshape(5, 4, 6, 4).mean((1, 3))
@@ -178,12 +178,12 @@ def test_a_renderer_is_averaged_over_blocks_of_pixels():
     model = Model(soft_cases.solid())
     states, values = moved(model)
     renderer = Renderer.of(model.scene)
-    senses = ImageSenses(renderer, (6, 5))
-    seen = senses(states, values, of(model))
+    observation = ImageObservation(renderer, (6, 5))
+    seen = observation(states, values, of(model))
     surface = model.rollout(frames=4).surface
     whole = renderer(type(surface)(surface.vertices[:, 3:], surface.parts), values)[0, 0]
     expected = whole.reshape(3, 5, 4, 6, 4).mean((2, 4))
-    assert senses.size == 90 and error(seen.reshape(3, 5, 6), expected) < 1e-6
+    assert observation.size == 90 and error(seen.reshape(3, 5, 6), expected) < 1e-6
 
 
 @pytest.mark.parametrize("name", ["beam", "cube", "bob", "arms"])
@@ -194,8 +194,8 @@ def test_the_picture_of_a_moment_ago_is_that_of_a_body_moved_back(name):
     scene = type(SCENES[name]()).parse({**content, "camera": camera})
     model = Model(scene)
     states, values = moved(model, 2)
-    senses = ImageSenses(Silhouettes.of(scene), (12, 10), lag=0.03)
-    now, before = senses(states, values, of(model))[0].split(120)
+    observation = ImageObservation(Silhouettes.of(scene), (12, 10), lag=0.03)
+    now, before = observation(states, values, of(model))[0].split(120)
     own = dict(states[name])
     if "angle" in own:
         own["angle"] = own["angle"] - 0.03 * own["rate"]
@@ -204,19 +204,19 @@ def test_the_picture_of_a_moment_ago_is_that_of_a_body_moved_back(name):
     if name == "cube":
         back = rotation.exponential(-0.03 * model.systems[0].spin(states[name]["q"], states[name]["l"], values))
         own["q"] = rotation.multiply(back, own["q"])
-    again = ImageSenses(Silhouettes.of(scene), (12, 10))({name: own}, values, of(model))[0]
+    again = ImageObservation(Silhouettes.of(scene), (12, 10))({name: own}, values, of(model))[0]
     assert error(before, again) < 1e-12 and error(before, now) > 0.05
 
 
 @pytest.mark.parametrize(
     "make, words",
     [
-        (lambda m: StateSenses(m, target={"beem": torch.zeros(3)}), "a target is of `beem`; the bodies are beam"),
-        (lambda m: StateSenses(m, target=torch.zeros(2)), "target of `beam` is shape (2,); expected a tensor (3)"),
-        (lambda m: StateSenses(m, points=-1), "points: got -1"),
-        (lambda m: ImageSenses(Silhouettes.of(m.scene), (0, 3)), "size: got (0, 3)"),
+        (lambda m: StateObservation(m, target={"beem": torch.zeros(3)}), "`target` names `beem`; the bodies are beam"),
+        (lambda m: StateObservation(m, target=torch.zeros(2)), "target of `beam` is shape (2,); expected a tensor (3)"),
+        (lambda m: StateObservation(m, points=-1), "points: got -1"),
+        (lambda m: ImageObservation(Silhouettes.of(m.scene), (0, 3)), "size: got (0, 3)"),
     ],
 )
-def test_senses_of_nothing_are_refused(make, words):
+def test_observations_of_nothing_are_refused(make, words):
     with pytest.raises(InputError, match=re.escape(words)):
         make(Model(soft_cases.solid()))

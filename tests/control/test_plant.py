@@ -10,13 +10,13 @@ from plant_cases import Centre, Table
 from torch import nn
 
 from gradsim.control.plant import Control, Plant
-from gradsim.control.policies import Free
+from gradsim.control.policies import PiecewiseConstant
 from gradsim.errors import InputError
 from gradsim.physics.model import Model
 
 
-def plant(interval: int = 2, senses=None) -> Plant:
-    return Plant(Model(soft_cases.solid()), [Control("beam.activation", -0.3, 0.1)], interval, senses)
+def plant(interval: int = 2, observation=None) -> Plant:
+    return Plant(Model(soft_cases.solid()), [Control("beam.activation", -0.3, 0.1)], interval, observation)
 
 
 def table(system: Plant, feedback: bool) -> Table:
@@ -54,7 +54,7 @@ def test_each_interval_has_its_own_numbers_under_a_model_of_single_precision():
     """Times of single precision fall before the starts of intervals."""
     system = Plant(Model(soft_cases.solid(), dtype=torch.float32), [Control("beam.activation", -1, 1)], 2)
     numbers = torch.arange(100, dtype=torch.float64)[:, None]
-    free = Free(1, 100, 100 * 2 / system.model.scene.timing.fps, numbers)
+    free = PiecewiseConstant(1, 100, 100 * 2 / system.model.scene.timing.fps, numbers)
     assert torch.equal(free(system.times_of(100))[0], numbers)
 
 
@@ -83,7 +83,7 @@ def test_mistakes_are_named():
     for words, make in {
         "at least one control": lambda: Plant(model, []),
         "did you mean `beam.activation`": lambda: Plant(model, [Control("beam.actvation", -1, 1)]),
-        "give `beam.velocity` in place of its component 0": lambda: Plant(model, [Control("beam.velocity.x", -1, 1)]),
+        "give `beam.velocity` instead of its component 0": lambda: Plant(model, [Control("beam.velocity.x", -1, 1)]),
         "is a control twice": lambda: Plant(model, [Control("beam.activation", -1, 1)] * 2),
         "low has to be below high": lambda: Control("beam.activation", 1, -1),
         "goes from -2 to 1, and the parameter from -1 to 1": lambda: Plant(model, [Control("beam.activation", -2, 1)]),
@@ -111,7 +111,7 @@ def test_other_worlds_than_are_given_are_refused():
 
 
 def test_a_policy_that_does_not_fit_is_refused_before_any_rollout():
-    system = plant(senses=Centre())
+    system = plant(observation=Centre())
     wrong = Table(torch.zeros(3, 4, dtype=torch.float64), 0.1, False)
     with pytest.raises(InputError, match="need 10: 10 of `beam.activation`; make it with outputs=10"):
         system.check(wrong)
@@ -121,10 +121,10 @@ def test_a_policy_that_does_not_fit_is_refused_before_any_rollout():
     other = lambda times: narrow(times)
     other.feedback = False
     with pytest.raises(
-        InputError, match="fails on what the plant shows it, times alone: .* takes 1 positional argument"
+        InputError, match="fails on the inputs of the plant, times alone: .* takes 1 positional argument"
     ):
         system.check(other)
-    with pytest.raises(InputError, match="fails on what the plant shows it, a time and 3 numbers"):
+    with pytest.raises(InputError, match="fails on the inputs of the plant, a time and 3 numbers"):
         system.check(policy)
-    with pytest.raises(InputError, match="the plant has no senses"):
+    with pytest.raises(InputError, match="the plant has no observation"):
         plant().check(policy)

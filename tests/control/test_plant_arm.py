@@ -17,11 +17,11 @@ class Hand:
         return states["hand"]["x"]
 
 
-def plant(senses=None) -> Plant:
+def plant(observation=None) -> Plant:
     content = Scene.library("arm").model_dump(exclude_unset=True)
     content["timing"] |= {"frames": 9, "substeps": 4}
     controls = [Control("joints.shoulder.torque", -4.0, 4.0), Control("joints.elbow.target", -1.0, 1.0)]
-    return Plant(Model(Scene.parse(content)), controls, 2, senses)
+    return Plant(Model(Scene.parse(content)), controls, 2, observation)
 
 
 def test_motors_of_an_arm_are_set_over_time_with_one_gradient_either_way():

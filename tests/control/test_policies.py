@@ -8,7 +8,7 @@ from control_cases import Line
 from torch import nn
 
 from gradsim.control.plant import check
-from gradsim.control.policies import START, Clock, Feedback, Free, Sinusoids, Spline
+from gradsim.control.policies import START, Feedback, PhaseClock, PiecewiseConstant, Sinusoids, Spline
 from gradsim.errors import InputError
 
 TIMES = torch.tensor([0.0, 0.13, 0.4, 0.71, 1.9], dtype=torch.float64)
@@ -53,8 +53,8 @@ def test_sinusoids_are_those_of_the_paper():
 
 def test_phases_of_one_frequency_span_two_dimensions():
     times = torch.linspace(0, 7, 40, dtype=torch.float64)
-    assert torch.linalg.matrix_rank(Clock(8, 2.5)(times), rtol=1e-12) == 2
-    assert torch.linalg.matrix_rank(Clock(8, (2.5, 4.0))(times), rtol=1e-12) == 4
+    assert torch.linalg.matrix_rank(PhaseClock(8, 2.5)(times), rtol=1e-12) == 2
+    assert torch.linalg.matrix_rank(PhaseClock(8, (2.5, 4.0))(times), rtol=1e-12) == 4
 
 
 def test_a_spline_is_smooth_twice_and_has_the_basis_of_de_boor():
@@ -73,12 +73,12 @@ def test_a_spline_is_smooth_twice_and_has_the_basis_of_de_boor():
 
 
 def test_free_numbers_hold_for_their_interval_and_the_last_one_beyond():
-    policy = Free(1, 4, 0.8, torch.tensor([[1.0], [2.0], [3.0], [4.0]]))
+    policy = PiecewiseConstant(1, 4, 0.8, torch.tensor([[1.0], [2.0], [3.0], [4.0]]))
     times = torch.tensor([0.0, 0.19, 0.2, 0.2 * 3, 0.79, 5.0], dtype=torch.float64)
     assert policy(times)[0, :, 0].tolist() == [1, 1, 2, 4, 4, 4]
-    hundred = Free(1, 100, 1.0, torch.arange(100.0)[:, None])
+    hundred = PiecewiseConstant(1, 100, 1.0, torch.arange(100.0)[:, None])
     assert hundred(torch.tensor([0.29]).double())[0, 0, 0] == 29  # 0.29 * 100 is less than 29 to a computer
-    assert Free(2)(times).shape == (1, 6, 2)
+    assert PiecewiseConstant(2)(times).shape == (1, 6, 2)
 
 
 def test_feedback_answers_each_world_by_what_it_sees():
@@ -99,23 +99,23 @@ class Shapeless(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "policy, senses, words",
+    "policy, observation, words",
     [
         (
             Sinusoids(5),
             False,
             "gives 5 numbers .* need 2: 1 of `left.force`, 1 of `right.force`; make it with outputs=2",
         ),
-        (Feedback(2, 2), False, "the plant has no senses; give it some"),
-        (Feedback(3, 2), True, "looks at 3 numbers, and the plant's senses give 2; make it with inputs=2"),
+        (Feedback(2, 2), False, "and the plant has none; give it one"),
+        (Feedback(3, 2), True, "reads 3 numbers, and the plant's observation has 2; make it with inputs=2"),
         (Feedback(2, 1), True, "gives 1 numbers"),
         (nn.Linear(2, 2), False, "no attribute `feedback`"),
         (Shapeless(), False, r"gives a tensor \(2,\) for 4 times; expected a tensor \(worlds or 1, 4, 2\)"),
-        (Free(2, start=math.nan), False, "not finite"),
+        (PiecewiseConstant(2, start=math.nan), False, "not finite"),
     ],
 )
-def test_a_policy_that_does_not_fit_is_refused_before_a_rollout(policy, senses, words):
-    plant = Line(senses=senses)
+def test_a_policy_that_does_not_fit_is_refused_before_a_rollout(policy, observation, words):
+    plant = Line(observation=observation)
     with pytest.raises(InputError, match=words):
         check(plant, policy)
     assert not plant.calls
@@ -123,7 +123,7 @@ def test_a_policy_that_does_not_fit_is_refused_before_a_rollout(policy, senses, 
 
 def test_policies_that_fit_are_not_refused():
     check(Line(), Sinusoids(2))
-    check(Line(senses=True), Feedback(2, 2))
+    check(Line(observation=True), Feedback(2, 2))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_policies_that_fit_are_not_refused():
         (lambda: Spline(2, 3, 1.0), "knots: got 3; expected a whole number of at least 4"),
         (lambda: Spline(2, 4, 0.0), "duration: got 0.0"),
         (lambda: Feedback(0, 2), "inputs: got 0"),
-        (lambda: Free(2, 0), "intervals: got 0"),
+        (lambda: PiecewiseConstant(2, 0), "intervals: got 0"),
     ],
 )
 def test_sizes_that_are_none_are_refused(make, words):

@@ -10,15 +10,15 @@ from torch import Tensor
 
 
 class Line:
-    """Has the methods of a `Plant`; its senses see x and v."""
+    """Has the methods of a `Plant`; its observation is x and v."""
 
-    def __init__(self, frames: int = 9, force: float = 3.0, interval: int = 2, senses: bool = False):
+    def __init__(self, frames: int = 9, force: float = 3.0, interval: int = 2, observation: bool = False):
         self.force, self.interval, self.frames = force, interval, frames
         self.model = SimpleNamespace(substeps=4)
         self.outputs, self.outputs_of = 2, {"left.force": 1, "right.force": 1}
         self.launched, self.intervals = False, -(-(frames - 1) // interval)
         self.times = 0.1 * interval * torch.arange(self.intervals).double()
-        self.senses = SimpleNamespace(size=2) if senses else None
+        self.observation = SimpleNamespace(size=2) if observation else None
         self.calls = []  # worlds of each rollout
 
     def rollout(self, policy, given=None, frames=None, worlds=1):

@@ -2,10 +2,10 @@
 
 import torch
 
-from gradsim.control.goals.image import PictureGoal
-from gradsim.control.observations import StateSenses
+from gradsim.control.goals.image import ImageGoal
+from gradsim.control.observations import StateObservation
 from gradsim.control.plant import Control, Plant
-from gradsim.control.task.setup import placed
+from gradsim.control.task.setup import place_body
 from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
@@ -14,7 +14,7 @@ GROUND = {"law": "paper", "stiffness": 2000, "damping": 5, "friction_stiffness":
 CAMERA = {"size": [48, 32], "look_at": {"eye": [0.2, -2.0, 0.5], "target": [0.1, 0, 0.15], "fov": 0.7}}
 
 
-def slug() -> tuple[Plant, PictureGoal]:
+def slug() -> tuple[Plant, ImageGoal]:
     """Fifteen tetrahedra that swell, 8 frames in 4 intervals, and a picture of them 20 cm to the right."""
     body = {
         "kind": "solid",
@@ -28,17 +28,17 @@ def slug() -> tuple[Plant, PictureGoal]:
     return _made("slug", body, 8, Control("slug.activation", -0.3, 0.3), 0.2)
 
 
-def ball() -> tuple[Plant, PictureGoal]:
+def ball() -> tuple[Plant, ImageGoal]:
     """A ball whose velocity is chosen, and a picture of it 40 cm to the right on the ground."""
     body = {"shape": {"sphere": {"radius": 0.1}}, "mass": 1.0, "position": [0.0, 0.0, 0.3]}
     return _made("ball", body, 10, Control("ball.velocity", -2.0, 2.0), 0.4)
 
 
-def _made(name: str, body: dict, frames: int, control: Control, right: float) -> tuple[Plant, PictureGoal]:
+def _made(name: str, body: dict, frames: int, control: Control, right: float) -> tuple[Plant, ImageGoal]:
     timing = {"fps": 24, "frames": frames, "substeps": "auto"}
     scene = Scene.parse({"timing": timing, "bodies": {name: body}, "grounds": {"ground": GROUND}, "camera": CAMERA})
     model, sees = Model(scene), Silhouettes.of(scene)
-    seen, truth = placed(model, name, [right, 0.0, 0.105], None)
+    seen, truth = place_body(model, name, [right, 0.0, 0.105], None)
     with torch.no_grad():
         picture = sees.union(seen.surface, seen.values)[0, 0]
-    return Plant(model, [control], 2, StateSenses(model)), PictureGoal(sees, picture, truth=truth)
+    return Plant(model, [control], 2, StateObservation(model)), ImageGoal(sees, picture, truth=truth)

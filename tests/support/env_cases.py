@@ -12,7 +12,7 @@ from gradsim.physics.model import Divergence
 DT = 0.1  # of a control interval
 
 
-class PointSenses:
+class PointObservation:
     size = 4
 
     def __call__(self, states, values, plant) -> Tensor:
@@ -24,7 +24,7 @@ class PointPlant:
 
     outputs, intervals, interval, frames, steps, launched = 2, 12, 1, 13, 12, False
     outputs_of, controls = {"point.force": 2}, ()
-    senses = PointSenses()
+    observation = PointObservation()
     model = SimpleNamespace(
         values=lambda given=None: {"point.mass": torch.ones(1, dtype=torch.float64)} | (given or {}),
         systems=(),
@@ -39,7 +39,7 @@ class PointPlant:
         return {"point": {"x": zero, "v": zero}}
 
     def observe(self, states, given=None):
-        return self.senses(states, given, self)
+        return self.observation(states, given, self)
 
     def check(self, policy):
         pass
@@ -58,7 +58,7 @@ class PointPlant:
         states, xs, us = self.begin(given, worlds), [], []
         plan = None if policy.feedback else policy(self.times, None)
         for k in range(self.intervals):
-            seen = self.senses(states, None, self)
+            seen = self.observation(states, None, self)
             u = plan[:, k] if plan is not None else policy(self.times[k : k + 1], seen)[:, 0]
             us.append(u)
             xs.append(states["point"]["x"])

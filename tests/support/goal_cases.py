@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from gradsim.control.plant import Episode
-from gradsim.control.task.setup import placed
+from gradsim.control.task.setup import place_body
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 
@@ -36,4 +36,4 @@ def numbers(*values: float) -> Tensor:
 
 def at(of: Model, x: float, y: float, z: float, frame: int = -1):
     """The beam elsewhere: one frame, and its truth."""
-    return placed(of, "beam", (x, y, z), None, (0.1, -0.2, 0.3), frame)
+    return place_body(of, "beam", (x, y, z), None, (0.1, -0.2, 0.3), frame)

@@ -22,7 +22,7 @@ class Table(nn.Module):
 
 
 class Centre:
-    """Senses the mean of all vertices."""
+    """Observes the mean of all vertices."""
 
     size = 3
 
@@ -30,10 +30,10 @@ class Centre:
         return states["beam"]["x"].mean(1)
 
 
-def swinging(interval: int = 2, senses=None) -> Plant:
+def swinging(interval: int = 2, observation=None) -> Plant:
     """The turned beam of `soft_cases`, which hangs on an edge and swings onto a ground: 6 frames of 20 steps."""
     model = Model(soft_cases.solid())
-    return Plant(model, [Control("beam.activation", -0.4, 0.4)], interval, senses(model) if senses else None)
+    return Plant(model, [Control("beam.activation", -0.4, 0.4)], interval, observation(model) if observation else None)
 
 
 def hanging(frames: int = 21) -> Plant:
@@ -47,6 +47,6 @@ def hanging(frames: int = 21) -> Plant:
 
 
 def inputs(plant: Plant) -> int:
-    """Numbers that its senses see."""
-    assert plant.senses is not None
-    return plant.senses.size
+    """Size of its observation."""
+    assert plant.observation is not None
+    return plant.observation.size

@@ -1,38 +1,38 @@
-"""Controllers: policies that set what a model does, and their training from pictures of a goal."""
+"""Control: policies that set parameters of a model, and their training from images of a goal."""
 
-from gradsim.control.goals.state import Approach
-from gradsim.control.impulses import Kicks
+from gradsim.control.goals.state import ApproachGoal
+from gradsim.control.impulses import RandomImpulses
 from gradsim.control.mpc import Mpc, run_mpc
-from gradsim.control.observations import ImageSenses, StateSenses
+from gradsim.control.observations import ImageObservation, StateObservation
 from gradsim.control.plant import Control, Episode, Plant, check
-from gradsim.control.policies import Feedback, Free, Gait, Sinusoids, Spline
+from gradsim.control.policies import Feedback, Gait, PiecewiseConstant, Sinusoids, Spline
 from gradsim.control.training.history import History, Iteration
 from gradsim.control.training.polyak import Polyak
-from gradsim.control.training.randomization import Disturbances
+from gradsim.control.training.randomization import DomainRandomization
 from gradsim.control.training.settings import Horizon, TrainingConfig
 from gradsim.control.training.train import train, train_truncated
 from gradsim.runtime.checkpoint import CheckpointFile
 
 __all__ = [
-    "Approach",
+    "ApproachGoal",
     "CheckpointFile",
     "Control",
-    "Disturbances",
+    "DomainRandomization",
     "Episode",
     "Feedback",
-    "Free",
     "Gait",
     "History",
     "Horizon",
-    "ImageSenses",
+    "ImageObservation",
     "Iteration",
-    "Kicks",
     "Mpc",
+    "PiecewiseConstant",
     "Plant",
     "Polyak",
+    "RandomImpulses",
     "Sinusoids",
     "Spline",
-    "StateSenses",
+    "StateObservation",
     "TrainingConfig",
     "check",
     "run_mpc",

@@ -1,9 +1,8 @@
-"""Elements that share a number: what a task knows of the motion it wants, said before any search.
+"""Actuator sharing: groups of elements with one control value.
 
-A body whose elements act in pairs, or alike along an axis, can only move in ways that have this symmetry: a gear whose
-tetrahedra share their activation along its axis rolls in a plane, and neither leans nor turns away. That is a statement
-about the task, like its controls and their ranges; it leaves out motions, and with them what one picture says least of,
-which is depth. Policies then have an output for each group.
+A body whose elements act alike along an axis moves with that symmetry: a gear whose tetrahedra share their activation
+along its axis rolls in a plane, and neither leans nor turns away. Sharing is part of a task, like its controls and their
+ranges; it excludes motions in depth, which one image determines least. Policies have one output for each group.
 """
 
 from typing import TYPE_CHECKING
@@ -22,63 +21,65 @@ if TYPE_CHECKING:
     from gradsim.physics.model import Model
 
 AXES = "xyz"
-SAME = 1e-5  # distance of two centres that are one, over the extent of the body
+COINCIDENT = 1e-5  # distance of centres that count as one, relative to the extent of the body
 
 
-def centres(model: "Model", name: str) -> Tensor | None:
-    """Centres at rest (elements, 3) [m] of the elements that a control over time is a number of; None if it is of none.
+def element_centers(model: "Model", name: str) -> Tensor | None:
+    """Rest centres (elements, 3) [m] of the elements that a parameter acts on; None if it does not act on elements.
 
     Args:
         model: The model.
-        name: Of a parameter of it, such as `gear.activation`.
+        name: Parameter, such as `gear.activation`.
     """
     kind = model.kinds[name]
     count = kind.elements if kind.timed else 0
     for body in model.systems:
         if isinstance(body, SoftBody) and body.name == name.partition(".")[0] and count > 1:
             bent = name.endswith(".bending_activation")  # of hinges; all else over time is of the elements themselves
-            found = [group.index for group in body.matter.groups if (group.force.name == "bending") == bent]
-            return body.rest[found[0]].mean(1)
+            indices = [group.index for group in body.matter.groups if (group.force.name == "bending") == bent]
+            return body.rest[indices[0]].mean(1)
     return None
 
 
-def along(model: "Model", name: str, axis: str) -> Tensor:
-    """The group of each element (elements,), counted from 0: those together whose centres differ along an axis alone.
+def groups_along(model: "Model", name: str, axis: str) -> Tensor:
+    """Group (elements,) of each element, from 0: elements whose centres differ along one axis only.
 
     Args:
         model: The model.
-        name: A parameter that is a number for each element, such as `gear.activation`.
+        name: Parameter with a number for each element, such as `gear.activation`.
         axis: "x", "y" or "z" of the rest shape, before the scene turns and places it.
 
     Raises:
-        InputError: If there is no such axis, or the parameter has no elements with a place.
+        InputError: If there is no such axis, or the parameter does not act on elements of a soft body.
     """
     if axis not in AXES or len(axis) != 1:
         raise InputError(f"`{name}` is shared along {axis!r}; expected an axis of the rest shape: x, y or z.")
-    places = centres(model, name) if name in model.kinds else None
+    places = element_centers(model, name) if name in model.kinds else None
     if places is None:
-        raise InputError(f"`{name}` is no number for each element of a soft body; only such numbers can be shared.")
+        raise InputError(
+            f"`{name}` does not have a number for each element of a soft body; only such parameters can be shared."
+        )
     flat = np.delete(places.cpu().double().numpy(), AXES.index(axis), 1)
-    pairs = KDTree(flat).query_pairs(SAME * np.ptp(flat, 0).max(), output_type="ndarray")
+    pairs = KDTree(flat).query_pairs(COINCIDENT * np.ptp(flat, 0).max(), output_type="ndarray")
     ones = np.ones(len(pairs), bool)
     _, groups = connected_components(coo_array((ones, (pairs[:, 0], pairs[:, 1])), (len(flat), len(flat))), False)
     return torch.from_numpy(groups.astype(np.int64))
 
 
-def checked(groups: Tensor, name: str, elements: int) -> Tensor:
-    """Groups (elements,) as integers from 0, none of them empty.
+def check_groups(groups: Tensor, name: str, elements: int) -> Tensor:
+    """Validate groups (elements,): integers from 0 without gaps.
 
     Raises:
         InputError: If they are not.
     """
-    found = torch.as_tensor(groups)
-    if found.shape != (elements,) or found.is_floating_point() or (len(found) and found.min() < 0):
+    groups = torch.as_tensor(groups)
+    if groups.shape != (elements,) or groups.is_floating_point() or (len(groups) and groups.min() < 0):
         raise InputError(
-            f"the groups of `{name}` have shape {tuple(found.shape)} and {found.dtype}; expected a whole number from 0 for "
+            f"the groups of `{name}` have shape {tuple(groups.shape)} and {groups.dtype}; expected a whole number from 0 for "
             f"each of its {elements} elements."
         )
-    if len(found.unique()) != int(found.max()) + 1:
+    if len(groups.unique()) != int(groups.max()) + 1:
         raise InputError(
-            f"the groups of `{name}` go up to {int(found.max())}, and some have no element; count them on."
+            f"the groups of `{name}` go up to {int(groups.max())}, and some have no element; number them without gaps."
         )
-    return found.long()
+    return groups.long()

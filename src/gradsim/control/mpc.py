@@ -14,13 +14,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from gradsim.control.impulses import kicked, split
-from gradsim.control.plant import Episode, Given, Plant, joined, last
-from gradsim.control.policies import Free
+from gradsim.control.impulses import apply_impulses, split
+from gradsim.control.plant import Episode, Parameters, Plant, concatenate, last
+from gradsim.control.policies import PiecewiseConstant
 from gradsim.control.training.descent import Descent
 from gradsim.control.training.history import History, Iteration
 from gradsim.control.training.settings import TrainingConfig
-from gradsim.control.training.train import Progress
+from gradsim.control.training.train import IterationProgress
 from gradsim.errors import InputError
 from gradsim.geometry.validation import counts
 from gradsim.physics.model import States
@@ -51,10 +51,10 @@ class Mpc:
         plant: Plant,
         goal,
         horizon: int | None = 10,
-        search: TrainingConfig | None = None,
+        config: TrainingConfig | None = None,
         first: int | None = None,
         start: nn.Module | None = None,
-        given: Given | None = None,
+        given: Parameters | None = None,
     ):
         launches = [c.name for c in plant.controls if not plant.model.kinds[c.name].timed]
         if launches:
@@ -67,8 +67,8 @@ class Mpc:
             )
         if horizon is not None:
             counts("horizon", horizon)
-        self.search = search or TrainingConfig("polyak", iterations=5)
-        counts("search.iterations of MPC", self.search.iterations, least=2)
+        self.config = config or TrainingConfig("polyak", iterations=5)
+        counts("search.iterations of MPC", self.config.iterations, least=2)
         if first is not None:
             counts("first", first, least=2)
         self.plant, self.goal, self.horizon, self.first, self.given = plant, goal, horizon, first, given
@@ -93,9 +93,9 @@ class Mpc:
         rows = slice(interval, interval + length)
         ahead = _Ahead(self.plant, states, interval, length)
         seconds = length * self.plant.interval / self.plant.model.scene.timing.fps
-        plan = Free(self.plant.outputs, length, seconds, self.numbers[rows], bounded=True)
-        search = replace(self.search, iterations=self.first) if self.first and not interval else self.search
-        run = Descent(ahead, plan, self.goal, search, self.given)
+        plan = PiecewiseConstant(self.plant.outputs, length, seconds, self.numbers[rows], bounded=True)
+        config = replace(self.config, iterations=self.first) if self.first and not interval else self.config
+        run = Descent(ahead, plan, self.goal, config, self.given)
         while not run.finished:
             run.iterate()
         history = run.history
@@ -108,7 +108,7 @@ class Mpc:
 
 
 def run_mpc(
-    controller: Mpc, plant: Plant, goal, given: Given | None = None, progress: Progress | None = None
+    controller: Mpc, plant: Plant, goal, given: Parameters | None = None, progress: IterationProgress | None = None
 ) -> tuple[Episode, History]:
     """Let a controller act on a plant for a film.
 
@@ -116,7 +116,7 @@ def run_mpc(
         controller: It begins with its first plan; make a new one for each run.
         plant: What moves; with the same bodies, controls and intervals as the controller's model, and perhaps another mass.
         goal: Measures what came of it.
-        given: Parameters of the plant that differ from its own, (1, ...) by name, and kicks (`kicks.py`): what the
+        given: Parameters of the plant that differ from its own, (1, ...) by name, and kicks (`impulses.py`): what the
             controller does not know.
         progress: Is told each interval, with the loss of its plan.
 
@@ -127,11 +127,11 @@ def run_mpc(
         InputError: If plant and model have other intervals or outputs, or there are several worlds.
     """
     _check(controller.plant, plant, given)
-    given, kicks = split(given, plant.model)
+    given, impulses = split(given, plant.model)
     states, values = plant.begin(given), plant.model.values(given)
     history, pieces, actions = History(), [], []
     for k in range(plant.intervals):
-        states = kicked(states, kicks, k)
+        states = apply_impulses(states, impulses, k)
         u, found = controller.act(_as_seen(states, plant, values, controller), k)
         history.iterations += [replace(entry, stage=f"interval {k}") for entry in found.iterations]
         history.retreats += found.retreats
@@ -142,7 +142,7 @@ def run_mpc(
         actions.append(u)
         if progress is not None:
             progress.update(k, found.at_best()[-1], {})
-    episode = Episode(joined(pieces, plant.model), torch.stack(actions, 1))
+    episode = Episode(concatenate(pieces, plant.model), torch.stack(actions, 1))
     with torch.no_grad():
         figures = [
             found if found is None else found.item() for found in (goal.distance(episode), goal.position_error(episode))
@@ -157,7 +157,7 @@ def run_mpc(
 class _Ahead:
     """A plant from a state on, for `train`."""
 
-    senses = None
+    observation = None
 
     def __init__(self, plant: Plant, states: States, first: int, intervals: int):
         self.plant, self.states, self.model = plant, states, plant.model
@@ -165,13 +165,13 @@ class _Ahead:
         self.times = plant.times_of(intervals)
         self.frames = 1 + min(intervals * plant.interval, plant.frames - 1 - first * plant.interval)
 
-    def rollout(self, policy, given: Given | None, frames: int, worlds: int = 1) -> Episode:
+    def rollout(self, policy, given: Parameters | None, frames: int, worlds: int = 1) -> Episode:
         u = policy(self.times, None)
         moved = self.model.rollout(self.plant.values(u, frames, given), frames, start=self.states)
         return Episode(moved, u)
 
 
-def _check(model: Plant, plant: Plant, given: Given | None) -> None:
+def _check(model: Plant, plant: Plant, given: Parameters | None) -> None:
     for name in ("outputs_of", "interval", "frames"):
         ours, theirs = getattr(model, name), getattr(plant, name)
         if ours != theirs:

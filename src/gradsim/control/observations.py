@@ -1,19 +1,17 @@
-"""What a policy with feedback sees: a small picture.
-
-What a policy with feedback sees: numbers of the state.
+"""Observations of policies with feedback: normalized states, or a small image.
 
     soft   (c - c₀)/R,  v̄/V,  (x_i - c)/R and (v_i - v̄)/V of some vertices
     rigid  (x - x₀)/R,  v/V,  ω R/V,  the first two columns of its rotation
     pendulum  sin θ,  cos θ,  θ' R/V, of each arm
 
-R is the body's radius, V = max(√(g R), R/s): so all are of order 1. c is the centre of mass and c₀ where it starts, or
-the place it should go to. A rotation by columns is continuous, unlike quaternions (Zhou et al. 2019, arXiv 1812.07035).
+R is the body's radius and V = max(√(g R), R/s), so that all are of order 1. c is the centre of mass and c₀ its start, or
+a target. Rotations by columns are continuous, unlike quaternions (Zhou et al. 2019, arXiv 1812.07035).
 
-Gradients go through the senses: what an action does to later observations, and these to later actions, counts
-(backpropagation through time). Over many intervals such products may grow without bound, where each of their factors
-is larger than 1. `detached` leaves that path out: a gradient is then that of the actions as if they had been an open
-loop, and how each depends on its own observation. It stays tame, and is biased: it knows nothing of what a policy's
-reactions do to its later ones, so it finds no policy that damps what it itself excites.
+Gradients pass through observations (backpropagation through time): the effect of an action on later observations, and
+of these on later actions, is included. Over many intervals such products can grow without bound. `detached` omits that
+path: the gradient is that of an open loop with the same actions, times the derivative of each action with respect to its
+observation. It stays bounded but is biased: it does not include the effect of reactions on later reactions, so it finds
+no policy that damps what it itself excites.
 """
 
 import math
@@ -35,90 +33,90 @@ from gradsim.physics.system import parts_of
 from gradsim.render.silhouettes import Silhouettes
 
 
-class ImageSenses:
-    """See the silhouette of all bodies in a few pixels, or what another renderer paints, as a camera beside them would.
+class ImageObservation:
+    """Low-resolution image of all bodies: silhouettes, or the output of another renderer.
 
-    A picture shows no speed, and a policy has no memory: with `lag` it sees two, of now and of that long ago, where the
-    latter follows from places and velocities to first order in `lag`.
+    One image contains no velocity. With `lag` there are two, of the present and of `lag` earlier; the latter follows from
+    positions and velocities to first order in `lag`.
 
     Args:
-        sees: `Silhouettes`, whose camera is made small; or a renderer, a function of surface and parameters that gives
-            images (worlds, frames, 3, height, width), which are averaged over blocks of pixels.
-        size: Width and height [px] of what the policy sees.
-        lag: Between the two pictures [s]; 0 shows one.
-        detached: Whether gradients end at the senses (see `senses.py`).
+        renderer: `Silhouettes`, whose camera is resized; or a function of surface and parameters that returns images
+            (worlds, frames, 3, height, width), which are averaged over blocks of pixels.
+        size: Width and height [px].
+        lag: Time between the two images [s]; 0: one image.
+        detached: Stop gradients at the observation (see above).
 
     Raises:
-        InputError: If the size is none.
+        InputError: If the size is invalid.
     """
 
     def __init__(
         self,
-        sees: Silhouettes | Callable[[Surface, Mapping[str, Tensor]], Tensor],
+        renderer: Silhouettes | Callable[[Surface, Mapping[str, Tensor]], Tensor],
         size: tuple[int, int] = (16, 16),
         lag: float = 0.0,
         detached: bool = False,
     ):
         self.lag, self.detached = lag, detached
         self.width, self.height = counts("size", size, 2)
-        self.sees, channels = sees, 3
-        if isinstance(sees, Silhouettes):
-            small = sees.camera.resized(self.width, self.height)
-            self.sees, channels = Silhouettes(small), 1
+        self.renderer, channels = renderer, 3
+        if isinstance(renderer, Silhouettes):
+            small = renderer.camera.resized(self.width, self.height)
+            self.renderer, channels = Silhouettes(small), 1
         self.size = channels * self.width * self.height * (2 if lag else 1)
 
     def __call__(self, states: States, values: Mapping[str, Tensor], plant) -> Tensor:
-        """(worlds, size) in [0, 1], float64: rows of pixels, one channel after another, the older picture last.
+        """(worlds, size) in [0, 1], float64: rows of pixels, channel after channel, the earlier image last.
 
         Args:
-            states: At an instant (worlds, ...), by body and name.
+            states: States (worlds, ...) by body and name.
             values: All parameters of the model (worlds or 1, ...).
-            plant: Whose bodies they are.
+            plant: Plant of these states.
         """
         times = (0.0, self.lag) if self.lag else (0.0,)
-        seen = torch.cat([self._picture(plant.model, states, values, ago).flatten(1) for ago in times], 1)
-        return (seen.detach() if self.detached else seen).double()
+        images = torch.cat([self._image(plant.model, states, values, ago).flatten(1) for ago in times], 1)
+        return (images.detach() if self.detached else images).double()
 
-    def _picture(self, model: Model, states: States, values: Mapping[str, Tensor], ago: float) -> Tensor:
+    def _image(self, model: Model, states: States, values: Mapping[str, Tensor], ago: float) -> Tensor:
         vertices = []
         for system in model.systems:
             state = _earlier(system, states[system.name], values, ago) if ago else states[system.name]
             vertices.append(system.vertices([state[key][:, None] for key in system.states], dict(values)))
         surface = Surface(torch.cat(vertices, 2), tuple(part for system in model.systems for part in parts_of(system)))
-        if isinstance(self.sees, Silhouettes):
-            return self.sees.union(surface)  # without parameters, which are in pixels of the large picture
-        images = self.sees(surface, values)
+        if isinstance(self.renderer, Silhouettes):
+            return self.renderer.union(surface)  # without parameters, which are in pixels of the large image
+        images = self.renderer(surface, values)
         return nn.functional.adaptive_avg_pool2d(images.flatten(0, 1), (self.height, self.width)).reshape(
             len(images), -1
         )
 
 
 def _earlier(system, state: Mapping[str, Tensor], values: Mapping[str, Tensor], ago: float) -> dict[str, Tensor]:
-    """The state a moment ago, by its velocities."""
+    """State `ago` seconds earlier, to first order."""
     if "angle" in state:
         return {**state, "angle": state["angle"] - ago * state["rate"]}
-    found = {**state, "x": state["x"] - ago * state["v"]}
+    earlier = {**state, "x": state["x"] - ago * state["v"]}
     if isinstance(system, RigidBody):
         back = rotation.exponential(-ago * system.spin(state["q"], state["l"], dict(values)))
-        found["q"] = rotation.multiply(back, state["q"])
-    return found
+        earlier["q"] = rotation.multiply(back, state["q"])
+    return earlier
 
 
-Swinging = PendulumBody | DoublePendulumBody
+Pendulum = PendulumBody | DoublePendulumBody
 
 
-class StateSenses:
-    """See the states of all bodies.
+class StateObservation:
+    """Normalized states of all bodies.
 
     Args:
-        model: The model that is looked at; radii and starts are those of its own parameters.
-        points: Vertices of each soft body, spread over it; all where it has fewer.
-        target: The place (3,) [m] of the first body that its centre is seen from, in place of its start; or places by
-            body.
-        detached: Whether gradients end at the senses.
+        model: The model; radii and starts are those of its own parameters.
+        points: Vertices of each soft body, spread over it; at most all.
+        target: Position (3,) [m] relative to which the first body's centre is observed, instead of its start; or
+            positions by body.
+        detached: Stop gradients at the observation (see above).
 
     Raises:
-        InputError: If a place is of no body, or no place.
+        InputError: If a target names no body or has another shape.
     """
 
     def __init__(
@@ -130,7 +128,7 @@ class StateSenses:
         given = target if isinstance(target, Mapping) else {} if target is None else {names[0]: target}
         for name, place in given.items():
             if name not in names:
-                raise InputError(f"a target is of `{name}`; the bodies are {', '.join(names)}.")
+                raise InputError(f"`target` names `{name}`; the bodies are {', '.join(names)}.")
             if not isinstance(place, Tensor) or place.shape != (3,):
                 got = f"shape {tuple(place.shape)}" if isinstance(place, Tensor) else repr(place)
                 raise InputError(f"the target of `{name}` is {got}; expected a tensor (3) [m].")
@@ -147,11 +145,11 @@ class StateSenses:
             if isinstance(system, SoftBody):
                 self.chosen[name] = _spread(system.rest, points)
                 self.size += 6 + 6 * len(self.chosen[name])
-            elif isinstance(system, Swinging):
+            elif isinstance(system, Pendulum):
                 self.size += 3 * start[name]["angle"][0, 0].numel()
             else:
                 self.size += 15
-            if not isinstance(system, Swinging):
+            if not isinstance(system, Pendulum):
                 first = {key: y[:, 0] for key, y in start[name].items()}
                 self.home[name] = given[name] if name in given else _centre(system, first, values)[0][0]
 
@@ -159,29 +157,29 @@ class StateSenses:
         """(worlds, size), float64.
 
         Args:
-            states: At an instant (worlds, ...), by body and name.
+            states: States (worlds, ...) by body and name.
             values: All parameters of the model (worlds or 1, ...).
-            plant: Not needed.
+            plant: Unused.
         """
-        seen = torch.cat([y for system in self.systems for y in self._of(system, states[system.name], values)], 1)
-        return (seen.detach() if self.detached else seen).double()
+        numbers = torch.cat([y for system in self.systems for y in self._of(system, states[system.name], values)], 1)
+        return (numbers.detach() if self.detached else numbers).double()
 
     def _of(self, system, state: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> list[Tensor]:
         name = system.name
         R, V = self.radius[name], self.speed[name]
-        if isinstance(system, Swinging):
+        if isinstance(system, Pendulum):
             angle, rate = state["angle"], state["rate"]
             return [torch.stack([torch.sin(angle), torch.cos(angle), rate * (R / V)], 1).flatten(1)]
         centre, velocity = _centre(system, state, values)
-        found = [(centre - self.home[name].to(centre)) / R, velocity / V]
+        numbers = [(centre - self.home[name].to(centre)) / R, velocity / V]
         if isinstance(system, SoftBody):
             chosen = self.chosen[name]
-            found.append(((state["x"][:, chosen] - centre[:, None]) / R).flatten(1))
-            found.append(((state["v"][:, chosen] - velocity[:, None]) / V).flatten(1))
+            numbers.append(((state["x"][:, chosen] - centre[:, None]) / R).flatten(1))
+            numbers.append(((state["v"][:, chosen] - velocity[:, None]) / V).flatten(1))
         else:
             spin = system.spin(state["q"], state["l"], dict(values))
-            found += [spin * (R / V), rotation.to_matrix(state["q"])[..., :2].flatten(1)]
-        return found
+            numbers += [spin * (R / V), rotation.to_matrix(state["q"])[..., :2].flatten(1)]
+        return numbers
 
 
 def _centre(system, state: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
@@ -189,12 +187,12 @@ def _centre(system, state: Mapping[str, Tensor], values: Mapping[str, Tensor]) -
     if not isinstance(system, SoftBody):
         return state["x"], state["v"]
     mass = system.mass(dict(values))
-    share = (mass / mass.sum(1, keepdim=True))[..., None]
-    return (share * state["x"]).sum(1), (share * state["v"]).sum(1)
+    weights = (mass / mass.sum(1, keepdim=True))[..., None]
+    return (weights * state["x"]).sum(1), (weights * state["v"]).sum(1)
 
 
 def _radius(system, values: Mapping[str, Tensor]) -> float:
-    """Largest distance from a body's centre [m]; of a pendulum, from its pivot."""
+    """Largest distance [m] of a vertex from the body's centre; of a pendulum, from its pivot."""
     if isinstance(system, PendulumBody):
         return (values[f"{system.name}.string_length"] + values[f"{system.name}.radius"]).item()
     if isinstance(system, DoublePendulumBody):
@@ -204,7 +202,7 @@ def _radius(system, values: Mapping[str, Tensor]) -> float:
 
 
 def _spread(rest: Tensor, count: int) -> Tensor:
-    """Indices of so many vertices, each the farthest from those before (Gonzalez 1985), the first from the centre."""
+    """Farthest-point sample (Gonzalez 1985) of `count` vertex indices, beginning with the one farthest from the centre."""
     away, chosen = torch.linalg.vector_norm(rest, dim=-1), []
     for _ in range(min(count, len(rest))):
         chosen.append(int(away.argmax()))

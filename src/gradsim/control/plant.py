@@ -1,10 +1,8 @@
-"""A model whose controls a policy sets: actuation over time, or a start.
+"""Plants: a model whose parameters a policy sets, over time or at the start.
 
-Time is cut into control intervals of some frames. A policy is asked once for each, and gives numbers u: -1 stands for
-the lower end of a control's range, 1 for the upper one. An open-loop policy knows the time alone, so all its numbers act
-in one rollout; one with feedback also sees the state, and the rollout goes from interval to interval.
-
-Whether a policy fits what it is to move: asked before any rollout.
+Time is divided into control intervals of some frames. A policy gives numbers u in [-1, 1] for each interval, which span
+the range of each control. An open-loop policy depends on the time alone, so one rollout takes all its numbers; a policy
+with feedback also reads an observation of the state, and the rollout proceeds interval by interval.
 """
 
 import math
@@ -17,7 +15,7 @@ import torch
 from torch import Tensor
 
 from gradsim.control import actuator_sharing
-from gradsim.control.impulses import instants, kicked, split
+from gradsim.control.impulses import apply_impulses, instants, split
 from gradsim.errors import InputError
 from gradsim.physics.model import Model, States
 from gradsim.physics.soft.body import SoftBody
@@ -26,44 +24,44 @@ from gradsim.scene.parameters import resolve
 
 
 def check(plant, policy) -> None:
-    """Refuse a policy whose numbers do not fit the controls or the senses of a plant.
+    """Check that a policy fits the controls and the observation of a plant.
 
     Args:
         plant: A `Plant`.
-        policy: Any module that is called as those of `policies.py` are; it is called once.
+        policy: A module with the interface of `policies.py`; it is called once.
 
     Raises:
-        InputError: If it does not say whether it looks at observations, looks without senses or at another number of
-            observations than they give, or gives another number of outputs than the controls need, or no finite ones.
+        InputError: If it has no attribute `feedback`, needs an observation of another size or that the plant lacks, or
+            returns another number of outputs than the controls need, or values that are not finite.
     """
     name = type(policy).__name__
     feedback = getattr(policy, "feedback", None)
     if not isinstance(feedback, bool):
         raise InputError(
-            f"the policy {name} has no attribute `feedback`; set it to True if it looks at observations, else to False."
+            f"the policy {name} has no attribute `feedback`; set it to True if it reads observations, else to False."
         )
-    size = plant.senses.size if plant.senses is not None else None
-    seen = None
+    size = plant.observation.size if plant.observation is not None else None
+    observation = None
     if feedback:
         if size is None:
             raise InputError(
-                f"the policy {name} looks at observations, and the plant has no senses; give it some, such as "
-                "Plant(model, controls, senses=StateSenses(model)), or take an open loop such as Sinusoids."
+                f"the policy {name} reads observations, and the plant has none; give it one, such as "
+                "Plant(model, controls, observation=StateObservation(model)), or take an open loop such as Sinusoids."
             )
         wanted = getattr(policy, "inputs", size)
         if wanted != size:
             raise InputError(
-                f"the policy {name} looks at {wanted} numbers, and the plant's senses give {size}; make it with "
-                f"inputs={size} (plant.senses.size)."
+                f"the policy {name} reads {wanted} numbers, and the plant's observation has {size}; make it with "
+                f"inputs={size} (plant.observation.size)."
             )
-        seen = torch.zeros(1, size, dtype=torch.float64)
+        observation = torch.zeros(1, size, dtype=torch.float64)
     times = torch.as_tensor(plant.times)[:1] if feedback else torch.as_tensor(plant.times)
     try:
         with torch.no_grad():
-            u = policy(times, seen)
+            u = policy(times, observation)
     except (RuntimeError, TypeError, ValueError) as error:
-        shown = "times alone" if seen is None else f"a time and {size} numbers"
-        raise InputError(f"the policy {name} fails on what the plant shows it, {shown}: {error}") from error
+        inputs = "times alone" if observation is None else f"a time and {size} numbers"
+        raise InputError(f"the policy {name} fails on the inputs of the plant, {inputs}: {error}") from error
     parts = ", ".join(f"{n} of `{key}`" for key, n in plant.outputs_of.items())
     if not isinstance(u, Tensor) or u.ndim != 3 or u.shape[1] != len(times):
         got = f"a tensor {tuple(u.shape)}" if isinstance(u, Tensor) else f"a {type(u).__name__}"
@@ -80,14 +78,14 @@ def check(plant, policy) -> None:
         raise InputError(f"the policy {name} gives numbers that are not finite; look at its parameters.")
 
 
-Given = Mapping[str, Tensor]  # parameters (worlds, ...) by name
+Parameters = Mapping[str, Tensor]  # parameters (worlds, ...) by name
 
 
 class Policy(Protocol):
-    """What sets the controls: an `nn.Module`, as a rule.
+    """Function that sets the controls, usually an `nn.Module`.
 
     Attributes:
-        feedback: Whether it sees the state.
+        feedback: Whether it reads observations.
     """
 
     feedback: bool
@@ -96,33 +94,43 @@ class Policy(Protocol):
         """u (worlds or 1, intervals, outputs).
 
         Args:
-            times: Starts of the intervals (intervals,) [s]: of all of them without feedback, of one with it.
-            observation: What the senses see (worlds, n), or None without feedback.
+            times: Starts of the intervals (intervals,) [s]: all of them without feedback, one with feedback.
+            observation: Observation (worlds, n), or None without feedback.
         """
         ...
 
 
-class Senses(Protocol):
-    """What a policy with feedback sees."""
+class Observation(Protocol):
+    """Input of a policy with feedback.
+
+    Attributes:
+        size: Numbers of each world.
+    """
 
     size: int
 
-    def __call__(self, states: States, values: Given, plant: "Plant") -> Tensor:
-        """(worlds, size) of states (worlds, ...) by body and name; `values`: all parameters of the model."""
+    def __call__(self, states: States, values: Parameters, plant: "Plant") -> Tensor:
+        """Observation (worlds, size).
+
+        Args:
+            states: States (worlds, ...) by body and name.
+            values: All parameters of the model.
+            plant: The plant.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class Control:
-    """One parameter of a model that a policy sets.
+    """A parameter of a model that a policy sets.
 
-    A parameter that a rollout takes for each frame interval, such as `walker.activation`, is set over time, with a number
-    for each element; any other, such as `ball.velocity`, at the start.
+    A parameter with a value for each frame interval, such as `walker.activation`, is set over time, one number for each
+    element; any other, such as `ball.velocity`, at the start.
 
     Args:
-        name: Its dotted name.
-        low: What u = -1 means.
-        high: What u = 1 means.
+        name: Dotted name.
+        low: Value at u = -1.
+        high: Value at u = 1.
     """
 
     name: str
@@ -136,16 +144,16 @@ class Control:
             )
 
     def value(self, u: Tensor) -> Tensor:
-        """What u means."""
+        """Value of the parameter at u."""
         return (self.low + self.high) / 2 + u * ((self.high - self.low) / 2)
 
 
 @dataclass(frozen=True)
 class Episode:
-    """A motion under a policy.
+    """A trajectory under a policy.
 
     Args:
-        trajectory: All frames, the start included.
+        trajectory: All frames, including the start.
         actions: u (worlds, intervals, outputs).
     """
 
@@ -153,12 +161,12 @@ class Episode:
     actions: Tensor
 
     def centre(self, body: str | None = None) -> Tensor:
-        """The centre of mass of a body, by default the first, (worlds, frames, 3) [m]; differentiable."""
+        """Centre of mass (worlds, frames, 3) [m] of a body, by default the first; differentiable."""
         return centre(self.trajectory.states, self.trajectory, body)
 
 
 def centre(states: States, trajectory: Trajectory, body: str | None = None) -> Tensor:
-    """The centre of mass (worlds, ..., 3) of a body in states (worlds, ..., n, 3) or (worlds, ..., 3)."""
+    """Centre of mass (worlds, ..., 3) of a body from states (worlds, ..., n, 3) or (worlds, ..., 3)."""
     system = next((s for s in trajectory.systems if s.name == body), None) if body else trajectory.systems[0]
     if system is None:
         raise InputError(f"there is no body `{body}`; there are {', '.join(s.name for s in trajectory.systems)}.")
@@ -166,23 +174,23 @@ def centre(states: States, trajectory: Trajectory, body: str | None = None) -> T
     if not isinstance(system, SoftBody):
         return x
     mass = system.mass(trajectory.values)
-    share = mass / mass.sum(1, keepdim=True)
-    return (share.reshape(len(share), *[1] * (x.ndim - 3), -1, 1) * x).sum(-2)
+    weights = mass / mass.sum(1, keepdim=True)
+    return (weights.reshape(len(weights), *[1] * (x.ndim - 3), -1, 1) * x).sum(-2)
 
 
 class Plant:
     """A model whose controls a policy sets.
 
     Args:
-        model: The model. Its own parameters are constants here: gradients are those of the policy.
-        controls: What the policy sets; its outputs stand in this order.
+        model: The model. Its own parameters are constants: gradients are with respect to the policy.
+        controls: Parameters that the policy sets, in the order of its outputs.
         interval: Frames in a control interval.
         senses: What a policy with feedback sees.
-        share: Groups (elements,) of elements with one number in common, by control (`sharing.py`).
+        sharing: Groups (elements,) of elements that share a number, by control (`actuator_sharing.py`).
 
     Raises:
-        InputError: If a control is no parameter of the model, or is there twice, or leaves its range, or nothing moves
-            in a single frame, or the interval is not at least 1, or groups are not of the elements of a control.
+        InputError: If a control is not a parameter of the model, occurs twice or exceeds its range, the scene has a
+            single frame, the interval is below 1, or groups do not match the elements of a control.
     """
 
     def __init__(
@@ -190,8 +198,8 @@ class Plant:
         model: Model,
         controls: Sequence[Control],
         interval: int = 1,
-        senses: Senses | None = None,
-        share: Mapping[str, Tensor] | None = None,
+        observation: Observation | None = None,
+        sharing: Mapping[str, Tensor] | None = None,
     ):
         if not controls:
             raise InputError("a plant needs at least one control, such as Control('walker.activation', -0.2, 0.2).")
@@ -201,15 +209,15 @@ class Plant:
             )
         if interval < 1:
             raise InputError(f"the control interval is {interval} frames; it has to be at least 1.")
-        self.model, self.controls, self.interval, self.senses = model, tuple(controls), interval, senses
+        self.model, self.controls, self.interval, self.observation = model, tuple(controls), interval, observation
         self.outputs_of: dict[str, int] = {}
-        self.share: dict[str, Tensor] = {}
+        self.sharing: dict[str, Tensor] = {}
         for control in self.controls:
             if control.name in self.outputs_of:
                 raise InputError(f"`{control.name}` is a control twice; leave one out.")
             if control.name not in model.kinds:
                 name, axis = resolve(model.scene, control.name)
-                raise InputError(f"a control sets all of a parameter; give `{name}` in place of its component {axis}.")
+                raise InputError(f"a control sets a whole parameter; give `{name}` instead of its component {axis}.")
             kind = model.kinds[control.name]
             if control.low < kind.lower or control.high > kind.upper:
                 raise InputError(
@@ -217,18 +225,20 @@ class Plant:
                     f"{kind.lower:g} to {kind.upper:g}; make its range a part of that."
                 )
             self.outputs_of[control.name] = kind.elements if kind.timed else max(1, kind.value.size)
-        for name, groups in (share or {}).items():
+        for name, groups in (sharing or {}).items():
             if name not in self.outputs_of or not model.kinds[name].timed:
-                raise InputError(f"`{name}` is shared, and is no control that has a number for each element over time.")
-            self.share[name] = actuator_sharing.checked(groups, name, model.kinds[name].elements)
-            self.outputs_of[name] = int(self.share[name].max()) + 1
+                raise InputError(
+                    f"`{name}` is in `sharing`, but is not a control with a number for each element over time."
+                )
+            self.sharing[name] = actuator_sharing.check_groups(groups, name, model.kinds[name].elements)
+            self.outputs_of[name] = int(self.sharing[name].max()) + 1
         self._timed = {c.name: model.kinds[c.name].timed for c in self.controls}
         for parameter in model.parameters():
             parameter.requires_grad_(False)
 
     @property
     def outputs(self) -> int:
-        """Numbers that a policy gives for an interval."""
+        """Numbers of a policy for an interval."""
         return sum(self.outputs_of.values())
 
     @property
@@ -238,7 +248,7 @@ class Plant:
 
     @property
     def frames(self) -> int:
-        """Of an episode, the start included."""
+        """Frames of an episode, including the start."""
         return self.model.scene.timing.frames
 
     @property
@@ -248,89 +258,91 @@ class Plant:
 
     @property
     def times(self) -> Tensor:
-        """Their starts (intervals,) [s]."""
+        """Starts (intervals,) of the control intervals [s]."""
         return self.times_of(self.intervals)
 
     @property
     def steps(self) -> int:
-        """Simulated steps of an episode of one world."""
+        """Simulation steps of an episode of one world."""
         return (self.frames - 1) * self.model.substeps
 
     def intervals_of(self, frames: int) -> int:
-        """Control intervals of so many frames."""
+        """Control intervals of an episode of this many frames."""
         return 1 if self.launched else math.ceil((frames - 1) / self.interval)
 
     def times_of(self, intervals: int, first: int = 0) -> Tensor:
-        """Starts (intervals,) of intervals from `first` on [s]; float64, as policies are, whatever the model is."""
+        """Starts (intervals,) of intervals from `first` on [s], in float64 as policies are."""
         numbers = torch.arange(first, first + intervals, dtype=torch.float64)
         return numbers * (self.interval / self.model.scene.timing.fps)
 
     def check(self, policy: Any) -> None:
-        """Refuse a policy whose numbers do not fit: see `matching.check`.
+        """Check that a policy fits; see `check`.
 
         Raises:
-            InputError: If its outputs are not as many as those of the controls, or it wants senses and there are none.
+            InputError: As `check`.
         """
         check(self, policy)
 
     def rollout(
-        self, policy: Policy, given: Given | None = None, frames: int | None = None, worlds: int = 1
+        self, policy: Policy, given: Parameters | None = None, frames: int | None = None, worlds: int = 1
     ) -> Episode:
-        """Move under a policy; differentiable by its parameters.
+        """Simulate an episode under a policy; differentiable with respect to its parameters.
 
         Args:
-            policy: What sets the controls.
-            given: Parameters that differ from the model's own, (worlds, ...) by name; and `BODY.kicks` (see `kicks.py`).
-            frames: Of the episode, the start included; None takes the scene's.
-            worlds: Worlds with feedback where `given` does not say.
+            policy: The policy.
+            given: Parameters that differ from the model's own, (worlds, ...) by name, and `BODY.impulses` (`impulses.py`).
+            frames: Frames of the episode, including the start; None: the scene's.
+            worlds: Number of worlds with feedback, unless `given` determines it.
 
         Raises:
             Divergence: If a state is no longer finite.
         """
         frames = frames or self.frames
-        own, kicks = split(given, self.model)
-        if policy.feedback or kicks:
-            start = self.begin(own, max([worlds, *map(len, kicks.values())]))
+        own, impulses = split(given, self.model)
+        if policy.feedback or impulses:
+            start = self.begin(own, max([worlds, *map(len, impulses.values())]))
             return self.pieces(policy, start, range(self.intervals_of(frames)), given, frames)
         u = policy(self.times_of(self.intervals_of(frames)), None)
         return Episode(self.model.rollout(self.values(u, frames, given), frames), u)
 
-    def values(self, u: Tensor, frames: int, given: Given | None = None) -> dict[str, Tensor]:
-        """What a rollout over so many frames is given for u (worlds, intervals, outputs), beside `given`."""
-        found = dict(given or {})
+    def values(self, u: Tensor, frames: int, given: Parameters | None = None) -> dict[str, Tensor]:
+        """Parameters of a rollout over `frames` frames: `given` and the controls at u (worlds, intervals, outputs)."""
+        values = dict(given or {})
         parts = u.split(list(self.outputs_of.values()), 2)
         for control, part in zip(self.controls, parts, strict=True):
             kind, value = self.model.kinds[control.name], control.value(part)
-            if control.name in self.share:
-                value = value[..., self.share[control.name]]
+            if control.name in self.sharing:
+                value = value[..., self.sharing[control.name]]
             if kind.timed:
-                found[control.name] = value.repeat_interleave(self.interval, 1)[:, : frames - 1]
+                values[control.name] = value.repeat_interleave(self.interval, 1)[:, : frames - 1]
             else:
-                found[control.name] = value[:, 0].reshape(len(u), *kind.value.shape)
-        worlds = max((len(v) for v in found.values()), default=1)
-        if len(u) not in (1, worlds) or any(len(v) not in (1, worlds) for v in found.values()):
+                values[control.name] = value[:, 0].reshape(len(u), *kind.value.shape)
+        worlds = max((len(v) for v in values.values()), default=1)
+        if len(u) not in (1, worlds) or any(len(v) not in (1, worlds) for v in values.values()):
             raise InputError(
                 f"the policy acts in {len(u)} worlds, and {worlds} are given; it needs as many, or one for all of them."
             )
-        return {name: v.expand(worlds, *v.shape[1:]) for name, v in found.items()}
+        return {name: v.expand(worlds, *v.shape[1:]) for name, v in values.items()}
 
-    def begin(self, given: Given | None = None, worlds: int = 1) -> dict[str, dict[str, Tensor]]:
+    def begin(self, given: Parameters | None = None, worlds: int = 1) -> dict[str, dict[str, Tensor]]:
         """States at the start, by body and name, (worlds, ...) each; differentiable by `given`."""
         start = self.model.rollout(given, 1)
         worlds = max(worlds, len(start.values["gravity"]))
         first = lambda y: y[:, 0].expand(worlds, *y[:, 0].shape[1:])
         return {body: {name: first(y) for name, y in own.items()} for body, own in start.states.items()}
 
-    def observe(self, states: States, given: Given | None = None) -> Tensor:
-        """What the senses see (worlds, size)."""
-        if self.senses is None:
-            raise InputError("the plant has no senses; give Plant(..., senses=StateSenses(...)).")
-        return self.senses(states, self.model.values(given), self)
+    def observe(self, states: States, given: Parameters | None = None) -> Tensor:
+        """Observation (worlds, size) of states."""
+        if self.observation is None:
+            raise InputError("the plant has no observation; give Plant(..., observation=StateObservation(...)).")
+        return self.observation(states, self.model.values(given), self)
 
-    def advance(self, states: States, u: Tensor, given: Given | None = None, frames: int | None = None) -> Trajectory:
-        """One control interval, or so many frames of one, from states under u (worlds or 1, outputs); differentiable.
+    def advance(
+        self, states: States, u: Tensor, given: Parameters | None = None, frames: int | None = None
+    ) -> Trajectory:
+        """Simulate one control interval, or `frames` frames of it, under u (worlds or 1, outputs); differentiable.
 
-        A launch is set with `begin(given)`, not here.
+        Controls of the start are set with `begin(given)`.
         """
         frames = frames or self.interval
         return self.model.rollout(self.values(u[:, None], frames + 1, given), frames + 1, start=states)
@@ -340,36 +352,36 @@ class Plant:
         policy: Policy,
         states: States,
         intervals: range,
-        given: Given | None = None,
+        given: Parameters | None = None,
         frames: int | None = None,
     ) -> Episode:
-        """Move through some intervals of an episode, stopping wherever the policy looks or a body is kicked.
+        """Simulate consecutive intervals of an episode, interrupted by observations and impulses.
 
-        A frame shows the state before a kick.
+        Frames hold the state before an impulse.
 
         Args:
-            policy: What sets the controls; it is told the times of the episode.
-            states: At the start of the first interval, (worlds, ...) by body and name.
-            intervals: One after another.
+            policy: The policy; times are those of the episode.
+            states: States at the start of the first interval, (worlds, ...) by body and name.
+            intervals: Consecutive intervals.
             given: As for `rollout`.
-            frames: Of the whole episode; None takes the scene's.
+            frames: Frames of the whole episode; None: the scene's.
 
         Raises:
-            InputError: If a control is set at the start alone.
+            InputError: If a control is set at the start only.
             Divergence: If a state is no longer finite.
         """
         if not all(self._timed.values()):
             name = next(name for name, timed in self._timed.items() if not timed)
-            why = "a policy with feedback acts" if policy.feedback else "kicks act"
-            raise InputError(f"{why} over time, and `{name}` is set at the start; leave it out.")
-        (given, kicks), frames = split(given, self.model), frames or self.frames
+            why = "a policy with feedback acts" if policy.feedback else "impulses act"
+            raise InputError(f"{why} over time, and `{name}` is set at the start; remove it from the controls.")
+        (given, impulses), frames = split(given, self.model), frames or self.frames
         first, end = intervals.start, intervals.stop
         ahead = None if policy.feedback else policy(self.times_of(end - first, first), None)
         inner = range(first + 1, end)
-        stops = inner if ahead is None else [k for k in instants(kicks) if k in inner]
-        actions, found = [], []
+        stops = inner if ahead is None else [k for k in instants(impulses) if k in inner]
+        actions, trajectories = [], []
         for k, after in pairwise([first, *stops, end]):
-            states = kicked(states, kicks, k)
+            states = apply_impulses(states, impulses, k)
             u = (
                 policy(self.times_of(1, k), self.observe(states, given))
                 if ahead is None
@@ -379,17 +391,17 @@ class Plant:
             piece = self.model.rollout(self.values(u, length + 1, given), length + 1, start=states)
             states = last(piece)
             actions.append(u)
-            found.append(piece)
-        return Episode(joined(found, self.model), torch.cat(actions, 1))
+            trajectories.append(piece)
+        return Episode(concatenate(trajectories, self.model), torch.cat(actions, 1))
 
 
 def last(trajectory: Trajectory) -> dict[str, dict[str, Tensor]]:
-    """States at the end of a motion, to go on from."""
+    """States at the end of a trajectory, to continue from."""
     return {body: {name: y[:, -1] for name, y in own.items()} for body, own in trajectory.states.items()}
 
 
-def joined(pieces: Sequence[Trajectory], model: Model) -> Trajectory:
-    """One trajectory of pieces that begin where the one before ended."""
+def concatenate(pieces: Sequence[Trajectory], model: Model) -> Trajectory:
+    """Concatenate trajectories of which each begins where the one before ended."""
     first = pieces[0]
     one = lambda body, name: torch.cat([first[body][name][:, :1], *(p[body][name][:, 1:] for p in pieces)], 1)
     states = {body: {name: one(body, name) for name in own} for body, own in first.states.items()}

@@ -1,20 +1,9 @@
-"""Policies that know the time alone: open loops.
+"""Policies: open loops in time, and closed loops on observations.
 
-A policy is an `nn.Module` that is called as `policy(times, observation)`: times (k,) [s] from the start, and what the
-senses see (worlds, n), or None; it returns u (worlds or 1, k, outputs), where u in [-1, 1] spans the range of each
-control. `feedback` says whether it looks at observations (`feedback.py`): an open loop is asked once for all times.
-Everything is float64, and drawn from `seed`.
-
-Policies that look: closed loops, asked once in each control interval.
-
-A gait that is steered: cycles of actuation, mixed by what the senses see.
-
-    u = tanh((e₊ A + e₋ B + Σ_j g_j C_j) s(t) + D g),   e = clip(-o_a/near, -1, 1),   g = MLP(e, the rest of o)
-
-s are the sinusoids of the paper's controller (`policies.Clock`) and A its weights: far before the goal, where e = 1, it
-begins as that open loop; far behind it as B s, the way back; at the goal, e = 0, it rests. C and D start at 0 and are
-what feedback adds: corrections in the rhythm of the gait, and a posture. What is farther than `near` looks alike, so the
-way to the goal may be longer than any in training.
+A policy is an `nn.Module` called as `policy(times, observation)`: times (k,) [s] from the start, and an observation
+(worlds, n) or None. It returns u (worlds or 1, k, outputs), where u in [-1, 1] spans the range of each control. Its
+attribute `feedback` is True for closed loops, which are called once in each control interval; open loops are called once
+with all times. Parameters are float64 and initialized from `seed`.
 """
 
 import math
@@ -27,27 +16,27 @@ from torch import Tensor, nn
 from gradsim.errors import InputError
 from gradsim.geometry.validation import counts, lengths
 
-START = 0.05  # root mean square of u before training: near rest, since random flailing hides what an action does
+START = 0.05  # root mean square of u before training: near rest, since random motion hides the effect of an action
 PHASE = 2.5 * math.pi / 4  # between sinusoids of one frequency [rad], the paper's
 
 
-def drawn(shape: Sequence[int], size: float, seed: int) -> nn.Parameter:
-    """A parameter of normal numbers of this root mean square."""
+def normal_parameter(shape: Sequence[int], size: float, seed: int) -> nn.Parameter:
+    """Parameter with normally distributed entries of this root mean square."""
     generator = torch.Generator().manual_seed(seed)
     return nn.Parameter(size * torch.randn(*shape, generator=generator, dtype=torch.float64))
 
 
-class Clock(nn.Module):
+class PhaseClock(nn.Module):
     """Phase-shifted sinusoids of time: sin(f t + 5π p/8), p = 0, 1, ... (paper, Appendix E).
 
     At the paper's f = 2.5 these are its sin(f (t + p π/4)); at f = 4 such shifts of time would all be half a period, so
-    that the phase, not the time, is shifted here.
+    the phase, not the time, is shifted here.
 
-    All of one frequency span two dimensions, a sine and a cosine: more phases change how fast weights learn, not what
-    they can say. Several frequencies say more.
+    All sinusoids of one frequency span two dimensions, a sine and a cosine: more phases change how fast weights learn,
+    not the functions they can represent; more frequencies do.
 
     Args:
-        phases: How many of each frequency; at least 1.
+        phases: Sinusoids of each frequency; at least 1.
         frequency: f [rad/s], one or several.
     """
 
@@ -75,11 +64,11 @@ class Sinusoids(nn.Module):
         u(t) = tanh(W s(t) + b),   s_p(t) = sin(f t + 5π p/8), p = 0..7
 
     Args:
-        outputs: Numbers for an interval, `plant.outputs`.
+        outputs: Numbers of an interval, `plant.outputs`.
         phases: Sinusoids of each frequency.
-        frequency: f [rad/s], one or several (see `Clock`).
-        bias: Whether there is b; the paper has none.
-        seed: Of the start weights.
+        frequency: f [rad/s], one or several (see `PhaseClock`).
+        bias: Add a bias b; the paper has none.
+        seed: Seed of the initial weights.
         start: Root mean square of u before training.
     """
 
@@ -96,9 +85,11 @@ class Sinusoids(nn.Module):
     ):
         super().__init__()
         (self.outputs,) = counts("outputs", outputs)
-        self.clock = Clock(phases, frequency)
+        self.clock = PhaseClock(phases, frequency)
         # a sinusoid has mean square 1/2
-        self.weight = drawn((self.outputs, self.clock.signals), start * math.sqrt(2 / self.clock.signals), seed)
+        self.weight = normal_parameter(
+            (self.outputs, self.clock.signals), start * math.sqrt(2 / self.clock.signals), seed
+        )
         self.bias = nn.Parameter(torch.zeros(self.outputs, dtype=torch.float64)) if bias else None
 
     def forward(self, times: Tensor, observation: Tensor | None = None) -> Tensor:
@@ -106,16 +97,16 @@ class Sinusoids(nn.Module):
 
 
 class Spline(nn.Module):
-    """A smooth curve for each output: a uniform cubic B-spline of time, then tanh.
+    """Smooth curves of time: a uniform cubic B-spline for each output, then tanh.
 
         u(t) = tanh(Σ_j c_j B(t (knots - 3)/duration - j + 1)),   B: de Boor 1978, uniform knots
 
     Args:
-        outputs: Numbers for an interval, `plant.outputs`.
-        knots: Numbers c_j of each curve; at least 4. One of them moves four spans of duration/(knots - 3).
-        duration: The time [s] they span; the curve stays as it is beyond.
-        seed: Of the start numbers.
-        start: Root mean square of these.
+        outputs: Numbers of an interval, `plant.outputs`.
+        knots: Coefficients c_j of each curve, at least 4; each affects four spans of duration/(knots - 3).
+        duration: Time [s] that they span; the curve is constant beyond.
+        seed: Seed of the initial coefficients.
+        start: Root mean square of the initial coefficients.
     """
 
     feedback = False
@@ -125,29 +116,29 @@ class Spline(nn.Module):
         (self.outputs,) = counts("outputs", outputs)
         (self.knots,) = counts("knots", knots, least=4)
         self.duration = float(lengths("duration", duration)[0])
-        self.coefficients = drawn((self.knots, self.outputs), start, seed)
+        self.coefficients = normal_parameter((self.knots, self.outputs), start, seed)
 
     def forward(self, times: Tensor, observation: Tensor | None = None) -> Tensor:
         spans = self.knots - 3
         where = (times.to(self.coefficients) / self.duration).clamp(0, 1) * spans
         first = where.detach().floor().clamp(max=spans - 1)
         s = (where - first)[:, None]
-        shares = torch.cat([(1 - s) ** 3, 3 * s**3 - 6 * s**2 + 4, 1 + 3 * s + 3 * s**2 - 3 * s**3, s**3], 1) / 6
+        basis = torch.cat([(1 - s) ** 3, 3 * s**3 - 6 * s**2 + 4, 1 + 3 * s + 3 * s**2 - 3 * s**3, s**3], 1) / 6
         chosen = self.coefficients[first.long()[:, None] + torch.arange(4, device=first.device)]
-        return torch.tanh(torch.einsum("kj,kjn->kn", shares, chosen))[None]
+        return torch.tanh(torch.einsum("kj,kjn->kn", basis, chosen))[None]
 
 
-class Free(nn.Module):
-    """Numbers of their own: u itself, for a launch or a constant, or for each of several equal intervals of time.
+class PiecewiseConstant(nn.Module):
+    """Table of u: piecewise constant in time, or a single row for a launch or a constant.
 
-    Without a bound a search moves a launch at the same rate everywhere, and u may leave [-1, 1].
+    Unbounded, a launch has the same gradient scale everywhere, and u may leave [-1, 1].
 
     Args:
-        outputs: Numbers for an interval, `plant.outputs`.
+        outputs: Numbers of an interval, `plant.outputs`.
         intervals: Rows of the table; each holds for duration/intervals.
-        duration: The time [s] they span; the last row holds beyond. Without meaning for a single row.
-        start: The numbers before training, one or (intervals, outputs).
-        bounded: Whether a search keeps them in [-1, 1] (`project`).
+        duration: Time [s] that the rows span; the last row holds beyond. Irrelevant for a single row.
+        start: Initial table: a number or (intervals, outputs).
+        bounded: Keep the table in [-1, 1] during training (`project`).
     """
 
     feedback = False
@@ -173,9 +164,9 @@ class Free(nn.Module):
 
     @torch.no_grad()
     def project(self) -> None:
-        """Bring the numbers back into their bounds, and leave out gradients along which they would leave them.
+        """Clamp the table to its bounds, and zero gradients that point out of them.
 
-        A search calls it after every gradient and every step: projected gradients (Bertsekas 1976).
+        Called after every gradient and every step: projected gradients (Bertsekas 1976).
         """
         if not self.bounded:
             return
@@ -186,19 +177,19 @@ class Free(nn.Module):
 
 
 class Feedback(nn.Module):
-    """A perceptron of what the senses see, and of the time if it has phases; tanh after every layer.
+    """Multilayer perceptron of the observation, and of the time if `phases` > 0; tanh after every layer.
 
-        u = tanh(W_n ... tanh(W_1 [o, s(t)] + b_1) ... + b_n),   s of `policies.Clock`
+        u = tanh(W_n ... tanh(W_1 [o, s(t)] + b_1) ... + b_n),   s of `policies.PhaseClock`
 
-    Hidden layers start so that numbers of order 1 stay of order 1 (Glorot and Bengio 2010), the last one small.
+    Hidden layers are initialized to keep numbers of order 1 at order 1 (Glorot and Bengio 2010), the last one small.
 
     Args:
-        inputs: Numbers that the senses see, `plant.senses.size`.
-        outputs: Numbers for an interval, `plant.outputs`.
-        hidden: Widths of the hidden layers; none make it linear before the tanh.
-        phases: Sinusoids of time beside the observation; 0 for a policy that knows no clock.
-        frequency: Theirs [rad/s], one or several.
-        seed: Of the start weights.
+        inputs: Size of the observation, `plant.observation.size`.
+        outputs: Numbers of an interval, `plant.outputs`.
+        hidden: Widths of the hidden layers; without any it is linear before the tanh.
+        phases: Sinusoids of time as further inputs; 0: none.
+        frequency: Frequencies of the sinusoids [rad/s], one or several.
+        seed: Seed of the initial weights.
         start: Root mean square of u before training, for observations of order 1.
     """
 
@@ -216,13 +207,13 @@ class Feedback(nn.Module):
     ):
         super().__init__()
         (self.inputs,), (self.outputs,) = counts("inputs", inputs), counts("outputs", outputs)
-        self.clock = Clock(phases, frequency) if phases else None
+        self.clock = PhaseClock(phases, frequency) if phases else None
         widths = [self.inputs + (self.clock.signals if self.clock else 0), *counts("hidden", hidden, len(hidden))]
         sizes = [math.sqrt(2 / (a + b)) for a, b in pairwise(widths)]
         sizes.append(start / math.sqrt(widths[-1]))
         widths.append(self.outputs)
         pairs = enumerate(pairwise(widths))
-        self.weights = nn.ParameterList([drawn((b, a), sizes[k], seed * 1000 + k) for k, (a, b) in pairs])
+        self.weights = nn.ParameterList([normal_parameter((b, a), sizes[k], seed * 1000 + k) for k, (a, b) in pairs])
         self.biases = nn.ParameterList([nn.Parameter(torch.zeros(n, dtype=torch.float64)) for n in widths[1:]])
 
     def forward(self, times: Tensor, observation: Tensor) -> Tensor:
@@ -234,24 +225,31 @@ class Feedback(nn.Module):
         return y
 
 
-ALIKE = 0.1  # of a body's size: a cell cut along the other diagonal is still its mirror image
+MIRROR_TOLERANCE = 0.1  # of a body's size: a cell cut along the other diagonal is still its mirror image
 
 
 class Gait(nn.Module):
-    """A policy with feedback that begins as an open loop.
+    """Feedback policy that modulates an open-loop gait.
+
+        u = tanh((e₊ A + e₋ B + Σ_j g_j C_j) s(t) + D g),   e = clip(-o_a/near, -1, 1),   g = MLP(e, the rest of o)
+
+    s are the sinusoids of the paper's controller (`PhaseClock`) and A its weights: far before the goal, where e = 1, the
+    policy starts as that open loop; far behind it as B s, the way back; at the goal, where e = 0, it rests. C and D start
+    at 0 and add corrections in the rhythm of the gait, and a posture. Distances above `near` look alike, so the way to the
+    goal may be longer than any in training.
 
     Args:
-        inputs: Numbers that the senses see, `plant.senses.size`.
-        ahead: The open loop that walks; its clock and weights are taken.
-        back: Weights of the way back (outputs, signals); None stands still there.
-        axis: Which number of the observation says how far behind the goal it is, in units of the senses.
-        near: The distance from which on it slows down, in the same units.
-        hidden: Width of the perceptron's layer.
-        features: Of g.
-        seed: Of the perceptron.
+        inputs: Size of the observation, `plant.observation.size`.
+        ahead: Open-loop gait that provides the clock and the weights A.
+        back: Weights B of the way back (outputs, signals); None: it stands still there.
+        axis: Index of the observation that is the signed distance behind the goal.
+        near: Distance below which it slows down, in units of the observation.
+        hidden: Width of the hidden layer.
+        features: Number of features g.
+        seed: Seed of the initial weights.
 
     Raises:
-        InputError: If a number is out of its range, or the weights of the way back have another shape.
+        InputError: If a number is out of its range, or `back` has another shape than the weights of `ahead`.
     """
 
     feedback = True
@@ -282,40 +280,40 @@ class Gait(nn.Module):
                 f"the way back has weights {tuple(back.shape)}; expected those of `ahead`, {tuple(weight.shape)}."
             )
         self.ahead, self.back = nn.Parameter(weight.clone()), nn.Parameter(back.clone())
-        self.inner = drawn((width, self.inputs), 1 / math.sqrt(self.inputs), 1000 * seed)
-        self.outer = drawn((count, width), 1 / math.sqrt(width), 1000 * seed + 1)
+        self.inner = normal_parameter((width, self.inputs), 1 / math.sqrt(self.inputs), 1000 * seed)
+        self.outer = normal_parameter((count, width), 1 / math.sqrt(width), 1000 * seed + 1)
         zeros = lambda *shape: nn.Parameter(torch.zeros(*shape, dtype=torch.float64))
         self.inner_bias, self.outer_bias = zeros(width), zeros(count)
         self.mix, self.posture = zeros(count, *weight.shape), zeros(len(weight), count)
 
     def forward(self, times: Tensor, observation: Tensor) -> Tensor:
         e = (-observation[:, self.axis] / self.near).clamp(-1, 1)
-        seen = torch.cat([observation[:, : self.axis], e[:, None], observation[:, self.axis + 1 :]], 1)
-        g = torch.tanh(torch.tanh(seen @ self.inner.mT + self.inner_bias) @ self.outer.mT + self.outer_bias)
+        inputs = torch.cat([observation[:, : self.axis], e[:, None], observation[:, self.axis + 1 :]], 1)
+        g = torch.tanh(torch.tanh(inputs @ self.inner.mT + self.inner_bias) @ self.outer.mT + self.outer_bias)
         parts = torch.cat([e.clamp(min=0)[:, None], (-e).clamp(min=0)[:, None], g], 1)
         cycles = torch.cat([self.ahead[None], self.back[None], self.mix])
         weight = torch.einsum("wj,jnp->wnp", parts, cycles)
         return torch.tanh(torch.einsum("wnp,kp->wkn", weight, self.clock(times)) + (g @ self.posture.mT)[:, None])
 
 
-def mirrored(weight: Tensor, middles: Tensor, axis: int = 0) -> Tensor:
-    """Weights (outputs, signals) of the mirrored gait: each element does what the one nearest to its mirror image did.
+def mirror_weights(weight: Tensor, middles: Tensor, axis: int = 0) -> Tensor:
+    """Weights (outputs, signals) of the mirrored gait: those of the element nearest to each element's mirror image.
 
     Args:
-        weight: Of the gait.
-        middles: Of the elements, about the middle of the undeformed body (outputs, 3) [m].
-        axis: Along which it is mirrored.
+        weight: Weights of the gait (outputs, signals).
+        middles: Rest centres of the elements, relative to the middle of the body (outputs, 3) [m].
+        axis: Axis of the reflection.
 
     Raises:
-        InputError: If the body has no such symmetry.
+        InputError: If the body is not symmetric under this reflection.
     """
     turned = middles.clone()
     turned[:, axis] *= -1
     away, partner = torch.linalg.vector_norm(turned[:, None] - middles, dim=2).min(1)
     size = torch.linalg.vector_norm(middles, dim=1).max()
-    if away.max() > ALIKE * size:
+    if away.max() > MIRROR_TOLERANCE * size:
         raise InputError(
             f"the body is not its own mirror image along axis {axis}: the image of an element is {away.max():.3g} m away "
-            f"from the next one. Train a gait for the way back and give its weights."
+            f"from the nearest one. Train a gait for the way back and pass its weights as `back`."
         )
     return weight[partner]

@@ -70,13 +70,13 @@ def _serial(function, items, workers, retries):
     yield from ((k, function(item)) for k, item in enumerate(items))
 
 
-def cores() -> int:
+def available_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _processes(function, items, workers, retries):
-    count = max(1, min(workers or cores(), len(items)))
+    count = max(1, min(workers or available_cores(), len(items)))
     waiting, tries = list(range(len(items)))[::-1], [0] * len(items)
     while waiting:
         # Spawned, not forked: the threads of PyTorch and the runtime of Warp do not survive a fork.
@@ -122,7 +122,7 @@ def _ray(function, items, workers, retries):
     begun = not ray.is_initialized()
     ours = begun and not os.environ.get("RAY_ADDRESS")
     if begun:
-        local = {"num_cpus": workers or cores(), "include_dashboard": False} if ours else {}
+        local = {"num_cpus": workers or available_cores(), "include_dashboard": False} if ours else {}
         ray.init(log_to_driver=False, logging_level="ERROR", **local)
     try:
         # Ours has as many cores as workers; a cluster of others runs at once whatever it is given.

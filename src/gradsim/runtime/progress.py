@@ -14,7 +14,7 @@ class Progress(Protocol):
         """An iteration is done: its loss, and values ± standard deviations (NaN where not known yet) by name."""
         ...
 
-    def share(self, finished: int, total: int) -> None:
+    def fraction(self, finished: int, total: int) -> None:
         """So many pieces of this part of the job are finished."""
         ...
 
@@ -32,7 +32,7 @@ class NullProgress:
     def update(self, iteration: int, loss: float, values: dict[str, tuple[float, float]]) -> None:
         pass
 
-    def share(self, finished: int, total: int) -> None:
+    def fraction(self, finished: int, total: int) -> None:
         pass
 
     def done(self) -> None:
@@ -68,7 +68,7 @@ class NoCheckpoint:
         pass
 
 
-def reporting(progress: Progress):
+def progress_callback(progress: Progress):
     """A callback for `least_squares` that tells `progress`."""
     nan = float("nan")
     return lambda entry: progress.update(

@@ -6,7 +6,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from gradsim.runtime.parallel import cores
+from gradsim.runtime.parallel import available_cores
 
 _SOURCE = Path(__file__).parents[2]  # src, with the reproduction
 
@@ -18,7 +18,7 @@ def provenance() -> dict[str, str | int | None]:
     The first answer is kept: a run asks when it begins.
     """
     system = f"{platform.system()} {platform.machine()}"
-    return {"commit": _commit(), "processor": _processor(), "cores": cores(), "system": system}
+    return {"commit": _commit(), "processor": _processor(), "cores": available_cores(), "system": system}
 
 
 def versions() -> dict[str, str]:

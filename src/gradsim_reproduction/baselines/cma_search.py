@@ -47,7 +47,7 @@ def cma(
     rows = []
     for k, number in enumerate(numbers):
         rows.append(ledger.once(f"{number}", lambda n=number: solve(sample("rigid", n, seed), unknowns, most)))
-        progress.share(k + 1, len(numbers))
+        progress.fraction(k + 1, len(numbers))
     return rows
 
 

@@ -152,7 +152,7 @@ def train(
                 loss.backward()
                 adam.step()
                 losses.append(loss.item())
-                progress.share(k + 1, -(-len(order) // schedule.batch))
+                progress.fraction(k + 1, -(-len(order) // schedule.batch))
         found = predict(net, clips, numbers["test"], features.get("test"))
         test = mse_loss(found, labels["test"]).item()
         spent = time.process_time() - begun

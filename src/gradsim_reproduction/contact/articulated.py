@@ -26,7 +26,7 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
-from gradsim.runtime.progress import Progress, reporting
+from gradsim.runtime.progress import Progress, progress_callback
 from gradsim.scene import Scene
 from gradsim_reproduction.contact import articulated_plots, chain
 from gradsim_reproduction.rigid.joint import outcome
@@ -102,7 +102,7 @@ def fit(number: int, sight: str, seed: int, progress: Progress) -> dict:
     space = Space(scene, UNKNOWNS, decades=True)
     model, truth = model_for(scene, space), draw_truth(space, own)
     problem = Problem(model, observe(scene, truth, model, sight, own), space)
-    found = solve(problem, MultistartConfig(STARTS[sight], **STAGES), own, report=reporting(progress))
+    found = solve(problem, MultistartConfig(STARTS[sight], **STAGES), own, report=progress_callback(progress))
     record = {"number": number, "sight": sight, **outcome(found, truth)}
     return record | {"errors": errors(space, found.values, truth)}
 

@@ -25,7 +25,7 @@ from gradsim.identification.api import least_squares, model_for, placed
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
-from gradsim.runtime.progress import Progress, reporting
+from gradsim.runtime.progress import Progress, progress_callback
 from gradsim.scene import Scene
 from gradsim.visualization.player import write_player
 from gradsim_reproduction.contact.billiards import RADIUS, Shot
@@ -155,7 +155,7 @@ def _identified(seed: int, number: int, progress: Progress) -> dict:
         observation = synthetic.float_masks(scene, trajectory)
         progress.stage(f"film {number}, {'with' if pushed else 'without'} a known push")
         plan = MultistartConfig(starts=12)
-        fit = least_squares(scene, observation, unknowns, plan, own, report=reporting(progress)).against(truth)
+        fit = least_squares(scene, observation, unknowns, plan, own, report=progress_callback(progress)).against(truth)
         ratio = lambda numbers: numbers["striker.mass"] / numbers["target.mass"]
         record = {"status": fit.status, "truth": truth, "values": fit.values, "starts": fit.starts}
         record |= {"ratio_error": abs(ratio(fit.values) / ratio(truth) - 1), "cpu_seconds": fit.cpu_seconds}

@@ -6,7 +6,7 @@ those of training, and all controllers get the same.
 
     open           the paper's controller, trained on the undisturbed walker from one picture of the goal
     open, trained  the same, trained further on disturbed walkers
-    closed         `Gait`, from the open loop's weights, trained on disturbed walkers by short pieces (`Approach`)
+    closed         `Gait`, from the open loop's weights, trained on disturbed walkers by short pieces (`ApproachGoal`)
     mpc            plans 0.8 s ahead with the undisturbed model from the state, in each interval
 
 The picture is all that any of them knows of the goal: those that look see where they are from the place that its
@@ -23,16 +23,16 @@ import torch
 from torch import Tensor, nn
 
 from gradsim.control.goals.base import Truth
-from gradsim.control.goals.image import PictureGoal
-from gradsim.control.goals.state import Approach
-from gradsim.control.impulses import Kicks, instants, split
+from gradsim.control.goals.image import ImageGoal
+from gradsim.control.goals.state import ApproachGoal
+from gradsim.control.impulses import RandomImpulses, instants, split
 from gradsim.control.mpc import Mpc, run_mpc
-from gradsim.control.observations import StateSenses
+from gradsim.control.observations import StateObservation
 from gradsim.control.plant import Control, Episode, Plant
-from gradsim.control.policies import Gait, Sinusoids, mirrored
-from gradsim.control.task.setup import placed
+from gradsim.control.policies import Gait, Sinusoids, mirror_weights
+from gradsim.control.task.setup import place_body
 from gradsim.control.training.history import History
-from gradsim.control.training.randomization import Disturbances
+from gradsim.control.training.randomization import DomainRandomization
 from gradsim.control.training.settings import TrainingConfig
 from gradsim.control.training.train import train, train_truncated
 from gradsim.physics.model import Model
@@ -88,7 +88,7 @@ def closed_loop(folder: Path, quick: bool = False, seed: int = 0, progress: Prog
     for k in range(settings["planned"]):
         item = done.once(f"plans of run {k}", lambda k=k: planned(walk, policies["open"], one(drawn, k)))
         plans.append(item)
-        progress.share(k + 1, settings["planned"])
+        progress.fraction(k + 1, settings["planned"])
     paths["mpc"] = torch.tensor([item["path"] for item in plans])
     curves = {
         "paths": {name: path.tolist() for name, path in paths.items()},
@@ -115,9 +115,9 @@ def _pictures(folder: Path, walk: "Walk", policies: Mapping[str, nn.Module], dra
     sheets = draw(folder, paths, walk.truth.centre, CLOSE * abs(walk.way), fps, curves["success_by_kick"])
     motions = {name: run(walk, policy, first).trajectory for name, policy in policies.items()}
     motions["mpc"] = plan(walk, policies["open"], first)[0].trajectory
-    kicks = [INTERVAL * k for k in instants(split(first, plant.model)[1])]
-    at_goal = placed(plant.model, "walker", None, (walk.way, 0.0, 0.0))[0]
-    return [*sheets, film(folder / "closed_loop.webm", scene, motions, at_goal, kicks)]
+    impulses = [INTERVAL * k for k in instants(split(first, plant.model)[1])]
+    at_goal = place_body(plant.model, "walker", None, (walk.way, 0.0, 0.0))[0]
+    return [*sheets, film(folder / "closed_loop.webm", scene, motions, at_goal, impulses)]
 
 
 @dataclass(frozen=True)
@@ -137,8 +137,8 @@ class Walk:
     plant: Plant
     place: Tensor
     picture: Tensor
-    goal: PictureGoal
-    approach: Approach
+    goal: ImageGoal
+    approach: ApproachGoal
     truth: Truth
     way: float
 
@@ -148,14 +148,17 @@ def walker(way: float = WAY) -> Walk:
     scene = Scene.library("walker")
     model = Model(scene, dtype=torch.float32)
     sees = Silhouettes.of(scene)
-    at_goal, truth = placed(model, "walker", None, (way, 0.0, 0.0))
+    at_goal, truth = place_body(model, "walker", None, (way, 0.0, 0.0))
     picture = sees.union(at_goal.surface)[0, 0]
     place = shown(picture, sees.camera)
     plant = Plant(
-        model, [Control("walker.activation", -0.2, 0.2)], INTERVAL, StateSenses(model, 12, target=place, detached=True)
+        model,
+        [Control("walker.activation", -0.2, 0.2)],
+        INTERVAL,
+        StateObservation(model, 12, target=place, detached=True),
     )
-    approach = Approach("walker", place, SPEED, axes=(0,), truth=truth)
-    return Walk(plant, place, picture, PictureGoal(sees, picture, loss="cdf", truth=truth), approach, truth, way)
+    approach = ApproachGoal("walker", place, SPEED, axes=(0,), truth=truth)
+    return Walk(plant, place, picture, ImageGoal(sees, picture, loss="cdf", truth=truth), approach, truth, way)
 
 
 def shown(silhouette: Tensor, camera: Camera) -> Tensor:
@@ -168,10 +171,12 @@ def shown(silhouette: Tensor, camera: Camera) -> Tensor:
     return eye - ray * (eye[1] / ray[1])
 
 
-def disturbances(walk: Walk, worlds: int, seed: int, kick: float = KICK) -> Disturbances:
+def disturbances(walk: Walk, worlds: int, seed: int, kick: float = KICK) -> DomainRandomization:
     """Masses and pushes."""
-    kicks = Kicks("walker", kick, walk.plant.intervals, axes=AXES)
-    return Disturbances(walk.plant.model, {"walker.density": MASS}, worlds=worlds, seed=seed, kicks=[kicks])
+    impulses = RandomImpulses("walker", kick, walk.plant.intervals, axes=AXES)
+    return DomainRandomization(
+        walk.plant.model, {"walker.density": MASS}, worlds=worlds, seed=seed, impulses=[impulses]
+    )
 
 
 def trained(
@@ -199,8 +204,8 @@ def trained(
         lambda: train(plant, robust, walk.goal, TrainingConfig(**further), progress, given=seen),
         progress,
     )
-    back = mirrored(open_loop.weight.detach(), middles(plant))
-    closed = Gait(plant.senses.size, open_loop, back, seed=seed)  # type: ignore[union-attr]
+    back = mirror_weights(open_loop.weight.detach(), middles(plant))
+    closed = Gait(plant.observation.size, open_loop, back, seed=seed)  # type: ignore[union-attr]
     learn(
         done,
         "closed",
@@ -256,7 +261,7 @@ def plan(walk: Walk, start: nn.Module, given: Mapping[str, Tensor]) -> tuple[Epi
     """One run of a controller that plans, from the open loop."""
     search = TrainingConfig("polyak", rate=1.0, iterations=PLANS, options={"bound": 0.1})
     # a plan that is asked nothing of the height ends on its knees
-    goal = Approach("walker", walk.place, SPEED, axes=(0, 2), truth=walk.truth)
+    goal = ApproachGoal("walker", walk.place, SPEED, axes=(0, 2), truth=walk.truth)
     return run_mpc(Mpc(walk.plant, goal, AHEAD, search, start=start), walk.plant, goal, given)
 
 

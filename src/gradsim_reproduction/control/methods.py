@@ -31,17 +31,17 @@ Method = Callable[[Setup, int, Progress], History]
 
 def picture(setup: Setup, seed: int, progress: Progress) -> History:
     """The search of the task, from its picture."""
-    return train(setup.plant, setup.policy, setup.goal, setup.search, progress)
+    return train(setup.plant, setup.policy, setup.goal, setup.config, progress)
 
 
 def place(setup: Setup, seed: int, progress: Progress) -> History:
     """The same search, told the place."""
-    return train(setup.plant, setup.policy, setup.state_goal(), setup.search, progress)
+    return train(setup.plant, setup.policy, setup.state_goal(), setup.config, progress)
 
 
 def by_adam(rate: float) -> Method:
     """The paper's baseline: told the place, Adam at this rate."""
-    return lambda setup, seed, progress: diffphysics(setup, Budget(setup.search.iterations), seed, progress, rate)[1]
+    return lambda setup, seed, progress: diffphysics(setup, Budget(setup.config.iterations), seed, progress, rate)[1]
 
 
 def without(name: str, rollouts: int) -> Method:
@@ -83,7 +83,7 @@ class Runs:
 
         def make() -> dict:
             self.progress.stage(f"{self.task}: {key}")
-            own = replace(setup, search=replace(setup.search, iterations=iterations + 1))
+            own = replace(setup, config=replace(setup.config, iterations=iterations + 1))
             history = method(own, goal, self.progress)
             if name == PICTURE:
                 keep(self.out, self.task, goal, history.policies)

@@ -134,5 +134,5 @@ def draw_stages(
 
 def _goal_image(setup: Setup) -> Sought:
     """The goal as films show it."""
-    goal, shown = setup.goal, setup.pictures[0].permute(1, 2, 0)
-    return Sought(setup.plant.frames - 1, shown.numpy(), goal.targets[0].numpy())  # pyright: ignore[reportAttributeAccessIssue] -- a PictureGoal
+    goal, shown = setup.goal, setup.images[0].permute(1, 2, 0)
+    return Sought(setup.plant.frames - 1, shown.numpy(), goal.targets[0].numpy())  # pyright: ignore[reportAttributeAccessIssue] -- an ImageGoal

@@ -79,7 +79,7 @@ def figures(runs: list[History]) -> dict[str, dict]:
 
 def _run(task: Task, goal: int, policy: int, progress: Progress, out: Path) -> dict:
     setup = Setup.of(task, goal, policy_seed=policy)
-    search = replace(setup.search, iterations=ITERATIONS + 1)  # entry k is what k steps led to
+    search = replace(setup.config, iterations=ITERATIONS + 1)  # entry k is what k steps led to
     history = train(setup.plant, setup.policy, setup.goal, search, progress)
     at_start = centre(setup.plant.begin(), setup.at_goal)[0]
     way = torch.linalg.vector_norm(at_start - setup.goal.truth.centre.to(at_start)).item()

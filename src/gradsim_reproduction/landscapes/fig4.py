@@ -45,7 +45,7 @@ def fig4(run: Run) -> Outcome:
     jobs["searches for lame"] = lame.searches, plan["edge"], plan["iterations"], plan["starts"], seed
     parts = {}
     for k, (key, job) in enumerate(jobs.items()):
-        run.progress.share(k, len(jobs))
+        run.progress.fraction(k, len(jobs))
         parts[key] = ledger.once(key, *job)
     result = {"notes": [f"{key}: {part['missing']}" for key, part in parts.items() if "missing" in part]}
     result |= {"minima": _minima(parts), "pictures": draw(run.out, parts)}

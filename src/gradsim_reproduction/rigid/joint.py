@@ -23,7 +23,7 @@ from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.uncertainty.fisher import analyse
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
-from gradsim.runtime.progress import Progress, reporting
+from gradsim.runtime.progress import Progress, progress_callback
 from gradsim_reproduction.observation_modes import observe
 from gradsim_reproduction.rigid import joint_plots
 from gradsim_reproduction.rigid.joint_scenes import CONVEX, LAWS, OTHER, Case, case
@@ -78,7 +78,7 @@ def solve(one: Case, seed: int, frames: str, progress: Progress) -> dict:
     space = Space(one.scene, one.unknowns)
     observation = observe(one.scene, truth, model, frames, seed)
     at_truth = bounds(Problem(model, observation, space), truth)
-    report = reporting(progress)
+    report = progress_callback(progress)
     fit = least_squares(one.scene, observation, one.unknowns, MultistartConfig(), seed, report=report, model=model)
     return {"identifiable": all(b < 0.1 for b in at_truth.values()), "bounds": at_truth, **outcome(fit, truth)}
 

@@ -19,7 +19,7 @@ from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim.runtime.atomic import write_json
-from gradsim.runtime.progress import Progress, reporting
+from gradsim.runtime.progress import Progress, progress_callback
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import write_films
 from gradsim.visualization.residual_video import write_residuals
@@ -103,7 +103,7 @@ def _row(out: Path, seed: int, plan: MultistartConfig, progress: Progress, first
         candidates=WRONG,
         plan=plan,
         seed=seed,
-        report=reporting(progress),
+        report=progress_callback(progress),
         stage=lambda text: progress.stage(f"scene {seed}: {text}"),
     )
     if first:

@@ -14,7 +14,7 @@ from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares, model_for, placed
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
-from gradsim.runtime.progress import reporting
+from gradsim.runtime.progress import progress_callback
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import write_films
 from gradsim.visualization.player import write_player
@@ -48,7 +48,7 @@ def no_push(run: Run) -> Outcome:
         model = model_for(scene, Space(scene, UNKNOWNS))
         trajectory = model.rollout(placed(scene, truth))
         run.progress.stage(name.replace("_", " "))
-        observation, report = synthetic.float_masks(scene, trajectory), reporting(run.progress)
+        observation, report = synthetic.float_masks(scene, trajectory), progress_callback(run.progress)
         fit = least_squares(scene, observation, UNKNOWNS, plan, run.seed, report=report, model=model)
         fits[name] = fit.against(truth)
         if name == "without_push":

@@ -28,7 +28,7 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
-from gradsim.runtime.progress import NullProgress, Progress, reporting
+from gradsim.runtime.progress import NullProgress, Progress, progress_callback
 from gradsim_reproduction.plotting import (
     BLUE,
     ERROR_FLOOR,
@@ -131,7 +131,7 @@ def fit_few(one: Instance, quantity: str, sight: str, seed: int, progress: Progr
     model = model_for(one.scene, space)
     truth = draw_truth(space, seed)
     problem = Problem(model, observe(one, truth, model, sight, seed), space)
-    fit = solve(problem, MultistartConfig(STARTS[sight], **STAGES), seed, report=reporting(progress))
+    fit = solve(problem, MultistartConfig(STARTS[sight], **STAGES), seed, report=progress_callback(progress))
     return outcome(fit, truth) | {"errors": errors(space, fit.values, truth), "tets": _elements(model)}
 
 

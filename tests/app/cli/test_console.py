@@ -99,7 +99,7 @@ def test_a_bar_shows_only_in_what_takes_longer_than_two_seconds(monkeypatch, sec
         now[0] = 10.0
         kind.stage("rendering")
         now[0] = 10.0 + seconds
-        kind.share(3, 8)
+        kind.fraction(3, 8)
     for shown in (lines.getvalue(), text(live._draw())):
         assert ("3 of 8" in shown) == (seconds > 2)
     live.done()

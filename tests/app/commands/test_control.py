@@ -19,7 +19,7 @@ from gradsim.app.commands.control_search import run_policy, set_up
 from gradsim.app.job import POLICIES, ControlArguments
 from gradsim.app.run_directory import RunDirectory
 from gradsim.app.viewer.content import view_content
-from gradsim.control.goals.image import PictureGoal
+from gradsim.control.goals.image import ImageGoal
 from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task, library
 from gradsim.control.training.history import History
@@ -158,7 +158,7 @@ def test_films_show_the_motion_and_the_goal_without_loss(run):
 
 def test_a_film_of_fewer_pictures_keeps_the_clock_and_the_end(run, job):
     setup = Setup.of(Task.load(job.task), job.seed, job.quick)
-    assert isinstance(setup.goal, PictureGoal)
+    assert isinstance(setup.goal, ImageGoal)
     motion = run_policy(setup, setup.policy).trajectory  # 9 frames
     camera, goals = goal_overlays(setup, setup.goal)
     whole, thin = (Screen(setup.task.scene, camera, goals, most) for most in (None, 4))
@@ -208,13 +208,13 @@ def test_a_run_that_is_killed_while_it_films_goes_on_there(run, job, tmp_path, m
 
 def test_a_silhouette_of_ones_own_is_judged_in_pixels(task, tmp_path):
     setup = Setup.of(Task.load(task), quick=True)
-    assert isinstance(setup.goal, PictureGoal) and setup.goal.truth is not None
+    assert isinstance(setup.goal, ImageGoal) and setup.goal.truth is not None
     Image.fromarray(to_bytes(setup.goal.targets[0])).save(tmp_path / "mine.png")
     result = control(
         ControlArguments(task=task, quick=True, goal=tmp_path / "mine.png", iterations=1), tmp_path / "run"
     )
     there = setup.goal.truth.centre
-    pixels, _ = setup.goal.sees[0].camera.project(torch.stack([there, there - there.new_tensor([0.5, 0, 0])]))
+    pixels, _ = setup.goal.renderers[0].camera.project(torch.stack([there, there - there.new_tensor([0.5, 0, 0])]))
     # what covers a share s of a pixel counts at its middle, off by s (1 - s)/2 <= 1/8 px: four edges 5 px high, of 20 px²
     assert result["reach"]["way"] == pytest.approx((pixels[0] - pixels[1]).norm().item(), abs=4 * 5 / 8 / 20)
     assert result["reach"]["unit"] == "px" and result["iterations_to_reach"] is None
@@ -227,9 +227,9 @@ def test_a_silhouette_of_ones_own_is_judged_in_pixels(task, tmp_path):
 def test_in_pixels_the_way_begins_at_the_start_and_the_rest_at_the_end():
     setup = Setup.of(Task.load("cloth"), quick=True)
     seen = setup.goal
-    assert isinstance(seen, PictureGoal) and seen.truth is not None
+    assert isinstance(seen, ImageGoal) and seen.truth is not None
     episode = run_policy(setup, setup.policy)
-    goal = PictureGoal(seen.sees, seen.targets)  # whose place nobody knows
+    goal = ImageGoal(seen.sees, seen.targets)  # whose place nobody knows
     centres = torch.stack([episode.centre()[0, 0], episode.centre()[0, -1], seen.truth.centre])
     start, end, there = seen.sees[0].camera.project(centres)[0]
     reach = Reach.of(goal, episode)

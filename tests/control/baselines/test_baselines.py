@@ -8,9 +8,9 @@ import torch
 from env_cases import PointGoal, point
 
 from gradsim.control.baselines import Budget, cma, ppo, random, reinforce
-from gradsim.control.baselines.cma_es import Population, flattened, scale, tried
-from gradsim.control.baselines.common import hats
-from gradsim.control.baselines.reinforce import Exploring, surrogate
+from gradsim.control.baselines.cma_es import PolicyPopulation, evaluate_population, parameter_vector, scale
+from gradsim.control.baselines.common import hat_weights
+from gradsim.control.baselines.reinforce import ExploringPolicy, surrogate
 from gradsim.control.policies import Feedback, Spline
 from gradsim.errors import InputError
 
@@ -54,7 +54,7 @@ def test_the_score_function_points_along_the_gradient(kind):
     )
     drawn = torch.randn(4001, 12, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     drawn[0] = 0
-    exploring = Exploring(policy, plant.times, 0.1 * drawn, bounded=True)
+    exploring = ExploringPolicy(policy, plant.times, 0.1 * drawn, bounded=True)
     with torch.no_grad():
         loss = goal.loss(plant.rollout(exploring, worlds=4001))
     found = torch.autograd.grad(surrogate(exploring, drawn / 0.1, loss), list(policy.parameters()))
@@ -73,7 +73,9 @@ def test_what_learns_lowers_the_loss(baseline, share):
 
 def test_a_population_acts_as_its_members_alone():
     members = [Feedback(4, 2, (3,), phases=1, seed=k, start=0.7) for k in range(3)]
-    together = point().rollout(Population(members[0], torch.stack([flattened(m) for m in members])), worlds=3)
+    together = point().rollout(
+        PolicyPopulation(members[0], torch.stack([parameter_vector(m) for m in members])), worlds=3
+    )
     for k, member in enumerate(members):
         torch.testing.assert_close(together.actions[k], point().rollout(member).actions[0], rtol=0, atol=1e-15)
 
@@ -81,7 +83,7 @@ def test_a_population_acts_as_its_members_alone():
 def test_random_policies_act_with_the_strength_that_is_asked_for():
     policy = Spline(2, 4, 1.2)
     vector = torch.randn(8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    found = Population(policy, scale(point(), policy, vector, 0.5) * vector[None])(point().times)
+    found = PolicyPopulation(policy, scale(point(), policy, vector, 0.5) * vector[None])(point().times)
     assert found.square().mean().sqrt().item() == pytest.approx(0.5, abs=1e-9)
 
 
@@ -90,7 +92,9 @@ def test_a_population_goes_on_without_its_member_that_diverges():
         def forward(self, times, observation=None):
             return super().forward(times) / (self.coefficients[0, 0] != 1.0)
 
-    found = tried(point(), PointGoal(), Wild(2, 4, 1.2), torch.stack([torch.full((8,), 0.3), torch.ones(8)]).double())
+    found = evaluate_population(
+        point(), PointGoal(), Wild(2, 4, 1.2), torch.stack([torch.full((8,), 0.3), torch.ones(8)]).double()
+    )
     start = PointGoal.place.square().sum()
     assert found.loss[1] == 2 * start and found.loss[0] < 2 * start
 
@@ -99,7 +103,7 @@ def test_hats_share_out_linear_functions_exactly():
     """They add up to 1, and interpolate what is linear in place."""
     generator = np.random.default_rng(3)
     places = torch.tensor(generator.uniform(-1, 2, (40, 3)) * [1.0, 0.0, 2.0])
-    shares, low, high = hats(places, 2), places.amin(0), places.amax(0)
+    shares, low, high = hat_weights(places, 2), places.amin(0), places.amax(0)
     points = torch.cartesian_prod(*(torch.linspace(low[k], high[k], 3, dtype=torch.float64) for k in (0, 2)))
     assert shares.shape == (40, 9) and (shares >= 0).all()
     torch.testing.assert_close(shares.sum(1), torch.ones(40, dtype=torch.float64), rtol=0, atol=1e-12)

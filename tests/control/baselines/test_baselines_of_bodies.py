@@ -8,10 +8,10 @@ import pytest
 import torch
 from control_scenes import ball, slug
 
-from gradsim.control.actuator_sharing import centres
+from gradsim.control.actuator_sharing import element_centers
 from gradsim.control.baselines import BASELINES, Budget, cma_es, diffphysics, tuned_rate
-from gradsim.control.baselines.common import Smooth, shares_of
-from gradsim.control.policies import Free, Sinusoids
+from gradsim.control.baselines.common import SmoothActions, basis_weights
+from gradsim.control.policies import PiecewiseConstant, Sinusoids
 from gradsim.control.task.setup import Setup
 from gradsim.control.training.settings import TrainingConfig
 
@@ -25,7 +25,7 @@ def crawl() -> Setup:
 def throw() -> Setup:
     plant, goal = ball()
     task: Any = SimpleNamespace(name="ball")
-    return Setup(task, plant, Free(3), goal, TrainingConfig())
+    return Setup(task, plant, PiecewiseConstant(3), goal, TrainingConfig())
 
 
 @pytest.mark.parametrize("case", [crawl, throw])
@@ -58,13 +58,15 @@ def test_many_parameters_are_searched_among_smooth_controllers(monkeypatch):
     monkeypatch.setattr(cma_es, "MANY", 100)
     setup = crawl()
     policy, history = BASELINES["cma"](setup, Budget(8, 4), 0)
-    assert isinstance(policy, Smooth) and history.names["parameters"] == sum(p.numel() for p in policy.parameters())
+    assert isinstance(policy, SmoothActions) and history.names["parameters"] == sum(
+        p.numel() for p in policy.parameters()
+    )
 
 
 def test_ppo_acts_on_many_elements_by_few_shares(monkeypatch):
     """With one cell, by eight: its actions are within their span."""
     module, setup = importlib.import_module("gradsim.control.baselines.ppo"), crawl()
-    shares = shares_of(setup.plant, 1)
+    shares = basis_weights(setup.plant, 1)
     monkeypatch.setattr(module, "MANY", 14)
     monkeypatch.setattr(module, "shares_of", lambda plant: shares)
     policy: Any
@@ -80,11 +82,11 @@ def test_ppo_acts_on_many_elements_by_few_shares(monkeypatch):
 def test_a_smooth_controller_knows_where_elements_are():
     """Its actions are linear along each edge of the one cell of its grid: a trilinear function of the places."""
     plant, _ = slug()
-    places = centres(plant.model, "slug.activation")
+    places = element_centers(plant.model, "slug.activation")
     assert places is not None
     x = plant.model.systems[0].rest[plant.model.systems[0].matter.tets].mean(1)
     torch.testing.assert_close(places, x, rtol=0, atol=1e-12)
-    policy = Smooth(plant, cells=1)
+    policy = SmoothActions(plant, cells=1)
     with torch.no_grad():
         policy.spline.coefficients.copy_(torch.linspace(-1, 1, 48, dtype=torch.float64).reshape(6, 8))
         u = policy(plant.times)[0]

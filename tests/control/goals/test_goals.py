@@ -7,9 +7,9 @@ from checks import error
 from goal_cases import numbers
 
 from gradsim.control.goals.base import Reward, Truth
-from gradsim.control.goals.image import PictureGoal
+from gradsim.control.goals.image import ImageGoal
 from gradsim.control.goals.state import StateGoal
-from gradsim.control.task.setup import placed
+from gradsim.control.task.setup import place_body
 from gradsim.errors import InputError
 from gradsim.numerics import rotation
 from gradsim.render.silhouettes import Silhouettes
@@ -61,8 +61,8 @@ def test_the_truth_of_a_placed_body_is_its_centre_of_mass():
 
 def test_a_shift_counts_from_the_start():
     start = MODEL.get_parameter("beam.position").detach()
-    _, shifted = placed(MODEL, "beam", None, (0.1, 0.2, 0.3))
-    _, there = placed(MODEL, "beam", (start + numbers(0.1, 0.2, 0.3)).tolist(), None)
+    _, shifted = place_body(MODEL, "beam", None, (0.1, 0.2, 0.3))
+    _, there = place_body(MODEL, "beam", (start + numbers(0.1, 0.2, 0.3)).tolist(), None)
     assert error(shifted.centre, there.centre) < 1e-15
 
 
@@ -76,9 +76,9 @@ def test_a_placed_body_is_its_rest_shape_turned_and_moved():
 def test_figures_know_nothing_of_a_picture_alone():
     sees, one = Silhouettes.of(MODEL.scene), episode()
     picture = sees.union(one.trajectory.surface, one.trajectory.values)[0, -1].detach()
-    goal = PictureGoal(sees, picture)
+    goal = ImageGoal(sees, picture)
     assert goal.distance(one) is None and goal.position_error(one) is None
-    known = PictureGoal(sees, picture, truth=Truth("beam", PLACE, frame=2))
+    known = ImageGoal(sees, picture, truth=Truth("beam", PLACE, frame=2))
     distance = known.distance(one)
     assert distance is not None and error(distance, (one.centre()[:, 2] - PLACE).square().sum(1).sqrt()) < 1e-15
     assert not distance.requires_grad

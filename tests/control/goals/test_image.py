@@ -10,8 +10,8 @@ from checks import error
 from goal_cases import numbers
 from PIL import Image
 
-from gradsim.control.goals.image import PictureGoal, silhouette, target_of
-from gradsim.control.task.setup import empty_scene
+from gradsim.control.goals.image import ImageGoal, silhouette, target_image
+from gradsim.control.task.setup import render_empty_scene
 from gradsim.errors import InputError
 from gradsim.geometry.image_io import to_bytes
 from gradsim.losses import Schedule, blur_to_sharp, stage
@@ -35,14 +35,14 @@ def seen_by(sees: Silhouettes, frames: int = 4, frame: int = -1):
 
 @pytest.mark.parametrize("loss", ["cdf", "mse", "moments", "pyramid", "distance"])
 def test_the_loss_is_least_for_the_episode_that_the_picture_shows(loss):
-    goal = PictureGoal(FRONT, seen_by(FRONT), loss=loss)
+    goal = ImageGoal(FRONT, seen_by(FRONT), loss=loss)
     losses = goal.loss(goal_cases.episode(MODEL, numbers(-0.1, 0.1, 0.3)))
     assert losses[1] < 1e-20 and (losses[[0, 2]] > 1e-8).all()
 
 
 def test_the_gradient_matches_central_differences():
     """Of the whole chain: activation, motion, silhouettes of two cameras, loss. O(h²) of them and rounding 1e-16/h."""
-    goal = PictureGoal([FRONT, SIDE], [mask(FRONT), mask(SIDE)], [-1, 2], loss="moments")
+    goal = ImageGoal([FRONT, SIDE], [mask(FRONT), mask(SIDE)], [-1, 2], loss="moments")
     activation = numbers(0.1).requires_grad_()
     (gradient,) = torch.autograd.grad(goal.loss(goal_cases.episode(MODEL, activation)).sum(), activation)
     ends = goal.loss(goal_cases.episode(MODEL, numbers(0.1 - 1e-5, 0.1 + 1e-5))).detach()
@@ -52,14 +52,14 @@ def test_the_gradient_matches_central_differences():
 
 def test_several_pictures_count_alike():
     pictures, episode = [mask(FRONT), mask(SIDE)], goal_cases.episode(MODEL, numbers(0.1, -0.2))
-    alone = [PictureGoal(s, p, f, "mse").loss(episode) for s, p, f in zip((FRONT, SIDE), pictures, (1, 3), strict=True)]
-    both = PictureGoal([FRONT, SIDE], pictures, [1, 3], "mse").loss(episode)
+    alone = [ImageGoal(s, p, f, "mse").loss(episode) for s, p, f in zip((FRONT, SIDE), pictures, (1, 3), strict=True)]
+    both = ImageGoal([FRONT, SIDE], pictures, [1, 3], "mse").loss(episode)
     assert error(both, (alone[0] + alone[1]) / 2) < 1e-15
 
 
 def test_only_frames_with_a_picture_are_drawn(monkeypatch):
     drawn, union = [], Silhouettes.union
-    goal = PictureGoal([FRONT, FRONT], [mask(FRONT)] * 2, [2, -1])
+    goal = ImageGoal([FRONT, FRONT], [mask(FRONT)] * 2, [2, -1])
     monkeypatch.setattr(Silhouettes, "union", lambda *args: drawn.append(args[1].vertices.shape[1]) or union(*args))
     goal.loss(goal_cases.episode(MODEL, numbers(0.1)))
     assert drawn == [1, 1]
@@ -67,16 +67,16 @@ def test_only_frames_with_a_picture_are_drawn(monkeypatch):
 
 def test_a_picture_beyond_a_short_episode_waits():
     """A horizon that grows: what is not there yet does not count, but something has to be."""
-    goal = PictureGoal(FRONT, [mask(FRONT), mask(FRONT, 0.1)], [3, 1], "mse")
+    goal = ImageGoal(FRONT, [mask(FRONT), mask(FRONT, 0.1)], [3, 1], "mse")
     short = goal_cases.episode(MODEL, numbers(0.1), frames=3)
-    assert torch.equal(goal.loss(short), PictureGoal(FRONT, mask(FRONT, 0.1), 1, "mse").loss(short))
+    assert torch.equal(goal.loss(short), ImageGoal(FRONT, mask(FRONT, 0.1), 1, "mse").loss(short))
     with pytest.raises(InputError, match="the goal is in frame 3; the episode has frames 0 to 2"):
-        PictureGoal(FRONT, mask(FRONT), 3).loss(short)
+        ImageGoal(FRONT, mask(FRONT), 3).loss(short)
 
 
 def test_the_loss_changes_with_the_iteration():
     schedule = Schedule(stage("cdf", 2), *blur_to_sharp("mse", (6, 2), 2), stage("iou", 1))
-    goal, episode = PictureGoal(FRONT, mask(FRONT), loss=schedule), goal_cases.episode(MODEL, numbers(0.1))
+    goal, episode = ImageGoal(FRONT, mask(FRONT), loss=schedule), goal_cases.episode(MODEL, numbers(0.1))
     found = [goal.loss(episode, k).item() for k in range(6)]
     assert found[0] == found[1] and found[4] == found[5] and len(set(found)) == 4
     assert [goal.stage(k) for k in (0, 2, 9)] == ["cdf", "mse blurred by 6 px", "iou"]
@@ -88,11 +88,13 @@ def test_colours_are_compared_as_the_renderer_makes_them():
     seen, _ = goal_cases.at(MODEL, 0.03, 0.02, 0.12)
     picture = renderer(seen.drawn, seen.values)[0, 0].detach().clamp(0, 1)
     episode = goal_cases.episode(MODEL, numbers(0.1))
-    goal = PictureGoal(renderer, picture, loss="mse", colours=True)
+    goal = ImageGoal(renderer, picture, loss="mse", colours=True)
     image = renderer(episode.trajectory.at([-1]).drawn, episode.trajectory.values)[0, 0]
     assert goal.loss(episode).item() == pytest.approx((image - picture).square().mean().item(), rel=1e-12)
-    with pytest.raises(InputError, match="the loss 'cdf' reads silhouettes; colours are compared by mse, l1, pyramid"):
-        PictureGoal(renderer, picture, loss="cdf", colours=True)
+    with pytest.raises(
+        InputError, match="the loss 'cdf' compares silhouettes; colours are compared by mse, l1, pyramid"
+    ):
+        ImageGoal(renderer, picture, loss="cdf", colours=True)
 
 
 def test_a_silhouette_is_told_from_the_empty_scene(tmp_path):
@@ -101,8 +103,8 @@ def test_a_silhouette_is_told_from_the_empty_scene(tmp_path):
     picture = Renderer.of(SCENE, law="colour")(seen.drawn, seen.values)[0, 0].detach()
     path = tmp_path / "goal.png"
     Image.fromarray(np.moveaxis(to_bytes(picture), 0, -1)).save(path)
-    (behind,) = empty_scene(MODEL, ["camera"])
-    found = target_of(path, FRONT, colours=False, background=behind)
+    (behind,) = render_empty_scene(MODEL, ["camera"])
+    found = target_image(path, FRONT, colours=False, background=behind)
     contrast = math.dist((0.2, 0.3, 0.7), goal_cases.BACKGROUND)
     expected = Renderer.of(SCENE).alpha(seen.surface, seen.values)[0, 0]
     assert expected.sum() > 20
@@ -112,7 +114,7 @@ def test_a_silhouette_is_told_from_the_empty_scene(tmp_path):
 def test_a_grey_picture_is_a_silhouette(tmp_path):
     path = tmp_path / "goal.png"
     Image.fromarray(to_bytes(mask(FRONT).detach())).save(path)
-    assert (target_of(path, FRONT, colours=False) - mask(FRONT)).abs().max() <= 0.5 / 255 + 1e-9
+    assert (target_image(path, FRONT, colours=False) - mask(FRONT)).abs().max() <= 0.5 / 255 + 1e-9
 
 
 def test_a_grey_photograph_and_a_silhouette_turned_round_are_refused(tmp_path):
@@ -120,7 +122,7 @@ def test_a_grey_photograph_and_a_silhouette_turned_round_are_refused(tmp_path):
     for picture in (1 - mask(FRONT).detach(), 0.7 - 0.4 * mask(FRONT).detach()):
         Image.fromarray(to_bytes(picture)).save(path)
         with pytest.raises(InputError, match="no silhouette: most of it is not black, but .* bright on black"):
-            target_of(path, FRONT, colours=False)
+            target_image(path, FRONT, colours=False)
 
 
 def saved(path, mode: str, size=(48, 40)):
@@ -140,7 +142,7 @@ def saved(path, mode: str, size=(48, 40)):
 )
 def test_a_picture_file_that_does_not_fit_is_refused(tmp_path, mode, size, words):
     with pytest.raises(InputError, match=words):
-        PictureGoal(FRONT, saved(tmp_path / "goal.png", mode, size))
+        ImageGoal(FRONT, saved(tmp_path / "goal.png", mode, size))
 
 
 @pytest.mark.parametrize(
@@ -154,22 +156,22 @@ def test_a_picture_file_that_does_not_fit_is_refused(tmp_path, mode, size, words
         (torch.zeros(40, 48, dtype=torch.uint8), "divide by 255"),
         (torch.ones(20, 24), "is 24 × 20 px"),
         (numbers(*goal_cases.BACKGROUND)[:, None, None].expand(3, 40, 48), "shows nothing but the background"),
-        ("missing.png", "there is no goal picture missing.png"),
+        ("missing.png", "there is no goal image missing.png"),
         (np.zeros((40, 48)), "is ndarray; expected a path, or a tensor"),
     ],
 )
 def test_a_picture_that_is_none_is_refused(picture, words):
     with pytest.raises(InputError, match=words):
-        PictureGoal(FRONT, picture)
+        ImageGoal(FRONT, picture)
 
 
 def test_other_numbers_of_pictures_and_cameras_are_refused():
-    with pytest.raises(InputError, match="the goal has 2 pictures and 3 frames; give one for each, or one for all"):
-        PictureGoal(FRONT, [mask(FRONT)] * 2, [0, 1, 2])
-    with pytest.raises(InputError, match="the goal has no picture"):
-        PictureGoal(FRONT, [])
+    with pytest.raises(InputError, match="the goal has 2 images and 3 frames; give one for each, or one for all"):
+        ImageGoal(FRONT, [mask(FRONT)] * 2, [0, 1, 2])
+    with pytest.raises(InputError, match="the goal has no image"):
+        ImageGoal(FRONT, [])
     with pytest.raises(InputError, match="colours are compared with 3"):
-        PictureGoal(Renderer.of(SCENE), mask(FRONT), colours=True)
+        ImageGoal(Renderer.of(SCENE), mask(FRONT), colours=True)
 
 
 def test_a_silhouette_of_a_float_picture_is_exact_in_flat_colours():

@@ -9,8 +9,8 @@ from env_cases import PointGoal, point
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from gradsim.control.gym.env import Env, WorldsEnv
-from gradsim.control.gym.vector_env import Worlds
+from gradsim.control.gym.env import PlantEnv, PlantVectorEnv
+from gradsim.control.gym.vector_env import EnvBatch
 from gradsim.errors import InputError
 
 
@@ -19,7 +19,7 @@ def drawn(generator):
 
 
 def single():
-    return Env(point(), PointGoal(), draw=drawn)
+    return PlantEnv(point(), PointGoal(), draw=drawn)
 
 
 def test_gymnasium_finds_nothing_wrong_with_an_environment():
@@ -31,7 +31,7 @@ def test_gymnasium_finds_nothing_wrong_with_an_environment():
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
 def test_worlds_that_step_together_go_as_each_alone(mode):
     """Over two and a half episodes, with masses drawn anew at each."""
-    together = WorldsEnv(point(), PointGoal(), 3, draw=drawn, autoreset_mode=mode)
+    together = PlantVectorEnv(point(), PointGoal(), 3, draw=drawn, autoreset_mode=mode)
     alone = SyncVectorEnv([single] * 3, autoreset_mode=mode)
     np.testing.assert_array_equal(together.reset(seed=5)[0], alone.reset(seed=5)[0])
     together.action_space.seed(1)
@@ -61,7 +61,7 @@ def test_rewards_add_up_to_the_share_of_the_loss_that_is_gone():
 def test_a_world_that_diverges_ends_alone():
     masses = iter([1.0, 0.0, 1.0])
     draw = lambda _: {"point.mass": torch.tensor([next(masses)], dtype=torch.float64)}
-    envs = WorldsEnv(point(), PointGoal(), 3, draw=draw, autoreset_mode=AutoresetMode.DISABLED)
+    envs = PlantVectorEnv(point(), PointGoal(), 3, draw=draw, autoreset_mode=AutoresetMode.DISABLED)
     before = envs.reset(seed=0)[0]
     seen, reward, ended, _, info = envs.step(np.full((3, 2), 0.5))
     assert ended.tolist() == info["diverged"].tolist() == [False, True, False]
@@ -73,7 +73,7 @@ def test_a_world_that_diverges_ends_alone():
 def test_a_world_that_diverges_begins_anew_while_the_others_go_on():
     masses = iter([1.0, 0.0, 2.0])
     draw = lambda _: {"point.mass": torch.tensor([next(masses)], dtype=torch.float64)}
-    envs = WorldsEnv(point(), PointGoal(), 2, draw=draw)
+    envs = PlantVectorEnv(point(), PointGoal(), 2, draw=draw)
     start = envs.reset(seed=0)[0]
     seen = [envs.step(np.full((2, 2), 0.5))[0] for _ in range(3)]
     assert [bool(row[1, 1] > 0) for row in seen] == [False, False, True]
@@ -83,20 +83,20 @@ def test_a_world_that_diverges_begins_anew_while_the_others_go_on():
 
 
 def test_a_world_that_has_ended_stays_as_it_is():
-    worlds = Worlds(point(), PointGoal())
-    worlds.start([np.random.default_rng(0)])
-    times, u = [worlds.see()[0, 0].item()], torch.full((1, 2), 0.3, dtype=torch.float64)
+    worlds = EnvBatch(point(), PointGoal())
+    worlds.reset([np.random.default_rng(0)])
+    times, u = [worlds.observe()[0, 0].item()], torch.full((1, 2), 0.3, dtype=torch.float64)
     for _ in range(12):
-        worlds.act(u)
-        times.append(worlds.see()[0, 0].item())
-    before, loss = worlds.see(), worlds.loss
+        worlds.step(u)
+        times.append(worlds.observe()[0, 0].item())
+    before, loss = worlds.observe(), worlds.loss
     np.testing.assert_allclose(times, np.linspace(-1, 1, 13), rtol=0, atol=1e-15)
-    assert worlds.act(u).item() == 0
-    assert torch.equal(worlds.see(), before) and torch.equal(worlds.loss, loss) and worlds.ended.all()
+    assert worlds.step(u).item() == 0
+    assert torch.equal(worlds.observe(), before) and torch.equal(worlds.loss, loss) and worlds.terminated.all()
 
 
 def test_a_mask_resets_only_its_worlds():
-    envs = WorldsEnv(point(), PointGoal(), 2, autoreset_mode=AutoresetMode.DISABLED)
+    envs = PlantVectorEnv(point(), PointGoal(), 2, autoreset_mode=AutoresetMode.DISABLED)
     start = envs.reset(seed=0)[0]
     later = envs.step(np.full((2, 2), 0.5))[0]
     mixed = envs.reset(options={"reset_mask": np.array([True, False])})[0]
@@ -111,9 +111,9 @@ def test_what_is_wrong_with_actions_is_said():
     with pytest.raises(InputError, match="not finite"):
         env.step(np.array([0.0, np.nan]))
     with pytest.raises(InputError, match="render_mode is 'human'"):
-        Env(point(), PointGoal(), render_mode="human")
+        PlantEnv(point(), PointGoal(), render_mode="human")
     with pytest.raises(InputError, match="2 seeds are given for 3 worlds"):
-        WorldsEnv(point(), PointGoal(), 3).reset(seed=[1, 2])
+        PlantVectorEnv(point(), PointGoal(), 3).reset(seed=[1, 2])
 
 
 def test_a_missing_gymnasium_is_named_with_its_extra(monkeypatch):

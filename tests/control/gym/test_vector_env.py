@@ -9,8 +9,8 @@ from gymnasium.vector import SyncVectorEnv
 
 from gradsim.control.goals.base import Reward
 from gradsim.control.goals.state import StateGoal
-from gradsim.control.gym.env import Env, WorldsEnv
-from gradsim.control.policies import Free
+from gradsim.control.gym.env import PlantEnv, PlantVectorEnv
+from gradsim.control.policies import PiecewiseConstant
 from gradsim.errors import InputError
 
 
@@ -20,13 +20,13 @@ def heavier(generator):
 
 @pytest.mark.parametrize("case", [slug, ball])
 def test_gymnasium_finds_nothing_wrong(case, recwarn):
-    check_env(Env(*case()), skip_render_check=True)
+    check_env(PlantEnv(*case()), skip_render_check=True)
     assert not [w for w in recwarn if "gymnasium" in str(w.filename)]
 
 
 def test_soft_worlds_that_step_together_go_as_each_alone():
     """Through an episode and into the next, with densities drawn anew; lanes add in other orders, hence not 0."""
-    together, alone = WorldsEnv(*slug(), 3, heavier), SyncVectorEnv([lambda: Env(*slug(), heavier)] * 3)
+    together, alone = PlantVectorEnv(*slug(), 3, heavier), SyncVectorEnv([lambda: PlantEnv(*slug(), heavier)] * 3)
     np.testing.assert_array_equal(together.reset(seed=1)[0], alone.reset(seed=1)[0])
     together.action_space.seed(0)
     for _ in range(7):
@@ -39,7 +39,7 @@ def test_soft_worlds_that_step_together_go_as_each_alone():
 def test_an_episode_ends_where_a_rollout_of_the_same_actions_does(case):
     """The slug's last interval has one frame, the others two."""
     plant, goal = case()
-    env = Env(plant, goal)
+    env = PlantEnv(plant, goal)
     _, info = env.reset(seed=0)
     env.action_space.seed(4)
     actions, total, ended = [], 0.0, False
@@ -49,35 +49,37 @@ def test_an_episode_ends_where_a_rollout_of_the_same_actions_does(case):
         _, reward, ended, _, info = env.step(actions[-1])
         total += reward
     table = torch.tensor(np.stack(actions))
-    policy = Free(plant.outputs, len(table), len(table) * plant.interval / plant.model.scene.timing.fps, table)
+    policy = PiecewiseConstant(
+        plant.outputs, len(table), len(table) * plant.interval / plant.model.scene.timing.fps, table
+    )
     with torch.no_grad():
         episode = plant.rollout(policy)
-    for name, y in next(iter(env.worlds.states.values())).items():
+    for name, y in next(iter(env.batch.states.values())).items():
         torch.testing.assert_close(y, next(iter(episode.trajectory.states.values()))[name][:, -1], rtol=0, atol=1e-12)
     assert info["loss"] == pytest.approx(goal.loss(episode).item(), abs=1e-12)
     assert total == pytest.approx(1 - info["loss"] / start, abs=1e-12)
 
 
 def test_a_picture_shows_the_present():
-    env = Env(*slug(), render_mode="rgb_array")
+    env = PlantEnv(*slug(), render_mode="rgb_array")
     env.reset(seed=0)
     before = env.render()
     env.step(np.ones(15))
     after = env.render()
     assert before is not None and after is not None
     assert before.shape == (32, 48, 3) and before.dtype == np.uint8 and (before != after).any()
-    envs = WorldsEnv(*slug(), 2, render_mode="rgb_array")
+    envs = PlantVectorEnv(*slug(), 2, render_mode="rgb_array")
     envs.reset(seed=0)
     assert [(picture == before).all() for picture in envs.render() or ()] == [True, True]
-    assert Env(*slug()).render() is None
+    assert PlantEnv(*slug()).render() is None
 
 
 def test_a_reward_of_ones_own_is_given_as_it_grows():
     plant, _ = slug()
     goal = Reward(lambda episode: 7 * episode.centre()[:, -1, 0])
-    env = Env(plant, goal)
+    env = PlantEnv(plant, goal)
     env.reset(seed=0)
-    x = lambda: plant.model.systems[0].mass(plant.model.values())[0] @ env.worlds.states["slug"]["x"][0, :, 0]
+    x = lambda: plant.model.systems[0].mass(plant.model.values())[0] @ env.batch.states["slug"]["x"][0, :, 0]
     before = x()
     reward = env.step(np.linspace(-1, 1, 15))[1]
     mass = plant.model.systems[0].mass(plant.model.values()).sum().item()
@@ -88,4 +90,4 @@ def test_a_goal_before_the_end_is_refused():
     plant, _ = slug()
     goal = StateGoal("slug", torch.zeros(3, dtype=torch.float64), [3, -1])
     with pytest.raises(InputError, match="the goal is in frames -1, 3"):
-        Env(plant, goal)
+        PlantEnv(plant, goal)

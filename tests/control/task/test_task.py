@@ -10,8 +10,8 @@ from checks import error
 from PIL import Image
 
 from gradsim.control.goals.base import Reward
-from gradsim.control.goals.image import PictureGoal
-from gradsim.control.policies import Feedback, Free, Sinusoids, Spline
+from gradsim.control.goals.image import ImageGoal
+from gradsim.control.policies import Feedback, PiecewiseConstant, Sinusoids, Spline
 from gradsim.control.task.nodes import schedule
 from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task, library
@@ -59,8 +59,8 @@ def test_a_task_makes_all_that_training_needs():
     assert isinstance(ready.policy, Sinusoids) and ready.plant.outputs == 10
     assert [(c.name, c.low, c.high) for c in ready.plant.controls] == [("beam.activation", -0.2, 0.3)]
     goal = ready.goal
-    assert isinstance(goal, PictureGoal) and [goal.stage(k) for k in (0, 2, 9)] == ["cdf", "mse blurred by 6 px", "iou"]
-    history = train(ready.plant, ready.policy, goal, ready.search)
+    assert isinstance(goal, ImageGoal) and [goal.stage(k) for k in (0, 2, 9)] == ["cdf", "mse blurred by 6 px", "iou"]
+    history = train(ready.plant, ready.policy, goal, ready.config)
     assert len(history) == 2
 
 
@@ -73,38 +73,38 @@ def test_a_seed_draws_the_goal_and_the_policy():
 
 def test_a_quick_task_is_what_the_file_says():
     ready = Setup.of(task(), 0, quick=True)
-    assert ready.plant.frames == 3 and ready.search.iterations == 1
+    assert ready.plant.frames == 3 and ready.config.iterations == 1
     assert Setup.of(task(), 0).plant.frames == 6
 
 
 def test_the_pictures_of_a_placed_goal_are_those_of_the_undeformed_body():
     ready = Setup.of(task(goal={"place": [0.1, 0, 0.15], "cameras": ["camera", "side"], "frames": [2, -1]}), 0)
     goal, at_goal = ready.goal, ready.at_goal
-    assert isinstance(goal, PictureGoal) and at_goal is not None and goal.truth is not None
+    assert isinstance(goal, ImageGoal) and at_goal is not None and goal.truth is not None
     assert goal.frames == [2, -1, 2, -1] and goal.truth.frame == -1
-    for sees, target in zip(goal.sees, goal.targets, strict=True):
+    for sees, target in zip(goal.renderers, goal.targets, strict=True):
         assert isinstance(sees, Silhouettes)
         assert error(target, sees.union(at_goal.surface, at_goal.values)[0, 0]) == 0
-    assert [tuple(p.shape) for p in ready.pictures] == [(3, 40, 48), (3, 24, 20)]
+    assert [tuple(p.shape) for p in ready.images] == [(3, 40, 48), (3, 24, 20)]
 
 
 def test_the_place_is_told_to_a_baseline_and_a_picture_of_ones_own_has_none(tmp_path):
     ready = Setup.of(task(), 0)
     truth = ready.goal.truth
     assert truth is not None and torch.equal(ready.state_goal().place, truth.centre)
-    assert ready.state_goal(every=True).frames is None
+    assert ready.state_goal(all_frames=True).frames is None
     path = tmp_path / "goal.png"
-    Image.fromarray(np.moveaxis(to_bytes(ready.pictures[0]), 0, -1)).save(path)
+    Image.fromarray(np.moveaxis(to_bytes(ready.images[0]), 0, -1)).save(path)
     own = Setup.of(task(), 0, goal=path)
     episode = own.plant.rollout(own.policy)  # pyright: ignore[reportArgumentType] -- a policy is a module
     assert own.goal.truth is None and own.goal.distance(episode) is None
-    with pytest.raises(InputError, match="the goal has no place in three dimensions, only a picture"):
+    with pytest.raises(InputError, match="the goal has no place in three dimensions, only an image"):
         own.state_goal()
     made, known = own.goal, ready.goal
-    assert isinstance(made, PictureGoal) and isinstance(known, PictureGoal)
+    assert isinstance(made, ImageGoal) and isinstance(known, ImageGoal)
     # exact but for 8 bits, and for the few pixels where the beam, the ground and what is behind meet
     assert (made.targets[0] - known.targets[0]).abs().mean() < 5e-3
-    assert (own.pictures[0] - ready.pictures[0]).abs().max() < 0.5 / 255 + 1e-9
+    assert (own.images[0] - ready.images[0]).abs().max() < 0.5 / 255 + 1e-9
 
 
 def test_a_goal_of_ones_own_stands_in():
@@ -113,30 +113,30 @@ def test_a_goal_of_ones_own_stands_in():
     mask = torch.zeros(40, 48)
     mask[10:20, 10:30] = 1
     goal = Setup.of(task(), 0, goal=mask).goal
-    assert isinstance(goal, PictureGoal) and torch.equal(goal.targets[0], mask)
+    assert isinstance(goal, ImageGoal) and torch.equal(goal.targets[0], mask)
     two = task(goal={"place": [0.1, 0, 0.15], "cameras": ["camera", "side"], "frames": [2, -1]})
     masks = [0.5 * torch.ones(s) for s in ((40, 48), (24, 20))]
     goal = Setup.of(two, 0, goal=masks).goal
-    assert isinstance(goal, PictureGoal) and goal.frames == [2, -1, 2, -1]
-    assert [(s.camera.width, t.shape) for s, t in zip(goal.sees, goal.targets, strict=True)] == [
+    assert isinstance(goal, ImageGoal) and goal.frames == [2, -1, 2, -1]
+    assert [(s.camera.width, t.shape) for s, t in zip(goal.renderers, goal.targets, strict=True)] == [
         (m.shape[1], m.shape) for m in masks for _ in range(2)
     ]
     goal = Setup.of(two, 0, goal=[masks[0], 0.1 * masks[0], masks[1], 0.1 * masks[1]]).goal
-    assert isinstance(goal, PictureGoal) and [t.max().item() for t in goal.targets] == pytest.approx([0.5, 0.05] * 2)
-    with pytest.raises(InputError, match="the goal has 2 pictures; the task has 1 cameras"):
+    assert isinstance(goal, ImageGoal) and [t.max().item() for t in goal.targets] == pytest.approx([0.5, 0.05] * 2)
+    with pytest.raises(InputError, match="the goal has 2 images; the task has 1 cameras"):
         Setup.of(task(), 0, goal=[mask, mask])
 
 
 def test_policies_are_made_for_their_plant():
     assert isinstance(Setup.of(task(policy={"kind": "spline", "knots": 5}), 0).policy, Spline)
     launch = Setup.of(task(policy={"kind": "free"}, controls={"beam.velocity": [-2, 2]}), 0)
-    assert isinstance(launch.policy, Free) and launch.plant.launched and launch.plant.outputs == 3
+    assert isinstance(launch.policy, PiecewiseConstant) and launch.plant.launched and launch.plant.outputs == 3
     closed = Setup.of(
         task(policy={"kind": "feedback", "hidden": [4], "senses": {"points": 2, "target": [0.1, 0, 0]}}), 0
     )
-    assert isinstance(closed.policy, Feedback) and closed.plant.senses is not None
-    assert closed.policy.inputs == closed.plant.senses.size
-    train(closed.plant, closed.policy, closed.goal, closed.search)
+    assert isinstance(closed.policy, Feedback) and closed.plant.observation is not None
+    assert closed.policy.inputs == closed.plant.observation.size
+    train(closed.plant, closed.policy, closed.goal, closed.config)
     seeing = {"kind": "feedback", "senses": {"kind": "image", "size": [6, 5], "camera": "side", "lag": 0.02}}
     ready = Setup.of(task(policy=seeing), 0)
     episode = ready.plant.rollout(ready.policy)  # pyright: ignore[reportArgumentType] -- a policy is a module
@@ -167,7 +167,7 @@ def test_the_tasks_of_the_library_load():
 def test_every_task_of_the_library_trains(name):
     """Its quick form: an iteration has a finite gradient, and the goal and the start are in view for other seeds too."""
     ready = Setup.of(Task.load(name), 0, quick=True)
-    history = train(ready.plant, ready.policy, ready.goal, ready.search)
+    history = train(ready.plant, ready.policy, ready.goal, ready.config)
     assert all(0 < entry.gradient_norm < float("inf") for entry in history.iterations)
 
 
@@ -279,5 +279,5 @@ def test_the_task_file_of_the_docs_reaches_its_goal(tmp_path):
         "name: toss\n" + page.split("name: toss\n")[1].split("```")[0], encoding="utf-8"
     )
     setup = Setup.of(Task.load(tmp_path / "toss.yaml"), 0, quick=True)
-    history = train(setup.plant, setup.policy, setup.goal, setup.search)
+    history = train(setup.plant, setup.policy, setup.goal, setup.config)
     assert history.raw("distance")[-1] < 0.05 * history.raw("distance")[0]

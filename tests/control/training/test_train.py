@@ -8,8 +8,8 @@ import torch
 from control_cases import Line, Reach
 from torch import nn
 
-from gradsim.control.policies import Feedback, Free, Sinusoids
-from gradsim.control.training.optimizers import OPTIMISERS
+from gradsim.control.policies import Feedback, PiecewiseConstant, Sinusoids
+from gradsim.control.training.optimizers import OPTIMIZERS
 from gradsim.control.training.settings import Horizon, TrainingConfig
 from gradsim.control.training.train import train
 from gradsim.errors import InputError
@@ -19,7 +19,7 @@ from gradsim.runtime.checkpoint import CheckpointFile
 RATES = {"sgd": 0.02, "adagrad": 0.3, "asgd": 0.1, "adadelta": 20.0, "rprop": 0.02, "adafactor": 0.3}
 
 
-@pytest.mark.parametrize("name", OPTIMISERS)
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_optimiser_lowers_the_loss_in_its_own_number_of_iterations(name):
     plant = Line()
     history = train(plant, Sinusoids(2), Reach(), TrainingConfig(name, RATES.get(name), 12))
@@ -57,7 +57,7 @@ def test_entries_are_what_the_policy_was_before_each_step_and_it_ends_as_in_the_
 
 def test_the_gradient_norm_is_that_before_clipping_and_the_step_that_after():
     """Without momentum a step is rate times the clipped gradient."""
-    plant, policy = Line(), Free(2)
+    plant, policy = Line(), PiecewiseConstant(2)
     (gradient,) = torch.autograd.grad(Reach().loss(plant.rollout(policy), 0).mean(), policy.table)
     search = TrainingConfig("sgd", 0.5, 2, clip=0.01, options={"momentum": 0.0})
     history = train(plant, policy, Reach(), search)
@@ -87,7 +87,7 @@ def test_the_film_grows_with_its_horizon():
 
 
 def test_it_stops_where_the_loss_is_enough():
-    history = train(Line(), Free(2), Reach(), TrainingConfig("polyak", 2.0, 50, enough=1e-6))
+    history = train(Line(), PiecewiseConstant(2), Reach(), TrainingConfig("polyak", 2.0, 50, target_loss=1e-6))
     assert len(history) < 50 and history.raw()[-1] <= 1e-6 < history.raw()[-2]
 
 
@@ -107,11 +107,11 @@ def test_the_rate_follows_its_schedule(schedule):
         assert max(rates) > 0.09 and rates[0] < 0.05 and rates[-1] < 0.05
 
 
-def test_feedback_is_trained_through_its_senses_in_many_worlds():
+def test_feedback_is_trained_through_its_observations_in_many_worlds():
     """Masses that the policy does not know: one open loop cannot suit them all, a closed one comes nearer."""
     masses = {"mass": torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)}
     search = TrainingConfig("adam", 0.03, 60)
-    closed = train(Line(21, senses=True, interval=1), Feedback(2, 2, (8,)), Reach(), search, given=masses)
+    closed = train(Line(21, observation=True, interval=1), Feedback(2, 2, (8,)), Reach(), search, given=masses)
     opened = train(Line(21, interval=1), Sinusoids(2), Reach(), search, given=masses)
     assert min(closed.raw()) < 0.3 * min(opened.raw())
 
@@ -153,8 +153,8 @@ class Steep(Reach):
 def test_what_is_not_finite_is_told_with_its_iteration_or_halved_and_counted(plant, goal, words):
     search = TrainingConfig("sgd", 3.0, 12, options={"momentum": 0.0})
     with pytest.raises(Divergence, match=f"^iteration 1: .*{words}"):
-        train(plant, Free(2), goal, search)
-    history = train(plant, Free(2), goal, replace(search, not_finite="halve"))
+        train(plant, PiecewiseConstant(2), goal, search)
+    history = train(plant, PiecewiseConstant(2), goal, replace(search, not_finite="halve"))
     bad = [k for k, loss in enumerate(history.raw()) if math.isnan(loss)]
     assert history.retreats == len(bad) >= 1 and bad[0] == 1
     assert any(math.isfinite(loss) for loss in history.raw()[2:]) and len(history) == 12
@@ -162,7 +162,7 @@ def test_what_is_not_finite_is_told_with_its_iteration_or_halved_and_counted(pla
 
 def test_a_start_that_is_not_finite_is_never_passed_over():
     with pytest.raises(Divergence, match="iteration 0"):
-        train(Wall(), Free(2, start=0.9), Reach(), TrainingConfig(not_finite="halve"))
+        train(Wall(), PiecewiseConstant(2, start=0.9), Reach(), TrainingConfig(not_finite="halve"))
 
 
 def test_a_loss_that_does_not_depend_on_the_policy_is_refused():
@@ -203,7 +203,7 @@ def test_an_interrupted_search_goes_on_to_the_same_bits(name, tmp_path):
     search = TrainingConfig(name, RATES.get(name), 9, schedule=schedule, options=options, horizon=Horizon(0.5, 3))
     noise = lambda k: {"mass": 1 + 0.2 * torch.rand(2, generator=torch.Generator().manual_seed(k), dtype=torch.float64)}
     policies = [Feedback(2, 2, (4,), seed=1) for _ in range(3)]
-    plant, path = Line(senses=True), tmp_path / "deep" / "search.pt"
+    plant, path = Line(observation=True), tmp_path / "deep" / "search.pt"
     whole = train(plant, policies[0], Reach(), search, given=noise)
     for after, policy in zip((3, 2), policies[1:], strict=True):
         with pytest.raises(Stop):
@@ -253,10 +253,10 @@ def test_a_checkpoint_of_another_search_or_no_checkpoint_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "settings, words",
     [
-        ({"optimiser": "polyack"}, "did you mean `polyak`"),
+        ({"optimizer": "polyack"}, "did you mean `polyak`"),
         ({"iterations": 0}, "iterations: got 0"),
         ({"rate": -1.0}, "rate: got -1.0"),
-        ({"optimiser": "polyak", "clip": 1.0}, "polyak takes no `clip`"),
+        ({"optimizer": "polyak", "clip": 1.0}, "polyak takes no `clip`"),
         ({"not_finite": "ignore"}, "'raise' or 'halve'"),
         ({"schedule": "cosine"}, "there is no schedule 'cosine'.*did you mean|choose one"),
         ({"schedule": {"name": "step"}}, "the schedule 'step' refuses .*step_size"),

@@ -5,16 +5,16 @@ import torch
 from plant_cases import inputs, swinging
 
 from gradsim.control.goals.state import StateGoal
-from gradsim.control.observations import StateSenses
-from gradsim.control.policies import Feedback, Free, Sinusoids, Spline
-from gradsim.control.training.randomization import Disturbances
+from gradsim.control.observations import StateObservation
+from gradsim.control.policies import Feedback, PiecewiseConstant, Sinusoids, Spline
+from gradsim.control.training.randomization import DomainRandomization
 from gradsim.control.training.settings import TrainingConfig
 from gradsim.control.training.train import train
 
 POLICIES = {
     "sinusoids": lambda plant: Sinusoids(plant.outputs, frequency=20.0),
     "spline": lambda plant: Spline(plant.outputs, 4, 0.1),
-    "free": lambda plant: Free(plant.outputs, plant.intervals, 0.12, bounded=True),
+    "free": lambda plant: PiecewiseConstant(plant.outputs, plant.intervals, 0.12, bounded=True),
     "feedback": lambda plant: Feedback(inputs(plant), plant.outputs, (6,)),
 }
 
@@ -23,12 +23,12 @@ def goal(plant) -> StateGoal:
     """Where another actuation leads."""
     u = torch.rand(3, plant.outputs, dtype=torch.float64, generator=torch.manual_seed(2)) * 2 - 1
     with torch.no_grad():
-        return StateGoal("beam", plant.rollout(Free(plant.outputs, 3, 0.12, u)).centre()[0, -1])
+        return StateGoal("beam", plant.rollout(PiecewiseConstant(plant.outputs, 3, 0.12, u)).centre()[0, -1])
 
 
 @pytest.mark.parametrize("kind", POLICIES)
 def test_every_policy_reaches_what_another_actuation_reaches(kind):
-    plant = swinging(senses=lambda model: StateSenses(model, 3))
+    plant = swinging(observation=lambda model: StateObservation(model, 3))
     policy = POLICIES[kind](plant)
     history = train(plant, policy, goal(plant), TrainingConfig("polyak", 1.5, 8))
     assert min(history.raw("distance")) < 0.1 * history.raw("distance")[0]
@@ -38,9 +38,9 @@ def test_every_policy_reaches_what_another_actuation_reaches(kind):
 
 def test_worlds_of_other_masses_are_trained_together_and_resume_to_the_same_bits(tmp_path):
     def run(iterations, path=None):
-        plant = swinging(senses=lambda model: StateSenses(model, 3))
+        plant = swinging(observation=lambda model: StateObservation(model, 3))
         policy = Feedback(inputs(plant), plant.outputs, (6,), seed=1)
-        noise = Disturbances(plant.model, {"beam.density": 0.2}, worlds=3, seed=5)
+        noise = DomainRandomization(plant.model, {"beam.density": 0.2}, worlds=3, seed=5)
         return train(plant, policy, goal(plant), TrainingConfig("adam", 0.03, iterations), None, path, noise), policy
 
     whole, policy = run(5)

@@ -50,7 +50,7 @@ class LineProgress:
         estimates = "".join(f"   {name} {with_error(*value)}" for name, value in values.items())
         self._print(f"  iteration {iteration}   loss {loss:.3e}{estimates}")
 
-    def share(self, finished: int, total: int) -> None:
+    def fraction(self, finished: int, total: int) -> None:
         if time.monotonic() - max(self._printed, self._stage_begun) >= _SECONDS_BEFORE_BARS:
             self._printed = time.monotonic()
             self._print(f"  {finished} of {total}")
@@ -89,7 +89,7 @@ class LiveProgress:
     def update(self, iteration: int, loss: float, values: Mapping[str, tuple[float, float]]) -> None:
         self._iteration, self._loss, self._values = iteration, loss, dict(values)
 
-    def share(self, finished: int, total: int) -> None:
+    def fraction(self, finished: int, total: int) -> None:
         self._finished, self._total = finished, total
 
     def done(self) -> None:

@@ -48,7 +48,7 @@ class Generate(ParallelCommand):
         with working(err) as progress:
             progress.stage(f"{self.n} {self.kind} videos into {self.out}")
             summary = generate(
-                self.kind, self.n, self.out, shard=_parse_shard(self.shard), report=progress.share, **options
+                self.kind, self.n, self.out, shard=_parse_shard(self.shard), report=progress.fraction, **options
             )
         rate = (
             f": {summary['cpu_s'] / summary['videos']:.3f} CPU-s each, {summary['wall_s']:.1f} s"
@@ -74,7 +74,7 @@ class Verify(ParallelCommand):
 
         with working(err) as progress:
             progress.stage(f"reading {self.folder}")
-            verdict = verify(self.folder, self.engine, self.workers, progress.share)
+            verdict = verify(self.folder, self.engine, self.workers, progress.fraction)
         if self.json:
             print(json.dumps(verdict.summary(), indent=1))
         else:
@@ -96,7 +96,7 @@ class Repair(ParallelCommand):
 
         with working(err) as progress:
             progress.stage(f"reading {self.folder}")
-            verdict, summary = repair(self.folder, self.engine, self.workers, progress.share)
+            verdict, summary = repair(self.folder, self.engine, self.workers, progress.fraction)
         for fault in verdict.faults:
             out.print(f"{fault.file}: {fault.why}", highlight=False, soft_wrap=True, markup=False)
         out.print(f"generated {summary['videos']} videos of {summary['units']} units again", highlight=False)
@@ -156,12 +156,12 @@ class Export(Command):
             if self.to == "webdataset":
                 from gradsim.dataset.webdataset import export_webdataset
 
-                export_webdataset(self.folder, self.out, self.size, progress.share)
+                export_webdataset(self.folder, self.out, self.size, progress.fraction)
                 lossless = True
             else:
                 from gradsim.dataset.lerobot import export_lerobot
 
-                lossless = export_lerobot(self.folder, self.out, self.size, progress.share)
+                lossless = export_lerobot(self.folder, self.out, self.size, progress.fraction)
         out.print(f"{self.to}: {self.out}", highlight=False, soft_wrap=True, markup=False)
         if not lossless:
             err.print("warning: this build of PyAV has no libx264rgb; the videos are lossy: do not fit them.")

@@ -14,7 +14,7 @@ from gradsim.identification.model_selection import compare
 from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space, Unknown
-from gradsim.runtime.progress import CheckpointStore, Progress, reporting
+from gradsim.runtime.progress import CheckpointStore, Progress, progress_callback
 from gradsim.visualization.residual_video import write_residuals
 
 
@@ -67,7 +67,7 @@ class ModelComparison(FitJob):
             candidates=self.models,
             plan=MultistartConfig(starts=self.starts),
             seed=self.seed,
-            report=reporting(progress),
+            report=progress_callback(progress),
             stage=progress.stage,
         )
         return self.comparison.best.fit

@@ -20,7 +20,7 @@ from gradsim.app.controls_file import write_controls
 from gradsim.app.job import METHODS, ControlArguments
 from gradsim.app.report.control import write_control_report
 from gradsim.app.run_directory import RunDirectory
-from gradsim.control.goals.image import PictureGoal
+from gradsim.control.goals.image import ImageGoal
 from gradsim.control.training.history import History
 from gradsim.errors import InputError, Status
 from gradsim.runtime.atomic import atomic_path, write_json
@@ -107,13 +107,13 @@ def _search_and_render(
     done = len(History.of_checkpoint(checkpoint))
     origin = f", on from {done}" if done else ""
     is_mpc = arguments.method == "mpc"
-    count = f"{setup.plant.intervals} intervals" if is_mpc else f"{setup.search.iterations} iterations"
+    count = f"{setup.plant.intervals} intervals" if is_mpc else f"{setup.config.iterations} iterations"
     progress.stage(f"searching: {arguments.method}, {count}{origin}")
     policy, history = search(arguments, setup, checkpoint, progress)
     _save_history(history, folder)
     progress.stage(f"rendering the {', '.join(stored_iterations(history))} iteration")
     goal = setup.goal
-    assert isinstance(goal, PictureGoal)  # the only kind in task files
+    assert isinstance(goal, ImageGoal)  # the only kind in task files
     max_frames = QUICK_FRAMES if arguments.quick else None
     policies = write_policy_videos(folder, setup, goal, policy, history, max_frames)
     write_controls(folder, setup.plant, policies.best)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from gradsim.control.goals.image import PictureGoal
+from gradsim.control.goals.image import ImageGoal
 from gradsim.geometry.image_io import to_bytes
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.runtime.atomic import atomic_path
@@ -40,7 +40,7 @@ class Reach:
     unit: str
 
     @classmethod
-    def of(cls, goal: PictureGoal, episode: "Episode") -> "Reach":
+    def of(cls, goal: ImageGoal, episode: "Episode") -> "Reach":
         """From the start of an episode."""
         if goal.truth is not None:
             start = episode.centre(goal.truth.body)[0, 0].detach()
@@ -57,7 +57,7 @@ class Reach:
         """The bound as a mean over x, y and z of squared distances [m²]; None in pixels."""
         return self.bound**2 / 3 if self.unit == "m" else None
 
-    def final_distance(self, goal: PictureGoal, episode: "Episode") -> float:
+    def final_distance(self, goal: ImageGoal, episode: "Episode") -> float:
         """Distance to the goal at the end of an episode; infinity out of view."""
         distance = goal.distance(episode)
         return _silhouette_distance(goal, episode) if distance is None else float(distance[0])
@@ -67,11 +67,11 @@ class Reach:
         return f"ends {distance:.3g} {self.unit} from the goal" if math.isfinite(distance) else "ends out of view"
 
 
-def silhouettes(goal: PictureGoal) -> list[Tensor]:
+def silhouettes(goal: ImageGoal) -> list[Tensor]:
     """Masks of the bodies in the goal images (height, width) in [0, 1]; in color images, all but the background."""
     if not goal.colours:
         return [target.detach() for target in goal.targets]
-    empty = [torch.as_tensor(sees.background, dtype=torch.float64)[:, None, None] for sees in goal.sees]
+    empty = [torch.as_tensor(sees.background, dtype=torch.float64)[:, None, None] for sees in goal.renderers]
     return [((t - e).abs().amax(0) > 0.1).double() for t, e in zip(goal.targets, empty, strict=True)]
 
 
@@ -83,9 +83,9 @@ def write_goal(folder: Path, setup: "Setup") -> list[dict[str, str]]:
     from PIL import Image
 
     cameras, captions = setup.task.goal.cameras, []
-    is_per_camera = len(cameras) == len(setup.pictures) > 1
-    for k, image in enumerate(setup.pictures):
-        name = "goal.png" if len(setup.pictures) == 1 else f"goal_{k + 1}.png"
+    is_per_camera = len(cameras) == len(setup.images) > 1
+    for k, image in enumerate(setup.images):
+        name = "goal.png" if len(setup.images) == 1 else f"goal_{k + 1}.png"
         is_gray = bool((image == image[:1]).all())
         pixels = to_bytes(image[0] if is_gray else image.permute(1, 2, 0))
         with atomic_path(folder / name) as draft:
@@ -94,22 +94,22 @@ def write_goal(folder: Path, setup: "Setup") -> list[dict[str, str]]:
     return captions
 
 
-def goal_overlays(setup: "Setup", goal: PictureGoal) -> tuple[str, list[Sought]]:
+def goal_overlays(setup: "Setup", goal: ImageGoal) -> tuple[str, list[Sought]]:
     """The first camera of the goal, and the goal images with frame and outline."""
     count, length = len(setup.task.goal.frames), setup.plant.frames
     masks = silhouettes(goal)
     overlays = []
     for k in range(min(count, len(goal.frames))):
-        image: Tensor = setup.pictures[k if setup.at_goal is None and k < len(setup.pictures) else 0]
+        image: Tensor = setup.images[k if setup.at_goal is None and k < len(setup.images) else 0]
         overlays.append(Sought(goal.frames[k] % length, image.permute(1, 2, 0).numpy(), masks[k].numpy()))
     return setup.task.goal.cameras[0], overlays
 
 
 @torch.no_grad()
-def _silhouette_distance(goal: PictureGoal, episode: "Episode", at_start: bool = False) -> float:
+def _silhouette_distance(goal: ImageGoal, episode: "Episode", at_start: bool = False) -> float:
     """Mean distance between silhouette centers of episode and goal, over the goal images [px]."""
     offsets = []
-    for sees, target, frame in zip(goal.sees, silhouettes(goal), goal.frames, strict=True):
+    for sees, target, frame in zip(goal.renderers, silhouettes(goal), goal.frames, strict=True):
         state = episode.trajectory.at([0 if at_start else frame])
         draw = sees.union if isinstance(sees, Silhouettes) else sees.alpha
         offsets.append(_centroid(draw(state.surface, state.values)[0, 0]) - _centroid(target))

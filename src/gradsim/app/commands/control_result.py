@@ -15,7 +15,7 @@ from gradsim.app.commands.control_goal import Reach, goal_overlays
 from gradsim.app.commands.control_search import run_policy
 from gradsim.app.job import POLICIES, ControlArguments
 from gradsim.app.report.control import STAGES
-from gradsim.control.goals.image import PictureGoal
+from gradsim.control.goals.image import ImageGoal
 from gradsim.control.training.history import History
 from gradsim.errors import Status
 from gradsim.identification.fit import SCHEMA
@@ -66,7 +66,7 @@ def stored_iterations(history: History) -> dict[str, int]:
 
 
 def write_policy_videos(
-    out: Path, setup: "Setup", goal: PictureGoal, policy: nn.Module, history: History, max_frames: int | None = None
+    out: Path, setup: "Setup", goal: ImageGoal, policy: nn.Module, history: History, max_frames: int | None = None
 ) -> PolicyVideos:
     """Render the stored policies and write stages.png; `policy` has the best state afterwards.
 

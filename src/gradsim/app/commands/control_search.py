@@ -8,9 +8,9 @@ from torch import nn
 
 from gradsim.app.job import ControlArguments
 from gradsim.control.mpc import Mpc, run_mpc
-from gradsim.control.observations import StateSenses
+from gradsim.control.observations import StateObservation
 from gradsim.control.plant import Episode, Plant
-from gradsim.control.policies import Free
+from gradsim.control.policies import PiecewiseConstant
 from gradsim.control.task.setup import Setup
 from gradsim.control.training.history import History
 from gradsim.control.training.settings import TrainingConfig
@@ -41,7 +41,7 @@ class IterationProgress:
         now = time.process_time()
         seconds, self._begun = now - self._begun, now
         self.progress.update(iteration, loss, {**values, "CPU [s]": (seconds, float("nan"))})
-        self.progress.share(iteration + 1, self.total)
+        self.progress.fraction(iteration + 1, self.total)
 
 
 def set_up(arguments: ControlArguments) -> Setup:
@@ -53,7 +53,7 @@ def set_up(arguments: ControlArguments) -> Setup:
     goal = None if arguments.goal is None else str(arguments.goal)
     setup = Setup.of(arguments.load_task(), arguments.seed, arguments.quick, goal)
     if arguments.iterations is not None:
-        setup = replace(setup, search=replace(setup.search, iterations=arguments.iterations))
+        setup = replace(setup, config=replace(setup.config, iterations=arguments.iterations))
     plant = setup.plant
     if arguments.method == "mpc" and plant.launched:
         raise InputError(
@@ -64,8 +64,8 @@ def set_up(arguments: ControlArguments) -> Setup:
         setup.state_goal()  # refuses a goal that is only an image
     for module in EXTRAS.get(arguments.method, ()):
         require_extra(module, f"--method {arguments.method}", "control")
-    if arguments.method == "ppo" and plant.senses is None:  # it needs observations
-        observed = Plant(plant.model, plant.controls, plant.interval, StateSenses(plant.model), plant.share)
+    if arguments.method == "ppo" and plant.observation is None:  # it needs observations
+        observed = Plant(plant.model, plant.controls, plant.interval, StateObservation(plant.model), plant.sharing)
         setup = replace(setup, plant=observed)
     return setup
 
@@ -84,10 +84,10 @@ def search(
     Returns:
         A policy, and the history, whose states the policy takes.
     """
-    count, method = setup.search.iterations, arguments.method
+    count, method = setup.config.iterations, arguments.method
     if method == "gradient":
         reporter = IterationProgress(progress, count)
-        return setup.policy, train(setup.plant, setup.policy, setup.goal, setup.search, reporter, checkpoint)
+        return setup.policy, train(setup.plant, setup.policy, setup.goal, setup.config, reporter, checkpoint)
     if method == "mpc":
         return _plan(arguments, setup, IterationProgress(progress, setup.plant.intervals))
     from gradsim.control.baselines import BASELINES, Budget
@@ -95,7 +95,7 @@ def search(
     is_single = method in ("diffphysics", "random")  # one rollout per iteration
     budget = Budget(count if is_single else count * WORLDS, WORLDS)
     policy, history = BASELINES[method](setup, budget, arguments.seed, IterationProgress(progress, count))
-    if method == "ppo" and isinstance(policy, Free):  # the actions of the actor, as an open loop
+    if method == "ppo" and isinstance(policy, PiecewiseConstant):  # the actions of the actor, as an open loop
         history.policies = {"best": policy.state_dict()}
     return policy, history
 
@@ -106,13 +106,13 @@ def run_policy(setup: Setup, policy: nn.Module) -> Episode:
         return setup.plant.rollout(policy)  # pyright: ignore[reportArgumentType]
 
 
-def _plan(arguments: ControlArguments, setup: Setup, progress: IterationProgress) -> tuple[Free, History]:
+def _plan(arguments: ControlArguments, setup: Setup, progress: IterationProgress) -> tuple[PiecewiseConstant, History]:
     """Model predictive control; the applied actions are an open loop, and the last entry of the history."""
     plant = setup.plant
     iterations = arguments.iterations or (PLAN_ITERATIONS // 2 if arguments.quick else PLAN_ITERATIONS)
-    controller = Mpc(plant, setup.goal, search=TrainingConfig("polyak", iterations=max(2, iterations)))
+    controller = Mpc(plant, setup.goal, config=TrainingConfig("polyak", iterations=max(2, iterations)))
     episode, history = run_mpc(controller, plant, setup.goal, progress=progress)
     seconds = plant.intervals * plant.interval / plant.model.scene.timing.fps
-    open_loop = Free(plant.outputs, plant.intervals, seconds, episode.actions[0])
+    open_loop = PiecewiseConstant(plant.outputs, plant.intervals, seconds, episode.actions[0])
     history.policies = {"best": open_loop.state_dict()}
     return open_loop, history

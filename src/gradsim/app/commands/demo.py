@@ -14,7 +14,7 @@ from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.observation.labelled_masks import LabelledMasks
 from gradsim.runtime.atomic import write_json
-from gradsim.runtime.progress import NullProgress, Progress, reporting
+from gradsim.runtime.progress import NullProgress, Progress, progress_callback
 from gradsim.scene import Scene
 from gradsim.visualization.player import write_player
 from gradsim.visualization.residual_video import write_residuals
@@ -48,14 +48,14 @@ def demo(out: Path, seed: int = 0, progress: Progress | None = None) -> dict:
         synthetic.float_masks(scene, trajectory),
         UNKNOWNS,
         seed=seed,
-        report=reporting(progress),
+        report=progress_callback(progress),
         model=model,
     ).against(truth)
     progress.stage(f"fit to {path.name} (8 bit, noise {NOISE:.4f})")
     observation = from_video(scene, path, noise=NOISE)
-    noisy = least_squares(scene, observation, UNKNOWNS, seed=seed, report=reporting(progress), model=model).against(
-        truth
-    )
+    noisy = least_squares(
+        scene, observation, UNKNOWNS, seed=seed, report=progress_callback(progress), model=model
+    ).against(truth)
     progress.done()
     return save(out, scene, model, observation, exact, noisy)
 

@@ -21,7 +21,7 @@ from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.uncertainty.profile_likelihood import profiled
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.runtime.atomic import write_json
-from gradsim.runtime.progress import CheckpointStore, Progress, reporting
+from gradsim.runtime.progress import CheckpointStore, Progress, progress_callback
 from gradsim.runtime.provenance import versions
 from gradsim.visualization.player import write_player
 from gradsim.visualization.residual_video import write_residuals
@@ -74,7 +74,7 @@ class ClipFit(FitJob):
         progress.stage(f"fitting {', '.join(self.space.names)} to {frames} frames{origin}")
         require_observable(self.problem.model, self.observation, self.space.values(self.space.low[None]))
         config = MultistartConfig(starts=self.arguments.starts)
-        fit = solve(self.problem, config, self.arguments.seed, report=reporting(progress), keeper=checkpoint)
+        fit = solve(self.problem, config, self.arguments.seed, report=progress_callback(progress), keeper=checkpoint)
         if self.arguments.profile and fit.status != Status.FAILED:
             progress.stage("profile likelihood of the two weakest directions")
             fit = profiled(fit, self.problem)

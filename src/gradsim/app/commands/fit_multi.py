@@ -22,7 +22,7 @@ from gradsim.identification.observation.multi_view import from_videos
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
-from gradsim.runtime.progress import CheckpointStore, Progress, reporting
+from gradsim.runtime.progress import CheckpointStore, Progress, progress_callback
 
 CAMERA_VIDEO = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)=(.+)")
 
@@ -128,7 +128,7 @@ class MultiClipFit(FitJob):
             self.problem,  # pyright: ignore[reportArgumentType] -- a joint problem has what a search needs
             MultistartConfig(starts=self.starts),
             self.seed,
-            report=reporting(progress),
+            report=progress_callback(progress),
             shooting=None if self.window is None else MultipleShooting(window=self.window),
         )
 

@@ -182,7 +182,7 @@ class _Layouts:
         """The images, reporting progress."""
         self.progress.stage(f"rendering {total} {noun} with {self.renderer.renderer}")
         for k, image in enumerate(images):
-            self.progress.share(k + 1, total)
+            self.progress.fraction(k + 1, total)
             yield image
 
     def _buffers(self, surface: Surface, frames: int | None = None) -> tuple[Arrays, Arrays]:

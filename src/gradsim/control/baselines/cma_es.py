@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from gradsim.control.baselines.common import Budget, Smooth, keep
+from gradsim.control.baselines.common import Budget, SmoothActions, record_iteration
 from gradsim.control.training.history import History
-from gradsim.control.training.train import Progress
+from gradsim.control.training.train import IterationProgress
 from gradsim.runtime.optional import require_extra
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 from torch import Tensor
 from torch.func import functional_call
 
-from gradsim.control.baselines.common import Outcome, outcome
-from gradsim.control.gym.vector_env import instant
+from gradsim.control.baselines.common import Outcome, evaluate_episode
+from gradsim.control.gym.vector_env import make_snapshot
 from gradsim.control.plant import Episode, Plant
 from gradsim.physics.model import Divergence
 
@@ -31,7 +31,7 @@ DOUBLED = 2.0  # a rollout that diverges counts as if it ended with so many time
 HALVINGS = 60  # of the bracket of `scale`
 
 
-class Population(nn.Module):
+class PolicyPopulation(nn.Module):
     """A policy whose parameters differ by world.
 
     Args:
@@ -48,24 +48,24 @@ class Population(nn.Module):
         policy, found = self.kind[0], []
         for k, vector in enumerate(self.vectors):
             seen = observation[k : k + 1] if observation is not None else None
-            found.append(functional_call(policy, unflattened(policy, vector), (times, seen)))
+            found.append(functional_call(policy, policy_state(policy, vector), (times, seen)))
         return torch.cat(found)
 
 
-def flattened(policy: nn.Module) -> Tensor:
+def parameter_vector(policy: nn.Module) -> Tensor:
     """All parameters of a policy one after another (n,)."""
     return torch.cat([p.detach().reshape(-1) for p in policy.parameters()])
 
 
-def unflattened(policy: nn.Module, vector: Tensor) -> dict[str, Tensor]:
-    """The parameters of a policy by name, from `flattened`."""
+def policy_state(policy: nn.Module, vector: Tensor) -> dict[str, Tensor]:
+    """The parameters of a policy by name, from `parameter_vector`."""
     names, sizes = zip(*((name, p.shape) for name, p in policy.named_parameters()), strict=True)
     parts = vector.split([size.numel() for size in sizes])
     return {name: part.reshape(size) for name, part, size in zip(names, parts, sizes, strict=True)}
 
 
 @torch.no_grad()
-def tried(plant: Plant, goal, policy: nn.Module, vectors: Tensor) -> Outcome:
+def evaluate_population(plant: Plant, goal, policy: nn.Module, vectors: Tensor) -> Outcome:
     """How policies end that differ by world.
 
     Args:
@@ -75,13 +75,13 @@ def tried(plant: Plant, goal, policy: nn.Module, vectors: Tensor) -> Outcome:
         vectors: Their parameters (worlds, n).
     """
     try:
-        return outcome(goal, plant.rollout(Population(policy, vectors), worlds=len(vectors)))
+        return evaluate_episode(goal, plant.rollout(PolicyPopulation(policy, vectors), worlds=len(vectors)))
     except Divergence:
         if len(vectors) > 1:  # each alone tells which
-            rows = [tried(plant, goal, policy, row[None]) for row in vectors]
+            rows = [evaluate_population(plant, goal, policy, row[None]) for row in vectors]
             return Outcome(*(torch.cat(own) for own in zip(*rows, strict=True)))
     still = torch.zeros(1, 1, plant.outputs, dtype=torch.float64)
-    start = outcome(goal, Episode(instant(plant, plant.begin()), still))
+    start = evaluate_episode(goal, Episode(make_snapshot(plant, plant.begin()), still))
     return Outcome(DOUBLED * start.loss, *start[1:])
 
 
@@ -95,7 +95,7 @@ def scale(plant: Plant, policy: nn.Module, vector: Tensor, size: float) -> float
     times, seen = plant.times, None
     if policy.feedback:
         times, seen = plant.times[:1], plant.observe(plant.begin())
-    rms = lambda factor: Population(policy, factor * vector[None])(times, seen).square().mean().sqrt()
+    rms = lambda factor: PolicyPopulation(policy, factor * vector[None])(times, seen).square().mean().sqrt()
     low, high = 1e-6, 1e6
     for _ in range(HALVINGS):
         middle = (low * high) ** 0.5
@@ -107,9 +107,9 @@ MANY = 200  # parameters of a policy, above which a smooth controller takes its 
 
 
 def cma(
-    setup: "Setup", budget: Budget, seed: int = 0, progress: Progress | None = None, size: float = 0.3
+    setup: "Setup", budget: Budget, seed: int = 0, progress: IterationProgress | None = None, size: float = 0.3
 ) -> tuple[nn.Module, History]:
-    """Search among the policy's parameters, or, where these are more than `MANY`, among those of `Smooth`.
+    """Search among the policy's parameters, or, where these are more than `MANY`, among those of `SmoothActions`.
 
     Covariances of thousands of numbers cannot be learnt from hundreds of rollouts. One iteration is one generation: all
     worlds but one try samples; in the other goes the mean of the distribution, whose loss is the iteration's.
@@ -129,9 +129,9 @@ def cma(
     """
     library = require_extra("cma", "the baseline cma", "control")
     plant, policy = setup.plant, copy.deepcopy(setup.policy)
-    if len(flattened(policy)) > MANY:
-        policy = Smooth(plant)
-    drawn, mean = np.random.default_rng(seed), flattened(policy)
+    if len(parameter_vector(policy)) > MANY:
+        policy = SmoothActions(plant)
+    drawn, mean = np.random.default_rng(seed), parameter_vector(policy)
     direction = torch.as_tensor(drawn.standard_normal(len(mean)))
     sigma = scale(plant, policy, direction, size)
     generation = max(3, budget.worlds - 1)
@@ -144,9 +144,9 @@ def cma(
         start = time.process_time()
         samples = search.ask()
         vectors = torch.as_tensor(np.stack([search.mean, *samples]))
-        found = tried(plant, setup.goal, policy, vectors)
+        found = evaluate_population(plant, setup.goal, policy, vectors)
         search.tell(samples, found.loss[1:].tolist())
         entry = found.entry(0, time.process_time() - start, len(vectors), plant)
-        keep(history, entry, unflattened(policy, vectors[0]), rounds, progress)
+        record_iteration(history, entry, policy_state(policy, vectors[0]), rounds, progress)
     policy.load_state_dict(history.policies["best"], strict=False)
     return policy, history

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from gradsim.control.training.history import History, Iteration
-from gradsim.control.training.train import Progress
+from gradsim.control.training.train import IterationProgress
 from gradsim.errors import InputError
 from gradsim.geometry.validation import counts
 
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from gradsim.control.actuator_sharing import centres
+from gradsim.control.actuator_sharing import element_centers
 from gradsim.control.policies import Spline
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ class Outcome(NamedTuple):
         )
 
 
-def keep(
-    history: History, entry: Iteration, policy: Mapping[str, Tensor], total: int, progress: Progress | None
+def record_iteration(
+    history: History, entry: Iteration, policy: Mapping[str, Tensor], total: int, progress: IterationProgress | None
 ) -> None:
     """Append one of `total` iterations, with the policy that it is of, and tell it."""
     history.add(entry, policy)
@@ -96,7 +96,7 @@ def keep(
         progress.update(len(history) - 1, entry.loss, {"distance [m]": (entry.distance, math.nan)})
 
 
-def outcome(goal, episode: "Episode", iteration: int = 0) -> Outcome:
+def evaluate_episode(goal, episode: "Episode", iteration: int = 0) -> Outcome:
     """Of every world of an episode; the distances are for figures only."""
     with torch.no_grad():
         loss = goal.loss(episode, iteration)
@@ -109,7 +109,7 @@ ROUNDING = 1e-9  # a share below it is none
 FLAT = 1e-3  # extent over the largest below which a body has none along an axis
 
 
-class Smooth(nn.Module):
+class SmoothActions(nn.Module):
     """Such a controller.
 
     Args:
@@ -123,7 +123,7 @@ class Smooth(nn.Module):
 
     def __init__(self, plant: "Plant", cells: int = 2, knots: int = 6, seed: int = 0):
         super().__init__()
-        shares = shares_of(plant, cells)
+        shares = basis_weights(plant, cells)
         self.register_buffer("shares", shares, persistent=False)
         duration = plant.model.scene.timing.frames / plant.model.scene.timing.fps
         self.spline = Spline(shares.shape[1], knots, duration, seed)
@@ -132,16 +132,16 @@ class Smooth(nn.Module):
         return self.spline(times) @ self.shares.T
 
 
-def shares_of(plant: "Plant", cells: int = 2) -> Tensor:
-    """w (outputs, modes) of all controls; arguments as for `Smooth`."""
+def basis_weights(plant: "Plant", cells: int = 2) -> Tensor:
+    """w (outputs, modes) of all controls; arguments as for `SmoothActions`."""
     blocks = []
     for name, count in plant.outputs_of.items():
         places = _places(plant, name)
-        blocks.append(torch.eye(count, dtype=torch.float64) if places is None else hats(places, cells))
+        blocks.append(torch.eye(count, dtype=torch.float64) if places is None else hat_weights(places, cells))
     return torch.block_diag(*blocks)
 
 
-def hats(places: Tensor, cells: int) -> Tensor:
+def hat_weights(places: Tensor, cells: int) -> Tensor:
     """Shares (n, modes) of the points of a grid at places (n, 3); rows add up to 1. Points without a share are left out."""
     low, extent = places.amin(0), places.amax(0) - places.amin(0)
     axes = []
@@ -156,7 +156,7 @@ def hats(places: Tensor, cells: int) -> Tensor:
 
 def _places(plant: "Plant", name: str) -> Tensor | None:
     """Where the outputs of a control act at rest (outputs, 3): the centre of an element, or of those that share one."""
-    found = centres(plant.model, name)
-    if found is None or name not in plant.share:
+    found = element_centers(plant.model, name)
+    if found is None or name not in plant.sharing:
         return found
-    return torch.stack([found[plant.share[name] == k].mean(0) for k in range(plant.outputs_of[name])])
+    return torch.stack([found[plant.sharing[name] == k].mean(0) for k in range(plant.outputs_of[name])])

@@ -5,8 +5,6 @@ probabilities of whole actions, which for a thousand numbers is far from 1 after
 elements are acted on by the shares of `smooth.py` instead, few numbers for each interval. It explores by noise that
 depends on the state and is drawn once for each episode (Raffin et al. 2021): noise of every interval anew shakes a body and
 moves it nowhere.
-
-`WorldsEnv` in the form that Stable-Baselines3 takes.
 """
 
 import contextlib
@@ -20,23 +18,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gradsim.control.baselines.common import Budget, keep, outcome, shares_of
-from gradsim.control.gym.vector_env import Worlds
+from gradsim.control.baselines.common import Budget, basis_weights, evaluate_episode, record_iteration
+from gradsim.control.gym.vector_env import EnvBatch
 from gradsim.control.plant import Episode
-from gradsim.control.policies import Free
+from gradsim.control.policies import PiecewiseConstant
 from gradsim.control.training.history import History
-from gradsim.control.training.train import Progress
+from gradsim.control.training.train import IterationProgress
 from gradsim.runtime.optional import require_extra
 
 if TYPE_CHECKING:
     from gradsim.control.task.setup import Setup
-from typing import Any
-
-from gymnasium.spaces import Box
-from gymnasium.vector import AutoresetMode
-
-from gradsim.control.gym.env import WorldsEnv
-
 FEATURE = 0.5  # of the last hidden layer, roughly: noise is their sum with normal weights
 MANY = 30  # outputs, above which it acts by shares
 MINIBATCHES = (4, 3, 2, 1)  # of each batch; the first that cuts it evenly
@@ -71,7 +62,7 @@ def ppo(
     setup: "Setup",
     budget: Budget,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: IterationProgress | None = None,
     rate: float = 1e-3,
     hidden: tuple[int, ...] = (64, 64),
     noise: float = 0.5,
@@ -82,7 +73,7 @@ def ppo(
     before it, whose loss is the iteration's. Rewards are not discounted, since they add up to the loss at the end.
 
     Args:
-        setup: Plant and goal; senses as for `Worlds`. Its policy is not used.
+        setup: Plant and goal; senses as for `EnvBatch`. Its policy is not used.
         budget: `worlds` - 1 is the size of the batch.
         seed: Of everything; PyTorch's, NumPy's and Python's own generators stay as they were.
         progress: Is told each iteration.
@@ -91,18 +82,20 @@ def ppo(
         noise: Standard deviation of actions at the start, roughly.
 
     Returns:
-        The best `Actor`, for a plant with the same senses (of a launch, a `Free`), and the history.
+        The best `Actor`, for a plant with the same senses (of a launch, a `PiecewiseConstant`), and the history.
 
     Raises:
         InputError: If Gymnasium or Stable-Baselines3 is not installed, or the budget is less than a batch.
     """
     library = require_extra("stable_baselines3", "the baseline ppo", "control")
-    from gradsim.control.baselines.ppo import Stable
-    from gradsim.control.gym.env import WorldsEnv
+    from gradsim.control.baselines.ppo_env import StableBaselinesVecEnv
+    from gradsim.control.gym.env import PlantVectorEnv
 
     plant, count = setup.plant, max(2, budget.worlds - 1)
-    shares = shares_of(plant) if plant.outputs > MANY else torch.eye(plant.outputs, dtype=torch.float64)
-    envs = Stable(WorldsEnv(plant, setup.goal, count, autoreset_mode="SameStep"), shares.numpy(), seed)
+    shares = basis_weights(plant) if plant.outputs > MANY else torch.eye(plant.outputs, dtype=torch.float64)
+    envs = StableBaselinesVecEnv(
+        PlantVectorEnv(plant, setup.goal, count, autoreset_mode="SameStep"), shares.numpy(), seed
+    )
     batch = count * plant.intervals
     with _own_randomness():
         learner = library.PPO(
@@ -122,26 +115,26 @@ def ppo(
         rounds = budget.rounds(count + 1)
         for _ in range(rounds):
             start = time.process_time()
-            found = outcome(setup.goal, last_instant(setup, actor))
+            found = evaluate_episode(setup.goal, last_instant(setup, actor))
             before = {name: x.clone() for name, x in actor.state_dict().items()}
             learner.learn(batch, reset_num_timesteps=False)
             entry = found.entry(0, time.process_time() - start, count + 1, plant)
-            keep(history, entry, before, rounds, progress)
+            record_iteration(history, entry, before, rounds, progress)
     actor.load_state_dict(history.policies["best"])
     if plant.launched:  # what it does once: policies of launches do not look
-        return Free(plant.outputs, start=last_instant(setup, actor).actions[0]), history
+        return PiecewiseConstant(plant.outputs, start=last_instant(setup, actor).actions[0]), history
     return actor, history
 
 
 @torch.no_grad()
 def last_instant(setup: "Setup", actor: Actor) -> Episode:
     """The end of an episode without noise, and the action of its last interval."""
-    worlds, u = Worlds(setup.plant, setup.goal), torch.empty(0)
-    worlds.start([np.random.default_rng(0)])
-    while not worlds.ended.all():
-        u = actor.act(worlds.see())
-        worlds.act(u)
-    return Episode(worlds.instant(), u[:, None])
+    worlds, u = EnvBatch(setup.plant, setup.goal), torch.empty(0)
+    worlds.reset([np.random.default_rng(0)])
+    while not worlds.terminated.all():
+        u = actor.act(worlds.observe())
+        worlds.step(u)
+    return Episode(worlds.snapshot(), u[:, None])
 
 
 def _span(plant) -> float:
@@ -158,52 +151,3 @@ def _own_randomness() -> Iterator[None]:
         yield
     random.setstate(python)
     np.random.set_state(numpy)
-
-
-vec_env: Any = require_extra("stable_baselines3.common.vec_env", "the baseline ppo", "control")
-
-
-class Stable(vec_env.VecEnv):
-    """Worlds that step together, and begin anew in the step that ends them.
-
-    Args:
-        envs: With `autoreset_mode` SAME_STEP.
-        shares: From actions to u (outputs, actions); they keep u within [-1, 1].
-        seed: Of the first reset.
-    """
-
-    def __init__(self, envs: WorldsEnv, shares: np.ndarray, seed: int | None = None):
-        if envs.autoreset_mode is not AutoresetMode.SAME_STEP:
-            raise ValueError(f"autoreset is {envs.autoreset_mode}; Stable-Baselines3 expects SAME_STEP.")
-        self.envs, self.shares, self._seed, self._actions = envs, shares, seed, np.zeros(0)
-        super().__init__(envs.num_envs, envs.single_observation_space, Box(-1.0, 1.0, shares.shape[1:], np.float64))
-
-    def reset(self) -> np.ndarray:
-        seen, _ = self.envs.reset(seed=self._seed)
-        self._seed = None
-        return seen
-
-    def step_async(self, actions: np.ndarray) -> None:
-        self._actions = actions @ self.shares.T
-
-    def step_wait(self):
-        seen, rewards, ended, _, info = self.envs.step(self._actions)
-        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        for k in ended.nonzero()[0]:
-            infos[k] = {"terminal_observation": info["final_obs"][k], "TimeLimit.truncated": False}
-        return seen, rewards, ended, infos
-
-    def close(self) -> None:
-        self.envs.close()
-
-    def get_attr(self, attr_name: str, indices=None) -> list[Any]:
-        return [getattr(self.envs, attr_name) for _ in self._get_indices(indices)]
-
-    def set_attr(self, attr_name: str, value: Any, indices=None) -> None:
-        raise NotImplementedError("the worlds share one plant; nothing is set for one of them.")
-
-    def env_method(self, method_name: str, *method_args, indices=None, **method_kwargs) -> list[Any]:
-        raise NotImplementedError("the worlds share one plant; there is no environment of one of them.")
-
-    def env_is_wrapped(self, wrapper_class, indices=None) -> list[bool]:
-        return [False for _ in self._get_indices(indices)]

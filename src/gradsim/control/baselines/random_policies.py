@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from gradsim.control.baselines.cma_es import flattened, scale, tried, unflattened
-from gradsim.control.baselines.common import Budget, keep
+from gradsim.control.baselines.cma_es import evaluate_population, parameter_vector, policy_state, scale
+from gradsim.control.baselines.common import Budget, record_iteration
 from gradsim.control.training.history import History
-from gradsim.control.training.train import Progress
+from gradsim.control.training.train import IterationProgress
 
 if TYPE_CHECKING:
     from gradsim.control.task.setup import Setup
 
 
 def random(
-    setup: "Setup", budget: Budget, seed: int = 0, progress: Progress | None = None, size: float = 0.5
+    setup: "Setup", budget: Budget, seed: int = 0, progress: IterationProgress | None = None, size: float = 0.5
 ) -> tuple[nn.Module, History]:
     """A new policy in each iteration: normal parameters, of a length that gives its actions this root mean square.
 
@@ -36,12 +36,12 @@ def random(
     while len(history) < budget.rollouts:
         start = time.process_time()
         count = min(budget.worlds, budget.rollouts - len(history))
-        drawn = torch.randn(count, len(flattened(policy)), generator=generator, dtype=torch.float64)
+        drawn = torch.randn(count, len(parameter_vector(policy)), generator=generator, dtype=torch.float64)
         vectors = torch.stack([row * scale(plant, policy, row, size) for row in drawn])
-        found = tried(plant, setup.goal, policy, vectors)
+        found = evaluate_population(plant, setup.goal, policy, vectors)
         seconds = (time.process_time() - start) / count
         for k, vector in enumerate(vectors):
             entry = found.entry(k, seconds, 1, plant)
-            keep(history, entry, unflattened(policy, vector), budget.rollouts, progress)
+            record_iteration(history, entry, policy_state(policy, vector), budget.rollouts, progress)
     policy.load_state_dict(history.policies["best"], strict=False)
     return policy, history

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from gradsim.control.baselines.common import Budget, keep, outcome
+from gradsim.control.baselines.common import Budget, evaluate_episode, record_iteration
 from gradsim.control.training.history import History
-from gradsim.control.training.train import Progress
+from gradsim.control.training.train import IterationProgress
 from gradsim.physics.model import Divergence
 
 if TYPE_CHECKING:
     from gradsim.control.task.setup import Setup
 
 
-class Exploring(nn.Module):
+class ExploringPolicy(nn.Module):
     """A policy with noise, which remembers what it saw.
 
     Args:
@@ -57,7 +57,7 @@ def reinforce(
     setup: "Setup",
     budget: Budget,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: IterationProgress | None = None,
     rate: float = 0.03,
     noise: float = 0.3,
 ) -> tuple[nn.Module, History]:
@@ -88,19 +88,19 @@ def reinforce(
         drawn = torch.randn(worlds, plant.intervals, plant.outputs, generator=generator, dtype=torch.float64)
         drawn[0] = 0.0
         exploring, episode, halved = _explored(plant, policy, drawn, noise)
-        found = outcome(setup.goal, episode)
+        found = evaluate_episode(setup.goal, episode)
         before = {name: x.clone() for name, x in policy.state_dict().items()}
         adam.zero_grad()
         surrogate(exploring, drawn / (noise * 0.5**halved), found.loss).backward()
         adam.step()
         history.retreats += halved
         entry = found.entry(0, time.process_time() - start, (1 + halved) * worlds, plant)
-        keep(history, entry, before, rounds, progress)
+        record_iteration(history, entry, before, rounds, progress)
     policy.load_state_dict(history.policies["best"])
     return policy, history
 
 
-def surrogate(exploring: Exploring, score: Tensor, loss: Tensor) -> Tensor:
+def surrogate(exploring: ExploringPolicy, score: Tensor, loss: Tensor) -> Tensor:
     """What has the gradient above, for a batch whose first world has no noise.
 
     Args:
@@ -117,7 +117,7 @@ def surrogate(exploring: Exploring, score: Tensor, loss: Tensor) -> Tensor:
 def _explored(plant, policy: nn.Module, drawn: Tensor, noise: float, most: int = 8):
     """A batch, and how often its noise was halved before none of it diverged."""
     for halved in range(most):
-        exploring = Exploring(policy, plant.times, noise * 0.5**halved * drawn, not plant.launched)
+        exploring = ExploringPolicy(policy, plant.times, noise * 0.5**halved * drawn, not plant.launched)
         try:
             return exploring, plant.rollout(exploring, worlds=len(drawn)), halved
         except Divergence:

@@ -16,7 +16,7 @@ from torch import nn
 from gradsim.control.baselines.common import Budget
 from gradsim.control.training.history import History
 from gradsim.control.training.settings import TrainingConfig
-from gradsim.control.training.train import Progress, train
+from gradsim.control.training.train import IterationProgress, train
 from gradsim.physics.model import Divergence
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ TUNED = {"walker": 0.03, "gear": 0.3, "cloth": 0.03, "jellyfish": 1.0, "throw": 
 
 
 def diffphysics(
-    setup: "Setup", budget: Budget, seed: int = 0, progress: Progress | None = None, rate: float | None = None
+    setup: "Setup", budget: Budget, seed: int = 0, progress: IterationProgress | None = None, rate: float | None = None
 ) -> tuple[nn.Module, History]:
     """Train the policy by Adam on the distance in 3-D.
 
@@ -48,8 +48,8 @@ def diffphysics(
     """
     if rate is None:
         rate = TUNED.get(setup.task.name, 0.03)
-    policy, search = copy.deepcopy(setup.policy), TrainingConfig("adam", rate, budget.rollouts, not_finite="halve")
-    history = train(setup.plant, policy, setup.state_goal(), search, progress)
+    policy, config = copy.deepcopy(setup.policy), TrainingConfig("adam", rate, budget.rollouts, not_finite="halve")
+    history = train(setup.plant, policy, setup.state_goal(), config, progress)
     policy.load_state_dict(history.policies["best"])
     return policy, history.named(method="diffphysics", seed=seed, rate=rate)
 

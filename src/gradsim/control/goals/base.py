@@ -1,10 +1,7 @@
-"""What a search lowers, and, for figures alone, how far an episode ends from where it should.
-
-A goal of one's own: a number of each episode that should be large.
-"""
+"""Goals: the loss of an episode that training minimizes, and distances that only figures use."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
@@ -15,22 +12,17 @@ from gradsim.errors import InputError
 
 if TYPE_CHECKING:
     from gradsim.control.plant import Episode
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from gradsim.control.plant import Episode
 
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """Where a body should be: what figures may know, and a search may not.
+    """True position of a body at the goal: for figures, never used in training.
 
     Args:
-        body: Its name.
-        centre: Of its mass (3,) [m].
-        vertices: Of a soft body (n, 3) [m], in the order of its state x; else None.
-        frame: When; -1 is the last.
+        body: Name of the body.
+        centre: Centre of mass (3,) [m].
+        vertices: Vertices of a soft body (n, 3) [m], in the order of its state x; else None.
+        frame: Frame of the goal; -1 is the last.
     """
 
     body: str
@@ -40,10 +32,10 @@ class Truth:
 
 
 class Goal(ABC):
-    """A loss of episodes.
+    """Loss of episodes.
 
     Args:
-        truth: Where the body should be, for `distance` and `position_error`; None: nobody knows.
+        truth: True goal position for `distance` and `position_error`; None: unknown.
     """
 
     def __init__(self, truth: Truth | None = None):
@@ -51,17 +43,17 @@ class Goal(ABC):
 
     @abstractmethod
     def loss(self, episode: "Episode", iteration: int = 0) -> Tensor:
-        """How far each world is from the goal (worlds,), differentiable; the loss may change with the iteration."""
+        """Loss (worlds,), differentiable; it may depend on the training iteration."""
 
     @final
     def distance(self, episode: "Episode") -> Tensor | None:
-        """From the centre of mass to the goal's (worlds,) [m], for figures; None without a truth."""
+        """Distance (worlds,) [m] of the centre of mass from its goal, for figures; None without a truth."""
         away = self._away(episode)
         return None if away is None else torch.linalg.vector_norm(away, dim=-1)
 
     @final
     def position_error(self, episode: "Episode") -> Tensor | None:
-        """Mean over x, y and z of the squared distance of the centres of mass (worlds,) [m²]: the paper's Figure 6."""
+        """Mean over x, y and z of the squared distance (worlds,) [m²], as in the paper's Figure 6; None without a truth."""
         away = self._away(episode)
         return None if away is None else away.square().mean(-1)
 
@@ -73,30 +65,30 @@ class Goal(ABC):
 
 
 def within(frames: Sequence[int], length: int) -> list[int]:
-    """Those of the frames that an episode of so many frames has; -1 is its last.
+    """Frames that an episode of this length has; -1 is its last.
 
-    An episode may be shorter than the film, where a search lets the horizon grow.
+    An episode is shorter than the scene while the training horizon grows.
 
     Raises:
         InputError: If it has none of them.
     """
-    found = [frame for frame in frames if -length <= frame < length]
-    if not found:
+    present = [frame for frame in frames if -length <= frame < length]
+    if not present:
         raise InputError(
             f"the goal is in frame {', '.join(map(str, frames))}; the episode has frames 0 to {length - 1}: give it more "
             "frames, or a goal at -1, the last."
         )
-    return found
+    return present
 
 
 @final
 class Reward(Goal):
-    """What a function of an episode says, to be raised; its negative is the loss.
+    """Goal that maximizes a reward; its negative is the loss.
 
     Args:
-        function: From an `Episode` to a reward for each world (worlds,), differentiable:
-            `Reward(lambda episode: episode.centre()[:, -1, 0])` is how far to the right a body gets.
-        truth: For figures, see `Goal`.
+        function: Differentiable function from an `Episode` to a reward for each world (worlds,):
+            `Reward(lambda episode: episode.centre()[:, -1, 0])` is the final position along x.
+        truth: See `Goal`.
     """
 
     def __init__(self, function: "Callable[[Episode], Tensor]", truth: Truth | None = None):

@@ -1,16 +1,4 @@
-"""A goal for a part of the way: nearer to a place, as far as a speed allows.
-
-    c* = c(0) + d min(1, V T/|d|),  d = place - c(0);       loss = √(1 + |c(T) - c*|²/scale²) - 1
-
-c is the centre of mass, T the time of the episode that is shown. It asks the same of every piece of a motion, wherever
-disturbances have put the body: so a policy can be trained by short pieces (`truncated.py`), whose gradients stay tame, or
-planned for a short time ahead (`mpc.py`). At a speed that the body can keep, what is left at the end is 0.
-
-A goal in three dimensions: where the centre of mass or every vertex of a body should be.
-
-It is the supervision of the paper's *diffphysics* baseline, which pictures do without. The loss is the mean over x, y, z
-(and vertices) of squared distances [m²]; of a centre of mass at the last frame, the position error of Figure 6.
-"""
+"""Goals in the state: a target position of a body, or steady approach to one."""
 
 import math
 from collections.abc import Sequence
@@ -19,34 +7,34 @@ from typing import TYPE_CHECKING, final
 import torch
 from torch import Tensor
 
-from gradsim.control.goals.base import Goal, Truth
+from gradsim.control.goals.base import Goal, Truth, within
 from gradsim.errors import InputError
 from gradsim.geometry.validation import lengths
-
-if TYPE_CHECKING:
-    from gradsim.control.plant import Episode
-from typing import TYPE_CHECKING
-
-from gradsim.control.goals.base import within
 
 if TYPE_CHECKING:
     from gradsim.control.plant import Episode
 
 
 @final
-class Approach(Goal):
-    """Where a body should go, and how fast.
+class ApproachGoal(Goal):
+    """Approach a position at a given speed.
+
+        c* = c(0) + d min(1, V T/|d|),  d = place - c(0);       loss = √(1 + |c(T) - c*|²/scale²) - 1
+
+    c is the centre of mass, T the duration of the episode. The goal is the same for every piece of a trajectory, wherever
+    disturbances have put the body: a policy can be trained on short pieces (`train_truncated`), whose gradients stay
+    bounded, or planned for a short time ahead (`mpc.py`). At a speed that the body can sustain, the final loss is 0.
 
     Args:
-        body: Its name.
-        place: Of the centre of its mass (3,) [m].
+        body: Name of the body.
+        place: Target of the centre of mass (3,) [m].
         speed: V [m/s].
-        axes: That count: (0,) asks nothing of the height.
-        scale: Distances below it count by their square, those above by themselves [m].
-        truth: For figures, see `Goal`.
+        axes: Axes that count: (0,) leaves the height free.
+        scale: Distance [m] below which the loss is quadratic, above linear.
+        truth: See `Goal`.
 
     Raises:
-        InputError: If the place is none, or a number is out of its range.
+        InputError: If `place` has another shape, or a number is out of its range.
     """
 
     def __init__(
@@ -81,17 +69,19 @@ class Approach(Goal):
 
 @final
 class StateGoal(Goal):
-    """Where a body should be.
+    """Target position of a body's centre of mass or of all vertices.
+
+    The loss is the mean over x, y, z (and vertices) of squared distances [m²]: the supervision of the paper's
+    *diffphysics* baseline, and for a centre of mass at the last frame the position error of its Figure 6.
 
     Args:
-        body: Its name.
-        place: Of the centre of its mass (3,), or of all vertices of a soft body (n, 3) [m].
-        frames: When: one or several, or None for all of the episode, which rewards each instant, as the paper's
-            baseline does.
-        truth: For figures, see `Goal`; None: the place, if it is that of the centre.
+        body: Name of the body.
+        place: Target of the centre of mass (3,), or of all vertices of a soft body (n, 3) [m].
+        frames: One or several frames; None: all frames, as the paper's baseline.
+        truth: See `Goal`; None: `place`, if it is that of the centre.
 
     Raises:
-        InputError: If the place has another shape.
+        InputError: If `place` has another shape.
     """
 
     def __init__(self, body: str, place: Tensor, frames: int | Sequence[int] | None = -1, truth: Truth | None = None):

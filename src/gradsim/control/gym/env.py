@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim.control.gym.vector_env import BOUND, Draw, Worlds
+from gradsim.control.gym.vector_env import BOUND, Draw, EnvBatch
 from gradsim.control.plant import Plant
 from gradsim.errors import InputError
 from gradsim.render.renderer import Renderer
@@ -27,14 +27,14 @@ except ImportError as error:
     raise InputError(f'environments need Gymnasium ({error}): pip install "gradsim[control]".') from None
 
 
-class Env(gymnasium.Env[np.ndarray, np.ndarray]):
+class PlantEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     """One world.
 
     Args:
         plant: Plant.
-        goal: Goal, see `Worlds`.
-        draw: Draws the parameters of the world at each reset, from the environment's generator, see `Worlds`.
-        iteration: See `Worlds`.
+        goal: Goal, see `EnvBatch`.
+        draw: Draws the parameters of the world at each reset, from the environment's generator, see `EnvBatch`.
+        iteration: See `EnvBatch`.
         render_mode: "rgb_array" or None.
         camera: Name of the scene's camera that `render` takes.
     """
@@ -48,17 +48,17 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         render_mode: str | None = None,
         camera: str = "camera",
     ):
-        self.worlds = Worlds(plant, goal, 1, draw, iteration)
+        self.batch = EnvBatch(plant, goal, 1, draw, iteration)
         self.metadata = _metadata(plant)
         self.render_mode = _mode(render_mode)
-        self.action_space, self.observation_space = _spaces(self.worlds)
+        self.action_space, self.observation_space = _spaces(self.batch)
         self.camera = camera
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         """Begin anew; see `gymnasium.Env.reset`."""
         super().reset(seed=seed)
-        self.worlds.start([self.np_random])
-        return self.worlds.see().numpy()[0], self._info()
+        self.batch.reset([self.np_random])
+        return self.batch.observe().numpy()[0], self._info()
 
     def step(self, action: np.ndarray):
         """One control interval; see `gymnasium.Env.step`.
@@ -66,31 +66,31 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         Raises:
             InputError: If the action has another shape or is not finite.
         """
-        reward = self.worlds.act(_actions(action, (self.worlds.plant.outputs,))[None])
-        ended = bool(self.worlds.ended[0])
-        return self.worlds.see().numpy()[0], float(reward[0]), ended, False, self._info()
+        reward = self.batch.step(_actions(action, (self.batch.plant.outputs,))[None])
+        ended = bool(self.batch.terminated[0])
+        return self.batch.observe().numpy()[0], float(reward[0]), ended, False, self._info()
 
     def render(self) -> np.ndarray | None:
         """The present, (height, width, 3) uint8; None without a render mode."""
-        return _pictures(self.worlds, self.camera)[0] if self.render_mode else None
+        return _render(self.batch, self.camera)[0] if self.render_mode else None
 
     def _info(self) -> dict[str, Any]:
-        return {"loss": float(self.worlds.loss[0]), "diverged": bool(self.worlds.lost[0])}
+        return {"loss": float(self.batch.loss[0]), "diverged": bool(self.batch.diverged[0])}
 
 
-class WorldsEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
+class PlantVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     """Many worlds of one plant that step together, for little more than the price of one.
 
-    World k gives what `Env` gives if reset with seed + k.
+    World k gives what `PlantEnv` gives if reset with seed + k.
 
     Args:
         plant: Plant.
-        goal: As for `Env`.
+        goal: As for `PlantEnv`.
         num_envs: Number of worlds.
-        draw: As for `Env`.
-        iteration: As for `Env`.
-        render_mode: As for `Env`.
-        camera: As for `Env`.
+        draw: As for `PlantEnv`.
+        iteration: As for `PlantEnv`.
+        render_mode: As for `PlantEnv`.
+        camera: As for `PlantEnv`.
         autoreset_mode: When a world that has ended begins anew: in the next step, whose action it ignores (NEXT_STEP,
             Gymnasium's default), in the same one, with what it saw last in `info["final_obs"]` (SAME_STEP), or when
             `reset(options={"reset_mask": ...})` says so (DISABLED).
@@ -107,12 +107,12 @@ class WorldsEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         camera: str = "camera",
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ):
-        self.worlds = Worlds(plant, goal, num_envs, draw, iteration)
+        self.batch = EnvBatch(plant, goal, num_envs, draw, iteration)
         self.num_envs, self.camera = num_envs, camera
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {**_metadata(plant), "autoreset_mode": self.autoreset_mode}
         self.render_mode = _mode(render_mode)
-        self.single_action_space, self.single_observation_space = _spaces(self.worlds)
+        self.single_action_space, self.single_observation_space = _spaces(self.batch)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self._generators = [seeding.np_random()[0] for _ in range(num_envs)]
@@ -136,8 +136,8 @@ class WorldsEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         for world, own in enumerate(seeds):
             if own is not None and which[world]:
                 self._generators[world] = seeding.np_random(own)[0]
-        self.worlds.start(self._generators, which)
-        return self.worlds.see().numpy(), self._info()
+        self.batch.reset(self._generators, which)
+        return self.batch.observe().numpy(), self._info()
 
     def step(self, actions: np.ndarray):
         """One control interval of all worlds; see `gymnasium.vector.VectorEnv.step`.
@@ -145,27 +145,27 @@ class WorldsEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         Raises:
             InputError: If actions have another shape or are not finite, or autoreset is disabled and a world has ended.
         """
-        u = _actions(actions, (self.num_envs, self.worlds.plant.outputs))
-        before = self.worlds.ended
+        u = _actions(actions, (self.num_envs, self.batch.plant.outputs))
+        before = self.batch.terminated
         if self.autoreset_mode is AutoresetMode.DISABLED and before.any():
             over = before.nonzero()[:, 0].tolist()
             raise InputError(f"worlds {over} have ended and autoreset is disabled; reset them with a `reset_mask`.")
-        reward = self.worlds.act(u)
-        ended, info = self.worlds.ended & ~before, self._info()
+        reward = self.batch.step(u)
+        ended, info = self.batch.terminated & ~before, self._info()
         if before.any():
-            self.worlds.start(self._generators, before)
+            self.batch.reset(self._generators, before)
             info = self._info()
         if self.autoreset_mode is AutoresetMode.SAME_STEP and ended.any():
-            seen, final = self.worlds.see().numpy(), info
-            self.worlds.start(self._generators, ended)
+            seen, final = self.batch.observe().numpy(), info
+            self.batch.reset(self._generators, ended)
             info = {**self._info(), "final_info": final, "_final_info": ended.numpy()}
             info |= {"final_obs": _objects(seen, ended.numpy()), "_final_obs": ended.numpy()}
         none = np.zeros(self.num_envs, dtype=bool)
-        return self.worlds.see().numpy(), reward.numpy(), ended.numpy(), none, info
+        return self.batch.observe().numpy(), reward.numpy(), ended.numpy(), none, info
 
     def render(self) -> tuple[np.ndarray, ...] | None:
         """The present of each world, (height, width, 3) uint8; None without a render mode."""
-        return tuple(_pictures(self.worlds, self.camera)) if self.render_mode else None
+        return tuple(_render(self.batch, self.camera)) if self.render_mode else None
 
     def _mask(self, given) -> Tensor:
         if given is None:
@@ -179,12 +179,12 @@ class WorldsEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
 
     def _info(self) -> dict[str, Any]:
         every = lambda: np.ones(self.num_envs, dtype=bool)
-        own = {"loss": self.worlds.loss.numpy().copy(), "diverged": self.worlds.lost.numpy().copy()}
+        own = {"loss": self.batch.loss.numpy().copy(), "diverged": self.batch.diverged.numpy().copy()}
         return {**own, **{f"_{name}": every() for name in own}}
 
 
-def _spaces(worlds: Worlds) -> tuple[Box, Box]:
-    return Box(-1.0, 1.0, (worlds.plant.outputs,), np.float64), Box(-BOUND, BOUND, (worlds.inputs,), np.float64)
+def _spaces(batch: EnvBatch) -> tuple[Box, Box]:
+    return Box(-1.0, 1.0, (batch.plant.outputs,), np.float64), Box(-BOUND, BOUND, (batch.inputs,), np.float64)
 
 
 def _metadata(plant: Plant) -> dict[str, Any]:
@@ -207,11 +207,11 @@ def _actions(given: np.ndarray, shape: tuple[int, ...]) -> Tensor:
     return torch.tensor(u).clamp(-1.0, 1.0)
 
 
-def _pictures(worlds: Worlds, camera: str) -> np.ndarray:
+def _render(batch: EnvBatch, camera: str) -> np.ndarray:
     """(worlds, height, width, 3), uint8."""
-    trajectory = worlds.instant()
+    trajectory = batch.snapshot()
     with torch.no_grad():
-        rgb = Renderer.of(worlds.plant.model.scene, camera=camera)(trajectory.drawn, trajectory.values)[:, 0]
+        rgb = Renderer.of(batch.plant.model.scene, camera=camera)(trajectory.drawn, trajectory.values)[:, 0]
     return (rgb.clamp(0, 1) * 255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
 
 
@@ -223,4 +223,4 @@ def _objects(rows: np.ndarray, which: np.ndarray) -> np.ndarray:
     return found
 
 
-__all__ = ["Env", "WorldsEnv"]
+__all__ = ["PlantEnv", "PlantVectorEnv"]

@@ -9,7 +9,7 @@ envs = gymnasium.make_vec("gradsim/Walker-v0", num_envs=64)
 
 from pathlib import Path
 
-from gradsim.control.gym.env import Env, WorldsEnv
+from gradsim.control.gym.env import PlantEnv, PlantVectorEnv
 from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task, library
 
@@ -21,23 +21,25 @@ def env_id(name: str) -> str:
     return f"{NAMESPACE}/{''.join(part.capitalize() for part in name.split('_'))}-v0"
 
 
-def single(task: str | Path, goal_seed: int = 0, quick: bool = False, **options) -> Env:
+def make_env(task: str | Path, goal_seed: int = 0, quick: bool = False, **options) -> PlantEnv:
     """One world of a task.
 
     Args:
         task: Name or file.
         goal_seed: Of the numbers that the task draws: its goal, as a rule.
         quick: Take the trial that the file describes.
-        **options: As for `Env`.
+        **options: As for `PlantEnv`.
     """
     ready = Setup.of(Task.load(task), goal_seed, quick)
-    return Env(ready.plant, ready.goal, **options)
+    return PlantEnv(ready.plant, ready.goal, **options)
 
 
-def many(task: str | Path, num_envs: int = 1, goal_seed: int = 0, quick: bool = False, **options) -> WorldsEnv:
-    """Many worlds of a task; arguments as for `single`, options as for `WorldsEnv`."""
+def make_vector_env(
+    task: str | Path, num_envs: int = 1, goal_seed: int = 0, quick: bool = False, **options
+) -> PlantVectorEnv:
+    """Many worlds of a task; arguments as for `make_env`, options as for `PlantVectorEnv`."""
     ready = Setup.of(Task.load(task), goal_seed, quick)
-    return WorldsEnv(ready.plant, ready.goal, num_envs, **options)
+    return PlantVectorEnv(ready.plant, ready.goal, num_envs, **options)
 
 
 def _register() -> None:
@@ -47,9 +49,9 @@ def _register() -> None:
     for path in library():
         name = path.stem
         own = {"task": name}
-        gymnasium.register(env_id(name), f"{here}:single", vector_entry_point=f"{here}:many", kwargs=own)
+        gymnasium.register(env_id(name), f"{here}:make_env", vector_entry_point=f"{here}:make_vector_env", kwargs=own)
 
 
 _register()
 
-__all__ = ["env_id", "many", "single"]
+__all__ = ["env_id", "make_env", "make_vector_env"]

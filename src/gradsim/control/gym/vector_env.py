@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from gradsim.control.goals.base import Reward
-from gradsim.control.observations import StateSenses
-from gradsim.control.plant import Episode, Given, Plant
+from gradsim.control.observations import StateObservation
+from gradsim.control.plant import Episode, Parameters, Plant
 from gradsim.errors import InputError
 from gradsim.geometry.validation import counts
 from gradsim.physics.model import Divergence, States
@@ -27,11 +27,11 @@ BOUND = 100.0  # of what is seen, which is of order 1: spaces of environments ar
 LOST = -1.0  # reward where a world diverges: as much as the whole of the first loss
 
 
-class Worlds:
+class EnvBatch:
     """Several worlds of one plant, outside autograd.
 
     Args:
-        plant: Plant; without senses it gets `StateSenses`.
+        plant: Plant; without senses it gets `StateObservation`.
         goal: Goal at the end of an episode (frame -1), of which the loss of a single instant is asked.
         size: Number of worlds.
         draw: Draws the parameters of a world at each start, as masses or pushes, (1, ...) by name; always the same names.
@@ -43,7 +43,7 @@ class Worlds:
 
     def __init__(self, plant: Plant, goal, size: int = 1, draw: Draw | None = None, iteration: int = 0):
         self.plant, self.goal, self.draw, self.iteration = plant, goal, draw, iteration
-        self.senses = plant.senses or StateSenses(plant.model)
+        self.observation = plant.observation or StateObservation(plant.model)
         (self.size,) = counts("num_envs", size)
         frames = set(getattr(goal, "frames", None) or [-1])
         if frames != {-1}:
@@ -54,22 +54,22 @@ class Worlds:
         self.given: dict[str, Tensor] = {}
         self.states: States = {}
         self.interval = torch.zeros(size, dtype=torch.long)  # next of each world
-        self.lost = torch.zeros(size, dtype=torch.bool)  # diverged; the state stays as it was before
+        self.diverged = torch.zeros(size, dtype=torch.bool)  # diverged; the state stays as it was before
         self.loss = self.unit = torch.ones(size, dtype=torch.float64)
         self._drawn: list[dict[str, Tensor]] = [{} for _ in range(size)]
 
     @property
     def inputs(self) -> int:
         """Numbers that a world sees: those of its senses, and the time."""
-        return self.senses.size + 1
+        return self.observation.size + 1
 
     @property
-    def ended(self) -> Tensor:
+    def terminated(self) -> Tensor:
         """Worlds (size,) that are through, or diverged."""
-        return self.lost | (self.interval >= self.plant.intervals)
+        return self.diverged | (self.interval >= self.plant.intervals)
 
     @torch.no_grad()
-    def start(self, generators: Sequence[np.random.Generator], which: Tensor | None = None) -> None:
+    def reset(self, generators: Sequence[np.random.Generator], which: Tensor | None = None) -> None:
         """Begin anew.
 
         Args:
@@ -83,41 +83,41 @@ class Worlds:
             self.given = {name: torch.cat([one[name] for one in self._drawn]) for name in self._drawn[0]}
         self.states = _where(which, self.plant.begin(self.given, self.size), self.states)
         self.interval = torch.where(which, 0, self.interval)
-        self.lost = self.lost & ~which
+        self.diverged = self.diverged & ~which
         self.loss = torch.where(which, self._loss(self.states), self.loss)
         unit = torch.ones_like(self.loss) if isinstance(self.goal, Reward) else self.loss
         self.unit = torch.where(which, torch.where(unit > 0, unit, 1.0), self.unit)
 
     @torch.no_grad()
-    def act(self, u: Tensor) -> Tensor:
+    def step(self, u: Tensor) -> Tensor:
         """Rewards (size,) of one control interval; 0 for worlds that have ended, which stay as they are.
 
         Args:
             u: Actions (size, outputs).
         """
-        live = ~self.ended
+        live = ~self.terminated
         states, lost = self._advanced(u)
         lost &= live
         self.states = _where(live & ~lost, states, self.states)
         loss = torch.where(live & ~lost, self._loss(self.states), self.loss)
         reward = torch.where(lost, LOST, (self.loss - loss) / self.unit)
-        self.loss, self.lost, self.interval = loss, self.lost | lost, self.interval + live
+        self.loss, self.diverged, self.interval = loss, self.diverged | lost, self.interval + live
         return reward
 
     @torch.no_grad()
-    def see(self) -> Tensor:
+    def observe(self) -> Tensor:
         """What each world sees (size, inputs), within ±`BOUND`: the share of time from -1 to 1, then its senses."""
         share = 2 * self.interval.double() / self.plant.intervals - 1
-        seen = self.senses(self.states, self.plant.model.values(self.given), self.plant)
+        seen = self.observation(self.states, self.plant.model.values(self.given), self.plant)
         return torch.cat([share[:, None], seen.double()], 1).clamp(-BOUND, BOUND)
 
-    def instant(self) -> Trajectory:
+    def snapshot(self) -> Trajectory:
         """The present, as a trajectory of one frame."""
-        return instant(self.plant, self.states, self.given)
+        return make_snapshot(self.plant, self.states, self.given)
 
     def _loss(self, states: States) -> Tensor:
         actions = torch.zeros(self.size, 1, self.plant.outputs, dtype=torch.float64)
-        return self.goal.loss(Episode(instant(self.plant, states, self.given), actions), self.iteration).double()
+        return self.goal.loss(Episode(make_snapshot(self.plant, states, self.given), actions), self.iteration).double()
 
     def _advanced(self, u: Tensor) -> tuple[States, Tensor]:
         """States after one interval, and which worlds diverge; these stay as they are."""
@@ -136,7 +136,7 @@ class Worlds:
         except Divergence:
             return None
 
-    def _moved(self, states: States, u: Tensor, given: Given, interval: Tensor) -> States:
+    def _moved(self, states: States, u: Tensor, given: Parameters, interval: Tensor) -> States:
         """States after an interval; launches are set at its start, in the first one."""
         plant, at = self.plant, lambda y, k: y[torch.arange(len(y)), k]
         if plant.launched:
@@ -154,7 +154,7 @@ class Worlds:
         return {body: {name: at(y, last) for name, y in own.items()} for body, own in piece.states.items()}
 
 
-def instant(plant: Plant, states: States, given: Given | None = None) -> Trajectory:
+def make_snapshot(plant: Plant, states: States, given: Parameters | None = None) -> Trajectory:
     """States (worlds, ...) at an instant as a trajectory of one frame."""
     values = plant.model.values(given)
     worlds = len(next(y for own in states.values() for y in own.values()))
@@ -175,4 +175,4 @@ def _where(which: Tensor, new: States, old: States) -> States:
     return {b: {n: torch.where(mask(y), y, old[b][n]) for n, y in own.items()} for b, own in new.items()}
 
 
-__all__ = ["BOUND", "LOST", "Draw", "Worlds", "instant"]
+__all__ = ["BOUND", "LOST", "Draw", "EnvBatch", "make_snapshot"]

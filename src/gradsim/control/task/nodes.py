@@ -212,14 +212,14 @@ class FreeNode(Node):
     intervals: Annotated[int, Count(1, 100_000)] = 1
 
     def build(self, plant: "Plant", seed: int) -> "nn.Module":
-        from gradsim.control.policies import Free
+        from gradsim.control.policies import PiecewiseConstant
 
         timing = plant.model.scene.timing
         seconds = max(1, timing.frames - 1) / timing.fps
-        return Free(plant.outputs, self.intervals, seconds, bounded=not plant.launched)
+        return PiecewiseConstant(plant.outputs, self.intervals, seconds, bounded=not plant.launched)
 
 
-class StateSensesNode(Node):
+class StateObservationNode(Node):
     """What is where and how fast: of soft bodies the centre, and some vertices.
 
     Attributes:
@@ -234,7 +234,7 @@ class StateSensesNode(Node):
     detached: bool = False
 
 
-class ImageSensesNode(Node):
+class ImageObservationNode(Node):
     """A small silhouette.
 
     Attributes:
@@ -251,7 +251,7 @@ class ImageSensesNode(Node):
     detached: bool = False
 
 
-SENSES: dict[str, type[Node]] = {"state": StateSensesNode, "image": ImageSensesNode}
+SENSES: dict[str, type[Node]] = {"state": StateObservationNode, "image": ImageObservationNode}
 
 
 class FeedbackNode(Node):
@@ -266,7 +266,7 @@ class FeedbackNode(Node):
     """
 
     kind: Literal["feedback"] = Field(description="kind: feedback")
-    senses: Annotated[StateSensesNode | ImageSensesNode, ByKind(SENSES, "state")] = StateSensesNode()
+    senses: Annotated[StateObservationNode | ImageObservationNode, ByKind(SENSES, "state")] = StateObservationNode()
     hidden: tuple[Annotated[int, Count(1, 10_000)], ...] = (64, 64)
     phases: Annotated[int, Count(0, 1000)] = 0
     frequency: tuple[Annotated[float, FREQUENCY], ...] = (2.5,)
@@ -279,7 +279,7 @@ class FeedbackNode(Node):
     def build(self, plant: "Plant", seed: int) -> "nn.Module":
         from gradsim.control.policies import Feedback
 
-        inputs = plant.senses.size if plant.senses is not None else 0
+        inputs = plant.observation.size if plant.observation is not None else 0
         return Feedback(inputs, plant.outputs, self.hidden, self.phases, self.frequency, seed=seed, **_start(self))
 
 
@@ -308,6 +308,9 @@ class HorizonNode(Node):
     iterations: Annotated[int, Count(0, 1_000_000)] = 10
 
 
+KEYS = {"optimiser": "optimizer", "enough": "target_loss"}  # of a task file: fields of `TrainingConfig`
+
+
 class SearchNode(Node):
     """How the policy is looked for: see `gradsim.control.training.settings.TrainingConfig`, which has the same settings."""
 
@@ -331,7 +334,7 @@ class SearchNode(Node):
         """The settings as `train` takes them."""
         from gradsim.control.training.settings import Horizon, TrainingConfig
 
-        own = {key: value for key, value in self if value is not None}
+        settings = {KEYS.get(key, key): value for key, value in self if value is not None}
         if self.horizon is not None:
-            own["horizon"] = Horizon(self.horizon.first, self.horizon.iterations)
-        return TrainingConfig(**own)
+            settings["horizon"] = Horizon(self.horizon.first, self.horizon.iterations)
+        return TrainingConfig(**settings)

@@ -27,7 +27,7 @@ from gradsim.control.task.nodes import (
     POLICIES,
     FeedbackNode,
     GoalNode,
-    ImageSensesNode,
+    ImageObservationNode,
     LossNode,
     Policy,
     SearchNode,
@@ -134,7 +134,7 @@ class Task(Node):
     def _views(self) -> Iterator[tuple[Place, str]]:
         """Cameras that are not there."""
         used: list[tuple[Place, str]] = [(("goal", "cameras", k), name) for k, name in enumerate(self.goal.cameras)]
-        if isinstance(self.policy, FeedbackNode) and isinstance(self.policy.senses, ImageSensesNode):
+        if isinstance(self.policy, FeedbackNode) and isinstance(self.policy.senses, ImageObservationNode):
             used.append((("policy", "senses", "camera"), self.policy.senses.camera))
         for place, name in used:
             try:

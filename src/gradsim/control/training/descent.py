@@ -17,7 +17,7 @@ from gradsim.physics.model import Divergence
 
 FAR = 1e30  # loss of what cannot be simulated, inside a line search: it turns back
 
-Given = Mapping[str, Tensor] | Callable[[int], Mapping[str, Tensor] | None] | None
+ParameterSource = Mapping[str, Tensor] | Callable[[int], Mapping[str, Tensor] | None] | None
 
 
 @dataclass(frozen=True)
@@ -34,45 +34,49 @@ class _Evaluation:
 class Descent:
     """A search in progress; `state` and `resume` hold all that changes. Arguments as for `training.train`."""
 
-    def __init__(self, plant, policy: nn.Module, goal, search: TrainingConfig, given: Given = None, worlds: int = 1):
-        self.plant, self.policy, self.goal, self.search = plant, policy, goal, search
+    def __init__(
+        self, plant, policy: nn.Module, goal, config: TrainingConfig, given: ParameterSource = None, worlds: int = 1
+    ):
+        self.plant, self.policy, self.goal, self.config = plant, policy, goal, config
         self.given, self.worlds = given, worlds
         self.project: Callable[[], None] = getattr(policy, "project", lambda: None)
         self.parameters = [p for p in policy.parameters() if p.requires_grad]
-        self.optimiser = optimizers.optimiser(search.optimiser, self.parameters, search.learning_rate, search.options)
+        self.optimizer = optimizers.make_optimizer(
+            config.optimizer, self.parameters, config.learning_rate, config.options
+        )
         self.schedule = None
-        if search.schedule is not None:
-            self.schedule = optimizers.schedule(search.schedule, self.optimiser, search.iterations)
+        if config.schedule is not None:
+            self.schedule = optimizers.make_schedule(config.schedule, self.optimizer, config.iterations)
         self.history = History()
         self.began: Tensor | None = None  # where the last step began: parameters whose gradient was finite
 
     @property
     def finished(self) -> bool:
         entries = self.history.iterations
-        return len(entries) >= self.search.iterations or bool(entries and entries[-1].loss <= self.search.enough)
+        return len(entries) >= self.config.iterations or bool(entries and entries[-1].loss <= self.config.target_loss)
 
     def iterate(self) -> Iteration:
         """One iteration, with its step."""
         start, k, total = time.process_time(), len(self.history), self.plant.frames
         given = self.given(k) if callable(self.given) else self.given
-        frames = self.search.horizon.frames(k, total) if self.search.horizon else total
+        frames = self.config.horizon.frames(k, total) if self.config.horizon else total
         stage = getattr(self.goal, "stage", lambda iteration: "")(k)
         if self.history.iterations and self.history.iterations[-1].kind != (stage, frames):
-            getattr(self.optimiser, "forget", lambda: None)()
+            getattr(self.optimizer, "forget", lambda: None)()
         here = {name: value.detach().clone() for name, value in self.policy.state_dict().items()}
         theta = nn.utils.parameters_to_vector(self.parameters).detach().clone()
-        rate, asked = self.optimiser.param_groups[0]["lr"], []
+        rate, asked = self.optimizer.param_groups[0]["lr"], []
 
         def closure() -> float:
             asked.append(self._evaluate(k, frames, given, tolerant=bool(asked)))
             return asked[-1].loss
 
         try:
-            self.optimiser.step(closure)
+            self.optimizer.step(closure)
             self.began = theta
             self.project()
         except Divergence:
-            if self.search.not_finite == "raise" or self.began is None:
+            if self.config.not_finite == "raise" or self.began is None:
                 raise
             nn.utils.vector_to_parameters((self.began + theta) / 2, self.parameters)
             self.history.retreats += 1
@@ -92,7 +96,7 @@ class Descent:
         )
         self._slow_down(first.loss)
         self.history.add(entry, here)
-        if k == self.search.iterations // 2:
+        if k == self.config.iterations // 2:
             self.history.keep_middle()
         return entry
 
@@ -100,7 +104,7 @@ class Descent:
         """All that the next iterations depend on."""
         return {
             "policy": self.policy.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
+            "optimiser": self.optimizer.state_dict(),
             "schedule": self.schedule.state_dict() if self.schedule else None,
             "history": self.history.json(),
             "policies": self.history.policies,
@@ -111,7 +115,7 @@ class Descent:
     def resume(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
         self.policy.load_state_dict(state["policy"])
-        self.optimiser.load_state_dict(state["optimiser"])
+        self.optimizer.load_state_dict(state["optimiser"])
         if self.schedule is not None:
             self.schedule.load_state_dict(state["schedule"])
         self.history = History.parse(state["history"])
@@ -128,7 +132,7 @@ class Descent:
             given: For this iteration.
             tolerant: Whether what is not finite is far away, rather than refused.
         """
-        self.optimiser.zero_grad()
+        self.optimizer.zero_grad()
         try:
             episode = self.plant.rollout(self.policy, given, frames=frames, worlds=self.worlds)
             each = self.goal.loss(episode, k)
@@ -141,8 +145,8 @@ class Descent:
                 p.grad = torch.zeros_like(p)
             return _Evaluation(FAR, math.nan, math.nan, math.nan, _worlds(given, self.worlds))
         self.project()
-        if self.search.clip is not None:
-            nn.utils.clip_grad_norm_(self.parameters, self.search.clip)
+        if self.config.clip is not None:
+            nn.utils.clip_grad_norm_(self.parameters, self.config.clip)
         with torch.no_grad():
             distance, error = (self._figure(name, episode) for name in ("distance", "position_error"))
         return _Evaluation(loss.item(), norm, distance, error, len(each))

@@ -17,7 +17,7 @@ from gradsim.errors import InputError
 from gradsim.scene.node import did_you_mean
 
 ELSEWHERE = ("Optimizer", "SparseAdam", "Muon")  # the base; for sparse gradients alone; for matrices alone
-OPTIMISERS: dict[str, type[torch.optim.Optimizer]] = {
+OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
     name.lower(): kind
     for name, kind in vars(torch.optim).items()
     if inspect.isclass(kind) and issubclass(kind, torch.optim.Optimizer) and name not in ELSEWHERE
@@ -51,7 +51,7 @@ SCHEDULES: dict[str, type] = {
 LENGTHS = ("T_max", "total_steps", "total_iters")  # of a schedule: the whole search, unless given
 
 
-def optimiser(
+def make_optimizer(
     name: str,
     parameters: Iterable[nn.Parameter],
     rate: float | None = None,
@@ -68,10 +68,10 @@ def optimiser(
     Raises:
         InputError: If there is none of this name, or it has no such option.
     """
-    if name not in OPTIMISERS:
-        hint = did_you_mean(name, list(OPTIMISERS)) or f"; choose one of {', '.join(OPTIMISERS)}."
+    if name not in OPTIMIZERS:
+        hint = did_you_mean(name, list(OPTIMIZERS)) or f"; choose one of {', '.join(OPTIMIZERS)}."
         raise InputError(f"there is no optimiser {name!r}{hint}")
-    kind, given = OPTIMISERS[name], {**OURS.get(name, {}), **(options or {})}
+    kind, given = OPTIMIZERS[name], {**OURS.get(name, {}), **(options or {})}
     given["lr"] = default_rate(name) if rate is None else rate
     return _made(kind, f"the optimiser {name!r}", list(parameters), given)
 
@@ -81,7 +81,7 @@ def default_rate(name: str) -> float:
     return RATES.get(name, RATE)
 
 
-def schedule(given: str | Mapping[str, Any], of: torch.optim.Optimizer, iterations: int):
+def make_schedule(given: str | Mapping[str, Any], of: torch.optim.Optimizer, iterations: int):
     """A schedule of the learning rate.
 
     Args:

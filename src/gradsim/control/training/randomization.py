@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from gradsim.control.impulses import NAME, Kicks
+from gradsim.control.impulses import NAME, RandomImpulses
 from gradsim.errors import InputError
 from gradsim.geometry.validation import counts
 
 
-class Disturbances:
+class DomainRandomization:
     """Parameters of a model that are off, for the `given` of `train`: a function of the iteration.
 
     Draws are uniform: a share s makes (1 ± s) of the model's value, one factor for the whole parameter; an amount a adds
@@ -18,7 +18,7 @@ class Disturbances:
 
     Args:
         model: A `Model`.
-        shares: By parameter, such as {"cube.mass": 0.2} for ± 20 %.
+        fractions: By parameter, such as {"cube.mass": 0.2} for ± 20 %.
         amounts: By parameter, such as {"cube.pushes.0.impulse": 0.5} [N s].
         worlds: How many are drawn at once.
         seed: Of the draws.
@@ -31,21 +31,26 @@ class Disturbances:
     def __init__(
         self,
         model,
-        shares: Mapping[str, float] | None = None,
+        fractions: Mapping[str, float] | None = None,
         amounts: Mapping[str, float] | None = None,
         worlds: int = 1,
         seed: int = 0,
-        kicks: Sequence[Kicks] = (),
+        impulses: Sequence[RandomImpulses] = (),
     ):
-        self.shares, self.amounts, self.kicks, self.seed = dict(shares or {}), dict(amounts or {}), tuple(kicks), seed
+        self.fractions, self.amounts, self.impulses, self.seed = (
+            dict(fractions or {}),
+            dict(amounts or {}),
+            tuple(impulses),
+            seed,
+        )
         (self.worlds,) = counts("worlds", worlds)
         values = model.values()
-        for name, size in [*self.shares.items(), *self.amounts.items()]:
+        for name, size in [*self.fractions.items(), *self.amounts.items()]:
             if name not in values:
                 raise InputError(f"the scene has no parameter `{name}` to disturb; it has {', '.join(values)}.")
             if not size >= 0:
                 raise InputError(f"the disturbance of `{name}` is {size}; expected a number of at least 0.")
-        self.values = {name: values[name].detach() for name in [*self.shares, *self.amounts]}
+        self.values = {name: values[name].detach() for name in [*self.fractions, *self.amounts]}
 
     def __call__(self, iteration: int) -> dict[str, Tensor]:
         """Parameters (worlds, ...) by name, for `Plant.rollout`."""
@@ -54,10 +59,10 @@ class Disturbances:
         for name, value in self.values.items():
             uniform = lambda *shape: 2 * torch.rand(self.worlds, *shape, generator=generator, dtype=torch.float64) - 1
             many = value.expand(self.worlds, *value.shape[1:])
-            if name in self.shares:
-                many = many * (1 + self.shares[name] * uniform(*[1] * (value.ndim - 1))).to(many)
+            if name in self.fractions:
+                many = many * (1 + self.fractions[name] * uniform(*[1] * (value.ndim - 1))).to(many)
             if name in self.amounts:
                 many = many + self.amounts[name] * uniform(*value.shape[1:]).to(many)
             drawn[name] = many
-        drawn |= {each.body + NAME: each.draw(self.worlds, generator) for each in self.kicks}
+        drawn |= {each.body + NAME: each.draw(self.worlds, generator) for each in self.impulses}
         return drawn

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from gradsim.control.training.optimizers import OPTIMISERS, UNCLIPPED, default_rate
+from gradsim.control.training.optimizers import OPTIMIZERS, UNCLIPPED, default_rate
 from gradsim.errors import InputError
 from gradsim.geometry.validation import counts
 from gradsim.scene.node import did_you_mean
@@ -51,14 +51,14 @@ class TrainingConfig:
     """Descent along the gradients of rollouts.
 
     Args:
-        optimiser: Its name: "adam", "sgd", "lbfgs", ... of PyTorch, or "polyak" (`optimisers.py`).
+        optimizer: Its name: "adam", "sgd", "lbfgs", ... of PyTorch, or "polyak" (`optimisers.py`).
         rate: Learning rate; None takes that of the optimiser.
         iterations: How many; each is one rollout forward and one backward of every world.
         clip: The gradient's norm is cut to this; None leaves it.
         schedule: Of the learning rate: a name of `optimisers.SCHEDULES`, or a mapping of `name` and options.
         options: Further arguments of the optimiser, such as {"floor": 0.01} of polyak.
         horizon: The part of the film that counts; None is all of it throughout.
-        enough: Ends after an iteration whose loss is at most this.
+        target_loss: Ends after an iteration whose loss is at most this.
         not_finite: What to do where a rollout or a gradient leaves the finite numbers: "raise", or "halve" the step that
             led there and go on from its middle (counted in `History.retreats`).
 
@@ -66,31 +66,31 @@ class TrainingConfig:
         InputError: If a name is unknown, a number out of its range, or gradients are clipped that may not be.
     """
 
-    optimiser: str = "adam"
+    optimizer: str = "adam"
     rate: float | None = None
     iterations: int = 40
     clip: float | None = None
     schedule: str | Mapping[str, Any] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     horizon: Horizon | None = None
-    enough: float = -math.inf
+    target_loss: float = -math.inf
     not_finite: Literal["raise", "halve"] = "raise"
 
     def __post_init__(self):
-        if self.optimiser not in OPTIMISERS:
-            hint = did_you_mean(self.optimiser, list(OPTIMISERS)) or f"; choose one of {', '.join(OPTIMISERS)}."
-            raise InputError(f"there is no optimiser {self.optimiser!r}{hint}")
+        if self.optimizer not in OPTIMIZERS:
+            hint = did_you_mean(self.optimizer, list(OPTIMIZERS)) or f"; choose one of {', '.join(OPTIMIZERS)}."
+            raise InputError(f"there is no optimiser {self.optimizer!r}{hint}")
         counts("search.iterations", self.iterations)
         for name in ("rate", "clip"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise InputError(f"search.{name}: got {value}; expected a number above 0.")
-        if self.clip is not None and self.optimiser in UNCLIPPED:
-            raise InputError(f"{self.optimiser} takes no `clip`: {UNCLIPPED[self.optimiser]}; leave it out.")
+        if self.clip is not None and self.optimizer in UNCLIPPED:
+            raise InputError(f"{self.optimizer} takes no `clip`: {UNCLIPPED[self.optimizer]}; leave it out.")
         if self.not_finite not in ("raise", "halve"):
             raise InputError(f"search.not_finite: got {self.not_finite!r}; expected 'raise' or 'halve'.")
 
     @property
     def learning_rate(self) -> float:
         """At the start."""
-        return default_rate(self.optimiser) if self.rate is None else self.rate
+        return default_rate(self.optimizer) if self.rate is None else self.rate

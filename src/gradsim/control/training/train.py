@@ -11,26 +11,25 @@ Training by short pieces of a motion: truncated backpropagation through time (Wi
 
 Gradients over many steps and contacts grow with their number (`History.gradient_norm` shows it), and those of a policy
 that looks grow further, by its own reactions. A piece is short, and its gradient is exact up to its end; what comes
-later is the business of a goal that asks something of every piece, such as `Approach`. The pieces' borders move from
+later is the business of a goal that asks something of every piece, such as `ApproachGoal`. The pieces' borders move from
 iteration to iteration.
 """
 
 import math
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from gradsim.control.goals.base import Goal
 from gradsim.control.impulses import split
 from gradsim.control.plant import check, last
 from gradsim.control.training import optimizers
-from gradsim.control.training.descent import Descent, Given
+from gradsim.control.training.descent import Descent, ParameterSource
 from gradsim.control.training.history import History, Iteration
 from gradsim.control.training.settings import TrainingConfig
 from gradsim.errors import InputError
@@ -39,7 +38,7 @@ from gradsim.physics.model import Divergence
 from gradsim.runtime.checkpoint import CheckpointFile
 
 
-class Progress(Protocol):
+class IterationProgress(Protocol):
     """Is told each iteration: its loss, and values ± standard deviations (not numbers here) by name."""
 
     def update(self, iteration: int, loss: float, values: dict[str, tuple[float, float]]) -> None: ...
@@ -49,10 +48,10 @@ def train(
     plant,
     policy: nn.Module,
     goal,
-    search: TrainingConfig | None = None,
-    progress: Progress | None = None,
+    config: TrainingConfig | None = None,
+    progress: IterationProgress | None = None,
     checkpoint: CheckpointFile | str | Path | None = None,
-    given: Given = None,
+    given: ParameterSource = None,
     worlds: int = 1,
 ) -> History:
     """Train a policy, in place.
@@ -74,9 +73,9 @@ def train(
         Divergence: If a rollout or a gradient is not finite, unless the search halves such steps.
     """
     check(plant, policy)
-    run = Descent(plant, policy, goal, search or TrainingConfig(), given, worlds)
+    run = Descent(plant, policy, goal, config or TrainingConfig(), given, worlds)
     keeper = CheckpointFile(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-    own = _describe(plant, policy, run.search)
+    own = _describe(plant, policy, run.config)
     if keeper is not None and (state := keeper.load(own)):
         run.resume(state)
     while not run.finished:
@@ -93,42 +92,39 @@ def train(
 
 def _check_slope(entry: Iteration, run: Descent) -> None:
     """Refuse a loss that no step can lower, at the first iteration."""
-    floor = run.search.options.get("floor", 0.0)
-    if run.search.optimiser == "polyak" and entry.loss < floor and len(run.history) == 1:
+    floor = run.config.options.get("floor", 0.0)
+    if run.config.optimizer == "polyak" and entry.loss < floor and len(run.history) == 1:
         raise InputError(
             f"the loss begins at {entry.loss:.4g}, below the {floor:g} that polyak takes for its least value, so that no "
             "step is made, as for most rewards: give the option `floor`, or take adam."
         )
-    if entry.gradient_norm == 0 and entry.loss > 0 and len(run.history) == 1 and run.search.horizon is None:
+    if entry.gradient_norm == 0 and entry.loss > 0 and len(run.history) == 1 and run.config.horizon is None:
         raise InputError(
             f"the loss, {entry.loss:.4g}, does not depend on the policy: its gradient is exactly 0. Look whether the goal "
             "and the body are in view, and whether the controls move what the goal is about."
         )
 
 
-def _describe(plant, policy: nn.Module, search: TrainingConfig) -> str:
+def _describe(plant, policy: nn.Module, config: TrainingConfig) -> str:
     """What a checkpoint has to agree in, in words; a search may go on for more iterations.
 
     Not so where the schedule of the rate is as long as the search: its steps before would have been others.
     """
     numbers = sum(p.numel() for p in policy.parameters())
-    fixed = search.schedule is not None and optimizers.spans(search.schedule)
-    settings = replace(search, iterations=search.iterations if fixed else 1, enough=-math.inf)
+    fixed = config.schedule is not None and optimizers.spans(config.schedule)
+    settings = replace(config, iterations=config.iterations if fixed else 1, target_loss=-math.inf)
     return f"{type(policy).__name__} of {numbers} numbers for {plant.outputs} outputs, {settings}"
-
-
-Given = Mapping[str, Tensor] | Callable[[int], Mapping[str, Tensor]] | None
 
 
 def train_truncated(
     plant,
     policy: nn.Module,
     goal: Goal,
-    search: TrainingConfig,
+    config: TrainingConfig,
     length: int,
-    given: Given = None,
+    given: ParameterSource = None,
     worlds: int = 1,
-    progress: Progress | None = None,
+    progress: IterationProgress | None = None,
 ) -> History:
     """Train a policy in place, with a step of the optimiser after each piece.
 
@@ -138,7 +134,7 @@ def train_truncated(
         goal: Measures each piece as an episode of its own.
         search: Optimiser, rate, clip and schedule; an iteration is all pieces of one episode. It takes no horizon.
         length: Control intervals in a piece.
-        given: Parameters and kicks, or a function of the iteration that gives them, such as `Disturbances`.
+        given: Parameters and kicks, or a function of the iteration that gives them, such as `DomainRandomization`.
         worlds: Where `given` does not say.
         progress: Is told every iteration.
 
@@ -151,19 +147,19 @@ def train_truncated(
     """
     check(plant, policy)
     (length,) = counts("length", length)
-    if search.horizon is not None:
+    if config.horizon is not None:
         raise InputError("the search has a horizon; pieces of a motion have their length instead: leave it out.")
-    if search.optimiser == "lbfgs":
+    if config.optimizer == "lbfgs":
         raise InputError("lbfgs asks for the same loss again and again, and each piece is another; take adam or sgd.")
     parameters = [p for p in policy.parameters() if p.requires_grad]
-    step = optimizers.optimiser(search.optimiser, parameters, search.learning_rate, search.options)
-    rates = None if search.schedule is None else optimizers.schedule(search.schedule, step, search.iterations)
+    step = optimizers.make_optimizer(config.optimizer, parameters, config.learning_rate, config.options)
+    rates = None if config.schedule is None else optimizers.make_schedule(config.schedule, step, config.iterations)
     history = History()
-    for k in range(search.iterations):
+    for k in range(config.iterations):
         begun, here = time.process_time(), {name: y.clone() for name, y in policy.state_dict().items()}
         own = given(k) if callable(given) else given
-        parameters_of, kicks = split(own, plant.model)
-        states = plant.begin(parameters_of, max([worlds, *map(len, kicks.values())]))
+        parameters_of, impulses = split(own, plant.model)
+        states = plant.begin(parameters_of, max([worlds, *map(len, impulses.values())]))
         losses, norms, rate = [], [], step.param_groups[0]["lr"]
         for first, end in pairwise(borders(plant.intervals, length, k)):
             piece = plant.pieces(policy, states, range(first, end), own)
@@ -177,8 +173,8 @@ def train_truncated(
                     f"iteration {k}, intervals {first} to {end}: the loss is {loss.item():.4g}, the norm of its gradient "
                     f"{norms[-1]:.4g}. Take a smaller rate, shorter pieces or more substeps."
                 )
-            if search.clip is not None:
-                nn.utils.clip_grad_norm_(parameters, search.clip)
+            if config.clip is not None:
+                nn.utils.clip_grad_norm_(parameters, config.clip)
             losses.append(loss.item())
             step.step(lambda value=losses[-1]: value)  # for optimisers that ask
             getattr(policy, "project", lambda: None)()
@@ -200,7 +196,7 @@ def train_truncated(
         history.add(entry, here)
         if progress is not None:
             progress.update(k, entry.loss, {})
-        if entry.loss <= search.enough:
+        if entry.loss <= config.target_loss:
             break
     return history
 
