@@ -229,7 +229,7 @@ def test_in_pixels_the_way_begins_at_the_start_and_the_rest_at_the_end():
     seen = setup.goal
     assert isinstance(seen, ImageGoal) and seen.truth is not None
     episode = run_policy(setup, setup.policy)
-    goal = ImageGoal(seen.sees, seen.targets)  # whose place nobody knows
+    goal = ImageGoal(seen.renderers, seen.targets)  # whose place nobody knows
     centres = torch.stack([episode.centre()[0, 0], episode.centre()[0, -1], seen.truth.centre])
     start, end, there = seen.sees[0].camera.project(centres)[0]
     reach = Reach.of(goal, episode)
