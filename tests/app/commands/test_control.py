@@ -275,7 +275,7 @@ def test_a_goal_out_of_view_is_refused_and_leaves_no_folder(task, tmp_path):
 def test_bad_input_is_told_before_any_work(words, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Image.new("L", (9, 7), 255).save(tmp_path / "small.png")
-    fits = Task.load("walker").drawn(0, quick=True).scene.view("camera").size
+    fits = Task.load("walker").with_seed(0, quick=True).scene.view("camera").size
     fitting = Image.new("L", fits)
     fitting.paste(255, (4, 4, 9, 9))
     fitting.save(tmp_path / "fits.png")
