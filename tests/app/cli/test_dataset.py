@@ -1,4 +1,4 @@
-"""`gradsim dataset`: the same words again change nothing, what is wrong is told."""
+"""`gradsim dataset`: the same command again changes nothing, faults are reported."""
 
 import json
 
@@ -53,14 +53,14 @@ def test_what_does_not_go_is_bad_input(folder, words):
 def test_a_video_is_unpacked_for_a_fit(folder, tmp_path, capsys):
     """The film is that of the data set to the bit, and the scene one that its unknowns belong to."""
     assert main(["dataset", "show", str(folder), "1", "--out", str(tmp_path)]) == 0
-    told, recordings = capsys.readouterr().out, Recordings(folder)
+    printed, recordings = capsys.readouterr().out, Recordings(folder)
     np.testing.assert_array_equal(video.read(tmp_path / "film.webm").frames, recordings.frames(1, 32))
     np.testing.assert_array_equal(video.read(tmp_path / "mask.webm").frames[..., 0], recordings.masks(1, 32))
     scene = Scene.load(tmp_path / "scene.yaml")
     assert scene.camera.size == (32, 32)
     assert Space(scene, recordings.label(1)["unknowns"]).names == list(recordings.truth(1))
     assert json.loads((tmp_path / "truth.json").read_text()) == recordings.truth(1)
-    assert "--unknown body.mass:2:12" in told
+    assert "--unknown body.mass:2:12" in printed
 
 
 def test_a_sheet_shows_the_first_videos(folder, tmp_path):

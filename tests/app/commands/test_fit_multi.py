@@ -1,4 +1,4 @@
-"""`gradsim fit` of several clips and cameras: which film belongs to which, and the run folder."""
+"""`gradsim fit` of several clips and cameras: which video belongs to which, and the run folder."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ MASS = "cube.mass:1:8"
 
 
 @pytest.mark.parametrize(
-    ("scenes", "films", "expected"),
+    ("scenes", "videos", "expected"),
     [
         ([A], ["a.webm"], [(A, {"camera": "a.webm"})]),
         ([A], ["a.webm", "side=s.webm"], [(A, {"camera": "a.webm", "side": "s.webm"})]),
@@ -31,9 +31,9 @@ MASS = "cube.mass:1:8"
         ),
     ],
 )
-def test_a_film_of_a_camera_that_has_one_begins_the_next_clip(scenes, films, expected):
-    found = parse_clips(scenes, films)
-    assert [(c.scene, {name: str(path) for name, path in c.videos.items()}) for c in found] == expected
+def test_a_video_of_a_camera_that_has_one_begins_the_next_clip(scenes, videos, expected):
+    clips = parse_clips(scenes, videos)
+    assert [(c.scene, {name: str(path) for name, path in c.videos.items()}) for c in clips] == expected
 
 
 def test_a_file_with_an_equals_sign_in_its_name_is_a_file(tmp_path):

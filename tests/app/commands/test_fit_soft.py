@@ -21,8 +21,8 @@ KINDS = {"solid": soft_cases.solid, "cloth": soft_cases.cloth, "net": soft_cases
 def test_a_soft_body_is_simulated_and_filmed(tmp_path, kind):
     scene = KINDS[kind]()
     scene.save(tmp_path / "a.yaml")
-    made = render(tmp_path / "a.yaml", RenderOptions(frame=3, renderer="aa", shading="lambert"), tmp_path / "run")
-    assert made.files["frame"].is_file()
+    rendered = render(tmp_path / "a.yaml", RenderOptions(frame=3, renderer="aa", shading="lambert"), tmp_path / "run")
+    assert rendered.files["frame"].is_file()
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["status"] == "ok" and Scene.load(tmp_path / "run" / "scene.yaml").bodies == scene.bodies
     (name,) = scene.bodies

@@ -36,10 +36,10 @@ def test_a_run_brings_its_marks(run):
 
 def test_a_plane_is_drawn_and_kept_as_numbers(run, tmp_path):
     content = write_landscape(run, ["cube.mass", "cube.velocity.x:0:2"], tmp_path / "out", points=7)
-    kept = json.loads((tmp_path / "out" / "landscape.json").read_text())
-    assert kept["grids"]["cube.mass"][::6] == [1.0, 8.0] and kept["grids"]["cube.velocity.x"][::6] == [0.0, 2.0]
+    stored = json.loads((tmp_path / "out" / "landscape.json").read_text())
+    assert stored["grids"]["cube.mass"][::6] == [1.0, 8.0] and stored["grids"]["cube.velocity.x"][::6] == [0.0, 2.0]
     lowest = content["landscape"]["pixels"]
-    assert lowest["cost"] == min(map(min, kept["pixels"]))
+    assert lowest["cost"] == min(map(min, stored["pixels"]))
     assert lowest["lowest"] == {"cube.mass": pytest.approx(1 + 7 / 6 * 2), "cube.velocity.x": 1.0}  # next to the truth
     assert lowest["valleys"] >= 1 and 0 < lowest["downhill_share"] <= 1
     assert (tmp_path / "out" / "landscape.png").stat().st_size > 10_000

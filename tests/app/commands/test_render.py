@@ -1,4 +1,4 @@
-"""`gradsim render`: the pictures are those of the motion, and bad input leaves nothing behind."""
+"""`gradsim render`: images are those of the trajectory, and bad input leaves no files."""
 
 import json
 import sys
@@ -37,7 +37,7 @@ def png(path: Path) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def scene():
-    """A box in flight, a ball that stands, and a second camera with a wide picture."""
+    """A box in flight, a ball at rest, and a second camera with a wide image."""
     content = throw().model_dump(exclude_none=True)
     content["timing"]["substeps"] = 64  # obstacles are stiff
     look = {"eye": [3, -1, 1], "target": [0, 0, 0.8], "fov": 0.8}
@@ -59,8 +59,8 @@ def run(scene, tmp_path) -> Path:
 
 
 def test_a_film_and_its_mask_are_bit_by_bit_what_is_fitted(run, scene, motion):
-    made = render(run)
-    assert made.lossless and made.frames == 8 and made.files["video"] == run / "video.webm"
+    rendered = render(run)
+    assert rendered.lossless and rendered.frames == 8 and rendered.files["video"] == run / "video.webm"
     assert np.array_equal(videos.read(run / "video.webm").frames, bytes_of(synthetic.film(scene, motion)))
     mask = bytes_of(synthetic.float_masks(scene, motion).masks)
     assert np.array_equal(videos.read(run / "mask.webm").frames[..., 1], mask)
@@ -82,18 +82,18 @@ def test_the_command_line_knows_every_registered_rasterizer(run, monkeypatch, ca
 
 def test_further_cameras_and_renderers_have_films_of_their_own_names(run, scene, motion):
     assert {p.name for p in render(run, RenderOptions(camera="side")).files.values()} == {"side.webm", "side_mask.webm"}
-    made = render(run, RenderOptions(renderer="aa", shading="lambert", camera="side"))
-    assert {p.name for p in made.files.values()} == {"side_aa.webm", "side_mask_aa.webm"}
-    own = Renderer.of(scene, "aa", "side", "lambert")(motion.drawn, motion.values)[0].detach().permute(0, 2, 3, 1)
-    assert np.array_equal(videos.read(made.files["video"]).frames, bytes_of(own))
+    rendered = render(run, RenderOptions(renderer="aa", shading="lambert", camera="side"))
+    assert {p.name for p in rendered.files.values()} == {"side_aa.webm", "side_mask_aa.webm"}
+    expected = Renderer.of(scene, "aa", "side", "lambert")(motion.drawn, motion.values)[0].detach().permute(0, 2, 3, 1)
+    assert np.array_equal(videos.read(rendered.files["video"]).frames, bytes_of(expected))
 
 
 @pytest.mark.parametrize("format", ("mp4", "gif", "png"))
 def test_every_format_holds_the_same_frames(run, format):
     frames = videos.read(render(run).files["video"]).frames
-    made = render(run, RenderOptions(format=format))
-    assert made.lossless and made.frames == len(frames)
-    again = videos.read(made.files["video"], fps=20 if format == "png" else None)
+    rendered = render(run, RenderOptions(format=format))
+    assert rendered.lossless and rendered.frames == len(frames)
+    again = videos.read(rendered.files["video"], fps=20 if format == "png" else None)
     assert np.array_equal(again.frames, frames)
 
 
@@ -101,12 +101,12 @@ def test_every_format_holds_the_same_frames(run, format):
 def test_a_preview_is_near_the_frames_and_called_lossy(run, format):
     """Eight levels on average: what codecs for looking at leave, far below the contrast of body and ground, 200."""
     frames = videos.read(render(run).files["video"]).frames
-    made = render(run, RenderOptions(format=format, preview=True))
-    seen = videos.read(made.files["video"]).frames
-    factor = seen.shape[1] // frames.shape[1]
-    assert made.files["video"].name == f"preview.{format}"
-    assert not made.lossless and factor == 13 and len(seen) == len(frames)
-    assert np.abs(seen - frames.repeat(factor, 1).repeat(factor, 2).astype(float)).mean() < 8
+    rendered = render(run, RenderOptions(format=format, preview=True))
+    frames_read = videos.read(rendered.files["video"]).frames
+    factor = frames_read.shape[1] // frames.shape[1]
+    assert rendered.files["video"].name == f"preview.{format}"
+    assert not rendered.lossless and factor == 13 and len(frames_read) == len(frames)
+    assert np.abs(frames_read - frames.repeat(factor, 1).repeat(factor, 2).astype(float)).mean() < 8
 
 
 def test_a_run_of_a_fit_is_filmed_at_its_estimates(run, scene):
@@ -118,36 +118,38 @@ def test_a_run_of_a_fit_is_filmed_at_its_estimates(run, scene):
 
 
 def test_a_scene_is_simulated_first_but_never_over_a_fit(run, tmp_path):
-    made = render(tmp_path / "scene.yaml", RenderOptions(frame=0), tmp_path / "new")
-    assert (tmp_path / "new" / "trajectory.npz").is_file() and made.files["frame"].is_file()
+    rendered = render(tmp_path / "scene.yaml", RenderOptions(frame=0), tmp_path / "new")
+    assert (tmp_path / "new" / "trajectory.npz").is_file() and rendered.files["frame"].is_file()
     (run / "result.json").write_text(json.dumps({"command": "fit"}))
     with pytest.raises(InputError, match="holds a run of `gradsim fit`"):
         render(tmp_path / "scene.yaml", RenderOptions(frame=0), run)
 
 
 def test_one_frame_is_that_frame_with_depth_ids_and_flow_to_the_next(run, scene, motion):
-    made = render(run, RenderOptions(frame=3, buffers=("depth", "normals", "ids", "flow")))
-    assert np.array_equal(png(made.files["frame"]), bytes_of(synthetic.film(scene, motion)[3]))
-    assert {p.name for p in made.files.values()} == {"frame_003.png", "frame_003.npz"} | {
+    rendered = render(run, RenderOptions(frame=3, buffers=("depth", "normals", "ids", "flow")))
+    assert np.array_equal(png(rendered.files["frame"]), bytes_of(synthetic.film(scene, motion)[3]))
+    assert {p.name for p in rendered.files.values()} == {"frame_003.png", "frame_003.npz"} | {
         f"frame_003_{name}.png" for name in ("depth", "normals", "ids", "flow")
     }
-    own = Renderer(from_scene(scene.camera)).picture(motion.drawn)
-    with np.load(made.files["arrays"]) as arrays:
+    expected = Renderer(from_scene(scene.camera)).picture(motion.drawn)
+    with np.load(rendered.files["arrays"]) as arrays:
         assert arrays["names"].tolist() == ["cube", "post"]
         for name in ("depth", "normals", "ids", "flow"):
-            assert np.array_equal(arrays[name], getattr(own, name)[0, 3:4].detach().numpy()), name
+            assert np.array_equal(arrays[name], getattr(expected, name)[0, 3:4].detach().numpy()), name
         assert (arrays["ids"] == 0).sum() > 10 and np.abs(arrays["flow"]).max() > 1
 
 
 def test_buffers_of_a_film_are_films(run):
-    made = render(run, RenderOptions(buffers=("depth", "flow")))
-    assert len(videos.read(made.files["depth"]).frames) == 8 and len(videos.read(made.files["flow"]).frames) == 7
+    rendered = render(run, RenderOptions(buffers=("depth", "flow")))
+    assert (
+        len(videos.read(rendered.files["depth"]).frames) == 8 and len(videos.read(rendered.files["flow"]).frames) == 7
+    )
 
 
 def test_a_turntable_begins_where_the_camera_stands(run, scene, motion):
-    made = render(run, RenderOptions(turntable=4, frame=2))
-    views = videos.read(made.files["video"]).frames
-    assert len(views) == made.frames == 4
+    rendered = render(run, RenderOptions(turntable=4, frame=2))
+    views = videos.read(rendered.files["video"]).frames
+    assert len(views) == rendered.frames == 4
     assert np.array_equal(views[0], bytes_of(synthetic.film(scene, motion)[2]))
     share = [(np.abs(view.astype(int) - 255).max(-1) > 20).mean() for view in views]
     assert min(share) > 0.01  # things are in view from everywhere
@@ -222,7 +224,7 @@ def test_what_cannot_be_is_refused_before_work(scene, tmp_path, monkeypatch, wha
 
 @pytest.fixture
 def lit(tmp_path) -> Path:
-    """A ball that moves along under a lamp of its own colour, above a floor that is seen."""
+    """A ball that moves along under a lamp of its own color, above a visible floor."""
     content = {
         "timing": {"fps": 30, "frames": 2},
         "bodies": {
@@ -240,9 +242,9 @@ def lit(tmp_path) -> Path:
 
 def test_mitsuba_films_lights_floor_and_shadow_of_the_scene(lit):
     pytest.importorskip("mitsuba", reason='Mitsuba is not installed: pip install "gradsim[mitsuba]"')
-    made = render(lit, RenderOptions(renderer="mitsuba", spp=16))
-    frames = videos.read(made.files["video"]).frames
-    assert made.lossless and made.files["video"].name == "video_mitsuba.webm" and frames.shape == (2, 18, 24, 3)
+    rendered = render(lit, RenderOptions(renderer="mitsuba", spp=16))
+    frames = videos.read(rendered.files["video"]).frames
+    assert rendered.lossless and rendered.files["video"].name == "video_mitsuba.webm" and frames.shape == (2, 18, 24, 3)
     assert frames[0, 0, 0].tolist() == [0, 0, 255]  # sky
     assert np.abs(frames[0, -1, 0] - [255, 76.5, 0]).max() <= 1  # floor 0.6 · (2, 0.5, 0), cut off at 1
     dark = (frames[..., 0] < 50) & (frames[..., 2] < 3)  # light that the blue-grey ball sends down is not much
@@ -260,9 +262,9 @@ def test_without_mitsuba_it_is_said_what_to_install(lit, monkeypatch):
 
 def test_a_scene_with_light_and_floor_is_filmed_with_them(lit):
     """The floor by `aa`: 0.6 · (2, 0.5, 0), cut off at 1."""
-    made = render(lit)
-    assert made.files["video"].name == "video.webm"
-    assert np.abs(videos.read(made.files["video"]).frames[0, -1, 0] - [255, 76.5, 0]).max() <= 1
+    rendered = render(lit)
+    assert rendered.files["video"].name == "video.webm"
+    assert np.abs(videos.read(rendered.files["video"]).frames[0, -1, 0] - [255, 76.5, 0]).max() <= 1
 
 
 def test_a_folder_without_a_run_says_how_to_make_one(tmp_path):

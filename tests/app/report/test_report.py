@@ -1,4 +1,4 @@
-"""The report page stands alone and says what the result says."""
+"""The report page is self-contained and shows the result."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from gradsim.app.report.report import write_report
 from gradsim.app.report.sections import VERDICTS
 from gradsim.errors import InputError, Status
 
-WEBM = bytes.fromhex("1a45dfa3") + b"not much of a film"
+WEBM = bytes.fromhex("1a45dfa3") + b"not much of a video"
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_page_refers_to_nothing_outside_itself(run_folder, answered):
     (folder / "overlay.webm").write_bytes(WEBM)
     page = write_report(folder).read_text()
     addresses = Links(page).addresses
-    assert len(addresses) == 6  # two films, two figures of intervals, the search, the starts
+    assert len(addresses) == 6  # two videos, two plots of intervals, the search, the starts
     assert all(address.startswith("data:") for address in addresses)
     assert sum(address.startswith("data:video/webm") for address in addresses) == 2
     assert "http" not in page and "url(" not in page and "<script" not in page
