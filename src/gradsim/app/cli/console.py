@@ -123,7 +123,7 @@ def progress(console: Console) -> "Progress":
 
 def unknowns_table(section: Section) -> Table:
     """Estimates of one fit; truth, relative error and z-score where the truth is known."""
-    table = _table(section.title, ("unknown", "value ± sd, 95 %", "identifiable"))
+    table = _table(section.title, ("unknown", "value ± sd, 95 %", "known"))
     for heading in ("truth", "rel. err", "z") if section.compared else ():
         table.add_column(heading, justify="right", no_wrap=True)
     for name, u in section.unknowns.items():

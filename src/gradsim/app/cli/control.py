@@ -18,15 +18,19 @@ class Control(Command):
     """Search for a controller that moves a body to a goal image, by gradients through physics and rendering."""
 
     task: Annotated[Positional[str | None], arg(metavar="TASK", help_behavior_hint="(required)")] = None
-    """Library task (walker, gear, cloth, jellyfish, throw) or task file (YAML). With --resume, the run folder is enough."""
+    """Library task (walker, gear, cloth, jellyfish, throw) or task file (YAML). With --resume: the run folder."""
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(required)")] = None
     """Run folder for policy.pt, result.json, report.html and videos."""
     goal: Annotated[Path | None, arg(metavar="IMAGE", help_behavior_hint="(default: the task's)")] = None
-    """Goal image from the task's camera: in color before the scene's background, or a gray silhouette, bright on black."""
-    method: Literal["gradient", "mpc", "diffphysics", "random", "cma", "reinforce", "ppo"] = "gradient"
-    """gradient: a policy from images only; mpc: model predictive control by the same gradients. The others are baselines:
-    diffphysics knows the goal in 3-D; random, cma, reinforce and ppo use no gradients of the physics (cma, ppo: extra
-    `control`)."""
+    """Goal image from the task's camera: in color on the scene's background, or a gray silhouette, bright on black."""
+    method: Annotated[
+        Literal["gradient", "mpc", "diffphysics", "random", "cma", "reinforce", "ppo"],
+        arg(
+            help="gradient: a policy from images only; mpc: model predictive control by the same gradients. The others are "
+            "baselines: diffphysics knows the goal in 3-D; random, cma, reinforce and ppo use no gradients of the physics "
+            "(cma, ppo: extra `control`)."
+        ),
+    ] = "gradient"
     iterations: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: the task's)")] = None
     """Iterations (mpc: of each plan). One is a rollout forward and backward; for cma, reinforce and ppo 16 rollouts."""
     quick: bool = False

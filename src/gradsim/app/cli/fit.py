@@ -22,8 +22,7 @@ class Fit(Command):
     """
 
     scene: Annotated[Positional[Path | None], arg(metavar="SCENE", help_behavior_hint="(required)")] = None
-    """Scene file (YAML) or name of a library scene; its values of the unknowns are not used. With --resume, the run folder
-    is enough."""
+    """Scene file (YAML) or name of a library scene; values of unknowns are ignored. With --resume: the run folder."""
     more: Annotated[Positional[tuple[Path, ...]], arg(metavar="[SCENE ...]")] = ()
     """Scenes of further clips; by default the first scene is that of all clips."""
     video: Annotated[
@@ -54,8 +53,7 @@ class Fit(Command):
     ] = None
     """Image or video of the empty scene to subtract, or median (of the video itself; needs a fixed camera)."""
     frames: Annotated[str, arg(metavar="SPEC", help_behavior_hint="(default: all)")] = ""
-    """Frames to use, separated by commas: A:B only these, !K without K, -K K is an extra frame, +K one is missing before
-    K."""
+    """Frames to use, comma-separated: A:B only these; !K not K; -K: K is an extra frame; +K: one is missing before K."""
     profile: bool = False
     """Add profile likelihoods along the two weakest directions; takes some seconds."""
     starts: int = 16

@@ -73,10 +73,13 @@ class Render(Command):
     """Write only preview.FORMAT: enlarged, lossy, for every player."""
     renderer: Annotated[
         str | None,
-        arg(metavar="NAME", help_behavior_hint="(default: coverage; aa for textures, shading, visible grounds)"),
+        arg(
+            metavar="NAME",
+            help="coverage: exact, flat colors, used by fits; aa: with depth and shading; softras, dibr: those of the paper; "
+            "mitsuba: path tracing with shadows, slow (extra `mitsuba`). An unknown name lists all.",
+            help_behavior_hint="(default: coverage; aa for textures, shading, visible grounds)",
+        ),
     ] = None
-    """coverage: exact, flat colors, used by fits; aa: with depth and shading; softras, dibr: those of the paper; mitsuba:
-    path tracing with shadows, slow (extra `mitsuba`). An unknown name lists all."""
     spp: Annotated[int, arg(metavar="N")] = 64
     """Samples per pixel of mitsuba; the noise falls with the square root."""
     shading: Annotated[

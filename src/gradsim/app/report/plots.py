@@ -163,7 +163,7 @@ def starts(population: Mapping, section: Section) -> Figure:
         u = section.unknowns.get(name)
         if u is not None and u["truth"] is not None:
             axes.axhline(u["truth"], color=TRUTH, lw=1.1, ls=(0, (4, 3)), zorder=0)
-        axes.set(xlim=(-0.05, 1.08), xticks=[0, 1], xticklabels=["drawn", "ended"])
+        axes.set(xlim=(-0.05, 1.08), xticks=[0, 1], xticklabels=["initial", "final"])
         axes.set_title(f"{name} [{u['unit']}]" if u and u["unit"] else name, fontsize=8)
     for axes in grid[len(names) :]:
         axes.set_axis_off()
