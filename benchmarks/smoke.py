@@ -13,7 +13,7 @@ from clock import best
 from torch import Tensor
 
 from gradsim.physics.smoke.solver import Smoke
-from gradsim_reproduction.control.smoke import Waves, disc, targets
+from gradsim_reproduction.control.smoke import StreamFunction, disc, targets
 from gradsim_reproduction.runner import figure
 
 SIZES, STEPS, DT, PAD = (128, 256), 20, 0.01, 16
@@ -73,7 +73,7 @@ def rollout(velocity: Tensor, density: Tensor, steps: int, sample: Sampler) -> T
 def cases(n: int) -> dict[str, Callable[[], Tensor]]:
     """Gradients by the velocity at the start of the sum of squares of the smoke at the end, by name."""
     start = disc(n, targets(n)["ring"].sum())
-    velocity = Waves(n).velocity(Waves(n).drawn(0, 0.3))
+    velocity = StreamFunction(n).velocity(StreamFunction(n).random(0, 0.3))
 
     def gradient(last: Callable[[Tensor, Tensor], Tensor], dtype: torch.dtype = torch.float64) -> Callable[[], Tensor]:
         def run() -> Tensor:

@@ -36,13 +36,13 @@ def measure_gradients(app) -> None:
         said = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=False)  # what fails is a cross
         if said.returncode not in (0, 1):
             raise RuntimeError(f"{' '.join(run)}\n{said.stdout}{said.stderr}")
-        measured = {}
+        subject_slopes = {}
         for case in ElementTree.parse(report).iter("testcase"):
             for kept in case.iter("property"):
-                measured[case.get("name", "").partition("[")[2].rstrip("]")] = json.loads(kept.get("value", ""))
+                subject_slopes[case.get("name", "").partition("[")[2].rstrip("]")] = json.loads(kept.get("value", ""))
     target = ROOT / "docs" / "_generated" / "differentiability.md"
     target.parent.mkdir(exist_ok=True)
-    target.write_text(markdown(from_tests(measured)), encoding="utf-8")
+    target.write_text(markdown(from_tests(subject_slopes)), encoding="utf-8")
 
 
 def setup(app) -> None:

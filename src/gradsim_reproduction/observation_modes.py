@@ -20,7 +20,7 @@ FINER = 4  # times more substeps in the targets of `foreign`
 PLACE, ANGLE = 1e-3, 1e-2  # [m], [rad] nominal noise of poses that are known exactly
 
 
-def observe(scene: Scene, truth: Mapping[str, float], model: Model, sight: str, seed: int) -> Observation:
+def observe(scene: Scene, truth: Mapping[str, float], model: Model, mode: str, seed: int) -> Observation:
     """A scene with a rigid body, `body`, as it is seen with the true values.
 
     Args:
@@ -30,14 +30,14 @@ def observe(scene: Scene, truth: Mapping[str, float], model: Model, sight: str, 
         sight: One of the four above.
         seed: Of the noise.
     """
-    source = Model(scene, substeps=FINER * model.substeps) if sight == "foreign" else model
+    source = Model(scene, substeps=FINER * model.substeps) if mode == "foreign" else model
     with torch.no_grad():
         trajectory = source.rollout(placed(scene, truth))
-    if sight == "float":
+    if mode == "float":
         return synthetic.float_masks(scene, trajectory)
-    if sight == "8bit":
+    if mode == "8bit":
         return synthetic.noisy_masks(scene, trajectory, "body", seed)
-    if sight == "foreign":
+    if mode == "foreign":
         return synthetic.foreign_masks(scene, trajectory)
     poses = trajectory["body"]
     return States("body", poses["x"][0], poses["q"][0], PLACE, ANGLE, exact=True)

@@ -95,8 +95,8 @@ def experiment(name: str, title: str, *, parallel: bool = False) -> Callable[[Ca
         kinds = inspect.signature(function).parameters.values()
         parameters = [p for p in inspect.signature(run, follow_wrapped=False).parameters.values()][:4]
         extra = [inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=unset[key]) for key in unset]
-        own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in list(kinds)[1:]]
-        run.__signature__ = inspect.Signature([*parameters, *extra, *own])  # type: ignore[attr-defined]
+        options_of_function = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in list(kinds)[1:]]
+        run.__signature__ = inspect.Signature([*parameters, *extra, *options_of_function])  # type: ignore[attr-defined]
         return run
 
     return wrap
@@ -115,8 +115,8 @@ def _command(name: str, options: Mapping[str, Any]) -> str:
 
 def figure(value: float, paper: float | None = None, goal: float | None = None, ok: bool | None = None) -> dict:
     """One figure: value, the paper's value, our goal, and whether it is met (by default: value ≤ goal)."""
-    met = ok if ok is not None else (goal is None or value <= goal)
-    return {"value": value, "paper": paper, "goal": goal, "ok": bool(met)}
+    is_met = ok if ok is not None else (goal is None or value <= goal)
+    return {"value": value, "paper": paper, "goal": goal, "ok": bool(is_met)}
 
 
 def write_result(folder: Path, command: str, result: dict, figures: Figures) -> dict:

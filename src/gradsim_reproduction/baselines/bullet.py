@@ -50,7 +50,7 @@ class Bullet:
 
     def __init__(self, scene: Scene):
         self.engine = require_extra("pybullet", "this baseline", "baselines")
-        self.body, self.ground = _taken(scene)
+        self.body, self.ground = _supported(scene)
         self.timing, self.size = scene.timing, scene.view("camera").size
         model = Model(scene)
         self.system, self.values = model.systems[0], model.values()
@@ -119,8 +119,8 @@ class Bullet:
     def _picture(self) -> np.ndarray:
         engine, (width, height) = self.engine, self.size
         plain = {"shadow": 0, "flags": engine.ER_NO_SEGMENTATION_MASK, "renderer": engine.ER_TINY_RENDERER}
-        found = engine.getCameraImage(width, height, **self.camera, **plain, physicsClientId=self.client)
-        return np.reshape(found[2], (height, width, 4))[..., :3] / 255
+        image = engine.getCameraImage(width, height, **self.camera, **plain, physicsClientId=self.client)
+        return np.reshape(image[2], (height, width, 4))[..., :3] / 255
 
 
 def matrices(camera: Camera) -> tuple[list[float], list[float]]:
@@ -149,7 +149,7 @@ def reward_of(errors: np.ndarray) -> np.ndarray:
     return -np.sqrt(errors).sum(-1)
 
 
-def _taken(scene: Scene):
+def _supported(scene: Scene):
     """The body and the ground of a scene that PyBullet can play."""
     bodies, grounds = list(scene.bodies.values()), list(scene.grounds.values())
     if len(bodies) != 1 or bodies[0].kind != "rigid" or len(grounds) != 1 or scene.obstacles:

@@ -62,9 +62,9 @@ def solve(one: Sample, unknowns: Sequence[str], rollouts: int) -> dict:
         return problem.cost(u, problem.frames).numpy()
 
     rng = np.random.default_rng([START + one.seed, one.number])
-    found, loss, taken = search(losses, lambda: _start(space, rng), rollouts, rng)
-    values = dict(zip(space.names, space.numbers(space.low + width * torch.tensor(found)).tolist(), strict=True))
-    return row(one, values, time.process_time() - begun, rollouts=taken, loss=loss)
+    point, loss, evaluations = search(losses, lambda: _start(space, rng), rollouts, rng)
+    values = dict(zip(space.names, space.numbers(space.low + width * torch.tensor(point)).tolist(), strict=True))
+    return row(one, values, time.process_time() - begun, rollouts=evaluations, loss=loss)
 
 
 def problem_of(one: Sample, unknowns: Sequence[str]) -> Problem:
@@ -93,21 +93,21 @@ def search(
         rng: Of what is drawn.
     """
     library = require_extra("cma", "the baseline CMA-ES", "baselines")
-    best, least, taken = start(), math.inf, 0
+    best, least, evaluations = start(), math.inf, 0
     idle = [0.5] * (len(best) == 1)  # `cma` fails with bounds on a single number: another that nothing reads joins it
     while True:
-        own = {"bounds": [0, 1], "verbose": -9, "seed": math.nan, "randn": lambda *size: rng.standard_normal(size)}
-        run = library.CMAEvolutionStrategy([*start(), *idle], WIDTH, {**own, "tolfun": 1e-12, "tolx": 1e-13})
+        options = {"bounds": [0, 1], "verbose": -9, "seed": math.nan, "randn": lambda *size: rng.standard_normal(size)}
+        run = library.CMAEvolutionStrategy([*start(), *idle], WIDTH, {**options, "tolfun": 1e-12, "tolx": 1e-13})
         while not run.stop():
-            if taken + run.popsize > rollouts:
-                return best, least, taken
-            asked = run.ask()
-            points = np.array(asked)[:, : len(best)]
-            found = losses(points)
-            taken += len(points)
-            run.tell(asked, found.tolist())
-            if found.min() < least:
-                best, least = points[found.argmin()], float(found.min())
+            if evaluations + run.popsize > rollouts:
+                return best, least, evaluations
+            candidates = run.ask()
+            points = np.array(candidates)[:, : len(best)]
+            costs = losses(points)
+            evaluations += len(points)
+            run.tell(candidates, costs.tolist())
+            if costs.min() < least:
+                best, least = points[costs.argmin()], float(costs.min())
 
 
 def _start(space: Space, rng: np.random.Generator) -> np.ndarray:

@@ -18,7 +18,7 @@ from gradsim.errors import InputError
 from gradsim.runtime.progress import Progress
 from gradsim_reproduction.baselines.convnet_net import ConvNet
 from gradsim_reproduction.baselines.convnet_training import Clips, Schedule, predict, train
-from gradsim_reproduction.baselines.rows import TRAINING, row, rows_of
+from gradsim_reproduction.baselines.rows import TRAINING, cached_rows, row
 from gradsim_reproduction.plotting import BLUE, GREY, ORANGE, new_figure, write_figures
 from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.tables import write_table
@@ -75,10 +75,10 @@ def rows(
     unknowns: Sequence[str] = ("body.mass",),
 ) -> list[dict]:
     """What the network says of test samples; see `ROWS`. One network tells all five parameters, whatever is asked."""
-    found = rows_of("convnet", lambda folder: convnet(folder, quick, seed, progress), numbers, seed, out, quick)
-    for one in found:
+    records = cached_rows("convnet", lambda folder: convnet(folder, quick, seed, progress), numbers, seed, out, quick)
+    for one in records:
         one.update({key: {name: one[key][name] for name in unknowns} for key in ("truth", "values")})
-    return found
+    return records
 
 
 def network(seed: int, weights: Path | None = None) -> ConvNet:
@@ -107,26 +107,26 @@ def split_numbers(quick: bool) -> dict[str, list[int]]:
     """Numbers of the samples for "train" and for "test": the paper's 800 and 200, or a few."""
     test = test_numbers(TEST)
     both = {"train": sorted(set(range(TRAINING)) - set(test)), "test": test}
-    return {split: own[: QUICK[split]] if quick else own for split, own in both.items()}
+    return {split: part[: QUICK[split]] if quick else part for split, part in both.items()}
 
 
 def _trained(net, clips, numbers, schedule, out, seed, progress) -> dict:
     """Train and predict: curves, rows of the test samples, and CPU time [s]."""
     curves = train(net, clips, numbers, schedule, out / "checkpoint.pt", seed, progress)
     values = clips.values(predict(net, clips, numbers["test"]))
-    told = [row(clips.samples[k], value) for k, value in zip(numbers["test"], values, strict=True)]
-    return {"curves": curves, "rows": told, "cpu_seconds": sum(epoch["cpu_seconds"] for epoch in curves)}
+    records = [row(clips.samples[k], value) for k, value in zip(numbers["test"], values, strict=True)]
+    return {"curves": curves, "rows": records, "cpu_seconds": sum(epoch["cpu_seconds"] for epoch in curves)}
 
 
-def summary(found: Sequence[dict], curves: Sequence[dict]) -> dict[str, dict]:
+def summary(records: Sequence[dict], curves: Sequence[dict]) -> dict[str, dict]:
     """Errors over the test samples: means as in the paper, medians, and the losses (1/3 is that of the middle)."""
-    mass = np.array([r["values"]["body.mass"] - r["truth"]["body.mass"] for r in found])
+    mass = np.array([r["values"]["body.mass"] - r["truth"]["body.mass"] for r in records])
     figures = {"mass_abs_err": figure(float(np.abs(mass).mean()), paper=TABLE1["mass_abs_err"])}
-    for name in found[0]["truth"]:
-        own = name.rpartition(".")[2]
-        errors = np.array([abs(r["values"][name] / r["truth"][name] - 1) for r in found])
-        figures[f"{own}_rel_err"] = figure(float(errors.mean()), paper=PAPER[own])
-        figures[f"{own}_rel_err_median"] = figure(float(np.median(errors)))
+    for name in records[0]["truth"]:
+        key = name.rpartition(".")[2]
+        errors = np.array([abs(r["values"][name] / r["truth"][name] - 1) for r in records])
+        figures[f"{key}_rel_err"] = figure(float(errors.mean()), paper=PAPER[key])
+        figures[f"{key}_rel_err_median"] = figure(float(np.median(errors)))
     last = curves[-1] if curves else {"train": float("nan"), "test": float("nan")}
     figures["loss_train"], figures["loss_test"] = figure(last["train"]), figure(last["test"])
     figures["loss_test_least"] = figure(min([c["test"] for c in curves], default=float("nan")))

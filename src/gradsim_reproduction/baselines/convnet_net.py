@@ -43,7 +43,7 @@ class ConvNet(nn.Module):
         library = require_extra("transformers", "the ConvNet", "baselines")
         described = library.EfficientNetConfig(**{**B0, "image_size": size, **(config or {})})
         self.backbone = library.EfficientNetModel(described)
-        self.backbone.apply(begin)
+        self.backbone.apply(init_layer)
         self.convolutions = nn.Sequential(nn.Conv2d(described.hidden_dim, 128, 1), nn.Conv2d(128, 32, 1))
         widths = (frames * 32 * (size // 32) ** 2, *HIDDEN, outputs)
         layers = [m for pair in itertools.pairwise(widths) for m in (nn.Linear(*pair), nn.ReLU())]
@@ -62,16 +62,16 @@ class ConvNet(nn.Module):
         """
         if learnt is not None:
             with torch.no_grad():
-                seen = self.features(films)
-            return seen.index_copy(1, learnt, self.features(films[:, learnt]))
+                features = self.features(films)
+            return features.index_copy(1, learnt, self.features(films[:, learnt]))
         pictures = (films.flatten(0, 1) / 255 - torch.tensor(MEAN)) / torch.tensor(STD)
-        with halves():
-            seen = self.backbone(pictures.permute(0, 3, 1, 2)).last_hidden_state  # channels last, as the bytes lie
-        return seen.unflatten(0, films.shape[:2])
+        with bfloat16_autocast():
+            features = self.backbone(pictures.permute(0, 3, 1, 2)).last_hidden_state  # channels last, as the bytes lie
+        return features.unflatten(0, films.shape[:2])
 
     def head(self, features: Tensor) -> Tensor:
         """Predictions (batch, outputs) from features."""
-        with halves():
+        with bfloat16_autocast():
             narrowed = self.convolutions(features.flatten(0, 1)).unflatten(0, features.shape[:2])
             return self.linear(narrowed.flatten(1)).float()
 
@@ -82,10 +82,10 @@ class ConvNet(nn.Module):
             InputError: If the file is no state dictionary, or one of another network.
         """
         try:
-            given = torch.load(path, map_location="cpu", weights_only=True)
-            given = {key.removeprefix("efficientnet."): value for key, value in given.items()}
-            own = self.backbone.state_dict()
-            self.backbone.load_state_dict({key: value for key, value in given.items() if key in own})
+            state = torch.load(path, map_location="cpu", weights_only=True)
+            state = {key.removeprefix("efficientnet."): value for key, value in state.items()}
+            names = self.backbone.state_dict()
+            self.backbone.load_state_dict({key: value for key, value in state.items() if key in names})
         except (OSError, RuntimeError, AttributeError, ValueError, EOFError, pickle.UnpicklingError) as error:
             first = str(error).partition("\n")[0]
             raise InputError(
@@ -94,7 +94,7 @@ class ConvNet(nn.Module):
             ) from None
 
 
-def begin(layer: nn.Module) -> None:
+def init_layer(layer: nn.Module) -> None:
     """First weights of a layer, as Tan and Le have them: variance 2 / fan-out of convolutions, scale 1 of normalisation.
 
     `transformers` draws that scale from N(0, 0.02²), and after its fifty layers nothing is left of a picture. It does not
@@ -110,6 +110,6 @@ def begin(layer: nn.Module) -> None:
         nn.init.zeros_(layer.bias)
 
 
-def halves() -> torch.autocast:
+def bfloat16_autocast() -> torch.autocast:
     """Convolutions and products in bfloat16 where this processor has it: three times as fast."""
     return torch.autocast("cpu", torch.bfloat16, enabled=torch.ops.mkldnn._is_mkldnn_bf16_supported())

@@ -46,8 +46,8 @@ class Clips:
     @cached_property
     def digest(self) -> str:
         """Of the samples: films and networks of others are not gone on with."""
-        told = [(s.scene.model_dump_json(), sorted(s.truth.items())) for s in self.samples.values()]
-        return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
+        content = [(s.scene.model_dump_json(), sorted(s.truth.items())) for s in self.samples.values()]
+        return hashlib.sha256(repr(content).encode()).hexdigest()[:12]
 
     def films(self, numbers: Sequence[int]) -> Tensor:
         """Bytes (n, 60, 64, 64, 3)."""
@@ -69,8 +69,8 @@ class Clips:
             frames = film(self.samples[number], (SIZE,)).frames[SIZE]
             with atomic_path(path) as draft:
                 np.savez_compressed(draft, frames=frames)
-        with np.load(path) as kept:
-            return kept["frames"]
+        with np.load(path) as archive:
+            return archive["frames"]
 
 
 OFTEN = 60.0  # [s] after an epoch that ends so long after the last checkpoint, another is written
@@ -124,7 +124,7 @@ def train(
         After each epoch: `train` (mean over its steps) and `test`, mean squares of labels; `whole`, whether the
         backbone was trained; and `cpu_seconds`.
     """
-    labels = {split: clips.labels(own) for split, own in numbers.items()}
+    labels = {split: clips.labels(part) for split, part in numbers.items()}
     adam = torch.optim.Adam(net.parameters(), schedule.rate, fused=True)  # five times as fast here
     curves = _resume(checkpoint, net, adam)
     saved, features = time.monotonic(), {}
@@ -133,7 +133,7 @@ def train(
         alone = epoch >= schedule.whole_epochs
         if alone and not features:
             progress.stage("ConvNet: features of all films")
-            features = {split: kept_features(net, clips, own) for split, own in numbers.items()}
+            features = {split: compute_features(net, clips, part) for split, part in numbers.items()}
         progress.stage(f"ConvNet: epoch {epoch + 1} of {schedule.epochs}")
         net.backbone.requires_grad_(not alone).train(not alone)
         order = torch.randperm(len(labels["train"]), generator=torch.Generator().manual_seed(1000 * seed + epoch))
@@ -142,19 +142,19 @@ def train(
             torch.manual_seed(1000 * seed + epoch)
             for k, rows in enumerate(order.split(schedule.batch)):
                 if alone:
-                    given = features["train"][rows]
+                    inputs = features["train"][rows]
                 else:
                     films = clips.films([numbers["train"][r] for r in rows.tolist()])
-                    given = net.features(films, torch.randperm(films.shape[1])[: schedule.learnt])
-                found = net.head(given)
-                loss = mse_loss(found, labels["train"][rows])
+                    inputs = net.features(films, torch.randperm(films.shape[1])[: schedule.learnt])
+                labels_found = net.head(inputs)
+                loss = mse_loss(labels_found, labels["train"][rows])
                 adam.zero_grad()
                 loss.backward()
                 adam.step()
                 losses.append(loss.item())
                 progress.fraction(k + 1, -(-len(order) // schedule.batch))
-        found = predict(net, clips, numbers["test"], features.get("test"))
-        test = mse_loss(found, labels["test"]).item()
+        labels_found = predict(net, clips, numbers["test"], features.get("test"))
+        test = mse_loss(labels_found, labels["test"]).item()
         spent = time.process_time() - begun
         curves.append({"train": sum(losses) / len(losses), "test": test, "whole": not alone, "cpu_seconds": spent})
         progress.update(epoch + 1, curves[-1]["train"], {"test": (test, float("nan"))})
@@ -167,21 +167,21 @@ def train(
 def predict(net: ConvNet, clips: Clips, numbers: Sequence[int], features: Tensor | None = None) -> Tensor:
     """Labels (n, outputs) that the network gives to samples; from their features, if these are there."""
     if features is None:
-        return _each(net, numbers, lambda some: net(clips.films(some)))
-    return _each(net, range(len(features)), lambda some: net.head(features[list(some)]))
+        return _in_chunks(net, numbers, lambda part: net(clips.films(part)))
+    return _in_chunks(net, range(len(features)), lambda part: net.head(features[list(part)]))
 
 
-def kept_features(net: ConvNet, clips: Clips, numbers: Sequence[int]) -> Tensor:
+def compute_features(net: ConvNet, clips: Clips, numbers: Sequence[int]) -> Tensor:
     """Features (n, frames, 1280, 2, 2) of samples, in the precision that they are computed in."""
-    return _each(net, numbers, lambda some: net.features(clips.films(some)))
+    return _in_chunks(net, numbers, lambda part: net.features(clips.films(part)))
 
 
 @torch.no_grad()
-def _each(net: ConvNet, numbers: Sequence[int], function: Callable[[Sequence[int]], Tensor]) -> Tensor:
+def _in_chunks(net: ConvNet, numbers: Sequence[int], function: Callable[[Sequence[int]], Tensor]) -> Tensor:
     net.eval()
-    found = [function(numbers[k : k + CHUNK]) for k in range(0, len(numbers), CHUNK)]
+    outputs = [function(numbers[k : k + CHUNK]) for k in range(0, len(numbers), CHUNK)]
     net.train()
-    return torch.cat(found)
+    return torch.cat(outputs)
 
 
 def _save(path: Path, net: ConvNet, adam: torch.optim.Adam, curves: list[dict]) -> None:
@@ -192,7 +192,7 @@ def _save(path: Path, net: ConvNet, adam: torch.optim.Adam, curves: list[dict]) 
 def _resume(path: Path, net: ConvNet, adam: torch.optim.Adam) -> list[dict]:
     if not path.exists():
         return []
-    kept = torch.load(path, weights_only=True)
-    net.load_state_dict(kept["net"])
-    adam.load_state_dict(kept["adam"])
-    return kept["curves"]
+    state = torch.load(path, weights_only=True)
+    net.load_state_dict(state["net"])
+    adam.load_state_dict(state["adam"])
+    return state["curves"]

@@ -19,7 +19,7 @@ from gradsim.runtime.optional import require_extra
 from gradsim.runtime.progress import Progress
 from gradsim_reproduction.baselines.bullet import bullet, reward_of, squared_error
 from gradsim_reproduction.baselines.reinforce import Plan, reinforce
-from gradsim_reproduction.baselines.rows import row, rows_of
+from gradsim_reproduction.baselines.rows import cached_rows, row
 from gradsim_reproduction.plotting import BLUE, INK, ORANGE, new_figure, write_figures
 from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.tables import write_table
@@ -50,9 +50,9 @@ def solve(job: Mapping) -> dict:
         begun = first(one, job["start"], len(world.points), rng)
         means = reinforce(reward, begun, plan, rng)
         losses = {"truth": -reward(one.truth[MASS]), "start": -reward(begun), "end": -reward(means[-1])}
-    found = row(one, {MASS: means[-1]}, time.process_time() - started)
+    record = row(one, {MASS: means[-1]}, time.process_time() - started)
     return {
-        **found,
+        **record,
         "start": job["start"],
         "begun": begun,
         "means": np.round(means[::EVERY], 4).tolist(),
@@ -145,18 +145,18 @@ def rows(
     """
     if tuple(unknowns) != (MASS,):
         raise InputError(f"PyBullet + REINFORCE looks for {MASS} alone, as in the paper; got {', '.join(unknowns)}.")
-    found = rows_of("pybullet", lambda folder: pybullet(folder, quick, seed, progress), numbers, seed, out, quick)
-    return [row for row in found if row["start"] == "range"]
+    records = cached_rows("pybullet", lambda folder: pybullet(folder, quick, seed, progress), numbers, seed, out, quick)
+    return [row for row in records if row["start"] == "range"]
 
 
 def summary(records: Sequence[dict]) -> dict[str, dict]:
     """Errors by start: means, as the paper's, medians, and what the searches gained."""
     figures = {}
     for start in STARTS:
-        own = [r for r in records if r["start"] == start]
-        off = np.array([abs(r["values"][MASS] - r["truth"][MASS]) for r in own])
-        before = np.array([abs(r["begun"] - r["truth"][MASS]) for r in own])
-        truth = np.array([r["truth"][MASS] for r in own])
+        part = [r for r in records if r["start"] == start]
+        off = np.array([abs(r["values"][MASS] - r["truth"][MASS]) for r in part])
+        before = np.array([abs(r["begun"] - r["truth"][MASS]) for r in part])
+        truth = np.array([r["truth"][MASS] for r in part])
         paper = PAPER if start == "vertices" else dict.fromkeys(PAPER)
         figures |= {
             f"mass_rel_err_mean ({start})": figure(float(np.mean(off / truth)), paper=paper["mass_rel_err"]),

@@ -52,7 +52,7 @@ def reinforce(reward: Callable[[float], float], start: float, plan: Plan, rng: n
     adam, means = torch.optim.Adam([mean], plan.rate), [start]
     for k in range(plan.steps):
         samples = np.maximum(mean.item() + plan.noise * rng.standard_normal(plan.samples), LEAST)
-        advantage = plan.decay**k * normalised(np.array([reward(float(s)) for s in samples]))
+        advantage = plan.decay**k * normalized(np.array([reward(float(s)) for s in samples]))
         adam.zero_grad()
         loss = (torch.tensor(advantage) * negative_log_likelihood(torch.tensor(samples), mean, plan.noise)).mean()
         loss.backward()
@@ -63,7 +63,7 @@ def reinforce(reward: Callable[[float], float], start: float, plan: Plan, rng: n
     return means
 
 
-def normalised(rewards: np.ndarray) -> np.ndarray:
+def normalized(rewards: np.ndarray) -> np.ndarray:
     """With mean 0 and standard deviation 1 (n,); 0 where all are the same."""
     spread = rewards.std()
     return (rewards - rewards.mean()) / spread if spread > 0 else np.zeros_like(rewards)
@@ -114,7 +114,7 @@ def pybullet_landscape(
         target = world.film(truth, frames)
         errors = np.array([squared_error(world.film(float(m), frames), target) for m in masses])
         sampled = np.array([squared_error(world.film(float(m), frames), target) for m in samples.ravel()])
-    reward, own = normalised(reward_of(errors)), reward_of(sampled).reshape(samples.shape)
+    reward, sample_reward = normalized(reward_of(errors)), reward_of(sampled).reshape(samples.shape)
     likelihood = negative_log_likelihood(torch.tensor(masses), torch.tensor(means)[:, None], plan.noise).numpy()
     return {
         "mass": masses,
@@ -123,7 +123,7 @@ def pybullet_landscape(
         "reward": reward,
         "estimate": means,
         "sample": samples,
-        "sample_reward": np.stack([normalised(row) for row in own]),
+        "sample_reward": np.stack([normalized(row) for row in sample_reward]),
         "likelihood": likelihood,
         "surrogate": likelihood * reward,
     }

@@ -23,8 +23,8 @@ def average(
     unknowns: Sequence[str] = ("body.mass",),
 ) -> list[dict]:
     """The mean of the 800 training samples for every test sample; arguments as of every row, see `ROWS`."""
-    drawn = (sample("rigid", k, seed) for k in range(QUICK if quick else TRAINING))
-    training = [one.truth for one in drawn if one.split == "train"]
+    samples = (sample("rigid", k, seed) for k in range(QUICK if quick else TRAINING))
+    training = [one.truth for one in samples if one.split == "train"]
     values = {name: float(np.mean([truth[name] for truth in training])) for name in unknowns}
     return [row(sample("rigid", k, seed), values) for k in numbers]
 
@@ -41,8 +41,8 @@ def random(
     rows = []
     for one in (sample("rigid", k, seed) for k in numbers):
         space = Space(one.scene, one.unknowns)
-        drawn = space.numbers(space.draw(np.random.default_rng([GUESS + seed, one.number]), 1))[0]
-        guess = dict(zip(space.names, drawn.tolist(), strict=True))
+        values = space.numbers(space.draw(np.random.default_rng([GUESS + seed, one.number]), 1))[0]
+        guess = dict(zip(space.names, values.tolist(), strict=True))
         rows.append(row(one, {name: guess[name] for name in unknowns}))
     return rows
 
@@ -60,7 +60,7 @@ def row(one: Sample, values: dict[str, float], cpu_seconds: float = 0.0, **more:
     }
 
 
-def rows_of(
+def cached_rows(
     name: str, make: Callable[[Path], dict], numbers: Sequence[int], seed: int, out: Path, quick: bool
 ) -> list[dict]:
     """The rows of an experiment for some samples.
@@ -77,17 +77,17 @@ def rows_of(
         quick: Whether it is the small form.
     """
     wanted = set(numbers)
-    found = finished(name, seed, out, quick) or make(Path(out) / name)
-    return [row for row in found["rows"] if row["number"] in wanted]
+    result = cached_result(name, seed, out, quick) or make(Path(out) / name)
+    return [row for row in result["rows"] if row["number"] in wanted]
 
 
-def finished(name: str, seed: int, out: Path, quick: bool) -> dict | None:
+def cached_result(name: str, seed: int, out: Path, quick: bool) -> dict | None:
     """What such a run wrote into its `result.json`, or None where there is none."""
     folders = Path(out) / name, Path(out).resolve().parent / name
-    return next((kept for kept in map(_kept, folders) if kept and _same(kept, seed, quick)), None)
+    return next((result for result in map(_read_result, folders) if result and _same(result, seed, quick)), None)
 
 
-def _kept(folder: Path) -> dict | None:
+def _read_result(folder: Path) -> dict | None:
     path = folder / "result.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 

@@ -35,7 +35,7 @@ from gradsim_reproduction.soft.table3 import draw_truth, errors
 
 ARMS, QUICK = 10, 2
 NOISY = 0.5  # share of the arms, the first ones, that are also seen on noisy film and by another renderer
-SIGHTS = ("float", "8bit", "foreign")
+MODES = ("float", "8bit", "foreign")
 UNKNOWNS = (  # a decade each, or symmetric about 0, or 10 to 25 % about a size
     "lower.mass:0.25:2.5",
     "hand.mass:0.1:1",
@@ -92,29 +92,29 @@ def arm(number: int, seed: int) -> Scene:
 def _plan(arms: int) -> Iterator[tuple[int, str]]:
     """Number and sight of every fit."""
     for number in range(arms):
-        for sight in SIGHTS if number < math.ceil(NOISY * arms) else SIGHTS[:1]:
-            yield number, sight
+        for mode in MODES if number < math.ceil(NOISY * arms) else MODES[:1]:
+            yield number, mode
 
 
-def fit(number: int, sight: str, seed: int, progress: Progress) -> dict:
+def fit(number: int, mode: str, seed: int, progress: Progress) -> dict:
     """Fit the numbers of one arm; what came out, beside the truth."""
-    scene, own = arm(number, seed), 100 * seed + number
+    scene, noise_seed = arm(number, seed), 100 * seed + number
     space = Space(scene, UNKNOWNS, decades=True)
-    model, truth = model_for(scene, space), draw_truth(space, own)
-    problem = Problem(model, observe(scene, truth, model, sight, own), space)
-    found = solve(problem, MultistartConfig(STARTS[sight], **STAGES), own, report=progress_callback(progress))
-    record = {"number": number, "sight": sight, **outcome(found, truth)}
-    return record | {"errors": errors(space, found.values, truth)}
+    model, truth = model_for(scene, space), draw_truth(space, noise_seed)
+    problem = Problem(model, observe(scene, truth, model, mode, noise_seed), space)
+    estimate = solve(problem, MultistartConfig(STARTS[mode], **STAGES), noise_seed, report=progress_callback(progress))
+    record = {"number": number, "sight": mode, **outcome(estimate, truth)}
+    return record | {"errors": errors(space, estimate.values, truth)}
 
 
-def observe(scene: Scene, truth: dict[str, float], model: Model, sight: str, seed: int) -> Observation:
+def observe(scene: Scene, truth: dict[str, float], model: Model, mode: str, seed: int) -> Observation:
     """What a fit of this arm sees."""
-    source = Model(scene, substeps=FINER * model.substeps) if sight == "foreign" else model
+    source = Model(scene, substeps=FINER * model.substeps) if mode == "foreign" else model
     with torch.no_grad():
         trajectory = source.rollout(placed(scene, truth))
-    if sight == "float":
+    if mode == "float":
         return synthetic.float_masks(scene, trajectory)
-    if sight == "8bit":
+    if mode == "8bit":
         return synthetic.noisy_masks(scene, trajectory, "upper", seed)
     return synthetic.foreign_masks(scene, trajectory)
 
@@ -154,8 +154,8 @@ def lagrange_difference() -> float:
     with torch.no_grad():
         moving, swing = Model(Scene.parse(links)).rollout(), Model(Scene.parse(angles)).rollout()
         turns = [moving.joint(name)["angle"] for name in ("first", "second")]
-        found = torch.stack([turns[0], turns[0] + turns[1]], -1)
-    return (found - swing["arms"]["angle"]).abs().max().item()
+        angles_of_rods = torch.stack([turns[0], turns[0] + turns[1]], -1)
+    return (angles_of_rods - swing["arms"]["angle"]).abs().max().item()
 
 
 def precession_error(which: int) -> float:
@@ -182,26 +182,26 @@ def precession_error(which: int) -> float:
 def compare(folder: Path) -> dict:
     """Distances [m] of the links of the chain from a rollout of fourth order by step, and CPU seconds per step."""
     exact = chain.centres(Model(chain.scene(folder, EXACT, "rk4")))
-    found: dict = {"step": [], "newton": [], "gradsim": [], "apart": [], "seconds": {}}
+    distances: dict = {"step": [], "newton": [], "gradsim": [], "apart": [], "seconds": {}}
     for n in SUBSTEPS:
         ours, theirs = chain.centres(Model(chain.scene(folder, n))), chain.NewtonChain(folder, n).centres()
-        found["step"].append(1 / (chain.FPS * n))
+        distances["step"].append(1 / (chain.FPS * n))
         pairs = (("newton", theirs, exact), ("gradsim", ours, exact), ("apart", theirs, ours))
         for key, a, b in pairs:
-            found[key].append(float(np.linalg.norm(a - b, axis=-1).max()))
+            distances[key].append(float(np.linalg.norm(a - b, axis=-1).max()))
     for worlds in (1, WORLDS):
-        found["seconds"] |= {f"{key} {worlds}": value for key, value in _seconds(folder, worlds).items()}
-    return found
+        distances["seconds"] |= {f"{key} {worlds}": value for key, value in _seconds(folder, worlds).items()}
+    return distances
 
 
 def _seconds(folder: Path, worlds: int) -> dict[str, float]:
     """CPU time per step [s] of gradsim's rollout and of Newton's recorded and launched steps, for so many worlds."""
     substeps = SUBSTEPS[-2]
     model = Model(chain.scene(folder, substeps))
-    given = {"joints.hinge0.angle": torch.full((worlds,), chain.ANGLE, dtype=torch.float64)}
+    values = {"joints.hinge0.angle": torch.full((worlds,), chain.ANGLE, dtype=torch.float64)}
     peer = chain.NewtonChain(folder, substeps, worlds)
     with torch.no_grad():
-        ours = chain.fastest(lambda: model.rollout(given)) / (substeps * round(chain.DURATION * chain.FPS))
+        ours = chain.fastest(lambda: model.rollout(values)) / (substeps * round(chain.DURATION * chain.FPS))
     recorded = peer.seconds_per_step()
     peer.start()
     return {"gradsim": ours, "newton": recorded, "newton eager": chain.fastest(peer.frame) / substeps}
@@ -225,17 +225,17 @@ def newton_figures(peer: dict) -> dict[str, dict]:
 def summary(records: list[dict]) -> dict[str, dict]:
     """Errors of the fits by sight, and whether the error bars are right."""
     figures = {}
-    for sight in SIGHTS:
-        some = [r for r in records if r["sight"] == sight]
-        worst = [max(r["errors"].values()) for r in some]
-        label = "identified" if sight == "float" else f"identified_{sight}"
-        figures[f"{label}_rel_err"] = figure(float(np.max(worst)), goal=GOAL if sight == "float" else None)
+    for mode in MODES:
+        part = [r for r in records if r["sight"] == mode]
+        worst = [max(r["errors"].values()) for r in part]
+        label = "identified" if mode == "float" else f"identified_{mode}"
+        figures[f"{label}_rel_err"] = figure(float(np.max(worst)), goal=GOAL if mode == "float" else None)
         figures[f"{label}_rel_err_median"] = figure(float(np.median(worst)))
         solved = float(np.mean([w < SOLVED for w in worst]))
-        if sight == "float":
+        if mode == "float":
             figures["solved"] = figure(solved, goal=1.0, ok=solved == 1)
-            figures["starts_converged"] = figure(float(np.mean([r["converged"] for r in some])))
-            figures["cpu_seconds_median"] = figure(float(np.median([r["cpu_seconds"] for r in some])))
+            figures["starts_converged"] = figure(float(np.mean([r["converged"] for r in part])))
+            figures["cpu_seconds_median"] = figure(float(np.median([r["cpu_seconds"] for r in part])))
     noisy = [r for r in records if r["sight"] == "8bit"]
     z = np.array([value for r in noisy for value in r["z"].values()])
     figures["z_rms"] = figure(float(np.sqrt(np.mean(z**2))), goal=1.3)

@@ -40,7 +40,7 @@ def table() -> Model:
     return Model(Scene.parse({"gravity": 0, "bodies": bodies, "contacts": {"hit": contact}, "timing": clock}))
 
 
-def aimed(place: Tensor, goal: Tensor) -> Tensor:
+def hard_ball_velocity(place: Tensor, goal: Tensor) -> Tensor:
     """The velocity (2,) for hard balls."""
     way = goal - place
     n = way / way.norm()
@@ -90,7 +90,7 @@ class Shot:
         end = trajectory["struck"]["x"][:count, -1, :2].detach()
         return end, torch.stack(tangent["struck"]["x"][:, -1, :2].detach().split(count), -1)
 
-    def solved(self, starts: int) -> dict:
+    def solve(self, starts: int) -> dict:
         """Gauss–Newton from every start."""
         v, course = self.starts[:starts].clone(), []
         for _ in range(ITERATIONS):
@@ -110,7 +110,7 @@ class Shot:
             better = missed[rows, best] < miss
             v = torch.where(better[:, None], tried[rows, best], v)
         miss = (self.end(v) - self.goal).norm(dim=1)
-        best, known = v[miss.argmin()], aimed(self.place, self.goal)
+        best, known = v[miss.argmin()], hard_ball_velocity(self.place, self.goal)
         turn = math.atan2(best[1], best[0]) - math.atan2(known[1], known[0])
         return {
             "place": self.place.tolist(), "goal": self.goal.tolist(), "known": known.tolist(), "found": best.tolist(),

@@ -78,15 +78,15 @@ class NewtonChain:
         import warp as wp
 
         wp.config.log_level = wp.LOG_ERROR
-        builder, every = newton.ModelBuilder(), newton.ModelBuilder()
+        builder, copies = newton.ModelBuilder(), newton.ModelBuilder()
         builder.add_urdf(str(Path(folder) / "chain.urdf"), floating=False)
         labels = [label.rsplit("/")[-1] for label in builder.body_label]
         self.links = [labels.index(f"link{k}") for k in range(LINKS)]
         for k in range(LINKS):
             builder.joint_q[k] = ANGLE
         self.coms = np.array([[float(c) for c in builder.body_com[b]] for b in self.links])
-        every.replicate(builder, worlds)
-        self.model: Any = every.finalize(device="cpu")
+        copies.replicate(builder, worlds)
+        self.model: Any = copies.finalize(device="cpu")
         self.solver: Any = newton.solvers.SolverFeatherstone(self.model, angular_damping=0.0)
         self.control, self.substeps, self.dt = self.model.control(), substeps, 1 / (FPS * substeps)
         self.states: list[Any] = [self.model.state(), self.model.state()]
@@ -110,11 +110,11 @@ class NewtonChain:
     def centres(self) -> np.ndarray:
         """As of `centres`."""
         self.start()
-        found = [self._centres()]
+        frames = [self._centres()]
         for _ in range(round(DURATION * FPS)):
             self.frame()
-            found.append(self._centres())
-        return np.stack(found)
+            frames.append(self._centres())
+        return np.stack(frames)
 
     def seconds_per_step(self) -> float:
         """CPU time of a step when a frame's steps are replayed as a recording, as fast as Newton goes [s]."""
@@ -136,9 +136,9 @@ class NewtonChain:
 
 def fastest(run, repeats: int = 5) -> float:
     """The least CPU time of some runs after a first [s]."""
-    found = [math.inf]
+    times = [math.inf]
     for k in range(repeats + 1):
         begin = time.process_time()
         run()
-        found.append(time.process_time() - begin if k else math.inf)
-    return min(found)
+        times.append(time.process_time() - begin if k else math.inf)
+    return min(times)

@@ -50,7 +50,7 @@ def collisions(run: Run) -> Outcome:
         f"{k:g}": ledger.once(f"bounces {k:g}", lambda k: {n: f(k) for n, f in BOUNCES.items()}, k) for k in STIFF
     }
     shots = [
-        ledger.once(f"shot {number}", Shot.random(run.seed, number).solved, STARTS)
+        ledger.once(f"shot {number}", Shot.random(run.seed, number).solve, STARTS)
         for number in range(QUICK_SHOTS if run.quick else SHOTS)
     ]
     fits = [
@@ -113,7 +113,7 @@ def _bounce(k: float, walls: bool) -> float:
     return worst
 
 
-def struck(pushed: bool) -> Scene:
+def collision_scene(pushed: bool) -> Scene:
     """A box that strikes another: by a known push, or with a known velocity."""
     striker = {
         "shape": {"box": {"size": [0.3, 0.2, 0.25]}},
@@ -147,15 +147,17 @@ def struck(pushed: bool) -> Scene:
 
 def _identified(seed: int, number: int, progress: Progress) -> dict:
     """Fits of one film with a known push, and of one without."""
-    found: dict = {}
+    records: dict = {}
     for pushed, unknowns in ((True, PUSHED), (False, FREE)):
-        scene, own = struck(pushed), 1000 * seed + number
-        truth = synthetic.draw_truth(scene, unknowns, own)
+        scene, truth_seed = collision_scene(pushed), 1000 * seed + number
+        truth = synthetic.draw_truth(scene, unknowns, truth_seed)
         _, trajectory = synthetic.simulate(scene, unknowns, truth)
         observation = synthetic.float_masks(scene, trajectory)
         progress.stage(f"film {number}, {'with' if pushed else 'without'} a known push")
         plan = MultistartConfig(starts=12)
-        fit = least_squares(scene, observation, unknowns, plan, own, report=progress_callback(progress)).against(truth)
+        fit = least_squares(scene, observation, unknowns, plan, truth_seed, report=progress_callback(progress)).against(
+            truth
+        )
         ratio = lambda numbers: numbers["striker.mass"] / numbers["target.mass"]
         record = {"status": fit.status, "truth": truth, "values": fit.values, "starts": fit.starts}
         record |= {"ratio_error": abs(ratio(fit.values) / ratio(truth) - 1), "cpu_seconds": fit.cpu_seconds}
@@ -165,18 +167,18 @@ def _identified(seed: int, number: int, progress: Progress) -> dict:
             span = np.linalg.qr(np.array(directions).T)[0]
             record["null_error"] = float(np.linalg.norm(NULL - span @ (span.T @ NULL))) if not pushed else None
             record["open"] = directions
-        found["pushed" if pushed else "free"] = record
-    return found
+        records["pushed" if pushed else "free"] = record
+    return records
 
 
 def _film(out: Path, record: dict) -> None:
     """A film, and a player of it."""
-    scene, truth = struck(True), record["pushed"]["truth"]
+    scene, truth = collision_scene(True), record["pushed"]["truth"]
     model = model_for(scene, Space(scene, PUSHED))
-    seen, fitted = (model.rollout(placed(scene, n)) for n in (truth, record["pushed"]["values"]))
-    frames = to_bytes(synthetic.film(scene, seen))
+    true, fitted = (model.rollout(placed(scene, n)) for n in (truth, record["pushed"]["values"]))
+    frames = to_bytes(synthetic.film(scene, true))
     write_slow_video(out / "collision.webm", frames, scene.timing.fps)
-    write_player(out / "player.html", scene, fitted.drawn, frames, seen.drawn)
+    write_player(out / "player.html", scene, fitted.drawn, frames, true.drawn)
     scene.save(out / "scene.yaml")
 
 

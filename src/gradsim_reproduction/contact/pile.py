@@ -57,8 +57,8 @@ def pile(run: Run) -> Outcome:
 
 def _batch(model: Model, numbers: list[int], seed: int) -> dict:
     start = time.process_time()
-    given = pile_scenes.random_pile(model, numbers, seed)
-    records = pile_checks.measured(model, given, seed + 7919 * (1 + numbers[0]), WIDTHS)
+    values = pile_scenes.random_pile(model, numbers, seed)
+    records = pile_checks.check_gradients(model, values, seed + 7919 * (1 + numbers[0]), WIDTHS)
     spent = (time.process_time() - start) / len(numbers)
     return {"records": [{"number": n, "cpu_seconds": spent, **r} for n, r in zip(numbers, records, strict=True)]}
 
@@ -75,13 +75,13 @@ def finer_rises(seed: int) -> list[float]:
 def momentum_drift(seed: int) -> float:
     """Change of both momenta without a pit and weight, where bodies fly into one another, over the sizes of their parts."""
     model = Model(pile_scenes.scene(walls=False))
-    given = pile_scenes.random_pile(model, list(range(8)), seed)
-    middle = torch.stack([given[f"{name}.position"] for name in pile_scenes.SHAPES]).mean(0)
+    values = pile_scenes.random_pile(model, list(range(8)), seed)
+    middle = torch.stack([values[f"{name}.position"] for name in pile_scenes.SHAPES]).mean(0)
     for name in pile_scenes.SHAPES:
-        given[f"{name}.velocity"] = given[f"{name}.velocity"] - 3 * (given[f"{name}.position"] - middle)
-    states = model.unchecked(model.values(given), pile_scenes.STEPS + 1).states
-    linear = {name: given[f"{name}.mass"][:, None, None] * own["v"] for name, own in states.items()}
-    angular = {name: own["l"] + linalg.cross(own["x"], linear[name]) for name, own in states.items()}
+        values[f"{name}.velocity"] = values[f"{name}.velocity"] - 3 * (values[f"{name}.position"] - middle)
+    states = model.unchecked(model.values(values), pile_scenes.STEPS + 1).states
+    linear = {name: values[f"{name}.mass"][:, None, None] * state["v"] for name, state in states.items()}
+    angular = {name: state["l"] + linalg.cross(state["x"], linear[name]) for name, state in states.items()}
     worst = 0.0
     for parts in (list(linear.values()), list(angular.values())):
         total = torch.stack(parts).sum(0)
@@ -123,8 +123,8 @@ EVERY = 16  # steps between two frames of the film
 
 def draw(out: Path, model: Model, records: Sequence[dict], seed: int) -> list[dict]:
     """Write video and plots; returns the entries of the plots for `result.json`."""
-    given = pile_scenes.random_pile(model, list(range(1 + SHOWN)), seed)
-    trajectory = model.unchecked(model.values(given), pile_scenes.STEPS + 1)
+    values = pile_scenes.random_pile(model, list(range(1 + SHOWN)), seed)
+    trajectory = model.unchecked(model.values(values), pile_scenes.STEPS + 1)
     surface, render = trajectory.surface, Renderer.of(model.scene, shading=Shading.paper("shading"))
 
     def frames(world: int, rows: Sequence[int]) -> np.ndarray:

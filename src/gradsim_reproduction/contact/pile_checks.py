@@ -25,33 +25,35 @@ UNITS = {
 }  # of directions; else relative
 
 
-def measured(model: Model, given: dict[str, Tensor], seed: int, widths: tuple[float, ...]) -> list[dict[str, Any]]:
+def check_gradients(
+    model: Model, parameters: dict[str, Tensor], seed: int, widths: tuple[float, ...]
+) -> list[dict[str, Any]]:
     """All checks of some scenes, side by side.
 
     Args:
         model: Of the piles.
-        given: Parameters of the scenes (scenes, ...).
+        parameters: Parameters of the scenes (scenes, ...).
         seed: Of directions and of the loss.
         widths: Shares of the directions by which secants go to either side. The narrowest comes first; a scene leaves when
             anything else touches, slips or sticks there in any step.
     """
-    values, frames = model.values(given), model.scene.timing.frames
+    values, frames = model.values(parameters), model.scene.timing.frames
     model.check(values)
     generator = torch.Generator().manual_seed(seed)
     draw = lambda like: torch.randn(like.shape, generator=generator, dtype=torch.float64)
-    along = {name: draw(x) * UNITS.get(name.rpartition(".")[2], 0.01 * x.abs()) for name, x in given.items()}
-    leaves = {name: x.clone().requires_grad_() for name, x in given.items()}
+    along = {name: draw(x) * UNITS.get(name.rpartition(".")[2], 0.01 * x.abs()) for name, x in parameters.items()}
+    leaves = {name: x.clone().requires_grad_() for name, x in parameters.items()}
     end = _end(model.rollout(leaves, segment=40))
     weights = draw(end)
     gradient = dict(zip(leaves, torch.autograd.grad((end * weights).sum(), list(leaves.values())), strict=True))
     trajectory, tangent = model.tangent(values, along, frames)
     slope = _end(tangent)
-    forward, reverse = slope * weights, [(gradient[name] * along[name]).reshape(len(end), -1) for name in given]
+    forward, reverse = slope * weights, [(gradient[name] * along[name]).reshape(len(end), -1) for name in parameters]
     back = torch.cat(reverse, 1)
     gap = (forward.sum(1) - back.sum(1)).abs() / (forward.abs().sum(1) + back.abs().sum(1))
     finite = torch.stack([torch.isfinite(x).all(1) for x in (end.detach(), slope, back)]).all(0)
     energies, touching = energy(model, trajectory, values), pair_touches(_pairs(model), trajectory, values)
-    found = [
+    records = [
         {"finite": bool(finite[k]), "adjoint_sensitivity": gap[k].item(), "growth": slope[k].norm().item(),
          "touching": touching.number[k].mean().item(), "most_touching": touching.number[k].max().item(),
          "energy": energies[k, :: max(1, frames // 100)].tolist(), "energy_rise": rise(energies[k]), "secants": {}}
@@ -59,24 +61,24 @@ def measured(model: Model, given: dict[str, Tensor], seed: int, widths: tuple[fl
     ]  # fmt: skip
     left, base = list(range(len(end))), {}
     for width in sorted(widths):
-        moved = [model.values({name: x + s * width * along[name] for name, x in given.items()}) for s in (-1, 1)]
-        sides = [model.unchecked(some, frames) for some in moved]
-        for some, side in zip(moved, sides, strict=True):
-            mark = pair_touches(_pairs(model), side, some).mark
+        shifted = [model.values({name: x + s * width * along[name] for name, x in parameters.items()}) for s in (-1, 1)]
+        sides = [model.unchecked(point, frames) for point in shifted]
+        for point, side in zip(shifted, sides, strict=True):
+            mark = pair_touches(_pairs(model), side, point).mark
             left = [k for k in left if torch.equal(mark[k], touching.mark[k])]
             for k in list(left):
                 base[k] = on_surfaces(trajectory, values, k) if k not in base else base[k]
-                if not torch.equal(on_surfaces(side, some, k), base[k]):
+                if not torch.equal(on_surfaces(side, point, k), base[k]):
                     left.remove(k)
         secant = (_end(sides[1]) - _end(sides[0])) / (2 * width)
         for k in left:
-            found[k]["secants"][f"{width:g}"] = ((secant[k] - slope[k]).norm() / slope[k].norm()).item()
-    return found
+            records[k]["secants"][f"{width:g}"] = ((secant[k] - slope[k]).norm() / slope[k].norm()).item()
+    return records
 
 
 def _end(trajectory: Trajectory) -> Tensor:
     """What the loss sees (worlds, n)."""
-    return torch.cat([own[key][:, -1] for own in trajectory.states.values() for key in SEEN], 1)
+    return torch.cat([state[key][:, -1] for state in trajectory.states.values() for key in SEEN], 1)
 
 
 def rise(energy: Tensor) -> float:
@@ -85,17 +87,17 @@ def rise(energy: Tensor) -> float:
 
 
 def _pairs(model: Model) -> Pairs:
-    (found,) = [g.pairs for g in model.groups if isinstance(g, ConstrainedIsland) and g.pairs]
-    return found
+    (pairs,) = [g.pairs for g in model.groups if isinstance(g, ConstrainedIsland) and g.pairs]
+    return pairs
 
 
 def on_surfaces(trajectory: Trajectory, values: Values, world: int) -> Tensor:
     """What touches ground and obstacles, slips and presses in one world (frames, points)."""
-    found, one = [], {name: x[world : world + 1] for name, x in values.items()}
+    marks, one = [], {name: x[world : world + 1] for name, x in values.items()}
     for s in [s for s in trajectory.systems if isinstance(s, RigidBody)]:
-        own = touches(s, {key: y[world : world + 1] for key, y in trajectory[s.name].items()}, one)
-        found += [y.flatten(1) for y in (own.inside, own.sliding, own.pressing)]
-    return torch.cat(found, 1)
+        events = touches(s, {key: y[world : world + 1] for key, y in trajectory[s.name].items()}, one)
+        marks += [y.flatten(1) for y in (events.inside, events.sliding, events.pressing)]
+    return torch.cat(marks, 1)
 
 
 def energy(model: Model, trajectory: Trajectory, values: Values) -> Tensor:
@@ -104,12 +106,12 @@ def energy(model: Model, trajectory: Trajectory, values: Values) -> Tensor:
     for s in model.systems:
         if not isinstance(s, RigidBody):
             continue
-        own, mass = trajectory[s.name], s.mass(values)
-        turn = rotation.to_matrix(own["q"])
-        body = (turn.mT @ own["l"][..., None])[..., 0]
+        state, mass = trajectory[s.name], s.mass(values)
+        turn = rotation.to_matrix(state["q"])
+        body = (turn.mT @ state["l"][..., None])[..., 0]
         spin = torch.linalg.solve(s.inertia(values)[:, None], body[..., None])[..., 0]
-        height = -(own["x"] * values["gravity"][:, None]).sum(-1)
-        total = total + mass[:, None] * (0.5 * own["v"].square().sum(-1) + height) + 0.5 * (spin * body).sum(-1)
+        height = -(state["x"] * values["gravity"][:, None]).sum(-1)
+        total = total + mass[:, None] * (0.5 * state["v"].square().sum(-1) + height) + 0.5 * (spin * body).sum(-1)
         if s.surfaces:
             stiffness = dict(zip(INPUTS, s.inputs(values), strict=False))["stiffness"]
             for world in range(len(total)):
@@ -120,10 +122,10 @@ def energy(model: Model, trajectory: Trajectory, values: Values) -> Tensor:
 
 def _depth(s: RigidBody, trajectory: Trajectory, values: Values, world: int) -> Tensor:
     """How deep each point of a body is in each surface (frames, surfaces · points) [m] in one world; below 0 outside."""
-    given = {name: x[world].detach() for name, x in zip(INPUTS, s.inputs(values), strict=False)}
-    own = {key: y[world].detach() for key, y in trajectory[s.name].items()}
-    at = rotation.rotate(own["q"][:, None], given["points"]) + own["x"][:, None]
-    gap = (at[:, None] * given["normal"][:, None]).sum(-1) - given["height"][:, None] - given["radius"]
-    local = ((at[:, None] - given["centre"][:, None])[..., None, :] * given["axis"][:, None]).sum(-1)
-    away = distance(local, given["half"][:, None].expand_as(local)) - given["rounding"][:, None] - given["radius"]
+    inputs = {name: x[world].detach() for name, x in zip(INPUTS, s.inputs(values), strict=False)}
+    state = {key: y[world].detach() for key, y in trajectory[s.name].items()}
+    at = rotation.rotate(state["q"][:, None], inputs["points"]) + state["x"][:, None]
+    gap = (at[:, None] * inputs["normal"][:, None]).sum(-1) - inputs["height"][:, None] - inputs["radius"]
+    local = ((at[:, None] - inputs["centre"][:, None])[..., None, :] * inputs["axis"][:, None]).sum(-1)
+    away = distance(local, inputs["half"][:, None].expand_as(local)) - inputs["rounding"][:, None] - inputs["radius"]
     return -torch.cat([gap, away], 1).flatten(1)

@@ -79,21 +79,21 @@ def cells() -> np.ndarray:
 
 def random_pile(model: Model, numbers: list[int], seed: int) -> dict[str, Tensor]:
     """Parameters of so many scenes, each from its own stream: poses, motions, masses, sizes, contact."""
-    drawn = [_one(model, np.random.default_rng([seed, number])) for number in numbers]
-    return {name: torch.tensor(np.stack([one[name] for one in drawn])) for name in drawn[0]}
+    scenes = [_one(model, np.random.default_rng([seed, number])) for number in numbers]
+    return {name: torch.tensor(np.stack([one[name] for one in scenes])) for name in scenes[0]}
 
 
 def _one(model: Model, rng: np.random.Generator) -> dict[str, np.ndarray]:
     places = cells()[rng.permutation(len(SHAPES))] + rng.uniform(-0.01, 0.01, (len(SHAPES), 3))
-    found = {}
+    values = {}
     for name, place in zip(SHAPES, places, strict=True):
         q = torch.tensor(rng.normal(size=4))
-        found[f"{name}.rotation_vector"] = rotation.logarithm(q / q.norm()).numpy()
-        found[f"{name}.position"] = place
-        found[f"{name}.velocity"] = rng.uniform([-0.5, -0.5, -1.5], [0.5, 0.5, -0.5])
-        found[f"{name}.angular_velocity"] = rng.uniform(-3, 3, 3)
-        found[f"{name}.mass"] = np.exp(rng.uniform(*np.log(MASS)))
-        found[f"{name}.scale"] = rng.uniform(*SCALE)
+        values[f"{name}.rotation_vector"] = rotation.logarithm(q / q.norm()).numpy()
+        values[f"{name}.position"] = place
+        values[f"{name}.velocity"] = rng.uniform([-0.5, -0.5, -1.5], [0.5, 0.5, -0.5])
+        values[f"{name}.angular_velocity"] = rng.uniform(-3, 3, 3)
+        values[f"{name}.mass"] = np.exp(rng.uniform(*np.log(MASS)))
+        values[f"{name}.scale"] = rng.uniform(*SCALE)
     for key, (low, high) in CONTACT.items():
-        found[f"contacts.pile.{key}"] = rng.uniform(low, high)
-    return found
+        values[f"contacts.pile.{key}"] = rng.uniform(low, high)
+    return values

@@ -80,13 +80,13 @@ def closed_loop(folder: Path, quick: bool = False, seed: int = 0, progress: Prog
     settings = QUICK if quick else full
     done = Ledger(folder / "closed.jsonl", {"seed": seed, **settings})
     walk = walker()
-    policies = trained(walk, done, settings, seed, progress)
-    drawn = disturbances(walk, settings["runs"], 2 * seed + 1)(0)
-    paths = {name: kept_path(done, f"runs of {name}", walk, policies[name], drawn) for name in policies}
+    policies = train_policies(walk, done, settings, seed, progress)
+    worlds = disturbances(walk, settings["runs"], 2 * seed + 1)(0)
+    paths = {name: cached_path(done, f"runs of {name}", walk, policies[name], worlds) for name in policies}
     progress.stage("fig6, closed loops: planning ahead")
     plans = []
     for k in range(settings["planned"]):
-        item = done.once(f"plans of run {k}", lambda k=k: planned(walk, policies["open"], one(drawn, k)))
+        item = done.once(f"plans of run {k}", lambda k=k: plan_record(walk, policies["open"], single_world(worlds, k)))
         plans.append(item)
         progress.fraction(k + 1, settings["planned"])
     paths["mpc"] = torch.tensor([item["path"] for item in plans])
@@ -101,15 +101,15 @@ def closed_loop(folder: Path, quick: bool = False, seed: int = 0, progress: Prog
     figures = summary(walk, paths, curves)
     others = disturbances(walk, settings["more"], 2 * seed + 1)(3)
     for name, policy in policies.items():
-        reached = misses(kept_path(done, f"more runs of {name}", walk, policy, others), walk) < CLOSE
+        reached = misses(cached_path(done, f"more runs of {name}", walk, policy, others), walk) < CLOSE
         figures[f"{KEYS[name]}_success_of_more"] = figure(reached.double().mean().item())
     figures["mpc_seconds_per_run"] = figure(sum(item["seconds"] for item in plans) / len(plans))
-    return {"figures": figures, "curves": curves, "pictures": _pictures(folder, walk, policies, drawn, paths, curves)}
+    return {"figures": figures, "curves": curves, "pictures": _pictures(folder, walk, policies, worlds, paths, curves)}
 
 
-def _pictures(folder: Path, walk: "Walk", policies: Mapping[str, nn.Module], drawn, paths, curves) -> list[dict]:
+def _pictures(folder: Path, walk: "Walk", policies: Mapping[str, nn.Module], worlds, paths, curves) -> list[dict]:
     usual = int(misses(paths["open"], walk).argsort()[len(paths["open"]) // 2])  # the median of the open loop
-    plant, first = walk.plant, one(drawn, usual)
+    plant, first = walk.plant, single_world(worlds, usual)
     scene = plant.model.scene
     fps = scene.timing.fps
     sheets = draw(folder, paths, walk.truth.centre, CLOSE * abs(walk.way), fps, curves["success_by_kick"])
@@ -150,7 +150,7 @@ def walker(way: float = WAY) -> Walk:
     sees = Silhouettes.of(scene)
     at_goal, truth = place_body(model, "walker", None, (way, 0.0, 0.0))
     picture = sees.union(at_goal.surface)[0, 0]
-    place = shown(picture, sees.camera)
+    place = goal_position(picture, sees.camera)
     plant = Plant(
         model,
         [Control("walker.activation", -0.2, 0.2)],
@@ -161,7 +161,7 @@ def walker(way: float = WAY) -> Walk:
     return Walk(plant, place, picture, ImageGoal(sees, picture, loss="cdf", truth=truth), approach, truth, way)
 
 
-def shown(silhouette: Tensor, camera: Camera) -> Tensor:
+def goal_position(silhouette: Tensor, camera: Camera) -> Tensor:
     """The place (3,) [m] in the plane y = 0 that the middle of a silhouette (height, width) shows."""
     share = silhouette.double() / silhouette.double().sum()
     column = (share.sum(0) * (torch.arange(camera.width) + 0.5)).sum()
@@ -179,11 +179,11 @@ def disturbances(walk: Walk, worlds: int, seed: int, kick: float = KICK) -> Doma
     )
 
 
-def trained(
+def train_policies(
     walk: Walk, done: Ledger, settings: Mapping[str, int], seed: int, progress: Progress
 ) -> dict[str, nn.Module]:
     """The policies, by name; from the ledger where they are there."""
-    plant, seen = walk.plant, disturbances(walk, settings["worlds"], 2 * seed)
+    plant, disturbed = walk.plant, disturbances(walk, settings["worlds"], 2 * seed)
     further = {**vars(SEARCH), "iterations": settings["iterations"]}
     open_loop = Sinusoids(plant.outputs, frequency=FREQUENCY, seed=seed, start=0.03)
 
@@ -201,7 +201,7 @@ def trained(
         done,
         "open, trained",
         robust,
-        lambda: train(plant, robust, walk.goal, TrainingConfig(**further), progress, given=seen),
+        lambda: train(plant, robust, walk.goal, TrainingConfig(**further), progress, given=disturbed),
         progress,
     )
     back = mirror_weights(open_loop.weight.detach(), middles(plant))
@@ -211,7 +211,7 @@ def trained(
         "closed",
         closed,
         lambda: train_truncated(
-            plant, closed, walk.approach, TrainingConfig(**further), PIECE, seen, progress=progress
+            plant, closed, walk.approach, TrainingConfig(**further), PIECE, disturbed, progress=progress
         ),
         progress,
     )
@@ -242,33 +242,33 @@ def middles(plant: Plant) -> Tensor:
 
 
 @torch.no_grad()
-def run(walk: Walk, policy: nn.Module, given: Mapping[str, Tensor]) -> Episode:
+def run(walk: Walk, policy: nn.Module, worlds: Mapping[str, Tensor]) -> Episode:
     """Episodes in disturbed worlds."""
-    return walk.plant.rollout(policy, given)  # type: ignore[arg-type]
+    return walk.plant.rollout(policy, worlds)  # type: ignore[arg-type]
 
 
-def one(given: Mapping[str, Tensor], k: int) -> dict[str, Tensor]:
+def single_world(worlds: Mapping[str, Tensor], k: int) -> dict[str, Tensor]:
     """The k-th world alone."""
-    return {name: value[k : k + 1] for name, value in given.items()}
+    return {name: value[k : k + 1] for name, value in worlds.items()}
 
 
-def kept_path(done: Ledger, key: str, walk: Walk, policy: nn.Module, given: Mapping[str, Tensor]) -> Tensor:
+def cached_path(done: Ledger, key: str, walk: Walk, policy: nn.Module, worlds: Mapping[str, Tensor]) -> Tensor:
     """Centres of mass (runs, frames, 3) [m]."""
-    return torch.tensor(done.once(key, lambda: {"path": run(walk, policy, given).centre().tolist()})["path"])
+    return torch.tensor(done.once(key, lambda: {"path": run(walk, policy, worlds).centre().tolist()})["path"])
 
 
-def plan(walk: Walk, start: nn.Module, given: Mapping[str, Tensor]) -> tuple[Episode, History]:
+def plan(walk: Walk, start: nn.Module, worlds: Mapping[str, Tensor]) -> tuple[Episode, History]:
     """One run of a controller that plans, from the open loop."""
     search = TrainingConfig("polyak", rate=1.0, iterations=PLANS, options={"bound": 0.1})
     # a plan that is asked nothing of the height ends on its knees
     goal = ApproachGoal("walker", walk.place, SPEED, axes=(0, 2), truth=walk.truth)
-    return run_mpc(Mpc(walk.plant, goal, AHEAD, search, start=start), walk.plant, goal, given)
+    return run_mpc(Mpc(walk.plant, goal, AHEAD, search, start=start), walk.plant, goal, worlds)
 
 
-def planned(walk: Walk, start: nn.Module, given: Mapping[str, Tensor]) -> dict:
+def plan_record(walk: Walk, start: nn.Module, worlds: Mapping[str, Tensor]) -> dict:
     """Its path, and what it cost."""
     begun = time.process_time()
-    episode, history = plan(walk, start, given)
+    episode, history = plan(walk, start, worlds)
     seconds = time.process_time() - begun
     return {"path": episode.centre()[0].tolist(), "seconds": seconds, "rollouts": history.total()[-1]}
 
@@ -280,24 +280,24 @@ def misses(path: Tensor, walk: Walk) -> Tensor:
 
 def by_kick(walk: Walk, policies: Mapping[str, nn.Module], runs: int, seed: int, done: Ledger) -> dict:
     """Success of each policy with kicks of other sizes."""
-    found: dict = {"kick": list(HARDER), **{name: [] for name in policies}}
+    success: dict = {"kick": list(HARDER), **{name: [] for name in policies}}
     for size in HARDER:
-        given = disturbances(walk, runs, seed, size)(1)
+        worlds = disturbances(walk, runs, seed, size)(1)
         for name, policy in policies.items():
-            path = kept_path(done, f"{name}, kicks of {size} m/s", walk, policy, given)
-            found[name].append((misses(path, walk) < CLOSE).double().mean().item())
-    return found
+            path = cached_path(done, f"{name}, kicks of {size} m/s", walk, policy, worlds)
+            success[name].append((misses(path, walk) < CLOSE).double().mean().item())
+    return success
 
 
 def by_way(policy: nn.Module, runs: int, seed: int, done: Ledger) -> dict:
     """Success of the closed loop with other goals, as it is."""
-    found: dict = {"way": list(OTHERS), "success": [], "miss": []}
+    results: dict = {"way": list(OTHERS), "success": [], "miss": []}
     for way in OTHERS:
         walk = walker(way)
-        miss = misses(kept_path(done, f"closed, {way} m", walk, policy, disturbances(walk, runs, seed)(2)), walk)
-        found["success"].append((miss < CLOSE).double().mean().item())
-        found["miss"].append(miss.mean().item())
-    return found
+        miss = misses(cached_path(done, f"closed, {way} m", walk, policy, disturbances(walk, runs, seed)(2)), walk)
+        results["success"].append((miss < CLOSE).double().mean().item())
+        results["miss"].append(miss.mean().item())
+    return results
 
 
 def summary(walk: Walk, paths: Mapping[str, Tensor], curves: Mapping) -> dict[str, dict]:

@@ -70,17 +70,19 @@ def film(path: Path, scene, motions: Mapping[str, Any], goal: Any, kicks: Sequen
         goal: One frame at the goal.
         kicks: Frames at which the body is pushed.
     """
-    own = from_scene(scene.camera)
-    camera = own.resized(TIMES * own.width, TIMES * own.height)
+    small = from_scene(scene.camera)
+    camera = small.resized(TIMES * small.width, TIMES * small.height)
     still = _images(scene, camera, goal)
     edge = _outline(scene, camera, goal)
     rows = []
     for name, motion in motions.items():
         frames = [np.where(edge[..., None], EDGE, frame) for frame in _images(scene, camera, motion)]
-        told = [any(k <= t < k + MARKED for k in kicks) for t in range(len(frames))]
-        rows.append([_labelled(f, NAMES[name], "push" if now else "") for f, now in zip(frames, told, strict=True)])
+        pushed = [any(k <= t < k + MARKED for k in kicks) for t in range(len(frames))]
+        rows.append([_labelled(f, NAMES[name], "push" if now else "") for f, now in zip(frames, pushed, strict=True)])
     rows.append([_labelled(still[0], "goal", "")] * len(rows[0]))
-    videos.write_preview(path, np.stack([np.concatenate(each) for each in zip(*rows, strict=True)]), scene.timing.fps)
+    videos.write_preview(
+        path, np.stack([np.concatenate(column) for column in zip(*rows, strict=True)]), scene.timing.fps
+    )
     text = "The run in which the open loop is as near as in the median: the same mass and pushes for all, the goal outlined."
     return {"file": path.name, "title": "One run of each controller, and the goal", "caption": text}
 
@@ -93,9 +95,9 @@ def _paths(paths: Mapping[str, Tensor], goal: Tensor, close: float, fps: float) 
         seconds, colour = np.arange(path.shape[1]) / fps, COLOURS[name]
         reached = torch.linalg.vector_norm(path[:, -1] - goal, dim=1) < close
         ax.axhspan(goal[0] - close, goal[0] + close, color="#fde68a", lw=0)
-        for own, good in zip(path[..., 0].numpy(), reached.tolist(), strict=True):
-            ax.plot(seconds, own, color=colour, alpha=0.45, lw=0.8)
-            ax.plot(seconds[-1], own[-1], "o" if good else "x", color=colour, ms=4, clip_on=False)
+        for x, good in zip(path[..., 0].numpy(), reached.tolist(), strict=True):
+            ax.plot(seconds, x, color=colour, alpha=0.45, lw=0.8)
+            ax.plot(seconds[-1], x[-1], "o" if good else "x", color=colour, ms=4, clip_on=False)
         ax.set_title(f"{NAMES[name]}\n{int(reached.sum())} of {len(path)}".replace(", ", ",\n"), fontsize=9)
         ax.set_xlabel("t [s]")
     figure.axes[0].set_ylabel("x of the centre of mass [m]")

@@ -22,12 +22,12 @@ from gradsim_reproduction.control.methods import (
     Runs,
     at_equal_steps,
     by_adam,
-    content,
+    from_image,
+    from_position,
+    gradient_free,
     iteration_seconds,
     mean_at,
-    picture,
-    place,
-    without,
+    task_digest,
 )
 from gradsim_reproduction.runner import figure
 
@@ -66,27 +66,27 @@ def cloth(
     """
     task, progress = Task.load("cloth"), progress or NullProgress()
     goals, iterations = QUICK if quick else (GOALS, ITERATIONS)
-    settings = {"seed": seed, "quick": quick, "iterations": iterations, "task": content(task)}
-    kept = Runs(out, "cloth", settings, progress)
-    rate = 0.05 if quick else kept.number("rate of Adam", lambda: _tuned(task))
-    methods = {PICTURE: picture, ADAM: by_adam(rate), PLACE: place, RIM: picture}
+    settings = {"seed": seed, "quick": quick, "iterations": iterations, "task": task_digest(task)}
+    searches = Runs(out, "cloth", settings, progress)
+    rate = 0.05 if quick else searches.number("rate of Adam", lambda: _tuned(task))
+    methods = {PICTURE: from_image, ADAM: by_adam(rate), PLACE: from_position, RIM: from_image}
     if not quick:
-        methods |= {RIM_PLACE: by_adam(rate), "random": without("random", iterations + 1)}
-        methods |= {name: without(name, ROLLOUTS) for name in WITHOUT}
+        methods |= {RIM_PLACE: by_adam(rate), "random": gradient_free("random", iterations + 1)}
+        methods |= {name: gradient_free(name, ROLLOUTS) for name in WITHOUT}
     runs, seeds = [], [FIRST + 1000 * seed + k for k in range(goals)]
     for goal in seeds:
         for name, method in methods.items():
             setup = Setup.of(task, goal)
             if name in (RIM, RIM_PLACE):
-                weigh(setup)
+                equalize_masses(setup)
             faces = len(setup.plant.model.systems[0].matter.faces)
-            runs.append(kept.run(name, method, setup, goal, iterations, triangles=faces))
+            runs.append(searches.run(name, method, setup, goal, iterations, triangles=faces))
     setup = Setup.of(task, seeds[0])
-    spent = kept.done.once("cost", lambda: iteration_seconds(setup))
+    spent = searches.done.once("cost", lambda: iteration_seconds(setup))
     return figures(runs) | _costs(spent, setup), runs
 
 
-def weigh(setup: Setup) -> None:
+def equalize_masses(setup: Setup) -> None:
     """Give every point of the sheet the same mass, as the original has it."""
     model = setup.plant.model
     with torch.no_grad():
@@ -97,18 +97,18 @@ def weigh(setup: Setup) -> None:
 
 def figures(runs: list[History]) -> dict[str, dict]:
     """Mean position errors after some iterations, and what the others have by then."""
-    found = {}
+    figures_by_name = {}
     for k, paper in PAPER.items():
         value = mean_at(runs, PICTURE, k)
         if value is not None:
-            found[f"cloth_error_{k}"] = figure(value, paper=paper, goal=ENOUGH if k == BY else None)
+            figures_by_name[f"cloth_error_{k}"] = figure(value, paper=paper, goal=ENOUGH if k == BY else None)
     for label, name in (
         ("diffphysics", ADAM), ("diffphysics_polyak", PLACE), ("heavy_rim", RIM), ("heavy_rim_diffphysics", RIM_PLACE)
     ):  # fmt: skip
         value = mean_at(runs, name, BY)
         if value is not None:
-            found[f"cloth_{label}_error_{BY}"] = figure(value)
-    return found | at_equal_steps(runs, "cloth")
+            figures_by_name[f"cloth_{label}_error_{BY}"] = figure(value)
+    return figures_by_name | at_equal_steps(runs, "cloth")
 
 
 def _tuned(task: Task) -> float:

@@ -15,7 +15,7 @@ from gradsim_reproduction.control import plots
 from gradsim_reproduction.control.closed_loop import closed_loop
 from gradsim_reproduction.control.cloth import cloth
 from gradsim_reproduction.control.gear import gear
-from gradsim_reproduction.control.methods import PICTURE, kept
+from gradsim_reproduction.control.methods import PICTURE, load_policies
 from gradsim_reproduction.control.walker import walker
 from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import write_table
@@ -45,21 +45,21 @@ def fig6(run: Run, parts: tuple[str, ...] = (*PARTS, CLOSED)) -> Outcome:
             progress.stage(f"{name}: videos")
             goal = int(first.names["goal"])
             setup = Setup.of(Task.load(name), goal)
-            entries, stages = plots.draw_stages(out, name, setup, kept(out, name, goal), first)
+            entries, stages = plots.draw_stages(out, name, setup, load_policies(out, name, goal), first)
             videos += entries
             pictures.append(stages)
     if CLOSED in parts:
         closed = closed_loop(out, run.quick, run.seed, progress)
         figures |= closed["figures"]
         videos += [{"file": f["file"], "text": f["caption"]} for f in closed["pictures"] if _moves(f)]
-        pictures += [picture for picture in closed["pictures"] if not _moves(picture)]
+        pictures += [from_image for from_image in closed["pictures"] if not _moves(from_image)]
     result: dict = {"pictures": pictures, "films": videos}
     result["table"] = write_table(out, "Fig. 6: control from one picture", rows(figures), WORDS)
     return result, figures
 
 
-def _moves(picture: dict) -> bool:
-    return picture["file"].endswith(".webm")
+def _moves(from_image: dict) -> bool:
+    return from_image["file"].endswith(".webm")
 
 
 METHODS = {  # in names of figures: in words

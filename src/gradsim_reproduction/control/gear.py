@@ -19,12 +19,12 @@ from gradsim_reproduction.control.methods import (
     Runs,
     at_equal_steps,
     by_adam,
-    content,
+    from_image,
+    from_position,
+    gradient_free,
     iteration_seconds,
     mean_at,
-    picture,
-    place,
-    without,
+    task_digest,
 )
 from gradsim_reproduction.runner import figure
 
@@ -57,37 +57,39 @@ def gear(
     task, progress = Task.load("gear"), progress or NullProgress()
     apart = task.model_copy(update={"share": {}})
     goals, iterations = QUICK if quick else (GOALS, ITERATIONS)
-    settings = {"seed": seed, "quick": quick, "iterations": iterations, "task": content(task)}
-    kept = Runs(out, "gear", settings, progress)
-    rate = 0.1 if quick else kept.number("rate of Adam", lambda: _tuned(task))
+    settings = {"seed": seed, "quick": quick, "iterations": iterations, "task": task_digest(task)}
+    searches = Runs(out, "gear", settings, progress)
+    rate = 0.1 if quick else searches.number("rate of Adam", lambda: _tuned(task))
     runs, seeds = [], [FIRST + 1000 * seed + k for k in range(goals)]
     for k, goal in enumerate(seeds):
-        methods = {PICTURE: picture, ADAM: by_adam(rate)}
+        methods = {PICTURE: from_image, ADAM: by_adam(rate)}
         if not quick:
-            methods |= {PLACE: place, SHARED: picture, "random": without("random", iterations + 1)}
+            methods |= {PLACE: from_position, SHARED: from_image, "random": gradient_free("random", iterations + 1)}
         if not quick and k < FEW:
-            methods |= {name: without(name, ROLLOUTS) for name in WITHOUT}
+            methods |= {name: gradient_free(name, ROLLOUTS) for name in WITHOUT}
         for name, method in methods.items():
             setup = Setup.of(apart if name == SHARED else task, goal)
-            runs.append(kept.run(name, method, setup, goal, iterations))
+            runs.append(searches.run(name, method, setup, goal, iterations))
     setup = Setup.of(task, seeds[0])
-    spent = kept.done.once("cost", lambda: iteration_seconds(setup))
+    spent = searches.done.once("cost", lambda: iteration_seconds(setup))
     return figures(runs) | _costs(spent, setup) | {"gear_floor": figure(floor(setup))}, runs
 
 
 def figures(runs: list[History]) -> dict[str, dict]:
     """Mean position errors after some iterations, and what the others have by then."""
-    found = {}
+    figures_by_name = {}
     for k, paper in PAPER.items():
         value = mean_at(runs, PICTURE, k)
         if value is not None:
-            found[f"gear_error_{k}"] = figure(value, paper=paper, goal=GOAL.get(k))
+            figures_by_name[f"gear_error_{k}"] = figure(value, paper=paper, goal=GOAL.get(k))
     for k in GOAL:
         for label, name in (("not_shared", SHARED), ("diffphysics", ADAM), ("diffphysics_polyak", PLACE)):
             value = mean_at(runs, name, k)
             if value is not None:
-                found[f"gear_{label}_error_{k}"] = figure(value, paper=PAPER_PLACE[k] if name == ADAM else None)
-    return found | at_equal_steps(runs, "gear")
+                figures_by_name[f"gear_{label}_error_{k}"] = figure(
+                    value, paper=PAPER_PLACE[k] if name == ADAM else None
+                )
+    return figures_by_name | at_equal_steps(runs, "gear")
 
 
 def floor(setup: Setup) -> float:

@@ -29,12 +29,12 @@ WORLDS = 16  # rolled out together by these
 Method = Callable[[Setup, int, Progress], History]
 
 
-def picture(setup: Setup, seed: int, progress: Progress) -> History:
+def from_image(setup: Setup, seed: int, progress: Progress) -> History:
     """The search of the task, from its picture."""
     return train(setup.plant, setup.policy, setup.goal, setup.config, progress)
 
 
-def place(setup: Setup, seed: int, progress: Progress) -> History:
+def from_position(setup: Setup, seed: int, progress: Progress) -> History:
     """The same search, told the place."""
     return train(setup.plant, setup.policy, setup.state_goal(), setup.config, progress)
 
@@ -44,12 +44,12 @@ def by_adam(rate: float) -> Method:
     return lambda setup, seed, progress: diffphysics(setup, Budget(setup.config.iterations), seed, progress, rate)[1]
 
 
-def without(name: str, rollouts: int) -> Method:
+def gradient_free(name: str, rollouts: int) -> Method:
     """A baseline of `WITHOUT`, or random policies, with so many rollouts."""
     return lambda setup, seed, progress: BASELINES[name](setup, Budget(rollouts, WORLDS), seed, progress)[1]
 
 
-def content(task: Task) -> str:
+def task_digest(task: Task) -> str:
     """Digest of a task; cached runs of a different task are not reused."""
     return digest(task.model_dump(by_alias=True), str)[:12]
 
@@ -83,10 +83,10 @@ class Runs:
 
         def make() -> dict:
             self.progress.stage(f"{self.task}: {key}")
-            own = replace(setup, config=replace(setup.config, iterations=iterations + 1))
-            history = method(own, goal, self.progress)
+            longer = replace(setup, config=replace(setup.config, iterations=iterations + 1))
+            history = method(longer, goal, self.progress)
             if name == PICTURE:
-                keep(self.out, self.task, goal, history.policies)
+                save_policies(self.out, self.task, goal, history.policies)
             return history.named(method=name, goal=goal, **names).json()
 
         return History.parse(self.done.once(key, make))
@@ -97,14 +97,14 @@ class Runs:
         return self.done.once(name, lambda: {"value": make()})["value"]
 
 
-def keep(out: Path, task: str, goal: int, policies: dict[str, State]) -> None:
-    """Write what the search from pictures found, state dictionaries of first, middle, best and last, for `kept`."""
+def save_policies(out: Path, task: str, goal: int, policies: dict[str, State]) -> None:
+    """Write what the search from pictures found, state dictionaries of first, middle, best and last, for `load_policies`."""
     with atomic_path(_policies(out, task, goal)) as draft:
         torch.save(policies, draft)
 
 
-def kept(out: Path, task: str, goal: int) -> dict[str, State]:
-    """What `keep` wrote."""
+def load_policies(out: Path, task: str, goal: int) -> dict[str, State]:
+    """What `save_policies` wrote."""
     return torch.load(_policies(out, task, goal), weights_only=True)
 
 
@@ -119,24 +119,24 @@ def errors(runs: list[History], name: str) -> list[list[float]]:
 
 def mean_at(runs: list[History], name: str, k: int) -> float | None:
     """Mean over goals after k iterations, raw; None where it did not run for so long."""
-    found = errors(runs, name)
-    return sum(e[k] for e in found) / len(found) if found and min(map(len, found)) > k else None
+    curves = errors(runs, name)
+    return sum(e[k] for e in curves) / len(curves) if curves and min(map(len, curves)) > k else None
 
 
 def mean_after(runs: list[History], name: str, steps: float) -> float | None:
     """The same after the last iteration that so many simulated steps allow."""
-    own = [run for run in runs if run.names["method"] == name]
-    last = [sum(total <= steps for total in run.total("steps")) - 1 for run in own]
-    if not own or min(last) < 0:
+    part = [run for run in runs if run.names["method"] == name]
+    last = [sum(total <= steps for total in run.total("steps")) - 1 for run in part]
+    if not part or min(last) < 0:
         return None
-    return sum(run.raw("position_error")[k] for run, k in zip(own, last, strict=True)) / len(own)
+    return sum(run.raw("position_error")[k] for run, k in zip(part, last, strict=True)) / len(part)
 
 
 def at_equal_steps(runs: list[History], task: str) -> dict[str, dict]:
     """Figures of searches that see no gradient, after as many simulated steps as those from pictures took."""
     steps = min(run.total("steps")[-1] for run in runs if run.names["method"] == PICTURE)
-    found = {name: mean_after(runs, name, steps) for name in ("random", *WITHOUT)}
-    return {f"{task}_{name}_error_at_equal_steps": figure(x) for name, x in found.items() if x is not None}
+    means = {name: mean_after(runs, name, steps) for name in ("random", *WITHOUT)}
+    return {f"{task}_{name}_error_at_equal_steps": figure(x) for name, x in means.items() if x is not None}
 
 
 REPEATS = 7
@@ -166,7 +166,7 @@ def iteration_seconds(setup: Setup, repeats: int = REPEATS) -> dict[str, float]:
         for name, work in works.items():
             spent[name].append(_cpu_seconds(work))
     setup.policy.zero_grad()
-    return {name: median(each) for name, each in spent.items()}
+    return {name: median(times) for name, times in spent.items()}
 
 
 def _cpu_seconds(work: Callable[[], None]) -> float:

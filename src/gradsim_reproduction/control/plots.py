@@ -55,12 +55,12 @@ def _curves(name: str, runs: Sequence[History], floor: float | None) -> Figure:
     figure = new_figure(10.5, 6.6)
     (raw, rolled), (best, chosen) = figure.subplots(2, 2, sharey=True)
     for method in methods:
-        own = [run for run in runs if run.names.get("method", "picture") == method]
+        part = [run for run in runs if run.names.get("method", "picture") == method]
         for axes, over, how in (
             (raw, False, History.raw), (rolled, True, History.raw),
             (best, False, History.at_best), (chosen, True, History.at_best),
         ):  # fmt: skip
-            _method(axes, own, over, how, COLOURS[str(method)], LABELS.get(str(method), str(method)))
+            _method(axes, part, over, how, COLOURS[str(method)], LABELS.get(str(method), str(method)))
     for axes in (raw, best):
         for key, points in PAPER.get(name, {}).items():
             axes.plot(
@@ -82,10 +82,10 @@ def _curves(name: str, runs: Sequence[History], floor: float | None) -> Figure:
     return figure
 
 
-def _method(axes: Axes, own: Sequence[History], over: bool, how, colour: str, label: str) -> None:
+def _method(axes: Axes, runs: Sequence[History], over: bool, how, colour: str, label: str) -> None:
     """The runs of a method, and their mean where all have as many iterations."""
-    curves = [np.maximum(how(run, "position_error"), LEAST) for run in own]
-    places = [np.array(run.total("rollouts")) if over else np.arange(len(run)) for run in own]
+    curves = [np.maximum(how(run, "position_error"), LEAST) for run in runs]
+    places = [np.array(run.total("rollouts")) if over else np.arange(len(run)) for run in runs]
     for x, y in zip(places, curves, strict=True):
         axes.plot(x, y, color=colour, lw=0.6, alpha=0.45)
     length = min(map(len, curves))
@@ -134,5 +134,5 @@ def draw_stages(
 
 def _goal_image(setup: Setup) -> Sought:
     """The goal as films show it."""
-    goal, shown = setup.goal, setup.images[0].permute(1, 2, 0)
-    return Sought(setup.plant.frames - 1, shown.numpy(), goal.targets[0].numpy())  # pyright: ignore[reportAttributeAccessIssue] -- an ImageGoal
+    goal, image = setup.goal, setup.images[0].permute(1, 2, 0)
+    return Sought(setup.plant.frames - 1, image.numpy(), goal.targets[0].numpy())  # pyright: ignore[reportAttributeAccessIssue] -- an ImageGoal

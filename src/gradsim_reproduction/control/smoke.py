@@ -48,14 +48,14 @@ ENOUGH = 1e-4  # share of the expected decrease that a step has to bring (Armijo
 
 
 @dataclass(frozen=True)
-class Found:
+class Evaluation:
     """One evaluation: the loss, its gradient by the unknowns, and what a caller keeps of it."""
 
     loss: float
     gradient: Tensor
 
 
-class Waves:
+class StreamFunction:
     """Velocities (2, n, n) from unknowns (n, n)."""
 
     def __init__(self, n: int):
@@ -68,7 +68,7 @@ class Waves:
         psi = torch.fft.ifft2(torch.fft.fft2(z) * self.share).real
         return self.n * torch.stack([psi.roll(-1, 1) - psi, psi - psi.roll(-1, 0)])
 
-    def drawn(self, seed: int, size: float) -> Tensor:
+    def random(self, seed: int, size: float) -> Tensor:
         """Random unknowns, whose velocity has the root mean square `size` [m/s]."""
         z = torch.randn(self.n, self.n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         return z * (size / self.speed(z))
@@ -78,7 +78,7 @@ class Waves:
         return self.velocity(z).square().mean().sqrt().item()
 
 
-def descend(evaluate: Callable[[Tensor], Found], waves: Waves, z: Tensor, evaluations: int) -> None:
+def descend(evaluate: Callable[[Tensor], Evaluation], waves: StreamFunction, z: Tensor, evaluations: int) -> None:
     """Lower the loss; stops after so many evaluations, or where the velocity has no influence on it.
 
     Args:
@@ -87,32 +87,32 @@ def descend(evaluate: Callable[[Tensor], Found], waves: Waves, z: Tensor, evalua
         z: Where to start.
         evaluations: At most so many.
     """
-    here, used = evaluate(z), 1
+    current, used = evaluate(z), 1
     pairs: list[tuple[Tensor, Tensor]] = []
     while used < evaluations:
-        step = -_scaled(here.gradient, pairs, waves)
+        step = -_scaled(current.gradient, pairs, waves)
         speed = waves.speed(step)
         if speed == 0:  # nothing left to gain
             return
         step = step * min(1.0, REACH / speed)
-        slope, t = (here.gradient * step).sum().item(), 1.0
+        slope, t = (current.gradient * step).sum().item(), 1.0
         if slope >= 0:  # curvature learnt too far away
             pairs = []
             continue
-        there = evaluate(z + step)
+        trial = evaluate(z + step)
         used += 1
-        while there.loss > here.loss + ENOUGH * t * slope and used < evaluations:
-            parabola = -slope * t**2 / 2 / (there.loss - here.loss - slope * t)
+        while trial.loss > current.loss + ENOUGH * t * slope and used < evaluations:
+            parabola = -slope * t**2 / 2 / (trial.loss - current.loss - slope * t)
             t = max(0.1 * t, min(0.5 * t, parabola))
-            there = evaluate(z + t * step)
+            trial = evaluate(z + t * step)
             used += 1
-        s, y = t * step, there.gradient - here.gradient
+        s, y = t * step, trial.gradient - current.gradient
         if (s * y).sum() > 1e-10 * s.norm() * y.norm():
             pairs = [*pairs, (s, y)][-MEMORY:]
-        z, here = z + s, there
+        z, current = z + s, trial
 
 
-def _scaled(gradient: Tensor, pairs: list[tuple[Tensor, Tensor]], waves: Waves) -> Tensor:
+def _scaled(gradient: Tensor, pairs: list[tuple[Tensor, Tensor]], waves: StreamFunction) -> Tensor:
     """Gradient times the inverse curvature, by two loops over pairs (Nocedal 1980); the first is scaled to `FIRST`."""
     if not pairs:
         return gradient * (FIRST / (waves.speed(gradient) or FIRST))
@@ -223,11 +223,11 @@ def form(picture: Tensor, evaluations: int, seed: int) -> tuple[dict, dict[str, 
     """
     n, began = len(picture), time.process_time()
     box = Smoke((n, n), 1 / n, DT, advection="maccormack", dtype=torch.float64)
-    waves, start = Waves(n), disc(n, picture.sum())
+    waves, start = StreamFunction(n), disc(n, picture.sum())
     first = (start - picture).square().mean().item()
-    curve, divergence, best, shown, film = [], 0.0, np.inf, {}, np.zeros(0)
+    curve, divergence, best, last_frames, film = [], 0.0, np.inf, {}, np.zeros(0)
 
-    def evaluate(z: Tensor) -> Found:
+    def evaluate(z: Tensor) -> Evaluation:
         nonlocal divergence, best, film
         z = z.detach().requires_grad_()
         plume = box.rollout(waves.velocity(z), start, frames=STEPS + 1, segment=None)
@@ -239,15 +239,15 @@ def form(picture: Tensor, evaluations: int, seed: int) -> tuple[dict, dict[str, 
         if loss.item() < best:
             best, film = loss.item(), plume.density[0].detach().numpy().astype(np.float32)
         if len(curve) in SHOWN:
-            shown[len(curve)] = film[-1]
-        return Found(loss.item(), gradient)
+            last_frames[len(curve)] = film[-1]
+        return Evaluation(loss.item(), gradient)
 
-    descend(evaluate, waves, waves.drawn(seed, SPEED), evaluations)
-    shown[len(curve)] = film[-1]
+    descend(evaluate, waves, waves.random(seed, SPEED), evaluations)
+    last_frames[len(curve)] = film[-1]
     record = {"first": first, "curve": curve, "divergence": divergence}
     record |= {"mass": float(film[-1].sum() / film[0].sum()), "cpu_seconds": time.process_time() - began}
-    kept = {"picture": picture.numpy().astype(np.float32), "start": film[0], "film": film}
-    return record, {**kept, **{f"after_{k}": image for k, image in shown.items()}}
+    arrays = {"picture": picture.numpy().astype(np.float32), "start": film[0], "film": film}
+    return record, {**arrays, **{f"after_{k}": image for k, image in last_frames.items()}}
 
 
 def ratio(record: dict, iterations: int) -> float:
@@ -266,8 +266,8 @@ def summary(records: list[dict]) -> dict[str, dict]:
         goal = None if coarse else original
         figures[f"mse_ratio_{iterations}"] = figure(worst, original, goal, coarse or worst < original)
         for n in dict.fromkeys(r["cells"] for r in records):
-            own = {r["target"]: ratio(r, iterations) for r in records if r["cells"] == n}
-            figures |= {f"mse_ratio_{iterations}_{name}_{n}": figure(value) for name, value in own.items()}
+            ratios = {r["target"]: ratio(r, iterations) for r in records if r["cells"] == n}
+            figures |= {f"mse_ratio_{iterations}_{name}_{n}": figure(value) for name, value in ratios.items()}
     figures["divergence_max"] = figure(max(r["divergence"] for r in records), goal=1e-10)
     return figures
 
@@ -315,24 +315,24 @@ def _curves(records: Sequence[dict]) -> Figure:
     return figure
 
 
-def _iterations(kept: dict) -> Figure:
+def _iterations(arrays: dict) -> Figure:
     counts = sorted(
-        {int(k.removeprefix("after_")) for own in kept.values() for k in own.files if k.startswith("after_")}
+        {int(k.removeprefix("after_")) for run in arrays.values() for k in run.files if k.startswith("after_")}
     )
     columns = ["picture", "disc", *(f"{k} iterations" if k > 1 else "1 iteration" for k in counts)]
-    figure = new_figure(1.45 * len(columns), 1.5 * len(kept) + 0.2)
-    for row, own in zip(figure.subplots(len(kept), len(columns), squeeze=False), kept.values(), strict=True):
-        images = [own["picture"], own["start"], *(own[f"after_{k}"] for k in counts)]
+    figure = new_figure(1.45 * len(columns), 1.5 * len(arrays) + 0.2)
+    for row, run in zip(figure.subplots(len(arrays), len(columns), squeeze=False), arrays.values(), strict=True):
+        images = [run["picture"], run["start"], *(run[f"after_{k}"] for k in counts)]
         _row(row, images)
     for axes, title in zip(figure.axes, columns, strict=False):
         axes.set_title(title, fontsize=8)
     return figure
 
 
-def _motion(kept: dict) -> Figure:
-    figure = new_figure(1.45 * INSTANTS, 1.5 * len(kept) + 0.2)
-    for row, own in zip(figure.subplots(len(kept), INSTANTS, squeeze=False), kept.values(), strict=True):
-        film = own["film"]
+def _motion(arrays: dict) -> Figure:
+    figure = new_figure(1.45 * INSTANTS, 1.5 * len(arrays) + 0.2)
+    for row, run in zip(figure.subplots(len(arrays), INSTANTS, squeeze=False), arrays.values(), strict=True):
+        film = run["film"]
         steps = np.linspace(0, len(film) - 1, INSTANTS).round().astype(int)
         _row(row, film[steps])
     for axes, step in zip(figure.axes, steps, strict=False):
@@ -346,14 +346,14 @@ def _row(row: Sequence, images: Sequence[np.ndarray]) -> None:
         axes.axis("off")
 
 
-def _video(kept: Sequence) -> np.ndarray:
+def _video(runs: Sequence) -> np.ndarray:
     """Pictures above, smoke below (frames, height, width, 3) uint8."""
-    times = max(1, HEIGHT // len(kept[0]["picture"]))
+    times = max(1, HEIGHT // len(runs[0]["picture"]))
     columns = []
-    for own in kept:
-        film = own["film"]
+    for run in runs:
+        film = run["film"]
         film = np.concatenate([film, film[-1:].repeat(REST, 0)])
-        above = own["picture"][None].repeat(len(film), 0)
+        above = run["picture"][None].repeat(len(film), 0)
         columns.append(np.pad(np.concatenate([above, film], 1), ((0, 0), (1, 1), (1, 1)), constant_values=1.0))
     frames = np.concatenate(columns, 2).repeat(times, 1).repeat(times, 2)
     return (SMOKE(frames.clip(0, 1))[..., :3] * 255).round().astype(np.uint8)

@@ -19,7 +19,7 @@ from gradsim.control.training.history import History
 from gradsim.control.training.train import train
 from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
-from gradsim_reproduction.control.methods import PICTURE, content, keep
+from gradsim_reproduction.control.methods import PICTURE, save_policies, task_digest
 from gradsim_reproduction.runner import figure
 
 GOALS, POLICIES, ITERATIONS = 10, 3, 15
@@ -45,7 +45,7 @@ def walker(
     """
     progress, task = progress or NullProgress(), Task.load("walker")
     goals, policies = QUICK if quick else (GOALS, POLICIES)
-    settings = {"seed": seed, "quick": quick, "iterations": ITERATIONS, "task": content(task)}
+    settings = {"seed": seed, "quick": quick, "iterations": ITERATIONS, "task": task_digest(task)}
     done = Ledger(Path(out) / "walker.jsonl", settings)
     runs = []
     for k in range(goals * policies):
@@ -60,11 +60,11 @@ def figures(runs: list[History]) -> dict[str, dict]:
     """What the runs show, by name."""
     ways = [run.names["way"] for run in runs]
     shares = [[distance / way for distance in run.raw("distance")] for run, way in zip(runs, ways, strict=True)]
-    first = [next((k for k, share in enumerate(each) if share <= WITHIN), math.inf) for each in shares]
+    first = [next((k for k, share in enumerate(run_shares) if share <= WITHIN), math.inf) for run_shares in shares]
     rollouts = [
         sum(run.raw("rollouts")[: k + 1]) if k < math.inf else math.inf for run, k in zip(runs, first, strict=True)
     ]
-    chosen = [each[run.best] for run, each in zip(runs, shares, strict=True)]
+    chosen = [run_shares[run.best] for run, run_shares in zip(runs, shares, strict=True)]
     seconds = [s for run in runs[1:] or runs for s in run.raw("seconds")]  # without what is compiled first
     return {
         "walker_iterations": figure(median(first), paper=PAPER, goal=PAPER),
@@ -85,5 +85,5 @@ def _run(task: Task, goal: int, policy: int, progress: Progress, out: Path) -> d
     way = torch.linalg.vector_norm(at_start - setup.goal.truth.centre.to(at_start)).item()
     history.names = {"method": PICTURE, "goal": goal, "policy": policy, "way": way}
     if policy == 0:
-        keep(out, "walker", goal, history.policies)
+        save_policies(out, "walker", goal, history.policies)
     return history.json()

@@ -24,7 +24,7 @@ from gradsim.identification.unknowns import Space
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.visualization.control_video import GAP, Screen, Sought
 from gradsim.visualization.sheets import sheet
-from gradsim_reproduction.convergence.scenes import TASKS, Task
+from gradsim_reproduction.convergence.scenes import TASKS, DescentTask
 from gradsim_reproduction.plotting import SAFE, new_figure, save_image, write_figures
 from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.tables import write_table
@@ -76,14 +76,14 @@ def solve(job: tuple[str, int, int, int]) -> dict:
     scene = task.scene(number, seed)
     space = Space(scene, [task.unknown])
     model = model_for(scene, space)
-    truth = synthetic.draw_truth(scene, [task.unknown], own := 1000 * seed + 10 * number + task.stream)
+    truth = synthetic.draw_truth(scene, [task.unknown], truth_seed := 1000 * seed + 10 * number + task.stream)
     with torch.no_grad():
         observation = synthetic.float_masks(scene, model.rollout(placed(scene, truth)))
     value, problem = truth[space.names[0]], Problem(model, observation, space)
     start = space.draw(np.random.default_rng([seed, number, task.stream]), starts)
     path, loss = descend(problem, task, start)
     fit = least_squares(
-        scene, observation, [task.unknown], MultistartConfig(starts=LEAST_SQUARES_STARTS), own, model=model
+        scene, observation, [task.unknown], MultistartConfig(starts=LEAST_SQUARES_STARTS), truth_seed, model=model
     )
     return {
         "task": name,
@@ -98,7 +98,7 @@ def solve(job: tuple[str, int, int, int]) -> dict:
     }
 
 
-def descend(problem: Problem, task: Task, start: Tensor) -> tuple[Tensor, Tensor]:
+def descend(problem: Problem, task: DescentTask, start: Tensor) -> tuple[Tensor, Tensor]:
     """Values of the unknown (iterations + 1, starts) on the way, and the last loss of each start (starts,)."""
     u, space = start.clone().requires_grad_(), problem.space
     path, loss = [space.numbers(u.detach())[:, 0]], torch.empty(0)
@@ -118,33 +118,33 @@ def descend(problem: Problem, task: Task, start: Tensor) -> tuple[Tensor, Tensor
     return torch.stack(path), loss.detach()
 
 
-def settled(errors: np.ndarray) -> np.ndarray:
+def settling_iteration(errors: np.ndarray) -> np.ndarray:
     """After how many iterations errors (iterations + 1, starts) are below `CLOSE` and stay so; infinite if never."""
-    kept = np.logical_and.accumulate(errors[::-1] < CLOSE, 0).sum(0)  # from the end
-    return np.where(kept > 0, len(errors) - kept, np.inf)
+    close_count = np.logical_and.accumulate(errors[::-1] < CLOSE, 0).sum(0)  # from the end
+    return np.where(close_count > 0, len(errors) - close_count, np.inf)
 
 
 def summary(records: list[dict]) -> dict[str, dict]:
     """Errors, iterations and shares found of each task: over all starts of descent, and by least squares."""
     figures = {}
     for name, key in KEYS.items():
-        own, task = [r for r in records if r["task"] == name], TASKS[name]
-        final = np.concatenate([r["errors"][-1] for r in own])
-        best = np.array([r["errors"][-1][r["best"]] for r in own])
-        after = np.concatenate([settled(np.array(r["errors"])) for r in own])
-        exact, found = np.array([r["ls_error"] for r in own]), np.isfinite(after)
+        part, task = [r for r in records if r["task"] == name], TASKS[name]
+        final = np.concatenate([r["errors"][-1] for r in part])
+        best = np.array([r["errors"][-1][r["best"]] for r in part])
+        after = np.concatenate([settling_iteration(np.array(r["errors"])) for r in part])
+        exact, converged = np.array([r["ls_error"] for r in part]), np.isfinite(after)
         middle = float(np.median(after)) if np.isfinite(np.median(after)) else math.nan
         ok = bool(middle <= task.iterations)
         figures |= {
             f"{key}_rel_err": figure(float(np.median(final)), goal=CLOSE),
             f"{key}_rel_err_best_start": figure(float(np.median(best))),
             f"{key}_rel_err_worst": figure(float(final.max())),
-            f"{name}_found": figure(float(found.mean())),
+            f"{name}_found": figure(float(converged.mean())),
             f"{name}_iterations": figure(middle, goal=task.iterations, ok=ok),
             f"{key}_rel_err_least_squares": figure(float(np.median(exact)), goal=1e-6),
             f"{key}_rel_err_worst_least_squares": figure(float(exact.max())),
-            f"{name}_iterations_least_squares": figure(float(np.median([r["ls_iterations"] for r in own]))),
-            f"{name}_rollouts_least_squares": figure(float(np.median([r["ls_rollouts"] for r in own]))),
+            f"{name}_iterations_least_squares": figure(float(np.median([r["ls_iterations"] for r in part]))),
+            f"{name}_rollouts_least_squares": figure(float(np.median([r["ls_rollouts"] for r in part]))),
         }
     return figures
 
@@ -177,9 +177,11 @@ def draw_task(out: Path, name: str, scene, unknown: str, record: dict) -> tuple[
         inside = Silhouettes.of(scene).union(true.surface, true.values)[0, last].numpy()
     picture = synthetic.film(scene, true)[last].numpy()
     screen = Screen(scene, "camera", [Sought(last, picture, inside)])
-    drawn = [screen.frames(motion) for motion in motions.values()]
-    gap = np.full_like(drawn[0][:, :, :GAP], 255)
-    videos.write_preview(out / f"{name}.webm", np.concatenate([drawn[0], gap, drawn[1], gap, drawn[2]], 2), screen.fps)
+    strips = [screen.frames(motion) for motion in motions.values()]
+    gap = np.full_like(strips[0][:, :, :GAP], 255)
+    videos.write_preview(
+        out / f"{name}.webm", np.concatenate([strips[0], gap, strips[1], gap, strips[2]], 2), screen.fps
+    )
     labels = [f"{what}: {value:.4g}" for what, value in values.items()]
     stills = [screen.instants(motion) for motion in motions.values()]
     save_image(out / f"{name}.png", sheet(stills, len(stills), labels))

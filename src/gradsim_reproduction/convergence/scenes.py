@@ -16,7 +16,7 @@ GROUND = {"stiffness": 1e5, "dissipation": 0.1, "friction_stiffness": 200}
 
 
 @dataclass(frozen=True)
-class Task:
+class DescentTask:
     """One of the three.
 
     Attributes:
@@ -108,7 +108,7 @@ def _camera(target: list[float], extent: float) -> dict:
 
 
 TASKS = {
-    "mass": Task("mass", "body.mass:2:12", 100, ((8, 60, 0.2), (40, 40, 0.005))),
-    "friction": Task("friction", "ground.friction:0.2:1", 100, ((16, 70, 0.25), (40, 30, 0.002))),
-    "beam": Task("beam", f"body.mu:{RANGES['mu'][0]:g}:{RANGES['mu'][1]:g}", 200, ((14, 120, 0.15),)),
+    "mass": DescentTask("mass", "body.mass:2:12", 100, ((8, 60, 0.2), (40, 40, 0.005))),
+    "friction": DescentTask("friction", "ground.friction:0.2:1", 100, ((16, 70, 0.25), (40, 30, 0.002))),
+    "beam": DescentTask("beam", f"body.mu:{RANGES['mu'][0]:g}:{RANGES['mu'][1]:g}", 200, ((14, 120, 0.15),)),
 }

@@ -11,7 +11,13 @@ from functools import cache
 
 from gradsim_reproduction.differentiability import scenes
 from gradsim_reproduction.differentiability.check import Slope, Subject, slopes
-from gradsim_reproduction.differentiability.subjects import Controlled, Film, Fumes, Motion, timed
+from gradsim_reproduction.differentiability.subjects import (
+    PolicySubject,
+    RenderedSubject,
+    SmokeSubject,
+    TrajectorySubject,
+    with_actuation,
+)
 
 COLUMNS = {  # key: title, what it means; the first twelve are the paper's
     "position": ("position", "where things are at the start: position, angle"),
@@ -36,7 +42,7 @@ COLUMNS = {  # key: title, what it means; the first twelve are the paper's
     "texture": ("texture", "every texel, colours, how a surface answers light"),
 }
 PAPER_COLUMNS = tuple(COLUMNS)[:12]
-LOST = Slope(math.inf, None, False)
+NOT_MEASURED = Slope(math.inf, None, False)
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,7 @@ JOINTED = "joints.hinge.axis joints.hinge.child_point joints.wrist.parent_point 
 ANCHOR_DAMPING = "body.anchors.0.damping"
 
 
-def _rigid(own: str, **cells: str | Mapping[str, str]) -> dict:
+def _rigid(subject: str, **cells: str | Mapping[str, str]) -> dict:
     return {
         **START,
         "velocity": "body.velocity body.angular_velocity",
@@ -98,12 +104,12 @@ def _rigid(own: str, **cells: str | Mapping[str, str]) -> dict:
         "external_force": "body.pushes.0.impulse",
         "geometry": f"body.scale {GROUND}",
         **cells,
-        **_film(own),
+        **_film(subject),
     }
 
 
-def _film(own: str) -> dict:
-    return {"camera": {own: CAMERA}, "light": {own: LIGHT}, "texture": {own: TEXTURE}}
+def _film(subject: str) -> dict:
+    return {"camera": {subject: CAMERA}, "light": {subject: LIGHT}, "texture": {subject: TEXTURE}}
 
 
 ROWS = {
@@ -340,28 +346,28 @@ ROWS = {
 }
 OTHER = {"scale": 0.95, "rest_length_factor": 1.03}
 SUBJECTS: dict[str, Callable[[], Subject]] = {
-    "rigid": lambda: Motion(scenes.rigid()),
-    "rigid own": lambda: Motion(scenes.rigid(weight="density", friction=0.3, friction_stiffness=15, stiffness=2500, dissipation=0.4)),
-    "rigid paper": lambda: Motion(scenes.rigid("paper")),
-    "ball": lambda: Motion(scenes.ball()),
-    "ball own": lambda: Motion(scenes.ball("density")),
-    "pendulum": lambda: Motion(scenes.pendulum()),
-    "double_pendulum": lambda: Motion(scenes.double_pendulum()),
-    "linkage": lambda: Motion(scenes.linkage()),
-    "linkage other": lambda: timed(scenes.linkage(), "joints.hinge.torque", "joints.rail.force", "joints.hinge.target"),
-    "pile": lambda: Motion(scenes.pile()),
-    "meeting": lambda: Motion(scenes.meeting()),
-    "plant": lambda: Controlled(scenes.solid(), "body.activation"),
-    "smoke": Fumes,
-    "solid": lambda: Motion(scenes.solid()),
-    "solid other": lambda: timed(scenes.solid("mu", **OTHER), "body.activation"),
-    "cloth": lambda: Motion(scenes.cloth()),
-    "cloth other": lambda: timed(scenes.cloth("young", **OTHER), "body.activation", "body.bending_activation"),
-    "springs": lambda: Motion(scenes.springs()),
-    "springs other": lambda: timed(scenes.springs("density", scale=0.95), "body.rest_length_factor"),
+    "rigid": lambda: TrajectorySubject(scenes.rigid()),
+    "rigid own": lambda: TrajectorySubject(scenes.rigid(weight="density", friction=0.3, friction_stiffness=15, stiffness=2500, dissipation=0.4)),
+    "rigid paper": lambda: TrajectorySubject(scenes.rigid("paper")),
+    "ball": lambda: TrajectorySubject(scenes.ball()),
+    "ball own": lambda: TrajectorySubject(scenes.ball("density")),
+    "pendulum": lambda: TrajectorySubject(scenes.pendulum()),
+    "double_pendulum": lambda: TrajectorySubject(scenes.double_pendulum()),
+    "linkage": lambda: TrajectorySubject(scenes.linkage()),
+    "linkage other": lambda: with_actuation(scenes.linkage(), "joints.hinge.torque", "joints.rail.force", "joints.hinge.target"),
+    "pile": lambda: TrajectorySubject(scenes.pile()),
+    "meeting": lambda: TrajectorySubject(scenes.meeting()),
+    "plant": lambda: PolicySubject(scenes.solid(), "body.activation"),
+    "smoke": SmokeSubject,
+    "solid": lambda: TrajectorySubject(scenes.solid()),
+    "solid other": lambda: with_actuation(scenes.solid("mu", **OTHER), "body.activation"),
+    "cloth": lambda: TrajectorySubject(scenes.cloth()),
+    "cloth other": lambda: with_actuation(scenes.cloth("young", **OTHER), "body.activation", "body.bending_activation"),
+    "springs": lambda: TrajectorySubject(scenes.springs()),
+    "springs other": lambda: with_actuation(scenes.springs("density", scale=0.95), "body.rest_length_factor"),
 }  # fmt: skip
 FILMED = [key for key, row in ROWS.items() if row.cells["camera"] == {f"{key} film": CAMERA}]
-SUBJECTS |= {f"{key} film": lambda key=key: Film(getattr(scenes, key)()) for key in FILMED}
+SUBJECTS |= {f"{key} film": lambda key=key: RenderedSubject(getattr(scenes, key)()) for key in FILMED}
 
 
 @dataclass(frozen=True)
@@ -399,7 +405,7 @@ class Cell:
         return max((slope.forward for slope in self.slopes.values() if slope.forward is not None), default=None)
 
 
-def asked(row: str, column: str) -> dict[str, list[str]]:
+def parameters_of(row: str, column: str) -> dict[str, list[str]]:
     """Parameters of a cell by subject; none where there is a reason."""
     content = ROWS[row].cells[column]
     if isinstance(content, Absent | Missing):
@@ -414,22 +420,26 @@ def cell(row: str, column: str, seed: int = 0, directions: int = 2) -> Cell:
     content = ROWS[row].cells[column]
     if isinstance(content, Absent | Missing):
         return Cell(row, column, {}, content.reason, isinstance(content, Absent))
-    found = {}
-    for subject, names in asked(row, column).items():
-        every = measured(subject, seed, directions)
-        found |= {name if subject in (row, f"{row} film") else f"{subject}: {name}": every[name] for name in names}
-    return Cell(row, column, found)
+    by_name = {}
+    for subject, names in parameters_of(row, column).items():
+        all_slopes = subject_slopes(subject, seed, directions)
+        by_name |= {
+            name if subject in (row, f"{row} film") else f"{subject}: {name}": all_slopes[name] for name in names
+        }
+    return Cell(row, column, by_name)
 
 
 @cache
-def measured(subject: str, seed: int = 0, directions: int = 2) -> dict[str, Slope]:
+def subject_slopes(subject: str, seed: int = 0, directions: int = 2) -> dict[str, Slope]:
     """The gradients of a subject by all that the table asks of it; of pictures along one direction each."""
     directions = 1 if subject.endswith(" film") else directions
-    every = [asked(row, column).get(subject, []) for row in ROWS for column in COLUMNS]
-    return slopes(SUBJECTS[subject](), list(dict.fromkeys(name for names in every for name in names)), seed, directions)
+    names_by_cell = [parameters_of(row, column).get(subject, []) for row in ROWS for column in COLUMNS]
+    return slopes(
+        SUBJECTS[subject](), list(dict.fromkeys(name for names in names_by_cell for name in names)), seed, directions
+    )
 
 
-def from_tests(measured: Mapping[str, Mapping[str, Mapping]]) -> dict[str, dict[str, Cell]]:
+def from_tests(subject_slopes: Mapping[str, Mapping[str, Mapping]]) -> dict[str, dict[str, Cell]]:
     """All cells, from what their tests measured.
 
     Args:
@@ -439,8 +449,8 @@ def from_tests(measured: Mapping[str, Mapping[str, Mapping]]) -> dict[str, dict[
     for row in ROWS:
         cells[row] = {}
         for column in COLUMNS:
-            lost = {name: vars(LOST) for names in asked(row, column).values() for name in names}
-            found = measured.get(f"{row}-{column}", lost)
-            own = {name: Slope(**slope) for name, slope in found.items()}
-            cells[row][column] = Cell(row, column, own) if lost else cell(row, column)
+            lost = {name: vars(NOT_MEASURED) for names in parameters_of(row, column).values() for name in names}
+            numbers = subject_slopes.get(f"{row}-{column}", lost)
+            by_name = {name: Slope(**slope) for name, slope in numbers.items()}
+            cells[row][column] = Cell(row, column, by_name) if lost else cell(row, column)
     return cells

@@ -86,7 +86,7 @@ def slopes(subject: Subject, names: Sequence[str], seed: int = 0, directions: in
     weights = [draw(*y.shape) / (_size(y) or 1.0) for y in outputs]
     loss = torch.stack([(w * y).sum() for w, y in zip(weights, outputs, strict=True)]).sum()
     gradients = dict(zip(names, torch.autograd.grad(loss, list(leaves.values())), strict=True))
-    found = {}
+    by_name = {}
     with torch.no_grad():
         for name in names:
             at = values[name].detach()
@@ -95,12 +95,12 @@ def slopes(subject: Subject, names: Sequence[str], seed: int = 0, directions: in
             adjoint = terms.sum(1)
             largest = adjoint.abs().max().item() or 1.0
             secants = _secants(subject, name, at, along, weights)
-            found[name] = Slope(
+            by_name[name] = Slope(
                 differences=max(_off(a, s) for a, s in zip(adjoint.tolist(), secants.T, strict=True)) / largest,
                 forward=_forward(subject, name, along, weights, terms),
                 acts=bool((gradients[name] != 0).any()),
             )
-    return found
+    return by_name
 
 
 def _secants(subject: Subject, name: str, at: Tensor, along: Tensor, weights: list[Tensor]) -> Tensor:
@@ -112,8 +112,8 @@ def _secants(subject: Subject, name: str, at: Tensor, along: Tensor, weights: li
     share = (steps.new_tensor(WEIGHTS) / steps[:, None])[:, :, None]  # (steps, offsets, 1)
     total = torch.zeros(len(STEPS), len(along), dtype=torch.float64)
     for w, y in zip(weights, outputs, strict=True):
-        every = y.reshape(len(STEPS), len(OFFSETS), len(along), -1)
-        inner, outer = every[:, 0] - every[:, 1], every[:, 2] - every[:, 3]  # small numbers before they are weighed
+        values = y.reshape(len(STEPS), len(OFFSETS), len(along), -1)
+        inner, outer = values[:, 0] - values[:, 1], values[:, 2] - values[:, 3]  # small numbers before they are weighed
         total += share[:, 0] * (inner @ w.flatten()) + share[:, 2] * (outer @ w.flatten())
     return total
 
@@ -130,9 +130,9 @@ def _forward(subject: Subject, name: str, along: Tensor, weights: list[Tensor], 
     moving = subject.tangent({name: along})
     if moving is None:
         return None
-    own = torch.cat([(w * y).reshape(len(y), -1) for w, y in zip(weights, moving, strict=True)], 1)
-    size = own.abs().sum(1) + terms.abs().sum(1)
-    return ((own.sum(1) - terms.sum(1)).abs() / size.clamp(min=1e-300)).max().item()
+    terms_forward = torch.cat([(w * y).reshape(len(y), -1) for w, y in zip(weights, moving, strict=True)], 1)
+    size = terms_forward.abs().sum(1) + terms.abs().sum(1)
+    return ((terms_forward.sum(1) - terms.sum(1)).abs() / size.clamp(min=1e-300)).max().item()
 
 
 def _size(x: Tensor) -> float:

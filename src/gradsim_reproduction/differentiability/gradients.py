@@ -42,7 +42,7 @@ def gradients(run: Run) -> Outcome:
             along = contact.directions(scenes, rng)
             data["difference"].append(torch.stack([tangent_against_secants(scenes, along, f) for f in finer]))
             data["step"].append(1 / (contact.FPS * scenes.substeps * np.array(finer)))
-            data["touched"] += int(contact.touched(scenes, scenes.model(), LANDED).sum())
+            data["touched"] += int(contact.touches_ground(scenes, scenes.model(), LANDED).sum())
         data["difference"] = torch.cat(data["difference"], 1)  # steps, worlds, widths
         data["step"] = np.exp(np.log(data["step"]).mean(0))
     run.progress.stage("plots")
@@ -57,11 +57,11 @@ def adjoint_against_forward(scenes: Scenes, rng: np.random.Generator) -> Tensor:
     v changes one parameter in a random direction, w weighs all states of all frames at random.
     """
     model = scenes.model()
-    given = {name: v.clone().requires_grad_() for name, v in scenes.values.items()}
-    states = model.rollout(given, FRAMES)["body"]
+    leaves = {name: v.clone().requires_grad_() for name, v in scenes.values.items()}
+    states = model.rollout(leaves, FRAMES)["body"]
     weights = {name: torch.tensor(rng.standard_normal(states[name].shape)) for name in STATES}
     loss = torch.stack([(weights[name] * states[name]).sum() for name in STATES]).sum()
-    slopes = dict(zip(given, torch.autograd.grad(loss, list(given.values())), strict=True))
+    slopes = dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
     values = model.values(scenes.values)
     rows = []
     for name, v in contact.directions(scenes, rng).items():
@@ -78,13 +78,13 @@ def tangent_against_secants(scenes: Scenes, along: Values, finer: int) -> Tensor
     model, worlds = scenes.model(finer), len(scenes.values["body.mass"])
     values = {n: x.detach().clone() for n, x in model.values(scenes.values).items()}
     with torch.no_grad():
-        own, moving = model.tangent(values, along, LANDED)
-        q = own["body"]["q"][:, -1]
+        trajectory, moving = model.tangent(values, along, LANDED)
+        q = trajectory["body"]["q"][:, -1]
         dx, dq = (moving["body"][s][:, -1] for s in "xq")
         size = 0.5 * values["body.scale"][:, None]
         tangent = torch.cat([dx / size, 2 * rotation.multiply(dq, rotation.conjugate(q))[:, :3]], 1)
         ends = torch.tensor([*WIDTHS, *(-w for w in WIDTHS)], dtype=torch.float64)
-        lanes = {name: _moved(values[name], along[name], ends) for name in along}
+        lanes = {name: _shifted(values[name], along[name], ends) for name in along}
         both = model.unchecked(model.values(lanes), LANDED)["body"]
         ahead, behind = ({s: both[s][:, -1].unflatten(0, (2, -1))[k] for s in "xq"} for k in (0, 1))
         turn = rotation.logarithm(rotation.multiply(ahead["q"], rotation.conjugate(behind["q"])))
@@ -94,11 +94,11 @@ def tangent_against_secants(scenes: Scenes, along: Values, finer: int) -> Tensor
     return ((secant - tangent).norm(dim=2) / larger).T
 
 
-def _moved(value: Tensor, along: Tensor, ends: Tensor) -> Tensor:
+def _shifted(value: Tensor, along: Tensor, ends: Tensor) -> Tensor:
     """All worlds at the first end of a secant, then at the next: positive quantities by their logarithm."""
     steps = ends.reshape(-1, *[1] * value.ndim)
-    moved = value * (steps * along / value).exp() if value.ndim == 1 else value + steps * along
-    return moved.flatten(0, 1)
+    shifted = value * (steps * along / value).exp() if value.ndim == 1 else value + steps * along
+    return shifted.flatten(0, 1)
 
 
 def sawteeth(points: int = 1201, reach: float = 0.04) -> dict[str, dict]:
@@ -107,13 +107,13 @@ def sawteeth(points: int = 1201, reach: float = 0.04) -> dict[str, dict]:
     The ball of docs/physics.md: 2 kg, 3 m/s, no gravity, 0.1 s, 1920 steps a second.
     """
     ball = {"shape": {"sphere": {"radius": 0.1}}, "mass": 2, "position": [0, 0, 0.22], "velocity": [0, 0, -3]}
-    found = {}
+    curves = {}
     for law, damping in (("continuous", {"dissipation": 0.3}), ("paper", {"damping": 200})):
         content = {"gravity": 0, "timing": {"fps": 10, "frames": 2, "substeps": 192}, "bodies": {"ball": ball}}
         model = Model(contact.Scene.parse({**content, "ground": {"law": law, "stiffness": 1e5, **damping}}))
         shift = torch.linspace(-reach, reach, points, dtype=torch.float64)
         place = torch.tensor([0, 0, 0.22], dtype=torch.float64) + shift[:, None] * torch.tensor([0.0, 0, 1]).double()
-        own, moving = model.tangent(
+        trajectory, moving = model.tangent(
             {
                 n: v.detach().expand(points, *v.shape[1:]).clone()
                 for n, v in model.values({"ball.position": place}).items()
@@ -121,30 +121,30 @@ def sawteeth(points: int = 1201, reach: float = 0.04) -> dict[str, dict]:
             {"ball.position": torch.tensor([[0.0, 0, 1]]).double().repeat(points, 1)},
             2,
         )
-        height, slope = (t["ball"]["x"][:, -1, 2] for t in (own, moving))
-        found[law] = {"shift": shift, "height": height.detach(), "slope": slope.detach()}
-    return found
+        height, slope = (t["ball"]["x"][:, -1, 2] for t in (trajectory, moving))
+        curves[law] = {"shift": shift, "height": height.detach(), "slope": slope.detach()}
+    return curves
 
 
-def _quartiles(kept: dict) -> dict:
+def _quartiles(data: dict) -> dict:
     """Median and quartiles of the relative difference (steps, widths)."""
-    quartiles = torch.quantile(kept["difference"], torch.tensor([0.25, 0.5, 0.75]).double(), 1)
+    quartiles = torch.quantile(data["difference"], torch.tensor([0.25, 0.5, 0.75]).double(), 1)
     names = ("lower", "median", "upper")
-    return {"step": kept["step"].tolist(), "width": WIDTHS} | dict(zip(names, quartiles.tolist(), strict=True))
+    return {"step": data["step"].tolist(), "width": WIDTHS} | dict(zip(names, quartiles.tolist(), strict=True))
 
 
-def _figures(found: dict, count: int) -> dict[str, dict]:
-    worst = {law: max(d.max().item() for d in kept["adjoint"].values()) for law, kept in found.items()}
-    every = torch.cat([d.flatten() for kept in found.values() for d in kept["adjoint"].values()])
+def _figures(laws: dict, count: int) -> dict[str, dict]:
+    worst = {law: max(d.max().item() for d in data["adjoint"].values()) for law, data in laws.items()}
+    all_errors = torch.cat([d.flatten() for data in laws.values() for d in data["adjoint"].values()])
     k = int(np.abs(np.log(np.array(WIDTHS) / WIDE)).argmin())
-    trend = {law: torch.quantile(kept["difference"][:, :, k], 0.5, 1) for law, kept in found.items()}
-    touched = sum(kept["touched"] for kept in found.values()) / (2 * count)
+    trend = {law: torch.quantile(data["difference"][:, :, k], 0.5, 1) for law, data in laws.items()}
+    touches_ground = sum(data["touched"] for data in laws.values()) / (2 * count)
     least, last, first = trend["paper"].min().item(), trend["continuous"][-1].item(), trend["continuous"][0].item()
     return {
         "adjoint_vs_forward_worst": figure(max(worst.values()), goal=1e-9),
-        "adjoint_vs_forward_median": figure(every.median().item(), goal=1e-12),
+        "adjoint_vs_forward_median": figure(all_errors.median().item(), goal=1e-12),
         "continuous_off_at_smallest_step": figure(last, goal=0.1),
         "continuous_off_at_largest_step": figure(first),
         "paper_off_at_best_step": figure(least, goal=0.5, ok=least > 0.5),  # the claim: wrong at every step size
-        "share_with_contact": figure(touched, goal=0.95, ok=touched >= 0.95),
+        "share_with_contact": figure(touches_ground, goal=0.95, ok=touches_ground >= 0.95),
     }

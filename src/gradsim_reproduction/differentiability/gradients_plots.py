@@ -13,12 +13,12 @@ from gradsim_reproduction.plotting import DATA, FAINT, FIT, INK, WIDTH, new_figu
 COLOUR = {"continuous": FIT, "paper": DATA}
 
 
-def draw(out: Path, found: dict, widths: Sequence[float], wide: float, sawteeth: dict) -> list[dict[str, str]]:
+def draw(out: Path, laws: dict, widths: Sequence[float], wide: float, sawteeth: dict) -> list[dict[str, str]]:
     """Write the pictures into a folder.
 
     Args:
         out: The folder.
-        found: By law: adjoint (by shape), difference (steps, worlds, widths), step [s].
+        laws: By law: adjoint (by shape), difference (steps, worlds, widths), step [s].
         widths: Half widths of the secants.
         wide: The one that stands for the trend.
         sawteeth: By law: shift, height and slope of one ball that bounces.
@@ -26,18 +26,18 @@ def draw(out: Path, found: dict, widths: Sequence[float], wide: float, sawteeth:
     Returns:
         File, title and caption of each picture.
     """
-    count = next(iter(found.values()))["difference"].shape[1]
+    count = next(iter(laws.values()))["difference"].shape[1]
     return write_figures(
         out,
         {
             "steps": (
-                lambda: _steps(found, widths, wide),
+                lambda: _steps(laws, widths, wide),
                 "Tangent against the trend",
                 STEPS_TEXT.format(100 * wide, count),
             ),
             "sawteeth": (lambda: _sawteeth(sawteeth), "Why: one ball, one bounce", SAWTEETH_TEXT),
-            "widths": (lambda: _widths(found, widths), "On what scale a tangent holds", WIDTHS_TEXT),
-            "adjoint": (lambda: _adjoint(found), "Adjoint against forward sensitivities", ADJOINT_TEXT),
+            "widths": (lambda: _widths(laws, widths), "On what scale a tangent holds", WIDTHS_TEXT),
+            "adjoint": (lambda: _adjoint(laws), "Adjoint against forward sensitivities", ADJOINT_TEXT),
         },
     )
 
@@ -68,17 +68,17 @@ def _quartiles(difference: torch.Tensor) -> np.ndarray:
     return torch.quantile(difference, torch.tensor([0.25, 0.5, 0.75]).double(), 1).numpy()
 
 
-def _steps(found: dict, widths: Sequence[float], wide: float) -> Figure:
+def _steps(laws: dict, widths: Sequence[float], wide: float) -> Figure:
     k = int(np.abs(np.log(np.array(widths) / wide)).argmin())
     figure = new_figure(WIDTH, 3.4)
     axes = figure.subplots()
-    for law, kept in found.items():
-        low, middle, high = _quartiles(kept["difference"][:, :, k])
-        axes.fill_between(kept["step"], low, high, color=COLOUR[law], alpha=0.18, lw=0)
-        axes.plot(kept["step"], middle, "o-", color=COLOUR[law], ms=5)
+    for law, data in laws.items():
+        low, middle, high = _quartiles(data["difference"][:, :, k])
+        axes.fill_between(data["step"], low, high, color=COLOUR[law], alpha=0.18, lw=0)
+        axes.plot(data["step"], middle, "o-", color=COLOUR[law], ms=5)
         axes.annotate(
             f"law: {law}",
-            (kept["step"][-1], middle[-1]),
+            (data["step"][-1], middle[-1]),
             (8, 0),
             textcoords="offset points",
             color=COLOUR[law],
@@ -90,13 +90,13 @@ def _steps(found: dict, widths: Sequence[float], wide: float) -> Figure:
     return figure
 
 
-def _widths(found: dict, widths: Sequence[float]) -> Figure:
+def _widths(laws: dict, widths: Sequence[float]) -> Figure:
     figure = new_figure(WIDTH, 3.4)
-    panels = figure.subplots(1, len(found), sharey=True)
-    for axes, (law, kept) in zip(panels, found.items(), strict=True):
-        shades = mpl.colormaps["viridis"](np.linspace(0.85, 0.05, len(kept["step"])))
-        _, middle, _ = _quartiles(kept["difference"])
-        for shade, step, row in zip(shades, kept["step"], middle, strict=True):
+    panels = figure.subplots(1, len(laws), sharey=True)
+    for axes, (law, data) in zip(panels, laws.items(), strict=True):
+        shades = mpl.colormaps["viridis"](np.linspace(0.85, 0.05, len(data["step"])))
+        _, middle, _ = _quartiles(data["difference"])
+        for shade, step, row in zip(shades, data["step"], middle, strict=True):
             axes.plot(widths, row, ".-", color=shade, label=f"h = {1e6 * step:.0f} µs")
         axes.axhline(1, color=FAINT, lw=1, zorder=0)
         axes.set(xscale="log", yscale="log", xlabel="half width of the secant", ylim=(1e-8, 3))
@@ -125,14 +125,14 @@ def _sawteeth(sawteeth: dict) -> Figure:
     return figure
 
 
-def _adjoint(found: dict) -> Figure:
-    shapes = list(next(iter(found.values()))["adjoint"])
+def _adjoint(laws: dict) -> Figure:
+    shapes = list(next(iter(laws.values()))["adjoint"])
     figure = new_figure(WIDTH, 3.0)
     axes = figure.subplots()
     rng = np.random.default_rng(0)
-    for side, (law, kept) in zip((-0.18, 0.18), found.items(), strict=True):
+    for side, (law, data) in zip((-0.18, 0.18), laws.items(), strict=True):
         for k, shape in enumerate(shapes):
-            y = kept["adjoint"][shape].flatten().clamp(min=1e-19).numpy()
+            y = data["adjoint"][shape].flatten().clamp(min=1e-19).numpy()
             x = k + side + 0.1 * rng.uniform(-1, 1, len(y))
             axes.plot(x, y, ".", color=COLOUR[law], ms=2.5, alpha=0.6, label=f"law: {law}" if k == 0 else None)
     axes.axhline(1e-9, color=INK, lw=1, ls=(0, (4, 3)))

@@ -25,9 +25,9 @@ def markdown(cells: Cells) -> str:
 def _blocks(rows: Sequence[str], columns: Sequence[str], entry: Callable[[str, str], str]) -> list[str]:
     """Tables of some columns each, so that they fit a page."""
     lines = []
-    for some in (columns[k : k + WIDE] for k in range(0, len(columns), WIDE)):
-        lines += _head("", *(COLUMNS[column][0] for column in some))
-        lines += [_line(ROWS[row].title, *(entry(row, column) for column in some)) for row in rows] + [""]
+    for block in (columns[k : k + WIDE] for k in range(0, len(columns), WIDE)):
+        lines += _head("", *(COLUMNS[column][0] for column in block))
+        lines += [_line(ROWS[row].title, *(entry(row, column) for column in block)) for row in rows] + [""]
     return lines
 
 
@@ -47,9 +47,9 @@ def mark(cell: Cell) -> str:
 
 def _words(cells: Cells) -> list[str]:
     lines = []
-    for row, own in cells.items():
+    for row, row_cells in cells.items():
         lines += [f"## {ROWS[row].title}", "", *_head("test", "parameters", "differences", "forward")]
-        for column, cell in own.items():
+        for column, cell in row_cells.items():
             if cell.reason:
                 text = cell.reason if cell.absent else f"open: {cell.reason}"
                 lines.append(_line(COLUMNS[column][0], text, "–" if cell.absent else "open", ""))

@@ -37,8 +37,13 @@ def rigid(law: str = "continuous", weight: str = "mass", **changes) -> Scene:
 
 def ball(weight: str = "mass") -> Scene:
     """A ball that spins, bounces and rolls: one contact of a sphere, with a ground and a post."""
-    given = {weight: {"mass": 1.5, "density": 400.0}[weight]}
-    body = {"shape": {"sphere": {"radius": 0.1, "subdivisions": 1}}, **given, "position": [0.0, -0.02, 0.13], **TURNED}
+    inertia = {weight: {"mass": 1.5, "density": 400.0}[weight]}
+    body = {
+        "shape": {"sphere": {"radius": 0.1, "subdivisions": 1}},
+        **inertia,
+        "position": [0.0, -0.02, 0.13],
+        **TURNED,
+    }
     pushes = [{"impulse": [0.3, 0.2, -0.4], "point": [-0.03, 0.02, 0.05]}]
     post = {"radius": 0.06, "position": [0.2, 0.01, 0.1], **HARD, "dissipation": 0.4}
     return _scene({"body": {**body, "pushes": pushes}}, {**HARD, "dissipation": 0.5}, post)

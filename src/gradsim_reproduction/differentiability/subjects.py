@@ -20,7 +20,7 @@ LOOK = ("colour", "texture", "diffuse", "specular", "shininess")
 CHECKS = (5, 4)  # rows and columns of the texture
 
 
-class Motion:
+class TrajectorySubject:
     """States of all bodies and vertices of their surface, at all frames.
 
     Args:
@@ -37,18 +37,18 @@ class Motion:
 
     def observe(self, given: Values) -> list[Tensor]:
         trajectory = self.model.rollout({**self.given, **given})
-        states = [y for own in trajectory.states.values() for y in own.values()]
+        states = [y for state in trajectory.states.values() for y in state.values()]
         return [*states, trajectory.surface.vertices]
 
     def tangent(self, along: Values) -> list[Tensor]:
         worlds = max(len(v) for v in along.values())
         values = {name: v.expand(worlds, *v.shape[1:]).clone() for name, v in self.values().items()}
         trajectory, moving = self.model.tangent(values, along, self.model.scene.timing.frames)
-        states = [y for own in moving.states.values() for y in own.values()]
+        states = [y for state in moving.states.values() for y in state.values()]
         return [*states, trajectory.surface_tangent(moving, dict(along))[1]]
 
 
-class Fumes:
+class SmokeSubject:
     """Velocity and density of smoke in a walled box with an obstacle; forces and sources differ over time."""
 
     SHAPE, FRAMES = (7, 6), 4
@@ -75,7 +75,7 @@ class Fumes:
         """Smoke has an adjoint alone."""
 
 
-class Controlled:
+class PolicySubject:
     """States of a motion whose muscles a perceptron sets, every two frames, by the body's centre and its velocity.
 
     Beside the parameters of the scene, `policy.weights.0` and so on.
@@ -93,8 +93,8 @@ class Controlled:
 
     def __call__(self, states, values: Values, plant: Plant) -> Tensor:
         """What the policy sees."""
-        own = states[plant.model.systems[0].name]
-        return torch.cat([own["x"].mean(1), 0.2 * own["v"].mean(1)], 1)
+        state = states[plant.model.systems[0].name]
+        return torch.cat([state["x"].mean(1), 0.2 * state["v"].mean(1)], 1)
 
     def values(self) -> Values:
         weights = {f"policy.{name}": w.detach()[None] for name, w in self.policy.named_parameters()}
@@ -102,13 +102,13 @@ class Controlled:
 
     def observe(self, given: Values) -> list[Tensor]:
         worlds = max(len(v) for v in given.values())
-        own = {name.removeprefix("policy."): w for name, w in given.items() if name.startswith("policy.")}
-        if worlds > 1 and own:
+        weights = {name.removeprefix("policy."): w for name, w in given.items() if name.startswith("policy.")}
+        if worlds > 1 and weights:
             singly = [self.observe({name: v[k : k + 1] for name, v in given.items()}) for k in range(worlds)]
             return [torch.cat(outputs) for outputs in zip(*singly, strict=True)]
-        moved = {name: v for name, v in given.items() if not name.startswith("policy.")}
-        policy = _Weighed(self.policy, {name: w[0] for name, w in own.items()})
-        episode = self.plant.rollout(policy, moved, worlds=worlds)
+        parameters = {name: v for name, v in given.items() if not name.startswith("policy.")}
+        policy = _Weighed(self.policy, {name: w[0] for name, w in weights.items()})
+        episode = self.plant.rollout(policy, parameters, worlds=worlds)
         return [*(y for one in episode.trajectory.states.values() for y in one.values()), episode.actions]
 
     def tangent(self, along: Values) -> None:
@@ -127,15 +127,15 @@ class _Weighed:
         return torch.func.functional_call(self.policy, self.weights, (times, observation))
 
 
-def timed(scene: Scene, *names: str) -> Motion:
+def with_actuation(scene: Scene, *names: str) -> TrajectorySubject:
     """A motion with another value of these for each frame interval and element."""
     generator = torch.Generator().manual_seed(0)
     kinds, intervals = parameters(scene), scene.timing.frames - 1
     draw = lambda count: 0.05 * torch.randn(1, intervals, count, generator=generator, dtype=torch.float64)
-    return Motion(scene, {name: float(kinds[name].value) + draw(kinds[name].elements) for name in names})
+    return TrajectorySubject(scene, {name: float(kinds[name].value) + draw(kinds[name].elements) for name in names})
 
 
-class Film:
+class RenderedSubject:
     """Two pictures of a moment of a motion, without and with a texture on the first body: by camera, lights and looks.
 
     Looks have no names among the parameters of a scene; here `look.texture` is the picture (1, 3, h, w) on that body,
@@ -156,21 +156,21 @@ class Film:
     def values(self) -> Values:
         generator = torch.Generator().manual_seed(0)
         texture = torch.rand(1, 3, *CHECKS, generator=generator, dtype=torch.float64)
-        seen = {name: v.detach() for name, v in self.own.items() if name.startswith(("camera.", "lights."))}
+        view = {name: v.detach() for name, v in self.own.items() if name.startswith(("camera.", "lights."))}
         looks = {"colour": texture[:, :, 0, 0], **({"texture": texture} if self.wrapped else {})}
         shine = {"diffuse": 0.7, "specular": 0.5, "shininess": 2.5}
         looks |= {key: torch.tensor([x], dtype=torch.float64) for key, x in shine.items()}
-        return seen | {f"look.{key}": x for key, x in looks.items()}
+        return view | {f"look.{key}": x for key, x in looks.items()}
 
     def observe(self, given: Values) -> list[Tensor]:
         worlds = max(len(v) for v in given.values())
         if worlds > 1 and any(name.startswith("look.") for name in given):  # which a surface has one of for all worlds
             singly = [self.observe({name: v[k : k + 1] for name, v in given.items()}) for k in range(worlds)]
             return [torch.cat(pictures) for pictures in zip(*singly, strict=True)]
-        every = {**self.values(), **given}
-        looks = {key: every.pop(f"look.{key}")[0] for key in LOOK if f"look.{key}" in every}
+        merged = {**self.values(), **given}
+        looks = {key: merged.pop(f"look.{key}")[0] for key in LOOK if f"look.{key}" in merged}
         dresses = ({**looks, "texture": None}, *([looks] if self.wrapped else []))
-        return [self.renderer(self._dressed(dress, worlds), every) for dress in dresses]
+        return [self.renderer(self._dressed(dress, worlds), merged) for dress in dresses]
 
     def tangent(self, along: Values) -> None:
         """Renderers have adjoints alone."""

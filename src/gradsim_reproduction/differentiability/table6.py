@@ -44,11 +44,11 @@ WORDS = (
 
 def summary(cells: Mapping[str, Mapping[str, Cell]]) -> dict[str, dict]:
     """How many cells are green, of the paper's and beyond, and the largest errors."""
-    every = {(row, column): cell for row, own in cells.items() for column, cell in own.items()}
-    count = lambda status: sum(cell.status == status for cell in every.values())
-    ticked = [cell for (row, column), cell in every.items() if column in ROWS[row].paper]
+    all_cells = {(row, column): cell for row, row_cells in cells.items() for column, cell in row_cells.items()}
+    count = lambda status: sum(cell.status == status for cell in all_cells.values())
+    ticked = [cell for (row, column), cell in all_cells.items() if column in ROWS[row].paper]
     share = sum(cell.status == "green" for cell in ticked) / len(ticked)
-    measured = [cell for cell in every.values() if cell.slopes]
+    subject_slopes = [cell for cell in all_cells.values() if cell.slopes]
     green = count("green")
     return {
         "paper_cells_green": figure(share, goal=1.0, ok=share == 1),
@@ -56,17 +56,17 @@ def summary(cells: Mapping[str, Mapping[str, Cell]]) -> dict[str, dict]:
         "cells_beyond_paper": figure(green - sum(cell.status == "green" for cell in ticked)),
         "cells_red": figure(count("red"), goal=0),
         "cells_missing": figure(count("missing")),
-        "parameters_checked": figure(sum(len(cell.slopes) for cell in measured)),
-        "worst_rel_error": figure(max(cell.differences for cell in measured), goal=1e-7),
-        "worst_forward_error": figure(max(cell.forward or 0.0 for cell in measured), goal=1e-12),
+        "parameters_checked": figure(sum(len(cell.slopes) for cell in subject_slopes)),
+        "worst_rel_error": figure(max(cell.differences for cell in subject_slopes), goal=1e-7),
+        "worst_forward_error": figure(max(cell.forward or 0.0 for cell in subject_slopes), goal=1e-12),
     }
 
 
 def rows(cells: Mapping[str, Mapping[str, Cell]]) -> list[dict]:
     """Of the table: a body, and all of them. Numbers of quantities, of which more is better, so that there is no ratio."""
     table = []
-    for row, own in cells.items():
-        right = {column for column, cell in own.items() if cell.status == "green"}
+    for row, row_cells in cells.items():
+        right = {column for column, cell in row_cells.items() if cell.status == "green"}
         paper = ROWS[row].paper
         note = f"{len(right & set(paper))} of the paper's {len(paper)} among them" if paper else ""
         table.append({"name": ROWS[row].title, "paper": len(paper) or None, "ours": len(right), "note": note})
@@ -75,16 +75,16 @@ def rows(cells: Mapping[str, Mapping[str, Cell]]) -> list[dict]:
 
 
 def _content(cells: Mapping[str, Mapping[str, Cell]]) -> dict:
-    return {row: {column: _entry(cell) for column, cell in own.items()} for row, own in cells.items()}
+    return {row: {column: _entry(cell) for column, cell in row_cells.items()} for row, row_cells in cells.items()}
 
 
 def _entry(cell: Cell) -> dict:
     ticked = cell.column in PAPER_COLUMNS and cell.column in ROWS[cell.row].paper
-    found = {"status": cell.status, "paper": ticked}
+    entry = {"status": cell.status, "paper": ticked}
     if cell.reason:
-        return found | {"reason": cell.reason}
+        return entry | {"reason": cell.reason}
     slopes = {name: vars(slope) for name, slope in cell.slopes.items()}
-    return found | {"differences": cell.differences, "forward": cell.forward, "parameters": slopes}
+    return entry | {"differences": cell.differences, "forward": cell.forward, "parameters": slopes}
 
 
 LOWEST = 1e-13  # error of the palest colour
@@ -112,9 +112,9 @@ def _heat(cells: Mapping[str, Mapping[str, Cell]]) -> Figure:
     axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
     for side in axes.spines.values():
         side.set_visible(False)
-    for y, (row, own) in enumerate(cells.items()):
+    for y, (row, row_cells) in enumerate(cells.items()):
         for x, column in enumerate(COLUMNS):
-            cell = own[column]
+            cell = row_cells[column]
             share = _share(cell)
             face = {"green": shades(0.15 + 0.7 * share), "red": RED}.get(cell.status, PALE)
             axes.add_patch(Rectangle((x + 0.03, y + 0.05), 0.94, 0.9, facecolor=face, edgecolor="none"))

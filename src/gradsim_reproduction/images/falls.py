@@ -33,7 +33,7 @@ Tangent = Callable[[Surface, Tensor], tuple[Tensor, Tensor]]  # the same with de
 
 
 @dataclass(frozen=True)
-class Range:
+class UniformSpace:
     """Where unknowns may be, (n,) each."""
 
     low: Tensor
@@ -56,20 +56,20 @@ def heights(fall: Tensor, frames: int = FRAMES) -> Tensor:
     return height + speed * t - gravity * t * t / 2
 
 
-def moved(body: Mesh, z: Tensor) -> Surface:
+def surface_at(body: Mesh, z: Tensor) -> Surface:
     """A body at (0, 0, z), z (worlds, frames) [m]."""
     rest = torch.tensor(body.vertices)
     vertices = rest + torch.nn.functional.pad(z[..., None, None], (2, 0))
     return Surface.of(vertices, body.faces, convex=body.convex)
 
 
-def exactly(surface: Surface, vertex_tangent: Tensor) -> tuple[Tensor, Tensor]:
+def exact_coverage(surface: Surface, vertex_tangent: Tensor) -> tuple[Tensor, Tensor]:
     """Exact coverage and its derivatives."""
     screen, slope = Silhouettes(CAMERA).screen_tangent(surface, vertex_tangent)
     return coverage_tangent(screen, slope, surface.faces, SIZE, SIZE, surface.convex)
 
 
-def by_differences(alpha: Alpha) -> Tangent:
+def central_differences(alpha: Alpha) -> Tangent:
     """Derivatives of an alpha by central differences along each unknown."""
 
     def tangent(surface: Surface, vertex_tangent: Tensor) -> tuple[Tensor, Tensor]:
@@ -84,7 +84,7 @@ def by_differences(alpha: Alpha) -> Tangent:
     return tangent
 
 
-class Fall:
+class FallProblem:
     """What the pictures of a fall differ by from a target.
 
     Args:
@@ -95,7 +95,7 @@ class Fall:
         space: Of those that are, the first ones.
     """
 
-    def __init__(self, body: Mesh, target: Tensor, tangent: Tangent, known: Sequence[float], space: Range):
+    def __init__(self, body: Mesh, target: Tensor, tangent: Tangent, known: Sequence[float], space: UniformSpace):
         self.body, self.target, self.tangent, self.space = body, target, tangent, space
         self.known = torch.tensor(known, dtype=torch.float64)
         self.frames = len(target)
@@ -105,13 +105,13 @@ class Fall:
 
     def cost(self, u: Tensor, frames: int, loss: ImageLoss) -> Tensor:
         """Σ r² (starts,) of u (starts, n)."""
-        surface = moved(self.body, heights(self._fall(u), frames))
+        surface = surface_at(self.body, heights(self._fall(u), frames))
         nothing = surface.vertices.new_empty(len(u), 0, *surface.vertices.shape[1:])
         return loss.residual(self.tangent(surface, nothing)[0], self.target[:frames]).square().flatten(1).sum(1)
 
     def linearize(self, u: Tensor, frames: int, loss: ImageLoss) -> tuple[Tensor, Tensor, Tensor]:
         """Σ r² (starts,), Jᵀ J (starts, n, n) and Jᵀ r (starts, n)."""
-        surface = moved(self.body, heights(self._fall(u), frames))
+        surface = surface_at(self.body, heights(self._fall(u), frames))
         along = heights(torch.eye(len(NAMES), dtype=torch.float64)[: u.shape[1]], frames)
         along = torch.nn.functional.pad(along[None, ..., None, None], (2, 0)).expand(
             len(u), -1, -1, surface.vertices.shape[2], -1

@@ -92,8 +92,8 @@ def thrown(number: int, seed: int, folder: Path) -> Scene:
 def texture(rng: np.random.Generator) -> np.ndarray:
     """Blotches of all colours (3, TEXELS, TEXELS) in [0, 1]: white noise without its short waves, which goes on at edges."""
     k = np.fft.fftfreq(TEXELS, 1 / TEXELS)
-    kept = np.exp(-(k[:, None] ** 2 + k**2) / WAVE**2)
-    waves = np.fft.ifft2(np.fft.fft2(rng.standard_normal((3, TEXELS, TEXELS))) * kept).real
+    lowpass = np.exp(-(k[:, None] ** 2 + k**2) / WAVE**2)
+    waves = np.fft.ifft2(np.fft.fft2(rng.standard_normal((3, TEXELS, TEXELS))) * lowpass).real
     return 0.5 + 0.45 * np.tanh(2 * waves / waves.std((1, 2), keepdims=True))
 
 
@@ -119,8 +119,8 @@ def descend(scene: Scene, number: int, how: dict, seed: int, starts: int, iterat
 
     def film(mass: Tensor) -> Tensor:
         """Colour, and opacity if asked for (worlds, frames, channels, height, width)."""
-        seen = render.picture(model.rollout({"body.mass": mass}).surface)
-        return torch.cat([seen.rgb, seen.alpha[:, :, None]], 2)[:, :, :channels]
+        image = render.picture(model.rollout({"body.mass": mass}).surface)
+        return torch.cat([image.rgb, image.alpha[:, :, None]], 2)[:, :, :channels]
 
     truth = drawn_mass(number, seed, "truth", 1)
     with torch.no_grad():
@@ -144,7 +144,7 @@ def curves(records: list[dict], variant: str) -> np.ndarray:
     return np.array([r["errors"] for r in records if r["variant"] == variant])
 
 
-def settled(errors: np.ndarray) -> np.ndarray:
+def settling_iteration(errors: np.ndarray) -> np.ndarray:
     """After how many iterations errors (objects, iterations + 1, starts) are small and stay so; infinite if never."""
     count = np.logical_and.accumulate(errors[:, ::-1] < CLOSE, 1).sum(1)  # from the end
     return np.where(count > 0, errors.shape[1] - count, np.inf)
@@ -154,10 +154,10 @@ def summary(records: list[dict]) -> dict[str, dict]:
     """Final errors, shares that are found, and how fast, from starts that succeed with every variant that ever does."""
     figures = {}
     for kind in dict.fromkeys((r["view"], r["optimiser"]) for r in records):
-        own = [r for r in records if (r["view"], r["optimiser"]) == kind]
-        errors = {variant: curves(own, variant) for variant in VARIANTS}
-        after = {variant: settled(e) for variant, e in errors.items()}
-        everywhere = np.all([found for a in after.values() if (found := np.isfinite(a)).any()], 0)
+        part = [r for r in records if (r["view"], r["optimiser"]) == kind]
+        errors = {variant: curves(part, variant) for variant in VARIANTS}
+        after = {variant: settling_iteration(e) for variant, e in errors.items()}
+        everywhere = np.all([converged for a in after.values() if (converged := np.isfinite(a)).any()], 0)
         for variant in VARIANTS:
             final, name = errors[variant][:, -1], f"{variant} ({', '.join(kind)})"
             ever = np.isfinite(after[variant]).any() and everywhere.any()
@@ -176,11 +176,11 @@ def rows(figures: Mapping[str, Mapping], kinds: Sequence[tuple[str, str]]) -> li
     table = []
     for view, optimiser in kinds:
         for variant in VARIANTS:
-            error, found, after = (
+            error, share, after = (
                 figures[f"{key}_{variant} ({view}, {optimiser})"]["value"]
                 for key in ("mass_error", "found", "iterations_to_1_percent")
             )
-            note = f"{100 * found:.0f} % within 1 %" + (
+            note = f"{100 * share:.0f} % within 1 %" + (
                 f", after {after:.0f} iterations" if math.isfinite(after) else ""
             )
             name = f"{TITLES[view]}, {TITLES[optimiser]}: {NAMES[variant]}"
@@ -222,9 +222,9 @@ def _curves(records: Sequence[dict]) -> Figure:
         ax.axis("off")
     for ax, kind in zip(spots.flat, kinds, strict=False):
         inset = ax.inset_axes((0.5, 0.62, 0.48, 0.36))  # above all curves
-        own = [r for r in records if (r["view"], r["optimiser"]) == kind]
+        part = [r for r in records if (r["view"], r["optimiser"]) == kind]
         for variant, colour in COLOURS.items():
-            errors = np.array([r["errors"] for r in own if r["variant"] == variant]).mean(2)
+            errors = np.array([r["errors"] for r in part if r["variant"] == variant]).mean(2)
             mean, spread = errors.mean(0), errors.std(0) / np.sqrt(max(1, len(errors) - 1))
             steps = np.arange(len(mean))
             ax.plot(steps, mean, color=colour, label=NAMES[variant])
@@ -252,8 +252,8 @@ def _videos(scenes: Sequence, truths: Sequence[Tensor]) -> Figure:
             surface = Model(scene).rollout({"body.mass": truth}).surface
             for ax, variant in zip(column, COLOURS, strict=True):
                 frames = Renderer.of(scene, shading=Shading.paper(variant)).picture(surface)
-                image, seen = _blended(frames.rgb[0, ::4], frames.alpha[0, ::4]), frames.alpha[0].amax(0) > 0
-                rows, columns = (seen.any(k).nonzero()[:, 0].tolist() for k in (1, 0))
+                image, covered = _blended(frames.rgb[0, ::4], frames.alpha[0, ::4]), frames.alpha[0].amax(0) > 0
+                rows, columns = (covered.any(k).nonzero()[:, 0].tolist() for k in (1, 0))
                 ax.imshow(image[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1], interpolation="nearest")
     for row, variant in zip(spots, COLOURS, strict=True):
         row[0].set_title(NAMES[variant], fontsize=8, loc="left")

@@ -31,7 +31,7 @@ from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.softras.rasterizer import SoftRas
 from gradsim.render.view import View
 from gradsim_reproduction.images import falls
-from gradsim_reproduction.images.falls import CAMERA, FRAMES, NAMES, PER_METRE, SIZE, Fall, Range, Tangent
+from gradsim_reproduction.images.falls import CAMERA, FRAMES, NAMES, PER_METRE, SIZE, FallProblem, Tangent, UniformSpace
 from gradsim_reproduction.images.supersampled import masks
 from gradsim_reproduction.plotting import WIDTH, new_figure, write_figures
 from gradsim_reproduction.runner import Outcome, Run, experiment, figure
@@ -45,7 +45,7 @@ TWO_STAGES = "cdf, mse"
 SCHEDULES = {name: Schedule(stage(name, 60, 1e-7)) for name in LOSSES}
 SCHEDULES[TWO_STAGES] = coarse_to_fine("cdf", "mse", (40, 40))
 # of height [m], speed [m/s] and gravity [m/s²], for truths and starts: rows 48 to 8, always upward at first
-THROWS = Range(
+THROWS = UniformSpace(
     torch.tensor([(SIZE / 2 - 48) / PER_METRE, 0.5, 2.0]).double(),
     torch.tensor([(SIZE / 2 - 8) / PER_METRE, 2.5, 20.0]).double(),
 )
@@ -78,7 +78,7 @@ def _dibr(blur_px: float) -> Tangent:
         view = View.of(surface, Silhouettes(CAMERA))
         return DibR(blur_px).alpha(view).unflatten(0, view.shape)
 
-    return falls.by_differences(alpha)
+    return falls.central_differences(alpha)
 
 
 def _softras(blur_px: float) -> Tangent:
@@ -86,12 +86,12 @@ def _softras(blur_px: float) -> Tangent:
         view = View.of(surface, Silhouettes(CAMERA))
         return SoftRas(blur_px).silhouette(view.screen, view.faces, SIZE, SIZE).unflatten(0, view.shape)
 
-    return falls.by_differences(alpha)
+    return falls.central_differences(alpha)
 
 
 ALPHAS = {
-    "exact, convex": Row(falls.exactly, CONVEX),
-    "exact, torus": Row(falls.exactly, GENERAL),
+    "exact, convex": Row(falls.exact_coverage, CONVEX),
+    "exact, torus": Row(falls.exact_coverage, GENERAL),
     "DIB-R 0.25 px": Row(_dibr(0.25), CONVEX),
     "DIB-R 1 px": Row(_dibr(1.0), CONVEX),
     "SoftRas 0.25 px": Row(_softras(0.25), CONVEX),
@@ -118,7 +118,7 @@ def independent_target(run: Run) -> Outcome:
     run.progress.stage("height, speed and gravity")
     throws = [throw(list(BODIES)[k % 3], 8 if quick else 16, rng) for k in range(3 if quick else 12)]
     run.progress.stage("plots")
-    result = {"pictures": draw(run.out, table, {name: film(name) for name in BODIES}), "table": table}
+    result = {"pictures": draw(run.out, table, {name: blended_video(name) for name in BODIES}), "table": table}
     result |= {"throws": throws, "height_error_px_by_samples": both, "offsets_px": offsets, "arrived_px": ARRIVED}
     return result, _figures(table, both, throws)
 
@@ -134,54 +134,54 @@ def height_errors(row: Row, schedule: Schedule, offsets: Sequence[float], sample
         seed: Of the random samples.
     """
     errors = []
-    space = Range(torch.tensor([-EDGE]).double(), torch.tensor([EDGE]).double())
+    space = UniformSpace(torch.tensor([-EDGE]).double(), torch.tensor([EDGE]).double())
     for body in row.bodies:
         for side, top in ROWS.items():
             height = (SIZE / 2 - top) / PER_METRE
             shift = torch.tensor(offsets, dtype=torch.float64) / PER_METRE
             start = height + (-shift if side == "above" else shift)
-            target = pictures_of(body, (height, 0.0, GRAVITY), samples, seed)
-            problem = Fall(BODIES[body], target, row.tangent, (0.0, GRAVITY), space)
-            found = lowered(problem, start[:, None], schedule)
-            errors.append((found[:, 0] - height) * PER_METRE)
+            target = reference_video(body, (height, 0.0, GRAVITY), samples, seed)
+            problem = FallProblem(BODIES[body], target, row.tangent, (0.0, GRAVITY), space)
+            ends = final_parameters(problem, start[:, None], schedule)
+            errors.append((ends[:, 0] - height) * PER_METRE)
     return torch.stack(errors)
 
 
-def lowered(problem: Fall, start: Tensor, schedule: Schedule) -> Tensor:
+def final_parameters(problem: FallProblem, start: Tensor, schedule: Schedule) -> Tensor:
     """Where starts (starts, n) end."""
     return follow(problem, Population.at(start), FRAMES, schedule)[0].u  # pyright: ignore[reportArgumentType] -- has all it asks
 
 
 @cache
-def pictures_of(body: str, fall: tuple[float, float, float], samples: str, seed: int) -> Tensor:
+def reference_video(body: str, fall: tuple[float, float, float], samples: str, seed: int) -> Tensor:
     """A fall as the other renderer draws it (frames, height, width)."""
     z = falls.heights(torch.tensor([fall], dtype=torch.float64))
-    vertices = falls.moved(BODIES[body], z).vertices[0].numpy()
+    vertices = falls.surface_at(BODIES[body], z).vertices[0].numpy()
     rng = np.random.default_rng(seed) if samples == "random" else None
     return torch.tensor(masks(vertices, BODIES[body].faces, CAMERA.K, CAMERA.R, CAMERA.t, (SIZE, SIZE), rng=rng))
 
 
 def summary(errors: Tensor, offsets: Sequence[float]) -> dict:
     """Basin [px], worst and median final error of those that arrived [px], and how many did."""
-    there = errors.abs() < ARRIVED
-    held = int(there.all(0).long().cumprod(0).sum())
-    final = errors.abs()[there]
+    arrived = errors.abs() < ARRIVED
+    count = int(arrived.all(0).long().cumprod(0).sum())
+    final = errors.abs()[arrived]
     return {
-        "basin_px": offsets[held - 1] if held else 0.0,
+        "basin_px": offsets[count - 1] if count else 0.0,
         "error_px": final.max().item() if len(final) else None,
         "median_error_px": final.median().item() if len(final) else None,
-        "arrived": int(there.sum()),
-        "starts": there.numel(),
+        "arrived": int(arrived.sum()),
+        "starts": arrived.numel(),
     }
 
 
 def throw(body: str, starts: int, rng: np.random.Generator) -> dict:
     """Height, speed and gravity from one film by exact coverage, CDF first: errors of every start."""
     truth, begin = THROWS.draw(rng, 1), THROWS.draw(rng, starts)
-    target = pictures_of(body, tuple(truth[0].tolist()), "random", int(rng.integers(2**31)))
-    problem = Fall(BODIES[body], target, falls.exactly, (), THROWS)
-    found = lowered(problem, begin, SCHEDULES[TWO_STAGES])
-    off = (found - truth).abs()
+    target = reference_video(body, tuple(truth[0].tolist()), "random", int(rng.integers(2**31)))
+    problem = FallProblem(BODIES[body], target, falls.exact_coverage, (), THROWS)
+    ends = final_parameters(problem, begin, SCHEDULES[TWO_STAGES])
+    off = (ends - truth).abs()
     names = ("height_error_px", "speed_rel_error", "gravity_rel_error")
     errors = torch.stack([off[:, 0] * PER_METRE, off[:, 1] / truth[0, 1], off[:, 2] / truth[0, 2]])
     return {
@@ -191,11 +191,11 @@ def throw(body: str, starts: int, rng: np.random.Generator) -> dict:
     }
 
 
-def film(body: str) -> tuple[np.ndarray, np.ndarray]:
+def blended_video(body: str) -> tuple[np.ndarray, np.ndarray]:
     """The fall that begins above, and the start that is 40 px off: all frames in one picture each."""
     height = (SIZE / 2 - ROWS["above"]) / PER_METRE
     first, second = (
-        pictures_of(body, (height - off / PER_METRE, 0.0, GRAVITY), "grid", 0).mean(0).numpy()
+        reference_video(body, (height - off / PER_METRE, 0.0, GRAVITY), "grid", 0).mean(0).numpy()
         for off in (0.0, OFFSETS[-1])
     )
     return first, second
@@ -205,7 +205,7 @@ def _figures(table: list[dict], both: dict[str, dict], throws: list[dict]) -> di
     """Of exact coverage with two stages; a start has converged if it is as near as is asked for."""
     cells = {(c["alpha"], c["loss"]): c for c in table}
     goals = {"exact, convex": 1e-3, "exact, torus": 5e-3}
-    errors = {alpha: [e for each in both[alpha].values() for e in each] for alpha in goals}
+    errors = {alpha: [e for values in both[alpha].values() for e in values] for alpha in goals}
     parts = ("height_error_px", "speed_rel_error", "gravity_rel_error")
     thrown = {name: [e for t in throws for e in t[name]] for name in parts}
     arrived = [e <= goal for alpha, goal in goals.items() for e in errors[alpha]]

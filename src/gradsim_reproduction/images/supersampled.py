@@ -39,10 +39,10 @@ def masks(
         InputError: If a vertex is not in front of the camera.
     """
     K, R, t = (np.asarray(a, np.float64) for a in (K, R, t))
-    seen = np.asarray(vertices, np.float64) @ R.T + t
-    if not (seen[..., 2] > 0).all():
+    in_camera = np.asarray(vertices, np.float64) @ R.T + t
+    if not (in_camera[..., 2] > 0).all():
         raise InputError("a vertex is not in front of the camera; move the camera back or shorten the clip.")
-    pixels = ((seen / seen[..., 2:]) @ K.T)[..., :2] * side  # in units of cells
+    pixels = ((in_camera / in_camera[..., 2:]) @ K.T)[..., :2] * side  # in units of cells
     return np.stack([_shares(p[np.asarray(faces)], *size, side, rng) for p in pixels])
 
 

@@ -31,15 +31,15 @@ class Minimum:
 
 def minima(values: np.ndarray, loss: np.ndarray) -> list[Minimum]:
     """The local minima of a loss (n,) at increasing parameters (n,), in their order."""
-    kept = np.r_[True, np.diff(loss) != 0]  # a flat stretch is one point
-    place, height = values[kept], loss[kept] / max(loss.max(), np.finfo(float).tiny)
+    distinct = np.r_[True, np.diff(loss) != 0]  # a flat stretch is one point
+    place, height = values[distinct], loss[distinct] / max(loss.max(), np.finfo(float).tiny)
     walled = np.r_[np.inf, height, np.inf]
-    found = []
+    result = []
     for k in np.flatnonzero((walled[1:-1] < walled[:-2]) & (walled[1:-1] < walled[2:])):
         barrier = min(_climb(height[k::-1]), _climb(height[k:]), float(height.max() - height[k]))
         if barrier > ROUNDING:
-            found.append(Minimum(float(place[k]), float(height[k]), barrier, bool(k in (0, len(place) - 1))))
-    return found
+            result.append(Minimum(float(place[k]), float(height[k]), barrier, bool(k in (0, len(place) - 1))))
+    return result
 
 
 def _climb(height: np.ndarray) -> float:
@@ -61,15 +61,15 @@ def curvature(values: np.ndarray, loss: np.ndarray) -> float:
     return float((loss[k - 1] - 2 * loss[k] + loss[k + 1]) / (values[1] - values[0]) ** 2)
 
 
-def read(values: np.ndarray, loss: np.ndarray) -> dict:
+def curve_statistics(values: np.ndarray, loss: np.ndarray) -> dict:
     """All of it, as a ledger keeps it: "minima" (each a `Minimum`), "inner" and "deep" (how many of them lie within the
     range, and behind a barrier of at least 1 %), "lowest", "basin", "share" (of the points that lead downhill to the
     lowest), "flat" (of the steps of the grid that change nothing), "curvature"."""
-    found = minima(values, loss)
+    points = minima(values, loss)
     return {
-        "minima": [asdict(one) for one in found],
-        "inner": sum(not one.end for one in found),
-        "deep": sum(one.barrier >= DEEP for one in found),
+        "minima": [asdict(one) for one in points],
+        "inner": sum(not one.end for one in points),
+        "deep": sum(one.barrier >= DEEP for one in points),
         "lowest": float(values[loss.argmin()]),
         "basin": basin(values, loss),
         "share": valleys(loss)[1],
@@ -83,6 +83,6 @@ def rounded(loss: np.ndarray) -> list:
     return np.vectorize(lambda x: float(f"{x:.{DIGITS}g}"), otypes=[float])(loss).tolist()
 
 
-def kept(values: np.ndarray, loss: np.ndarray) -> dict:
-    """A curve as a ledger keeps it: what `read` says of it, and "loss"."""
-    return read(values, loss) | {"loss": rounded(loss)}
+def curve_record(values: np.ndarray, loss: np.ndarray) -> dict:
+    """A curve as a ledger keeps it: what `curve_statistics` says of it, and "loss"."""
+    return curve_statistics(values, loss) | {"loss": rounded(loss)}

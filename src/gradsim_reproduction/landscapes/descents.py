@@ -33,15 +33,15 @@ def problem(scene, unknowns: Sequence[str], truth: Mapping[str, float], ends: bo
     space = Space(scene, unknowns)
     model = model_for(scene, space)
     with torch.no_grad():
-        seen = float_masks(scene, model.rollout(placed(scene, truth)))
+        observation = float_masks(scene, model.rollout(placed(scene, truth)))
     if ends:
-        weight = torch.zeros_like(seen.masks)
+        weight = torch.zeros_like(observation.masks)
         weight[[0, -1]] = 1.0
-        seen = Masks(seen.masks, seen.sigma, seen.silhouettes, weight)
-    return Problem(model, seen, space)
+        observation = Masks(observation.masks, observation.sigma, observation.silhouettes, weight)
+    return Problem(model, observation, space)
 
 
-def descended(
+def run_descents(
     one: Problem, truth: Mapping[str, float], starts: Tensor, iterations: int, residual: Residual = "pixels"
 ) -> dict:
     """Adam on the mean square of all pixels, or of the CDFs.
@@ -64,7 +64,7 @@ def descended(
     return {"starts": starts.tolist(), "ends": ends.tolist(), "share": home.double().mean().item()}
 
 
-def solved(one: Problem, truth: Mapping[str, float], starts: int, seed: int) -> dict:
+def run_least_squares(one: Problem, truth: Mapping[str, float], starts: int, seed: int) -> dict:
     """Least squares with its growing clip, from random starts: largest relative error, and share of starts that agree."""
     fit = solve(one, MultistartConfig(starts), seed)
     error = max(abs(fit.values[name] / truth[name] - 1) for name in one.space.names)

@@ -48,7 +48,7 @@ def fig11(run: Run) -> Outcome:
             continue
         searches = [
             best_first(
-                ledger.once(f"{kind} from {start:g} at {rate:g}", searched, kind, start, rate, run.seed)
+                ledger.once(f"{kind} from {start:g} at {rate:g}", reinforce_search, kind, start, rate, run.seed)
                 for rate in plan["rates"]
             )
             for start in box["estimate"]
@@ -65,7 +65,7 @@ WORDS = (
 )
 
 
-def searched(kind: str, start: float, rate: float, seed: int) -> dict:
+def reinforce_search(kind: str, start: float, rate: float, seed: int) -> dict:
     """REINFORCE from a start by a rate of Adam [kg]: its "means", and the "loss" of the last. A sample is a film."""
     from gradsim_reproduction.baselines.bullet import bullet, reward_of, squared_error
     from gradsim_reproduction.baselines.reinforce import Plan, reinforce
@@ -107,26 +107,26 @@ def figures(parts: dict, boxes: dict) -> dict[str, dict]:
     """Places of the extremes, numbers of minima, and where REINFORCE ends."""
     mu, lam = lowest(parts["plane"])
     # no goals: the truth is a point of the grid, and the film our own, so that nothing could be lower
-    found = {"lowest_mu": figure(mu, paper=TRUE_LAME), "lowest_lam": figure(lam, paper=TRUE_LAME)}
+    by_name = {"lowest_mu": figure(mu, paper=TRUE_LAME), "lowest_lam": figure(lam, paper=TRUE_LAME)}
     for name in lame.NAMES:
         curve = parts[f"cut along {name}"]["curves"]["coverage"]["all"]
-        found[f"minima_{name}"] = figure(curve["inner"], paper=1)
+        by_name[f"minima_{name}"] = figure(curve["inner"], paper=1)
     for kind, box in boxes.items():
         places = extremes(box)
-        found[f"reward_maximum_{kind}"] = figure(places["reward"], paper=TRUE_MASS)
-        found[f"reward_maxima_{kind}"] = figure(maxima(box))
+        by_name[f"reward_maximum_{kind}"] = figure(places["reward"], paper=TRUE_MASS)
+        by_name[f"reward_maxima_{kind}"] = figure(maxima(box))
         for start, place in zip(box["estimate"], places["surrogate"], strict=True):
-            found[f"surrogate_minimum_{kind}_from_{start:g}"] = figure(place)
+            by_name[f"surrogate_minimum_{kind}_from_{start:g}"] = figure(place)
         for start, ways in zip(box["estimate"], box["ways"], strict=False):
             label = f"{kind}_from_{start:g}"
-            found[f"reinforce_end_{label}"] = figure(ways[0]["means"][-1])
-            found[f"reinforce_rate_{label}"] = figure(ways[0]["rate"])
+            by_name[f"reinforce_end_{label}"] = figure(ways[0]["means"][-1])
+            by_name[f"reinforce_rate_{label}"] = figure(ways[0]["rate"])
         if box["ways"]:
-            found[f"reinforce_home_{kind}"] = figure(home([ways[0] for ways in box["ways"]]))
+            by_name[f"reinforce_home_{kind}"] = figure(home([ways[0] for ways in box["ways"]]))
             for rate in RATES:
-                some = [way for ways in box["ways"] for way in ways if way["rate"] == rate]
-                found[f"reinforce_home_{kind}_at_{rate:g}"] = figure(home(some))
-    return found
+                part = [way for ways in box["ways"] for way in ways if way["rate"] == rate]
+                by_name[f"reinforce_home_{kind}_at_{rate:g}"] = figure(home(part))
+    return by_name
 
 
 def home(ways: list[dict]) -> float:
@@ -173,8 +173,8 @@ def draw(out: Path, parts: Mapping[str, dict], boxes: Mapping[str, dict]) -> lis
 
 
 def _boxes(boxes: Mapping[str, dict]) -> Figure:
-    searched = any(box["ways"] for box in boxes.values())
-    rows = 3 if searched else 2
+    reinforce_search = any(box["ways"] for box in boxes.values())
+    rows = 3 if reinforce_search else 2
     figure = new_figure(8.6, 2.3 * rows + 0.3)
     panels = figure.subplots(rows, len(boxes), sharey="row", squeeze=False)
     for column, (kind, box) in zip(panels.T, boxes.items(), strict=True):

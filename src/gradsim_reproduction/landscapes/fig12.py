@@ -20,11 +20,11 @@ import torch
 from matplotlib.figure import Figure
 
 from gradsim.identification.observation.from_video import NOMINAL
-from gradsim_reproduction.landscapes.curves import kept
-from gradsim_reproduction.landscapes.descents import descended, problem
+from gradsim_reproduction.landscapes.curves import curve_record
+from gradsim_reproduction.landscapes.descents import problem, run_descents
 from gradsim_reproduction.landscapes.rigid import TRUTH, UNKNOWNS
 from gradsim_reproduction.landscapes.scenes import GRID_STEP, MASS, RIGID, TRUE_MASS, cube, over
-from gradsim_reproduction.landscapes.videos import NAME, VIEWS, errors, masses, moved
+from gradsim_reproduction.landscapes.videos import NAME, VIEWS, errors, mass_rollouts, masses
 from gradsim_reproduction.plotting import FAINT, SAFE, new_figure, write_figures
 from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.tables import short, write_table
@@ -47,7 +47,7 @@ def fig12(run: Run) -> Outcome:
     videos = {kind: ledger.once(kind, curves, kind, plan["step"]) for kind in KINDS}
     homes = {
         (kind, span): ledger.once(
-            f"descents {kind} {named(span)}", descents, kind, span, plan["starts"], plan["iterations"]
+            f"descents {kind} {video_key(span)}", descents, kind, span, plan["starts"], plan["iterations"]
         )
         for kind in KINDS
         for span in (SPANS if plan["iterations"] else ())
@@ -64,7 +64,7 @@ WORDS = (
 )
 
 
-def named(span: float, rate: int | str = "") -> str:
+def video_key(span: float, rate: int | str = "") -> str:
     """A film in a key: length in milliseconds, rate, or that only its first and last frame count."""
     return f"{round(1000 * span)}ms" + (f"_{rate}hz" if isinstance(rate, int) else f"_{rate}" * bool(rate))
 
@@ -82,43 +82,43 @@ def curves(kind: str, step: float) -> dict:
     """Curves of every film of a motion, with its "bound" [kg] and its "curvature" at the truth [1/kg²]."""
     mass, scene = masses(step), cube(kind, FINEST)
     model, view = over(scene, {NAME: torch.tensor(mass)}), VIEWS["coverage"](scene)
-    every, true = moved(model, mass)
-    error = errors(view, every, true)
-    ahead, _ = moved(model, np.array([TRUE_MASS + NEAR]))
-    behind, _ = moved(model, np.array([TRUE_MASS - NEAR]))
+    trajectories, true = mass_rollouts(model, mass)
+    error = errors(view, trajectories, true)
+    ahead, _ = mass_rollouts(model, np.array([TRUE_MASS + NEAR]))
+    behind, _ = mass_rollouts(model, np.array([TRUE_MASS - NEAR]))
     steep = errors(view, ahead, behind)[0] / (2 * NEAR) ** 2  # mean (∂I/∂m)² over the pixels of each frame
     height, width = scene.view("camera").size
     films = {}
     for span, rate, frames in choices():
-        curve = kept(mass, error[:, frames].mean(1))
-        told = height * width * steep[frames].sum()
+        curve = curve_record(mass, error[:, frames].mean(1))
+        information = height * width * steep[frames].sum()
         curve |= {
             "curvature": 2 * steep[frames].mean(),
-            "bound": NOMINAL / np.sqrt(told),
+            "bound": NOMINAL / np.sqrt(information),
             "largest": max(curve["loss"]),
         }
-        films[named(span, rate)] = curve
+        films[video_key(span, rate)] = curve
     return {"mass": mass.tolist(), "films": films}
 
 
 def descents(kind: str, span: float, starts: int, iterations: int) -> dict:
     """Adam on all pixels of a film of 30 Hz, from starts that are spread evenly over the range."""
     spread = torch.linspace(*MASS, starts, dtype=torch.float64)[:, None]
-    return descended(problem(cube(kind, 30, span), UNKNOWNS, TRUTH), TRUTH, spread, iterations)
+    return run_descents(problem(cube(kind, 30, span), UNKNOWNS, TRUTH), TRUTH, spread, iterations)
 
 
 def figures(films: dict, homes: dict) -> dict[str, dict]:
     """Minima, basin, curvature and bound of every film, and the descents."""
-    found = {}
+    by_name = {}
     for kind, part in films.items():
         for key, curve in part["films"].items():
-            found[f"minima_{kind}_{key}"] = figure(curve["inner"], paper=1)
-            found[f"basin_share_{kind}_{key}"] = figure(curve["share"])
-            found[f"curvature_{kind}_{key}"] = figure(curve["curvature"])
-            found[f"bound_{kind}_{key}"] = figure(curve["bound"])
+            by_name[f"minima_{kind}_{key}"] = figure(curve["inner"], paper=1)
+            by_name[f"basin_share_{kind}_{key}"] = figure(curve["share"])
+            by_name[f"curvature_{kind}_{key}"] = figure(curve["curvature"])
+            by_name[f"bound_{kind}_{key}"] = figure(curve["bound"])
     for (kind, span), home in homes.items():
-        found[f"descents_home_{kind}_{named(span, 30)}"] = figure(home["share"])
-    return found
+        by_name[f"descents_home_{kind}_{video_key(span, 30)}"] = figure(home["share"])
+    return by_name
 
 
 def rows(films: dict, homes: dict) -> list[dict]:
@@ -126,7 +126,7 @@ def rows(films: dict, homes: dict) -> list[dict]:
     table = []
     for kind, part in films.items():
         for span, rate, _ in choices():
-            curve = part["films"][named(span, rate)]
+            curve = part["films"][video_key(span, rate)]
             how = "first and last frame" if rate == ENDS else f"{rate} Hz"
             note = f"basin {100 * curve['share']:.3g} %, curvature {short(curve['curvature'])} /kg², bound "
             note += f"{short(1000 * curve['bound'])} g"
@@ -173,10 +173,10 @@ def _curves(films: Mapping[str, dict]) -> Figure:
         spans = sorted({span for span, _ in curves})
         by_span = {f"{span / 1000:.2f} s": curves[span, "30 Hz"] for span in spans}
         by_rate = {rate: curve for (span, rate), curve in curves.items() if span == spans[-1]}
-        for ax, some in zip(column, (by_span, by_rate), strict=True):
+        for ax, group in zip(column, (by_span, by_rate), strict=True):
             ax.axvline(1, color=FAINT, lw=1, zorder=0)
-            shades = mpl.colormaps["viridis"](np.linspace(0, 0.85, len(some)))
-            for shade, (label, curve) in zip(shades, some.items(), strict=True):
+            shades = mpl.colormaps["viridis"](np.linspace(0, 0.85, len(group)))
+            for shade, (label, curve) in zip(shades, group.items(), strict=True):
                 style = ":" if "last" in label else "-"
                 ax.plot(mass, curve["loss"], style, color=shade, lw=1.2, label=label)
                 others = [o for o in curve["minima"] if not o["end"] and o["place"] != curve["lowest"]]
@@ -198,11 +198,13 @@ def _trends(films: Mapping[str, dict]) -> Figure:
         rates = dict.fromkeys(rate for _, rate in curves)
         for ax, (key, scale) in zip(panels, (("curvature", 1), ("share", 100), ("bound", 1000)), strict=True):
             for k, rate in enumerate(rates):
-                some = {span / 1000: scale * c[key] for (span, r), c in curves.items() if r == rate}
+                values = {span / 1000: scale * c[key] for (span, r), c in curves.items() if r == rate}
                 colour, mark = MARKS[kind]
                 last = "last" in rate
                 style = {"ls": ":" if last else "-", "alpha": 1.0 if last else 0.3 + 0.23 * k, "marker": mark, "ms": 3}
-                ax.plot(list(some), list(some.values()), color=colour, label=kind if rate == "30 Hz" else None, **style)
+                ax.plot(
+                    list(values), list(values.values()), color=colour, label=kind if rate == "30 Hz" else None, **style
+                )
     titles = ("curvature at the truth [1/kg²]", "basin [% of the range]", "bound on the mass [g]")
     for ax, title in zip(panels, titles, strict=True):
         ax.set(xlabel="length of the film [s]", yscale="linear" if "basin" in title else "log")

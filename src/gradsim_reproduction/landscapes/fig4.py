@@ -62,18 +62,18 @@ WORDS = (
 
 def _minima(parts: dict) -> dict:
     """The ten deepest minima of each curve, with place and depth, by motion, view and selection of frames."""
-    found = {}
+    by_curve = {}
     for kind in RIGID:
         views = {
             **parts[f"curves of {kind}"]["curves"],
             "pybullet": parts.get(f"PyBullet, {kind}", {}).get("curves", {}),
         }
-        for view, some in views.items():
-            for selection, curve in some.items():
+        for view, selections in views.items():
+            for selection, curve in selections.items():
                 deepest = sorted(curve["minima"], key=lambda one: -one["barrier"])[:SHOWN]
                 rounded = [{name: round(value, DIGITS) for name, value in one.items()} for one in deepest]
-                found[f"{kind}, {view}, {selection}"] = rounded
-    return found
+                by_curve[f"{kind}, {view}, {selection}"] = rounded
+    return by_curve
 
 
 PAPER_MINIMA = {
@@ -105,62 +105,62 @@ def figures(parts: dict) -> dict[str, dict]:
 
     Where a curve is lowest has no goal: the truth is a point of its grid, and the film is its own model's.
     """
-    found = {}
+    by_name = {}
     for kind in RIGID:
         part, name = parts[f"curves of {kind}"], slug(kind)
-        for view, some in part["curves"].items():
-            for selection, curve in some.items():
+        for view, selections in part["curves"].items():
+            for selection, curve in selections.items():
                 like = kind == "drift" and view != "cdf"  # the paper's
                 label = f"{name}_{view}_{selection}"
-                found[f"minima_{label}"] = figure(curve["inner"], paper=PAPER_MINIMA[selection] if like else None)
-                found[f"basin_share_{label}"] = figure(curve["share"], paper=PAPER_BASIN[selection] if like else None)
+                by_name[f"minima_{label}"] = figure(curve["inner"], paper=PAPER_MINIMA[selection] if like else None)
+                by_name[f"basin_share_{label}"] = figure(curve["share"], paper=PAPER_BASIN[selection] if like else None)
                 if selection == "all":
-                    found[f"lowest_{label}"] = figure(curve["lowest"])
-        found[f"gradient_off_secants_{name}"] = figure(float(np.median(part["off"])))
+                    by_name[f"lowest_{label}"] = figure(curve["lowest"])
+        by_name[f"gradient_off_secants_{name}"] = figure(float(np.median(part["off"])))
     for kind in RIGID[:3]:
-        found |= _searches(parts[f"searches for {kind}"], slug(kind))
+        by_name |= _searches(parts[f"searches for {kind}"], slug(kind))
         box = parts[f"PyBullet, {kind}"]
         for selection, curve in box.get("curves", {}).items():
-            found[f"minima_{kind}_pybullet_{selection}"] = figure(curve["inner"])
-            found[f"basin_share_{kind}_pybullet_{selection}"] = figure(curve["share"])
-    return found | _lame(parts) | _searches(parts["searches for lame"], "lame")
+            by_name[f"minima_{kind}_pybullet_{selection}"] = figure(curve["inner"])
+            by_name[f"basin_share_{kind}_pybullet_{selection}"] = figure(curve["share"])
+    return by_name | _lame(parts) | _searches(parts["searches for lame"], "lame")
 
 
 def _searches(part: dict, name: str) -> dict[str, dict]:
     """Shares of the starts that come home, and what least squares ends with."""
-    found = {f"descents_home_{name}_{loss}": figure(one["share"]) for loss, one in part["descents"].items()}
+    by_name = {f"descents_home_{name}_{loss}": figure(one["share"]) for loss, one in part["descents"].items()}
     least = part["least_squares"]
-    found[f"least_squares_home_{name}"] = figure(least["share"])
-    return found | {f"least_squares_error_{name}": figure(least["error"], goal=1e-6)}
+    by_name[f"least_squares_home_{name}"] = figure(least["share"])
+    return by_name | {f"least_squares_error_{name}": figure(least["error"], goal=1e-6)}
 
 
 def _lame(parts: dict) -> dict[str, dict]:
-    found = {}
+    by_name = {}
     for name in NAMES:
         part = parts[f"cut along {name}"]
-        for sight, some in part["curves"].items():
-            for selection, curve in some.items():
-                paper = 1 if selection in ("all", "fifth", "tenth") and sight != "cdf" else None
-                found[f"minima_{name}_{sight}_{selection}"] = figure(curve["inner"], paper=paper)
-                found[f"basin_share_{name}_{sight}_{selection}"] = figure(curve["share"])
-            found[f"lowest_{name}_{sight}"] = figure(some["all"]["lowest"])
-        found[f"gradient_off_secants_{name}"] = figure(float(np.median(part["off"])))
-    return found
+        for view, selections in part["curves"].items():
+            for selection, curve in selections.items():
+                paper = 1 if selection in ("all", "fifth", "tenth") and view != "cdf" else None
+                by_name[f"minima_{name}_{view}_{selection}"] = figure(curve["inner"], paper=paper)
+                by_name[f"basin_share_{name}_{view}_{selection}"] = figure(curve["share"])
+            by_name[f"lowest_{name}_{view}"] = figure(selections["all"]["lowest"])
+        by_name[f"gradient_off_secants_{name}"] = figure(float(np.median(part["off"])))
+    return by_name
 
 
 def rows(parts: dict) -> list[dict]:
     """Of the table: minima and basin of each curve, with where the second minima are."""
     table = []
     for kind in RIGID:
-        for view, some in parts[f"curves of {kind}"]["curves"].items():
-            for selection, curve in some.items():
+        for view, selections in parts[f"curves of {kind}"]["curves"].items():
+            for selection, curve in selections.items():
                 paper = PAPER_MINIMA[selection] if kind == "drift" and view != "cdf" else None
                 table.append(_row(f"{WORDED[kind]}: {SEEN[view]}, {FRAMES[selection]}", paper, curve, "kg"))
         for selection, curve in parts.get(f"PyBullet, {kind}", {}).get("curves", {}).items():
             table.append(_row(f"{WORDED[kind]}: PyBullet, {FRAMES[selection]}", None, curve, "kg"))
     for name in NAMES:
-        for sight, some in parts[f"cut along {name}"]["curves"].items():
-            for selection, curve in some.items():
+        for sight, selections in parts[f"cut along {name}"]["curves"].items():
+            for selection, curve in selections.items():
                 paper = 1 if selection in ("all", "fifth", "tenth") and sight != "cdf" else None
                 table.append(_row(f"{name}: {SEEN[sight]}, {FRAMES[selection]}", paper, curve, "Pa"))
     return table
@@ -228,10 +228,10 @@ def _rigid(parts: Mapping[str, dict]) -> Figure:
         if "curves" in box:
             curves["pybullet"], axes["pybullet"] = box["curves"], np.array(box["mass"])
         ax.axvline(TRUE_MASS, color=FAINT, lw=1, zorder=0)
-        for view, some in curves.items():
+        for view, selections in curves.items():
             for selection in ("all", "first_and_last"):
                 label = f"{NAMED[view]}, {FRAMES[selection]}"
-                line(ax, axes[view], some[selection], COLOURS[view], LINES[selection], label)
+                line(ax, axes[view], selections[selection], COLOURS[view], LINES[selection], label)
         ax.set_title(WORDED[kind], loc="left", fontsize=10, fontweight="bold")
     for ax in panels[1]:
         ax.set_xlabel("mass [kg]; true: 1")
@@ -252,8 +252,10 @@ def _views(parts: Mapping[str, dict]) -> Figure:
             for selection, style in LINES.items():
                 curve = part["curves"][view][selection]
                 line(ax, np.array(part["mass"]), curve, COLOURS[view], style, FRAMES[selection])
-            every = part["curves"][view]["all"]
-            ax.set_title(f"{every['inner']}; {100 * every['share']:.3g} %", loc="right", fontsize=8, color=INK)
+            curve_of_all = part["curves"][view]["all"]
+            ax.set_title(
+                f"{curve_of_all['inner']}; {100 * curve_of_all['share']:.3g} %", loc="right", fontsize=8, color=INK
+            )
         column[0].set_title(SHORT[kind], loc="left", fontsize=9, fontweight="bold")
         column[-1].set_xlabel("mass [kg]")
     for ax, view in zip(panels[:, 0], views, strict=True):

@@ -13,8 +13,8 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from gradsim_reproduction.landscapes import videos
-from gradsim_reproduction.landscapes.curves import kept, rounded
-from gradsim_reproduction.landscapes.descents import descended, problem, solved
+from gradsim_reproduction.landscapes.curves import curve_record, rounded
+from gradsim_reproduction.landscapes.descents import problem, run_descents, run_least_squares
 from gradsim_reproduction.landscapes.scenes import LAME, TRUE_LAME, beam, over
 from gradsim_reproduction.landscapes.videos import VIEWS, errors
 from gradsim_reproduction.plotting import FAINT, SAFE, WIDTH, new_figure
@@ -38,16 +38,18 @@ def cut(name: str, step: float) -> dict:
         step: Of its grid [Pa].
     """
     values, scene = axis(step), beam()
-    given = {f"body.{name}": torch.tensor(values)}
-    model = over(scene, given)
+    grid = {f"body.{name}": torch.tensor(values)}
+    model = over(scene, grid)
     with torch.no_grad():
-        every, true = (model.unchecked(model.values(some), scene.timing.frames) for some in (given, {}))
-    found = {}
-    for sight, compared in SIGHTS.items():
-        error = errors(_view(sight, scene), every, true, compared)
-        found[sight] = {label: kept(values, error[:, frames].mean(1)) for label, frames in SELECTIONS.items()}
+        trajectories, true = (
+            model.unchecked(model.values(parameters), scene.timing.frames) for parameters in (grid, {})
+        )
+    by_view = {}
+    for view, compared in SIGHTS.items():
+        error = errors(_view(view, scene), trajectories, true, compared)
+        by_view[view] = {label: curve_record(values, error[:, frames].mean(1)) for label, frames in SELECTIONS.items()}
     loss, slope = videos.adjoint(model, f"body.{name}", VIEWS["coverage"](scene), values)
-    return {"values": values.tolist(), "curves": found, "off": videos.off(values, loss, slope).tolist()}
+    return {"values": values.tolist(), "curves": by_view, "off": videos.gradient_errors(values, loss, slope).tolist()}
 
 
 def plane(step: float) -> dict:
@@ -57,8 +59,10 @@ def plane(step: float) -> dict:
     given = {f"body.{name}": both[:, k] for k, name in enumerate(NAMES)}
     model = over(scene, given)
     with torch.no_grad():
-        every, true = (model.unchecked(model.values(some), scene.timing.frames) for some in (given, {}))
-    losses = {s: errors(_view(s, scene), every, true, SIGHTS[s]).mean(1) for s in MAPPED}
+        trajectories, true = (
+            model.unchecked(model.values(parameters), scene.timing.frames) for parameters in (given, {})
+        )
+    losses = {s: errors(_view(s, scene), trajectories, true, SIGHTS[s]).mean(1) for s in MAPPED}
     grids = {s: np.where(np.isfinite(loss), loss, np.inf).reshape(len(values), -1) for s, loss in losses.items()}
     return {"values": values.tolist(), "losses": {s: rounded(grid) for s, grid in grids.items()}}
 
@@ -73,14 +77,14 @@ def searches(edge: int, iterations: int, starts: int, seed: int) -> dict:
     one = problem(beam(), unknowns, truth)
     line = torch.linspace(*LAME, edge, dtype=torch.float64)
     spread = torch.cartesian_prod(line, line)
-    found = {
-        s: descended(one, truth, spread, iterations, "cdf" if s == "cdf" else "pixels") for s in MAPPED if iterations
+    descents = {
+        s: run_descents(one, truth, spread, iterations, "cdf" if s == "cdf" else "pixels") for s in MAPPED if iterations
     }
-    return {"descents": found, "least_squares": solved(one, truth, starts, seed)}
+    return {"descents": descents, "least_squares": run_least_squares(one, truth, starts, seed)}
 
 
-def _view(sight: str, scene):
-    return VIEWS["coverage" if sight == "cdf" else sight](scene)
+def _view(view: str, scene):
+    return VIEWS["coverage" if view == "cdf" else view](scene)
 
 
 COLOURS = {"coverage": SAFE[0], "softras": SAFE[1], "cdf": SAFE[3]}
@@ -107,8 +111,8 @@ def draw_lame(parts: Mapping[str, dict]) -> Figure:
     handles, labels = cuts[0].get_legend_handles_labels()
     above.legend(handles, labels, fontsize=8, ncols=3, loc="outside lower center")
     maps = below.subplots(1, 2, sharex=True, sharey=True)
-    for ax, sight in zip(maps, ("coverage", "cdf"), strict=True):
-        _map(below, ax, parts, sight)
+    for ax, view in zip(maps, ("coverage", "cdf"), strict=True):
+        _map(below, ax, parts, view)
     maps[0].set_ylabel("λ [Pa]")
     return figure
 
@@ -116,26 +120,26 @@ def draw_lame(parts: Mapping[str, dict]) -> Figure:
 def _cut(ax, part: Mapping, name: str) -> None:
     values = np.array(part["values"])
     ax.axvline(TRUE_LAME, color=FAINT, lw=1, zorder=0)
-    for sight, some in part["curves"].items():
+    for view, selections in part["curves"].items():
         for selection, style in LINES.items():
-            curve = some[selection]
-            label = f"{TITLES[sight]}, {FRAMES[selection]}"
+            curve = selections[selection]
+            label = f"{TITLES[view]}, {FRAMES[selection]}"
             loss = np.array(curve["loss"]) / max(curve["loss"])
-            ax.plot(values, loss, color=COLOURS[sight], ls=style, lw=1.2, label=label)
+            ax.plot(values, loss, color=COLOURS[view], ls=style, lw=1.2, label=label)
             others = [one for one in curve["minima"] if not one["end"] and one["place"] != curve["lowest"]]
-            ax.plot([o["place"] for o in others], [o["loss"] for o in others], ".", color=COLOURS[sight], ms=5)
+            ax.plot([o["place"] for o in others], [o["loss"] for o in others], ".", color=COLOURS[view], ms=5)
     ax.set_xlabel(f"{LETTERS[name]} [Pa]; true: 1000")
 
 
-def _map(figure, ax, parts: Mapping, sight: str) -> None:
-    plane, searches = parts["plane"], parts.get("searches for lame", {"descents": {}})["descents"].get(sight)
+def _map(figure, ax, parts: Mapping, view: str) -> None:
+    plane, searches = parts["plane"], parts.get("searches for lame", {"descents": {}})["descents"].get(view)
     values = np.array(plane["values"])
-    loss = np.array(plane["losses"][sight])
+    loss = np.array(plane["losses"][view])
     top = loss[np.isfinite(loss)].max()
     shades = LogNorm(top / RANGE, top)
-    shown = np.maximum(np.where(np.isfinite(loss), loss, np.nan), top / RANGE)
+    clipped = np.maximum(np.where(np.isfinite(loss), loss, np.nan), top / RANGE)
     ax.set_facecolor(FAINT)  # where rollouts diverge
-    ax.pcolormesh(values, values, shown.T, norm=shades, cmap="viridis", shading="nearest", rasterized=True)
+    ax.pcolormesh(values, values, clipped.T, norm=shades, cmap="viridis", shading="nearest", rasterized=True)
     figure.colorbar(ScalarMappable(shades, "viridis"), ax=ax, label="loss", location="right", shrink=0.9)
     for start, end in zip(searches["starts"], searches["ends"], strict=True) if searches else ():
         home = np.abs(np.array(end) / TRUE_LAME - 1).max() < 0.01
@@ -144,4 +148,4 @@ def _map(figure, ax, parts: Mapping, sight: str) -> None:
     ax.plot(TRUE_LAME, TRUE_LAME, "x", color="#d55e00", ms=9, mew=2)
     ax.set(xlabel="μ [Pa]", xlim=LAME, ylim=LAME)
     share = f": {100 * searches['share']:.0f} % of the starts come home" if searches else ""
-    ax.set_title(TITLES[sight] + share, fontsize=9)
+    ax.set_title(TITLES[view] + share, fontsize=9)

@@ -4,16 +4,16 @@ import numpy as np
 import torch
 
 from gradsim.errors import InputError
-from gradsim_reproduction.landscapes.curves import kept
-from gradsim_reproduction.landscapes.descents import descended, problem, solved
+from gradsim_reproduction.landscapes.curves import curve_record
+from gradsim_reproduction.landscapes.descents import problem, run_descents, run_least_squares
 from gradsim_reproduction.landscapes.scenes import MASS, TRUE_MASS, cube, over
-from gradsim_reproduction.landscapes.videos import NAME, VIEWS, adjoint, errors, masses, moved, off
+from gradsim_reproduction.landscapes.videos import NAME, VIEWS, adjoint, errors, gradient_errors, mass_rollouts, masses
 
 SELECTIONS = ("all", "fifth", "first_and_middle", "first_and_last")  # the release's four
 UNKNOWNS, TRUTH = [f"{NAME}:{MASS[0]:g}:{MASS[1]:g}"], {NAME: TRUE_MASS}
 
 
-def selected(error: np.ndarray) -> dict[str, np.ndarray]:
+def select_frames(error: np.ndarray) -> dict[str, np.ndarray]:
     """The mean over each selection of the frames (masses, frames), (masses,) by name."""
     last = error.shape[1] - 1
     frames = {"all": slice(None), "fifth": slice(None, None, 5)}
@@ -35,14 +35,14 @@ def curves(kind: str, step: float, views: tuple[str, ...]) -> dict:
     """
     mass, scene = masses(step), cube(kind)
     model = over(scene, {NAME: torch.tensor(mass)})
-    every, true = moved(model, mass)
-    found = {}
+    trajectories, true = mass_rollouts(model, mass)
+    by_view = {}
     for view in views:
         draw, compared = (VIEWS["coverage"], "cdf") if view == "cdf" else (VIEWS[view], "pixels")
-        some = selected(errors(draw(scene), every, true, compared))
-        found[view] = {name: kept(mass, loss) for name, loss in some.items()}
-    apart = off(mass, *adjoint(model, NAME, VIEWS["coverage"](scene), mass))
-    return {"mass": mass.tolist(), "curves": found, "off": apart.tolist()}
+        losses = select_frames(errors(draw(scene), trajectories, true, compared))
+        by_view[view] = {name: curve_record(mass, loss) for name, loss in losses.items()}
+    apart = gradient_errors(mass, *adjoint(model, NAME, VIEWS["coverage"](scene), mass))
+    return {"mass": mass.tolist(), "curves": by_view, "off": apart.tolist()}
 
 
 def searches(kind: str, starts: int, iterations: int, seed: int) -> dict:
@@ -50,14 +50,14 @@ def searches(kind: str, starts: int, iterations: int, seed: int) -> dict:
     starts that are spread evenly; and least squares with its growing clip, from random ones. Without iterations there are
     no descents."""
     scene, spread = cube(kind), torch.linspace(*MASS, starts, dtype=torch.float64)[:, None]
-    every, ends = (problem(scene, UNKNOWNS, TRUTH, some) for some in (False, True))
-    plans = {"all": (every, "pixels"), "first_and_last": (ends, "pixels"), "cdf": (every, "cdf")}
-    found = {
-        name: descended(one, TRUTH, spread, iterations, residual)
+    all_frames, ends = (problem(scene, UNKNOWNS, TRUTH, ends_only) for ends_only in (False, True))
+    plans = {"all": (all_frames, "pixels"), "first_and_last": (ends, "pixels"), "cdf": (all_frames, "cdf")}
+    descents = {
+        name: run_descents(one, TRUTH, spread, iterations, residual)
         for name, (one, residual) in plans.items()
         if iterations
     }
-    return {"descents": found, "least_squares": solved(every, TRUTH, starts, seed)}
+    return {"descents": descents, "least_squares": run_least_squares(all_frames, TRUTH, starts, seed)}
 
 
 def black_box(kind: str, step: float, seed: int) -> dict:
@@ -66,9 +66,9 @@ def black_box(kind: str, step: float, seed: int) -> dict:
 
     mass = masses(step)
     try:
-        found = pybullet_landscape(mass, cube(kind), TRUE_MASS, seed=seed)
+        landscape = pybullet_landscape(mass, cube(kind), TRUE_MASS, seed=seed)
     except InputError as error:
         return {"missing": str(error)}
-    curves = {"all": found.pop("mse"), "first_and_last": found.pop("mse_ends")}
-    told = {name: np.round(value, 6).tolist() for name, value in found.items()}
-    return {"curves": {name: kept(mass, loss) for name, loss in curves.items()}, **told}
+    curves = {"all": landscape.pop("mse"), "first_and_last": landscape.pop("mse_ends")}
+    rounded_values = {name: np.round(value, 6).tolist() for name, value in landscape.items()}
+    return {"curves": {name: curve_record(mass, loss) for name, loss in curves.items()}, **rounded_values}

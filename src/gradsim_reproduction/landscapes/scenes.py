@@ -81,7 +81,7 @@ def beam() -> Scene:
     return Scene.parse(content)
 
 
-def over(scene: Scene, given) -> Model:
+def over(scene: Scene, grid) -> Model:
     """The model of a scene with steps that are fine enough for all of these parameters (worlds, ...) by name."""
     coarse = Model(scene)
-    return Model(scene, substeps=coarse.recommended_substeps(coarse.values(given)))
+    return Model(scene, substeps=coarse.recommended_substeps(coarse.values(grid)))

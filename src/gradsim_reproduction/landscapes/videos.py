@@ -16,13 +16,13 @@ from gradsim_reproduction.landscapes.scenes import GRID_STEP, MASS, TRUE_MASS
 
 WORLDS = 32  # drawn at once
 NAME = "cube.mass"
-View = Callable[[Surface], Tensor]  # to (worlds, frames, ...)
-VIEWS: dict[str, Callable[..., View]] = {  # of a scene
+ImageFunction = Callable[[Surface], Tensor]  # to (worlds, frames, ...)
+VIEWS: dict[str, Callable[..., ImageFunction]] = {  # of a scene
     "coverage": lambda scene: Silhouettes.of(scene).union,
     "softras": lambda scene: Renderer.of(scene, "softras").alpha,
     "softras_colour": lambda scene: Renderer.of(scene, "softras"),
 }
-FAR = {"pixels": lambda image: image, "cdf": cdf}  # what of an image is compared
+TRANSFORMS = {"pixels": lambda image: image, "cdf": cdf}  # what of an image is compared
 
 
 def masses(step: float = GRID_STEP) -> np.ndarray:
@@ -31,33 +31,33 @@ def masses(step: float = GRID_STEP) -> np.ndarray:
     return np.linspace(*MASS, count + 1)
 
 
-def errors(view: View, trajectory: Trajectory, truth: Trajectory, compared: str = "pixels") -> np.ndarray:
+def errors(view: ImageFunction, trajectory: Trajectory, truth: Trajectory, compared: str = "pixels") -> np.ndarray:
     """Mean squared difference of each frame of each world from the truth's (worlds, frames).
 
     Args:
         view: How it is drawn.
         trajectory: All worlds.
         truth: One.
-        compared: A key of `FAR`.
+        compared: A key of `TRANSFORMS`.
     """
-    seen, found = FAR[compared], []
+    transform, parts = TRANSFORMS[compared], []
     with torch.no_grad():
-        target = seen(view(truth.surface))
+        target = transform(view(truth.surface))
         for vertices in trajectory.surface.vertices.split(WORLDS):
-            image = seen(view(Surface(vertices, trajectory.surface.parts)))
-            found.append((image - target).square().flatten(2).mean(2))
-    return torch.cat(found).double().numpy()
+            image = transform(view(Surface(vertices, trajectory.surface.parts)))
+            parts.append((image - target).square().flatten(2).mean(2))
+    return torch.cat(parts).double().numpy()
 
 
-def moved(model: Model, mass: np.ndarray) -> tuple[Trajectory, Trajectory]:
+def mass_rollouts(model: Model, mass: np.ndarray) -> tuple[Trajectory, Trajectory]:
     """Rollouts of these masses (n,) [kg], and of the true one."""
-    every = [torch.tensor(m, dtype=torch.float64) for m in (mass, [TRUE_MASS])]
+    batches = [torch.tensor(m, dtype=torch.float64) for m in (mass, [TRUE_MASS])]
     with torch.no_grad():
-        found = [model.unchecked(model.values({NAME: m}), model.scene.timing.frames) for m in every]
-    return found[0], found[1]
+        trajectories = [model.unchecked(model.values({NAME: m}), model.scene.timing.frames) for m in batches]
+    return trajectories[0], trajectories[1]
 
 
-def adjoint(model: Model, name: str, view: View, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def adjoint(model: Model, name: str, view: ImageFunction, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Loss over all frames, and its derivative by a parameter, by the adjoint, at each of its values (n,).
 
     The true motion is that of the scene as it is.
@@ -65,20 +65,20 @@ def adjoint(model: Model, name: str, view: View, values: np.ndarray) -> tuple[np
     with torch.no_grad():
         target = view(model.rollout().surface)
     loss, slope = [], []
-    for some in torch.tensor(values).split(WORLDS):
-        leaf = some.clone().requires_grad_()
+    for part in torch.tensor(values).split(WORLDS):
+        leaf = part.clone().requires_grad_()
         value = (view(model.rollout({name: leaf}).surface) - target).square().flatten(1).mean(1)
         slope.append(torch.autograd.grad(value.sum(), leaf)[0])
         loss.append(value.detach())
     return torch.cat(loss).numpy(), torch.cat(slope).numpy()
 
 
-def off(values: np.ndarray, loss: np.ndarray, slope: np.ndarray) -> np.ndarray:
+def gradient_errors(values: np.ndarray, loss: np.ndarray, slope: np.ndarray) -> np.ndarray:
     """|slope − secant| over the larger of both, secants from neighbour to neighbour of each inner point (n − 2,).
 
     Points where both are 0 (the body is out of the picture) are left out.
     """
     secant, slope = (loss[2:] - loss[:-2]) / (values[2:] - values[:-2]), slope[1:-1]
     larger = np.maximum(np.abs(secant), np.abs(slope))
-    told = larger > 0
-    return np.abs(secant - slope)[told] / larger[told]
+    nonzero = larger > 0
+    return np.abs(secant - slope)[nonzero] / larger[nonzero]

@@ -17,7 +17,7 @@ from gradsim.identification.solvers.levenberg_marquardt import Population, desce
 from gradsim.identification.solvers.multistart import MultistartConfig, search
 from gradsim.identification.synthetic import TRUTH_STREAM
 from gradsim.identification.uncertainty.fisher import analyse
-from gradsim_reproduction.pendulums.tasks import Task, moved, seen
+from gradsim_reproduction.pendulums.tasks import VideoTask, observe_video, rollout_of
 
 CLOSE = 1e-6  # largest error of what counts as solved
 LEAD, EXPLAINED = 6, 1e-6  # frames that a lone start has to explain first, and its χ² then
@@ -25,12 +25,12 @@ LONE_STREAM = 3000  # added to the seed for starts that go alone
 BEGIN, GROW, FEW = 16, 12, 3  # frames of the first search of a noisy film, frames added, and starts that go on
 
 
-def drawn(task: Task, number: int, seed: int) -> Tensor:
+def truth_of(task: VideoTask, number: int, seed: int) -> Tensor:
     """The truth (unknowns,) of a film, in what the solver moves."""
     return task.space().draw(np.random.default_rng([TRUTH_STREAM + seed, number]), 1)[0]
 
 
-def float_fit(task: Task, number: int, seed: int, starts: int, lone: int) -> dict:
+def float_fit(task: VideoTask, number: int, seed: int, starts: int, lone: int) -> dict:
     """Solve a film of float frames with all starts, and with a few starts each alone.
 
     Args:
@@ -40,10 +40,10 @@ def float_fit(task: Task, number: int, seed: int, starts: int, lone: int) -> dic
         starts: That go together.
         lone: How many go alone.
     """
-    space, truth, begun = task.space(), drawn(task, number, seed), time.process_time()
+    space, truth, begun = task.space(), truth_of(task, number, seed), time.process_time()
     model = model_for(task.scene, space)
     frames = task.scene.timing.frames
-    observation = seen(task.scene, moved(model, space, truth, frames))
+    observation = observe_video(task.scene, rollout_of(model, space, truth, frames))
     exact = space.numbers(truth).tolist()
 
     problem = Problem(model, observation, space)
@@ -65,18 +65,18 @@ def _alone(problem: Problem, rng: np.random.Generator) -> Tensor | None:
     return descend(problem, Population.at(outcome.best[None]), problem.frames, "pixels", 30)[0].u[0]
 
 
-def noisy_fit(task: Task, number: int, seed: int, starts: int) -> dict:
+def noisy_fit(task: VideoTask, number: int, seed: int, starts: int) -> dict:
     """Solve an 8-bit film with noise; errors over the Cramér–Rao bound."""
-    space, truth, begun = task.space(), drawn(task, number, seed), time.process_time()
+    space, truth, begun = task.space(), truth_of(task, number, seed), time.process_time()
     model = model_for(task.scene, space)
     frames = task.scene.timing.frames
-    observation = seen(task.scene, moved(model, space, truth, frames), noise=100 * seed + number)
+    observation = observe_video(task.scene, rollout_of(model, space, truth, frames), noise=100 * seed + number)
     problem = Problem(model, observation, space)
     first = Problem(model, observation.slice_frames(0, BEGIN), space)
-    found = search(first, MultistartConfig(starts=starts, grow=4), np.random.default_rng([seed, number]))
-    order = found.cost.argsort()[: FEW - 1]
-    near = order[torch.isfinite(found.cost[order])]
-    people = Population.at(torch.cat([found.best[None], found.final[near]]))
+    outcome = search(first, MultistartConfig(starts=starts, grow=4), np.random.default_rng([seed, number]))
+    order = outcome.cost.argsort()[: FEW - 1]
+    near = order[torch.isfinite(outcome.cost[order])]
+    people = Population.at(torch.cat([outcome.best[None], outcome.final[near]]))
     for count in [*range(BEGIN + GROW, frames, GROW), frames]:
         people, _ = descend(problem, people, count, "pixels", 6 if count < frames else 30)
     best = people.u[int(people.cost.argmin())]
@@ -88,13 +88,13 @@ def noisy_fit(task: Task, number: int, seed: int, starts: int) -> dict:
     return record | {"bound": dict(zip(space.names, bound.tolist(), strict=True)), "cpu_s": time.process_time() - begun}
 
 
-def mass_scale(task: Task, seed: int) -> dict:
+def mass_scale(task: VideoTask, seed: int) -> dict:
     """What a fit of both masses and the damping says: the direction that it finds open, in words."""
     names = ("arms.first_mass:0.5:2", "arms.second_mass:0.3:1.5", "arms.damping:0.002:0.05")
-    own = Task("masses", task.scene, names, "Both masses and damping")
-    space, truth = own.space(), drawn(own, 0, seed)
-    model = model_for(own.scene, space)
-    observation = seen(own.scene, moved(model, space, truth, own.scene.timing.frames))
+    masses = VideoTask("masses", task.scene, names, "Both masses and damping")
+    space, truth = masses.space(), truth_of(masses, 0, seed)
+    model = model_for(masses.scene, space)
+    observation = observe_video(masses.scene, rollout_of(model, space, truth, masses.scene.timing.frames))
     problem = Problem(model, observation, space)
     best = search(problem, MultistartConfig(starts=4), np.random.default_rng(seed)).best
     uncertainty = analyse(space, problem.linearize(best[None], problem.frames)[1][0], False)

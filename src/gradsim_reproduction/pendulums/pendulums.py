@@ -18,7 +18,7 @@ from gradsim.identification import synthetic
 from gradsim.identification.api import model_for
 from gradsim.scene import restitution
 from gradsim_reproduction.pendulums.fits import CLOSE, float_fit, mass_scale, noisy_fit
-from gradsim_reproduction.pendulums.tasks import Task, moved, tasks
+from gradsim_reproduction.pendulums.tasks import VideoTask, rollout_of, tasks
 from gradsim_reproduction.plotting import BLUE, ERROR_FLOOR, GREY, ORANGE, new_figure, write_figures
 from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 
@@ -51,26 +51,26 @@ def pendula(run: Run) -> Outcome:
     return {**result, "records": records}, summary(known, records, scale)
 
 
-def summary(known: dict[str, Task], records: list[dict], scale: dict) -> dict[str, dict]:
+def summary(known: dict[str, VideoTask], records: list[dict], scale: dict) -> dict[str, dict]:
     """Worst over unknowns of the median over films, worst case, and what shares are solved."""
     figures: dict[str, dict] = {}
     for name in dict.fromkeys(r["task"] for r in records):
-        own = [r for r in records if r["task"] == name and not r["noise"]]
-        errors = np.array([list(r["errors"].values()) for r in own])
+        part = [r for r in records if r["task"] == name and not r["noise"]]
+        errors = np.array([list(r["errors"].values()) for r in part])
         figures[f"{name}_rel_err"] = figure(float(np.median(errors, 0).max()), goal=CLOSE)
         figures[f"{name}_worst"] = figure(float(errors.max()))
         figures[f"{name}_films_solved"] = figure(float((errors.max(1) < CLOSE).mean()))
-        figures[f"{name}_lone_starts_solved"] = figure(float(np.mean([r["alone"] for r in own])))
+        figures[f"{name}_lone_starts_solved"] = figure(float(np.mean([r["alone"] for r in part])))
         z = np.array([list(r["z"].values()) for r in records if r["task"] == name and r["noise"]])
         if z.size:
             figures[f"{name}_z_rms"] = figure(float(np.sqrt(np.mean(z**2))), goal=1.2)
             figures[f"{name}_z_95"] = figure(float(np.quantile(np.abs(z), 0.95)), goal=2.3)
     if "ball" in known:
-        space, own = known["ball"].space(), [r for r in records if r["task"] == "ball"]
+        space, part = known["ball"].space(), [r for r in records if r["task"] == "ball"]
         at = space.names.index("ground.dissipation")
-        told = [_restitution(r["truth"][at], r["errors"]["ground.dissipation"]) for r in own]
-        if told:
-            figures["ball_restitution_err"] = figure(float(np.max(told)), goal=CLOSE)
+        restitution_errors = [_restitution(r["truth"][at], r["errors"]["ground.dissipation"]) for r in part]
+        if restitution_errors:
+            figures["ball_restitution_err"] = figure(float(np.max(restitution_errors)), goal=CLOSE)
     flagged = scale["rank"] == 2 and len(scale["null"]) == 1
     figures["mass_scale_flagged"] = figure(float(flagged), goal=1, ok=flagged)
     return figures
@@ -86,7 +86,7 @@ def _restitution(dissipation: float, error: float) -> float:
 SHOWN = 8  # frames of a film on the sheet
 
 
-def draw(out: Path, tasks: Sequence[Task], records: Sequence[dict]) -> list[dict]:
+def draw(out: Path, tasks: Sequence[VideoTask], records: Sequence[dict]) -> list[dict]:
     """Write the plots; returns their entries for `result.json`."""
     error_text = (
         "One dot per video of float frames; angles, rates and velocities as shares of their range, all else relative "
@@ -103,16 +103,16 @@ def draw(out: Path, tasks: Sequence[Task], records: Sequence[dict]) -> list[dict
     return write_figures(out, figures)
 
 
-def _videos(tasks: Sequence[Task], records: Sequence[dict]) -> Figure:
+def _videos(tasks: Sequence[VideoTask], records: Sequence[dict]) -> Figure:
     sheet = new_figure(9, 1.25 * len(tasks) + 0.2)
     spots = sheet.subplots(len(tasks), SHOWN, squeeze=False)
     for row, task in zip(spots, tasks, strict=True):
         truth = next(r["truth"] for r in records if r["task"] == task.name)
         space, frames = task.space(), task.scene.timing.frames
         model = model_for(task.scene, space)
-        trajectory = moved(model, space, space.inner(torch.tensor(truth, dtype=torch.float64)), frames)
-        shown = np.linspace(0, frames - 1, SHOWN).round().astype(int).tolist()
-        for ax, picture, k in zip(row, synthetic.film(task.scene, trajectory.at(shown)), shown, strict=True):
+        trajectory = rollout_of(model, space, space.inner(torch.tensor(truth, dtype=torch.float64)), frames)
+        indices = np.linspace(0, frames - 1, SHOWN).round().astype(int).tolist()
+        for ax, picture, k in zip(row, synthetic.film(task.scene, trajectory.at(indices)), indices, strict=True):
             ax.imshow(picture.clamp(0, 1).numpy(), interpolation="nearest")
             ax.set_xticks([])
             ax.set_yticks([])
@@ -121,15 +121,15 @@ def _videos(tasks: Sequence[Task], records: Sequence[dict]) -> Figure:
     return sheet
 
 
-def _errors(tasks: Sequence[Task], records: Sequence[dict]) -> Figure:
+def _errors(tasks: Sequence[VideoTask], records: Sequence[dict]) -> Figure:
     return _by_unknown(tasks, [r for r in records if not r["noise"]], "errors")
 
 
-def _noise(tasks: Sequence[Task], records: Sequence[dict]) -> Figure:
+def _noise(tasks: Sequence[VideoTask], records: Sequence[dict]) -> Figure:
     return _by_unknown(tasks, [r for r in records if r["noise"]], "z")
 
 
-def _by_unknown(tasks: Sequence[Task], records: Sequence[dict], key: str) -> Figure:
+def _by_unknown(tasks: Sequence[VideoTask], records: Sequence[dict], key: str) -> Figure:
     """One column of dots for each unknown of each task: "errors" (logarithmic) or "z"."""
     figure = new_figure(9, 4.2)
     ax, labels = figure.subplots(), []
@@ -153,5 +153,5 @@ def _by_unknown(tasks: Sequence[Task], records: Sequence[dict], key: str) -> Fig
 
 def _short(name: str) -> str:
     """An unknown without the body it belongs to."""
-    owner, _, own = name.partition(".")
-    return "gravity" if owner == "gravity" else own.replace("_", " ")
+    owner, _, key = name.partition(".")
+    return "gravity" if owner == "gravity" else key.replace("_", " ")

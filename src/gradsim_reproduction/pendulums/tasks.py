@@ -22,7 +22,7 @@ from gradsim.scene import Scene
 
 
 @dataclass(frozen=True)
-class Task:
+class VideoTask:
     """What is looked for in the films of a scene.
 
     Args:
@@ -41,22 +41,22 @@ class Task:
         """The unknowns."""
         return Space(self.scene, self.unknowns)
 
-    def errors(self, found: Sequence[float], truth: Sequence[float]) -> dict[str, float]:
+    def errors(self, values: Sequence[float], truth: Sequence[float]) -> dict[str, float]:
         """Of each unknown: relative to the truth, or to the range where that holds 0 (angles, rates, velocities)."""
         space, errors = self.space(), {}
-        for k, (x, y) in enumerate(zip(found, truth, strict=True)):
+        for k, (x, y) in enumerate(zip(values, truth, strict=True)):
             low, high = space.range(k)
             errors[space.names[k]] = abs(x - y) / (high - low if low <= 0 <= high else abs(y))
         return errors
 
 
-def tasks() -> dict[str, Task]:
+def tasks() -> dict[str, VideoTask]:
     """All of them by name."""
-    found = (simple(), double(), *springs(), ball())
-    return {task.name: task for task in found}
+    all_tasks = (simple(), double(), *springs(), ball())
+    return {task.name: task for task in all_tasks}
 
 
-def simple() -> Task:
+def simple() -> VideoTask:
     """A ball on a string, 5 s at 64²."""
     content = Scene.library("pendulum").model_dump()
     content["timing"] |= {"frames": 151, "substeps": 8}
@@ -67,19 +67,19 @@ def simple() -> Task:
     }
     bounds = {"string_length": "0.3:0.8", "angle": "-2:2", "rate": "-3:3", "damping": "0.02:0.3"}
     names = tuple(f"bob.{key}:{ends}" for key, ends in bounds.items())
-    return Task("simple", Scene.parse(content), (*names, "gravity.z:-12:-8"), "Simple pendulum, 5 s")
+    return VideoTask("simple", Scene.parse(content), (*names, "gravity.z:-12:-8"), "Simple pendulum, 5 s")
 
 
-def double() -> Task:
+def double() -> VideoTask:
     """The double pendulum of the library, 5 s at 96², its first mass known."""
     bounds = {"first_length": "0.35:0.6", "second_length": "0.3:0.5", "second_mass": "0.4:1.5", "damping": "0.002:0.05"}
     bounds |= {"first_angle": "-2.5:2.5", "second_angle": "-2.5:2.5", "first_rate": "-3:3", "second_rate": "-3:3"}
     names = tuple(f"arms.{key}:{ends}" for key, ends in bounds.items())
     scene = Scene.library("double_pendulum")
-    return Task("double", scene, (*names, "gravity.z:-12:-8"), "Double pendulum, 5 s")
+    return VideoTask("double", scene, (*names, "gravity.z:-12:-8"), "Double pendulum, 5 s")
 
 
-def springs() -> list[Task]:
+def springs() -> list[VideoTask]:
     """Two masses on a chain of two springs, a rope and a net: stiffness, damping and rest lengths, from 2 s at 64²."""
     hung = {"rotation_vector": ["0 deg", "90 deg", "0 deg"], "velocity": [0.6, 0.0, 0.0]}
     chain = {"shape": {"rope": {"length": 0.5, "segments": 2}}, "mass": 0.4, "pinned": ["-x"], "radius": 0.05, **hung}
@@ -90,7 +90,7 @@ def springs() -> list[Task]:
         "rope": ("100:400", "0.05:0.5", "0.85:1.1", 0.6, rope, "Rope"),
         "net": ("60:300", "0.02:0.3", "0.85:1.1", 0.6, net, "Net"),
     }
-    found = []
+    spring_tasks = []
     for name, (stiffness, damping, rest, down, body, title) in ends.items():
         body = {"kind": "springs", "stiffness": 100, "damping": 0.1, "colour": [0.55, 0.38, 0.16], **body}
         camera = {
@@ -100,17 +100,17 @@ def springs() -> list[Task]:
         content = {"name": name, "gravity": 9.81, "bodies": {name: body}, "camera": camera, "background": [0.88] * 3}
         scene = Scene.parse({**content, "timing": {"fps": 30, "frames": 61, "substeps": "auto"}})
         bounds = (f"{name}.stiffness:{stiffness}", f"{name}.damping:{damping}", f"{name}.rest_length_factor:{rest}")
-        found.append(Task(name, scene, bounds, f"{title}, 2 s"))
-    return found
+        spring_tasks.append(VideoTask(name, scene, bounds, f"{title}, 2 s"))
+    return spring_tasks
 
 
-def ball() -> Task:
+def ball() -> VideoTask:
     """A ball that bounces in a plane: its velocity, gravity, and what a bounce leaves."""
     bounds = ("ball.velocity.x:0.8:2.4", "ball.velocity.z:-0.5:2", "gravity.z:-12:-8", "ground.dissipation:0.03:0.25")
-    return Task("ball", Scene.library("ball"), bounds, "Bouncing ball, 1.5 s")
+    return VideoTask("ball", Scene.library("ball"), bounds, "Bouncing ball, 1.5 s")
 
 
-def seen(scene: Scene, trajectory: Trajectory, noise: int | None = None) -> Masks | LabelledMasks:
+def observe_video(scene: Scene, trajectory: Trajectory, noise: int | None = None) -> Masks | LabelledMasks:
     """What a camera sees of a motion: exact shares of pixels, or those of an 8-bit film with noise of σ = 1/255.
 
     Args:
@@ -135,7 +135,7 @@ def seen(scene: Scene, trajectory: Trajectory, noise: int | None = None) -> Mask
     return LabelledMasks(torch.tensor(alpha), (sigma * factors).tolist(), names, silhouettes)
 
 
-def moved(model: Model, space: Space, u: torch.Tensor, frames: int) -> Trajectory:
+def rollout_of(model: Model, space: Space, u: torch.Tensor, frames: int) -> Trajectory:
     """The motion of unknowns u (unknowns,)."""
     with torch.no_grad():
         return model.unchecked(model.values(space.values(u[None])), frames)

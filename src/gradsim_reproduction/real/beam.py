@@ -14,8 +14,16 @@ import numpy as np
 
 from gradsim.errors import Status
 from gradsim_reproduction.real import beam_recordings as recorded
-from gradsim_reproduction.real.beam_checks import AGAIN, FITTED, LOADED, as_stated, beam_theory, compare, error_bar
-from gradsim_reproduction.real.beam_fit import RANGES, WINDOWS, Answer, Tracks, drawn, transferred
+from gradsim_reproduction.real.beam_checks import (
+    AGAIN,
+    FITTED,
+    LOADED,
+    beam_theory,
+    believe_all_markers,
+    compare,
+    error_bar,
+)
+from gradsim_reproduction.real.beam_fit import RANGES, WINDOWS, BeamEstimate, Tracks, draw_starts, start_on_finer_mesh
 from gradsim_reproduction.real.beam_model import DENSITY, LENGTH, WIDTH, Beam
 from gradsim_reproduction.real.beam_recordings import Recording, Swing
 from gradsim_reproduction.runner import Outcome, Run, experiment, figure
@@ -26,7 +34,7 @@ SAG, FREQUENCY = 0.1, 0.05  # goals: relative errors of the predictions
 
 
 @dataclass(frozen=True)
-class Effort:
+class SearchBudget:
     """How much work it may be.
 
     Args:
@@ -44,8 +52,8 @@ class Effort:
     again: int
 
 
-FULL = Effort(6, (1, 3), (2, 7), ((1, 3), (2, 7), (3, 10), (4, 13)), 5)
-QUICK = Effort(1, (1, 3), (1, 3), ((1, 3),), 2)
+FULL = SearchBudget(6, (1, 3), (2, 7), ((1, 3), (2, 7), (3, 10), (4, 13)), 5)
+QUICK = SearchBudget(1, (1, 3), (1, 3), ((1, 3),), 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,23 +98,23 @@ def real_beam(run: Run) -> Outcome:
 
     progress, effort = run.progress, QUICK if run.quick else FULL
     begun = time.process_time()
-    seen = {name: recorded.load(name) for name in recorded.NAMES}
+    recordings = {name: recorded.load(name) for name in recorded.NAMES}
     coarse, beam = Beam(effort.coarse, POISSON), Beam(effort.fine, POISSON)
     progress.stage(f"searching from {effort.starts} starts on {len(coarse.mesh[1])} elements")
-    first, starts = search(coarse, seen[FITTED], effort, np.random.default_rng(run.seed))
+    first, starts = search(coarse, recordings[FITTED], effort, np.random.default_rng(run.seed))
     answer = first
     if effort.fine != effort.coarse:
         progress.stage(f"fitting on {len(beam.mesh[1])} elements")
-        tracks = Tracks(beam, seen[FITTED], WINDOWS[-1])
-        answer = tracks.fit(transferred(first.u, coarse, beam, 0.0), evaluations=effort.again)
+        tracks = Tracks(beam, recordings[FITTED], WINDOWS[-1])
+        answer = tracks.fit(start_on_finer_mesh(first.u, coarse, beam, 0.0), evaluations=effort.again)
     progress.stage(f"predicting {AGAIN} and {LOADED}")
-    predictions = {name: predict(beam, seen[name], answer, name == FITTED) for name in seen}
+    predictions = {name: predict(beam, recordings[name], answer, name == FITTED) for name in recordings}
     progress.stage("what E hangs on")
-    stated = as_stated(coarse, first, beam, answer.young, effort.again)
-    own, finest = predictions[FITTED], Beam(effort.compared[-1], POISSON)
-    causes = error_bar(beam, answer.young, finest, seen[FITTED], own.seen, own.simulated)
+    stated = believe_all_markers(coarse, first, beam, answer.young, effort.again)
+    fitted, finest = predictions[FITTED], Beam(effort.compared[-1], POISSON)
+    causes = error_bar(beam, answer.young, finest, recordings[FITTED], fitted.seen, fitted.simulated)
     progress.stage("comparing meshes and elements")
-    table = compare(beam, answer, effort.compared, seen[LOADED])
+    table = compare(beam, answer, effort.compared, recordings[LOADED])
     young = table[-1]["young_pa"]  # of the finest mesh
     spread = float(np.sqrt(sum(share**2 for share in causes.values())))
     result = {
@@ -115,14 +123,14 @@ def real_beam(run: Run) -> Outcome:
             "beam.young": estimate(young, spread, "Pa", RANGES["young"]),
             "beam.damping": estimate(answer.damping, 2 * spread, "Pa s", RANGES["damping"]),
         },
-        "sigma_reference": seen[FITTED].noise,
-        "chi2_per_n": answer.cost / seen[FITTED].noise ** 2,
+        "sigma_reference": recordings[FITTED].noise,
+        "chi2_per_n": answer.cost / recordings[FITTED].noise ** 2,
         "starts": {"count": effort.starts, "converged": sum(start["converged"] for start in starts)},
         "each_start": starts,
         "null_directions": [],
         "assumed": {"poisson": POISSON, "density_kg_m3": DENSITY, "section_m": WIDTH, "length_m": LENGTH},
         "release": {name: {"time_s": p.time} for name, p in predictions.items()},
-        "measured": {name: measured(p.recording, p.seen) for name, p in predictions.items()},
+        "measured": {name: recording_numbers(p.recording, p.seen) for name, p in predictions.items()},
         "predicted": {name: {"sag_m": p.sag, **asdict(p.simulated)} for name, p in predictions.items()},
         "error_bar_of_young_by_cause": causes,
         "meshes": table,
@@ -135,11 +143,13 @@ def real_beam(run: Run) -> Outcome:
     return result, figures(predictions, young, spread, stated, table)
 
 
-def search(beam: Beam, seen: Recording, effort: Effort, rng: np.random.Generator) -> tuple[Answer, list[dict]]:
+def search(
+    beam: Beam, recording: Recording, effort: SearchBudget, rng: np.random.Generator
+) -> tuple[BeamEstimate, list[dict]]:
     """The best of all starts after the shortest window, carried on through the longer ones."""
     ends, notes = [], []
-    for start in drawn(effort.starts, rng):
-        end = Tracks(beam, seen, WINDOWS[0]).fit(start)
+    for start in draw_starts(effort.starts, rng):
+        end = Tracks(beam, recording, WINDOWS[0]).fit(start)
         ends.append(end)
         young, damping = np.exp(start[:2])
         notes.append(
@@ -149,29 +159,29 @@ def search(beam: Beam, seen: Recording, effort: Effort, rng: np.random.Generator
     for note, end in zip(notes, ends, strict=True):
         note["converged"] = abs(end.young / best.young - 1) < SAME
     for seconds in WINDOWS[1:]:
-        best = Tracks(beam, seen, seconds).fit(best.u)
+        best = Tracks(beam, recording, seconds).fit(best.u)
     return best, notes
 
 
-def predict(beam: Beam, seen: Recording, answer: Answer, fitted: bool) -> Prediction:
+def predict(beam: Beam, recording: Recording, answer: BeamEstimate, fitted: bool) -> Prediction:
     """With E and η of the answer; time and height of the release are those of the recording."""
-    tracks = Tracks(beam, seen, WINDOWS[-1])
-    own = answer if fitted else tracks.fit(answer.u, free=(2, 3), evaluations=6)
-    height, simulated = tracks.swing(own)
-    load = recorded.LOAD[seen.name]
-    return Prediction(seen, height, own.time, beam.sag(answer.young, load), seen.swing(), simulated)
+    tracks = Tracks(beam, recording, WINDOWS[-1])
+    estimated = answer if fitted else tracks.fit(answer.u, free=(2, 3), evaluations=6)
+    height, simulated = tracks.swing(estimated)
+    load = recorded.LOAD[recording.name]
+    return Prediction(recording, height, estimated.time, beam.sag(answer.young, load), recording.swing(), simulated)
 
 
-def measured(seen: Recording, swing: Swing) -> dict:
+def recording_numbers(recording: Recording, swing: Swing) -> dict:
     """Numbers of a recording."""
-    believing, first = (recorded.load(seen.name, True, frame).sag for frame in (None, 0))
+    believing, first = (recorded.load(recording.name, True, frame).sag for frame in (None, 0))
     return {
-        "sag_m": seen.sag,
+        "sag_m": recording.sag,
         "sag_if_marker_4_turns_the_clamp_m": believing,
         "sag_from_the_first_frame_m": first,
-        "turn_of_the_clamp_deg": float(np.degrees(seen.turn)),
-        "noise_m": seen.noise,
-        "release_frame": seen.release,
+        "turn_of_the_clamp_deg": float(np.degrees(recording.turn)),
+        "noise_m": recording.noise,
+        "release_frame": recording.release,
         **asdict(swing),
     }
 
@@ -193,14 +203,14 @@ def estimate(value: float, share: float, unit: str, bounds: tuple[float, float])
 
 def explanation(predictions: Mapping[str, Prediction]) -> list[str]:
     """What the model leaves, in words, with its numbers."""
-    own, loaded = predictions[FITTED], predictions[LOADED]
+    fitted, loaded = predictions[FITTED], predictions[LOADED]
     creep = {name: p.seen.creep / p.recording.sag for name, p in predictions.items()}
-    ratio = loaded.seen.decay / own.seen.decay
-    slower = loaded.seen.frequency / own.seen.frequency
+    ratio = loaded.seen.decay / fitted.seen.decay
+    slower = loaded.seen.frequency / fitted.seen.frequency
     return [
         (
             f"Creep: at first the beam swings about a place {creep[FITTED]:.1%} of the sag above its last one ("
-            f"{creep[LOADED]:.1%} with the load), and sinks at {own.seen.creep_rate:.2f} 1/s ({loaded.seen.creep_rate:.2f}). "
+            f"{creep[LOADED]:.1%} with the load), and sinks at {fitted.seen.creep_rate:.2f} 1/s ({loaded.seen.creep_rate:.2f}). "
             "So the modulus at 8 Hz is higher than the one after seconds by about as much; one E is between both."
         ),
         (
@@ -208,7 +218,7 @@ def explanation(predictions: Mapping[str, Prediction]) -> list[str]:
             f"rate of strain makes it {slower**2:.2f}, damping by strain alone, as in most rubber, {slower:.2f}."
         ),
         (
-            f"The clamp turns by {own.recording.turn * 57.3:.2f}° when the beam is let go under its own weight. Of the turn with "
+            f"The clamp turns by {fitted.recording.turn * 57.3:.2f}° when the beam is let go under its own weight. Of the turn with "
             "the load nothing is known but what marker 4 says, which steps by 0.6 mm within one frame just after the release, "
             "while the tip moves on smoothly: believing it lessens the measured sag by 2.8 mm."
         ),
@@ -216,8 +226,8 @@ def explanation(predictions: Mapping[str, Prediction]) -> list[str]:
 
 
 def figures(predictions: Mapping[str, Prediction], young: float, spread: float, stated: dict, table: list) -> dict:
-    own, again, loaded = (predictions[name] for name in (FITTED, AGAIN, LOADED))
-    sag, frequency = beam_theory(own.recording.sag, own.seen.frequency)
+    fitted, again, loaded = (predictions[name] for name in (FITTED, AGAIN, LOADED))
+    sag, frequency = beam_theory(fitted.recording.sag, fitted.seen.frequency)
     off = lambda p, name, goal=None: figure(abs(p.errors[name]), goal=goal)
     others = {"marker_4_believed": "every marker believed"}
     others["first_frame_believed"] = "every marker believed, level pose of frame 0"
@@ -228,11 +238,11 @@ def figures(predictions: Mapping[str, Prediction], young: float, spread: float, 
         "frequency_error": off(loaded, "frequency", FREQUENCY),
         "sag_error_again": off(again, "sag", SAG),
         "frequency_error_again": off(again, "frequency", FREQUENCY),
-        "sag_error_of_the_fit": off(own, "sag"),
-        "frequency_error_of_the_fit": off(own, "frequency"),
+        "sag_error_of_the_fit": off(fitted, "sag"),
+        "frequency_error_of_the_fit": off(fitted, "frequency"),
         "decay_error": off(loaded, "decay"),
         **{f"sag_error_{key}": figure(abs(stated[name]["sag_error"])) for key, name in others.items()},
         "sag_error_beam_theory": figure(abs(sag / loaded.recording.sag - 1)),
         "frequency_error_beam_theory": figure(abs(frequency / loaded.seen.frequency - 1)),
-        "creep_over_sag": figure(own.seen.creep / own.recording.sag),
+        "creep_over_sag": figure(fitted.seen.creep / fitted.recording.sag),
     }

@@ -22,7 +22,7 @@ from scipy.optimize import root_scalar
 from torch import Tensor
 
 from gradsim_reproduction.real import beam_recordings as recorded
-from gradsim_reproduction.real.beam_fit import WINDOWS, Answer, Tracks
+from gradsim_reproduction.real.beam_fit import WINDOWS, BeamEstimate, Tracks
 from gradsim_reproduction.real.beam_model import DENSITY, FPS, LENGTH, SAFE, WIDTH, Beam
 from gradsim_reproduction.real.beam_recordings import Recording, Swing
 
@@ -32,7 +32,9 @@ ALONG = 1e-3  # [m] to which it is known where along the beam markers and clamp 
 STEPS = 1000  # at least, of a run that tells what a mesh costs
 
 
-def as_stated(coarse: Beam, first: Answer, beam: Beam, young: float, evaluations: int) -> dict[str, dict]:
+def believe_all_markers(
+    coarse: Beam, first: BeamEstimate, beam: Beam, young: float, evaluations: int
+) -> dict[str, dict]:
     """Fit and prediction once more, with other frames of the clamp: every step of a marker believed to be its motion.
 
     Args:
@@ -42,23 +44,23 @@ def as_stated(coarse: Beam, first: Answer, beam: Beam, young: float, evaluations
         young: E on it [Pa], which changes as on the coarse one.
         evaluations: Of a fit.
     """
-    found = {}
+    by_frame = {}
     for name, frame in (("every marker believed", None), ("every marker believed, level pose of frame 0", 0)):
-        seen = {k: recorded.load(k, True, frame) for k in (FITTED, LOADED)}
-        answer = Tracks(coarse, seen[FITTED], WINDOWS[-1]).fit(first.u, evaluations=evaluations)
+        recordings = {k: recorded.load(k, True, frame) for k in (FITTED, LOADED)}
+        answer = Tracks(coarse, recordings[FITTED], WINDOWS[-1]).fit(first.u, evaluations=evaluations)
         ratio = answer.young / first.young
-        sag = {k: beam.sag(young * ratio, recorded.LOAD[k]) for k in seen}
-        found[name] = {
+        sag = {k: beam.sag(young * ratio, recorded.LOAD[k]) for k in recordings}
+        by_frame[name] = {
             "young_over_the_answer": ratio,
-            "measured_sag_m": {k: r.sag for k, r in seen.items()},
+            "measured_sag_m": {k: r.sag for k, r in recordings.items()},
             "predicted_sag_m": sag,
-            "sag_error": sag[LOADED] / seen[LOADED].sag - 1,
+            "sag_error": sag[LOADED] / recordings[LOADED].sag - 1,
         }
-    return found
+    return by_frame
 
 
 def error_bar(
-    beam: Beam, young: float, finest: Beam, seen: Recording, found: Swing, simulated: Swing
+    beam: Beam, young: float, finest: Beam, recording: Recording, oscillation: Swing, simulated: Swing
 ) -> dict[str, float]:
     """Relative standard deviations of E by cause; what the tracks leave is no independent noise, so no formula has it.
 
@@ -66,11 +68,13 @@ def error_bar(
         beam: Mesh of the answer.
         young: The answer [Pa].
         finest: The finest mesh of all.
-        seen: What was fitted.
+        recording: What was fitted.
         found, simulated: The oscillation in it, and that of the answer.
     """
-    sag = root_scalar(lambda log: beam.sag(young * np.exp(log), 0.0) - seen.sag, bracket=(-0.5, 0.5), xtol=1e-4).root
-    fast = 2 * np.log(found.frequency / simulated.frequency)
+    sag = root_scalar(
+        lambda log: beam.sag(young * np.exp(log), 0.0) - recording.sag, bracket=(-0.5, 0.5), xtol=1e-4
+    ).root
+    fast = 2 * np.log(oscillation.frequency / simulated.frequency)
     soft, softer = (mesh.frequency(young, 0.0) for mesh in (finest, Beam(finest.cells, SOFTER)))
     return {
         "sag alone against frequency alone": float(abs(fast - sag) / 2),
@@ -83,7 +87,7 @@ def error_bar(
     }
 
 
-def compare(beam: Beam, answer: Answer, meshes: Sequence[tuple[int, int]], loaded: Recording) -> list[dict]:
+def compare(beam: Beam, answer: BeamEstimate, meshes: Sequence[tuple[int, int]], loaded: Recording) -> list[dict]:
     """Sag and frequency of other meshes and elements, the E that gives the answer's frequency, and what each costs."""
     wanted, rows = beam.frequency(answer.young, 0.0), []
     for linear in (True, False):
@@ -152,12 +156,12 @@ class Clusters:
 
     def jackknife(self) -> Tensor:
         """Covariance (unknowns, unknowns) by leaving out one block after the other."""
-        every = torch.arange(len(self.gradients))
-        whole, total = self._sum(every), self.gradients.sum(0)
+        indices = torch.arange(len(self.gradients))
+        whole, total = self._sum(indices), self.gradients.sum(0)
         moves = torch.stack(
             [
                 torch.linalg.solve(whole - self.matrices[g].sum(0), self.gradients[g].sum(0) - total)
-                for g in every.split(self.block)
+                for g in indices.split(self.block)
             ]
         )
         moves = moves - moves.mean(0)

@@ -27,7 +27,7 @@ UP_AND_ALONG = [0, 2]
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class BeamEstimate:
     """Of a fit.
 
     Args:
@@ -77,10 +77,10 @@ class Tracks:
         load = recorded.LOAD[self.recording.name]
         young, damping, height = np.exp(u[:, 0]), np.exp(u[:, 1]), u[:, 3]
         level = self.beam.at_rest(young[0], load, 0.0)
-        held, near = {}, level
+        poses, near = {}, level
         for key in zip(young, height, strict=True):
-            near = held[key] = held[key] if key in held else self.beam.at_rest(key[0], load, key[1], near)
-        start = torch.stack([held[key] for key in zip(young, height, strict=True)])
+            near = poses[key] = poses[key] if key in poses else self.beam.at_rest(key[0], load, key[1], near)
+        start = torch.stack([poses[key] for key in zip(young, height, strict=True)])
         seconds = float(self.times[-1]) + EARLY if seconds is None else seconds
         tracks = self.beam.swings(young.tolist(), damping.tolist(), [load] * len(u), start, seconds)
         return CubicSpline(
@@ -96,7 +96,7 @@ class Tracks:
         slopes = {k: (at[:, 1 + j] - at[:, 0]) / STEPS[k] for j, k in enumerate(probed)} | {2: -rate[:, 0]}
         return (at[:, 0] - self.seen).ravel(), np.stack([slopes[k].ravel() for k in free], 1)
 
-    def fit(self, u: np.ndarray, free: Sequence[int] = (0, 1, 2, 3), evaluations: int = 12) -> Answer:
+    def fit(self, u: np.ndarray, free: Sequence[int] = (0, 1, 2, 3), evaluations: int = 12) -> BeamEstimate:
         """From u on, with the others held."""
         free, last = list(free), {}
 
@@ -111,7 +111,7 @@ class Tracks:
 
         low, high = np.log(np.array(list(RANGES.values()))).T
         bounds = [np.array([*low, -EARLY, -HIGH])[free], np.array([*high, EARLY, HIGH])[free]]
-        found = least_squares(
+        solution = least_squares(
             lambda p: at(p)[0],
             u[free],
             lambda p: at(p)[1],  # pyright: ignore[reportArgumentType] -- a function is fine
@@ -122,12 +122,12 @@ class Tracks:
             max_nfev=evaluations,
         )
         full = u.copy()
-        full[free] = found.x
-        left = np.mean(found.fun**2)
+        full[free] = solution.x
+        left = np.mean(solution.fun**2)
         young, damping = np.exp(full[:2])
-        return Answer(float(young), float(damping), float(full[2]), float(full[3]), float(left))
+        return BeamEstimate(float(young), float(damping), float(full[2]), float(full[3]), float(left))
 
-    def swing(self, answer: Answer, seconds: float = 3.0) -> tuple[np.ndarray, Swing]:
+    def swing(self, answer: BeamEstimate, seconds: float = 3.0) -> tuple[np.ndarray, Swing]:
         """Mean height of the markers over the level pose at `FPS` (frames,) [m], and what it shows."""
         track = self.simulate(answer.u[None], seconds)
         times = np.arange(round(seconds * FPS)) / FPS
@@ -136,13 +136,13 @@ class Tracks:
         return height, recorded.swing(height, FPS, rest=-sag)
 
 
-def drawn(count: int, rng: np.random.Generator) -> np.ndarray:
+def draw_starts(count: int, rng: np.random.Generator) -> np.ndarray:
     """Starts (count, 4): E and η log-uniform over `RANGES`, the release where the record has it."""
     low, high = np.log(np.array(list(RANGES.values()))).T
     return np.concatenate([rng.uniform(low, high, (count, 2)), np.zeros((count, 2))], 1)
 
 
-def transferred(u: np.ndarray, coarse: Beam, fine: Beam, load: float) -> np.ndarray:
+def start_on_finer_mesh(u: np.ndarray, coarse: Beam, fine: Beam, load: float) -> np.ndarray:
     """The start on a finer mesh that swings as fast as the answer on a coarse one."""
     young = float(np.exp(u[0]))
     ratio = coarse.frequency(young, load) / fine.frequency(young, load)

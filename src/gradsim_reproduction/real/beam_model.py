@@ -84,8 +84,8 @@ class Beam:
     def masses(self, load: float) -> Tensor:
         """Of the vertices (n,), with a load along the upper edge of the tip [kg]."""
         x, elements = self.mesh
-        each = DENSITY * self.rest["volume"][:, None] * self.share
-        mass = torch.zeros(len(x), dtype=torch.float64).index_add(0, elements.flatten(), each.flatten())
+        element_masses = DENSITY * self.rest["volume"][:, None] * self.share
+        mass = torch.zeros(len(x), dtype=torch.float64).index_add(0, elements.flatten(), element_masses.flatten())
         place = x[(x[:, 2] - self.load_at).abs().argmin(), 2]
         edge = ((x[:, 2] - place).abs() < 1e-9) & (x[:, 0] > WIDTH / 2 - 1e-9)
         return mass + load * edge / edge.sum()

@@ -80,14 +80,19 @@ def draw(out: Path, predictions: Mapping, table: Sequence[dict], beam: Beam, you
 def _tracks(predictions: Mapping) -> Figure:
     figure = new_figure(plotting.WIDTH, 6.6)
     for ax, (name, p) in zip(figure.subplots(3, 1, sharex=True), predictions.items(), strict=True):
-        seen = p.recording
-        frames = np.arange(seen.release - 10, seen.release + round(SHOWN * recorded.FPS))
+        recording = p.recording
+        frames = np.arange(recording.release - 10, recording.release + round(SHOWN * recorded.FPS))
         ax.plot(
-            (frames - seen.release) / recorded.FPS, 1e3 * seen.height[frames], ".", ms=3, color=DATA, label="measured"
+            (frames - recording.release) / recorded.FPS,
+            1e3 * recording.height[frames],
+            ".",
+            ms=3,
+            color=DATA,
+            label="measured",
         )
         simulated = p.height[: round(SHOWN * FPS)]
         ax.plot(np.arange(len(simulated)) / FPS + p.time, 1e3 * simulated, lw=1.2, color=FIT, label="simulated")
-        ax.axhline(-1e3 * seen.sag, color=DATA, lw=0.6, ls=":")
+        ax.axhline(-1e3 * recording.sag, color=DATA, lw=0.6, ls=":")
         ax.axhline(-1e3 * p.sag, color=FIT, lw=0.6, ls=":")
         off = p.errors
         ax.set_title(
@@ -99,21 +104,29 @@ def _tracks(predictions: Mapping) -> Figure:
     return figure
 
 
-def _clamp(seen: recorded.Recording) -> Figure:
+def _clamp(recording: recorded.Recording) -> Figure:
     figure = new_figure(plotting.WIDTH, 3.0)
-    frames = np.arange(seen.release - 20, seen.release + 60)
-    time = (frames - seen.release) / recorded.FPS
+    frames = np.arange(recording.release - 20, recording.release + 60)
+    time = (frames - recording.release) / recorded.FPS
     left, right = figure.subplots(1, 2)
-    end = seen.markers[-recorded.REST :].mean(0)
+    end = recording.markers[-recorded.REST :].mean(0)
     for k, colour in ((3, FIT), (4, DATA), (5, "#5a8f3c")):
         left.plot(
-            time, 1e3 * (seen.markers[frames, k, 2] - end[k, 2]), ".-", ms=3, lw=0.8, color=colour, label=f"marker {k}"
+            time,
+            1e3 * (recording.markers[frames, k, 2] - end[k, 2]),
+            ".-",
+            ms=3,
+            lw=0.8,
+            color=colour,
+            label=f"marker {k}",
         )
     left.set(xlabel="time after the release [s]", ylabel="along the beam [mm]")
     left.legend(loc="lower right")
-    right.plot(time, 1e3 * (seen.markers[frames, :3, 0].mean(1) - end[:3, 0].mean()), ".-", ms=3, lw=0.8, color=INK)
+    right.plot(
+        time, 1e3 * (recording.markers[frames, :3, 0].mean(1) - end[:3, 0].mean()), ".-", ms=3, lw=0.8, color=INK
+    )
     right.set(xlabel="time after the release [s]", ylabel="tip, height over rest [mm]")
-    step = (recorded.believed(seen.markers)[1] - seen.release - 0.5) / recorded.FPS
+    step = (recorded.first_trusted_frames(recording.markers)[1] - recording.release - 0.5) / recorded.FPS
     for ax in (left, right):
         ax.axvline(step, color=FAINT, lw=4, zorder=0)
     return figure

@@ -9,7 +9,7 @@ Motions of the tip are told **in the frame of the clamp's markers**, as a rigid 
 since 3 and 5 are on one horizontal line. But the position of one marker sometimes steps within one frame while the
 others and the tip move on smoothly (the cameras that see it change): in all files at frames 3, 7 and 13, and in
 `load52_a` by 0.6 mm just after the release. A clamp that turned so would throw the tip by 2 mm, which no track shows.
-Hence a marker is not believed before its last such step (`believed`); with fewer than three the clamp is taken to be
+Hence a marker is not believed before its last such step (`first_trusted_frames`); with fewer than three the clamp is taken to be
 turned as at the end. `believe_all` shows what that is worth.
 """
 
@@ -106,16 +106,16 @@ def load(name: str, believe_all: bool = False, level_from: int | None = None) ->
     markers = _read(path)
     tip = markers[:, :3, 0].mean(1)
     release = int((abs(tip - np.median(tip[14:30])) > LEFT).argmax())
-    settled = _last_step(markers[: release - MARGIN, 3:])
-    first = settled if level_from is None else level_from
+    last_step = _last_step(markers[: release - MARGIN, 3:])
+    first = last_step if level_from is None else level_from
     last = release - MARGIN if level_from is None else level_from + 1
-    trusted = np.zeros(3, int) if believe_all else believed(markers)
+    trusted = np.zeros(3, int) if believe_all else first_trusted_frames(markers)
     end = markers[-REST:].mean(0)
-    moved = np.stack([_into_clamp(frame, end, k >= trusted) for k, frame in enumerate(markers)])
-    held = markers[first:last].mean(0)
-    level = _into_clamp(held, end, trusted <= first)
-    turn = _turn(held[3:], end[3:], trusted <= first)
-    return Recording(name, markers, level, moved, release, float(np.linalg.norm(turn)))
+    tip_track = np.stack([_into_clamp(frame, end, k >= trusted) for k, frame in enumerate(markers)])
+    mean_pose = markers[first:last].mean(0)
+    level = _into_clamp(mean_pose, end, trusted <= first)
+    turn = _turn(mean_pose[3:], end[3:], trusted <= first)
+    return Recording(name, markers, level, tip_track, release, float(np.linalg.norm(turn)))
 
 
 def _read(path: Path) -> np.ndarray:
@@ -132,7 +132,7 @@ def _read(path: Path) -> np.ndarray:
     return rows[:, 1:].reshape(-1, 6, 3)
 
 
-def believed(markers: np.ndarray) -> np.ndarray:
+def first_trusted_frames(markers: np.ndarray) -> np.ndarray:
     """First frame from which each marker of the clamp (3,) is believed: the one after its last step."""
     return np.array([_last_step(markers[:, [k]]) for k in (3, 4, 5)])
 
@@ -146,8 +146,8 @@ def _last_step(markers: np.ndarray) -> int:
 def _into_clamp(frame: np.ndarray, end: np.ndarray, trusted: np.ndarray) -> np.ndarray:
     """The tip's markers of a frame (6, 3) where they would be with the clamp at its place at the end (3, 3)."""
     R = _rotation(_turn(frame[3:], end[3:], trusted))
-    there, here = end[3:][trusted].mean(0), frame[3:][trusted].mean(0)
-    return (frame[:3] - here) @ R.T + there
+    end_centre, centre = end[3:][trusted].mean(0), frame[3:][trusted].mean(0)
+    return (frame[:3] - centre) @ R.T + end_centre
 
 
 def _turn(markers: np.ndarray, end: np.ndarray, trusted: np.ndarray) -> np.ndarray:
@@ -185,6 +185,6 @@ def swing(height: np.ndarray, fps: float, seconds: float = 2.5, rest: float | No
         wave = p[0] * np.exp(-p[1] * t) * np.cos(2 * np.pi * p[2] * t + p[3])
         return wave + p[4] + p[5] * np.exp(-np.abs(p[6]) * t) - y
 
-    found = least_squares(left, [y[0], 2.0, start, 0.0, 0.0, -0.1 * y[0], 2.0], x_scale="jac")
-    p = found.x
-    return Swing(*(float(y) for y in (abs(p[2]), p[1], p[5], abs(p[6]), np.sqrt(2 * found.cost / len(t)))))
+    solution = least_squares(left, [y[0], 2.0, start, 0.0, 0.0, -0.1 * y[0], 2.0], x_scale="jac")
+    p = solution.x
+    return Swing(*(float(y) for y in (abs(p[2]), p[1], p[5], abs(p[6]), np.sqrt(2 * solution.cost / len(t)))))

@@ -75,20 +75,20 @@ class TurnedModel:
         values = {name: v.expand(worlds, *v.shape[1:]) for name, v in values.items()}
         return {**values, ATTITUDE: given[ATTITUDE].to(self.model.dtype)}
 
-    def unchecked(self, values: Values, frames: int) -> "Turned":
+    def unchecked(self, values: Values, frames: int) -> "TurnedTrajectory":
         """As of `Model`."""
-        own = {name: v for name, v in values.items() if name != ATTITUDE}
-        return Turned(self.model.unchecked(own, frames), values, self.R)
+        parameters = {name: v for name, v in values.items() if name != ATTITUDE}
+        return TurnedTrajectory(self.model.unchecked(parameters, frames), values, self.R)
 
-    def tangent(self, values: Values, along: Values, frames: int) -> tuple["Turned", Trajectory]:
+    def tangent(self, values: Values, along: Values, frames: int) -> tuple["TurnedTrajectory", Trajectory]:
         """As of `Model`."""
-        own = {name: v for name, v in values.items() if name != ATTITUDE}
-        trajectory, tangent = self.model.tangent(own, _without(along), frames)
-        return Turned(trajectory, values, self.R), tangent
+        parameters = {name: v for name, v in values.items() if name != ATTITUDE}
+        trajectory, tangent = self.model.tangent(parameters, _without(along), frames)
+        return TurnedTrajectory(trajectory, values, self.R), tangent
 
 
 @dataclass(frozen=True)
-class Turned:
+class TurnedTrajectory:
     """A trajectory whose surface is turned as the camera sees it: `Trajectory` as far as an observation needs it.
 
     Args:

@@ -44,7 +44,7 @@ FINER = 4  # times more steps in a fit that shows how much the time step matters
 
 
 @dataclass(frozen=True)
-class Effort:
+class SearchBudget:
     """How much work the fit may be.
 
     Args:
@@ -58,11 +58,11 @@ class Effort:
     fitted: int
     starts: int
     stages: tuple[tuple[int, int, int, int], ...]
-    again: int
+    refit: int
 
 
-FULL = Effort(FITTED, 24, ((3, 0, 8, 6), (1, 0, 12, 2), (1, 3, 12, 2)), 8)
-QUICK = Effort(4, 6, ((3, 0, 6, 2), (1, 0, 10, 1)), 2)
+FULL = SearchBudget(FITTED, 24, ((3, 0, 8, 6), (1, 0, 12, 2), (1, 3, 12, 2)), 8)
+QUICK = SearchBudget(4, 6, ((3, 0, 6, 2), (1, 0, 10, 1)), 2)
 
 
 @experiment("real-cube", "Friction and gravity from tosses of a real cube")
@@ -84,11 +84,11 @@ def real_cube(run: Run) -> Outcome:
     ends, who, history = search(problem, initial, effort.stages, rng, progress)
 
     progress.stage("again without each toss in turn")
-    names, left_out = leave_one_out(problem, scatter(problem, ends[[0]], COPIES, rng), effort.again)
+    names, left_out = leave_one_out(problem, scatter(problem, ends[[0]], COPIES, rng), effort.refit)
     progress.stage(f"again with clips of {OTHER_CLIP} frames")
-    recut = again(problem_of(fitted, sigma, space, OTHER_CLIP), ends.u, effort.again)
+    recut = refit(problem_of(fitted, sigma, space, OTHER_CLIP), ends.u, effort.refit)
     progress.stage("again with finer steps")
-    fine = again(problem_of(fitted, sigma, space, finer=FINER), ends.u[:1], effort.again)
+    fine = refit(problem_of(fitted, sigma, space, finer=FINER), ends.u[:1], effort.refit)
     estimates, verdict, bars = make_fit(problem, ends[[0]], left_out, recut[None])
     progress.stage(f"predicting {len(others)} tosses")
     predictions = predict(model(space, CLIP), space, ends.u[0], others)
@@ -167,32 +167,32 @@ def search(
     """
     who, shots = torch.arange(len(initial)), problem.at(initial)
     history: list[dict] = []
-    for every, copies, iterations, keep in stages:
-        part = problem.part(range(0, len(problem.clips), every))
+    for stride, copies, iterations, keep in stages:
+        part = problem.part(range(0, len(problem.clips), stride))
         if shots.local.shape[1] != len(part.clips):
             shots = part.at(shots.u)
         shots, who = scatter(part, shots, copies, rng), who.repeat(copies + 1)
         name = f"{len(who)} starts on {len(part.clips)} clips"
         progress.stage(f"{name} of {part.frames} frames")
 
-        shots = descend(part, shots, iterations, report=_telling(part, name, history, progress))
+        shots = descend(part, shots, iterations, report=_reporter(part, name, history, progress))
         best = shots.cost.argsort()[:keep]
         shots, who = shots[best], who[best]
     return shots, who, history
 
 
-def again(problem: ClipsProblem, u: Tensor, iterations: int) -> Tensor:
+def refit(problem: ClipsProblem, u: Tensor, iterations: int) -> Tensor:
     """The answer (unknowns,) of another problem, from the answers of this one (starts, unknowns)."""
     shots = descend(problem, problem.at(u), iterations)
     return shots.u[shots.cost.argmin()]
 
 
-def _telling(
+def _reporter(
     problem: ClipsProblem, stage: str, history: list[dict], progress: Progress
 ) -> Callable[[int, ClipIterates], None]:
     """A report for `descend` that adds to the history and tells the progress."""
 
-    def told(_: int, now: ClipIterates) -> None:
+    def report(_: int, now: ClipIterates) -> None:
         k, step = int(now.cost.argmin()), len(history) + 1
         values, cost = _numbers(problem.space, now.u[k]), now.cost[k].item()
         progress.update(step, cost, {key: (value, math.nan) for key, value in values.items()})
@@ -200,7 +200,7 @@ def _telling(
         count = {"iteration": step, "rollouts": problem.effort.rollouts}
         history.append({"stage": stage, "cost": cost, "values": values, **size, **count})
 
-    return told
+    return report
 
 
 def _numbers(space: Space, u: Tensor) -> dict[str, float]:
@@ -209,10 +209,10 @@ def _numbers(space: Space, u: Tensor) -> dict[str, float]:
 
 def _agree(space: Space, u: Tensor, estimates: Mapping[str, Estimate]) -> Tensor:
     """Which starts (starts, unknowns) ended within one standard deviation of every estimate that has one."""
-    kept = [k for k, e in enumerate(estimates.values()) if e.identifiable]
-    each = list(estimates.values())
-    value, std = (torch.tensor([getattr(each[k], key) for k in kept]).double() for key in ("value", "std"))
-    return ((space.numbers(u)[:, kept] - value).abs() <= std).all(1)
+    known = [k for k, e in enumerate(estimates.values()) if e.identifiable]
+    values = list(estimates.values())
+    value, std = (torch.tensor([getattr(values[k], key) for k in known]).double() for key in ("value", "std"))
+    return ((space.numbers(u)[:, known] - value).abs() <= std).all(1)
 
 
 def _population(space: Space, initial: Tensor, ends: ClipIterates, who: Tensor) -> dict:

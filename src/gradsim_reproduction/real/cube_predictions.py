@@ -53,18 +53,18 @@ class Prediction:
         return getattr(self, quantity)[SEEN:].mean().item()
 
 
-def start_of(seen: Toss, g: float) -> Values:
+def start_of(toss: Toss, g: float) -> Values:
     """Start of a toss from its first frames, by a parabola and a steady spin (a cube's inertia is the same all round).
 
     Args:
-        seen: The frames, all in flight.
+        toss: The frames, all in flight.
         g: Gravity [m/s²].
     """
-    times = torch.arange(len(seen)).double() / FPS
+    times = torch.arange(len(toss)).double() / FPS
     line = torch.linalg.pinv(torch.stack([torch.ones_like(times), times], 1))
-    middle = seen.q[len(seen) // 2]
-    turned = rotation.logarithm(rotation.multiply(seen.q, rotation.conjugate(middle)))
-    position, velocity = line @ (seen.x - 0.5 * g * times[:, None] ** 2 * DOWN)
+    middle = toss.q[len(toss) // 2]
+    turned = rotation.logarithm(rotation.multiply(toss.q, rotation.conjugate(middle)))
+    position, velocity = line @ (toss.x - 0.5 * g * times[:, None] ** 2 * DOWN)
     turn, spin = line @ turned
     rotation_vector = rotation.logarithm(rotation.multiply(rotation.exponential(turn), middle))
     state = {"position": position, "rotation_vector": rotation_vector, "velocity": velocity, "angular_velocity": spin}
@@ -76,9 +76,9 @@ def predict(model: Model, space: Space, u: Tensor, tosses: Sequence[Toss]) -> li
     shared = space.values(u[None])
     g = -shared["gravity"][0, 2].item()
     starts = [start_of(toss[:SEEN], g) for toss in tosses]
-    given = {**shared, **{key: torch.stack([s[key] for s in starts]) for key in starts[0]}}
+    parameters = {**shared, **{key: torch.stack([s[key] for s in starts]) for key in starts[0]}}
     with torch.no_grad():
-        states = model.rollout(given, frames=max(map(len, tosses)))["cube"]
+        states = model.rollout(parameters, frames=max(map(len, tosses)))["cube"]
     predictions = []
     for k, (toss, start) in enumerate(zip(tosses, starts, strict=True)):
         times = torch.arange(len(toss)).double()[:, None] / FPS
@@ -130,10 +130,10 @@ def _errors(predictions: Sequence[Prediction]) -> Figure:
     }
     for ax, top in zip(axes, (None, 12.0), strict=True):
         for kind, (label, colour) in kinds.items():
-            each = [getattr(p, kind)[SEEN:].numpy() * CM for p in predictions]
-            for y in each:
+            curves = [getattr(p, kind)[SEEN:].numpy() * CM for p in predictions]
+            for y in curves:
                 ax.plot(_times(len(y)), y, color=colour, lw=0.7, alpha=0.55)
-            mean = np.mean([y[: min(map(len, each))] for y in each], 0)
+            mean = np.mean([y[: min(map(len, curves))] for y in curves], 0)
             ax.plot(_times(len(mean)), mean, color=colour, lw=2.4, label=label)
         ax.set(xlabel="time since the start [s]", ylabel="position error [cm]", ylim=(0, top))
     axes[0].set(yscale="symlog", ylim=(0, None), yticks=[0, 1, 3, 10, 30, 100, 300])

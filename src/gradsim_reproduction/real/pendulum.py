@@ -11,7 +11,7 @@ from gradsim import video as videos
 from gradsim.errors import InputError, Status
 from gradsim.identification.fit import Fit
 from gradsim_reproduction.real.pendulum_measurement import LENGTH, Measurement, measure
-from gradsim_reproduction.real.pendulum_problem import Film
+from gradsim_reproduction.real.pendulum_problem import PendulumVideo
 from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 
 COLOUR = (0.42, 0.51, 0.07)  # of the ball where it is well lit
@@ -34,7 +34,7 @@ def real_pendulum(run: Run) -> Outcome:
         raise InputError(f"{path} does not exist; set GRADSIM_REAL_DATA to the folder that holds pendulum/.")
     run.progress.stage(f"finding the ball in {path.name}")
     video = videos.read(path)
-    measurement = measure(Film.of(video.frames, video.fps, COLOUR), run.quick, run.seed, run.progress)
+    measurement = measure(PendulumVideo.of(video.frames, video.fps, COLOUR), run.quick, run.seed, run.progress)
     run.progress.stage("videos and plots")
     fit = measurement.fit.against({LENGTH: TRUTH})
     fit.save(run.out)
@@ -43,39 +43,39 @@ def real_pendulum(run: Run) -> Outcome:
     return _result(measurement, fit) | {"pictures": pictures}, _figures(measurement, fit)
 
 
-def _result(found: Measurement, fit: Fit) -> dict:
-    free = found.free.result()
+def _result(measurement: Measurement, fit: Fit) -> dict:
+    free = measurement.free.result()
     return {
         **fit.result(),
         "labels": {"unknowns": "gravity known", "unknowns_without_gravity": "gravity unknown too"},
         "unknowns_without_gravity": free["unknowns"],
         "status_without_gravity": free["status"],
         "null_directions_without_gravity": free["null_directions"],
-        "same_without_gravity": found.same,
-        "identifiability": found.identifiability,
-        "frames": found.film.swings.rule,
-        "std_by_cause_m": found.budget,
-        "checks": found.checks,
+        "same_without_gravity": measurement.same,
+        "identifiability": measurement.identifiability,
+        "frames": measurement.film.swings.rule,
+        "std_by_cause_m": measurement.budget,
+        "checks": measurement.checks,
     }
 
 
-def _figures(found: Measurement, fit: Fit) -> dict[str, dict]:
+def _figures(measurement: Measurement, fit: Fit) -> dict[str, dict]:
     length = fit.unknowns[LENGTH]
     low, high = length.interval95
     inside = low <= TRUTH <= high
-    open_scale = found.free.status == Status.UNIDENTIFIABLE and not found.free.unknowns[LENGTH].identifiable
-    answer, square_on = found.cost
+    open_scale = measurement.free.status == Status.UNIDENTIFIABLE and not measurement.free.unknowns[LENGTH].identifiable
+    answer, square_on = measurement.cost
     return {
         "string_length_m": figure(length.value, goal=TRUTH, ok=abs(length.value / TRUTH - 1) <= CLOSE),
         "std_m": figure(length.std, goal=SHARP),
         "contains_truth": figure(float(inside), goal=1, ok=inside),
         "relative_error": figure(abs(length.value / TRUTH - 1), goal=CLOSE),
         "gravity_unknown_flagged": figure(float(open_scale), goal=1, ok=open_scale),
-        "period_s": figure(found.period),
+        "period_s": figure(measurement.period),
         "drag_per_rad": figure(fit.values.get("bob.drag", 0.0)),
         "damping_per_s": figure(fit.values.get("bob.damping", 0.0)),
-        "residual_rms_px": figure(found.residual),
-        "frames_used": figure(found.problem.frames),
+        "residual_rms_px": figure(measurement.residual),
+        "frames_used": figure(measurement.problem.frames),
         "chi2_over_that_of_a_camera_square_on": figure(answer / square_on),
-        **{name: figure(value) for name, value in found.checks.items()},
+        **{name: figure(value) for name, value in measurement.checks.items()},
     }

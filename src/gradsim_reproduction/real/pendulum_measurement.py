@@ -35,13 +35,13 @@ from gradsim_reproduction.real.pendulum_problem import (
     SHRINK,
     SIGMA,
     UNKNOWNS,
-    Answer,
-    Film,
-    View,
+    NamedValues,
+    PendulumVideo,
+    ProblemOptions,
     inner,
-    named,
+    refine,
     search,
-    settle,
+    values_by_name,
 )
 
 LENGTH = "bob.string_length"
@@ -49,7 +49,7 @@ WIDE = 10.0  # relative standard deviation from which nothing is known
 LOSSES = ("bob.damping", "bob.drag")
 SCALED = ("gravity", "bob.string_length", "bob.radius", "bob.pivot", "camera.translation")  # as a length scales
 GRAVITY = "gravity.z:-49:-2"
-CHOICES = {  # what might as well have been chosen (see `View`), and what then means something else
+CHOICES = {  # what might as well have been chosen (see `ProblemOptions`), and what then means something else
     "outline at a share of 0.35 or 0.65": (({"level": 0.35}, {"level": 0.65}), ()),
     "first frame two earlier or later": (({"shift": -2}, {"shift": 2}), ("bob.angle", "bob.rate")),
     "lens of 77° or 44°": (({"lens": 0.625}, {"lens": 1.25}), ("camera.",)),
@@ -57,7 +57,7 @@ CHOICES = {  # what might as well have been chosen (see `View`), and what then m
 
 
 @dataclass(frozen=True)
-class Evidence:
+class PixelInformation:
     """What the pixels say at an answer.
 
     Args:
@@ -71,14 +71,14 @@ class Evidence:
     informative: int
 
     @classmethod
-    def at(cls, problem: Problem, answer: Answer) -> "Evidence":
+    def at(cls, problem: Problem, answer: NamedValues) -> "PixelInformation":
         """At an answer to a problem."""
         blocks = [(r[0], J[0]) for r, J in problem.jacobian(inner(problem, answer)[None], problem.frames)]
         r, J = (torch.cat(part) for part in zip(*blocks, strict=True))
-        seen = J.abs().amax(1) > 1e-9 * J.abs().max()
-        variance = r[seen].square().sum().item() / max(1, int(seen.sum()) - J.shape[1])
+        informative = J.abs().amax(1) > 1e-9 * J.abs().max()
+        variance = r[informative].square().sum().item() / max(1, int(informative.sum()) - J.shape[1])
         r, J = (x.unflatten(0, (problem.frames, -1)) for x in (r, J))
-        return cls(Clusters.at(r, J, torch.diag(problem.prior_precision)), variance, int(seen.sum()))
+        return cls(Clusters.at(r, J, torch.diag(problem.prior_precision)), variance, int(informative.sum()))
 
     @property
     def plain(self) -> Tensor:
@@ -106,7 +106,7 @@ class Measurement:
         cost: Σ r² of the answer, and of the fit whose camera is square to the swing.
     """
 
-    film: Film
+    film: PendulumVideo
     problem: Problem
     fit: Fit
     budget: dict[str, float]
@@ -151,8 +151,8 @@ class Measurement:
     @property
     def residual(self) -> float:
         """Root mean square distance between the centres of the fit and of the film, by coordinate [px]."""
-        seen = self.film.centres[self.film.first() :]
-        return float(np.sqrt(np.mean((circle_outline.centroids(self.masks) - seen) ** 2)))
+        centres = self.film.centres[self.film.first() :]
+        return float(np.sqrt(np.mean((circle_outline.centroids(self.masks) - centres) ** 2)))
 
     @property
     def period(self) -> float:
@@ -162,54 +162,54 @@ class Measurement:
         return 2 * math.pi * math.sqrt(((s + r) ** 2 + 0.4 * r**2) / (g * (s + r)))
 
 
-def measure(film: Film, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> Measurement:
+def measure(film: PendulumVideo, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> Measurement:
     """Fit a film, from starts all over the ranges.
 
     Args:
-        film: From `Film.of`.
+        film: From `PendulumVideo.of`.
         quick: Fewer starts.
         seed: Of starts and bootstrap.
         progress: Is told what happens.
     """
     progress = progress or NullProgress()
     rng = np.random.default_rng(seed)
-    square = View(tilt=0).problem(film)
+    square = ProblemOptions(tilt=0).problem(film)
     starts, followed = (256, 6) if quick else (2048, 16)
     progress.stage(f"fitting {len(square.space)} unknowns to {square.frames} frames from {starts} starts")
     outcome = search(square, starts, followed, rng, progress)
-    near = named(square, outcome.best)
-    view = View(tuple(name for name in UNKNOWNS if not _idle(square, near, name.split(":")[0])))
+    near = values_by_name(square, outcome.best)
+    view = ProblemOptions(tuple(name for name in UNKNOWNS if not _idle(square, near, name.split(":")[0])))
     progress.stage("the camera's attitude")
     problem = view.problem(film)
-    answer, cost = settle(problem, near)
+    answer, cost = refine(problem, near)
     outcome.history.append(
         {"stage": "attitude", "frames": problem.frames, "cost": cost, "values": answer}
         | {"iteration": outcome.iterations + 1, "rollouts": outcome.history[-1]["rollouts"], "population": 1}
     )
     progress.stage("error bars")
-    evidence = Evidence.at(problem, answer)
+    evidence = PixelInformation.at(problem, answer)
     covariance = evidence.clusters.jackknife()
-    moved = {name: _moved(film, view, problem, answer, *choice) for name, choice in CHOICES.items()}
+    changes = {name: _change_by_choices(film, view, problem, answer, *choice) for name, choice in CHOICES.items()}
     # an even chance of two answers: half of their distance
-    moved["camera square to the swing or not"] = (inner(problem, answer | near) - inner(problem, answer)).abs() / 2
-    spread = (covariance.diagonal() + sum(move.square() for move in moved.values())).sqrt()
+    changes["camera square to the swing or not"] = (inner(problem, answer | near) - inner(problem, answer)).abs() / 2
+    spread = (covariance.diagonal() + sum(move.square() for move in changes.values())).sqrt()
     length, k = answer[LENGTH], problem.space.names.index(LENGTH)
     release = replace(view, shift=film.swings.released - film.swings.first)
     checks = {
         "std_if_pixels_were_independent_m": length * evidence.plain[k].item(),
         "std_by_bootstrap_m": length * evidence.clusters.bootstrap(rng)[k].item(),
         "length_if_camera_were_square_on_m": near[LENGTH],
-        "length_from_release_on_m": _again(film, release, answer)[LENGTH],
+        "length_from_release_on_m": _refit(film, release, answer)[LENGTH],
     }
     progress.stage("the same with gravity unknown")
     free, same = _without_gravity(film, view, answer)
-    found = _fit(problem, answer, evidence, spread, covariance.diagonal().sqrt())
+    fit = _fit(problem, answer, evidence, spread, covariance.diagonal().sqrt())
     return Measurement(
         film,
         problem,
-        replace(found, seed=seed, **_search_fields(square, outcome, starts)),
+        replace(fit, seed=seed, **_search_fields(square, outcome, starts)),
         {"scatter of the frames": length * covariance[k, k].sqrt().item()}
-        | {name: length * move[k].item() for name, move in moved.items()},
+        | {name: length * move[k].item() for name, move in changes.items()},
         checks,
         free,
         same,
@@ -217,28 +217,32 @@ def measure(film: Film, quick: bool = False, seed: int = 0, progress: Progress |
     )
 
 
-def _idle(problem: Problem, answer: Answer, name: str) -> bool:
+def _idle(problem: Problem, answer: NamedValues, name: str) -> bool:
     """Whether a loss rests at the low end of its range. The film then has no use for it, and it is 0."""
     return name in LOSSES and answer[name] <= 1.001 * problem.space.range(problem.space.names.index(name))[0]
 
 
-def _again(film: Film, view: View, answer: Answer) -> Answer:
+def _refit(film: PendulumVideo, view: ProblemOptions, answer: NamedValues) -> NamedValues:
     """The answer to a film that is looked at in another way."""
     near = answer | {"camera.translation.z": answer["camera.translation.z"] * view.lens / LENS}
     if view.shift:
         near["bob.angle"], near["bob.rate"] = film.motion(film.first(view.shift))
-    return settle(view.problem(film), near)[0]
+    return refine(view.problem(film), near)[0]
 
 
-def _moved(film: Film, view: View, problem: Problem, answer: Answer, choices, others: tuple[str, ...]) -> Tensor:
+def _change_by_choices(
+    film: PendulumVideo, view: ProblemOptions, problem: Problem, answer: NamedValues, choices, others: tuple[str, ...]
+) -> Tensor:
     """By how much other choices move what the solver moves (unknowns,), root mean square; 0 for `others`."""
-    here = inner(problem, answer)
-    moves = torch.stack([inner(problem, _again(film, replace(view, **choice), answer)) - here for choice in choices])
+    reference = inner(problem, answer)
+    moves = torch.stack(
+        [inner(problem, _refit(film, replace(view, **choice), answer)) - reference for choice in choices]
+    )
     same = torch.tensor([not name.startswith(others) for name in problem.space.names]) if others else 1.0
     return moves.square().mean(0).sqrt() * same
 
 
-def _fit(problem: Problem, answer: Answer, evidence: Evidence, spread: Tensor, scatter: Tensor) -> Fit:
+def _fit(problem: Problem, answer: NamedValues, evidence: PixelInformation, spread: Tensor, scatter: Tensor) -> Fit:
     """A fit with error bars `spread` (of what the solver moves).
 
     What the data identify is judged by `scatter` alone: choices are about the model that they are data for.
@@ -272,16 +276,18 @@ def _search_fields(problem: Problem, outcome: Outcome, drawn: int) -> dict:
     return search | {"starts": search["starts"] | {"drawn": drawn}} | problem.effort.state()
 
 
-def _without_gravity(film: Film, view: View, answer: Answer) -> tuple[Fit, list[dict[str, float]]]:
+def _without_gravity(
+    film: PendulumVideo, view: ProblemOptions, answer: NamedValues
+) -> tuple[Fit, list[dict[str, float]]]:
     """The fit with gravity unknown too, and what it answers when gravity and all lengths start smaller or larger."""
     problem = replace(view, unknowns=(GRAVITY, *view.unknowns)).problem(film)
     answers, same = [], []
     for scale in (1.0, 0.6, 1.6):
         near = answer | {"gravity.z": problem.model.scene.gravity[2]}
         near = {name: scale * value if name.startswith(SCALED) else value for name, value in near.items()}
-        found, cost = settle(problem, near)
-        answers.append(found)
-        same.append({"gravity_m_s2": -found["gravity.z"], "string_length_m": found[LENGTH], "cost": cost})
-    evidence = Evidence.at(problem, answers[0])
+        values, cost = refine(problem, near)
+        answers.append(values)
+        same.append({"gravity_m_s2": -values["gravity.z"], "string_length_m": values[LENGTH], "cost": cost})
+    evidence = PixelInformation.at(problem, answers[0])
     bounds = evidence.uncertainty(problem).std_inner
     return _fit(problem, answers[0], evidence, bounds, bounds), same

@@ -15,27 +15,27 @@ CROP = 46  # [px] half the side of a crop around the ball
 COLUMNS = 7
 
 
-def draw(out: Path, found: Measurement, colour: Sequence[float]) -> list[dict[str, str]]:
+def draw(out: Path, measurement: Measurement, colour: Sequence[float]) -> list[dict[str, str]]:
     """Write films and pictures into a folder.
 
     Args:
         out: The folder.
-        found: What was measured.
+        measurement: What was measured.
         colour: Of the ball.
 
     Returns:
         File, title and caption of each picture.
     """
-    film, fitted = found.film, found.masks
-    write_films(out, film.frames[film.first() :], _painted(found, fitted, colour), fitted, film.fps)
+    film, fitted = measurement.film, measurement.masks
+    write_films(out, film.frames[film.first() :], _painted(measurement, fitted, colour), fitted, film.fps)
     return write_figures(
         out,
         {
-            "outlines": (lambda: _outlines(found, fitted), "Outlines", OUTLINES_TEXT),
-            "angle": (lambda: _angle(found, fitted), "Angle", ANGLE_TEXT + found.film.swings.rule),
-            "residual": (lambda: _residual(found, fitted), "Residuals", _residual_text(found)),
-            "budget": (lambda: _budget(found), "Contributions to the error bar", _budget_text(found)),
-            "gravity": (lambda: _gravity(found), "No scale without gravity", found.identifiability),
+            "outlines": (lambda: _outlines(measurement, fitted), "Outlines", OUTLINES_TEXT),
+            "angle": (lambda: _angle(measurement, fitted), "Angle", ANGLE_TEXT + measurement.film.swings.rule),
+            "residual": (lambda: _residual(measurement, fitted), "Residuals", _residual_text(measurement)),
+            "budget": (lambda: _budget(measurement), "Contributions to the error bar", _budget_text(measurement)),
+            "gravity": (lambda: _gravity(measurement), "No scale without gravity", measurement.identifiability),
         },
     )
 
@@ -47,16 +47,16 @@ OUTLINES_TEXT = (
 ANGLE_TEXT = "Angle of the ball in the image; grey: frames that do not count. "
 
 
-def _residual_text(found: Measurement) -> str:
+def _residual_text(measurement: Measurement) -> str:
     return (
-        f"Centre of the ball in the video less that of the fit, {found.residual:.1f} px rms; the string is about "
-        f"{found.film.swings.circle[2]:.0f} px long. The residual is not pixel noise but a string that stretches and a "
+        f"Centre of the ball in the video less that of the fit, {measurement.residual:.1f} px rms; the string is about "
+        f"{measurement.film.swings.circle[2]:.0f} px long. The residual is not pixel noise but a string that stretches and a "
         "ball that shakes, so frames are weighed in blocks."
     )
 
 
-def _budget_text(found: Measurement) -> str:
-    checks = found.checks
+def _budget_text(measurement: Measurement) -> str:
+    checks = measurement.checks
     return (
         "Scatter: blocks of consecutive frames left out one after the other (jackknife); a bootstrap of blocks gives "
         f"{1e3 * checks['std_by_bootstrap_m']:.1f} mm, and independent pixels would give "
@@ -67,23 +67,23 @@ def _budget_text(found: Measurement) -> str:
     )
 
 
-def _painted(found: Measurement, fitted: np.ndarray, colour: Sequence[float]) -> np.ndarray:
+def _painted(measurement: Measurement, fitted: np.ndarray, colour: Sequence[float]) -> np.ndarray:
     """The fit's ball and string on the empty background (frames, height, width, 3) uint8."""
     from PIL import Image, ImageDraw
 
-    behind = Image.fromarray(np.median(found.film.frames, axis=0).astype(np.uint8))
+    behind = Image.fromarray(np.median(measurement.film.frames, axis=0).astype(np.uint8))
     paint, frames = tuple(round(255 * c) for c in colour), []
     for mask, centre in zip(fitted, circle_outline.centroids(fitted), strict=True):
         picture = behind.copy()
-        ImageDraw.Draw(picture).line([*found.pivot, *centre], fill=(40, 40, 40), width=2)
+        ImageDraw.Draw(picture).line([*measurement.pivot, *centre], fill=(40, 40, 40), width=2)
         picture.paste(paint, mask=Image.fromarray((255 * mask).round().astype(np.uint8)))
         frames.append(np.asarray(picture))
     return np.stack(frames)
 
 
-def _outlines(found: Measurement, fitted: np.ndarray) -> Figure:
-    film, first = found.film, found.film.first()
-    seen = circle_outline.outline_masks(film.share[first:])
+def _outlines(measurement: Measurement, fitted: np.ndarray) -> Figure:
+    film, first = measurement.film, measurement.film.first()
+    outlines = circle_outline.outline_masks(film.share[first:])
     rows = -(-len(fitted) // COLUMNS)
     figure = new_figure(WIDTH, WIDTH * rows / COLUMNS)
     axes = np.atleast_1d(figure.subplots(rows, COLUMNS)).flat
@@ -93,17 +93,17 @@ def _outlines(found: Measurement, fitted: np.ndarray) -> Figure:
         x, y = film.centres[first + k].round().astype(int)
         crop = np.s_[max(0, y - CROP) : y + CROP, max(0, x - CROP) : x + CROP]
         ax.imshow(film.frames[first + k][crop])
-        ax.contour(seen[k][crop], [0.5], colors=["white"], linewidths=0.9)
+        ax.contour(outlines[k][crop], [0.5], colors=["white"], linewidths=0.9)
         ax.contour(fitted[k][crop], [0.5], colors=[np.array(EDGE) / 255], linewidths=0.9)
         ax.text(3, 12, str(first + k), color="white", fontsize=7)
     return figure
 
 
-def _angle(found: Measurement, fitted: np.ndarray) -> Figure:
+def _angle(measurement: Measurement, fitted: np.ndarray) -> Figure:
     from scipy.interpolate import CubicSpline
 
-    film, first = found.film, found.film.first()
-    pivot = np.array(found.pivot)
+    film, first = measurement.film, measurement.film.first()
+    pivot = np.array(measurement.pivot)
     angle = lambda centres: np.degrees(np.arctan2(*(centres - pivot).T))
     time = np.arange(len(film.centres)) / film.fps
     fit, fine = angle(circle_outline.centroids(fitted)), np.linspace(time[first], time[-1], 400)
@@ -117,10 +117,10 @@ def _angle(found: Measurement, fitted: np.ndarray) -> Figure:
     return figure
 
 
-def _residual(found: Measurement, fitted: np.ndarray) -> Figure:
-    film, first = found.film, found.film.first()
+def _residual(measurement: Measurement, fitted: np.ndarray) -> Figure:
+    film, first = measurement.film, measurement.film.first()
     centres = circle_outline.centroids(fitted)
-    off, string = film.centres[first:] - centres, centres - np.array(found.pivot)
+    off, string = film.centres[first:] - centres, centres - np.array(measurement.pivot)
     string /= np.hypot(*string.T)[:, None]
     time = (first + np.arange(len(off))) / film.fps
     figure = new_figure(WIDTH, 2.6)
@@ -135,9 +135,9 @@ def _residual(found: Measurement, fitted: np.ndarray) -> Figure:
     return figure
 
 
-def _budget(found: Measurement) -> Figure:
-    length = found.fit.unknowns[LENGTH]
-    rows = {**found.budget, "all together": length.std}
+def _budget(measurement: Measurement) -> Figure:
+    length = measurement.fit.unknowns[LENGTH]
+    rows = {**measurement.budget, "all together": length.std}
     figure = new_figure(WIDTH, 0.36 * len(rows) + 0.8)
     ax = figure.subplots()
     names = list(rows)[::-1]
@@ -147,16 +147,16 @@ def _budget(found: Measurement) -> Figure:
     return figure
 
 
-def _gravity(found: Measurement) -> Figure:
-    length = found.fit.unknowns[LENGTH]
-    g, s = (np.array([fit[key] for fit in found.same]) for key in ("gravity_m_s2", "string_length_m"))
+def _gravity(measurement: Measurement) -> Figure:
+    length = measurement.fit.unknowns[LENGTH]
+    g, s = (np.array([fit[key] for fit in measurement.same]) for key in ("gravity_m_s2", "string_length_m"))
     figure = new_figure(WIDTH, 2.8)
     ax = figure.subplots()
     line = np.array([0, 1.15 * g.max()])
     ax.plot(line, line * s[0] / g[0], color=FAINT, zorder=1)
     ax.plot(g, s, "o", color=DATA, label="equally good fits with g unknown", zorder=3)
     ax.errorbar(g[0], length.value, 1.96 * length.std, fmt="D", color=FIT, capsize=4, label="g known", zorder=4)
-    for x, y, fit in zip(g, s, found.same, strict=True):
+    for x, y, fit in zip(g, s, measurement.same, strict=True):
         ax.annotate(f"Σ r² = {fit['cost']:.1f}", (x, y), (8, -12), textcoords="offset points", fontsize=8)
     ax.set(xlabel="g [m/s²]", ylabel="string length [m]", xlim=line, ylim=(0, None))
     ax.legend(loc="upper left")

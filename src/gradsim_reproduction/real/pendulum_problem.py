@@ -59,7 +59,7 @@ class Swings:
         )
 
 
-def cut(centres: np.ndarray, radius: float) -> Swings:
+def find_swings(centres: np.ndarray, radius: float) -> Swings:
     """Cut a film into swings, and choose those that count.
 
     Args:
@@ -68,8 +68,8 @@ def cut(centres: np.ndarray, radius: float) -> Swings:
     """
     from scipy.optimize import least_squares
 
-    moved = np.hypot(*(centres - centres[0]).T) > radius
-    released = int(moved.argmax()) if moved.any() else 0
+    away_from_start = np.hypot(*(centres - centres[0]).T) > radius
+    released = int(away_from_start.argmax()) if away_from_start.any() else 0
     places = centres[released:]
     reach = np.ptp(places, 0).max()
     guess = (*places.mean(0) - (0, reach / 2), reach / 2)
@@ -107,11 +107,11 @@ UNKNOWNS = (  # in the order of the scene's parameters; lengths from a fifth to 
     "camera.translation.z:0.2:5",
 )
 
-Answer = dict[str, float]  # values by name
+NamedValues = dict[str, float]  # values by name
 
 
 @dataclass(frozen=True)
-class Film:
+class PendulumVideo:
     """What is taken from a video.
 
     Args:
@@ -131,13 +131,15 @@ class Film:
     swings: Swings
 
     @classmethod
-    def of(cls, frames: np.ndarray, fps: float, colour: tuple[float, float, float]) -> "Film":
+    def of(cls, frames: np.ndarray, fps: float, colour: tuple[float, float, float]) -> "PendulumVideo":
         """Find a ball of this colour, and the frames that count."""
         share = circle_outline.color_fractions(frames, colour)
         masks = circle_outline.outline_masks(share)
         centres = circle_outline.centroids(masks)
         radius = math.sqrt(np.median(masks.sum((1, 2))) / math.pi)
-        return cls(frames, fps, share, circle_outline.downsample_masks(masks, SHRINK), centres, cut(centres, radius))
+        return cls(
+            frames, fps, share, circle_outline.downsample_masks(masks, SHRINK), centres, find_swings(centres, radius)
+        )
 
     def first(self, shift: int = 0) -> int:
         """The first frame of a fit, so many after the first that counts; not before the release."""
@@ -152,7 +154,7 @@ class Film:
 
 
 @dataclass(frozen=True)
-class View:
+class ProblemOptions:
     """How a film is looked at.
 
     Args:
@@ -169,7 +171,7 @@ class View:
     lens: float = LENS
     tilt: float = TILT
 
-    def problem(self, film: Film) -> Problem:
+    def problem(self, film: PendulumVideo) -> Problem:
         """The least-squares problem."""
         first = film.first(self.shift)
         masks = film.masks[first:]
@@ -197,23 +199,23 @@ class View:
         return Problem(turned, observation, AttitudeSpace(scene, self.unknowns, self.tilt))
 
 
-def named(problem: Problem, u: Tensor) -> Answer:
+def values_by_name(problem: Problem, u: Tensor) -> NamedValues:
     """Values by name of what the solver moves (unknowns,)."""
     return dict(zip(problem.space.names, problem.space.numbers(u).tolist(), strict=True))
 
 
-def inner(problem: Problem, answer: Answer) -> Tensor:
+def inner(problem: Problem, answer: NamedValues) -> Tensor:
     """What the solver moves (unknowns,); what the answer does not name starts at 0."""
     space = problem.space
     numbers = torch.tensor([answer.get(name, 0.0) for name in space.names], dtype=torch.float64)
     return space.inner(numbers).clamp(space.low, space.high)
 
 
-def settle(problem: Problem, near: Answer) -> tuple[Answer, float]:
+def refine(problem: Problem, near: NamedValues) -> tuple[NamedValues, float]:
     """The minimum next to an answer, and its cost."""
     start = Population.at(inner(problem, near)[None])
     people, _ = descend(problem, start, problem.frames, "pixels", 40, rtol=1e-6)
-    return named(problem, people.u[0]), people.cost[0].item()
+    return values_by_name(problem, people.u[0]), people.cost[0].item()
 
 
 def search(problem: Problem, starts: int, followed: int, rng: np.random.Generator, progress: Progress) -> Outcome:
@@ -235,7 +237,7 @@ def search(problem: Problem, starts: int, followed: int, rng: np.random.Generato
     people, who, iterations, history = Population.at(initial), torch.arange(followed), 0, []
 
     def note(stage: str, frames: int) -> None:
-        cost, values = people.cost[0].item(), named(problem, people.u[0])
+        cost, values = people.cost[0].item(), values_by_name(problem, people.u[0])
         history.append(
             {"stage": stage, "frames": frames, "cost": cost, "values": values, "iteration": iterations}
             | {"rollouts": problem.effort.rollouts, "population": len(who)}

@@ -100,14 +100,14 @@ def directions(scenes: Scenes, rng: np.random.Generator) -> Values:
         "body.position": size,
         "body.pushes.0.impulse": scenes.values["body.pushes.0.impulse"].norm(dim=1)[:, None],
     }
-    found = {}
+    by_name = {}
     for name, value in scenes.values.items():
         unit = value if value.ndim == 1 else units.get(name, torch.ones_like(size))
-        found[name] = torch.tensor(rng.standard_normal(value.shape)) * unit
-    return found
+        by_name[name] = torch.tensor(rng.standard_normal(value.shape)) * unit
+    return by_name
 
 
-def touched(scenes: Scenes, model: Model, frames: int) -> Tensor:
+def touches_ground(scenes: Scenes, model: Model, frames: int) -> Tensor:
     """Whether each world touched the ground (worlds,): its path differs from free flight."""
     with torch.no_grad():
         v = model.rollout(scenes.values, frames)["body"]["v"]

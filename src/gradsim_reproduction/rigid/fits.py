@@ -29,7 +29,7 @@ from gradsim_reproduction.observation_modes import observe
 from gradsim_reproduction.rigid.joint import bounds, outcome
 
 
-def careful(fit: Callable[[MultistartConfig], Fit], plan: MultistartConfig) -> Fit:
+def refit_if_mismatch(fit: Callable[[MultistartConfig], Fit], plan: MultistartConfig) -> Fit:
     """Fit by a plan that is coarser than the usual one; where that ends in "mismatch", once more by the usual one.
 
     Either the model is wrong or the search was too coarse, and only the second can be mended. The lower χ² is the answer;
@@ -39,12 +39,12 @@ def careful(fit: Callable[[MultistartConfig], Fit], plan: MultistartConfig) -> F
         fit: By a plan.
         plan: The first one.
     """
-    found = fit(plan)
-    if found.status != Status.MISMATCH:
-        return found
+    first = fit(plan)
+    if first.status != Status.MISMATCH:
+        return first
     again = fit(MultistartConfig())
-    spent = {key: getattr(found, key) + getattr(again, key) for key in ("cpu_seconds", "wall_seconds", "rollouts")}
-    return replace(min(found, again, key=lambda one: one.chi2_per_n), **spent)
+    spent = {key: getattr(first, key) + getattr(again, key) for key in ("cpu_seconds", "wall_seconds", "rollouts")}
+    return replace(min(first, again, key=lambda one: one.chi2_per_n), **spent)
 
 
 SEEDS = 100_000  # numbers of one seed, so that no two fits share their starts
@@ -54,7 +54,7 @@ STEEP = 10.0  # largest gradient of the loss, in shares of the first one for eac
 RATES = 0.1, 0.001  # first and last of its rates, per step of the logarithm
 
 
-class Ask(NamedTuple):
+class FitJob(NamedTuple):
     """One fit to be made.
 
     Args:
@@ -67,49 +67,49 @@ class Ask(NamedTuple):
 
     number: int
     names: tuple[str, ...]
-    sight: str
+    mode: str
     seed: int
     starts: int = 16
 
     @property
     def key(self) -> str:
         """In a ledger."""
-        return f"{self.number} {self.sight}"
+        return f"{self.number} {self.mode}"
 
 
-def answer(ask: Ask) -> dict:
+def run_fit(job: FitJob) -> dict:
     """Make a fit: what came out, beside the truth; a job of `many`."""
-    one, (sight, _, descent) = sample("rigid", ask.number, ask.seed), ask.sight.partition(" ")
-    problem, truth = problem_of(one, ask.names, sight)
-    record = {"number": ask.number, "object": one.object, "sight": ask.sight}
-    seed = SEEDS * ask.seed + ask.number
+    one, (mode, _, descent) = sample("rigid", job.number, job.seed), job.mode.partition(" ")
+    problem, truth = problem_of(one, job.names, mode)
+    record = {"number": job.number, "object": one.object, "sight": job.mode}
+    seed = SEEDS * job.seed + job.number
     if descent:
         return record | descend(problem, truth, seed)
     relative = bounds(problem, truth)
-    plan = replace(PLANS.get(sight, MultistartConfig()), starts=ask.starts)
+    plan = replace(PLANS.get(mode, MultistartConfig()), starts=job.starts)
     space, course = problem.space, []
 
     def follow(entry: dict) -> None:
         error = _worst(space.numbers(torch.tensor(entry["u"], dtype=torch.float64)), truth)
         course.append([entry["iteration"], entry["rollouts"], error])
 
-    unknowns = [u for u in one.unknowns if u.partition(":")[0] in ask.names]
+    unknowns = [u for u in one.unknowns if u.partition(":")[0] in job.names]
     by = lambda plan: least_squares(
         problem.model.scene, problem.observation, unknowns, plan, seed, report=follow, model=problem.model
     )
-    fit = careful(by, plan) if sight == "8bit" else by(plan)
+    fit = refit_if_mismatch(by, plan) if mode == "8bit" else by(plan)
     known = all(b < KNOWN for b in relative.values())
     return record | {"identifiable": known, "bounds": relative, **outcome(fit, truth), "course": course}
 
 
-def problem_of(one: Sample, names: Sequence[str], sight: str) -> tuple[Problem, dict[str, float]]:
+def problem_of(one: Sample, names: Sequence[str], mode: str) -> tuple[Problem, dict[str, float]]:
     """The problem of finding some unknowns of a sample, the others known, and the truth."""
     truth = {name: value for name, value in one.truth.items() if name in names}
     scene = placed(one.scene, {name: value for name, value in one.truth.items() if name not in names})
     space = Space(scene, [u for u in one.unknowns if u.partition(":")[0] in names])
     model = Model(scene)
-    seen = observe(scene, truth, model, sight, SEEDS * one.seed + one.number)
-    return Problem(model, seen, space), truth
+    observation = observe(scene, truth, model, mode, SEEDS * one.seed + one.number)
+    return Problem(model, observation, space), truth
 
 
 def descend(problem: Problem, truth: dict[str, float], seed: int) -> dict:

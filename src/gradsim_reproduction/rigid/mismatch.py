@@ -79,11 +79,11 @@ def mismatch(run: Run) -> Outcome:
         "mass_error_after": figure(float(np.median(after)), goal=1e-2),
         "mass_error_after_worst": figure(float(np.max(after)), goal=1e-2),
     }
-    result = {**rows[0]["result"], "title": TITLE, "scenes": rows_of(rows)}
+    result = {**rows[0]["result"], "title": TITLE, "scenes": cached_rows(rows)}
     return result | {"cpu_seconds": sum(row["cpu_seconds"] for row in rows)}, figures
 
 
-def rows_of(rows: list[dict]) -> list[dict]:
+def cached_rows(rows: list[dict]) -> list[dict]:
     """What `result.json` says of each scene."""
     return [{key: row[key] for key in ("truth", "chosen", "words", "models")} for row in rows]
 
@@ -96,7 +96,7 @@ def _row(out: Path, seed: int, plan: MultistartConfig, progress: Progress, first
     film = synthetic.noisy_8bit(synthetic.film(scene, trajectory), NOISE, seed)
     path = synthetic.write_video(out / f"video_{seed}.webm", film, scene.timing.fps)
     evidence = from_video(scene, path, noise=NOISE)
-    found = compare(
+    comparison = compare(
         scene,
         UNKNOWNS,
         observation=evidence,
@@ -107,33 +107,33 @@ def _row(out: Path, seed: int, plan: MultistartConfig, progress: Progress, first
         stage=lambda text: progress.stage(f"scene {seed}: {text}"),
     )
     if first:
-        _films(out, path, found, evidence)
+        _films(out, path, comparison, evidence)
     models = {}
-    for name, c in found.candidates.items():
+    for name, c in comparison.candidates.items():
         error = abs(c.fit.values["cube.mass"] / truth["cube.mass"] - 1)
         left = c.fit.residual_diagnostics.words if c.fit.residual_diagnostics else ""
         models[name] = {"status": c.fit.status, "chi2_per_n": c.fit.chi2_per_n, "delta": c.delta, "mass_error": error}
         models[name] |= {"values": c.fit.values, "left": left}
-    chosen = found.best.fit.against(truth)
+    chosen = comparison.best.fit.against(truth)
     return {
         "truth": truth,
-        "chosen": found.chosen,
-        "words": found.words,
+        "chosen": comparison.chosen,
+        "words": comparison.words,
         "models": models,
-        "cpu_seconds": sum(c.fit.cpu_seconds for c in found.candidates.values()),
-        "result": {**chosen.result(), "comparison": found.result()},
+        "cpu_seconds": sum(c.fit.cpu_seconds for c in comparison.candidates.values()),
+        "result": {**chosen.result(), "comparison": comparison.result()},
     }
 
 
-def _films(out: Path, path: Path, found: Comparison, evidence) -> None:
+def _films(out: Path, path: Path, comparison: Comparison, evidence) -> None:
     """Films of the chosen model beside the video, and its search."""
-    c = found.best
+    c = comparison.best
     space = Space(c.scene, [f"{n}:{e.low}:{e.high}" for n, e in c.fit.unknowns.items()])
     trajectory = model_for(c.scene, space).rollout(placed(c.scene, c.fit.values))
     frames = to_bytes(synthetic.film(c.scene, trajectory))
     mask = synthetic.float_masks(c.scene, trajectory).masks.numpy()
     write_films(out, videos.read(path).frames, frames, mask, c.scene.timing.fps)
     write_residuals(out, evidence, mask, c.scene.timing.fps)
-    found.best.scene.save(out / "scene.yaml")
-    fit = found.best.fit
+    comparison.best.scene.save(out / "scene.yaml")
+    fit = comparison.best.fit
     write_json(out / "history.json", {"stages": fit.history, "starts": fit.population})

@@ -9,7 +9,7 @@ import numpy as np
 from gradsim.errors import Status
 from gradsim_reproduction.baselines import ROWS
 from gradsim_reproduction.baselines.pybullet import MASS
-from gradsim_reproduction.baselines.rows import finished
+from gradsim_reproduction.baselines.rows import cached_result
 from gradsim_reproduction.runner import Run, figure
 
 BULLET = {"pybullet": "range", "pybullet_vertices": "vertices"}  # rows by where their searches began
@@ -24,9 +24,9 @@ def baseline_rows(run: Run, numbers: Sequence[int], names: Sequence[str], cma_sh
     out, seed, quick = run.out, run.seed, run.quick
     make = lambda name, numbers: ROWS[name](numbers, seed, out, run.progress, quick, names)
     rows = {name: make(name, numbers) for name in ("average", "random")}
-    if finished("convnet", seed, out, quick):
+    if cached_result("convnet", seed, out, quick):
         rows["convnet"] = make("convnet", numbers)
-    if tuple(names) == (MASS,) and (result := finished("pybullet", seed, out, quick)):
+    if tuple(names) == (MASS,) and (result := cached_result("pybullet", seed, out, quick)):
         part = [row for row in result["rows"] if row["number"] in set(numbers)]
         rows |= {key: [row for row in part if row["start"] == start] for key, start in BULLET.items()}
     searched = 0 if quick else math.ceil(cma_share * len(numbers))
@@ -35,14 +35,14 @@ def baseline_rows(run: Run, numbers: Sequence[int], names: Sequence[str], cma_sh
     return rows
 
 
-def counted(count: int) -> str:
+def object_count(count: int) -> str:
     """Of the note of a row."""
     return f"{count} object" + "s" * (count != 1)
 
 
-def of(records: Sequence[Mapping], sight: str) -> list:
+def select(records: Sequence[Mapping], mode: str) -> list:
     """Those of a sight."""
-    return [r for r in records if r["sight"] == sight]
+    return [r for r in records if r["sight"] == mode]
 
 
 def short(record: Mapping) -> dict:
@@ -55,7 +55,7 @@ def worst(record: Mapping) -> float:
     return max(record["errors"].values())
 
 
-def of_key(records: Sequence[Mapping], key: str) -> list[float]:
+def errors_of(records: Sequence[Mapping], key: str) -> list[float]:
     """Relative errors of one unknown."""
     return [e for r in records for name, e in r["errors"].items() if name.split(".")[1] == key]
 
@@ -84,14 +84,14 @@ def error_bars(noisy: Sequence[Mapping]) -> dict[str, dict]:
     return figures
 
 
-def median(some: Sequence[float]) -> float:
+def median(values: Sequence[float]) -> float:
     """NaN of nothing."""
-    return float(np.median(some)) if len(some) else math.nan
+    return float(np.median(values)) if len(values) else math.nan
 
 
-def mean(some: Sequence[float]) -> float:
+def mean(values: Sequence[float]) -> float:
     """NaN of nothing."""
-    return float(np.mean(some)) if len(some) else math.nan
+    return float(np.mean(values)) if len(values) else math.nan
 
 
 def share(errors: Sequence[float], limit: float) -> float:

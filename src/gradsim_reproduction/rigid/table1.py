@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from gradsim.dataset import test_numbers
 from gradsim.errors import Status
 from gradsim_reproduction.rigid import table1_plots
-from gradsim_reproduction.rigid.fits import Ask, answer
+from gradsim_reproduction.rigid.fits import FitJob, run_fit
 from gradsim_reproduction.rigid.records import (
     at_least,
     baseline_rows,
-    counted,
     error_bars,
     mean,
     median,
-    of,
+    object_count,
+    select,
     share,
     short,
 )
@@ -28,7 +28,7 @@ from gradsim_reproduction.tables import write_table
 
 MASS = "body.mass"
 OBJECTS, QUICK = 200, 3
-SIGHTS = {  # of what is seen and how it is fitted: share of the objects, the first ones
+MODES = {  # of what is seen and how it is fitted: share of the objects, the first ones
     "float": 1.0,
     "8bit": 0.1,
     "states": 0.3,
@@ -55,7 +55,7 @@ CLOSE = 1e-2  # the same, of a descent
 def table1(run: Run) -> Outcome:
     """Fit the mass of all objects; writes table.md, fits.jsonl and plots. Quick: 3 objects instead of 200."""
     numbers = test_numbers(run.scenes or (QUICK if run.quick else OBJECTS))
-    records = run.records(run.ledger("fits.jsonl"), plan(numbers, run.seed, run.quick), answer)
+    records = run.records(run.ledger("fits.jsonl"), plan(numbers, run.seed, run.quick), run_fit)
     rows = baseline_rows(run, numbers, (MASS,), SEARCHED)
     figures = summary(records, rows)
     result: dict = {"records": [short(r) for r in records]}
@@ -64,45 +64,47 @@ def table1(run: Run) -> Outcome:
     return result, figures
 
 
-def plan(numbers: Sequence[int], seed: int, quick: bool) -> dict[str, Ask]:
+def plan(numbers: Sequence[int], seed: int, quick: bool) -> dict[str, FitJob]:
     """Every fit by its key."""
-    asks = [
-        Ask(number, (MASS,), sight, seed, STARTS.get(sight, 16))
-        for sight, part in (QUICKLY if quick else SIGHTS).items()
+    jobs = [
+        FitJob(number, (MASS,), mode, seed, STARTS.get(mode, 16))
+        for mode, part in (QUICKLY if quick else MODES).items()
         for number in numbers[: math.ceil(part * len(numbers))]
     ]
-    return {ask.key: ask for ask in asks}
+    return {job.key: job for job in jobs}
 
 
 def summary(records: list[dict], rows: dict[str, list[dict]]) -> dict[str, dict]:
     """Medians and shares of every sight, whether error bars are right, and the baselines."""
-    exact, found = of(records, "float"), relative(of(records, "float"))
+    exact, errors_exact = select(records, "float"), relative(select(records, "float"))
     figures = {
-        "mass_rel_err_median": figure(median(found), paper=PAPER["float"][1], goal=1e-8),
+        "mass_rel_err_median": figure(median(errors_exact), paper=PAPER["float"][1], goal=1e-8),
         "mass_abs_err_median": figure(median(absolute(exact)), paper=PAPER["float"][0]),
-        "mass_rel_err_mean": figure(mean(found)),
-        "mass_rel_err_worst": figure(max(found, default=math.nan)),
-        "mass_share_below_1e6": at_least(share(found, SOLVED), 0.99),
+        "mass_rel_err_mean": figure(mean(errors_exact)),
+        "mass_rel_err_worst": figure(max(errors_exact, default=math.nan)),
+        "mass_share_below_1e6": at_least(share(errors_exact, SOLVED), 0.99),
         "silent_failures": figure(
-            sum(e > SOLVED and r["status"] == Status.OK for e, r in zip(found, exact, strict=True)), goal=0
+            sum(e > SOLVED and r["status"] == Status.OK for e, r in zip(errors_exact, exact, strict=True)), goal=0
         ),
         "starts_converged": figure(mean([r["converged"] for r in exact])),
         "cpu_seconds_median": figure(median([r["cpu_seconds"] for r in exact]), goal=4.0),
     }
-    figures |= error_bars(of(records, "8bit"))
-    if foreign := of(records, "foreign"):
+    figures |= error_bars(select(records, "8bit"))
+    if foreign := select(records, "foreign"):
         figures["foreign_rel_err_median"] = figure(median(relative(foreign)))
         figures["foreign_mismatch_share"] = figure(mean([r["status"] == Status.MISMATCH for r in foreign]))
         figures["foreign_count"] = figure(len(foreign))
-    states = relative(of(records, "states"))
+    states = relative(select(records, "states"))
     figures["diffphysics_rel_err_median"] = figure(median(states), paper=PAPER["states"][1])
-    figures["diffphysics_abs_err_median"] = figure(median(absolute(of(records, "states"))), paper=PAPER["states"][0])
+    figures["diffphysics_abs_err_median"] = figure(
+        median(absolute(select(records, "states"))), paper=PAPER["states"][0]
+    )
     figures["diffphysics_share_below_1e6"] = figure(share(states, SOLVED))
     figures["diffphysics_count"] = figure(len(states))
     figures["count"] = figure(len(exact))
-    for name, sight in (("descent", "float descent"), ("diffphysics_descent", "states descent")):
-        errors = relative(of(records, sight))
-        figures[f"{name}_rel_err_median"] = figure(median(errors), paper=PAPER[sight.split()[0]][1], ok=True)
+    for name, mode in (("descent", "float descent"), ("diffphysics_descent", "states descent")):
+        errors = relative(select(records, mode))
+        figures[f"{name}_rel_err_median"] = figure(median(errors), paper=PAPER[mode.split()[0]][1], ok=True)
         figures[f"{name}_share_below_1_percent"] = figure(share(errors, CLOSE))
         figures[f"{name}_share_below_1e4"] = figure(share(errors, 1e-4))
         figures[f"{name}_count"] = figure(len(errors))
@@ -131,7 +133,7 @@ def table_rows(figures: dict[str, dict]) -> list[dict]:
 
     def add(name: str, paper: float | None, key: str, count: str) -> None:
         objects = value(count)
-        note = counted(objects) if objects else ""
+        note = object_count(objects) if objects else ""
         rows.append({"name": name, "paper": paper, "ours": value(key), "note": note})
 
     for name, label in (

@@ -66,23 +66,23 @@ def z_by_smoothness(records: Sequence[Mapping]) -> list[tuple[str, str, list[flo
 
 
 def _errors(records: Sequence[Mapping], rows: Mapping[str, Sequence[Mapping]], paper: Mapping) -> Figure:
-    found = {name: _relative(row) for name, row in rows.items()}
-    found |= {sight: _relative([r for r in records if r["sight"] == sight]) for sight in COLUMNS if sight not in rows}
-    shown = [name for name in COLUMNS if len(list(found.get(name, []))) or name.split()[0] in paper]
+    errors = {name: _relative(row) for name, row in rows.items()}
+    errors |= {mode: _relative([r for r in records if r["sight"] == mode]) for mode in COLUMNS if mode not in rows}
+    columns = [name for name in COLUMNS if len(list(errors.get(name, []))) or name.split()[0] in paper]
     figure, rng = new_figure(9.2, 4.0), np.random.default_rng(0)
     ax = figure.subplots()
-    for k, name in enumerate(shown):
-        seen = name.split()[0] in ("float", "8bit", "foreign")
-        kind = "3-D" if name.startswith("states") else "video" if seen else "baseline"
-        dots(ax, k, list(found.get(name, [])), rng, 0.3, COLOURS[kind], ms=3, alpha=0.5)
+    for k, name in enumerate(columns):
+        from_video = name.split()[0] in ("float", "8bit", "foreign")
+        kind = "3-D" if name.startswith("states") else "video" if from_video else "baseline"
+        dots(ax, k, list(errors.get(name, [])), rng, 0.3, COLOURS[kind], ms=3, alpha=0.5)
         reported = paper.get(name, paper.get(name.split()[0]))
         if reported:
             ax.plot([k - 0.4, k + 0.4], [reported[1]] * 2, color="black", lw=2)
     ax.plot([], [], color="black", lw=2, label="paper")
     for kind, colour in COLOURS.items():
         ax.plot([], [], "o", color=colour, ms=4, mew=0, label=kind)
-    ax.set(yscale="log", ylabel="relative error of the mass", xticks=range(len(shown)))
-    ax.set_xticklabels([COLUMNS[name] for name in shown], fontsize=8)
+    ax.set(yscale="log", ylabel="relative error of the mass", xticks=range(len(columns)))
+    ax.set_xticklabels([COLUMNS[name] for name in columns], fontsize=8)
     figure.legend(loc="outside lower center", ncols=4, fontsize=8)
     return figure
 
@@ -94,20 +94,20 @@ def _relative(records: Sequence[Mapping]) -> np.ndarray:
 def _effort(records: Sequence[Mapping]) -> Figure:
     figure = new_figure(9.2, 3.4)
     steps, rollouts = figure.subplots(1, 2, sharey=True)
-    for sight, label, colour in (
+    for mode, label, colour in (
         ("float", "video, least squares", COLOURS["video"]),
         ("states", "3-D, least squares", COLOURS["3-D"]),
     ):
-        courses = [np.array(r["course"]) for r in records if r["sight"] == sight]
+        courses = [np.array(r["course"]) for r in records if r["sight"] == mode]
         for ax, column in ((steps, 0), (rollouts, 1)):
             last = max((c[-1, column] for c in courses), default=1)
             grid = np.geomspace(1, AFTER * last, 120)
-            _band(ax, grid, [_held(c[:, column], c[:, 2], grid) for c in courses], colour, label, "-")
-    for sight, label, colour in (
+            _band(ax, grid, [_last_error(c[:, column], c[:, 2], grid) for c in courses], colour, label, "-")
+    for mode, label, colour in (
         ("float descent", "video, gradient descent, one start", COLOURS["video"]),
         ("states descent", "3-D, gradient descent, one start", COLOURS["3-D"]),
     ):
-        courses = [np.array(r["course"]) for r in records if r["sight"] == sight]
+        courses = [np.array(r["course"]) for r in records if r["sight"] == mode]
         if courses:
             count = np.arange(1, len(courses[0]) + 1)
             _band(steps, count, courses, colour, label, "--")
@@ -118,7 +118,7 @@ def _effort(records: Sequence[Mapping]) -> Figure:
     return figure
 
 
-def _held(at: np.ndarray, errors: np.ndarray, grid: np.ndarray) -> np.ndarray:
+def _last_error(at: np.ndarray, errors: np.ndarray, grid: np.ndarray) -> np.ndarray:
     """The error of the last entry up to each place of the grid; NaN before the first."""
     place = np.searchsorted(at, grid, "right") - 1
     return np.where(place >= 0, np.maximum(errors[place.clip(0)], ERROR_FLOOR), np.nan)
@@ -127,7 +127,7 @@ def _held(at: np.ndarray, errors: np.ndarray, grid: np.ndarray) -> np.ndarray:
 def _band(ax, grid: np.ndarray, courses: Sequence[np.ndarray], colour: str, label: str, line: str) -> None:
     if not len(courses):
         return
-    seen = np.sum(np.isfinite(courses), 0) * 2 > len(courses)
-    low, middle, high = np.nanquantile(np.array(courses)[:, seen], (0.25, 0.5, 0.75), 0)
-    ax.plot(grid[seen], middle, line, color=colour, label=label)
-    ax.fill_between(grid[seen], low, high, color=colour, alpha=0.15, lw=0)
+    common = np.sum(np.isfinite(courses), 0) * 2 > len(courses)
+    low, middle, high = np.nanquantile(np.array(courses)[:, common], (0.25, 0.5, 0.75), 0)
+    ax.plot(grid[common], middle, line, color=colour, label=label)
+    ax.fill_between(grid[common], low, high, color=colour, alpha=0.15, lw=0)

@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from gradsim.dataset import sample, test_numbers
 from gradsim.errors import Status
 from gradsim_reproduction.rigid import table2_plots
-from gradsim_reproduction.rigid.fits import Ask, answer
+from gradsim_reproduction.rigid.fits import FitJob, run_fit
 from gradsim_reproduction.rigid.records import (
     at_least,
     baseline_rows,
-    counted,
     error_bars,
+    errors_of,
     mean,
     median,
-    of,
-    of_key,
+    object_count,
+    select,
     share,
     short,
     worst,
@@ -29,7 +29,7 @@ from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.tables import write_table
 
 OBJECTS, QUICK = 200, 4
-SIGHTS = {"float": 1.0, "states": 0.2, "8bit": 0.005, "foreign": 0.005}  # share of the objects, the first ones
+MODES = {"float": 1.0, "states": 0.2, "8bit": 0.005, "foreign": 0.005}  # share of the objects, the first ones
 QUICKLY = {"float": 1.0, "states": 0.5}
 SEARCHED = 0.005  # share of the objects that CMA-ES looks for, too
 STARTS = {"8bit": 8, "foreign": 4}
@@ -49,7 +49,7 @@ SOLVED = 1e-6  # largest relative error of a scene that is solved
 def table2(run: Run) -> Outcome:
     """Fit five unknowns of all objects; writes table.md, fits.jsonl and plots. Quick: 4 objects instead of 200."""
     numbers = test_numbers(run.scenes or (QUICK if run.quick else OBJECTS))
-    records = run.records(run.ledger("fits.jsonl"), plan(numbers, run.seed, run.quick), answer)
+    records = run.records(run.ledger("fits.jsonl"), plan(numbers, run.seed, run.quick), run_fit)
     rows = baseline_rows(run, numbers, names(numbers[0], run.seed), SEARCHED)
     figures = summary(records, rows)
     result: dict = {"records": [short(r) for r in records]}
@@ -64,19 +64,19 @@ def names(number: int, seed: int) -> tuple[str, ...]:
     return tuple(sample("rigid", number, seed).truth)
 
 
-def plan(numbers: Sequence[int], seed: int, quick: bool) -> dict[str, Ask]:
+def plan(numbers: Sequence[int], seed: int, quick: bool) -> dict[str, FitJob]:
     """Every fit by its key."""
-    asks = [
-        Ask(number, names(number, seed), sight, seed, STARTS.get(sight, 16))
-        for sight, part in (QUICKLY if quick else SIGHTS).items()
+    jobs = [
+        FitJob(number, names(number, seed), mode, seed, STARTS.get(mode, 16))
+        for mode, part in (QUICKLY if quick else MODES).items()
         for number in numbers[: math.ceil(part * len(numbers))]
     ]
-    return {ask.key: ask for ask in asks}
+    return {job.key: job for job in jobs}
 
 
 def summary(records: list[dict], rows: dict[str, list[dict]]) -> dict[str, dict]:
     """Shares that are solved and flagged, medians of every unknown, error bars and baselines."""
-    exact = of(records, "float")
+    exact = select(records, "float")
     known, wrong = [r for r in exact if r["identifiable"]], [r for r in exact if worst(r) > SOLVED]
     errors = [worst(r) for r in known]
     figures = {
@@ -89,29 +89,31 @@ def summary(records: list[dict], rows: dict[str, list[dict]]) -> dict[str, dict]
         "rel_err_worst": figure(max(errors, default=math.nan)),
     }
     for key, paper in zip(KEYS, PAPER["float"], strict=True):
-        figures[f"rel_err_median_{key}"] = figure(median(of_key(known, key)), paper=paper, goal=paper)
+        figures[f"rel_err_median_{key}"] = figure(median(errors_of(known, key)), paper=paper, goal=paper)
     for key, paper in zip(KEYS, PAPER["float"], strict=True):
-        figures[f"rel_err_mean_{key}"] = figure(mean(of_key(exact, key)), paper=paper, ok=True)
+        figures[f"rel_err_mean_{key}"] = figure(mean(errors_of(exact, key)), paper=paper, ok=True)
     figures["starts_converged"] = figure(mean([r["converged"] for r in known]))
     figures["cpu_seconds_median"] = figure(median([r["cpu_seconds"] for r in exact]), goal=4.0)
     figures["cpu_seconds_mean"] = figure(mean([r["cpu_seconds"] for r in exact]))
-    states = [r for r in of(records, "states") if r["identifiable"]]
+    states = [r for r in select(records, "states") if r["identifiable"]]
     for key, paper in zip(KEYS, PAPER["states"], strict=True):
-        figures[f"diffphysics_rel_err_median_{key}"] = figure(median(of_key(states, key)), paper=paper)
+        figures[f"diffphysics_rel_err_median_{key}"] = figure(median(errors_of(states, key)), paper=paper)
     figures["diffphysics_share_below_1e6"] = figure(share([worst(r) for r in states], SOLVED))
     figures["diffphysics_count"] = figure(len(states))
     figures["count"] = figure(len(known))
-    figures |= error_bars(of(records, "8bit"))
-    for sight in ("8bit", "foreign"):
-        for key in KEYS if (some := of(records, sight)) else ():
-            figures[f"{sight}_rel_err_median_{key}"] = figure(median(of_key(some, key)))
-    if foreign := of(records, "foreign"):
+    figures |= error_bars(select(records, "8bit"))
+    for mode in ("8bit", "foreign"):
+        for key in KEYS if (part := select(records, mode)) else ():
+            figures[f"{mode}_rel_err_median_{key}"] = figure(median(errors_of(part, key)))
+    if foreign := select(records, "foreign"):
         figures["foreign_mismatch_share"] = figure(mean([r["status"] == Status.MISMATCH for r in foreign]))
         figures["foreign_count"] = figure(len(foreign))
     for name, row in rows.items():
         for key, paper in zip(KEYS, PAPER.get(name, (None,) * len(KEYS)), strict=True):
-            found = [abs(r["values"][n] / r["truth"][n] - 1) for r in row for n in r["truth"] if n.split(".")[1] == key]
-            figures[f"{name}_rel_err_mean_{key}"] = figure(mean(found), paper=paper, ok=True)
+            relative = [
+                abs(r["values"][n] / r["truth"][n] - 1) for r in row for n in r["truth"] if n.split(".")[1] == key
+            ]
+            figures[f"{name}_rel_err_mean_{key}"] = figure(mean(relative), paper=paper, ok=True)
         figures[f"{name}_count"] = figure(len(row))
     return figures
 
@@ -130,7 +132,7 @@ def table_rows(figures: dict[str, dict]) -> list[dict]:
     )
     rows = []
     for name, label, wanted, count in kinds:
-        note = counted(figures[count]["value"]) if count in figures else ""
+        note = object_count(figures[count]["value"]) if count in figures else ""
         for key, paper in zip(KEYS, PAPER.get(name, (None,) * len(KEYS)), strict=True):
             ours = figures.get(wanted.format(key), {}).get("value")
             rows.append({"name": f"{label}: {LABELS[key]}", "paper": paper, "ours": ours, "note": note})

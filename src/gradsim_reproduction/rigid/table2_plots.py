@@ -7,10 +7,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gradsim_reproduction.plotting import BLUE, ERROR_FLOOR, GREEN, ORANGE, PURPLE, new_figure, write_figures
-from gradsim_reproduction.rigid.records import of_key, worst
+from gradsim_reproduction.rigid.records import errors_of, worst
 from gradsim_reproduction.rigid.table1_plots import error_bar_figure
 
-SIGHTS = {
+MODES = {
     "states": ("3-D supervision", ORANGE, "s"),
     "float": ("video, float frames", BLUE, "o"),
     "8bit": ("video, 8 bits and noise", PURPLE, "^"),
@@ -42,8 +42,8 @@ def _errors(
 ) -> Figure:
     figure, rng = new_figure(9.2, 4.0), np.random.default_rng(0)
     ax = figure.subplots()
-    shown = [sight for sight in SIGHTS if any(r["sight"] == sight for r in records)]
-    width = 0.8 / (len(shown) + len(rows))
+    modes = [mode for mode in MODES if any(r["sight"] == mode for r in records)]
+    width = 0.8 / (len(modes) + len(rows))
     for k, key in enumerate(keys):
         left = k - 0.4 + width / 2
         for j, (name, row) in enumerate(rows.items()):
@@ -55,11 +55,11 @@ def _errors(
             ax.plot(
                 x, np.maximum(errors, ERROR_FLOOR), "x", color=grey, ms=3, alpha=0.5, label=name if k == 0 else None
             )
-        for j, sight in enumerate(shown, len(rows)):
-            label, colour, marker = SIGHTS[sight]
+        for j, mode in enumerate(modes, len(rows)):
+            label, colour, marker = MODES[mode]
             for known in (True, False):
-                some = [r for r in records if r["sight"] == sight and r["identifiable"] == known]
-                errors = np.maximum(of_key(some, key), ERROR_FLOOR)
+                part = [r for r in records if r["sight"] == mode and r["identifiable"] == known]
+                errors = np.maximum(errors_of(part, key), ERROR_FLOOR)
                 x = left + width * j + rng.uniform(-0.4, 0.4, len(errors)) * width
                 face = colour if known else "none"
                 named = label if k == 0 and known else None
@@ -75,11 +75,11 @@ def _errors(
 def _effort(records: Sequence[Mapping]) -> Figure:
     figure = new_figure(9.2, 3.0)
     error, seconds = figure.subplots(1, 2)
-    for sight, (label, colour, _) in SIGHTS.items():
-        some = [r for r in records if r["sight"] == sight]
+    for mode, (label, colour, _) in MODES.items():
+        part = [r for r in records if r["sight"] == mode]
         for ax, values in (
-            (error, [max(ERROR_FLOOR, worst(r)) for r in some if r["identifiable"]]),
-            (seconds, [r["cpu_seconds"] for r in some]),
+            (error, [max(ERROR_FLOOR, worst(r)) for r in part if r["identifiable"]]),
+            (seconds, [r["cpu_seconds"] for r in part]),
         ):
             if values:
                 ax.step(

@@ -28,7 +28,7 @@ from gradsim_reproduction.soft.scenes import RANGES, Instance
 
 ASKED = {"beam": "particle_mass", "ball": "particle_mass", "cloth": "particle_velocity"}
 QUANTITIES = tuple(dict.fromkeys(ASKED.values()))
-SIGHTS = ("film", "states")
+MODES = ("film", "states")
 MARK = 1e-4  # [m] nominal noise of a vertex that is known in 3-D, as by motion capture
 SOFT = {  # of the solids whose masses are asked for: they bend, twist and wobble
     "mu": 2e3,
@@ -52,11 +52,11 @@ ROOM, FALL = 1.3, 0.2  # of the body's size: what cameras see of its surrounding
 
 def plan(number: int, kind: str) -> Iterator[tuple[int, str, str]]:
     """Number, quantity and sight of the fits of an instance."""
-    for sight in SIGHTS:
-        yield number, ASKED[kind], sight
+    for mode in MODES:
+        yield number, ASKED[kind], mode
 
 
-def fit(one: Instance, quantity: str, sight: str, seed: int, progress: Progress, folder: Path) -> dict:
+def fit(one: Instance, quantity: str, mode: str, seed: int, progress: Progress, folder: Path) -> dict:
     """Fit the field of one instance; what came out, beside the truth."""
     scene = _textured(one, folder)
     field = _field(quantity)
@@ -65,23 +65,23 @@ def fit(one: Instance, quantity: str, sight: str, seed: int, progress: Progress,
     truth = space.values(space.draw(np.random.default_rng(TRUTH_STREAM + seed), 1))
     with torch.no_grad():
         trajectory = model.rollout(truth)
-    if sight == "states":
+    if mode == "states":
         observation = Vertices("body", trajectory["body"]["x"][0], MARK)
     else:
         observation = MultiView({camera: _film(scene, trajectory, camera) for camera in scene.views})
-    told = lambda entry: progress.update(entry["iterations"], entry["cost"], {})
-    found = identify_fields(scene, [field], observation, seed=seed, report=told, model=model)
-    found = found.against({name: value[0].numpy() for name, value in truth.items()})
+    report = lambda entry: progress.update(entry["iterations"], entry["cost"], {})
+    estimate = identify_fields(scene, [field], observation, seed=seed, report=report, model=model)
+    estimate = estimate.against({name: value[0].numpy() for name, value in truth.items()})
     return {
-        "status": found.status,
-        "unknowns": found.unknowns,
-        "rank": found.rank,
-        "error": found.errors.subspace,
-        "full_error": found.errors.full,
-        "worst": found.errors.worst,
-        "silent": found.null_directions,
-        "cpu_seconds": found.cpu_seconds,
-        "rollouts": found.rollouts,
+        "status": estimate.status,
+        "unknowns": estimate.unknowns,
+        "rank": estimate.rank,
+        "error": estimate.errors.subspace,
+        "full_error": estimate.errors.full,
+        "worst": estimate.errors.worst,
+        "silent": estimate.null_directions,
+        "cpu_seconds": estimate.cpu_seconds,
+        "rollouts": estimate.rollouts,
     }
 
 
@@ -141,16 +141,16 @@ def _film(scene, trajectory, camera: str) -> Images:
 def summary(records: list[dict]) -> dict[str, dict]:
     """Medians by quantity and sight."""
     figures = {}
-    for (quantity, sight), paper in PAPER.items():
-        some = [r for r in records if (r["quantity"], r["sight"]) == (quantity, sight)]
-        if not some:
+    for (quantity, mode), paper in PAPER.items():
+        part = [r for r in records if (r["quantity"], r["sight"]) == (quantity, mode)]
+        if not part:
             continue
         name = {"particle_mass": "particle_mass", "particle_velocity": "cloth_velocity_particle"}[quantity]
-        label = name if sight == "film" else f"states_{name}"
-        middle = lambda key, some=some: float(np.median([r[key] for r in some]))
-        figures[f"{label}_median"] = figure(middle("error"), goal=GOAL if sight == "film" else None)
+        label = name if mode == "film" else f"states_{name}"
+        middle = lambda key, part=part: float(np.median([r[key] for r in part]))
+        figures[f"{label}_median"] = figure(middle("error"), goal=GOAL if mode == "film" else None)
         figures[f"{label}_full_median"] = figure(middle("full_error"), paper=paper)
-        figures[f"{label}_solved"] = figure(float(np.mean([r["error"] < GOAL for r in some])))
+        figures[f"{label}_solved"] = figure(float(np.mean([r["error"] < GOAL for r in part])))
         figures[f"{label}_rank"] = figure(middle("rank"))
         figures[f"{label}_unknowns"] = figure(middle("unknowns"))
         figures[f"{label}_cpu_seconds"] = figure(middle("cpu_seconds"))

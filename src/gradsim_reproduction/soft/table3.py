@@ -53,7 +53,7 @@ DEEPER = (
 )
 # and whose masses or velocities are asked for vertex by vertex
 QUANTITIES = {"beam": ("lame", "density"), "ball": ("lame", "density"), "cloth": ("velocity",)}
-SIGHTS = ("float", "states", "8bit", "foreign")
+MODES = ("float", "states", "8bit", "foreign")
 STARTS = {"float": 8, "states": 8, "8bit": 4, "foreign": 4}
 STAGES: dict[str, Any] = {"first": 8, "grow": 6}  # two: soft bodies have no jagged cost that needs more
 FINER = 4  # times more steps in the targets of `foreign`
@@ -105,12 +105,12 @@ def _rows(figures: dict[str, dict]) -> list[dict]:
 
 def fit_one(job: tuple[int, str, str, int, str]) -> dict:
     """The record of one fit: number, quantity, sight, seed, and the folder of the run."""
-    number, quantity, sight, seed, out = job
-    one, own = instance(number, seed), 100 * seed + number
-    named = {"number": number, "kind": one.kind, "quantity": quantity, "sight": sight}
+    number, quantity, mode, seed, out = job
+    one, truth_seed = instance(number, seed), 100 * seed + number
+    named = {"number": number, "kind": one.kind, "quantity": quantity, "sight": mode}
     if quantity in table3_fields.QUANTITIES:
-        return named | table3_fields.fit(one, quantity, sight, own, NullProgress(), Path(out))
-    return named | fit_few(one, quantity, sight, own, NullProgress())
+        return named | table3_fields.fit(one, quantity, mode, truth_seed, NullProgress(), Path(out))
+    return named | fit_few(one, quantity, mode, truth_seed, NullProgress())
 
 
 def _plan(instances: int, noisy: Container[int], fields_of: Container[int]) -> Iterator[tuple[int, str, str]]:
@@ -118,20 +118,20 @@ def _plan(instances: int, noisy: Container[int], fields_of: Container[int]) -> I
     for number in range(instances):
         kind = KINDS[number % len(KINDS)]
         for quantity in QUANTITIES[kind]:
-            for sight in SIGHTS if number in noisy else SIGHTS[:2]:
-                yield number, quantity, sight
+            for mode in MODES if number in noisy else MODES[:2]:
+                yield number, quantity, mode
         if number in fields_of:
             yield from table3_fields.plan(number, kind)
 
 
-def fit_few(one: Instance, quantity: str, sight: str, seed: int, progress: Progress) -> dict:
+def fit_few(one: Instance, quantity: str, mode: str, seed: int, progress: Progress) -> dict:
     """Fit the few numbers of one instance; what came out, beside the truth."""
     unknowns = one.unknowns(quantity)
     space = Space(one.scene, unknowns, decades=True)
     model = model_for(one.scene, space)
     truth = draw_truth(space, seed)
-    problem = Problem(model, observe(one, truth, model, sight, seed), space)
-    fit = solve(problem, MultistartConfig(STARTS[sight], **STAGES), seed, report=progress_callback(progress))
+    problem = Problem(model, observe(one, truth, model, mode, seed), space)
+    fit = solve(problem, MultistartConfig(STARTS[mode], **STAGES), seed, report=progress_callback(progress))
     return outcome(fit, truth) | {"errors": errors(space, fit.values, truth), "tets": _elements(model)}
 
 
@@ -147,16 +147,16 @@ def errors(space: Space, values: dict[str, float], truth: dict[str, float]) -> d
     return {n: abs(values[n] - truth[n]) / scale[n] for n in space.names}
 
 
-def observe(one: Instance, truth: dict[str, float], model: Model, sight: str, seed: int) -> Observation:
+def observe(one: Instance, truth: dict[str, float], model: Model, mode: str, seed: int) -> Observation:
     """What a fit of this instance sees."""
-    source = Model(one.scene, substeps=FINER * model.substeps) if sight == "foreign" else model
+    source = Model(one.scene, substeps=FINER * model.substeps) if mode == "foreign" else model
     with torch.no_grad():
         trajectory = source.rollout(placed(one.scene, truth))
-    if sight == "float":
+    if mode == "float":
         return synthetic.float_masks(one.scene, trajectory)
-    if sight == "states":
+    if mode == "states":
         return Vertices("body", trajectory["body"]["x"][0], MARK)
-    if sight == "8bit":
+    if mode == "8bit":
         return synthetic.noisy_masks(one.scene, trajectory, "body", seed)
     return synthetic.foreign_masks(one.scene, trajectory)
 
@@ -169,23 +169,23 @@ def _elements(model: Model) -> int:
 def summary(records: list[dict]) -> dict[str, dict]:
     """Medians and shares by sight, and whether the error bars are right."""
     figures = {}
-    for sight in SIGHTS:
-        some = [r for r in records if r["sight"] == sight]
-        label = "" if sight == "float" else f"{sight}_"
+    for mode in MODES:
+        part = [r for r in records if r["sight"] == mode]
+        label = "" if mode == "float" else f"{mode}_"
         for key in PAPER:
-            found = [e for r in some for name, e in r["errors"].items() if name.split(".")[1] == key]
-            if not found:
+            values = [e for r in part for name, e in r["errors"].items() if name.split(".")[1] == key]
+            if not values:
                 continue
-            paper = PAPERS.get(sight, {}).get(key)
+            paper = PAPERS.get(mode, {}).get(key)
             name = "cloth_velocity_common" if key == "velocity" else key
-            goal = GOAL if sight == "float" else None
-            figures[f"{label}{name}_median"] = figure(float(np.median(found)), paper=paper, goal=goal)
-            figures[f"{label}{name}_worst"] = figure(float(np.max(found)))
-        if some:
-            solved = np.mean([max(r["errors"].values()) < SOLVED for r in some])
-            exact = {"goal": 1.0, "ok": bool(solved == 1)} if sight == "float" else {}
+            goal = GOAL if mode == "float" else None
+            figures[f"{label}{name}_median"] = figure(float(np.median(values)), paper=paper, goal=goal)
+            figures[f"{label}{name}_worst"] = figure(float(np.max(values)))
+        if part:
+            solved = np.mean([max(r["errors"].values()) < SOLVED for r in part])
+            exact = {"goal": 1.0, "ok": bool(solved == 1)} if mode == "float" else {}
             figures[f"{label}solved"] = figure(float(solved), **exact)
-            figures[f"{label}starts_converged"] = figure(float(np.mean([r["converged"] for r in some])))
+            figures[f"{label}starts_converged"] = figure(float(np.mean([r["converged"] for r in part])))
     exact = [r for r in records if r["sight"] == "float"]
     figures["cpu_seconds_median"] = figure(float(np.median([r["cpu_seconds"] for r in exact])))
     noisy = [r for r in records if r["sight"] == "8bit"]
@@ -229,18 +229,18 @@ def draw(out: Path, records: Sequence[Mapping], fields: Sequence[Mapping], seed:
 def _errors(records: Sequence[Mapping]) -> Figure:
     figure, rng = new_figure(9.2, 3.4), np.random.default_rng(0)
     spots = figure.subplots(1, len(TITLES), sharey=True)
-    for ax, (sight, title) in zip(spots, TITLES.items(), strict=True):
+    for ax, (mode, title) in zip(spots, TITLES.items(), strict=True):
         for k, key in enumerate(COLUMNS):
             for kind, colour in COLOURS.items():
-                found = [
+                values = [
                     e
                     for r in records
-                    if r["sight"] == sight and r["kind"] == kind
+                    if r["sight"] == mode and r["kind"] == kind
                     for name, e in r["errors"].items()
                     if name.split(".")[1] == key
                 ]
-                dots(ax, k, found, rng, 0.28, colour, ms=3)
-            paper = PAPERS.get(sight, {}).get(key)
+                dots(ax, k, values, rng, 0.28, colour, ms=3)
+            paper = PAPERS.get(mode, {}).get(key)
             if paper:
                 ax.plot([k - 0.38, k + 0.38], [paper, paper], color="black", lw=2)
         ax.set(yscale="log", title=title, xticks=range(len(COLUMNS)), xticklabels=COLUMNS.values())
@@ -266,19 +266,17 @@ def _fields(fields: Sequence[Mapping]) -> Figure:
     figure, rng = new_figure(8, 3.2), np.random.default_rng(0)
     kinds = list(dict.fromkeys((r["quantity"], r["sight"]) for r in fields))
     ax = figure.subplots()
-    for k, (quantity, sight) in enumerate(kinds):
-        some = [r for r in fields if (r["quantity"], r["sight"]) == (quantity, sight)]
+    for k, (quantity, mode) in enumerate(kinds):
+        part = [r for r in fields if (r["quantity"], r["sight"]) == (quantity, mode)]
         for key, marker, shift in (("error", "o", -0.17), ("full_error", "x", 0.17)):
-            x = k + shift + rng.uniform(-0.12, 0.12, len(some))
-            colours = [COLOURS[r["kind"]] for r in some]
-            ax.scatter(x, np.maximum([r[key] for r in some], ERROR_FLOOR), c=colours, s=14, marker=marker)
+            x = k + shift + rng.uniform(-0.12, 0.12, len(part))
+            colours = [COLOURS[r["kind"]] for r in part]
+            ax.scatter(x, np.maximum([r[key] for r in part], ERROR_FLOOR), c=colours, s=14, marker=marker)
     for kind, colour in COLOURS.items():
         ax.scatter([], [], c=colour, s=14, marker="s", label=kind)
     ax.scatter([], [], c="black", s=14, marker="o", label="on what is determined to 1 %")
     ax.scatter([], [], c="black", s=14, marker="x", label="over all vertices")
-    labels = [
-        f"{quantity.replace('_', ' ')}\n{TITLES.get(sight, 'three films, textured')}" for quantity, sight in kinds
-    ]
+    labels = [f"{quantity.replace('_', ' ')}\n{TITLES.get(mode, 'three films, textured')}" for quantity, mode in kinds]
     ax.set(yscale="log", ylabel="relative error", xticks=range(len(kinds)), xticklabels=labels)
     ax.legend(fontsize=8)
     return figure

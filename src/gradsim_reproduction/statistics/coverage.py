@@ -28,7 +28,7 @@ from gradsim.identification.api import model_for, placed, solve
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
 from gradsim_reproduction.plotting import SAFE, image_grid, new_figure, unit_normal, write_figures
-from gradsim_reproduction.rigid.fits import careful
+from gradsim_reproduction.rigid.fits import refit_if_mismatch
 from gradsim_reproduction.rigid.joint import bounds
 from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.statistics.coverage_families import FAMILIES, draw
@@ -53,7 +53,7 @@ def coverage(run: Run) -> Outcome:
     jobs = {f"{name} {k} seed {seed}": (name, k, seed) for _, name, k in order}  # all families grow alike
     records = run.records(run.ledger("fits.jsonl", experiment="coverage"), jobs, fit_one)
     figures = summary(records)
-    families = {name: judged(part) for name, part in by_family(records).items()}
+    families = {name: interval_statistics(part) for name, part in by_family(records).items()}
     result = {"fits": len(records), "families": families, "parameters": by_parameter(records)}
     result["cpu_seconds"] = sum(r["cpu_seconds"] for r in records)
     result["pictures"] = draw_plots(run.out, records)
@@ -82,7 +82,7 @@ def fit_one(job: tuple[str, int, int]) -> dict:
     observation = synthetic.noisy_masks(one.scene, trajectory, next(iter(one.scene.bodies)), noise)
     problem = Problem(model, observation, space)
     crb = bounds(problem, one.truth)
-    fit = careful(lambda plan: solve(problem, plan, noise + 1), FAMILIES[name].plan)
+    fit = refit_if_mismatch(lambda plan: solve(problem, plan, noise + 1), FAMILIES[name].plan)
     rows = {}
     for key, e in fit.unknowns.items():
         truth, position = one.truth[key], space.names.index(key)
@@ -108,32 +108,32 @@ def fit_one(job: tuple[str, int, int]) -> dict:
     }
 
 
-def judged(records: Sequence[Mapping]) -> dict:
+def interval_statistics(records: Sequence[Mapping]) -> dict:
     """Coverage, its standard error, and RMS and tails of z, of some fits."""
     rows = [list(r["unknowns"].values()) for r in records]
-    shares = np.array([np.mean([u["inside"] for u in some]) for some in rows])
-    weights = np.array([len(some) for some in rows])
+    shares = np.array([np.mean([u["inside"] for u in fit_rows]) for fit_rows in rows])
+    weights = np.array([len(fit_rows) for fit_rows in rows])
     covered = float((shares * weights).sum() / weights.sum())
     error = float(np.sqrt(np.sum((weights * (shares - covered)) ** 2)) / weights.sum())
     explained = [list(r["unknowns"].values()) for r in records if r["status"] != Status.MISMATCH] or rows
-    z = np.abs([u["z"] for some in explained for u in some])
-    every, at_truth = (np.abs([u[key] for some in rows for u in some]) for key in ("z", "z_crb"))
+    z = np.abs([u["z"] for fit_rows in explained for u in fit_rows])
+    z_all, at_truth = (np.abs([u[key] for fit_rows in rows for u in fit_rows]) for key in ("z", "z_crb"))
     return {
         "fits": len(records),
         "intervals": int(weights.sum()),
         "coverage": covered,
         "standard_error": error,
         "z_rms": _rms(z),
-        "z_rms_all": _rms(every),
+        "z_rms_all": _rms(z_all),
         "z_95": float(np.quantile(z, 0.95)),
-        "beyond_3": float(np.mean(every > 3)),
+        "beyond_3": float(np.mean(z_all > 3)),
         "z_crb_rms": _rms(at_truth),
         "z_crb_95": float(np.quantile(at_truth, 0.95)),
         "kinked": float(np.mean([r["kinked"] for r in records])),
         "not_ok": sum(r["status"] != Status.OK for r in records),
         "mismatch": sum(r["status"] == Status.MISMATCH for r in records),
         "cpu_seconds": float(np.mean([r["cpu_seconds"] for r in records])),
-        "by_level": {str(level): float(np.mean(every <= NormalDist().inv_cdf((1 + level) / 2))) for level in LEVELS},
+        "by_level": {str(level): float(np.mean(z_all <= NormalDist().inv_cdf((1 + level) / 2))) for level in LEVELS},
     }
 
 
@@ -145,41 +145,43 @@ def summary(records: Sequence[Mapping]) -> dict[str, dict]:
     for ending, part in parts.items():
         if not part:
             continue
-        told = judged(part)
-        enough = told["intervals"] >= JUDGED
-        ok = not enough or GOAL[0] <= told["coverage"] <= GOAL[1]
+        statistics = interval_statistics(part)
+        enough = statistics["intervals"] >= JUDGED
+        ok = not enough or GOAL[0] <= statistics["coverage"] <= GOAL[1]
         figures |= {
-            f"coverage{ending}": figure(told["coverage"], goal=0.95 if enough else None, ok=ok),
-            f"coverage_standard_error{ending}": figure(told["standard_error"]),
-            f"z_rms{ending}": figure(told["z_rms"], goal=RMS),
-            f"z_rms_all{ending}": figure(told["z_rms_all"]),
-            f"z_95{ending}": figure(told["z_95"], goal=TAIL),
-            f"z_crb_rms{ending}": figure(told["z_crb_rms"], goal=RMS if ending == "_smooth" else None),
-            f"z_crb_95{ending}": figure(told["z_crb_95"], goal=TAIL if ending == "_smooth" else None),
-            f"mismatch{ending}": figure(told["mismatch"], goal=0),
+            f"coverage{ending}": figure(statistics["coverage"], goal=0.95 if enough else None, ok=ok),
+            f"coverage_standard_error{ending}": figure(statistics["standard_error"]),
+            f"z_rms{ending}": figure(statistics["z_rms"], goal=RMS),
+            f"z_rms_all{ending}": figure(statistics["z_rms_all"]),
+            f"z_95{ending}": figure(statistics["z_95"], goal=TAIL),
+            f"z_crb_rms{ending}": figure(statistics["z_crb_rms"], goal=RMS if ending == "_smooth" else None),
+            f"z_crb_95{ending}": figure(statistics["z_crb_95"], goal=TAIL if ending == "_smooth" else None),
+            f"mismatch{ending}": figure(statistics["mismatch"], goal=0),
         }
-    figures |= {f"coverage ({name})": figure(judged(part)["coverage"]) for name, part in by_family(records).items()}
+    figures |= {
+        f"coverage ({name})": figure(interval_statistics(part)["coverage"]) for name, part in by_family(records).items()
+    }
     figures["fits"] = figure(len(records))
-    figures["cpu_seconds_mean"] = figure(judged(records)["cpu_seconds"])
+    figures["cpu_seconds_mean"] = figure(interval_statistics(records)["cpu_seconds"])
     return figures
 
 
 def by_family(records: Sequence[Mapping]) -> dict[str, list[Mapping]]:
     """Fits by family, in the order of `FAMILIES`."""
-    found = {name: [r for r in records if r["family"] == name] for name in FAMILIES}
-    return {name: part for name, part in found.items() if part}
+    families = {name: [r for r in records if r["family"] == name] for name in FAMILIES}
+    return {name: part for name, part in families.items() if part}
 
 
 def by_parameter(records: Sequence[Mapping]) -> dict[str, dict]:
     """Coverage and RMS of z of each unknown in each family."""
-    found = {}
+    by_name = {}
     for name, part in by_family(records).items():
         for key in part[0]["unknowns"]:
             rows = [r["unknowns"][key] for r in part]
             z = np.array([row["z"] for row in rows])
             share = float(np.mean([row["inside"] for row in rows]))
-            found[f"{name} {key}"] = {"coverage": share, "z_rms": _rms(z), "z_mean": float(z.mean())}
-    return found
+            by_name[f"{name} {key}"] = {"coverage": share, "z_rms": _rms(z), "z_mean": float(z.mean())}
+    return by_name
 
 
 def _rms(z: np.ndarray) -> float:
@@ -189,11 +191,11 @@ def _rms(z: np.ndarray) -> float:
 def _rows(figures: Mapping[str, Mapping], families: Mapping[str, Mapping]) -> list[dict]:
     """Of `table.md`: the paper states no error bars."""
     rows = [{"name": key, "paper": None, "ours": figures[key]["value"]} for key in figures if " " not in key]
-    for name, told in families.items():
-        note = f"{told['intervals']} intervals of {told['fits']} fits, z RMS {told['z_rms']:.2f}"
-        note += f" without {told['mismatch']} that say mismatch" * bool(told["mismatch"])
+    for name, statistics in families.items():
+        note = f"{statistics['intervals']} intervals of {statistics['fits']} fits, z RMS {statistics['z_rms']:.2f}"
+        note += f" without {statistics['mismatch']} that say mismatch" * bool(statistics["mismatch"])
         rows.append(
-            {"name": f"coverage, {FAMILIES[name].title}", "paper": None, "ours": told["coverage"], "note": note}
+            {"name": f"coverage, {FAMILIES[name].title}", "paper": None, "ours": statistics["coverage"], "note": note}
         )
     return rows
 

@@ -73,11 +73,11 @@ def draw(name: str, number: int, seed: int) -> Draw:
 
 def _landing(family: Family, number: int, seed: int) -> Draw:
     """A rigid sample of the data set, where all but what is asked for is known."""
-    drawn = sample("rigid", number, seed)
-    asked = [text.partition(":")[0] for text in family.unknowns]
-    scene = placed(drawn.scene, {name: value for name, value in drawn.truth.items() if name not in asked})
+    landing = sample("rigid", number, seed)
+    names = [text.partition(":")[0] for text in family.unknowns]
+    scene = placed(landing.scene, {name: value for name, value in landing.truth.items() if name not in names})
     timing = scene.timing.model_copy(update={"frames": CONTACT_FRAMES})
-    truth = {name: drawn.truth[name] for name in asked}
+    truth = {name: landing.truth[name] for name in names}
     return Draw(scene.model_copy(update={"timing": timing}), family.unknowns, truth)
 
 

@@ -63,10 +63,12 @@ class VerdictCase:
     words: str = ""
 
 
-def _pair(open_name, open_scene, unknowns, null, words, known_name, known_scene, asked=None) -> tuple[VerdictCase, ...]:
+def _pair(
+    open_name, open_scene, unknowns, null, words, known_name, known_scene, known_unknowns=None
+) -> tuple[VerdictCase, ...]:
     return (
         VerdictCase(open_name, open_scene, unknowns, null, words),
-        VerdictCase(known_name, known_scene, asked or unknowns),
+        VerdictCase(known_name, known_scene, known_unknowns or unknowns),
     )
 
 

@@ -22,7 +22,7 @@ from gradsim.identification.fit import Fit
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
-from gradsim_reproduction.pendulums.tasks import seen
+from gradsim_reproduction.pendulums.tasks import observe_video
 from gradsim_reproduction.plotting import SAFE, new_figure, write_figures
 from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.statistics.verdict_cases import CASES, VerdictCase
@@ -77,18 +77,18 @@ def judge(job: tuple[int, int]) -> dict:
     model = model_for(scene, space)
     with torch.no_grad():
         trajectory = model.rollout(placed(scene, truth))
-    problem = Problem(model, seen(scene, trajectory, noise), space)
+    problem = Problem(model, observe_video(scene, trajectory, noise), space)
     fit = solve(problem, MultistartConfig(starts=STARTS[0] + STARTS[1] * len(space), grow=6), starts)
-    return {"case": case.name, **compared(case, fit, truth)}
+    return {"case": case.name, **compare_verdict(case, fit, truth)}
 
 
-def compared(case: VerdictCase, fit: Fit, truth: Mapping[str, float]) -> dict:
+def compare_verdict(case: VerdictCase, fit: Fit, truth: Mapping[str, float]) -> dict:
     """A fit's verdict beside the expected one."""
     expected = Status.OK if case.null is None else Status.UNIDENTIFIABLE
     off = {name: abs(e.value - truth[name]) / e.std for name, e in fit.unknowns.items()}
-    found = [direction.combination for direction in fit.null_directions]
+    directions = [direction.combination for direction in fit.null_directions]
     explanation = " ".join(direction.explanation for direction in fit.null_directions)
-    direction = case.null is None or (len(found) == 1 and _same(found[0], case.null))
+    direction = case.null is None or (len(directions) == 1 and _same(directions[0], case.null))
     words = case.null is None or case.words in explanation
     near = case.null is not None or max(off.values()) < FAR
     return {
@@ -98,7 +98,7 @@ def compared(case: VerdictCase, fit: Fit, truth: Mapping[str, float]) -> dict:
         "words_right": words,
         "right": bool(fit.status == expected and direction and words and near),
         "expected_null": case.null,
-        "null": [{name: round(c, 4) for name, c in one.items()} for one in found],
+        "null": [{name: round(c, 4) for name, c in one.items()} for one in directions],
         "explanation": explanation,
         "off": {name: round(x, 3) if math.isfinite(x) else None for name, x in off.items()},
         "relative_error": {name: abs(e.value / truth[name] - 1) for name, e in fit.unknowns.items()},
@@ -107,12 +107,12 @@ def compared(case: VerdictCase, fit: Fit, truth: Mapping[str, float]) -> dict:
     }
 
 
-def _same(found: Mapping[str, float], expected: Mapping[str, float | None]) -> bool:
+def _same(direction: Mapping[str, float], expected: Mapping[str, float | None]) -> bool:
     """Whether a direction is the expected one; where that has no number, whether the coefficient is not small."""
     if None in expected.values():
-        return all(abs(found[name]) > SMALL for name in expected)
+        return all(abs(direction[name]) > SMALL for name in expected)
     names: Sequence[str] = list(expected)
-    a, b = (np.array([float(one[name] or 0.0) for name in names]) for one in (found, expected))
+    a, b = (np.array([float(one[name] or 0.0) for name in names]) for one in (direction, expected))
     return bool(abs(a @ b) / (np.linalg.norm(a) * np.linalg.norm(b)) > ALIGNED)
 
 

@@ -79,12 +79,12 @@ class Rollout:
     def __init__(self, tets: int, frames: int, substeps: int, worlds: int, device: str):
         self.scene = box(tets, frames, substeps)
         self.model, self.steps = Model(self.scene, dtype=torch.float32, device=device), (frames - 1) * substeps
-        self.worlds, own = worlds, self.model.values()
+        self.worlds, values = worlds, self.model.values()
         self.given = {
-            "box.mu": own["box.mu"].expand(worlds, tets),
-            "box.lam": own["box.lam"].expand(worlds, tets),
-            "box.velocity": own["box.velocity"].expand(worlds, 3),
-            "ground.friction": own["ground.friction"].expand(worlds),
+            "box.mu": values["box.mu"].expand(worlds, tets),
+            "box.lam": values["box.lam"].expand(worlds, tets),
+            "box.velocity": values["box.velocity"].expand(worlds, 3),
+            "ground.friction": values["ground.friction"].expand(worlds),
         }
         self.leaves = {name: value.detach().clone().requires_grad_() for name, value in self.given.items()}
 
@@ -114,8 +114,8 @@ def rates(tets: int, worlds: int = 1, device: str = "cpu", repeats: int = 5, wor
     cases: dict[str, Case] = {"dp_forward": rollout.forward, "dp_backward": rollout.backward(last_place)}
     counts = {"dp_forward": steps, "dp_backward": steps}
     if worlds == 1:
-        drawn, drawn_counts = _pictures(tets, device)
-        cases, counts = cases | drawn, counts | drawn_counts
+        image_cases, image_counts = _pictures(tets, device)
+        cases, counts = cases | image_cases, counts | image_counts
     spent = best(cases, repeats, time.process_time if device == "cpu" else idle)
     return {name: counts[name] / seconds for name, seconds in spent.items()}
 
@@ -129,8 +129,8 @@ def _pictures(tets: int, device: str) -> tuple[dict[str, Case], dict[str, int]]:
     surface = Surface(whole.vertices[:, 1:], whole.parts)
 
     def compared(trajectory: Trajectory) -> Tensor:
-        moved = trajectory.surface
-        return soft(Surface(moved.vertices[:, 1:], moved.parts)).square().sum()
+        surface_of_all = trajectory.surface
+        return soft(Surface(surface_of_all.vertices[:, 1:], surface_of_all.parts)).square().sum()
 
     def forward(render: Renderer) -> Case:
         def draw():

@@ -19,7 +19,7 @@ from gradsim.identification.api import least_squares
 from gradsim.identification.problem import Effort
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim_reproduction.control import methods
-from gradsim_reproduction.landscapes.descents import descended, problem
+from gradsim_reproduction.landscapes.descents import problem, run_descents
 
 STARTS, ITERATIONS, EPISODE = 8, 100, 40
 KINDS = {"mass": "rigid", "mass_by_descent": "rigid", "rigid_joint": "rigid", "deformable": "deformable"}
@@ -35,21 +35,21 @@ def plan(kinds: Sequence[str], objects: int) -> Iterator[tuple[str, int]]:
 def identification(what: str, number: int, seed: int) -> dict:
     """CPU minutes of one, with the largest relative error that it ends with."""
     one = sample(KINDS[what], number, seed)
-    asked = [u for u in one.unknowns if not what.startswith("mass") or u.startswith("body.mass:")]
-    names = [u.split(":")[0] for u in asked]
+    unknowns = [u for u in one.unknowns if not what.startswith("mass") or u.startswith("body.mass:")]
+    names = [u.split(":")[0] for u in unknowns]
     scene = placed(one.scene, {name: value for name, value in one.truth.items() if name not in names})
     truth = {name: one.truth[name] for name in names}
     if what == "mass_by_descent":
-        fit, effort = problem(scene, asked, truth), Effort()
+        fit, effort = problem(scene, unknowns, truth), Effort()
         start = fit.space.numbers(fit.space.draw(np.random.default_rng(seed), 1))
-        (end,) = torch.tensor(descended(fit, truth, start, ITERATIONS)["ends"])
+        (end,) = torch.tensor(run_descents(fit, truth, start, ITERATIONS)["ends"])
         values, spent = dict(zip(names, end.tolist(), strict=True)), effort.cpu_seconds
     else:
-        model, trajectory = synthetic.simulate(scene, asked, truth)
-        found = least_squares(
-            scene, synthetic.float_masks(scene, trajectory), asked, MultistartConfig(STARTS), seed, model=model
+        model, trajectory = synthetic.simulate(scene, unknowns, truth)
+        estimate = least_squares(
+            scene, synthetic.float_masks(scene, trajectory), unknowns, MultistartConfig(STARTS), seed, model=model
         )
-        values, spent = found.values, found.cpu_seconds
+        values, spent = estimate.values, estimate.cpu_seconds
     error = max(abs(values[name] / truth[name] - 1) for name in names)
     return {"what": what, "object": one.object, "minutes": spent / 60, "error": error}
 

@@ -63,7 +63,7 @@ def table4_rates(run: Run) -> Outcome:
     ledger, threads = run.ledger("rates.jsonl", plan=plan), torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        rates_by_case, notes = measured(ledger, plan, run.progress)
+        rates_by_case, notes = measure_rates(ledger, plan, run.progress)
         times = [
             ledger.once(f"{what} {number}", identification_times.identification, what, number, run.seed)
             for what, number in identification_times.plan(plan["kinds"], plan["objects"])
@@ -80,10 +80,10 @@ def table4_rates(run: Run) -> Outcome:
     return result, figures(rates_by_case, times, control["minutes"])
 
 
-def measured(done: Ledger, plan: dict, progress: Progress) -> tuple[dict, list[str]]:
+def measure_rates(done: Ledger, plan: dict, progress: Progress) -> tuple[dict, list[str]]:
     """Rates by (device, worlds, tetrahedra), and why there are none of a GPU, or not all."""
     lacking = gpu()
-    found, notes = {}, [f"nothing is timed on a GPU: {lacking}"] if lacking else []
+    rates_by_case, notes = {}, [f"nothing is timed on a GPU: {lacking}"] if lacking else []
     for device in ["cpu"] if lacking else ["cpu", "cuda"]:
         for worlds in (1, *plan["worlds"]):
             for tets in plan["tets"]:
@@ -91,12 +91,12 @@ def measured(done: Ledger, plan: dict, progress: Progress) -> tuple[dict, list[s
                 progress.stage(key)
                 job = lambda t=tets, w=worlds, d=device: rates(t, w, d, plan["repeats"], plan["work"])
                 try:
-                    found[device, worlds, tets] = done.once(key, job)
+                    rates_by_case[device, worlds, tets] = done.once(key, job)
                 except RuntimeError as error:  # of a driver, or for want of memory: the CPU's rates are worth having
                     if device == "cpu":
                         raise
                     notes.append(f"{key}: {error}")
-    return found, notes
+    return rates_by_case, notes
 
 
 WORDS = (
@@ -106,49 +106,49 @@ WORDS = (
 )
 
 
-def growth(found: dict, case: str, device: str = "cpu", worlds: int = 1) -> float:
+def growth(rates_by_case: dict, case: str, device: str = "cpu", worlds: int = 1) -> float:
     """Exponent p of time a step ∝ tetrahedraᵖ, from a straight line through the logarithms."""
-    rate = {n: r[case] for (d, w, n), r in found.items() if (d, w) == (device, worlds)}
+    rate = {n: r[case] for (d, w, n), r in rates_by_case.items() if (d, w) == (device, worlds)}
     return float(-np.polyfit(np.log(list(rate)), np.log(list(rate.values())), 1)[0])
 
 
-def figures(found: dict, times: list[dict], control: float) -> dict[str, dict]:
+def figures(rates_by_case: dict, times: list[dict], control: float) -> dict[str, dict]:
     """Rates by case, size, worlds and device; growth; how many times the original's; minutes and errors of fits."""
-    told = {}
-    for (device, worlds, tets), rate in found.items():
+    by_name = {}
+    for (device, worlds, tets), rate in rates_by_case.items():
         tail = ("" if device == "cpu" else f"_{device}") + (f"_worlds{worlds}" if worlds > 1 else "")
         for case, value in rate.items():
             paper = dict(zip(CASES, PAPER[tets], strict=True)).get(case) if worlds == 1 else None
-            told[f"{case}_{tets}{tail}"] = figure(value, paper=paper)
-    own = {n: r for (d, w, n), r in found.items() if (d, w) == ("cpu", 1)}
+            by_name[f"{case}_{tets}{tail}"] = figure(value, paper=paper)
+    cpu_rates = {n: r for (d, w, n), r in rates_by_case.items() if (d, w) == ("cpu", 1)}
     for k, case in enumerate(CASES):
         paper = float(-np.polyfit(np.log(list(PAPER)), np.log([row[k] for row in PAPER.values()]), 1)[0])
-        told[f"growth_{case}"] = figure(growth(found, case), paper=paper)
+        by_name[f"growth_{case}"] = figure(growth(rates_by_case, case), paper=paper)
     for tets, (forward, both, rebuilt) in ORIGINAL.items():
-        if tets in own:
-            ours = 1 / (1 / own[tets]["dp_forward"] + 1 / own[tets]["dp_backward"])
-            told[f"vs_original_forward_{tets}"] = figure(own[tets]["dp_forward"] / forward)
-            told[f"vs_original_forward_backward_{tets}"] = figure(ours / both)
-            told[f"vs_original_rebuilt_forward_backward_{tets}"] = figure(ours / rebuilt)
+        if tets in cpu_rates:
+            ours = 1 / (1 / cpu_rates[tets]["dp_forward"] + 1 / cpu_rates[tets]["dp_backward"])
+            by_name[f"vs_original_forward_{tets}"] = figure(cpu_rates[tets]["dp_forward"] / forward)
+            by_name[f"vs_original_forward_backward_{tets}"] = figure(ours / both)
+            by_name[f"vs_original_rebuilt_forward_backward_{tets}"] = figure(ours / rebuilt)
     for what in dict.fromkeys(t["what"] for t in times):
-        some, paper = [t for t in times if t["what"] == what], MINUTES[what]
-        told[f"minutes_{what}"] = figure(float(np.median([t["minutes"] for t in some])), paper=paper, goal=paper)
-        told[f"error_{what}"] = figure(max(t["error"] for t in some))
-    return told | {"minutes_control_episode": figure(control, paper=EPISODE, goal=EPISODE)}
+        part, paper = [t for t in times if t["what"] == what], MINUTES[what]
+        by_name[f"minutes_{what}"] = figure(float(np.median([t["minutes"] for t in part])), paper=paper, goal=paper)
+        by_name[f"error_{what}"] = figure(max(t["error"] for t in part))
+    return by_name | {"minutes_control_episode": figure(control, paper=EPISODE, goal=EPISODE)}
 
 
-def rows(found: dict, minutes: dict[str, list[float]], control: float) -> list[dict]:
+def rows(rates_by_case: dict, minutes: dict[str, list[float]], control: float) -> list[dict]:
     """Of the table: the paper's columns by size, then minutes."""
     table = []
-    for (device, worlds, tets), rate in found.items():
+    for (device, worlds, tets), rate in rates_by_case.items():
         for case, value in rate.items():
             paper = dict(zip(CASES, PAPER[tets], strict=True)).get(case) if worlds == 1 else None
             where = [device] * (device != "cpu") + [f"{worlds} worlds"] * (worlds > 1)
             note = f"original: {ORIGINAL[tets][0]}" if case == "dp_forward" and not where and tets in ORIGINAL else ""
             name = ", ".join([f"{tets} tetrahedra: {WORDED[case]}", *where])
             table.append({"name": name, "paper": paper, "ours": value, "note": note})
-    for what, each in minutes.items():
-        table.append({"name": WORDED[what], "paper": MINUTES[what], "ours": float(np.median(each)), "note": ""})
+    for what, values in minutes.items():
+        table.append({"name": WORDED[what], "paper": MINUTES[what], "ours": float(np.median(values)), "note": ""})
     return [*table, {"name": "minutes: a control episode", "paper": EPISODE, "ours": control, "note": ""}]
 
 
@@ -165,27 +165,27 @@ PLOT_WORDS = (
 )
 
 
-def draw(out: Path, found: Mapping, paper: Mapping[int, tuple], original: Mapping[int, tuple]) -> list[dict]:
+def draw(out: Path, rates_by_case: Mapping, paper: Mapping[int, tuple], original: Mapping[int, tuple]) -> list[dict]:
     """Write the picture; returns what a report lists.
 
     Args:
         out: The folder.
-        found: Rates by case, by (device, worlds, tetrahedra).
+        rates_by_case: Rates by case, by (device, worlds, tetrahedra).
         paper: Its four columns by tetrahedra.
         original: Its forward rate, and forward and backward, by tetrahedra.
     """
-    return write_figures(out, {"rates": (lambda: _rates(found, paper, original), "Rates", PLOT_WORDS)})
+    return write_figures(out, {"rates": (lambda: _rates(rates_by_case, paper, original), "Rates", PLOT_WORDS)})
 
 
-def _rates(found: Mapping, paper: Mapping[int, tuple], original: Mapping[int, tuple]) -> Figure:
+def _rates(rates_by_case: Mapping, paper: Mapping[int, tuple], original: Mapping[int, tuple]) -> Figure:
     figure = new_figure(8.6, 6.2)
     panels = figure.subplots(2, 2, sharex=True, sharey=True)
     for k, (ax, (case, title)) in enumerate(zip(panels.flat, PANELS.items(), strict=True)):
-        _panel(ax, found, case)
+        _panel(ax, rates_by_case, case)
         ax.plot(list(paper), [row[k] for row in paper.values()], "s--", color=INK, ms=4, label="paper (GPU)")
         if case.startswith("dp_"):
-            own = [row[0] if case == "dp_forward" else 1 / (1 / row[1] - 1 / row[0]) for row in original.values()]
-            ax.plot(list(original), own, "^:", color=ORIGINAL_COLOR, ms=5, label="original engine (CPU)")
+            values = [row[0] if case == "dp_forward" else 1 / (1 / row[1] - 1 / row[0]) for row in original.values()]
+            ax.plot(list(original), values, "^:", color=ORIGINAL_COLOR, ms=5, label="original engine (CPU)")
         ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
         ax.set(xscale="log", yscale="log")
         ax.legend(fontsize=7, loc="lower left")
@@ -196,10 +196,10 @@ def _rates(found: Mapping, paper: Mapping[int, tuple], original: Mapping[int, tu
     return figure
 
 
-def _panel(ax, found: Mapping, case: str) -> None:
+def _panel(ax, rates_by_case: Mapping, case: str) -> None:
     """One line for each device and number of worlds."""
-    for device, worlds in dict.fromkeys((d, w) for d, w, _ in found):
-        rate = {n: r for (d, w, n), r in found.items() if (d, w) == (device, worlds)}
+    for device, worlds in dict.fromkeys((d, w) for d, w, _ in rates_by_case):
+        rate = {n: r for (d, w, n), r in rates_by_case.items() if (d, w) == (device, worlds)}
         style = {"ls": "-" if device == "cpu" else "-.", "ms": 4, "color": OURS if worlds == 1 else MANY}
         label = ("ours" if device == "cpu" else f"ours, {device}") + (f", {worlds} worlds" if worlds > 1 else "")
         mark = "o" if worlds == 1 else "v" if worlds < 64 else "D"

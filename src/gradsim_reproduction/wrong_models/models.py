@@ -41,7 +41,7 @@ SWAPS = {"rigid_as_deformable": "rigid", "deformable_as_rigid": "deformable"}
 
 
 @dataclass(frozen=True)
-class Setting:
+class ModelSetup:
     """What one row of the table asks of one object.
 
     Args:
@@ -55,7 +55,7 @@ class Setting:
     candidates: Mapping[str, Mapping[str, Any]]
 
 
-def setting(row: str, one: Sample, folder: Path) -> Setting:
+def model_setup(row: str, one: Sample, folder: Path) -> ModelSetup:
     """The model of a row of the table, and what may be chosen in its place.
 
     Args:
@@ -63,23 +63,23 @@ def setting(row: str, one: Sample, folder: Path) -> Setting:
         one: The object.
         folder: Gets meshes of bodies of another type.
     """
-    scene, mass = known(one)
+    scene, mass = scene_and_mass(one)
     ranges = {f"ground.{key}": ends for key, ends in CONTACT[one.kind].items()}
     free = {"contact free": {"unknowns": [f"{name}:{low:g}:{high:g}" for name, (low, high) in ranges.items()]}}
     if row == "friction":
-        return Setting(_changed(scene, {"ground.friction": 0.0, "ground.friction_stiffness": 0.0}), (mass,), free)
+        return ModelSetup(_changed(scene, {"ground.friction": 0.0, "ground.friction_stiffness": 0.0}), (mass,), free)
     if row == "elasticity":
-        return Setting(_changed(scene, {"ground.damping": 0.0}), (mass,), free)
+        return ModelSetup(_changed(scene, {"ground.damping": 0.0}), (mass,), free)
     if row in SWAPS:
         swap = as_deformable if one.kind == "rigid" else as_rigid
         other, density = swap(scene, mass, folder)
-        own = scene.model_dump(exclude_unset=True)["bodies"]["body"]
-        right = {"body": own, "timing.substeps": scene.timing.substeps, "unknowns": [mass]}
-        return Setting(other, (density,), {f"as {one.kind}": right})
-    return Setting(scene, (mass,), {})
+        original = scene.model_dump(exclude_unset=True)["bodies"]["body"]
+        right = {"body": original, "timing.substeps": scene.timing.substeps, "unknowns": [mass]}
+        return ModelSetup(other, (density,), {f"as {one.kind}": right})
+    return ModelSetup(scene, (mass,), {})
 
 
-def known(one: Sample) -> tuple[Scene, str]:
+def scene_and_mass(one: Sample) -> tuple[Scene, str]:
     """The scene with all of the truth but the mass, and the mass as an unknown."""
     others = [Unknown.parse(text) for text in one.unknowns[1:]]
     scene = placed(one.scene, {u.name: one.truth[u.name] for u in others})
@@ -118,9 +118,9 @@ def as_deformable(scene: Scene, mass: str, folder: Path) -> tuple[Scene, str]:
     volume = float(mesh.volumes.sum())
     low, high = _range(mass)
     density = f"body.density:{low / volume:.12g}:{high / volume:.12g}"
-    kept = _kept(scene) | {"kind": "solid", "shape": {"mesh": {"file": str(path)}}, **SOFT}
-    kept |= {"density": body.mass / volume}
-    return _stepped(_changed(scene, {"body": kept}), density), density
+    content = _kept(scene) | {"kind": "solid", "shape": {"mesh": {"file": str(path)}}, **SOFT}
+    content |= {"density": body.mass / volume}
+    return _stepped(_changed(scene, {"body": content}), density), density
 
 
 def as_rigid(scene: Scene, density: str, folder: Path) -> tuple[Scene, str]:
@@ -136,8 +136,8 @@ def as_rigid(scene: Scene, density: str, folder: Path) -> tuple[Scene, str]:
         draft.write_text("".join(lines))
     low, high = _range(density)
     mass = f"body.mass:{low * volume:.12g}:{high * volume:.12g}"
-    kept = _kept(scene) | {"shape": {"mesh": {"file": str(path)}}, "mass": body.density * volume}
-    return _stepped(_changed(scene, {"body": kept}), mass), mass
+    content = _kept(scene) | {"shape": {"mesh": {"file": str(path)}}, "mass": body.density * volume}
+    return _stepped(_changed(scene, {"body": content}), mass), mass
 
 
 def fillable(one: Sample) -> bool:
@@ -157,12 +157,12 @@ def fan(mesh: Mesh) -> TetMesh | None:
     normal /= np.linalg.norm(normal, axis=1, keepdims=True)
     limits = np.concatenate([normal, np.ones((len(normal), 1))], 1)
     size = np.ptp(mesh.vertices, 0).max()
-    found = linprog([0, 0, 0, -1], limits, (normal * a).sum(1), bounds=[(None, None)] * 3 + [(0, size)])
-    if not found.success or found.x[3] < 1e-2 * size:
+    solution = linprog([0, 0, 0, -1], limits, (normal * a).sum(1), bounds=[(None, None)] * 3 + [(0, size)])
+    if not solution.success or solution.x[3] < 1e-2 * size:
         return None
     centre = len(mesh.vertices)
     tets = np.concatenate([np.full((len(mesh.faces), 1), centre), mesh.faces], 1)
-    return TetMesh(np.concatenate([mesh.vertices, found.x[None, :3]]), tets)
+    return TetMesh(np.concatenate([mesh.vertices, solution.x[None, :3]]), tets)
 
 
 def _range(text: str) -> tuple[float, float]:

@@ -44,7 +44,7 @@ from gradsim.scene import Scene
 from gradsim_reproduction.plotting import SAFE, new_figure, true_rollout, write_figures
 from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.tables import write_table
-from gradsim_reproduction.wrong_models.models import SWAPS, bulk, fillable, known, mass_in, setting
+from gradsim_reproduction.wrong_models.models import SWAPS, bulk, fillable, mass_in, model_setup, scene_and_mass
 
 PAPER = {  # mean relative error of the mass; paper, Table 4, left
     "friction": 0.1866,
@@ -119,27 +119,27 @@ def solve(job: tuple[str, str, int, int, str]) -> dict:
     row, kind, number, seed, folder = job
     begun = time.process_time()
     one = sample(kind, number, seed)
-    ask = setting(row, one, Path(folder))
-    scene, _ = known(one)
-    own = 1000 * seed + number
-    seen = observe(row, scene, filmed(one, scene), own)
+    wrong = model_setup(row, one, Path(folder))
+    scene, _ = scene_and_mass(one)
+    noise_seed = 1000 * seed + number
+    observation = observe(row, scene, true_trajectory(one, scene), noise_seed)
     plan = SWAPPED if row in SWAPS else RIGID if kind == "rigid" else SOFT
-    models = {"observation": seen, "candidates": ask.candidates, "seed": own, "sampled": False}
-    found = compare(ask.scene, ask.unknowns, plan=plan, **models)
-    if found.best.fit.status == Status.MISMATCH:
-        again = compare(ask.scene, ask.unknowns, plan=CAREFUL, **models)
-        found = min(found, again, key=lambda each: each.best.chi2)
+    models = {"observation": observation, "candidates": wrong.candidates, "seed": noise_seed, "sampled": False}
+    comparison = compare(wrong.scene, wrong.unknowns, plan=plan, **models)
+    if comparison.best.fit.status == Status.MISMATCH:
+        again = compare(wrong.scene, wrong.unknowns, plan=CAREFUL, **models)
+        comparison = min(comparison, again, key=lambda candidate: candidate.best.chi2)
     truth = next(iter(one.truth.values())) * bulk(scene)
     fits = {}
-    for name, c in found.candidates.items():
+    for name, c in comparison.candidates.items():
         error = abs(mass_in(c.scene, c.fit.values) / truth - 1)
         fits[name] = {"status": c.fit.status, "chi2_per_n": c.fit.chi2_per_n, "error": error, "values": c.fit.values}
         fits[name] |= {"bic_above_best": c.delta}
     named = {"row": row, "kind": kind, "number": number, "seed": seed, "object": one.object, "mass": truth}
-    return {**named, "fits": fits, "chosen": found.chosen, "cpu_seconds": time.process_time() - begun}
+    return {**named, "fits": fits, "chosen": comparison.chosen, "cpu_seconds": time.process_time() - begun}
 
 
-def filmed(one: Sample, scene: Scene) -> Trajectory:
+def true_trajectory(one: Sample, scene: Scene) -> Trajectory:
     """The true motion."""
     mass, truth = next(iter(one.truth.items()))
     with torch.no_grad():
@@ -168,26 +168,26 @@ def summary(records: Sequence[dict]) -> dict[str, dict]:
     """The figures of all rows that were run."""
     figures = {}
     for row in ROWS:
-        some = [r for r in records if r["row"] == row]
-        if not some:
+        part = [r for r in records if r["row"] == row]
+        if not part:
             continue
-        before = [r["fits"][GIVEN]["error"] for r in some]
-        after = [r["fits"][r["chosen"]]["error"] for r in some]
-        flagged = float(np.mean([r["fits"][GIVEN]["status"] == Status.MISMATCH for r in some]))
+        before = [r["fits"][GIVEN]["error"] for r in part]
+        after = [r["fits"][r["chosen"]]["error"] for r in part]
+        flagged = float(np.mean([r["fits"][GIVEN]["status"] == Status.MISMATCH for r in part]))
         figures[row] = figure(float(np.mean(before)), paper=PAPER[row], goal=GOALS.get(row))
         figures[f"{row}_median"] = figure(float(np.median(before)))
         least = FLAGGED.get(row)
-        met = None if least is None else flagged >= least
-        figures[f"{row}_flagged"] = figure(flagged, goal=least or ALARMS[row], ok=met)
-        figures[f"{row}_count"] = figure(len(some))
+        is_met = None if least is None else flagged >= least
+        figures[f"{row}_flagged"] = figure(flagged, goal=least or ALARMS[row], ok=is_met)
+        figures[f"{row}_count"] = figure(len(part))
         if row in FLAGGED:
             figures[f"{row}_after"] = figure(float(np.mean(after)), goal=AFTER)
             figures[f"{row}_after_median"] = figure(float(np.median(after)))
-            right = float(np.mean([r["chosen"] != GIVEN for r in some]))
+            right = float(np.mean([r["chosen"] != GIVEN for r in part]))
             figures[f"{row}_right_model_chosen"] = figure(right)
-        for kind in dict.fromkeys(r["kind"] for r in some) if row not in SWAPS else ():
-            own = [r["fits"][GIVEN]["error"] for r in some if r["kind"] == kind]
-            figures[f"{row}_{kind}"] = figure(float(np.mean(own)))
+        for kind in dict.fromkeys(r["kind"] for r in part) if row not in SWAPS else ():
+            errors = [r["fits"][GIVEN]["error"] for r in part if r["kind"] == kind]
+            figures[f"{row}_{kind}"] = figure(float(np.mean(errors)))
     figures["cpu_seconds_mean"] = figure(float(np.mean([r["cpu_seconds"] for r in records])))
     return figures
 
@@ -230,10 +230,10 @@ def _bars(records: Sequence[dict], paper: Mapping[str, float]) -> Figure:
     figure = new_figure(8, 0.75 * len(rows) + 1.3)
     axes = figure.subplots()
     for k, row in enumerate(rows):
-        some = [r for r in records if r["row"] == row]
-        parts = {OURS: [r["fits"][GIVEN]["error"] for r in some]}
-        if any(len(r["fits"]) > 1 for r in some):
-            parts[LEFT] = [r["fits"][r["chosen"]]["error"] for r in some]
+        part = [r for r in records if r["row"] == row]
+        parts = {OURS: [r["fits"][GIVEN]["error"] for r in part]}
+        if any(len(r["fits"]) > 1 for r in part):
+            parts[LEFT] = [r["fits"][r["chosen"]]["error"] for r in part]
         axes.barh(k - 0.27, paper[row], 0.25, color=PAPERS)
         for place, (colour, errors) in enumerate(parts.items()):
             y = k + 0.27 * place
@@ -255,26 +255,26 @@ def _strips(records: Sequence[dict], meshes: Path) -> Figure:
     wrong = {r["row"]: r for r in reversed(records) if len(r["fits"]) > 1}
     figure = new_figure(1.35 * COLUMNS, 1.5 * len(wrong))
     axes = figure.subplots(len(wrong), COLUMNS, squeeze=False)
-    shown = None
+    image = None
     for line, (row, record) in zip(axes, sorted(wrong.items()), strict=True):
         film, model = _masks(record, meshes)
         for ax, k in zip(line, np.linspace(0, len(film) - 1, COLUMNS).round().astype(int), strict=True):
-            shown = ax.imshow(model[k] - film[k], cmap="RdBu_r", vmin=-1, vmax=1)
+            image = ax.imshow(model[k] - film[k], cmap="RdBu_r", vmin=-1, vmax=1)
             ax.contour(film[k], [0.5], colors="0.4", linewidths=0.6)
             ax.set(xticks=[], yticks=[])
             ax.set_title(f"frame {k}", fontsize=7)
         line[0].set_ylabel(f"{row.replace('_', ' ')}\n({record['object']})", fontsize=7)
-    if shown is not None:
-        figure.colorbar(shown, ax=axes, shrink=0.6, label="fit − film")
+    if image is not None:
+        figure.colorbar(image, ax=axes, shrink=0.6, label="fit − film")
     return figure
 
 
 def _masks(record: dict, meshes: Path) -> tuple[np.ndarray, np.ndarray]:
     """Silhouettes of the truth and of the wrong model at its best."""
     one = sample(record["kind"], record["number"], record["seed"])
-    scene, _ = known(one)
+    scene, _ = scene_and_mass(one)
     mass, truth = next(iter(one.truth.items()))
-    ask = setting(record["row"], one, meshes)
-    pairs = ((scene, {mass: truth}), (ask.scene, record["fits"][GIVEN]["values"]))
+    wrong = model_setup(record["row"], one, meshes)
+    pairs = ((scene, {mass: truth}), (wrong.scene, record["fits"][GIVEN]["values"]))
     masks = [synthetic.float_masks(s, true_rollout(s, values)).masks.detach().numpy() for s, values in pairs]
     return masks[0], masks[1]

@@ -11,7 +11,7 @@ from gradsim.identification.long_clip import MultipleShooting
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multiple_shooting import ShootingProblem
 from gradsim.identification.unknowns import Space
-from gradsim_reproduction.pendulums.tasks import seen
+from gradsim_reproduction.pendulums.tasks import observe_video
 
 FRAMES = 25
 UNKNOWNS = ("arms.first_length:0.4:0.6", "arms.second_mass:0.4:1.2", "arms.second_angle:0.4:2", "arms.first_rate:-1:1")
@@ -26,7 +26,7 @@ def problem():
     content["bodies"]["bob"] = {**bob, "colour": [0.3, 0.8, 0.4]}
     scene = gs.Scene.parse(content)
     model = gs.Model(scene)
-    return Problem(model, seen(scene, model.rollout()), Space(scene, [*UNKNOWNS, "bob.string_length:0.4:0.8"]))
+    return Problem(model, observe_video(scene, model.rollout()), Space(scene, [*UNKNOWNS, "bob.string_length:0.4:0.8"]))
 
 
 def truth(problem):
@@ -67,7 +67,7 @@ def test_a_film_is_solved_by_windows_and_one_shot():
     content = scene.model_dump()
     content["timing"]["frames"], content["camera"]["size"] = 61, [48, 48]
     scene = gs.Scene.parse(content)
-    observation = seen(scene, gs.Model(scene).rollout())
+    observation = observe_video(scene, gs.Model(scene).rollout())
     fit = identify(scene, UNKNOWNS, observation=observation, starts=4, shooting=MultipleShooting(window=15))
     assert fit.shooting["answer"] == "one shot" and set(fit.shooting["largest_jump"]) == {"angle", "angular_velocity"}
     np.testing.assert_allclose([fit.values[n.split(":")[0]] for n in UNKNOWNS], [0.5, 0.7, 1.2, 0.0], atol=1e-6)

@@ -11,7 +11,7 @@ from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
 from gradsim_reproduction.baselines.bullet import RATE, bullet, squared_error
-from gradsim_reproduction.baselines.reinforce import normalised, pybullet_landscape
+from gradsim_reproduction.baselines.reinforce import normalized, pybullet_landscape
 
 pytest.importorskip("pybullet")
 G = 9.81  # [m/s²]
@@ -112,7 +112,7 @@ def test_the_reward_of_the_landscape_sums_the_distances_of_frames():
     with bullet(given) as world:
         target = world.film(1.0)
         apart = [np.sqrt(np.square(world.film(m) - target).mean((1, 2, 3))).sum() for m in masses]
-    assert np.allclose(found["reward"], normalised(-np.array(apart)))
+    assert np.allclose(found["reward"], normalized(-np.array(apart)))
 
 
 def test_what_pybullet_cannot_play_is_refused():

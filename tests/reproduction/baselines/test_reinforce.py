@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim_reproduction.baselines.reinforce import LEAST, Plan, negative_log_likelihood, normalised, reinforce
+from gradsim_reproduction.baselines.reinforce import LEAST, Plan, negative_log_likelihood, normalized, reinforce
 
 
 def test_the_search_climbs_a_smooth_reward_within_its_noise():
@@ -24,7 +24,7 @@ def test_decay_keeps_a_far_start_from_arriving():
 
 def test_a_reward_that_says_nothing_moves_nothing():
     assert set(reinforce(lambda s: 1.0, 3.0, Plan(steps=5), np.random.default_rng(0))) == {3.0}
-    assert normalised(np.ones(4)).tolist() == [0, 0, 0, 0]
+    assert normalized(np.ones(4)).tolist() == [0, 0, 0, 0]
 
 
 def test_masses_stay_positive():

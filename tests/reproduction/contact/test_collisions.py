@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from gradsim_reproduction.contact import billiards, collisions
-from gradsim_reproduction.contact.billiards import RADIUS, TIME, aimed
+from gradsim_reproduction.contact.billiards import RADIUS, TIME, hard_ball_velocity
 
 
 def test_the_known_shot_brings_the_struck_ball_to_its_goal():
     """Hard balls, step by step: the first touches, the other leaves along the line of centres."""
     place, goal = torch.tensor([0.8, 0.05]).double(), torch.tensor([1.4, -0.2]).double()
-    v = aimed(place, goal)
+    v = hard_ball_velocity(place, goal)
     speed, e = v.norm(), v / v.norm()
     along = e @ place
     until = (along - torch.sqrt(along**2 - place @ place + 4 * RADIUS**2)) / speed

@@ -4,7 +4,15 @@ import pytest
 import torch
 
 from gradsim.render.camera import from_scene, project
-from gradsim_reproduction.control.closed_loop import CLOSE, KICK, closed_loop, disturbances, misses, shown, walker
+from gradsim_reproduction.control.closed_loop import (
+    CLOSE,
+    KICK,
+    closed_loop,
+    disturbances,
+    goal_position,
+    misses,
+    walker,
+)
 
 
 def test_the_picture_tells_where_the_goal_is():
@@ -12,7 +20,7 @@ def test_the_picture_tells_where_the_goal_is():
     for way in (3.375, -1.1):
         walk = walker(way)
         camera = from_scene(walk.plant.model.scene.camera)
-        places = torch.stack([walk.truth.centre.double(), shown(walk.picture, camera)])
+        places = torch.stack([walk.truth.centre.double(), goal_position(walk.picture, camera)])
         true, seen = project(places, camera.K, camera.R, camera.t)[0]
         assert torch.equal(places[1], walk.place) and abs(walk.place[1]) < 1e-12
         assert torch.linalg.vector_norm(true - seen) < 0.5

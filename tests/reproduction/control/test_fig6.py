@@ -62,7 +62,7 @@ def test_a_heavy_rim_has_the_mass_of_the_original_at_every_point():
     setup = Setup.of(Task.load("cloth"), 3, quick=True)
     model, still = setup.plant.model, torch.zeros(1, 1, 3)
     before = Episode(model.rollout(frames=1), still).centre()
-    cloth.weigh(setup)
+    cloth.equalize_masses(setup)
     mass = model.systems[0].mass(model.values())
     assert error(mass, torch.full_like(mass, 2.0)) < 1e-12
     assert error(Episode(model.rollout(frames=1), still).centre(), before) < 1e-12
@@ -73,7 +73,7 @@ def test_searches_are_kept_and_their_policies_with_them(tmp_path, monkeypatch):
 
     def method(setup, seed, progress):
         calls.append(seed)
-        return methods.picture(setup, seed, progress)
+        return methods.from_image(setup, seed, progress)
 
     first = [
         Runs(tmp_path, "cloth", {"seed": 0}, NullProgress()).run(PICTURE, method, setup, 2, 2, triangles=9)
@@ -81,7 +81,7 @@ def test_searches_are_kept_and_their_policies_with_them(tmp_path, monkeypatch):
     ]
     assert calls == [2] and first[0].json() == first[1].json() and len(first[0]) == 3
     assert first[0].names == {"method": PICTURE, "goal": 2, "triangles": 9}
-    assert set(methods.kept(tmp_path, "cloth", 2)) == {"first", "middle", "best", "last"}
+    assert set(methods.load_policies(tmp_path, "cloth", 2)) == {"first", "middle", "best", "last"}
 
 
 def test_the_cost_of_a_picture_is_measured_beside_the_physics():

@@ -6,7 +6,18 @@ import pytest
 import torch
 
 from gradsim.physics.smoke.grid import Grid
-from gradsim_reproduction.control.smoke import FIRST, Found, Waves, descend, disc, form, ratio, smoke, summary, targets
+from gradsim_reproduction.control.smoke import (
+    FIRST,
+    Evaluation,
+    StreamFunction,
+    descend,
+    disc,
+    form,
+    ratio,
+    smoke,
+    summary,
+    targets,
+)
 
 
 def test_the_disc_has_the_mass_of_the_picture_and_is_none_of_them():
@@ -33,8 +44,8 @@ def test_a_ring_has_a_hole_and_a_letter_an_opening():
 
 
 def test_velocities_of_the_unknowns_have_no_divergence():
-    waves, grid = Waves(24), Grid((24, 24), 1 / 24)
-    z = waves.drawn(0, 0.3)
+    waves, grid = StreamFunction(24), Grid((24, 24), 1 / 24)
+    z = waves.random(0, 0.3)
     velocity = waves.velocity(z)
     assert grid.divergence(velocity).abs().max() < 1e-12
     assert velocity.square().mean().sqrt() == pytest.approx(0.3)
@@ -42,14 +53,14 @@ def test_velocities_of_the_unknowns_have_no_divergence():
 
 
 def test_the_search_solves_a_quadratic_within_its_evaluations():
-    waves = Waves(8)
+    waves = StreamFunction(8)
     generator = torch.Generator().manual_seed(0)
     goal, weight = torch.randn(2, 8, 8, generator=generator, dtype=torch.float64)
     weight, losses = weight.exp(), []
 
     def evaluate(z):
         losses.append((weight * (z - goal).square()).sum().item())
-        return Found(losses[-1], 2 * weight * (z - goal))
+        return Evaluation(losses[-1], 2 * weight * (z - goal))
 
     descend(evaluate, waves, torch.zeros(8, 8, dtype=torch.float64), 120)
     assert len(losses) <= 120
@@ -58,11 +69,11 @@ def test_the_search_solves_a_quadratic_within_its_evaluations():
 
 
 def test_the_first_step_changes_the_velocity_as_far_as_it_may():
-    waves, seen = Waves(8), []
+    waves, seen = StreamFunction(8), []
 
     def evaluate(z):
         seen.append(z)
-        return Found(-z.sum().item(), torch.full_like(z, -1.0) + waves.drawn(1, 0.1))
+        return Evaluation(-z.sum().item(), torch.full_like(z, -1.0) + waves.random(1, 0.1))
 
     descend(evaluate, waves, torch.zeros(8, 8, dtype=torch.float64), 2)
     assert waves.speed(seen[1]) == pytest.approx(FIRST)

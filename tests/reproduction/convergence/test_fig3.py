@@ -11,16 +11,16 @@ from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, placed
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
-from gradsim_reproduction.convergence.fig3 import descend, settled, summary, table_rows
-from gradsim_reproduction.convergence.scenes import TASKS, Task
+from gradsim_reproduction.convergence.fig3 import descend, settling_iteration, summary, table_rows
+from gradsim_reproduction.convergence.scenes import TASKS, DescentTask
 
 
 def test_iterations_count_until_the_error_stays_small():
     errors = np.array(
         [[0.5, 0.5, 0.001], [0.001, 0.5, 0.001], [0.5, 0.5, 0.001], [0.001, 0.001, 0.5], [0.001, 0.5, 0.5]]
     )
-    assert settled(errors).tolist() == [3, np.inf, np.inf]
-    assert settled(errors[:, :1] * 0).tolist() == [0]
+    assert settling_iteration(errors).tolist() == [3, np.inf, np.inf]
+    assert settling_iteration(errors[:, :1] * 0).tolist() == [0]
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -46,7 +46,7 @@ def test_the_table_has_a_row_of_each_way_and_no_number_of_the_paper():
 
 
 def test_descent_falls_towards_the_truth():
-    task = Task("mass", "body.mass:2:12", 100, ((8, 8, 0.2),))
+    task = DescentTask("mass", "body.mass:2:12", 100, ((8, 8, 0.2),))
     scene = task.scene(0, 1)
     space = Space(scene, [task.unknown])
     model = model_for(scene, space)

@@ -12,7 +12,7 @@ from gradsim_reproduction.differentiability import cells as table
 from gradsim_reproduction.differentiability.cells import COLUMNS, ROWS
 from gradsim_reproduction.differentiability.check import slopes
 
-CELLS = [(row, column) for row in ROWS for column in COLUMNS if table.asked(row, column)]
+CELLS = [(row, column) for row in ROWS for column in COLUMNS if table.parameters_of(row, column)]
 
 
 @pytest.mark.parametrize("row, column", CELLS, ids=[f"{row}-{column}" for row, column in CELLS])
@@ -31,10 +31,10 @@ def test_every_cell_of_a_row_has_parameters_or_a_reason(row):
     content = ROWS[row]
     assert set(content.cells) == set(COLUMNS)
     assert all(
-        isinstance(content.cells[column], table.Absent | table.Missing) or table.asked(row, column)
+        isinstance(content.cells[column], table.Absent | table.Missing) or table.parameters_of(row, column)
         for column in COLUMNS
     )
-    assert all(table.asked(row, column) for column in content.paper), "what the paper ticks has parameters"
+    assert all(table.parameters_of(row, column) for column in content.paper), "what the paper ticks has parameters"
 
 
 class Curve:

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from gradsim_reproduction.differentiability import table6
-from gradsim_reproduction.differentiability.cells import COLUMNS, PAPER_COLUMNS, ROWS, Cell, asked
+from gradsim_reproduction.differentiability.cells import COLUMNS, PAPER_COLUMNS, ROWS, Cell, parameters_of
 from gradsim_reproduction.differentiability.check import Slope
 from gradsim_reproduction.differentiability.page import markdown
 
@@ -22,8 +22,8 @@ def every(wrong=()):
             column: Cell(
                 row,
                 column,
-                {"body.mass": slope(row, column)} if asked(row, column) else {},
-                "" if asked(row, column) else "none",
+                {"body.mass": slope(row, column)} if parameters_of(row, column) else {},
+                "" if parameters_of(row, column) else "none",
                 True,
             )
             for column in COLUMNS
@@ -53,8 +53,8 @@ def test_the_table_counts_the_papers_ticks_and_those_that_are_right():
     cells = every([("rigid", "mass")])
     rows = {row["name"]: row for row in table6.rows(cells)}
     rigid = rows[ROWS["rigid"].title]
-    ticks, measured = len(ROWS["rigid"].paper), sum(bool(cell.slopes) for cell in cells["rigid"].values())
-    assert rigid["paper"] == ticks and rigid["ours"] == measured - 1 and rigid["ratio"] is None
+    ticks, subject_slopes = len(ROWS["rigid"].paper), sum(bool(cell.slopes) for cell in cells["rigid"].values())
+    assert rigid["paper"] == ticks and rigid["ours"] == subject_slopes - 1 and rigid["ratio"] is None
     assert rigid["note"] == f"{ticks - 1} of the paper's {ticks} among them"
     assert rows["all"]["paper"] == TICKS
     assert rows["all"]["ours"] == table6.summary(cells)["cells_total"]["value"]

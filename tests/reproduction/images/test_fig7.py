@@ -13,7 +13,7 @@ from gradsim_reproduction.images import fig7
 def test_an_error_is_settled_when_it_is_small_to_the_end():
     error = np.array([0.5, 0.005, 0.02, 0.003, 0.001])
     errors = np.stack([error, np.full(5, 0.5), np.full(5, 0.0)], -1)[None]
-    np.testing.assert_array_equal(fig7.settled(errors), [[3, np.inf, 0]])
+    np.testing.assert_array_equal(fig7.settling_iteration(errors), [[3, np.inf, 0]])
 
 
 def test_the_table_says_what_share_came_home_and_how_fast():

@@ -7,20 +7,20 @@ import torch
 from gradsim.losses import LOSSES
 from gradsim_reproduction.images import falls
 from gradsim_reproduction.images import independent_target as target
-from gradsim_reproduction.images.falls import FRAMES, Fall, Range
+from gradsim_reproduction.images.falls import FRAMES, FallProblem, UniformSpace
 
 
-def problem(tangent, unknowns: int = 3) -> tuple[Fall, torch.Tensor]:
-    seen = target.pictures_of("ball", (0.8, 1.1, 9.0), "grid", 0)
-    space = Range(torch.full((unknowns,), -20.0).double(), torch.full((unknowns,), 20.0).double())
-    return Fall(target.BODIES["ball"], seen, tangent, (0.0, 9.81)[unknowns - 1 :], space), torch.tensor(
+def problem(tangent, unknowns: int = 3) -> tuple[FallProblem, torch.Tensor]:
+    seen = target.reference_video("ball", (0.8, 1.1, 9.0), "grid", 0)
+    space = UniformSpace(torch.full((unknowns,), -20.0).double(), torch.full((unknowns,), 20.0).double())
+    return FallProblem(target.BODIES["ball"], seen, tangent, (0.0, 9.81)[unknowns - 1 :], space), torch.tensor(
         [[0.7, 1.4, 8.0], [0.83, 1.0, 10.0]], dtype=torch.float64
     )[:, :unknowns]
 
 
 @pytest.mark.parametrize("loss", ["mse", "cdf"])
 def test_the_gradient_of_a_fall_is_the_central_difference_of_its_cost(loss):
-    fall, u = problem(falls.exactly)
+    fall, u = problem(falls.exact_coverage)
     cost, A, g = fall.linearize(u, FRAMES, LOSSES[loss])
     assert torch.allclose(cost, fall.cost(u, FRAMES, LOSSES[loss]), rtol=1e-12)
     assert torch.allclose(A, A.mT) and (torch.linalg.eigvalsh(A) > 0).all()
@@ -42,14 +42,14 @@ def test_differences_along_unknowns_are_the_adjoint_of_the_alpha(alpha):
 
 def test_cdf_and_then_pixels_find_a_ball_from_afar_to_a_thousandth_of_a_pixel():
     errors = target.height_errors(
-        target.Row(falls.exactly, ["ball"]), target.SCHEDULES[target.TWO_STAGES], (3.0, 40.0), "random", 0
+        target.Row(falls.exact_coverage, ["ball"]), target.SCHEDULES[target.TWO_STAGES], (3.0, 40.0), "random", 0
     )
     assert errors.shape == (2, 2) and errors.abs().max() < 1e-3
 
 
 def test_pixels_alone_find_it_from_near_only():
     errors = target.height_errors(
-        target.Row(falls.exactly, ["ball"]), target.SCHEDULES["mse"], (3.0, 30.0), "random", 0
+        target.Row(falls.exact_coverage, ["ball"]), target.SCHEDULES["mse"], (3.0, 30.0), "random", 0
     )
     found = target.summary(errors, (3.0, 30.0))
     assert found["basin_px"] == 3 and found["arrived"] == 2 and found["error_px"] < 1e-3

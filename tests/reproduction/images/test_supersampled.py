@@ -6,7 +6,7 @@ import torch
 
 from gradsim import InputError
 from gradsim.geometry import mesh
-from gradsim_reproduction.images.falls import CAMERA, SIZE, exactly, heights, moved
+from gradsim_reproduction.images.falls import CAMERA, SIZE, exact_coverage, heights, surface_at
 from gradsim_reproduction.images.supersampled import masks
 
 PLAIN = np.eye(3), np.eye(3), np.zeros(3)  # a camera whose pixels are x/z and y/z
@@ -37,10 +37,10 @@ def test_bodies_that_reach_off_the_image_are_cut_there():
 def test_pixels_are_those_of_exact_coverage_to_the_spread_of_samples(random):
     """An edge crosses 16 columns of cells; in each it hides a share of one with a variance of at most 1/12 (grid) or 1/6
     (random) of it: in all √(16/6)/256 = 0.0064 RMS."""
-    surface = moved(BALL, heights(torch.tensor([[1.2, 0.0, 9.81]]).double()))
+    surface = surface_at(BALL, heights(torch.tensor([[1.2, 0.0, 9.81]]).double()))
     rng = np.random.default_rng(1) if random else None
     image = masks(surface.vertices[0].numpy(), BALL.faces, CAMERA.K, CAMERA.R, CAMERA.t, (SIZE, SIZE), rng=rng)
-    exact = exactly(surface, surface.vertices.new_empty(1, 0, *surface.vertices.shape[1:]))[0][0].numpy()
+    exact = exact_coverage(surface, surface.vertices.new_empty(1, 0, *surface.vertices.shape[1:]))[0][0].numpy()
     edge = (exact > 0) & (exact < 1)
     assert (image[exact == 1] == 1).all() and (image[exact == 0] == 0).all()
     assert np.sqrt(np.mean((image - exact)[edge] ** 2)) < 0.0064

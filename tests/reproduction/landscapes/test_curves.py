@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradsim_reproduction.landscapes.curves import basin, curvature, kept, minima, read
+from gradsim_reproduction.landscapes.curves import basin, curvature, curve_record, curve_statistics, minima
 
 
 def two_wells(x: np.ndarray) -> np.ndarray:
@@ -36,7 +36,7 @@ def test_rounding_makes_no_minima():
 def test_the_basin_ends_where_it_no_longer_goes_down_to_the_lowest_point():
     x = np.linspace(0, 6, 601)
     assert basin(x, two_wells(x)) == pytest.approx((0, 2.5))
-    assert read(x, two_wells(x))["share"] == pytest.approx(2.5 / 6, abs=1 / 600)
+    assert curve_statistics(x, two_wells(x))["share"] == pytest.approx(2.5 / 6, abs=1 / 600)
 
 
 def test_the_curvature_of_a_parabola_is_exact():
@@ -47,5 +47,5 @@ def test_the_curvature_of_a_parabola_is_exact():
 def test_a_curve_is_kept_with_its_shape_and_with_what_does_not_change():
     x = np.linspace(0, 1, 11)
     loss = np.maximum(0.3, (x - 1) ** 2)  # flat from 0.5 on, but for the grid point before
-    told = kept(x, loss)
+    told = curve_record(x, loss)
     assert told["flat"] == pytest.approx(0.5) and told["loss"] == pytest.approx(loss.tolist(), rel=1e-5)

@@ -5,7 +5,7 @@ import torch
 
 from gradsim.identification.observation.base import Masks
 from gradsim_reproduction.landscapes import fig4, lame
-from gradsim_reproduction.landscapes.descents import descended, problem
+from gradsim_reproduction.landscapes.descents import problem, run_descents
 from gradsim_reproduction.landscapes.fig4 import _lame, _row
 from gradsim_reproduction.landscapes.rigid import TRUTH, UNKNOWNS
 from gradsim_reproduction.landscapes.scenes import TRUE_LAME, cube
@@ -13,9 +13,9 @@ from gradsim_reproduction.landscapes.scenes import TRUE_LAME, cube
 
 def test_descents_come_home_from_near_and_not_from_where_the_body_has_left_the_picture():
     one = problem(cube("slide"), UNKNOWNS, TRUTH, ends=True)
-    found = descended(one, TRUTH, torch.tensor([[0.2], [1.0], [1.4]]).double(), 4)
-    (lost,), (kept,), (nearer,) = found["ends"]
-    assert (lost, kept) == pytest.approx((0.2, 1.0))  # no gradient at either
+    found = run_descents(one, TRUTH, torch.tensor([[0.2], [1.0], [1.4]]).double(), 4)
+    (lost,), (curve_record,), (nearer,) = found["ends"]
+    assert (lost, curve_record) == pytest.approx((0.2, 1.0))  # no gradient at either
     assert 1 < nearer < 1.4 * 0.96**4 and found["share"] == pytest.approx(1 / 3)
 
 

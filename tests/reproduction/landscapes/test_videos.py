@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim_reproduction.landscapes.rigid import SELECTIONS, selected
+from gradsim_reproduction.landscapes.rigid import SELECTIONS, select_frames
 from gradsim_reproduction.landscapes.scenes import RIGID, TRUE_MASS, cube, over
-from gradsim_reproduction.landscapes.videos import NAME, VIEWS, adjoint, errors, masses, moved, off
+from gradsim_reproduction.landscapes.videos import NAME, VIEWS, adjoint, errors, gradient_errors, mass_rollouts, masses
 
 
 def test_the_truth_is_on_the_grid_and_the_ends_are_the_paper_s():
@@ -16,7 +16,7 @@ def test_the_truth_is_on_the_grid_and_the_ends_are_the_paper_s():
 
 def test_a_drifting_cube_goes_where_its_momentum_takes_it():
     model = over(cube("drift"), {NAME: torch.tensor([0.1, 5.0])})
-    every, _ = moved(model, np.array([0.1, 0.5, 5.0]))
+    every, _ = mass_rollouts(model, np.array([0.1, 0.5, 5.0]))
     travel = (every["cube"]["x"][:, -1, 0] - every["cube"]["x"][:, 0, 0]).numpy()
     rounding = 7860 * 1e-16  # of so many steps, at places near 1 m
     np.testing.assert_allclose(travel, 0.13 / np.array([0.1, 0.5, 5.0]) * 2.0, rtol=0, atol=rounding)  # J/m over 2 s
@@ -24,7 +24,7 @@ def test_a_drifting_cube_goes_where_its_momentum_takes_it():
 
 def test_errors_are_zero_at_the_truth_and_at_the_start_and_nowhere_else():
     model = over(cube("slide"), {NAME: torch.tensor([0.5, 2.0])})
-    every, true = moved(model, np.array([0.5, 1.0, 2.0]))
+    every, true = mass_rollouts(model, np.array([0.5, 1.0, 2.0]))
     error = errors(VIEWS["coverage"](model.scene), every, true)
     assert error.shape == (3, 61)
     assert (error[1] == 0).all() and (error[:, 0] == 0).all() and (error[[0, 2], 5:] > 0).all()
@@ -34,19 +34,21 @@ def test_errors_are_zero_at_the_truth_and_at_the_start_and_nowhere_else():
 
 def test_selections_take_the_frames_they_are_named_for():
     error = np.arange(61.0)[None]
-    assert {name: float(loss[0]) for name, loss in selected(error).items()} == {
+    assert {name: float(loss[0]) for name, loss in select_frames(error).items()} == {
         "all": 30,
         "fifth": 30,
         "first_and_middle": 15,
         "first_and_last": 30,
     }
-    assert set(selected(error)) == set(SELECTIONS)
+    assert set(select_frames(error)) == set(SELECTIONS)
 
 
 def test_the_adjoint_is_the_slope_of_the_curve_where_nothing_touches():
     scene = cube("drift")
     mass = np.linspace(0.9, 1.3, 41)
-    apart = off(mass, *adjoint(over(scene, {NAME: torch.tensor(mass)}), NAME, VIEWS["coverage"](scene), mass))
+    apart = gradient_errors(
+        mass, *adjoint(over(scene, {NAME: torch.tensor(mass)}), NAME, VIEWS["coverage"](scene), mass)
+    )
     # secants are off by (0.01)² L‴/6 over L′ ≈ 1e-4, but beside the minimum, where L′ changes sign
     assert np.median(apart) < 1e-3
 

@@ -12,9 +12,9 @@ from gradsim.identification.api import model_for
 from gradsim.identification.observation.labelled_masks import LabelledMasks
 from gradsim.scene import Scene
 from gradsim_reproduction.pendulums import pendulums as experiment
-from gradsim_reproduction.pendulums.fits import drawn, float_fit
+from gradsim_reproduction.pendulums.fits import float_fit, truth_of
 from gradsim_reproduction.pendulums.pendulums import summary
-from gradsim_reproduction.pendulums.tasks import Task, moved, seen, tasks
+from gradsim_reproduction.pendulums.tasks import VideoTask, observe_video, rollout_of, tasks
 
 TASKS = tasks()
 
@@ -25,7 +25,7 @@ def short():
     task = TASKS["double"]
     content = task.scene.model_dump()
     content["timing"]["frames"], content["camera"]["size"] = 16, [48, 48]
-    return Task("double", Scene.parse(content), task.unknowns, task.title)
+    return VideoTask("double", Scene.parse(content), task.unknowns, task.title)
 
 
 def test_all_that_the_paper_names_is_unknown():
@@ -41,7 +41,7 @@ def test_all_that_the_paper_names_is_unknown():
 def test_truths_and_starts_fill_the_same_ranges_from_different_streams():
     task = TASKS["double"]
     space = task.space()
-    truths = torch.stack([drawn(task, n, 0) for n in range(200)])
+    truths = torch.stack([truth_of(task, n, 0) for n in range(200)])
     starts = space.draw(np.random.default_rng([0, 0]), 200)
     for u in (space.numbers(truths), space.numbers(starts)):
         ends = torch.tensor([space.range(k) for k in range(len(space))])
@@ -53,7 +53,7 @@ def test_truths_and_starts_fill_the_same_ranges_from_different_streams():
 
 def test_errors_are_relative_where_the_range_leaves_0_out():
     task = TASKS["double"]
-    truth = task.space().numbers(drawn(task, 0, 0)).tolist()
+    truth = task.space().numbers(truth_of(task, 0, 0)).tolist()
     off = [1.01 * x for x in truth]
     errors = task.errors(off, truth)
     assert errors["arms.first_length"] == pytest.approx(0.01)
@@ -62,9 +62,9 @@ def test_errors_are_relative_where_the_range_leaves_0_out():
 
 
 def test_noise_of_shares_is_the_stated_one(short):
-    space, truth = short.space(), drawn(short, 3, 0)
-    trajectory = moved(model_for(short.scene, space), space, truth, 16)
-    exact, noisy = seen(short.scene, trajectory), seen(short.scene, trajectory, noise=1)
+    space, truth = short.space(), truth_of(short, 3, 0)
+    trajectory = rollout_of(model_for(short.scene, space), space, truth, 16)
+    exact, noisy = observe_video(short.scene, trajectory), observe_video(short.scene, trajectory, noise=1)
     assert isinstance(exact, LabelledMasks) and isinstance(noisy, LabelledMasks) and exact.names == noisy.names
     off = (noisy.shares - exact.shares).transpose(0, 1).flatten(1)
     np.testing.assert_allclose(off.std(1), noisy.sigmas, rtol=0.05)
@@ -102,7 +102,7 @@ def test_figures_are_the_worst_unknown_of_the_median_film():
 def test_a_finished_run_gets_its_page(tmp_path, monkeypatch):
     """The command writes a page from result.json; its `unknowns` would be read as estimates of a fit."""
     errors = dict.fromkeys(TASKS["simple"].space().names, 1e-9)
-    truth = TASKS["simple"].space().numbers(drawn(TASKS["simple"], 0, 0)).tolist()
+    truth = TASKS["simple"].space().numbers(truth_of(TASKS["simple"], 0, 0)).tolist()
     record = {"task": "simple", "number": 0, "truth": truth, "errors": errors, "alone": [True]}
     monkeypatch.setattr(experiment, "QUICK", {"simple": 1})
     monkeypatch.setattr(experiment, "float_fit", lambda *words: record)

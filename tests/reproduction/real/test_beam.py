@@ -13,7 +13,7 @@ from gradsim_reproduction.real.beam import real_beam
 from gradsim_reproduction.real.beam_checks import beam_theory
 from gradsim_reproduction.real.beam_fit import Tracks
 from gradsim_reproduction.real.beam_model import FPS, GRAVITY, LENGTH, WIDTH, Beam
-from gradsim_reproduction.real.beam_recordings import Recording, believed, swing
+from gradsim_reproduction.real.beam_recordings import Recording, first_trusted_frames, swing
 from gradsim_reproduction.real.cube_recordings import recordings
 
 COARSE = Beam((1, 3), 0.45)
@@ -85,7 +85,7 @@ def test_damped_oscillation_and_creep_are_read_from_heights():
 def test_a_marker_that_steps_alone_is_not_believed_before():
     markers = np.tile(np.random.default_rng(1).normal(size=(6, 3)), (50, 1, 1))
     markers[:20, 4] += [5e-4, 0, 0]
-    assert believed(markers).tolist() == [0, 20, 0]
+    assert first_trusted_frames(markers).tolist() == [0, 20, 0]
 
 
 def test_motion_of_the_clamp_is_taken_out(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from gradsim_reproduction.real.camera_attitude import AttitudeSpace, TurnedModel
 from gradsim_reproduction.real.cube_recordings import recordings
 from gradsim_reproduction.real.pendulum import COLOUR, real_pendulum
 from gradsim_reproduction.real.pendulum_measurement import LENGTH, measure
-from gradsim_reproduction.real.pendulum_problem import LENS, Film
+from gradsim_reproduction.real.pendulum_problem import LENS, PendulumVideo
 
 WIDTH, HEIGHT, FPS, FRAMES, HELD = 400, 225, 10, 24, 3
 TRUTH = {LENGTH: 0.63, "bob.radius": 0.052, "bob.drag": 0.06, "camera.yaw": -0.06}
@@ -56,7 +56,7 @@ def measurement():
     ball, wall = (LINEAR[np.rint(np.array(c) * 255).astype(int)] for c in (COLOUR, (0.42, 0.42, 0.42)))
     light = masks[..., None] * ball + (1 - masks[..., None]) * wall
     bytewise = 255 * (1.055 * light ** (1 / 2.4) - 0.055) + np.random.default_rng(5).standard_normal(light.shape)
-    film = Film.of(bytewise.round().clip(0, 255).astype(np.uint8), FPS, COLOUR)
+    film = PendulumVideo.of(bytewise.round().clip(0, 255).astype(np.uint8), FPS, COLOUR)
     return measure(film, quick=True, seed=1)
 
 

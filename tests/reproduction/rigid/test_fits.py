@@ -4,7 +4,7 @@ import pytest
 
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim_reproduction.rigid import fits as experiment
-from gradsim_reproduction.rigid.fits import careful
+from gradsim_reproduction.rigid.fits import refit_if_mismatch
 
 COARSE = MultistartConfig(starts=2, grow=6)
 
@@ -30,5 +30,5 @@ def test_a_film_that_is_not_explained_is_searched_once_more_and_the_better_answe
             status=end, chi2_per_n=chi2[len(asked) - 1], cpu_seconds=2.0, wall_seconds=3.0, rollouts=10
         )
 
-    found = careful(fit, COARSE)
+    found = refit_if_mismatch(fit, COARSE)
     assert asked == plans and found.chi2_per_n == kept and found.rollouts == 10 * len(plans)

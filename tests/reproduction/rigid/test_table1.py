@@ -11,7 +11,7 @@ from gradsim.identification.unknowns import Space
 from gradsim.runtime.progress import NullProgress
 from gradsim_reproduction.baselines import ROWS
 from gradsim_reproduction.rigid import table1
-from gradsim_reproduction.rigid.fits import Ask, answer, problem_of
+from gradsim_reproduction.rigid.fits import FitJob, problem_of, run_fit
 from gradsim_reproduction.rigid.records import baseline_rows, error_bars
 from gradsim_reproduction.runner import Run
 
@@ -47,16 +47,16 @@ def test_starts_cover_the_range_and_do_not_follow_the_truth():
 @pytest.mark.parametrize("sight", ["float", "states"])
 def test_the_mass_of_a_thrown_box_is_found_to_rounding(sight):
     box = next(n for n in test_numbers(60) if sample("rigid", n).object == "box")
-    found = answer(Ask(box, ("body.mass",), sight, 0, 4))
+    found = run_fit(FitJob(box, ("body.mass",), sight, 0, 4))
     assert found["status"] == "ok"
     assert found["errors"]["body.mass"] < 1e-11  # the goal of the table is a thousand times as much
 
 
 def test_every_object_is_asked_for_and_the_first_ones_by_every_sight():
     asks = list(table1.plan(test_numbers(200), 0, quick=False).values())
-    assert sum(ask.sight == "float" for ask in asks) == 200
+    assert sum(ask.mode == "float" for ask in asks) == 200
     for sight, share in table1.SIGHTS.items():
-        assert [a.number for a in asks if a.sight == sight] == test_numbers(math.ceil(200 * share))
+        assert [a.number for a in asks if a.mode == sight] == test_numbers(math.ceil(200 * share))
 
 
 def test_wrong_masses_lower_the_share_and_are_silent_where_the_fit_says_ok():

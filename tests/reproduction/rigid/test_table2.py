@@ -5,7 +5,7 @@ import pytest
 
 from gradsim.dataset import sample, test_numbers
 from gradsim_reproduction.rigid import table2
-from gradsim_reproduction.rigid.fits import Ask, answer
+from gradsim_reproduction.rigid.fits import FitJob, run_fit
 
 NAMES = ("body.mass", "ground.stiffness", "ground.damping", "ground.friction_stiffness", "ground.friction")
 
@@ -17,7 +17,7 @@ def record(error=1e-9, **changes):
 
 def test_five_numbers_of_a_thrown_box_are_found_to_a_millionth():
     box = next(n for n in test_numbers(60) if sample("rigid", n).object == "box")
-    found = answer(Ask(box, NAMES, "float", 0))
+    found = run_fit(FitJob(box, NAMES, "float", 0))
     assert found["identifiable"] and found["status"] == "ok"
     assert max(found["errors"].values()) < table2.SOLVED
     assert found["course"][-1][2] == pytest.approx(max(found["errors"].values()), rel=0.5, abs=1e-12)

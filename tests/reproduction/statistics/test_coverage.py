@@ -35,7 +35,9 @@ def test_truths_are_within_the_ranges_and_the_scene_does_not_hold_them(family):
 
 def test_coverage_counts_intervals_and_its_error_counts_fits():
     """Two fits, one all inside, one all outside: half, with the standard error of two coins, 1/(2 √2)."""
-    told = experiment.judged([record("mass", [0.5, 1.0], [True, True]), record("mass", [4.0, 3.5], [False, False])])
+    told = experiment.interval_statistics(
+        [record("mass", [0.5, 1.0], [True, True]), record("mass", [4.0, 3.5], [False, False])]
+    )
     assert told["coverage"] == 0.5
     assert told["standard_error"] == pytest.approx(1 / (2 * math.sqrt(2)))
     assert told["z_rms"] == pytest.approx(math.sqrt((0.25 + 1 + 16 + 12.25) / 4)) and told["beyond_3"] == 0.5
@@ -47,7 +49,7 @@ def test_a_fit_that_does_not_explain_its_film_counts_for_coverage_but_claims_no_
         record("mass", [-1.0], [True]),
         record("mass", [7e3], [False], "mismatch"),
     ]
-    told = experiment.judged(records)
+    told = experiment.interval_statistics(records)
     assert told["coverage"] == pytest.approx(2 / 3) and told["z_rms"] == 1 and told["z_rms_all"] > 4e3
     assert told["mismatch"] == 1
 

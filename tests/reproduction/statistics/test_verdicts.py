@@ -39,7 +39,7 @@ BOTH = {"body.mass": 0.7071, "ground.stiffness": 0.7071}
     ],
 )
 def test_an_open_case_is_right_with_its_direction_and_its_words(given, right):
-    assert experiment.compared(CASES[4], given, TRUTH)["right"] is right
+    assert experiment.compare_verdict(CASES[4], given, TRUTH)["right"] is right
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_an_open_case_is_right_with_its_direction_and_its_words(given, right):
     [(fit("ok", None), True), (fit("unidentifiable", BOTH), False), (fit("ok", None, value=7.0), False)],
 )
 def test_a_known_case_is_right_if_nothing_is_open_and_the_truth_is_near(given, right):
-    assert experiment.compared(CASES[5], given, TRUTH)["right"] is right
+    assert experiment.compare_verdict(CASES[5], given, TRUTH)["right"] is right
 
 
 def test_a_mass_shows_by_a_push_alone():

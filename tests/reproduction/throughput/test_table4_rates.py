@@ -58,7 +58,7 @@ def test_a_gpu_that_fails_costs_no_rate_of_the_cpu(tmp_path, monkeypatch):
 
     monkeypatch.setattr(table4_rates, "gpu", lambda: None)
     monkeypatch.setattr(table4_rates, "rates", timed)
-    found, notes = table4_rates.measured(Ledger(tmp_path / "rates.jsonl"), table4_rates.QUICK, NullProgress())
+    found, notes = table4_rates.measure_rates(Ledger(tmp_path / "rates.jsonl"), table4_rates.QUICK, NullProgress())
     assert set(found) == {("cpu", 1, n) for n in table4_rates.QUICK["tets"]}
     assert len(notes) == 3 and all(note.endswith("cuda: out of memory") for note in notes)
 

@@ -15,20 +15,20 @@ from gradsim.identification.synthetic import float_masks
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim_reproduction.wrong_models import table4 as table
-from gradsim_reproduction.wrong_models.models import SWAPS, fan, fillable, known, setting
+from gradsim_reproduction.wrong_models.models import SWAPS, fan, fillable, model_setup, scene_and_mass
 
 
 @pytest.mark.parametrize("row", SWAPS)
 def test_a_body_of_the_other_type_begins_with_the_same_film_and_the_same_push(row, tmp_path):
     """Silhouette and mass agree, and so does the momentum after the blow; what turns has another inertia."""
     one = next(s for s in (sample(SWAPS[row], k) for k in range(4, 40, 5)) if s.kind != "rigid" or fillable(s))
-    ask = setting(row, one, tmp_path)
-    (name,) = ask.candidates
-    right, unknowns = edited(ask.scene, ask.unknowns, ask.candidates[name])
-    assert right == known(one)[0]
+    wrong = model_setup(row, one, tmp_path)
+    (name,) = wrong.candidates
+    right, unknowns = edited(wrong.scene, wrong.unknowns, wrong.candidates[name])
+    assert right == scene_and_mass(one)[0]
     assert [u.name for u in unknowns] == [one.unknowns[0].split(":")[0]]  # pyright: ignore[reportAttributeAccessIssue]
     masks, momenta = [], []
-    for scene in (ask.scene, right):
+    for scene in (wrong.scene, right):
         scene = scene.model_copy(update={"timing": scene.timing.model_copy(update={"fps": 3000.0})})
         model = Model(scene)
         trajectory = model.rollout(frames=2)
@@ -49,24 +49,24 @@ def test_a_fan_fills_what_one_point_sees_and_nothing_else(tmp_path):
     torus = next(s for s in (sample("rigid", k) for k in range(100)) if s.object == "torus")
     assert not fillable(torus)
     with pytest.raises(InputError, match="no point sees all of its inside"):
-        setting("rigid_as_deformable", torus, tmp_path)
+        model_setup("rigid_as_deformable", torus, tmp_path)
 
 
 def test_models_that_lack_something_differ_from_the_right_one_in_that_alone(tmp_path):
     for kind in KINDS:
         one = sample(kind, 4)
-        right, mass = known(one)
+        right, mass = scene_and_mass(one)
         for row, lacking in (("friction", {"friction", "friction_stiffness"}), ("elasticity", {"damping"})):
-            ask = setting(row, one, tmp_path)
-            ground, own = (s.grounds["ground"].model_dump() for s in (ask.scene, right))
+            wrong = model_setup(row, one, tmp_path)
+            ground, own = (s.grounds["ground"].model_dump() for s in (wrong.scene, right))
             assert {key for key in ground if ground[key] != own[key]} == lacking
             assert all(ground[key] == 0 for key in lacking)
-            free, unknowns = edited(ask.scene, ask.unknowns, ask.candidates["contact free"])
+            free, unknowns = edited(wrong.scene, wrong.unknowns, wrong.candidates["contact free"])
             space = Space(free, unknowns[1:])
             asked = {name.removeprefix("ground."): space.range(k) for k, name in enumerate(space.names)}
             assert set(asked) == {"damping", "friction_stiffness", "friction"}
             assert all(low <= own[key] <= high for key, (low, high) in asked.items())
-            assert ask.unknowns == (mass,) and one.truth
+            assert wrong.unknowns == (mass,) and one.truth
 
 
 def test_the_figures_are_means_over_objects_and_shares_of_flags():
@@ -98,9 +98,9 @@ def test_fewer_objects_are_the_first_of_more():
 def test_photorealistic_masks_lie_within_their_stated_noise_of_exact_coverage():
     """χ²/N over the pixels of the outline is at most 1: samples are spread over a pixel, which lowers their noise."""
     one = sample("rigid", 9)
-    scene = known(one)[0]
+    scene = scene_and_mass(one)[0]
     scene = scene.model_copy(update={"timing": scene.timing.model_copy(update={"frames": 2})})
-    trajectory = table.filmed(one, scene)
+    trajectory = table.true_trajectory(one, scene)
     seen = table.observe("photorealistic", scene, trajectory, 0)
     exact = float_masks(scene, trajectory).masks
     edge = (exact > 0.02) & (exact < 0.98)
