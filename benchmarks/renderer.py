@@ -70,7 +70,7 @@ class Job:
 
     def surface(self, textured: bool = False) -> Surface:
         painted: dict[str, Any] = {"uv": self.uv, "uv_faces": self.faces, "texture": self.texture} if textured else {}
-        look = Appearance(vertex_colours=None if textured else self.colours, **painted)
+        look = Appearance(vertex_colors=None if textured else self.colours, **painted)
         return Surface.of(self.vertices, self.faces, look, convex=True)
 
     def view(self) -> View:

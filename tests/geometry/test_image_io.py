@@ -27,10 +27,10 @@ def test_grey_palettes_and_alpha_become_three_channels(tmp_path, mode):
 
 
 def test_what_is_no_picture_of_eight_bits_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"there is no picture .*none\.png"):
+    with pytest.raises(InputError, match=r"image .*none\.png does not exist"):
         image_io.read(tmp_path / "none.png")
     (tmp_path / "text.png").write_text("no picture")
-    with pytest.raises(InputError, match="cannot be read as a picture"):
+    with pytest.raises(InputError, match="cannot be read as an image"):
         image_io.read(tmp_path / "text.png")
     Image.fromarray(np.full((2, 2), 40000, np.uint16)).save(tmp_path / "deep.png")
     with pytest.raises(InputError, match=r"deep\.png has more than 8 bits per channel \(mode I;16\); save it with 8"):
@@ -48,9 +48,9 @@ def test_pictures_side_by_side_are_read_back_with_white_between(tmp_path):
 
 
 def test_pictures_of_other_shapes_and_kinds_of_file_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"none of \.png"):
+    with pytest.raises(InputError, match=r"unknown suffix; use one of \.png"):
         image_io.write(tmp_path / "a.bmp", np.zeros((3, 4, 4)))
-    with pytest.raises(InputError, match="the same height"):
+    with pytest.raises(InputError, match="equal heights"):
         image_io.write(tmp_path / "a.png", np.zeros((3, 4, 4)), np.zeros((3, 5, 4)))
 
 

@@ -90,9 +90,9 @@ def test_files_of_something_else_are_refused(tmp_path, suffix):
 
 
 def test_missing_files_and_other_formats_are_refused(tmp_path):
-    with pytest.raises(InputError, match="there is no mesh file"):
+    with pytest.raises(InputError, match="mesh file .* does not exist"):
         mesh_io.load(tmp_path / "none.obj")
-    with pytest.raises(InputError, match=r"convert it to one of these"):
+    with pytest.raises(InputError, match=r"convert it to one of \.obj"):
         mesh_io.load(tmp_path / "scan.xyz")
 
 

@@ -43,7 +43,7 @@ def test_surfaces_add_up_and_what_stands_still_is_there_in_all_frames():
 
 def test_without_uv_faces_each_vertex_has_one_place_on_the_texture():
     look = Appearance(uv=torch.rand(N, 2), texture=torch.rand(3, 4, 4))
-    assert torch.equal(Surface.of(BOX.vertices, BOX.faces, look).parts[0].look.uv_faces, FACES)
+    assert torch.equal(Surface.of(BOX.vertices, BOX.faces, look).parts[0].appearance.uv_faces, FACES)
     with pytest.raises(InputError, match="8 vertices, and 7 uv"):
         Surface.of(BOX.vertices, BOX.faces, Appearance(uv=torch.rand(N - 1, 2)))
 
@@ -51,20 +51,20 @@ def test_without_uv_faces_each_vertex_has_one_place_on_the_texture():
 @pytest.mark.parametrize(
     ("look", "message"),
     [
-        ({"colour": (255, 0, 0)}, r"look.colour is \(255, 0, 0\); expected red, green and blue in \[0, 1\]"),
-        ({"colour": (torch.tensor(0.5), 0, 0)}, "or a tensor of them"),
-        ({"colour": torch.rand(4)}, r"look.colour: got shape \(4,\); expected \(3\)"),
-        ({"vertex_colours": torch.rand(N, 4)}, r"got shape \(8, 4\); expected \(n, 3\)"),
-        ({"vertex_colours": torch.rand(N - 1, 3)}, "8 vertices, and 7 vertex colours"),
-        ({"vertex_colours": torch.zeros(N, 3, dtype=torch.uint8)}, "torch.uint8; .* divide by 255"),
-        ({"vertex_colours": np.zeros((N, 3))}, "got ndarray; expected a tensor"),
+        ({"color": (255, 0, 0)}, r"appearance.color is \(255, 0, 0\); expected red, green and blue in \[0, 1\]"),
+        ({"color": (torch.tensor(0.5), 0, 0)}, "or a tensor of them"),
+        ({"color": torch.rand(4)}, r"appearance.color: got shape \(4,\); expected \(3\)"),
+        ({"vertex_colors": torch.rand(N, 4)}, r"got shape \(8, 4\); expected \(n, 3\)"),
+        ({"vertex_colors": torch.rand(N - 1, 3)}, "8 vertices, and 7 vertex colors"),
+        ({"vertex_colors": torch.zeros(N, 3, dtype=torch.uint8)}, "torch.uint8; .* divide by 255"),
+        ({"vertex_colors": np.zeros((N, 3))}, "got ndarray; expected a tensor"),
         ({"texture": torch.rand(3, 4, 4)}, "texture has no `uv`"),
         ({"texture": torch.rand(4, 4, 3), "uv": torch.rand(N, 2)}, r"got shape \(4, 4, 3\); expected \(3, h, w\)"),
         ({"texture": torch.rand(3, 0, 4), "uv": torch.rand(N, 2)}, r"got shape \(3, 0, 4\)"),
         ({"uv_faces": FACES}, "no `uv` to count in"),
-        ({"uv": torch.rand(3, 2), "uv_faces": FACES}, "look.uv_faces name 0 to 7; there are 3 places"),
+        ({"uv": torch.rand(3, 2), "uv_faces": FACES}, "appearance.uv_faces name 0 to 7; there are 3 places"),
         ({"uv": torch.rand(N, 2), "uv_faces": FACES[1:]}, "12 faces, and 11 uv_faces"),
-        ({"shininess": -1.0}, "look.shininess is -1.0"),
+        ({"shininess": -1.0}, "appearance.shininess is -1.0"),
     ],
 )
 def test_a_look_that_does_not_fit_is_refused(look, message):

@@ -58,9 +58,11 @@ def test_what_fills_no_solid_is_refused(tmp_path, mesh):
     (tmp_path / "empty.tet").write_text("")
     with pytest.raises(InputError, match="empty.tet has no tetrahedron"):
         tet_io.load(tmp_path / "empty.tet")
-    with pytest.raises(InputError, match="there is no mesh file .*missing.tet"):
+    with pytest.raises(InputError, match="mesh file .*missing.tet does not exist"):
         tet_io.load(tmp_path / "missing.tet")
-    with pytest.raises(InputError, match="ball.stl is none of .tet, .msh, .vtu, .mesh"):
+    with pytest.raises(
+        InputError, match="ball.stl has an unknown suffix; convert it to one of .tet, .msh, .vtu, .mesh"
+    ):
         tet_io.save(mesh, tmp_path / "ball.stl")
 
 

@@ -31,7 +31,7 @@ def drawn(tmp_path):
 
 def test_a_material_and_a_texture_reach_the_part(drawn):
     look = drawn({"bodies": {"ball": {**BALL, "material": {"texture": "a.png", "specular": 0.4}}}}, torch.float32)[0]
-    look = look["ball"].look
+    look = look["ball"].appearance
     np.testing.assert_array_equal(look.texture * 255, np.moveaxis(PIXELS, -1, 0))
     assert (look.specular, look.shininess, look.smooth) == (0.4, 32.0, True)
     assert look.uv.dtype == look.texture.dtype == torch.float32
@@ -52,15 +52,15 @@ def test_a_material_and_a_texture_reach_the_part(drawn):
 def test_bodies_without_sharp_edges_look_round(drawn, shape, smooth):
     for stated in (None, not smooth):
         body = {"shape": shape, "mass": 1, "material": {"smooth": stated}}
-        assert drawn({"bodies": {"it": body}})[0]["it"].look.smooth == (smooth if stated is None else stated)
+        assert drawn({"bodies": {"it": body}})[0]["it"].appearance.smooth == (smooth if stated is None else stated)
 
 
 def test_bob_and_rod_of_a_pendulum_have_places_in_a_texture(drawn):
     bob = {"kind": "pendulum", "string_length": 0.5, "radius": 0.1, "rod_radius": 0.01}
     part = drawn({"bodies": {"bob": bob}})[0]["bob"]
-    assert part.look.uv_faces.shape == part.faces.shape
-    assert part.look.uv_faces.max() == len(part.look.uv) - 1
-    assert part.look.smooth
+    assert part.appearance.uv_faces.shape == part.faces.shape
+    assert part.appearance.uv_faces.max() == len(part.appearance.uv) - 1
+    assert part.appearance.smooth
 
 
 def test_mesh_files_bring_their_uv_and_picture(drawn, tmp_path):
@@ -74,7 +74,7 @@ def test_mesh_files_bring_their_uv_and_picture(drawn, tmp_path):
         split.export(tmp_path / f"box.{suffix}")
         body = {"shape": {"mesh": {"file": f"box.{suffix}"}}, "mass": 1}
         parts, surface = drawn({"bodies": {"box": body}})
-        look, faces = parts["box"].look, parts["box"].faces
+        look, faces = parts["box"].appearance, parts["box"].faces
         np.testing.assert_array_equal((look.texture * 255).round(), np.moveaxis(PIXELS, -1, 0))
         assert surface.vertices.shape[2] == 8
         # the same place in the picture at the same place of the box, whatever the order of the file's vertices
@@ -90,7 +90,7 @@ def test_mesh_files_bring_the_colours_of_their_vertices(drawn, tmp_path):
     parts, surface = drawn({"bodies": {"it": {"shape": {"mesh": {"file": "a.ply"}}, "mass": 1}}})
     at = surface.vertices[0, 0]
     order = torch.cdist(at, torch.tensor(solid.vertices)).argmin(1)
-    torch.testing.assert_close(parts["it"].look.vertex_colours, torch.tensor(colours[:, :3] / 255)[order])
+    torch.testing.assert_close(parts["it"].appearance.vertex_colors, torch.tensor(colours[:, :3] / 255)[order])
 
 
 def test_a_texture_without_places_is_refused(drawn, tmp_path):
@@ -124,7 +124,7 @@ def test_a_visible_ground_is_a_square_of_its_plane(drawn, ground, right, up):
     if right:
         torch.testing.assert_close((b - a) / 2, torch.tensor(right).double())
         torch.testing.assert_close((d - a) / 2, torch.tensor(up).double())
-    look = parts["ground"].look
+    look = parts["ground"].appearance
     assert look.uv[look.uv_faces].max() == 3
 
 

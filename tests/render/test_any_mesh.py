@@ -48,7 +48,7 @@ def draw(points, tables, rasterizer, law, height, width, dtype):
     generator = torch.Generator().manual_seed(len(points))
     uv, texture = torch.rand(len(points), 2, generator=generator), torch.rand(3, 3, 2, generator=generator)
     shown = Appearance(uv=uv.to(dtype), uv_faces=tables[0], texture=texture.to(dtype), smooth=True, specular=0.0)
-    painted = Appearance(vertex_colours=torch.rand(len(points), 3, generator=generator).to(dtype))
+    painted = Appearance(vertex_colors=torch.rand(len(points), 3, generator=generator).to(dtype))
     n = len(points)
     parts = Part("shown", slice(0, n), tables[0], False, shown), Part("painted", slice(n, 2 * n), tables[1], False, painted)  # fmt: skip
     vertices = torch.cat([points, points + torch.tensor([0.01, 0.05, 0.02], dtype=dtype)])[None, None]

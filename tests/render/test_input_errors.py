@@ -21,7 +21,7 @@ VERTICES = torch.tensor(BALL.vertices)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rasterizer": "SoftRas"}, "rasteriser is 'SoftRas'; use one of aa, softras, dibr"),
+        ({"rasterizer": "SoftRas"}, "rasterizer is 'SoftRas'; use one of aa, softras, dibr"),
         ({"rasterizer": SoftRas}, r"use one of aa, softras, dibr, or SoftRas\(\)"),
         ({"rasterizer": None}, "rasteriser is None"),
         ({"shading": "gouraud"}, "shading law is 'gouraud'"),
@@ -65,7 +65,7 @@ def test_what_is_no_surface_and_normals_of_others_are_refused():
     with pytest.raises(InputError, match=r"got a Tensor; expected a Surface, such as Surface.of"):
         render(VERTICES)
     with pytest.raises(InputError, match=r"normals have shape \(1, 1, 5, 3\); expected that of the vertices"):
-        render.picture(Surface.of(VERTICES, BALL.faces), normals=torch.rand(1, 1, 5, 3))
+        render.output(Surface.of(VERTICES, BALL.faces), normals=torch.rand(1, 1, 5, 3))
     with pytest.raises(InputError, match="`values` name `lights.sun.colour`; the parameters of lights are none"):
         render(Surface.of(VERTICES, BALL.faces), {"lights.sun.colour": torch.ones(1, 3)})
     with pytest.raises(InputError, match="scene is 'cube'; expected a Scene"):

@@ -32,15 +32,15 @@ def looks(images=2):
     random = torch.Generator().manual_seed(0)
     draw = lambda *shape: torch.rand(shape, generator=random, dtype=torch.float64)
     rows = torch.randint(8, FACES.shape, generator=random)
-    return {"gain": draw(images, 13, 3), "gloss": draw(13, 3), "uv": draw(8, 2), "texture": draw(3, 5, 4)}, rows
+    return {"diffuse": draw(images, 13, 3), "specular": draw(13, 3), "uv": draw(8, 2), "texture": draw(3, 5, 4)}, rows
 
 
-def picture(clip, faces, uv_faces, gain, gloss, uv, texture):
-    tables = [(gain, faces), (gloss[None], faces), (uv[None], uv_faces)]
+def image(clip, faces, uv_faces, diffuse, specular, uv, texture):
+    tables = [(diffuse, faces), (specular[None], faces), (uv[None], uv_faces)]
     cut = cut_near(clip, faces, NEAR, tables)
-    (gain, rows), (gloss, _), (uv, uv_rows) = cut.tables
+    (diffuse, rows), (specular, _), (uv, uv_rows) = cut.tables
     more = {"paint_faces": rows, "uv_faces": uv_rows, "uv": uv, "texture": texture}
-    return RASTER.colour(cut.screen, cut.faces, HEIGHT, WIDTH, gain, gloss, **more)
+    return RASTER.color(cut.screen, cut.faces, HEIGHT, WIDTH, diffuse, specular, **more)
 
 
 def scene():
@@ -68,13 +68,13 @@ def test_the_picture_is_that_of_triangles_cut_by_hand(cull):
     raster = SoftRas(blur_px=1.3, gamma=0.05, near=0.5, far=6.0, cull=cull)
     look, uv_faces = looks()
     clip = scene()
-    tables = [(look["gain"], FACES), (look["gloss"][None], FACES), (look["uv"][None], uv_faces)]
+    tables = [(look["diffuse"], FACES), (look["specular"][None], FACES), (look["uv"][None], uv_faces)]
     cut = cut_near(clip, FACES, NEAR, tables)
-    (gain, rows), (gloss, _), (uv, uv_rows) = cut.tables
+    (diffuse, rows), (specular, _), (uv, uv_rows) = cut.tables
     more = {"paint_faces": rows, "uv_faces": uv_rows, "uv": uv, "texture": look["texture"]}
-    rgb, alpha = raster.colour(cut.screen, cut.faces, HEIGHT, WIDTH, gain, gloss, **more)
+    rgb, alpha = raster.color(cut.screen, cut.faces, HEIGHT, WIDTH, diffuse, specular, **more)
     for image in range(2):
-        whole = torch.cat([clip[image], look["gain"][image], look["gloss"]], 1)[FACES]
+        whole = torch.cat([clip[image], look["diffuse"][image], look["specular"]], 1)[FACES]
         whole = torch.cat([whole, look["uv"][uv_faces]], 2)
         pieces = torch.stack([piece for corners in whole for piece in by_hand(corners)])
         assert len(pieces) == (5, 6)[image]
@@ -82,15 +82,17 @@ def test_the_picture_is_that_of_triangles_cut_by_hand(cull):
         screen = torch.cat([flat[:, :2] / flat[:, 2:3], flat[:, 2:3]], 1)[None]
         faces = torch.arange(len(flat)).reshape(-1, 3)
         more = {"uv": flat[:, 9:], "texture": look["texture"]}
-        wanted, covered = raster.colour(screen, faces, HEIGHT, WIDTH, flat[:, 3:6], flat[:, 6:9], **more)
+        wanted, covered = raster.color(screen, faces, HEIGHT, WIDTH, flat[:, 3:6], flat[:, 6:9], **more)
         assert error(rgb[image], wanted[0]) < 1e-12 and error(alpha[image], covered[0]) < 1e-12
     assert 0.2 < alpha.mean() < 0.95
 
 
 def test_gradients_pass_the_plane():
     look, uv_faces = looks()
-    given = [scene(), look["gain"], look["gloss"], look["uv"]]
-    function = lambda clip, gain, gloss, uv: list(picture(clip, FACES, uv_faces, gain, gloss, uv, look["texture"]))
+    given = [scene(), look["diffuse"], look["specular"], look["uv"]]
+    function = lambda clip, diffuse, specular, uv: list(
+        image(clip, FACES, uv_faces, diffuse, specular, uv, look["texture"])
+    )
     random = torch.Generator().manual_seed(2)
     ways = [torch.randn(x.shape, generator=random, dtype=torch.float64) for x in given]
     ways[0][:, 11] = 0  # on the plane: a kink

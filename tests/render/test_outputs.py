@@ -43,32 +43,32 @@ def hit():
 
 
 def test_depth_and_normals_of_a_ball_are_those_of_rays():
-    picture = Renderer(CAMERA, DibR()).picture(ball(smooth=True))
+    image = Renderer(CAMERA, DibR()).output(ball(smooth=True))
     depth, points = hit()
     # chords of 0.03 m lie 0.03² / 8 / 0.4 = 3e-4 m below the ball, more along slanted rays: away from its rim
     inner = (depth < 3.0) & (depth - depth.min() < 0.2)
     assert inner.sum() > 50
-    assert (picture.depth[0, 0][inner] - depth[inner]).abs().max() < 1e-3
-    normals = picture.normals[0, 0].movedim(0, -1)
+    assert (image.depth[0, 0][inner] - depth[inner]).abs().max() < 1e-3
+    normals = image.normals[0, 0].movedim(0, -1)
     # 1e-3 m along a ray turn a normal by 3e-3, and normals of vertices are means over faces that differ in size
     assert (normals[inner] - points[inner] / RADIUS).abs().max() < 1e-2
-    outside = torch.isinf(depth) & torch.isinf(picture.depth[0, 0])
+    outside = torch.isinf(depth) & torch.isinf(image.depth[0, 0])
     assert outside.sum() > 500
-    assert normals[outside].abs().max() == 0 and bool((picture.ids[0, 0][outside] == -1).all())
-    assert bool((picture.faces[0, 0] == -1).eq(torch.isinf(picture.depth[0, 0])).all())
+    assert normals[outside].abs().max() == 0 and bool((image.ids[0, 0][outside] == -1).all())
+    assert bool((image.faces[0, 0] == -1).eq(torch.isinf(image.depth[0, 0])).all())
 
 
 def test_depth_on_a_face_is_that_of_its_plane():
-    picture = Renderer(CAMERA).picture(ball(1))
-    (body,), points = picture.paint.view.parts, picture.paint.view.points[0]
+    image = Renderer(CAMERA).output(ball(1))
+    (body,), points = image.paint.view.parts, image.paint.view.points[0]
     eye, ways = rays()
-    seen = picture.faces[0, 0] >= 0
-    a, b, c = points[body.faces[picture.faces[0, 0][seen]]].unbind(1)
+    seen = image.faces[0, 0] >= 0
+    a, b, c = points[body.faces[image.faces[0, 0][seen]]].unbind(1)
     across = torch.linalg.cross(b - a, c - a)
     expected = ((a - eye) * across).sum(-1) / (ways[seen] * across).sum(-1)
-    assert (picture.depth[0, 0][seen] - expected).abs().max() < 1e-12
+    assert (image.depth[0, 0][seen] - expected).abs().max() < 1e-12
     flat = torch.nn.functional.normalize(across, dim=-1)
-    assert (picture.normals[0, 0].movedim(0, -1)[seen] - flat).abs().max() < 1e-12
+    assert (image.normals[0, 0].movedim(0, -1)[seen] - flat).abs().max() < 1e-12
 
 
 def test_flow_of_a_body_that_moves_and_turns_is_its_projected_motion():
@@ -77,16 +77,16 @@ def test_flow_of_a_body_that_moves_and_turns_is_its_projected_motion():
     places = torch.tensor([[0.0, 0.0, 0.0], [0.07, -0.1, 0.03]]).double()
     poses = torch.tensor(turns)
     vertices = torch.tensor(np.asarray(body.vertices)) @ poses.mT + places[:, None]
-    picture = Renderer(CAMERA).picture(Surface(vertices[None], (part(body),)))
-    assert picture.flow.shape == (1, 1, 2, HEIGHT, WIDTH)
+    image = Renderer(CAMERA).output(Surface(vertices[None], (part(body),)))
+    assert image.flow.shape == (1, 1, 2, HEIGHT, WIDTH)
     eye, ways = rays()
-    seen = picture.ids[0, 0] >= 0
-    here = (eye + picture.depth[0, 0][..., None] * ways)[seen]
+    seen = image.ids[0, 0] >= 0
+    here = (eye + image.depth[0, 0][..., None] * ways)[seen]
     there = (here - places[0]) @ poses[0] @ poses[1].T + places[1]
     expected = CAMERA.project(there)[0] - CAMERA.project(here)[0]
-    assert (picture.flow[0, 0].movedim(0, -1)[seen] - expected).abs().max() < 1e-10
+    assert (image.flow[0, 0].movedim(0, -1)[seen] - expected).abs().max() < 1e-10
     assert expected.norm(dim=-1).max() > 2  # it moves by pixels
-    assert picture.flow[0, 0][:, ~seen].abs().max() == 0
+    assert image.flow[0, 0][:, ~seen].abs().max() == 0
 
 
 def two(gap):
@@ -123,7 +123,7 @@ def test_supersampling_converges_to_antialiasing():
 
 def test_faces_are_left_out_by_the_side_they_show():
     surface = ball(3)
-    kinds = {cull: Renderer(CAMERA, DibR(cull=cull)).picture(surface) for cull in ("none", "back", "front")}
+    kinds = {cull: Renderer(CAMERA, DibR(cull=cull)).output(surface) for cull in ("none", "back", "front")}
     assert torch.equal(kinds["none"].faces, kinds["back"].faces)
     seen = ~torch.isinf(kinds["none"].depth)
     assert torch.equal(seen, ~torch.isinf(kinds["front"].depth))  # closed: the far side fills the same pixels
@@ -137,10 +137,10 @@ def test_faces_are_left_out_by_the_side_they_show():
 @pytest.mark.parametrize("rasterizer", ["aa", "softras", "dibr"])
 def test_background_picture_is_seen_where_nothing_is_and_its_size_is_checked(rasterizer):
     behind = torch.rand(3, HEIGHT, WIDTH, generator=torch.Generator().manual_seed(0)).double()
-    picture = Renderer(CAMERA, rasterizer, background=behind).picture(ball(2))
-    clear = picture.alpha[0, 0] < 1e-12
+    image = Renderer(CAMERA, rasterizer, background=behind).output(ball(2))
+    clear = image.alpha[0, 0] < 1e-12
     assert clear.sum() > 500
-    assert (picture.rgb[0, 0] - behind)[:, clear].abs().max() < 1e-12
+    assert (image.rgb[0, 0] - behind)[:, clear].abs().max() < 1e-12
     with pytest.raises(ValueError, match=r"background has shape \(3, 41, 30\)"):
         Renderer(CAMERA, rasterizer, background=behind.mT)
 
@@ -148,11 +148,11 @@ def test_background_picture_is_seen_where_nothing_is_and_its_size_is_checked(ras
 def test_ball_under_one_light_shines_by_lamberts_law():
     towards = torch.tensor([0.6, -0.64, 0.48]).double()  # a unit vector
     lamp = Directional((-towards).tolist(), (1.0, 1.0, 1.0))
-    picture = Renderer(CAMERA, DibR(), Shading("lambert", (lamp,))).picture(ball(4, smooth=True))
+    image = Renderer(CAMERA, DibR(), Shading("lambert", (lamp,))).output(ball(4, smooth=True))
     depth, points = hit()
     inner = (depth < 3.0) & (depth - depth.min() < 0.2)
     expected = (points[inner] / RADIUS @ towards).clamp_min(0.0)[:, None] * torch.tensor([0.9, 0.4, 0.1]).double()
-    assert (picture.rgb[0, 0].movedim(0, -1)[inner] - expected).abs().max() < 5e-3
+    assert (image.rgb[0, 0].movedim(0, -1)[inner] - expected).abs().max() < 5e-3
 
 
 @pytest.mark.parametrize("rasterizer", ["aa", "softras", "dibr"])
@@ -170,5 +170,5 @@ def test_one_world_is_seen_by_the_cameras_of_several(rasterizer):
 def test_closed_body_that_is_turned_inside_out_shows_its_near_side():
     surface = ball(2)
     (body,) = surface.parts
-    inverted = Surface(surface.vertices, (Part("ball", body.vertices, body.faces.flip(1), False, body.look),))
-    assert torch.equal(*(Renderer(CAMERA, DibR()).picture(s).faces for s in (surface, inverted)))
+    inverted = Surface(surface.vertices, (Part("ball", body.vertices, body.faces.flip(1), False, body.appearance),))
+    assert torch.equal(*(Renderer(CAMERA, DibR()).output(s).faces for s in (surface, inverted)))

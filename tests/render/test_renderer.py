@@ -13,8 +13,8 @@ from gradsim.errors import InputError
 from gradsim.geometry import mesh
 from gradsim.geometry.surface import Appearance, Part, Surface
 from gradsim.render import Ambient, DibR, Directional, Harmonics, Point, Renderer, Shading, SoftRas, look_at
-from gradsim.render.raster.composite import compose
-from gradsim.render.raster.zbuffer import nearest, rasterise
+from gradsim.render.raster.composite import composite
+from gradsim.render.raster.zbuffer import nearest, rasterize
 from gradsim.render.renderer import RASTERIZERS
 
 WIDTH, HEIGHT = 24, 18
@@ -39,8 +39,8 @@ def camera(eye=(0.4, -3.0, 1.1), fov=0.6, width=WIDTH, height=HEIGHT):
 def still_life(dtype=torch.float64):
     """A smooth ring before a box with a texture, both shiny."""
     ring, box = mesh.torus(0.5, 0.2, 12, 8), mesh.box((0.5, 0.6, 0.7))
-    picture = torch.rand(3, 5, 4, dtype=dtype, generator=torch.Generator().manual_seed(1))
-    painted = Appearance(uv=torch.tensor(box.uv, dtype=dtype), uv_faces=torch.tensor(box.uv_faces), texture=picture)
+    image = torch.rand(3, 5, 4, dtype=dtype, generator=torch.Generator().manual_seed(1))
+    painted = Appearance(uv=torch.tensor(box.uv, dtype=dtype), uv_faces=torch.tensor(box.uv_faces), texture=image)
     shiny = {"specular": 0.4, "shininess": 5.0}
     return surface(
         (ring, (0.0, 0.0, 0.0), Appearance((0.8, 0.3, 0.2), smooth=True, **shiny)),
@@ -65,7 +65,7 @@ def test_white_box_before_black_fills_its_silhouette(rasterizer):
 @pytest.mark.parametrize("rasterizer", RASTERIZERS)
 def test_gradients_by_everything_are_those_of_central_differences(rasterizer, law):
     scene, lens = still_life(), camera()
-    box, generator = scene.parts[1].look, torch.Generator().manual_seed(0)
+    box, generator = scene.parts[1].appearance, torch.Generator().manual_seed(0)
     random = lambda *shape: torch.rand(*shape, dtype=torch.float64, generator=generator)
     start = {
         "vertices": scene.vertices,
@@ -85,9 +85,9 @@ def test_gradients_by_everything_are_those_of_central_differences(rasterizer, la
     }
 
     def draw(v):
-        ring = replace(scene.parts[0].look, vertex_colours=v["colour"], specular=v["specular"])
+        ring = replace(scene.parts[0].appearance, vertex_colors=v["colour"], specular=v["specular"])
         looks = ring, replace(box, texture=v["texture"], uv=v["uv"])
-        parts = tuple(replace(p, look=look) for p, look in zip(scene.parts, looks, strict=True))
+        parts = tuple(replace(p, appearance=look) for p, look in zip(scene.parts, looks, strict=True))
         lamps = (Ambient(v["ambient"]), Directional(v["direction"], v["brightness"]), Point(v["lamp"], v["brightness"]))
         shading = Shading(law, (*lamps, Harmonics(v["harmonics"])))
         eye = replace(lens, K=v["K"], R=v["R"], t=v["t"])
@@ -118,13 +118,13 @@ def test_parameters_of_lights_by_name_take_the_place_of_the_scene_s(rasterizer):
     scene = still_life()
     ways = torch.tensor([[-0.5, 0.6, -1.0], [0.4, 0.7, -1.0]]).double().requires_grad_()
     two = Surface(scene.vertices.expand(2, 2, -1, -1), scene.parts)  # worlds and frames
-    pictures = named(
+    images = named(
         two, {"lights.sun.direction": ways, "lights.sun.colour": torch.full((1, 3), 0.6, dtype=torch.float64)}
     )
     for world, way in enumerate(ways.detach()):
         alone = Renderer(camera(), rasterizer, Shading("phong", (lamps[0], Directional(way, (0.6, 0.6, 0.6)))))(scene)
-        assert (pictures[world] - alone[0]).abs().max() < 1e-12
-    pictures[1].sum().backward()
+        assert (images[world] - alone[0]).abs().max() < 1e-12
+    images[1].sum().backward()
     assert ways.grad[0].abs().max() == 0 and ways.grad[1].abs().max() > 0
 
 
@@ -155,13 +155,13 @@ def test_a_sheet_is_lit_on_the_side_that_is_seen_whichever_way_its_faces_turn(ra
     corners = torch.tensor([[-0.5, 0.0, -0.4], [0.5, 0.1, -0.5], [0.4, -0.2, 0.5], [-0.6, 0.2, 0.4]]).double()
     faces, look = torch.tensor([[0, 1, 2], [0, 2, 3]]), Appearance((0.9, 0.8, 0.7), smooth=smooth, specular=0.3)
     render = Renderer(camera(), rasterizer, Shading("phong", LAMPS))
-    pictures = [
+    images = [
         render(Surface(corners[None, None], (Part("sheet", slice(0, 4), turned, False, look),)))
         for turned in (faces, faces.flip(1))
     ]
-    assert torch.allclose(*pictures, rtol=1e-12)
+    assert torch.allclose(*images, rtol=1e-12)
     unlit = torch.tensor([0.9 * 0.2, 0.8 * 0.3, 0.7 * 0.1])  # lamps stand on the side of the camera
-    assert (pictures[0][0, 0, :, HEIGHT // 2, WIDTH // 2] > 1.5 * unlit).all()
+    assert (images[0][0, 0, :, HEIGHT // 2, WIDTH // 2] > 1.5 * unlit).all()
 
 
 @pytest.mark.parametrize("kind", [SoftRas, DibR])
@@ -178,10 +178,10 @@ def test_opacity_leaves_out_faces_by_the_side_they_show(kind):
 def test_gradients_by_one_colour_for_all_are_the_opacity(rasterizer):
     colour = torch.tensor([0.3, 0.6, 0.2], dtype=torch.float64, requires_grad=True)
     scene = surface((mesh.torus(0.5, 0.2, 12, 8), (0.0, 0.0, 0.0), Appearance(colour)))
-    picture = Renderer(camera(), rasterizer, background=(0.0, 0.0, 0.0)).picture(scene)
-    (slope,) = torch.autograd.grad(picture.rgb[0, 0, 1].sum(), colour)  # linear in green, and nothing else
+    image = Renderer(camera(), rasterizer, background=(0.0, 0.0, 0.0)).output(scene)
+    (slope,) = torch.autograd.grad(image.rgb[0, 0, 1].sum(), colour)  # linear in green, and nothing else
     assert slope[[0, 2]].tolist() == [0, 0]
-    assert slope[1].item() == pytest.approx(picture.rgb[0, 0, 1].sum().item() / 0.6, rel=1e-12)
+    assert slope[1].item() == pytest.approx(image.rgb[0, 0, 1].sum().item() / 0.6, rel=1e-12)
 
 
 @pytest.mark.parametrize("rasterizer", RASTERIZERS)
@@ -190,11 +190,11 @@ def test_gradients_by_normals_are_those_of_central_differences(rasterizer):
     render = Renderer(camera(), rasterizer, Shading("phong", LAMPS))
     normals, way = (torch.randn(scene.vertices.shape, dtype=torch.float64, generator=generator) for _ in range(2))
     asked = normals.clone().requires_grad_()
-    image = render.picture(scene, normals=asked).rgb
+    image = render.output(scene, normals=asked).rgb
     (weight,) = weights([image.detach()], 3)
     (slope,) = torch.autograd.grad((image * weight).sum(), asked)
     with torch.no_grad():
-        high, low = (render.picture(scene, normals=normals + step * way).rgb for step in (1e-6, -1e-6))
+        high, low = (render.output(scene, normals=normals + step * way).rgb for step in (1e-6, -1e-6))
     assert (slope * way).sum().item() == pytest.approx((((high - low) * weight).sum() / 2e-6).item(), rel=2e-6)
 
 
@@ -209,9 +209,9 @@ class Centres:
         return (nearest(view, self.cull) > 0).to(view.clip)
 
     def draw(self, view, paint, background):
-        fragments = rasterise(view, self.cull)
+        fragments = rasterize(view, self.cull)
         alpha = (fragments.rows >= 0).to(view.clip)
-        return compose(fragments, paint.at(fragments), alpha, background), alpha
+        return composite(fragments, paint.at(fragments), alpha, background), alpha
 
 
 def test_a_rasteriser_of_one_s_own_draws_pictures_and_masks():
@@ -223,9 +223,9 @@ def test_a_rasteriser_of_one_s_own_draws_pictures_and_masks():
 
 def test_more_pixels_than_kernels_count_are_refused():
     scene = still_life()
-    film = Surface(scene.vertices.expand(-1, 3, -1, -1), scene.parts)
+    video = Surface(scene.vertices.expand(-1, 3, -1, -1), scene.parts)
     wide = Renderer(camera(width=2**14, height=2**14))
     with pytest.raises(InputError, match="3 images of 268435456 pixels .* some frames"):
-        wide.alpha(film)
+        wide.alpha(video)
     with pytest.raises(InputError, match="some frames"):
-        Renderer(camera(width=2**12, height=2**12), samples=4)(film)
+        Renderer(camera(width=2**12, height=2**12), samples=4)(video)

@@ -129,7 +129,7 @@ def test_shares_of_parts_are_areas_and_sum_to_the_union(camera):
     for frame, near in ((0, 0), (1, 1)):
         assert error(shares[0, frame, near], masks[0, frame, near]) < 1e-12
         assert (masks - shares)[0, frame, 1 - near].sum() > 10  # pixels
-    layered, exact = silhouettes(surface), silhouettes.picture(surface)
+    layered, exact = silhouettes(surface), silhouettes.image(surface)
     off = (layered - exact).abs().amax(2)[0]
     crossing = ((masks > 0) & (masks < 1)).all(2)[0]
     assert off[crossing].max() > 1e-3 and off[~crossing].max() < 1e-12
@@ -212,21 +212,21 @@ def test_moving_the_camera_is_moving_the_world_the_other_way(camera, scene):
 def test_picture_is_differentiable_by_vertices(camera, scene):
     silhouettes = Silhouettes(camera)
 
-    def picture(vertices):
+    def image(vertices):
         return [silhouettes(Surface(vertices, scene.parts))]
 
-    adjoint = weights(picture(scene.vertices), 3)
+    adjoint = weights(image(scene.vertices), 3)
     (along,) = [d / 100 for d in directions([scene.vertices], 4)]
-    (gradient,) = gradients(picture, [scene.vertices], adjoint)
-    (slope,) = central_difference(picture, [scene.vertices], [along], 1e-4)  # rounding 3e-14 over the step
+    (gradient,) = gradients(image, [scene.vertices], adjoint)
+    (slope,) = central_difference(image, [scene.vertices], [along], 1e-4)  # rounding 3e-14 over the step
     assert (gradient * along).sum().item() == pytest.approx((slope * adjoint[0]).sum().item(), rel=1e-7)
 
 
 def test_float32_surfaces_give_float32_pictures(camera, scene):
     single = Surface(scene.vertices.float(), scene.parts)
-    picture = Silhouettes(camera)(single)
-    assert picture.dtype == torch.float32
-    assert error(picture, Silhouettes(camera)(Surface(single.vertices.double(), scene.parts))) < 1e-4
+    image = Silhouettes(camera)(single)
+    assert image.dtype == torch.float32
+    assert error(image, Silhouettes(camera)(Surface(single.vertices.double(), scene.parts))) < 1e-4
 
 
 def test_compiles_as_one_graph(camera, scene):

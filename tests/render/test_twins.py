@@ -32,8 +32,8 @@ def surfaces(bodies, dtype):
         turned = Rotation.random(6, rng).as_matrix() @ np.asarray(body.vertices).T
         moved = turned.swapaxes(1, 2) + rng.uniform(-0.15, 0.15, (6, 1, 3))
         vertices.append(torch.tensor(moved, dtype=dtype).unflatten(0, IMAGES))
-        colours = torch.tensor(rng.uniform(0, 1, (len(body.vertices), 3)), dtype=dtype)
-        parts.append(Part(f"body{k}", slice(n, n + len(body.vertices)), torch.tensor(body.faces), False, Appearance(vertex_colours=colours)))  # fmt: skip
+        colors = torch.tensor(rng.uniform(0, 1, (len(body.vertices), 3)), dtype=dtype)
+        parts.append(Part(f"body{k}", slice(n, n + len(body.vertices)), torch.tensor(body.faces), False, Appearance(vertex_colors=colors)))  # fmt: skip
         n += len(body.vertices)
     return Surface(torch.cat(vertices, 2), tuple(parts))
 
@@ -41,23 +41,23 @@ def surfaces(bodies, dtype):
 def given(bodies, dtype):
     """A surface, and in double precision all that the picture depends on, as rounded to the dtype; a camera an image."""
     surface = surfaces(bodies, dtype)
-    colours = torch.cat([p.look.vertex_colours for p in surface.parts])
+    colors = torch.cat([p.appearance.vertex_colors for p in surface.parts])
     lens = (getattr(CAMERA, name).to(dtype).expand(6, *getattr(CAMERA, name).shape) for name in "KRt")
-    return surface, [x.double().clone().requires_grad_() for x in (surface.vertices, colours, *lens)]
+    return surface, [x.double().clone().requires_grad_() for x in (surface.vertices, colors, *lens)]
 
 
 def leaves(others, dtype):
     """Of vertices, colours and the camera, for the kernels."""
-    points, colours, *lens = (x.detach().to(dtype) for x in others)
-    return [x.clone().requires_grad_() for x in (points, colours, *(x[0] for x in lens))]
+    points, colors, *lens = (x.detach().to(dtype) for x in others)
+    return [x.clone().requires_grad_() for x in (points, colors, *(x[0] for x in lens))]
 
 
-def kernels(surface, colours, K, R, t, rasterizer):
+def kernels(surface, colors, K, R, t, rasterizer):
     """RGB (images, 3, height, width) and alpha, from inputs in the dtype of the surface."""
     parts = []
     for p in surface.parts:
-        own = colours[p.vertices]
-        parts.append(replace(p, look=replace(p.look, vertex_colours=own)))
+        own = colors[p.vertices]
+        parts.append(replace(p, appearance=replace(p.appearance, vertex_colors=own)))
     lens = replace(CAMERA, K=K, R=R, t=t)
     renderer = Renderer(lens, rasterizer, background=(0.2, 0.3, 0.4))
     rgb, alpha, _ = renderer._draw(replace(surface, parts=tuple(parts)), None, None)
@@ -85,20 +85,20 @@ def agree(one, other, inputs, others, tolerance):
 @pytest.mark.parametrize("bodies", BODIES.values(), ids=BODIES)
 def test_dibr_is_its_formulas(bodies, dtype):
     surface, others = given(bodies, dtype)
-    points, colours, *lenses = others
+    points, colors, *lenses = others
     blur = 0.8
-    pictures, alphas = [], []
+    images, alphas = [], []
     for own, *lens in zip(points.flatten(0, 1), *lenses, strict=True):
         screen = zbuffer.project(own, *lens)
         face, shares, _ = zbuffer.nearest(screen, surface.faces, HEIGHT, WIDTH)
-        colour = (shares[..., None] * colours[surface.faces[face]]).sum(1)
+        colour = (shares[..., None] * colors[surface.faces[face]]).sum(1)
         colour = torch.where((face >= 0)[:, None], colour, torch.tensor([0.2, 0.3, 0.4], dtype=torch.float64))
-        pictures.append(colour.T.unflatten(1, (HEIGHT, WIDTH)))
+        images.append(colour.T.unflatten(1, (HEIGHT, WIDTH)))
         alphas.append(dibr.alpha(screen, surface.faces, HEIGHT, WIDTH, blur**2))
     inputs = leaves(others, dtype)
     moving = replace(surface, vertices=inputs[0])
     drawn = kernels(moving, *inputs[1:], DibR(blur))
-    agree(drawn, (torch.stack(pictures), torch.stack(alphas)), inputs, others, TOLERANCE[dtype])
+    agree(drawn, (torch.stack(images), torch.stack(alphas)), inputs, others, TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
@@ -125,17 +125,17 @@ def test_textures_are_trilinear_and_begin_again(dtype):
     def draw(vertices, uv, texture):
         look = Appearance(uv=uv, uv_faces=table, texture=texture)
         renderer = Renderer(CAMERA, DibR(), background=(0.0, 0.0, 0.0))
-        return renderer(Surface(vertices, (replace(part, look=look),))).flatten(0, 1)
+        return renderer(Surface(vertices, (replace(part, appearance=look),))).flatten(0, 1)
 
     others = [x.double().clone().requires_grad_() for x in (surface.vertices, uv, texture)]
     lens = [getattr(CAMERA, name).to(dtype).double() for name in "KRt"]
-    pictures = []
+    images = []
     for own in others[0].flatten(0, 1):
         screen = zbuffer.project(own, *lens)
         face, shares, _ = zbuffer.nearest(screen, surface.faces, HEIGHT, WIDTH)
         places = (shares[..., None] * others[1][table[face]]).sum(1)
         level = zbuffer.level_of(screen, surface.faces, others[1], table, texture)[face]
         texels = zbuffer.trilinear(others[2], places, level)
-        pictures.append(torch.where((face >= 0)[:, None], texels, 0.0).T.unflatten(1, (HEIGHT, WIDTH)))
+        images.append(torch.where((face >= 0)[:, None], texels, 0.0).T.unflatten(1, (HEIGHT, WIDTH)))
     inputs = [x.detach().to(dtype).requires_grad_() for x in others]
-    agree([draw(*inputs)], [torch.stack(pictures)], inputs, others, TOLERANCE[dtype])
+    agree([draw(*inputs)], [torch.stack(images)], inputs, others, TOLERANCE[dtype])

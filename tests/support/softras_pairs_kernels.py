@@ -8,8 +8,8 @@ import warp as wp
 from gradsim.engine.lanes import *
 
 if TYPE_CHECKING:  # bound by `specialize`
-    from gradsim.render.softras.attribute_kernels import Three, mean_colour
-    from gradsim.render.softras.color_kernels import spot_of, weight
+    from gradsim.render.softras.attribute_kernels import Three
+    from gradsim.render.softras.color_kernels import weight
     from gradsim.render.softras.face_kernels import Face, Pixel, Place, Wide, distance, side_of, signed_square
     from gradsim.render.softras.kernels import Reach, cover
     from gradsim.render.softras.resolve_kernels import DepthWeights
@@ -19,16 +19,16 @@ if TYPE_CHECKING:  # bound by `specialize`
 def pairs(
     screen: wp.array[Point],
     faces: wp.array[wp.vec3i],
-    gain: wp.array[Point],
-    gloss: wp.array[Point],
+    diffuse: wp.array[Point],
+    specular: wp.array[Point],
     pixels: wp.array[Pixel],  # their centres [px]
     nearest: wp.array[Scalar],  # in each pixel [m]
     reach: Reach,
-    fog: DepthWeights,
+    depth_weights: DepthWeights,
     # out
     opaque: wp.array2d[Scalar],  # (faces, pixels)
     weights: wp.array2d[Scalar],
-    colours: wp.array2d[Point],
+    colors: wp.array2d[Point],
 ):
     k, i = wp.tid()
     corners = faces[k]
@@ -47,11 +47,13 @@ def pairs(
     to_b = distance(face.b, x, y)
     to_c = distance(face.c, x, y)
     d = cover(signed_square(to_a, to_b, to_c) * reach.sharpness, reach.cut)
-    spot = spot_of(face, to_a, to_b, to_c)
-    w = weight(d.share, spot, nearest[i], face, fog)
-    shares = Three(spot.slope.a * spot.depth, spot.slope.b * spot.depth, spot.slope.c * spot.depth)
-    look = gain[corners[0]] + gloss[corners[0]]
-    bright = mean_colour(shares, look, gain[corners[1]] + gloss[corners[1]], gain[corners[2]] + gloss[corners[2]])
+    bary = barycentrics_of(face, to_a, to_b, to_c)
+    w = weight(d.share, bary, nearest[i], face, depth_weights)
+    shares = Three(bary.slope.a * bary.depth, bary.slope.b * bary.depth, bary.slope.c * bary.depth)
+    shade = diffuse[corners[0]] + specular[corners[0]]
+    bright = mean_color(
+        shares, shade, diffuse[corners[1]] + specular[corners[1]], diffuse[corners[2]] + specular[corners[2]]
+    )
     opaque[k, i] = d.softplus
     weights[k, i] = w
-    colours[k, i] = Point(w * bright.a, w * bright.b, w * bright.c)
+    colors[k, i] = Point(w * bright.a, w * bright.b, w * bright.c)

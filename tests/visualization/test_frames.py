@@ -39,7 +39,7 @@ def test_frames_are_those_of_the_renderer_however_many_are_drawn_at_once(scene, 
     camera, light = from_scene(scene.camera), Shading("phong")
     own = Renderer(camera, "aa", light, (0.2, 0.4, 0.6))(surface)[0]
     assert torch.equal(drawn(FrameRenderer("aa", camera, light, (0.2, 0.4, 0.6)), surface), own.clamp(0, 1))
-    flat = Silhouettes(camera, (0.2, 0.4, 0.6)).picture(surface)[0]
+    flat = Silhouettes(camera, (0.2, 0.4, 0.6)).image(surface)[0]
     assert torch.equal(drawn(FrameRenderer("coverage", camera, Shading(), (0.2, 0.4, 0.6)), surface), flat)
 
 
@@ -55,7 +55,7 @@ def test_the_share_of_a_body_lacks_what_others_hide(scene, surface, name):
 
 
 def test_the_renderer_is_the_simplest_that_shows_the_looks(scene, surface):
-    looks = [part.look for part in surface.parts]
+    looks = [part.appearance for part in surface.parts]
     assert fitting(scene, looks) == "coverage"
     content = scene.model_dump(exclude_none=True)
     assert fitting(Scene.parse({**content, "shading": "phong"}), looks) == "aa"
@@ -66,5 +66,5 @@ def test_a_renderer_that_cannot_is_refused(scene):
     camera = from_scene(scene.camera)
     with pytest.raises(InputError, match="use one of coverage, aa"):
         FrameRenderer("blender", camera, Shading(), (1, 1, 1))
-    with pytest.raises(InputError, match="draws flat colours"):
+    with pytest.raises(InputError, match="draws flat colors"):
         FrameRenderer("coverage", camera, Shading("phong"), (1, 1, 1))

@@ -21,8 +21,8 @@ def motion():
 
 def test_the_page_refers_to_nothing_outside_itself(motion, tmp_path, capsys):
     scene, trajectory = motion
-    film = (synthetic.film(scene, trajectory).numpy() * 255).round().astype("uint8")
-    page = player.write_player(tmp_path / "player.html", scene, trajectory.surface, film, trajectory.surface)
+    video = (synthetic.video(scene, trajectory).numpy() * 255).round().astype("uint8")
+    page = player.write_player(tmp_path / "player.html", scene, trajectory.surface, video, trajectory.surface)
     assert page is not None
     text = page.read_text()
     addresses = re.findall(r"""(?:src|href)\s*=\s*["']([^"']+)""", text)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gradsim.visualization.overlay_video import factor
-from gradsim.visualization.residual_video import BAND, residual_film, scale
+from gradsim.visualization.residual_video import BAND, residual_video, scale
 
 
 def residuals(**places) -> np.ndarray:
@@ -14,23 +14,23 @@ def residuals(**places) -> np.ndarray:
     return r
 
 
-def pixel(film: np.ndarray, r: np.ndarray, k: int, i: int, j: int) -> list[int]:
+def pixel(video: np.ndarray, r: np.ndarray, k: int, i: int, j: int) -> list[int]:
     times = factor(r)
-    return film[k, BAND + i * times + times // 2, j * times + times // 2].tolist()
+    return video[k, BAND + i * times + times // 2, j * times + times // 2].tolist()
 
 
 def test_too_much_is_red_too_little_blue_and_nothing_pale():
     r = residuals(at={(1, 3, 4): 5.0, (1, 8, 9): -5.0})
-    film = residual_film(r, np.zeros_like(r))
-    red, blue, none = (pixel(film, r, 1, *place) for place in ((3, 4), (8, 9), (12, 12)))
+    video = residual_video(r, np.zeros_like(r))
+    red, blue, none = (pixel(video, r, 1, *place) for place in ((3, 4), (8, 9), (12, 12)))
     assert red[0] > 2 * red[2] and blue[2] > 2 * blue[0]
     assert min(none) > 240
 
 
 def test_opposite_residuals_are_equally_far_from_pale():
     r = residuals(at={(0, 3, 4): 2.5, (0, 8, 9): -2.5})
-    film = residual_film(r, np.zeros_like(r))
-    far = [sum(255 - c for c in pixel(film, r, 0, *place)) for place in ((3, 4), (8, 9))]
+    video = residual_video(r, np.zeros_like(r))
+    far = [sum(255 - c for c in pixel(video, r, 0, *place)) for place in ((3, 4), (8, 9))]
     assert far[0] == pytest.approx(far[1], rel=0.35)  # the map is of one lightness, not of one distance
 
 

@@ -76,15 +76,15 @@ def test_a_textured_part_is_sent_with_its_picture_and_a_deforming_one_plain():
     )
     still = np.array([[[0.0, 0, 0], [1, 0, 0], [0, 1, 0]]]).repeat(2, 0)
     viser_scene.Actor(scene, "/still", still, part)
-    viser_scene.Actor(scene, "/twin", still, part, colour=(1, 2, 3))
+    viser_scene.Actor(scene, "/twin", still, part, color=(1, 2, 3))
     bent = still * np.array([1.0, 2.0])[:, None, None]
     bent[1, 0, 0] = bent[1, 1, 0] = bent[1, 2, 0] = 0.0
     viser_scene.Actor(scene, "/bent", bent, part)
     assert [kind for kind, *_ in sent.values()] == ["painted", "plain", "plain"]
     mesh = sent["/still"][1]
     assert np.array_equal(mesh.visual.uv, uv.numpy()[[2, 0, 1]])
-    picture = np.asarray(mesh.visual.material.baseColorTexture)
-    assert np.array_equal(picture, (texture.numpy().transpose(1, 2, 0) * 255).round().astype(np.uint8))
+    image = np.asarray(mesh.visual.material.baseColorTexture)
+    assert np.array_equal(image, (texture.numpy().transpose(1, 2, 0) * 255).round().astype(np.uint8))
     assert np.abs(mesh.vertices - (still[0] - still[0].mean(0))).max() < 1e-12
 
 

@@ -76,7 +76,7 @@ class Windows:
             return self._drawn(draw, _single(trajectory.drawn)), still
 
         def layer(camera, part, values):
-            picture = replace(renderer, camera=camera, background=(0.0, 0.0, 0.0)).picture(part, values)
+            picture = replace(renderer, camera=camera, background=(0.0, 0.0, 0.0)).output(part, values)
             return torch.cat([picture.rgb[:, 0], picture.alpha], 1)
 
         colours, alpha = self._drawn(layer, _single(trajectory.surface)).split((3, 1), 1)

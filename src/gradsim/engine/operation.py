@@ -103,7 +103,7 @@ class _Eager(torch.autograd.Function):
             return None, *found
         # PyTorch's `once_differentiable` takes gradients for constants where the adjoints are
         last = [None if g is None else g.detach().requires_grad_() for g in found]
-        return None, *_Last.apply(type(ctx.program).__name__, *last)
+        return None, *_Last.apply(_name(ctx.program), *last)
 
 
 class _Last(torch.autograd.Function):
@@ -120,6 +120,11 @@ class _Last(torch.autograd.Function):
             f"the gradient of {ctx.name} has no derivative: there are no second derivatives through it; take differences "
             f"of gradients."
         )
+
+
+def _name(program: Program) -> str:
+    """Name in error messages: that of the kernel of a `KernelProgram`, else that of the class."""
+    return getattr(program, "kernel", type(program).__name__)
 
 
 def inputs_of(node) -> tuple[Tensor, ...] | None:
@@ -153,7 +158,7 @@ def operation(program: Program) -> Callable[..., list[Tensor]]:
             return _run(inputs, number)
         if forward_ad._current_level >= 0 and any(forward_ad.unpack_dual(x).tangent is not None for x in inputs):
             raise NotImplementedError(
-                f"{type(program).__name__} has no forward-mode derivative; take backward mode, or its `tangent`."
+                f"{_name(program)} has no forward-mode derivative; take backward mode, or its `tangent`."
             )
         if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
             return list(_Eager.apply(program, *inputs))

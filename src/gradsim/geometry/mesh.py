@@ -23,36 +23,36 @@ from gradsim.geometry import uv as unwrap
 if TYPE_CHECKING:
     from torch import Tensor
 
-FLAT = 1e-9  # of the size: how far a vertex may stand outside the plane of a face of a convex solid
+FLAT = 1e-9  # of the size: distance that a vertex of a convex solid may lie outside the plane of a face
 COLUMNS = (  # arrays of a mesh
     ("vertices", 3, np.float64),
     ("faces", 3, np.int64),
     ("uv", 2, np.float64),
     ("uv_faces", 3, np.int64),
-    ("vertex_colours", 3, np.float64),
+    ("vertex_colors", 3, np.float64),
 )
-CREASE = math.radians(40)  # a sharper edge is one that is seen; an icosahedron has 41.8°
+CREASE = math.radians(40)  # sharper edges stay visible; an icosahedron has 41.8°
 BLOCK = 2**18  # vertex-to-plane distances computed at once: 2 MB, which stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """Triangles: around a solid, or a sheet (`gradsim.geometry.sheet`), which is open.
+    """Triangle mesh: closed around a solid, or open (`gradsim.geometry.sheet`).
 
     Attributes:
         vertices: (n, 3) float64 [m], read-only.
         faces: (m, 3) int64, counter-clockwise seen from outside or, on a sheet, from its upper side, read-only.
-        uv: Places in a texture (k, 2): u to the right, v up. None where there are none, as for all that follows.
+        uv: Texture coordinates (k, 2): u to the right, v up. None if absent, as all fields below.
         uv_faces: Rows (m, 3) of `uv` at the corners of each face.
-        vertex_colours: (n, 3) in [0, 1].
-        texture: Picture (3, h, w) in [0, 1], row 0 on top.
+        vertex_colors: (n, 3) in [0, 1].
+        texture: Image (3, h, w) in [0, 1], row 0 on top.
     """
 
     vertices: np.ndarray
     faces: np.ndarray
     uv: np.ndarray | None = None
     uv_faces: np.ndarray | None = None
-    vertex_colours: np.ndarray | None = None
+    vertex_colors: np.ndarray | None = None
     texture: np.ndarray | None = None
 
     def __post_init__(self):
@@ -78,7 +78,7 @@ class Mesh:
 
     @cached_property
     def smooth(self) -> bool:
-        """Whether it looks round: its faces turn by `CREASE` at most across every edge."""
+        """True if the normals turn by at most `CREASE` across every edge."""
         a, b, c = np.moveaxis(self.vertices[self.faces], 1, 0)
         normals = np.cross(b - a, c - a)
         normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-300)
@@ -90,7 +90,7 @@ class Mesh:
 
     @cached_property
     def convex(self) -> bool:
-        """Whether no vertex stands outside the plane of any face, to a billionth of the size."""
+        """True if no vertex lies outside the plane of any face, to 1e-9 of the size."""
         vertices = self.vertices - self.vertices.mean(0)
         a, b, c = np.moveaxis(vertices[self.faces], 1, 0)
         normals = np.cross(b - a, c - a)
@@ -106,7 +106,7 @@ class Mesh:
 
 
 class MassProperties(NamedTuple):
-    """Of a solid of constant density.
+    """Mass, center of mass and inertia of a solid of constant density.
 
     Attributes:
         mass: (...) [kg].
@@ -120,7 +120,7 @@ class MassProperties(NamedTuple):
 
 
 def mass_properties(vertices: "Tensor", faces: "Tensor", density: "Tensor") -> MassProperties:
-    """Mass, centre and inertia of the faceted solid inside a closed mesh; exact, and differentiable to any order.
+    """Mass, centre of mass and inertia of the solid inside a closed mesh; exact, differentiable to any order.
 
     Args:
         vertices: (..., n, 3) [m].
@@ -129,7 +129,7 @@ def mass_properties(vertices: "Tensor", faces: "Tensor", density: "Tensor") -> M
     """
     import torch
 
-    origin = vertices.mean(-2, keepdim=True)  # the sums lose no digits when the mesh stands far from the origin
+    origin = vertices.mean(-2, keepdim=True)  # no cancellation where the mesh is far from the origin
     a, b, c = (vertices - origin)[..., faces, :].unbind(-2)
     d = (a * torch.linalg.cross(b, c)).sum(-1)
     total = a + b + c
@@ -144,11 +144,11 @@ def mass_properties(vertices: "Tensor", faces: "Tensor", density: "Tensor") -> M
 
 
 def check(mesh: Mesh, name: str) -> None:
-    """Refuse a mesh that bounds no solid.
+    """Check that a mesh bounds a solid.
 
     Args:
         mesh: The mesh.
-        name: What to call it in the message, such as "bodies.cube.shape".
+        name: Name for error messages, such as "bodies.cube.shape".
 
     Raises:
         InputError: If it has no faces, numbers that are not finite, vertices without a face, faces without an area,
@@ -182,7 +182,7 @@ def check(mesh: Mesh, name: str) -> None:
 
 
 def _check_closed(mesh: Mesh, name: str) -> None:
-    """Every edge belongs to two faces, which pass it in opposite directions."""
+    """Check that every edge belongs to two faces with opposite directions."""
     pairs = np.concatenate([mesh.faces[:, [0, 1]], mesh.faces[:, [1, 2]], mesh.faces[:, [2, 0]]])
     same = pairs[:, 0] == pairs[:, 1]
     if same.any():
@@ -190,7 +190,7 @@ def _check_closed(mesh: Mesh, name: str) -> None:
     edges, where, count = np.unique(np.sort(pairs, 1), axis=0, return_inverse=True, return_counts=True)
     for wrong, what, mend in (
         (count < 2, "is not watertight: {} of its edges have one face only", "close the holes"),
-        (count > 2, "is no simple surface: {} of its edges have more than two faces", "remove doubled or inner faces"),
+        (count > 2, "is not a manifold: {} of its edges have more than two faces", "remove doubled or inner faces"),
     ):
         if wrong.any():
             raise InputError(
@@ -211,7 +211,7 @@ def _edge(mesh: Mesh, ends: np.ndarray) -> str:
 
 
 def joined(parts: Sequence[Mesh]) -> Mesh:
-    """Several meshes as one, with their uv where all of them have some."""
+    """Concatenate meshes; uv are kept if all meshes have them."""
     first = np.cumsum([0, *(len(part.vertices) for part in parts)])
     faces = np.concatenate([part.faces + start for part, start in zip(parts, first, strict=False)])
     uv = [part.uv for part in parts if part.uv is not None]
@@ -307,7 +307,7 @@ def tetrahedron(vertices: Sequence[Sequence[float]]) -> Mesh:
         raise InputError(f"tetrahedron vertices have shape {corners.shape}; expected 4 corners with 3 coordinates.")
     faces = np.array([[0, 2, 1], [0, 1, 3], [1, 2, 3], [0, 3, 2]])
     faces = faces if np.linalg.det(corners[1:] - corners[0]) > 0 else faces[:, ::-1]
-    return Mesh(corners, faces, *unwrap.each(faces))
+    return Mesh(corners, faces, *unwrap.tiled(faces))
 
 
 def _lathe(profile: list[tuple[float, float]], segments: int) -> Mesh:

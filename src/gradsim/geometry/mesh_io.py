@@ -1,4 +1,4 @@
-"""Triangle meshes in files, with what they are painted with: solids, and sheets."""
+"""Triangle mesh files (OBJ, STL, PLY, GLB) of solids and sheets, with uv, textures and vertex colors."""
 
 from pathlib import Path
 
@@ -12,16 +12,16 @@ FORMATS = (".obj", ".stl", ".ply", ".glb")
 
 
 def load(path: str | Path, scale: float = 1.0) -> Mesh:
-    """A solid from an obj, stl, ply or glb file, with its uv, texture or vertex colours if it has any.
+    """Load a solid with its uv, texture or vertex colors.
 
-    Vertices at the same place become one, of the colour of the first.
+    Vertices at the same position are merged and take the color of the first.
 
     Args:
-        path: The file. Its coordinates are taken as they are; glb files often have y up.
-        scale: Metres per unit of the file: 0.001 for millimetres.
+        path: An .obj, .stl, .ply or .glb file. Axes are kept; GLB files often have y up.
+        scale: Meters per unit of the file, such as 0.001 for millimeters.
 
     Raises:
-        InputError: If there is no such file, it cannot be read, or it bounds no solid (see `check`).
+        InputError: If the file does not exist, cannot be read, or does not bound a solid (see `mesh.check`).
     """
     mesh = _read(Path(path), scale)
     check(mesh, str(path))
@@ -29,10 +29,10 @@ def load(path: str | Path, scale: float = 1.0) -> Mesh:
 
 
 def load_sheet(path: str | Path, scale: float = 1.0) -> Mesh:
-    """A sheet, such as a cloth, from an obj, stl, ply or glb file; as `load`, but the mesh need not be closed.
+    """Load a sheet, such as a cloth: as `load`, but the mesh may be open.
 
     Raises:
-        InputError: If there is no such file, it cannot be read, or it is no sheet (see `sheet.check_sheet`).
+        InputError: If the file does not exist, cannot be read, or is not a sheet (see `sheet.check_sheet`).
     """
     mesh = _read(Path(path), scale)
     sheet.check_sheet(mesh, str(path))
@@ -41,24 +41,24 @@ def load_sheet(path: str | Path, scale: float = 1.0) -> Mesh:
 
 def _read(path: Path, scale: float) -> Mesh:
     if path.suffix.lower() not in FORMATS:
-        raise InputError(f"{path} is none of {', '.join(FORMATS)}; convert it to one of these.")
+        raise InputError(f"{path} has an unknown suffix; convert it to one of {', '.join(FORMATS)}.")
     if not path.is_file():
-        raise InputError(f"there is no mesh file {path}.")
+        raise InputError(f"mesh file {path} does not exist.")
     import trimesh
 
     try:
         raw = trimesh.load_mesh(path, process=False)
         vertices, faces = np.asarray(raw.vertices, np.float64), np.asarray(raw.faces, np.int64)
-        uv, colours, texture = _paint(raw.visual, path)
+        uv, colors, texture = _attributes(raw.visual, path)
     except Exception as error:  # readers of broken files raise errors of any kind
         raise InputError(f"{path} cannot be read as a mesh ({error}); export it again.") from error
     if not len(faces):
         raise InputError(f"{path} has no faces; it holds points or lines, or is cut off. Export a triangle mesh.")
-    return _merged(vertices * scale, faces, uv, colours, texture)
+    return _merged(vertices * scale, faces, uv, colors, texture)
 
 
-def _paint(visual, path: Path) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-    """What trimesh read besides the shape: uv by vertex (n, 2), vertex colours (n, 3), and the texture (3, h, w)."""
+def _attributes(visual, path: Path) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
+    """Attributes of a trimesh visual: uv by vertex (n, 2), vertex colors (n, 3), texture (3, h, w)."""
     if visual.kind == "vertex":
         return None, np.asarray(visual.vertex_colors, np.float64)[:, :3] / 255, None
     if visual.kind != "texture" or visual.uv is None:
@@ -68,8 +68,8 @@ def _paint(visual, path: Path) -> tuple[np.ndarray | None, np.ndarray | None, np
     return np.asarray(visual.uv, np.float64), None, image_io.from_image(image, str(path)) if image else None
 
 
-def _merged(vertices: np.ndarray, faces: np.ndarray, uv=None, colours=None, texture=None) -> Mesh:
-    """Without doubled vertices, unused vertices, and faces that the merging made degenerate."""
+def _merged(vertices: np.ndarray, faces: np.ndarray, uv=None, colors=None, texture=None) -> Mesh:
+    """Mesh without duplicate vertices, unused vertices and degenerate faces."""
     if faces.min() < 0 or faces.max() >= len(vertices):
         return Mesh(vertices, faces)
     # + 0.0: −0 and 0 are one place
@@ -82,6 +82,6 @@ def _merged(vertices: np.ndarray, faces: np.ndarray, uv=None, colours=None, text
         faces.reshape(-1, 3),
         uv,
         None if uv is None else places[proper],
-        None if colours is None else colours[first[used]],
+        None if colors is None else colors[first[used]],
         texture,
     )

@@ -1,4 +1,4 @@
-"""Ropes and nets: points that springs join."""
+"""Ropes and nets: points connected by springs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from gradsim.geometry.validation import counts, lengths, read_only
 
 @dataclass(frozen=True, eq=False)
 class Net:
-    """Points and the springs between them.
+    """Points and springs.
 
     Attributes:
         vertices: (n, 3) float64 [m], read-only.
-        edges: (k, 2) int64, the ends of each spring, read-only.
+        edges: End points of each spring (k, 2) int64, read-only.
     """
 
     vertices: np.ndarray
@@ -29,11 +29,11 @@ class Net:
 
 
 def rope(length: float, segments: int) -> Net:
-    """Points along x, around the origin, each joined to the next.
+    """Rope along x, centered at the origin.
 
     Args:
-        length: [m].
-        segments: Springs, one less than points.
+        length: Length [m].
+        segments: Number of springs, one less than points.
     """
     (span,), (segments,) = lengths("length", length), counts("segments", segments)
     step = np.arange(segments + 1)
@@ -43,12 +43,12 @@ def rope(length: float, segments: int) -> Net:
 
 
 def grid(size: Sequence[float], cells: Sequence[int], diagonals: bool = True) -> Net:
-    """A rectangle in z = 0 around the origin; points row by row, x running faster.
+    """Rectangular net in z = 0, centered at the origin; points row by row, x fastest.
 
     Args:
         size: Edge lengths [m] along x and y.
-        cells: Along x and y.
-        diagonals: Whether both diagonals of every cell are springs too; without them nothing resists shear.
+        cells: Cells along x and y.
+        diagonals: Add both diagonals of every cell as springs; without them nothing resists shear.
     """
     (columns, rows), (width, height) = counts("cells", cells, 2), lengths("size", size, 2)
     node = np.arange((rows + 1) * (columns + 1)).reshape(rows + 1, columns + 1)
@@ -64,11 +64,11 @@ def grid(size: Sequence[float], cells: Sequence[int], diagonals: bool = True) ->
 
 
 def check(net: Net, name: str) -> None:
-    """Refuse points and springs that make no net.
+    """Check that points and springs make a net.
 
     Args:
         net: The net.
-        name: What to call it in the message, such as "bodies.rope.shape".
+        name: Name for error messages, such as "bodies.rope.shape".
 
     Raises:
         InputError: If it has no springs, numbers that are not finite, points without a spring, or springs that name no

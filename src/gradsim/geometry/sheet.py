@@ -1,4 +1,4 @@
-"""Sheets of triangles: grids and discs, the edges and hinges of any sheet, and what no sheet is.
+"""Sheets of triangles: grids, discs, cell figures and bells; edges, hinges, validation.
 
 A sheet is a `Mesh` that need not be closed. A hinge is an inner edge with the triangles (i, j, a) and (j, i, b) on both
 sides, written (a, b, i, j): the two opposite vertices, then the two on the edge. Its dihedral angle is
@@ -7,9 +7,7 @@ sides, written (a, b, i, j): the two opposite vertices, then the two on the edge
 
 with e the direction from x_i to x_j: 0 where the sheet is flat, above 0 where it is folded away from the side its normals
 point to (along every edge of a convex solid seen from outside), below 0 where it is folded towards it. Turning a hinge
-around, (b, a, j, i), leaves φ as it is; turning all triangles over changes its sign.
-
-Sheets with an outline or a curve of their own: figures of cells, and bells.
+around, (b, a, j, i), leaves φ unchanged; turning all triangles over changes its sign.
 """
 
 from collections.abc import Sequence
@@ -28,12 +26,12 @@ FLAT = 1e-9  # of the longest edge squared: a smaller area is rounding
 def grid(
     size: Sequence[float], cells: Sequence[int], pattern: Literal["alternating", "diagonal"] = "alternating"
 ) -> Mesh:
-    """A rectangle in z = 0 around the origin, its normals along +z; vertices row by row, x running faster.
+    """Rectangle in z = 0, centered at the origin, normals along +z; vertices row by row, x fastest.
 
     Args:
         size: Edge lengths [m] along x and y.
-        cells: Along x and y, of two triangles each.
-        pattern: Whether the diagonals of neighbouring cells turn, as on a chessboard, or all run along (1, 1).
+        cells: Cells along x and y, two triangles each.
+        pattern: Diagonals that alternate as on a chessboard, or all run along (1, 1).
     """
     (columns, rows), (width, height) = counts("cells", cells, 2), lengths("size", size, 2)
     if pattern not in ("alternating", "diagonal"):
@@ -50,11 +48,11 @@ def grid(
 
 
 def disc(radius: float, rings: int) -> Mesh:
-    """A disc in z = 0 around the origin, its normals along +z: 6 rings² triangles, nearly regular.
+    """Disc in z = 0, centered at the origin, normals along +z: 6 rings² triangles, nearly regular.
 
     Args:
-        radius: Of the vertices at its edge [m].
-        rings: From the centre to the edge; ring k has 6 k vertices.
+        radius: Radius of the boundary vertices [m].
+        rings: Number of rings; ring k has 6 k vertices.
     """
     (radius,), (rings,) = lengths("radius", radius), counts("rings", rings)
     ring = np.repeat(np.arange(1, rings + 1), 6 * np.arange(1, rings + 1))
@@ -73,17 +71,17 @@ def disc(radius: float, rings: int) -> Mesh:
 
 
 def edges(faces: np.ndarray) -> np.ndarray:
-    """The edges (e, 2) of triangles (m, 3), each once, lower vertex first, sorted."""
+    """Unique edges (e, 2) of triangles (m, 3), lower vertex first, sorted."""
     return np.unique(np.sort(_sides(faces), 1), axis=0)
 
 
 def hinges(faces: np.ndarray) -> np.ndarray:
-    """The inner edges (k, 4) of triangles (m, 3): two opposite vertices, then the two on the edge, lower first, sorted.
+    """Inner edges (k, 4) of triangles (m, 3): two opposite vertices, then the two on the edge, lower first, sorted.
 
-    The first opposite vertex is that of the triangle that passes the edge from the lower to the higher vertex.
+    The first opposite vertex belongs to the triangle that runs along the edge from the lower to the higher vertex.
 
     Raises:
-        InputError: If an edge has more than two triangles, or two that pass it in the same direction.
+        InputError: If an edge has more than two triangles, or two with the same direction along it.
     """
     check_edges(faces, "faces")
     sides, opposite = _sides(faces), np.asarray(faces)[:, [2, 0, 1]].T.ravel()
@@ -94,11 +92,11 @@ def hinges(faces: np.ndarray) -> np.ndarray:
 
 
 def check_sheet(mesh: Mesh, name: str) -> None:
-    """Refuse a mesh that is no sheet.
+    """Check that a mesh is a sheet.
 
     Args:
         mesh: The mesh.
-        name: What to call it in the message, such as "bodies.flag.shape".
+        name: Name for error messages, such as "bodies.flag.shape".
 
     Raises:
         InputError: If it has no triangles, numbers that are not finite, vertices without a triangle, triangles without
@@ -118,10 +116,10 @@ def check_sheet(mesh: Mesh, name: str) -> None:
 
 
 def check_edges(faces: np.ndarray, name: str) -> None:
-    """Refuse edges with more than two triangles (m, 3), or with two that pass them in the same direction.
+    """Check that no edge has more than two triangles (m, 3), or two with the same direction along it.
 
     Raises:
-        InputError: It names the edge and its triangles.
+        InputError: With the edge and its triangles.
     """
     sides = _sides(faces)
     ends, where, count = np.unique(np.sort(sides, 1), axis=0, return_inverse=True, return_counts=True)
@@ -150,18 +148,18 @@ RINGS = (5, 11, 20, 33, 53)
 
 
 def cells(pattern: Sequence[str], cell: float) -> Mesh:
-    """Square cells of two triangles each, standing upright in y = 0 around the origin, x to the right and z up.
+    """Figure of square cells, two triangles each, upright in y = 0 around the origin, x to the right and z up.
 
-    All y are exactly 0, and the forces of a sheet leave them so: it moves in its plane. Normals are along −y, towards
-    who reads the pattern. The diagonals of neighbouring cells turn, and are mirrored to the right of the middle; where
-    the number of columns is even, so is the whole mesh. Vertices row by row from below, x running faster.
+    All y are exactly 0, and the forces of a sheet keep them so: it moves in its plane. Normals are along −y, towards a
+    reader of the pattern. Diagonals alternate and are mirrored to the right of the middle; with an even number of
+    columns the whole mesh is symmetric. Vertices row by row from below, x fastest.
 
     Args:
-        pattern: Rows of text from the top: `#` is a cell, `.` or a space none.
-        cell: Edge length [m].
+        pattern: Rows of text from the top: `#` is a cell, `.` or a space is empty.
+        cell: Edge length of a cell [m].
 
     Raises:
-        InputError: If the pattern has no cell, or another sign.
+        InputError: If the pattern has no cell, or another character.
     """
     if isinstance(pattern, str) or not all(isinstance(row, str) for row in pattern):
         raise InputError(f"pattern: got {pattern!r}; expected rows of text, such as ['###', '#.#'].")
@@ -170,10 +168,10 @@ def cells(pattern: Sequence[str], cell: float) -> Mesh:
             raise InputError(f"pattern: got the sign {sign!r}; expected `#` for a cell, and `.` for none.")
     (cell,) = lengths("cell", cell)
     columns = max(map(len, pattern), default=0)
-    there = np.array([[sign == "#" for sign in row.ljust(columns)] for row in reversed(pattern)])
-    if not there.any():
+    filled = np.array([[sign == "#" for sign in row.ljust(columns)] for row in reversed(pattern)])
+    if not filled.any():
         raise InputError(f"pattern: got {list(pattern)}, without a cell; put a `#` where one is.")
-    row, column = np.nonzero(there)
+    row, column = np.nonzero(filled)
     turned = (row + np.where(2 * column < columns, column, columns - column)) % 2 == 1
     corner = row * (columns + 1) + column
     around = corner[:, None] + np.array([0, 1, columns + 2, columns + 1])  # counter-clockwise
@@ -189,11 +187,11 @@ def cells(pattern: Sequence[str], cell: float) -> Mesh:
 def bell(radius: float, height: float, rings: Sequence[int] = RINGS) -> Mesh:
     """A cap of a sphere, open below, its apex up along z and its normals outwards.
 
-    The numbers of vertices in its rings make its V = 1 + Σ n vertices and 2 (V − 1) − n_last triangles: as they stand,
+    The numbers of vertices in its rings make its V = 1 + Σ n vertices and 2 (V − 1) − n_last triangles: as given,
     123 and 191, those of the paper's jellyfish. The rings lie where neighbouring triangles are nearly regular.
 
     Args:
-        radius: Of the rim [m].
+        radius: Radius of the rim [m].
         height: From the rim to the apex [m]; that of half a sphere is its radius.
         rings: Vertices of each ring from the apex to the rim, at least 3.
     """

@@ -1,4 +1,4 @@
-"""The surface that physics hands to a renderer, or that is made of vertices and faces: `Surface.of`."""
+"""Surfaces: what physics passes to renderers. `Surface.of` makes one from vertices and faces."""
 
 import math
 from collections.abc import Sequence
@@ -44,16 +44,16 @@ def _check_range(name: str, indices: Tensor, count: int, of: str) -> None:
         raise InputError(f"{name} name {low} to {high}; there are {count} {of}, counted from 0.")
 
 
-def _check_colour(colour: Any) -> None:
-    if isinstance(colour, Tensor):
-        _check("look.colour", colour, (3,), whole=False)
+def _check_color(color: Any) -> None:
+    if isinstance(color, Tensor):
+        _check("appearance.color", color, (3,), whole=False)
         return
-    if len(colour) != 3 or not all(isinstance(c, Real) and 0 <= float(c) <= 1 for c in colour):
-        raise InputError(f"look.colour is {colour!r}; expected red, green and blue in [0, 1], or a tensor of them.")
+    if len(color) != 3 or not all(isinstance(c, Real) and 0 <= float(c) <= 1 for c in color):
+        raise InputError(f"appearance.color is {color!r}; expected red, green and blue in [0, 1], or a tensor of them.")
 
 
 class Pattern(NamedTuple):
-    """A picture and where it lies, see `Appearance`."""
+    """Texture image and its coordinates, see `Appearance`."""
 
     texture: Tensor
     uv: Tensor
@@ -62,31 +62,31 @@ class Pattern(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Appearance:
-    """What a piece of a surface looks like. Colours are RGB, 1 is white.
+    """Color, texture and Phong material of a part of a surface. Colors are RGB, 1 is white.
 
-    Where it has a texture, that is its own colour (albedo); else `vertex_colours`, else `colour`. Tensors keep their
-    gradients, also in the place of numbers.
+    The albedo is the texture if there is one, else `vertex_colors`, else `color`. All fields may be tensors and keep their
+    gradients.
 
     Args:
-        colour: In [0, 1], (3).
-        vertex_colours: (n, 3) by vertex.
-        uv: Places in the texture (k, 2): u to the right, v up; (0, 0) is the lower left corner, (1, 1) the upper right;
-            beyond them the picture begins again.
-        uv_faces: Rows (m, 3) of `uv` at the corners of each face; a vertex may have several, at seams. By default those
-            of the faces, if each vertex has one.
-        texture: Picture (3, h, w) in [0, 1], row 0 on top.
-        smooth: Whether normals are those of the vertices, interpolated, or those of the faces.
-        ambient: Part of the ambient light that it reflects.
-        diffuse: Part of the other light that it scatters evenly.
-        specular: Strength of highlights, in the colour of the light.
-        shininess: How sharp they are: the exponent of Phong's law.
+        color: Uniform color (3), in [0, 1].
+        vertex_colors: Colors of the vertices (n, 3).
+        uv: Texture coordinates (k, 2): u to the right, v up, (0, 0) the lower left corner, (1, 1) the upper right one;
+            the texture repeats beyond.
+        uv_faces: Rows (m, 3) of `uv` at the corners of each face; at seams a vertex has several. Default: the faces, with
+            one row of `uv` for each vertex.
+        texture: Image (3, h, w) in [0, 1], row 0 on top.
+        smooth: Interpolate normals of the vertices; else use those of the faces.
+        ambient: Ambient reflectance k_a.
+        diffuse: Diffuse reflectance k_d.
+        specular: Specular reflectance k_s; highlights have the color of the light.
+        shininess: Phong exponent s.
 
     Raises:
-        InputError: If a shape or type is another, a number is out of its range, or a texture has no uv.
+        InputError: If a shape or dtype does not fit, a number is out of range, or a texture has no uv.
     """
 
-    colour: Sequence[float] | Tensor = (0.0, 0.0, 0.0)
-    vertex_colours: Tensor | None = None
+    color: Sequence[float] | Tensor = (0.0, 0.0, 0.0)
+    vertex_colors: Tensor | None = None
     uv: Tensor | None = None
     uv_faces: Tensor | None = None
     texture: Tensor | None = None
@@ -97,32 +97,32 @@ class Appearance:
     shininess: float | Tensor = 32.0
 
     def __post_init__(self):
-        _check_colour(self.colour)
-        for name, rows in (("vertex_colours", ("n", 3)), ("uv", ("k", 2)), ("texture", (3, "h", "w"))):
+        _check_color(self.color)
+        for name, rows in (("vertex_colors", ("n", 3)), ("uv", ("k", 2)), ("texture", (3, "h", "w"))):
             if getattr(self, name) is not None:
-                _check(f"look.{name}", getattr(self, name), rows, whole=False)
+                _check(f"appearance.{name}", getattr(self, name), rows, whole=False)
         if self.uv_faces is not None:
-            _check("look.uv_faces", self.uv_faces, ("m", 3), whole=True)
+            _check("appearance.uv_faces", self.uv_faces, ("m", 3), whole=True)
             if self.uv is None:
-                raise InputError("look.uv_faces has no `uv` to count in; give both.")
-            _check_range("look.uv_faces", self.uv_faces, len(self.uv), "places of `uv`")
+                raise InputError("appearance.uv_faces has no `uv` to count in; give both.")
+            _check_range("appearance.uv_faces", self.uv_faces, len(self.uv), "places of `uv`")
         if self.texture is not None and self.uv is None:
-            raise InputError("look.texture has no `uv`, which tell where it lies; give them, (n, 2), in [0, 1].")
+            raise InputError("appearance.texture has no `uv`; give texture coordinates (n, 2) in [0, 1].")
         for name in ("ambient", "diffuse", "specular", "shininess"):
             value = getattr(self, name)
             if not isinstance(value, Tensor) and not 0 <= value < math.inf:
-                raise InputError(f"look.{name} is {value!r}; it is a number of at least 0.")
+                raise InputError(f"appearance.{name} is {value!r}; it is a number of at least 0.")
 
     @property
     def pattern(self) -> Pattern | None:
-        """Its texture and where that lies; None without one."""
+        """Texture and its coordinates; None without a texture."""
         if self.texture is None or self.uv is None or self.uv_faces is None:
             return None
         return Pattern(self.texture, self.uv, self.uv_faces)
 
     def rgb(self, like: Tensor) -> Tensor:
-        """`colour` (3) in the precision and on the device of a tensor."""
-        return torch.as_tensor(self.colour, dtype=like.dtype, device=like.device)
+        """`color` (3) with the dtype and device of a tensor."""
+        return torch.as_tensor(self.color, dtype=like.dtype, device=like.device)
 
 
 GREY = Appearance((0.7, 0.7, 0.7))
@@ -130,51 +130,51 @@ GREY = Appearance((0.7, 0.7, 0.7))
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One body's piece of a surface.
+    """One body of a surface.
 
     Args:
-        name: The body's name.
-        vertices: Its range among the surface's vertices.
+        name: Name of the body.
+        vertices: Range among the vertices of the surface.
         faces: Triangles (m, 3), outward counter-clockwise; indices count from the part's first vertex.
-        convex: Whether it is one convex body.
-        look: Its colour, texture and material.
+        convex: True for one convex body.
+        appearance: Color, texture and material.
 
     Raises:
-        InputError: If faces or the look do not fit the vertices.
+        InputError: If faces or appearance do not fit the vertices.
     """
 
     name: str
     vertices: slice
     faces: Tensor
     convex: bool
-    look: Appearance
+    appearance: Appearance
 
     def __post_init__(self):
-        own, look, n = f"`{self.name}`", self.look, self.size
-        _check(f"faces of {own}", self.faces, ("m", 3), whole=True)
-        _check_range(f"faces of {own}", self.faces, n, "vertices")
-        if look.vertex_colours is not None and len(look.vertex_colours) != n:
+        part, appearance, n = f"`{self.name}`", self.appearance, self.size
+        _check(f"faces of {part}", self.faces, ("m", 3), whole=True)
+        _check_range(f"faces of {part}", self.faces, n, "vertices")
+        if appearance.vertex_colors is not None and len(appearance.vertex_colors) != n:
             raise InputError(
-                f"{own} has {n} vertices, and {len(look.vertex_colours)} vertex colours; give one for each."
+                f"{part} has {n} vertices, and {len(appearance.vertex_colors)} vertex colors; give one for each."
             )
-        if look.uv is not None and look.uv_faces is None:
-            if len(look.uv) != n:
+        if appearance.uv is not None and appearance.uv_faces is None:
+            if len(appearance.uv) != n:
                 raise InputError(
-                    f"{own} has {n} vertices, and {len(look.uv)} uv; give one for each, or `uv_faces`, which say at what "
-                    "corner of the faces they stand."
+                    f"{part} has {n} vertices, and {len(appearance.uv)} uv; give one for each, or `uv_faces` with "
+                    "their rows at the corners of the faces."
                 )
-            object.__setattr__(self, "look", replace(look, uv_faces=self.faces))
-        elif look.uv_faces is not None and len(look.uv_faces) != len(self.faces):
+            object.__setattr__(self, "appearance", replace(appearance, uv_faces=self.faces))
+        elif appearance.uv_faces is not None and len(appearance.uv_faces) != len(self.faces):
             raise InputError(
-                f"{own} has {len(self.faces)} faces, and {len(look.uv_faces)} uv_faces; give one for each."
+                f"{part} has {len(self.faces)} faces, and {len(appearance.uv_faces)} uv_faces; give one for each."
             )
 
     @property
     def size(self) -> int:
-        """Number of its vertices.
+        """Number of vertices.
 
         Raises:
-            InputError: If its range has no ends.
+            InputError: If the range is not a slice with start and stop.
         """
         where = self.vertices
         if not isinstance(where, slice) or where.start is None or where.stop is None or where.step not in (None, 1):
@@ -182,21 +182,21 @@ class Part:
         return where.stop - where.start
 
     @property
-    def colour(self) -> Sequence[float] | Tensor:
+    def color(self) -> Sequence[float] | Tensor:
         """RGB in [0, 1]."""
-        return self.look.colour
+        return self.appearance.color
 
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """Triangles that move. `a + b` is both.
+    """Moving triangle mesh of one or more parts. `a + b` joins two surfaces.
 
     Args:
-        vertices: (worlds, frames, n, 3) [m], float32 or float64; all parts one after another.
-        parts: What they belong to.
+        vertices: (worlds, frames, n, 3) [m], float32 or float64; part after part.
+        parts: Parts, with consecutive ranges of vertices up to n.
 
     Raises:
-        InputError: If the shape or type of the vertices is another, or parts do not follow one another up to n.
+        InputError: If the shape or dtype of the vertices does not fit, or the ranges are not consecutive.
     """
 
     vertices: Tensor
@@ -219,21 +219,21 @@ class Surface:
         cls,
         vertices: Tensor | ArrayLike,
         faces: Tensor | ArrayLike,
-        look: Appearance = GREY,
+        appearance: Appearance = GREY,
         name: str = "body",
         convex: bool = False,
     ) -> "Surface":
-        """One body of vertices and faces.
+        """Make a surface of one body.
 
         Args:
             vertices: (n, 3), (frames, n, 3) or (worlds, frames, n, 3) [m]; tensors keep their gradients.
             faces: Triangles (m, 3), outward counter-clockwise.
-            look: Its colour, texture and material.
-            name: The body's name.
-            convex: Whether it is convex, which makes silhouettes faster.
+            appearance: Color, texture and material.
+            name: Name of the body.
+            convex: True for a convex body, which makes silhouettes faster.
 
         Raises:
-            InputError: If a shape or type is another, or faces or the look do not fit the vertices.
+            InputError: If a shape or dtype does not fit, or faces or appearance do not fit the vertices.
         """
         x, table = _tensor(vertices), _tensor(faces)
         if x.ndim not in (2, 3, 4):
@@ -241,17 +241,16 @@ class Surface:
                 f"vertices have shape {tuple(x.shape)}; expected (n, 3), with frames or worlds and frames before."
             )
         x = x[(None,) * (4 - x.ndim)]
-        return cls(x, (Part(name, slice(0, x.shape[2]), table, convex, look),))
+        return cls(x, (Part(name, slice(0, x.shape[2]), table, convex, appearance),))
 
     def __add__(self, other: "Surface") -> "Surface":
-        """The parts of both, over the same worlds and frames; those of one alone are there in all of the other's."""
+        """Join two surfaces; worlds and frames broadcast."""
         if not isinstance(other, Surface):
             return NotImplemented
         a, b, n = self.vertices, other.vertices, self.vertices.shape[2]
         if any(i != j and 1 not in (i, j) for i, j in zip(a.shape[:2], b.shape[:2], strict=True)):
             raise InputError(
-                f"surfaces have {tuple(a.shape[:2])} and {tuple(b.shape[:2])} worlds and frames; only what is the same, or "
-                "one, goes together."
+                f"surfaces have {tuple(a.shape[:2])} and {tuple(b.shape[:2])} worlds and frames; both have to be equal, or 1."
             )
         shape = torch.broadcast_shapes(a.shape[:2], b.shape[:2])
         both = torch.cat([x.expand(*shape, -1, -1) for x in (a, b.to(a))], 2)
@@ -260,10 +259,10 @@ class Surface:
 
     @cached_property
     def faces(self) -> Tensor:
-        """Triangles (m, 3) of all parts, by the surface's vertices."""
+        """Triangles (m, 3) of all parts, as indices of the vertices of the surface."""
         return torch.cat([p.faces + p.vertices.start for p in self.parts])
 
     @property
     def convex(self) -> bool:
-        """Whether it is one convex body."""
+        """True for one convex body."""
         return len(self.parts) == 1 and self.parts[0].convex

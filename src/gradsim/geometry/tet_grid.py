@@ -1,4 +1,4 @@
-"""Grids of tetrahedra: boxes, beams, cylinders, balls and gears, from bricks that are cut into 5 or 6.
+"""Tetrahedral grids: boxes, beams, cylinders, balls and gears, from bricks cut into 5 or 6.
 
 A brick is an array (2, 2, 2) of its corners. Neighbours must cut the face they share along the same diagonal: bricks of 5
 alternate; bricks of 6 may be mirrored along each axis, if that depends on their place along this axis alone.
@@ -38,9 +38,9 @@ def cylinder(radius: float, height: float, cells: Sequence[int]) -> TetMesh:
     """A cylinder along z, of bricks with 6 tetrahedra each, pressed to round from a square bar.
 
     Args:
-        radius: Of the vertices at its edge [m].
-        height: [m].
-        cells: Bricks across and along it; an even number across keeps it symmetric.
+        radius: Radius of the boundary vertices [m].
+        height: Height [m].
+        cells: Bricks across and along the axis; an even number across keeps it symmetric.
     """
     across, along = counts("cells", cells, 2)
     places, bricks = _lattice((across, across, along))
@@ -53,7 +53,7 @@ def ball(radius: float, cells: int) -> TetMesh:
     """A ball, of bricks with 6 tetrahedra each, pressed to round from a cube.
 
     Args:
-        radius: Of the vertices on its surface [m].
+        radius: Radius of the surface vertices [m].
         cells: Bricks across it, at least 2; an even number keeps it symmetric.
     """
     across = counts("cells", cells, least=2) * 3
@@ -72,14 +72,14 @@ def gear(
 ) -> TetMesh:
     """A gear around z: a ring with teeth that are half as wide at the tip, in angle, as at the root.
 
-    As it stands it has the numbers of the paper's control task: 1152 tetrahedra, 480 vertices, 9.674 m³ (there,
+    The defaults are those of the paper's control task: 1152 tetrahedra, 480 vertices, 9.674 m³ (there,
     9.677 kg at 1 kg/m³), radius and thickness.
 
     Args:
-        teeth: Their number, at least 3.
-        radius: Of the tips [m].
-        root: Where the teeth begin [m].
-        bore: Of the hole [m].
+        teeth: Number of teeth, at least 3.
+        radius: Radius of the tips [m].
+        root: Radius of the roots [m].
+        bore: Radius of the hole [m].
         thickness: Along z [m].
         cells: Bricks across the ring, along a tooth, and along z; between the flanks of a tooth there is one.
     """
@@ -97,8 +97,8 @@ def gear(
     outer = [foot + (tip - foot) * s for s in np.linspace(0, 1, tooth + 1)[1:]]
     plane = np.concatenate(inner + outer)
     row, side = np.indices((ring + tooth, 2 * teeth)).reshape(2, -1)
-    there = (row < ring) | (side % 2 == 0)
-    row, side = row[there], side[there]
+    filled = (row < ring) | (side % 2 == 0)
+    row, side = row[filled], side[filled]
     beside = (side + 1) % (2 * teeth)
     quads = 2 * teeth * (row[:, None, None] + [[0], [1]]) + np.stack([side, beside], 1)[:, None]
     quads[side % 2 == 1] = quads[side % 2 == 1][..., ::-1]  # mirrored in the gaps: no sense of rotation is preferred
@@ -120,7 +120,7 @@ def _lattice(cells: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _outwards(bricks: np.ndarray, places: np.ndarray, cells: Sequence[int]) -> np.ndarray:
-    """Mirrored in the lower half of every axis, so that their first corner is the one next to the centre."""
+    """Mirror bricks in the lower half of every axis, so that their first corner is the one next to the centre."""
     low = places[bricks[:, 0, 0, 0]] < np.asarray(cells) // 2
     for axis in range(3):
         bricks = np.where(low[:, axis, None, None, None], np.flip(bricks, axis + 1), bricks)
@@ -142,7 +142,7 @@ def _five(bricks: np.ndarray) -> np.ndarray:
 
 
 def _oriented(vertices: np.ndarray, tets: np.ndarray) -> TetMesh:
-    """With the last two corners swapped where the volume is negative."""
+    """Swap the last two corners where the volume is negative."""
     inverted = TetMesh(vertices, tets).volumes < 0
     tets[inverted] = tets[inverted][:, [0, 1, 3, 2]]
     return TetMesh(vertices, tets)

@@ -1,4 +1,4 @@
-"""Meshes of tetrahedra in files: .tet here; .msh (Gmsh), .vtu (VTK) and .mesh (Medit) through meshio, an extra.
+"""Tetrahedral mesh files: .tet; .msh (Gmsh), .vtu (VTK) and .mesh (Medit) through meshio (extra `tet`).
 
 A .tet file is text: a line `v x y z` for every vertex, a line `t i j k l` for every tetrahedron, counted from 0, and
 comments after `#`.
@@ -17,26 +17,26 @@ from gradsim.runtime.atomic import atomic_path
 
 READERS = {".msh": "gmsh", ".vtu": "vtu", ".mesh": "medit"}  # module of meshio
 FORMATS = (".tet", *READERS)
-IGNORED = ("vertex", "line", "triangle", "quad")  # of lower dimension, as Gmsh writes them beside the solid
+IGNORED = ("vertex", "line", "triangle", "quad")  # of lower dimension, which Gmsh writes along with the solid
 
 
 def load(path: str | Path, scale: float = 1.0) -> TetMesh:
-    """A solid from a .tet, .msh, .vtu or .mesh file.
+    """Load a solid from a .tet, .msh, .vtu or .mesh file.
 
-    Points, lines and triangles in the file are left out, and vertices that only they have, such as centres of arcs.
+    Points, lines and triangles in the file are ignored, as are vertices used only by them, such as centres of arcs.
 
     Args:
-        path: The file. Its coordinates are taken as they are.
-        scale: Metres per unit of the file: 0.001 for millimetres.
+        path: The file.
+        scale: Meters per unit of the file, such as 0.001 for millimeters.
 
     Raises:
-        InputError: If there is no such file, it cannot be read (for all but .tet, also without the extra `tet`), has
-            cells of another kind, or fills no solid (see `tet_mesh.check`).
+        InputError: If the file does not exist, cannot be read (other than .tet also without the extra `tet`), has cells
+            of another kind, or does not fill a solid (see `tet_mesh.check`).
     """
     path = Path(path)
     suffix = _suffix(path)
     if not path.is_file():
-        raise InputError(f"there is no mesh file {path}.")
+        raise InputError(f"mesh file {path} does not exist.")
     vertices, tets = _read_text(path) if suffix == ".tet" else _read_by_meshio(path)
     mesh = TetMesh(vertices * scale, tets)
     tet_mesh.check(mesh, str(path))
@@ -44,10 +44,14 @@ def load(path: str | Path, scale: float = 1.0) -> TetMesh:
 
 
 def save(mesh: TetMesh, path: str | Path) -> None:
-    """Write it whole or not at all; `load` gives back the same bits.
+    """Write a mesh atomically; `load` restores it bit for bit.
+
+    Args:
+        mesh: The mesh.
+        path: The file; its suffix gives the format.
 
     Raises:
-        InputError: If the file is of no known kind, it needs the extra `tet`, or it cannot be made.
+        InputError: If the suffix is unknown, the extra `tet` is missing, or the file cannot be written.
     """
     path = Path(path)
     suffix = _suffix(path)
@@ -65,7 +69,7 @@ def save(mesh: TetMesh, path: str | Path) -> None:
 def _suffix(path: Path) -> str:
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
-        raise InputError(f"{path} is none of {', '.join(FORMATS)}; convert it to one of these.")
+        raise InputError(f"{path} has an unknown suffix; convert it to one of {', '.join(FORMATS)}.")
     return suffix
 
 

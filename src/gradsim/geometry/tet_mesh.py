@@ -1,13 +1,12 @@
-"""Solids cut into tetrahedra: their volumes, their surface, and what no such mesh is.
+"""Tetrahedral meshes: volumes, quality, boundary surface, refinement, validation.
 
 With edges e = (b − a, c − a, d − a) of a tetrahedron (a, b, c, d),
 
     V = det e / 6,   q = 12 (3 V)^⅔ / Σ l²      (l: the six edge lengths)
 
 V > 0 where a, b, c turn counter-clockwise seen from d, and the mean ratio q is 1 for a regular tetrahedron
-and 0 for a flat one (Liu and Joe 1994).
-
-Finer tetrahedra: each cut into 8, or with a node in the middle of every edge for quadratic elements.
+and 0 for a flat one (Liu and Joe 1994). `refine` cuts each tetrahedron into 8; `quadratic` adds a node in the middle of
+every edge, for quadratic elements.
 """
 
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ FLAT = 1e-9  # of the longest edge cubed: a smaller volume is rounding
 
 @dataclass(frozen=True, eq=False)
 class TetMesh:
-    """Tetrahedra that fill a solid.
+    """Tetrahedral mesh of a solid.
 
     Attributes:
         vertices: (n, 3) float64 [m], read-only.
@@ -44,36 +43,36 @@ class TetMesh:
 
     @cached_property
     def volumes(self) -> np.ndarray:
-        """Rest volume of each tetrahedron (m) [m³]; negative if it is inside out."""
+        """Rest volumes (m) [m³]; negative for inverted tetrahedra."""
         corners = self.vertices[self.tets]
         return np.linalg.det(corners[:, 1:] - corners[:, :1]) / 6
 
     @cached_property
     def quality(self) -> np.ndarray:
-        """Mean ratio q of each (m): 1 for a regular tetrahedron, 0 for a flat one, negative if it is inside out."""
+        """Mean ratios q (m): 1 for a regular tetrahedron, 0 for a flat one, negative for an inverted one."""
         return np.sign(self.volumes) * 12 * np.abs(3 * self.volumes) ** (2 / 3) / (self.edge_lengths**2).sum(1)
 
     @cached_property
     def edge_lengths(self) -> np.ndarray:
-        """Of its six edges, in the order of `EDGES` (m, 6) [m]."""
+        """Lengths of the six edges of each tetrahedron, in the order of `EDGES` (m, 6) [m]."""
         first, second = np.transpose(EDGES)
         corners = self.vertices[self.tets]
         return np.linalg.norm(corners[:, second] - corners[:, first], axis=-1)
 
 
 def surface(mesh: TetMesh) -> np.ndarray:
-    """The triangles (k, 3) around it: faces of one tetrahedron only, by vertex, counter-clockwise from outside."""
+    """Boundary triangles (k, 3), by vertex, counter-clockwise from outside."""
     faces = mesh.tets[:, SIDES].reshape(-1, 3)
     _, first, count = np.unique(np.sort(faces, 1), axis=0, return_index=True, return_counts=True)
     return faces[np.sort(first[count == 1])]
 
 
 def check(mesh: TetMesh, name: str) -> None:
-    """Refuse a mesh that fills no solid.
+    """Check that a mesh fills a solid.
 
     Args:
         mesh: The mesh.
-        name: What to call it in the message, such as "bodies.beam.shape".
+        name: Name for error messages, such as "bodies.beam.shape".
 
     Raises:
         InputError: If it has no tetrahedra, numbers that are not finite, two vertices at one place, vertices without a
@@ -121,7 +120,7 @@ TURNED = np.array(((0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2)))  # corners, so tha
 
 
 class Quadratic(NamedTuple):
-    """Tetrahedra of ten nodes.
+    """Quadratic tetrahedra of ten nodes.
 
     Attributes:
         vertices: (n, 3) [m]: those of the mesh, then the middles of its edges, each once.
@@ -133,7 +132,7 @@ class Quadratic(NamedTuple):
 
 
 def quadratic(mesh: TetMesh) -> Quadratic:
-    """The same tetrahedra with a node in the middle of every edge, shared by all that have the edge."""
+    """Add a node in the middle of every edge, shared by all tetrahedra with that edge."""
     ends = np.sort(mesh.tets[:, EDGES].reshape(-1, 2), 1)
     edges, where = np.unique(ends, axis=0, return_inverse=True)
     middles = mesh.vertices[edges].mean(1)
@@ -143,7 +142,7 @@ def quadratic(mesh: TetMesh) -> Quadratic:
 
 
 def refine(mesh: TetMesh) -> TetMesh:
-    """Each tetrahedron cut into 8 of an eighth of its volume; those of number i become numbers 8 i to 8 i + 7.
+    """Cut each tetrahedron into 8 of equal volume; number i becomes numbers 8 i to 8 i + 7.
 
     Four are similar to it; the octahedron between them is cut around its shortest diagonal.
     """

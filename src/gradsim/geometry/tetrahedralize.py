@@ -1,7 +1,7 @@
-"""Tetrahedra from a closed surface, by fTetWild (Hu et al. 2020) of wildmeshing, an extra.
+"""Tetrahedral meshes from closed surfaces, by fTetWild (Hu et al. 2020; extra `tet`).
 
-It runs in a process of its own: it prints what it does whatever it is told, leaves a file in the folder it runs in, and
-would take ours with it if it crashed.
+wildmeshing runs in a separate process: it prints at any log level, leaves a file in its working folder, and a crash would
+end the caller.
 """
 
 import subprocess
@@ -38,16 +38,16 @@ np.savez(sys.argv[2], vertices=vertices, tets=tets)
 """
 
 
-def tetrahedralise(mesh: Mesh, edge_length: float, tolerance: float | None = None) -> TetMesh:
+def tetrahedralize(mesh: Mesh, edge_length: float, tolerance: float | None = None) -> TetMesh:
     """Fill a closed surface with tetrahedra.
 
-    Two calls give two meshes, also with the same numbers: save the one that is used (`tet_file.save`).
+    Not deterministic: two calls give two meshes. Save the one that is used (`tet_io.save`).
 
     Args:
         mesh: The surface.
-        edge_length: That the tetrahedra should have [m]; they are smaller where the surface asks for it.
-        tolerance: How far the surface may move [m]; what is thinner may vanish. By default a thousandth of the size;
-            with more, a fine surface becomes a coarse solid.
+        edge_length: Target edge length [m]; edges are shorter where the surface needs it.
+        tolerance: Distance that the surface may move [m]; thinner features may vanish. Default: 1e-3 of the size; larger
+            values make a coarser solid.
 
     Raises:
         InputError: If the mesh bounds no solid, a length is not above 0, wildmeshing is not installed (extra `tet`) or
@@ -58,21 +58,21 @@ def tetrahedralise(mesh: Mesh, edge_length: float, tolerance: float | None = Non
     (edge,) = lengths("edge_length", edge_length) / mesh.size
     (reach,) = lengths("tolerance", TOLERANCE * mesh.size if tolerance is None else tolerance)
     with tempfile.TemporaryDirectory() as folder:
-        given, found = Path(folder) / "surface.npz", Path(folder) / "solid.npz"
+        source, target = Path(folder) / "surface.npz", Path(folder) / "solid.npz"
         faces = mesh.faces.astype(np.int32)
-        np.savez(given, vertices=mesh.vertices, faces=faces, edge=edge, tolerance=reach / mesh.size)
-        command = [sys.executable, "-P", "-c", WORK, given, found]
+        np.savez(source, vertices=mesh.vertices, faces=faces, edge=edge, tolerance=reach / mesh.size)
+        command = [sys.executable, "-P", "-c", WORK, source, target]
         run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # it leaves files there
         if run.returncode == MISSING:
             last = run.stderr.strip().rpartition("\n")[2]
             raise InputError(f'tetrahedra from a surface need wildmeshing ({last}): pip install "gradsim[tet]".')
-        if run.returncode or not found.exists():
+        if run.returncode or not target.exists():
             last = (run.stderr.strip() or run.stdout.strip() or "nothing was printed").rpartition("\n")[2]
             raise InputError(
                 f"wildmeshing stopped with exit code {run.returncode} ({last}); try another edge_length (now "
                 f"{edge_length} m), or a simpler surface."
             )
-        with np.load(found) as arrays:
+        with np.load(target) as arrays:
             solid = TetMesh(arrays["vertices"], arrays["tets"])
     tet_mesh.check(solid, "what wildmeshing made of the mesh")
     _check_volume(solid, mesh, reach)
@@ -80,7 +80,7 @@ def tetrahedralise(mesh: Mesh, edge_length: float, tolerance: float | None = Non
 
 
 def _check_volume(solid: TetMesh, mesh: Mesh, tolerance: float) -> None:
-    """A surface that moves by the tolerance at most sweeps its area times that; twice as much at creases is let be."""
+    """Check the volume: a surface moved by at most the tolerance sweeps its area times that; creases get twice as much."""
     a, b, c = np.moveaxis(mesh.vertices[mesh.faces], 1, 0)
     area = np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / 2
     volume = solid.volumes.sum()

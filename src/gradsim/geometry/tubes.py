@@ -1,8 +1,8 @@
 """Tubes along strands of points: a closed surface that follows them.
 
-At each point of a strand with directions t_i stands a ring of radius r in the plane across t_i, spanned by n_i and t_i × n_i.
-The first n is across the axis of the world that t_0 is furthest from; the others are carried along, n_i ∝ n_{i−1} −
-(n_{i−1}·t_i) t_i, so that the tube does not twist. Where two strands cross, so do their tubes.
+Each point of a strand with tangents t_i has a ring of radius r in the plane normal to t_i, spanned by n_i and t_i × n_i.
+The first n is normal to the world axis that t_0 is furthest from; the others are transported, n_i ∝ n_{i−1} −
+(n_{i−1}·t_i) t_i, so that the tube does not twist. Tubes of crossing strands intersect.
 """
 
 import math
@@ -18,12 +18,12 @@ SIDES = 6
 
 
 class Tubes:
-    """A surface around strands.
+    """Surface of tubes around strands.
 
     Args:
-        strands: Points of each, two at least, in order.
-        rest: All points at rest (n, 3) [m].
-        radius: [m], for the shape at rest.
+        strands: Indices of the points of each strand, in order, at least two.
+        rest: Points at rest (n, 3) [m].
+        radius: Radius at rest [m].
     """
 
     def __init__(self, strands: Sequence[np.ndarray], rest: np.ndarray, radius: float):
@@ -36,14 +36,14 @@ class Tubes:
         self.mesh = Mesh(around[0, 0].numpy(), np.concatenate(faces))
 
     def around(self, x: Tensor, radius: Tensor) -> Tensor:
-        """Its vertices (worlds, frames, k, 3) from the points (worlds, frames, n, 3) and the radius (worlds,) [m]."""
+        """Vertices (worlds, frames, k, 3) from points (worlds, frames, n, 3) and radii (worlds,) [m]."""
         turns = 2 * math.pi * torch.arange(SIDES, dtype=x.dtype, device=x.device) / SIDES
         wheel = torch.stack([torch.cos(turns), torch.sin(turns)], -1)
         tubes = []
         for strand in self.strands:
             points = x[:, :, strand]
             tangents = _directions(points)
-            normals = _carried(tangents)
+            normals = _transported(tangents)
             frame = torch.stack([normals, torch.linalg.cross(tangents, normals)], -2)
             rings = points[..., None, :] + radius[:, None, None, None, None] * (wheel @ frame)
             tubes.append(rings.flatten(2, 3))
@@ -61,13 +61,13 @@ def _faces(count: int) -> np.ndarray:
 
 
 def _directions(points: Tensor) -> Tensor:
-    """Unit vectors (..., count, 3) along a strand: of the sum of the directions of both neighbours."""
-    each = _unit(points[..., 1:, :] - points[..., :-1, :])
-    both = torch.cat([each[..., :1, :], each[..., 1:, :] + each[..., :-1, :], each[..., -1:, :]], -2)
+    """Unit tangents (..., count, 3) of a strand, from the directions to both neighbours."""
+    segments = _unit(points[..., 1:, :] - points[..., :-1, :])
+    both = torch.cat([segments[..., :1, :], segments[..., 1:, :] + segments[..., :-1, :], segments[..., -1:, :]], -2)
     return _unit(both)
 
 
-def _carried(tangents: Tensor) -> Tensor:
+def _transported(tangents: Tensor) -> Tensor:
     first = tangents[..., 0, :]
     axis = torch.nn.functional.one_hot(first.abs().argmin(-1), 3).to(first.dtype)
     normals = [_across(axis, first)]
@@ -81,7 +81,7 @@ def _across(n: Tensor, t: Tensor) -> Tensor:
 
 
 def _unit(x: Tensor) -> Tensor:
-    """x/|x|, and 0 where x is: its derivative is finite there."""
+    """x/|x|, and 0 with derivative 0 where x is 0."""
     square = x.square().sum(-1, keepdim=True)
-    there = square > 0
-    return torch.where(there, x / torch.where(there, square, 1.0).sqrt(), 0.0)
+    nonzero = square > 0
+    return torch.where(nonzero, x / torch.where(nonzero, square, 1.0).sqrt(), 0.0)

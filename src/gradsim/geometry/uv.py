@@ -1,7 +1,7 @@
-"""Places in a texture (uv) for the primitives: u to the right and v up in the picture, seen from outside not mirrored.
+"""Texture coordinates (uv) of the primitives: u to the right and v up in the image, not mirrored seen from outside.
 
 Each function returns uv (k, 2) and, for the corners of each face, rows of it (m, 3). Round a solid, u is the longitude
-from −x over −y, x and y back to −x; faces that cross that seam have u beyond 1, where the picture begins again.
+from −x over −y, x and y back to −x; faces that cross that seam have u beyond 1, where the texture repeats.
 """
 
 import math
@@ -34,7 +34,7 @@ def box(vertices: np.ndarray, faces: np.ndarray) -> Places:
 
 
 def turned(vertices: np.ndarray, faces: np.ndarray, v: np.ndarray) -> Places:
-    """Longitude around z, and v as it is given for each vertex (n,); on the axis, that of the middle of each face."""
+    """Longitude around z, and the given v of each vertex (n,); on the axis, the longitude of the middle of each face."""
     x, y = vertices[:, 0], vertices[:, 1]
     off = np.hypot(x, y) > AXIS * np.abs(vertices).max()
     u = np.where(off, _turns(y, x), np.nan)[faces]
@@ -45,7 +45,7 @@ def turned(vertices: np.ndarray, faces: np.ndarray, v: np.ndarray) -> Places:
 
 
 def sphere(vertices: np.ndarray, faces: np.ndarray) -> Places:
-    """Longitude and latitude: the lower edge of the picture is the pole at −z."""
+    """Longitude and latitude: the lower edge of the image is the pole at −z."""
     z = vertices[:, 2] / np.linalg.norm(vertices, axis=1)
     return turned(vertices, faces, 0.5 + np.arcsin(np.clip(z, -1, 1)) / math.pi)
 
@@ -53,13 +53,13 @@ def sphere(vertices: np.ndarray, faces: np.ndarray) -> Places:
 def lathe(vertices: np.ndarray, faces: np.ndarray, along: np.ndarray) -> Places:
     """A solid of revolution around z.
 
-    Without lids the whole picture goes round it. With lids it is the lower half of the picture that goes round, and the
-    discs of radius 1/4 in the upper half are the lower lid (left) and the upper lid (right) as seen with x to the right.
+    Without lids the whole image is wrapped around it. With lids the lower half of the image is wrapped around, and the
+    discs of radius 1/4 in the upper half are the lower lid (left) and the upper lid (right), seen with x to the right.
 
     Args:
         vertices: (n, 3).
         faces: (m, 3).
-        along: How far along the profile each vertex is (n,), from 0 to 1.
+        along: Position of each vertex along the profile (n,), from 0 to 1.
     """
     at = along[faces]
     lid = (at == at[:, :1]).all(1)
@@ -76,15 +76,15 @@ def lathe(vertices: np.ndarray, faces: np.ndarray, along: np.ndarray) -> Places:
 
 
 def torus(vertices: np.ndarray, faces: np.ndarray, radius: float) -> Places:
-    """Longitude, and the angle round the tube: the inner equator is both lower and upper edge of the picture."""
+    """Longitude, and the angle round the tube: the inner equator is both lower and upper edge of the image."""
     x, y, z = vertices.T
     both = np.stack([_turns(y, x), _turns(z, np.hypot(x, y) - radius)], -1)[faces]
     both = both[:, :1] + _short_way(both - both[:, :1])
     return _shared(_from_0(both))
 
 
-def each(faces: np.ndarray) -> Places:
-    """Every face in a tile of its own: the lower left half of one square of a grid."""
+def tiled(faces: np.ndarray) -> Places:
+    """One tile for every face: the lower left half of a square of a grid."""
     grid = math.ceil(math.sqrt(len(faces)))
     tiles = np.stack(np.divmod(np.arange(len(faces)), grid)[::-1], -1)
     return _shared((tiles[:, None] + [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]) / grid)
@@ -105,6 +105,6 @@ def _from_0(turns: np.ndarray) -> np.ndarray:
 
 
 def _shared(corners: np.ndarray) -> Places:
-    """Places of all corners (m, 3, 2), those at the same place once; rounded, so that they are the same."""
+    """Unique coordinates of all corners (m, 3, 2), rounded so that equal ones match, and their rows."""
     uv, rows = np.unique(corners.reshape(-1, 2).round(12) + 0.0, axis=0, return_inverse=True)
     return uv, rows.reshape(-1, 3)

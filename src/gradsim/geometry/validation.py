@@ -1,7 +1,4 @@
-"""Vertices, and the elements that name them: what tetrahedra, sheets and nets are refused for alike.
-
-Sizes and counts that a user gives to a grid.
-"""
+"""Checks of vertices and elements shared by all meshes, and of sizes and counts that a user gives."""
 
 from collections.abc import Sequence
 
@@ -11,7 +8,11 @@ from gradsim.errors import InputError
 
 
 def read_only(name: str, values: np.ndarray, width: int, dtype: type) -> np.ndarray:
-    """A copy (n, width) that nobody can write to; raises InputError where the shape is another."""
+    """Read-only copy (n, width).
+
+    Raises:
+        InputError: If the shape does not fit.
+    """
     array = np.array(values, dtype)
     if array.ndim != 2 or array.shape[1] != width:
         raise InputError(f"{name} have shape {array.shape}; expected (n, {width}).")
@@ -20,13 +21,13 @@ def read_only(name: str, values: np.ndarray, width: int, dtype: type) -> np.ndar
 
 
 def check(vertices: np.ndarray, elements: np.ndarray, kind: str, name: str) -> None:
-    """Refuse vertices (n, 3) and elements (m, k), such as triangles, that do not belong together.
+    """Check that elements, such as triangles, and vertices fit together.
 
     Args:
-        vertices: [m].
-        elements: Of each, its vertices, counted from 0.
-        kind: What one of them is called, such as "triangle".
-        name: What to call all in the message, such as "bodies.flag.shape".
+        vertices: (n, 3) [m].
+        elements: Vertices of each element (m, k), counted from 0.
+        kind: Name of one element in messages, such as "triangle".
+        name: Name of the mesh in messages, such as "bodies.flag.shape".
 
     Raises:
         InputError: If there are no elements, numbers that are not finite, elements that name no vertex or the same one
@@ -55,12 +56,16 @@ def check(vertices: np.ndarray, elements: np.ndarray, kind: str, name: str) -> N
 
 
 def of(bad: np.ndarray) -> str:
-    """Says of the first of several that there are more."""
+    """Suffix for a message about the first of several bad items."""
     return f" (the first of {len(bad)})" if len(bad) > 1 else ""
 
 
 def lengths(name: str, values: float | Sequence[float], count: int = 1) -> np.ndarray:
-    """`count` lengths (count) [m]; raises InputError if one is not above 0, or there are more or fewer."""
+    """Convert to `count` lengths (count) [m].
+
+    Raises:
+        InputError: If the number of values is another, or one is not above 0.
+    """
     array = np.atleast_1d(np.asarray(values, np.float64))
     if array.shape != (count,) or not (np.isfinite(array).all() and (array > 0).all()):
         expected = "a length" if count == 1 else f"{count} lengths"
@@ -69,7 +74,11 @@ def lengths(name: str, values: float | Sequence[float], count: int = 1) -> np.nd
 
 
 def counts(name: str, values: int | Sequence[int], count: int = 1, least: int = 1) -> tuple[int, ...]:
-    """`count` whole numbers; raises InputError if one is below `least`, or there are more or fewer."""
+    """Convert to `count` whole numbers.
+
+    Raises:
+        InputError: If the number of values is another, or one is below `least`.
+    """
     array = np.atleast_1d(np.asarray(values, np.float64))
     if array.shape != (count,) or not (
         np.isfinite(array).all() and (array == array.round()).all() and array.min() >= least

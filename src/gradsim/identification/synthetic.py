@@ -55,7 +55,7 @@ def film(scene, trajectory: Trajectory, camera: str = "camera") -> Tensor:
     makes it a film by `Renderer`.
     """
     grounds = any(ground.visible for ground in scene.grounds.values())
-    draw = Renderer.of(scene, camera=camera, law="colour") if grounds else Silhouettes.of(scene, camera).picture
+    draw = Renderer.of(scene, camera=camera, law="colour") if grounds else Silhouettes.of(scene, camera).image
     with torch.no_grad():
         return draw(trajectory.drawn, trajectory.values)[0].permute(0, 2, 3, 1)
 

@@ -34,7 +34,7 @@ def look_of(node, mesh: Mesh, name: str, smooth: bool, to: dict[str, Any]) -> Ap
     tensor = lambda array: None if array is None else torch.tensor(array, **to)
     return Appearance(
         tuple(node.colour),
-        tensor(mesh.vertex_colours),
+        tensor(mesh.vertex_colors),
         tensor(mesh.uv),
         None if mesh.uv_faces is None else torch.tensor(mesh.uv_faces, device=to["device"]),
         tensor(texture),

@@ -1,4 +1,4 @@
-"""What is seen: cameras, silhouettes by coverage, and pictures with colours, textures and lights."""
+"""Differentiable rendering: cameras, silhouettes by exact coverage, and shaded, textured images."""
 
 from gradsim.render.antialias.rasterizer import Antialiased
 from gradsim.render.camera import Camera, from_opengl, from_pytorch3d, from_scene, from_transforms_json, look_at

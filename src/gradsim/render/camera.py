@@ -262,14 +262,14 @@ def from_transforms_json(path: str | Path, frame: int = 0) -> Camera:
 def _size(path: Path, entry: dict) -> tuple[int, int]:
     if "w" in entry and "h" in entry:
         return int(entry["w"]), int(entry["h"])
-    image = str(path.parent / entry.get("file_path", ""))
-    for candidate in (image, image + ".png"):  # NeRF leaves the suffix out
+    file = str(path.parent / entry.get("file_path", ""))
+    for candidate in (file, file + ".png"):  # NeRF leaves the suffix out
         if Path(candidate).is_file():
             from PIL import Image
 
-            with Image.open(candidate) as picture:
-                return picture.size
-    raise InputError(f"{path} has no image size, and {image} is no image; add `w` and `h` [px].")
+            with Image.open(candidate) as image:
+                return image.size
+    raise InputError(f"{path} has no image size, and {file} is not an image; add `w` and `h` [px].")
 
 
 def _intrinsics(focal: Any, width: int, height: int, centre: Any = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""Triangles cut by the near plane, for rasterisers that divide by the depth of the corners.
+"""Near-plane clipping of triangles, for rasterizers that divide by the depth of the corners.
 
 A triangle with one corner in front of the plane keeps the piece at that corner; with two, a piece with four corners, as
 two triangles. A new corner lies on a side from corner 0 to corner 1, at the fraction s = (near - z₀) / (z₁ - z₀) of the
@@ -14,10 +14,10 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Cut:
-    """What is left in front of the plane.
+    """Triangles in front of the near plane.
 
     Args:
-        screen: Corners (images, n', 3): u, v [px] and depth [m]; those behind the plane are of no face.
+        screen: Corners (images, n', 3): u, v [px] and depth [m]; vertices behind the plane belong to no face.
         faces: Triangles (m, 3) where the plane cuts none, else (images, m', 3) with -1 in rows without one.
         tables: Values (images or 1, k', channels) and their rows at the corners of each face, as the faces.
     """
@@ -28,13 +28,13 @@ class Cut:
 
 
 def cut_near(clip: Tensor, faces: Tensor, near: float, tables: Sequence[tuple[Tensor, Tensor]] = ()) -> Cut:
-    """Faces in front of a plane z = near, the same in all images where none is cut.
+    """Clip faces at the plane z = near; the table of faces is shared by all images if none is cut.
 
     Args:
         clip: Homogeneous pixels (u z, v z, z) of the vertices (images, n, 3) [px m, px m, m]. Differentiable.
         faces: Triangles (m, 3).
         near: Depth of the plane [m], above 0.
-        tables: What corners have: values (images or 1, k, channels), differentiable, and rows of them (m, 3).
+        tables: Corner attributes: values (images or 1, k, channels), differentiable, and their rows (m, 3).
 
     Raises:
         ValueError: If `near` is not above 0.

@@ -1,4 +1,4 @@
-"""Pictures of surfaces: a camera, a rasteriser, a law of shading, lights and a background."""
+"""Differentiable renderer: a camera, a rasterizer, a shading law, lights and a background."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,19 +16,19 @@ from gradsim.render.antialias.rasterizer import Antialiased
 from gradsim.render.camera import Camera, from_scene
 from gradsim.render.dibr.rasterizer import DibR
 from gradsim.render.raster.fragments import Fragments
-from gradsim.render.raster.zbuffer import rasterise
+from gradsim.render.raster.zbuffer import rasterize
 from gradsim.render.shading.shading import Shading
-from gradsim.render.shading.surface_color import Labels, Painter, SurfaceColor
+from gradsim.render.shading.surface_color import ColorSource, Labels, SurfaceColor
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.softras.rasterizer import SoftRas
 from gradsim.render.view import NEAR, View
 from gradsim.scene.parameters import camera_prefix
 
-COLOUR_ONLY = Shading()
+UNLIT = Shading()
 
 
 class Rasterizer(Protocol):
-    """Turns triangles into pixels."""
+    """Rasterizer: from triangles to pixels."""
 
     name: ClassVar[str]
 
@@ -41,10 +41,13 @@ class Rasterizer(Protocol):
         """Opacity (images, height, width) in [0, 1]."""
         ...
 
-    def draw(self, view: View, paint: Painter, background: Tensor) -> tuple[Tensor, Tensor]:
-        """Colours (images, 3, height, width) over a background, and opacity (images, height, width).
+    def draw(self, view: View, paint: ColorSource, background: Tensor) -> tuple[Tensor, Tensor]:
+        """Color (images, 3, height, width) over a background, and opacity (images, height, width).
 
-        The background is (images or 1, 3, height or 1, width or 1); it and the paint may have other channels than RGB.
+        Args:
+            view: Triangles of all images.
+            paint: Color of fragments, or at the corners of faces; may have other channels than RGB.
+            background: (images or 1, 3, height or 1, width or 1), with the channels of `paint`.
         """
         ...
 
@@ -54,13 +57,13 @@ RASTERIZERS: dict[str, type[Rasterizer]] = {kind.name: kind for kind in (Antiali
 
 @dataclass(frozen=True, eq=False)
 class RenderOutput:
-    """What a camera sees. Tensors start with (worlds, frames); what is worked out only if asked for is marked *.
+    """Image with depth, normals, ids and optical flow. Properties marked * are computed on first use.
 
     Args:
         rgb: (worlds, frames, 3, height, width).
         alpha: Opacity (worlds, frames, height, width).
-        fragments: What the centres of pixels show, without supersampling.
-        paint: Looks and lights.
+        fragments: Visible triangles at pixel centres, without supersampling.
+        paint: Appearance and lights.
     """
 
     rgb: Tensor
@@ -70,38 +73,38 @@ class RenderOutput:
 
     @cached_property
     def depth(self) -> Tensor:
-        """* Distance from the camera's plane (worlds, frames, height, width) [m]; infinite where nothing is seen."""
+        """* Depth z along the optical axis (worlds, frames, height, width) [m]; infinite for the background."""
         fragments = self.fragments
         return self._image(fragments.place[:, 3:], torch.inf)[..., 0]
 
     @cached_property
     def normals(self) -> Tensor:
-        """* Unit normals in the world, on the side of the camera (worlds, frames, 3, height, width); 0 beyond."""
+        """* Unit normals in world axes, towards the camera (worlds, frames, 3, height, width); 0 for the background."""
         return self._image(self.paint.normals_at(self.fragments), 0.0).movedim(-1, 2)
 
     @cached_property
     def faces(self) -> Tensor:
-        """* Number of the triangle (worlds, frames, height, width), int64; -1 where nothing is seen."""
+        """* Index of the visible triangle (worlds, frames, height, width), int64; -1 for the background."""
         return self._image(self.fragments.face[:, None], -1)[..., 0]
 
     @cached_property
     def ids(self) -> Tensor:
-        """* Number of the part (worlds, frames, height, width), int64; -1 where nothing is seen."""
+        """* Index of the visible part (worlds, frames, height, width), int64; -1 for the background."""
         return self._image(self.fragments.part[:, None], -1)[..., 0]
 
     @cached_property
     def flow(self) -> Tensor:
-        """* Where what is seen moves until the next frame (worlds, frames - 1, 2, height, width) [px]; 0 beyond.
+        """* Optical flow to the next frame (worlds, frames - 1, 2, height, width) [px]; 0 for the background.
 
-        To the right and down, whether or not it is seen there too; not a number if it gets behind the camera.
+        Right and down, whether or not the point is visible in the next frame; NaN if it moves behind the camera.
         """
         fragments, (worlds, frames) = self.fragments, self.fragments.view.shape
         clip = fragments.view.clip.unflatten(0, (worlds, frames))
         later = torch.cat([clip[:, 1:], clip[:, -1:]], 1).flatten(0, 1)
         ahead, now = fragments.interpolate(later), fragments.interpolate(clip.flatten(0, 1))
-        there = torch.where(ahead[:, 2:] > 0, ahead[:, 2:], torch.nan)
-        moved = ahead[:, :2] / there - now[:, :2] / now[:, 2:]
-        return self._image(moved, 0.0)[:, :-1].movedim(-1, 2)
+        depth = torch.where(ahead[:, 2:] > 0, ahead[:, 2:], torch.nan)
+        displacement = ahead[:, :2] / depth - now[:, :2] / now[:, 2:]
+        return self._image(displacement, 0.0)[:, :-1].movedim(-1, 2)
 
     def _image(self, values: Tensor, elsewhere: float) -> Tensor:
         return self.fragments.onto(values, elsewhere).unflatten(0, self.fragments.view.shape)
@@ -109,27 +112,26 @@ class RenderOutput:
 
 @dataclass(frozen=True, eq=False)
 class Renderer:
-    """Pictures of surfaces, differentiable by vertices, colours, textures and their coordinates, normals, lights, camera.
+    """Renders surfaces; differentiable by vertices, colors, textures and uv, normals, lights and camera.
 
     Args:
-        camera: The camera; its K, R and t may be tensors that require gradients.
-        rasterizer: `Antialiased()` (the default, without bias), `SoftRas()` or `DibR()`, or its name: "aa", "softras",
-            "dibr".
-        shading: Law of shading and lights, or the name of a law for lights as usual, see `Shading`; flat colours by
-            default.
-        background: RGB in [0, 1], or a picture (3, height, width).
-        samples: Rows and columns of samples in each pixel, of which the mean is taken.
-        near: Distance of the plane that cuts off what is nearer to the camera [m].
-        lens: How the names of the camera's parameters begin, see `Silhouettes`.
+        camera: The camera; K, R and t may require gradients.
+        rasterizer: `Antialiased()` (the default, unbiased), `SoftRas()`, `DibR()` or your own; or a name of `RASTERIZERS`:
+            "aa", "softras", "dibr".
+        shading: Shading law and lights, or the name of a law for the default lights, see `Shading`. Default: flat colors.
+        background: RGB in [0, 1], or an image (3, height, width).
+        samples: Supersampling: rows and columns of samples per pixel, averaged.
+        near: Distance of the near plane [m].
+        lens: Prefix of the camera's parameters in `values`, see `Silhouettes`.
 
     Raises:
-        InputError: If there is no rasteriser or law of this name, the background has another size than the camera,
-            `samples` or `near` is out of range, or something else cannot be.
+        InputError: If a rasterizer or law is unknown, the background does not fit the camera, or `samples` or `near` is
+            out of range.
     """
 
     camera: Camera
     rasterizer: Rasterizer | str = "aa"
-    shading: Shading | str = COLOUR_ONLY
+    shading: Shading | str = UNLIT
     background: Tensor | Sequence[float] = (1.0, 1.0, 1.0)
     samples: int = 1
     near: float = NEAR
@@ -142,7 +144,7 @@ class Renderer:
             raise InputError(f"shading is {self.shading!r}; expected a Shading, or the name of a law.")
         known = self.rasterizer in RASTERIZERS if isinstance(self.rasterizer, str) else hasattr(self.rasterizer, "draw")
         if not known or isinstance(self.rasterizer, type):
-            raise InputError(f"rasteriser is {self.rasterizer!r}; use one of {', '.join(RASTERIZERS)}, or SoftRas().")
+            raise InputError(f"rasterizer is {self.rasterizer!r}; use one of {', '.join(RASTERIZERS)}, or SoftRas().")
         if not isinstance(self.samples, Integral) or self.samples < 1:
             raise InputError(f"samples is {self.samples}; it has to be a whole number of at least 1.")
         if not self.near > 0:
@@ -150,30 +152,30 @@ class Renderer:
         self._check_background()
 
     def _check_background(self) -> None:
-        given, size = self.background, (3, self.camera.height, self.camera.width)
-        if isinstance(given, str):
-            raise InputError(f"the background is {given!r}; it needs RGB in [0, 1], or a picture {size}.")
-        shape = tuple(torch.as_tensor(given).shape)
+        background, size = self.background, (3, self.camera.height, self.camera.width)
+        if isinstance(background, str):
+            raise InputError(f"the background is {background!r}; it needs RGB in [0, 1], or an image {size}.")
+        shape = tuple(torch.as_tensor(background).shape)
         if shape not in ((3,), size):
             raise InputError(f"the background has shape {shape}; it needs (3) or, for this camera, {size}.")
-        if isinstance(given, Tensor) and not given.is_floating_point():
-            raise InputError(f"the background is of {given.dtype}; it needs floats in [0, 1]: divide by 255.")
-        if shape == (3,) and not isinstance(given, Tensor) and not all(0 <= c <= 1 for c in given):
-            raise InputError(f"the background is {tuple(given)}; it needs red, green and blue in [0, 1].")
+        if isinstance(background, Tensor) and not background.is_floating_point():
+            raise InputError(f"the background is of {background.dtype}; it needs floats in [0, 1]: divide by 255.")
+        if shape == (3,) and not isinstance(background, Tensor) and not all(0 <= c <= 1 for c in background):
+            raise InputError(f"the background is {tuple(background)}; it needs red, green and blue in [0, 1].")
 
     @classmethod
     def of(cls, scene, rasterizer: Rasterizer | str = "aa", camera: str = "camera", law: str | None = None, **options):
-        """What a camera of a scene sees, with the scene's lights and background.
+        """Make a renderer with the camera, lights and background of a scene.
 
         Args:
             scene: A `gradsim.Scene`.
-            rasterizer: As above.
+            rasterizer: See the class.
             camera: Name of the camera.
-            law: Law of shading in place of the scene's.
-            **options: As above.
+            law: Shading law in place of the scene's.
+            **options: Further arguments of the class.
 
         Raises:
-            InputError: If it is no scene, or has no camera of this name.
+            InputError: If `scene` is not a scene, or has no such camera.
         """
         if not hasattr(scene, "view"):
             raise InputError(f"scene is {scene!r}; expected a Scene: Scene.load(path), or Scene.library(name).")
@@ -185,35 +187,35 @@ class Renderer:
         return cls(from_scene(scene.view(camera)), rasterizer, **options)
 
     def __call__(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
-        """RGB (worlds, frames, 3, height, width), in [0, 1] if colours and lights are.
+        """Render RGB (worlds, frames, 3, height, width), in [0, 1] if colors and lights are.
 
         Args:
-            surface: Vertices (worlds, frames, n, 3) [m], and looks.
+            surface: Vertices (worlds, frames, n, 3) [m], with appearance.
             values: Parameters of the camera by name, see `Silhouettes`, and of lights, see `Shading.with_values`.
 
         Raises:
-            InputError: If a vertex is not finite, or a light has no such parameter.
+            InputError: If a vertex is not finite, or a parameter of a light is unknown.
         """
         return self._draw(surface, values, None)[0]
 
     def alpha(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
-        """Opacity (worlds, frames, height, width) of all parts together; arguments as above."""
+        """Opacity of all parts together (worlds, frames, height, width); arguments as for `__call__`."""
         view = self._view(surface, values)
         return self._pooled(self._raster.alpha(view)[:, None], view)[:, :, 0]
 
-    def picture(
+    def output(
         self, surface: Surface, values: Mapping[str, Tensor] | None = None, normals: Tensor | None = None
     ) -> RenderOutput:
-        """Colours with depth, normals, ids and optical flow.
+        """Render RGB with depth, normals, ids and optical flow.
 
         Args:
-            surface: As above.
-            values: As above.
-            normals: Of the vertices (worlds, frames, n, 3), of any length, for the parts that are smooth; by default
-                the mean of those of the faces around.
+            surface: As for `__call__`.
+            values: As for `__call__`.
+            normals: Normals of the vertices (worlds, frames, n, 3), of any length, for smooth parts. Default: means of
+                the normals of adjacent faces.
 
         Raises:
-            InputError: If normals have another shape than the vertices, and as above.
+            InputError: As `__call__`, or if normals do not have the shape of the vertices.
         """
         if normals is not None and normals.shape != surface.vertices.shape:
             got, needed = tuple(normals.shape), tuple(surface.vertices.shape)
@@ -221,11 +223,11 @@ class Renderer:
         rgb, alpha, paint = self._draw(surface, values, normals)
         plain = self._view(surface, values, 1) if self.samples > 1 else paint.view
         return RenderOutput(
-            rgb, alpha, rasterise(plain, self._raster.cull), SurfaceColor(plain, paint.shading, paint.normals)
+            rgb, alpha, rasterize(plain, self._raster.cull), SurfaceColor(plain, paint.shading, paint.normals)
         )
 
     def masks(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
-        """What is seen of each part, where others hide it too (worlds, frames, parts, height, width) in [0, 1]."""
+        """Visible share of each part, with occlusion (worlds, frames, parts, height, width) in [0, 1]."""
         view = self._view(surface, values)
         shares = self._raster.draw(view, Labels(view), view.clip.new_zeros(1, len(view.parts), 1, 1))[0]
         return self._pooled(shares, view)
@@ -251,11 +253,11 @@ class Renderer:
             background = background[:, None, None]
         elif self.samples > 1:
             background = background.repeat_interleave(self.samples, 1).repeat_interleave(self.samples, 2)
-        colours, alpha = self._raster.draw(view, paint, background[None])
-        return self._pooled(colours, view), self._pooled(alpha[:, None], view)[:, :, 0], paint
+        colors, alpha = self._raster.draw(view, paint, background[None])
+        return self._pooled(colors, view), self._pooled(alpha[:, None], view)[:, :, 0], paint
 
     def _pooled(self, image: Tensor, view: View) -> Tensor:
-        """(images, channels, height, width) as (worlds, frames, ...), samples of a pixel averaged."""
+        """Average the samples of each pixel: (images, channels, ...) to (worlds, frames, channels, height, width)."""
         if self.samples > 1:
             image = avg_pool2d(image, self.samples)
         return image.unflatten(0, view.shape)

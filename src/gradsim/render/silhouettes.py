@@ -1,8 +1,8 @@
-"""Surfaces as a camera sees them: a mask for each part, and flat colours.
+"""Silhouettes: a mask for each part of a surface, and flat-colored images.
 
-Masks are coverages (`coverage.py`), unbiased and differentiable by vertices and camera. Between parts the picture is
-only as exact as their order: the part whose centre is nearer covers the other, in each frame. A pixel that outlines of
-two parts cross is mixed as if they lay anyhow (α of the nearer, 1 − α of the other), or, by `shares`, by its areas.
+Masks are exact coverage (`coverage.py`), unbiased and differentiable by vertices and camera. Occlusion between parts is by
+order: in each frame the part with the nearer centre covers the other. Pixels crossed by outlines of two parts are mixed as
+if these were independent (α of the nearer, 1 − α of the other), or, by `shares`, by exact areas.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,24 +17,24 @@ from gradsim.render.coverage.coverage import coverage, coverage_tangent
 from gradsim.render.coverage.rigid_projection import AWAY, ProjectionCamera
 from gradsim.scene.parameters import camera_prefix
 
-NEAR = 1e-3  # [m] a part with a vertex nearer to the camera's plane, or behind it, is not drawn in that frame
-LENS = ("focal", "centre", "translation")  # parameters of a scene that replace the camera's own
+NEAR = 1e-3  # [m] parts with a vertex of smaller depth are not drawn in that frame
+LENS = ("focal", "centre", "translation")  # parameters of a scene that replace those of the camera
 
 
 class Silhouettes:
-    """Renders surfaces by coverage.
+    """Renders surfaces by exact coverage.
 
     A part is drawn in the frames where all its vertices are finite and at least `NEAR` in front of the camera; in the
     others its mask and its derivatives are 0.
 
-    Camera parameters by name replace the camera's own, each with a leading dimension of worlds or 1: `camera.focal`
+    Camera parameters by name replace those of the camera, each with a leading dimension of worlds or 1: `camera.focal`
     [px] (worlds,) or (worlds, 2), `camera.centre` [px] (worlds, 2) and `camera.translation` [m] (worlds, 3). Other
     names are ignored, so that all the parameters of a scene can be given.
 
     Args:
         camera: The camera.
-        background: Colour behind all parts, RGB in [0, 1].
-        lens: How the names of its parameters begin, where it is not the first camera of a scene: "cameras.side".
+        background: RGB in [0, 1].
+        lens: Prefix of the names of the camera's parameters, such as "cameras.side" for a further camera of a scene.
     """
 
     def __init__(self, camera: Camera, background: Sequence[float] = (1.0, 1.0, 1.0), lens: str = "camera"):
@@ -42,10 +42,10 @@ class Silhouettes:
 
     @classmethod
     def of(cls, scene, camera: str = "camera") -> "Silhouettes":
-        """What a camera of a scene sees.
+        """Silhouettes by a camera of a scene.
 
         Raises:
-            InputError: If the scene has no camera of this name.
+            InputError: If the scene has no such camera.
         """
         return cls(from_scene(scene.view(camera)), tuple(scene.background), camera_prefix(camera))
 
@@ -60,7 +60,7 @@ class Silhouettes:
         return _stack([coverage(screen[:, :, p.vertices], p.faces, *self._size, p.convex) for p in surface.parts])
 
     def __call__(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
-        """Flat colours over the background, (worlds, frames, 3, height, width) in [0, 1].
+        """Flat colors over the background, (worlds, frames, 3, height, width) in [0, 1].
 
         Args:
             surface: As for `masks`.
@@ -68,22 +68,23 @@ class Silhouettes:
         """
         masks, points = self.masks(surface, values), surface.vertices.detach()
         order = self._depth(surface, values).argsort(-1, descending=True)
-        colours = torch.stack([p.look.rgb(points) for p in surface.parts])[order]
+        colors = torch.stack([p.appearance.rgb(points) for p in surface.parts])[order]
         image = points.new_tensor(self.background)[:, None, None].expand(*masks.shape[:2], 3, *masks.shape[3:])
         for k in range(len(surface.parts)):
             mask = torch.take_along_dim(masks, order[:, :, k, None, None, None], 2)
-            image = image + mask * (colours[:, :, k, :, None, None] - image)
+            image = image + mask * (colors[:, :, k, :, None, None] - image)
         return image
 
     def shares(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
-        """What each part takes of each pixel where nearer ones hide it, (worlds, frames, parts, height, width).
+        """Visible share of each part in each pixel, (worlds, frames, parts, height, width).
 
-        The areas themselves, to rounding: what the nearest k parts cover together, less what k − 1 of them do. They sum
-        to `union`. Arguments and derivatives as of `masks`. Which frames need it is asked of their numbers, so it is not
-        for `torch.compile`.
+        Exact areas up to rounding: coverage by the nearest k parts minus that by the nearest k − 1. They sum to `union`.
+        Arguments and derivatives as for `masks`. Depends on values, so not for `torch.compile`.
         """
         masks = self.masks(surface, values)
-        rows = ((masks.detach() > 0).sum(2) > 1).flatten(2).any(2).nonzero()  # worlds and frames where parts meet
+        rows = (
+            ((masks.detach() > 0).sum(2) > 1).flatten(2).any(2).nonzero()
+        )  # worlds and frames with two parts in one row
         if not len(rows):
             return masks
         at = rows.unbind(1)
@@ -99,12 +100,12 @@ class Silhouettes:
                 covered = together
         return masks.index_put(at, found)
 
-    def picture(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
-        """Flat colours as `__call__`, where outlines of two parts cross a pixel by their areas: from `shares`."""
+    def image(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Flat colors as `__call__`, with pixels at outlines of two parts mixed by exact areas (`shares`)."""
         shares = self.shares(surface, values)
         image = background = shares.new_tensor(self.background)[:, None, None]
         for share, part in zip(shares.unbind(2), surface.parts, strict=True):
-            image = image + share[:, :, None] * (part.look.rgb(shares)[:, None, None] - background)
+            image = image + share[:, :, None] * (part.appearance.rgb(shares)[:, None, None] - background)
         return image
 
     def masks_tangent(
@@ -137,13 +138,15 @@ class Silhouettes:
         return coverage(screen, surface.faces, *self._size, surface.convex)
 
     def _depth(self, surface: Surface, values: Mapping[str, Tensor] | None) -> Tensor:
-        """Of the centre of each part (worlds, frames, parts) [m]."""
+        """Depth of the centre of each part (worlds, frames, parts) [m]."""
         points = surface.vertices.detach()
         centres = torch.stack([points[:, :, p.vertices].mean(2) for p in surface.parts], 2)
         return project(centres, *self.matrices(points, values or {}))[1].detach()
 
-    def sight(self, values: Mapping[str, Tensor], along: Mapping[str, Tensor] | None = None) -> ProjectionCamera:
-        """The camera for `carried.carry`: its own but for `values`, and its derivatives along `along`."""
+    def projection_camera(
+        self, values: Mapping[str, Tensor], along: Mapping[str, Tensor] | None = None
+    ) -> ProjectionCamera:
+        """Camera for `rigid_projection.project_rigid` at `values`, with its derivatives along `along`."""
         like = next(iter(values.values())) if values else self.camera.K
         own = self._own(along or {})
         lens = {name: v for name, v in own.items() if name != "translation"}
@@ -151,7 +154,7 @@ class Silhouettes:
         return ProjectionCamera(*self.matrices(like, values), K_tangent, own.get("translation"))
 
     def screen(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
-        """Projected vertices (worlds, frames, n, 2) [px]; not numbers where a part is not drawn."""
+        """Projected vertices (worlds, frames, n, 2) [px]; NaN where a part is not drawn."""
         return self._screen(surface, *self.matrices(surface.vertices, values or {}))
 
     def screen_tangent(
@@ -178,7 +181,7 @@ class Silhouettes:
         return K * kept + replaced[:, 0], R, own.get("translation", t[None]).to(points)
 
     def _own(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Of parameters by name, those of this camera: focal, centre, translation."""
+        """Parameters of this camera among all by name: focal, centre, translation."""
         for name in values:
             if name.startswith(f"{self.lens}.") and name.removeprefix(f"{self.lens}.") not in LENS:
                 known = ", ".join(f"{self.lens}.{key}" for key in LENS)
@@ -186,12 +189,12 @@ class Silhouettes:
         return {key: values[f"{self.lens}.{key}"] for key in LENS if f"{self.lens}.{key}" in values}
 
     def _screen(self, surface: Surface, K: Tensor, R: Tensor, t: Tensor) -> Tensor:
-        """Projected vertices (worlds, frames, n, 2) [px]; not numbers where a part is not drawn."""
+        """Projected vertices (worlds, frames, n, 2) [px]; NaN where a part is not drawn."""
         points = surface.vertices
         depth = project(points, K, R, t)[1].detach()
         parts = (depth[:, :, p.vertices] for p in surface.parts)
         drawn = torch.cat([(z.amin(-1, keepdim=True) >= NEAR).expand_as(z) for z in parts], -1)[..., None]
-        # a point 1 m in front stands in for what is not drawn, so that 0 · ∞ does not enter the derivatives
+        # a point 1 m in front replaces what is not drawn, so that no 0 · ∞ enters the derivatives
         stand_in = ((R.new_tensor([0.0, 0.0, 1.0]) - t.detach()) @ R)[:, None, None]
         return torch.where(drawn, project(torch.where(drawn, points, stand_in), K, R, t)[0], torch.nan)
 
@@ -217,12 +220,12 @@ class Silhouettes:
 
 
 def whole(screen: Tensor) -> Tensor:
-    """`screen` with the parts that are not drawn all in one point off the image, so that others still are."""
+    """`screen` with parts that are not drawn moved to one point off the image, so that the others are drawn."""
     return torch.where(torch.isfinite(screen), screen, AWAY)
 
 
 def _intrinsics(values: Mapping[str, Tensor], like: Tensor) -> tuple[Tensor, Tensor]:
-    """The entries of K (worlds or 1, unknowns or 1, 3, 3) that values give, and a 1 (3, 3) for those they do not."""
+    """Entries of K (worlds or 1, unknowns or 1, 3, 3) from values, and a mask (3, 3) of the remaining ones."""
     K, others = like.new_zeros(1, 1, 3, 3), like.new_ones(3, 3)
     if "focal" in values:
         focal = values["focal"].to(like)
@@ -237,5 +240,5 @@ def _intrinsics(values: Mapping[str, Tensor], like: Tensor) -> tuple[Tensor, Ten
 
 
 def _stack(parts: list[Tensor]) -> Tensor:
-    """Along a new dimension 2, without a copy for a single part."""
+    """Stack along a new dimension 2, without a copy for a single part."""
     return torch.stack(parts, 2) if len(parts) > 1 else parts[0].unsqueeze(2)

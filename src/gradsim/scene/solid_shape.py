@@ -9,7 +9,7 @@ from pydantic import Field
 from gradsim.geometry import mesh_io, tet_grid
 from gradsim.geometry import tet_io as tet_file
 from gradsim.geometry.tet_mesh import TetMesh
-from gradsim.geometry.tetrahedralize import tetrahedralise
+from gradsim.geometry.tetrahedralize import tetrahedralize
 from gradsim.scene.node import Node, Place, exactly_one
 from gradsim.scene.quantity import Count, Quantity, Tuple, Vector3, positive
 from gradsim.scene.yaml_io import FilePath
@@ -109,7 +109,7 @@ class Surface(Node):
     tolerance: Annotated[float | None, LENGTH] = None
 
     def mesh(self) -> TetMesh:
-        return tetrahedralise(mesh_io.load(self.file, self.scale), self.edge_length, self.tolerance)
+        return tetrahedralize(mesh_io.load(self.file, self.scale), self.edge_length, self.tolerance)
 
 
 class SolidShape(Node):

@@ -1,4 +1,4 @@
-"""A camera that goes round the scene."""
+"""Camera paths: turntable."""
 
 import math
 
@@ -9,14 +9,14 @@ from gradsim.render.camera import Camera
 
 
 def turntable(camera: Camera, middle: Tensor, views: int) -> list[Camera]:
-    """Cameras on a horizontal circle about the vertical line through a point; the first is `camera` itself.
+    """Cameras on a horizontal circle around a point; the first is `camera` itself.
 
-    With Z the turn by an angle about z, x_c = R Zᵀ (x − m) + R m + t: the world seems to turn the other way.
+    With Z the rotation by an angle about z, x_c = R Zᵀ (x − m) + R m + t.
 
     Args:
-        camera: Where it begins.
-        middle: m (3) [m].
-        views: How many, at equal angles, counter-clockwise as seen from above.
+        camera: First camera.
+        middle: Center m of the rotation (3) [m].
+        views: Number of cameras, at equal angles, counter-clockwise seen from above.
     """
     cameras = []
     for k in range(views):

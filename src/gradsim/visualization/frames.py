@@ -1,4 +1,4 @@
-"""Pictures by the name of a renderer, frame by frame: for films and pages, which need no gradients."""
+"""Frames of surfaces by any renderer, selected by name, without gradients: for videos and reports."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,8 +13,8 @@ from gradsim.render.renderer import RASTERIZERS, Renderer
 from gradsim.render.shading.shading import Shading
 from gradsim.render.silhouettes import Silhouettes
 
-BLOCK = 2**19  # pixels that are drawn at once, or one frame
-SMOOTH = 2  # rows and columns of samples in each pixel where a rasteriser has hard edges
+BLOCK = 2**19  # [px] drawn at once, but at least one frame
+SMOOTH = 2  # rows and columns of samples per pixel for a rasterizer with hard edges
 
 
 def renderer_names() -> tuple[str, ...]:
@@ -24,18 +24,18 @@ def renderer_names() -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class FrameRenderer:
-    """Draws surfaces.
+    """Draws surfaces frame by frame.
 
     Args:
         renderer: One of `renderer_names()`: "coverage" (exact, flat colors, parts must not intersect: what is fitted), a
             rasterizer of `RASTERIZERS` ("aa", "softras", "dibr"), or "mitsuba" (path traced, with shadows).
-        camera: Where from.
-        shading: Law of shading and lights.
+        camera: The camera.
+        shading: Shading law and lights.
         background: RGB in [0, 1].
         spp: Samples per pixel of Mitsuba.
 
     Raises:
-        InputError: If there is no such renderer, it cannot shade like that, or Mitsuba is not installed.
+        InputError: If the renderer is unknown, does not support the shading law, or is not installed.
     """
 
     renderer: str
@@ -49,38 +49,38 @@ class FrameRenderer:
         if self.renderer not in names:
             raise InputError(f"renderer is {self.renderer!r}; use one of {', '.join(names)}.")
         if self.renderer == "coverage" and self.shading.law != "colour":
-            raise InputError(f"`coverage` draws flat colours; for {self.shading.law} take `aa`.")
+            raise InputError(f"renderer `coverage` draws flat colors only; use `aa` for shading {self.shading.law}.")
         if self.renderer == "mitsuba":
             self._traced()
 
     def draw(self, surface: Surface) -> Iterator[Tensor]:
-        """The frames of the first world one after another, (height, width, 3) in [0, 1].
+        """Frames of the first world, (height, width, 3) in [0, 1] each.
 
         Args:
-            surface: Vertices (worlds, frames, n, 3) [m], and looks.
+            surface: Vertices (worlds, frames, n, 3) [m], with appearance.
         """
         first_world = Surface(surface.vertices[:1].detach(), surface.parts)
         for image in self._images(first_world):
             yield image.permute(1, 2, 0).clamp(0, 1)
 
     def share(self, surface: Surface, names: Sequence[str]) -> Iterator[Tensor]:
-        """How much of each pixel some parts take, where others hide them (height, width), frame by frame."""
+        """Visible coverage of the named parts (height, width), frame by frame; other parts occlude them."""
         looks = [Appearance((1.0, 1.0, 1.0) if p.name in names else (0.0, 0.0, 0.0)) for p in surface.parts]
-        parts = tuple(replace(p, look=look) for p, look in zip(surface.parts, looks, strict=True))
+        parts = tuple(replace(p, appearance=look) for p, look in zip(surface.parts, looks, strict=True))
         exact = "aa" if self.renderer == "mitsuba" else self.renderer
         plain = replace(self, renderer=exact, shading=Shading(), background=(0.0, 0.0, 0.0))
         return (image[..., 0] for image in plain.draw(Surface(surface.vertices, parts)))
 
     def without(self, surface: Surface, names: Sequence[str]) -> Tensor:
-        """The picture (height, width, 3) of the first frame without some parts, which come before all others."""
+        """First frame (height, width, 3) without the named parts, which have to come before all others."""
         parts = [p for p in surface.parts if p.name not in names]
         if not parts:
             size = self.camera.height, self.camera.width, 3
             return torch.tensor(self.background, dtype=surface.vertices.dtype).expand(size)
         first = parts[0].vertices.start
-        own = [slice(p.vertices.start - first, p.vertices.stop - first) for p in parts]
-        moved = tuple(replace(p, vertices=v) for p, v in zip(parts, own, strict=True))
-        return next(self.draw(Surface(surface.vertices[:, :1, first:], moved)))
+        ranges = [slice(p.vertices.start - first, p.vertices.stop - first) for p in parts]
+        shifted = tuple(replace(p, vertices=v) for p, v in zip(parts, ranges, strict=True))
+        return next(self.draw(Surface(surface.vertices[:, :1, first:], shifted)))
 
     def _images(self, surface: Surface) -> Iterator[Tensor]:
         """RGB (3, height, width), frame by frame."""
@@ -88,14 +88,14 @@ class FrameRenderer:
             yield from self._traced().frames(surface)
             return
         if self.renderer == "coverage":
-            paint = Silhouettes(self.camera, self.background).picture
+            render = Silhouettes(self.camera, self.background).image
         else:
             samples = SMOOTH if self.renderer == "dibr" else 1
-            paint = Renderer(self.camera, self.renderer, self.shading, self.background, samples)
+            render = Renderer(self.camera, self.renderer, self.shading, self.background, samples)
         step = max(1, BLOCK // (self.camera.width * self.camera.height))
         for first in range(0, surface.vertices.shape[1], step):
             with torch.no_grad():
-                block = paint(Surface(surface.vertices[:, first : first + step], surface.parts))
+                block = render(Surface(surface.vertices[:, first : first + step], surface.parts))
             yield from block[0]
 
     def _traced(self):
@@ -105,7 +105,9 @@ class FrameRenderer:
 
 
 def fitting(scene, looks: Sequence[Appearance]) -> str:
-    """The simplest renderer that shows all that a scene says of looks: "coverage", or "aa" for textures and light."""
-    painted = any(look.pattern is not None or look.vertex_colours is not None for look in looks)
-    grounds = any(ground.visible for ground in scene.grounds.values())  # things stand on them, not before or behind
+    """Simplest renderer for a scene: "coverage", or "aa" for textures, shading or visible grounds."""
+    painted = any(look.pattern is not None or look.vertex_colors is not None for look in looks)
+    grounds = any(
+        ground.visible for ground in scene.grounds.values()
+    )  # bodies rest on them, neither wholly in front nor behind
     return "aa" if painted or grounds or scene.shading != "colour" else "coverage"

@@ -1,4 +1,4 @@
-"""Films that put a fit beside and over what was observed."""
+"""Videos that compare a fit with the observation: side by side, and overlaid outlines."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import numpy as np
 from gradsim import video as videos
 
 HEIGHT = 320  # [px] small videos are enlarged to about this
-EDGE = np.array([230, 20, 140], np.uint8)  # colour of the fit's outline
+EDGE = np.array([230, 20, 140], np.uint8)  # color of the outline of the fit
 
 
 def side_by_side(observed: np.ndarray, fitted: np.ndarray) -> np.ndarray:
@@ -17,7 +17,7 @@ def side_by_side(observed: np.ndarray, fitted: np.ndarray) -> np.ndarray:
 
 
 def overlay(observed: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """The outline of the fit's mask (frames, height, width) over the observed frames."""
+    """Observed frames with the outline of the mask of the fit (frames, height, width)."""
     big, times = _enlarged(observed), factor(observed)
     inside = mask.repeat(times, 1).repeat(times, 2) > 0.5
     grown = inside.copy()
@@ -27,14 +27,14 @@ def overlay(observed: np.ndarray, mask: np.ndarray) -> np.ndarray:
     return big
 
 
-def write_films(folder: Path, observed: np.ndarray, fitted: np.ndarray, mask: np.ndarray, fps: float) -> None:
+def write_videos(folder: Path, observed: np.ndarray, fitted: np.ndarray, mask: np.ndarray, fps: float) -> None:
     """Write side_by_side.webm and overlay.webm for a report."""
     videos.write_preview(folder / "side_by_side.webm", side_by_side(observed, fitted), fps)
     videos.write_preview(folder / "overlay.webm", overlay(observed, mask), fps)
 
 
 def factor(frames: np.ndarray) -> int:
-    """By how much small frames (frames, height, ...) are enlarged."""
+    """Enlargement factor of small frames (frames, height, ...)."""
     return max(1, round(HEIGHT / frames.shape[1]))
 
 

@@ -1,7 +1,7 @@
-"""The motion in three dimensions, on a page that plays it and needs nothing else (viser's recordings as one file).
+"""3-D player of trajectories as one self-contained HTML page (a viser recording).
 
-The fit moves where the scene has it; for made-up data the truth moves beside it, to the right as the camera sees it.
-Obstacles stand where they are, grounds are planes with grid lines, and the camera has the film in its picture.
+For synthetic data the truth is drawn to the right of the fit, as seen by the camera. Grounds are planes with grid lines,
+and the frustum of the camera contains the video.
 """
 
 import contextlib
@@ -15,29 +15,29 @@ from gradsim.render.camera import from_scene
 from gradsim.runtime.atomic import atomic_path
 from gradsim.visualization.viser_scene import FIT, TRUTH, Actor, Frustum, Stage, actors, add_grounds, stand_back
 
-SMALL = 160  # [px] the film in the camera's picture is thinned to about this
+SMALL = 160  # [px] the video in the frustum is thinned to about this
 
 
 def write_player(
     path: str | Path,
     scene,
     fitted: Surface,
-    film: np.ndarray | None = None,
+    video: np.ndarray | None = None,
     truth: Surface | None = None,
     name: str = "fit",
 ) -> Path | None:
     """Write the page.
 
     Args:
-        path: Ends in .html.
-        scene: Its camera, grounds and clock.
-        fitted: The motion that was found, with or without obstacles; its first world is shown.
-        film: What was observed (frames, height, width, 3) uint8.
-        truth: The true motion, for made-up data.
-        name: Of the motion, above it.
+        path: The file, .html.
+        scene: Scene with camera, grounds and timing.
+        fitted: Fitted trajectory, with or without obstacles; its first world is shown.
+        video: Observed frames (frames, height, width, 3) uint8.
+        truth: True trajectory, for synthetic data.
+        name: Label of the fitted trajectory.
 
     Returns:
-        The page; None where viser is not installed (`pip install "gradsim[viewer]"`).
+        The file; None if viser is not installed (`pip install "gradsim[viewer]"`).
     """
     try:
         import viser
@@ -45,24 +45,24 @@ def write_player(
         return None
     camera = from_scene(scene.camera) if scene.camera else None
     stage = Stage.of(fitted, camera, scene.grounds)
-    beside = stage.right * (1.3 * stage.width if truth is not None else 0.0)
-    with contextlib.redirect_stdout(io.StringIO()):  # it says where it listens, which nobody needs
+    offset = stage.right * (1.3 * stage.width if truth is not None else 0.0)
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints its address
         server = viser.ViserServer(host="127.0.0.1", port=0, verbose=False)
     try:
-        place, wide = server.scene, stage.wider(beside)
+        place, wide = server.scene, stage.wider(offset)
         place.set_up_direction("+z")
         add_grounds(place, scene.grounds, wide)
         moving = list(_named(place, name, fitted, stage, np.zeros(3), FIT))
-        moving += _named(place, "truth", truth, stage, beside, TRUTH) if truth is not None else []
+        moving += _named(place, "truth", truth, stage, offset, TRUTH) if truth is not None else []
         frusta = [Frustum(place, "/camera", camera, stage, SMALL)] if camera else []
         stand_back(server.initial_camera, wide, frusta)
         recording = server.get_scene_serializer()
         for frame in range(fitted.vertices.shape[1]):
             for actor in moving:
                 actor.show(frame)
-            if film is not None:
+            if video is not None:
                 for frustum in frusta:
-                    frustum.show(film[min(frame, len(film) - 1)])
+                    frustum.show(video[min(frame, len(video) - 1)])
             recording.insert_sleep(1 / scene.timing.fps)
         page = recording.as_html()
     finally:
@@ -74,9 +74,9 @@ def write_player(
     return path
 
 
-def _named(place, name: str, surface: Surface, stage: Stage, shift: np.ndarray, colour) -> list[Actor]:
-    """A motion with its name above it: of its parts, those that move."""
+def _named(place, name: str, surface: Surface, stage: Stage, shift: np.ndarray, color) -> list[Actor]:
+    """Actors of the moving parts of a labelled trajectory."""
     x, y, _ = stage.centre + shift
     place.add_label(f"/{name} label", name, position=(x, y, stage.high[2] + shift[2]), anchor="bottom-center")
-    found = actors(place, name, surface, shift, path_colour=colour)
-    return [actor for actor in found.values() if actor.moves]
+    added = actors(place, name, surface, shift, path_color=color)
+    return [actor for actor in added.values() if actor.moves]

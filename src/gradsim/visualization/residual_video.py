@@ -1,6 +1,6 @@
-"""A film of what a fit leaves: whitened residuals in colours, white where the model explains the video.
+"""Video of the whitened residuals of a fit.
 
-Red: the fit covers more of a pixel than the video does; blue: less. The scale is fixed for the whole film.
+Red: the fit covers more of a pixel than the observation; blue: less; white: 0. One scale for the whole video.
 """
 
 import math
@@ -16,51 +16,51 @@ from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.labelled_masks import LabelledMasks
 from gradsim.visualization.overlay_video import factor
 
-NOISE = 5.0  # residuals that noise makes stay inside, so the scale is never narrower
+NOISE = 5.0  # [σ] the scale is never narrower, so that noise stays inside
 BAND, BAR = 26, 74  # [px] heights of the caption and width of the scale
 INK, OUTLINE = (31, 36, 48), np.array([170, 176, 186], np.uint8)
-COLOURS = mpl.colormaps["RdBu_r"]
+COLORS = mpl.colormaps["RdBu_r"]
 
 
-def residual_film(r: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Pictures (frames, height, width, 3) uint8 of whitened residuals.
+def residual_video(r: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Frames (frames, height, width, 3) uint8 of whitened residuals.
 
     Args:
         r: (model − video)/σ (frames, height, width).
-        mask: Of the fit (frames, height, width); its outline is drawn in grey.
+        mask: Mask of the fit (frames, height, width); its outline is drawn in gray.
     """
     reach, times = scale(r), factor(r)
-    big = (COLOURS(np.clip(0.5 + 0.5 * r / reach, 0, 1))[..., :3] * 255).round().astype(np.uint8)
+    big = (COLORS(np.clip(0.5 + 0.5 * r / reach, 0, 1))[..., :3] * 255).round().astype(np.uint8)
     big = big.repeat(times, 1).repeat(times, 2)
     inside = mask.repeat(times, 1).repeat(times, 2) > 0.5
     edge = (inside ^ np.roll(inside, 1, 1)) | (inside ^ np.roll(inside, 1, 2))
     quiet = (np.abs(r) < 0.2 * reach).repeat(times, 1).repeat(times, 2)
     big[edge & quiet] = OUTLINE
     frames, height, width, _ = big.shape
-    film = np.full((frames, height + BAND, width + BAR, 3), 255, np.uint8)
-    film[:, BAND:, :width] = big
-    film[:, :, width:] = _bar(reach, height + BAND)
+    video = np.full((frames, height + BAND, width + BAR, 3), 255, np.uint8)
+    video[:, BAND:, :width] = big
+    video[:, :, width:] = _bar(reach, height + BAND)
     for k in range(frames):
         worst = np.abs(r[k]).max()
-        film[k, :BAND, :width] = _text(f"frame {k}   largest |r| {worst:.3g} σ", width, BAND)
-    return film
+        video[k, :BAND, :width] = _text(f"frame {k}   largest |r| {worst:.3g} σ", width, BAND)
+    return video
 
 
-def write_residuals(folder: Path, seen: Masks | LabelledMasks, mask: np.ndarray, fps: float) -> None:
+def write_residuals(folder: Path, observed: Masks | LabelledMasks, mask: np.ndarray, fps: float) -> None:
     """Write residuals.webm for a report.
 
     Args:
-        folder: The run's.
-        seen: What was fitted.
-        mask: Of the fit (frames, height, width).
+        folder: Run directory.
+        observed: The fitted masks.
+        mask: Mask of the fit (frames, height, width).
         fps: Frames per second.
     """
-    r = (mask - seen.masks.numpy()) * np.sqrt(seen.weight.numpy()) / seen.sigma
-    videos.write_preview(folder / "residuals.webm", residual_film(r, mask), fps)
+    r = (mask - observed.masks.numpy()) * np.sqrt(observed.weight.numpy()) / observed.sigma
+    videos.write_preview(folder / "residuals.webm", residual_video(r, mask), fps)
 
 
 def scale(r: np.ndarray) -> float:
-    """Ends of the colours: 5, or the 1, 2 or 5 times a power of ten above all but one in 500 residuals that are not 0."""
+    """Limit of the color scale [σ]: at least 5, else 1, 2 or 5 times a power of ten above 99.8 % of the nonzero residuals."""
     sizes = np.abs(r[np.isfinite(r) & (np.abs(r) > 1e-12)])
     most = max(NOISE, float(np.quantile(sizes, 0.998))) if sizes.size else NOISE
     power = 10.0 ** math.floor(math.log10(most))
@@ -68,11 +68,11 @@ def scale(r: np.ndarray) -> float:
 
 
 def _bar(reach: float, height: int) -> np.ndarray:
-    """The scale, upright."""
+    """Vertical color bar."""
     image = Image.new("RGB", (BAR, height), "white")
     top, low = BAND + 6, height - 8
     levels = np.linspace(1, 0, low - top)
-    strip = (COLOURS(levels)[:, None, :3] * 255).round().astype(np.uint8).repeat(14, 1)
+    strip = (COLORS(levels)[:, None, :3] * 255).round().astype(np.uint8).repeat(14, 1)
     image.paste(Image.fromarray(strip), (8, top))
     draw, font = ImageDraw.Draw(image), _font(12)
     draw.rectangle((7, top - 1, 22, low), outline=INK)
@@ -83,7 +83,7 @@ def _bar(reach: float, height: int) -> np.ndarray:
 
 
 def _font(size: int) -> ImageFont.FreeTypeFont:
-    """One that has Greek letters; it comes with matplotlib."""
+    """Font with Greek letters; part of matplotlib."""
     return ImageFont.truetype(font_manager.findfont("DejaVu Sans"), size)
 
 

@@ -1,7 +1,6 @@
-"""What a scene is made of, in viser: bodies that move, grounds, cameras with pictures, and where to stand to see them.
+"""Scenes in viser: moving bodies, grounds, camera frusta with images, and the initial viewpoint.
 
-The player of reports and the viewer set their stages with it. viser is an extra (`pip install "gradsim[viewer]"`), so
-that it is imported where it is used.
+Used by the player of reports and by the viewer. viser is an extra (`pip install "gradsim[viewer]"`) and imported lazily.
 """
 
 import math
@@ -15,20 +14,20 @@ from gradsim.render.camera import Camera
 from gradsim.visualization.gltf import is_painted, painted
 
 FIT, TRUTH, PLAIN = (29, 95, 208), (209, 102, 10), (150, 156, 168)  # as in the figures of a report
-RIGID = 1e-4  # of its size: a part that deforms by more is sent vertex by vertex
-STILL = 1e-6  # of its size: a part that moves by less stays where it is
-WIDE = 1.05  # width over height of the narrowest window that shows everything at the beginning
-ROOM = 1.08  # margin about what is shown
-FRUSTUM = 0.12  # its length, of the camera's distance from the motion
+RIGID = 1e-4  # of its size: parts that deform more are sent vertex by vertex
+STILL = 1e-6  # of its size: parts that move less are static
+WIDE = 1.05  # width over height of the narrowest window that shows everything initially
+ROOM = 1.08  # margin around the contents
+FRUSTUM = 0.12  # length of a frustum, relative to the distance of the camera
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Where things are.
+    """Bounding box of a trajectory, and the horizontal axis of the camera.
 
     Args:
-        low, high: Corners of the box of the motion [m].
-        right: Horizontal direction to the first camera's right.
+        low, high: Corners of the bounding box [m].
+        right: Horizontal unit vector to the right of the first camera.
     """
 
     low: np.ndarray
@@ -37,7 +36,7 @@ class Stage:
 
     @classmethod
     def of(cls, surface: Surface, camera: Camera | None, without: Collection[str] = ()) -> "Stage":
-        """Of the first world, as a camera sees it; `without` names parts that do not count, such as grounds."""
+        """Stage of the first world of a surface; `without` names parts to leave out, such as grounds."""
         parts = [surface.vertices[0, :, p.vertices].detach() for p in surface.parts if p.name not in without]
         points = np.concatenate([part.reshape(-1, 3).numpy() for part in parts])
         right = camera.R[0].numpy() * [1, 1, 0] if camera else np.array([1.0, 0, 0])
@@ -46,7 +45,7 @@ class Stage:
         return cls(points.min(0), points.max(0), right)
 
     def wider(self, shift: np.ndarray) -> "Stage":
-        """With a second motion beside it, shifted by so much."""
+        """Extended by a copy shifted by `shift` [m]."""
         return Stage(np.minimum(self.low, self.low + shift), np.maximum(self.high, self.high + shift), self.right)
 
     @property
@@ -60,59 +59,59 @@ class Stage:
 
     @property
     def width(self) -> float:
-        """Of the box along `right` [m]."""
+        """Extent of the box along `right` [m]."""
         return float(np.abs(self.right) @ (self.high - self.low))
 
     @property
     def corners(self) -> np.ndarray:
-        """Of the box (8, 3) [m]."""
+        """Corners of the box (8, 3) [m]."""
         return np.array(np.meshgrid(*np.stack([self.low, self.high], 1))).reshape(3, 8).T
 
 
 class Actor:
-    """One part of a surface.
+    """One part of a surface, as nodes of a viser scene.
 
     Attributes:
-        mesh: Its node; one with textures or colours of vertices is always opaque.
-        path: The node of its centre's way; None if that stays where it is.
-        moves: Whether anything of it does not.
+        mesh: Node of the mesh; with textures or vertex colors it is always opaque.
+        path: Node of the path of its centre; None if static.
+        moves: True if any vertex moves.
     """
 
-    def __init__(self, scene, name: str, vertices: np.ndarray, part: Part, colour=None, path_colour=FIT):
-        """Put it into a viser scene.
+    def __init__(self, scene, name: str, vertices: np.ndarray, part: Part, color=None, path_color=FIT):
+        """Add the part to a viser scene.
 
         Args:
             scene: The viser scene.
-            name: Of the node.
-            vertices: Its vertices (frames, n, 3) [m].
-            part: Its faces and look.
-            colour: Instead of its look, RGB in 0 … 255.
-            path_colour: Of its way.
+            name: Name of the node.
+            vertices: Vertices (frames, n, 3) [m].
+            part: Faces and appearance.
+            color: RGB in 0 … 255 in place of the appearance.
+            path_color: RGB in 0 … 255 of the path.
         """
         self.vertices, self.poses = vertices, poses(vertices)
         rest, least = vertices[0] - vertices[0].mean(0), STILL * np.ptp(vertices[0])
         self.moves = bool(np.abs(vertices - vertices[0]).max() > least)
-        if is_painted(part) and colour is None and self.poses is not None:
+        if is_painted(part) and color is None and self.poses is not None:
             self.mesh = scene.add_mesh_trimesh(name, painted(rest, part))
         else:
             self.mesh = scene.add_mesh_simple(
                 name,
                 rest.astype(np.float32),
                 part.faces.numpy().astype(np.uint32),
-                color=colour or tuple(round(255 * float(c)) for c in part.colour),
-                flat_shading=not part.look.smooth,
-                side="double" if self.moves and _is_open(part) else "front",  # a ground is glass from below
+                color=color or tuple(round(255 * float(c)) for c in part.color),
+                flat_shading=not part.appearance.smooth,
+                side="double" if self.moves and _is_open(part) else "front",  # grounds are transparent from below
             )
         self.middle, self.path = vertices.mean(1), None
         if np.abs(self.middle - self.middle[0]).max() > least:
             ends = np.stack([self.middle[:-1], self.middle[1:]], 1)
             self.path = scene.add_line_segments(
-                f"{name} path", ends, path_colour, thickness=2.0, thickness_units="screen"
+                f"{name} path", ends, path_color, thickness=2.0, thickness_units="screen"
             )
         self.show(0)
 
     def show(self, frame: int) -> None:
-        """Move it to where it is in a frame."""
+        """Move to a frame."""
         self.mesh.position = self.middle[frame]
         if self.poses is None:
             self.mesh.vertices = (self.vertices[frame] - self.middle[frame]).astype(np.float32)
@@ -121,47 +120,47 @@ class Actor:
 
 
 def _is_open(part: Part) -> bool:
-    """Whether an edge has one triangle only, as of a sheet: both of its sides are seen."""
+    """True if an edge has one triangle only, as in sheets, which show both sides."""
     edges = np.sort(part.faces.numpy()[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), 1)
     return bool((np.unique(edges, axis=0, return_counts=True)[1] == 1).any())
 
 
-def actors(scene, folder: str, surface: Surface, shift=(0.0, 0.0, 0.0), **colours) -> dict[str, Actor]:
-    """All parts of a surface's first world by name, their nodes under /folder; further arguments as for `Actor`."""
+def actors(scene, folder: str, surface: Surface, shift=(0.0, 0.0, 0.0), **colors) -> dict[str, Actor]:
+    """Add the parts of the first world of a surface under /folder; keyword arguments as for `Actor`."""
     vertices = surface.vertices[0].detach().numpy() + np.asarray(shift)
-    return {p.name: Actor(scene, f"/{folder}/{p.name}", vertices[:, p.vertices], p, **colours) for p in surface.parts}
+    return {p.name: Actor(scene, f"/{folder}/{p.name}", vertices[:, p.vertices], p, **colors) for p in surface.parts}
 
 
 def poses(vertices: np.ndarray) -> np.ndarray | None:
-    """Turns (frames, 4), wxyz, from the first of (frames, n, 3) vertices to each (Kabsch 1976); None if they deform."""
+    """Rotations (frames, 4), wxyz, of vertices (frames, n, 3) from the first frame (Kabsch 1976); None if they deform."""
     from viser.transforms import SO3
 
     rest = vertices[0] - vertices[0].mean(0)
-    here = vertices - vertices.mean(1, keepdims=True)
-    u, _, vt = np.linalg.svd(np.einsum("fni,nj->fij", here, rest))
-    keep = np.ones((len(here), 3))
-    keep[:, 2] = np.linalg.det(u @ vt)  # a rotation, also of what is flat
+    current = vertices - vertices.mean(1, keepdims=True)
+    u, _, vt = np.linalg.svd(np.einsum("fni,nj->fij", current, rest))
+    keep = np.ones((len(current), 3))
+    keep[:, 2] = np.linalg.det(u @ vt)  # no reflection, also for flat parts
     turns = (u * keep[:, None]) @ vt
-    off = np.abs(here - rest @ turns.transpose(0, 2, 1)).max()
+    off = np.abs(current - rest @ turns.transpose(0, 2, 1)).max()
     return SO3.from_matrix(turns).wxyz if off < RIGID * np.ptp(rest) else None
 
 
 class Frustum:
-    """A camera where it stands, with a picture.
+    """Frustum of a camera, with an image.
 
-    A frustum of viser is symmetric about the optical axis: where the principal point is not in the middle of the image,
-    the picture gets a margin, so that it is seen in the right directions.
+    Frusta of viser are symmetric about the optical axis: if the principal point is not in the middle, the image gets a
+    margin.
     """
 
     def __init__(self, scene, name: str, camera: Camera, stage: Stage, most: int):
-        """Put it into a viser scene.
+        """Add the frustum to a viser scene.
 
         Args:
             scene: The viser scene.
-            name: Of the node.
+            name: Name of the node.
             camera: The camera.
-            stage: What it looks at.
-            most: The picture is thinned to about so many pixels [px].
+            stage: Contents, for the size of the frustum.
+            most: Larger images are thinned to about this side [px].
         """
         from viser.transforms import SO3
 
@@ -186,26 +185,26 @@ class Frustum:
     def _sizes(self, cx: float, cy: float) -> tuple[tuple[int, float], tuple[int, float]]:
         return (self.camera.height, cy), (self.camera.width, cx)
 
-    def framed(self, picture: np.ndarray) -> np.ndarray:
-        """A picture (height, width, 3) uint8 of this camera, with the optical axis in its middle."""
-        return np.pad(picture, (*self.margins, (0, 0)), constant_values=255)
+    def framed(self, image: np.ndarray) -> np.ndarray:
+        """Pad an image (height, width, 3) uint8 so that the optical axis is in its middle."""
+        return np.pad(image, (*self.margins, (0, 0)), constant_values=255)
 
-    def show(self, picture: np.ndarray) -> None:
-        """Put a picture (height, width, 3) uint8 into it."""
-        framed = self.framed(picture)
+    def show(self, image: np.ndarray) -> None:
+        """Set the image (height, width, 3) uint8."""
+        framed = self.framed(image)
         step = max(1, round(max(framed.shape[:2]) / self.most))
         self.node.image = np.ascontiguousarray(framed[::step, ::step])
 
     @property
     def corners(self) -> np.ndarray:
-        """Its place and those of its picture's corners (5, 3) [m]."""
+        """Position of the camera and corners of the image plane (5, 3) [m]."""
         x, y = self.tangents
         rays = np.array([[0, 0, 0], *([i * x, j * y, 1] for i in (-1, 1) for j in (-1, 1))]) * self.length
         return rays @ self.camera.R.numpy() + self.camera.centre.numpy()
 
 
 def add_grounds(scene, grounds, stage: Stage) -> dict:
-    """Grounds that have no looks of their own as planes with grid lines about the stage; their nodes by name."""
+    """Add grounds that are not `visible` as planes with grid lines around the stage; returns nodes by name."""
     from viser.transforms import SO3
 
     nodes = {}
@@ -233,13 +232,13 @@ def add_grounds(scene, grounds, stage: Stage) -> dict:
 
 
 def stand_back(view, stage: Stage, cameras: list[Frustum], aside: float = 0.0) -> None:
-    """Set a viewpoint that has the whole motion and all cameras in view: left of the first camera, above it.
+    """Set a viewpoint that shows the trajectory and all cameras: left of the first camera, and above it.
 
     Args:
-        view: The opening camera of a viser server.
-        stage: Where things move.
-        cameras: Their frusta.
-        aside: Move everything to the left by this share of half the window's height, to leave room for a panel.
+        view: Initial camera of a viser server.
+        stage: Bounding box of the trajectory.
+        cameras: Frusta to keep in view.
+        aside: Shift to the left by this fraction of half the height of the window, to leave room for a panel.
     """
     points = np.concatenate([stage.corners, *(camera.corners for camera in cameras)])
     middle = (points.min(0) + points.max(0)) / 2

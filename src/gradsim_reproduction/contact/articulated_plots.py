@@ -56,7 +56,7 @@ def _write_videos(out: Path, records: Sequence[Mapping], scenes: Mapping[int, Sc
     again = np.clip(np.rint(synthetic.film(scene, fitted).numpy() * 255), 0, 255).astype(np.uint8)
     with torch.no_grad():
         mask = Silhouettes.of(scene).union(fitted.surface, fitted.values)[0]
-    overlay_video.write_films(out, observed, again, mask.numpy(), scene.timing.fps)
+    overlay_video.write_videos(out, observed, again, mask.numpy(), scene.timing.fps)
 
 
 def _arms(records: Sequence[Mapping], scenes: Mapping[int, Scene]) -> Figure:

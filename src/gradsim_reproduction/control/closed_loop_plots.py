@@ -115,7 +115,7 @@ def _kicks(by_kick: dict) -> Figure:
 
 
 def _renderer(scene, camera, trajectory) -> FrameRenderer:
-    looks = [part.look for part in trajectory.drawn.parts]
+    looks = [part.appearance for part in trajectory.drawn.parts]
     return FrameRenderer(fitting(scene, looks), camera, Shading.of(scene, None), scene.background)
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from gradsim.control.task.setup import Setup
 from gradsim.control.training.history import History, State
-from gradsim.visualization.control_video import Screen, Sought, write_film
+from gradsim.visualization.control_video import Screen, Sought, write_video
 from gradsim.visualization.sheets import sheet
 from gradsim_reproduction.plotting import INK, new_figure, save_image, write_figures
 
@@ -120,7 +120,7 @@ def draw_stages(
         with torch.no_grad():
             motion = setup.plant.rollout(setup.policy).trajectory  # pyright: ignore[reportArgumentType]
         file, error = f"{task}_{names[0]}.webm", history.raw("position_error")[k]
-        write_film(out / file, screen.film(motion), screen.fps)
+        write_video(out / file, screen.video(motion), screen.fps)
         text = f"{' and '.join(names)}: iteration {k}"
         films.append({"file": file, "text": f"{task.capitalize()}, {text}, error {error:.2g} m². Beside it the goal."})
         stills.append((screen.instants(motion), text))

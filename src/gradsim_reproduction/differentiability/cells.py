@@ -77,7 +77,7 @@ class Row:
 
 CAMERA = "camera.focal camera.centre camera.translation"
 LIGHT = "lights.sky.colour lights.sun.direction lights.sun.colour lights.lamp.position lights.lamp.colour"
-TEXTURE = "look.texture look.colour look.diffuse look.specular look.shininess"
+TEXTURE = "look.texture look.color look.diffuse look.specular look.shininess"
 START = {"position": "body.position", "rotation": "body.rotation_vector", "gravity": "gravity"}
 GROUND = "ground.height ground.normal ground.margin"
 POST = "post.radius post.position post.margin"

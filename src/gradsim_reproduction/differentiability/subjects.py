@@ -16,7 +16,7 @@ from gradsim.render.renderer import Renderer
 from gradsim.scene import Scene
 from gradsim.scene.parameters import parameters
 
-LOOK = ("colour", "texture", "diffuse", "specular", "shininess")
+LOOK = ("color", "texture", "diffuse", "specular", "shininess")
 CHECKS = (5, 4)  # rows and columns of the texture
 
 
@@ -139,7 +139,7 @@ class RenderedSubject:
     """Two pictures of a moment of a motion, without and with a texture on the first body: by camera, lights and looks.
 
     Looks have no names among the parameters of a scene; here `look.texture` is the picture (1, 3, h, w) on that body,
-    and `look.colour` its colour where it has none. Bodies without uv have no texture.
+    and `look.color` its colour where it has none. Bodies without uv have no texture.
 
     Args:
         scene: The scene; its camera and lights.
@@ -151,7 +151,7 @@ class RenderedSubject:
         with torch.no_grad():
             trajectory = Model(scene).rollout(frames=frame + 1).at([frame])
             self.surface, self.own = trajectory.drawn, trajectory.values
-        self.wrapped = self.surface.parts[0].look.uv is not None
+        self.wrapped = self.surface.parts[0].appearance.uv is not None
 
     def values(self) -> Values:
         generator = torch.Generator().manual_seed(0)
@@ -178,5 +178,5 @@ class RenderedSubject:
     def _dressed(self, looks: Mapping[str, Tensor | None], worlds: int) -> Surface:
         """The surface with these looks on the first body, in all worlds."""
         first, *others = self.surface.parts
-        dressed = replace(first, look=replace(first.look, **looks))
+        dressed = replace(first, appearance=replace(first.appearance, **looks))
         return Surface(self.surface.vertices.expand(worlds, -1, -1, -1), (dressed, *others))

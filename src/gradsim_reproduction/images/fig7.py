@@ -119,7 +119,7 @@ def descend(scene: Scene, number: int, how: dict, seed: int, starts: int, iterat
 
     def film(mass: Tensor) -> Tensor:
         """Colour, and opacity if asked for (worlds, frames, channels, height, width)."""
-        image = render.picture(model.rollout({"body.mass": mass}).surface)
+        image = render.output(model.rollout({"body.mass": mass}).surface)
         return torch.cat([image.rgb, image.alpha[:, :, None]], 2)[:, :, :channels]
 
     truth = drawn_mass(number, seed, "truth", 1)
@@ -251,7 +251,7 @@ def _videos(scenes: Sequence, truths: Sequence[Tensor]) -> Figure:
         with torch.no_grad():
             surface = Model(scene).rollout({"body.mass": truth}).surface
             for ax, variant in zip(column, COLOURS, strict=True):
-                frames = Renderer.of(scene, shading=Shading.paper(variant)).picture(surface)
+                frames = Renderer.of(scene, shading=Shading.paper(variant)).output(surface)
                 image, covered = _blended(frames.rgb[0, ::4], frames.alpha[0, ::4]), frames.alpha[0].amax(0) > 0
                 rows, columns = (covered.any(k).nonzero()[:, 0].tolist() for k in (1, 0))
                 ax.imshow(image[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1], interpolation="nearest")

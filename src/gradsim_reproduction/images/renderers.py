@@ -91,9 +91,9 @@ def _textured(surface: Surface) -> Surface:
     board = (squares[:, None] + squares) % 2
     parts = []
     for part in surface.parts:
-        colour = torch.as_tensor(part.colour)[:, None, None]
-        pattern = torch.where(board.bool(), colour, 1 - 0.5 * (1 - colour)) if part.look.uv is not None else None
-        parts.append(replace(part, look=replace(part.look, texture=pattern)))
+        colour = torch.as_tensor(part.color)[:, None, None]
+        pattern = torch.where(board.bool(), colour, 1 - 0.5 * (1 - colour)) if part.appearance.uv is not None else None
+        parts.append(replace(part, appearance=replace(part.appearance, texture=pattern)))
     return Surface(surface.vertices, tuple(parts))
 
 

@@ -163,8 +163,8 @@ def _picture(beam: Beam, x: Tensor) -> np.ndarray:
     faces = torch.tensor(surface(refine(grid)))  # its vertices are those of the quadratic elements, in their order
     clamp = torch.tensor(box((0.05, 0.06, 0.01), (1, 1, 1)).vertices) + torch.tensor([0, 0, -0.005], dtype=x.dtype)
     plate = torch.tensor(surface(box((0.05, 0.06, 0.01), (1, 1, 1))))
-    things = Surface.of(x, faces, Appearance(colour=SILICONE)) + Surface.of(
-        clamp, plate, Appearance(colour=(0.35, 0.37, 0.42))
+    things = Surface.of(x, faces, Appearance(color=SILICONE)) + Surface.of(
+        clamp, plate, Appearance(color=(0.35, 0.37, 0.42))
     )
     camera = look_at(**VIEW, width=PIXELS[0], height=PIXELS[1])
     return Renderer(camera, shading="phong", samples=3)(things)[0, 0].permute(1, 2, 0).numpy().clip(0, 1)

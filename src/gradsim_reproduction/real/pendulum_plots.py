@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gradsim.video import circle_outline
-from gradsim.visualization.overlay_video import EDGE, write_films
+from gradsim.visualization.overlay_video import EDGE, write_videos
 from gradsim_reproduction.plotting import DATA, FAINT, FIT, INK, WIDTH, new_figure, write_figures
 from gradsim_reproduction.real.pendulum_measurement import LENGTH, Measurement
 
@@ -27,7 +27,7 @@ def draw(out: Path, measurement: Measurement, colour: Sequence[float]) -> list[d
         File, title and caption of each picture.
     """
     film, fitted = measurement.film, measurement.masks
-    write_films(out, film.frames[film.first() :], _painted(measurement, fitted, colour), fitted, film.fps)
+    write_videos(out, film.frames[film.first() :], _painted(measurement, fitted, colour), fitted, film.fps)
     return write_figures(
         out,
         {

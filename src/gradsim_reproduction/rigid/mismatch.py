@@ -21,7 +21,7 @@ from gradsim.identification.unknowns import Space
 from gradsim.runtime.atomic import write_json
 from gradsim.runtime.progress import Progress, progress_callback
 from gradsim.scene import Scene
-from gradsim.visualization.overlay_video import write_films
+from gradsim.visualization.overlay_video import write_videos
 from gradsim.visualization.residual_video import write_residuals
 from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 
@@ -132,7 +132,7 @@ def _films(out: Path, path: Path, comparison: Comparison, evidence) -> None:
     trajectory = model_for(c.scene, space).rollout(placed(c.scene, c.fit.values))
     frames = to_bytes(synthetic.film(c.scene, trajectory))
     mask = synthetic.float_masks(c.scene, trajectory).masks.numpy()
-    write_films(out, videos.read(path).frames, frames, mask, c.scene.timing.fps)
+    write_videos(out, videos.read(path).frames, frames, mask, c.scene.timing.fps)
     write_residuals(out, evidence, mask, c.scene.timing.fps)
     comparison.best.scene.save(out / "scene.yaml")
     fit = comparison.best.fit

@@ -16,7 +16,7 @@ from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim.runtime.progress import progress_callback
 from gradsim.scene import Scene
-from gradsim.visualization.overlay_video import write_films
+from gradsim.visualization.overlay_video import write_videos
 from gradsim.visualization.player import write_player
 from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 
@@ -56,7 +56,7 @@ def no_push(run: Run) -> Outcome:
             fitted = model.rollout(placed(scene, fits[name].values))
             fitted_frames = to_bytes(synthetic.film(scene, fitted))
             mask = synthetic.float_masks(scene, fitted).masks.numpy()
-            write_films(run.out, frames, fitted_frames, mask, scene.timing.fps)
+            write_videos(run.out, frames, fitted_frames, mask, scene.timing.fps)
             write_player(run.out / "player.html", scene, fitted.drawn, frames, trajectory.drawn)
             scene.save(run.out / "scene.yaml")
     free, pushed = fits["without_push"], fits["with_push"]

@@ -162,7 +162,7 @@ def test_a_film_of_fewer_pictures_keeps_the_clock_and_the_end(run, job):
     motion = run_policy(setup, setup.policy).trajectory  # 9 frames
     camera, goals = goal_overlays(setup, setup.goal)
     whole, thin = (Screen(setup.task.scene, camera, goals, most) for most in (None, 4))
-    assert np.array_equal(thin.film(motion), whole.film(motion)[2::3]) and thin.fps == whole.fps / 3
+    assert np.array_equal(thin.video(motion), whole.video(motion)[2::3]) and thin.fps == whole.fps / 3
 
 
 def test_the_page_stands_alone_and_says_what_the_result_says(run):

@@ -131,7 +131,7 @@ def test_one_frame_is_that_frame_with_depth_ids_and_flow_to_the_next(run, scene,
     assert {p.name for p in rendered.files.values()} == {"frame_003.png", "frame_003.npz"} | {
         f"frame_003_{name}.png" for name in ("depth", "normals", "ids", "flow")
     }
-    expected = Renderer(from_scene(scene.camera)).picture(motion.drawn)
+    expected = Renderer(from_scene(scene.camera)).output(motion.drawn)
     with np.load(rendered.files["arrays"]) as arrays:
         assert arrays["names"].tolist() == ["cube", "post"]
         for name in ("depth", "normals", "ids", "flow"):

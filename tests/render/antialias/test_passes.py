@@ -23,7 +23,7 @@ def given():
     return random(len(owner), 3), shares, 0.2 + 0.8 * random(2, HEIGHT, WIDTH), owner, rows
 
 
-def reference(colours, shares, alpha, owner, rows):
+def reference(colors, shares, alpha, owner, rows):
     """The far side gets what is covered and not the near side's: of Σ w, the near side's share is n, and 1 − α is missing."""
     mixed = []
     for k, (image, _, column, row) in enumerate(owner.tolist()):
@@ -31,24 +31,24 @@ def reference(colours, shares, alpha, owner, rows):
         total = own[own > 0].sum()
         near = min(shares[k, 4], total)
         kept = min((total - min(1 - a, near)) / (total * a), 1 / total) if total > 0 else 0.0
-        colour = colours[k]
+        colour = colors[k]
         for way, (down, right) in enumerate(NEIGHBOURS):
             if shares[k, way] > 0:
-                other = colours[int(rows[image, row + down, column + right])]
-                colour = colour + kept * shares[k, way] * (other - colours[k])
+                other = colors[int(rows[image, row + down, column + right])]
+                colour = colour + kept * shares[k, way] * (other - colors[k])
         mixed.append(colour)
     return torch.stack(mixed)
 
 
 def test_mixed_colours_are_those_of_the_definition():
-    colours, *others = given()
-    assert torch.allclose(mix(colours, *others), reference(colours, *others), rtol=1e-13)
+    colors, *others = given()
+    assert torch.allclose(mix(colors, *others), reference(colors, *others), rtol=1e-13)
 
 
 def test_gradients_of_mixed_colours_are_those_of_the_definition():
-    colours, shares, alpha, *others = given()
-    asked = [x.requires_grad_() for x in (colours, shares, alpha)]
-    weight = torch.rand(colours.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    colors, shares, alpha, *others = given()
+    asked = [x.requires_grad_() for x in (colors, shares, alpha)]
+    weight = torch.rand(colors.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     found, wanted = (torch.autograd.grad((f(*asked, *others) * weight).sum(), asked) for f in (mix, reference))
     for name, a, b in zip(("colours", "shares", "alpha"), found, wanted, strict=True):
         assert torch.allclose(a, b, rtol=1e-11, atol=1e-13), name

@@ -8,7 +8,7 @@ from gradsim.geometry import mesh
 from gradsim.numerics import rotation
 from gradsim.numerics.robust import ROBUST_LOSSES, RobustLoss
 from gradsim.render.coverage.coverage import coverage, coverage_tangent
-from gradsim.render.coverage.objective import misfit, profiles, target
+from gradsim.render.coverage.objective import objective, profiles, target
 
 HEIGHT, WIDTH = 18, 22
 FACES = torch.tensor(mesh.box((1.0, 1.0, 1.0)).faces)
@@ -23,7 +23,7 @@ def boxes(worlds: int, frames: int, seed: int, dtype=torch.float64) -> Tensor:
     return (turned[..., :2] + torch.tensor([11.0, 9.0]) + 4 * normal(worlds, frames, 1, 2)).to(dtype)
 
 
-def pictures(frames: int, seed: int) -> tuple[Tensor, Tensor]:
+def images(frames: int, seed: int) -> tuple[Tensor, Tensor]:
     """Targets near coverage images, and weights of which some are zero."""
     generator = torch.Generator().manual_seed(seed)
     draw = lambda: torch.rand(frames, HEIGHT, WIDTH, generator=generator, dtype=torch.float64)
@@ -56,8 +56,8 @@ def near(own: Tensor, expected: Tensor, tolerance=1e-10) -> bool:
 def test_sums_equal_those_of_the_dense_images(unknowns):
     screen = boxes(3, 4, seed=0)
     tangent = torch.randn(3, unknowns, 4, 8, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    image, weight = pictures(4, seed=2)
-    own = misfit(screen, tangent, FACES, target(image, weight))
+    image, weight = images(4, seed=2)
+    own = objective(screen, tangent, FACES, target(image, weight))
     assert all(near(a, b) for a, b in zip(own, dense(screen, tangent, image, weight), strict=True))
 
 
@@ -65,48 +65,48 @@ def test_sums_equal_those_of_the_dense_images(unknowns):
 def test_robust_sums_equal_those_of_the_dense_images(loss):
     screen = boxes(3, 4, seed=0)
     tangent = torch.randn(3, 2, 4, 8, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    image, weight = pictures(4, seed=2)
+    image, weight = images(4, seed=2)
     weight = weight * 30**2  # noise of 0.03: differences from 0 to 30 σ, on both sides of the bend
-    own = misfit(screen, tangent, FACES, target(image, weight, loss))
+    own = objective(screen, tangent, FACES, target(image, weight, loss))
     assert all(near(a, b) for a, b in zip(own, reweighted(screen, tangent, image, weight, loss), strict=True))
 
 
 def test_fewer_frames_than_the_target_has_count_the_first_ones():
-    screen, (image, weight) = boxes(2, 3, seed=4), pictures(5, seed=5)
+    screen, (image, weight) = boxes(2, 3, seed=4), images(5, seed=5)
     none = screen.new_zeros(2, 0, 3, 8, 2)
-    (cost, *_), expected = misfit(screen, none, FACES, target(image, weight)), target(image[:3], weight[:3])
-    assert torch.equal(cost, misfit(screen, none, FACES, expected)[0])
+    (cost, *_), expected = objective(screen, none, FACES, target(image, weight)), target(image[:3], weight[:3])
+    assert torch.equal(cost, objective(screen, none, FACES, expected)[0])
 
 
 def test_cost_is_exactly_zero_at_a_perfect_match():
     screen = boxes(1, 6, seed=6)
     image = coverage(screen, FACES, HEIGHT, WIDTH, convex=True)[0]
     tangent = torch.ones_like(screen)[:, None]
-    cost, gradient, _ = misfit(screen, tangent, FACES, target(image, torch.full_like(image, 255.0**2)))
+    cost, gradient, _ = objective(screen, tangent, FACES, target(image, torch.full_like(image, 255.0**2)))
     assert cost.item() == 0 and gradient.item() == 0
 
 
 def test_body_outside_the_image_costs_all_of_the_target():
-    image, weight = pictures(2, seed=7)
+    image, weight = images(2, seed=7)
     screen = boxes(1, 2, seed=8) + 1000
-    cost, gradient, normal = misfit(screen, torch.ones_like(screen)[:, None], FACES, target(image, weight))
+    cost, gradient, normal = objective(screen, torch.ones_like(screen)[:, None], FACES, target(image, weight))
     assert cost.item() == pytest.approx((weight * image**2).sum().item(), rel=1e-13)
     assert gradient.item() == normal.item() == 0
 
 
 def test_gradient_is_half_the_derivative_of_the_cost():
     """Along one direction of all vertices at once, by a central difference of the fourth order."""
-    screen, (image, weight) = boxes(1, 3, seed=9), pictures(3, seed=10)
+    screen, (image, weight) = boxes(1, 3, seed=9), images(3, seed=10)
     tangent = torch.randn(1, 1, 3, 8, 2, generator=torch.Generator().manual_seed(11), dtype=torch.float64)
-    picture, none = target(image, weight), screen.new_zeros(1, 0, 3, 8, 2)
-    at = lambda h: misfit(screen + h * tangent[:, 0], none, FACES, picture)[0].item()
+    image, none = target(image, weight), screen.new_zeros(1, 0, 3, 8, 2)
+    at = lambda h: objective(screen + h * tangent[:, 0], none, FACES, image)[0].item()
     secant = lambda h: (at(h) - at(-h)) / (2 * h)
-    gradient = misfit(screen, tangent, FACES, picture)[1].item()
+    gradient = objective(screen, tangent, FACES, image)[1].item()
     assert 2 * gradient == pytest.approx((4 * secant(1e-4) - secant(2e-4)) / 3, rel=1e-7)
 
 
 def test_profiles_are_sums_of_the_weighted_images():
-    screen, (_, weight) = boxes(2, 4, seed=12), pictures(4, seed=13)
+    screen, (_, weight) = boxes(2, 4, seed=12), images(4, seed=13)
     tangent = torch.randn(2, 3, 4, 8, 2, generator=torch.Generator().manual_seed(14), dtype=torch.float64)
     alpha, slope = coverage_tangent(screen, tangent, FACES, HEIGHT, WIDTH, convex=True)
     alpha, slope = alpha * weight, slope * weight[..., None]
@@ -117,17 +117,17 @@ def test_profiles_are_sums_of_the_weighted_images():
 
 def test_scratch_is_clean_after_every_body():
     """The same again gives the same bits, whatever was drawn before."""
-    screen, (image, weight) = boxes(4, 2, seed=15), pictures(2, seed=16)
+    screen, (image, weight) = boxes(4, 2, seed=15), images(2, seed=16)
     tangent = torch.ones_like(screen)[:, None]
-    together = misfit(screen, tangent, FACES, target(image, weight))
+    together = objective(screen, tangent, FACES, target(image, weight))
     for k in range(4):
-        alone = misfit(screen[k : k + 1], tangent[k : k + 1], FACES, target(image, weight))
+        alone = objective(screen[k : k + 1], tangent[k : k + 1], FACES, target(image, weight))
         assert all(torch.equal(a[k], b[0]) for a, b in zip(together, alone, strict=True))
 
 
 def test_single_precision_agrees_with_double():
-    screen, (image, weight) = boxes(2, 3, seed=17), pictures(3, seed=18)
+    screen, (image, weight) = boxes(2, 3, seed=17), images(3, seed=18)
     tangent = torch.randn(2, 2, 3, 8, 2, generator=torch.Generator().manual_seed(19), dtype=torch.float64)
-    expected = misfit(screen, tangent, FACES, target(image, weight))
-    single = misfit(screen.float(), tangent.float(), FACES, target(image.float(), weight.float()))
+    expected = objective(screen, tangent, FACES, target(image, weight))
+    single = objective(screen.float(), tangent.float(), FACES, target(image.float(), weight.float()))
     assert all(s.dtype == torch.float32 and near(s.double(), e, 1e-4) for s, e in zip(single, expected, strict=True))

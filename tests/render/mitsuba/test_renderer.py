@@ -44,7 +44,7 @@ def inside(body):
 
 BALL, BOX = meshes.sphere(1.0, 3), meshes.box((1.2, 1.0, 0.9))
 PAINTED = Appearance(uv=torch.tensor(BALL.uv), uv_faces=torch.tensor(BALL.uv_faces), texture=TEXTURE, smooth=True)
-COLOURS = 0.2 + 0.7 * torch.rand(8, 3, dtype=torch.float64, generator=RANDOM)
+COLORS = 0.2 + 0.7 * torch.rand(8, 3, dtype=torch.float64, generator=RANDOM)
 LIGHTS = {
     "directional": (Directional((1.0, 2.0, -3.0), (0.9, 0.7, 0.5)),),
     "point": (Point((1.0, -2.5, 1.5), (3.0, 2.0, 1.0), "inverse-square"),),
@@ -56,7 +56,7 @@ LOOKS = {
     "flat": (BOX, Appearance((0.8, 0.5, 0.3), diffuse=0.7, ambient=0.7)),
     "smooth": (BALL, Appearance((0.8, 0.5, 0.3), smooth=True)),
     "texture": (BALL, PAINTED),
-    "vertex colours": (BOX, Appearance(vertex_colours=COLOURS)),
+    "vertex colours": (BOX, Appearance(vertex_colors=COLORS)),
 }
 
 
@@ -157,8 +157,8 @@ def test_a_point_light_without_falloff_has_its_colour_at_the_middle():
     near = Point((0.0, -3.0, 0.0), (0.5, 0.5, 0.5))
     square = body.vertices.mean(2).sub(torch.tensor(near.position)).square().sum().item()
     same = Point((0.0, -3.0, 0.0), (0.5 * square,) * 3, "inverse-square")
-    pictures = [Mitsuba(CAMERA, Shading("lambert", (light,)), spp=16)(body) for light in (near, same)]
-    torch.testing.assert_close(*pictures, rtol=1e-5, atol=1e-6)
+    images = [Mitsuba(CAMERA, Shading("lambert", (light,)), spp=16)(body) for light in (near, same)]
+    torch.testing.assert_close(*images, rtol=1e-5, atol=1e-6)
 
 
 def test_a_seed_gives_the_same_picture_and_every_frame_its_own_noise():
@@ -167,7 +167,7 @@ def test_a_seed_gives_the_same_picture_and_every_frame_its_own_noise():
     one, same, other = (Mitsuba(CAMERA, spp=4, seed=seed)(still) for seed in (1, 1, 2))
     assert one.shape == (2, 2, 3, 30, 40)
     assert torch.equal(one, same)
-    assert len({picture.sum().item() for picture in [*one.flatten(0, 1), *other.flatten(0, 1)]}) == 8
+    assert len({image.sum().item() for image in [*one.flatten(0, 1), *other.flatten(0, 1)]}) == 8
 
 
 def test_textures_are_shown_or_not():

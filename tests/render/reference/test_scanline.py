@@ -41,10 +41,10 @@ def ours(body, vertices):
 @pytest.mark.parametrize("body", CONVEX.values(), ids=CONVEX)
 def test_area_of_a_convex_body_is_that_of_the_hull_of_its_projection(body):
     vertices = tumbling(body)
-    image = masks([vertices], [body.faces], *ARRAYS, (SIDE, SIDE))
-    for x, picture in zip(vertices, image, strict=True):
+    images = masks([vertices], [body.faces], *ARRAYS, (SIDE, SIDE))
+    for x, image in zip(vertices, images, strict=True):
         pixels = CAMERA.project(torch.tensor(x))[0].numpy()
-        assert abs(picture.sum() / ConvexHull(pixels).volume - 1) < 1e-3
+        assert abs(image.sum() / ConvexHull(pixels).volume - 1) < 1e-3
 
 
 @pytest.mark.parametrize("body", CONVEX.values(), ids=CONVEX)

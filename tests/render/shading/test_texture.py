@@ -12,16 +12,16 @@ PICTURE = torch.rand(3, 5, 7, dtype=torch.float64, generator=torch.Generator().m
 PLACES = torch.rand(40, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) * 4 - 2
 
 
-def bilinear(picture, uv):
+def bilinear(image, uv):
     """The definition: weights 1 − |distance| in texels of the four nearest texel centres of an endless tiling."""
-    h, w = picture.shape[1:]
+    h, w = image.shape[1:]
     values = []
     for u, v in uv.tolist():
         column, row = u * w - 0.5, (1 - v) * h - 0.5
-        total = torch.zeros(len(picture), dtype=picture.dtype)
+        total = torch.zeros(len(image), dtype=image.dtype)
         for j in (math.floor(row), math.floor(row) + 1):
             for i in (math.floor(column), math.floor(column) + 1):
-                total += picture[:, j % h, i % w] * (1 - abs(row - j)) * (1 - abs(column - i))
+                total += image[:, j % h, i % w] * (1 - abs(row - j)) * (1 - abs(column - i))
         values.append(total)
     return torch.stack(values)
 
@@ -50,5 +50,5 @@ def test_a_whole_turn_changes_nothing(turns):
 
 def test_a_sheet_of_too_many_copies_is_refused():
     floor = torch.tensor([[0.0, 0.0], [1e3, 1e3]])
-    with pytest.raises(InputError, match="64 × 64 texels stands 1000 × 1000 times"):
+    with pytest.raises(InputError, match="64 × 64 texels repeats 1000 × 1000 times"):
         sheet([torch.rand(3, 64, 64)], [floor])

@@ -13,8 +13,8 @@ from twins import softras as twin
 
 from gradsim.engine.lanes import Lane, specialize
 from gradsim.geometry import mesh
-from gradsim.render.softras.color import colour_code
-from gradsim.render.softras.rasterizer import SoftRas, colour, silhouette
+from gradsim.render.softras.color import color_code
+from gradsim.render.softras.rasterizer import SoftRas, color, silhouette
 
 DTYPES = [torch.float64, torch.float32]
 WITHIN = {torch.float64: 1e-10, torch.float32: 1e-5}
@@ -41,7 +41,7 @@ def paint(screen, faces, seed=1, textured=True):
     """Gain and gloss by vertex of each image, a texture with places of its own, a background picture."""
     random = torch.Generator().manual_seed(seed)
     draw = lambda *shape: torch.rand(shape, generator=random, dtype=torch.float64).to(screen)
-    look: dict[str, Any] = {"gain": draw(*screen.shape[:2], 3), "gloss": draw(screen.shape[1], 3) - 0.5, "background": draw(3, HEIGHT, WIDTH)}  # fmt: skip
+    look: dict[str, Any] = {"diffuse": draw(*screen.shape[:2], 3), "specular": draw(screen.shape[1], 3) - 0.5, "background": draw(3, HEIGHT, WIDTH)}  # fmt: skip
     if textured:
         look |= {"uv": draw(40, 2) * 1.3 - 0.15, "texture": draw(3, 6, 9)}
         look["uv_faces"] = torch.randint(40, faces.shape, generator=random)
@@ -76,8 +76,8 @@ def test_colours_and_their_gradients_are_those_of_the_formulas(dtype, textured):
     inputs = {"screen": screen, **look}
     exact = {k: v.double().requires_grad_() if k in names else v for k, v in inputs.items()}
     inputs = {k: v.requires_grad_() if k in names else v for k, v in inputs.items()}
-    rgb, alpha = colour(faces=faces, height=HEIGHT, width=WIDTH, **inputs, **MILD)
-    wanted_rgb, wanted_alpha = twin.colour(faces=faces, height=HEIGHT, width=WIDTH, **exact, **MILD)
+    rgb, alpha = color(faces=faces, height=HEIGHT, width=WIDTH, **inputs, **MILD)
+    wanted_rgb, wanted_alpha = twin.color(faces=faces, height=HEIGHT, width=WIDTH, **exact, **MILD)
     assert (rgb - wanted_rgb).abs().max() < WITHIN[dtype]
     assert (alpha - wanted_alpha).abs().max() < WITHIN[dtype]
     random = torch.Generator().manual_seed(4)
@@ -93,10 +93,8 @@ def test_float32_keeps_its_digits_at_the_depths_and_gamma_of_the_paper():
     """1e-4 of 99 m is 1 cm: a rounding of z near 1, 6e-8, would change weights by 6e-4."""
     screen, faces = scene(torch.float32)
     look = paint(screen, faces, textured=False)
-    rgb, _ = SoftRas().colour(screen, faces, HEIGHT, WIDTH, **look)
-    expected, _ = twin.colour(
-        screen.double(), faces, HEIGHT, WIDTH, **{k: v.double() for k, v in look.items()}, sigma=1
-    )
+    rgb, _ = SoftRas().color(screen, faces, HEIGHT, WIDTH, **look)
+    expected, _ = twin.color(screen.double(), faces, HEIGHT, WIDTH, **{k: v.double() for k, v in look.items()}, sigma=1)
     assert (rgb - expected).abs().max() < 1e-5
 
 
@@ -106,11 +104,11 @@ def test_a_face_far_from_everything_is_mixed_with_the_background_by_their_weight
     depth = far - (epsilon + gamma * torch.tensor(3.0).double().log()) * (far - near)
     screen = torch.tensor([[-400.0, -300, depth], [-400, 900, depth], [900, -300, depth]]).double()[None]
     faces = torch.tensor([[0, 1, 2]])
-    gain, gloss = torch.tensor([[0.2, 0.4, 0.6]]).expand(3, 3), torch.zeros(3, 3)
+    diffuse, specular = torch.tensor([[0.2, 0.4, 0.6]]).expand(3, 3), torch.zeros(3, 3)
     white = torch.ones(3)
     raster = SoftRas(gamma=gamma, epsilon=epsilon, near=near, far=far)
-    rgb, alpha = raster.colour(screen, faces, 3, 5, gain, gloss, background=white)
-    wanted = (0.75 * gain[0] + 0.25 * white).double()[:, None, None].expand(3, 3, 5)
+    rgb, alpha = raster.color(screen, faces, 3, 5, diffuse, specular, background=white)
+    wanted = (0.75 * diffuse[0] + 0.25 * white).double()[:, None, None].expand(3, 3, 5)
     assert torch.allclose(rgb[0], wanted, rtol=0, atol=1e-7) and alpha.min() == 1
 
 
@@ -122,7 +120,7 @@ def test_the_texture_stands_upright():
     ones = torch.ones(4, 3).double()
     raster = SoftRas(blur_px=1e-3)
     faces = torch.tensor([[0, 1, 2], [0, 2, 3]])
-    rgb, _ = raster.colour(screen, faces, 4, 6, ones, 0 * ones, uv=uv, texture=texture)
+    rgb, _ = raster.color(screen, faces, 4, 6, ones, 0 * ones, uv=uv, texture=texture)
     assert (rgb[0] - texture).abs().max() < 1e-12
 
 
@@ -135,9 +133,9 @@ def test_the_adjoint_is_the_one_that_warp_generates():
     """Of every face at every pixel, from the functions of the kernels, summed as the hand-written kernel sums."""
     screen, faces = scene(torch.float64, images=1)
     look = paint(screen, faces, textured=False)
-    inputs = [screen, look["gain"], look["gloss"]]
+    inputs = [screen, look["diffuse"], look["specular"]]
     inputs = [x.clone().requires_grad_() for x in inputs]
-    rgb, alpha = colour(inputs[0], faces, HEIGHT, WIDTH, *inputs[1:], background=look["background"], **MILD)
+    rgb, alpha = color(inputs[0], faces, HEIGHT, WIDTH, *inputs[1:], background=look["background"], **MILD)
     random = torch.Generator().manual_seed(4)
     g_rgb, g_alpha = (
         torch.randn(rgb.shape, generator=random).double(),
@@ -155,10 +153,10 @@ def test_the_adjoint_is_the_one_that_warp_generates():
     shape = len(faces), HEIGHT * WIDTH
     out = [wp.zeros(shape, dtype=kind) for kind in (wp.float64, wp.float64, wp.vec3d)]
     wp.launch(kernel, shape, given, out)
-    opaque, weights, colours = (wp.to_torch(y).sum(0) for y in out)
+    opaque, weights, colors = (wp.to_torch(y).sum(0) for y in out)
     rest = math.exp((level - (9 - 0.3 * 8)) * fog.sharpness)
     behind = look["background"].reshape(3, -1).mT
-    mixed = (colours + rest * behind) / (weights + rest)[:, None]
+    mixed = (colors + rest * behind) / (weights + rest)[:, None]
     assert error(rgb[0].reshape(3, -1).mT, mixed) < 1e-12 and error(alpha.flatten(), 1 - torch.exp(-opaque)) < 1e-12
 
     share = g_rgb[0].reshape(3, -1).mT / (weights + rest)[:, None]
@@ -177,7 +175,7 @@ def test_the_adjoint_is_the_one_that_warp_generates():
 def pair_kernel():
     """The test's kernel over functions of SoftRas' own, and its settings for `MILD`."""
     lane = Lane("float64")
-    code = colour_code(lane)
+    code = color_code(lane)
     faces = specialize("gradsim.render.softras.face_kernels", lane, ROWS=1, COLUMNS=1)
     bound = {
         name: getattr(faces, name)
@@ -185,7 +183,7 @@ def pair_kernel():
     }
     bound |= {
         name: getattr(code, name)
-        for name in ("Reach", "DepthWeights", "Three", "cover", "spot_of", "weight", "mean_colour")
+        for name in ("Reach", "DepthWeights", "Three", "cover", "barycentrics_of", "weight", "mean_color")
     }
     reach, fog = code.Reach(), code.DepthWeights()
     reach.sharpness, reach.cut = 1 / MILD["sigma"], math.log(1 / 1e-4 - 1)
@@ -202,13 +200,13 @@ def test_images_may_have_faces_and_looks_of_their_own():
     rows = look["uv_faces"].repeat(2, 1, 1)
     look |= {"paint_faces": own.clamp(min=0), "uv_faces": rows.flip(1)}
     look["background"] = torch.stack([look["background"], 1 - look["background"]])
-    both, alpha = colour(screen, own, HEIGHT, WIDTH, **look, **MILD)
+    both, alpha = color(screen, own, HEIGHT, WIDTH, **look, **MILD)
     for image in range(2):
         kept = own[image, :, 0] >= 0
-        single = look | {"gain": look["gain"][image], "uv_faces": look["uv_faces"][image][kept]}
+        single = look | {"diffuse": look["diffuse"][image], "uv_faces": look["uv_faces"][image][kept]}
         single["background"] = look["background"][image]
         single["paint_faces"] = own[image][kept]
-        alone, covered = colour(screen[image : image + 1], own[image][kept], HEIGHT, WIDTH, **single, **MILD)
+        alone, covered = color(screen[image : image + 1], own[image][kept], HEIGHT, WIDTH, **single, **MILD)
         assert error(both[image], alone[0]) < 1e-14 and error(alpha[image], covered[0]) < 1e-14
 
 
@@ -233,7 +231,7 @@ def test_no_mesh_however_broken_gives_numbers_that_are_not_finite(vertices, face
     raster = SoftRas(blur_px=blur)
     height, width = size
     uv = look[:, :2] * 3 - 1
-    rgb, alpha = raster.colour(screen, table, height, width, look, look - 0.5, uv=uv, texture=texture)
+    rgb, alpha = raster.color(screen, table, height, width, look, look - 0.5, uv=uv, texture=texture)
     only = raster.silhouette(screen, table, height, width)
     assert rgb.shape == (1, 3, *size) and alpha.shape == (1, *size)
     assert torch.isfinite(rgb).all() and torch.allclose(only, alpha, rtol=0, atol=1e-5)
@@ -252,12 +250,12 @@ def test_what_does_not_fit_is_named():
     with pytest.raises(ValueError, match="names row 44; there are 40"):
         raster.silhouette(screen[:, :40], faces, 4, 4)
     with pytest.raises(ValueError, match="give `paint_faces`"):
-        raster.colour(screen, faces, 4, 4, look["gain"][:, :9], look["gloss"][:9])
+        raster.color(screen, faces, 4, 4, look["diffuse"][:, :9], look["specular"][:9])
     with pytest.raises(ValueError, match="a texture needs `uv`"):
-        raster.colour(screen, faces, 4, 4, look["gain"], look["gloss"], texture=torch.ones(3, 2, 2))
+        raster.color(screen, faces, 4, 4, look["diffuse"], look["specular"], texture=torch.ones(3, 2, 2))
     with pytest.raises(ValueError, match="`background` has shape"):
-        raster.colour(screen, faces, 4, 4, look["gain"], look["gloss"], background=torch.ones(3, 2, 2))
+        raster.color(screen, faces, 4, 4, look["diffuse"], look["specular"], background=torch.ones(3, 2, 2))
     with pytest.raises(ValueError, match="`sigma` is 0"):
         silhouette(screen, faces, 4, 4, sigma=0.0)
     with pytest.raises(ValueError, match="far beyond near"):
-        SoftRas(near=2.0, far=1.0).colour(screen, faces, 4, 4, look["gain"], look["gloss"])
+        SoftRas(near=2.0, far=1.0).color(screen, faces, 4, 4, look["diffuse"], look["specular"])

@@ -52,7 +52,7 @@ def test_only_opacity_shows_the_mass_in_the_paper_s_pictures_of_one_colour(tmp_p
     scene = fig7.thrown(0, 0, tmp_path)
     render = Renderer.of(scene, "softras", shading=Shading.paper("colour"))
     mass = torch.tensor([4.0, 5.0]).double().requires_grad_()
-    seen = render.picture(Model(scene).rollout({"body.mass": mass}, frames=8).surface)
+    seen = render.output(Model(scene).rollout({"body.mass": mass}, frames=8).surface)
     by_colour, by_opacity = (
         torch.autograd.grad((x[0] - x[1].detach()).square().sum(), mass, retain_graph=True)[0][0].abs().item()
         for x in (seen.rgb, seen.alpha)

@@ -81,13 +81,13 @@ def silhouette(screen, faces, height, width, *, sigma, cut=1e-4, cull="none") ->
     return torch.stack(alphas).reshape(-1, height, width)
 
 
-def colour(
+def color(
     screen,
     faces,
     height,
     width,
-    gain,
-    gloss,
+    diffuse,
+    specular,
     *,
     paint_faces=None,
     uv=None,
@@ -102,7 +102,7 @@ def colour(
     cut=1e-4,
     cull="none",
 ) -> tuple[Tensor, Tensor]:
-    p, pictures = pixels(height, width), []
+    p, images = pixels(height, width), []
     behind = (torch.zeros(3) if background is None else background).reshape(3, -1).mT.expand(len(p), 3)
     for image, points in enumerate(screen):
         table = of_image(faces, image, 3).long()
@@ -113,16 +113,16 @@ def colour(
         depth = 1 / slope.sum(-1)
         shares = slope * depth[..., None]
         paint = (table if paint_faces is None else of_image(paint_faces, image, 3).long())[use]
-        look = mean(shares, of_image(gain, image, 3)[paint])
+        look = mean(shares, of_image(diffuse, image, 3)[paint])
         if texture is not None:
             places = (table if uv_faces is None else of_image(uv_faces, image, 3).long())[use]
             look = look * bilinear(texture, mean(shares, of_image(uv, image, 3)[places]))
-        look = look + mean(shares, of_image(gloss, image, 3)[paint])
+        look = look + mean(shares, of_image(specular, image, 3)[paint])
         z = (far - depth) / (far - near)
         scores = torch.where(counts, z.detach(), epsilon)
         top = torch.cat([scores, torch.full_like(p[:, :1], epsilon)], 1).amax(1, keepdim=True)
         w = torch.sigmoid(x) * counts * torch.exp(torch.where(counts, (z - top) / gamma, 0.0))
         rest = torch.exp((epsilon - top) / gamma)
         mixed = ((w[..., None] * look).sum(1) + rest * behind) / (w.sum(1, keepdim=True) + rest)
-        pictures.append(mixed.mT.reshape(3, height, width))
-    return torch.stack(pictures), silhouette(screen, faces, height, width, sigma=sigma, cut=cut, cull=cull)
+        images.append(mixed.mT.reshape(3, height, width))
+    return torch.stack(images), silhouette(screen, faces, height, width, sigma=sigma, cut=cut, cull=cull)

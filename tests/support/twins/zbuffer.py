@@ -55,14 +55,14 @@ def halved(texture: Tensor) -> Tensor:
 
 def trilinear(texture: Tensor, uv: Tensor, level: Tensor) -> Tensor:
     """Between the two pictures whose texels are next in size to a pixel, of size 2 ** level of the texels (P,)."""
-    pictures = [texture]
-    while max(pictures[-1].shape[1:]) > 1:
-        pictures.append(halved(pictures[-1]))
-    level = level.clamp(0, len(pictures) - 1)
-    samples = torch.stack([repeated(picture, uv) for picture in pictures])
+    images = [texture]
+    while max(images[-1].shape[1:]) > 1:
+        images.append(halved(images[-1]))
+    level = level.clamp(0, len(images) - 1)
+    samples = torch.stack([repeated(image, uv) for image in images])
     low = level.detach().floor().long()
     share, rows = (level - low)[:, None], torch.arange(len(uv))
-    return (1 - share) * samples[low, rows] + share * samples[(low + 1).clamp(max=len(pictures) - 1), rows]
+    return (1 - share) * samples[low, rows] + share * samples[(low + 1).clamp(max=len(images) - 1), rows]
 
 
 def level_of(screen: Tensor, faces: Tensor, uv: Tensor, uv_faces: Tensor, texture: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from gradsim.errors import Status
 from gradsim.identification.fit import SCHEMA
 from gradsim.runtime.atomic import atomic_path
 from gradsim.runtime.provenance import versions
-from gradsim.visualization.control_video import Screen, write_film
+from gradsim.visualization.control_video import Screen, write_video
 from gradsim.visualization.sheets import sheet
 
 if TYPE_CHECKING:
@@ -85,10 +85,10 @@ def write_policy_videos(
             policy.load_state_dict(history.policies[name], strict=False)  # it lacks the constants of the policy
             episode = run_policy(setup, policy)
             trajectory = episode.trajectory
-            images[k] = _PolicyImages(episode, screen.film(trajectory), screen.instants(trajectory))
+            images[k] = _PolicyImages(episode, screen.video(trajectory), screen.instants(trajectory))
         reach = reach or Reach.of(goal, images[k].episode)
         distances[name] = reach.final_distance(goal, images[k].episode)
-        write_film(out / f"{name}.webm", images[k].video, screen.fps)
+        write_video(out / f"{name}.webm", images[k].video, screen.fps)
         text = f"{name.capitalize()}: iteration {k}, {reach.words(distances[name])}."
         videos.append({"file": f"{name}.webm", "text": text, "iteration": k})
         stills.append((images[k].instants, f"{name}: iteration {k}"))

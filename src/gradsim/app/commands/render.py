@@ -84,7 +84,8 @@ def render(
     camera = calibrated_camera(scene, options.camera, model.values(values))
     camera = camera.resized(*options.size) if options.size else camera
     looks = [
-        part.look for part in (*(p for s in model.systems for p in parts_of(s)), *(s.part(0) for s in model.scenery))
+        part.appearance
+        for part in (*(p for s in model.systems for p in parts_of(s)), *(s.part(0) for s in model.scenery))
     ]
     renderer = options.renderer or ("aa" if options.shading not in (None, "colour") else fitting(scene, looks))
     shading = Shading.of(scene, options.shading)
@@ -189,7 +190,7 @@ class _Layouts:
         """Buffers of the first frames: raw arrays, and false-color images."""
         arrays = {}
         if self.options.buffers:
-            output = Renderer(self.renderer.camera).picture(surface)
+            output = Renderer(self.renderer.camera).output(surface)
             arrays = {name: getattr(output, name)[0, :frames].numpy() for name in self.options.buffers}
         images = {name: getattr(false_color, name)(array) for name, array in arrays.items()}
         if "ids" in arrays:

@@ -139,7 +139,7 @@ def run_model(folder: Path, scene: Scene, clip: int = 1) -> Model:
 def calibrated_camera(scene: Scene, name: str, values: Values) -> Camera:
     """A camera of a scene with given values of its parameters."""
     silhouettes = Silhouettes.of(scene, name)
-    projection, camera = silhouettes.sight(values), silhouettes.camera
+    projection, camera = silhouettes.projection_camera(values), silhouettes.camera
     return Camera(projection.K[0].detach(), projection.R, projection.t[0].detach(), camera.width, camera.height)
 
 

@@ -74,7 +74,7 @@ class Viewer:
         cameras = {name: content.camera(name) for name in content.scene.views}
         self._drawn = _detached(content.trajectory.drawn)
         look = (
-            fitting(content.scene, [p.look for p in self._drawn.parts]),
+            fitting(content.scene, [p.appearance for p in self._drawn.parts]),
             Shading.of(content.scene),
             tuple(content.scene.background),
         )
@@ -86,7 +86,7 @@ class Viewer:
         self.truth = {}
         if content.truth:
             truth = _detached(content.truth.surface)
-            self.truth = actors(place, "truth", truth, colour=TRUTH, path_colour=TRUTH)
+            self.truth = actors(place, "truth", truth, color=TRUTH, path_color=TRUTH)
         for actor in self.truth.values():
             actor.mesh.opacity, actor.mesh.scale = TRUTH_OPACITY, TRUTH_SCALE
         self.frusta = {name: Frustum(place, f"/cameras/{name}", c, stage, MAX_IMAGE) for name, c in cameras.items()}

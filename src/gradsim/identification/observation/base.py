@@ -25,8 +25,8 @@ from gradsim.numerics.robust import GAUSSIAN, RobustLoss, robust_loss
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.coverage.coverage import coverage_tangent
-from gradsim.render.coverage.objective import misfit, profiles, target
-from gradsim.render.coverage.rigid_projection import carry
+from gradsim.render.coverage.objective import objective, profiles, target
+from gradsim.render.coverage.rigid_projection import project_rigid
 from gradsim.render.silhouettes import NEAR, Silhouettes, whole
 
 
@@ -75,7 +75,7 @@ def on_screen(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tuple
         trajectory, unknowns, values, along = seen, 1, seen.values, {}
     if type(trajectory) is not Trajectory or not all(hasattr(s, "carried") for s in trajectory.systems):
         return _projected(silhouettes, seen)  # something else stands between states and surface
-    sight, screens, slopes = silhouettes.sight(values, along), [], []
+    sight, screens, slopes = silhouettes.projection_camera(values, along), [], []
     for s in trajectory.systems:
         states = {name: y[::unknowns] for name, y in trajectory.states[s.name].items()}
         rest, x, q = s.carried(states, values)
@@ -85,7 +85,7 @@ def on_screen(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tuple
             moving = {"x_tangent": seen.by_world(tangent["x"]), "q_tangent": seen.by_world(tangent["q"])}
             change = s.rest_tangent(seen.along)
             moving["rest_tangent"] = None if change is None else seen.by_world(change)
-        screen, slope = carry(rest, x, q, sight, NEAR, **moving)
+        screen, slope = project_rigid(rest, x, q, sight, NEAR, **moving)
         screens.append(screen)
         slopes.append(slope)
     return (screens[0], slopes[0]) if len(screens) == 1 else (torch.cat(screens, 2), torch.cat(slopes, 3))
@@ -284,10 +284,10 @@ class Masks:
         return self.sums(*on_screen(self.silhouettes, s), *drawn(s.trajectory), frames, residual)
 
     def sums(self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int, residual: Residual):
-        """`normal` of what is on the screen (see `misfit`)."""
+        """`normal` of what is on the screen (see `coverage.objective`)."""
         far = _image_loss(residual)
         if far is None:
-            cost, gradient, matrix = misfit(screen, slope, faces, self._target, convex)
+            cost, gradient, matrix = objective(screen, slope, faces, self._target, convex)
             return self.loss.scale * cost, self.loss.scale * gradient, self.loss.scale * matrix
         if not isinstance(far, CDF):
             return normal_equations(self._linear(screen, slope, faces, convex, frames, far))

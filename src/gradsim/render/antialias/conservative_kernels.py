@@ -1,5 +1,5 @@
 # pyright: reportInvalidTypeForm=false
-"""Pixels that a mesh touches though it misses their centre: a template for `engine.lanes`.
+"""Pixels that a mesh touches without covering their centre: a template for `engine.lanes`.
 
 They show the nearest point of the nearest edge over which layers change. Their marks are lower than those of pixels
 whose centre is covered (`zbuffer_kernels.py`), in the same table.
@@ -23,12 +23,12 @@ REACH = wp.constant(Scalar(0.7072))  # [px] from the centre of a pixel to its co
 STEPS = wp.constant(Scalar(8.0e6))  # of the square of a distance, in the marks
 HIGHEST = wp.constant(wp.int64(0x7FFFFFFF))
 
-BACK, FRONT = wp.constant(1), wp.constant(2)  # which faces are left out
+BACK, FRONT = wp.constant(1), wp.constant(2)  # faces to leave out
 
 
 @wp.func
-def shown(front: wp.array2d[wp.bool], image: int, face: int, other: int, cull: int):
-    """Of the faces at an edge the one whose colour is seen there: the one in front; -1 if it is left out."""
+def visible_face(front: wp.array2d[wp.bool], image: int, face: int, other: int, cull: int):
+    """Face at an edge whose color is visible there: the one in front; -1 if it is culled."""
     chosen = face
     if face < 0 or (other >= 0 and not front[image, face]):
         chosen = other
@@ -52,7 +52,7 @@ def side_of(corners: wp.vec3i, a: int, b: int):
 
 
 @wp.kernel(enable_backward=False)
-def beside(
+def mark_touched(
     clip: wp.array2d[Corner],  # (images, vertices)
     faces: wp.array[wp.vec3i],
     edges: wp.array[wp.vec4i],
@@ -76,7 +76,7 @@ def beside(
     inside = wp.abs(a[0]) <= FAR and wp.abs(a[1]) <= FAR and wp.abs(b[0]) <= FAR and wp.abs(b[1]) <= FAR
     if not inside or jump(edges, front, image, k) == 0:
         return
-    face = shown(front, image, ends[2], ends[3], cull)
+    face = visible_face(front, image, ends[2], ends[3], cull)
     if face < 0:
         return
     low = wp.int64(face * 4 + side_of(faces[face], ends[0], ends[1]))

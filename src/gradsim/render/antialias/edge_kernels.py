@@ -1,8 +1,5 @@
 # pyright: reportInvalidTypeForm=false
-"""Edges at which pixels are divided: a template for `engine.lanes`.
-
-Those over which layers change, and creases.
-"""
+"""Edges at which pixels are divided, outlines and creases: a template for `engine.lanes`."""
 
 from typing import TYPE_CHECKING
 
@@ -18,7 +15,9 @@ Corner = wp.types.vector(3, Scalar)  # homogeneous pixel (u z, v z, z), or u, v 
 Point = wp.types.vector(2, Scalar)  # x to the right, y down [px]
 
 FAR = wp.constant(Scalar(1.0e9))  # [px] beyond it, whole numbers overflow
-ASIDE = wp.constant(Scalar(1.0e-9))  # [px] from an edge, where its outer side is looked at; in double precision
+ASIDE = wp.constant(
+    Scalar(1.0e-9)
+)  # [px] distance from an edge at which its outer side is sampled; in double precision
 
 
 @wp.kernel(enable_backward=False)
@@ -42,7 +41,7 @@ class Border:
     edge: Edge
     first_depth: Scalar  # of its ends [m]
     second_depth: Scalar
-    face: int  # the faces next to it; -1 stands for none
+    face: int  # the adjacent faces; -1: none
     back: int
     part: int
     image: int
@@ -58,23 +57,23 @@ def end_of(h: Corner, other: Corner, near: Scalar):
 
 @wp.func
 def border(clip: wp.array2d[Corner], edges: wp.array[wp.vec4i], turn: wp.array2d[int], part_of: wp.array[int], near: Scalar, listed: wp.vec3i):  # fmt: skip
-    found = Border()
+    border_edge = Border()
     image = listed[0]
     k = listed[1]
     ends = edges[k]
     first = clip[image, ends[0]]
     second = clip[image, ends[1]]
     if not (first[2] >= near or second[2] >= near):
-        return found
+        return border_edge
     a = end_of(first, second, near)
     b = end_of(second, first, near)
     inside = wp.abs(a[0]) <= FAR and wp.abs(a[1]) <= FAR and wp.abs(b[0]) <= FAR and wp.abs(b[1]) <= FAR
     if not inside or (a[0] == b[0] and a[1] == b[1]):
-        return found
+        return border_edge
     edge = Edge()
     edge.first = ends[0]
     edge.second = ends[1]
-    found.crease = listed[2] != 0
+    border_edge.crease = listed[2] != 0
     edge.sign = wp.where(turn[image, k] + listed[2] > 0, Scalar(1.0), Scalar(-1.0))
     if b[1] < a[1]:
         edge.first = ends[1]
@@ -85,29 +84,29 @@ def border(clip: wp.array2d[Corner], edges: wp.array[wp.vec4i], turn: wp.array2d
         b = swapped
     edge.top = Point(a[0], a[1])
     edge.bottom = Point(b[0], b[1])
-    found.edge = straight(edge)
-    found.used = True
-    found.first_depth = a[2]
-    found.second_depth = b[2]
-    found.face = ends[2]
-    found.back = ends[3]
-    found.part = part_of[wp.max(ends[2], ends[3])]
-    found.image = image
-    return found
+    border_edge.edge = straight(edge)
+    border_edge.used = True
+    border_edge.first_depth = a[2]
+    border_edge.second_depth = b[2]
+    border_edge.face = ends[2]
+    border_edge.back = ends[3]
+    border_edge.part = part_of[wp.max(ends[2], ends[3])]
+    border_edge.image = image
+    return border_edge
 
 
 @wp.func
-def is_outline(clip: wp.array2d[Corner], near: Scalar, edges: wp.array[wp.vec4i], turn: wp.array2d[int], part_of: wp.array[int], outline: wp.array[wp.vec2i], begin: wp.array[int], found: Border, p: Point):  # fmt: skip
-    """Whether nothing of the edge's own part lies beside its point p, on the outer side."""
-    q = p - found.edge.normal * (found.edge.sign * ASIDE / wp.length(found.edge.normal))
+def is_outline(clip: wp.array2d[Corner], near: Scalar, edges: wp.array[wp.vec4i], turn: wp.array2d[int], part_of: wp.array[int], outline: wp.array[wp.vec2i], begin: wp.array[int], border_edge: Border, p: Point):  # fmt: skip
+    """True if no layer of the edge's own part is adjacent to its point p on the outer side."""
+    q = p - border_edge.edge.normal * (border_edge.edge.sign * ASIDE / wp.length(border_edge.edge.normal))
     layers = wp.int32(0)
-    for m in range(begin[found.image], begin[found.image + 1]):
+    for m in range(begin[border_edge.image], begin[border_edge.image + 1]):
         k = outline[m][1]
         ends = edges[k]
-        if part_of[wp.max(ends[2], ends[3])] != found.part:
+        if part_of[wp.max(ends[2], ends[3])] != border_edge.part:
             continue
-        first = clip[found.image, ends[0]]
-        second = clip[found.image, ends[1]]
+        first = clip[border_edge.image, ends[0]]
+        second = clip[border_edge.image, ends[1]]
         if not (first[2] >= near or second[2] >= near):
             continue
         a = end_of(first, second, near)
@@ -118,5 +117,5 @@ def is_outline(clip: wp.array2d[Corner], near: Scalar, edges: wp.array[wp.vec4i]
         if b[1] < a[1]:
             right = -right
         if right < Scalar(0.0):
-            layers += wp.where(b[1] < a[1], -turn[found.image, k], turn[found.image, k])
+            layers += wp.where(b[1] < a[1], -turn[border_edge.image, k], turn[border_edge.image, k])
     return layers == 0

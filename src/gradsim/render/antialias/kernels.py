@@ -1,14 +1,14 @@
 # pyright: reportInvalidTypeForm=false
-"""How edges that lie before something else divide pixels: a template for `engine.lanes`.
+"""Division of pixels by edges that occlude something: a template for `engine.lanes`.
 
-Of a pixel that such an edge crosses, both sides are seen: one of them at its centre, the other in one of its four
+Both sides of such an edge are visible in a pixel that it crosses: one at its centre, the other in one of its four
 neighbours. Seen from the centre o, a piece of an edge from p to q hides
 
     ¼ |s_q − s_p| − ½ |(p − o) × (q − o)|
 
 of its pixel, where s is the place on the pixel's border, from 0 to 4, that lies behind a point. Over the pieces of a
 closed outline these areas, with the signs of the sides that they are seen from, add up to all that lies on the other
-side: exact shares wherever one outline crosses a pixel, with exact derivatives (those of areas, `coverage_kernels.py`).
+side: exact shares wherever one outline crosses a pixel, with exact derivatives (those of areas, `coverage/kernels.py`).
 (Laine et al. 2020, Sec. 3.6, whose idea it is to mix neighbours, take the distance to the crossing for the area.)
 
 Creases, the edges inside a surface over which its shade jumps, divide pixels in the same way.
@@ -34,7 +34,7 @@ SAME = wp.constant(Scalar(1.0e-4))  # relative depths of one part that are no st
 TOUCH = wp.constant(Scalar(1.0e-3))  # ... of another part that lies behind an edge, or that the edge's part rests on
 TINY = wp.constant(Scalar(1.0e-12))  # [px²] so that derivatives stay finite where a vertex lies on a centre
 ONE = wp.constant(Scalar(3.0e-3))  # relative depths of one part at a crease that belong to one surface
-CLOSE = wp.constant(Scalar(1.0e-4))  # [px] from an edge, where the z-buffer says on which side a centre is
+CLOSE = wp.constant(Scalar(1.0e-4))  # [px] from an edge, below which the z-buffer decides on which side a centre is
 
 INSIDE = wp.constant(3)
 INNER, OUTER, NEITHER = wp.constant(1), wp.constant(-1), wp.constant(0)
@@ -42,10 +42,10 @@ INNER, OUTER, NEITHER = wp.constant(1), wp.constant(-1), wp.constant(0)
 
 @wp.struct
 class Split:
-    """How a piece of an edge divides a pixel."""
+    """Division of a pixel by a piece of an edge."""
 
     used: bool
-    own: int  # the side that the pixel shows
+    shown_side: int  # the side visible at the centre
     way: int  # to the neighbour that shows the other side
     share: Scalar  # of it, to be added to those of other pieces
     sign: Scalar  # of the hidden area in the share
@@ -69,53 +69,63 @@ def depth_at(clip: wp.array2d[Corner], image: int, corners: wp.vec3i, p: Point):
 
 
 @wp.func
-def facet_side(clip: wp.array2d[Corner], faces: wp.array[wp.vec3i], part_of: wp.array[int], owner: wp.array[wp.vec4i], found: Border, k: int, p: Point, here: Scalar):  # fmt: skip
-    """On which side of a crease, at its point p of depth `here`, lies the surface that fragment k shows."""
+def facet_side(clip: wp.array2d[Corner], faces: wp.array[wp.vec3i], part_of: wp.array[int], owner: wp.array[wp.vec4i], border_edge: Border, k: int, p: Point, edge_depth: Scalar):  # fmt: skip
+    """On which side of a crease, at its point p of depth `edge_depth`, lies the surface that fragment k shows."""
     face = owner[k][1]
-    if face == found.face:
+    if face == border_edge.face:
         return INNER
-    if face == found.back:
+    if face == border_edge.back:
         return OUTER
-    depth = depth_at(clip, found.image, faces[face], p)
-    if part_of[face] != found.part or depth <= Scalar(0.0) or wp.abs(depth - here) > here * ONE:
+    depth = depth_at(clip, border_edge.image, faces[face], p)
+    if part_of[face] != border_edge.part or depth <= Scalar(0.0) or wp.abs(depth - edge_depth) > edge_depth * ONE:
         return NEITHER
     centre = Point(Scalar(owner[k][2]) + Scalar(0.5), Scalar(owner[k][3]) + Scalar(0.5))
-    return wp.where(found.edge.sign * wp.dot(centre - found.edge.top, found.edge.normal) > Scalar(0.0), INNER, OUTER)
+    return wp.where(
+        border_edge.edge.sign * wp.dot(centre - border_edge.edge.top, border_edge.edge.normal) > Scalar(0.0),
+        INNER,
+        OUTER,
+    )
 
 
 @wp.func
-def side(clip: wp.array2d[Corner], faces: wp.array[wp.vec3i], part_of: wp.array[int], owner: wp.array[wp.vec4i], beside: wp.array[int], rows: wp.array3d[int], found: Border, alone: bool, row: int, column: int, p: Point, here: Scalar):  # fmt: skip
-    """On which side of an edge, at its point p of depth `here`, lies what a pixel shows.
+def side(clip: wp.array2d[Corner], faces: wp.array[wp.vec3i], part_of: wp.array[int], owner: wp.array[wp.vec4i], touched_edge: wp.array[int], rows: wp.array3d[int], border_edge: Border, is_free: bool, row: int, column: int, p: Point, edge_depth: Scalar):  # fmt: skip
+    """On which side of an edge, at its point p of depth `edge_depth`, lies what a pixel shows.
 
-    `alone`: whether the edge's part has nothing behind the edge; else only its own part counts as what is behind.
+    `is_free`: True if the edge's part has nothing behind the edge; else only its own part counts as behind.
     """
     if row < 0 or column < 0 or row >= rows.shape[1] or column >= rows.shape[2]:
         return NEITHER
-    k = rows[found.image, row, column]
+    k = rows[border_edge.image, row, column]
     if k < 0:
         return NEITHER
-    if found.crease:
-        return facet_side(clip, faces, part_of, owner, found, k, p, here)
-    if beside[k] != INSIDE:
+    if border_edge.crease:
+        return facet_side(clip, faces, part_of, owner, border_edge, k, p, edge_depth)
+    if touched_edge[k] != INSIDE:
         return NEITHER
     face = owner[k][1]
-    if (part_of[face] == found.part) == alone:
-        return wp.where(alone, INNER, NEITHER)
-    depth = depth_at(clip, found.image, faces[face], p)
-    if not alone:
-        if face == found.face or face == found.back or (depth > Scalar(0.0) and depth <= here * (Scalar(1.0) + SAME)):
+    if (part_of[face] == border_edge.part) == is_free:
+        return wp.where(is_free, INNER, NEITHER)
+    depth = depth_at(clip, border_edge.image, faces[face], p)
+    if not is_free:
+        if (
+            face == border_edge.face
+            or face == border_edge.back
+            or (depth > Scalar(0.0) and depth <= edge_depth * (Scalar(1.0) + SAME))
+        ):
             return INNER
         return OUTER
-    if depth <= Scalar(0.0) or depth >= here * (Scalar(1.0) - TOUCH):
+    if depth <= Scalar(0.0) or depth >= edge_depth * (Scalar(1.0) - TOUCH):
         return OUTER
     # the plane of what is round rises before it
-    centre = depth_at(clip, found.image, faces[face], Point(Scalar(column) + Scalar(0.5), Scalar(row) + Scalar(0.5)))
-    return wp.where(centre >= here, OUTER, NEITHER)
+    centre = depth_at(
+        clip, border_edge.image, faces[face], Point(Scalar(column) + Scalar(0.5), Scalar(row) + Scalar(0.5))
+    )
+    return wp.where(centre >= edge_depth, OUTER, NEITHER)
 
 
 @wp.func
 def along_border(p: Point):
-    """Where the way from the centre of a pixel through p leaves it: 0 to 4 along its border."""
+    """Position on the border of a pixel, 0 to 4, where the ray from its centre through p leaves it."""
     if wp.abs(p[0]) >= wp.abs(p[1]):
         if p[0] == Scalar(0.0):
             return Scalar(0.0)
@@ -137,24 +147,26 @@ def outermost(p: Point):
 
 
 @wp.func
-def split(clip: wp.array2d[Corner], faces: wp.array[wp.vec3i], part_of: wp.array[int], owner: wp.array[wp.vec4i], beside: wp.array[int], rows: wp.array3d[int], found: Border, alone: bool, row: int, column: int, piece: Four, p: Point):  # fmt: skip
-    """How a piece of an edge divides a pixel; p is its middle."""
+def split(clip: wp.array2d[Corner], faces: wp.array[wp.vec3i], part_of: wp.array[int], owner: wp.array[wp.vec4i], touched_edge: wp.array[int], rows: wp.array3d[int], border_edge: Border, is_free: bool, row: int, column: int, piece: Four, p: Point):  # fmt: skip
+    """Division of a pixel by a piece of an edge with middle p."""
     cut = Split()
-    edge = found.edge
+    edge = border_edge.edge
     t = wp.clamp(wp.dot(p - edge.top, edge.axis), Scalar(0.0), Scalar(1.0))
-    here = Scalar(1.0) / ((Scalar(1.0) - t) / found.first_depth + t / found.second_depth)
-    cut.own = side(clip, faces, part_of, owner, beside, rows, found, alone, row, column, p, here)
-    own = rows[found.image, row, column]
-    if alone and beside[own] != INSIDE:
-        cut.own = OUTER
+    edge_depth = Scalar(1.0) / ((Scalar(1.0) - t) / border_edge.first_depth + t / border_edge.second_depth)
+    cut.shown_side = side(
+        clip, faces, part_of, owner, touched_edge, rows, border_edge, is_free, row, column, p, edge_depth
+    )
+    number = rows[border_edge.image, row, column]
+    if is_free and touched_edge[number] != INSIDE:
+        cut.shown_side = OUTER
     # of what lies beyond a neighbouring facet, the crease that is crossed first takes account
-    if found.crease and owner[own][1] != found.face and owner[own][1] != found.back:
-        cut.own = NEITHER
-    if cut.own == NEITHER:
+    if border_edge.crease and owner[number][1] != border_edge.face and owner[number][1] != border_edge.back:
+        cut.shown_side = NEITHER
+    if cut.shown_side == NEITHER:
         return cut
     # away from the side that the pixel shows, first along the axis that the edge is turned to, then along the other; at
     # sharp corners also the other way
-    away = edge.normal * (-edge.sign * Scalar(cut.own))
+    away = edge.normal * (-edge.sign * Scalar(cut.shown_side))
     steep = wp.abs(away[0]) >= wp.abs(away[1])
     for attempt in range(4):
         if not cut.used:
@@ -164,7 +176,10 @@ def split(clip: wp.array2d[Corner], faces: wp.array[wp.vec3i], part_of: wp.array
                 cut.way = wp.where((away[1] > Scalar(0.0)) == (attempt < 2), BELOW, ABOVE)
             x = column_of(column, cut.way)
             y = row_of(row, cut.way)
-            cut.used = side(clip, faces, part_of, owner, beside, rows, found, alone, y, x, p, here) == -cut.own
+            cut.used = (
+                side(clip, faces, part_of, owner, touched_edge, rows, border_edge, is_free, y, x, p, edge_depth)
+                == -cut.shown_side
+            )
     if not cut.used:
         return cut
     o = Point(Scalar(column) + Scalar(0.5), Scalar(row) + Scalar(0.5))
@@ -175,7 +190,7 @@ def split(clip: wp.array2d[Corner], faces: wp.array[wp.vec3i], part_of: wp.array
         swept -= wp.sign(swept) * Scalar(4.0)
     hidden = Scalar(0.25) * swept - Scalar(0.5) * (a[0] * b[1] - a[1] * b[0])
     # how far the centre is on the side that the pixel shows
-    inside = -edge.sign * Scalar(cut.own) * wp.dot(a, edge.normal)
+    inside = -edge.sign * Scalar(cut.shown_side) * wp.dot(a, edge.normal)
     cut.sign = wp.where((hidden >= Scalar(0.0)) == (inside >= Scalar(0.0)), Scalar(1.0), Scalar(-1.0))
     cut.share = cut.sign * hidden
     if inside < Scalar(0.0) and wp.abs(swept) > Scalar(1.0) and -inside <= CLOSE * wp.length(edge.normal):
@@ -196,33 +211,33 @@ def divide(
     outline: wp.array[wp.vec2i],  # image and edge where turns are not 0, by image
     begin: wp.array[int],  # where those of each image begin, and the end
     owner: wp.array[wp.vec4i],  # image, face, column, row of each fragment
-    beside: wp.array[int],  # INSIDE, or the edge of the face that the pixel lies beside
+    touched_edge: wp.array[int],  # INSIDE, or the edge of the face that the pixel only touches
     rows: wp.array3d[int],  # number of the fragment at each pixel, -1: none
     near: wp.array[Scalar],  # [m]
     # out
     shares: wp.array2d[Scalar],  # (fragments, 5): of the neighbours; zero before
 ):
-    found = border(clip, edges, turn, part_of, near[0], listed[wp.tid()])
-    if not found.used:
+    border_edge = border(clip, edges, turn, part_of, near[0], listed[wp.tid()])
+    if not border_edge.used:
         return
-    edge = found.edge
+    edge = border_edge.edge
     height = rows.shape[1]
     width = rows.shape[2]
     for row in range(wp.max(cell(edge.top[1], height), 0), cell(edge.bottom[1], height - 1) + 1):
         line = in_row(edge, row)
         for column in range(wp.max(cell(line[0], width), 0), cell(line[2], width - 1) + 1):
-            target = rows[found.image, row, column]
+            target = rows[border_edge.image, row, column]
             if target < 0:
                 continue
             piece = in_column(edge, line, column)
             p = Point(Scalar(0.5) * (piece[0] + piece[2]), Scalar(0.5) * (piece[1] + piece[3]))
-            alone = False
-            if not found.crease:
-                alone = is_outline(clip, near[0], edges, turn, part_of, outline, begin, found, p)
-            cut = split(clip, faces, part_of, owner, beside, rows, found, alone, row, column, piece, p)
+            is_free = False
+            if not border_edge.crease:
+                is_free = is_outline(clip, near[0], edges, turn, part_of, outline, begin, border_edge, p)
+            cut = split(clip, faces, part_of, owner, touched_edge, rows, border_edge, is_free, row, column, piece, p)
             if cut.used:
                 wp.atomic_add(shares, target, cut.way, cut.share)
-                if cut.own == INNER and not found.crease:
+                if cut.shown_side == INNER and not border_edge.crease:
                     wp.atomic_add(shares, target, NEAR_SIDE, cut.share)
 
 
@@ -237,17 +252,17 @@ def divide_adjoint(
     outline: wp.array[wp.vec2i],  # image and edge where turns are not 0, by image
     begin: wp.array[int],  # where those of each image begin, and the end
     owner: wp.array[wp.vec4i],  # image, face, column, row of each fragment
-    beside: wp.array[int],  # INSIDE, or the edge of the face that the pixel lies beside
+    touched_edge: wp.array[int],  # INSIDE, or the edge of the face that the pixel only touches
     rows: wp.array3d[int],  # number of the fragment at each pixel, -1: none
     near: wp.array[Scalar],  # [m]
     shares_adjoint: wp.array2d[Scalar],
     # out
     clip_adjoint: wp.array2d[Corner],  # zero before
 ):
-    found = border(clip, edges, turn, part_of, near[0], listed[wp.tid()])
-    if not found.used:
+    border_edge = border(clip, edges, turn, part_of, near[0], listed[wp.tid()])
+    if not border_edge.used:
         return
-    edge = found.edge
+    edge = border_edge.edge
     height = rows.shape[1]
     width = rows.shape[2]
     to_top = Point()
@@ -255,30 +270,30 @@ def divide_adjoint(
     for row in range(wp.max(cell(edge.top[1], height), 0), cell(edge.bottom[1], height - 1) + 1):
         line = in_row(edge, row)
         for column in range(wp.max(cell(line[0], width), 0), cell(line[2], width - 1) + 1):
-            target = rows[found.image, row, column]
+            target = rows[border_edge.image, row, column]
             if target < 0:
                 continue
             piece = in_column(edge, line, column)
             p = Point(Scalar(0.5) * (piece[0] + piece[2]), Scalar(0.5) * (piece[1] + piece[3]))
-            alone = False
-            if not found.crease:
-                alone = is_outline(clip, near[0], edges, turn, part_of, outline, begin, found, p)
-            cut = split(clip, faces, part_of, owner, beside, rows, found, alone, row, column, piece, p)
+            is_free = False
+            if not border_edge.crease:
+                is_free = is_outline(clip, near[0], edges, turn, part_of, outline, begin, border_edge, p)
+            cut = split(clip, faces, part_of, owner, touched_edge, rows, border_edge, is_free, row, column, piece, p)
             if cut.used:
                 g = shares_adjoint[target, cut.way]
-                if cut.own == INNER and not found.crease:
+                if cut.shown_side == INNER and not border_edge.crease:
                     g += shares_adjoint[target, NEAR_SIDE]
                 s = wp.dot(Point(piece[0], piece[1]) - edge.top, edge.axis)
                 t = wp.dot(Point(piece[2], piece[3]) - edge.top, edge.axis)
                 # ends that lie on the pixel's border slide along the edge, which changes nothing
                 to_top += (cut.by_a * (Scalar(1.0) - s) + cut.by_b * (Scalar(1.0) - t)) * (cut.sign * g)
                 to_bottom += (cut.by_a * s + cut.by_b * t) * (cut.sign * g)
-    top = clip[found.image, edge.first]
-    bottom = clip[found.image, edge.second]
+    top = clip[border_edge.image, edge.first]
+    bottom = clip[border_edge.image, edge.second]
     t = behind(top, bottom, near[0])
     s = behind(bottom, top, near[0])
     by_top = flat_adjoint(top + t * (bottom - top), to_top)
     by_bottom = flat_adjoint(bottom + s * (top - bottom), to_bottom)
-    # where the near plane cuts the edge is far beside the picture, and does not matter
-    wp.atomic_add(clip_adjoint, found.image, edge.first, (Scalar(1.0) - t) * by_top + s * by_bottom)
-    wp.atomic_add(clip_adjoint, found.image, edge.second, t * by_top + (Scalar(1.0) - s) * by_bottom)
+    # the point where the near plane cuts the edge is far outside the image and has no derivative
+    wp.atomic_add(clip_adjoint, border_edge.image, edge.first, (Scalar(1.0) - t) * by_top + s * by_bottom)
+    wp.atomic_add(clip_adjoint, border_edge.image, edge.second, t * by_top + (Scalar(1.0) - s) * by_bottom)

@@ -1,5 +1,5 @@
 # pyright: reportInvalidTypeForm=false
-"""Colours of pixels mixed with those of their four neighbours: a template for `engine.lanes`.
+"""Colors of pixels mixed with those of their four neighbours: a template for `engine.lanes`.
 
 Where bodies cover a part of a pixel only, the near side keeps its share, and the far side gets the rest of the coverage.
 """
@@ -26,45 +26,45 @@ def column_of(column: int, way: int):
 
 @wp.struct
 class Shares:
-    """Those of the neighbours in what is covered of a pixel are kept · w."""
+    """Shares scale · w of the neighbours in the covered part of a pixel."""
 
     w: Four
     raw: Scalar  # Σ w
-    kept: Scalar
-    by_raw: Scalar  # d kept / d raw
-    by_near: Scalar  # d kept / d share of pixels that show the near side
-    by_alpha: Scalar  # d kept / d alpha
+    scale: Scalar
+    by_raw: Scalar  # d scale / d raw
+    by_near: Scalar  # d scale / d share of pixels that show the near side
+    by_alpha: Scalar  # d scale / d alpha
 
 
 @wp.func
-def allotted(shares: wp.array2d[Scalar], alpha: Scalar, k: int):
+def mixing_shares(shares: wp.array2d[Scalar], alpha: Scalar, k: int):
     """Shares of the neighbours, none below 0 and all together at most 1: where several outlines cross, they may err.
 
     If the pixel shows the near side, what is not covered is missing from the far side, that is from the neighbours.
     """
-    found = Shares()
+    mixing = Shares()
     for way in range(4):
-        found.w[way] = wp.max(shares[k, way], Scalar(0.0))
-        found.raw += found.w[way]
-    if found.raw == Scalar(0.0) or alpha <= Scalar(0.0):
-        return found
-    scale = Scalar(1.0) / (found.raw * alpha)
-    near = wp.clamp(shares[k, NEAR_SIDE], Scalar(0.0), found.raw)
-    room = found.raw - wp.min(Scalar(1.0) - alpha, near)
+        mixing.w[way] = wp.max(shares[k, way], Scalar(0.0))
+        mixing.raw += mixing.w[way]
+    if mixing.raw == Scalar(0.0) or alpha <= Scalar(0.0):
+        return mixing
+    per_area = Scalar(1.0) / (mixing.raw * alpha)
+    near = wp.clamp(shares[k, NEAR_SIDE], Scalar(0.0), mixing.raw)
+    room = mixing.raw - wp.min(Scalar(1.0) - alpha, near)
     if room >= alpha:
-        found.kept = Scalar(1.0) / found.raw
-        found.by_raw = -found.kept / found.raw
-        return found
-    found.kept = room * scale
-    if near == found.raw and Scalar(1.0) - alpha >= near:
-        return found
-    found.by_raw = scale - found.kept / found.raw
-    found.by_alpha = -found.kept / alpha
+        mixing.scale = Scalar(1.0) / mixing.raw
+        mixing.by_raw = -mixing.scale / mixing.raw
+        return mixing
+    mixing.scale = room * per_area
+    if near == mixing.raw and Scalar(1.0) - alpha >= near:
+        return mixing
+    mixing.by_raw = per_area - mixing.scale / mixing.raw
+    mixing.by_alpha = -mixing.scale / alpha
     if Scalar(1.0) - alpha <= near:
-        found.by_alpha += scale
+        mixing.by_alpha += per_area
     elif near > Scalar(0.0):
-        found.by_near = -scale
-    return found
+        mixing.by_near = -per_area
+    return mixing
 
 
 @wp.func
@@ -74,54 +74,54 @@ def neighbour(owner: wp.vec4i, rows: wp.array3d[int], way: int):
 
 @wp.kernel(enable_backward=False)
 def mix(
-    colours: wp.array2d[Scalar],  # (fragments, channels)
+    colors: wp.array2d[Scalar],  # (fragments, channels)
     shares: wp.array2d[Scalar],
     alpha: wp.array3d[Scalar],  # (images, rows, columns)
     owner: wp.array[wp.vec4i],
     rows: wp.array3d[int],
     # out
-    mixed: wp.array2d[Scalar],  # a copy of the colours before
+    mixed: wp.array2d[Scalar],  # a copy of the colors before
 ):
     k = wp.tid()
-    own = owner[k]
-    found = allotted(shares, alpha[own[0], own[3], own[2]], k)
+    pixel = owner[k]
+    mixing = mixing_shares(shares, alpha[pixel[0], pixel[3], pixel[2]], k)
     for way in range(4):
-        if found.w[way] > Scalar(0.0):
-            other = neighbour(own, rows, way)
-            for c in range(colours.shape[1]):
-                mixed[k, c] = mixed[k, c] + found.kept * found.w[way] * (colours[other, c] - colours[k, c])
+        if mixing.w[way] > Scalar(0.0):
+            other = neighbour(pixel, rows, way)
+            for c in range(colors.shape[1]):
+                mixed[k, c] = mixed[k, c] + mixing.scale * mixing.w[way] * (colors[other, c] - colors[k, c])
 
 
 @wp.kernel(enable_backward=False)
 def mix_adjoint(
-    colours: wp.array2d[Scalar],
+    colors: wp.array2d[Scalar],
     shares: wp.array2d[Scalar],
     alpha: wp.array3d[Scalar],
     owner: wp.array[wp.vec4i],
     rows: wp.array3d[int],
     mixed_adjoint: wp.array2d[Scalar],
     # out
-    colours_adjoint: wp.array2d[Scalar],  # a copy of `mixed_adjoint` before
+    colors_adjoint: wp.array2d[Scalar],  # a copy of `mixed_adjoint` before
     shares_adjoint: wp.array2d[Scalar],  # zero before
     alpha_adjoint: wp.array3d[Scalar],  # zero before
 ):
     k = wp.tid()
-    own = owner[k]
-    found = allotted(shares, alpha[own[0], own[3], own[2]], k)
-    if found.raw == Scalar(0.0):
+    pixel = owner[k]
+    mixing = mixing_shares(shares, alpha[pixel[0], pixel[3], pixel[2]], k)
+    if mixing.raw == Scalar(0.0):
         return
     by_w = Four()
     for way in range(4):
-        if found.w[way] > Scalar(0.0):
-            other = neighbour(own, rows, way)
-            for c in range(colours.shape[1]):
+        if mixing.w[way] > Scalar(0.0):
+            other = neighbour(pixel, rows, way)
+            for c in range(colors.shape[1]):
                 g = mixed_adjoint[k, c]
-                by_w[way] = by_w[way] + g * (colours[other, c] - colours[k, c])
-                wp.atomic_add(colours_adjoint, other, c, found.kept * found.w[way] * g)
-                wp.atomic_add(colours_adjoint, k, c, -found.kept * found.w[way] * g)
-    by_kept = wp.dot(by_w, found.w)
+                by_w[way] = by_w[way] + g * (colors[other, c] - colors[k, c])
+                wp.atomic_add(colors_adjoint, other, c, mixing.scale * mixing.w[way] * g)
+                wp.atomic_add(colors_adjoint, k, c, -mixing.scale * mixing.w[way] * g)
+    by_scale = wp.dot(by_w, mixing.w)
     for way in range(4):
-        if found.w[way] > Scalar(0.0):
-            shares_adjoint[k, way] = found.kept * by_w[way] + found.by_raw * by_kept
-    shares_adjoint[k, NEAR_SIDE] = found.by_near * by_kept
-    alpha_adjoint[own[0], own[3], own[2]] = found.by_alpha * by_kept
+        if mixing.w[way] > Scalar(0.0):
+            shares_adjoint[k, way] = mixing.scale * by_w[way] + mixing.by_raw * by_scale
+    shares_adjoint[k, NEAR_SIDE] = mixing.by_near * by_scale
+    alpha_adjoint[pixel[0], pixel[3], pixel[2]] = mixing.by_alpha * by_scale

@@ -1,11 +1,10 @@
-"""Pixels that a body touches though it misses their centre: they show its nearest point.
+"""Passes of the antialiased rasterizer: touched pixels, edges at which pixels are divided, mixing with neighbours.
 
-Edges in pictures at which pixels are divided: outlines of one thing before another, and creases of flat shading.
-
-Colours of pixels mixed with those of their neighbours.
+`add_touched` gives pixels whose centre is not covered the nearest point of a triangle that touches them. `outlines` and
+`creases` list the edges that divide pixels: silhouettes before something else, and edges of flat shading. `mix` mixes the
+colors of divided pixels with those of their neighbours.
 """
 
-from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ import torch
 import warp as wp
 from torch import Tensor
 
+from gradsim.engine.kernel_program import KernelProgram
 from gradsim.engine.lanes import lane_of, members, specialize
 from gradsim.engine.launch import array, arrays, replay
 from gradsim.engine.operation import operation
@@ -34,26 +34,26 @@ else:
 
 
 def add_touched(view: View, key: Tensor, alpha: Tensor, cull: str = "none") -> None:
-    """Put into a table of `zbuffer.nearest` the pixels that triangles touch but whose centre none covers.
+    """Add the pixels that triangles touch without covering their centre to a table of `zbuffer.nearest`, in place.
 
     Args:
-        view: What was rasterised.
+        view: The rasterized triangles.
         key: The table (images, height, width), int64.
-        alpha: Share of each pixel that is covered (images, height, width); pixels of 0 are left as they are.
+        alpha: Coverage of each pixel (images, height, width); pixels of 0 are unchanged.
         cull: Faces to leave out: "none", "back" or "front".
     """
     clip = view.clip.detach()
     code = _code(clip.dtype)
     faces, edges = mesh_of(view.faces)
-    given = [
+    inputs = [
         array(code.Corner, clip),
         faces,
         edges,
         array(wp.bool, view.is_front),
         array(code.Scalar, alpha.detach()),
     ]
-    args = [*given, view.near, CULL[cull], array(wp.int64, key)]
-    replay(code.beside, len(clip) * edges.shape[0], args, str(clip.device))
+    args = [*inputs, view.near, CULL[cull], array(wp.int64, key)]
+    replay(code.mark_touched, len(clip) * edges.shape[0], args, str(clip.device))
 
 
 @cache
@@ -63,19 +63,19 @@ def _code(dtype: torch.dtype) -> ModuleType:
     return specialize(conservative_kernels, lane_of(dtype), **functions(dtype, "jump"), **near, **cut)
 
 
-STRAIGHT = 1 - 1e-6  # cosine of the angle between faces, from which on they are one plane
+STRAIGHT = 1 - 1e-6  # cosine of the angle between faces that count as one plane
 
 
 def creases(view: View, edges: Tensor, flat: Tensor) -> Tensor:
-    """Edges between two flat faces that are turned to the same side, but not the same way: (k, 3), int32.
+    """Edges between two flat faces that show the same side but have different normals: (k, 3), int32.
 
     Args:
-        view: What is seen.
+        view: Triangles of all images.
         edges: See `outlines`.
         flat: Faces (m,).
 
     Returns:
-        Image, edge, and 1 if the faces show their outer sides, else -1, for each.
+        Image, edge, and 1 if the faces show their outer sides, else -1.
     """
     face, back = edges[:, 2].long(), edges[:, 3].long()
     inner = (face >= 0) & (back >= 0) & flat[face] & flat[back]
@@ -83,79 +83,63 @@ def creases(view: View, edges: Tensor, flat: Tensor) -> Tensor:
     normals = unit(torch.linalg.cross(b - a, c - a))
     bent = (normals[:, face] * normals[:, back]).sum(-1) < STRAIGHT
     front = view.is_front
-    seen = front[:, face] if view.is_solid else torch.ones_like(bent)
-    found = (inner & bent & seen & (front[:, face] == front[:, back])).nonzero()
-    turned = torch.where(front[found[:, 0], face[found[:, 1]]], 1, -1)
-    return torch.cat([found, turned[:, None]], 1).int()
+    visible = front[:, face] if view.is_solid else torch.ones_like(bent)
+    listed = (inner & bent & visible & (front[:, face] == front[:, back])).nonzero()
+    side = torch.where(front[listed[:, 0], face[listed[:, 1]]], 1, -1)
+    return torch.cat([listed, side[:, None]], 1).int()
 
 
 def outlines(view: View) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Edges over which layers change.
+    """Edges across which the number of layers changes.
 
     Returns:
-        All edges (e, 4); by how much layers change over them (images, e); image and edge of those where they do (k, 2);
-        where those of each image begin, and the end (images + 1). All int32.
+        All edges (e, 4); change of layers across them (images, e); image and edge of the nonzero ones (k, 2), and their
+        offsets by image (images + 1). All int32.
     """
-    edges, code = wp.to_torch(mesh_of(view.faces)[1]), borders_code(torch.float64)
+    edges, code = wp.to_torch(mesh_of(view.faces)[1]), edge_code(torch.float64)
     turn = torch.empty(len(view.clip), len(edges), dtype=torch.int32, device=view.clip.device)
     args = [array(wp.vec4i, edges), array(wp.bool, view.is_front), array(wp.int32, turn)]
     replay(code.turns, turn.numel(), args, str(turn.device))
-    found = turn.nonzero()
-    begin = torch.searchsorted(found[:, 0].contiguous(), torch.arange(len(turn) + 1, device=turn.device))
-    return edges, turn, found.int(), begin.int()
+    listed = turn.nonzero()
+    begin = torch.searchsorted(listed[:, 0].contiguous(), torch.arange(len(turn) + 1, device=turn.device))
+    return edges, turn, listed.int(), begin.int()
 
 
 @cache
-def borders_code(dtype: torch.dtype) -> ModuleType:
-    """The template `borders_kernels.py`."""
+def edge_code(dtype: torch.dtype) -> ModuleType:
+    """Kernels of `edge_kernels.py`."""
     behind = specialize(fragment_kernels, lane_of(dtype)).behind
     bound = functions(dtype, "Edge", "jump", "straight")
     return specialize(edge_kernels, lane_of(dtype), behind=behind, **bound)
 
 
-def mix(colours: Tensor, shares: Tensor, alpha: Tensor, owner: Tensor, rows: Tensor) -> Tensor:
-    """Colours (P, channels) of fragments, each with some of its neighbours'; differentiable by the first three.
+def mix(colors: Tensor, shares: Tensor, alpha: Tensor, owner: Tensor, rows: Tensor) -> Tensor:
+    """Mix colors (P, channels) of fragments with those of their neighbours; differentiable by the first three.
 
     Args:
         colours: (P, channels).
-        shares: Of the neighbours in each fragment (P, 5), see `antialiased_kernels.py`.
-        alpha: Share of every pixel that is covered (images, height, width).
+        shares: Shares of the neighbours in each fragment (P, 5), see `kernels.py`.
+        alpha: Coverage of each pixel (images, height, width).
         owner: See `Fragments`, (P, 4).
         rows: See `Fragments`, (images, height, width).
     """
-    return _mix(colours, shares.to(colours), alpha, owner, rows)[0]
-
-
-class _Mix:
-    """A program from colours, shares of neighbours, alpha, and owners and rows of fragments to mixed colours."""
-
-    def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
-        return [tuple(inputs[0].shape)]
-
-    def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        colours = inputs[0]
-        code, mixed = mix_code(colours.dtype), colours.clone()
-        replay(code.mix, len(colours), [*self._given(code, inputs), array(code.Scalar, mixed)], str(colours.device))
-        return [mixed]
-
-    def backward(
-        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
-    ) -> list[Tensor | None]:
-        colours, shares, alpha, _, _ = inputs
-        code = mix_code(colours.dtype)
-        results = adjoints[0].clone(), torch.zeros_like(shares), torch.zeros_like(alpha)
-        args = [*self._given(code, inputs), *(array(code.Scalar, x) for x in (adjoints[0], *results))]
-        replay(code.mix_adjoint, len(colours), args, str(colours.device))
-        return [*results, None, None]
-
-    def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list:
-        return arrays((code.Scalar, code.Scalar, code.Scalar, wp.vec4i, wp.int32), inputs)
-
-
-_mix = operation(_Mix())
+    return _mix(colors, shares.to(colors), alpha, owner, rows)[0]
 
 
 @cache
 def mix_code(dtype: torch.dtype) -> ModuleType:
-    """The template `mix_kernels.py`."""
+    """Kernels of `neighbour_mix_kernels.py`."""
     return specialize(neighbour_mix_kernels, lane_of(dtype))
+
+
+_mix = operation(
+    KernelProgram(
+        "mix",
+        code=mix_code,
+        arguments=lambda code, inputs: arrays((*[code.Scalar] * 3, wp.vec4i, wp.int32), inputs),
+        threads=lambda inputs: len(inputs[0]),
+        output=lambda inputs: inputs[0].clone(),
+        gradients=lambda inputs, adjoint: [adjoint.clone(), *map(torch.zeros_like, inputs[1:3])],
+        elements=("Scalar",) * 4,
+    )
+)

@@ -100,7 +100,7 @@ class _Coverage:
 
     def tangent(self, screen: Tensor, tangent: Tensor, faces: Tensor, canvas: Tensor) -> tuple[Tensor, Tensor]:
         """See `coverage_tangent`."""
-        code, points = _code(screen.dtype), screen.flatten(0, 1)
+        code, points = coverage_code(screen.dtype), screen.flatten(0, 1)
         image = screen.new_zeros(*screen.shape[:2], *canvas.shape[1:])
         image_tangent = screen.new_zeros(*image.shape, tangent.shape[1])
         moving = array(code.Point, points), array(code.Point, tangent.to(screen.dtype))
@@ -113,11 +113,11 @@ class _Coverage:
         self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
     ) -> list[Tensor | None]:
         screen, faces, _ = inputs
-        code, points = _code(screen.dtype), screen.flatten(0, 1)
+        code, points = coverage_code(screen.dtype), screen.flatten(0, 1)
         adjoint = torch.zeros_like(points)
         image_adjoint = array(code.Scalar, adjoints[0].flatten(0, 1))
         given = [array(code.Point, points), image_adjoint, *mesh_of(faces), self.convex, *_scratch(points, faces)]
-        replay(code.pull_back, len(points), [*given, array(code.Point, adjoint)], str(screen.device))
+        replay(code.cover_adjoint, len(points), [*given, array(code.Point, adjoint)], str(screen.device))
         return [adjoint.view_as(screen), None, None]
 
 
@@ -132,7 +132,8 @@ def _scratch(points: Tensor, faces: Tensor) -> tuple[wp.array, wp.array]:
 
 
 @cache
-def _code(dtype: torch.dtype) -> ModuleType:
+def coverage_code(dtype: torch.dtype) -> ModuleType:
+    """The kernels of coverage."""
     return specialize(kernels, lane_of(dtype), **functions(dtype, *EDGES))
 
 

@@ -40,8 +40,8 @@ def face_camera(screen: wp.array2d[Point], body: int, faces: wp.array[wp.vec3i],
 
 
 @wp.func
-def gain(front: wp.array2d[wp.bool], body: int, face: int):
-    """Layers that a face has on its left more than on its right, as one goes along its edge; -1 stands for no face."""
+def layer_step(front: wp.array2d[wp.bool], body: int, face: int):
+    """Layers that a face has on its left more than on its right, going along its edge; -1: no face."""
     if face < 0:
         return 0
     return wp.where(front[body, face], 1, -1)
@@ -57,7 +57,7 @@ def jump(edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], body: int, k: in
     total = wp.int32(0)
     m = wp.int32(k)
     while m < edges.shape[0] and edges[m][0] == a and edges[m][1] == b:
-        total += gain(front, body, edges[m][2]) - gain(front, body, edges[m][3])
+        total += layer_step(front, body, edges[m][2]) - layer_step(front, body, edges[m][3])
         m += 1
     return total
 

@@ -39,7 +39,9 @@ Box = wp.types.vector(4, Scalar)  # left, top, right, bottom [px]
 Piece = wp.types.vector(4, Scalar)  # x, y of the left end, x, y of the right end [px]
 
 FAR = wp.constant(Scalar(1.0e9))  # [px] beyond it, products and whole numbers overflow
-ASIDE = wp.constant(Scalar(1.0e-9))  # [px] from an edge, where its outer side is looked at; in double precision
+ASIDE = wp.constant(
+    Scalar(1.0e-9)
+)  # [px] distance from an edge at which its outer side is sampled; in double precision
 SAME = wp.constant(Scalar(1.0e-8))  # [px] between outlines in one place
 OPEN = wp.constant(Scalar(1.0e-3))  # [px] that a row of the outline may stay open
 
@@ -106,7 +108,7 @@ def sum_rows(image: wp.array3d[Scalar], body: int, box: Box):
 
 @wp.func
 def layers(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], outline: wp.array2d[int], page: int, count: int, edge: Edge, number: int, p: Point, inner: Point):  # fmt: skip
-    """Number of faces beside an edge, at p: what the silhouette edges to the left of it add up to.
+    """Number of faces adjacent to an edge at p: the sum over the silhouette edges to its left.
 
     Of outlines that lie in one place, as of a body that is there twice, the first in the list is the outer one: those
     before are looked at from the inner side. `number`: of the edge in the list.
@@ -162,7 +164,7 @@ def next_cut(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], ou
 
 @wp.func
 def is_outer(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], outline: wp.array2d[int], page: int, count: int, edge: Edge, number: int, fraction: Scalar):  # fmt: skip
-    """Whether nothing lies on the outer side of an edge, which has a number in the list."""
+    """True if nothing lies on the outer side of an edge with its number in the list."""
     aside = edge.normal * (edge.sign * ASIDE / wp.length(edge.normal))
     p = edge.top + (edge.bottom - edge.top) * fraction
     return layers(screen, body, edges, front, outline, page, count, edge, number, p - aside, p + aside) < Scalar(0.5)
@@ -286,7 +288,7 @@ def cover(
 
 
 @wp.kernel(enable_backward=False)
-def pull_back(
+def cover_adjoint(
     screen: wp.array2d[Point],
     image_adjoint: wp.array3d[Scalar],
     faces: wp.array[wp.vec3i],

@@ -15,7 +15,7 @@ from torch import Tensor
 from gradsim.engine.lanes import lane_of, members, specialize
 from gradsim.engine.launch import array, replay
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss
-from gradsim.render.coverage.coverage import _code as _drawing
+from gradsim.render.coverage.coverage import coverage_code
 from gradsim.render.coverage.edges import mesh_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ else:
     objective_kernels = "gradsim.render.coverage.objective_kernels"
 
 SHARED = ("Point", "draw")
-PICTURES = ("image", "weight", "before", "after", "above", "below")
+IMAGES = ("image", "weight", "before", "after", "above", "below")
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Target:
 
 
 def target(image: Tensor, weight: Tensor, loss: RobustLoss = GAUSSIAN) -> Target:
-    """Prepare images (frames, height, width), the weight of each squared difference, and ρ, for `misfit`."""
+    """Prepare images (frames, height, width), the weight of each squared difference, and ρ, for `objective`."""
     square = weight * image**2 if loss.kind == 0 else loss.rho(weight.sqrt() * image)
     rows = square.sum(-1)
     pad = torch.nn.functional.pad
@@ -50,8 +50,8 @@ def target(image: Tensor, weight: Tensor, loss: RobustLoss = GAUSSIAN) -> Target
     return Target(image, weight, before, after, above, below, loss)
 
 
-def misfit(
-    screen: Tensor, tangent: Tensor, faces: Tensor, picture: Target, convex: bool = False
+def objective(
+    screen: Tensor, tangent: Tensor, faces: Tensor, observed: Target, convex: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
     """ρ of the difference from a target, its gradient and Gauss–Newton matrix, summed over frames.
 
@@ -59,7 +59,7 @@ def misfit(
         screen: (worlds, frames, n, 2) [px].
         tangent: (worlds, unknowns, frames, n, 2) [px per unit]; no unknowns for the cost alone.
         faces: (m, 3) of closed meshes: of one body, or of several one after another.
-        picture: Of as many frames or more.
+        observed: Target images of as many frames or more.
         convex: Whether it is one convex body.
 
     Returns:
@@ -67,17 +67,17 @@ def misfit(
         the W of iteratively reweighted least squares: w ρ'(x)/(2 x) (`gradsim.numerics.robust`, without its λ).
     """
     if not convex and screen.dtype != torch.float64:  # which edges hide one another is asked in double precision
-        wide = misfit(screen.double(), tangent.double(), faces, picture, convex)
+        wide = objective(screen.double(), tangent.double(), faces, observed, convex)
         return tuple(y.to(screen.dtype) for y in wide)  # pyright: ignore[reportReturnType] -- three
     code, worlds, frames = _code(screen.dtype), *screen.shape[:2]
     unknowns, bodies = tangent.shape[1], worlds * frames
     cost = screen.new_zeros(bodies)
     gradient, normal = screen.new_zeros(bodies, unknowns), screen.new_zeros(bodies, unknowns, unknowns)
-    given, scratch, workers = _arguments(code, screen, tangent, faces, convex, *picture.image.shape[1:])
-    pictures = [array(code.Scalar, getattr(picture, name)[:frames].to(screen)) for name in PICTURES]
-    loss = [picture.loss.kind, code.Scalar(picture.loss.bend)]
+    given, scratch, workers = _arguments(code, screen, tangent, faces, convex, *observed.image.shape[1:])
+    images = [array(code.Scalar, getattr(observed, name)[:frames].to(screen)) for name in IMAGES]
+    loss = [observed.loss.kind, code.Scalar(observed.loss.bend)]
     out = [array(code.Scalar, x) for x in (cost, gradient, normal)]
-    replay(code.misfit, workers, [*given, *pictures, *loss, workers, *scratch, *out], str(screen.device))
+    replay(code.objective, workers, [*given, *images, *loss, workers, *scratch, *out], str(screen.device))
     cost, gradient, lower = (x.unflatten(0, (worlds, frames)).sum(1) for x in (cost, gradient, normal))
     return cost, gradient, lower + lower.tril(-1).mT
 
@@ -88,11 +88,11 @@ def profiles(
     """Sums of coverage along rows and columns (worlds, frames, height + width), and their derivatives.
 
     Args:
-        screen: As for `misfit`.
-        tangent: As for `misfit`.
-        faces: As for `misfit`.
+        screen: As for `objective`.
+        tangent: As for `objective`.
+        faces: As for `objective`.
         weight: (frames, height, width), of each pixel.
-        convex: As for `misfit`.
+        convex: As for `objective`.
 
     Returns:
         Sums, and derivatives (worlds, frames, height + width, unknowns).
@@ -135,4 +135,4 @@ def _arguments(code, screen: Tensor, tangent: Tensor, faces: Tensor, convex: boo
 
 @cache
 def _code(dtype: torch.dtype):
-    return specialize(objective_kernels, lane_of(dtype), **members(_drawing(dtype), *SHARED))
+    return specialize(objective_kernels, lane_of(dtype), **members(coverage_code(dtype), *SHARED))

@@ -47,7 +47,7 @@ def influence(square: Scalar, kind: int, bend: Scalar):
 
 
 @wp.kernel(enable_backward=False)
-def misfit(
+def objective(
     screen: wp.array2d[Point],  # (bodies, vertices), bodies are frames of worlds
     tangent: wp.array4d[Point],  # (worlds, unknowns, frames, vertices)
     faces: wp.array[wp.vec3i],

@@ -1,7 +1,7 @@
-"""Rigid parts straight to the screen, with derivatives, for least squares (`carried_kernels.py`).
+"""Projection of rigid parts to the screen, with derivatives, for least squares (`rigid_projection_kernels.py`).
 
-The same as projecting the vertices of a `Surface`, without the dozen arrays in between: at 16 starts, 40 frames and 5
-unknowns those cost more than motion and drawing together.
+Equals projecting the vertices of a `Surface`, without intermediate arrays: at 16 starts, 40 frames and 5 unknowns those
+cost more than dynamics and drawing together.
 """
 
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 else:
     rigid_projection_kernels = "gradsim.render.coverage.rigid_projection_kernels"
 
-AWAY = -1e6  # [px] where all vertices of a part stand that is not drawn
+AWAY = -1e6  # [px] position given to all vertices of a part that is not drawn
 
 
 @dataclass(frozen=True, eq=False)
 class ProjectionCamera:
-    """A camera, and how it changes.
+    """Camera matrices and their derivatives.
 
     Args:
         K: Intrinsics (worlds or 1, 3, 3) [px].
@@ -41,24 +41,24 @@ class ProjectionCamera:
     t_tangent: Tensor | None = None
 
 
-def carry(
+def project_rigid(
     rest: Tensor,
     x: Tensor,
     q: Tensor,
-    sight: ProjectionCamera,
+    camera: ProjectionCamera,
     near: float,
     rest_tangent: Tensor | None = None,
     x_tangent: Tensor | None = None,
     q_tangent: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Vertices R(q) rest + x on the screen, and their derivatives.
+    """Project vertices R(q) rest + x to the screen, with derivatives.
 
     Args:
         rest: (worlds or 1, n, 3) [m].
         x: (worlds, frames, 3) [m].
         q: Unit quaternions (worlds, frames, 4), (x, y, z, w).
-        sight: The camera.
-        near: Least depth [m]. A part with a vertex nearer, or not a number, stands in one point off the image.
+        camera: The camera.
+        near: Least depth [m]. Parts with a nearer or NaN vertex are moved to one point off the image.
         rest_tangent: Derivatives (worlds, unknowns, n, 3); None for zero.
         x_tangent: Derivatives (worlds, unknowns, frames, 3); None for no unknowns.
         q_tangent: Derivatives (worlds, unknowns, frames, 4); None for no unknowns.
@@ -71,25 +71,25 @@ def carry(
         x_tangent, q_tangent = x.new_empty(worlds, 0, frames, 3), x.new_empty(worlds, 0, frames, 4)
     unknowns = x_tangent.shape[1]
     screen, slope = x.new_empty(worlds, frames, n, 2), x.new_empty(worlds, unknowns, frames, n, 2)
-    none = lambda given, *tail: x.new_empty(0, unknowns, *tail) if given is None else given.to(x)
+    none = lambda tangent, *tail: x.new_empty(0, unknowns, *tail) if tangent is None else tangent.to(x)
     args = [
         array(code.V3, rest),
         array(code.V3, x),
         array(code.V4, q),
-        array(code.M3, sight.K.to(x)),
-        array(code.M3, sight.R.to(x)[None]),
-        array(code.V3, sight.t.to(x)),
+        array(code.M3, camera.K.to(x)),
+        array(code.M3, camera.R.to(x)[None]),
+        array(code.V3, camera.t.to(x)),
         array(code.V3, none(rest_tangent, n, 3)),
         array(code.V3, x_tangent),
         array(code.V4, q_tangent),
-        array(code.M3, none(sight.K_tangent, 3, 3)),
-        array(code.V3, none(sight.t_tangent, 3)),
+        array(code.M3, none(camera.K_tangent, 3, 3)),
+        array(code.V3, none(camera.t_tangent, 3)),
         near,
         AWAY,
         array(code.Point, screen),
         array(code.Point, slope),
     ]
-    replay(code.carry, (worlds, frames), args, str(x.device))
+    replay(code.project_rigid, (worlds, frames), args, str(x.device))
     return screen, slope
 
 

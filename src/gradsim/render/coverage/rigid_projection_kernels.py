@@ -1,5 +1,5 @@
 # pyright: reportInvalidTypeForm=false
-"""Vertices that a rigid motion carries, seen by a camera, and their derivatives: a template for `engine.lanes`.
+"""Projected vertices of a rigid body and their derivatives: a template for `engine.lanes`.
 
     p = C (R r + x) + t,   s = (K p)_xy / p_z            C: world → camera
     dp = C (dω × R r + R dr + dx) + dt,   ds = ((K dp + dK p)_xy - s dp_z) / p_z
@@ -41,7 +41,7 @@ def turning(dq: V4, q: V4):
 
 
 @wp.kernel(enable_backward=False)
-def carry(
+def project_rigid(
     rest: wp.array2d[V3],  # (worlds or 1, vertices)
     x: wp.array2d[V3],  # (worlds, frames)
     q: wp.array2d[V4],
@@ -54,7 +54,7 @@ def carry(
     lens_tangent: wp.array2d[M3],  # (worlds, unknowns), or no worlds for zero
     shift_tangent: wp.array2d[V3],
     near: Scalar,  # [m]
-    away: Scalar,  # [px] where all vertices of a part stand that is not drawn
+    away: Scalar,  # [px] position given to all vertices of a part that is not drawn
     # out
     screen: wp.array3d[Point],  # (worlds, frames, vertices)
     screen_tangent: wp.array4d[Point],  # (worlds, unknowns, frames, vertices)

@@ -1,5 +1,5 @@
 # pyright: reportInvalidTypeForm=false
-"""Soft alpha of pixels beside triangles: a template for `engine.lanes`.
+"""Soft alpha of pixels near triangles: a template for `engine.lanes`.
 
 A pixel whose centre no triangle covers is as opaque as A = 1 − Π (1 − Q_j), Q_j = exp(−d_j² / δ), where d_j is its
 distance on the screen from triangle j (Chen et al. 2019, Eq. 4 and 5). Kernels sum log(1 − Q_j).
@@ -90,18 +90,18 @@ def fade_adjoint(
         for column in range(box.left, box.right):
             g = clear_adjoint[image, row, column]
             if g != Scalar(0.0) and not covered[image, row, column]:
-                found = to_border(centre(row, column), a, b, c)
-                x = found.square / delta[0]
+                closest = to_border(centre(row, column), a, b, c)
+                x = closest.square / delta[0]
                 if x <= REACH and x > FAINT:
                     # d log(1 − e^−x) = dx / (e^x − 1), and d d² = −2 away · ((1 − s) da + s db)
                     g = g * wp.exp(-x) / (-expm1(-x) * delta[0])
-                    pull = Corner(Scalar(-2.0) * g * found.away[0], Scalar(-2.0) * g * found.away[1], Scalar(0.0))
-                    begin = pull * (Scalar(1.0) - found.share)
-                    end = pull * found.share
-                    if found.edge == 0:
+                    pull = Corner(Scalar(-2.0) * g * closest.away[0], Scalar(-2.0) * g * closest.away[1], Scalar(0.0))
+                    begin = pull * (Scalar(1.0) - closest.share)
+                    end = pull * closest.share
+                    if closest.edge == 0:
                         to_a += begin
                         to_b += end
-                    elif found.edge == 1:
+                    elif closest.edge == 1:
                         to_b += begin
                         to_c += end
                     else:

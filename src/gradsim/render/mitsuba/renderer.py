@@ -21,7 +21,7 @@ from gradsim.render.mitsuba.scene import describe, light_tensors, mesh_tensors, 
 from gradsim.render.shading.shading import Shading
 
 LAMBERT = Shading("lambert")
-PLAIN: dict[str, Any] = {"colour": (0.0, 0.0, 0.0), "vertex_colours": None, "texture": None, "specular": 0.0}
+PLAIN: dict[str, Any] = {"color": (0.0, 0.0, 0.0), "vertex_colors": None, "texture": None, "specular": 0.0}
 APART = 2**16  # between seeds; a frame takes two numbers, one for its gradient
 
 
@@ -112,7 +112,9 @@ class Mitsuba:
     def _shown(self, surface: Surface) -> Surface:
         if self.shading.textures:
             return surface
-        return Surface(surface.vertices, tuple(replace(p, look=replace(p.look, texture=None)) for p in surface.parts))
+        return Surface(
+            surface.vertices, tuple(replace(p, appearance=replace(p.appearance, texture=None)) for p in surface.parts)
+        )
 
     def _alpha(self, surface: Surface, world: int, frame: int, k: int) -> Tensor:
         """(height, width, 1): black bodies before a white sky, the other way round."""
@@ -161,7 +163,9 @@ class Mitsuba:
 
 def _plain(surface: Surface) -> Surface:
     """The same in black."""
-    return Surface(surface.vertices, tuple(replace(p, look=replace(p.look, **PLAIN)) for p in surface.parts))
+    return Surface(
+        surface.vertices, tuple(replace(p, appearance=replace(p.appearance, **PLAIN)) for p in surface.parts)
+    )
 
 
 def _places(surface: Surface) -> Iterator[tuple[int, int]]:

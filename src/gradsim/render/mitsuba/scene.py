@@ -36,7 +36,7 @@ Tensors = dict[str, Tensor]
 
 def corners(part: Part) -> tuple[Tensor, Tensor, Tensor | None]:
     """Vertices of Mitsuba's mesh, which has one uv each: ours by index (k,), faces (m, 3), rows of `uv` (k,) or None."""
-    pattern = part.look.pattern
+    pattern = part.appearance.pattern
     if pattern is None:
         count = part.vertices.stop - part.vertices.start
         return torch.arange(count, device=part.faces.device), part.faces, None
@@ -49,7 +49,7 @@ def mesh_tensors(surface: Surface, world: int, frame: int, law: str) -> Tensors:
     """What Mitsuba reads of every part, differentiable: positions, normals where smooth, uv, and the diffuse colour."""
     found = {}
     for k, part in enumerate(surface.parts):
-        look, own = part.look, surface.vertices[world, frame, part.vertices]
+        look, own = part.appearance, surface.vertices[world, frame, part.vertices]
         which, _, rows = corners(part)
         found[f"part{k}.vertex_positions"] = own[which]
         if look.smooth:
@@ -61,8 +61,8 @@ def mesh_tensors(surface: Surface, world: int, frame: int, law: str) -> Tensors:
             )
             colour = look.pattern.texture.permute(1, 2, 0)
         else:
-            colour = torch.as_tensor(look.colour) if look.vertex_colours is None else look.vertex_colours
-        found[f"part{k}.{_colour_name(look, law)}"] = (colour.to(own) * matt).clamp(0, 1)
+            colour = torch.as_tensor(look.color) if look.vertex_colors is None else look.vertex_colors
+        found[f"part{k}.{_color_name(look, law)}"] = (colour.to(own) * matt).clamp(0, 1)
     return found
 
 
@@ -83,8 +83,8 @@ def light_tensors(lights: Sequence[Light], surface: Surface, world: int, frame: 
     if any(isinstance(light, Harmonics) for light in around):
         found["sky.data"] = _sky(around, like)
     elif around:
-        colours = [torch.as_tensor(light.colour).to(like) for light in around if isinstance(light, Ambient)]
-        found["sky.radiance.value"] = torch.stack(colours).sum(0)
+        colors = [torch.as_tensor(light.colour).to(like) for light in around if isinstance(light, Ambient)]
+        found["sky.radiance.value"] = torch.stack(colors).sum(0)
     return found
 
 
@@ -144,7 +144,7 @@ def mirror(look: Appearance, law: str) -> tuple[float, float]:
 
 def _mesh(mi, part: Part, name: str, arrays: dict, law: str):
     """Mitsuba's mesh with its material."""
-    look, own = part.look, {k.removeprefix(f"{name}."): a for k, a in arrays.items() if k.startswith(f"{name}.")}
+    look, own = part.appearance, {k.removeprefix(f"{name}."): a for k, a in arrays.items() if k.startswith(f"{name}.")}
     which, faces, _ = corners(part)
     properties = mi.Properties()
     properties["mesh_bsdf"] = mi.load_dict(_material(mi, look, own, law))
@@ -158,8 +158,8 @@ def _mesh(mi, part: Part, name: str, arrays: dict, law: str):
         has_vertex_texcoords=textured,
         props=properties,
     )
-    if "vertex_colour" in own:
-        mesh.add_attribute("vertex_colour", 3, own["vertex_colour"].ravel())
+    if "vertex_color" in own:
+        mesh.add_attribute("vertex_color", 3, own["vertex_color"].ravel())
     buffers = mi.traverse(mesh)
     buffers["faces"] = faces.cpu().numpy().astype("uint32").ravel()
     for key in ("vertex_positions", "vertex_normals", "vertex_texcoords"):
@@ -171,12 +171,12 @@ def _mesh(mi, part: Part, name: str, arrays: dict, law: str):
 
 def _material(mi, look: Appearance, own: dict, law: str) -> dict[str, Any]:
     if "vertex_texcoords" in own:
-        picture = own[_colour_name(look, law)].copy()
-        reflectance: dict[str, Any] = {"type": "bitmap", "bitmap": mi.Bitmap(picture), "raw": True}
-    elif "vertex_colour" in own:
-        reflectance = {"type": "mesh_attribute", "name": "vertex_colour"}
+        image = own[_color_name(look, law)].copy()
+        reflectance: dict[str, Any] = {"type": "bitmap", "bitmap": mi.Bitmap(image), "raw": True}
+    elif "vertex_color" in own:
+        reflectance = {"type": "mesh_attribute", "name": "vertex_color"}
     else:
-        reflectance = _rgb(own[_colour_name(look, law)])
+        reflectance = _rgb(own[_color_name(look, law)])
     content: dict[str, Any] = {"type": "diffuse", "reflectance": reflectance}
     share, roughness = mirror(look, law)
     if share:
@@ -185,10 +185,10 @@ def _material(mi, look: Appearance, own: dict, law: str) -> dict[str, Any]:
     return {"type": "twosided", "material": content}
 
 
-def _colour_name(look: Appearance, law: str) -> str:
+def _color_name(look: Appearance, law: str) -> str:
     """What Mitsuba calls the diffuse colour."""
-    if look.pattern is None and look.vertex_colours is not None:
-        return "vertex_colour"
+    if look.pattern is None and look.vertex_colors is not None:
+        return "vertex_color"
     place = "bsdf.brdf_0.bsdf_0" if mirror(look, law)[0] else "bsdf.brdf_0"
     return f"{place}.reflectance.{'value' if look.pattern is None else 'data'}"
 

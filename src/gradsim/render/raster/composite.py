@@ -1,4 +1,4 @@
-"""Fragments onto a background, by their share of each pixel."""
+"""Alpha compositing of fragments over a background."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -9,8 +9,9 @@ import torch
 import warp as wp
 from torch import Tensor
 
+from gradsim.engine.kernel_program import KernelProgram
 from gradsim.engine.lanes import lane_of, specialize
-from gradsim.engine.launch import array, replay
+from gradsim.engine.launch import array
 from gradsim.engine.operation import operation
 from gradsim.render.raster.fragments import Fragments
 from gradsim.render.raster.interpolate import by_threes
@@ -21,57 +22,48 @@ else:
     composite_kernels = "gradsim.render.raster.composite_kernels"
 
 
-def compose(fragments: Fragments, colours: Tensor, alpha: Tensor, background: Tensor) -> Tensor:
-    """A picture (images, channels, height, width): alpha · colour + (1 − alpha) · background.
+def composite(fragments: Fragments, colors: Tensor, alpha: Tensor, background: Tensor) -> Tensor:
+    """Image (images, channels, height, width): alpha · color + (1 − alpha) · background.
 
     Args:
-        fragments: The pixels that are not background alone, at most one fragment each.
-        colours: Of the fragments (P, channels).
-        alpha: (images, height, width); counts where there is a fragment.
+        fragments: At most one fragment for each pixel.
+        colors: Colors of the fragments (P, channels).
+        alpha: (images, height, width); ignored where there is no fragment.
         background: (images or 1, channels, height or 1, width or 1).
     """
-    picture = _compose(by_threes(colours), alpha, fragments.owner, background.detach())[0]
+    image = _composite(by_threes(colors), alpha, fragments.owner, background.detach())[0]
     if background.requires_grad:
         clear = 1 - torch.where(fragments.rows >= 0, alpha.detach(), 0.0)[:, None]
-        picture = picture + clear * (background - background.detach())  # 0, with the background's derivative
-    return picture
+        image = image + clear * (background - background.detach())  # 0, with the background's derivative
+    return image
 
 
-class _Compose:
-    """A program from colours, alpha, owners and background to the picture; channels of colours come in threes."""
-
-    def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
-        alpha, background = inputs[1], inputs[3]
-        return [(len(alpha), background.shape[1], *alpha.shape[1:])]
-
-    def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        colours, _, owner, background = inputs
-        code = _code(colours.dtype)
-        picture = background.expand(self.shapes(inputs)[0]).clone(memory_format=torch.contiguous_format)
-        args = [*self._given(code, inputs), array(code.Scalar, picture.view(-1))]
-        replay(code.compose, len(owner), args, str(colours.device))
-        return [picture]
-
-    def backward(
-        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
-    ) -> list[Tensor | None]:
-        colours, alpha, owner, background = inputs
-        code = _code(colours.dtype)
-        by_colours, by_alpha = torch.empty_like(colours), torch.zeros_like(alpha)
-        given = [*self._given(code, inputs), array(code.Scalar, background), array(code.Scalar, adjoints[0].view(-1))]
-        args = [*given, array(code.Three, by_colours.view(-1, 3)), array(code.Scalar, by_alpha)]
-        replay(code.compose_adjoint, len(owner), args, str(colours.device))
-        return [by_colours, by_alpha, None, None]
-
-    def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list:
-        colours, alpha, owner, background = inputs
-        shape = [array(code.Three, colours.view(-1, 3)), colours.shape[1] // 3, background.shape[1]]
-        return [*shape, array(code.Scalar, alpha), array(wp.vec4i, owner)]
+def _arguments(code: ModuleType, inputs: Sequence[Tensor]) -> list:
+    colors, alpha, owner, background = inputs
+    numbers = [array(code.Three, colors.view(-1, 3)), colors.shape[1] // 3, background.shape[1]]
+    return [*numbers, array(code.Scalar, alpha), array(wp.vec4i, owner), array(code.Scalar, background)]
 
 
-_compose = operation(_Compose())
+def _background(inputs: Sequence[Tensor]) -> Tensor:
+    """The image without fragments (images, channels, height, width)."""
+    alpha, background = inputs[1], inputs[3]
+    shape = len(alpha), background.shape[1], *alpha.shape[1:]
+    return background.expand(shape).clone(memory_format=torch.contiguous_format)
 
 
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
     return specialize(composite_kernels, lane_of(dtype))
+
+
+_composite = operation(
+    KernelProgram(
+        "composite",
+        code=_code,
+        arguments=_arguments,
+        threads=lambda inputs: len(inputs[2]),
+        output=_background,
+        gradients=lambda inputs, _: [torch.empty_like(inputs[0]), torch.zeros_like(inputs[1])],
+        elements=(("Scalar", (-1,)), ("Three", (-1, 3)), "Scalar"),
+    )
+)

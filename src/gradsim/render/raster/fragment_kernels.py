@@ -1,9 +1,9 @@
 # pyright: reportInvalidTypeForm=false
-"""Where pixels fall on their triangles: a template for `engine.lanes`.
+"""Positions of fragments on their triangles: a template for `engine.lanes`.
 
-A fragment is a pixel and the triangle that it shows. Its centre lies on the triangle (see `zbuffer_kernels.py` for the
-barycentrics), or beside an edge: then it shows the point of the edge that is nearest on the screen, at the share s of
-the way from begin to end, with barycentrics (1 − s) / z_begin : s / z_end.
+A fragment is a pixel and its visible triangle. Its centre lies on the triangle (see `zbuffer_kernels.py` for the
+barycentrics), or outside near an edge: then it shows the point of the edge that is nearest on the screen, at the fraction
+s of the way from begin to end, with barycentrics (1 − s) / z_begin : s / z_end.
 """
 
 import warp as wp
@@ -16,9 +16,9 @@ Place = wp.types.vector(4, Scalar)  # barycentrics b_0, b_1, b_2 and depth z [m]
 Double = wp.types.vector(3, wp.float64)
 
 HIGHEST = wp.constant(wp.int64(0x7FFFFFFF))
-BESIDE = wp.constant(wp.int64(0x800000))  # ranks of pixels that a triangle only touches are lower, of others higher
+TOUCHED = wp.constant(wp.int64(0x800000))  # ranks of pixels that a triangle only touches are below it
 INSIDE = wp.constant(3)
-NEARNESS = wp.constant(Scalar(1.0e-3))  # of the depth of one end: what of an edge is nearer than that is not looked at
+NEARNESS = wp.constant(Scalar(1.0e-3))  # of the depth of one end: nearer parts of an edge are ignored
 
 
 @wp.func
@@ -35,7 +35,7 @@ def unpack(
     first: wp.array[int],  # number of the first fragment of each row
     # out
     owner: wp.array[wp.vec4i],  # image, face, column, row of each fragment
-    side: wp.array[int],  # INSIDE, or the edge of the face that the pixel lies beside
+    side: wp.array[int],  # INSIDE, or the edge of the face that the pixel only touches
     rows: wp.array2d[int],  # (images x rows, columns): number of the fragment at each pixel, -1: none
 ):
     line = wp.tid()
@@ -48,7 +48,7 @@ def unpack(
             rows[line, column] = -1
             continue
         low = wp.int32(HIGHEST - (mark & HIGHEST))
-        if (mark >> wp.int64(32)) < BESIDE:
+        if (mark >> wp.int64(32)) < TOUCHED:
             owner[k] = wp.vec4i(image, low / 4, column, row)
             side[k] = low % 4
         else:
@@ -90,15 +90,15 @@ def behind(h: Corner, other: Corner, least: Scalar):
 @wp.func
 def foot(begin: Corner, end: Corner, x: Scalar, y: Scalar):
     """The point of an edge that is nearest to a pixel on the screen."""
-    found = Foot()
-    found.along = flat(end) - flat(begin)
-    found.way = Flat(x, y) - flat(begin)
-    found.square = wp.dot(found.along, found.along)
-    if found.square > Scalar(0.0):
-        share = wp.dot(found.way, found.along) / found.square
-        found.loose = share > Scalar(0.0) and share < Scalar(1.0)
-        found.share = wp.clamp(share, Scalar(0.0), Scalar(1.0))
-    return found
+    foot = Foot()
+    foot.along = flat(end) - flat(begin)
+    foot.way = Flat(x, y) - flat(begin)
+    foot.square = wp.dot(foot.along, foot.along)
+    if foot.square > Scalar(0.0):
+        share = wp.dot(foot.way, foot.along) / foot.square
+        foot.loose = share > Scalar(0.0) and share < Scalar(1.0)
+        foot.share = wp.clamp(share, Scalar(0.0), Scalar(1.0))
+    return foot
 
 
 @wp.func
@@ -132,14 +132,14 @@ def locate(
     place: wp.array[Place],
 ):
     k = wp.tid()
-    own = owner[k]
-    corners = faces[own[1]]
-    x = Scalar(own[2]) + Scalar(0.5)
-    y = Scalar(own[3]) + Scalar(0.5)
+    pixel = owner[k]
+    corners = faces[pixel[1]]
+    x = Scalar(pixel[2]) + Scalar(0.5)
+    y = Scalar(pixel[3]) + Scalar(0.5)
     if side[k] != INSIDE:
-        begin = clip[own[0], corners[side[k]]]
-        end = clip[own[0], corners[(side[k] + 1) % 3]]
-        # where the edge is cut is far beside the picture, and does not matter
+        begin = clip[pixel[0], corners[side[k]]]
+        end = clip[pixel[0], corners[(side[k] + 1) % 3]]
+        # the point where the edge is cut is far outside the image and has no derivative
         t = behind(begin, end, NEARNESS * end[2])
         s = behind(end, begin, NEARNESS * begin[2])
         first = begin + t * (end - begin)
@@ -151,9 +151,9 @@ def locate(
         here[(side[k] + 1) % 3] = t * w + (Scalar(1.0) - s) * u
         place[k] = here
         return
-    a = relative(clip[own[0], corners[0]], x, y)
-    b = relative(clip[own[0], corners[1]], x, y)
-    c = relative(clip[own[0], corners[2]], x, y)
+    a = relative(clip[pixel[0], corners[0]], x, y)
+    b = relative(clip[pixel[0], corners[1]], x, y)
+    c = relative(clip[pixel[0], corners[2]], x, y)
     place[k] = at_centre(a, b, c)
 
 
@@ -181,11 +181,11 @@ def locate_adjoint(
     clip_adjoint: wp.array2d[Corner],  # zero before
 ):
     k = wp.tid()
-    own = owner[k]
-    image = own[0]
-    corners = faces[own[1]]
-    x = Scalar(own[2]) + Scalar(0.5)
-    y = Scalar(own[3]) + Scalar(0.5)
+    pixel = owner[k]
+    image = pixel[0]
+    corners = faces[pixel[1]]
+    x = Scalar(pixel[2]) + Scalar(0.5)
+    y = Scalar(pixel[3]) + Scalar(0.5)
     g = place_adjoint[k]
     by_depth = g[3]
     if side[k] != INSIDE:

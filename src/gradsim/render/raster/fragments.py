@@ -1,10 +1,9 @@
-"""Pixels and the triangles that they show, with derivatives of where on them.
+"""Fragments: pixels with their visible triangle and the differentiable position on it.
 
-Which triangle a pixel shows is decided before, and has no derivative; where on it the pixel falls has
-(`fragments_kernels.py`). Shading then works on the list of fragments alone.
+The choice of the triangle has no derivative; the position on it has (`fragment_kernels.py`). Shading works on the list of
+fragments alone.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from types import ModuleType
@@ -14,10 +13,11 @@ import torch
 import warp as wp
 from torch import Tensor
 
+from gradsim.engine.kernel_program import KernelProgram
 from gradsim.engine.lanes import lane_of, specialize
 from gradsim.engine.launch import array, arrays, replay
 from gradsim.engine.operation import operation
-from gradsim.render.raster.interpolate import blend
+from gradsim.render.raster.interpolate import interpolate
 from gradsim.render.view import View
 
 if TYPE_CHECKING:
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 else:
     fragment_kernels = "gradsim.render.raster.fragment_kernels"
 
-INSIDE = 3  # the side of a fragment whose centre its triangle covers
+INSIDE = 3  # `side` of a fragment whose centre is covered by its triangle
 
 
 @dataclass(frozen=True, eq=False)
 class Fragments:
-    """Pixels and what they show.
+    """List of fragments of all images.
 
     Args:
-        view: What was rasterised.
+        view: The rasterized triangles.
         owner: Image, face, column and row of each fragment (P, 4), int32.
-        side: `INSIDE`, or which edge of its triangle the centre of the pixel lies beside (P,), int32.
+        side: `INSIDE`, or the edge of its triangle if the pixel centre is outside of it (P,), int32.
         rows: Number of the fragment at each pixel (images, height, width), int32; -1: none.
         place: Barycentrics b_0, b_1, b_2 on the triangle in space, and depth z [m], (P, 4); differentiable by
             `view.clip`.
@@ -49,7 +49,7 @@ class Fragments:
 
     @classmethod
     def of(cls, view: View, key: Tensor) -> "Fragments":
-        """From the table of a rasteriser (images, height, width), int64 (`zbuffer_kernels.py`)."""
+        """Unpack the table of a rasterizer (images, height, width), int64 (`zbuffer_kernels.py`)."""
         code = _code(view.clip.dtype)
         images, height, width = key.shape
         last = (key > 0).sum(-1, dtype=torch.int32).view(-1).cumsum(0, dtype=torch.int32)
@@ -70,7 +70,7 @@ class Fragments:
 
     @property
     def face(self) -> Tensor:
-        """Its triangle (P,), int64."""
+        """Triangle of each fragment (P,), int64."""
         return self.owner[:, 1].long()
 
     @cached_property
@@ -80,62 +80,44 @@ class Fragments:
 
     @cached_property
     def is_front(self) -> Tensor:
-        """Whether a fragment shows the outer side of its triangle (P,)."""
+        """True where the outer side of the triangle is visible (P,)."""
         return self.view.is_front[self.image, self.face]
 
-    def take(self, some: Tensor) -> "Fragments":
-        """Some of the fragments, by number; not to be put onto a picture."""
-        own = self.owner[some], self.side[some], self.rows, self.place[some]
-        return Fragments(self.view, *own)
+    def take(self, index: Tensor) -> "Fragments":
+        """Select fragments by number. `rows` is kept, so the result is not for compositing."""
+        return Fragments(self.view, self.owner[index], self.side[index], self.rows, self.place[index])
 
     def interpolate(self, values: Tensor, table: Tensor | None = None) -> Tensor:
-        """Values of vertices at the fragments (P, channels), perspective-correct and differentiable.
+        """Interpolate vertex values at the fragments (P, channels), perspective-correct and differentiable.
 
         Args:
             values: (images, n, channels), or (1, n, channels) for all images.
-            table: Which entries of `values` the corners of each face have (m, 3); by default its vertices.
+            table: Entries of `values` at the corners of each face (m, 3). Default: its vertices.
         """
         table = self.view.faces if table is None else table.to(self.owner.device, torch.int32)
-        return blend(self.place, values.to(self.place), table, self.owner)
+        return interpolate(self.place, values.to(self.place), table, self.owner)
 
     def onto(self, values: Tensor, elsewhere: float) -> Tensor:
-        """(images, height, width, channels) of values (P, channels), and a number where there is no fragment."""
+        """Scatter values (P, channels) to images (images, height, width, channels), `elsewhere` without a fragment."""
         image, column, row = self.owner[:, 0].long(), self.owner[:, 2], self.owner[:, 3]
         index = (image * self.view.height + row) * self.view.width + column
         whole = values.new_full((self.rows.numel(), values.shape[1]), elsewhere)
         return whole.index_copy(0, index, values).view(*self.rows.shape, values.shape[1])
 
 
-class _Locate:
-    """A program from homogeneous pixels, faces, and owners and sides of fragments to their places."""
-
-    def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
-        return [(len(inputs[2]), 4)]
-
-    def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        clip, _, owner, _ = inputs
-        code = _code(clip.dtype)
-        place = clip.new_empty(len(owner), 4)
-        replay(code.locate, len(owner), [*self._given(code, inputs), array(code.Place, place)], str(clip.device))
-        return [place]
-
-    def backward(
-        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
-    ) -> list[Tensor | None]:
-        clip = inputs[0]
-        code = _code(clip.dtype)
-        adjoint = torch.zeros_like(clip)
-        args = [*self._given(code, inputs), array(code.Place, adjoints[0]), array(code.Corner, adjoint)]
-        replay(code.locate_adjoint, len(inputs[2]), args, str(clip.device))
-        return [adjoint, *[None] * (len(inputs) - 1)]
-
-    def _given(self, code: ModuleType, inputs: Sequence[Tensor]) -> list:
-        return arrays((code.Corner, wp.vec3i, wp.vec4i, wp.int32), inputs)
-
-
-_locate = operation(_Locate())
-
-
 @cache
 def _code(dtype: torch.dtype) -> ModuleType:
     return specialize(fragment_kernels, lane_of(dtype))
+
+
+_locate = operation(
+    KernelProgram(
+        "locate",
+        code=_code,
+        arguments=lambda code, inputs: arrays((code.Corner, wp.vec3i, wp.vec4i, wp.int32), inputs),
+        threads=lambda inputs: len(inputs[2]),
+        output=lambda inputs: inputs[0].new_empty(len(inputs[2]), 4),
+        gradients=lambda inputs, _: [torch.zeros_like(inputs[0])],
+        elements=("Place", "Corner"),
+    )
+)

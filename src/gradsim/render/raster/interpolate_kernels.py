@@ -1,5 +1,5 @@
 # pyright: reportInvalidTypeForm=false
-"""Values of vertices where pixels fall on their triangles: a template for `engine.lanes`."""
+"""Vertex values interpolated at fragments: a template for `engine.lanes`."""
 
 import warp as wp
 
@@ -10,7 +10,7 @@ Place = wp.types.vector(4, Scalar)  # barycentrics b_0, b_1, b_2 and depth z [m]
 
 
 @wp.kernel(enable_backward=False)
-def blend(
+def interpolate(
     place: wp.array[Place],
     values: wp.array[Three],  # (images or 1, entries, groups), as one row: long indices cost more than sums
     page: int,  # groups of an image; 0: all images share one
@@ -21,9 +21,9 @@ def blend(
     mixed: wp.array[Three],  # (fragments, groups)
 ):
     k = wp.tid()
-    own = owner[k]
-    entries = table[own[1]]
-    first = page * own[0]
+    pixel = owner[k]
+    entries = table[pixel[1]]
+    first = page * pixel[0]
     w = place[k]
     for g in range(groups):
         a = values[first + groups * entries[0] + g]
@@ -33,7 +33,7 @@ def blend(
 
 
 @wp.kernel(enable_backward=False)
-def blend_adjoint(
+def interpolate_adjoint(
     place: wp.array[Place],
     values: wp.array[Three],
     page: int,
@@ -46,9 +46,9 @@ def blend_adjoint(
     values_adjoint: wp.array[Three],  # zero before
 ):
     k = wp.tid()
-    own = owner[k]
-    entries = table[own[1]]
-    first = page * own[0]
+    pixel = owner[k]
+    entries = table[pixel[1]]
+    first = page * pixel[0]
     w = place[k]
     by_place = Three()
     for g in range(groups):

@@ -56,13 +56,13 @@ def to_segment(p: Flat, a: Corner, b: Corner, edge: int):
     along = Flat(b[0] - a[0], b[1] - a[1])
     from_a = Flat(p[0] - a[0], p[1] - a[1])
     square = wp.dot(along, along)
-    found = Nearest()
+    point = Nearest()
     if square > Scalar(0.0):
-        found.share = wp.clamp(wp.dot(from_a, along) / square, Scalar(0.0), Scalar(1.0))
-    found.away = from_a - found.share * along
-    found.square = wp.dot(found.away, found.away)
-    found.edge = edge
-    return found
+        point.share = wp.clamp(wp.dot(from_a, along) / square, Scalar(0.0), Scalar(1.0))
+    point.away = from_a - point.share * along
+    point.square = wp.dot(point.away, point.away)
+    point.edge = edge
+    return point
 
 
 @wp.func

@@ -1,4 +1,4 @@
-"""What lies nearest behind every pixel centre."""
+"""Z-buffer: nearest triangle at every pixel centre."""
 
 from functools import cache
 from types import ModuleType
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 else:
     zbuffer_kernels = "gradsim.render.raster.zbuffer_kernels"
 
-CULL = {"none": 0, "back": 1, "front": 2}  # faces that are left out, by the side they show
+CULL = {"none": 0, "back": 1, "front": 2}  # faces to leave out, by the visible side
 
 
-def rasterise(view: View, cull: str = "none") -> Fragments:
-    """The nearest triangle at every pixel centre.
+def rasterize(view: View, cull: str = "none") -> Fragments:
+    """Rasterize: the nearest triangle at every pixel centre.
 
     Triangles may reach through the near plane and behind the camera. Depths are compared in single precision; of two
-    triangles equally near, the first in the table of faces is seen.
+    equally near triangles the first in the table of faces wins.
 
     Args:
-        view: See `View`.
+        view: Triangles of all images.
         cull: Faces to leave out: "none", "back" or "front".
 
     Raises:
@@ -38,13 +38,13 @@ def rasterise(view: View, cull: str = "none") -> Fragments:
 
 
 def nearest(view: View, cull: str = "none") -> Tensor:
-    """The table of `rasterise` (images, height, width), int64: see `zbuffer_kernels.py`."""
+    """The table of `rasterize` (images, height, width), int64: see `zbuffer_kernels.py`."""
     if cull not in CULL:
         raise ValueError(f"cull is {cull!r}; use one of {', '.join(CULL)}.")
     clip, faces = view.clip.detach(), view.faces
     code = _code(clip.dtype)
     key = torch.zeros(len(clip), view.height, view.width, dtype=torch.int64, device=clip.device)
-    # from outside a solid, its back is never seen
+    # back faces of a solid are never visible from outside
     side = "back" if cull == "none" and view.is_solid else cull
     args = [array(code.Corner, clip), array(wp.vec3i, faces), view.near, CULL[side], array(wp.int64, key)]
     replay(code.nearest, len(clip) * len(faces), args, str(clip.device))

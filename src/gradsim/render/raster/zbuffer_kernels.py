@@ -1,5 +1,5 @@
 # pyright: reportInvalidTypeForm=false
-"""What lies nearest behind every pixel centre: a template for `engine.lanes`.
+"""Nearest triangle at every pixel centre (z-buffer): a template for `engine.lanes`.
 
 With homogeneous pixels h_i = K (R x_i + t) = (u_i z_i, v_i z_i, z_i) of the corners and the centre p of a pixel, let
 q_i = (h_i.x - p.x z_i, h_i.y - p.y z_i). The point of the triangle's plane that the pixel sees is Σ b_i x_i with
@@ -20,10 +20,10 @@ Span = wp.types.vector(2, Scalar)  # columns
 
 FAR = wp.constant(Scalar(1.0e9))  # [px] beyond it, whole numbers overflow
 EDGE = wp.constant(Scalar(1.0e-6))  # barycentrics that may be missing, so that neighbours leave no gap between them
-WIDE = wp.constant(8)  # [px] from here on it pays to look where a triangle begins and ends in a row
+WIDE = wp.constant(8)  # [px] width from which the span of a triangle is computed for each row
 HIGHEST = wp.constant(wp.int64(0x7FFFFFFF))
 
-NONE, BACK, FRONT = wp.constant(0), wp.constant(1), wp.constant(2)  # which faces are left out
+NONE, BACK, FRONT = wp.constant(0), wp.constant(1), wp.constant(2)  # faces to leave out
 
 
 @wp.struct
@@ -72,12 +72,12 @@ def extent(a: Corner, b: Corner, c: Corner, near: Scalar):
         after = wp.where(i == 0, b, wp.where(i == 1, c, a))
         for k in range(2):
             p = h
-            drawn = h[2] >= near
+            visible = h[2] >= near
             if k == 1:
-                drawn = (h[2] >= near) != (after[2] >= near)
-                if drawn:
+                visible = (h[2] >= near) != (after[2] >= near)
+                if visible:
                     p = h + (after - h) * ((near - h[2]) / (after[2] - h[2]))
-            if drawn:
+            if visible:
                 x = p[0] / p[2]
                 y = p[1] / p[2]
                 box = Box(wp.min(box[0], x), wp.min(box[1], y), wp.max(box[2], x), wp.max(box[3], y))
@@ -86,8 +86,8 @@ def extent(a: Corner, b: Corner, c: Corner, near: Scalar):
 
 @wp.func
 def prepare(a: Corner, b: Corner, c: Corner, near: Scalar, cull: int, height: int, width: int):
-    """The pixels that a triangle may be seen in, none if it is not seen, and its edge functions there."""
-    seen = Triangle()
+    """The pixels that a triangle may be triangle in, none if it is not triangle, and its edge functions there."""
+    triangle = Triangle()
     box = extent(a, b, c, near)
     low_x = box[0]
     low_y = box[1]
@@ -95,29 +95,29 @@ def prepare(a: Corner, b: Corner, c: Corner, near: Scalar, cull: int, height: in
     high_y = box[3]
     # negated, so that what is not a number leaves
     if not (low_x <= high_x and low_y <= high_y):
-        return seen
-    seen.left = first_pixel(low_x, width)
-    seen.right = after_pixel(high_x, width)
-    seen.top = first_pixel(low_y, height)
-    seen.bottom = after_pixel(high_y, height)
-    x = Scalar(seen.left) + Scalar(0.5)
-    y = Scalar(seen.top) + Scalar(0.5)
+        return triangle
+    triangle.left = first_pixel(low_x, width)
+    triangle.right = after_pixel(high_x, width)
+    triangle.top = first_pixel(low_y, height)
+    triangle.bottom = after_pixel(high_y, height)
+    x = Scalar(triangle.left) + Scalar(0.5)
+    y = Scalar(triangle.top) + Scalar(0.5)
     p = relative(a, x, y)
     q = relative(b, x, y)
     r = relative(c, x, y)
     edge_a = wp.cross(q, r)
     volume = wp.dot(p, edge_a)
-    # seen from outside, corners run counter-clockwise to the eye, and y points down
+    # triangle from outside, corners run counter-clockwise to the eye, and y points down
     front = volume < Scalar(0.0)
     if not wp.abs(volume) > Scalar(0.0) or (cull == BACK and not front) or (cull == FRONT and front):
-        seen.right = seen.left
-        return seen
+        triangle.right = triangle.left
+        return triangle
     side = wp.where(front, Scalar(-1.0), Scalar(1.0))
-    seen.volume = side * volume
-    seen.e0 = side * edge_a
-    seen.e1 = side * wp.cross(r, p)
-    seen.e2 = side * wp.cross(p, q)
-    return seen
+    triangle.volume = side * volume
+    triangle.e0 = side * edge_a
+    triangle.e1 = side * wp.cross(r, p)
+    triangle.e2 = side * wp.cross(p, q)
+    return triangle
 
 
 @wp.func
@@ -140,30 +140,30 @@ def nearest(
     # out
     key: wp.array3d[
         wp.int64
-    ],  # (images, rows, columns): nearness above, face below; 0 before and where nothing is seen
+    ],  # (images, rows, columns): nearness above, face below; 0 before and where nothing is triangle
 ):
     thread = wp.tid()
     image = thread / faces.shape[0]
     face = thread - image * faces.shape[0]
     corners = faces[face]
-    seen = prepare(clip[image, corners[0]], clip[image, corners[1]], clip[image, corners[2]], near, cull, key.shape[1], key.shape[2])  # fmt: skip
-    if seen.right <= seen.left:
+    triangle = prepare(clip[image, corners[0]], clip[image, corners[1]], clip[image, corners[2]], near, cull, key.shape[1], key.shape[2])  # fmt: skip
+    if triangle.right <= triangle.left:
         return
-    closest = seen.volume / near
-    thinness = Scalar(1.0) / seen.volume
-    for row in range(seen.top, seen.bottom):
-        dy = Scalar(row - seen.top)
-        a = seen.e0[1] * dy + seen.e0[2]
-        b = seen.e1[1] * dy + seen.e1[2]
-        c = seen.e2[1] * dy + seen.e2[2]
-        span = Span(Scalar(0.0), Scalar(seen.right - seen.left))
-        if seen.right - seen.left > WIDE:
-            span = between(seen.e0[0], a, between(seen.e1[0], b, between(seen.e2[0], c, span)))
-        for column in range(seen.left + int(span[0]), wp.min(seen.right, seen.left + int(span[1]) + 1)):
-            dx = Scalar(column - seen.left)
-            e0 = a + seen.e0[0] * dx
-            e1 = b + seen.e1[0] * dx
-            e2 = c + seen.e2[0] * dx
+    closest = triangle.volume / near
+    thinness = Scalar(1.0) / triangle.volume
+    for row in range(triangle.top, triangle.bottom):
+        dy = Scalar(row - triangle.top)
+        a = triangle.e0[1] * dy + triangle.e0[2]
+        b = triangle.e1[1] * dy + triangle.e1[2]
+        c = triangle.e2[1] * dy + triangle.e2[2]
+        span = Span(Scalar(0.0), Scalar(triangle.right - triangle.left))
+        if triangle.right - triangle.left > WIDE:
+            span = between(triangle.e0[0], a, between(triangle.e1[0], b, between(triangle.e2[0], c, span)))
+        for column in range(triangle.left + int(span[0]), wp.min(triangle.right, triangle.left + int(span[1]) + 1)):
+            dx = Scalar(column - triangle.left)
+            e0 = a + triangle.e0[0] * dx
+            e1 = b + triangle.e1[0] * dx
+            e2 = c + triangle.e2[0] * dx
             total = e0 + e1 + e2
             least = wp.min(e0, wp.min(e1, e2))
             if total > Scalar(0.0) and least >= -EDGE * total and total <= closest:

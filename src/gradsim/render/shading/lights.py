@@ -1,8 +1,7 @@
-"""Lights. Colours are RGB, may exceed 1, and are what a white, matt surface shows that faces the light.
+"""Lights. Colors are RGB, may exceed 1, and are the color of a white Lambertian surface that faces the light.
 
-All numbers may be tensors that require gradients. What a light cannot be is refused when it is made: numbers that are not
-three, or are not finite; negative colours and directions of length 0, unless they are tensors, which a search may pull
-anywhere.
+All numbers may be tensors that require gradients. Shapes are checked at construction, and so are finite numbers, colors of
+at least 0 and nonzero directions unless they are tensors, which an optimizer may move anywhere.
 """
 
 import math
@@ -20,12 +19,12 @@ Numbers: TypeAlias = Tensor | Sequence[float]
 
 WHITE = (1.0, 1.0, 1.0)
 FALLOFFS = ("none", "inverse-square")
-BANDS = (1.0, *3 * (2 / 3,), *5 * (0.25,))  # how much a matt surface keeps of each harmonic, over π
+BANDS = (1.0, *3 * (2 / 3,), *5 * (0.25,))  # transfer of a Lambertian surface for each harmonic, over π
 
 
 @dataclass(frozen=True, eq=False)
 class Ambient:
-    """Light from everywhere, the same on every surface.
+    """Uniform light from all directions.
 
     Args:
         colour: RGB.
@@ -37,19 +36,19 @@ class Ambient:
         _check(self, colour=self.colour)
 
     def around(self, normals: Tensor) -> Tensor:
-        """What arrives from all around at surfaces of normals (..., 3), RGB (..., 3)."""
+        """Irradiance over π at normals (..., 3), RGB (..., 3)."""
         return _like(self.colour, normals).expand_as(normals)
 
 
 @dataclass(frozen=True, eq=False)
 class Harmonics:
-    """Light from far away in spherical harmonics up to order 2.
+    """Distant light in spherical harmonics up to order 2.
 
-    The irradiance over π of a matt surface (Ramamoorthi & Hanrahan 2001, Eq. 12): Σ A_l L_lm Y_lm(n) / π with real
+    The irradiance over π of a Lambertian surface (Ramamoorthi & Hanrahan 2001, Eq. 12): Σ A_l L_lm Y_lm(n) / π with real
     harmonics Y_00, Y_1−1 (∝ y), Y_10 (∝ z), Y_11 (∝ x), Y_2−2 (xy), Y_2−1 (yz), Y_20 (3z² − 1), Y_21 (xz), Y_22 (x² − y²).
 
     Args:
-        coefficients: L_lm of the radiance (9, 3); (√(4π), 0, …) is `Ambient` of colour 1.
+        coefficients: L_lm of the radiance (9, 3); (√(4π), 0, …) is `Ambient` of color 1.
     """
 
     coefficients: Tensor
@@ -60,17 +59,17 @@ class Harmonics:
             raise InputError(f"coefficients of a Harmonics light have shape {got}; expected (9, 3): nine rows of RGB.")
 
     def around(self, normals: Tensor) -> Tensor:
-        """What arrives from all around at surfaces of normals (..., 3), RGB (..., 3), at least 0."""
+        """Irradiance over π at normals (..., 3), RGB (..., 3), at least 0."""
         L = _like(self.coefficients, normals)
         return (harmonics(normals) * normals.new_tensor(BANDS) @ L).clamp_min(0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Directional:
-    """Light from far away.
+    """Directional light.
 
     Args:
-        direction: In which it travels, of any length.
+        direction: Direction of travel, of any length.
         colour: RGB.
     """
 
@@ -85,17 +84,17 @@ class Directional:
             )
 
     def arriving(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Unit vectors to the light (..., 3), and its colour, at points (..., 3) [m]."""
+        """Unit vectors to the light (..., 3), and its color, at points (..., 3) [m]."""
         return unit(-_like(self.direction, points)).expand_as(points), _like(self.colour, points)
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """A small lamp.
+    """Point light.
 
     Args:
-        position: [m].
-        colour: RGB, at 1 m if it falls off.
+        position: Position [m].
+        colour: RGB, at 1 m with falloff.
         falloff: "none", or "inverse-square" in the distance [m].
     """
 
@@ -109,7 +108,7 @@ class Point:
             raise InputError(f"falloff of a Point light is {self.falloff!r}; use one of {', '.join(FALLOFFS)}.")
 
     def arriving(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Unit vectors to the light (..., 3), and its colour, at points (..., 3) [m]."""
+        """Unit vectors to the light (..., 3), and its color, at points (..., 3) [m]."""
         way, colour = _like(self.position, points) - points, _like(self.colour, points)
         if self.falloff == "inverse-square":
             colour = colour / (way.square().sum(-1, keepdim=True) + torch.finfo(way.dtype).tiny)
@@ -123,13 +122,13 @@ KINDS: dict[str, type[Light]] = {"ambient": Ambient, "directional": Directional,
 
 
 def from_scene(spec) -> Light:
-    """A light of a scene (`gradsim.scene.light`)."""
-    given = {name: value for name, value in spec.model_dump().items() if name != "kind"}
-    return KINDS[spec.kind](**given)
+    """Light from a scene node (`gradsim.scene.light`)."""
+    fields_of_node = {name: value for name, value in spec.model_dump().items() if name != "kind"}
+    return KINDS[spec.kind](**fields_of_node)
 
 
 def of_image(lamp: Light, image: Tensor) -> Light:
-    """A light whose numbers by image (images, 3) are those of some images (...): (..., 3)."""
+    """Select numbers by image (images, 3) for image indices (...): (..., 3)."""
     if isinstance(lamp, Harmonics):
         return lamp
     by_image = {f.name: getattr(lamp, f.name) for f in fields(lamp) if getattr(getattr(lamp, f.name), "ndim", 1) == 2}
@@ -146,7 +145,10 @@ def harmonics(n: Tensor) -> Tensor:
 
 
 def unit(v: Tensor) -> Tensor:
-    """Vectors (..., 3) at length 1; those whose square is no number become 0, with a derivative of 0."""
+    """Normalize vectors (..., 3); zero vectors, and those whose square underflows, become 0 with derivative 0.
+
+    `torch.nn.functional.normalize` has a derivative of 1e12 at 0, and wrong lengths below 1e-12.
+    """
     largest = v.detach().abs().amax(-1, keepdim=True)
     usable = largest > torch.finfo(v.dtype).tiny ** 0.5
     scaled = torch.where(usable, v, 1.0) / torch.where(usable, largest, 1.0)  # squares neither vanish nor overflow
@@ -154,16 +156,16 @@ def unit(v: Tensor) -> Tensor:
 
 
 def _check(light: "Light", **numbers: Numbers) -> None:
-    for name, given in numbers.items():
+    for name, value in numbers.items():
         what = f"{name} of {type(light).__name__}"
-        if isinstance(given, Tensor):
-            if given.shape[-1:] != (3,) or not given.is_floating_point():
-                raise InputError(f"{what} has shape {tuple(given.shape)} and {given.dtype}; expected floats (3).")
+        if isinstance(value, Tensor):
+            if value.shape[-1:] != (3,) or not value.is_floating_point():
+                raise InputError(f"{what} has shape {tuple(value.shape)} and {value.dtype}; expected floats (3).")
             continue
-        if not hasattr(given, "__len__") or len(given) != 3 or not all(_is_number(x) for x in given):
-            raise InputError(f"{what} is {given!r}; expected three finite numbers, or one tensor of them.")
-        if name == "colour" and min(given) < 0:
-            raise InputError(f"{what} is {given!r}; expected red, green and blue of at least 0.")
+        if not hasattr(value, "__len__") or len(value) != 3 or not all(_is_number(x) for x in value):
+            raise InputError(f"{what} is {value!r}; expected three finite numbers, or one tensor of them.")
+        if name == "colour" and min(value) < 0:
+            raise InputError(f"{what} is {value!r}; expected red, green and blue of at least 0.")
 
 
 def _is_number(x) -> bool:

@@ -1,12 +1,12 @@
-"""How bright a surface is under lights: colour = albedo · gain + gloss.
+"""Shading laws: color = albedo · diffuse + specular.
 
-With the unit normal n, the unit vectors l to a light of colour L and e to the eye,
+With the unit normal n, the unit vectors l to a light of color L and e to the eye,
 
-    gain  = k_a Σ ambient + k_d Σ max(0, n · l) L                          (Lambert)
-    gloss = k_s Σ max(0, r · e)^s L,   r = 2 (n · l) n − l                 (Phong 1975)
-    gloss = k_s Σ max(0, n · h)^s L,   h = (l + e) / |l + e|               (Blinn 1977)
+    diffuse  = k_a Σ ambient + k_d Σ max(0, n · l) L                          (Lambert)
+    specular = k_s Σ max(0, r · e)^s L,   r = 2 (n · l) n − l                 (Phong 1975)
+    specular = k_s Σ max(0, n · h)^s L,   h = (l + e) / |l + e|               (Blinn 1977)
 
-where n · l > 0. A surface that is seen from behind has its normal turned round. There are no shadows.
+where n · l > 0. Normals of back faces are flipped. There are no shadows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,17 +26,17 @@ LAMPS: tuple[Light, ...] = (Ambient((0.4, 0.4, 0.4)), Directional((-0.5, 0.6, -1
 
 @dataclass(frozen=True, eq=False)
 class Shading:
-    """A law of shading and the lights.
+    """Shading law and lights.
 
     Args:
-        law: "colour" (the same everywhere, whatever the lights), "lambert", "phong" or "blinn-phong".
-        lights: The lights; by default some from all around and one from above and behind the left shoulder of someone
-            who looks along +y.
-        textures: Whether textures are shown; else the colours in their place.
-        names: Of the lights, for their parameters (`with_values`).
+        law: "colour" (unlit), "lambert", "phong" or "blinn-phong".
+        lights: Lights. Default: an ambient one, and one from above and behind the left shoulder of a viewer who looks
+            along +y.
+        textures: Use textures; else the plain colors.
+        names: Names of the lights, for their parameters (`with_values`).
 
     Raises:
-        InputError: If there is no such law, or something else than lights.
+        InputError: If the law is unknown, or `lights` are not lights.
     """
 
     law: str = "colour"
@@ -55,10 +55,10 @@ class Shading:
 
     @classmethod
     def paper(cls, variant: str, lights: tuple[Light, ...] = LAMPS) -> "Shading":
-        """One of the paper's three variants (its Fig. 7): "colour" only, "shading", or "texture" on top of it.
+        """One of the three variants of the paper's Fig. 7: "colour", "shading", or "texture" (shading and texture).
 
         Raises:
-            InputError: If there is no such variant.
+            InputError: If the variant is unknown.
         """
         variants = {"colour": cls("colour", lights, False), "shading": cls("phong", lights, False)}
         variants["texture"] = cls("phong", lights, True)
@@ -68,25 +68,25 @@ class Shading:
 
     @classmethod
     def of(cls, scene, law: str | None = None, textures: bool = True) -> "Shading":
-        """The law and the lights of a scene.
+        """Shading law and lights of a scene.
 
         Args:
-            scene: A `gradsim.Scene`. If it has no lights, `LAMPS` light it, for all laws but "colour".
-            law: In place of the scene's.
-            textures: See above.
+            scene: A `gradsim.Scene`; without lights, `LAMPS` are used.
+            law: Shading law in place of the scene's.
+            textures: See the class.
         """
         lamps = tuple(lights.from_scene(spec) for spec in scene.lights.values())
         return cls(law or scene.shading, lamps or LAMPS, textures, tuple(scene.lights))
 
     def with_values(self, values: Mapping[str, Tensor], frames: int) -> "Shading":
-        """With parameters of lights by name in place of their own: `lights.NAME.colour`, `.direction`, `.position`.
+        """Replace parameters of lights by name: `lights.NAME.colour`, `.direction`, `.position`.
 
         Args:
-            values: Parameters (worlds or 1, 3); those of other names are ignored.
-            frames: Of each world.
+            values: Parameters (worlds or 1, 3) by name; other names are ignored.
+            frames: Frames of each world.
 
         Raises:
-            InputError: If there is no such light, or it has no such parameter.
+            InputError: If a light or its parameter is unknown.
         """
         known = {
             f"lights.{name}.{f.name}" for name, lamp in zip(self.names, self.lights, strict=False) for f in fields(lamp)
@@ -99,47 +99,47 @@ class Shading:
         lamps = list(self.lights)
         for k, name in enumerate(self.names):
             keys = {field.name: f"lights.{name}.{field.name}" for field in fields(lamps[k])}
-            given = {field: values[key] for field, key in keys.items() if key in values}
+            replaced = {field: values[key] for field, key in keys.items() if key in values}
             lamps[k] = replace(
-                lamps[k], **{f: v.repeat_interleave(frames, 0) if len(v) > 1 else v[0] for f, v in given.items()}
+                lamps[k], **{f: v.repeat_interleave(frames, 0) if len(v) > 1 else v[0] for f, v in replaced.items()}
             )
         return replace(self, lights=tuple(lamps))
 
     def light(
         self, points: Tensor, normals: Tensor, eye: Tensor, material: Tensor, image: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Gain and gloss, RGB (..., 3) each.
+        """Diffuse and specular light, RGB (..., 3) each.
 
         Args:
-            points: Where (..., 3) [m].
-            normals: Unit normals there (..., 3), on the side of the eye.
-            eye: Where the camera stands (..., 3) [m].
-            material: k_a, k_d, k_s and s there (..., 4), see `material_of`.
-            image: Number of the image (...), for lights that differ between worlds.
+            points: Positions (..., 3) [m].
+            normals: Unit normals (..., 3), on the side of the eye.
+            eye: Position of the camera (..., 3) [m].
+            material: k_a, k_d, k_s and s (..., 4), see `material_of`.
+            image: Index of the image (...), for lights that differ between worlds.
         """
         if self.law == "colour":
             return torch.ones_like(points), torch.zeros_like(points)
-        ambient, diffuse, specular, shininess = material[..., None].unbind(-2)
-        gain, gloss = torch.zeros_like(points), torch.zeros_like(points)
+        k_a, k_d, k_s, exponent = material[..., None].unbind(-2)
+        diffuse, specular = torch.zeros_like(points), torch.zeros_like(points)
         to_eye = unit(eye - points)
         for lamp in (lights.of_image(lamp, image) for lamp in self.lights):
             if isinstance(lamp, Ambient | Harmonics):
-                gain = gain + ambient * lamp.around(normals)
+                diffuse = diffuse + k_a * lamp.around(normals)
                 continue
             to_light, colour = lamp.arriving(points)
             slant = _dot(normals, to_light)
-            gain = gain + diffuse * slant.clamp_min(0.0) * colour
+            diffuse = diffuse + k_d * slant.clamp_min(0.0) * colour
             if self.law != "lambert":
                 mirrored = 2 * slant * normals - to_light
                 half = unit(to_light + to_eye)
                 sharp = _dot(mirrored, to_eye) if self.law == "phong" else _dot(normals, half)
                 lit = (slant > 0) & (sharp > 0)
-                gloss = gloss + specular * torch.where(lit, _power(sharp, lit, shininess), 0.0) * colour
-        return gain, gloss
+                specular = specular + k_s * torch.where(lit, _power(sharp, lit, exponent), 0.0) * colour
+        return diffuse, specular
 
 
 def material_of(look: Appearance, like: Tensor) -> Tensor:
-    """k_a, k_d, k_s and s of a look (4,); tensors among them keep their gradients."""
+    """k_a, k_d, k_s and s of an appearance (4,); tensors keep their gradients."""
     return torch.stack(
         [
             torch.as_tensor(x, dtype=like.dtype, device=like.device)

@@ -1,8 +1,8 @@
-"""Pictures on surfaces: bilinear sampling, averages for what is far away, several pictures on one sheet.
+"""Textures: bilinear and trilinear sampling, mipmaps, atlases.
 
-Texture coordinates are OpenGL's and OBJ's: u to the right, v up, (0, 0) the lower left corner of the picture and (1, 1)
-its upper right one, so that texel centres lie half a texel inside. Beyond its border a picture begins again.
-Derivatives exist by texels and by coordinates.
+Texture coordinates are those of OpenGL and OBJ: u to the right, v up, (0, 0) the lower left corner of the image and (1, 1)
+the upper right one, so that texel centres lie half a texel inside. Textures repeat beyond their border. Samples are
+differentiable by texels and coordinates.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from torch.nn.functional import avg_pool2d, grid_sample, pad
 
 from gradsim.errors import InputError
 
-LARGEST = 2**27  # texels of a sheet: half a gigabyte a channel in single precision
+LARGEST = 2**27  # texels of an atlas: half a gigabyte per channel in single precision
 
 
 def sample(texture: Tensor, uv: Tensor, level: Tensor | None = None) -> Tensor:
@@ -22,44 +22,44 @@ def sample(texture: Tensor, uv: Tensor, level: Tensor | None = None) -> Tensor:
     Args:
         texture: (channels, h, w), row 0 on top.
         uv: (P, 2).
-        level: Size of a pixel in texels, as a power of 2, (P,): samples are then trilinear, between pictures of half
-            the size each (Williams 1983). 0 is the picture itself, which is also the default.
+        level: Mipmap level (P,), log2 of the size of a pixel in texels, for trilinear samples (Williams 1983). Default: 0,
+            the texture itself.
     """
     if level is None:
         return _bilinear(texture, uv)
-    pictures = pyramid(texture)
-    level = level.clamp(0, len(pictures) - 1)
+    images = pyramid(texture)
+    level = level.clamp(0, len(images) - 1)
     mixed = uv.new_zeros(len(uv), len(texture))
-    for k, picture in enumerate(pictures):
+    for k, image in enumerate(images):
         share = (1 - (level - k).abs()).clamp_min(0.0)
         used = share.nonzero()[:, 0]
         if len(used):
-            mixed = mixed.index_add(0, used, share[used, None] * _bilinear(picture, uv[used]))
+            mixed = mixed.index_add(0, used, share[used, None] * _bilinear(image, uv[used]))
     return mixed
 
 
 def pyramid(texture: Tensor) -> list[Tensor]:
-    """A picture (channels, h, w), and its averages over 2 × 2 texels again and again; odd sides are padded."""
-    pictures = [texture]
-    while max(pictures[-1].shape[1:]) > 1:
-        last = pictures[-1][None]
+    """Mipmaps of a texture (channels, h, w), by repeated averages over 2 × 2 texels; odd sides are padded."""
+    images = [texture]
+    while max(images[-1].shape[1:]) > 1:
+        last = images[-1][None]
         odd = pad(last, (0, last.shape[3] % 2, 0, last.shape[2] % 2), mode="replicate")
-        pictures.append(avg_pool2d(odd, 2)[0])
-    return pictures
+        images.append(avg_pool2d(odd, 2)[0])
+    return images
 
 
 def sheet(textures: Sequence[Tensor], uvs: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Several pictures on one: the sheet (channels, h, w), and all coordinates on it (sum of k, 2).
+    """Pack textures into an atlas (channels, h, w), with all coordinates on it (sum of k, 2).
 
-    A picture stands on it as often as its coordinates go round. They are kept half a texel inside, so that samples of
-    one picture never meet another.
+    A texture is laid out as often as its coordinates repeat. Coordinates stay half a texel inside, so that samples of one
+    texture never reach another.
 
     Args:
         textures: (channels, h, w) each.
         uvs: (k, 2) each.
 
     Raises:
-        InputError: If the copies of a picture are too many.
+        InputError: If the copies of a texture take more than `LARGEST` texels.
     """
     tiles, texels, top = [], [], 0
     for texture, uv in zip(textures, uvs, strict=True):
@@ -67,8 +67,8 @@ def sheet(textures: Sequence[Tensor], uvs: Sequence[Tensor]) -> tuple[Tensor, Te
         across, up = (uv.detach().amax(0) - first).ceil().clamp_min(1).int().tolist()
         if up * across * texture[0].numel() > LARGEST:
             raise InputError(
-                f"a texture of {texture.shape[2]} × {texture.shape[1]} texels stands {across} × {up} times on one part, and "
-                "`softras` lays out every copy; take `aa` or `dibr`, a smaller texture, or a lower `repeat`."
+                f"a texture of {texture.shape[2]} × {texture.shape[1]} texels repeats {across} × {up} times on one part, and "
+                "`softras` lays out every copy; use `aa` or `dibr`, a smaller texture, or a lower `repeat`."
             )
         tiles.append(texture.repeat(1, up, across))
         uv, (h, w) = (uv - first) / uv.new_tensor([across, up]), tiles[-1].shape[1:]
@@ -77,9 +77,9 @@ def sheet(textures: Sequence[Tensor], uvs: Sequence[Tensor]) -> tuple[Tensor, Te
         texels.append(texel - uv.new_tensor([0.0, top + h]))  # v counts from the top of the sheet, for now
         top += h
     width = max(t.shape[2] for t in tiles)
-    placed = torch.cat(texels)
-    placed = (placed + placed.new_tensor([0.0, top])) / placed.new_tensor([width, top])
-    return torch.cat([pad(t, (0, width - t.shape[2])) for t in tiles], 1), placed
+    coordinates = torch.cat(texels)
+    coordinates = (coordinates + coordinates.new_tensor([0.0, top])) / coordinates.new_tensor([width, top])
+    return torch.cat([pad(t, (0, width - t.shape[2])) for t in tiles], 1), coordinates
 
 
 def _bilinear(texture: Tensor, uv: Tensor) -> Tensor:

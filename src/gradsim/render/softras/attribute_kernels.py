@@ -1,7 +1,7 @@
 # pyright: reportInvalidTypeForm=false, reportCallIssue=false
-"""What a face looks like at the pixels of a tile: a template for `engine.lanes`.
+"""Face attributes at the pixels of a tile: a template for `engine.lanes`.
 
-A colour is gain · texture(uv) + gloss, each the mean of the corners by their shares, which sum to one.
+Color is diffuse · texture(uv) + specular, each interpolated by the shares of the corners, which sum to one.
 """
 
 from typing import TYPE_CHECKING
@@ -20,11 +20,11 @@ FAINT = wp.constant(Scalar(1.0e-20))  # weight that changes no digit: that of th
 
 @wp.struct
 class SurfaceColor:
-    """What faces look like; tables are shared by the images where their first dimension is 1."""
+    """Attribute tables; shared by all images where their first dimension is 1."""
 
-    gain: wp.array2d[Point]  # RGB of corners
-    gloss: wp.array2d[Point]
-    corners: wp.array2d[wp.vec3i]  # of each face, in `gain` and `gloss`
+    diffuse: wp.array2d[Point]  # RGB of corners
+    specular: wp.array2d[Point]
+    corners: wp.array2d[wp.vec3i]  # of each face, in `diffuse` and `specular`
     uv: wp.array2d[Pixel]
     uv_corners: wp.array2d[wp.vec3i]
     texture: wp.array2d[Point]  # (rows, columns); none if it has no rows
@@ -45,13 +45,13 @@ def mean(shares: Three, x: Scalar, y: Scalar, z: Scalar):
 
 
 @wp.func(inline=True)
-def mean_colour(shares: Three, p: Point, q: Point, r: Point):
+def mean_color(shares: Three, p: Point, q: Point, r: Point):
     return Three(mean(shares, p[0], q[0], r[0]), mean(shares, p[1], q[1], r[1]), mean(shares, p[2], q[2], r[2]))
 
 
 @wp.func(inline=True)
-def against(g: Three, p: Point):
-    """Product of a tile's colours and one."""
+def dot_color(g: Three, p: Point):
+    """Dot product of a tile's colors with one color."""
     return g.a * p[0] + g.b * p[1] + g.c * p[2]
 
 
@@ -118,43 +118,43 @@ def texture_adjoint(texture: wp.array2d[Point], u: Scalar, v: Scalar, g: Point, 
 
 @wp.struct
 class CornerAttributes:
-    """Of a corner."""
+    """Attributes of one corner."""
 
-    gain: Point
-    gloss: Point
+    diffuse: Point
+    specular: Point
     uv: Pixel
 
 
 @wp.func
-def dye_of(paint: SurfaceColor, image: int, face: int, corner: int):
+def attributes_of(tables: SurfaceColor, image: int, face: int, corner: int):
     d = CornerAttributes()
-    k = paint.corners[wp.min(image, paint.corners.shape[0] - 1), face][corner]
-    d.gain = paint.gain[wp.min(image, paint.gain.shape[0] - 1), k]
-    d.gloss = paint.gloss[wp.min(image, paint.gloss.shape[0] - 1), k]
-    if paint.texture.shape[0] > 0:
-        m = paint.uv_corners[wp.min(image, paint.uv_corners.shape[0] - 1), face][corner]
-        d.uv = paint.uv[wp.min(image, paint.uv.shape[0] - 1), m]
+    k = tables.corners[wp.min(image, tables.corners.shape[0] - 1), face][corner]
+    d.diffuse = tables.diffuse[wp.min(image, tables.diffuse.shape[0] - 1), k]
+    d.specular = tables.specular[wp.min(image, tables.specular.shape[0] - 1), k]
+    if tables.texture.shape[0] > 0:
+        m = tables.uv_corners[wp.min(image, tables.uv_corners.shape[0] - 1), face][corner]
+        d.uv = tables.uv[wp.min(image, tables.uv.shape[0] - 1), m]
     return d
 
 
 @wp.struct
-class Appearance:
-    """Of the pixels of a tile on a face."""
+class Shade:
+    """Attributes of a face at the pixels of a tile."""
 
-    gain: Three
+    diffuse: Three
     texel: Three
-    colour: Three
+    color: Three
     u: Real
     v: Real
 
 
 @wp.func(inline=True)
-def look_of(
+def shade_of(
     texture: wp.array2d[Point], a: CornerAttributes, b: CornerAttributes, c: CornerAttributes, shares: Three, w: Real
 ):
-    """The texture is asked only where the weight counts."""
-    s = Appearance()
-    s.gain = mean_colour(shares, a.gain, b.gain, c.gain)
+    """Interpolated attributes; the texture is sampled only where the weight is above `FAINT`."""
+    s = Shade()
+    s.diffuse = mean_color(shares, a.diffuse, b.diffuse, c.diffuse)
     s.texel = Three(spread(Scalar(1.0)), spread(Scalar(1.0)), spread(Scalar(1.0)))
     s.u = mean(shares, a.uv[0], b.uv[0], c.uv[0])
     s.v = mean(shares, a.uv[1], b.uv[1], c.uv[1])
@@ -166,6 +166,8 @@ def look_of(
                 s.texel.a = put(s.texel.a, k, p[0])
                 s.texel.b = put(s.texel.b, k, p[1])
                 s.texel.c = put(s.texel.c, k, p[2])
-    gloss = mean_colour(shares, a.gloss, b.gloss, c.gloss)
-    s.colour = Three(s.gain.a * s.texel.a + gloss.a, s.gain.b * s.texel.b + gloss.b, s.gain.c * s.texel.c + gloss.c)
+    specular = mean_color(shares, a.specular, b.specular, c.specular)
+    s.color = Three(
+        s.diffuse.a * s.texel.a + specular.a, s.diffuse.b * s.texel.b + specular.b, s.diffuse.c * s.texel.c + specular.c
+    )
     return s

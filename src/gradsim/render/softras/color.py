@@ -1,4 +1,4 @@
-"""Colours of SoftRas: what `softras.colour` runs."""
+"""Colours of SoftRas: what `softras.color` runs."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -12,7 +12,7 @@ from torch import Tensor
 from gradsim.engine.lanes import Lane, members
 from gradsim.engine.launch import array, field, replay
 from gradsim.engine.operation import operation
-from gradsim.render.softras.faces import CUT, Tiles, blur, check, finite, reach, table, with_faces
+from gradsim.render.softras.faces import CUT, Tiles, blur, check, face_arguments, finite, table, with_faces
 
 if TYPE_CHECKING:
     from gradsim.render.softras import attribute_kernels, color_kernels, kernels, resolve_kernels
@@ -22,29 +22,29 @@ else:
     kernels = "gradsim.render.softras.kernels"
     resolve_kernels = "gradsim.render.softras.resolve_kernels"
 
-BORDER = ("Reach", "EdgeGradient", "cover", "pulled", "unless", "at_first", "at_second")
+BORDER = ("Reach", "EdgeGradient", "cover", "add_edge", "if_nearest", "at_first", "at_second")
 PAINT = (
     "LANES",
     "FAINT",
     "SurfaceColor",
     "Three",
     "CornerAttributes",
-    "mean_colour",
-    "against",
+    "mean_color",
+    "dot_color",
     "texture_adjoint",
-    "dye_of",
-    "look_of",
+    "attributes_of",
+    "shade_of",
 )
 PIXELS = ("DepthWeights", "DIM")
 
 
-def colour(
+def color(
     screen: Tensor,
     faces: Tensor,
     height: int,
     width: int,
-    gain: Tensor,
-    gloss: Tensor,
+    diffuse: Tensor,
+    specular: Tensor,
     *,
     paint_faces: Tensor | None = None,
     uv: Tensor | None = None,
@@ -95,13 +95,17 @@ def colour(
     check(screen, height, width)
     images, n, _ = screen.shape
     corners = table("faces", faces, images, n)
-    gain, gloss = _rows("gain", gain, screen, 3), _rows("gloss", gloss, screen, 3)
-    if gain.shape[1] != gloss.shape[1]:
-        raise ValueError(f"`gain` has {gain.shape[1]} rows and `gloss` {gloss.shape[1]}; they share `paint_faces`.")
+    diffuse, specular = _rows("diffuse", diffuse, screen, 3), _rows("specular", specular, screen, 3)
+    if diffuse.shape[1] != specular.shape[1]:
+        raise ValueError(
+            f"`diffuse` has {diffuse.shape[1]} rows and `specular` {specular.shape[1]}; they share `paint_faces`."
+        )
     m = corners.shape[1]
-    paint_corners = corners if paint_faces is None else table("paint_faces", paint_faces, images, gain.shape[1], m)
-    if paint_faces is None and gain.shape[1] != n:
-        raise ValueError(f"`gain` has {gain.shape[1]} rows for {n} vertices; give `paint_faces`, or a row for each.")
+    paint_corners = corners if paint_faces is None else table("paint_faces", paint_faces, images, diffuse.shape[1], m)
+    if paint_faces is None and diffuse.shape[1] != n:
+        raise ValueError(
+            f"`diffuse` has {diffuse.shape[1]} rows for {n} vertices; give `paint_faces`, or a row for each."
+        )
     if (texture is None) != (uv is None):
         raise ValueError("a texture needs `uv`, and `uv` a `texture`; give both or none.")
     if texture is None or uv is None:
@@ -116,8 +120,8 @@ def colour(
     behind = _background(background, screen, height, width)
     depth = [1 / (gamma * (far - near)), far - epsilon * (far - near)]
     settings = torch.tensor([*blur(sigma, cut, cull), *depth], dtype=torch.float64)
-    paint = [gain, gloss, paint_corners, uv, uv_corners, texels]
-    rgb, clear, *_ = _colour(screen, corners, screen.new_empty(0, height, width), settings, *paint, behind)
+    paint = [diffuse, specular, paint_corners, uv, uv_corners, texels]
+    rgb, clear, *_ = _color(screen, corners, screen.new_empty(0, height, width), settings, *paint, behind)
     return rgb, 1 - clear
 
 
@@ -168,14 +172,14 @@ def pixels_code(lane: Lane) -> ModuleType:
 
 
 @cache
-def colour_code(lane: Lane) -> ModuleType:
+def color_code(lane: Lane) -> ModuleType:
     """The kernels of colours."""
     paint = with_faces(attribute_kernels, lane)
     bound = members(border_code(lane), *BORDER) | members(paint, *PAINT) | members(pixels_code(lane), *PIXELS)
     return with_faces(color_kernels, lane, **bound)
 
 
-class _Colour:
+class _Color:
     """A program (see `engine.operation`) from
 
         screen, faces, an empty canvas, settings, gain, gloss, their corners, uv, its corners, texels, background
@@ -189,60 +193,55 @@ class _Colour:
         return [(images, 3, *size), (images, *size), (images, *tiles), (images, *tiles)]
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        code, tiles, given = self._given(inputs)
+        code, tiles, given = face_arguments(color_code, inputs)
         images, faces, device = len(inputs[0]), inputs[1].shape[1], str(inputs[0].device)
-        fog, paint = self._looks(code, inputs)
-        opaque, nearest = tiles.empty(images), tiles.empty(images, fog.horizon)
-        weights, colours = tiles.empty(images), tiles.empty(3 * images)
+        depth_weights, paint = self._looks(code, inputs)
+        opaque, nearest = tiles.empty(images), tiles.empty(images, depth_weights.horizon)
+        weights, colors = tiles.empty(images), tiles.empty(3 * images)
         rgb = opaque.new_empty(images, 3, tiles.height, tiles.width)
         clear = opaque.new_empty(images, tiles.height, tiles.width)
         if clear.numel():
-            sums = [tiles.array(x) for x in (opaque, nearest, weights, colours)]
-            replay(code.blend_in_depth, (images, faces), [*given, *sums[:2]], device)
-            replay(code.mix, (images, faces), [*given, fog, paint, *sums[1:]], device)
-            args = [*sums, wp.from_torch(inputs[-1]), fog, *map(wp.from_torch, (rgb, clear))]
+            sums = [tiles.array(x) for x in (opaque, nearest, weights, colors)]
+            replay(code.cover_in_depth, (images, faces), [*given, *sums[:2]], device)
+            replay(code.mix_colors, (images, faces), [*given, depth_weights, paint, *sums[1:]], device)
+            args = [*sums, wp.from_torch(inputs[-1]), depth_weights, *map(wp.from_torch, (rgb, clear))]
             replay(pixels_code(tiles.lane).finish, (images, tiles.down, tiles.across), args, device)
         return [rgb, clear, nearest, weights]
 
     def backward(
         self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
     ) -> list[Tensor | None]:
-        code, tiles, given = self._given(inputs)
+        code, tiles, given = face_arguments(color_code, inputs)
         rgb, clear, nearest, weights = outputs
         gradients = [torch.zeros_like(x) if x.is_floating_point() else None for x in inputs]
         if not clear.numel():
             return gradients
         images, faces, device = len(rgb), inputs[1].shape[1], str(rgb.device)
-        fog, paint = self._looks(code, inputs)
+        depth_weights, paint = self._looks(code, inputs)
         sums, behind = [tiles.empty(k * images) for k in (1, 1, 3)], torch.empty_like(rgb)
-        args = [*map(wp.from_torch, (rgb, clear)), *map(tiles.array, (nearest, weights)), fog]
+        args = [*map(wp.from_torch, (rgb, clear)), *map(tiles.array, (nearest, weights)), depth_weights]
         args += [*map(wp.from_torch, adjoints[:2]), *map(tiles.pixels, sums), wp.from_torch(behind)]
         replay(pixels_code(tiles.lane).finish_adjoint, (images, tiles.down, tiles.across), args, device)
         kinds = {0: code.Point, 4: code.Point, 5: code.Point, 7: code.Pixel, 9: code.Point}
         found = [array(kind, sum_) for k, kind in kinds.items() if (sum_ := gradients[k]) is not None]
         replay(
-            code.mix_adjoint, (images, faces), [*given, fog, paint, *map(tiles.array, (nearest, *sums)), *found], device
+            code.mix_colors_adjoint,
+            (images, faces),
+            [*given, depth_weights, paint, *map(tiles.array, (nearest, *sums)), *found],
+            device,
         )
         gradients[-1] = behind.sum_to_size(inputs[-1].shape)
         return gradients
 
-    def _given(self, inputs: Sequence[Tensor]) -> tuple[ModuleType, Tiles, list]:
-        """Code, layout and the first arguments of its kernels."""
-        screen, faces, canvas, settings, *_ = inputs
-        tiles = Tiles(*canvas.shape[1:], like=screen)
-        code = colour_code(tiles.lane)
-        place = [array(code.Point, screen), array(wp.vec3i, faces), tiles.centres()]
-        return code, tiles, [*place, reach(code, tiles, *settings.tolist()[:3])]
-
     def _looks(self, code: ModuleType, inputs: Sequence[Tensor]) -> tuple:
         """The kernels' structs."""
-        gain, gloss, corners, uv, uv_corners, texels, _ = inputs[4:]
-        fog, paint = code.DepthWeights(), code.SurfaceColor()
-        *_, fog.sharpness, fog.horizon = inputs[3].tolist()
-        paint.gain, paint.gloss, paint.texture = (field(code.Point, x) for x in (gain, gloss, texels))
+        diffuse, specular, corners, uv, uv_corners, texels, _ = inputs[4:]
+        depth_weights, paint = code.DepthWeights(), code.SurfaceColor()
+        *_, depth_weights.sharpness, depth_weights.horizon = inputs[3].tolist()
+        paint.diffuse, paint.specular, paint.texture = (field(code.Point, x) for x in (diffuse, specular, texels))
         paint.corners, paint.uv_corners = field(wp.vec3i, corners), field(wp.vec3i, uv_corners)
         paint.uv = field(code.Pixel, uv)
-        return fog, paint
+        return depth_weights, paint
 
 
-_colour = operation(_Colour())
+_color = operation(_Color())

@@ -1,14 +1,14 @@
 # pyright: reportInvalidTypeForm=false, reportCallIssue=false
-"""Soft colours (Liu et al. 2019) and their adjoint: a template for `engine.lanes`, over the distances of `softras`.
+"""Soft colors (Liu et al. 2019) and their adjoint: a template for `engine.lanes`, over the distances of `softras`.
 
-The colour of a pixel is the mean of the faces and the background (Eqs. 4 and 5),
+The color of a pixel is the mean of the faces and the background (Eqs. 4 and 5),
 
     C = (Σ w c + w_b c_b) / (Σ w + w_b),   w = D exp((z - Z) / γ),   w_b = exp((ε - Z) / γ)
 
 with z = (far - depth) / (far - near) and any Z, here the largest z or ε. The code keeps depths instead: near 1 the digits
 of z are too coarse to be divided by γ = 1e-4, and depth is taken from the first corner of the face, for as much again.
 
-A face's colour is c = gain · texture(uv) + gloss, interpolated in perspective: with the barycentric coordinates clipped
+A face's color is c = diffuse · texture(uv) + specular, interpolated in perspective: with the barycentric coordinates clipped
 to [0, 1] and made to sum to one, u, and k = u / depth of the corner, depth = 1 / Σ k and corner shares are k · depth.
 
 Adjoint: with h = w / (Σ w + w_b) and g = ∂loss/∂C, ∂loss/∂c = h g and ∂loss/∂ log w = h g · (c - C); Z cancels.
@@ -27,9 +27,9 @@ if TYPE_CHECKING:  # bound by `specialize`
         LANES,
         SurfaceColor,
         Three,
-        against,
-        dye_of,
-        look_of,
+        attributes_of,
+        dot_color,
+        shade_of,
         texture_adjoint,
     )
     from gradsim.render.softras.face_kernels import (
@@ -46,13 +46,13 @@ if TYPE_CHECKING:  # bound by `specialize`
         signed_square,
         tiles_in_row,
     )
-    from gradsim.render.softras.kernels import EdgeGradient, Reach, at_first, at_second, cover, pulled, unless
+    from gradsim.render.softras.kernels import EdgeGradient, Reach, add_edge, at_first, at_second, cover, if_nearest
     from gradsim.render.softras.resolve_kernels import DIM, DepthWeights
 
 
 @wp.struct
 class Barycentrics:
-    """Where the pixels of a tile are on a face."""
+    """Barycentric coordinates of the pixels of a tile on a face."""
 
     raw: Three  # barycentric coordinates
     clipped: Three  # to the face
@@ -68,13 +68,13 @@ def within(x: Real):
 
 
 @wp.func(inline=True)
-def moved(raw: Real, g: Real):
+def clip_adjoint(raw: Real, g: Real):
     """The adjoint of a clipped coordinate: 0 where it is clipped."""
     return where(less(raw, zero(0)), zero(0), where(less(spread(Scalar(1.0)), raw), zero(0), g))
 
 
 @wp.func(inline=True)
-def spot_of(face: Face, a: Distance, b: Distance, c: Distance):
+def barycentrics_of(face: Face, a: Distance, b: Distance, c: Distance):
     s = Barycentrics()
     s.raw = Three(a.aside * face.a.height, b.aside * face.b.height, c.aside * face.c.height)
     u = Three(within(s.raw.a), within(s.raw.b), within(s.raw.c))
@@ -89,19 +89,19 @@ def spot_of(face: Face, a: Distance, b: Distance, c: Distance):
 
 
 @wp.func(inline=True)
-def shares_of(spot: Barycentrics):
-    """Of the corners, in perspective."""
-    return Three(spot.slope.a * spot.depth, spot.slope.b * spot.depth, spot.slope.c * spot.depth)
+def shares_of(bary: Barycentrics):
+    """Perspective-correct shares of the corners."""
+    return Three(bary.slope.a * bary.depth, bary.slope.b * bary.depth, bary.slope.c * bary.depth)
 
 
 @wp.func(inline=True)
-def weight(share: Real, spot: Barycentrics, nearest: Real, face: Face, fog: DepthWeights):
+def weight(share: Real, bary: Barycentrics, nearest: Real, face: Face, depth_weights: DepthWeights):
     """w: D is 0 where the face does not count."""
-    return share * exp(max(((nearest - face.depth[0]) - spot.behind) * fog.sharpness, spread(-DIM)))
+    return share * exp(max(((nearest - face.depth[0]) - bary.behind) * depth_weights.sharpness, spread(-DIM)))
 
 
 @wp.kernel(enable_backward=False)
-def blend_in_depth(
+def cover_in_depth(
     screen: wp.array2d[Point],  # (images, vertices): u [px], v [px], depth [m]
     faces: wp.array2d[wp.vec3i],  # (images or 1, faces); a negative one is none
     centres: wp.array[Real],  # x and y of a tile's pixels from its first one [px]
@@ -123,31 +123,31 @@ def blend_in_depth(
             c = distance(face.c, x, y)
             d = cover(signed_square(a, b, c) * reach.sharpness, reach.cut)
             add_to(opaque, image, row, column, d.softplus)
-            depth = spot_of(face, a, b, c).behind + face.depth[0]
+            depth = barycentrics_of(face, a, b, c).behind + face.depth[0]
             lower_to(nearest, image, row, column, where(less(zero(0), d.share), depth, spread(FAR)))
 
 
 @wp.kernel(enable_backward=False)
-def mix(
+def mix_colors(
     screen: wp.array2d[Point],
     faces: wp.array2d[wp.vec3i],
     centres: wp.array[Real],
     reach: Reach,
-    fog: DepthWeights,
-    paint: SurfaceColor,
+    depth_weights: DepthWeights,
+    tables: SurfaceColor,
     nearest: wp.array3d[Real],
     # out
     weights: wp.array3d[Real],  # Σ w, zero before
-    colours: wp.array3d[Real],  # Σ w c, (images × channels, ...), zero before
+    colors: wp.array3d[Real],  # Σ w c, (images × channels, ...), zero before
 ):
     image, k = wp.tid()
     corners = faces[wp.min(image, faces.shape[0] - 1), k]
     face = face_of(screen, image, corners, reach.cull, reach.radius, reach.height, reach.width)
     if face.top == face.bottom:
         return
-    dye_a = dye_of(paint, image, k, 0)
-    dye_b = dye_of(paint, image, k, 1)
-    dye_c = dye_of(paint, image, k, 2)
+    attr_a = attributes_of(tables, image, k, 0)
+    attr_b = attributes_of(tables, image, k, 1)
+    attr_c = attributes_of(tables, image, k, 2)
     for row in range(face.top, face.bottom):
         first, last = tiles_in_row(face, row, reach.radius)
         y = centres[1] + Scalar((row - face.top) * ROWS)
@@ -157,22 +157,22 @@ def mix(
             b = distance(face.b, x, y)
             c = distance(face.c, x, y)
             d = cover(signed_square(a, b, c) * reach.sharpness, reach.cut)
-            spot = spot_of(face, a, b, c)
-            w = weight(d.share, spot, nearest[image, row, column], face, fog)
+            bary = barycentrics_of(face, a, b, c)
+            w = weight(d.share, bary, nearest[image, row, column], face, depth_weights)
             if any_lane(less(spread(FAINT), w)):
-                look = look_of(paint.texture, dye_a, dye_b, dye_c, shares_of(spot), w)
+                shade = shade_of(tables.texture, attr_a, attr_b, attr_c, shares_of(bary), w)
                 add_to(weights, image, row, column, w)
-                add_to(colours, 3 * image, row, column, w * look.colour.a)
-                add_to(colours, 3 * image + 1, row, column, w * look.colour.b)
-                add_to(colours, 3 * image + 2, row, column, w * look.colour.c)
+                add_to(colors, 3 * image, row, column, w * shade.color.a)
+                add_to(colors, 3 * image + 1, row, column, w * shade.color.b)
+                add_to(colors, 3 * image + 2, row, column, w * shade.color.c)
 
 
 @wp.struct
 class CornerGradients:
     """Sums over pixels of ∂loss/∂ what a corner has."""
 
-    gain: Three
-    gloss: Three
+    diffuse: Three
+    specular: Three
     u: Real
     v: Real
     x: Real  # by the barycentric coordinates alone
@@ -181,10 +181,14 @@ class CornerGradients:
 
 
 @wp.func(inline=True)
-def owed(sums: CornerGradients, share: Real, gain: Three, gloss: Three, u: Real, v: Real, raw: Real, x: Real, y: Real, depth: Real):  # fmt: skip
-    """The sums with another tile."""
-    sums.gain = Three(sums.gain.a + share * gain.a, sums.gain.b + share * gain.b, sums.gain.c + share * gain.c)
-    sums.gloss = Three(sums.gloss.a + share * gloss.a, sums.gloss.b + share * gloss.b, sums.gloss.c + share * gloss.c)
+def add_tile(sums: CornerGradients, share: Real, diffuse: Three, specular: Three, u: Real, v: Real, raw: Real, x: Real, y: Real, depth: Real):  # fmt: skip
+    """The sums after another tile."""
+    sums.diffuse = Three(
+        sums.diffuse.a + share * diffuse.a, sums.diffuse.b + share * diffuse.b, sums.diffuse.c + share * diffuse.c
+    )
+    sums.specular = Three(
+        sums.specular.a + share * specular.a, sums.specular.b + share * specular.b, sums.specular.c + share * specular.c
+    )
     sums.u = sums.u + share * u
     sums.v = sums.v + share * v
     sums.x = sums.x - raw * x
@@ -194,48 +198,48 @@ def owed(sums: CornerGradients, share: Real, gain: Three, gloss: Three, u: Real,
 
 
 @wp.func
-def pay(sums: CornerGradients, border: Pixel, paint: SurfaceColor, image: int, face: int, corner: int, vertex: int, screen_adjoint: wp.array2d[Point], gain_adjoint: wp.array2d[Point], gloss_adjoint: wp.array2d[Point], uv_adjoint: wp.array2d[Pixel]):  # fmt: skip
+def accumulate(sums: CornerGradients, border: Pixel, tables: SurfaceColor, image: int, face: int, corner: int, vertex: int, screen_adjoint: wp.array2d[Point], diffuse_adjoint: wp.array2d[Point], specular_adjoint: wp.array2d[Point], uv_adjoint: wp.array2d[Pixel]):  # fmt: skip
     """Add a corner's sums to the arrays; `border` is what the distance from the border adds."""
     place = Point(border[0] + total(sums.x), border[1] + total(sums.y), total(sums.depth))
     wp.atomic_add(screen_adjoint, image, vertex, place)
-    k = paint.corners[wp.min(image, paint.corners.shape[0] - 1), face][corner]
-    gain = Point(total(sums.gain.a), total(sums.gain.b), total(sums.gain.c))
-    gloss = Point(total(sums.gloss.a), total(sums.gloss.b), total(sums.gloss.c))
-    wp.atomic_add(gain_adjoint, wp.min(image, gain_adjoint.shape[0] - 1), k, gain)
-    wp.atomic_add(gloss_adjoint, wp.min(image, gloss_adjoint.shape[0] - 1), k, gloss)
-    if paint.texture.shape[0] > 0:
-        m = paint.uv_corners[wp.min(image, paint.uv_corners.shape[0] - 1), face][corner]
+    k = tables.corners[wp.min(image, tables.corners.shape[0] - 1), face][corner]
+    diffuse = Point(total(sums.diffuse.a), total(sums.diffuse.b), total(sums.diffuse.c))
+    specular = Point(total(sums.specular.a), total(sums.specular.b), total(sums.specular.c))
+    wp.atomic_add(diffuse_adjoint, wp.min(image, diffuse_adjoint.shape[0] - 1), k, diffuse)
+    wp.atomic_add(specular_adjoint, wp.min(image, specular_adjoint.shape[0] - 1), k, specular)
+    if tables.texture.shape[0] > 0:
+        m = tables.uv_corners[wp.min(image, tables.uv_corners.shape[0] - 1), face][corner]
         wp.atomic_add(uv_adjoint, wp.min(image, uv_adjoint.shape[0] - 1), m, Pixel(total(sums.u), total(sums.v)))
 
 
 @wp.kernel(enable_backward=False)
-def mix_adjoint(
+def mix_colors_adjoint(
     screen: wp.array2d[Point],
     faces: wp.array2d[wp.vec3i],
     centres: wp.array[Real],
     reach: Reach,
-    fog: DepthWeights,
-    paint: SurfaceColor,
+    depth_weights: DepthWeights,
+    tables: SurfaceColor,
     nearest: wp.array3d[Real],
     opaque_adjoint: wp.array3d[Real],
     weights_adjoint: wp.array3d[Real],
-    colours_adjoint: wp.array3d[Real],
+    colors_adjoint: wp.array3d[Real],
     # out
     screen_adjoint: wp.array2d[Point],  # zero before, as all below
-    gain_adjoint: wp.array2d[Point],
-    gloss_adjoint: wp.array2d[Point],
+    diffuse_adjoint: wp.array2d[Point],
+    specular_adjoint: wp.array2d[Point],
     uv_adjoint: wp.array2d[Pixel],
     texture_sums: wp.array2d[Point],
 ):
-    """Adjoint of `blend_in_depth` and `mix`."""
+    """Adjoint of `cover_in_depth` and `mix_colors`."""
     image, k = wp.tid()
     corners = faces[wp.min(image, faces.shape[0] - 1), k]
     face = face_of(screen, image, corners, reach.cull, reach.radius, reach.height, reach.width)
     if face.top == face.bottom:
         return
-    dye_a = dye_of(paint, image, k, 0)
-    dye_b = dye_of(paint, image, k, 1)
-    dye_c = dye_of(paint, image, k, 2)
+    attr_a = attributes_of(tables, image, k, 0)
+    attr_b = attributes_of(tables, image, k, 1)
+    attr_c = attributes_of(tables, image, k, 2)
     near = Point(Scalar(1.0) / face.depth[0], Scalar(1.0) / face.depth[1], Scalar(1.0) / face.depth[2])
     # 1/depth of the corners from that of the first, by differences
     tilt_b = (face.depth[1] - face.depth[0]) * near[0] * near[1]
@@ -243,12 +247,12 @@ def mix_adjoint(
     slope_a = face.a.normal * face.a.height
     slope_b = face.b.normal * face.b.height
     slope_c = face.c.normal * face.c.height
-    pull_a = EdgeGradient()
-    pull_b = EdgeGradient()
-    pull_c = EdgeGradient()
-    owed_a = CornerGradients()
-    owed_b = CornerGradients()
-    owed_c = CornerGradients()
+    edge_a = EdgeGradient()
+    edge_b = EdgeGradient()
+    edge_c = EdgeGradient()
+    gradient_a = CornerGradients()
+    gradient_b = CornerGradients()
+    gradient_c = CornerGradients()
     for row in range(face.top, face.bottom):
         first, last = tiles_in_row(face, row, reach.radius)
         y = centres[1] + Scalar((row - face.top) * ROWS)
@@ -259,68 +263,119 @@ def mix_adjoint(
             c = distance(face.c, x, y)
             square = signed_square(a, b, c)
             d = cover(square * reach.sharpness, reach.cut)
-            spot = spot_of(face, a, b, c)
-            w = weight(d.share, spot, nearest[image, row, column], face, fog)
+            bary = barycentrics_of(face, a, b, c)
+            w = weight(d.share, bary, nearest[image, row, column], face, depth_weights)
             g = opaque_adjoint[image, row, column] * d.share
             if any_lane(less(spread(FAINT), w)):
-                look = look_of(paint.texture, dye_a, dye_b, dye_c, shares_of(spot), w)
-                red = colours_adjoint[3 * image, row, column] * w
-                green = colours_adjoint[3 * image + 1, row, column] * w
-                blue = colours_adjoint[3 * image + 2, row, column] * w
-                p = look.colour
+                shade = shade_of(tables.texture, attr_a, attr_b, attr_c, shares_of(bary), w)
+                red = colors_adjoint[3 * image, row, column] * w
+                green = colors_adjoint[3 * image + 1, row, column] * w
+                blue = colors_adjoint[3 * image + 2, row, column] * w
+                p = shade.color
                 log_w = red * p.a + green * p.b + blue * p.c + weights_adjoint[image, row, column] * w
                 g = g + log_w * (Scalar(1.0) - d.share)
-                gloss = Three(red, green, blue)
-                gain = Three(red * look.texel.a, green * look.texel.b, blue * look.texel.c)
+                specular = Three(red, green, blue)
+                diffuse = Three(red * shade.texel.a, green * shade.texel.b, blue * shade.texel.c)
                 u = zero(0)
                 v = zero(0)
-                if paint.texture.shape[0] > 0:
+                if tables.texture.shape[0] > 0:
                     count = int(LANES)
                     for n in range(count):
                         if lane(w, n) > FAINT:
-                            # of the texel's colour
-                            t = Point(lane(red * look.gain.a, n), lane(green * look.gain.b, n), lane(blue * look.gain.c, n))  # fmt: skip
-                            uv = texture_adjoint(paint.texture, lane(look.u, n), lane(look.v, n), t, texture_sums)
+                            # of the texel's color
+                            t = Point(lane(red * shade.diffuse.a, n), lane(green * shade.diffuse.b, n), lane(blue * shade.diffuse.c, n))  # fmt: skip
+                            uv = texture_adjoint(tables.texture, lane(shade.u, n), lane(shade.v, n), t, texture_sums)
                             u = put(u, n, uv[0])
                             v = put(v, n, uv[1])
                 # of the shares, which sum to one
-                to_a = against(gain, dye_a.gain) + against(gloss, dye_a.gloss) + u * dye_a.uv[0] + v * dye_a.uv[1]
-                to_b = against(gain, dye_b.gain) + against(gloss, dye_b.gloss) + u * dye_b.uv[0] + v * dye_b.uv[1]
-                to_c = against(gain, dye_c.gain) + against(gloss, dye_c.gloss) + u * dye_c.uv[0] + v * dye_c.uv[1]
-                s = shares_of(spot)
+                to_a = (
+                    dot_color(diffuse, attr_a.diffuse)
+                    + dot_color(specular, attr_a.specular)
+                    + u * attr_a.uv[0]
+                    + v * attr_a.uv[1]
+                )
+                to_b = (
+                    dot_color(diffuse, attr_b.diffuse)
+                    + dot_color(specular, attr_b.specular)
+                    + u * attr_b.uv[0]
+                    + v * attr_b.uv[1]
+                )
+                to_c = (
+                    dot_color(diffuse, attr_c.diffuse)
+                    + dot_color(specular, attr_c.specular)
+                    + u * attr_c.uv[0]
+                    + v * attr_c.uv[1]
+                )
+                s = shares_of(bary)
                 middle = s.a * to_a + s.b * to_b + s.c * to_c
-                to_a = (to_a - middle) * spot.depth
-                to_b = (to_b - middle) * spot.depth
-                to_c = (to_c - middle) * spot.depth
+                to_a = (to_a - middle) * bary.depth
+                to_b = (to_b - middle) * bary.depth
+                to_c = (to_c - middle) * bary.depth
                 # of the clipped coordinates, which sum to one too: depth changes by the differences of 1/depth
-                deep = spot.depth * spot.depth * log_w * fog.sharpness  # -depth² ∂loss/∂depth
+                deep = bary.depth * bary.depth * log_w * depth_weights.sharpness  # -depth² ∂loss/∂depth
                 u_a = to_a * near[0]
                 u_b = to_b * near[1] - deep * tilt_b
                 u_c = to_c * near[2] - deep * tilt_c
-                middle = spot.clipped.a * u_a + spot.clipped.b * u_b + spot.clipped.c * u_c
-                one = Scalar(1.0) / spot.over
-                u_a = moved(spot.raw.a, (u_a - middle) * one)
-                u_b = moved(spot.raw.b, (u_b - middle) * one)
-                u_c = moved(spot.raw.c, (u_c - middle) * one)
+                middle = bary.clipped.a * u_a + bary.clipped.b * u_b + bary.clipped.c * u_c
+                one = Scalar(1.0) / bary.over
+                u_a = clip_adjoint(bary.raw.a, (u_a - middle) * one)
+                u_b = clip_adjoint(bary.raw.b, (u_b - middle) * one)
+                u_c = clip_adjoint(bary.raw.c, (u_c - middle) * one)
                 # of the place of the pixel on the face; a corner moves it by its own coordinate, backward
                 right = u_a * slope_a[0] + u_b * slope_b[0] + u_c * slope_c[0]
                 down = u_a * slope_a[1] + u_b * slope_b[1] + u_c * slope_c[1]
-                z_a = zero(0) - (to_a + deep) * spot.slope.a * near[0]
-                z_b = zero(0) - (to_b + deep) * spot.slope.b * near[1]
-                z_c = zero(0) - (to_c + deep) * spot.slope.c * near[2]
-                owed_a = owed(owed_a, s.a, gain, gloss, u, v, spot.raw.a, right, down, z_a)
-                owed_b = owed(owed_b, s.b, gain, gloss, u, v, spot.raw.b, right, down, z_b)
-                owed_c = owed(owed_c, s.c, gain, gloss, u, v, spot.raw.c, right, down, z_c)
+                z_a = zero(0) - (to_a + deep) * bary.slope.a * near[0]
+                z_b = zero(0) - (to_b + deep) * bary.slope.b * near[1]
+                z_c = zero(0) - (to_c + deep) * bary.slope.c * near[2]
+                gradient_a = add_tile(gradient_a, s.a, diffuse, specular, u, v, bary.raw.a, right, down, z_a)
+                gradient_b = add_tile(gradient_b, s.b, diffuse, specular, u, v, bary.raw.b, right, down, z_b)
+                gradient_c = add_tile(gradient_c, s.c, diffuse, specular, u, v, bary.raw.c, right, down, z_c)
             g = g * reach.sharpness
             g = where(less(square, zero(0)), zero(0) - g, g)
-            at_a = unless(min(b.square, c.square), a.square, g)
-            at_b = unless(c.square, b.square, g - at_a)
-            pull_a = pulled(pull_a, face.a, a, at_a)
-            pull_b = pulled(pull_b, face.b, b, at_b)
-            pull_c = pulled(pull_c, face.c, c, g - at_a - at_b)
-    border_a = at_second(pull_b, face.b) + at_first(pull_c, face.c)
-    border_b = at_second(pull_c, face.c) + at_first(pull_a, face.a)
-    border_c = at_second(pull_a, face.a) + at_first(pull_b, face.b)
-    pay(owed_a, border_a, paint, image, k, 0, corners[0], screen_adjoint, gain_adjoint, gloss_adjoint, uv_adjoint)
-    pay(owed_b, border_b, paint, image, k, 1, corners[1], screen_adjoint, gain_adjoint, gloss_adjoint, uv_adjoint)
-    pay(owed_c, border_c, paint, image, k, 2, corners[2], screen_adjoint, gain_adjoint, gloss_adjoint, uv_adjoint)
+            at_a = if_nearest(min(b.square, c.square), a.square, g)
+            at_b = if_nearest(c.square, b.square, g - at_a)
+            edge_a = add_edge(edge_a, face.a, a, at_a)
+            edge_b = add_edge(edge_b, face.b, b, at_b)
+            edge_c = add_edge(edge_c, face.c, c, g - at_a - at_b)
+    border_a = at_second(edge_b, face.b) + at_first(edge_c, face.c)
+    border_b = at_second(edge_c, face.c) + at_first(edge_a, face.a)
+    border_c = at_second(edge_a, face.a) + at_first(edge_b, face.b)
+    accumulate(
+        gradient_a,
+        border_a,
+        tables,
+        image,
+        k,
+        0,
+        corners[0],
+        screen_adjoint,
+        diffuse_adjoint,
+        specular_adjoint,
+        uv_adjoint,
+    )
+    accumulate(
+        gradient_b,
+        border_b,
+        tables,
+        image,
+        k,
+        1,
+        corners[1],
+        screen_adjoint,
+        diffuse_adjoint,
+        specular_adjoint,
+        uv_adjoint,
+    )
+    accumulate(
+        gradient_c,
+        border_c,
+        tables,
+        image,
+        k,
+        2,
+        corners[2],
+        screen_adjoint,
+        diffuse_adjoint,
+        specular_adjoint,
+        uv_adjoint,
+    )

@@ -29,7 +29,7 @@ FAR = wp.constant(Scalar(1.0e9))  # [px] beyond it, products and whole numbers o
 CLOSE = wp.constant(Scalar(1.0e-6))  # [m] nearest depth of a corner; the near plane is the caller's
 FLAT = wp.constant(Wide(1.0e-6))  # of a face without area: twice the area by the square of the longest side
 TINY = wp.constant(Wide(1.0e-6))  # [px²] least square of the longest side
-SLACK = wp.constant(Scalar(1.0e-3))  # [px] of rounding, when asked which tiles a face reaches
+SLACK = wp.constant(Scalar(1.0e-3))  # [px] rounding allowance for the tiles that a face reaches
 
 
 @wp.struct
@@ -60,7 +60,7 @@ class Face:
 
 @wp.struct
 class Distance:
-    """Of a tile's pixels from a side [px]."""
+    """Distance of a tile's pixels from a side [px]."""
 
     aside: Real
     along: Real
@@ -160,7 +160,7 @@ def tiles_in_row(face: Face, row: int, radius: Scalar):
 
 @wp.func(inline=True)
 def distance(side: Side, x: Real, y: Real):
-    """Of pixels at x, y [px] from the first one of the face's tiles."""
+    """Distance of pixels at x, y [px], counted from the first one of the face's tiles."""
     way = x * side.direction[0] + y * side.direction[1]
     d = Distance()
     d.aside = x * side.normal[0] + y * side.normal[1] + side.aside

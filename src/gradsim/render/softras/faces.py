@@ -4,6 +4,7 @@ Pictures cut into tiles, as many pixels as a register of the processor has lanes
 """
 
 import math
+from collections.abc import Callable, Sequence
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
@@ -13,6 +14,7 @@ import warp as wp
 from torch import Tensor
 
 from gradsim.engine.lanes import Lane, members, names, native_width, specialize
+from gradsim.engine.launch import array
 
 if TYPE_CHECKING:
     from gradsim.render.softras import face_kernels
@@ -57,9 +59,9 @@ class Tiles:
         """So many pictures of one value, in tiles."""
         return torch.full((count, *self.shape), value, dtype=self.dtype, device=self.device)
 
-    def cut(self, pictures: Tensor) -> Tensor:
+    def cut(self, images: Tensor) -> Tensor:
         """Tiles (count, down, across, lanes) of pictures (..., height, width), 0 beyond their borders."""
-        flat = pictures.flatten(0, -3)
+        flat = images.flatten(0, -3)
         if self.lane.width == 1:
             return flat.contiguous()
         missing = (0, self.across * self.columns - self.width, 0, self.down * self.rows - self.height)
@@ -166,6 +168,20 @@ def reach(code: ModuleType, tiles: Tiles, sigma: float, cut: float, turn: float)
     r.sharpness, r.cut, r.radius, r.cull = 1 / sigma, cut, math.sqrt(sigma * cut), int(turn)
     r.height, r.width = tiles.height, tiles.width
     return r
+
+
+def face_arguments(code_of: Callable[[Lane], ModuleType], inputs: Sequence[Tensor]) -> tuple[ModuleType, Tiles, list]:
+    """Kernels, layout, and the arguments that all kernels over faces begin with.
+
+    Args:
+        code_of: Template by lane type.
+        inputs: Screen, faces, an empty canvas (0, height, width) and settings, see `blur`; further ones are ignored.
+    """
+    screen, faces, canvas, settings, *_ = inputs
+    tiles = Tiles(*canvas.shape[1:], like=screen)
+    code = code_of(tiles.lane)
+    place = [array(code.Point, screen), array(wp.vec3i, faces), tiles.centres()]
+    return code, tiles, [*place, reach(code, tiles, *settings.tolist()[:3])]
 
 
 def blur(sigma: float, cut: float, cull: str) -> list[float]:

@@ -31,12 +31,12 @@ if TYPE_CHECKING:  # bound by `specialize`
         tiles_in_row,
     )
 
-STEEP = wp.constant(Scalar(40.0))  # e^-40 is nothing beside 1, and its square is no subnormal number, which are slow
+STEEP = wp.constant(Scalar(40.0))  # e^-40 is negligible against 1, and its square is not subnormal (slow)
 
 
 @wp.struct
 class Reach:
-    """How far faces blur, and which of them count."""
+    """Extent of the blur, and culling."""
 
     sharpness: Scalar  # 1/σ [1/px²]
     cut: Scalar  # -x, beyond which a face does not count
@@ -48,7 +48,7 @@ class Reach:
 
 @wp.struct
 class Cover:
-    """Of a tile by a face."""
+    """Coverage of a tile by a face."""
 
     softplus: Real  # of x; 0 where the face does not count
     share: Real  # D; 0 where the face does not count
@@ -66,7 +66,7 @@ def cover(x: Real, cut: Scalar):
 
 @wp.struct
 class EdgeGradient:
-    """Sums over the pixels nearest to a side, of what the loss changes by d² there."""
+    """Sums of ∂loss/∂d² over the pixels nearest to a side."""
 
     aside: Real  # times aside
     slid: Real  # times aside and the fraction of the way along the side
@@ -75,32 +75,32 @@ class EdgeGradient:
 
 
 @wp.func(inline=True)
-def pulled(pull: EdgeGradient, side: Side, d: Distance, g: Real):
-    """The sums with another tile, where the loss changes by g d²."""
+def add_edge(edge: EdgeGradient, side: Side, d: Distance, g: Real):
+    """The sums after another tile with ∂loss/∂d² = g."""
     turn = g * d.aside
     fraction = (d.along - d.before - d.past) * (Scalar(1.0) / side.length)
-    pull.aside = pull.aside + turn
-    pull.slid = pull.slid + turn * fraction
-    pull.before = pull.before + g * d.before
-    pull.past = pull.past + g * d.past
-    return pull
+    edge.aside = edge.aside + turn
+    edge.slid = edge.slid + turn * fraction
+    edge.before = edge.before + g * d.before
+    edge.past = edge.past + g * d.past
+    return edge
 
 
 @wp.func(inline=True)
-def unless(other: Real, square: Real, g: Real):
-    """g where no other side is nearer than the one at this squared distance, else 0."""
+def if_nearest(other: Real, square: Real, g: Real):
+    """g where no other side is nearer than this squared distance, else 0."""
     return where(less(other, square), zero(0), g)
 
 
 @wp.func(inline=True)
-def at_first(pull: EdgeGradient, side: Side):
+def at_first(edge: EdgeGradient, side: Side):
     """Adjoint of the corner where a side starts: closest points of the side move with it by 1 - fraction."""
-    return (side.normal * (total(pull.aside) - total(pull.slid)) + side.direction * total(pull.before)) * Scalar(-2.0)
+    return (side.normal * (total(edge.aside) - total(edge.slid)) + side.direction * total(edge.before)) * Scalar(-2.0)
 
 
 @wp.func(inline=True)
-def at_second(pull: EdgeGradient, side: Side):
-    return (side.normal * total(pull.slid) + side.direction * total(pull.past)) * Scalar(-2.0)
+def at_second(edge: EdgeGradient, side: Side):
+    return (side.normal * total(edge.slid) + side.direction * total(edge.past)) * Scalar(-2.0)
 
 
 @wp.func(inline=True)
@@ -109,7 +109,7 @@ def on_screen(p: Pixel):
 
 
 @wp.kernel(enable_backward=False)
-def blend(
+def cover_faces(
     screen: wp.array2d[Point],  # (images, vertices): u [px], v [px], depth [m]
     faces: wp.array2d[wp.vec3i],  # (images or 1, faces); a negative one is none
     centres: wp.array[Real],  # x and y of a tile's pixels from its first one [px]
@@ -130,7 +130,7 @@ def blend(
 
 
 @wp.kernel(enable_backward=False)
-def blend_adjoint(
+def cover_faces_adjoint(
     screen: wp.array2d[Point],
     faces: wp.array2d[wp.vec3i],
     centres: wp.array[Real],
@@ -139,15 +139,15 @@ def blend_adjoint(
     # out
     screen_adjoint: wp.array2d[Point],  # zero before
 ):
-    """Adjoint of `blend`."""
+    """Adjoint of `cover_faces`."""
     image, k = wp.tid()
     corners = faces[wp.min(image, faces.shape[0] - 1), k]
     face = face_of(screen, image, corners, reach.cull, reach.radius, reach.height, reach.width)
     if face.top == face.bottom:
         return
-    pull_a = EdgeGradient()
-    pull_b = EdgeGradient()
-    pull_c = EdgeGradient()
+    edge_a = EdgeGradient()
+    edge_b = EdgeGradient()
+    edge_c = EdgeGradient()
     for row in range(face.top, face.bottom):
         first, last = tiles_in_row(face, row, reach.radius)
         y = centres[1] + Scalar((row - face.top) * ROWS)
@@ -159,11 +159,11 @@ def blend_adjoint(
             square = signed_square(a, b, c)
             g = opaque_adjoint[image, row, column] * cover(square * reach.sharpness, reach.cut).share * reach.sharpness
             g = where(less(square, zero(0)), zero(0) - g, g)
-            at_a = unless(min(b.square, c.square), a.square, g)
-            at_b = unless(c.square, b.square, g - at_a)
-            pull_a = pulled(pull_a, face.a, a, at_a)
-            pull_b = pulled(pull_b, face.b, b, at_b)
-            pull_c = pulled(pull_c, face.c, c, g - at_a - at_b)
-    wp.atomic_add(screen_adjoint, image, corners[0], on_screen(at_second(pull_b, face.b) + at_first(pull_c, face.c)))
-    wp.atomic_add(screen_adjoint, image, corners[1], on_screen(at_second(pull_c, face.c) + at_first(pull_a, face.a)))
-    wp.atomic_add(screen_adjoint, image, corners[2], on_screen(at_second(pull_a, face.a) + at_first(pull_b, face.b)))
+            at_a = if_nearest(min(b.square, c.square), a.square, g)
+            at_b = if_nearest(c.square, b.square, g - at_a)
+            edge_a = add_edge(edge_a, face.a, a, at_a)
+            edge_b = add_edge(edge_b, face.b, b, at_b)
+            edge_c = add_edge(edge_c, face.c, c, g - at_a - at_b)
+    wp.atomic_add(screen_adjoint, image, corners[0], on_screen(at_second(edge_b, face.b) + at_first(edge_c, face.c)))
+    wp.atomic_add(screen_adjoint, image, corners[1], on_screen(at_second(edge_c, face.c) + at_first(edge_a, face.a)))
+    wp.atomic_add(screen_adjoint, image, corners[2], on_screen(at_second(edge_a, face.a) + at_first(edge_b, face.b)))

@@ -11,11 +11,9 @@ Two formulas of the original release are wrong and not kept: the weight of the b
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import ClassVar
 
 import torch
-import warp as wp
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -23,12 +21,12 @@ from gradsim.engine.launch import array, replay
 from gradsim.engine.operation import operation
 from gradsim.errors import InputError
 from gradsim.render.near_clipping import cut_near
-from gradsim.render.shading.surface_color import Painter
-from gradsim.render.softras.color import border_code, colour
-from gradsim.render.softras.faces import CUT, Tiles, blur, check, reach, table
+from gradsim.render.shading.surface_color import ColorSource
+from gradsim.render.softras.color import border_code, color
+from gradsim.render.softras.faces import CUT, blur, check, face_arguments, table
 from gradsim.render.view import View
 
-__all__ = ["SoftRas", "colour", "silhouette"]
+__all__ = ["SoftRas", "color", "silhouette"]
 
 
 @dataclass(frozen=True)
@@ -74,17 +72,19 @@ class SoftRas:
         """See `silhouette`."""
         return silhouette(screen, faces, height, width, sigma=self.sigma, cull=self.cull)
 
-    def colour(self, screen: Tensor, faces: Tensor, height: int, width: int, gain: Tensor, gloss: Tensor, **options) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """See `colour`."""
+    def color(self, screen: Tensor, faces: Tensor, height: int, width: int, diffuse: Tensor, specular: Tensor, **options) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """See `color`."""
         depth = {"gamma": self.gamma, "epsilon": self.epsilon, "near": self.near, "far": self.far}
-        return colour(screen, faces, height, width, gain, gloss, sigma=self.sigma, cull=self.cull, **depth, **options)
+        return color(
+            screen, faces, height, width, diffuse, specular, sigma=self.sigma, cull=self.cull, **depth, **options
+        )
 
     def alpha(self, view: View) -> Tensor:
         """Opacity (images, height, width), see `silhouette`."""
         cut = cut_near(view.clip, view.faces, view.near)
         return self.silhouette(cut.screen, cut.faces, view.height, view.width)
 
-    def draw(self, view: View, paint: Painter, background: Tensor) -> tuple[Tensor, Tensor]:
+    def draw(self, view: View, paint: ColorSource, background: Tensor) -> tuple[Tensor, Tensor]:
         """Colours (images, 3, height, width) mixed with the background, and alpha (images, height, width).
 
         Args:
@@ -93,19 +93,19 @@ class SoftRas:
             background: (images or 1, channels, height or 1, width or 1).
         """
         c, size = paint.corners, (view.height, view.width)
-        tables = [(c.gain, c.table), (c.gloss, c.table)]
+        tables = [(c.diffuse, c.table), (c.specular, c.table)]
         if c.uv is not None and c.uv_table is not None:
             tables.append((c.uv[None], c.uv_table))
         cut = cut_near(view.clip, view.faces, view.near, tables)
-        (gain, rows), (gloss, _), *places = cut.tables
+        (diffuse, rows), (specular, _), *places = cut.tables
         options = {"uv": places[0][0], "uv_faces": places[0][1], "texture": c.texture} if places else {}
-        channels, behind = gain.shape[2], background.expand(-1, -1, *size)
+        channels, behind = diffuse.shape[2], background.expand(-1, -1, *size)
         drawn = []
         for first in range(0, channels, 3):  # paint may have other channels than RGB: three at a time
             three, missing = slice(first, first + 3), (0, max(0, first + 3 - channels))
-            colours = (pad(x[..., three], missing) for x in (gain, gloss))
+            colors = (pad(x[..., three], missing) for x in (diffuse, specular))
             options["background"] = pad(behind[:, three], (0, 0, 0, 0, *missing))
-            drawn.append(self.colour(cut.screen, cut.faces, *size, *colours, paint_faces=rows, **options))
+            drawn.append(self.color(cut.screen, cut.faces, *size, *colors, paint_faces=rows, **options))
         return torch.cat([rgb for rgb, _ in drawn], 1)[:, :channels], drawn[0][1]
 
 
@@ -144,29 +144,21 @@ class _Silhouette:
         return [(len(screen), *canvas.shape[1:])]
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        code, tiles, given = self._given(inputs)
+        code, tiles, given = face_arguments(border_code, inputs)
         opaque = tiles.empty(len(inputs[0]))
         if opaque.numel():
-            replay(code.blend, _threads(inputs), [*given, tiles.array(opaque)], str(opaque.device))
+            replay(code.cover_faces, _threads(inputs), [*given, tiles.array(opaque)], str(opaque.device))
         return [tiles.join(opaque.neg_().exp_()).contiguous()]
 
     def backward(
         self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
     ) -> list[Tensor | None]:
-        code, tiles, given = self._given(inputs)
+        code, tiles, given = face_arguments(border_code, inputs)
         opaque, adjoint = tiles.cut(-outputs[0] * adjoints[0]), torch.zeros_like(inputs[0])
         if opaque.numel():
             args = [*given, tiles.array(opaque), array(code.Point, adjoint)]
-            replay(code.blend_adjoint, _threads(inputs), args, str(opaque.device))
+            replay(code.cover_faces_adjoint, _threads(inputs), args, str(opaque.device))
         return [adjoint, None, None, None]
-
-    def _given(self, inputs: Sequence[Tensor]) -> tuple[ModuleType, Tiles, list]:
-        """Code, layout and the first arguments of its kernels."""
-        screen, faces, canvas, settings = inputs
-        tiles = Tiles(*canvas.shape[1:], like=screen)
-        code = border_code(tiles.lane)
-        place = [array(code.Point, screen), array(wp.vec3i, faces), tiles.centres()]
-        return code, tiles, [*place, reach(code, tiles, *settings.tolist())]
 
 
 def _threads(inputs: Sequence[Tensor]) -> tuple[int, int]:

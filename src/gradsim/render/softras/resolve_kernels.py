@@ -1,4 +1,4 @@
-"""From sums in tiles to pictures, and back: a template for `engine.lanes`. One thread for each tile."""
+"""From sums in tiles to images, and the adjoint: a template for `engine.lanes`. One thread for each tile."""
 
 from typing import TYPE_CHECKING
 
@@ -10,21 +10,21 @@ from gradsim.engine.lanes import lane
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.render.softras.face_kernels import COLUMNS, ROWS
 
-DIM = wp.constant(Scalar(50.0))  # e^-50 is as good as 0, and its products are no subnormal numbers, which are slow
+DIM = wp.constant(Scalar(50.0))  # e^-50 is negligible, and its products are not subnormal (slow)
 
 
 @wp.struct
 class DepthWeights:
-    """How depth weighs."""
+    """Weights by depth."""
 
     sharpness: Scalar  # 1 / (γ (far - near)) [1/m]
     horizon: Scalar  # depth of the background [m]
 
 
 @wp.func(inline=True)
-def background_weight(nearest: Real, fog: DepthWeights):
+def background_weight(nearest: Real, depth_weights: DepthWeights):
     """w_b: that of a face over all of the pixel at the depth of the background."""
-    return exp(max((nearest - fog.horizon) * fog.sharpness, spread(-DIM)))
+    return exp(max((nearest - depth_weights.horizon) * depth_weights.sharpness, spread(-DIM)))
 
 
 @wp.kernel(enable_backward=False)
@@ -32,20 +32,20 @@ def finish(
     opaque: wp.array3d[Real],  # -log(1 - A), (images, tiles down, tiles across)
     nearest: wp.array3d[Real],  # [m]
     weights: wp.array3d[Real],  # Σ w
-    colours: wp.array3d[Real],  # Σ w c, (images × channels, ...)
+    colors: wp.array3d[Real],  # Σ w c, (images × channels, ...)
     background: wp.array4d[Scalar],  # (images or 1, channels, rows or 1, columns or 1)
-    fog: DepthWeights,
+    depth_weights: DepthWeights,
     # out
     rgb: wp.array4d[Scalar],  # C (images, channels, rows, columns)
     clear: wp.array3d[Scalar],  # 1 - A
 ):
     image, down, across = wp.tid()
-    rest = background_weight(nearest[image, down, across], fog)
+    rest = background_weight(nearest[image, down, across], depth_weights)
     one = Scalar(1.0) / (weights[image, down, across] + rest)
     rest = rest * one
-    red = colours[3 * image, down, across] * one
-    green = colours[3 * image + 1, down, across] * one
-    blue = colours[3 * image + 2, down, across] * one
+    red = colors[3 * image, down, across] * one
+    green = colors[3 * image + 1, down, across] * one
+    blue = colors[3 * image + 2, down, across] * one
     not_covered = exp(zero(0) - opaque[image, down, across])
     b = wp.min(image, background.shape[0] - 1)
     rows = wp.min(ROWS, clear.shape[1] - down * ROWS)
@@ -69,7 +69,7 @@ def finish_adjoint(
     clear: wp.array3d[Scalar],
     nearest: wp.array3d[Real],
     weights: wp.array3d[Real],
-    fog: DepthWeights,
+    depth_weights: DepthWeights,
     rgb_adjoint: wp.array4d[Scalar],
     clear_adjoint: wp.array3d[Scalar],
     # out
@@ -77,12 +77,12 @@ def finish_adjoint(
         Scalar
     ],  # (images, tiles down, tiles across, pixels of a tile), zero before, as the next
     weights_adjoint: wp.array4d[Scalar],
-    colours_adjoint: wp.array4d[Scalar],
+    colors_adjoint: wp.array4d[Scalar],
     background_adjoint: wp.array4d[Scalar],  # of each pixel of each image
 ):
     """Adjoint of `finish`."""
     image, down, across = wp.tid()
-    rest = background_weight(nearest[image, down, across], fog)
+    rest = background_weight(nearest[image, down, across], depth_weights)
     one = Scalar(1.0) / (weights[image, down, across] + rest)
     rows = wp.min(ROWS, clear.shape[1] - down * ROWS)
     columns = wp.min(COLUMNS, clear.shape[2] - across * COLUMNS)
@@ -97,9 +97,9 @@ def finish_adjoint(
             level = red * rgb[image, 0, y, x] + green * rgb[image, 1, y, x] + blue * rgb[image, 2, y, x]
             opaque_adjoint[image, down, across, k] = -clear[image, y, x] * clear_adjoint[image, y, x]
             weights_adjoint[image, down, across, k] = -level
-            colours_adjoint[3 * image, down, across, k] = red
-            colours_adjoint[3 * image + 1, down, across, k] = green
-            colours_adjoint[3 * image + 2, down, across, k] = blue
+            colors_adjoint[3 * image, down, across, k] = red
+            colors_adjoint[3 * image + 1, down, across, k] = green
+            colors_adjoint[3 * image + 2, down, across, k] = blue
             background_adjoint[image, 0, y, x] = red * lane(rest, k)
             background_adjoint[image, 1, y, x] = green * lane(rest, k)
             background_adjoint[image, 2, y, x] = blue * lane(rest, k)
