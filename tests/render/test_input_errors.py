@@ -23,7 +23,7 @@ VERTICES = torch.tensor(BALL.vertices)
     [
         ({"rasterizer": "SoftRas"}, "rasterizer is 'SoftRas'; use one of aa, softras, dibr"),
         ({"rasterizer": SoftRas}, r"use one of aa, softras, dibr, or SoftRas\(\)"),
-        ({"rasterizer": None}, "rasteriser is None"),
+        ({"rasterizer": None}, "rasterizer is None"),
         ({"shading": "gouraud"}, "shading law is 'gouraud'"),
         ({"camera": None}, "camera is None; expected a Camera"),
         ({"samples": 1.5}, "samples is 1.5; it has to be a whole number"),
