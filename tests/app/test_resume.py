@@ -150,8 +150,8 @@ def test_two_at_once_in_one_folder_are_refused(job, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["fit"], "SCENE, --video V"),
-        (["fit", "cube.yaml", "--out", "x"], "--video V, --unknown"),
+        (["fit"], "SCENE, --video VIDEO"),
+        (["fit", "cube.yaml", "--out", "x"], "--video VIDEO, --unknown"),
         (["fit", "--resume"], "--out DIR"),
         (["fit", "--resume", "."], "holds no job.json"),
     ],
