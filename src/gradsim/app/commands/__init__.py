@@ -1,1 +1,1 @@
-"""What the commands do: from arguments to a run folder."""
+"""Commands: from arguments to a run folder."""

@@ -12,7 +12,7 @@ LAYOUTS = ("turntable", "sheet", "strip")
 
 @dataclass(frozen=True, kw_only=True)
 class RenderOptions:
-    """What is rendered of a trajectory. Without `frame` and a layout: a video of all frames.
+    """Selection, layout and format of renderings. Without `frame` and a layout: a video of all frames.
 
     Args:
         camera: Name of the scene's camera.
@@ -50,7 +50,7 @@ class RenderOptions:
         return next((name for name in LAYOUTS if getattr(self, name) is not None), default)
 
     def check(self, frames: int) -> None:
-        """Raise `InputError` if an option is wrong for a trajectory of so many frames."""
+        """Raise `InputError` if an option is wrong for a trajectory of `frames` frames."""
         if self.format not in FORMATS or (self.preview and self.format == "png"):
             allowed = FORMATS[: -1 if self.preview else None]
             raise InputError(f"--format is {self.format!r}; use one of {', '.join(allowed)}.")

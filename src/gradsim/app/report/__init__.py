@@ -1,1 +1,1 @@
-"""Pages of runs."""
+"""Report pages of run folders."""

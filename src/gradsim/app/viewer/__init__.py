@@ -1,1 +1,1 @@
-"""The live viewer of scenes and fits."""
+"""Viewer of scenes and fits in the browser."""

@@ -29,7 +29,7 @@ FORMATS = (".webm", ".mp4", ".gif", "")  # of videos that `gradsim render` write
 
 @dataclass(frozen=True)
 class ViewContent:
-    """What the viewer shows.
+    """Content of the viewer.
 
     Args:
         scene: The scene.
