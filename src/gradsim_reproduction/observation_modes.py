@@ -1,7 +1,7 @@
-"""What a fit sees of a motion with known truth: float silhouettes, 8-bit film, a foreign picture, or the poses themselves.
+"""Observation modes of a trajectory with known truth: float silhouettes, 8-bit video, another renderer, or poses.
 
 float     silhouettes in double precision: what is lost on the way there and back
-8bit      silhouettes from 8-bit film with noise of σ = 1/255: whether the error bars are right
+8bit      silhouettes from 8-bit video with noise of σ = 1/255: whether the error bars are right
 foreign   silhouettes by another renderer, of a motion with four times the steps
 states    place and orientation of the body at every frame: 3-D supervision (the paper's "diffphysics")
 """
@@ -24,11 +24,11 @@ def observe(scene: Scene, truth: Mapping[str, float], model: Model, mode: str, s
     """A scene with a rigid body, `body`, as it is seen with the true values.
 
     Args:
-        scene: What the fit knows.
-        truth: What it does not, by name.
+        scene: Scene known to the fit.
+        truth: True values of the unknowns, by name.
         model: The scene's.
         sight: One of the four above.
-        seed: Of the noise.
+        seed: Seed of the noise.
     """
     source = Model(scene, substeps=FINER * model.substeps) if mode == "foreign" else model
     with torch.no_grad():

@@ -2,7 +2,7 @@
 
 A report lists what `write_figures` returns:
 
-    pictures = write_figures(out, {"errors": (lambda: errors(records), "Errors", "One mark per object.")})
+    images = write_figures(out, {"errors": (lambda: errors(records), "Errors", "One mark per object.")})
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +45,7 @@ def write_figures(out: Path, figures: Mapping[str, tuple[Draw, str, str]]) -> li
     """Write NAME.png for each drawing function, title and caption.
 
     Returns:
-        File, title and caption of each, as `result.json` lists pictures.
+        File, title and caption of each, as `result.json` lists images.
     """
     for name, (draw, _, _) in figures.items():
         save_figure(Path(out) / f"{name}.png", draw)
@@ -71,8 +71,8 @@ def image_grid(count: int, columns: int, width: float, row_height: float) -> tup
     Args:
         count: Number of cells.
         columns: Cells per row.
-        width: Of the figure [in].
-        row_height: Of each row [in].
+        width: Width of the figure [in].
+        row_height: Row height of each row [in].
     """
     rows = -(-count // columns)
     figure = new_figure(width, row_height * rows)
@@ -108,7 +108,7 @@ def z_histogram(groups: Sequence[tuple[str, str, Sequence[float]]], width: float
 
     Args:
         groups: Label, color and values z; empty groups are skipped.
-        width: Of the figure [in].
+        width: Width of the figure [in].
     """
     figure = new_figure(width, 2.8)
     ax = figure.subplots()

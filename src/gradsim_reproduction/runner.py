@@ -42,7 +42,7 @@ class Run:
     Args:
         out: Folder; exists.
         quick: Small form, minutes instead of hours.
-        seed: Of everything random.
+        seed: Seed of everything random.
         progress: Receives stages and shares.
         scenes: Number of scenes, objects or fits instead of the default; None: the default.
         engine, workers: See `gradsim.runtime.parallel.run_jobs`.
@@ -74,7 +74,7 @@ def experiment(name: str, title: str, *, parallel: bool = False) -> Callable[[Ca
 
     Args:
         name: On the command line.
-        title: Of the report.
+        title: Title of the report.
         parallel: Whether it takes `scenes`, `engine` and `workers`.
     """
     unset = dict.fromkeys(("scenes", "workers")) | {"engine": "serial"} if parallel else {}
@@ -145,7 +145,7 @@ def run_missing(
     Args:
         ledger: Stores each record as soon as it is computed.
         jobs: Arguments by key.
-        function: Of one argument, at the top of a module; returns a record that JSON can hold.
+        function: Function of one argument, at the top of a module; returns a record that JSON can hold.
         engine, workers: See `gradsim.runtime.parallel.run_jobs`.
         progress: Receives the number of finished jobs.
         label: Name of the jobs, plural.

@@ -13,7 +13,7 @@ def write_table(out: Path, title: str, rows: Sequence[Mapping], notes: str = "")
 
     Args:
         out: The folder.
-        title: Of the table.
+        title: Rows of the table.
         rows: Each with "name", "paper" and "ours" (None where there is none), and perhaps a "note".
         notes: A sentence or two below it.
     """

@@ -21,8 +21,8 @@ from gradsim.scene import Scene
 from gradsim.scene.camera import Camera
 
 RATE = 240  # steps a second (paper, H.1), PyBullet's default
-NEAR, FAR = 0.05, 100.0  # [m] between these the picture shows
-AWAY = (0.0, 0.0, -10 * FAR)  # [m] where the ground's own picture is hidden: the scene shows none
+NEAR, FAR = 0.05, 100.0  # [m] between these the image shows
+AWAY = (0.0, 0.0, -10 * FAR)  # [m] where the ground's own image is hidden: the scene shows none
 
 
 @contextmanager

@@ -52,7 +52,7 @@ def cma(
 
 
 def solve(one: Sample, unknowns: Sequence[str], rollouts: int) -> dict:
-    """Search for some unknowns of a sample, the others known, with so many rollouts."""
+    """Search for some unknowns of a sample, the others known, with this number of rollouts."""
     begun = time.process_time()
     problem = problem_of(one, unknowns)
     space, width = problem.space, problem.space.high - problem.space.low
@@ -68,7 +68,7 @@ def solve(one: Sample, unknowns: Sequence[str], rollouts: int) -> dict:
 
 
 def problem_of(one: Sample, unknowns: Sequence[str]) -> Problem:
-    """The fit of a sample's film, by silhouettes: what is not asked for is known."""
+    """The fit of a sample's video, by silhouettes: what is not asked for is known."""
     known = {name: value for name, value in one.truth.items() if name not in unknowns}
     scene = one.placed() if known else one.scene
     space = Space(scene, [text for text in one.unknowns if text.partition(":")[0] in unknowns])
@@ -90,7 +90,7 @@ def search(
         losses: Of points (n, unknowns); infinite where a rollout diverges.
         start: Where a run begins.
         rollouts: How many points may be tried; the last generation of a run is not begun if it would be more.
-        rng: Of what is drawn.
+        rng: Rng of what is drawn.
     """
     library = require_extra("cma", "the baseline CMA-ES", "baselines")
     best, least, evaluations = start(), math.inf, 0

@@ -1,6 +1,6 @@
 """`gradsim reproduce convnet`: the network of the paper's H.2, which its tables call ConvLSTM, on the data set.
 
-It sees the films of 800 training samples, and tells the five parameters of 200 others from theirs. No pretrained backbone
+It sees the videos of 800 training samples, and tells the five parameters of 200 others from theirs. No pretrained backbone
 comes with the library: it is trained from scratch, for as many epochs as a CPU affords, or read from a file.
 """
 
@@ -37,7 +37,7 @@ def convnet(run: Run, epochs: int | None = None, weights: Path | None = None) ->
 
     Args:
         run: Quick: 12 videos for training and 6 for testing.
-        epochs: Of the whole network; None: 1, or 0 with `weights`. Only its head is trained for the rest of 25.
+        epochs: Epochs of the whole network; None: 1, or 0 with `weights`. Only its head is trained for the rest of 25.
         weights: State dictionary of `transformers.EfficientNetModel` to start from.
 
     Raises:
@@ -74,7 +74,7 @@ def rows(
     quick: bool = False,
     unknowns: Sequence[str] = ("body.mass",),
 ) -> list[dict]:
-    """What the network says of test samples; see `ROWS`. One network tells all five parameters, whatever is asked."""
+    """Predictions of the network for test samples; see `ROWS`. One network predicts all five parameters."""
     records = cached_rows("convnet", lambda folder: convnet(folder, quick, seed, progress), numbers, seed, out, quick)
     for one in records:
         one.update({key: {name: one[key][name] for name in unknowns} for key in ("truth", "values")})

@@ -1,4 +1,4 @@
-"""The network that the paper's tables call ConvLSTM and its H.2 describes: a film in, physical parameters out.
+"""The network that the paper's tables call ConvLSTM and its H.2 describes: a video in, physical parameters out.
 
 EfficientNet-B0 (Tan and Le 2019) on every frame of 64 × 64 pixels gives 2 × 2 × 1280 features; convolutions
 (1280, 128, 1) and (128, 32, 1) without activation leave 2 × 2 × 32, which 60 frames make 7680 numbers (the 4 × 4 of
@@ -30,9 +30,9 @@ class ConvNet(nn.Module):
 
     Args:
         outputs: Numbers to predict.
-        frames: Of a film.
+        frames: Frames of a video.
         size: Width and height of a frame [px], a multiple of 32.
-        config: What differs from EfficientNet-B0, as `transformers.EfficientNetConfig` names it.
+        config: Differences from EfficientNet-B0, as `transformers.EfficientNetConfig` names it.
 
     Raises:
         InputError: If `transformers` is not installed.
@@ -50,24 +50,24 @@ class ConvNet(nn.Module):
         self.linear = nn.Sequential(*layers[:-1])
 
     def forward(self, films: Tensor) -> Tensor:
-        """Predictions (batch, outputs) from films (batch, frames, size, size, 3) of bytes."""
+        """Predictions (batch, outputs) from videos (batch, frames, size, size, 3) of bytes."""
         return self.head(self.features(films))
 
-    def features(self, films: Tensor, learnt: Tensor | None = None) -> Tensor:
-        """What the backbone makes of films: (batch, frames, 1280, size / 32, size / 32).
+    def features(self, videos: Tensor, learnt: Tensor | None = None) -> Tensor:
+        """Features of videos by the backbone: (batch, frames, 1280, size / 32, size / 32).
 
         Args:
-            films: Bytes (batch, frames, size, size, 3).
+            videos: Bytes (batch, frames, size, size, 3).
             learnt: Frames (k,) that the backbone's gradient comes from, the others being drawn without; None: all.
         """
         if learnt is not None:
             with torch.no_grad():
-                features = self.features(films)
-            return features.index_copy(1, learnt, self.features(films[:, learnt]))
-        pictures = (films.flatten(0, 1) / 255 - torch.tensor(MEAN)) / torch.tensor(STD)
+                features = self.features(videos)
+            return features.index_copy(1, learnt, self.features(videos[:, learnt]))
+        pictures = (videos.flatten(0, 1) / 255 - torch.tensor(MEAN)) / torch.tensor(STD)
         with bfloat16_autocast():
             features = self.backbone(pictures.permute(0, 3, 1, 2)).last_hidden_state  # channels last, as the bytes lie
-        return features.unflatten(0, films.shape[:2])
+        return features.unflatten(0, videos.shape[:2])
 
     def head(self, features: Tensor) -> Tensor:
         """Predictions (batch, outputs) from features."""
@@ -97,7 +97,7 @@ class ConvNet(nn.Module):
 def init_layer(layer: nn.Module) -> None:
     """First weights of a layer, as Tan and Le have them: variance 2 / fan-out of convolutions, scale 1 of normalisation.
 
-    `transformers` draws that scale from N(0, 0.02²), and after its fifty layers nothing is left of a picture. It does not
+    `transformers` draws that scale from N(0, 0.02²), and after its fifty layers nothing is left of an image. It does not
     matter where weights are read.
     """
     if isinstance(layer, nn.Conv2d):

@@ -23,16 +23,16 @@ from gradsim.runtime.atomic import atomic_path
 from gradsim.runtime.progress import Progress
 from gradsim_reproduction.baselines.convnet_net import ConvNet
 
-SIZE = 64  # [px] of the pictures (paper, H.2)
+SIZE = 64  # [px] of the images (paper, H.2)
 
 
 class Clips:
-    """Films of the data set's rigid samples and their true parameters; each film is made once and kept.
+    """Videos of the data set's rigid samples and their true parameters; each video is made once and kept.
 
     Args:
-        folder: Gets a file for each film.
-        numbers: Of the samples.
-        seed: Of the data set.
+        folder: Gets a file for each video.
+        numbers: Numbers of the samples.
+        seed: Seed of the data set.
     """
 
     def __init__(self, folder: Path, numbers: Sequence[int], seed: int):
@@ -45,7 +45,7 @@ class Clips:
 
     @cached_property
     def digest(self) -> str:
-        """Of the samples: films and networks of others are not gone on with."""
+        """Digest of the samples; cached videos and networks of other samples are not reused."""
         content = [(s.scene.model_dump_json(), sorted(s.truth.items())) for s in self.samples.values()]
         return hashlib.sha256(repr(content).encode()).hexdigest()[:12]
 
@@ -74,19 +74,19 @@ class Clips:
 
 
 OFTEN = 60.0  # [s] after an epoch that ends so long after the last checkpoint, another is written
-CHUNK = 4  # films at a time where nothing is learnt
+CHUNK = 4  # videos at a time where nothing is learnt
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast.
+    """Length and rate of the training.
 
     Attributes:
-        whole_epochs: Of the whole network.
+        whole_epochs: Whole epochs of the whole network.
         head_epochs: After these, of all but the backbone.
-        learnt: Frames of a film, drawn anew each time, that the backbone's gradient comes from, which is most of the time.
-        batch: Films in a step.
-        rate: Of Adam (paper, H.2).
+        learnt: Frames of a video, drawn anew each time, that the backbone's gradient comes from, which is most of the time.
+        batch: Videos in a step.
+        rate: Rate of Adam (paper, H.2).
     """
 
     whole_epochs: int = 1
@@ -109,16 +109,16 @@ def train(
     seed: int,
     progress: Progress,
 ) -> list[dict]:
-    """Train; where the checkpoint is there, go on after it, to the same weights bit for bit.
+    """Train; where the checkpoint is there, resume after it, to the same weights bit for bit.
 
     Args:
         net: The network, which is changed.
-        clips: The films.
-        numbers: Of the samples for "train" and for "test".
-        schedule: How long and how fast.
+        clips: The videos.
+        numbers: Numbers of the samples for "train" and for "test".
+        schedule: Length and rate of the training.
         checkpoint: A file.
-        seed: Of the order of films and of what the backbone drops.
-        progress: Is told the losses.
+        seed: Seed of the order of videos and of what the backbone drops.
+        progress: Receives the losses.
 
     Returns:
         After each epoch: `train` (mean over its steps) and `test`, mean squares of labels; `whole`, whether the

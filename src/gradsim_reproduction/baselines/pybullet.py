@@ -61,7 +61,7 @@ def solve(job: Mapping) -> dict:
 
 
 def first(one: Sample, kind: str, vertices: int, rng: np.random.Generator) -> float:
-    """Where a search for a mesh of so many vertices begins [kg]."""
+    """Start of a search for a mesh with this number of vertices [kg]."""
     if kind == "vertices":
         return float(rng.uniform(0, vertices))
     space = Space(one.scene, [text for text in one.unknowns if text.startswith(f"{MASS}:")])
@@ -165,7 +165,7 @@ def summary(records: Sequence[dict]) -> dict[str, dict]:
             f"mass_rel_err_median_at_start ({start})": figure(float(np.median(before / truth))),
             f"nearer_than_the_start ({start})": figure(float(np.mean(off < before))),
         }
-    # what REINFORCE would need to find is there: the loss of PyBullet's film at the true mass
+    # what REINFORCE would need to find is there: the loss of PyBullet's video at the true mass
     figures["loss_at_truth_largest"] = figure(max(r["losses"]["truth"] for r in records), goal=0.0)
     figures["cpu_seconds_median"] = figure(float(np.median([r["cpu_seconds"] for r in records])))
     return figures

@@ -26,10 +26,10 @@ class Plan:
 
     Attributes:
         samples: Numbers drawn in a step.
-        steps: Of the optimiser.
+        steps: Steps of the optimiser.
         noise: Standard deviation of the draws.
-        decay: What is left of the rewards from one step to the next.
-        rate: Of Adam; tuned on masses of 2 to 12 kg.
+        decay: Factor of the rewards from one step to the next.
+        rate: Rate of Adam; tuned on masses of 2 to 12 kg.
     """
 
     samples: int = 5
@@ -43,10 +43,10 @@ def reinforce(reward: Callable[[float], float], start: float, plan: Plan, rng: n
     """The means, from the start to the last, (steps + 1); the answer is the last.
 
     Args:
-        reward: Of one number.
+        reward: Reward of one number.
         start: First mean.
         plan: Hyper-parameters.
-        rng: Of the samples.
+        rng: Rng of the samples.
     """
     mean = torch.tensor(start, dtype=torch.float64, requires_grad=True)
     adam, means = torch.optim.Adam([mean], plan.rate), [start]
@@ -86,15 +86,15 @@ def pybullet_landscape(
     frames: int | None = None,
     plan: Plan | None = None,
 ) -> dict[str, np.ndarray]:
-    """Losses of a body's mass in PyBullet, the target being PyBullet's own film (caption of Fig. 4).
+    """Losses of a body's mass in PyBullet, the target being PyBullet's own video (caption of Fig. 4).
 
     Args:
         masses: Where the curves are asked for [kg] (n,).
         scene: One rigid body, one level ground, a push at the start.
         truth: Mass of the target [kg].
         estimates: Means of REINFORCE whose next step is shown [kg] (k,).
-        seed: Of the samples.
-        frames: Length of the film; None takes the scene's.
+        seed: Seed of the samples.
+        frames: Length of the video; None takes the scene's.
         plan: Hyper-parameters; None takes the paper's.
 
     Returns:

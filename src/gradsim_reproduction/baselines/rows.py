@@ -48,7 +48,7 @@ def random(
 
 
 def row(one: Sample, values: dict[str, float], cpu_seconds: float = 0.0, **more: object) -> dict:
-    """What a baseline says of a sample, beside the truth."""
+    """Record of a baseline: values for a sample, and the truth."""
     truth = {name: one.truth[name] for name in values}
     return {
         "number": one.number,
@@ -69,12 +69,12 @@ def cached_rows(
     if it was run there for the same seed and as quickly; else it is run now, into the first of these.
 
     Args:
-        name: Of the experiment.
+        name: Name of the experiment.
         make: Runs it into a folder; returns the content of its `result.json`.
-        numbers: Of the samples; those that the experiment left out are left out.
-        seed: Of the data set.
+        numbers: Numbers of the samples; those that the experiment left out are left out.
+        seed: Seed of the data set.
         out: Folder of the experiment that asks.
-        quick: Whether it is the small form.
+        quick: True: the small form.
     """
     wanted = set(numbers)
     result = cached_result(name, seed, out, quick) or make(Path(out) / name)
@@ -82,7 +82,7 @@ def cached_rows(
 
 
 def cached_result(name: str, seed: int, out: Path, quick: bool) -> dict | None:
-    """What such a run wrote into its `result.json`, or None where there is none."""
+    """Content of `result.json` of such a run, or None."""
     folders = Path(out) / name, Path(out).resolve().parent / name
     return next((result for result in map(_read_result, folders) if result and _same(result, seed, quick)), None)
 

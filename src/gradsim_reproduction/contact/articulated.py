@@ -1,11 +1,11 @@
 """Bodies held by joints: against Lagrange, against Newton, and known from video.
 
-    lagrange    two hinged rods beside the double pendulum of `double_pendulum.py`, which is written in its angles
+    lagrange    two hinged rods next to the double pendulum of `double_pendulum.py`, which is written in its angles
     newton      a chain of four links from one URDF file beside Newton's Featherstone (`chain.py`): as one in the limit
                 of small steps, and CPU time per step
     top         the steady precession of a heavy top, at both of its rates
     arms        swinging arms of three links, a known torque in the shoulder, eight numbers of links and joints unknown:
-                from silhouettes in double precision (float), from 8-bit film with noise (8bit), and from silhouettes by
+                from silhouettes in double precision (float), from 8-bit video with noise (8bit), and from silhouettes by
                 another renderer of a motion with four times the steps (foreign)
 
 Truths and starts are drawn from the same ranges, from different streams; the scenes do not depend on the truth.
@@ -34,7 +34,7 @@ from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 from gradsim_reproduction.soft.table3 import draw_truth, errors
 
 ARMS, QUICK = 10, 2
-NOISY = 0.5  # share of the arms, the first ones, that are also seen on noisy film and by another renderer
+NOISY = 0.5  # share of the arms, the first ones, that are also seen on noisy video and by another renderer
 MODES = ("float", "8bit", "foreign")
 UNKNOWNS = (  # a decade each, or symmetric about 0, or 10 to 25 % about a size
     "lower.mass:0.25:2.5",
@@ -75,7 +75,7 @@ def articulated(run: Run) -> Outcome:
 
 
 def arm(number: int, seed: int) -> Scene:
-    """The library's arm from a drawn start, seen from a drawn side; links of one colour, which film tells from the wall."""
+    """The library's arm from a drawn start, seen from a drawn side; links of one colour, which video tells from the wall."""
     rng = np.random.default_rng([seed, number])
     content = Scene.library("arm").model_dump(exclude_unset=True)
     for name, reach in (("shoulder", 1.6), ("elbow", 1.0), ("wrist", 1.4)):
@@ -97,7 +97,7 @@ def _plan(arms: int) -> Iterator[tuple[int, str]]:
 
 
 def fit(number: int, mode: str, seed: int, progress: Progress) -> dict:
-    """Fit the numbers of one arm; what came out, beside the truth."""
+    """Fit the numbers of one arm; its result and the truth."""
     scene, noise_seed = arm(number, seed), 100 * seed + number
     space = Space(scene, UNKNOWNS, decades=True)
     model, truth = model_for(scene, space), draw_truth(space, noise_seed)
@@ -108,7 +108,7 @@ def fit(number: int, mode: str, seed: int, progress: Progress) -> dict:
 
 
 def observe(scene: Scene, truth: dict[str, float], model: Model, mode: str, seed: int) -> Observation:
-    """What a fit of this arm sees."""
+    """Observation of this arm in a mode."""
     source = Model(scene, substeps=FINER * model.substeps) if mode == "foreign" else model
     with torch.no_grad():
         trajectory = source.rollout(placed(scene, truth))
@@ -208,7 +208,7 @@ def _seconds(folder: Path, worlds: int) -> dict[str, float]:
 
 
 def newton_figures(peer: dict) -> dict[str, dict]:
-    """How near Newton is at the smallest step, whether both are of first order, and times of it over gradsim's."""
+    """Figures of the comparison with Newton: distance, order of convergence, CPU time over gradsim's."""
     span = chain.LINKS * chain.LENGTH
     order = lambda key: float(np.polyfit(np.log(peer["step"]), np.log(peer[key]), 1)[0])
     seconds = peer["seconds"]

@@ -51,7 +51,7 @@ def hard_ball_velocity(place: Tensor, goal: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Shot:
-    """Where the struck ball is and has to go.
+    """Start and goal of the struck ball.
 
     Args:
         place: [m] (2,).
@@ -78,7 +78,7 @@ class Shot:
         return cls(torch.tensor(place), torch.tensor(goal), torch.tensor(velocities))
 
     def end(self, v: Tensor) -> Tensor:
-        """Where the struck ball is at the time (worlds, 2) [m]."""
+        """Final position of the struck ball (worlds, 2) [m]."""
         return table().unchecked(self._values(v), 2)["struck"]["x"][:, -1, :2].detach()
 
     def slopes(self, v: Tensor) -> tuple[Tensor, Tensor]:

@@ -22,7 +22,7 @@ DURATION, FPS = 0.5, 50  # [s]; frames that are compared [1/s]
 
 
 def has_newton() -> bool:
-    """Whether Newton is installed."""
+    """True if Newton is installed."""
     return importlib.util.find_spec("newton") is not None
 
 

@@ -77,7 +77,7 @@ def exchange(k: float) -> float:
 
 
 def ground_bounce(k: float) -> float:
-    """How far ∂h/∂y₀ = −1 and ∂h/∂v₀ = −T of a ball off a ground are missed, relative; T = 1 s."""
+    """Relative error of ∂h/∂y₀ = −1 and ∂h/∂v₀ = −T of a ball that bounces off a ground; T = 1 s."""
     return _bounce(k, walls=False)
 
 
@@ -146,7 +146,7 @@ def collision_scene(pushed: bool) -> Scene:
 
 
 def _identified(seed: int, number: int, progress: Progress) -> dict:
-    """Fits of one film with a known push, and of one without."""
+    """Fits of one video with a known push, and of one without."""
     records: dict = {}
     for pushed, unknowns in ((True, PUSHED), (False, FREE)):
         scene, truth_seed = collision_scene(pushed), 1000 * seed + number
@@ -172,7 +172,7 @@ def _identified(seed: int, number: int, progress: Progress) -> dict:
 
 
 def _film(out: Path, record: dict) -> None:
-    """A film, and a player of it."""
+    """A video, and a player of it."""
     scene, truth = collision_scene(True), record["pushed"]["truth"]
     model = model_for(scene, Space(scene, PUSHED))
     true, fitted = (model.rollout(placed(scene, n)) for n in (truth, record["pushed"]["values"]))

@@ -118,7 +118,7 @@ def summary(records: list[dict], finer: list[float], drift: float) -> dict[str, 
 
 
 MOMENTS, SHOWN = (0, 450, 600, 1000), 4  # frames of the first pile, and how many others
-EVERY = 16  # steps between two frames of the film
+EVERY = 16  # steps between two frames of the video
 
 
 def draw(out: Path, model: Model, records: Sequence[dict], seed: int) -> list[dict]:

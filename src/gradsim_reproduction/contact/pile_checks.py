@@ -1,4 +1,4 @@
-"""What piles are checked for: finite gradients, adjoints against forward sensitivities, both against secants, energy."""
+"""Checks of piles: finite gradients, adjoints against forward sensitivities, both against secants, energy."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def check_gradients(
     """All checks of some scenes, side by side.
 
     Args:
-        model: Of the piles.
+        model: Model of the piles.
         parameters: Parameters of the scenes (scenes, ...).
         seed: Of directions and of the loss.
         widths: Shares of the directions by which secants go to either side. The narrowest comes first; a scene leaves when
@@ -77,7 +77,7 @@ def check_gradients(
 
 
 def _end(trajectory: Trajectory) -> Tensor:
-    """What the loss sees (worlds, n)."""
+    """Final positions and orientations, which the loss depends on (worlds, n)."""
     return torch.cat([state[key][:, -1] for state in trajectory.states.values() for key in SEEN], 1)
 
 
@@ -92,7 +92,7 @@ def _pairs(model: Model) -> Pairs:
 
 
 def on_surfaces(trajectory: Trajectory, values: Values, world: int) -> Tensor:
-    """What touches ground and obstacles, slips and presses in one world (frames, points)."""
+    """Contact, sliding and pressing flags on ground and obstacles in one world (frames, points)."""
     marks, one = [], {name: x[world : world + 1] for name, x in values.items()}
     for s in [s for s in trajectory.systems if isinstance(s, RigidBody)]:
         events = touches(s, {key: y[world : world + 1] for key, y in trajectory[s.name].items()}, one)
@@ -121,7 +121,7 @@ def energy(model: Model, trajectory: Trajectory, values: Values) -> Tensor:
 
 
 def _depth(s: RigidBody, trajectory: Trajectory, values: Values, world: int) -> Tensor:
-    """How deep each point of a body is in each surface (frames, surfaces · points) [m] in one world; below 0 outside."""
+    """Penetration depth of each point into each surface in one world (frames, surfaces · points) [m]; below 0 outside."""
     inputs = {name: x[world].detach() for name, x in zip(INPUTS, s.inputs(values), strict=False)}
     state = {key: y[world].detach() for key, y in trajectory[s.name].items()}
     at = rotation.rotate(state["q"][:, None], inputs["points"]) + state["x"][:, None]

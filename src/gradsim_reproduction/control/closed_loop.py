@@ -4,12 +4,12 @@ Every run draws a mass anew (all points alike, U(0.8, 1.2) times the model's) an
 points of the walker change their velocity by 1 m/s, any way in its plane. Draws of the 20 runs are of another seed than
 those of training, and all controllers get the same.
 
-    open           the paper's controller, trained on the undisturbed walker from one picture of the goal
+    open           the paper's controller, trained on the undisturbed walker from one image of the goal
     open, trained  the same, trained further on disturbed walkers
     closed         `Gait`, from the open loop's weights, trained on disturbed walkers by short pieces (`ApproachGoal`)
     mpc            plans 0.8 s ahead with the undisturbed model from the state, in each interval
 
-The picture is all that any of them knows of the goal: those that look see where they are from the place that its
+The image is all that any of them knows of the goal: those that look see where they are from the place that its
 silhouette's middle shows in the walker's plane. They see the walker's state as it is. Reached is as for the walker: the
 centre of mass in the last frame within 5 % of the goal's distance from the goal's.
 """
@@ -67,10 +67,10 @@ def closed_loop(folder: Path, quick: bool = False, seed: int = 0, progress: Prog
     """Run the experiment into a folder; what is finished is kept there.
 
     Args:
-        folder: Gets a ledger, pictures and a film.
+        folder: Gets a ledger, images and a video.
         quick: A few runs and iterations.
-        seed: Of start weights and disturbances.
-        progress: Is told what happens.
+        seed: Seed of start weights and disturbances.
+        progress: Receives stages and shares.
 
     Returns:
         `figures`, `curves` (paths of all runs by controller, training, success by size of kicks) and `pictures`.
@@ -126,10 +126,10 @@ class Walk:
 
     Args:
         plant: With senses of the state, seen from
-        place: where the picture shows the goal (3,) [m].
+        place: where the image shows the goal (3,) [m].
         picture: The goal's silhouette.
-        goal: What the open loop is trained by.
-        approach: What the others are trained by, or plan for.
+        goal: Training goal of the open loop.
+        approach: Goal of the other controllers.
         truth: For figures.
         way: From the start to the goal [m], to the right.
     """
@@ -235,7 +235,7 @@ def learn(done: Ledger, name: str, policy: nn.Module, search, progress: Progress
 
 
 def middles(plant: Plant) -> Tensor:
-    """Of the triangles, about the centre of mass (outputs, 3) [m]."""
+    """Centres of the triangles relative to the centre of mass (outputs, 3) [m]."""
     body = plant.model.systems[0]
     assert isinstance(body, SoftBody)
     return body.rest[body.part.faces[: plant.outputs]].mean(1)

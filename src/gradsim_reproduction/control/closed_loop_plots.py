@@ -1,4 +1,4 @@
-"""Pictures of closed loops beside open ones: how all runs went, success by the size of pushes, and a film of one run."""
+"""Plots of closed loops beside open ones: how all runs went, success by the size of pushes, and a video of one run."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,19 +26,19 @@ NAMES = {
     "closed": "feedback",
     "mpc": "planning (MPC)",
 }
-TIMES = 2  # the camera's picture is enlarged in the film
+TIMES = 2  # the camera's image is enlarged in the video
 MARKED = 8  # frames for which a push is told
 
 
 def draw(
     folder: Path, paths: Mapping[str, Tensor], goal: Tensor, close: float, fps: float, by_kick: dict
 ) -> list[dict]:
-    """Write the pictures; returns what a report lists.
+    """Write the plots; returns their entries for `result.json`.
 
     Args:
         folder: Gets them.
         paths: Centres of mass (runs, frames, 3) [m] by controller.
-        goal: Of the centre of mass (3,) [m].
+        goal: Goal of the centre of mass (3,) [m].
         close: Within which it counts as reached [m].
         fps: Frames per second.
         by_kick: Success by the size of pushes, of controllers by name.
@@ -61,10 +61,10 @@ def draw(
 
 
 def film(path: Path, scene, motions: Mapping[str, Any], goal: Any, kicks: Sequence[int]) -> dict:
-    """Write one run of each controller, one over another, and the goal below; returns what a report lists.
+    """Write one run of each controller, one over another, and the goal below; returns its entry for `result.json`.
 
     Args:
-        path: Of the film.
+        path: Path of the video.
         scene: The scene.
         motions: Trajectories by controller.
         goal: One frame at the goal.

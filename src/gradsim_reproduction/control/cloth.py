@@ -1,9 +1,9 @@
-"""The cloth of Fig. 6b: a sheet is thrown so that it flies to where one picture shows it.
+"""The cloth of Fig. 6b: a sheet is thrown so that it flies to where one image shows it.
 
 Three numbers are unknown, the velocity that all of it starts with; the search begins at 0. No setting was chosen on these
 goals and sheets. In the library's sheet each point has the mass of its share of the area, and the air moves all of it
 alike: it stays flat. In the original every point has 2 kg, so that the rim is too heavy for its area and trails; the
-sheet bends and tilts, and never looks as in the goal's picture. "heavy rim" is the same search for that.
+sheet bends and tilts, and never looks as in the goal's image. "heavy rim" is the same search for that.
 """
 
 from pathlib import Path
@@ -58,8 +58,8 @@ def cloth(
     Args:
         out: Gets cloth.jsonl, from which an interrupted run goes on.
         quick: Two goals and 15 iterations, without searches that have no gradients.
-        seed: Of goals and sheets.
-        progress: Is told what happens.
+        seed: Seed of goals and sheets.
+        progress: Receives stages and shares.
 
     Returns:
         Figures, and the history of each run, with method, goal and triangles among its names.

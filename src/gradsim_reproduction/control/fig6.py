@@ -1,7 +1,7 @@
-"""Visuomotor control from one picture of the goal (the paper's Sec. 3.2 and Fig. 6), with baselines on the same goals.
+"""Visuomotor control from one image of the goal (the paper's Sec. 3.2 and Fig. 6), with baselines on the same goals.
 
 Each part is a function of the folder that returns its figures and the histories of all its runs: what a search without
-feedback reaches from pixels, beside the same told the place in 3-D, and searches without gradients. Curves are raw; the
+feedback reaches from pixels, next to the same told the place in 3-D, and searches without gradients. Curves are raw; the
 best so far, as the search's own loss chooses it, is drawn apart. The last part is about loops that are closed.
 """
 
@@ -83,7 +83,7 @@ WORDS = (
 
 
 def rows(figures: Mapping[str, Mapping]) -> list[dict]:
-    """Of those figures that say how far a task is from its goal."""
+    """Rows of the figures that measure the distance from the goal."""
     names = {key: named(key) for key in figures}
     return [
         {"name": name, "paper": figures[key]["paper"], "ours": figures[key]["value"]}

@@ -1,4 +1,4 @@
-"""The gear of Fig. 6a: it rolls to where one picture shows it.
+"""The gear of Fig. 6a: it rolls to where one image shows it.
 
 No setting was chosen on these goals. The goal floats 0.16 m above where a gear can rest; a gear that
 stands at it has an error of `gear_floor`, and one that swells or hops a lesser one. The elements behind one another along
@@ -48,8 +48,8 @@ def gear(
     Args:
         out: Gets gear.jsonl, from which an interrupted run goes on.
         quick: One goal and 10 iterations, without searches that have no gradients.
-        seed: Of goals and policies.
-        progress: Is told what happens.
+        seed: Seed of goals and policies.
+        progress: Receives stages and shares.
 
     Returns:
         Figures, and the history of each run, with method and goal among its names.

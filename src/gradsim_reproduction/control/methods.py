@@ -1,4 +1,4 @@
-"""Methods of Fig. 6: one picture of the goal, its place in three dimensions, and searches without gradients.
+"""Methods of Fig. 6: one image of the goal, its place in three dimensions, and searches without gradients.
 
 All have the same policy, the same goals and the same start. What has gradients takes one rollout forward and backward in
 an iteration; the others take a batch of rollouts, which count.
@@ -30,7 +30,7 @@ Method = Callable[[Setup, int, Progress], History]
 
 
 def from_image(setup: Setup, seed: int, progress: Progress) -> History:
-    """The search of the task, from its picture."""
+    """The search of the task, from its image."""
     return train(setup.plant, setup.policy, setup.goal, setup.config, progress)
 
 
@@ -45,7 +45,7 @@ def by_adam(rate: float) -> Method:
 
 
 def gradient_free(name: str, rollouts: int) -> Method:
-    """A baseline of `WITHOUT`, or random policies, with so many rollouts."""
+    """A baseline of `WITHOUT`, or random policies, with this number of rollouts."""
     return lambda setup, seed, progress: BASELINES[name](setup, Budget(rollouts, WORLDS), seed, progress)[1]
 
 
@@ -60,8 +60,8 @@ class Runs:
     Args:
         out: The folder.
         task: Name of the file.
-        settings: What all depend on.
-        progress: Is told what happens.
+        settings: Settings that all runs depend on.
+        progress: Receives stages and shares.
     """
 
     def __init__(self, out: Path, task: str, settings: dict, progress: Progress):
@@ -72,12 +72,12 @@ class Runs:
         """A search of `iterations` steps: entry k of its history is what k steps led to.
 
         Args:
-            name: Of the method.
+            name: Name of the method.
             method: How.
             setup: The task with its goal.
             goal: The seed of it.
             iterations: Steps.
-            names: What else to remember.
+            names: Further entries of the history's names.
         """
         key = f"{name}, goal {goal}"
 
@@ -98,13 +98,13 @@ class Runs:
 
 
 def save_policies(out: Path, task: str, goal: int, policies: dict[str, State]) -> None:
-    """Write what the search from pictures found, state dictionaries of first, middle, best and last, for `load_policies`."""
+    """Write what the search from images found, state dictionaries of first, middle, best and last, for `load_policies`."""
     with atomic_path(_policies(out, task, goal)) as draft:
         torch.save(policies, draft)
 
 
 def load_policies(out: Path, task: str, goal: int) -> dict[str, State]:
-    """What `save_policies` wrote."""
+    """Policies written by `save_policies`."""
     return torch.load(_policies(out, task, goal), weights_only=True)
 
 
@@ -133,7 +133,7 @@ def mean_after(runs: list[History], name: str, steps: float) -> float | None:
 
 
 def at_equal_steps(runs: list[History], task: str) -> dict[str, dict]:
-    """Figures of searches that see no gradient, after as many simulated steps as those from pictures took."""
+    """Figures of searches that see no gradient, after as many simulated steps as those from images took."""
     steps = min(run.total("steps")[-1] for run in runs if run.names["method"] == PICTURE)
     means = {name: mean_after(runs, name, steps) for name in ("random", *WITHOUT)}
     return {f"{task}_{name}_error_at_equal_steps": figure(x) for name, x in means.items() if x is not None}
@@ -146,7 +146,7 @@ def iteration_seconds(setup: Setup, repeats: int = REPEATS) -> dict[str, float]:
     """CPU seconds of one rollout of one world forward and backward, medians.
 
     Returns:
-        `physics`: the gradient of where the body ends; `whole`: that of the goal's loss of the picture. They take turns,
+        `physics`: the gradient of where the body ends; `whole`: that of the goal's loss of the image. They take turns,
         so that what else the machine does slows both.
     """
 

@@ -1,4 +1,4 @@
-"""The picture of Fig. 6: position errors of all goals and their means, beside the paper's."""
+"""The image of Fig. 6: position errors of all goals and their means, next to the paper's."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -35,12 +35,12 @@ LEAST = 1e-6  # errors below are drawn there: a tenth of a pixel's worth is far 
 
 
 def draw(out: Path, name: str, runs: Sequence[History], floor: float | None = None) -> dict:
-    """Write the curves of a task as a picture; returns what a report lists.
+    """Write the curves of a task as an image; returns its entry for `result.json`.
 
     Args:
         out: The folder.
-        name: The task, and the picture.
-        runs: Of all methods and goals.
+        name: The task, and the image.
+        runs: Runs of all methods and goals.
         floor: A position error [m²], for a line.
     """
     text = (
@@ -99,17 +99,17 @@ STAGES = ("first", "middle", "best", "last")
 def draw_stages(
     out: Path, task: str, setup: Setup, policies: Mapping[str, State], history: History
 ) -> tuple[list[dict], dict]:
-    """Write a film of each, and TASK_stages.png with instants of all.
+    """Write a video of each, and TASK_stages.png with instants of all.
 
     Args:
         out: The folder.
         task: For the names of files.
         setup: The task; its policy ends as the last that is shown.
-        policies: What the search kept, by name.
+        policies: Policies of the search, by name.
         history: Of that search.
 
     Returns:
-        The films and the picture, as a report lists them.
+        The videos and the image, as a report lists them.
     """
     screen = Screen(setup.task.scene, setup.task.goal.cameras[0], [_goal_image(setup)])
     films, stills = [], []
@@ -133,6 +133,6 @@ def draw_stages(
 
 
 def _goal_image(setup: Setup) -> Sought:
-    """The goal as films show it."""
+    """The goal as videos show it."""
     goal, image = setup.goal, setup.images[0].permute(1, 2, 0)
     return Sought(setup.plant.frames - 1, image.numpy(), goal.targets[0].numpy())  # pyright: ignore[reportAttributeAccessIssue] -- an ImageGoal

@@ -1,12 +1,12 @@
-"""Initial velocities from which smoke forms a picture (the paper's Sec. C.4 and its video).
+"""Initial velocities from which smoke forms an image (the paper's Sec. C.4 and its video).
 
-A filled disc of smoke in a periodic box without viscosity, 99 steps, three pictures. The unknown is the velocity at the
+A filled disc of smoke in a periodic box without viscosity, 99 steps, three images. The unknown is the velocity at the
 start of every cell; it begins as a small random one, the same for all. What is minimised is the mean square of what the
-smoke at the end and the picture differ by, as a share of what it is for the disc itself. An iteration is one forward and one
+smoke at the end and the image differ by, as a share of what it is for the disc itself. An iteration is one forward and one
 backward pass, those of line searches included.
 
-The original has a picture of its own at 110 x 110, 3.6 % of the first mean square after 30 iterations and 3.1 % after 49.
-The picture is no state of the same simulation, so nothing is known of what can be reached.
+The original has an image of its own at 110 x 110, 3.6 % of the first mean square after 30 iterations and 3.1 % after 49.
+The image is no state of the same simulation, so nothing is known of what can be reached.
 
 Search for the initial velocity: limited-memory BFGS, which counts every forward and backward pass.
 
@@ -18,7 +18,7 @@ are; the unknowns are the stream function with its short waves made small,
 k in waves across the box. Steepest descent in z is then descent in a norm that costs rough flows more: without it, the
 gradient is as rough as the edges of the smoke, and steps along it stir instead of moving.
 
-Pictures that smoke is to form, and the smoke at the start: shapes drawn by their signed distance.
+Images that smoke is to form, and the smoke at the start: shapes drawn by their signed distance.
 
 A box is 1 m wide, x to the right and y downwards. Inside is 1, outside 0, with an edge of the same width [m] on all grids.
 """
@@ -83,7 +83,7 @@ def descend(evaluate: Callable[[Tensor], Evaluation], waves: StreamFunction, z: 
 
     Args:
         evaluate: The loss of unknowns; keeps what the caller wants.
-        waves: What a step means in velocities.
+        waves: Map from unknowns to velocities.
         z: Where to start.
         evaluations: At most so many.
     """
@@ -127,19 +127,19 @@ def _scaled(gradient: Tensor, pairs: list[tuple[Tensor, Tensor]], waves: StreamF
     return q
 
 
-EDGE = 0.02  # [m] over which a picture goes from 0.12 to 0.88
+EDGE = 0.02  # [m] over which an image goes from 0.12 to 0.88
 LOW = 0.15  # [m] that the disc at the start lies below the middle
 
 
 def targets(n: int) -> dict[str, Tensor]:
-    """The three pictures (n, n)."""
+    """The three images (n, n)."""
     return {name: _filled(draw(*_places(n))) for name, draw in _SHAPES.items()}
 
 
 def disc(n: int, mass: Tensor) -> Tensor:
-    """Smoke at the start (n, n): a filled disc, below the middle, of the mass Σ ρ that the picture has.
+    """Smoke at the start (n, n): a filled disc, below the middle, of the mass Σ ρ that the image has.
 
-    A flow without divergence makes no smoke, so another mass could not form the picture.
+    A flow without divergence makes no smoke, so another mass could not form the image.
     """
     x, y = _places(n)
     radius = (mass / n**2 / math.pi).sqrt()
@@ -210,15 +210,15 @@ def smoke(run: Run) -> Outcome:
 
 
 def form(picture: Tensor, evaluations: int, seed: int) -> tuple[dict, dict[str, np.ndarray]]:
-    """Search for the velocity of one picture.
+    """Search for the velocity of one image.
 
     Args:
         picture: (n, n).
         evaluations: How many iterations.
-        seed: Of the velocity at the start.
+        seed: Seed of the velocity at the start.
 
     Returns:
-        Mean squares of all iterations, and what else a report needs; and arrays: the picture, the smoke at the end after
+        Mean squares of all iterations, and what else a report needs; and arrays: the image, the smoke at the end after
         the iterations `SHOWN`, and all frames of the best.
     """
     n, began = len(picture), time.process_time()
@@ -256,7 +256,7 @@ def ratio(record: dict, iterations: int) -> float:
 
 
 def summary(records: list[dict]) -> dict[str, dict]:
-    """The worst of all pictures, of all and by size."""
+    """The worst of all images, of all and by size."""
     figures = {}
     for iterations, original in ORIGINAL.items():
         if any(len(r["curve"]) < iterations for r in records):
@@ -275,7 +275,7 @@ def summary(records: list[dict]) -> dict[str, dict]:
 COLOURS = {"ring": BLUE, "letter": ORANGE, "blobs": GREEN}
 SMOKE = mpl.colormaps["magma"]
 INSTANTS = 8  # of a strip
-HEIGHT, FPS, REST = 256, 25, 25  # [px], [1/s], frames for which films stand at the end
+HEIGHT, FPS, REST = 256, 25, 25  # [px], [1/s], frames for which videos stand at the end
 ORIGINAL_CURVE = ((0, 1.0), (30, 0.036), (49, 0.031))  # iterations, share of the first mean square
 
 
@@ -347,7 +347,7 @@ def _row(row: Sequence, images: Sequence[np.ndarray]) -> None:
 
 
 def _video(runs: Sequence) -> np.ndarray:
-    """Pictures above, smoke below (frames, height, width, 3) uint8."""
+    """Images above, smoke below (frames, height, width, 3) uint8."""
     times = max(1, HEIGHT // len(runs[0]["picture"]))
     columns = []
     for run in runs:

@@ -1,4 +1,4 @@
-"""The walker of Fig. 6's task family: iterations until it is where one picture of a goal shows it.
+"""The walker of Fig. 6's task family: iterations until it is where one image of a goal shows it.
 
 Ten goals, one to two body lengths away, times three policies to begin with; the search sees the silhouette of the goal
 and nothing else, and goes on for all its iterations whether or not it is there. Reached, for the figures alone: the centre
@@ -37,8 +37,8 @@ def walker(
     Args:
         out: Gets walker.jsonl, from which an interrupted run goes on, and policies of the first policy's runs.
         quick: Two goals in place of 30 runs.
-        seed: Of goals and policies.
-        progress: Is told what happens.
+        seed: Seed of goals and policies.
+        progress: Receives stages and shares.
 
     Returns:
         Figures, and the history of each run, with goal, policy, way and seconds among its names.
@@ -57,7 +57,7 @@ def walker(
 
 
 def figures(runs: list[History]) -> dict[str, dict]:
-    """What the runs show, by name."""
+    """Figures of the runs."""
     ways = [run.names["way"] for run in runs]
     shares = [[distance / way for distance in run.raw("distance")] for run, way in zip(runs, ways, strict=True)]
     first = [next((k for k, share in enumerate(run_shares) if share <= WITHIN), math.inf) for run_shares in shares]

@@ -1,9 +1,9 @@
-"""Mass, friction and elasticity of a beam from video, by descent and by least squares (the paper's Fig. 3 and films).
+"""Mass, friction and elasticity of a beam from video, by descent and by least squares (the paper's Fig. 3 and videos).
 
 Truths and starts are uniform over the same range, from different streams. Descent is Adam on the adjoint through exact
 coverage, on the first frames and then on all of them, within a goal of iterations (ours: the paper names none); one
-iteration is one rollout forward and one backward. Beside it stands least squares on the same frames. The target comes from the renderer
-and the steps that fit it: the figure shows how a fit gets there, and proves nothing of accuracy (see `joint --foreign`).
+iteration is one rollout forward and one backward. Least squares on the same frames is shown for comparison. The target comes from the renderer
+and the steps that fit it: the figure shows how a fit gets there, and does not measure accuracy (see `joint --foreign`).
 """
 
 import math
@@ -70,7 +70,7 @@ def table_rows(figures: dict[str, dict]) -> list[dict]:
 
 
 def solve(job: tuple[str, int, int, int]) -> dict:
-    """One scene of a task: what descent and least squares find, beside the truth."""
+    """One scene of a task: what descent and least squares find, next to the truth."""
     name, number, seed, starts = job
     task = TASKS[name]
     scene = task.scene(number, seed)
@@ -158,13 +158,13 @@ def draw_task(out: Path, name: str, scene, unknown: str, record: dict) -> tuple[
 
     Args:
         out: The folder.
-        name: Of the task.
+        name: Name of the task.
         scene: Its scene.
         unknown: Its name and range.
         record: Truth, and values on the way of descent.
 
     Returns:
-        The film and the picture, as a report lists them.
+        The video and the image, as a report lists them.
     """
     space, k = Space(scene, [unknown]), record["best"]
     model, path = model_for(scene, space), [row[k] for row in record["path"]]

@@ -66,7 +66,7 @@ class Row:
     Args:
         title: For people.
         cells: By column: parameters of the subject with the row's own name, as words; or of several, by subject; or why
-            there are none. Those of pictures are those of the subject "NAME film".
+            there are none. Those of images are those of the subject "NAME film".
         paper: Columns that the paper's Table 6 ticks.
     """
 
@@ -372,7 +372,7 @@ SUBJECTS |= {f"{key} film": lambda key=key: RenderedSubject(getattr(scenes, key)
 
 @dataclass(frozen=True)
 class Cell:
-    """What a cell came to.
+    """Measured result of a cell.
 
     Args:
         row, column: Where.
@@ -431,7 +431,7 @@ def cell(row: str, column: str, seed: int = 0, directions: int = 2) -> Cell:
 
 @cache
 def subject_slopes(subject: str, seed: int = 0, directions: int = 2) -> dict[str, Slope]:
-    """The gradients of a subject by all that the table asks of it; of pictures along one direction each."""
+    """The gradients of a subject by all that the table asks of it; of images along one direction each."""
     directions = 1 if subject.endswith(" film") else directions
     names_by_cell = [parameters_of(row, column).get(subject, []) for row in ROWS for column in COLUMNS]
     return slopes(

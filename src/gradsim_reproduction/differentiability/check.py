@@ -1,4 +1,4 @@
-"""Whether a gradient is right: the adjoint against central differences and against forward sensitivities.
+"""Gradient check: the adjoint against central differences and against forward sensitivities.
 
 A subject is anything from named tensors to outputs. Its loss is a random linear functional of them, w · y with weights
 of either sign in units of the size of each output, so that no output goes unseen. For each name, along random
@@ -34,7 +34,7 @@ class Subject(Protocol):
     """Something to differentiate."""
 
     def values(self) -> Values:
-        """Where: tensors (1, ...) by name."""
+        """Point of differentiation: tensors (1, ...) by name."""
         ...
 
     def observe(self, given: Values) -> list[Tensor]:
@@ -48,7 +48,7 @@ class Subject(Protocol):
 
 @dataclass(frozen=True)
 class Slope:
-    """How good the gradient by one name is.
+    """Errors of the gradient with respect to one parameter.
 
     Args:
         differences: Largest relative error against central differences.
@@ -62,7 +62,7 @@ class Slope:
 
     @property
     def green(self) -> bool:
-        """Whether it is right, and no zero."""
+        """True if the gradient is right and not zero."""
         return self.acts and self.differences <= GREEN and (self.forward is None or self.forward <= ROUNDING)
 
 
@@ -70,9 +70,9 @@ def slopes(subject: Subject, names: Sequence[str], seed: int = 0, directions: in
     """The gradients by these names.
 
     Args:
-        subject: What to differentiate.
-        names: Of its values.
-        seed: Of the functional and the directions.
+        subject: Function to differentiate.
+        names: Names of its values.
+        seed: Seed of the functional and the directions.
         directions: How many for each name.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Pictures of the audit of gradients."""
+"""Plots of the audit of gradients."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ COLOUR = {"continuous": FIT, "paper": DATA}
 
 
 def draw(out: Path, laws: dict, widths: Sequence[float], wide: float, sawteeth: dict) -> list[dict[str, str]]:
-    """Write the pictures into a folder.
+    """Write the images into a folder.
 
     Args:
         out: The folder.
@@ -24,7 +24,7 @@ def draw(out: Path, laws: dict, widths: Sequence[float], wide: float, sawteeth: 
         sawteeth: By law: shift, height and slope of one ball that bounces.
 
     Returns:
-        File, title and caption of each picture.
+        File, title and caption of each image.
     """
     count = next(iter(laws.values()))["difference"].shape[1]
     return write_figures(

@@ -1,4 +1,4 @@
-"""What the cells of the differentiability table look at: the motion of a scene, and a picture of it."""
+"""Subjects of the differentiability table: trajectories, images, smoke and policies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -92,7 +92,7 @@ class PolicySubject:
     size = 6
 
     def __call__(self, states, values: Values, plant: Plant) -> Tensor:
-        """What the policy sees."""
+        """Observation of the policy."""
         state = states[plant.model.systems[0].name]
         return torch.cat([state["x"].mean(1), 0.2 * state["v"].mean(1)], 1)
 
@@ -136,10 +136,10 @@ def with_actuation(scene: Scene, *names: str) -> TrajectorySubject:
 
 
 class RenderedSubject:
-    """Two pictures of a moment of a motion, without and with a texture on the first body: by camera, lights and looks.
+    """Two images of a moment of a motion, without and with a texture on the first body: by camera, lights and looks.
 
-    Looks have no names among the parameters of a scene; here `look.texture` is the picture (1, 3, h, w) on that body,
-    and `look.color` its colour where it has none. Bodies without uv have no texture.
+    Looks have no names among the parameters of a scene; here `look.texture` is the image (1, 3, h, w) on that body,
+    and `look.colour` its colour where it has none. Bodies without uv have no texture.
 
     Args:
         scene: The scene; its camera and lights.

@@ -1,4 +1,4 @@
-"""What can be optimised (the paper's Table 6), measured: the gradient of every cell against differences and forward mode.
+"""The paper's Table 6, measured: the gradient of every cell against differences and forward mode.
 
 The paper ticks 29 cells and shows no numbers. Here a tick is a gradient in float64 that is not zero and agrees with central
 differences to 1e-7 and, where there are forward sensitivities, with those to 1e-12; see `differentiability.py`.
@@ -43,7 +43,7 @@ WORDS = (
 
 
 def summary(cells: Mapping[str, Mapping[str, Cell]]) -> dict[str, dict]:
-    """How many cells are green, of the paper's and beyond, and the largest errors."""
+    """Numbers of green cells, of the paper's and beyond, and the largest errors."""
     all_cells = {(row, column): cell for row, row_cells in cells.items() for column, cell in row_cells.items()}
     count = lambda status: sum(cell.status == status for cell in all_cells.values())
     ticked = [cell for (row, column), cell in all_cells.items() if column in ROWS[row].paper]
@@ -63,7 +63,7 @@ def summary(cells: Mapping[str, Mapping[str, Cell]]) -> dict[str, dict]:
 
 
 def rows(cells: Mapping[str, Mapping[str, Cell]]) -> list[dict]:
-    """Of the table: a body, and all of them. Numbers of quantities, of which more is better, so that there is no ratio."""
+    """Rows of the table: each body, and all. Numbers of quantities; more is better, so there is no ratio."""
     table = []
     for row, row_cells in cells.items():
         right = {column for column, cell in row_cells.items() if cell.status == "green"}
@@ -93,7 +93,7 @@ CELL = (0.62, 0.36)  # [in]
 
 
 def draw(out: Path, cells: Mapping[str, Mapping[str, Cell]]) -> list[dict[str, str]]:
-    """Write the picture into a folder; returns its file, title and caption."""
+    """Write the image into a folder; returns its file, title and caption."""
     caption = (
         "The number is the largest relative error of the gradients of a cell against central differences, the darker the "
         "smaller. Framed: ticked in the paper. –: physics has no such quantity. open: gradsim has not. Orange: wrong."

@@ -1,8 +1,8 @@
 """A body that falls before a camera, and what of its fall is to be found: a problem for `least_squares.descend`.
 
-    z(t) = height + speed t − ½ gravity t²            in closed form, so that nothing but pictures is tried
+    z(t) = height + speed t − ½ gravity t²            in closed form, so that nothing but images is tried
 
-The alphas that are compared draw it; the losses say what its pictures differ by.
+The alphas that are compared draw it; the losses say what its images differ by.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from gradsim.render.silhouettes import Silhouettes
 
 FPS = 30.0
 FRAMES = 12
-SIZE = 64  # [px] edge of the pictures
+SIZE = 64  # [px] edge of the images
 AWAY, FIELD = 5.0, np.pi / 4  # [m], [rad]: camera and its field of view
 PER_METRE = SIZE / 2 / np.tan(FIELD / 2) / AWAY  # [px/m] in the plane of the fall
 NAMES = ("height", "speed", "gravity")  # [m], [m/s] upward, [m/s²] downward
@@ -34,7 +34,7 @@ Tangent = Callable[[Surface, Tensor], tuple[Tensor, Tensor]]  # the same with de
 
 @dataclass(frozen=True)
 class UniformSpace:
-    """Where unknowns may be, (n,) each."""
+    """Bounds of the unknowns, (n,) each."""
 
     low: Tensor
     high: Tensor
@@ -85,10 +85,10 @@ def central_differences(alpha: Alpha) -> Tangent:
 
 
 class FallProblem:
-    """What the pictures of a fall differ by from a target.
+    """Least-squares problem of a fall: rendered images against a target.
 
     Args:
-        body: What falls.
+        body: Falling body.
         target: (frames, height, width).
         tangent: Draws it.
         known: Numbers in the place of those of `NAMES` that are not asked for, the last ones.

@@ -3,8 +3,8 @@
 Thrown bodies with a known push tumble over a ground; contact is known, mass is not. Truths and starts are uniform over the
 same range, from different streams, and the same for all variants. The mean square of what pixels differ by in colour and
 opacity goes down by Adam, or by steps with momentum, one rate for all variants; gradients are adjoints of renderer and
-rollout, and one iteration is one film forward and one backward. The target comes from the renderer that fits it, and
-from its steps: the figure compares variants, and proves nothing of accuracy (an inverse crime, which the paper commits
+rollout, and one iteration is one video forward and one backward. The target comes from the renderer that fits it, and
+from its steps: the figure compares variants, and does not measure accuracy (an inverse crime, which the paper commits
 too).
 
 Opacity is a fourth channel. Without it ("softras, rgb") a body of one colour has an outline without any gradient: the
@@ -104,10 +104,10 @@ def drawn_mass(number: int, seed: int, stream: str, count: int) -> Tensor:
 
 
 def descend(scene: Scene, number: int, how: dict, seed: int, starts: int, iterations: int) -> dict:
-    """Masses from one film: relative errors and losses (iterations + 1, starts), beside the truth.
+    """Masses from one video: relative errors and losses (iterations + 1, starts), next to the truth.
 
     Args:
-        scene: What is filmed.
+        scene: Scene of the video.
         number: Its number, for truth and starts.
         how: View, variant and optimiser.
         seed: As above.
@@ -172,7 +172,7 @@ def summary(records: list[dict]) -> dict[str, dict]:
 
 
 def rows(figures: Mapping[str, Mapping], kinds: Sequence[tuple[str, str]]) -> list[dict]:
-    """Of the table: a variant by a renderer and an optimiser."""
+    """Rows of the table: one per renderer, optimiser and variant."""
     table = []
     for view, optimiser in kinds:
         for variant in VARIANTS:

@@ -1,4 +1,4 @@
-"""How far a body is found from, and how exactly, in pictures of another renderer: losses against alphas.
+"""Basin and accuracy of fits to images of another renderer, by loss and alpha.
 
 A body falls for 12 frames of 64² pixels, drawn by point samples, 256 to a pixel, in a regular grid and in random places
 of its cells (`supersampled.py`). What is drawn while searching is one of our alphas. Levenberg–Marquardt on the
@@ -39,8 +39,8 @@ from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 ARRIVED = 1.0  # [px] a start that ends nearer than this has found the body, as exactly as its alpha lets it
 OFFSETS = (1.0, 3.0, 5.0, 8.0, 10.0, 12.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0)  # [px]
 GRAVITY = 9.81  # [m/s²]
-ROWS = {"above": 12.5, "below": 41.5}  # [px] where a fall of 10 px begins, so that starts 40 px off are in the picture
-EDGE = 34 / PER_METRE  # [m] bound of heights: a little beyond the picture, wherever the truth is
+ROWS = {"above": 12.5, "below": 41.5}  # [px] where a fall of 10 px begins, so that starts 40 px off are in the image
+EDGE = 34 / PER_METRE  # [m] bound of heights: a little beyond the image, wherever the truth is
 TWO_STAGES = "cdf, mse"
 SCHEDULES = {name: Schedule(stage(name, 60, 1e-7)) for name in LOSSES}
 SCHEDULES[TWO_STAGES] = coarse_to_fine("cdf", "mse", (40, 40))
@@ -127,11 +127,11 @@ def height_errors(row: Row, schedule: Schedule, offsets: Sequence[float], sample
     """Final less true height [px], (bodies · sides, offsets), from starts so far off towards the middle and beyond.
 
     Args:
-        row: What draws, and which bodies.
-        schedule: What is lowered.
+        row: Alpha, and the bodies it draws.
+        schedule: Losses to minimize.
         offsets: [px].
         samples: "grid" or "random".
-        seed: Of the random samples.
+        seed: Seed of the random samples.
     """
     errors = []
     space = UniformSpace(torch.tensor([-EDGE]).double(), torch.tensor([EDGE]).double())
@@ -148,7 +148,7 @@ def height_errors(row: Row, schedule: Schedule, offsets: Sequence[float], sample
 
 
 def final_parameters(problem: FallProblem, start: Tensor, schedule: Schedule) -> Tensor:
-    """Where starts (starts, n) end."""
+    """Final parameters of starts (starts, n)."""
     return follow(problem, Population.at(start), FRAMES, schedule)[0].u  # pyright: ignore[reportArgumentType] -- has all it asks
 
 
@@ -176,7 +176,7 @@ def summary(errors: Tensor, offsets: Sequence[float]) -> dict:
 
 
 def throw(body: str, starts: int, rng: np.random.Generator) -> dict:
-    """Height, speed and gravity from one film by exact coverage, CDF first: errors of every start."""
+    """Height, speed and gravity from one video by exact coverage, CDF first: errors of every start."""
     truth, begin = THROWS.draw(rng, 1), THROWS.draw(rng, starts)
     target = reference_video(body, tuple(truth[0].tolist()), "random", int(rng.integers(2**31)))
     problem = FallProblem(BODIES[body], target, falls.exact_coverage, (), THROWS)
@@ -192,7 +192,7 @@ def throw(body: str, starts: int, rng: np.random.Generator) -> dict:
 
 
 def blended_video(body: str) -> tuple[np.ndarray, np.ndarray]:
-    """The fall that begins above, and the start that is 40 px off: all frames in one picture each."""
+    """The fall that begins above, and the start that is 40 px off: all frames in one image each."""
     height = (SIZE / 2 - ROWS["above"]) / PER_METRE
     first, second = (
         reference_video(body, (height - off / PER_METRE, 0.0, GRAVITY), "grid", 0).mean(0).numpy()
@@ -202,7 +202,7 @@ def blended_video(body: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _figures(table: list[dict], both: dict[str, dict], throws: list[dict]) -> dict[str, dict]:
-    """Of exact coverage with two stages; a start has converged if it is as near as is asked for."""
+    """Figures of exact coverage with two stages; a start has converged if it reaches the goal."""
     cells = {(c["alpha"], c["loss"]): c for c in table}
     goals = {"exact, convex": 1e-3, "exact, torus": 5e-3}
     errors = {alpha: [e for values in both[alpha].values() for e in values] for alpha in goals}
@@ -225,16 +225,16 @@ def _figures(table: list[dict], both: dict[str, dict], throws: list[dict]) -> di
 FAILED = "#e7e7ea"
 
 
-def draw(out: Path, table: list[dict], films: dict[str, tuple[np.ndarray, np.ndarray]]) -> list[dict[str, str]]:
-    """Write the pictures into a folder.
+def draw(out: Path, table: list[dict], videos: dict[str, tuple[np.ndarray, np.ndarray]]) -> list[dict[str, str]]:
+    """Write the images into a folder.
 
     Args:
         out: The folder.
         table: Cells with alpha, loss, basin_px and error_px.
-        films: By body: all frames of the fall, and of the start farthest off, in one picture each.
+        videos: By body: all frames of the fall, and of the start farthest off, in one image each.
 
     Returns:
-        File, title and caption of each picture.
+        File, title and caption of each image.
     """
     map_text = (
         "Left: largest offset up to which every start converges. Right: worst final error of the starts that converge."
@@ -244,7 +244,7 @@ def draw(out: Path, table: list[dict], films: dict[str, tuple[np.ndarray, np.nda
         out,
         {
             "losses": (lambda: _maps(table), "Losses against alphas", map_text),
-            "films": (lambda: _videos(films), "Observed videos", video_text),
+            "films": (lambda: _videos(videos), "Observed videos", video_text),
         },
     )
 

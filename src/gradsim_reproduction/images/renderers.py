@@ -1,4 +1,4 @@
-"""One scene by all rasterisers and laws of shading, beside Mitsuba's pictures of it."""
+"""One scene by all rasterisers and laws of shading, beside Mitsuba's images of it."""
 
 import importlib.util
 from dataclasses import replace

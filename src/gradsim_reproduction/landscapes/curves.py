@@ -1,4 +1,4 @@
-"""What a loss curve over one parameter holds: its minima, how deep each is, and from where descent comes home."""
+"""Analysis of a loss curve over one parameter: minima, their depth, and the basin of the lowest."""
 
 from dataclasses import asdict, dataclass
 

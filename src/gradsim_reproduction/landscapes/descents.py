@@ -1,4 +1,4 @@
-"""From where searches come home: descent as the paper does it, and the least squares that fits use.
+"""From where searches converge: descent as the paper does it, and the least squares that fits use.
 
 The starts are given, even over the range, and know nothing of the truth; the target is the true motion seen by exact
 coverage, through the steps that fit it.

@@ -1,6 +1,6 @@
 """Landscapes of the Lamé parameters, and of REINFORCE through PyBullet (the paper's Fig. 11).
 
-(a) is the beam of Fig. 4b. (b) are the three cubes of Fig. 4 in PyBullet, whose own film is the target: the reward over the
+(a) is the beam of Fig. 4b. (b) are the three cubes of Fig. 4 in PyBullet, whose own video is the target: the reward over the
 mass (H.1: minus the sum of the frames' L2 distances, here with mean 0 and standard deviation 1 over the range), and its
 product with the negative log-likelihood of a mass around a current estimate, which is what the method lowers. Over the
 range that product is lowest far from the estimate, where the likelihood weighs most, and not at the truth; but the method
@@ -66,7 +66,7 @@ WORDS = (
 
 
 def reinforce_search(kind: str, start: float, rate: float, seed: int) -> dict:
-    """REINFORCE from a start by a rate of Adam [kg]: its "means", and the "loss" of the last. A sample is a film."""
+    """REINFORCE from a start by a rate of Adam [kg]: its "means", and the "loss" of the last. A sample is a video."""
     from gradsim_reproduction.baselines.bullet import bullet, reward_of, squared_error
     from gradsim_reproduction.baselines.reinforce import Plan, reinforce
 
@@ -84,14 +84,14 @@ def best_first(ways: Iterable[dict]) -> list[dict]:
 
 
 def extremes(box: dict) -> dict:
-    """Where the reward is highest, and where the product is lowest around each estimate [kg]."""
+    """Masses of the highest reward, and of the lowest product around each estimate [kg]."""
     mass = np.array(box["mass"])
     lowest = [float(mass[np.argmin(row)]) for row in box["surrogate"]]
     return {"reward": float(mass[np.argmax(box["reward"])]), "surrogate": lowest}
 
 
 def maxima(box: dict) -> int:
-    """How many the reward has within the range."""
+    """Number of maxima of the reward within the range."""
     reward = np.array(box["reward"])
     return sum(not one.end for one in minima(np.array(box["mass"]), reward.max() - reward))
 
@@ -106,7 +106,7 @@ def lowest(plane: dict) -> tuple[float, float]:
 def figures(parts: dict, boxes: dict) -> dict[str, dict]:
     """Places of the extremes, numbers of minima, and where REINFORCE ends."""
     mu, lam = lowest(parts["plane"])
-    # no goals: the truth is a point of the grid, and the film our own, so that nothing could be lower
+    # no goals: the truth is a point of the grid, and the video our own, so that nothing could be lower
     by_name = {"lowest_mu": figure(mu, paper=TRUE_LAME), "lowest_lam": figure(lam, paper=TRUE_LAME)}
     for name in lame.NAMES:
         curve = parts[f"cut along {name}"]["curves"]["coverage"]["all"]
@@ -135,7 +135,7 @@ def home(ways: list[dict]) -> float:
 
 
 def rows(parts: dict, boxes: dict) -> list[dict]:
-    """Of the table."""
+    """Rows of the table."""
     mu, lam = lowest(parts["plane"])
     table = [
         {"name": f"(a) lowest of the map, {letter} [Pa]", "paper": TRUE_LAME, "ours": value, "ratio": None}

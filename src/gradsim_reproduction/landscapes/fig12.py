@@ -1,14 +1,14 @@
-"""The loss over a mass by length and by frame rate of the film (the paper's Fig. 12).
+"""The loss over a mass by length and by frame rate of the video (the paper's Fig. 12).
 
-The paper finds shorter films steeper, the rate of frames of influence, and one minimum throughout. Here the motions of
-Fig. 4 are filmed at 120 Hz for 2 s; every shorter film and every lower rate is a choice of these frames, so that the motion
+The paper finds shorter videos steeper, the rate of frames of influence, and one minimum throughout. Here the motions of
+Fig. 4 are filmed at 120 Hz for 2 s; every shorter video and every lower rate is a choice of these frames, so that the motion
 is the same throughout. For each: the minima, the basin (share of the range that leads downhill to the truth), the
 curvature at the truth
 
     L″ = 2 mean (∂I/∂m)²
 
-over pixels and frames, and the bound that film sets for the mass, σ/√(Σ (∂I/∂m)²) with σ = 1/255 for a pixel. Beside
-them, for films of 30 Hz, the share of evenly spread starts from which Adam ends within 1 % of the truth.
+over pixels and frames, and the bound that video sets for the mass, σ/√(Σ (∂I/∂m)²) with σ = 1/255 for a pixel. Beside
+them, for videos of 30 Hz, the share of evenly spread starts from which Adam ends within 1 % of the truth.
 """
 
 from collections.abc import Iterator, Mapping
@@ -65,12 +65,12 @@ WORDS = (
 
 
 def video_key(span: float, rate: int | str = "") -> str:
-    """A film in a key: length in milliseconds, rate, or that only its first and last frame count."""
+    """A video in a key: length in milliseconds, rate, or that only its first and last frame count."""
     return f"{round(1000 * span)}ms" + (f"_{rate}hz" if isinstance(rate, int) else f"_{rate}" * bool(rate))
 
 
 def choices() -> Iterator[tuple[float, int | str, list[int]]]:
-    """Length, rate and frames (of those at 120 Hz) of every film; the first and last frame apart."""
+    """Length, rate and frames (of those at 120 Hz) of every video; the first and last frame apart."""
     for span in SPANS:
         last = round(span * FINEST)
         for rate in RATES:
@@ -79,7 +79,7 @@ def choices() -> Iterator[tuple[float, int | str, list[int]]]:
 
 
 def curves(kind: str, step: float) -> dict:
-    """Curves of every film of a motion, with its "bound" [kg] and its "curvature" at the truth [1/kg²]."""
+    """Curves of every video of a motion, with its "bound" [kg] and its "curvature" at the truth [1/kg²]."""
     mass, scene = masses(step), cube(kind, FINEST)
     model, view = over(scene, {NAME: torch.tensor(mass)}), VIEWS["coverage"](scene)
     trajectories, true = mass_rollouts(model, mass)
@@ -102,13 +102,13 @@ def curves(kind: str, step: float) -> dict:
 
 
 def descents(kind: str, span: float, starts: int, iterations: int) -> dict:
-    """Adam on all pixels of a film of 30 Hz, from starts that are spread evenly over the range."""
+    """Adam on all pixels of a video of 30 Hz, from starts that are spread evenly over the range."""
     spread = torch.linspace(*MASS, starts, dtype=torch.float64)[:, None]
     return run_descents(problem(cube(kind, 30, span), UNKNOWNS, TRUTH), TRUTH, spread, iterations)
 
 
 def figures(films: dict, homes: dict) -> dict[str, dict]:
-    """Minima, basin, curvature and bound of every film, and the descents."""
+    """Minima, basin, curvature and bound of every video, and the descents."""
     by_name = {}
     for kind, part in films.items():
         for key, curve in part["films"].items():
@@ -122,7 +122,7 @@ def figures(films: dict, homes: dict) -> dict[str, dict]:
 
 
 def rows(films: dict, homes: dict) -> list[dict]:
-    """One for each film."""
+    """One for each video."""
     table = []
     for kind, part in films.items():
         for span, rate, _ in choices():

@@ -4,8 +4,8 @@ The paper finds the landscape of a cube's mass smooth, with one minimum, and cre
 release draws four losses (all frames, every fifth, first and middle, first and last) over 0.1–5 kg, truth 1 kg. Here are
 the same four for three motions of the cube and both contact laws, by exact coverage, by SoftRas's opacity and by its
 colours, which are the paper's; the same motions in PyBullet; and what the paper has not: the loss on CDFs, the adjoint
-against secants along the curve, and from which share of the range searches come home. Targets are our own motion and
-picture: the figure is of the shape of losses, and of no accuracy.
+against secants along the curve, and from which share of the range searches converge. Targets are our own motion and
+image: the figure is of the shape of losses, and of no accuracy.
 """
 
 from collections.abc import Mapping
@@ -103,7 +103,7 @@ def slug(kind: str) -> str:
 def figures(parts: dict) -> dict[str, dict]:
     """Numbers of minima, basins, gradients and searches.
 
-    Where a curve is lowest has no goal: the truth is a point of its grid, and the film is its own model's.
+    Where a curve is lowest has no goal: the truth is a point of its grid, and the video is its own model's.
     """
     by_name = {}
     for kind in RIGID:
@@ -127,7 +127,7 @@ def figures(parts: dict) -> dict[str, dict]:
 
 
 def _searches(part: dict, name: str) -> dict[str, dict]:
-    """Shares of the starts that come home, and what least squares ends with."""
+    """Shares of the starts that converge, and what least squares ends with."""
     by_name = {f"descents_home_{name}_{loss}": figure(one["share"]) for loss, one in part["descents"].items()}
     least = part["least_squares"]
     by_name[f"least_squares_home_{name}"] = figure(least["share"])
@@ -149,7 +149,7 @@ def _lame(parts: dict) -> dict[str, dict]:
 
 
 def rows(parts: dict) -> list[dict]:
-    """Of the table: minima and basin of each curve, with where the second minima are."""
+    """Rows of the table: minima and basin of each curve, and the places of the second minima."""
     table = []
     for kind in RIGID:
         for view, selections in parts[f"curves of {kind}"]["curves"].items():

@@ -1,4 +1,4 @@
-"""The loss over the Lamé parameters of a swinging beam (the paper's Fig. 4b and 11a): cuts, a map, and what finds its way.
+"""The loss over the Lamé parameters of a swinging beam (the paper's Fig. 4b and 11a): cuts, a map, and what converges.
 
 μ and λ are the paper's, each 1000 Pa at the truth. Cuts go along one with the other held at the truth; the map has both.
 Its valley is narrow and oblique, so that a grid shows minima that are none: descents are the judge.
@@ -35,7 +35,7 @@ def cut(name: str, step: float) -> dict:
 
     Args:
         name: "mu" or "lam".
-        step: Of its grid [Pa].
+        step: Step of its grid [Pa].
     """
     values, scene = axis(step), beam()
     grid = {f"body.{name}": torch.tensor(values)}

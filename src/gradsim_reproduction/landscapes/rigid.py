@@ -4,6 +4,8 @@ import numpy as np
 import torch
 
 from gradsim.errors import InputError
+from gradsim.identification.observation.base import Residual
+from gradsim.identification.problem import Problem
 from gradsim_reproduction.landscapes.curves import curve_record
 from gradsim_reproduction.landscapes.descents import problem, run_descents, run_least_squares
 from gradsim_reproduction.landscapes.scenes import MASS, TRUE_MASS, cube, over
@@ -26,7 +28,7 @@ def curves(kind: str, step: float, views: tuple[str, ...]) -> dict:
 
     Args:
         kind: A member of `landscape_scenes.RIGID`.
-        step: Of the grid [kg].
+        step: Step of the grid [kg].
         views: Keys of `VIEWS`, or "cdf": coverage, compared by its CDFs.
 
     Returns:
@@ -46,12 +48,16 @@ def curves(kind: str, step: float, views: tuple[str, ...]) -> dict:
 
 
 def searches(kind: str, starts: int, iterations: int, seed: int) -> dict:
-    """Shares of the range from which a search comes home: descents on pixels, on first and last frame and on CDFs, from
+    """Shares of the range from which a search converges: descents on pixels, on first and last frame and on CDFs, from
     starts that are spread evenly; and least squares with its growing clip, from random ones. Without iterations there are
     no descents."""
     scene, spread = cube(kind), torch.linspace(*MASS, starts, dtype=torch.float64)[:, None]
     all_frames, ends = (problem(scene, UNKNOWNS, TRUTH, ends_only) for ends_only in (False, True))
-    plans = {"all": (all_frames, "pixels"), "first_and_last": (ends, "pixels"), "cdf": (all_frames, "cdf")}
+    plans: dict[str, tuple[Problem, Residual]] = {
+        "all": (all_frames, "pixels"),
+        "first_and_last": (ends, "pixels"),
+        "cdf": (all_frames, "cdf"),
+    }
     descents = {
         name: run_descents(one, TRUTH, spread, iterations, residual)
         for name, (one, residual) in plans.items()
@@ -61,7 +67,7 @@ def searches(kind: str, starts: int, iterations: int, seed: int) -> dict:
 
 
 def black_box(kind: str, step: float, seed: int) -> dict:
-    """PyBullet's curves of the same scene, its own film being the target; or "missing": why there are none."""
+    """PyBullet's curves of the same scene, its own video being the target; or "missing": why there are none."""
     from gradsim_reproduction.baselines import pybullet_landscape
 
     mass = masses(step)

@@ -1,4 +1,4 @@
-"""How far films of other masses are from the true one's, frame by frame; every loss over frames is a mean of some of them."""
+"""Image errors of other masses frame by frame; every loss over frames is a mean of some of them."""
 
 from collections.abc import Callable
 
@@ -76,7 +76,7 @@ def adjoint(model: Model, name: str, view: ImageFunction, values: np.ndarray) ->
 def gradient_errors(values: np.ndarray, loss: np.ndarray, slope: np.ndarray) -> np.ndarray:
     """|slope − secant| over the larger of both, secants from neighbour to neighbour of each inner point (n − 2,).
 
-    Points where both are 0 (the body is out of the picture) are left out.
+    Points where both are 0 (the body is out of the image) are left out.
     """
     secant, slope = (loss[2:] - loss[:-2]) / (values[2:] - values[:-2]), slope[1:-1]
     larger = np.maximum(np.abs(secant), np.abs(slope))

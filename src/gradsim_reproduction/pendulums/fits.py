@@ -1,7 +1,7 @@
-"""One film of a task, and how it is solved.
+"""One video of a task, and how it is solved.
 
 Float frames: many starts through a growing clip (`identify.multistart`), which leap to the whole clip as soon as they
-explain its beginning exactly. Films with noise: the same on the first frames, then the best few on a clip that grows, for
+explain its beginning exactly. Videos with noise: the same on the first frames, then the best few on a clip that grows, for
 a chaotic motion is not to be guessed from a few noisy frames.
 """
 
@@ -22,20 +22,20 @@ from gradsim_reproduction.pendulums.tasks import VideoTask, observe_video, rollo
 CLOSE = 1e-6  # largest error of what counts as solved
 LEAD, EXPLAINED = 6, 1e-6  # frames that a lone start has to explain first, and its χ² then
 LONE_STREAM = 3000  # added to the seed for starts that go alone
-BEGIN, GROW, FEW = 16, 12, 3  # frames of the first search of a noisy film, frames added, and starts that go on
+BEGIN, GROW, FEW = 16, 12, 3  # frames of the first search of a noisy video, frames added, and starts that go on
 
 
 def truth_of(task: VideoTask, number: int, seed: int) -> Tensor:
-    """The truth (unknowns,) of a film, in what the solver moves."""
+    """The truth (unknowns,) of a video, in what the solver moves."""
     return task.space().draw(np.random.default_rng([TRUTH_STREAM + seed, number]), 1)[0]
 
 
 def float_fit(task: VideoTask, number: int, seed: int, starts: int, lone: int) -> dict:
-    """Solve a film of float frames with all starts, and with a few starts each alone.
+    """Solve a video of float frames with all starts, and with a few starts each alone.
 
     Args:
         task: The task.
-        number: Of the film.
+        number: Number of the video.
         seed: Of truth and starts.
         starts: That go together.
         lone: How many go alone.
@@ -57,7 +57,7 @@ def float_fit(task: VideoTask, number: int, seed: int, starts: int, lone: int) -
 
 
 def _alone(problem: Problem, rng: np.random.Generator) -> Tensor | None:
-    """Where one start comes to: the first frames, sown again only from itself, and if it explains these, all of them."""
+    """Fit from one start: the first frames, resampled only around itself, and if it explains these, all frames."""
     first = Problem(problem.model, problem.observation.slice_frames(0, LEAD), problem.space)
     outcome = search(first, MultistartConfig(starts=1), rng)
     if outcome.best_cost > EXPLAINED:
@@ -66,7 +66,7 @@ def _alone(problem: Problem, rng: np.random.Generator) -> Tensor | None:
 
 
 def noisy_fit(task: VideoTask, number: int, seed: int, starts: int) -> dict:
-    """Solve an 8-bit film with noise; errors over the Cramér–Rao bound."""
+    """Solve an 8-bit video with noise; errors over the Cramér–Rao bound."""
     space, truth, begun = task.space(), truth_of(task, number, seed), time.process_time()
     model = model_for(task.scene, space)
     frames = task.scene.timing.frames
@@ -89,7 +89,7 @@ def noisy_fit(task: VideoTask, number: int, seed: int, starts: int) -> dict:
 
 
 def mass_scale(task: VideoTask, seed: int) -> dict:
-    """What a fit of both masses and the damping says: the direction that it finds open, in words."""
+    """Null direction reported by a fit of both masses and the damping."""
     names = ("arms.first_mass:0.5:2", "arms.second_mass:0.3:1.5", "arms.damping:0.002:0.05")
     masses = VideoTask("masses", task.scene, names, "Both masses and damping")
     space, truth = masses.space(), truth_of(masses, 0, seed)

@@ -1,9 +1,9 @@
-"""The paper's estimation tasks for pendula, springs and a bouncing ball (its C.3 and A.1), from films.
+"""The paper's estimation tasks for pendula, springs and a bouncing ball (its C.3 and A.1), from videos.
 
-The paper tells of rod lengths and initial angles found from films with uniformly random guesses, and gives no numbers.
-Here the rates, damping, gravity and the ratio of the masses are unknown too, and films last 5 s, over which a double
+The paper tells of rod lengths and initial angles found from videos with uniformly random guesses, and gives no numbers.
+Here the rates, damping, gravity and the ratio of the masses are unknown too, and videos last 5 s, over which a double
 pendulum makes up to 10⁶ of a small change. Targets come from the renderer and the steps that fit them: float frames show
-that the search finds what there is to be found, and nothing of accuracy on films of others; the films with noise are
+that the search finds what there is to be found, and nothing of accuracy on videos of others; the videos with noise are
 held against the Cramér–Rao bound.
 """
 
@@ -52,7 +52,7 @@ def pendula(run: Run) -> Outcome:
 
 
 def summary(known: dict[str, VideoTask], records: list[dict], scale: dict) -> dict[str, dict]:
-    """Worst over unknowns of the median over films, worst case, and what shares are solved."""
+    """Worst over unknowns of the median over videos, worst case, and what shares are solved."""
     figures: dict[str, dict] = {}
     for name in dict.fromkeys(r["task"] for r in records):
         part = [r for r in records if r["task"] == name and not r["noise"]]
@@ -83,7 +83,7 @@ def _restitution(dissipation: float, error: float) -> float:
     )
 
 
-SHOWN = 8  # frames of a film on the sheet
+SHOWN = 8  # frames of a video on the sheet
 
 
 def draw(out: Path, tasks: Sequence[VideoTask], records: Sequence[dict]) -> list[dict]:

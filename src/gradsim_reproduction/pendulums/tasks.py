@@ -1,7 +1,7 @@
-"""What is to be found in films of pendula, springs and a bouncing ball, and what is seen of them.
+"""Tasks on videos of pendula, springs and a bouncing ball: scenes, unknowns, observations.
 
 Truths and starts are uniform over the ranges that stand here, from different streams. All else of a scene is known: the
-camera, radii as drawn, where things hang, and the masses that no film shows.
+camera, radii as drawn, where things hang, and the masses that no video shows.
 """
 
 from collections.abc import Sequence
@@ -23,10 +23,10 @@ from gradsim.scene import Scene
 
 @dataclass(frozen=True)
 class VideoTask:
-    """What is looked for in the films of a scene.
+    """Unknowns to identify from videos of a scene.
 
     Args:
-        name: Of the task.
+        name: Name of the task.
         scene: With any values of the unknowns.
         unknowns: NAME:LOW:HIGH.
         title: In words.
@@ -42,7 +42,7 @@ class VideoTask:
         return Space(self.scene, self.unknowns)
 
     def errors(self, values: Sequence[float], truth: Sequence[float]) -> dict[str, float]:
-        """Of each unknown: relative to the truth, or to the range where that holds 0 (angles, rates, velocities)."""
+        """Errors of each unknown: relative to the truth, or to the range where that holds 0 (angles, rates, velocities)."""
         space, errors = self.space(), {}
         for k, (x, y) in enumerate(zip(values, truth, strict=True)):
             low, high = space.range(k)
@@ -111,11 +111,11 @@ def ball() -> VideoTask:
 
 
 def observe_video(scene: Scene, trajectory: Trajectory, noise: int | None = None) -> Masks | LabelledMasks:
-    """What a camera sees of a motion: exact shares of pixels, or those of an 8-bit film with noise of σ = 1/255.
+    """Camera observation of a trajectory: exact shares of pixels, or those of an 8-bit video with noise of σ = 1/255.
 
     Args:
         scene: The scene.
-        trajectory: Of one world.
+        trajectory: Trajectory of one world.
         noise: Seed of the noise; None: float frames, with a nominal σ of 1/255.
     """
     silhouettes, kinds = Silhouettes.of(scene), colours(scene)

@@ -35,13 +35,13 @@ SAG, FREQUENCY = 0.1, 0.05  # goals: relative errors of the predictions
 
 @dataclass(frozen=True)
 class SearchBudget:
-    """How much work it may be.
+    """Budget of the search.
 
     Args:
         starts: Number drawn, on the coarse mesh.
         coarse: Cells across and along, of the search.
-        fine: Of the answer.
-        compared: Of the table of meshes, with quadratic and with linear elements.
+        fine: Cells of the final mesh.
+        compared: Cells of the table of meshes, with quadratic and with linear elements.
         again: Evaluations of a fit that starts from the answer.
     """
 
@@ -58,12 +58,12 @@ QUICK = SearchBudget(1, (1, 3), (1, 3), ((1, 3),), 2)
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """Of one recording.
+    """Prediction of one recording.
 
     Args:
-        recording: What was seen.
-        height: Of the tip's markers over the level pose, simulated, at `FPS` from the release (frames,) [m].
-        time: Of the release after the first frame off the pose [s].
+        recording: Measured recording.
+        height: Height of the tip's markers over the level pose, simulated, at `FPS` from the release (frames,) [m].
+        time: Time of the release after the first frame off the pose [s].
         sag: Simulated [m].
         seen, simulated: Oscillations.
     """
@@ -202,7 +202,7 @@ def estimate(value: float, share: float, unit: str, bounds: tuple[float, float])
 
 
 def explanation(predictions: Mapping[str, Prediction]) -> list[str]:
-    """What the model leaves, in words, with its numbers."""
+    """Explanation of the residuals, with numbers."""
     fitted, loaded = predictions[FITTED], predictions[LOADED]
     creep = {name: p.seen.creep / p.recording.sag for name, p in predictions.items()}
     ratio = loaded.seen.decay / fitted.seen.decay

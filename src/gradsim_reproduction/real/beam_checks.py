@@ -1,4 +1,4 @@
-"""What the stiffness of the beam hangs on: the frame of the clamp, meshes and elements, assumptions; and beam theory.
+"""Sensitivity of the beam's stiffness: the frame of the clamp, meshes and elements, assumptions; and beam theory.
 
 Error bars where the errors of pixels belong together.
 
@@ -42,7 +42,7 @@ def believe_all_markers(
         first: Its answer.
         beam: Mesh of the answer, which predicts.
         young: E on it [Pa], which changes as on the coarse one.
-        evaluations: Of a fit.
+        evaluations: Result of a fit.
     """
     by_frame = {}
     for name, frame in (("every marker believed", None), ("every marker believed, level pose of frame 0", 0)):
@@ -68,7 +68,7 @@ def error_bar(
         beam: Mesh of the answer.
         young: The answer [Pa].
         finest: The finest mesh of all.
-        recording: What was fitted.
+        recording: Fitted recording.
         found, simulated: The oscillation in it, and that of the answer.
     """
     sag = root_scalar(

@@ -28,12 +28,12 @@ UP_AND_ALONG = [0, 2]
 
 @dataclass(frozen=True, eq=False)
 class BeamEstimate:
-    """Of a fit.
+    """Result of a fit.
 
     Args:
         young: E [Pa].
         damping: η [Pa s].
-        time: Of the release after the first frame off the level pose [s].
+        time: Time of the release after the first frame off the level pose [s].
         height: At which it was let go, over the level pose [m].
         cost: Mean square of what is left [m²].
     """
@@ -55,7 +55,7 @@ class Tracks:
 
     Args:
         beam: Mesh.
-        recording: What was seen.
+        recording: Measured recording.
         seconds: From the first trough on.
         markers: Which of the tip's markers count.
     """

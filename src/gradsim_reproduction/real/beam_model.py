@@ -73,16 +73,16 @@ class Beam:
 
     @cached_property
     def share(self) -> Tensor:
-        """Of the mass of an element, on each of its vertices."""
+        """Share of an element's mass on each of its vertices."""
         return torch.tensor([0.25] * 4 if self.linear else neo_hookean_quadratic.MASSES, dtype=torch.float64)
 
     @cached_property
     def clamped(self) -> Tensor:
-        """Whether each vertex is (n,)."""
+        """True for clamped vertices (n,)."""
         return self.mesh[0][:, 2] < 1e-9
 
     def masses(self, load: float) -> Tensor:
-        """Of the vertices (n,), with a load along the upper edge of the tip [kg]."""
+        """Vertex masses (n,), with a load along the upper edge of the tip [kg]."""
         x, elements = self.mesh
         element_masses = DENSITY * self.rest["volume"][:, None] * self.share
         mass = torch.zeros(len(x), dtype=torch.float64).index_add(0, elements.flatten(), element_masses.flatten())
@@ -129,7 +129,7 @@ class Beam:
         return torch.einsum("pkn,mkj->mpnj", edges, self.rest["rest"]), self.rest["volume"] / len(corners)
 
     def _element_slopes(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Of the energy of each element by its vertices, first (m, 3k) and second (m, 3k, 3k), for E = 1.
+        """First (m, 3k) and second (m, 3k, 3k) derivatives of each element's energy by its vertices, for E = 1.
 
         The second derivative of Ψ (see `solid`) by F is μ (1 − 1/(I + 1)) 1 + 2 μ/(I + 1)² F ⊗ F + λ cof F ⊗ cof F
         + λ (J − α) ∂cof F/∂F.
@@ -218,7 +218,7 @@ class Beam:
         return float(largest[0]), float(largest[1])
 
     def largest_step(self, young: float, damping: float) -> float:
-        """Of the semi-implicit Euler method, for small motions [s]."""
+        """Largest stable step of the semi-implicit Euler method for small motions [s]."""
         square, c = young * self._rates[0], damping * self._rates[1]
         return float((np.sqrt(c**2 + 4 * square) - c) / square)
 

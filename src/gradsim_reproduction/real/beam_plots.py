@@ -1,4 +1,4 @@
-"""Pictures of the beam: tracks, the markers of the clamp, meshes, and the beam itself."""
+"""Plots of the beam: tracks, the markers of the clamp, meshes, and the beam itself."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,7 +29,7 @@ SILICONE = (0.93, 0.55, 0.36)
 
 
 def draw(out: Path, predictions: Mapping, table: Sequence[dict], beam: Beam, young: float) -> list[dict[str, str]]:
-    """Write the pictures into a folder.
+    """Write the images into a folder.
 
     Args:
         out: The folder.

@@ -40,7 +40,7 @@ class Swing:
         decay: d [1/s].
         creep: D, how far above its last place at rest the beam is at first, about which it swings [m].
         creep_rate: r [1/s].
-        rms: What it leaves [m].
+        rms: Root mean square of the residual [m].
     """
 
     frequency: float
@@ -55,7 +55,7 @@ class Recording:
     """One file.
 
     Args:
-        name: Of the file.
+        name: Name of the file.
         markers: Positions (frames, 6, 3) [m].
         level: Mean positions of the tip's markers in the clamp's frame, held level (3, 3) [m].
         tip: Positions of the tip's markers in the clamp's frame (frames, 3, 3) [m].
@@ -169,7 +169,7 @@ def swing(height: np.ndarray, fps: float, seconds: float = 2.5, rest: float | No
     """The damped oscillation and creep in heights (frames,) from the release on; it is fitted from the first trough.
 
     Args:
-        height: Of the tip [m].
+        height: Height of the tip [m].
         fps: Frames per second.
         seconds: That count.
         rest: Height at rest; that of the last frames if None.

@@ -129,7 +129,7 @@ class TurnedTrajectory:
 
 
 def turn(R: Tensor, attitude: Tensor) -> Tensor:
-    """How the world turns for attitudes (worlds, 3) of a camera with rotation R: Rᵀ exp(a) R, (worlds, 3, 3)."""
+    """Rotation of the world for attitudes (worlds, 3) of a camera with rotation R: Rᵀ exp(a) R, (worlds, 3, 3)."""
     R = R.to(attitude)
     return R.T @ torch.linalg.matrix_exp((attitude @ CROSS.to(attitude)).unflatten(-1, (3, 3))) @ R
 

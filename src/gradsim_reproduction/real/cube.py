@@ -45,12 +45,12 @@ FINER = 4  # times more steps in a fit that shows how much the time step matters
 
 @dataclass(frozen=True)
 class SearchBudget:
-    """How much work the fit may be.
+    """Budget of the fit.
 
     Args:
         fitted: Number of tosses.
         starts: Number drawn.
-        stages: Of the search: every how manieth clip counts, copies scattered about each start, iterations, and how
+        stages: Stages of the search: stride of the clips, copies scattered about each start, iterations, and how
             many go on.
         again: Iterations of a fit that starts from the answer.
     """
@@ -247,7 +247,7 @@ def _figures(fit: Fit, predictions: Sequence[Prediction], recut: Tensor, fine: T
 
 
 def _scale_is_open(fit: Fit) -> bool:
-    """Whether the fit says that mass, stiffness and friction stiffness can only grow together."""
+    """True if the fit says that mass, stiffness and friction stiffness can only grow together."""
     if fit.unknowns["cube.mass"].identifiable or not fit.null_directions:
         return False
     weakest = fit.null_directions[0].combination

@@ -1,4 +1,4 @@
-"""Tosses foretold from their first frames, and pictures of how far that goes."""
+"""Tosses foretold from their first frames, and images of how far that goes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -96,12 +96,12 @@ def pictures(
     estimates: Mapping[str, Estimate],
     left_out: Mapping[str, Mapping[str, float]],
 ) -> list[dict[str, str]]:
-    """Write the pictures of the experiment as png, and list them for the report.
+    """Write the images of the experiment as png, and list them for the report.
 
     Args:
         folder: Where to.
-        predictions: Of the tosses that were not fitted.
-        estimates: Of the fit, by name.
+        predictions: Predictions of the tosses that were not fitted.
+        estimates: Estimates of the fit, by name.
         left_out: Values by name, of the fits without one toss, by toss.
     """
     figures: dict[str, tuple[Draw, str, str]] = {

@@ -36,7 +36,7 @@ class Toss:
     """One recording.
 
     Args:
-        name: Of its file.
+        name: Name of its file.
         x: Positions of the centre (frames, 3) [m].
         q: Orientations (frames, 4), x, y, z, w.
     """
@@ -73,13 +73,13 @@ class Toss:
 
 @dataclass(frozen=True)
 class Noise:
-    """Of the poses; see the head of this file.
+    """Noise of the poses; see the module docstring.
 
     Args:
-        flight: Of each coordinate in flight [m].
-        spin: Of the orientation about each axis in flight [rad].
-        height: Of each coordinate in contact: rms height of the lower corners of a cube at rest [m].
-        tilt: Of the orientation about each axis in contact: rms tilt of a cube at rest [rad].
+        flight: Flight of each coordinate in flight [m].
+        spin: Spin of the orientation about each axis in flight [rad].
+        height: Height of each coordinate in contact: rms height of the lower corners of a cube at rest [m].
+        tilt: Tilt of the orientation about each axis in contact: rms tilt of a cube at rest [rad].
     """
 
     flight: float
@@ -160,7 +160,7 @@ def clips(tosses: Sequence[Toss], sigma: Noise, frames: int) -> list[Clip]:
 
 
 def _left(y: Tensor, times: Tensor, degree: int) -> Tensor:
-    """What a polynomial leaves of y (frames, k), scaled up for the freedom it takes."""
+    """Residual of a polynomial fit to y (frames, k), scaled for the degrees of freedom."""
     powers = times[:, None] ** torch.arange(degree + 1)
     rest = y - powers @ torch.linalg.pinv(powers) @ y
     return rest * math.sqrt(len(times) / max(1, len(times) - degree - 1))

@@ -1,9 +1,9 @@
-"""The length of a real pendulum's string from a film of it, where nothing but the strength of gravity is known.
+"""The length of a real pendulum's string from a video of it, where nothing but the strength of gravity is known.
 
-The period says how long the string is in metres, the picture how long it is in radii of the ball, and the scale of the
-picture follows. Without g the film shows ratios alone, and a second fit here says so.
+The period says how long the string is in metres, the image how long it is in radii of the ball, and the scale of the
+image follows. Without g the video shows ratios alone, and a second fit here says so.
 
-The film is `pendulum/pendulum.gif` of the real recordings: a ball on a string of 0.500 m, seen from the side (IRIS
+The video is `pendulum/pendulum.gif` of the real recordings: a ball on a string of 0.500 m, seen from the side (IRIS
 benchmark, 2026). `pendulum_film` and `pendulum_measurement` have the method.
 """
 

@@ -1,13 +1,13 @@
-"""What a film says about a pendulum, with error bars that are honest.
+"""Pendulum length from a video, with error bars for model choices.
 
 The error has two kinds of causes. Frames scatter about the model, in blocks that belong together (`clusters`). And
-there are choices that the film does not force: which line is the outline of a blurred ball, which frame is the first
+there are choices that the video does not force: which line is the outline of a blurred ball, which frame is the first
 that counts, how wide the lens is, whether the camera is square to the swing. Each is made again in the other way, and
 what that moves is added.
 
 What a rigid pendulum lacks shows in the residuals: a cord stretches, by about 1 % for each weight of its ball in the
-film that this was written for, so that the ball hangs lower at the bottom of a swing. A turned camera can pass for
-most of that, so pitch and pivot are what the film looks like, not a survey of the room. A camera taken for square has
+video that this was written for, so that the ball hangs lower at the bottom of a swing. A turned camera can pass for
+most of that, so pitch and pivot are what the video looks like, not a survey of the room. A camera taken for square has
 no such freedom and answers with a string that is 1 % longer.
 """
 
@@ -58,11 +58,11 @@ CHOICES = {  # what might as well have been chosen (see `ProblemOptions`), and w
 
 @dataclass(frozen=True)
 class PixelInformation:
-    """What the pixels say at an answer.
+    """Information of the pixels at an estimate.
 
     Args:
         clusters: The information of each frame.
-        variance: Of a pixel, in units of SIGMA², if pixels had independent errors.
+        variance: Variance of a pixel, in units of SIGMA², if pixels had independent errors.
         informative: Number of pixels that carry information.
     """
 
@@ -93,10 +93,10 @@ class PixelInformation:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a film says.
+    """Result of a measurement.
 
     Args:
-        film: The film.
+        film: The video.
         problem: The least-squares problem of the answer.
         fit: Values with honest error bars.
         budget: Standard deviation of the string length by its cause [m].
@@ -117,7 +117,7 @@ class Measurement:
 
     @cached_property
     def masks(self) -> np.ndarray:
-        """The fit's ball in the frames that count, at the size of the film (frames, height, width)."""
+        """The fit's ball in the frames that count, at the size of the video (frames, height, width)."""
         model, camera = self.problem.model, from_scene(self.problem.model.scene.camera)
         values = model.values(self.problem.space.values(inner(self.problem, self.fit.values)[None]))
         lens = torch.diag(torch.tensor([SHRINK, SHRINK, 1.0], dtype=torch.float64)) @ camera.K
@@ -128,7 +128,7 @@ class Measurement:
 
     @property
     def pivot(self) -> tuple[float, float]:
-        """Column and row of the fit's pivot in the film [px]."""
+        """Column and row of the fit's pivot in the video [px]."""
         values, camera = self.fit.values, from_scene(self.problem.model.scene.camera)
         attitude = torch.tensor([[values[f"camera.{angle}"] for angle in ANGLES]], dtype=torch.float64)
         place = torch.tensor([values["bob.pivot.x"], 0.0, values["bob.pivot.z"]], dtype=torch.float64)
@@ -139,7 +139,7 @@ class Measurement:
 
     @property
     def identifiability(self) -> str:
-        """What follows from a known g and an unknown scale, in words."""
+        """Explanation of the scale: known g, unknown image scale."""
         lengths = ", ".join(f"{s['string_length_m']:.3f} m for g = {s['gravity_m_s2']:.2f} m/s²" for s in self.same)
         return (
             "Neither the scale of the picture nor any length in it is given. The motion of a pendulum depends on g/L "
@@ -150,37 +150,37 @@ class Measurement:
 
     @property
     def residual(self) -> float:
-        """Root mean square distance between the centres of the fit and of the film, by coordinate [px]."""
+        """Root mean square distance between the centres of the fit and of the video, by coordinate [px]."""
         centres = self.film.centres[self.film.first() :]
         return float(np.sqrt(np.mean((circle_outline.centroids(self.masks) - centres) ** 2)))
 
     @property
     def period(self) -> float:
-        """Of small swings [s]: 2π √((L² + 2/5 r²)/(g L)), L = s + r."""
+        """Period of small swings [s]: 2π √((L² + 2/5 r²)/(g L)), L = s + r."""
         s, r = (self.fit.values[name] for name in (LENGTH, "bob.radius"))
         g = -self.problem.model.scene.gravity[2]
         return 2 * math.pi * math.sqrt(((s + r) ** 2 + 0.4 * r**2) / (g * (s + r)))
 
 
-def measure(film: PendulumVideo, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> Measurement:
-    """Fit a film, from starts all over the ranges.
+def measure(video: PendulumVideo, quick: bool = False, seed: int = 0, progress: Progress | None = None) -> Measurement:
+    """Fit a video, from starts all over the ranges.
 
     Args:
-        film: From `PendulumVideo.of`.
+        video: From `PendulumVideo.of`.
         quick: Fewer starts.
-        seed: Of starts and bootstrap.
-        progress: Is told what happens.
+        seed: Seed of starts and bootstrap.
+        progress: Receives stages and shares.
     """
     progress = progress or NullProgress()
     rng = np.random.default_rng(seed)
-    square = ProblemOptions(tilt=0).problem(film)
+    square = ProblemOptions(tilt=0).problem(video)
     starts, followed = (256, 6) if quick else (2048, 16)
     progress.stage(f"fitting {len(square.space)} unknowns to {square.frames} frames from {starts} starts")
     outcome = search(square, starts, followed, rng, progress)
     near = values_by_name(square, outcome.best)
     view = ProblemOptions(tuple(name for name in UNKNOWNS if not _idle(square, near, name.split(":")[0])))
     progress.stage("the camera's attitude")
-    problem = view.problem(film)
+    problem = view.problem(video)
     answer, cost = refine(problem, near)
     outcome.history.append(
         {"stage": "attitude", "frames": problem.frames, "cost": cost, "values": answer}
@@ -189,23 +189,23 @@ def measure(film: PendulumVideo, quick: bool = False, seed: int = 0, progress: P
     progress.stage("error bars")
     evidence = PixelInformation.at(problem, answer)
     covariance = evidence.clusters.jackknife()
-    changes = {name: _change_by_choices(film, view, problem, answer, *choice) for name, choice in CHOICES.items()}
+    changes = {name: _change_by_choices(video, view, problem, answer, *choice) for name, choice in CHOICES.items()}
     # an even chance of two answers: half of their distance
     changes["camera square to the swing or not"] = (inner(problem, answer | near) - inner(problem, answer)).abs() / 2
     spread = (covariance.diagonal() + sum(move.square() for move in changes.values())).sqrt()
     length, k = answer[LENGTH], problem.space.names.index(LENGTH)
-    release = replace(view, shift=film.swings.released - film.swings.first)
+    release = replace(view, shift=video.swings.released - video.swings.first)
     checks = {
         "std_if_pixels_were_independent_m": length * evidence.plain[k].item(),
         "std_by_bootstrap_m": length * evidence.clusters.bootstrap(rng)[k].item(),
         "length_if_camera_were_square_on_m": near[LENGTH],
-        "length_from_release_on_m": _refit(film, release, answer)[LENGTH],
+        "length_from_release_on_m": _refit(video, release, answer)[LENGTH],
     }
     progress.stage("the same with gravity unknown")
-    free, same = _without_gravity(film, view, answer)
+    free, same = _without_gravity(video, view, answer)
     fit = _fit(problem, answer, evidence, spread, covariance.diagonal().sqrt())
     return Measurement(
-        film,
+        video,
         problem,
         replace(fit, seed=seed, **_search_fields(square, outcome, starts)),
         {"scatter of the frames": length * covariance[k, k].sqrt().item()}
@@ -218,12 +218,12 @@ def measure(film: PendulumVideo, quick: bool = False, seed: int = 0, progress: P
 
 
 def _idle(problem: Problem, answer: NamedValues, name: str) -> bool:
-    """Whether a loss rests at the low end of its range. The film then has no use for it, and it is 0."""
+    """True if a damping parameter is at the lower end of its range; the video does not need it, and it is set to 0."""
     return name in LOSSES and answer[name] <= 1.001 * problem.space.range(problem.space.names.index(name))[0]
 
 
 def _refit(film: PendulumVideo, view: ProblemOptions, answer: NamedValues) -> NamedValues:
-    """The answer to a film that is looked at in another way."""
+    """The answer to a video that is looked at in another way."""
     near = answer | {"camera.translation.z": answer["camera.translation.z"] * view.lens / LENS}
     if view.shift:
         near["bob.angle"], near["bob.rate"] = film.motion(film.first(view.shift))

@@ -1,4 +1,4 @@
-"""What a measured pendulum looks like: films, outlines, angle and residual over time, and where the error comes from."""
+"""Plots of the pendulum: videos, outlines, angle and residual over time, and the error budget."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,15 +16,15 @@ COLUMNS = 7
 
 
 def draw(out: Path, measurement: Measurement, colour: Sequence[float]) -> list[dict[str, str]]:
-    """Write films and pictures into a folder.
+    """Write videos and images into a folder.
 
     Args:
         out: The folder.
-        measurement: What was measured.
-        colour: Of the ball.
+        measurement: Result of the measurement.
+        colour: Colour of the ball.
 
     Returns:
-        File, title and caption of each picture.
+        File, title and caption of each image.
     """
     film, fitted = measurement.film, measurement.masks
     write_videos(out, film.frames[film.first() :], _painted(measurement, fitted, colour), fitted, film.fps)

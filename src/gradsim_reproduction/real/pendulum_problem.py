@@ -1,4 +1,4 @@
-"""A pendulum in a film as a least-squares problem: the outlines of a ball, the frames that count, and a search.
+"""A pendulum in a video as a least-squares problem: the outlines of a ball, the frames that count, and a search.
 
 Two descriptions of an answer are at work: what the solver moves, which depends on what is unknown, and values by name,
 which do not, so that one problem can start where another ended.
@@ -32,12 +32,12 @@ UNSEEN = 0.5  # [px] scatter that tells nothing: outlines are no better
 
 @dataclass(frozen=True)
 class Swings:
-    """A film of a pendulum, cut.
+    """A video of a pendulum, cut.
 
     Args:
         released: First frame in which the ball has moved by its radius.
         turns: First frame of each swing, and the last frame of all.
-        scatter: Of the distance from the middle, for each swing [px].
+        scatter: Scatter of the distance from the middle, for each swing [px].
         first: First frame that counts.
         circle: Column and row of the middle, and radius [px].
     """
@@ -60,11 +60,11 @@ class Swings:
 
 
 def find_swings(centres: np.ndarray, radius: float) -> Swings:
-    """Cut a film into swings, and choose those that count.
+    """Cut a video into swings, and choose those that count.
 
     Args:
-        centres: Of the ball in each frame (frames, 2) [px].
-        radius: Of the ball [px].
+        centres: Centres of the ball in each frame (frames, 2) [px].
+        radius: Radius of the ball [px].
     """
     from scipy.optimize import least_squares
 
@@ -92,7 +92,7 @@ def find_swings(centres: np.ndarray, radius: float) -> Swings:
 SHRINK = 5  # side of the squares of pixels that become one pixel of coverage
 SIGMA = 0.5 / math.sqrt(2)  # of the coverage at an edge that is off by half a pixel
 SUBSTEPS = 8
-LENS = 0.875  # focal length over the width of the picture: 60°, as telephones have; perspective alone depends on it
+LENS = 0.875  # focal length over the width of the image: 60°, as telephones have; perspective alone depends on it
 TILT = 0.1  # [rad] how level a camera is held
 CLIPS = (4, 8, 12, 16)  # first frames that the search looks at, before all
 UNKNOWNS = (  # in the order of the scene's parameters; lengths from a fifth to five times 0.4 m, 3 cm and 1 m
@@ -112,14 +112,14 @@ NamedValues = dict[str, float]  # values by name
 
 @dataclass(frozen=True)
 class PendulumVideo:
-    """What is taken from a video.
+    """Pendulum video: ball, outlines, and the frames that count.
 
     Args:
         frames: (T, height, width, 3) uint8.
         fps: Frames per second.
-        share: Of the ball in each pixel (T, height, width).
+        share: Share of the ball in each pixel (T, height, width).
         masks: Coverage by the ball, shrunk (T, height / SHRINK, width / SHRINK).
-        centres: Of the ball (T, 2) [px].
+        centres: Centres of the ball (T, 2) [px].
         swings: The frames that count.
     """
 
@@ -146,7 +146,7 @@ class PendulumVideo:
         return max(self.swings.released, self.swings.first + shift)
 
     def motion(self, frame: int) -> tuple[float, float]:
-        """Angle [rad] and rate [rad/s] as the picture shows them."""
+        """Angle [rad] and rate [rad/s] as the image shows them."""
         near = np.clip([frame - 1, frame, frame + 1], 0, len(self.centres) - 1)
         x, y = self.centres[near].T
         angle = np.unwrap(np.arctan2(x - self.swings.circle[0], y - self.swings.circle[1]))
@@ -155,13 +155,13 @@ class PendulumVideo:
 
 @dataclass(frozen=True)
 class ProblemOptions:
-    """How a film is looked at.
+    """Options of the least-squares problem of a video.
 
     Args:
-        unknowns: What is solved for.
+        unknowns: Unknowns, NAME:LOW:HIGH.
         level: Share whose line is the outline.
         shift: Frames from the first that counts to the first of the fit.
-        lens: Focal length over the width of the picture.
+        lens: Focal length over the width of the image.
         tilt: How level the camera is held [rad]; 0: perfectly, and square to the swing.
     """
 
@@ -205,7 +205,7 @@ def values_by_name(problem: Problem, u: Tensor) -> NamedValues:
 
 
 def inner(problem: Problem, answer: NamedValues) -> Tensor:
-    """What the solver moves (unknowns,); what the answer does not name starts at 0."""
+    """Scaled unknowns (unknowns,); values that are not named start at 0."""
     space = problem.space
     numbers = torch.tensor([answer.get(name, 0.0) for name in space.names], dtype=torch.float64)
     return space.inner(numbers).clamp(space.low, space.high)
@@ -219,10 +219,10 @@ def refine(problem: Problem, near: NamedValues) -> tuple[NamedValues, float]:
 
 
 def search(problem: Problem, starts: int, followed: int, rng: np.random.Generator, progress: Progress) -> Outcome:
-    """From starts all over the ranges, most of which have no ball in the picture, to the answer.
+    """From starts all over the ranges, most of which have no ball in the image, to the answer.
 
-    The far-seeing residuals of the first frames choose the starts that are followed. The clip grows, since a whole
-    swing at once has a valley for each wrong number of swings: far-seeing residuals, then pixels, and the better half
+    The CDF residuals of the first frames choose the starts that are followed. The clip grows, since a whole
+    swing at once has a valley for each wrong number of swings: CDF residuals, then pixels, and the better half
     goes on.
 
     Args:
@@ -230,7 +230,7 @@ def search(problem: Problem, starts: int, followed: int, rng: np.random.Generato
         starts: Number of starts drawn.
         followed: Number of those that are followed; half of them to the end.
         rng: Draws them.
-        progress: Is told each clip's best.
+        progress: Receives the best of each clip.
     """
     initial = problem.space.draw(rng, starts)
     initial = initial[problem.cost(initial, CLIPS[0], residual="cdf").argsort()[:followed]]

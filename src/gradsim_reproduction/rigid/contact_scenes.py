@@ -52,7 +52,7 @@ class Scenes:
     substeps: int
 
     def model(self, finer: int = 1) -> Model:
-        """The model with a step so many times smaller."""
+        """The model with a step this many times smaller."""
         return Model(scene(self.shape, self.law), self.substeps * finer)
 
 
@@ -108,7 +108,7 @@ def directions(scenes: Scenes, rng: np.random.Generator) -> Values:
 
 
 def touches_ground(scenes: Scenes, model: Model, frames: int) -> Tensor:
-    """Whether each world touched the ground (worlds,): its path differs from free flight."""
+    """True if each world touched the ground (worlds,): its path differs from free flight."""
     with torch.no_grad():
         v = model.rollout(scenes.values, frames)["body"]["v"]
     falling = v[:, 1:2, 2] - 9.81 / FPS * torch.arange(frames - 1)  # after the push, which acts in the first frame

@@ -1,4 +1,4 @@
-"""A second search where the first did not explain its film.
+"""A second search where the first did not explain its video.
 
 One fit of a thrown object of the data set: by least squares, or by gradient descent as the paper does it.
 
@@ -58,10 +58,10 @@ class FitJob(NamedTuple):
     """One fit to be made.
 
     Args:
-        number: Of the sample.
-        names: What is asked for.
+        number: Number of the sample.
+        names: Unknowns.
         sight: See `sights`; with " descent" behind it, by gradient descent.
-        seed: Of data set, noise and starts.
+        seed: Seed of data set, noise and starts.
         starts: How many, of least squares.
     """
 
@@ -78,7 +78,7 @@ class FitJob(NamedTuple):
 
 
 def run_fit(job: FitJob) -> dict:
-    """Make a fit: what came out, beside the truth; a job of `many`."""
+    """Make a fit: its result and the truth; a job of `many`."""
     one, (mode, _, descent) = sample("rigid", job.number, job.seed), job.mode.partition(" ")
     problem, truth = problem_of(one, job.names, mode)
     record = {"number": job.number, "object": one.object, "sight": job.mode}

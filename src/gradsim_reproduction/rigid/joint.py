@@ -72,7 +72,7 @@ def _plan(scenes: dict[str, int], kinds: tuple[str, ...]) -> Iterator[tuple[int,
 
 
 def solve(one: Case, seed: int, frames: str, progress: Progress) -> dict:
-    """Fit one scene; what came out, beside the truth."""
+    """Fit one scene; its result and the truth."""
     truth = synthetic.draw_truth(one.scene, one.unknowns, seed)
     model = Model(one.scene)
     space = Space(one.scene, one.unknowns)
@@ -93,7 +93,7 @@ def bounds(problem: Problem, truth: dict[str, float]) -> dict[str, float]:
 
 
 def outcome(fit: Fit, truth: dict[str, float]) -> dict:
-    """What a fit says, and how far off it is."""
+    """Result of a fit, and its errors."""
     unknowns = fit.unknowns
     inside = {n: bool(e.interval95[0] <= truth[n] <= e.interval95[1]) for n, e in unknowns.items()}
     return {
@@ -150,7 +150,7 @@ def _figures(records: list[dict], foreign: bool) -> dict[str, dict]:
 
 
 def _means(name: str, key: str) -> bool:
-    """Whether an unknown stands for a quantity of the paper: dissipation is the continuous law's damping."""
+    """True if an unknown is this quantity of the paper; dissipation is the continuous law's damping."""
     last = name.rpartition(".")[2]
     return last == key or (key == "damping" and last == "dissipation")
 

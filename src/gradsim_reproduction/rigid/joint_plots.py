@@ -1,4 +1,4 @@
-"""Pictures of joint identification: errors beside the paper's, error bars, effort, and the scenes themselves."""
+"""Plots of joint identification: errors next to the paper's, error bars, effort, and the scenes themselves."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

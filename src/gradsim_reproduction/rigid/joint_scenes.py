@@ -36,7 +36,7 @@ class Case:
     Args:
         name: Law, shape and number.
         scene: All that the fit knows.
-        unknowns: What it does not.
+        unknowns: Unknowns, NAME:LOW:HIGH.
     """
 
     name: str

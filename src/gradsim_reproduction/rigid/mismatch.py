@@ -1,8 +1,8 @@
 """Models that lack something: χ²/N has to flag them, and the comparison of models to mend them.
 
 Boxes fall with a known push, bounce with losses, and slide with friction. Each is filmed (8 bit, with noise), and the
-film is fitted by three models: the right one, one without friction, and one whose contact is inelastic. Truths and starts
-are uniform over the same ranges, and nothing but the film decides which model is chosen.
+video is fitted by three models: the right one, one without friction, and one whose contact is inelastic. Truths and starts
+are uniform over the same ranges, and nothing but the video decides which model is chosen.
 """
 
 from pathlib import Path
@@ -84,12 +84,12 @@ def mismatch(run: Run) -> Outcome:
 
 
 def cached_rows(rows: list[dict]) -> list[dict]:
-    """What `result.json` says of each scene."""
+    """Entries of the scenes in `result.json`."""
     return [{key: row[key] for key in ("truth", "chosen", "words", "models")} for row in rows]
 
 
 def _row(out: Path, seed: int, plan: MultistartConfig, progress: Progress, first: bool) -> dict:
-    """One scene: its film, its models, and the errors, which only this function knows."""
+    """One scene: its video, its models, and the errors, which only this function knows."""
     scene = scene_of(seed)
     truth = synthetic.draw_truth(scene, UNKNOWNS, seed)
     _, trajectory = synthetic.simulate(scene, UNKNOWNS, truth)
@@ -126,7 +126,7 @@ def _row(out: Path, seed: int, plan: MultistartConfig, progress: Progress, first
 
 
 def _films(out: Path, path: Path, comparison: Comparison, evidence) -> None:
-    """Films of the chosen model beside the video, and its search."""
+    """Videos of the chosen model next to the video, and its search."""
     c = comparison.best
     space = Space(c.scene, [f"{n}:{e.low}:{e.high}" for n, e in c.fit.unknowns.items()])
     trajectory = model_for(c.scene, space).rollout(placed(c.scene, c.fit.values))

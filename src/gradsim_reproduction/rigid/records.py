@@ -36,7 +36,7 @@ def baseline_rows(run: Run, numbers: Sequence[int], names: Sequence[str], cma_sh
 
 
 def object_count(count: int) -> str:
-    """Of the note of a row."""
+    """Number of objects, for the note of a row."""
     return f"{count} object" + "s" * (count != 1)
 
 
@@ -95,7 +95,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def share(errors: Sequence[float], limit: float) -> float:
-    """Of errors below the limit."""
+    """Share of errors below the limit."""
     return mean([e < limit for e in errors])
 
 

@@ -1,7 +1,7 @@
 """Mass from video with a known push (the paper's Table 1), over different objects and from honest starts.
 
 Contact is known, the mass is not. Truths and starts are uniform over 2 to 12 kg, from different streams, for every test
-object of the data set. Beside least squares stand gradient descent in the paper's own protocol (all frames at once, one
+object of the data set. Least squares is compared with gradient descent in the paper's own protocol (all frames at once, one
 start) and 3-D supervision, each by both.
 """
 
@@ -65,7 +65,7 @@ def table1(run: Run) -> Outcome:
 
 
 def plan(numbers: Sequence[int], seed: int, quick: bool) -> dict[str, FitJob]:
-    """Every fit by its key."""
+    """All fits, by ledger key."""
     jobs = [
         FitJob(number, (MASS,), mode, seed, STARTS.get(mode, 16))
         for mode, part in (QUICKLY if quick else MODES).items()

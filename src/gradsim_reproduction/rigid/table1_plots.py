@@ -1,4 +1,4 @@
-"""Pictures of Table 1: errors of every object beside the paper's, how fast they fall, and error bars."""
+"""Plots of Table 1: errors of every object next to the paper's, how fast they fall, and error bars."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

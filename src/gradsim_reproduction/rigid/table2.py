@@ -65,7 +65,7 @@ def names(number: int, seed: int) -> tuple[str, ...]:
 
 
 def plan(numbers: Sequence[int], seed: int, quick: bool) -> dict[str, FitJob]:
-    """Every fit by its key."""
+    """All fits, by ledger key."""
     jobs = [
         FitJob(number, names(number, seed), mode, seed, STARTS.get(mode, 16))
         for mode, part in (QUICKLY if quick else MODES).items()

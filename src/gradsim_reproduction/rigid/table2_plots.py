@@ -1,4 +1,4 @@
-"""Pictures of Table 2: errors of every unknown and object beside the paper's, effort, and error bars."""
+"""Plots of Table 2: errors of every unknown and object next to the paper's, effort, and error bars."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

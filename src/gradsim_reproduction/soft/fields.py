@@ -1,7 +1,7 @@
-"""The mass and the start velocity of every vertex, from textured film of three cameras or from vertices in 3-D.
+"""The mass and the start velocity of every vertex, from textured video of three cameras or from vertices in 3-D.
 
 Truths and the start are drawn for each vertex on its own, from the ranges of `table3_scenes`. Inner vertices of a solid
-are seen by no camera, and many combinations of masses move the body alike: so beside the error over all vertices, which
+are seen by no camera, and many combinations of masses move the body alike: so next to the error over all vertices, which
 is the paper's measure, stands that on the subspace whose bound is below 1 % at σ = 1/255, with its dimension.
 """
 
@@ -57,7 +57,7 @@ def plan(number: int, kind: str) -> Iterator[tuple[int, str, str]]:
 
 
 def fit(one: Instance, quantity: str, mode: str, seed: int, progress: Progress, folder: Path) -> dict:
-    """Fit the field of one instance; what came out, beside the truth."""
+    """Fit the field of one instance; its result and the truth."""
     scene = _textured(one, folder)
     field = _field(quantity)
     model = Model(scene, substeps=_substeps(scene, field))
@@ -132,7 +132,7 @@ def _cameras(one: Instance) -> list[dict]:
 
 
 def _film(scene, trajectory, camera: str) -> Images:
-    """What a camera sees, in double precision; its σ is a nominal 1/255."""
+    """Images of a camera in double precision; nominal σ = 1/255."""
     renderer = Renderer.of(scene, camera=camera)
     with torch.no_grad():
         return Images(renderer(trajectory.drawn, trajectory.values)[0], NOMINAL, renderer)

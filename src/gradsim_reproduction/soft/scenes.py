@@ -43,7 +43,7 @@ class Instance:
         return f"{self.kind} {self.number}"
 
     def unknowns(self, quantity: str) -> tuple[str, ...]:
-        """What is asked for, with its range: of "lame", "density" (solids) or "velocity" (cloths)."""
+        """Unknowns with their ranges, for "lame", "density" (solids) or "velocity" (cloths)."""
         keys = {"lame": ("mu", "lam"), "density": ("density",), "velocity": ("velocity",)}[quantity]
         return tuple(f"body.{key}:{RANGES[key][0]:.12g}:{RANGES[key][1]:.12g}" for key in keys)
 

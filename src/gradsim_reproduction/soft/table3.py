@@ -6,7 +6,7 @@ velocity of all vertices, and for that of every vertex. Each is fitted to
 
     float     silhouettes in double precision: what is lost on the way there and back
     states    the vertices themselves, as 3-D supervision has them (the paper's "diffphysics")
-    8bit      silhouettes from 8-bit film with noise: whether the error bars are right
+    8bit      silhouettes from 8-bit video with noise: whether the error bars are right
     foreign   silhouettes by another renderer, of a motion with four times the steps
 """
 
@@ -49,7 +49,7 @@ from gradsim_reproduction.tables import write_table
 
 INSTANCES, QUICK = 100, 3  # of the quick ones a cloth has noise and a beam its masses: they cost least
 DEEPER = (
-    0.06  # share of the instances, the first ones, that are also fitted to film with noise and to another renderer's,
+    0.06  # share of the instances, the first ones, that are also fitted to video with noise and to another renderer's,
 )
 # and whose masses or velocities are asked for vertex by vertex
 QUANTITIES = {"beam": ("lame", "density"), "ball": ("lame", "density"), "cloth": ("velocity",)}
@@ -125,7 +125,7 @@ def _plan(instances: int, noisy: Container[int], fields_of: Container[int]) -> I
 
 
 def fit_few(one: Instance, quantity: str, mode: str, seed: int, progress: Progress) -> dict:
-    """Fit the few numbers of one instance; what came out, beside the truth."""
+    """Fit the few numbers of one instance; its result and the truth."""
     unknowns = one.unknowns(quantity)
     space = Space(one.scene, unknowns, decades=True)
     model = model_for(one.scene, space)
@@ -148,7 +148,7 @@ def errors(space: Space, values: dict[str, float], truth: dict[str, float]) -> d
 
 
 def observe(one: Instance, truth: dict[str, float], model: Model, mode: str, seed: int) -> Observation:
-    """What a fit of this instance sees."""
+    """Observation of this instance in a mode."""
     source = Model(one.scene, substeps=FINER * model.substeps) if mode == "foreign" else model
     with torch.no_grad():
         trajectory = source.rollout(placed(one.scene, truth))

@@ -1,13 +1,13 @@
-"""Whether 95 % intervals hold the truth in 95 % of fits, and errors over error bars are normal.
+"""Coverage of 95 % intervals, and normality of errors over error bars.
 
-1000 fits of films of 8 bits with noise of σ = 1/255, in families that were fixed before any of them was run
-(`coverage_families`). Films, truths, noise and starts are drawn from streams of their own. Nothing is left out: fits that
-say that an unknown is open, or that the model does not explain the film, count with the intervals that they give, and
+1000 fits of videos of 8 bits with noise of σ = 1/255, in families that were fixed before any of them was run
+(`coverage_families`). Videos, truths, noise and starts are drawn from streams of their own. Nothing is left out: fits that
+say that an unknown is open, or that the model does not explain the video, count with the intervals that they give, and
 are counted apart beside.
 
     coverage   share of intervals of all unknowns that hold the truth
     z          error over the standard deviation that the fit states, RMS and 95th percentile over the fits that explain
-               their film: one that says "mismatch" claims no error bar (`z_rms_all` has these, too)
+               their video: one that says "mismatch" claims no error bar (`z_rms_all` has these, too)
     z_crb      error over the Cramér–Rao bound at the truth, which no fit sees
 
 The standard error of the coverage takes the unknowns of one fit as one draw (they share their noise).
@@ -71,7 +71,7 @@ def counts(quick: bool, scenes: int | None) -> dict[str, int]:
 
 
 def fit_one(job: tuple[str, int, int]) -> dict:
-    """One fit: what it says, beside the truth that it has not seen."""
+    """One fit: what it says, next to the truth that it has not seen."""
     name, number, seed = job
     one = draw(name, number, seed)
     space = Space(one.scene, one.unknowns)
@@ -189,7 +189,7 @@ def _rms(z: np.ndarray) -> float:
 
 
 def _rows(figures: Mapping[str, Mapping], families: Mapping[str, Mapping]) -> list[dict]:
-    """Of `table.md`: the paper states no error bars."""
+    """Rows of `table.md`; the paper states no error bars."""
     rows = [{"name": key, "paper": None, "ours": figures[key]["value"]} for key in figures if " " not in key]
     for name, statistics in families.items():
         note = f"{statistics['intervals']} intervals of {statistics['fits']} fits, z RMS {statistics['z_rms']:.2f}"

@@ -26,7 +26,7 @@ FIVE = (MASS, "ground.stiffness:2e4:5e5", "ground.damping:1:200", "ground.fricti
 
 @dataclass(frozen=True)
 class Draw:
-    """One film to come: what a fit may know, and the truth, which it may not."""
+    """One video to come: what a fit may know, and the truth, which it may not."""
 
     scene: Scene
     unknowns: tuple[str, ...]
@@ -55,12 +55,12 @@ class Family:
 
     @property
     def contact(self) -> bool:
-        """Whether something touches the ground."""
+        """True if something touches the ground."""
         return self.content is None
 
 
 def draw(name: str, number: int, seed: int) -> Draw:
-    """The `number`-th film of a family."""
+    """The `number`-th video of a family."""
     family, index = FAMILIES[name], list(FAMILIES).index(name)
     if family.content is None:
         return _landing(family, 1000 * index + number, seed)

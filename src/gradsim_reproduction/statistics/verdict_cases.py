@@ -28,7 +28,7 @@ PUSH = {"pushes": [{"impulse": [4.0, 0.0, 1.5], "point": [0.0, 0.05, 0.1], "at":
 MASS, GRAVITY = "body.mass:2:12", "gravity.z:-14:-6"
 STIFFNESS, LOSS = "ground.stiffness:1e4:1e5", "ground.dissipation:0.05:0.5"
 CREEP, FRICTION = "ground.friction_stiffness:20:200", "ground.friction:0.2:0.8"
-HIGH = {"position": [-0.9, 0.0, 3.0], "velocity": [1.5, 0.0, 2.0]}  # never comes down within the film
+HIGH = {"position": [-0.9, 0.0, 3.0], "velocity": [1.5, 0.0, 2.0]}  # never comes down within the video
 STILL = [0.0, 0.0, 0.0]
 FLAT = {
     "position": [0.0, 0.0, 0.2],
@@ -53,7 +53,7 @@ class VerdictCase:
         scene: Makes it.
         unknowns: NAME:LOW:HIGH.
         null: The null direction by unknowns; None where all are identifiable.
-        words: What its explanation says.
+        words: Text that its explanation contains.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """50 designed cases, identifiable and not, each with the verdict that a fit has to come to, written down before it.
 
 Half leave one combination of unknowns open; the other half differ from these in one thing that fixes it
-(`verdict_cases`). Truths and starts are uniform over the same ranges, from different streams; films are of 8 bits with
+(`verdict_cases`). Truths and starts are uniform over the same ranges, from different streams; videos are of 8 bits with
 noise of σ = 1/255. Right is a verdict of an open case if its status is "unidentifiable", there is one null direction, it
 is the expected one, and its explanation says what it has to; of the others, if the status is "ok" and the truth is within
 5 standard deviations.
@@ -83,7 +83,7 @@ def judge(job: tuple[int, int]) -> dict:
 
 
 def compare_verdict(case: VerdictCase, fit: Fit, truth: Mapping[str, float]) -> dict:
-    """A fit's verdict beside the expected one."""
+    """A fit's verdict next to the expected one."""
     expected = Status.OK if case.null is None else Status.UNIDENTIFIABLE
     off = {name: abs(e.value - truth[name]) / e.std for name, e in fit.unknowns.items()}
     directions = [direction.combination for direction in fit.null_directions]
@@ -108,7 +108,7 @@ def compare_verdict(case: VerdictCase, fit: Fit, truth: Mapping[str, float]) -> 
 
 
 def _same(direction: Mapping[str, float], expected: Mapping[str, float | None]) -> bool:
-    """Whether a direction is the expected one; where that has no number, whether the coefficient is not small."""
+    """True if a direction is the expected one; where that has no number, whether the coefficient is not small."""
     if None in expected.values():
         return all(abs(direction[name]) > SMALL for name in expected)
     names: Sequence[str] = list(expected)

@@ -1,9 +1,9 @@
-"""What Table 4 (right) times: a soft box on the ground and its pictures, forward and backward, as a user calls them.
+"""Cases of Table 4 (right): a soft box on the ground and its images, forward and backward, by the public API.
 
     dp_forward       a rollout, nothing kept for gradients
     dp_backward      the backward pass alone: gradients of the last place by μ and λ of each tetrahedron, by all start
                      velocities and by friction; the states between two frames are computed again in it
-    dr_forward       pictures of the surface, 64 × 64 pixels, SoftRas with colours; dr_forward_aa the same by exact coverage
+    dr_forward       images of the surface, 64 × 64 pixels, SoftRas with colours; dr_forward_aa the same by exact coverage
     dpdr_backward    the backward pass alone of a rollout of which every step is drawn, and compared
 
 Steps are 0.25 ms; a frame has 32 of them, and one where every step is drawn. All in float32. A rate is steps a second of one
@@ -73,7 +73,7 @@ class Rollout:
         tets: A key of `CELLS`.
         frames, substeps: Its length.
         worlds: How many.
-        device: Of PyTorch.
+        device: Device of PyTorch.
     """
 
     def __init__(self, tets: int, frames: int, substeps: int, worlds: int, device: str):
@@ -104,7 +104,7 @@ def last_place(trajectory: Trajectory) -> Tensor:
 
 
 def rates(tets: int, worlds: int = 1, device: str = "cpu", repeats: int = 5, work: int = WORK) -> dict[str, float]:
-    """Steps, or pictures, a second of every case; of several worlds, physics alone.
+    """Steps, or images, a second of every case; of several worlds, physics alone.
 
     CPU time on a CPU, where one thread works; else the time on the wall until the device is idle.
     """
@@ -121,7 +121,7 @@ def rates(tets: int, worlds: int = 1, device: str = "cpu", repeats: int = 5, wor
 
 
 def _pictures(tets: int, device: str) -> tuple[dict[str, Case], dict[str, int]]:
-    """Cases that draw, and how many pictures, each of them of one step."""
+    """Cases that draw, and how many images, each of them of one step."""
     count = PICTURES[max(n for n in PICTURES if n <= tets)]
     rollout = Rollout(tets, count + 1, 1, 1, device)
     soft, exact = (Renderer.of(rollout.scene, name) for name in ("softras", "aa"))

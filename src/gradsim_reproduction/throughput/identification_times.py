@@ -26,7 +26,7 @@ KINDS = {"mass": "rigid", "mass_by_descent": "rigid", "rigid_joint": "rigid", "d
 
 
 def plan(kinds: Sequence[str], objects: int) -> Iterator[tuple[str, int]]:
-    """What is timed: member of `KINDS` and number of the object."""
+    """Timed cases: member of `KINDS` and number of the object."""
     for what in kinds:
         for number in test_numbers(objects if what != "mass_by_descent" else 1):
             yield what, number

@@ -1,7 +1,7 @@
 """Rates of physics and rendering, forward and backward, and the time of an object (the paper's Table 4 right, Appendix I).
 
 The paper's rates are of a laptop with a GTX 1060; ours are of one thread of a CPU, and of a GPU too where one is at hand.
-The paper does not say how large its pictures are, nor how many steps one stands for: here it is 64 × 64 pixels, and one
+The paper does not say how large its images are, nor how many steps one stands for: here it is 64 × 64 pixels, and one
 each step, which is the dearest reading. What each case does stands in `rates_cases`.
 """
 
@@ -138,7 +138,7 @@ def figures(rates_by_case: dict, times: list[dict], control: float) -> dict[str,
 
 
 def rows(rates_by_case: dict, minutes: dict[str, list[float]], control: float) -> list[dict]:
-    """Of the table: the paper's columns by size, then minutes."""
+    """Rows of the table: the paper's columns by size, then minutes."""
     table = []
     for (device, worlds, tets), rate in rates_by_case.items():
         for case, value in rate.items():
@@ -166,7 +166,7 @@ PLOT_WORDS = (
 
 
 def draw(out: Path, rates_by_case: Mapping, paper: Mapping[int, tuple], original: Mapping[int, tuple]) -> list[dict]:
-    """Write the picture; returns what a report lists.
+    """Write the image; returns its entry for `result.json`.
 
     Args:
         out: The folder.

@@ -42,11 +42,11 @@ SWAPS = {"rigid_as_deformable": "rigid", "deformable_as_rigid": "deformable"}
 
 @dataclass(frozen=True)
 class ModelSetup:
-    """What one row of the table asks of one object.
+    """Fit of one object for one row of the table.
 
     Args:
         scene: The scene as the model has it.
-        unknowns: What is solved for: the mass.
+        unknowns: The mass.
         candidates: Other models, as for `gradsim.identification.model_selection`.
     """
 
@@ -141,7 +141,7 @@ def as_rigid(scene: Scene, density: str, folder: Path) -> tuple[Scene, str]:
 
 
 def fillable(one: Sample) -> bool:
-    """Whether a rigid object can be taken for a soft one in steps that are not too many."""
+    """True if a rigid object can be taken for a soft one in steps that are not too many."""
     body: Any = one.scene.bodies["body"]
     filled = fan(body.shape.mesh())
     return filled is not None and filled.quality.min() > ROUND
@@ -172,7 +172,7 @@ def _range(text: str) -> tuple[float, float]:
 
 
 def _kept(scene: Scene) -> dict:
-    """What a body of another type has in common: start, push, colour."""
+    """Scene content that a body of another type shares: start, push, colour."""
     body: Any = scene.bodies["body"]
     keys = ("position", "rotation_vector", "velocity", "angular_velocity", "colour")
     pushes = [{"impulse": list(p.impulse), "point": list(p.point)} for p in body.pushes]

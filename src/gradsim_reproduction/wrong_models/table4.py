@@ -1,17 +1,17 @@
-"""How far wrong models mislead, and who notices (the paper's Table 4, left).
+"""Errors of wrong models, and their detection (the paper's Table 4, left).
 
 Objects of three kinds (rigid, deformable, cloth) are thrown with a known push and filmed for a second; the mass is
 asked for, from starts uniform over 2 to 12 kg, and everything else is known to be what it is, or believed to be what it is
 not:
 
-    perfect                the model that made the film
+    perfect                the model that made the video
     friction               collisions without friction
     elasticity             collisions that lose nothing
     rigid_as_deformable    a rigid body taken for a soft one, and the other way round (`table4_models`)
     deformable_as_rigid
     photorealistic         the right model, foreground masks by Mitsuba
 
-Films are 8-bit with noise of σ = 1/255. Every wrong model is judged by its χ²/N, and then compared with one that has
+Videos are 8-bit with noise of σ = 1/255. Every wrong model is judged by its χ²/N, and then compared with one that has
 what it lacks: all of the contact's numbers unknown, or the other type of body. What the comparison chooses is our answer.
 """
 
@@ -66,7 +66,7 @@ SAMPLES = 64  # of Mitsuba in each pixel
 # polyhedron, whose cost is cut by its contacts, takes smaller stages. What noise hides is not searched for.
 SOFT = MultistartConfig(starts=2, first=6, grow=12, rounds=0, stir=False, polish=0, rtol=1e-4)
 RIGID = MultistartConfig(starts=2, first=4, grow=4, rounds=0, stir=False, polish=1, rtol=1e-5)
-# Where none of the models explains the film, which may be the search's fault, it is made again with care.
+# Where none of the models explains the video, which may be the search's fault, it is made again with care.
 CAREFUL = MultistartConfig(starts=4, first=4, grow=2, rounds=1, stir=False, polish=2, rtol=1e-6)
 SWAPPED = MultistartConfig(starts=2, first=6, grow=24, rounds=0, stir=False, polish=0, rtol=1e-4)
 NOTES = (
@@ -115,7 +115,7 @@ def star_shaped(count: int, seed: int) -> list[int]:
 
 
 def solve(job: tuple[str, str, int, int, str]) -> dict:
-    """Fit one object by the model of one row, and compare it with what it lacks; errors are beside the truth."""
+    """Fit one object by the model of one row, and compare it with what it lacks; errors are next to the truth."""
     row, kind, number, seed, folder = job
     begun = time.process_time()
     one = sample(kind, number, seed)
@@ -147,7 +147,7 @@ def true_trajectory(one: Sample, scene: Scene) -> Trajectory:
 
 
 def observe(row: str, scene: Scene, trajectory: Trajectory, seed: int) -> Masks:
-    """What a fit sees: silhouettes from 8-bit film with noise, or the masks of Mitsuba.
+    """Observation of a fit: silhouettes from 8-bit video with noise, or masks of Mitsuba.
 
     A pixel of Mitsuba's masks is the share of n samples that hit the body: its variance is at most that of the share of n
     independent ones, beside that of rounding to 8 bits. Outliers do not pull (Huber).
@@ -212,7 +212,7 @@ COLUMNS = 8  # frames of a strip
 
 
 def draw(out: Path, records: Sequence[dict], paper: Mapping[str, float]) -> list[dict]:
-    """Write the pictures into a folder; returns their files and captions."""
+    """Write the images into a folder; returns their files and captions."""
     left_text = (
         "Best fit of a wrong model minus the video: red where only the fit covers, blue where only the video does."
     )
@@ -251,7 +251,7 @@ def _bars(records: Sequence[dict], paper: Mapping[str, float]) -> Figure:
 
 
 def _strips(records: Sequence[dict], meshes: Path) -> Figure:
-    """One wrong model of each sort: the film less the fit, frame by frame."""
+    """One wrong model of each sort: the video less the fit, frame by frame."""
     wrong = {r["row"]: r for r in reversed(records) if len(r["fits"]) > 1}
     figure = new_figure(1.35 * COLUMNS, 1.5 * len(wrong))
     axes = figure.subplots(len(wrong), COLUMNS, squeeze=False)
