@@ -1,4 +1,4 @@
-"""A table of the paper beside ours: paper | ours | ratio, as Markdown and for the page of a run."""
+"""Comparison tables: paper | ours | ratio, as Markdown and for the page of a run."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

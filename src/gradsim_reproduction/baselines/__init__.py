@@ -1,6 +1,6 @@
 """Baselines: rows of the paper's tables other than its own.
 
-A row is a function of test numbers, seed, folder, progress, `quick` and the names of the unknowns to be told (the others
+A row is a function of test numbers, seed, folder, progress, `quick` and the names of the unknowns to identify (the others
 are known). It returns for every sample that it takes part in: `number`, `object`, `truth` and `values` by name, and
 `cpu_seconds`; finished ones are kept in the folder.
 

@@ -68,7 +68,7 @@ def solve(one: Sample, unknowns: Sequence[str], rollouts: int) -> dict:
 
 
 def problem_of(one: Sample, unknowns: Sequence[str]) -> Problem:
-    """The fit of a sample's video, by silhouettes: what is not asked for is known."""
+    """The fit of a sample's video, by silhouettes; all other parameters are known."""
     known = {name: value for name, value in one.truth.items() if name not in unknowns}
     scene = one.placed() if known else one.scene
     space = Space(scene, [text for text in one.unknowns if text.partition(":")[0] in unknowns])

@@ -1,6 +1,6 @@
 """`gradsim reproduce convnet`: the network of the paper's H.2, which its tables call ConvLSTM, on the data set.
 
-It sees the videos of 800 training samples, and tells the five parameters of 200 others from theirs. No pretrained backbone
+It sees the videos of 800 training samples, and predicts the five parameters of 200 others. No pretrained backbone
 comes with the library: it is trained from scratch, for as many epochs as a CPU affords, or read from a file.
 """
 

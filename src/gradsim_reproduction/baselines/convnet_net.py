@@ -79,7 +79,7 @@ class ConvNet(nn.Module):
         """Read the backbone's weights: a state dictionary of `EfficientNetModel`, or of a model that has it.
 
         Raises:
-            InputError: If the file is no state dictionary, or one of another network.
+            InputError: If the file is not a state dictionary, or one of another network.
         """
         try:
             state = torch.load(path, map_location="cpu", weights_only=True)

@@ -141,7 +141,7 @@ def rows(
     """The rows of those samples that are among its objects, from starts in the range; see `ROWS`.
 
     Raises:
-        InputError: If PyBullet is not installed, or more than the mass is asked for.
+        InputError: If PyBullet is not installed, or `unknowns` has more than the mass.
     """
     if tuple(unknowns) != (MASS,):
         raise InputError(f"PyBullet + REINFORCE looks for {MASS} alone, as in the paper; got {', '.join(unknowns)}.")

@@ -5,7 +5,7 @@
 
 with n = 5, σ = 0.05 and d = 0.925 in the k-th of 125 steps. The paper names neither the optimiser nor its rate: ours is
 Adam, with the best of seven rates on ten training samples, whose masses are 2 to 12 kg; for lighter bodies it is too fast
-(see `fig11`). Since d^k sums to 13, the search comes to a stand: a start that is many rates from the answer does not arrive.
+(see `fig11`). Since d^k sums to 13, the search stalls: a start that is many rates from the answer does not arrive.
 """
 
 from collections.abc import Callable, Sequence
@@ -89,7 +89,7 @@ def pybullet_landscape(
     """Losses of a body's mass in PyBullet, the target being PyBullet's own video (caption of Fig. 4).
 
     Args:
-        masses: Where the curves are asked for [kg] (n,).
+        masses: Masses at which the curves are computed [kg] (n,).
         scene: One rigid body, one level ground, a push at the start.
         truth: Mass of the target [kg].
         estimates: Means of REINFORCE whose next step is shown [kg] (k,).

@@ -1,7 +1,7 @@
 """Bodies held by joints: against Lagrange, against Newton, and known from video.
 
     lagrange    two hinged rods next to the double pendulum of `double_pendulum.py`, which is written in its angles
-    newton      a chain of four links from one URDF file beside Newton's Featherstone (`chain.py`): as one in the limit
+    newton      a chain of four links from one URDF file, compared with Newton's Featherstone (`chain.py`): as one in the limit
                 of small steps, and CPU time per step
     top         the steady precession of a heavy top, at both of its rates
     arms        swinging arms of three links, a known torque in the shoulder, eight numbers of links and joints unknown:
@@ -75,7 +75,7 @@ def articulated(run: Run) -> Outcome:
 
 
 def arm(number: int, seed: int) -> Scene:
-    """The library's arm from a drawn start, seen from a drawn side; links of one colour, which video tells from the wall."""
+    """The library's arm from a drawn start, seen from a drawn side; links of one colour that differs from the wall."""
     rng = np.random.default_rng([seed, number])
     content = Scene.library("arm").model_dump(exclude_unset=True)
     for name, reach in (("shoulder", 1.6), ("elbow", 1.0), ("wrist", 1.4)):
@@ -195,7 +195,7 @@ def compare(folder: Path) -> dict:
 
 
 def _seconds(folder: Path, worlds: int) -> dict[str, float]:
-    """CPU time per step [s] of gradsim's rollout and of Newton's recorded and launched steps, for so many worlds."""
+    """CPU time per step [s] of gradsim's rollout and of Newton's recorded and launched steps, for this number of worlds."""
     substeps = SUBSTEPS[-2]
     model = Model(chain.scene(folder, substeps))
     values = {"joints.hinge0.angle": torch.full((worlds,), chain.ANGLE, dtype=torch.float64)}

@@ -1,4 +1,4 @@
-"""Plots of the experiment on joints: arms and their fits, errors, and the chain beside Newton's."""
+"""Plots of the experiment on joints: arms and their fits, errors, and the chain compared with Newton's."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -6,7 +6,7 @@ parameters of all bodies and of the contact. Adjoint and forward sensitivity of 
 and with secants.
 
 What touches, slips or sticks changes by whole steps, and where it does, a rollout is not smooth: within such a change a
-secant says nothing of the derivative. A pile grows a perturbation by thousands, so that only narrow secants stay on one
+secant does not approximate the derivative. A pile grows a perturbation by thousands, so that only narrow secants stay on one
 side; rounding bounds them from below. A scene counts with the widest one that changes nothing in any step.
 """
 

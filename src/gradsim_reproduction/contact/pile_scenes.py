@@ -36,7 +36,7 @@ CONTACT = {
 
 
 def scene(frames: int = STEPS + 1, substeps: int = 1, walls: bool = True) -> Scene:
-    """The bodies over a pit; `random_pile` says how they start.
+    """The bodies over a pit; `random_pile` draws their start.
 
     Args:
         frames: Number of frames.
@@ -78,7 +78,7 @@ def cells() -> np.ndarray:
 
 
 def random_pile(model: Model, numbers: list[int], seed: int) -> dict[str, Tensor]:
-    """Parameters of so many scenes, each from its own stream: poses, motions, masses, sizes, contact."""
+    """Parameters of scenes, each from its own stream: poses, velocities, masses, sizes, contact."""
     scenes = [_one(model, np.random.default_rng([seed, number])) for number in numbers]
     return {name: torch.tensor(np.stack([one[name] for one in scenes])) for name in scenes[0]}
 

@@ -1,4 +1,4 @@
-"""Closed loops beside open ones: the walker under disturbances that nobody tells it of.
+"""Closed loops compared with open ones: the walker under unobserved disturbances.
 
 Every run draws a mass anew (all points alike, U(0.8, 1.2) times the model's) and two or three pushes, at which all
 points of the walker change their velocity by 1 m/s, any way in its plane. Draws of the 20 runs are of another seed than
@@ -260,7 +260,7 @@ def cached_path(done: Ledger, key: str, walk: Walk, policy: nn.Module, worlds: M
 def plan(walk: Walk, start: nn.Module, worlds: Mapping[str, Tensor]) -> tuple[Episode, History]:
     """One run of a controller that plans, from the open loop."""
     search = TrainingConfig("polyak", rate=1.0, iterations=PLANS, options={"bound": 0.1})
-    # a plan that is asked nothing of the height ends on its knees
+    # without the height in its goal, a plan ends on its knees
     goal = ApproachGoal("walker", walk.place, SPEED, axes=(0, 2), truth=walk.truth)
     return run_mpc(Mpc(walk.plant, goal, AHEAD, search, start=start), walk.plant, goal, worlds)
 

@@ -1,4 +1,4 @@
-"""Plots of closed loops beside open ones: how all runs went, success by the size of pushes, and a video of one run."""
+"""Plots of closed and open loops: all runs, success by the size of pushes, and a video of one run."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ NAMES = {
     "mpc": "planning (MPC)",
 }
 TIMES = 2  # the camera's image is enlarged in the video
-MARKED = 8  # frames for which a push is told
+MARKED = 8  # frames for which a push is labelled
 
 
 def draw(

@@ -35,7 +35,7 @@ GOALS, ITERATIONS, ROLLOUTS = 5, 40, 640
 QUICK = (2, 15)  # goals and iterations
 FIRST = 100  # the least seed of a goal: settings were found on those below
 RATES = (0.01, 0.03, 0.05, 0.1, 0.2, 0.4)  # of Adam, that the baseline chooses from
-TUNED = ((0, 1, 2), 15)  # on these goals, for so many iterations
+TUNED = ((0, 1, 2), 15)  # goals, iterations
 ADAM, RIM, RIM_PLACE = "place in 3-D, Adam", "heavy rim", "heavy rim, place in 3-D, Adam"
 POINT = 2.0  # [kg] of each point of the original
 PAPER = {
@@ -56,7 +56,7 @@ def cloth(
     """Throw sheets to all goals by all methods.
 
     Args:
-        out: Gets cloth.jsonl, from which an interrupted run goes on.
+        out: Gets cloth.jsonl, from which an interrupted run resumes.
         quick: Two goals and 15 iterations, without searches that have no gradients.
         seed: Seed of goals and sheets.
         progress: Receives stages and shares.

@@ -1,7 +1,7 @@
 """Visuomotor control from one image of the goal (the paper's Sec. 3.2 and Fig. 6), with baselines on the same goals.
 
 Each part is a function of the folder that returns its figures and the histories of all its runs: what a search without
-feedback reaches from pixels, next to the same told the place in 3-D, and searches without gradients. Curves are raw; the
+feedback reaches from pixels, the same search given the position in 3-D, and searches without gradients. Curves are raw; the
 best so far, as the search's own loss chooses it, is drawn apart. The last part is about loops that are closed.
 """
 

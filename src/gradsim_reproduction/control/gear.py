@@ -1,7 +1,7 @@
 """The gear of Fig. 6a: it rolls to where one image shows it.
 
 No setting was chosen on these goals. The goal floats 0.16 m above where a gear can rest; a gear that
-stands at it has an error of `gear_floor`, and one that swells or hops a lesser one. The elements behind one another along
+rests there has an error of `gear_floor`, and one that swells or hops a lesser one. The elements behind one another along
 the axis share their activation; "not shared" is the same search with a number for each of the 1152.
 """
 
@@ -33,10 +33,10 @@ FEW = 2  # goals of searches without gradients
 QUICK = (1, 10)  # goals and iterations
 FIRST = 100  # the least seed of a goal: settings were found on those below
 RATES = (0.01, 0.03, 0.1, 0.3)  # of Adam, that the baseline chooses from
-TUNED = ((0, 1), 20)  # on these goals, for so many iterations
+TUNED = ((0, 1), 20)  # goals, iterations
 SHARED, ADAM = "not shared", "place in 3-D, Adam"
 PAPER = {1: 3.177, 2: 2.212, 5: 1.788, 9: 0.769, 20: 0.441, 40: 0.107}  # its Fig. 6a; the last two at 19 and 39
-PAPER_PLACE = {20: 0.082, 40: 0.082}  # of its baseline that is told the place, likewise
+PAPER_PLACE = {20: 0.082, 40: 0.082}  # of its baseline that is given the position, likewise
 GOAL = {20: 0.107, 40: 0.02}
 
 
@@ -46,7 +46,7 @@ def gear(
     """Train the gear on all goals by all methods.
 
     Args:
-        out: Gets gear.jsonl, from which an interrupted run goes on.
+        out: Gets gear.jsonl, from which an interrupted run resumes.
         quick: One goal and 10 iterations, without searches that have no gradients.
         seed: Seed of goals and policies.
         progress: Receives stages and shares.
@@ -93,7 +93,7 @@ def figures(runs: list[History]) -> dict[str, dict]:
 
 
 def floor(setup: Setup) -> float:
-    """The position error [m²] of an undeformed gear that stands on the ground right under the goal."""
+    """The position error [m²] of an undeformed gear on the ground right below the goal."""
     assert setup.at_goal is not None
     return (
         setup.at_goal.surface.vertices[0, 0, :, 2].min().item() - setup.task.scene.grounds["ground"].height

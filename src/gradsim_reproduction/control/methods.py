@@ -23,7 +23,7 @@ from gradsim.runtime.checkpoint import Ledger, digest
 from gradsim.runtime.progress import Progress
 from gradsim_reproduction.runner import figure
 
-PICTURE, PLACE = "picture", "place in 3-D"  # whose place is told to the search
+PICTURE, PLACE = "picture", "place in 3-D"  # the search is given the position
 WITHOUT = ("cma", "reinforce", "ppo")  # without gradients
 WORLDS = 16  # rolled out together by these
 Method = Callable[[Setup, int, Progress], History]
@@ -35,12 +35,12 @@ def from_image(setup: Setup, seed: int, progress: Progress) -> History:
 
 
 def from_position(setup: Setup, seed: int, progress: Progress) -> History:
-    """The same search, told the place."""
+    """The same search, given the position."""
     return train(setup.plant, setup.policy, setup.state_goal(), setup.config, progress)
 
 
 def by_adam(rate: float) -> Method:
-    """The paper's baseline: told the place, Adam at this rate."""
+    """The paper's baseline: given the position, Adam at this rate."""
     return lambda setup, seed, progress: diffphysics(setup, Budget(setup.config.iterations), seed, progress, rate)[1]
 
 
@@ -124,7 +124,7 @@ def mean_at(runs: list[History], name: str, k: int) -> float | None:
 
 
 def mean_after(runs: list[History], name: str, steps: float) -> float | None:
-    """The same after the last iteration that so many simulated steps allow."""
+    """The same after the last iteration within this number of simulated steps."""
     part = [run for run in runs if run.names["method"] == name]
     last = [sum(total <= steps for total in run.total("steps")) - 1 for run in part]
     if not part or min(last) < 0:

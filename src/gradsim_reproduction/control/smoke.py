@@ -6,7 +6,7 @@ smoke at the end and the image differ by, as a share of what it is for the disc 
 backward pass, those of line searches included.
 
 The original has an image of its own at 110 x 110, 3.6 % of the first mean square after 30 iterations and 3.1 % after 49.
-The image is no state of the same simulation, so nothing is known of what can be reached.
+The image is not a state of the same simulation, so the smallest possible loss is unknown.
 
 Search for the initial velocity: limited-memory BFGS, which counts every forward and backward pass.
 
@@ -79,13 +79,13 @@ class StreamFunction:
 
 
 def descend(evaluate: Callable[[Tensor], Evaluation], waves: StreamFunction, z: Tensor, evaluations: int) -> None:
-    """Lower the loss; stops after so many evaluations, or where the velocity has no influence on it.
+    """Lower the loss; stops after `evaluations` evaluations, or where the velocity has no influence on it.
 
     Args:
         evaluate: The loss of unknowns; keeps what the caller wants.
         waves: Map from unknowns to velocities.
         z: Where to start.
-        evaluations: At most so many.
+        evaluations: Largest number of evaluations.
     """
     current, used = evaluate(z), 1
     pairs: list[tuple[Tensor, Tensor]] = []
@@ -275,7 +275,7 @@ def summary(records: list[dict]) -> dict[str, dict]:
 COLOURS = {"ring": BLUE, "letter": ORANGE, "blobs": GREEN}
 SMOKE = mpl.colormaps["magma"]
 INSTANTS = 8  # of a strip
-HEIGHT, FPS, REST = 256, 25, 25  # [px], [1/s], frames for which videos stand at the end
+HEIGHT, FPS, REST = 256, 25, 25  # [px], [1/s], repetitions of the last frame of a video
 ORIGINAL_CURVE = ((0, 1.0), (30, 0.036), (49, 0.031))  # iterations, share of the first mean square
 
 

@@ -1,7 +1,7 @@
 """The walker of Fig. 6's task family: iterations until it is where one image of a goal shows it.
 
 Ten goals, one to two body lengths away, times three policies to begin with; the search sees the silhouette of the goal
-and nothing else, and goes on for all its iterations whether or not it is there. Reached, for the figures alone: the centre
+and nothing else, and runs all its iterations in any case. Reached, for the figures alone: the centre
 of mass is within 5 % of the way between where it starts and the goal's.
 """
 
@@ -35,7 +35,7 @@ def walker(
     """Train the walker on all goals.
 
     Args:
-        out: Gets walker.jsonl, from which an interrupted run goes on, and policies of the first policy's runs.
+        out: Gets walker.jsonl, from which an interrupted run resumes, and policies of the first policy's runs.
         quick: Two goals in place of 30 runs.
         seed: Seed of goals and policies.
         progress: Receives stages and shares.

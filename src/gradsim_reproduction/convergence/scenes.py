@@ -11,7 +11,7 @@ from gradsim_reproduction.soft.scenes import RANGES
 SIZE, FPS = 64, 30
 THROWN = ("duck", "airplane", "mug", "pear", "cat")
 SLIDING = ("stapler", "box", "airplane", "cylinder", "duck")
-KNOWN = {"mass": 7.0, "friction": 0.6}  # where they are not asked for: the middle of their ranges
+KNOWN = {"mass": 7.0, "friction": 0.6}  # where they are known: the middle of their ranges
 GROUND = {"stiffness": 1e5, "dissipation": 0.1, "friction_stiffness": 200}
 
 
@@ -22,8 +22,8 @@ class DescentTask:
     Attributes:
         name: As figures call it.
         unknown: Name and range; truths and starts are uniform over it.
-        iterations: At most so many of descent; a goal of ours, since the paper names none.
-        stages: Of descent: on the first so many frames, for so many iterations, with the first rate of Adam per step of
+        iterations: Largest number of descent iterations; a goal of ours, since the paper names none.
+        stages: Number of first frames, iterations, and first rate of Adam per step of
             the logarithm. Early frames, before anything is touched, make a loss without second minima.
     """
 

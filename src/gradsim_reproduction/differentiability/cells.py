@@ -1,6 +1,6 @@
-"""The differentiability table: bodies down, quantities across, in each cell the parameters that stand for it there.
+"""The differentiability table: bodies down, quantities across, in each cell its parameters.
 
-A cell names parameters by subject (`SUBJECTS`), or says why there are none: `Absent` where physics has no such quantity,
+A cell names parameters by subject (`SUBJECTS`), or the reason why there are none: `Absent` where physics has no such quantity,
 `Missing` where gradsim has not.
 """
 

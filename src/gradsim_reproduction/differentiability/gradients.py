@@ -21,7 +21,7 @@ from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 SCENES = 100  # of each law
 FINER = (1, 2, 4, 8, 16)  # steps per resolved step
 WIDTHS = tuple(float(w) for w in np.logspace(-6, -1, 11))
-WIDE = 1e-2  # half width of the secant that stands for the trend: many teeth at every step size
+WIDE = 1e-2  # half width of the secant used as the trend: many teeth at every step size
 FRAMES = 24  # of the comparison of adjoint and forward sensitivities
 LANDED = 10  # frames of the comparison with secants: the first contacts, before chaos makes every tangent long
 STATES = ("x", "q", "v", "l")

@@ -20,7 +20,7 @@ def draw(out: Path, laws: dict, widths: Sequence[float], wide: float, sawteeth: 
         out: The folder.
         laws: By law: adjoint (by shape), difference (steps, worlds, widths), step [s].
         widths: Half widths of the secants.
-        wide: The one that stands for the trend.
+        wide: Half width used as the trend.
         sawteeth: By law: shift, height and slope of one ball that bounces.
 
     Returns:

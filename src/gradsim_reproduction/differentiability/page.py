@@ -1,4 +1,4 @@
-"""The differentiability table in words: Markdown of the cells, the paper's beside it, and what stands in each."""
+"""The differentiability table as Markdown: cells, the paper's table, and the parameters of each cell."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -78,7 +78,7 @@ class SmokeSubject:
 class PolicySubject:
     """States of a motion whose muscles a perceptron sets, every two frames, by the body's centre and its velocity.
 
-    Beside the parameters of the scene, `policy.weights.0` and so on.
+    In addition to the parameters of the scene, `policy.weights.0` and so on.
 
     Args:
         scene: A scene whose first body is soft.

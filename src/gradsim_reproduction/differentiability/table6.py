@@ -1,7 +1,7 @@
 """The paper's Table 6, measured: the gradient of every cell against differences and forward mode.
 
 The paper ticks 29 cells and shows no numbers. Here a tick is a gradient in float64 that is not zero and agrees with central
-differences to 1e-7 and, where there are forward sensitivities, with those to 1e-12; see `differentiability.py`.
+differences to 1e-7 and, where there are forward sensitivities, with those to 1e-12; see `differentiability/check.py`.
 """
 
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ def summary(cells: Mapping[str, Mapping[str, Cell]]) -> dict[str, dict]:
 
 
 def rows(cells: Mapping[str, Mapping[str, Cell]]) -> list[dict]:
-    """Rows of the table: each body, and all. Numbers of quantities; more is better, so there is no ratio."""
+    """Rows of the table: each body, and all. Numbers of quantities; more is better, so the ratio is omitted."""
     table = []
     for row, row_cells in cells.items():
         right = {column for column, cell in row_cells.items() if cell.status == "green"}

@@ -91,7 +91,7 @@ class FallProblem:
         body: Falling body.
         target: (frames, height, width).
         tangent: Draws it.
-        known: Numbers in the place of those of `NAMES` that are not asked for, the last ones.
+        known: Values of the known ones of `NAMES`, which come last.
         space: Of those that are, the first ones.
     """
 

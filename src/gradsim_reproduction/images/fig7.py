@@ -90,7 +90,7 @@ def thrown(number: int, seed: int, folder: Path) -> Scene:
 
 
 def texture(rng: np.random.Generator) -> np.ndarray:
-    """Blotches of all colours (3, TEXELS, TEXELS) in [0, 1]: white noise without its short waves, which goes on at edges."""
+    """Blotches of all colours (3, TEXELS, TEXELS) in [0, 1]: low-pass white noise, periodic."""
     k = np.fft.fftfreq(TEXELS, 1 / TEXELS)
     lowpass = np.exp(-(k[:, None] ** 2 + k**2) / WAVE**2)
     waves = np.fft.ifft2(np.fft.fft2(rng.standard_normal((3, TEXELS, TEXELS))) * lowpass).real
@@ -118,7 +118,7 @@ def descend(scene: Scene, number: int, how: dict, seed: int, starts: int, iterat
     render = Renderer.of(scene, rasterizer, shading=Shading.paper(how["variant"]))
 
     def film(mass: Tensor) -> Tensor:
-        """Colour, and opacity if asked for (worlds, frames, channels, height, width)."""
+        """Colour, and opacity with four channels (worlds, frames, channels, height, width)."""
         image = render.output(model.rollout({"body.mass": mass}).surface)
         return torch.cat([image.rgb, image.alpha[:, :, None]], 2)[:, :, :channels]
 

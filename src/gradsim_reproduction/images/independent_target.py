@@ -5,7 +5,7 @@ of its cells (`supersampled.py`). What is drawn while searching is one of our al
 residuals of a loss begins up to 40 px off, above the body or below it, with the fall as it is known otherwise; the
 basin is the largest distance up to which every start arrives.
 
-Then height, speed and gravity are asked for at once, truths and starts drawn over the same ranges.
+Then height, speed and gravity are fitted jointly, truths and starts drawn over the same ranges.
 """
 
 from collections.abc import Sequence

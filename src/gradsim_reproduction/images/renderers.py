@@ -1,4 +1,4 @@
-"""One scene by all rasterisers and laws of shading, beside Mitsuba's images of it."""
+"""One scene by all rasterizers and shading laws, compared with Mitsuba."""
 
 import importlib.util
 from dataclasses import replace
@@ -19,7 +19,7 @@ from gradsim_reproduction.runner import Outcome, Run, experiment, figure
 
 LAWS = ("colour", "lambert", "phong", "blinn-phong", "texture")
 CHECKS, SQUARE = 8, 8  # squares of the pattern each way, and texels of a square
-LONG = 6  # legs of the paths of light where Mitsuba stands in the column of flat colours, which it does not draw
+LONG = 6  # legs of the paths of light of Mitsuba in the column of flat colours, which it does not draw
 
 
 @experiment("renderers", "One scene by all renderers")

@@ -1,7 +1,7 @@
 """Masks by point samples, from another renderer: is the centre of a sub-pixel in a triangle?
 
 Nothing of `gradsim.render` is used. A pixel has `side` × `side` samples, 256 as a rule; its share is the number of those
-that any triangle covers. Samples stand in a regular grid, or each at a random place of its own cell (stratified; Cook
+that any triangle covers. Samples form a regular grid, or are drawn in the cells of one (stratified; Cook
 1986). An edge that crosses a pixel is off by about 1/(2 side) in the regular grid where it runs along a row, and by
 about side^-1.5 / 3 in any direction with random places.
 """

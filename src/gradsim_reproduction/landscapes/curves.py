@@ -6,7 +6,7 @@ import numpy as np
 
 from gradsim.identification.landscape import valleys
 
-ROUNDING = 1e-9  # of the largest loss: what is shallower is no minimum
+ROUNDING = 1e-9  # of the largest loss: shallower minima are ignored
 DEEP = 0.01  # of the largest loss
 DIGITS = 6  # of the losses that are kept
 
@@ -84,5 +84,5 @@ def rounded(loss: np.ndarray) -> list:
 
 
 def curve_record(values: np.ndarray, loss: np.ndarray) -> dict:
-    """A curve as a ledger keeps it: what `curve_statistics` says of it, and "loss"."""
+    """A curve as a ledger keeps it: its `curve_statistics`, and "loss"."""
     return curve_statistics(values, loss) | {"loss": rounded(loss)}

@@ -34,7 +34,7 @@ FINEST = 120  # [Hz]
 RATES = (15, 30, 60, 120)  # [Hz]
 SPANS = (2 / 15, 1 / 3, 2 / 3, 4 / 3, 2.0)  # [s]: 4, 10, 20, 40 and 60 intervals at 30 Hz
 ENDS = "first_and_last"
-NEAR = 1e-6  # [kg] half width of the secant that stands for ∂I/∂m: narrower than any tooth of the paper's law
+NEAR = 1e-6  # [kg] half width of the secant for ∂I/∂m: narrower than any tooth of the paper's law
 FULL = {"step": 2 * GRID_STEP, "starts": 7, "iterations": 100}
 QUICK = {"step": 0.05, "starts": 5, "iterations": 0}
 

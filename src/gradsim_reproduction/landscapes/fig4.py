@@ -96,7 +96,7 @@ WORDED = {"drift": "drift", "slide": "slide", "tumble": "tumble", "tumble, conti
 
 
 def slug(kind: str) -> str:
-    """A motion as it stands in a key."""
+    """Name of a trajectory in a key."""
     return kind.replace(", ", "_")
 
 

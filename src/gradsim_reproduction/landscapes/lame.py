@@ -92,7 +92,7 @@ TITLES = {"coverage": "exact coverage", "softras": "SoftRas", "cdf": "CDF"}
 LINES = {"all": "-", "tenth": (0, (1, 1.5)), "ends": (0, (4, 2))}
 FRAMES = {"all": "all frames", "tenth": "every tenth", "ends": "first and last"}
 LETTERS = {"mu": "μ", "lam": "λ"}
-RANGE = 1e6  # the scale shows so many below the largest loss
+RANGE = 1e6  # largest loss over the smallest that the scale shows
 WORDS = (
     "Above: cuts through the truth, over the largest of each curve; dots: minima other than the truth's. Below: all frames, "
     "on a logarithmic scale; crosses: the truth."

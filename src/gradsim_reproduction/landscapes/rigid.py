@@ -27,7 +27,7 @@ def curves(kind: str, step: float, views: tuple[str, ...]) -> dict:
     """The curves of a cube of this kind over the paper's range.
 
     Args:
-        kind: A member of `landscape_scenes.RIGID`.
+        kind: A member of `RIGID`.
         step: Step of the grid [kg].
         views: Keys of `VIEWS`, or "cdf": coverage, compared by its CDFs.
 

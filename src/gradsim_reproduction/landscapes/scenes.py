@@ -3,8 +3,8 @@
 The paper gives neither scene. The cubes differ in what the push does to them:
 
     drift       weightless, through its centre: half its edge in 2 s. Its curves are nearly those of the paper's release
-    slide       it stands on the ground, slides on by two edges, and friction stops it
-    tumble      it drops tilted and is pushed beside its centre, as bodies are that show all their contact parameters
+    slide       it rests on the ground, slides on by two edges, and friction stops it
+    tumble      it drops tilted and is pushed off centre, which makes all contact parameters observable
     tumble, continuous     the same with forces that do not jump at touch
 
 The rate of steps is that of the most demanding mass of the range, and the same for all.

@@ -1,6 +1,6 @@
 """The paper's estimation tasks for pendula, springs and a bouncing ball (its C.3 and A.1), from videos.
 
-The paper tells of rod lengths and initial angles found from videos with uniformly random guesses, and gives no numbers.
+The paper reports rod lengths and initial angles found from videos with uniformly random guesses, and gives no numbers.
 Here the rates, damping, gravity and the ratio of the masses are unknown too, and videos last 5 s, over which a double
 pendulum makes up to 10⁶ of a small change. Targets come from the renderer and the steps that fit them: float frames show
 that the search finds what there is to be found, and nothing of accuracy on videos of others; the videos with noise are
@@ -26,7 +26,7 @@ FILMS = {"double": 12, "simple": 8, "chain": 4, "rope": 4, "ball": 6, "net": 1}
 NOISY = {"double": 3, "simple": 3}
 STARTS, LONE = 8, 2
 QUICK = {"double": 1, "simple": 1, "chain": 1, "ball": 1}
-IMPACT = 4.0  # [m/s] at which the restitution of the ball's ground is told
+IMPACT = 4.0  # [m/s] at which the restitution of the ball's ground is reported
 
 
 @experiment("pendula", "Pendula, springs and a bouncing ball")

@@ -1,6 +1,6 @@
 """Tasks on videos of pendula, springs and a bouncing ball: scenes, unknowns, observations.
 
-Truths and starts are uniform over the ranges that stand here, from different streams. All else of a scene is known: the
+Truths and starts are uniform over the ranges in this file, from different streams. All else of a scene is known: the
 camera, radii as drawn, where things hang, and the masses that no video shows.
 """
 

@@ -1,9 +1,9 @@
-"""The stiffness of a real silicone beam from motion capture, and what it says of a load that the fit never saw.
+"""The stiffness of a real silicone beam from motion capture, and predictions for a held-out load.
 
 E and damping are fitted to the tracks of one release under the beam's own weight. A second release and one with 52 g at
 the tip are predicted: sag from the level pose and frequency, in the frame of the markers on the clamp. Only when the
-hand lets go, and how high, is taken from each recording, since a hand is no part of the model; neither sag nor frequency
-depends on it. `beam_recordings` has the data, `beam` the model and `beam_fit` the fit.
+hand lets go, and how high, is taken from each recording, since the hand is not modelled; neither sag nor frequency
+depends on it. `beam_recordings.py` has the data, `beam_model.py` the model and `beam_fit.py` the fit.
 """
 
 import time
@@ -118,7 +118,7 @@ def real_beam(run: Run) -> Outcome:
     young = table[-1]["young_pa"]  # of the finest mesh
     spread = float(np.sqrt(sum(share**2 for share in causes.values())))
     result = {
-        "status": Status.MISMATCH,  # creep is no part of the model, and the noise of a marker is a fiftieth of it
+        "status": Status.MISMATCH,  # creep is not modelled, and the noise of a marker is a fiftieth of it
         "unknowns": {
             "beam.young": estimate(young, spread, "Pa", RANGES["young"]),
             "beam.damping": estimate(answer.damping, 2 * spread, "Pa s", RANGES["damping"]),

@@ -29,7 +29,7 @@ from gradsim_reproduction.real.beam_recordings import Recording, Swing
 FITTED, AGAIN, LOADED = recorded.NAMES
 SOFTER = 0.49  # Poisson's ratio whose influence is shown
 ALONG = 1e-3  # [m] to which it is known where along the beam markers and clamp are
-STEPS = 1000  # at least, of a run that tells what a mesh costs
+STEPS = 1000  # fewest steps of a run that times a mesh
 
 
 def believe_all_markers(
@@ -62,7 +62,7 @@ def believe_all_markers(
 def error_bar(
     beam: Beam, young: float, finest: Beam, recording: Recording, oscillation: Swing, simulated: Swing
 ) -> dict[str, float]:
-    """Relative standard deviations of E by cause; what the tracks leave is no independent noise, so no formula has it.
+    """Relative standard deviations of E by cause; residuals are correlated, so no formula applies.
 
     Args:
         beam: Mesh of the answer.
@@ -120,7 +120,7 @@ def compare(beam: Beam, answer: BeamEstimate, meshes: Sequence[tuple[int, int]],
 
 
 def beam_theory(sag: float, frequency: float) -> tuple[float, float]:
-    """Sag and frequency with the load that Euler and Bernoulli's cantilever says, from those without."""
+    """Sag and frequency with the load of an Euler–Bernoulli cantilever, from those without."""
     share = recorded.LOAD[LOADED] / (DENSITY * WIDTH**2 * LENGTH)
 
     def whole(m: float):

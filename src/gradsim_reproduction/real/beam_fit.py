@@ -1,6 +1,6 @@
 """Young's modulus and damping of the beam from the tracks of its markers, by least squares on its simulated swing.
 
-Beside E and η there are two nuisances of each recording: when the hand lets go, and at what height, which the first
+E and η come with two nuisance parameters per recording: when the hand lets go, and at what height, which the first
 trough shows, where the hand has left (with the load it follows the beam for a part of the way, so that neither is known
 before). The tracks count from the first trough on, as displacements from the level pose: they show sag, frequency and
 decay. Starts are drawn over wide ranges; windows grow, since a swing whose frequency is far off shows no slope of it.

@@ -5,7 +5,7 @@ upper edge of its tip; six markers at 100 Hz (Dubied, Michelis, Spielberg & Katz
 of gradsim; see `tosses.recordings`. Up is +x, the beam runs along +z from the clamp; markers 0 to 2 are balls 6 mm above
 the skin at the tip (on top, and on both sides), 3 to 5 sit on the clamp.
 
-Motions of the tip are told **in the frame of the clamp's markers**, as a rigid body. Its turn hangs on marker 4 alone,
+Positions of the tip are **in the frame of the clamp's markers**, as a rigid body. Its turn hangs on marker 4 alone,
 since 3 and 5 are on one horizontal line. But the position of one marker sometimes steps within one frame while the
 others and the tip move on smoothly (the cameras that see it change): in all files at frames 3, 7 and 13, and in
 `load52_a` by 0.6 mm just after the release. A clamp that turned so would throw the tip by 2 mm, which no track shows.

@@ -1,4 +1,4 @@
-"""A camera that nobody levelled: three small turns about its own axes as unknowns beside those of a scene.
+"""A camera that nobody levelled: three small turns about its own axes as unknowns in addition to those of a scene.
 
     x_c = exp(a) R x + t,   a = (pitch, yaw, roll) [rad]
 

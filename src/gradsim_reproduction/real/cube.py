@@ -39,7 +39,7 @@ FITTED = 8  # tosses that are fitted; the others are predicted
 CLIP = 16  # frames in a clip, 0.1 s; longer ones are explained worse (χ²/N: 16 frames 1.1, 20 frames 1.4, 25 frames 5)
 OTHER_CLIP = 20  # frames in the clips of a second fit, which shows how much the cut matters
 STABLE = 0.5  # time step over the largest stable one anywhere in the ranges
-COPIES = 2  # places about the answer, beside it, from which the fits without a toss start
+COPIES = 2  # further places about the answer from which the fits without a toss start
 FINER = 4  # times more steps in a fit that shows how much the time step matters
 
 
@@ -149,7 +149,7 @@ def model(space: Space, frames: int, finer: int = 1) -> Model:
 
 
 def problem_of(tosses: Sequence[Toss], sigma: Noise, space: Space, frames: int = CLIP, finer: int = 1) -> ClipsProblem:
-    """The fit of these tosses in clips of so many frames."""
+    """The fit of these tosses in clips of this number of frames."""
     return ClipsProblem(model(space, frames, finer), "cube", clips(tosses, sigma, frames), space)
 
 
@@ -190,7 +190,7 @@ def refit(problem: ClipsProblem, u: Tensor, iterations: int) -> Tensor:
 def _reporter(
     problem: ClipsProblem, stage: str, history: list[dict], progress: Progress
 ) -> Callable[[int, ClipIterates], None]:
-    """A report for `descend` that adds to the history and tells the progress."""
+    """Callback for `descend` that extends the history and reports progress."""
 
     def report(_: int, now: ClipIterates) -> None:
         k, step = int(now.cost.argmin()), len(history) + 1
@@ -247,7 +247,7 @@ def _figures(fit: Fit, predictions: Sequence[Prediction], recut: Tensor, fine: T
 
 
 def _scale_is_open(fit: Fit) -> bool:
-    """True if the fit says that mass, stiffness and friction stiffness can only grow together."""
+    """True if the fit reports that mass, stiffness and friction stiffness can only grow together."""
     if fit.unknowns["cube.mass"].identifiable or not fit.null_directions:
         return False
     weakest = fit.null_directions[0].combination

@@ -30,7 +30,7 @@ ERRORS = (
 
 @dataclass(frozen=True)
 class Prediction:
-    """A toss from its first frames on, beside what it did.
+    """Prediction of a toss from its first frames, and the recording.
 
     Args:
         toss: The recording.

@@ -28,7 +28,7 @@ FEWEST = 9  # tosses: 8 that are fitted, and one to predict
 SHORTEST = 30  # frames of a file
 TOUCH = 0.005  # [m] height of the lowest corner below which the cube may touch the table
 REST = 15  # frames without motion that end a toss
-FLOWN = 16  # at most so many frames of a flight tell its noise: over longer ones the poses drift
+FLOWN = 16  # most frames of a flight for its noise: over longer ones the poses drift
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def noise(tosses: Sequence[Toss]) -> Noise:
 
 
 def clips(tosses: Sequence[Toss], sigma: Noise, frames: int) -> list[Clip]:
-    """Tosses cut into clips of so many frames that share their end frames, each with its noise."""
+    """Tosses cut into clips of `frames` frames that share their end frames, each with its noise."""
     cut = []
     for toss in tosses:
         for first in range(0, len(toss) - frames + 1, frames - 1):

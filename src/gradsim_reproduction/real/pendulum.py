@@ -1,10 +1,10 @@
 """The length of a real pendulum's string from a video of it, where nothing but the strength of gravity is known.
 
-The period says how long the string is in metres, the image how long it is in radii of the ball, and the scale of the
-image follows. Without g the video shows ratios alone, and a second fit here says so.
+The period gives the string length in metres, the image gives it in radii of the ball, and the scale of the
+image follows. Without g the video shows ratios alone, and a second fit shows that.
 
 The video is `pendulum/pendulum.gif` of the real recordings: a ball on a string of 0.500 m, seen from the side (IRIS
-benchmark, 2026). `pendulum_film` and `pendulum_measurement` have the method.
+benchmark, 2026). `pendulum_problem.py` and `pendulum_measurement.py` have the method.
 """
 
 from gradsim import video as videos

@@ -27,7 +27,7 @@ from gradsim.video import circle_outline
 from gradsim_reproduction.real.camera_attitude import AttitudeSpace, TurnedModel
 
 STEADY = 1.5
-UNSEEN = 0.5  # [px] scatter that tells nothing: outlines are no better
+UNSEEN = 0.5  # [px] smallest scatter that is informative: accuracy of the outlines
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class PendulumVideo:
         )
 
     def first(self, shift: int = 0) -> int:
-        """The first frame of a fit, so many after the first that counts; not before the release."""
+        """The first frame of a fit, `shift` after the first that counts; not before the release."""
         return max(self.swings.released, self.swings.first + shift)
 
     def motion(self, frame: int) -> tuple[float, float]:
@@ -223,7 +223,7 @@ def search(problem: Problem, starts: int, followed: int, rng: np.random.Generato
 
     The CDF residuals of the first frames choose the starts that are followed. The clip grows, since a whole
     swing at once has a valley for each wrong number of swings: CDF residuals, then pixels, and the better half
-    goes on.
+    is kept.
 
     Args:
         problem: The problem.

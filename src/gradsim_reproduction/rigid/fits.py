@@ -2,7 +2,7 @@
 
 One fit of a thrown object of the data set: by least squares, or by gradient descent as the paper does it.
 
-What is not asked for is known, and stands in the scene; the truth of what is asked for never reaches the fit. Starts are
+All other parameters are known and set in the scene; the truth of the unknowns never reaches the fit. Starts are
 drawn from the ranges of the data set, from another stream than truths and noise.
 """
 
@@ -115,7 +115,7 @@ def problem_of(one: Sample, names: Sequence[str], mode: str) -> tuple[Problem, d
 def descend(problem: Problem, truth: dict[str, float], seed: int) -> dict:
     """Adam on the mean square over all pixels of all frames at once (or over all poses), from one start.
 
-    A loss is told in shares of the first one, and its gradient clipped: one that explodes through chatter would stop
+    The loss is relative to the first one, and its gradient is clipped: one that explodes through chatter would stop
     Adam for good.
     """
     begun, space = time.process_time(), problem.space

@@ -19,7 +19,7 @@ def baseline_rows(run: Run, numbers: Sequence[int], names: Sequence[str], cma_sh
     """Records of the baselines by name.
 
     Average and random always; CMA-ES for a share of the objects unless quick; ConvNet and PyBullet + REINFORCE, which have
-    a command of their own, if their folder is in the folder of this run or beside it.
+    a command of their own, if their folder is in the folder of this run or in its parent.
     """
     out, seed, quick = run.out, run.seed, run.quick
     make = lambda name, numbers: ROWS[name](numbers, seed, out, run.progress, quick, names)

@@ -2,7 +2,7 @@
 
 Mass, stiffness, damping, friction stiffness and friction of every test object of the data set are fitted jointly. Truths
 and starts are uniform over the same ranges, from different streams. What is identifiable is judged at the truth, which no
-fit sees: every relative bound below 10 % at σ = 1/255. A fit that is wrong and says "ok" is a silent failure.
+fit sees: every relative bound below 10 % at σ = 1/255. A wrong fit with status "ok" is a silent failure.
 """
 
 import math

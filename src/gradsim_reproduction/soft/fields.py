@@ -30,7 +30,7 @@ ASKED = {"beam": "particle_mass", "ball": "particle_mass", "cloth": "particle_ve
 QUANTITIES = tuple(dict.fromkeys(ASKED.values()))
 MODES = ("film", "states")
 MARK = 1e-4  # [m] nominal noise of a vertex that is known in 3-D, as by motion capture
-SOFT = {  # of the solids whose masses are asked for: they bend, twist and wobble
+SOFT = {  # of the solids whose masses are fitted: they bend, twist and wobble
     "mu": 2e3,
     "lam": 4e3,
     "damping": 1.0,

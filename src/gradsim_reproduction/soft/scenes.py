@@ -20,7 +20,7 @@ RANGES = {  # one decade each, log-uniform; velocities uniform
     "velocity": (-1.5, 1.5),  # of each component [m/s]
     "vertex_velocity": (-0.5, 0.5),  # of each component at each vertex [m/s]
 }
-KNOWN = {"mu": 1e5, "lam": 6e5, "density": 300.0}  # where they are not asked for: the middle of their ranges
+KNOWN = {"mu": 1e5, "lam": 6e5, "density": 300.0}  # where they are known: the middle of their ranges
 FPS, FRAMES, SIZE = 30, 14, 64
 
 
@@ -31,7 +31,7 @@ class Instance:
     Args:
         number: Which.
         kind: A member of `KINDS`.
-        scene: Its scene, with `KNOWN` in the place of what is asked for.
+        scene: Its scene, with `KNOWN` as values of the unknowns.
     """
 
     number: int

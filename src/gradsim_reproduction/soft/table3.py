@@ -1,6 +1,6 @@
 """Materials, masses and start velocities of soft bodies from video (the paper's Table 3, from honest starts).
 
-Truths and starts are drawn from the same ranges, from different streams: see `table3_scenes`. Solids are asked for μ and λ
+Truths and starts are drawn from the same ranges, from different streams: see `soft/scenes.py`. Unknowns of solids are μ and λ
 with their density known, for their density with μ and λ known, and for the mass of every vertex; cloths for one start
 velocity of all vertices, and for that of every vertex. Each is fitted to
 

@@ -3,11 +3,11 @@
 1000 fits of videos of 8 bits with noise of σ = 1/255, in families that were fixed before any of them was run
 (`coverage_families`). Videos, truths, noise and starts are drawn from streams of their own. Nothing is left out: fits that
 say that an unknown is open, or that the model does not explain the video, count with the intervals that they give, and
-are counted apart beside.
+are also counted separately.
 
     coverage   share of intervals of all unknowns that hold the truth
     z          error over the standard deviation that the fit states, RMS and 95th percentile over the fits that explain
-               their video: one that says "mismatch" claims no error bar (`z_rms_all` has these, too)
+               their video: status "mismatch" claims no error bar (`z_rms_all` has these, too)
     z_crb      error over the Cramér–Rao bound at the truth, which no fit sees
 
 The standard error of the coverage takes the unknowns of one fit as one draw (they share their noise).
@@ -35,11 +35,11 @@ from gradsim_reproduction.statistics.coverage_families import FAMILIES, draw
 from gradsim_reproduction.tables import write_table
 
 GOAL = 0.93, 0.97
-JUDGED = 100  # intervals below which a coverage says nothing: of 20, one more or less is 5 %
+JUDGED = 100  # fewest intervals for a meaningful coverage: of 20, one more or less is 5 %
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)  # of central intervals, for the calibration curve
 RMS, TAIL = 1.2, 2.3  # what the RMS and the 95th percentile of |z| are to stay below
 GROUPS = (("smooth", False), ("contact", True))  # contact kinks likelihoods, so that no bound at the truth holds
-NOISE = 2  # stream of random numbers, beside those of `coverage_families`
+NOISE = 2  # stream of random numbers, in addition to those of `coverage_families`
 
 
 @experiment("coverage", "Coverage of 95 % intervals", parallel=True)
@@ -71,7 +71,7 @@ def counts(quick: bool, scenes: int | None) -> dict[str, int]:
 
 
 def fit_one(job: tuple[str, int, int]) -> dict:
-    """One fit: what it says, next to the truth that it has not seen."""
+    """Record of one fit, and the truth."""
     name, number, seed = job
     one = draw(name, number, seed)
     space = Space(one.scene, one.unknowns)

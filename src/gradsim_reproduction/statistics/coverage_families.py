@@ -1,8 +1,8 @@
-"""Kinds of fits whose error bars are checked: what is known, what is asked for, and how it is searched.
+"""Kinds of fits whose error bars are checked: scenes, unknowns, search.
 
 Every truth is uniform over its range, from a stream of its own, and every start is uniform over the same range. Names with
-"contact" are scenes of the data set in the paper's law, cut to the frames in which a motion still tells of its start: what
-is not asked for is known.
+"contact" are scenes of the data set in the paper's law, cut to the frames in which the trajectory depends on its start: what
+is not an unknown is known.
 """
 
 from collections.abc import Callable
@@ -72,7 +72,7 @@ def draw(name: str, number: int, seed: int) -> Draw:
 
 
 def _landing(family: Family, number: int, seed: int) -> Draw:
-    """A rigid sample of the data set, where all but what is asked for is known."""
+    """A rigid sample of the data set, where all but the unknowns are known."""
     landing = sample("rigid", number, seed)
     names = [text.partition(":")[0] for text in family.unknowns]
     scene = placed(landing.scene, {name: value for name, value in landing.truth.items() if name not in names})

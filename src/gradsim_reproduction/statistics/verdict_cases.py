@@ -37,7 +37,7 @@ FLAT = {
     "angular_velocity": STILL,
 }  # on a face
 RESTS = {**FLAT, "position": [0.0, 0.0, 0.15]}  # on the ground: no drop
-# the paper's law sticks below μN; the continuous one goes over smoothly, and so tells a little of μ even there
+# the paper's law sticks below μN; the continuous one goes over smoothly, and so carries some information about μ even there
 STICKY = {"law": "paper", "damping": 300, "dissipation": None}
 SLIDES = {**FLAT, "velocity": [2.0, 0.0, 0.0], "position": [-0.9, 0.0, 0.16]}
 INCLINE, STEEP = [2.0, 0.0, -9.6], [5.0, 0.0, -8.4]  # [m/s²] gravity in the frame of the floor
@@ -46,7 +46,7 @@ FREE = {"pinned": []}
 
 @dataclass(frozen=True)
 class VerdictCase:
-    """One scene and what has to be said of it.
+    """One scene and its expected verdict.
 
     Args:
         name: In words.

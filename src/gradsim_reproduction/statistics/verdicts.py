@@ -3,7 +3,7 @@
 Half leave one combination of unknowns open; the other half differ from these in one thing that fixes it
 (`verdict_cases`). Truths and starts are uniform over the same ranges, from different streams; videos are of 8 bits with
 noise of σ = 1/255. Right is a verdict of an open case if its status is "unidentifiable", there is one null direction, it
-is the expected one, and its explanation says what it has to; of the others, if the status is "ok" and the truth is within
+is the expected one, and its explanation contains the expected words; of the others, if the status is "ok" and the truth is within
 5 standard deviations.
 """
 
@@ -29,7 +29,7 @@ from gradsim_reproduction.statistics.verdict_cases import CASES, VerdictCase
 from gradsim_reproduction.tables import write_table
 
 QUICK = (0, 1, 20, 21, 30, 31)  # mass in flight, a pendulum's damping, a rope: what costs least
-STARTS = 4, 2  # so many, and so many more for each unknown
+STARTS = 4, 2  # base number, and more for each unknown
 ALIGNED = 0.99  # cosine between the null direction and the expected one
 SMALL = 0.05  # coefficient that counts as none
 FAR = 5.0  # standard deviations that a right fit may be off
@@ -67,7 +67,7 @@ def verdicts(run: Run) -> Outcome:
 
 
 def judge(job: tuple[int, int]) -> dict:
-    """Fit one case, and compare what it says with what it has to."""
+    """Fit one case, and compare its verdict with the expected one."""
     number, seed = job
     case = CASES[number]
     scene = case.scene()

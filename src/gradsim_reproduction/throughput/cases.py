@@ -36,7 +36,7 @@ CELL = 0.1  # [m]
 RATE, SUBSTEPS = 4000, 32  # steps a second; of a frame
 WORK = 2_000_000  # tetrahedra times steps of a case: some hundredths of a second
 LONGEST = 60  # frames, where that would be more
-PICTURES = {100: 16, 10000: 8}  # drawn in a case, from so many tetrahedra on
+PICTURES = {100: 16, 10000: 8}  # images of a case, by the least number of tetrahedra
 
 
 def box(tets: int, frames: int, substeps: int) -> Scene:
@@ -144,7 +144,7 @@ def _pictures(tets: int, device: str) -> tuple[dict[str, Case], dict[str, int]]:
 
 
 def idle() -> float:
-    """The time when the GPU has done all it was asked for [s]."""
+    """Time after all work of the GPU is done [s]."""
     torch.cuda.synchronize()
     return time.perf_counter()
 

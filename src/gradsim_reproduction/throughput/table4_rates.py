@@ -1,8 +1,8 @@
 """Rates of physics and rendering, forward and backward, and the time of an object (the paper's Table 4 right, Appendix I).
 
 The paper's rates are of a laptop with a GTX 1060; ours are of one thread of a CPU, and of a GPU too where one is at hand.
-The paper does not say how large its images are, nor how many steps one stands for: here it is 64 × 64 pixels, and one
-each step, which is the dearest reading. What each case does stands in `rates_cases`.
+The paper does not say how large its images are, nor the steps per image: here it is 64 × 64 pixels, and one
+each step, the most expensive reading. The cases are in `throughput/cases.py`.
 """
 
 from collections.abc import Mapping

@@ -29,7 +29,7 @@ from gradsim.runtime.atomic import atomic_path
 from gradsim.scene import Scene
 
 FREE = ("damping", "friction_stiffness", "friction")
-CONTACT = {  # what the contact of a kind may be, where it is asked for
+CONTACT = {  # ranges of the contact of a kind, where it is unknown
     "rigid": {"damping": (1.0, 200.0), "friction_stiffness": (1.0, 200.0), "friction": (0.2, 1.0)},
     **{kind: {key: soft.GROUND[key] for key in FREE} for kind in ("deformable", "cloth")},
 }

@@ -1,7 +1,7 @@
 """Errors of wrong models, and their detection (the paper's Table 4, left).
 
 Objects of three kinds (rigid, deformable, cloth) are thrown with a known push and filmed for a second; the mass is
-asked for, from starts uniform over 2 to 12 kg, and everything else is known to be what it is, or believed to be what it is
+unknown, with starts uniform over 2 to 12 kg, and everything else is known to be what it is, or believed to be what it is
 not:
 
     perfect                the model that made the video
@@ -62,7 +62,7 @@ AFTER = 0.05  # mean error of the mass that model selection is to leave
 OBJECTS, QUICK = 90, 3
 SHORT = {"friction": ("rigid",), "elasticity": ("cloth",)}  # kinds of the quick form
 SAMPLES = 64  # of Mitsuba in each pixel
-# Starts follow the clip as it grows: before touch the push alone tells the mass, and every stage narrows it. A tumbling
+# Starts follow the clip as it grows: before contact only the push determines the mass, and every stage narrows it. A tumbling
 # polyhedron, whose cost is cut by its contacts, takes smaller stages. What noise hides is not searched for.
 SOFT = MultistartConfig(starts=2, first=6, grow=12, rounds=0, stir=False, polish=0, rtol=1e-4)
 RIGID = MultistartConfig(starts=2, first=4, grow=4, rounds=0, stir=False, polish=1, rtol=1e-5)
@@ -97,7 +97,7 @@ def table4(run: Run) -> Outcome:
 
 
 def _plan(count: int, seed: int) -> list[tuple[str, str, int]]:
-    """Row, kind and number of every fit, for so many objects of each kind; those of fewer objects come first."""
+    """Row, kind and number of every fit, for `count` objects of each kind; those of fewer objects come first."""
     rows = [row for row in ROWS if row != "photorealistic" or importlib.util.find_spec("mitsuba")]
     numbers, filled = test_numbers(count), star_shaped(count, seed)
     return [
@@ -109,7 +109,7 @@ def _plan(count: int, seed: int) -> list[tuple[str, str, int]]:
 
 
 def star_shaped(count: int, seed: int) -> list[int]:
-    """The first so many test objects that a fan of tetrahedra fills."""
+    """The first `count` test objects that a fan of tetrahedra fills."""
     numbers = (test_numbers(k)[-1] for k in count_up(1))
     return list(islice((n for n in numbers if fillable(sample("rigid", n, seed))), count))
 
@@ -150,7 +150,7 @@ def observe(row: str, scene: Scene, trajectory: Trajectory, seed: int) -> Masks:
     """Observation of a fit: silhouettes from 8-bit video with noise, or masks of Mitsuba.
 
     A pixel of Mitsuba's masks is the share of n samples that hit the body: its variance is at most that of the share of n
-    independent ones, beside that of rounding to 8 bits. Outliers do not pull (Huber).
+    independent ones, plus that of rounding to 8 bits. Outliers do not pull (Huber).
     """
     if row != "photorealistic":
         return synthetic.noisy_masks(scene, trajectory, "body", seed)
@@ -193,7 +193,7 @@ def summary(records: Sequence[dict]) -> dict[str, dict]:
 
 
 def _rows(figures: dict[str, dict]) -> list[dict]:
-    """Rows of the table: the paper's measure, and beside it how many were flagged and what was left."""
+    """Rows of the table: the paper's measure, the share flagged, and the error after model selection."""
     names = {"perfect": "perfect model", "photorealistic": "photorealistic render"}
     names |= {row: f"unmodelled {row}" for row in ("friction", "elasticity")}
     rows = []
