@@ -13,6 +13,7 @@ from gradsim.geometry.surface import Appearance, Part
 from gradsim.identification.sensitivity.lyapunov import growth
 from gradsim.physics import Model
 from gradsim.physics import model as models
+from gradsim.physics.system import System
 from gradsim.physics.user_body import TorchProgram, register_body
 from gradsim.scene import Scene
 from gradsim.scene import scene as scenes
@@ -29,7 +30,7 @@ class Bob(Node):
     frequency: Annotated[float, positive("rad/s")] = 3.0
 
 
-class BobSystem:
+class BobSystem(System):
     states = ("height",)
 
     def __init__(self, name, body, scene, first, dtype, device):

@@ -24,7 +24,6 @@ from gradsim.control.training.train import IterationProgress
 from gradsim.errors import InputError
 from gradsim.geometry.validation import counts
 from gradsim.physics.model import States
-from gradsim.physics.rigid.body import RigidBody
 
 
 class Mpc:
@@ -188,8 +187,6 @@ def _as_seen(states: States, plant: Plant, values: Mapping[str, Tensor], control
     own, found = controller.plant.model.values(controller.given), {}
     for there, here in zip(plant.model.systems, controller.plant.model.systems, strict=True):
         state = {name: y.detach() for name, y in states[there.name].items()}
-        if isinstance(there, RigidBody) and isinstance(here, RigidBody):
-            spin = there.spin(state["q"], state["l"], dict(values))
-            state["l"] = here.momentum(state["q"], spin, own).detach()
-        found[there.name] = state
+        moved = there.transfer(state, dict(values), here, own)
+        found[there.name] = {name: y.detach() for name, y in moved.items()}
     return found

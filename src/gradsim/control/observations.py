@@ -23,13 +23,8 @@ from torch import Tensor, nn
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Surface
 from gradsim.geometry.validation import counts
-from gradsim.numerics import rotation
 from gradsim.physics.model import Model, States
-from gradsim.physics.pendulum.double import ARMS, DoublePendulumBody
-from gradsim.physics.pendulum.simple import PendulumBody
-from gradsim.physics.rigid.body import RigidBody
-from gradsim.physics.soft.body import SoftBody
-from gradsim.physics.system import parts_of
+from gradsim.physics.system import ObservationUnits
 from gradsim.render.silhouettes import Silhouettes
 
 
@@ -80,29 +75,17 @@ class ImageObservation:
     def _image(self, model: Model, states: States, values: Mapping[str, Tensor], ago: float) -> Tensor:
         vertices = []
         for system in model.systems:
-            state = _earlier(system, states[system.name], values, ago) if ago else states[system.name]
+            state = states[system.name]
+            if ago:
+                state = system.extrapolate(state, dict(values), -ago)
             vertices.append(system.vertices([state[key][:, None] for key in system.states], dict(values)))
-        surface = Surface(torch.cat(vertices, 2), tuple(part for system in model.systems for part in parts_of(system)))
+        surface = Surface(torch.cat(vertices, 2), tuple(part for system in model.systems for part in system.parts))
         if isinstance(self.renderer, Silhouettes):
             return self.renderer.union(surface)  # without parameters, which are in pixels of the large image
         images = self.renderer(surface, values)
         return nn.functional.adaptive_avg_pool2d(images.flatten(0, 1), (self.height, self.width)).reshape(
             len(images), -1
         )
-
-
-def _earlier(system, state: Mapping[str, Tensor], values: Mapping[str, Tensor], ago: float) -> dict[str, Tensor]:
-    """State `ago` seconds earlier, to first order."""
-    if "angle" in state:
-        return {**state, "angle": state["angle"] - ago * state["rate"]}
-    earlier = {**state, "x": state["x"] - ago * state["v"]}
-    if isinstance(system, RigidBody):
-        back = rotation.exponential(-ago * system.spin(state["q"], state["l"], dict(values)))
-        earlier["q"] = rotation.multiply(back, state["q"])
-    return earlier
-
-
-Pendulum = PendulumBody | DoublePendulumBody
 
 
 class StateObservation:
@@ -134,24 +117,19 @@ class StateObservation:
                 raise InputError(f"the target of `{name}` is {got}; expected a tensor (3) [m].")
         values = {name: value.detach() for name, value in model.values().items()}
         g = torch.linalg.vector_norm(values["gravity"]).item()
-        self.radius, self.speed, self.home, self.chosen = {}, {}, {}, {}
+        self.units: dict[str, ObservationUnits] = {}
         with torch.no_grad():
             start = model.rollout(frames=1)
         self.size = 0
         for system in self.systems:
-            name = system.name
-            self.radius[name] = _radius(system, values)
-            self.speed[name] = max(math.sqrt(g * self.radius[name]), self.radius[name])
-            if isinstance(system, SoftBody):
-                self.chosen[name] = _spread(system.rest, points)
-                self.size += 6 + 6 * len(self.chosen[name])
-            elif isinstance(system, Pendulum):
-                self.size += 3 * start[name]["angle"][0, 0].numel()
-            else:
-                self.size += 15
-            if not isinstance(system, Pendulum):
-                first = {key: y[:, 0] for key, y in start[name].items()}
-                self.home[name] = given[name] if name in given else _centre(system, first, values)[0][0]
+            name, radius = system.name, system.bounding_radius(values)
+            first = {key: y[:, 0] for key, y in start[name].items()}
+            origin = given.get(name)
+            if origin is None and "x" in first:
+                origin = system.center_of_mass(first, values)[0]
+            speed = max(math.sqrt(g * radius), radius)
+            self.units[name] = ObservationUnits(radius, speed, origin, system.landmarks(points))
+            self.size += system.observables(first, values, self.units[name]).shape[1]
 
     def __call__(self, states: States, values: Mapping[str, Tensor], plant=None) -> Tensor:
         """(worlds, size), float64.
@@ -161,51 +139,6 @@ class StateObservation:
             values: All parameters of the model (worlds or 1, ...).
             plant: Unused.
         """
-        numbers = torch.cat([y for system in self.systems for y in self._of(system, states[system.name], values)], 1)
+        parts = [s.observables(states[s.name], dict(values), self.units[s.name]) for s in self.systems]
+        numbers = torch.cat(parts, 1)
         return (numbers.detach() if self.detached else numbers).double()
-
-    def _of(self, system, state: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> list[Tensor]:
-        name = system.name
-        R, V = self.radius[name], self.speed[name]
-        if isinstance(system, Pendulum):
-            angle, rate = state["angle"], state["rate"]
-            return [torch.stack([torch.sin(angle), torch.cos(angle), rate * (R / V)], 1).flatten(1)]
-        centre, velocity = _centre(system, state, values)
-        numbers = [(centre - self.home[name].to(centre)) / R, velocity / V]
-        if isinstance(system, SoftBody):
-            chosen = self.chosen[name]
-            numbers.append(((state["x"][:, chosen] - centre[:, None]) / R).flatten(1))
-            numbers.append(((state["v"][:, chosen] - velocity[:, None]) / V).flatten(1))
-        else:
-            spin = system.spin(state["q"], state["l"], dict(values))
-            numbers += [spin * (R / V), rotation.to_matrix(state["q"])[..., :2].flatten(1)]
-        return numbers
-
-
-def _centre(system, state: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """Centre of mass and its velocity (worlds, 3)."""
-    if not isinstance(system, SoftBody):
-        return state["x"], state["v"]
-    mass = system.mass(dict(values))
-    weights = (mass / mass.sum(1, keepdim=True))[..., None]
-    return (weights * state["x"]).sum(1), (weights * state["v"]).sum(1)
-
-
-def _radius(system, values: Mapping[str, Tensor]) -> float:
-    """Largest distance [m] of a vertex from the body's centre; of a pendulum, from its pivot."""
-    if isinstance(system, PendulumBody):
-        return (values[f"{system.name}.string_length"] + values[f"{system.name}.radius"]).item()
-    if isinstance(system, DoublePendulumBody):
-        return sum(values[f"{system.name}.{arm}_length"].item() for arm in ARMS)
-    scale = values.get(f"{system.name}.scale")  # soft bodies may have none
-    return torch.linalg.vector_norm(system.rest, dim=-1).max().item() * (1.0 if scale is None else scale.item())
-
-
-def _spread(rest: Tensor, count: int) -> Tensor:
-    """Farthest-point sample (Gonzalez 1985) of `count` vertex indices, beginning with the one farthest from the centre."""
-    away, chosen = torch.linalg.vector_norm(rest, dim=-1), []
-    for _ in range(min(count, len(rest))):
-        chosen.append(int(away.argmax()))
-        near = torch.linalg.vector_norm(rest - rest[chosen[-1]], dim=-1)
-        away = near if len(chosen) == 1 else torch.minimum(away, near)
-    return torch.tensor(chosen, dtype=torch.long, device=rest.device)

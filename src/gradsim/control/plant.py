@@ -18,7 +18,6 @@ from gradsim.control import actuator_sharing
 from gradsim.control.impulses import apply_impulses, instants, split
 from gradsim.errors import InputError
 from gradsim.physics.model import Model, States
-from gradsim.physics.soft.body import SoftBody
 from gradsim.physics.trajectory import Trajectory
 from gradsim.scene.parameters import resolve
 
@@ -170,12 +169,7 @@ def centre(states: States, trajectory: Trajectory, body: str | None = None) -> T
     system = next((s for s in trajectory.systems if s.name == body), None) if body else trajectory.systems[0]
     if system is None:
         raise InputError(f"there is no body `{body}`; there are {', '.join(s.name for s in trajectory.systems)}.")
-    x = states[system.name]["x"]
-    if not isinstance(system, SoftBody):
-        return x
-    mass = system.mass(trajectory.values)
-    weights = mass / mass.sum(1, keepdim=True)
-    return (weights.reshape(len(weights), *[1] * (x.ndim - 3), -1, 1) * x).sum(-2)
+    return system.center_of_mass(states[system.name], trajectory.values)
 
 
 class Plant:

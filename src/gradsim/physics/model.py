@@ -21,7 +21,7 @@ from gradsim.physics.soft.cloth import cloth_body
 from gradsim.physics.soft.rope import springs_body
 from gradsim.physics.soft.solid import solid_body
 from gradsim.physics.static_geometry import GroundSquare, ObstacleBody
-from gradsim.physics.system import Values, parts_of
+from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 from gradsim.scene.parameters import Parameter, parameters
 
@@ -76,7 +76,7 @@ class Model(nn.Module):
         systems, first = [], 0
         for name, body in scene.bodies.items():
             system = KINDS[body.kind](name, body, scene, first, dtype, torch.device(device))
-            first = parts_of(system)[-1].vertices.stop
+            first = system.parts[-1].vertices.stop
             systems.append(system)
         self.systems = tuple(systems)
         self.groups = groups_of(self.systems, scene)

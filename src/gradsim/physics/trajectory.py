@@ -11,7 +11,7 @@ from gradsim.geometry.surface import Part, Surface
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.joints import joints_of
 from gradsim.physics.static_geometry import GroundSquare, ObstacleBody
-from gradsim.physics.system import System, Values, parts_of
+from gradsim.physics.system import System, Values
 
 
 @dataclass(frozen=True)
@@ -97,4 +97,4 @@ class Trajectory:
     @property
     def parts(self) -> tuple[Part, ...]:
         """Pieces of the surface, of all bodies."""
-        return tuple(part for s in self.systems for part in parts_of(s))
+        return tuple(part for s in self.systems for part in s.parts)

@@ -22,7 +22,6 @@ from gradsim.geometry.image_io import to_bytes
 from gradsim.geometry.surface import Surface
 from gradsim.identification.api import placed
 from gradsim.physics.model import Model
-from gradsim.physics.system import parts_of
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.renderer import Renderer
 from gradsim.render.shading.shading import Shading
@@ -84,8 +83,7 @@ def render(
     camera = calibrated_camera(scene, options.camera, model.values(values))
     camera = camera.resized(*options.size) if options.size else camera
     looks = [
-        part.appearance
-        for part in (*(p for s in model.systems for p in parts_of(s)), *(s.part(0) for s in model.scenery))
+        part.appearance for part in (*(p for s in model.systems for p in s.parts), *(s.part(0) for s in model.scenery))
     ]
     renderer = options.renderer or ("aa" if options.shading not in (None, "colour") else fitting(scene, looks))
     shading = Shading.of(scene, options.shading)

@@ -132,7 +132,7 @@ def _zero(record: Record, direction: Direction) -> tuple[str, str]:
     touching = record.meets(owner) or (owner in record.touches and bool(record.touches[owner].any.any()))
     held = any(owner in joint.between for joint in record.model.scene.joints.values())
     if kind in ("mass", "density", "scale") and not touching and not held:
-        pushes = getattr(getattr(system, "body", None), "pushes", ())
+        pushes = system.pushes if system else ()
         if not pushes:
             return (
                 f"{owner} falls freely in these {frames} frames, and every mass falls alike",
@@ -141,7 +141,7 @@ def _zero(record: Record, direction: Direction) -> tuple[str, str]:
         if all((p.window or (p.at,))[0] >= record.time(record.steps - 1) for p in pushes):
             return f"{owner} falls freely, its pushes act after frame {frames - 1}", "use more frames."
     if kind in ("impulse", "force") and isinstance(system, RigidBody):
-        push = system.body.pushes[int(direction.places[0][0].split(".")[-2])]
+        push = system.pushes[int(direction.places[0][0].split(".")[-2])]
         begin = (push.window or (push.at,))[0]
         if begin >= record.time(record.steps - 1):
             return f"the push begins at {begin:g} s, after the last frame", "use more frames."
@@ -252,7 +252,7 @@ def _advice(record: Record, contact: Contact) -> str:
     if record.model.dt > limit:
         fps = record.model.scene.timing.fps
         found.append(f"{int(1 / (fps * limit)) + 1} substeps or more (the step is unstable for these values)")
-    elif not contact.other and getattr(getattr(system, "contact", system), "law", "").startswith("paper"):
+    elif not contact.other and system.contact_law.startswith("paper"):
         found.append("law: continuous (the paper's force jumps at touch, so its tangents do not converge)")
     else:
         found.append(f"more than {record.model.substeps} substeps")

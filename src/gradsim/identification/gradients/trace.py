@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -127,8 +126,7 @@ class Record:
     def push(self, body: str, step: int) -> int | None:
         """The push that acts on a body in a step, or None."""
         system = self.model.systems[self._row(body)]
-        pushes: Sequence[Any] = getattr(getattr(system, "body", None), "pushes", ())
-        for k, push in enumerate(pushes):
+        for k, push in enumerate(system.pushes):
             begin, end = push.window or (push.at, push.at + self.model.dt)
             if begin < self.time(step + 1) - 1e-9 and end > self.time(step) + 1e-9:
                 return k

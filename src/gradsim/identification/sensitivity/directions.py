@@ -15,8 +15,6 @@ from gradsim.errors import InputError
 from gradsim.identification.unknowns import Space
 from gradsim.physics.dependencies import require_dependency
 from gradsim.physics.model import Model
-from gradsim.physics.rigid.body import RigidBody
-from gradsim.physics.soft.body import SoftBody
 from gradsim.physics.system import Values
 from gradsim.scene.parameters import component_letters, resolve
 
@@ -132,12 +130,7 @@ def of_model(model: Model, names: Sequence[str] | None, given: Mapping[str, Tens
 
 def size_of(model: Model, values: Values) -> float:
     """Radius of the largest rigid or soft body about its centre [m]; 1 where there is none."""
-    sizes = [
-        torch.linalg.vector_norm(s.rest, dim=-1).max().item()
-        * (float(values[f"{s.name}.scale"].detach().max()) if f"{s.name}.scale" in values else 1.0)
-        for s in model.systems
-        if isinstance(s, RigidBody | SoftBody)
-    ]
+    sizes = [s.bounding_radius(values) for s in model.systems if "x" in s.states]
     return max(sizes, default=1.0)
 
 

@@ -22,8 +22,6 @@ from torch import Tensor
 from gradsim.identification.observation.base import CHUNK, Masks, Observation, drawn, on_screen
 from gradsim.identification.problem import Problem
 from gradsim.numerics.robust import GAUSSIAN
-from gradsim.physics.rigid.body import RigidBody
-from gradsim.physics.soft.body import SoftBody
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.coverage.coverage import coverage_tangent
 
@@ -129,18 +127,11 @@ def first_contact(trajectory: Trajectory) -> int | None:
     first = []
     step = float(trajectory.times[1] - trajectory.times[0]) if len(trajectory.times) > 1 else 1.0
     for system in trajectory.systems:
-        if "v" not in trajectory[system.name]:
+        if not system.in_free_flight:
             continue
-        if isinstance(system, RigidBody) and any(system.name in j.between for j in system.scene.joints.values()):
-            continue
-        v = trajectory[system.name]["v"][0]
-        if isinstance(system, SoftBody):
-            if not system.lone:
-                continue
-            mass = system.mass(trajectory.values)[0]
-            v = (mass[:, None] * v).sum(1) / mass.sum()
+        v = system.velocity(trajectory[system.name], trajectory.values)[0]
         change = torch.linalg.vector_norm(v[1:] - v[:-1] - trajectory.values["gravity"][0] * step, dim=-1)
-        for push in system.body.pushes:  # pyright: ignore[reportAttributeAccessIssue] -- bodies with a velocity have pushes
+        for push in system.pushes:
             begin, end = push.window or (push.at, push.at)
             change[int(begin / step) : max(int(begin / step) + 1, math.ceil(end / step))] = 0.0
         touched = (change > 1e-3 * step * 9.81 + 1e-9 * torch.linalg.vector_norm(v[1:], dim=-1)).nonzero()

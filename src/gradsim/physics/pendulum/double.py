@@ -34,7 +34,7 @@ from gradsim.geometry.surface import Part
 from gradsim.physics.appearance import look_of
 from gradsim.physics.pendulum.rollout import STATE, AngleRollout
 from gradsim.physics.pendulum.runge_kutta import STAGES, order_eight
-from gradsim.physics.system import Values
+from gradsim.physics.system import ObservationUnits, State, System, Values, swing_observables
 
 if TYPE_CHECKING:
     from gradsim.physics.pendulum import double_kernels
@@ -120,7 +120,7 @@ ARMS = ("first", "second")
 _rollout = cache(DoublePendulumRollout)  # one operation for each kind of rollout
 
 
-class DoublePendulumBody:
+class DoublePendulumBody(System):
     """A `System` (see `system.py`) made from a scene's double pendulum. Arguments as for `RigidBody`.
 
     The arms end at pivot + l₁ e(θ₁) and l₂ e(θ₂) further, e(θ) = sin θ a − cos θ z with `a` the horizontal direction
@@ -179,6 +179,19 @@ class DoublePendulumBody:
             middle = end - arm[:, :, k, None] * (z + 0.5)
             vertices += [end + ball * radius, middle + across[:, :, k, None] * x + self.side * y]
         return torch.cat(vertices, 2)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return self.pieces
+
+    def bounding_radius(self, values: Values) -> float:
+        return sum(values[f"{self.name}.{arm}_length"].max().item() for arm in ARMS)
+
+    def extrapolate(self, state: State, values: Values, time: float) -> dict[str, Tensor]:
+        return {**state, "angle": state["angle"] + time * state["rate"]}
+
+    def observables(self, state: State, values: Values, units: ObservationUnits) -> Tensor:
+        return swing_observables(state, units)
 
     def stable_step(self, values: Values) -> float:
         """1/(the fastest rate): of a small swing, of the hinges' damping, or what the start's energy allows at most."""

@@ -27,7 +27,7 @@ from gradsim.geometry import mesh as meshes
 from gradsim.geometry.surface import Part
 from gradsim.physics.appearance import look_of
 from gradsim.physics.pendulum.rollout import STATE, AngleRollout
-from gradsim.physics.system import RESOLVED, Values
+from gradsim.physics.system import RESOLVED, ObservationUnits, State, System, Values, swing_observables
 
 if TYPE_CHECKING:
     from gradsim.physics.pendulum import simple_kernels
@@ -84,7 +84,7 @@ def energy(
 _rollout = cache(PendulumRollout)  # one operation for each kind of rollout
 
 
-class PendulumBody:
+class PendulumBody(System):
     """A `System` (see `system.py`) made from a scene's pendulum. Arguments as for `RigidBody`.
 
     The ball's centre is at pivot + (s + r)(sin θ a − cos θ z), with `a` the horizontal direction `plane` of the swing.
@@ -133,6 +133,15 @@ class PendulumBody:
         spread = across[:, :, None] * x + side[:, :, None] * y
         rod = middle[:, :, None] + spread - (down * string)[:, :, None] * z
         return torch.cat([ball, rod], 2)
+
+    def bounding_radius(self, values: Values) -> float:
+        return (values[f"{self.name}.string_length"] + values[f"{self.name}.radius"]).max().item()
+
+    def extrapolate(self, state: State, values: Values, time: float) -> dict[str, Tensor]:
+        return {**state, "angle": state["angle"] + time * state["rate"]}
+
+    def observables(self, state: State, values: Values, units: ObservationUnits) -> Tensor:
+        return swing_observables(state, units)
 
     def stable_step(self, values: Values) -> float:
         """1/(2 × the fastest rate): ω₀, the start's rate, or its damping. `RESOLVED` makes that an error near 1e-6."""

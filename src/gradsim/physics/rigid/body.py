@@ -23,14 +23,14 @@ from gradsim.physics.appearance import look_of
 from gradsim.physics.contact.point_sdf import distance
 from gradsim.physics.rigid.rollout import CONTACT, INPUTS, RigidRollout
 from gradsim.physics.static_geometry import ObstacleBody
-from gradsim.physics.system import RESOLVED, Values
+from gradsim.physics.system import RESOLVED, ObservationUnits, State, System, Values, centered
 from gradsim.scene import contact
 from gradsim.scene.joint import placing_joints
 
 _rollout = cache(RigidRollout)  # one operation for each kind of rollout
 
 
-class RigidBody:
+class RigidBody(System):
     """A `System` (see `system.py`) made from a scene's rigid body.
 
     Args:
@@ -94,6 +94,18 @@ class RigidBody:
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> RigidRollout:
         return _rollout(frames, substeps, dt, self.windows, self.law, self.scene.timing.integrator, segment)
+
+    @property
+    def pushes(self):
+        return self.body.pushes
+
+    @property
+    def contact_law(self) -> str:
+        return self.law
+
+    @property
+    def in_free_flight(self) -> bool:
+        return not any(self.name in joint.between for joint in self.scene.joints.values())
 
     def mass(self, values: Values) -> Tensor:
         """Mass (worlds,) [kg]."""
@@ -168,6 +180,32 @@ class RigidBody:
         """Derivative (worlds, n, 3) of the shape at rest along a direction in parameters; None for zero."""
         scale = along.get(f"{self.name}.scale")
         return None if scale is None else self.rest * scale[:, None, None]
+
+    def center_of_mass(self, state: State, values: Values) -> Tensor:
+        return state["x"]
+
+    def velocity(self, state: State, values: Values) -> Tensor:
+        return state["v"]
+
+    def bounding_radius(self, values: Values) -> float:
+        return torch.linalg.vector_norm(self.rest, dim=-1).max().item() * values[f"{self.name}.scale"].max().item()
+
+    def extrapolate(self, state: State, values: Values, time: float) -> dict[str, Tensor]:
+        turn = rotation.exponential(time * self.spin(state["q"], state["l"], values))
+        return {**state, "x": state["x"] + time * state["v"], "q": rotation.multiply(turn, state["q"])}
+
+    def observables(self, state: State, values: Values, units: ObservationUnits) -> Tensor:
+        """(x - x₀)/R, v/V, ω R/V and the first two columns of its rotation."""
+        spin = self.spin(state["q"], state["l"], values)
+        columns = rotation.to_matrix(state["q"])[..., :2].flatten(1)
+        return torch.cat([*centered(self, state, values, units), spin * (units.radius / units.speed), columns], 1)
+
+    def transfer(self, state: State, values: Values, other: System, other_values: Values) -> dict[str, Tensor]:
+        """With the angular momentum of the same spin under the other body's inertia."""
+        if not isinstance(other, RigidBody):
+            return dict(state)
+        spin = self.spin(state["q"], state["l"], values)
+        return {**state, "l": other.momentum(state["q"], spin, other_values)}
 
     def stable_step(self, values: Values) -> float:
         """From n k_e h²/m + 2 n k_d h/m < 4, and the same with friction, for the n vertices that may touch at once.

@@ -27,7 +27,7 @@ from gradsim.physics.forces.custom import CustomForce
 from gradsim.physics.soft.contact import SoftContact
 from gradsim.physics.soft.implicit import ImplicitParticles
 from gradsim.physics.soft.rollout import Particles
-from gradsim.physics.system import Values
+from gradsim.physics.system import ObservationUnits, State, System, Values, centered
 
 RESOLVED = 0.5  # proposed step over the largest stable one of the material: stiffness grows as it is squeezed
 TOUCHES = 0.2  # the same for contact, as of rigid bodies
@@ -69,7 +69,7 @@ class Discretization(Protocol):
         ...
 
 
-class SoftBody:
+class SoftBody(System):
     """A `System` (see `system.py`) made of some matter.
 
     Args:
@@ -125,8 +125,15 @@ class SoftBody:
         self._programs: dict[tuple, Particles | ImplicitParticles] = {}
 
     @property
-    def lone(self) -> bool:
-        """Whether nothing but gravity, blows and contact changes its momentum."""
+    def pushes(self):
+        return self.body.pushes
+
+    @property
+    def contact_law(self) -> str:
+        return self.contact.law
+
+    @property
+    def in_free_flight(self) -> bool:
         return not self.pinned and not self.anchored and getattr(self.body, "air", None) is None
 
     @property
@@ -163,6 +170,43 @@ class SoftBody:
 
     def vertices(self, states: list[Tensor], values: Values) -> Tensor:
         return self.matter.drawn(states[0], values)
+
+    def center_of_mass(self, state: State, values: Values) -> Tensor:
+        return self._mean(state["x"], values)
+
+    def velocity(self, state: State, values: Values) -> Tensor:
+        return self._mean(state["v"], values)
+
+    def _mean(self, y: Tensor, values: Values) -> Tensor:
+        """Mean over the vertices by mass (worlds, ..., 3) of (worlds, ..., n, 3)."""
+        mass = self.mass(values)
+        share = mass / mass.sum(1, keepdim=True)
+        return (share.reshape(len(share), *[1] * (y.ndim - 3), -1, 1) * y).sum(-2)
+
+    def bounding_radius(self, values: Values) -> float:
+        scale = values.get(f"{self.name}.scale")  # some have none
+        radius = torch.linalg.vector_norm(self.rest, dim=-1).max().item()
+        return radius * (1.0 if scale is None else scale.max().item())
+
+    def extrapolate(self, state: State, values: Values, time: float) -> dict[str, Tensor]:
+        return {**state, "x": state["x"] + time * state["v"]}
+
+    def landmarks(self, count: int) -> Tensor:
+        """Each the farthest from those before (Gonzalez 1985), the first from the center."""
+        distance, chosen = torch.linalg.vector_norm(self.rest, dim=-1), []
+        for _ in range(min(count, len(self.rest))):
+            chosen.append(int(distance.argmax()))
+            to_last = torch.linalg.vector_norm(self.rest - self.rest[chosen[-1]], dim=-1)
+            distance = to_last if len(chosen) == 1 else torch.minimum(distance, to_last)
+        return torch.tensor(chosen, dtype=torch.long, device=self.rest.device)
+
+    def observables(self, state: State, values: Values, units: ObservationUnits) -> Tensor:
+        """(c - c₀)/R and v̄/V of the center of mass, (x - c)/R and (v - v̄)/V of the landmarks."""
+        center, velocity = self.center_of_mass(state, values), self.velocity(state, values)
+        x, v = state["x"][:, units.landmarks], state["v"][:, units.landmarks]
+        shape = ((x - center[:, None]) / units.radius).flatten(1)
+        motion = ((v - velocity[:, None]) / units.speed).flatten(1)
+        return torch.cat([*centered(self, state, values, units), shape, motion], 1)
 
     def stable_step(self, values: Values) -> float:
         """From h² k/m + 2 h c/m < 4 with bounds of k/m and c/m: see `Discretization.rates` and `SoftContact.rates`.
