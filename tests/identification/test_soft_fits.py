@@ -48,7 +48,7 @@ def test_vertices_of_another_number_or_shape_are_refused():
         Vertices("beam", torch.zeros(6, 3), SIGMA)
     with pytest.raises(InputError, match=r"expected \(frames, 2, 3\)"):
         Vertices("beam", torch.zeros(6, 3, 3), SIGMA, index=[1, 2])
-    with pytest.raises(InputError, match=r"`beam` has 12 vertices, 5 were seen; say which they are: index="):
+    with pytest.raises(InputError, match=r"`beam` has 12 vertices, the observation 5; give their indices: index="):
         Vertices("beam", torch.zeros(6, 5, 3), SIGMA).cost(Model(soft_cases.solid()).rollout(), 6, "pixels")
 
 

@@ -17,7 +17,7 @@ from gradsim.errors import InputError
 from gradsim.identification.api import model_for, solve
 from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import NoiseFloor, Observation, Residual
-from gradsim.identification.observation.multi_view import combined_noise_floor, from_videos, together_sigma
+from gradsim.identification.observation.multi_view import combined_noise_floor, from_videos, rms_sigma
 from gradsim.identification.problem import Effort, Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Ranges, Space, Unknown
@@ -166,7 +166,7 @@ class _Evidence:
 
     @property
     def sigma(self) -> float:
-        return together_sigma(self.parts)
+        return rms_sigma(self.parts)
 
     def noise_floor(self, frames: int) -> NoiseFloor:
         return combined_noise_floor([(part, min(frames, part.frames)) for part in self.parts])

@@ -12,8 +12,8 @@ import torch
 
 from gradsim.identification import synthetic
 from gradsim.identification.observation.base import Masks
-from gradsim.identification.observation.from_video import NOMINAL, QUANTIZED, colours
-from gradsim.identification.observation.labelled_masks import LabelledMasks, shares
+from gradsim.identification.observation.from_video import NOMINAL, QUANTIZED, colors
+from gradsim.identification.observation.labelled_masks import LabelledMasks, color_shares
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
@@ -118,19 +118,19 @@ def observe_video(scene: Scene, trajectory: Trajectory, noise: int | None = None
         trajectory: Trajectory of one world.
         noise: Seed of the noise; None: float frames, with a nominal σ of 1/255.
     """
-    silhouettes, kinds = Silhouettes.of(scene), colours(scene)
+    silhouettes, kinds = Silhouettes.of(scene), colors(scene)
     names, many = list(kinds.values()), len(kinds) > 1
     with torch.no_grad():
         if noise is None:
             if not many:
                 return synthetic.float_masks(scene, trajectory)
-            exact = silhouettes.shares(trajectory.surface, trajectory.values)[0]
+            exact = silhouettes.color_shares(trajectory.surface, trajectory.values)[0]
             index = [[p.name for p in trajectory.parts].index(part) for (part,) in names]
             return LabelledMasks(exact[:, index], [NOMINAL] * len(names), names, silhouettes, noisy=False)
         if not many:
             return synthetic.noisy_masks(scene, trajectory, next(iter(scene.bodies)), noise)
         film = synthetic.noisy_8bit(synthetic.film(scene, trajectory), NOMINAL, noise)
-    alpha, factors, _ = shares(film, list(kinds), scene.background)
+    alpha, factors, _ = color_shares(film, list(kinds), scene.background)
     sigma = float(np.hypot(NOMINAL, QUANTIZED))
     return LabelledMasks(torch.tensor(alpha), (sigma * factors).tolist(), names, silhouettes)
 

@@ -26,8 +26,8 @@ def test_products_are_those_of_the_whole_matrix(name):
     (J,) = (J[0] for _, J in problem.jacobian(u[None], 6))
     v, w = torch.randn(J.shape[1], dtype=torch.float64), torch.randn(J.shape[0], dtype=torch.float64)
     near = {"rtol": 0, "atol": 1e-12 * J.norm().item() * max(v.norm(), w.norm()).item()}
-    torch.testing.assert_close(here.times(v), J @ v, **near)
-    torch.testing.assert_close(here.transposed(w), J.T @ w, **near)
+    torch.testing.assert_close(here.jvp(v), J @ v, **near)
+    torch.testing.assert_close(here.vjp(w), J.T @ w, **near)
 
 
 @pytest.mark.parametrize("name", field_cases.NAMES)

@@ -3,7 +3,7 @@ import torch
 from fit_cases import filmed, throw, true_inner
 
 from gradsim.identification.observation import base
-from gradsim.identification.observation.base import on_screen
+from gradsim.identification.observation.base import project
 from gradsim.scene import Scene
 
 UNKNOWNS = ("cube.mass:1:8", "cube.scale:0.5:2", "cube.position:-2:2", "camera.focal:20:60", "camera.translation:-9:9")
@@ -32,7 +32,7 @@ def test_rigid_bodies_go_to_the_screen_as_their_surface_does(scene):
     u = true_inner(own, truth)
     with torch.no_grad():
         s = own._sensitivity(u.repeat(2, 1) + torch.tensor([[0.0], [0.02]]), 5)
-        short = on_screen(own.observation.silhouettes, s)
+        short = project(own.observation.silhouettes, s)
         long = base._projected(own.observation.silhouettes, s)
     for one, other in zip(short, long, strict=True):
         assert one.shape == other.shape
@@ -44,5 +44,5 @@ def test_body_behind_the_camera_is_off_the_image_and_still():
     own, _ = problem(throw())
     u = own.space.inner(torch.tensor([[3.0, 1.0, 0.0, -5.0, 0.6, 33.0, 0.0, 0.0, 1.0]]).double())
     with torch.no_grad():
-        screen, slope = on_screen(own.observation.silhouettes, own._sensitivity(u, 4))
+        screen, slope = project(own.observation.silhouettes, own._sensitivity(u, 4))
     assert (screen == -1e6).all() and (slope == 0).all()

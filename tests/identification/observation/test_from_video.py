@@ -106,9 +106,9 @@ def content_colour():
     return SCENE.bodies["cube"].colour
 
 
-def of_colours(*colours):
+def of_colours(*colors):
     content = SCENE.model_dump(exclude_unset=True)
-    for k, colour in enumerate(colours):
+    for k, colour in enumerate(colors):
         other = {**content["bodies"]["cube"], "colour": colour, "position": [k + 1, 0, 1]}
         content["bodies"][f"other{k}"] = other
     return Scene.parse(content)
@@ -145,7 +145,7 @@ def test_bright_pixels_of_an_ignore_video_do_not_count(tmp_path, frames):
 
 
 def test_an_ignore_video_that_is_bright_everywhere_is_refused(tmp_path, frames):
-    with pytest.raises(InputError, match="no pixel counts"):
+    with pytest.raises(InputError, match="no pixel is left"):
         from_video(
             SCENE, written(tmp_path / "v.webm", frames), ignore=written(tmp_path / "i.webm", np.full_like(frames, 255))
         )

@@ -13,7 +13,7 @@ from gradsim.identification.fields.problem import FieldProblem
 from gradsim.identification.observation.base import normal_equations
 from gradsim.identification.observation.images import FEW, Images
 from gradsim.identification.observation.multi_view import MultiView
-from gradsim.identification.observation.optical_flow import steady
+from gradsim.identification.observation.optical_flow import central_difference
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
@@ -73,9 +73,9 @@ def test_slopes_of_pictures_are_those_of_their_adjoint(scene, model):
     for _ in range(3):
         v = torch.randn(len(u), generator=generator, dtype=torch.float64)
         w = torch.randn(len(here.r), generator=generator, dtype=torch.float64)
-        slope = here.times(v)
+        slope = here.jvp(v)
         # 1e-2: the renderer's own gradient is that of areas along edges, not of single pixels
-        assert abs(slope @ w - v @ here.transposed(w)) < 1e-2 * slope.norm() * w.norm() / len(w) ** 0.5
+        assert abs(slope @ w - v @ here.vjp(w)) < 1e-2 * slope.norm() * w.norm() / len(w) ** 0.5
 
 
 def test_the_flow_has_the_cost_and_gradient_of_central_differences_and_nearly_their_information(scene, model):
@@ -119,7 +119,7 @@ def test_jumps_of_pixels_are_no_slopes():
     x, h = torch.tensor([0.3, 0.3, 0.3], dtype=torch.float64), 1e-4
     jump = torch.tensor([0.0, 0.3 + h / 2, 0.3 - h / 2], dtype=torch.float64)  # before, within a step ahead, behind
     at = lambda x: x.sin() + (x > jump)
-    torch.testing.assert_close(steady(at(x - h), at(x), at(x + h), h), x.cos(), rtol=0, atol=h)
+    torch.testing.assert_close(central_difference(at(x - h), at(x), at(x + h), h), x.cos(), rtol=0, atol=h)
 
 
 def test_pictures_of_another_size_are_refused(scene):

@@ -8,8 +8,8 @@ from checks import error
 import gradsim as gs
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
-from gradsim.identification.observation.from_video import colours, from_video
-from gradsim.identification.observation.labelled_masks import LabelledMasks, shares
+from gradsim.identification.observation.from_video import colors, from_video
+from gradsim.identification.observation.labelled_masks import LabelledMasks, color_shares
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
 from gradsim.render.silhouettes import Silhouettes
@@ -42,17 +42,17 @@ def test_shares_are_those_of_the_film(scene):
     trajectory, silhouettes = gs.Model(scene).rollout(), Silhouettes.of(scene)
     expected = silhouettes.shares(trajectory.surface)[0].detach()
     film = synthetic.film(scene, trajectory).numpy()
-    kinds = colours(scene)
+    kinds = colors(scene)
     assert list(kinds.values()) == [["arms.first"], ["arms.second"]]
-    found, noise, off = shares(film, list(kinds), scene.background)
+    found, noise, off = color_shares(film, list(kinds), scene.background)
     assert error(torch.tensor(found), expected) < 1e-12 and off < 1e-12
     drawn = np.random.default_rng(0).normal(size=(1, 200, 200, 3))
-    spread = shares(drawn + np.array(scene.background), list(kinds), scene.background)[0].std((0, 2, 3))
+    spread = color_shares(drawn + np.array(scene.background), list(kinds), scene.background)[0].std((0, 2, 3))
     np.testing.assert_allclose(spread, noise, rtol=0.03)
 
 
 def test_truth_explains_float_frames_where_bobs_hide_one_another(problem):
-    assert len(problem.observation.meetings) > 3
+    assert len(problem.observation.overlap_frames) > 3
     assert problem.cost(TRUTH, 24).item() < 1e-15
     assert problem.cost(TRUTH + 0.01, 24).item() > 1e3
 
@@ -60,7 +60,7 @@ def test_truth_explains_float_frames_where_bobs_hide_one_another(problem):
 def test_every_pixel_counts_once_and_where_things_meet_for_all_together(problem):
     seen = problem.observation
     once = torch.stack([masks.weight for masks in seen.own])
-    joint = torch.zeros_like(once[0]).index_copy(0, seen.meetings, seen.together.weight)
+    joint = torch.zeros_like(once[0]).index_copy(0, seen.overlap_frames, seen.combined.weight)
     assert ((once.sum(0) > 0) != (joint > 0)).all()
     hidden = (seen.shares > 1e-9).all(1)
     assert hidden.any() and (joint[hidden] > 0).all()
@@ -87,10 +87,10 @@ def test_gradient_matches_a_secant_of_the_cost(problem, residual):
 def test_parts_of_a_clip_are_those_frames_alone(problem):
     part = problem.observation.slice_frames(5, 20)
     assert torch.equal(part.shares, problem.observation.shares[5:20])
-    assert part.meetings.tolist() == [k - 5 for k in problem.observation.meetings.tolist() if 5 <= k < 20]
-    apart = min(set(range(24)) - set(problem.observation.meetings.tolist()))
+    assert part.overlap_frames.tolist() == [k - 5 for k in problem.observation.overlap_frames.tolist() if 5 <= k < 20]
+    apart = min(set(range(24)) - set(problem.observation.overlap_frames.tolist()))
     none = problem.observation.slice_frames(apart, apart + 1)
-    assert len(none.meetings) == 0 and none.noise_floor(1).informative > 0
+    assert len(none.overlap_frames) == 0 and none.noise_floor(1).informative > 0
 
 
 def test_film_of_two_colours_becomes_pieces(tmp_path, scene):

@@ -59,7 +59,7 @@ def test_a_registered_law_has_gradients(spring):
 
 
 def test_restitution_is_not_known_of_a_registered_law(spring):
-    with pytest.raises(InputError, match="restitution: is not known of the law `spring`; give `dissipation`"):
+    with pytest.raises(InputError, match="restitution: is not supported by the law `spring`; give `dissipation`"):
         Scene.parse({"bodies": {}, "ground": {"law": "spring", "restitution": 0.5, "impact_speed": 1.0}})
 
 

@@ -1,4 +1,4 @@
-"""`identify_fields`: from a scene, evidence and names of arrays to their values with error bars and an effective rank."""
+"""`identify_fields`: estimate whole arrays of a soft body, with error bars and an effective rank."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -22,12 +22,12 @@ from gradsim.identification.uncertainty.residual_diagnostics import STRAYS
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 
-DENSE = 1000  # unknowns up to which the whole of JᵀJ is worth making
+DENSE = 1000  # number of unknowns up to which JᵀJ is computed in full
 METHODS = ("auto", "dense", "cg", "lbfgs")
-EARLY = 12  # linearisations of a stage before the last
+EARLY = 12  # maximum number of linearizations of a stage before the last
 ROUGH = 1e-3  # relative decrease at which such a stage ends
 CLOSE, FINEST = 1e-2, 1e-14  # χ²/N at which an early stage and the last end, without noise
-STEPS = 20  # of L-BFGS for each linearisation of the others
+STEPS = 20  # of L-BFGS per linearization of the other methods
 
 
 def identify_fields(
@@ -42,29 +42,30 @@ def identify_fields(
     report: Callable[[dict], None] = lambda entry: None,
     model: Model | None = None,
 ) -> FieldFit:
-    """Whole arrays of a soft body, such as the mass or velocity of each vertex, from what was seen.
+    """Estimate whole arrays of a soft body, such as the mass or velocity of each vertex.
 
     Args:
         scene: A `gradsim.Scene` with soft bodies, or a path to one.
         fields: Names of arrays, or `Field`s.
-        observation: What was seen: `Images`, `Masks`, `Vertices`, or several in `MultiView`.
-        starts: Number of starts, drawn where fields have ranges; the one of lowest cost is the answer.
-        seed: Of the starts.
-        method: "dense": Levenberg–Marquardt with all of JᵀJ; "cg": Gauss–Newton with conjugate gradients, which never makes
-            it; "lbfgs"; "auto": dense up to 1000 unknowns.
-        curriculum: Numbers of first frames that count, one stage after another; None: 2, 4, 8 … all.
-        iterations: Linearisations in the last stage.
+        observation: `Images`, `Masks`, `Vertices`, or several in `MultiView`.
+        starts: Number of starts, random for fields with ranges; the one of lowest cost is returned.
+        seed: Seed of the starts.
+        method: "dense": Levenberg–Marquardt with JᵀJ; "cg": matrix-free Gauss–Newton with conjugate gradients; "lbfgs";
+            "auto": dense up to 1000 unknowns, else cg.
+        curriculum: Number of first frames of each stage; None: 2, 4, 8 … all.
+        iterations: Maximum number of linearizations of the last stage.
         report: Called after each stage with a dict of start, frames, iterations and cost.
-        model: The scene's model, if it exists already.
+        model: Model of the scene, if it exists already.
 
     Returns:
-        The fit. Where the data leave a direction open and no prior tells, values along it are those of the start.
+        The fit. Along directions that neither data nor prior determine, values are those of the start.
 
     Raises:
-        InputError: On names that are no arrays, a method or stages that are none, or a start that cannot be simulated.
+        InputError: If a name is not an array, the method is unknown, the stages are invalid, or no start can be
+            simulated.
     """
     if method not in METHODS:
-        raise InputError(f"there is no method {method!r}; choose one of {', '.join(METHODS)}.")
+        raise InputError(f"unknown method {method!r}; choose one of {', '.join(METHODS)}.")
     stages = _stages(curriculum, observation.frames)
     scene = Scene.load(scene) if isinstance(scene, str | Path) else scene
     model = model or _model(scene, [Field(f) if isinstance(f, str) else f for f in fields])
@@ -91,7 +92,7 @@ def identify_fields(
 def _descend(
     problem: FieldProblem, u: Tensor, frames: int, way: str, iterations: int, rtol: float, target_cost: float
 ) -> tuple[Tensor, float, int]:
-    """u, its cost and the number of linearisations, in the way that was chosen."""
+    """Minimize from one start with the chosen method; return u, its cost and the number of linearizations."""
     if way == "cg":
         return gauss_newton_cg.descend(problem, u, frames, "pixels", iterations, target_cost=target_cost, rtol=rtol)
     if way == "lbfgs":
@@ -140,12 +141,12 @@ def _conclude(
 
 
 def _by_matrix(problem: FieldProblem, u: Tensor) -> tuple[Spectrum, float, float]:
-    """Directions, χ² and number of the residuals that carry information or contradict the model."""
+    """Spectrum, χ² and number of residuals that carry information or contradict the model."""
     fisher, chi2, count = torch.zeros(len(u), len(u), dtype=u.dtype), 0.0, 0.0
     for r, J in problem.jacobian(u[None], problem.frames):
         fisher += J[0].T @ J[0]
-        told = (J[0].abs().amax(1) > 1e-9 * J[0].abs().max().clamp(min=1e-300)) | (r[0].abs() > STRAYS)
-        chi2, count = chi2 + r[0][told].square().sum().item(), count + told.sum().item()
+        used = (J[0].abs().amax(1) > 1e-9 * J[0].abs().max().clamp(min=1e-300)) | (r[0].abs() > STRAYS)
+        chi2, count = chi2 + r[0][used].square().sum().item(), count + used.sum().item()
     return of_matrix(problem, fisher), chi2, count
 
 
@@ -171,7 +172,7 @@ def _stages(given: Sequence[int] | None, frames: int) -> list[int]:
 
 
 def _model(scene, fields: Sequence[Field]) -> Model:
-    """A model whose step suits the ends of the fields' ranges, where the scene leaves the step open."""
+    """Model whose automatic time step is stable over the ranges of the fields."""
     model = Model(scene)
     if scene.timing.substeps != "auto":
         return model

@@ -1,16 +1,15 @@
-"""Unknowns that are whole arrays: the mass of every vertex, its velocity, the activation of every element.
+"""Fields: unknown arrays, such as the mass or velocity of every vertex, and their smoothness prior.
 
-A positive quantity is solved for by its logarithm, others in shares of a scale, so that errors of all entries can be
-compared: u = log q, or q / scale. Entries that can have no effect, those of pinned vertices, are no unknowns and keep the
-scene's values.
+Positive quantities are parametrized by their logarithm, others by a scale, so that errors of all entries are comparable:
+u = log q, or q / scale. Entries without effect, those of pinned vertices, keep the scene's values.
 
-A prior for fields that vary smoothly over a body: a Gaussian process on its mesh (Lindgren, Rue, Lindström 2011).
+`Smooth` is a Gaussian process prior on the mesh (Lindgren, Rue, Lindström 2011):
 
     B = (1 + ℓ² L) / s,    r = B (u − mean),    prior = ½ ‖r‖²          (Eq. 10 there, α = 2)
 
 L is the graph Laplacian of neighbours at distances d, weighted to approximate −∇²: L_ij = −w/d_ij², w = 2 D over the mean
-number of neighbours, D the dimension of the body. In a solid the correlation falls as exp(−r/ℓ). s makes the root mean
-square of the standard deviations `std`.
+number of neighbours, D the dimension of the body. In a solid the correlation falls as exp(−r/ℓ). s normalizes the root
+mean square of the standard deviations to `std`.
 """
 
 import math
@@ -29,17 +28,17 @@ from gradsim.physics.soft.body import SoftBody
 from gradsim.physics.system import Values
 from gradsim.scene.parameters import Parameter
 
-PROBES = 64  # random vectors that measure the mean variance, to 1/√(64 n/2) of it
+PROBES = 64  # random vectors of the estimate of the mean variance, accurate to 1/√(64 n/2) of it
 
 
 @dataclass(frozen=True)
 class Smooth:
-    """A field is near a mean and varies slowly over the body.
+    """Smoothness prior of a field.
 
     Args:
         std: Standard deviation about the mean: of the logarithm of a positive quantity, else in its unit.
-        length: Distance over which values go together [m]; 0 for values that are independent.
-        mean: In the quantity's unit; None: the scene's value.
+        length: Correlation length [m]; 0 for independent values.
+        mean: Mean, in the quantity's unit; None: the scene's value.
 
     Raises:
         InputError: If `std` is not above 0, or `length` negative.
@@ -59,7 +58,7 @@ class Smooth:
         Args:
             places: (n, 3) [m].
             edges: Neighbours (e, 2).
-            dimension: Of the body.
+            dimension: Dimension of the body.
         """
         n = len(places)
         B = sparse.eye_array(n, format="csc")
@@ -92,16 +91,15 @@ def neighbours(index: np.ndarray, n: int, vertices: bool) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Field:
-    """An array to solve for.
+    """An unknown array.
 
     Args:
-        name: Of an array of a soft body ("flag.vertex_velocity"), or of a number of its material that is to have one
-            value for each element ("beam.activation").
-        scale: Of a quantity that is not positive by nature: how much of it counts as 100 %, in its unit. Errors are
-            judged in shares of it.
-        prior: What is known of it beforehand; None: nothing.
-        low: Lower end of the range that starts are drawn from; None: they all start at the scene's values.
-        high: Upper end.
+        name: Name of an array of a soft body ("flag.vertex_velocity"), or of a material parameter to be estimated per
+            element ("beam.activation").
+        scale: Reference size of a quantity that is not positive by nature, in its unit; errors are relative to it.
+        prior: Prior; None: none.
+        low: Lower end of the range of random starts; None: all start at the scene's values.
+        high: Upper end of the range.
     """
 
     name: str
@@ -116,14 +114,14 @@ class Piece:
     """One field among the unknowns.
 
     Args:
-        field: What was asked for.
-        kind: The parameter.
-        entries: Which of the flattened array are unknown (k,), rows together.
-        columns: Their place among all unknowns.
-        places: Where each row is at rest (rows, 3) [m].
-        elements: Vertices of what is drawn for each row: (rows, nodes), or (rows, 1) for vertices.
+        field: The field.
+        kind: Its parameter.
+        entries: Indices of the unknown entries in the flattened array (k,), row by row.
+        columns: Columns among all unknowns.
+        places: Position of each row at rest (rows, 3) [m].
+        elements: Vertices of each row: (rows, nodes), or (rows, 1) for vertices.
         edges: Neighbouring rows (e, 2).
-        dimension: Of the body: 3 for a solid, 2 for a sheet, 1 for springs.
+        dimension: Dimension of the body: 3 for a solid, 2 for a sheet, 1 for springs.
     """
 
     field: Field
@@ -143,31 +141,31 @@ class Piece:
 
     @property
     def rows(self) -> np.ndarray:
-        """Rows that are unknown."""
+        """Unknown rows."""
         return np.unique(self.entries.numpy() // self.width)
 
     @property
     def scale(self) -> float:
-        """What a step of one in u adds to an entry that is not positive."""
+        """Increment of an entry per unit of u, of a quantity that is not positive."""
         return self.field.scale or 1.0
 
     def whole(self, given: np.ndarray, elsewhere) -> np.ndarray:
-        """An array of the field's shape from what belongs to its unknowns."""
+        """Scatter values of the unknown entries into an array of the field's shape."""
         full = np.full(math.prod(self.shape), elsewhere, np.float64)
         full[self.entries.numpy()] = given
         return full.reshape(self.shape)
 
 
 class FieldSpace:
-    """The unknowns of all fields as one vector, as `least_squares.descend` moves it.
+    """Vector of the unknowns of all fields.
 
     Args:
-        model: Of the scene.
-        fields: What to solve for: names or `Field`s.
+        model: Model of the scene.
+        fields: Names or `Field`s.
 
     Raises:
-        InputError: If a name is none, is no array and not one number for each element, is given twice, has no scale where
-            it needs one, or a range that is none.
+        InputError: If a name is not an array or a parameter per element, is given twice, lacks a required scale, or has an
+            invalid range.
     """
 
     def __init__(self, model: Model, fields: Sequence[str | Field]):
@@ -189,7 +187,7 @@ class FieldSpace:
         return {p.field.name: self._array(p, u[:, p.columns]) for p in self.pieces}
 
     def inner(self, values: Values) -> Tensor:
-        """u (worlds, unknowns) from arrays (worlds, ...) by name; a number stands for all entries."""
+        """u (worlds, unknowns) from arrays (worlds, ...) by name; a number applies to all entries."""
         parts = []
         for p in self.pieces:
             value = values[p.field.name].double()
@@ -237,7 +235,7 @@ class FieldSpace:
                 f"`{name}` is no array of the scene, which has {has}. A number is an unknown of `identify`."
             )
         if name in [p.field.name for p in self.pieces]:
-            raise InputError(f"`{name}` is named twice.")
+            raise InputError(f"`{name}` is named twice; remove one of them.")
         kind = kinds[name]
         if not kind.positive and field.scale is None:
             unit = f" in {kind.unit}" if kind.unit else ""

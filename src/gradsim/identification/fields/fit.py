@@ -1,7 +1,4 @@
-"""What an identification of whole arrays returns: arrays with error bars, what of them is known, and what it took.
-
-The picture of a fit of whole arrays: each on its mesh, its standard deviations, and the spectrum of bounds.
-"""
+"""Result of `identify_fields`: arrays with error bars, effective rank and cost, with JSON and figure output."""
 
 import math
 from collections.abc import Mapping
@@ -24,13 +21,13 @@ SCHEMA = "gradsim.fields/1"
 
 @dataclass(frozen=True)
 class Errors:
-    """Against a known truth, in shares: of positive quantities of the truth, of others of their scale.
+    """Relative errors against a known truth: of positive quantities to the truth, of others to their scale.
 
     Args:
-        subspace: Root mean square over the directions whose bound is below 1 %; NaN if there are none.
-        full: Mean absolute error over all entries that are unknown (the paper's measure).
-        worst: The largest of them.
-        z: Root mean square of error over bound, over the same directions.
+        subspace: Root mean square over the directions with a bound below 1 %; NaN without any.
+        full: Mean absolute error over all unknown entries (the paper's measure).
+        worst: Largest absolute error.
+        z: Root mean square of error over bound, over the same directions as `subspace`.
     """
 
     subspace: float
@@ -41,28 +38,28 @@ class Errors:
 
 @dataclass(frozen=True, eq=False)
 class FieldFit:
-    """The outcome of `gradsim.identify_fields`.
+    """Result of `gradsim.identify_fields`.
 
     Args:
         status: OK, PARTIAL (the bound of some direction is above 1 %), MISMATCH or FAILED (no start could be simulated).
-        values: Estimated arrays by name, SI units; entries that are not unknown have the scene's values.
-        std: Their standard deviations, 0 for entries that are not unknown, infinite where nothing is known.
+        values: Estimated arrays by name, SI units; known entries have the scene's values.
+        std: Standard deviations; 0 for known entries, infinite for undetermined ones.
         unknowns: Number of unknown entries.
         spectrum: Directions with their bounds.
         sigma_reference: Noise that error bars refer to.
         chi2_per_n: Mean square of the whitened residuals that carry information.
-        informative: Their number.
-        cost: Σ r² at the answer, prior included.
-        starts: Costs that the starts ended at.
+        informative: Number of residuals that carry information.
+        cost: Σ r² at the solution, prior included.
+        starts: Final costs of the starts.
         method: "dense", "cg" or "lbfgs".
-        iterations: Linearisations.
-        rollouts: Worlds simulated, forward sensitivities counted one for each direction.
-        cpu_seconds, wall_seconds: Time.
-        seed: Of the starts.
+        iterations: Number of linearizations.
+        rollouts: Number of simulated worlds, one per direction for forward sensitivities.
+        cpu_seconds, wall_seconds: Time [s].
+        seed: Seed of the starts.
         history: Stages with frames and cost.
         space: The unknowns.
-        u: What the solver moved, at the answer (unknowns,).
-        errors: Against a truth, where one was given: by `against`.
+        u: Solution in the variables of the solver (unknowns,).
+        errors: Errors against a truth; see `against`.
     """
 
     status: Status
@@ -88,16 +85,16 @@ class FieldFit:
 
     @property
     def rank(self) -> int:
-        """Effective rank: number of directions whose bound is below 1 %."""
+        """Effective rank: number of directions with a bound below 1 %."""
         return self.spectrum.rank
 
     @property
     def null_directions(self) -> list[str]:
-        """What the data alone leave open, in words."""
+        """Directions that the data leave undetermined, as text."""
         return self.spectrum.silent
 
     def against(self, truth: Mapping[str, np.ndarray]) -> "FieldFit":
-        """The same fit with its errors against a truth, arrays by name; never used in a fit."""
+        """Copy of the fit with its errors against a truth, arrays by name."""
         given = {name: torch.as_tensor(np.asarray(value, np.float64))[None] for name, value in truth.items()}
         true = self.space.inner(given)[0]
         off = self.u - true
@@ -159,9 +156,7 @@ class FieldFit:
         return "\n".join([*lines, *self.null_directions])
 
     def save(self, folder: str | Path) -> Path:
-        """Write `result.json`, `fields.npz` (NAME and NAME.std) and `fields.png`; each appears whole or not at all."""
-        from gradsim.identification.fields.fit import draw
-
+        """Write `result.json`, `fields.npz` (NAME and NAME.std) and `fields.png`, each atomically."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         arrays = {**self.values, **{f"{name}.std": std for name, std in self.std.items()}}
@@ -175,11 +170,11 @@ class FieldFit:
         return next(p.kind.unit for p in self.space.pieces if p.field.name == name)
 
 
-LINES = 4000  # most edges of a mesh that are drawn
+LINES = 4000  # maximum number of mesh edges in a figure
 
 
 def draw(fit: FieldFit) -> Figure:
-    """A row for each field: values, standard deviations; below them the spectrum."""
+    """Figure of a fit: values and standard deviations of each field on its mesh, and the spectrum of bounds."""
     pieces = fit.space.pieces
     figure = Figure(figsize=(9.0, 3.6 * len(pieces) + 2.6), layout="constrained")
     rows = figure.add_gridspec(len(pieces) + 1, 2, height_ratios=[3.6] * len(pieces) + [2.6])

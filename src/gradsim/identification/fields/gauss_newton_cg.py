@@ -1,8 +1,8 @@
-"""Gauss–Newton with conjugate gradients, for more unknowns than a matrix of them is worth.
+"""Matrix-free Gauss–Newton with conjugate gradients, for many unknowns.
 
     (JᵀJ + BᵀB + λ s) d = −g,   u ← u + d       accept if the cost falls
 
-solved by conjugate gradients with the products of `field_problem.Linear` to a tolerance that falls with the gradient
+solved by conjugate gradients with the products of `fields.problem.Linear` to a tolerance that falls with the gradient
 (Dembo, Eisenstat, Steihaug 1982), preconditioned by the prior; s is the curvature along the first gradient.
 """
 
@@ -16,9 +16,9 @@ from torch import Tensor
 from gradsim.identification.fields.problem import FieldProblem, Linear
 from gradsim.identification.observation.base import Residual
 
-LOOSE = 0.1  # relative residual at which an inner solve may stop at most
-SMALLEST, LARGEST = 1e-14, 1e6  # λ
-FARTHEST = 1.0  # change of an unknown in a step: a factor of e, or its scale
+LOOSE = 0.1  # maximum relative residual of an inner solve
+SMALLEST, LARGEST = 1e-14, 1e6  # range of λ
+FARTHEST = 1.0  # maximum change of an unknown per step: a factor of e, or its scale
 
 
 def descend(
@@ -32,24 +32,24 @@ def descend(
     rtol: float = 1e-9,
     report: Callable[[int, float], None] = lambda iteration, cost: None,
 ) -> tuple[Tensor, float, int]:
-    """Lower the cost from one start.
+    """Minimize the cost from one start.
 
     Args:
         problem: The problem.
         start: u (unknowns,).
-        frames: First frames that count.
-        residual: As for `Problem.cost`.
-        iterations: At most so many linearisations.
-        inner: At most so many products with JᵀJ in each.
-        target_cost: Cost at which it rests.
-        rtol: Relative decrease of the cost at which it rests.
-        report: Is told the iteration and the cost.
+        frames: Number of first frames to fit.
+        residual: Type of residuals, as for `Problem.cost`.
+        iterations: Maximum number of linearizations.
+        inner: Maximum number of products with JᵀJ per linearization.
+        target_cost: Cost at which to stop.
+        rtol: Relative decrease of the cost at which to stop.
+        report: Called with the iteration and the cost.
 
     Returns:
-        u, its cost, and the number of linearisations.
+        u, its cost, and the number of linearizations.
 
     Raises:
-        Divergence: If the rollout of the start leaves the finite numbers.
+        Divergence: If the rollout of the start diverges.
     """
     u, damping, first, count = start.clone(), 1e-3, 0.0, 0
     here, cost = problem.at(u, frames, residual), torch.inf
@@ -84,7 +84,7 @@ def solve(problem: FieldProblem, here: Linear, b: Tensor, shift: float, toleranc
     p, rho = z.clone(), (r @ z).item()
     goal = tolerance * torch.linalg.vector_norm(b).item()
     for _ in range(most):
-        q = here.transposed(here.times(p)) + problem.weighed(p) + shift * p
+        q = here.vjp(here.jvp(p)) + problem.prior_product(p) + shift * p
         bent = (p @ q).item()
         if bent <= 0:  # rounding
             break
@@ -98,9 +98,9 @@ def solve(problem: FieldProblem, here: Linear, b: Tensor, shift: float, toleranc
 
 
 def _curvature(problem: FieldProblem, here: Linear, g: Tensor) -> float:
-    """Of the cost along its gradient."""
+    """Curvature of the cost along its gradient."""
     along = g / torch.linalg.vector_norm(g)
-    return (here.times(along).square().sum() + along @ problem.weighed(along)).item()
+    return (here.jvp(along).square().sum() + along @ problem.prior_product(along)).item()
 
 
 def _preconditioner(problem: FieldProblem, shift: float) -> Callable[[Tensor], Tensor]:

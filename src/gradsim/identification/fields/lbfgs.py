@@ -1,4 +1,4 @@
-"""L-BFGS on the adjoint for many unknowns (Liu and Nocedal 1989): the simple alternative to Gauss–Newton, and its check."""
+"""L-BFGS with adjoint gradients for many unknowns (Liu and Nocedal 1989): a simple alternative to Gauss–Newton."""
 
 import torch
 from torch import Tensor
@@ -7,22 +7,22 @@ from gradsim.identification.fields.problem import FieldProblem
 from gradsim.identification.observation.base import Residual
 from gradsim.physics.model import Divergence
 
-MEMORY = 30  # steps that the curvature is learnt from
-FAR = 1e30  # cost of what cannot be simulated: the line search turns back
+MEMORY = 30  # history size
+FAR = 1e30  # cost of diverged rollouts, from which the line search backtracks
 
 
 def descend(
     problem: FieldProblem, start: Tensor, frames: int, residual: Residual, iterations: int, rtol: float = 1e-9
 ) -> tuple[Tensor, float, int]:
-    """Lower the cost from one start.
+    """Minimize the cost from one start.
 
     Args:
         problem: The problem.
         start: u (unknowns,).
-        frames: First frames that count.
-        residual: As for `Problem.cost`.
-        iterations: At most so many steps.
-        rtol: Relative change of the cost at which it rests.
+        frames: Number of first frames to fit.
+        residual: Type of residuals, as for `Problem.cost`.
+        iterations: Maximum number of steps.
+        rtol: Relative change of the cost at which to stop.
 
     Returns:
         u, its cost, and the number of steps.

@@ -2,8 +2,8 @@
 
     cost = ‖r‖² + ‖B (u − mean)‖²,   A = JᵀJ + BᵀB,   g = Jᵀ r + BᵀB (u − mean)
 
-J is exact: columns of it are forward sensitivities, carried by many worlds at a time; J v is one such world; Jᵀ w is the
-adjoint of a rollout and its pictures. B is the root of the smooth prior (`smooth.py`), 0 where nothing is known.
+J is exact: its columns are forward sensitivities, computed in batches of worlds; J v is one such world; Jᵀ w is the adjoint
+of rollout and rendering. B is the square root of the precision of the prior (`Smooth`), 0 without prior.
 """
 
 import numpy as np
@@ -19,15 +19,15 @@ from gradsim.physics.dependencies import require_dependency
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
 
-WORLDS = 64  # columns of J that are carried at once
+WORLDS = 64  # columns of J per batch
 
 
 class FieldProblem(Problem):
-    """One model, one observation, some fields. `least_squares.descend` takes it like any other problem.
+    """Least-squares problem of one model, one observation and some fields.
 
     Args:
         model: The model.
-        observation: What was seen.
+        observation: The observation.
         space: The unknowns.
     """
 
@@ -59,7 +59,7 @@ class FieldProblem(Problem):
         bad = ~torch.isfinite(cost) | ~torch.isfinite(A).flatten(1).all(1) | ~torch.isfinite(g).all(1)
         return torch.where(bad, torch.inf, cost), A, g
 
-    def weighed(self, v: Tensor) -> Tensor:
+    def prior_product(self, v: Tensor) -> Tensor:
         """BᵀB v (unknowns,)."""
         return torch.tensor(self.root.T @ (self.root @ v.numpy()))
 
@@ -68,10 +68,10 @@ class FieldProblem(Problem):
         return Linear(self, u, frames, residual)
 
     def _sensitivity(self, u: Tensor, frames: int) -> Sensitivity:
-        """Of one start, (1, unknowns)."""
+        """Sensitivity of one start (1, unknowns)."""
         n, parts = u.shape[1], []
         for first in range(0, n, WORLDS):
-            parts.append(self.moved(u, torch.eye(n, dtype=u.dtype)[first : first + WORLDS], frames))
+            parts.append(self.sensitivity(u, torch.eye(n, dtype=u.dtype)[first : first + WORLDS], frames))
         tangents = {
             body: {key: torch.cat([p.tangent.states[body][key] for p in parts]) for key in states}
             for body, states in parts[0].tangent.states.items()
@@ -84,8 +84,8 @@ class FieldProblem(Problem):
         whole = lambda group: Trajectory(one.times, group, values, one.systems, one.scenery)
         return Sensitivity(whole(states), whole(tangents), along, n)
 
-    def moved(self, u: Tensor, directions: Tensor, frames: int) -> Sensitivity:
-        """The rollout of u (1, unknowns) and its derivatives along directions (k, unknowns)."""
+    def sensitivity(self, u: Tensor, directions: Tensor, frames: int) -> Sensitivity:
+        """Rollout at u (1, unknowns) with its derivatives along directions (k, unknowns)."""
         lanes = u.expand(len(directions), -1).contiguous()
         self.effort.rollouts += len(lanes)
         names = [p.field.name for p in self.space.pieces]
@@ -102,13 +102,13 @@ class FieldProblem(Problem):
 
 
 class Linear:
-    """Residuals r about one u and the products J v and Jᵀ w, which never make J.
+    """Linearization at u: residuals r and matrix-free products J v and Jᵀ w.
 
     Args:
         problem: The problem.
-        u: Where (unknowns,).
-        frames: First frames that count.
-        residual: As for `Problem.cost`.
+        u: Point of linearization (unknowns,).
+        frames: Number of first frames.
+        residual: Type of residuals, as for `Problem.cost`.
     """
 
     def __init__(self, problem: FieldProblem, u: Tensor, frames: int, residual: Residual = "pixels"):
@@ -119,14 +119,14 @@ class Linear:
         self._r = torch.cat([block[0] for block in problem.observation.residuals(trajectory, frames, residual)])
         self.r = self._r.detach()
 
-    def times(self, v: Tensor) -> Tensor:
+    def jvp(self, v: Tensor) -> Tensor:
         """J v, from v (unknowns,)."""
         with torch.no_grad():
-            moved = self.problem.moved(self.u.detach()[None], v[None], self.frames)
+            moved = self.problem.sensitivity(self.u.detach()[None], v[None], self.frames)
             blocks = self.problem.observation.linearize(moved, self.frames, self.residual)
             return torch.cat([J[0, :, 0] for _, J in blocks])
 
-    def transposed(self, w: Tensor) -> Tensor:
+    def vjp(self, w: Tensor) -> Tensor:
         """Jᵀ w, from w like r."""
         self.problem.effort.rollouts += 1
         return torch.autograd.grad(self._r, self.u, w, retain_graph=True)[0]
@@ -138,7 +138,7 @@ class Linear:
 
     def gradient(self) -> Tensor:
         """Half the derivative of the cost (unknowns,)."""
-        return self.transposed(self.r) + self.problem.weighed(self.u.detach() - self.problem.mean)
+        return self.vjp(self.r) + self.problem.prior_product(self.u.detach() - self.problem.mean)
 
 
 def _root(p: Piece) -> tuple[sparse.csr_array, Tensor | float | None]:

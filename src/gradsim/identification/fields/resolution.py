@@ -1,4 +1,4 @@
-"""What data say of many unknowns: orthogonal directions with their bounds, the effective rank, silent ones in words.
+"""Resolution of many unknowns: orthogonal directions with Cramér–Rao bounds, effective rank, null directions.
 
     F = JᵀJ = Σ_k λ_k a_k a_kᵀ,    bound along a_k: 1/√λ_k              (Cramér–Rao, without the prior)
 
@@ -18,10 +18,10 @@ from gradsim.identification.fields.fields import FieldSpace
 from gradsim.identification.fields.problem import FieldProblem, Linear
 from gradsim.identification.uncertainty.fisher import KNOWN
 
-SHARP = 0.01  # bound below which a direction counts
-ROUNDING = 1e-11  # of the largest eigenvalue: below it is nothing but rounding
-NOTHING = 1e-12  # information of a bound of 1e6: none
-FIRST = 32  # directions that Lanczos looks for at first
+SHARP = 0.01  # bound below which a direction counts as determined
+ROUNDING = 1e-11  # relative to the largest eigenvalue: rounding error
+NOTHING = 1e-12  # information of a bound of 1e6, treated as none
+FIRST = 32  # initial number of directions of the Lanczos iteration
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,10 +29,10 @@ class Spectrum:
     """Directions, sharpest first.
 
     Args:
-        bounds: Relative standard deviation along each (k,); infinite where nothing is known.
+        bounds: Relative standard deviation along each direction (k,); infinite if undetermined.
         axes: Unit vectors (unknowns, k).
-        std: Relative standard deviation of each unknown (unknowns,), prior included; infinite where nothing is known.
-        silent: What the data alone leave open, in words.
+        std: Relative standard deviation of each unknown (unknowns,), prior included; infinite if undetermined.
+        silent: Directions that the data leave undetermined, as text.
     """
 
     bounds: Tensor
@@ -71,7 +71,7 @@ def of_products(problem: FieldProblem, here: Linear) -> Spectrum:
     What it leaves out counts as not known, so that standard deviations are rather too large.
     """
     n = len(here.u)
-    times = lambda v: here.transposed(here.times(torch.tensor(v.ravel()))).numpy()
+    times = lambda v: here.vjp(here.jvp(torch.tensor(v.ravel()))).numpy()
     count, operator = min(FIRST, n - 1), LinearOperator((n, n), matvec=times, dtype=np.float64)  # pyright: ignore[reportCallIssue]
     while True:
         values, axes = eigsh(operator, count, v0=np.random.default_rng(0).standard_normal(n), tol=1e-6)  # pyright: ignore[reportArgumentType]
@@ -81,7 +81,7 @@ def of_products(problem: FieldProblem, here: Linear) -> Spectrum:
     order = np.argsort(-values)
     keep = order[values[order] > 0]
     values, axes = torch.tensor(values[keep].copy()), torch.tensor(axes[:, keep].copy())
-    heard = {text: here.times(c).square().sum() for text, c in _patterns(problem.space).items()}
+    heard = {text: here.jvp(c).square().sum() for text, c in _patterns(problem.space).items()}
     std = _covered(problem, values, axes).clamp(min=0).sqrt()
     return Spectrum(values.rsqrt(), axes, std, _words(problem.space, heard, std))
 

@@ -1,8 +1,8 @@
 """`explain_gradients`: which unknowns have zero, exploding or non-finite gradients; at which frame, step and force.
 
-The motion is run again with a frame for every step and a tangent for every unknown, and its contacts are recomputed in
-plain PyTorch. Secants of growing width tell whether a tangent is the trend, and tangents of the state how fast the motion
-forgets its start.
+The simulation is repeated with a frame per step and a tangent per unknown, and its contacts are recomputed in plain
+PyTorch. Secants of increasing width show whether a tangent follows the trend, and Lyapunov exponents how fast the
+trajectory loses the memory of its initial state.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ ORDER = ("non-finite", "exploding", "kinked", "zero", "ok")
 
 @dataclass(frozen=True)
 class Explanation:
-    """What is known about the gradients of one motion.
+    """Diagnosis of the gradients of one trajectory.
 
     Args:
         findings: One for each unknown.
@@ -116,22 +116,22 @@ def explain_gradients(
     world: int = 0,
     secants: bool = True,
 ) -> Explanation:
-    """Say which unknowns have zero, exploding, kinked or non-finite gradients, where in the motion that arises, and why.
+    """Diagnose zero, exploding, kinked or non-finite gradients: unknown, frame, step, force and cause.
 
     Args:
-        subject: What is differentiated:
+        subject: Quantity to differentiate:
             a scalar made from `model.rollout(given)`, before its graph is freed;
             a function from a `Trajectory` to a scalar;
             a `Problem` (its Jacobian, at the values `given`, or in the middle of the ranges);
-            a `Fit`, at its estimates, with its `observation` or without;
-            or a `Model`: the motion alone.
-        model: Where the subject is none and no problem.
-        given: Parameters (worlds, ...) that the rollout was given; of a problem, numbers by unknown.
+            a `Fit`, at its estimates, with or without its `observation`;
+            or a `Model`: the trajectory itself.
+        model: The model; not needed if the subject is a model or a problem.
+        given: Parameters (worlds, ...) of the rollout; for a problem, numbers by unknown.
         unknowns: Names; None: those given or fitted; or else all masses, stiffnesses and other positive quantities.
-        observation: What a fit was made from.
-        frames: Number of frames; None takes those of the loss, of the observation or of the scene.
-        world: Which of the worlds of a rollout is explained.
-        secants: Whether to audit the tangents by secants (24 rollouts for each unknown).
+        observation: Observation of a fit.
+        frames: Number of frames; None: those of the loss, of the observation or of the scene.
+        world: Index of the world to diagnose.
+        secants: Audit the tangents by secants (24 rollouts per unknown).
 
     Returns:
         An `Explanation`: print it, or read `.findings`, `.growth`, `.audit`, `.result()`.

@@ -1,9 +1,9 @@
-"""Why the derivative by one unknown is zero, explodes, is not finite, or holds in one tooth only; and what to do.
+"""Findings of `explain_gradients`: verdict, cause and advice for the derivative by one unknown.
 
-non-finite   the motion or its derivative leaves the finite numbers
-zero         nothing that happens in these frames depends on it, or the loss does not see it
-exploding    a change of 1 % moves the body by more than its own size
-kinked       tangent and wide secant differ by more than a factor of 2: the slope of a tooth, not of the trend
+non-finite   the trajectory or its derivative diverges
+zero         nothing in these frames depends on the unknown, or the loss does not depend on what changes
+exploding    a change of 1 % moves the body by more than its size
+kinked       tangent and wide secant differ by more than a factor of 2: the slope of one tooth, not of the trend
 """
 
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ from gradsim.physics.rigid.body import RigidBody
 
 EXPLODES = 100.0  # body sizes per step of one: 1 % is a body
 NOTHING = 1e-12  # body sizes per step of one: rounding
-FACTOR = 2.0  # between tangent and secant, from which on they say different things
-TREND = 0.01  # half width of the secant that stands for the trend
-PROBE = 1e-3  # that of the secant which shows where tangent and trend part
-GROWS = 1.5  # over a contact, below which it is no growth worth naming
-CHATTER = 6  # contacts on the way to an explosion from which on it is called chatter
+FACTOR = 2.0  # ratio of tangent and secant above which they disagree
+TREND = 0.01  # half width of the secant that defines the trend
+PROBE = 1e-3  # half width of the secant that locates where tangent and trend separate
+GROWS = 1.5  # growth over a contact below which it is not reported
+CHATTER = 6  # number of contacts before an explosion above which it is called chatter
 
 
 @dataclass(frozen=True)
@@ -31,19 +31,19 @@ class Finding:
     Args:
         name: The unknown.
         verdict: "ok", "zero", "exploding", "kinked" or "non-finite".
-        reason: Why, in words; "" where all is well.
-        advice: What to do.
-        sensitivity: How far the last frame moves per step of one [body sizes]; a step of one multiplies a positive
+        reason: Cause, as text; "" for ok.
+        advice: Recommended action, as text.
+        sensitivity: Displacement of the last frame per unit step [body sizes]; a unit step multiplies a positive
             quantity by e and adds its natural scale to any other.
-        effect: In words, what a hundredth of a step is.
-        gradient: Derivative of the loss per step of one; of a fit, the length of its column of J in units of the noise.
-        frame: Frame of the place that the reason names.
-        step: Its step.
-        body: The body.
-        force: The force, in words.
-        growth: By which factor the sensitivity grows there.
-        holds: Up to which change (in steps of one) the tangent holds; None where that was not asked.
-        trend: Size of the tangent over that of the secant across 1 %; None where that was not asked.
+        effect: Size of a hundredth of a step, as text.
+        gradient: Derivative of the loss per unit step; of a fit, the norm of the column of J in units of the noise.
+        frame: Frame of the cause.
+        step: Step of the cause.
+        body: Body of the cause.
+        force: Force of the cause, as text.
+        growth: Growth factor of the sensitivity at the cause.
+        holds: Largest change (in unit steps) for which the tangent is valid; None without secants.
+        trend: Size of the tangent over that of the secant across 1 %; None without secants.
     """
 
     name: str
@@ -66,11 +66,11 @@ def judge(record: Record, k: int, audited: Audit | None, gradient: float | None,
     """The verdict on unknown k.
 
     Args:
-        record: The motion.
-        k: Which unknown.
+        record: Record of the trajectory.
+        k: Index of the unknown.
         audited: Secants of the same unknowns.
-        gradient: Of the loss, if there is one.
-        unseen: Why a loss does not see what moves, if that is known.
+        gradient: Derivative of the loss; None without a loss.
+        unseen: Reason why the loss does not depend on what moves, if known.
     """
     direction = record.directions[k]
     rows = record.seen[k].amax(0)

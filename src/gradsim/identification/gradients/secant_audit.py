@@ -1,10 +1,10 @@
-"""Tangents against secants of growing width: on what scale a gradient holds.
+"""Secant audit: tangents against secants of increasing width, for the range of validity of a gradient.
 
     secant(w) = (y(u + w) − y(u − w)) / 2w,   y: positions and orientations of all bodies at all frames
 
-A contact whose force jumps makes y a sawtooth of u. The tangent, and every secant narrower than a tooth, is the slope of
-one tooth; what an optimiser or an error bar needs is the trend over many. Where both agree up to a width, the gradient is
-right for changes up to that.
+A contact with a discontinuous force makes y a sawtooth of u. The tangent, and every secant narrower than a tooth, is the
+slope of one tooth; an optimizer or an error bar needs the trend over many. Where both agree up to a width, the gradient
+is valid for changes up to that width.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,16 +24,16 @@ from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 
 WIDTHS = tuple(float(w) for w in np.logspace(-6, -0.5, 12))  # of a step of one; half a decade apart
-ROUNDING = 1e-13  # body sizes: what a rollout's last digits can do
-AGREE = 0.5  # relative difference up to which tangent and secant say the same
+ROUNDING = 1e-13  # [body sizes] rounding error of a rollout
+AGREE = 0.5  # relative difference up to which tangent and secant agree
 
 
 @dataclass(frozen=True)
 class Audit:
-    """Tangents beside secants, (unknowns, widths) each.
+    """Tangents and secants, (unknowns, widths) each.
 
     Args:
-        names: Of the unknowns.
+        names: Names of the unknowns.
         widths: Half widths, relative for positive quantities (widths,).
         difference: |secant − tangent| over the larger of both; NaN where a rollout diverges.
         tangent: Sizes of the tangents (unknowns,), in body sizes per step of one.
@@ -114,7 +114,7 @@ def _secants(model: Model, values: Values, direction: Direction, frames: int, wi
     """Secants of the motion (widths, n) along one direction, and of the loss (widths,)."""
     ends = torch.cat([widths, -widths]).to(next(iter(values.values())).dtype)
     lanes = {name: v.detach().expand(len(ends), *v.shape[1:]) for name, v in values.items()}
-    lanes |= direction.moved(lanes, ends)
+    lanes |= direction.shift(lanes, ends)
     with torch.no_grad():
         both = model.unchecked(lanes, frames)
         change = torch.cat([_apart(s, both.states[s.name], len(widths), scale) for s in model.systems], 1).double()

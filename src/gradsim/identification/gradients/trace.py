@@ -1,4 +1,4 @@
-"""What `explain_gradients` looks at: one motion step by step, its tangents, its contacts."""
+"""Record of one trajectory in every step, with its tangents and contacts, for `explain_gradients`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ PARTS = ("normal force", "friction")
 
 @dataclass(frozen=True)
 class Contact:
-    """A stretch of steps in which a body touches.
+    """A run of consecutive steps in contact.
 
     Args:
-        body: Its name.
-        first: First step inside.
-        last: Last step inside.
-        other: The rigid body that it touches; "" for grounds and obstacles.
+        body: Name of the body.
+        first: First step in contact.
+        last: Last step in contact.
+        other: Name of the other rigid body; "" for grounds and obstacles.
     """
 
     body: str
@@ -40,7 +40,7 @@ class Contact:
 
 
 class Record:
-    """One motion in every step.
+    """One trajectory in every step.
 
     Args:
         model: The model.
@@ -74,18 +74,18 @@ class Record:
         return step * self.model.dt
 
     def by_frame(self) -> Tensor:
-        """How far the body that moves most moves at the frames (unknowns, frames), in body sizes per step of one."""
+        """Largest displacement of a body at the frames (unknowns, frames), in body sizes per unit step."""
         return self.seen[:, :, :: self.model.substeps].amax(1)
 
     def contacts(self, body: str) -> list[Contact]:
-        """Stretches of contact of a body, in order."""
+        """Contacts of a body with grounds and obstacles, in order."""
         if body not in self.touches:
             return []
         return [Contact(body, a, b) for a, b in _stretches(self.touches[body].any)]
 
     @cached_property
     def meetings(self) -> dict[tuple[str, str, str], Tensor]:
-        """Whether two rigid bodies touch in each step (steps,), by the scene's contact and their names."""
+        """Steps in contact (steps,), bool, of pairs of rigid bodies, by the scene's contact and their names."""
         found = {}
         for pairs in (
             group.pairs for group in self.model.groups if isinstance(group, ConstrainedIsland) and group.pairs
@@ -97,12 +97,12 @@ class Record:
         return found
 
     def every_contact(self) -> list[Contact]:
-        """Stretches of contact of all bodies, with grounds and obstacles and with one another."""
+        """Contacts of all bodies, with grounds and obstacles and with one another."""
         found = [c for s in self.model.systems for c in self.contacts(s.name)]
         return found + [Contact(a, *ends, b) for (_, a, b), met in self.meetings.items() for ends in _stretches(met)]
 
     def meets(self, body: str) -> bool:
-        """Whether a body touches another rigid one in any step."""
+        """True if a body touches another rigid body in any step."""
         return any(body in names and bool(met.any()) for (_, *names), met in self.meetings.items())
 
     def factor(self, k: int, contact: Contact) -> float:
@@ -163,7 +163,7 @@ class Record:
         ends = torch.tensor([width, -width], dtype=next(iter(self.values.values())).dtype)
         lanes = {name: v.detach().expand(2, *v.shape[1:]) for name, v in self.values.items()}
         with torch.no_grad():
-            both = self.fine.unchecked({**lanes, **direction.moved(lanes, ends)}, self.steps)
+            both = self.fine.unchecked({**lanes, **direction.shift(lanes, ends)}, self.steps)
         apart, larger = torch.zeros(self.steps).double(), torch.zeros(self.steps).double()
         for system in self.model.systems:
             ahead, behind = ({n: y[i : i + 1] for n, y in both.states[system.name].items()} for i in (0, 1))

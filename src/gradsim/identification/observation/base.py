@@ -1,12 +1,11 @@
-"""What was seen: silhouettes in a video, or states of a body, each with its noise.
+"""Observations: data with noise, compared with a trajectory as whitened residuals r = (model − data)/σ.
 
-An observation turns a trajectory into whitened residuals r = (model − data)/σ, in chunks of frames so that the memory
-stays bounded, and says which residuals carry information. What least squares lowers is Σ r², or Σ λ ρ(r) with a loss
-that outliers cannot pull (`gradsim.numerics.robust`), by iteratively reweighted residuals.
+`Observation` is the interface of least squares; `Masks` (silhouettes in a video) and `States` (motion capture) are two
+of its implementations. Residuals come in chunks of frames, which bounds the memory. The cost is Σ r², or Σ λ ρ(r) with a
+robust loss (`gradsim.numerics.robust`), minimized by iteratively reweighted least squares.
 
-Where a motion is on the screen, with its derivatives: what physics moves, as the renderer wants it.
-
-Rigid bodies go there straight from their states; the surface of others is made and projected.
+`project` maps a trajectory and its tangents to screen vertices and their derivatives: rigid bodies directly from their
+states, other bodies by their surface.
 """
 
 import math
@@ -35,9 +34,9 @@ class Sensitivity:
     """A trajectory of worlds × unknowns rollouts with its derivatives, one unknown in each.
 
     Args:
-        trajectory: The rollouts; every `unknowns`-th is another world.
-        tangent: Derivatives of its states.
-        along: The directions, by parameter.
+        trajectory: Rollouts (worlds · unknowns); those of one world are equal.
+        tangent: Derivatives of the states.
+        along: Directions, by parameter.
         unknowns: Number of unknowns.
     """
 
@@ -48,25 +47,29 @@ class Sensitivity:
 
     @property
     def worlds(self) -> Values:
-        """Parameters of each world once."""
+        """Parameters of the worlds, without repetition."""
         return {name: v[:: self.unknowns] for name, v in self.trajectory.values.items()}
 
     def by_world(self, derivative: Tensor) -> Tensor:
-        """(worlds · unknowns, ...) as (worlds, unknowns, ...)."""
+        """Reshape (worlds · unknowns, ...) to (worlds, unknowns, ...)."""
         return derivative.unflatten(0, (-1, self.unknowns))
 
 
-def drawn(trajectory: Trajectory) -> tuple[Tensor, bool]:
-    """Faces of all bodies together, and whether they are one convex body."""
+def all_faces(trajectory: Trajectory) -> tuple[Tensor, bool]:
+    """Faces of all bodies, and whether they form a single convex body."""
     parts = trajectory.parts
     surface = Surface(torch.empty(0, 0, parts[-1].vertices.stop, 3), parts)
     return surface.faces, surface.convex
 
 
-def on_screen(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tuple[Tensor, Tensor]:
-    """Vertices (worlds, frames, n, 2) [px], and their derivatives (worlds, unknowns, frames, n, 2).
+def project(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tuple[Tensor, Tensor]:
+    """Project the vertices to the screen.
 
-    A trajectory alone has no unknowns. A part that is not drawn stands in one point off the image.
+    A part that is not rendered has all vertices in one point off the image.
+
+    Returns:
+        Vertices (worlds, frames, n, 2) [px], and their derivatives (worlds, unknowns, frames, n, 2), with 0 unknowns for
+        a trajectory without tangents.
     """
     if isinstance(seen, Sensitivity):
         trajectory, unknowns, values = seen.trajectory, seen.unknowns, seen.worlds
@@ -102,19 +105,19 @@ def _projected(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tupl
     return whole(screen), torch.where(torch.isfinite(screen)[:, None], slope, 0.0)
 
 
-# which residuals of an image: whitened pixels; CDFs of rows and columns, for a wide basin; or those of a loss
+# type of image residuals: whitened pixels; CDFs of rows and columns, with a wide basin; or those of an image loss
 Residual = Literal["pixels", "cdf"] | ImageLoss
-CLEAR = 4.0  # a pixel this many σ from 0 and from 1 is on an outline
-CHUNK = 2**25  # numbers in one block of an image Jacobian: 256 MB
+CLEAR = 4.0  # [σ] distance from 0 and from 1 above which a pixel is on an outline
+CHUNK = 2**25  # elements of one block of an image Jacobian: 256 MB
 
 
 class NoiseFloor(NamedTuple):
-    """What noise alone leaves of the cost.
+    """Noise level of an observation, estimated without a model.
 
     Args:
-        cost: Σ r² that no parameters remove.
+        cost: Σ r² of residuals that do not depend on the parameters.
         informative: Number of residuals that carry information.
-        level: χ²/N of the noise in the others: 1 where σ is right, 0 for float frames, infinite where nothing shows it.
+        level: χ²/N of the residuals without information: 1 for a correct σ, 0 for noise-free frames, infinite if unknown.
     """
 
     cost: float
@@ -123,17 +126,16 @@ class NoiseFloor(NamedTuple):
 
 
 class Observation(Protocol):
-    """Data that a trajectory is compared with."""
+    """Interface of data that a trajectory is fitted to."""
 
     frames: int
 
     def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
-        """Blocks (worlds, n) of whitened residuals of the first `frames` frames, whose squares sum to the cost;
-        differentiable."""
+        """Blocks (worlds, n) of residuals of the first `frames` frames, differentiable; their squares sum to the cost."""
         ...
 
     def linearize(self, s: Sensitivity, frames: int, residual: Residual) -> Iterator[tuple[Tensor, Tensor]]:
-        """Blocks (worlds, n) and their derivatives (worlds, n, unknowns); with a robust loss after `RobustLoss.winsorize`."""
+        """Blocks of residuals (worlds, n) and derivatives (worlds, n, unknowns), after `RobustLoss.winsorize`."""
         ...
 
     def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
@@ -141,7 +143,7 @@ class Observation(Protocol):
         ...
 
     def normal(self, s: Sensitivity, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
-        """The cost (worlds,), Jᵀ W r (worlds, unknowns) and Jᵀ W J (worlds, unknowns, unknowns); W = 1 for Σ r²."""
+        """Cost (worlds,), Jᵀ W r (worlds, unknowns) and Jᵀ W J (worlds, unknowns, unknowns); W = 1 for Σ r²."""
         ...
 
     def noise_floor(self, frames: int) -> NoiseFloor:
@@ -149,28 +151,28 @@ class Observation(Protocol):
         ...
 
     def slice_frames(self, first: int, last: int) -> "Observation":
-        """The same of frames `first` to `last - 1` alone."""
+        """Observation of frames `first` to `last - 1`."""
         ...
 
 
-def summed(blocks: Iterator[Tensor]) -> Tensor:
+def sum_squares(blocks: Iterator[Tensor]) -> Tensor:
     """Σ r² (worlds,) over blocks (worlds, n)."""
     return torch.stack([r.square().sum(1) for r in blocks]).sum(0)
 
 
 def combined_noise_floor(parts: Sequence[tuple[Observation, int]]) -> NoiseFloor:
-    """`Observation.noise_floor` of several, each with its number of frames.
+    """Noise floor of several observations, each with its number of frames.
 
-    χ²/N of the noise is averaged by the residuals that it stands for. Where a part does not tell it, but another does,
-    its stated noise is believed.
+    The levels are averaged with the numbers of informative residuals as weights. Where a part has no level, but another
+    does, its stated noise is assumed to be correct.
     """
     floors = [part.noise_floor(frames) for part, frames in parts]
-    least, counts, levels = zip(*floors, strict=True)
+    costs, counts, levels = zip(*floors, strict=True)
     if not any(map(math.isfinite, levels)):
-        return NoiseFloor(sum(least), sum(counts), math.inf)
-    believed = [level if math.isfinite(level) else 1.0 for level in levels]
-    level = sum(n * y for n, y in zip(counts, believed, strict=True)) / max(1.0, sum(counts))
-    return NoiseFloor(sum(least), sum(counts), level)
+        return NoiseFloor(sum(costs), sum(counts), math.inf)
+    assumed = [level if math.isfinite(level) else 1.0 for level in levels]
+    level = sum(n * y for n, y in zip(counts, assumed, strict=True)) / max(1.0, sum(counts))
+    return NoiseFloor(sum(costs), sum(counts), level)
 
 
 def normal_equations(
@@ -193,18 +195,18 @@ def _image_loss(residual: Residual) -> ImageLoss | None:
 
 
 class Masks:
-    """Coverage of pixels by the bodies, from a video.
+    """Masks of the bodies in a video.
 
     Args:
-        masks: (frames, height, width), the share of each pixel that the bodies cover, in about [0, 1].
+        masks: Coverage (frames, height, width), about in [0, 1].
         sigma: Standard deviation of its noise.
-        silhouettes: The renderer of the same size.
-        weight: Optional (frames, height, width), at least 0: of each squared residual; 0 for pixels that do not count,
-            1/4 where the noise is 2 σ.
-        loss: "gaussian", or "huber" or "cauchy" where pixels may be outliers. Used by "pixels" residuals only.
+        silhouettes: Renderer of the same image size.
+        weight: Optional weight of each squared residual (frames, height, width), at least 0: 0 for excluded pixels, 1/4
+            for a noise of 2 σ.
+        loss: "gaussian", or "huber" or "cauchy" against outlier pixels; applies to "pixels" residuals only.
 
     Raises:
-        InputError: If there is no such loss, a shape is another, or a weight is negative.
+        InputError: If the loss is unknown, a shape does not match, or a weight is negative.
     """
 
     def __init__(
@@ -218,8 +220,8 @@ class Masks:
         size = (silhouettes.camera.height, silhouettes.camera.width)
         if masks.ndim != 3 or masks.shape[1:] != size:
             raise InputError(
-                f"masks have shape {tuple(masks.shape)}; expected (frames, {size[0]}, {size[1]}), as "
-                f"`silhouettes.union(surface)[0]` gives them."
+                f"masks have shape {tuple(masks.shape)}; expected (frames, {size[0]}, {size[1]}), the size of "
+                "`silhouettes.camera`."
             )
         self.masks, self.sigma, self.silhouettes = masks.double(), float(sigma), silhouettes
         self.frames, self.loss = len(masks), robust_loss(loss)
@@ -227,9 +229,9 @@ class Masks:
         if self.weight.shape != self.masks.shape or not ((self.weight >= 0) & self.weight.isfinite()).all():
             raise InputError(
                 f"`weight` has shape {tuple(self.weight.shape)} and numbers from {self.weight.min():g} to "
-                f"{self.weight.max():g}; it needs shape {tuple(self.masks.shape)} and finite numbers of at least 0."
+                f"{self.weight.max():g}; expected shape {tuple(self.masks.shape)} and finite numbers of at least 0."
             )
-        self.notes: dict = {}  # for `result.json`: what became of a film's frames
+        self.notes: dict = {}  # for `result.json`: used, dropped and excluded frames
         self._counts = (self.weight > 0).double()
         self._cdf = cdf(self.masks * self._counts)
         self._target = target(self.masks, self.weight / self.sigma**2, self.loss)
@@ -240,19 +242,19 @@ class Masks:
     def compared(self, image: Tensor, frames: int, residual: Residual) -> Tensor:
         """Residuals (worlds, n) of the first frames of images (worlds, frames, height, width); differentiable."""
         image = image[:, :frames]
-        if far := _image_loss(residual):
+        if loss := _image_loss(residual):
             counts = self._counts[:frames]
-            return (far.residual(image * counts, self.masks[:frames] * counts) / self.sigma).flatten(1)
+            return (loss.residual(image * counts, self.masks[:frames] * counts) / self.sigma).flatten(1)
         scale = self.weight[:frames].sqrt() / self.sigma
         return self.loss.root(((image - self.masks[:frames]) * scale).flatten(1))
 
     def linearize(self, s: Sensitivity, frames: int, residual: Residual) -> Iterator[tuple[Tensor, Tensor]]:
-        yield from self.linear(*on_screen(self.silhouettes, s), *drawn(s.trajectory), frames, residual)
+        yield from self.linear(*project(self.silhouettes, s), *all_faces(s.trajectory), frames, residual)
 
     def linear(
         self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int, residual: Residual
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """`linearize` of what is on the screen (see `coverage_tangent`)."""
+        """`linearize` from screen vertices and their derivatives (see `coverage_tangent`)."""
         far = _image_loss(residual)
         for r, J in self._linear(screen, slope, faces, convex, frames, far):
             yield (r, J) if far else self.loss.winsorize(r, J)
@@ -278,13 +280,13 @@ class Masks:
 
     @torch.no_grad()
     def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
-        return self.sums(*on_screen(self.silhouettes, trajectory), *drawn(trajectory), frames, residual)[0]
+        return self.sums(*project(self.silhouettes, trajectory), *all_faces(trajectory), frames, residual)[0]
 
     def normal(self, s: Sensitivity, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
-        return self.sums(*on_screen(self.silhouettes, s), *drawn(s.trajectory), frames, residual)
+        return self.sums(*project(self.silhouettes, s), *all_faces(s.trajectory), frames, residual)
 
     def sums(self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int, residual: Residual):
-        """`normal` of what is on the screen (see `coverage.objective`)."""
+        """`normal` from screen vertices and their derivatives (see `coverage.objective`)."""
         far = _image_loss(residual)
         if far is None:
             cost, gradient, matrix = objective(screen, slope, faces, self._target, convex)
@@ -300,12 +302,12 @@ class Masks:
         masks, counted, scale = self.masks[:frames], self.weight[:frames] > 0, self.weight[:frames].sqrt() / self.sigma
         off = torch.minimum(masks.abs(), (1 - masks).abs()) * scale
         near = counted & (off < CLEAR)
-        # half of the clear pixels are off by less than this; 0.6745 σ for Gaussian noise
+        # the median absolute deviation of pixels off the outline is 0.6745 σ for Gaussian noise
         level = (off[near].median() / 0.6745).square().item() if near.any() else 1.0
         clear = counted & (off < CLEAR * max(level, 1e-16) ** 0.5)
         if self.loss.kind:
-            # nothing tells an outlier from the body: what an empty film costs is no less than what remains, so that
-            # starts are judged against the best of them alone
+            # outliers and the body cannot be separated without a model: the cost of an empty image is an upper bound, so
+            # starts are compared with the best of them only
             empty = self.loss.rho(masks * scale).sum().item()
             return NoiseFloor(self.loss.scale * empty, float((counted & ~clear).sum()), 1.0)
         return NoiseFloor(off[clear].square().sum().item(), float((counted & ~clear).sum()), level)
@@ -318,13 +320,13 @@ class States:
     """Position and orientation of a rigid body at each frame, as from motion capture (the paper's 3-D supervision).
 
     Args:
-        body: Its name.
-        x: Positions of the centre of mass (frames, 3) [m].
-        quat_xyzw: Orientations (frames, 4), or None for positions alone.
+        body: Name of the body.
+        x: Positions of the center of mass (frames, 3) [m].
+        quat_xyzw: Orientations (frames, 4), or None for positions only.
         sigma_x: Noise of each coordinate [m].
         sigma_angle: Noise of the orientation about each axis [rad].
-        loss: As for `Masks`, of each coordinate.
-        exact: Whether they hold no noise at all, as from a simulation: a search may end where all digits are explained.
+        loss: Robust loss of each coordinate, as for `Masks`.
+        exact: True for data without noise, as from a simulation, which a fit may reproduce to all digits.
     """
 
     def __init__(
@@ -356,7 +358,7 @@ class States:
         return r[:: s.unknowns].flatten(1), slope.flatten(1).unflatten(0, (-1, s.unknowns)).transpose(1, 2)
 
     def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
-        return summed(self.residuals(trajectory, frames, residual))
+        return sum_squares(self.residuals(trajectory, frames, residual))
 
     def normal(self, s: Sensitivity, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
         return normal_equations(iter([self._linear(s, frames)]), self.loss)

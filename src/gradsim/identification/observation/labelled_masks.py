@@ -1,9 +1,9 @@
-"""Bodies of several colours in one film: a mask of each colour where it is seen whole, and of all where they meet.
+"""Masks per color: bodies of several colors in one video.
 
-A pixel shows I = B + Σ_k α_k (F_k − B), α_k the share that the things of colour F_k take of it. Two or three colours
-are told apart by their three channels (`shares`). Which thing hides the other is not asked: where things of two colours
-come within a pixel of one another, only what they take together is compared, for that is what all of them cover.
-Elsewhere each is compared with its own share. Every pixel counts once.
+A pixel shows I = B + Σ_k α_k (F_k − B) with α_k its coverage by the parts of color F_k. Two or three colors are separated
+by the three channels (`color_shares`). Occlusion between colors is not modelled: where parts of two colors are within a
+pixel of each other, only their total coverage is compared; elsewhere each color is compared with its own. Every pixel is
+used once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,32 +21,32 @@ from gradsim.identification.observation.base import (
     Residual,
     Sensitivity,
     combined_noise_floor,
-    on_screen,
+    project,
 )
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.coverage.coverage import coverage
 from gradsim.render.silhouettes import Silhouettes, whole
 
-CLEAR = 4.0  # σ below which a pixel is free of a colour
-SEEN = 1e-9  # share of a pixel that shows, in films without noise
-CONTRAST = 0.1  # least of a colour against the background and the others
+CLEAR = 4.0  # [σ] below which a pixel is free of a color
+SEEN = 1e-9  # coverage above rounding, in videos without noise
+CONTRAST = 0.1  # minimum contrast of a color against the background and the others
 
 
 class LabelledMasks:
-    """Shares of pixels by colour, from a video: an `Observation`.
+    """Coverage of pixels by color, from a video: an `Observation`.
 
     Args:
-        shares: (frames, colours, height, width) in about [0, 1].
-        sigma: Standard deviation of their noise (colours,).
-        names: For each colour, the parts of the surface that have it.
-        silhouettes: The renderer of the same size.
-        noisy: Whether the shares have this noise; False: float frames, where every share above rounding shows.
-        weight: As for `Masks`, (frames, height, width).
-        loss: As for `Masks`.
+        shares: Coverage (frames, colors, height, width), about in [0, 1].
+        sigma: Standard deviations of its noise (colors,).
+        names: Parts of the surface of each color.
+        silhouettes: Renderer of the same image size.
+        noisy: False for noise-free float frames.
+        weight: Weight (frames, height, width), as for `Masks`.
+        loss: Robust loss, as for `Masks`.
 
     Raises:
-        InputError: If shapes do not fit, as of `Masks`.
+        InputError: If shapes do not match, as for `Masks`.
     """
 
     def __init__(
@@ -69,16 +69,18 @@ class LabelledMasks:
         self.silhouettes, self.noisy, self.frames, self.notes = silhouettes, noisy, len(shares), {}
         self.weight = torch.ones_like(self.shares[:, 0]) if weight is None else weight.double()
         limit = CLEAR * self.shares.new_tensor(self.sigmas)[:, None, None] if noisy else SEEN
-        near = max_pool2d((self.shares > limit).double(), 3, 1, 1)  # a pixel around each thing, which all of it is in
+        near = max_pool2d((self.shares > limit).double(), 3, 1, 1)  # each color dilated by one pixel
         crowd = near.sum(1)
-        self.own = [
+        self.single = [
             Masks(y, s, silhouettes, self.weight * ((crowd - own) == 0), loss)
             for y, s, own in zip(self.shares.unbind(1), self.sigmas, near.unbind(1), strict=True)
         ]
         spread = float(np.sqrt(np.sum(np.square(self.sigmas))))
         met = self.weight * (crowd > 1)
-        self.meetings = met.flatten(1).any(1).nonzero()[:, 0]  # frames
-        self.together = Masks(self.shares.sum(1)[self.meetings], spread, silhouettes, met[self.meetings], loss)
+        self.overlap_frames = met.flatten(1).any(1).nonzero()[:, 0]  # frames
+        self.combined = Masks(
+            self.shares.sum(1)[self.overlap_frames], spread, silhouettes, met[self.overlap_frames], loss
+        )
 
     @property
     def sigma(self) -> float:
@@ -87,12 +89,12 @@ class LabelledMasks:
 
     @property
     def loss(self) -> RobustLoss:
-        """Of the residuals."""
-        return self.together.loss
+        """Robust loss of the residuals."""
+        return self.combined.loss
 
     @property
     def masks(self) -> Tensor:
-        """What all colours take together (frames, height, width)."""
+        """Total coverage (frames, height, width)."""
         return self.shares.sum(1)
 
     def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
@@ -103,7 +105,7 @@ class LabelledMasks:
         yield _by_frame(found, frames)
 
     def linearize(self, s: Sensitivity, frames: int, residual: Residual) -> Iterator[tuple[Tensor, Tensor]]:
-        (screen, slope), found = on_screen(self.silhouettes, s), []
+        (screen, slope), found = project(self.silhouettes, s), []
         for masks, rows, index, faces, convex in self._groups(s.trajectory, frames, residual):
             there = screen[:, rows][:, :, index], slope[:, :, rows][:, :, :, index]
             blocks = masks.linear(*there, faces, convex, len(rows), residual)
@@ -114,14 +116,16 @@ class LabelledMasks:
 
     @torch.no_grad()
     def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
-        return self._sums(trajectory, *on_screen(self.silhouettes, trajectory), frames, residual)[0]
+        return self._sums(trajectory, *project(self.silhouettes, trajectory), frames, residual)[0]
 
     def normal(self, s: Sensitivity, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
-        return self._sums(s.trajectory, *on_screen(self.silhouettes, s), frames, residual)
+        return self._sums(s.trajectory, *project(self.silhouettes, s), frames, residual)
 
     def noise_floor(self, frames: int) -> NoiseFloor:
-        met = int((self.meetings < frames).sum())
-        return combined_noise_floor([*((part, frames) for part in self.own), *([(self.together, met)] if met else [])])
+        met = int((self.overlap_frames < frames).sum())
+        return combined_noise_floor(
+            [*((part, frames) for part in self.single), *([(self.combined, met)] if met else [])]
+        )
 
     def slice_frames(self, first: int, last: int) -> "LabelledMasks":
         part = slice(first, last)
@@ -141,20 +145,17 @@ class LabelledMasks:
     def _groups(
         self, trajectory: Trajectory, frames: int, residual: Residual
     ) -> Iterator[tuple[Masks, Tensor, Tensor, Tensor, bool]]:
-        """Each colour's masks, their frames, the vertices that have it, and their faces; then those of all together.
-
-        "pixels" residuals only for the last.
-        """
+        """Masks, frames, vertices and faces of each color; then of the total coverage, for "pixels" residuals only."""
         every = trajectory.parts
-        for masks, names in zip(self.own, self.names, strict=True):
+        for masks, names in zip(self.single, self.names, strict=True):
             yield masks, torch.arange(frames), *_joined([part for part in every if part.name in names])
-        met = self.meetings[self.meetings < frames]
+        met = self.overlap_frames[self.overlap_frames < frames]
         if len(met) and residual == "pixels":
-            yield self.together, met, *_joined(every)
+            yield self.combined, met, *_joined(every)
 
 
 def _joined(parts: Sequence[Part]) -> tuple[Tensor, Tensor, bool]:
-    """Vertices of a few parts (n,), their faces counted among those, and whether they are one convex body."""
+    """Vertices of some parts (n,), their faces in this numbering, and whether they form a single convex body."""
     index = torch.cat([torch.arange(p.vertices.start, p.vertices.stop) for p in parts])
     firsts = np.cumsum([0, *(p.size for p in parts)]).tolist()
     faces = torch.cat([p.faces + first for p, first in zip(parts, firsts, strict=False)])
@@ -162,7 +163,7 @@ def _joined(parts: Sequence[Part]) -> tuple[Tensor, Tensor, bool]:
 
 
 def _by_frame(blocks: list[tuple[Tensor, Tensor]], frames: int) -> Tensor:
-    """Residuals (worlds, n, ...) of some frames each, as those of all frames, by frame; 0 where there are none."""
+    """Concatenate residuals (worlds, n, ...) of some frames each by frame, padded with 0."""
     full = []
     for rows, r in blocks:
         each = r.unflatten(1, (len(rows), -1))
@@ -170,34 +171,34 @@ def _by_frame(blocks: list[tuple[Tensor, Tensor]], frames: int) -> Tensor:
     return torch.cat(full, 2).flatten(1, 2)
 
 
-def shares(
-    frames: np.ndarray, colours: Sequence[Sequence[float]], background: Sequence[float] | np.ndarray
+def color_shares(
+    frames: np.ndarray, colors: Sequence[Sequence[float]], background: Sequence[float] | np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """What things of a few flat colours take of each pixel: α of I = B + Σ α_k (F_k − B), by least squares.
+    """Coverage of each pixel by each of a few flat colors: α of I = B + Σ α_k (F_k − B), by least squares.
 
     Args:
         frames: (frames, height, width, 3), uint8 or in [0, 1].
-        colours: F of each.
+        colors: F of each color.
         background: B.
 
     Returns:
-        α (frames, colours, height, width), not clipped; its noise over that of a channel (colours,); and the root mean
-        square that the colours leave of the frames.
+        α (frames, colors, height, width), not clipped; its noise over that of a channel (colors,); and the root mean
+        square residual of the frames.
 
     Raises:
-        InputError: If there are more than three colours, or two of them or the background are too alike.
+        InputError: If there are more than three colors, or they and the background cannot be separated.
     """
     scaled = frames / 255 if frames.dtype == np.uint8 else frames
     base = np.asarray(background, float)
-    F = np.asarray(colours, float) - base
+    F = np.asarray(colors, float) - base
     if len(F) > 3 or np.linalg.svd(F, compute_uv=False).min() < CONTRAST:
-        listed = ", ".join(str([round(float(c), 3) for c in colour]) for colour in colours)
+        listed = ", ".join(str([round(float(c), 3) for c in colour]) for colour in colors)
         raise InputError(
             f"the colours {listed} on {base.tolist()} cannot be told apart by red, green and blue: at most three, none "
-            "of them a mixture of the others and the background. Give bodies other colours, or the same, or a mask "
-            "video (--mask)."
+            "of them a mixture of the others and the background. Give the bodies other colours, or all the same, or give "
+            "a mask video (--mask)."
         )
     inverse = np.linalg.pinv(F)
     alpha = (scaled - base) @ inverse
-    left = scaled - base - alpha @ F
-    return np.moveaxis(alpha, -1, 1), np.linalg.norm(inverse, axis=0), float(np.sqrt(np.mean(left**2)))
+    residual = scaled - base - alpha @ F
+    return np.moveaxis(alpha, -1, 1), np.linalg.norm(inverse, axis=0), float(np.sqrt(np.mean(residual**2)))

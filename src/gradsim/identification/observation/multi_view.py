@@ -1,8 +1,6 @@
-"""Several observations of one motion, such as the films of several cameras: one cost, each part with its own noise.
+"""Several observations of one trajectory, such as the videos of several cameras, with one cost.
 
-    cost = Σ_k Σ r_k²           r_k whitened by the noise of part k
-
-The sums of least squares add up, and so do the costs that noise leaves.
+cost = Σ_k Σ r_k²           r_k whitened by the noise of part k
 """
 
 import math
@@ -19,28 +17,28 @@ from gradsim.physics.trajectory import Trajectory
 
 
 class MultiView:
-    """Observations of one motion at the same instants: an `Observation` itself.
+    """Observations of one trajectory at the same instants: an `Observation`.
 
     Args:
-        parts: By name, such as the camera's; of equal numbers of frames.
+        parts: Observations by name, such as the camera's, with equal numbers of frames.
 
     Raises:
-        InputError: If there is none, or their numbers of frames differ.
+        InputError: If there are no parts, or their numbers of frames differ.
     """
 
     def __init__(self, parts: Mapping[str, Observation]):
         lengths = {name: part.frames for name, part in parts.items()}
         if not lengths:
-            raise InputError("there is no view to compare with; give at least one.")
+            raise InputError("got no observation; give at least one.")
         if len(set(lengths.values())) > 1:
-            told = ", ".join(f"`{name}` {frames}" for name, frames in lengths.items())
-            raise InputError(f"the views have different numbers of frames ({told}); cut them to the same instants.")
+            counts = ", ".join(f"`{name}` {frames}" for name, frames in lengths.items())
+            raise InputError(f"the views have different numbers of frames ({counts}); trim them to the same instants.")
         self.parts, self.frames = dict(parts), min(lengths.values())
 
     @property
     def sigma(self) -> float:
         """Root mean square of the parts' noise."""
-        return together_sigma(list(self.parts.values()))
+        return rms_sigma(list(self.parts.values()))
 
     def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
         for part in self.parts.values():
@@ -72,17 +70,17 @@ def from_videos(
     noise: float | None = None,
     **reading,
 ) -> Observation:
-    """Silhouettes of the scene's bodies in the films of one or several of its cameras.
+    """Masks of the scene's bodies in the videos of one or several cameras.
 
     Args:
         scene: The scene.
-        videos: Film by the camera's name; "camera" is the first one's.
-        masks: Mask videos by the camera's name, for some of them.
-        noise: As for `from_video`.
-        **reading: Further arguments of `from_video`, the same for all.
+        videos: Paths of the videos by camera; the first camera is "camera".
+        masks: Paths of mask videos by camera, optional for each.
+        noise: Noise of a pixel, as for `from_video`.
+        **reading: Further arguments of `from_video`, for all cameras.
 
     Raises:
-        InputError: As `from_video`, and if a camera is none of the scene's, or has a mask without a film.
+        InputError: As `from_video`, and if the scene has no such camera, or a camera has a mask video only.
     """
     masks = masks or {}
     for camera in [*videos, *masks]:
@@ -95,6 +93,6 @@ def from_videos(
     return MultiView(parts) if len(parts) != 1 else next(iter(parts.values()))
 
 
-def together_sigma(parts: Sequence[Observation]) -> float:
+def rms_sigma(parts: Sequence[Observation]) -> float:
     """Root mean square of the noise of observations."""
     return math.sqrt(sum(getattr(part, "sigma", 1.0) ** 2 for part in parts) / len(parts))

@@ -1,6 +1,6 @@
-"""Whether an observation can tell anything of an unknown: whether there is a path from one to the other.
+"""Structural observability: does an observation depend on an unknown at all?
 
-A derivative of 0 is for the verdict to say; where there is no path, there is nothing to solve for.
+Derivatives that happen to be 0 are reported with the fit; here, unknowns without any dependency are refused.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from gradsim.physics.model import Model
 
 
 def require_observable(model: Model, observation: Observation, names: Iterable[str]) -> None:
-    """Raise `InputError` if nothing reads an unknown, or the observation has no camera or light that it belongs to."""
+    """Raise `InputError` if nothing depends on an unknown, or it belongs to a camera or light without an image."""
     names, shown = list(names), _shown(observation)
     require_dependency(model, names)
     for name in names:

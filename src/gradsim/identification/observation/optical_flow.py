@@ -1,11 +1,11 @@
-"""The information in pictures about many unknowns at once, by how what they show moves on the screen (optical flow).
+"""Approximate Gauss–Newton matrix of images for many unknowns, by optical flow.
 
     dI(p) = S(p) · du(p),    du(p) = (K dx − u dz)/z,    dx = R Σ_k b_k(p) dX_k          (dX_k of the corners of p's triangle)
 
-S is the derivative of the picture I by a shift of all of it, b are barycentrics in space. A point of a texture keeps its
-colour, so this is the derivative inside of a triangle under even light; at edges, where several surfaces share a pixel, and
-under other light it is near it. It costs four pictures for any number of unknowns. With the exact gradient beside it, from
-the adjoint of the renderer, Gauss–Newton converges to the same answer.
+S is the derivative of the image I by a uniform shift, b are barycentric coordinates in space. The color of a textured
+point is constant, so this is the exact derivative inside of a triangle under uniform light; at edges, where several
+surfaces share a pixel, and under other light it is approximate. It costs four images for any number of unknowns. With the
+exact gradient, from the adjoint of the renderer, Gauss–Newton converges to the same solution.
 """
 
 from dataclasses import replace
@@ -28,33 +28,33 @@ from gradsim.render.view import View
 SHIFT = 1e-5  # [px]: of central differences
 
 
-def steady(behind: Tensor, here: Tensor, ahead: Tensor, step: Tensor | float) -> Tensor:
-    """Central differences, but where a pixel jumps to another triangle within the step: there the side that does not."""
+def central_difference(behind: Tensor, here: Tensor, ahead: Tensor, step: Tensor | float) -> Tensor:
+    """Central differences; one-sided where a pixel changes to another triangle within the step."""
     left, right = (here - behind) / step, (ahead - here) / step
     jumps = (right - left).abs() > 0.5 * (right.abs() + left.abs())
     return torch.where(jumps, torch.where(right.abs() < left.abs(), right, left), 0.5 * (left + right))
 
 
-def carries(renderer: Renderer, s: Sensitivity) -> bool:
-    """Whether the flow tells all: what moves are bodies alone, not the camera, lights or obstacles."""
+def supports_flow(renderer: Renderer, s: Sensitivity) -> bool:
+    """True if only bodies depend on the unknowns, not the camera, lights or obstacles."""
     scenery = [thing.name for thing in s.trajectory.scenery]
     still = (renderer.lens, "lights", "camera", *scenery)
     return not any(name.split(".")[0] in still or name.startswith(renderer.lens) for name in s.along)
 
 
 def normal(
-    renderer: Renderer, s: Sensitivity, film: Tensor, sigma: float, loss: RobustLoss, first: int, last: int
+    renderer: Renderer, s: Sensitivity, video: Tensor, sigma: float, loss: RobustLoss, first: int, last: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Σ λ ρ(r) (worlds,), Jᵀ W r (worlds, unknowns), exact, and Jᵀ W J (worlds, unknowns, unknowns), by the flow.
 
     Args:
-        renderer: Makes the pictures.
-        s: Of the whole clip.
-        film: What was seen in these frames (frames, 3, height, width).
-        sigma: Its noise.
-        loss: Of its residuals.
-        first: The first of these frames.
-        last: That after the last.
+        renderer: Renderer of the images.
+        s: Sensitivity of the whole clip.
+        video: Observed frames `first` to `last - 1` (frames, 3, height, width).
+        sigma: Noise of the video.
+        loss: Robust loss of the residuals.
+        first: First frame.
+        last: Frame after the last.
     """
     worlds, n = len(s.trajectory.values["gravity"]) // s.unknowns, s.unknowns
     values = s.worlds
@@ -64,12 +64,12 @@ def normal(
     surface = _drawn(s, first, last)
     with torch.enable_grad():
         vertices = surface.vertices.detach().requires_grad_()
-        r = (renderer(Surface(vertices, surface.parts), values) - film) / sigma
-        told = r.detach()
-        adjoint = torch.autograd.grad(r, vertices, loss.scale * loss.weight(told) * told)[0][:, :, :own]
-    cost = loss.scale * loss.rho(told).flatten(1).sum(1)
+        r = (renderer(Surface(vertices, surface.parts), values) - video) / sigma
+        residuals = r.detach()
+        adjoint = torch.autograd.grad(r, vertices, loss.scale * loss.weight(residuals) * residuals)[0][:, :, :own]
+    cost = loss.scale * loss.rho(residuals).flatten(1).sum(1)
     gradient = torch.einsum("wufni,wfni->wu", moving, adjoint)
-    slopes = _shifted(renderer, surface, values) * (loss.scale * loss.weight(told)).sqrt()[..., None] / sigma
+    slopes = _shifted(renderer, surface, values) * (loss.scale * loss.weight(residuals)).sqrt()[..., None] / sigma
     A = gradient.new_zeros(worlds, n, n)
     for world in range(worlds):
         one = {name: v[world : world + 1] for name, v in values.items()}
@@ -81,14 +81,14 @@ def normal(
 
 
 def _drawn(s: Sensitivity, first: int, last: int) -> Surface:
-    """What pictures show of each world once."""
+    """Rendered surface of the worlds, without repetition."""
     at = s.trajectory
     states = {b: {k: y[:: s.unknowns, first:last] for k, y in own.items()} for b, own in at.states.items()}
     return Trajectory(at.times[first:last], states, s.worlds, at.systems, at.scenery).drawn
 
 
 def _shifted(renderer: Renderer, surface: Surface, values) -> Tensor:
-    """Derivatives of pictures by shifts of all they show to the right and down, (worlds, frames, 3, height, width, 2)."""
+    """Derivatives of images by uniform shifts to the right and down, (worlds, frames, 3, height, width, 2)."""
     here = renderer(surface, values)
     slopes, still = [], {name: v for name, v in values.items() if name != f"{renderer.lens}.centre"}
     given = values.get(f"{renderer.lens}.centre")
@@ -102,12 +102,12 @@ def _shifted(renderer: Renderer, surface: Surface, values) -> Tensor:
             moved = still if given is None else {**still, f"{renderer.lens}.centre": given + sign * step}
             camera = Camera(K, renderer.camera.R, renderer.camera.t, renderer.camera.width, renderer.camera.height)
             ends.append(replace(renderer, camera=camera)(surface, moved))
-        slopes.append(steady(ends[1], here, ends[0], SHIFT))
+        slopes.append(central_difference(ends[1], here, ends[0], SHIFT))
     return torch.stack(slopes, -1)
 
 
 def _flow(renderer: Renderer, surface: Surface, values, moving: Tensor) -> tuple[Tensor, Tensor]:
-    """Derivatives of the pixels (P, unknowns, 2) that fragments move by, and the fragments' owners (P, 4); of one world."""
+    """Screen velocities of the fragments (P, unknowns, 2) and their owners (P, 4), of one world."""
     camera = Silhouettes(renderer.camera, lens=renderer.lens)
     view = View.of(surface, camera, values, 1, renderer.near)
     key = nearest(view)

@@ -1,4 +1,4 @@
-"""The vertices of a soft body, seen one by one: supervision in three dimensions (the paper's "DiffPhysics" column)."""
+"""Observed vertices of a soft body: supervision in three dimensions (the paper's "DiffPhysics" column)."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,23 +6,23 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.identification.observation.base import NoiseFloor, Residual, Sensitivity, normal_equations, summed
+from gradsim.identification.observation.base import NoiseFloor, Residual, Sensitivity, normal_equations, sum_squares
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss, robust_loss
 from gradsim.physics.trajectory import Trajectory
 
 
 class Vertices:
-    """An `Observation`: where vertices of a soft body are at each frame.
+    """Positions of vertices of a soft body at each frame: an `Observation`.
 
     Args:
-        body: Its name.
-        x: Their positions (frames, n, 3) [m]. A coordinate that is NaN was not seen.
+        body: Name of the body.
+        x: Positions (frames, n, 3) [m]; NaN for missing coordinates.
         sigma: Noise of each coordinate [m].
-        index: Which of the body's vertices they are (n,); None: all, in order.
-        loss: "gaussian", or "huber" or "cauchy" where coordinates may be outliers.
+        index: Indices of the vertices (n,); None: all, in order.
+        loss: "gaussian", or "huber" or "cauchy" against outlier coordinates.
 
     Raises:
-        InputError: If the shape is another, the noise is not above 0, or there is no such loss.
+        InputError: If the shape does not match, the noise is not above 0, or the loss is unknown.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Vertices:
         yield self.loss.winsorize(*self._linear(s, frames))
 
     def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
-        return summed(self.residuals(trajectory, frames, residual))
+        return sum_squares(self.residuals(trajectory, frames, residual))
 
     def normal(self, s: Sensitivity, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
         return normal_equations(iter([self._linear(s, frames)]), self.loss)
@@ -68,7 +68,8 @@ class Vertices:
             x = x[:, :, self.index]
         if x.shape[2:] != self.x.shape[1:]:
             raise InputError(
-                f"`{self.body}` has {x.shape[2]} vertices, {self.x.shape[1]} were seen; say which they are: index=[...]."
+                f"`{self.body}` has {x.shape[2]} vertices, the observation {self.x.shape[1]}; give their indices: "
+                "index=[...]."
             )
         return x
 

@@ -1,6 +1,6 @@
-"""What a loss says to a motion: its derivative by the states of every frame, read off the graph that PyTorch keeps.
+"""Adjoint states: derivative of a loss with respect to the state at every frame, from PyTorch's graph.
 
-So a gradient that is not finite can be told from a motion whose own derivative is not.
+They separate a loss with non-finite gradient from a trajectory with non-finite derivative.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,8 +23,8 @@ class Adjoints:
     """Derivatives of a loss.
 
     Args:
-        states: By body and state (worlds, frames, ·); bodies that the loss does not see are missing.
-        gradients: Along each direction, summed over worlds (directions,); NaN where an infinite one meets a zero.
+        states: Adjoints by body and state (worlds, frames, ·), of bodies that the loss depends on.
+        gradients: Derivative along each direction, summed over worlds (directions,); NaN for infinity times zero.
         frames: Number of frames of the rollout.
     """
 
@@ -34,32 +34,32 @@ class Adjoints:
 
     def frames_read(self) -> list[int]:
         """Frames on which the loss depends."""
-        seen = [
+        nonzero = [
             y.reshape(*y.shape[:2], -1).ne(0).any(2).any(0) for group in self.states.values() for y in group.values()
         ]
-        return torch.stack(seen).any(0).nonzero()[:, 0].tolist() if seen else []
+        return torch.stack(nonzero).any(0).nonzero()[:, 0].tolist() if nonzero else []
 
     def not_finite(self) -> tuple[int, str, str, int] | None:
         """First frame whose derivative is not finite, with state, body and world, or None."""
-        found = []
+        firsts = []
         for body, group in self.states.items():
             for name, y in group.items():
                 frames = (~torch.isfinite(y)).reshape(*y.shape[:2], -1).any(2).T.nonzero()  # frame, world
-                found += [(int(frames[0, 0]), name, body, int(frames[0, 1]))] if len(frames) else []
-        return min(found, default=None)
+                firsts += [(int(frames[0, 0]), name, body, int(frames[0, 1]))] if len(frames) else []
+        return min(firsts, default=None)
 
 
 def adjoints(loss: Tensor, model: Model, given: Mapping[str, Tensor], directions: Sequence[Direction]) -> Adjoints:
-    """Read the graph behind a loss.
+    """Compute the adjoint states of a loss from its graph.
 
     Args:
-        loss: A scalar made from `model.rollout(given)`, before `backward()`, or after `backward(retain_graph=True)`.
+        loss: Scalar made from `model.rollout(given)`, before `backward()`, or after `backward(retain_graph=True)`.
         model: The model.
-        given: What the rollout was given.
+        given: Parameters of the rollout.
         directions: Unknowns.
 
     Raises:
-        InputError: If the loss is no scalar, has no graph, or does not come from such a rollout.
+        InputError: If the loss is not a scalar, has no graph, or does not come from such a rollout.
     """
     if loss.ndim or not torch.is_floating_point(loss):
         raise InputError(f"the loss has shape {tuple(loss.shape)}; give a scalar, such as its sum.")

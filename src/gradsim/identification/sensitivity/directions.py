@@ -1,6 +1,6 @@
-"""Unknowns as directions in the space of parameters, in units that can be compared.
+"""Unknowns as directions in parameter space, in comparable units.
 
-A step of one multiplies a positive quantity by e and adds its natural scale to any other: the size of the body to a
+A unit step multiplies a positive quantity by e and adds its natural scale to any other: the size of the body to a
 position, 1 rad to an angle, the bending stiffness times the time of a fall to its damping, and so on; or the range, where
 one is given.
 """
@@ -21,12 +21,12 @@ from gradsim.scene.parameters import component_letters, resolve
 
 @dataclass(frozen=True)
 class Direction:
-    """One unknown.
+    """Direction of one unknown.
 
     Args:
-        name: As the user calls it.
-        places: The parameters that it sets, each with a component or None.
-        scale: What a step of one adds [unit]; None: it multiplies by e.
+        name: Name of the unknown.
+        places: Parameters that it sets, each with a component or None.
+        scale: Increment of a unit step [unit]; None: a unit step multiplies by e.
         unit: SI unit.
     """
 
@@ -37,16 +37,16 @@ class Direction:
 
     @property
     def kind(self) -> str:
-        """The last word of the parameter: "friction"."""
+        """Last part of the parameter's name, such as "friction"."""
         return self.places[0][0].rsplit(".", 1)[-1]
 
     @property
     def owner(self) -> str:
-        """The body, ground or other thing that it belongs to; "" for gravity."""
+        """Name of the body, ground or other owner; "" for gravity."""
         return self.places[0][0].partition(".")[0] if "." in self.places[0][0] else ""
 
-    def moved(self, values: Values, amount: Tensor) -> Values:
-        """The parameters that it sets (worlds, ...), moved by `amount` (worlds,) steps; differentiable."""
+    def shift(self, values: Values, amount: Tensor) -> Values:
+        """Parameters that it sets (worlds, ...), shifted by `amount` (worlds,) unit steps; differentiable."""
         changed: Values = {}
         for name, index in self.places:
             value = changed.get(name, values[name])
@@ -63,15 +63,15 @@ class Direction:
     def tangent(self, values: Values) -> Values:
         """Derivatives (worlds, ...) of the parameters that it sets by the amount."""
         zero = next(iter(values.values())).new_zeros(len(next(iter(values.values()))))
-        return torch.func.jvp(lambda amount: self.moved(values, amount), (zero,), (torch.ones_like(zero),))[1]  # pyright: ignore[reportReturnType]
+        return torch.func.jvp(lambda amount: self.shift(values, amount), (zero,), (torch.ones_like(zero),))[1]  # pyright: ignore[reportReturnType]
 
     def effect(self) -> str:
-        """What a hundredth of a step is, in words."""
+        """Size of a hundredth of a step, as text."""
         return "1 %" if self.scale is None else f"{0.01 * self.scale:.2g} {self.unit}".strip()
 
 
 def of_space(space: Space) -> list[Direction]:
-    """The unknowns of a fit; one that is not positive in shares of its range."""
+    """Directions of the unknowns of a fit; of one that is not positive, in units of its range."""
     span = (space.high - space.low).tolist()
     return [
         Direction(name, tuple(space.places[k]), None if space.logarithmic[k] else span[k], space.units[k])
@@ -135,7 +135,7 @@ def size_of(model: Model, values: Values) -> float:
 
 
 def time_of(model: Model, size: float) -> float:
-    """Time in which a body falls by its own radius [s]; of a tenth of a second where there is no gravity."""
+    """Time in which a body falls by its radius [s]; 0.1 s without gravity."""
     g = sum(float(c) ** 2 for c in model.kinds["gravity"].value) ** 0.5
     return (2 * size / g) ** 0.5 if g > 0 else 0.1
 

@@ -1,12 +1,12 @@
-"""How fast a motion forgets where it came from: finite-time Lyapunov exponents from tangents of the state.
+"""Finite-time Lyapunov exponents from tangents of the state.
 
-M(t) is the derivative of place and orientation at t by the whole state at the start, in body sizes (see `motion.py`);
-σ(t) its largest singular value, so a small error of the start moves the body by at most σ(t) times as much. A free
-body's grows too, as it drifts: (1, t/τ) has the length √(1 + t²/τ²). What is beyond that is contact:
+M(t) is the derivative of position and orientation at t by the initial state, in body sizes (see `tangents.py`); σ(t) is its
+largest singular value, the maximum growth of a small initial error. That of a free body grows by drift, as
+√(1 + t²/τ²), the norm of (1, t/τ). Growth beyond drift is due to contact:
 
     λ(T) = ln(σ(T) / σ_free(T)) / T
 
-Tangents grow without renormalisation: double precision has room for e^700.
+Tangents are not renormalized: double precision has room for e^700.
 """
 
 import math
@@ -21,8 +21,8 @@ from gradsim.identification.sensitivity.tangents import Scale, displacement, tan
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
 
-VISIBLE = 1e-3  # body sizes: two motions this far apart are different
-START = {  # of each kind of state: the parameters that set it
+VISIBLE = 1e-3  # [body sizes] distance of two trajectories above which they differ visibly
+START = {  # parameters of the initial state, by the names of the state variables
     ("x", "q", "v", "l"): ("position", "rotation_vector", "velocity", "angular_velocity"),
     ("x", "v"): ("position", "rotation_vector", "velocity", "angular_velocity"),
     ("angle", "rate"): ("angle", "rate", *(f"{arm}_{key}" for arm in ("first", "second") for key in ("angle", "rate"))),
@@ -31,14 +31,14 @@ START = {  # of each kind of state: the parameters that set it
 
 @dataclass(frozen=True)
 class Growth:
-    """How errors of the start grow.
+    """Growth of errors of the initial state.
 
     Args:
-        times: Of the frames (frames,) [s].
+        times: Times of the frames (frames,) [s].
         growth: σ(t) (frames,).
-        free: The same without contact.
-        precision: Rounding of a number: 2.2e-16 in double precision.
-        error: Size of the error of the start that counts, in body sizes or relative.
+        free: σ(t) without contact (frames,).
+        precision: Machine epsilon: 2.2e-16 in double precision.
+        error: Relevant error of the initial state, in body sizes or relative.
     """
 
     times: Tensor
@@ -49,7 +49,7 @@ class Growth:
 
     @property
     def exponent(self) -> float:
-        """λ over the whole clip [1/s]; 0 where nothing grows beyond drift."""
+        """λ over the whole clip [1/s]; 0 without growth beyond drift."""
         span = self.times[-1].item()
         beyond = (self.growth[-1] / self.free[-1]).item()
         if not math.isfinite(beyond):
@@ -58,22 +58,22 @@ class Growth:
 
     @property
     def fold_time(self) -> float:
-        """Time in which errors grow e-fold [s]; inf where they do not."""
+        """Time in which errors grow e-fold [s]; inf without growth."""
         return 1 / self.exponent if self.exponent > 0 else math.inf
 
     @property
     def forgets(self) -> int | None:
-        """First frame from which on an error of the start moves the body by more than its size; None if never."""
+        """First frame after which an initial error moves the body by more than its size; None if never."""
         return self._from(self.growth * self.error > 1)
 
     @property
     def unrepeatable(self) -> int | None:
-        """First frame from which on rounding alone is seen; None if never."""
+        """First frame after which rounding is visible; None if never."""
         return self._from(self.growth * self.precision > VISIBLE)
 
     @property
     def warnings(self) -> list[str]:
-        """What to know before trusting gradients over the whole clip; empty if all is well."""
+        """Warnings about gradients over the whole clip."""
         every = f"tangents of the motion grow e-fold every {self.fold_time:.2g} s"
         found = []
         if self.forgets is not None and self.exponent > 0:
@@ -109,13 +109,13 @@ class Growth:
 
 
 def growth(model: Model, values: Values | Mapping[str, Tensor] | None = None, frames: int | None = None, error=1e-3):
-    """How errors of the start of a motion grow.
+    """Compute the growth of errors of the initial state.
 
     Args:
         model: The model.
-        values: Parameters (1, ...) that differ from the model's own.
-        frames: Number of frames; None takes the scene's.
-        error: Error of the start that counts, in body sizes [1] and alike for orientation, velocity and spin.
+        values: Parameters (1, ...) that differ from the model's defaults.
+        frames: Number of frames; None: the scene's.
+        error: Relevant error of the initial state, in body sizes, and equivalently for orientation and velocities.
 
     Returns:
         A `Growth`.
@@ -143,7 +143,7 @@ def growth(model: Model, values: Values | Mapping[str, Tensor] | None = None, fr
 
 
 def _start(model: Model, scale: Scale) -> list[Direction]:
-    """All directions of the start state, one step each being 1 in the units of `motion`."""
+    """All directions of the initial state, with unit steps of 1 in the units of `tangents`."""
     units = {"position": scale.size, "velocity": scale.size / scale.time, "angular_velocity": 1 / scale.time}
     units |= dict.fromkeys(("rate", "first_rate", "second_rate"), 1 / scale.time)
     units["displacement"], units["speed"] = units["position"], units["velocity"]

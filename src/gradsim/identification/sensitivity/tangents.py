@@ -1,12 +1,12 @@
-"""How a motion changes with its unknowns: tangents step by step, in body sizes.
+"""Tangents of a trajectory by its unknowns, step by step, in body sizes.
 
-The distance of two neighbouring motions is measured with position, orientation, velocity and spin together,
+The distance of two neighbouring trajectories includes position, orientation, velocity and angular velocity,
 
     S² = |δx|²/r² + |δθ|² + τ² (|δv|²/r² + |δω|²)
 
-with the radius r of the body and the time τ in which it falls by it, so that what a contact does shows at once and not
-only when the body has moved on. Of a soft body it is S² = ⟨|δx|²⟩/r² + τ² ⟨|δv|²⟩/r², the mean over its vertices. Bodies
-without these quantities count with their raw states.
+with the radius r of the body and the time τ in which it falls by r, so that the effect of a contact shows immediately.
+For a soft body S² = ⟨|δx|²⟩/r² + τ² ⟨|δv|²⟩/r², the mean over its vertices; for bodies without these quantities, S is the
+norm of the raw states.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ MEMORY = 2**26  # numbers in the tangents of one group of unknowns
 
 @dataclass(frozen=True)
 class Scale:
-    """Units of a motion.
+    """Units of a trajectory.
 
     Args:
         size: r [m].
@@ -46,7 +46,7 @@ class Scale:
 
 
 def by_step(model: Model) -> Model:
-    """The same model with a frame for every step."""
+    """Copy of the model with a frame for every step."""
     timing = model.scene.timing
     fine = timing.model_copy(update={"fps": timing.fps * model.substeps, "substeps": 1})
     first = next(model.parameters())
@@ -57,7 +57,7 @@ def by_step(model: Model) -> Model:
 def tangents(
     model: Model, values: Values, directions: Sequence[Direction], frames: int
 ) -> tuple[Trajectory, list[Trajectory]]:
-    """The motion of one world, and its derivative along each direction.
+    """Trajectory of one world, and its derivative along each direction.
 
     Args:
         model: The model.
@@ -87,12 +87,12 @@ def tangents(
 
 
 def displacement(system, states, moving, values: Values, along: Values, scale: Scale) -> tuple[Tensor, Tensor]:
-    """How fast one body's motion changes: place (frames, n), what is seen of it, and pace (frames, m), in units of S.
+    """Tangents of one body: of pose (frames, n) and of velocities (frames, m), in units of S.
 
     Args:
         system: The body.
-        states: Its states (worlds, frames, ·); world 0 counts.
-        moving: Their derivatives.
+        states: States (worlds, frames, ·); world 0 is used.
+        moving: Derivatives of the states.
         values: Parameters (worlds, ...).
         along: Derivatives of some of them.
         scale: Units.
@@ -120,7 +120,7 @@ def displacement(system, states, moving, values: Values, along: Values, scale: S
 
 
 def sensitivity(own: Trajectory, moving: Trajectory, scale: Scale) -> tuple[Tensor, Tensor]:
-    """S of every body (bodies, frames), and its part that is seen, the change of place and orientation."""
+    """S of every body (bodies, frames), and its part of position and orientation."""
     both, seen = [], []
     for s in own.systems:
         place, pace = displacement(s, own.states[s.name], moving.states[s.name], own.values, moving.values, scale)

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, replace
 import torch
 from torch import Tensor
 
-from gradsim.identification.observation.base import CHUNK, Masks, Observation, drawn, on_screen
+from gradsim.identification.observation.base import CHUNK, Masks, Observation, all_faces, project
 from gradsim.identification.problem import Problem
 from gradsim.numerics.robust import GAUSSIAN
 from gradsim.physics.trajectory import Trajectory
@@ -209,7 +209,7 @@ def _shifts(problem: Problem, u: Tensor, data: Masks, r: Tensor) -> tuple[Tensor
 def _outline_slopes(problem: Problem, u: Tensor, data: Masks) -> Iterator[tuple[int, Tensor]]:
     """First frame of a block, and derivatives of its whitened masks (frames, pixels, 2) by the image's own shift."""
     trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
-    screen, (faces, convex) = on_screen(data.silhouettes, trajectory)[0], drawn(trajectory)
+    screen, (faces, convex) = project(data.silhouettes, trajectory)[0], all_faces(trajectory)
     height, width = data.masks.shape[1:]
     step = max(1, CHUNK // (2 * height * width))
     for first in range(0, problem.frames, step):
