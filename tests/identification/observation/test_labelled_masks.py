@@ -59,7 +59,7 @@ def test_truth_explains_float_frames_where_bobs_hide_one_another(problem):
 
 def test_every_pixel_counts_once_and_where_things_meet_for_all_together(problem):
     seen = problem.observation
-    once = torch.stack([masks.weight for masks in seen.own])
+    once = torch.stack([masks.weight for masks in seen.single])
     joint = torch.zeros_like(once[0]).index_copy(0, seen.overlap_frames, seen.combined.weight)
     assert ((once.sum(0) > 0) != (joint > 0)).all()
     hidden = (seen.shares > 1e-9).all(1)
