@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from gradsim.dataset import Recordings, lerobot
+from gradsim.dataset import DatasetReader, lerobot
 from gradsim.dataset.lerobot import export_lerobot
 
 KEY = "observation.images.camera"
@@ -63,7 +63,7 @@ def read(made, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def recordings(made):
-    return Recordings(made)
+    return DatasetReader(made)
 
 
 def test_info_tells_what_is_there(read):

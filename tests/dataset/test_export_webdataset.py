@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradsim.dataset import Recordings
+from gradsim.dataset import DatasetReader
 from gradsim.dataset.webdataset import export_webdataset
 from gradsim.errors import InputError
 
@@ -19,7 +19,7 @@ def exported(made, tmp_path_factory):
 def test_webdataset_reads_every_video_of_a_split(exported, made):
     out, names = exported
     assert names == ["train-000000.tar", "test-000000.tar"]
-    recordings = Recordings(made)
+    recordings = DatasetReader(made)
     read = list(webdataset.WebDataset(str(out / names[0]), shardshuffle=False).decode())
     assert [int(video["__key__"]) for video in read] == [0, 1, 2, 3]
     for number, video in enumerate(read):

@@ -12,7 +12,7 @@ from dataset_cases import COUNT, SIZES, UNIT
 
 from gradsim.dataset import generate as module
 from gradsim.dataset.generate import generate
-from gradsim.dataset.layout import Layout
+from gradsim.dataset.layout import DatasetLayout
 from gradsim.dataset.verify import verify
 from gradsim.errors import InputError
 
@@ -24,22 +24,22 @@ def hashed(folder):
 
 
 def test_a_run_that_failed_goes_on_and_makes_nothing_twice(made, tmp_path, monkeypatch):
-    films = module.film
+    films = module.render_sample
 
     def failing(drawn, sizes):
         if drawn.number == 3:
             raise KeyboardInterrupt
         return films(drawn, sizes)
 
-    monkeypatch.setattr(module, "film", failing)
+    monkeypatch.setattr(module, "render_sample", failing)
     with pytest.raises(KeyboardInterrupt):
         generate("rigid", COUNT, tmp_path, sizes=SIZES, unit=UNIT)
     assert verify(tmp_path).units == [1, 2]
-    first = Layout.open(tmp_path).entry(0).read_bytes()
-    monkeypatch.setattr(module, "film", films)
+    first = DatasetLayout.open(tmp_path).manifest(0).read_bytes()
+    monkeypatch.setattr(module, "render_sample", films)
     record = generate("rigid", COUNT, tmp_path, sizes=SIZES, unit=UNIT)
     assert record["videos"] == COUNT - UNIT
-    assert Layout.open(tmp_path).entry(0).read_bytes() == first
+    assert DatasetLayout.open(tmp_path).manifest(0).read_bytes() == first
     assert hashed(tmp_path) == hashed(made)
 
 
@@ -52,9 +52,9 @@ def test_shares_in_any_order_make_the_whole(made, tmp_path):
 def test_more_videos_keep_the_first(made, tmp_path):
     """Three videos fill one unit and begin the second, which is made anew with all of its videos."""
     generate("rigid", 3, tmp_path, sizes=SIZES, unit=UNIT)
-    before = Layout.open(tmp_path).entry(0).read_bytes()
+    before = DatasetLayout.open(tmp_path).manifest(0).read_bytes()
     generate("rigid", COUNT, tmp_path, sizes=SIZES, unit=UNIT)
-    assert Layout.open(tmp_path).entry(0).read_bytes() == before
+    assert DatasetLayout.open(tmp_path).manifest(0).read_bytes() == before
     assert hashed(tmp_path) == hashed(made)
 
 
@@ -110,8 +110,8 @@ def test_kill_9_loses_nothing_that_was_finished(made, tmp_path):
         time.sleep(0.1 * finished)  # into the next unit
         process.send_signal(signal.SIGKILL)
         process.wait()
-    kept = Layout.open(tmp_path).entry(0).read_bytes()
+    kept = DatasetLayout.open(tmp_path).manifest(0).read_bytes()
     generate("rigid", COUNT, tmp_path, sizes=SIZES, unit=UNIT)
-    assert Layout.open(tmp_path).entry(0).read_bytes() == kept
+    assert DatasetLayout.open(tmp_path).manifest(0).read_bytes() == kept
     assert not list(tmp_path.rglob("*.part"))
     assert hashed(tmp_path) == hashed(made)

@@ -8,25 +8,25 @@ import torch
 from dataset_cases import COUNT
 from torch.utils.data import DataLoader
 
-from gradsim.dataset import Recordings, VideoDataset, sample
-from gradsim.dataset.render import film, filmed
+from gradsim.dataset import DatasetReader, VideoDataset, sample
+from gradsim.dataset.render import render_sample, visible_scene
 from gradsim.errors import InputError
 
 
 @pytest.fixture(scope="module")
 def recordings(made):
-    return Recordings(made)
+    return DatasetReader(made)
 
 
 def test_a_video_is_read_as_it_was_drawn(recordings):
     drawn = sample("rigid", 3)
-    made = film(drawn, (32, 64))
+    made = render_sample(drawn, (32, 64))
     np.testing.assert_array_equal(recordings.frames(3, 64), made.frames[64])
     np.testing.assert_array_equal(recordings.masks(3, 32, slice(5, 9)), made.masks[32][5:9])
     for name, states in recordings.states(3).items():
         np.testing.assert_array_equal(states, made.states[name])
     assert recordings.truth(3) == drawn.truth
-    assert recordings.scene(3) == filmed(drawn.scene)
+    assert recordings.scene(3) == visible_scene(drawn.scene)
     assert recordings.label(4)["split"] == "test"
 
 

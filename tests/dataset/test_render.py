@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gradsim.dataset import sample
-from gradsim.dataset.render import check_sizes, film, filmed
+from gradsim.dataset.render import check_sizes, render_sample, visible_scene
 from gradsim.errors import InputError
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
@@ -40,15 +40,15 @@ def behind_a_ball():
 def shot(request):
     drawn = request.param()
     with torch.no_grad():
-        trajectory = Model(filmed(drawn.placed(), 256)).rollout()
-    return drawn, film(drawn, (64, 256)), trajectory
+        trajectory = Model(visible_scene(drawn.true_scene(), 256)).rollout()
+    return drawn, render_sample(drawn, (64, 256)), trajectory
 
 
 def test_windows_show_what_whole_pictures_show(shot):
     """To rounding, but where the body sinks into the ground by millimetres: there the ground hides it in a picture."""
     drawn, made, trajectory = shot
     with torch.no_grad():
-        whole = Renderer.of(filmed(drawn.scene, 256))(trajectory.at(SOME).drawn)[0]
+        whole = Renderer.of(visible_scene(drawn.scene, 256))(trajectory.at(SOME).drawn)[0]
     off = np.abs((whole * 255).permute(0, 2, 3, 1).numpy() - made.frames[256][list(SOME)]).max(-1)
     assert (off > 1).mean() < 1e-3
     assert (off > 1).sum() < 0.05 * (made.masks[256][list(SOME)] > 0).sum()
@@ -59,7 +59,7 @@ def test_masks_are_exact_coverages_in_every_size(shot):
     drawn, made, trajectory = shot
     for size in (64, 256):
         with torch.no_grad():
-            exact = Silhouettes.of(filmed(drawn.scene, size)).union(trajectory.surface)[0] * 255
+            exact = Silhouettes.of(visible_scene(drawn.scene, size)).union(trajectory.surface)[0] * 255
         assert np.abs(exact.numpy() - made.masks[size]).max() < 0.5 + 1e-6
 
 
@@ -73,13 +73,13 @@ def test_a_body_that_is_never_seen_leaves_the_still_picture():
     drawn = sample("rigid", 0)
     body = drawn.scene.bodies["body"]
     away = body.model_copy(update={"position": (40.0, *body.position[1:])})
-    made = film(replace(drawn, scene=drawn.scene.model_copy(update={"bodies": {"body": away}})), (32,))
+    made = render_sample(replace(drawn, scene=drawn.scene.model_copy(update={"bodies": {"body": away}})), (32,))
     assert not made.masks[32].any()
     assert (made.frames[32] == made.frames[32][:1]).all()
 
 
 def test_the_same_film_whatever_other_sizes_are_made():
-    one, two = film(sample("rigid", 1), (32,)), film(sample("rigid", 1), (64, 32))
+    one, two = render_sample(sample("rigid", 1), (32,)), render_sample(sample("rigid", 1), (64, 32))
     np.testing.assert_array_equal(one.frames[32], two.frames[32])
     np.testing.assert_array_equal(one.masks[32], two.masks[32])
 

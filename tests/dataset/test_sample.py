@@ -3,7 +3,7 @@
 import pytest
 
 from gradsim.dataset import OBJECTS, sample, test_numbers
-from gradsim.dataset.sample import DRAWS
+from gradsim.dataset.sample import SAMPLERS
 from gradsim.errors import InputError
 from gradsim.scene import Scene, parameters
 
@@ -27,18 +27,18 @@ def test_the_truth_is_uniform_over_its_ranges_and_none_of_the_scene():
 
 def test_a_placed_scene_holds_the_truth_and_nothing_else_new():
     one = sample("rigid", 4)
-    placed = one.placed()
-    known = parameters(placed)
+    with_parameters = one.true_scene()
+    known = parameters(with_parameters)
     assert {name: known[name].value.item() for name in one.truth} == one.truth
     assert {name: parameters(one.scene)[name].value.item() for name in one.truth} != one.truth
-    back = placed.model_copy(update={"bodies": one.scene.bodies, "grounds": one.scene.grounds})
+    back = with_parameters.model_copy(update={"bodies": one.scene.bodies, "grounds": one.scene.grounds})
     assert back == one.scene
 
 
 def test_a_scene_of_a_sample_survives_its_file(tmp_path):
-    placed = sample("rigid", 11).placed()
-    placed.save(tmp_path / "scene.yaml")
-    assert Scene.load(tmp_path / "scene.yaml") == placed
+    with_parameters = sample("rigid", 11).true_scene()
+    with_parameters.save(tmp_path / "scene.yaml")
+    assert Scene.load(tmp_path / "scene.yaml") == with_parameters
     assert str(tmp_path) not in (tmp_path / "scene.yaml").read_text()
 
 
@@ -55,7 +55,7 @@ def test_all_objects_come_up_among_training_and_test_samples():
 
 
 def test_what_is_no_sample_is_refused():
-    with pytest.raises(InputError, match=rf"no kind 'rigit' of samples; there are {', '.join(DRAWS)}"):
+    with pytest.raises(InputError, match=rf"no kind 'rigit' of samples; there are {', '.join(SAMPLERS)}"):
         sample("rigit", 0)
     with pytest.raises(InputError, match="`number` is -1; expected at least 0"):
         sample("rigid", -1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradsim.dataset.sample import placed
+from gradsim.dataset.sample import with_parameters
 from gradsim.errors import InputError
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
@@ -11,7 +11,7 @@ from gradsim.scene import Scene
 def test_placed_numbers_are_those_of_the_model():
     first = Scene.library("cube")
     values = {"cube.velocity.y": 0.25, "ground.friction": 0.125, "cube.pushes.0.impulse.z": -0.5, "cube.mass": 3.0}
-    model, before = Model(placed(first, values)), Model(first)
+    model, before = Model(with_parameters(first, values)), Model(first)
     for dotted, number in values.items():
         name, _, axis = dotted.rpartition(".")
         one, old = (
@@ -23,10 +23,10 @@ def test_placed_numbers_are_those_of_the_model():
 
 
 def test_tied_names_get_one_number():
-    scene = placed(Scene.library("cube"), {"cube.velocity.x=cube.velocity.z": -0.75})
+    scene = with_parameters(Scene.library("cube"), {"cube.velocity.x=cube.velocity.z": -0.75})
     assert Model(scene).get_parameter("cube.velocity").tolist()[::2] == [-0.75, -0.75]
 
 
 def test_names_that_the_scene_lacks_are_refused():
     with pytest.raises(InputError, match="the scene has no parameter `cube.mas`"):
-        placed(Scene.library("cube"), {"cube.mas": 1.0})
+        with_parameters(Scene.library("cube"), {"cube.mas": 1.0})

@@ -20,8 +20,8 @@ def test_a_soft_sample_follows_from_its_number_and_survives_its_file(kind, tmp_p
     one = sample(kind, 7, 3)
     assert sample(kind, 7, 3) == one != sample(kind, 7, 4)
     assert {sample(kind, k).object for k in range(20)} == set(KINDS[kind])
-    one.placed().save(tmp_path / "scene.yaml")
-    assert Scene.load(tmp_path / "scene.yaml") == one.placed()
+    one.true_scene().save(tmp_path / "scene.yaml")
+    assert Scene.load(tmp_path / "scene.yaml") == one.true_scene()
 
 
 @pytest.mark.parametrize("kind", KINDS)

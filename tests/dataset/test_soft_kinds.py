@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from gradsim.dataset import Recordings, VideoDataset, sample
+from gradsim.dataset import DatasetReader, VideoDataset, sample
 from gradsim.dataset.generate import generate
 from gradsim.dataset.lerobot import export_lerobot
-from gradsim.dataset.render import film
+from gradsim.dataset.render import render_sample
 from gradsim.dataset.verify import verify
 
 
@@ -15,7 +15,7 @@ from gradsim.dataset.verify import verify
 def test_soft_kinds_go_all_the_way(kind, tmp_path):
     generate(kind, 2, tmp_path / "D", sizes=(32,), unit=2)
     assert verify(tmp_path / "D").whole
-    recordings, drawn = Recordings(tmp_path / "D"), film(sample(kind, 1), (32,))
+    recordings, drawn = DatasetReader(tmp_path / "D"), render_sample(sample(kind, 1), (32,))
     np.testing.assert_array_equal(recordings.states(1)["body.x"].reshape(60, -1, 3), drawn.states["body.x"])
     frames, truth = VideoDataset(tmp_path / "D")[1]
     np.testing.assert_array_equal((frames.permute(0, 2, 3, 1) * 255).round().byte().numpy(), drawn.frames[32])

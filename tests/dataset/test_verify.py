@@ -62,8 +62,10 @@ def test_repair_makes_again_what_is_wrong_and_nothing_else(made, whole, tmp_path
 
 def test_what_decodes_to_something_else_is_found(made, monkeypatch):
     """As a faulty reader or another version of a library would."""
-    read = module.Recordings.masks
-    monkeypatch.setattr(module.Recordings, "masks", lambda self, number, size: read(self, number, size) ^ (number == 2))
+    read = module.DatasetReader.masks
+    monkeypatch.setattr(
+        module.DatasetReader, "masks", lambda self, number, size: read(self, number, size) ^ (number == 2)
+    )
     assert [fault.why for fault in verify(made).faults] == ["video 2 decodes to something else than was written"]
 
 

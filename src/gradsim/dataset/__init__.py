@@ -1,8 +1,8 @@
 """The paper's data set: 14 objects thrown at a ground, each scene drawn by its number alone, and videos of them."""
 
-from gradsim.dataset.reader import Recordings
+from gradsim.dataset.reader import DatasetReader
 from gradsim.dataset.rigid import OBJECTS
 from gradsim.dataset.sample import KINDS, Sample, sample, test_numbers
 from gradsim.dataset.torch_dataset import VideoDataset
 
-__all__ = ["KINDS", "OBJECTS", "Recordings", "Sample", "VideoDataset", "sample", "test_numbers"]
+__all__ = ["KINDS", "OBJECTS", "DatasetReader", "Sample", "VideoDataset", "sample", "test_numbers"]

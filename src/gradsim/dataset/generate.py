@@ -1,15 +1,15 @@
-"""Make a data set: units of videos by any number of processes and machines, each of the same bits.
+"""Generate a data set in units of videos, on any number of processes and machines, reproducible bit for bit.
 
-A unit's files are written first, each whole or not at all, and its entry last. A run that is killed loses the units it
-was at, nothing else; the same command goes on. A video depends on the settings and its number alone: it is simulated and
-drawn on its own, by one thread.
+The files of a unit are written atomically and its manifest last. A killed run loses only the units in progress, and the
+same command continues it. A video depends on the settings and its number alone: each is simulated and rendered by one
+thread.
 
-What a data set of any number of videos takes, from what one that is there took.
+`plan_generation` extrapolates the cost of a larger data set:
 
-    CPU time = videos · CPU-s each          hours = CPU time / (cores · use of a core)
+    CPU time = videos · CPU-s each          hours = CPU time / (cores · utilization of a core)
 
-Videos do not know of one another, so that time and bytes grow with their number. The use of a core is what runs of this
-data set had: the rest of their time went into starting, waiting for the disk and for whatever else ran there.
+Videos are independent, so time and bytes are proportional to their number. The utilization is that of earlier runs of
+this data set, which includes start-up, disk and other load.
 """
 
 import json
@@ -25,15 +25,15 @@ from uuid import uuid4
 import torch
 
 from gradsim.dataset import labels
-from gradsim.dataset.layout import UNIT, Damaged, Entry, Layout, Settings
-from gradsim.dataset.render import film
+from gradsim.dataset.layout import UNIT, DamagedError, DatasetLayout, DatasetSettings, UnitManifest
+from gradsim.dataset.render import render_sample
 from gradsim.dataset.sample import sample
-from gradsim.dataset.zarr_shard import ShardFile, fingerprint
+from gradsim.dataset.zarr_shard import ShardFile, file_fingerprint
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import atomic_write, drafts, remove_draft
 from gradsim.runtime.parallel import run_jobs
 
-Job = tuple[Layout, int, int]  # where, which unit, how many videos the data set has
+Job = tuple[DatasetLayout, int, int]  # layout, unit, videos of the data set
 
 
 def generate(
@@ -48,40 +48,40 @@ def generate(
     report: Callable[[int, int], None] = lambda finished, total: None,
     unit: int = UNIT,
 ) -> dict:
-    """Make the videos 0 to count − 1 that are not there yet.
+    """Generate the missing ones of videos 0 to count − 1.
 
     Args:
         kind: See `sample`.
-        count: How many videos; more may be made later.
-        out: The folder.
+        count: Number of videos; more can be added later.
+        out: Folder of the data set.
         seed: See `sample`.
-        sizes: Width and height of the pictures [px], see `film.SIZES`.
-        shard: (i, n): make the i-th of n shares of the units, i from 1 to n, for job arrays.
+        sizes: Widths and heights of the images [px], see `render.SIZES`.
+        shard: (i, n): generate the i-th of n parts of the units, i from 1 to n, for job arrays.
         engine, workers: See `gradsim.runtime.parallel.run_jobs`.
-        report: Is told how many units of this run are finished, of how many.
-        unit: Videos of one unit, which is made by one worker and lost with it.
+        report: Called with the numbers of finished and of all units of this run.
+        unit: Videos of a unit, which one worker generates.
 
     Returns:
-        The record of this run: how many videos it made and what that took.
+        The record of this run: videos generated, CPU and wall time.
 
     Raises:
-        InputError: If something that was given cannot be, or the folder holds a data set of other settings.
+        InputError: If an argument is invalid, or the folder holds a data set of other settings.
     """
     share, shares = shard
     if count < 1:
         raise InputError(f"n: got {count}; expected at least 1 video.")
     if not 1 <= share <= shares:
         raise InputError(f"shard: got {share}/{shares}; expected 1/{shares} to {shares}/{shares}.")
-    layout = Layout.begin(out, Settings.of(kind, seed, sizes, unit))
+    layout = DatasetLayout.begin(out, DatasetSettings.of(kind, seed, sizes, unit))
     layout.grow(count)
-    wanted = [k for k in layout.units(count) if k % shares == share - 1 and not is_whole(layout, k, count)]
-    made = make(layout, wanted, layout.count, engine, workers, report, f"{share}/{shares}")
-    layout.grow(count)  # where another run that wants fewer wrote in between
+    wanted = [k for k in layout.units(count) if k % shares == share - 1 and not is_complete(layout, k, count)]
+    made = generate_units(layout, wanted, layout.count, engine, workers, report, f"{share}/{shares}")
+    layout.grow(count)  # another run for fewer videos may have written in between
     return made
 
 
-def make(
-    layout: Layout,
+def generate_units(
+    layout: DatasetLayout,
     wanted: list[int],
     count: int,
     engine: str = "serial",
@@ -89,37 +89,41 @@ def make(
     report: Callable[[int, int], None] = lambda finished, total: None,
     share: str = "1/1",
 ) -> dict:
-    """Make units, whether they are there or not; arguments and result as for `generate`."""
+    """Generate units, replacing existing ones; arguments and result as for `generate`."""
     record = layout.folder / "runs" / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid4().hex[:8]}.json"
-    start, found = time.monotonic(), {"videos": 0, "units": 0, "cpu_s": 0.0}
-    kept = {"engine": engine, "workers": workers, "shard": share}
+    start, totals = time.monotonic(), {"videos": 0, "units": 0, "cpu_s": 0.0}
+    run = {"engine": engine, "workers": workers, "shard": share}
     jobs: list[Job] = [(layout, unit, count) for unit in wanted]
-    for k, entry in run_jobs(make_unit, jobs, engine, workers, report=report):
-        found["videos"] += len(layout.members(wanted[k], count))
-        found["units"] += 1
-        found["cpu_s"] += entry.cpu_s
+    for k, manifest in run_jobs(generate_unit, jobs, engine, workers, report=report):
+        totals["videos"] += len(layout.members(wanted[k], count))
+        totals["units"] += 1
+        totals["cpu_s"] += manifest.cpu_s
         with atomic_write(record, fsync=True) as file:
-            file.write(json.dumps({**kept, **found, "wall_s": time.monotonic() - start}, indent=1).encode())
-    return {**kept, **found, "wall_s": time.monotonic() - start}
+            file.write(json.dumps({**run, **totals, "wall_s": time.monotonic() - start}, indent=1).encode())
+    return {**run, **totals, "wall_s": time.monotonic() - start}
 
 
-def is_whole(layout: Layout, unit: int, count: int) -> bool:
-    """Whether a unit is there with all of its videos, by its entry and the lengths of its files."""
+def is_complete(layout: DatasetLayout, unit: int, count: int) -> bool:
+    """Whether a unit has all of its videos, by its manifest and the lengths of its files."""
     try:
-        entry = Entry.read(layout.entry(unit))
+        manifest = UnitManifest.read(layout.manifest(unit))
         lengths = {name: path.stat().st_size for name, path in layout.files(unit).items()}
-    except (OSError, Damaged):
+    except (OSError, DamagedError):
         return False
-    whole = lengths == {name: kept["bytes"] for name, kept in entry.files.items()}
-    return whole and len(entry.videos) >= len(layout.members(unit, count)) and entry.settings == layout.settings.digest
+    whole = lengths == {name: file["bytes"] for name, file in manifest.files.items()}
+    return (
+        whole
+        and len(manifest.videos) >= len(layout.members(unit, count))
+        and manifest.settings == layout.settings.digest
+    )
 
 
-def make_unit(job: Job) -> Entry:
-    """Simulate, draw and write one unit."""
+def generate_unit(job: Job) -> UnitManifest:
+    """Simulate, render and write one unit."""
     layout, unit, count = job
     start, begun, settings = time.process_time(), time.monotonic(), layout.settings
     files, rows, states, videos = layout.files(unit), [], [], []
-    for path in (*files.values(), layout.entry(unit)):
+    for path in (*files.values(), layout.manifest(unit)):
         for draft in drafts(path.parent, path.name):  # of a run that was killed
             remove_draft(draft)
     with _one_thread(), ExitStack() as stack:
@@ -128,27 +132,27 @@ def make_unit(job: Job) -> Entry:
             for name in layout.arrays
         }
         for k, number in enumerate(layout.members(unit, count)):
-            drawn = sample(settings.kind, number, settings.seed)
-            shot = film(drawn, settings.sizes)
+            one = sample(settings.kind, number, settings.seed)
+            video = render_sample(one, settings.sizes)
             for size in settings.sizes:
-                shards[f"frames_{size}"].add(k, shot.frames[size])
-                shards[f"masks_{size}"].add(k, shot.masks[size])
-            rows.append(labels.label(drawn, settings.sizes))
-            states.append(shot.states)
-            videos.append(labels.digest(rows[-1], shot))
+                shards[f"frames_{size}"].add(k, video.frames[size])
+                shards[f"masks_{size}"].add(k, video.masks[size])
+            rows.append(labels.label(one, settings.sizes))
+            states.append(video.states)
+            videos.append(labels.digest(rows[-1], video))
         for shard in shards.values():
             shard.close()
     labels.write(files["labels"], rows, states)
-    prints = {name: fingerprint(path) for name, path in files.items()}
+    prints = {name: file_fingerprint(path) for name, path in files.items()}
     took = time.process_time() - start, time.monotonic() - begun
-    entry = Entry(unit, settings.digest, tuple(videos), prints, *took)
-    entry.write(layout.entry(unit))
-    return entry
+    manifest = UnitManifest(unit, settings.digest, tuple(videos), prints, *took)
+    manifest.write(layout.manifest(unit))
+    return manifest
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Sums in one order, however many threads the caller has."""
+    """Use one thread, so that sums have one order."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -158,20 +162,20 @@ def _one_thread() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What so many videos take.
+class GenerationPlan:
+    """Estimated cost of a data set.
 
     Attributes:
-        videos: How many are planned.
-        measured: Of how many the figures are.
-        cpu_s_each: CPU time of one, with everything [s].
-        bytes_each: On disk, by array and "labels".
-        use: Share of a core's time that runs used.
-        cpu_hours: Of all.
-        bytes: On disk, of all.
-        files: How many.
-        cores: That work on them.
-        hours: That takes so long.
+        videos: Planned videos.
+        measured: Videos that the estimate is based on.
+        cpu_s_each: CPU time of a video [s].
+        bytes_each: Bytes of a video, by array and "labels".
+        use: Utilization of a core in earlier runs, as a fraction.
+        cpu_hours: CPU time of all videos [h].
+        bytes: Bytes of all videos.
+        files: Number of files.
+        cores: Number of cores.
+        hours: Wall time [h].
         shards: Jobs of about an hour, for `--shard`.
     """
 
@@ -188,37 +192,37 @@ class Plan:
     shards: int
 
     def summary(self) -> dict:
-        """As JSON holds it."""
+        """JSON content."""
         return asdict(self)
 
 
-def plan(folder: str | Path, videos: int, cores: int = 1) -> Plan:
-    """The cost of a data set, from the records of one of the same kind and sizes.
+def plan_generation(folder: str | Path, videos: int, cores: int = 1) -> GenerationPlan:
+    """Estimate the cost of a data set from the records of one of the same kind and sizes.
 
     Args:
-        folder: The one that is there.
-        videos: Of the one that is planned.
-        cores: That work on it.
+        folder: Existing data set.
+        videos: Planned videos.
+        cores: Number of cores.
 
     Raises:
         InputError: If the folder holds no finished videos, or a number is below 1.
     """
-    for name, given in (("n", videos), ("cores", cores)):
-        if given < 1:
-            raise InputError(f"{name}: got {given}; expected at least 1.")
-    layout = Layout.open(folder)
-    entries = []
+    for name, number in (("n", videos), ("cores", cores)):
+        if number < 1:
+            raise InputError(f"{name}: got {number}; expected at least 1.")
+    layout = DatasetLayout.open(folder)
+    manifests = []
     for unit in layout.units(layout.count):
-        with suppress(FileNotFoundError, Damaged):
-            entries.append(Entry.read(layout.entry(unit)))
-    measured = sum(len(entry.videos) for entry in entries)
+        with suppress(FileNotFoundError, DamagedError):
+            manifests.append(UnitManifest.read(layout.manifest(unit)))
+    measured = sum(len(manifest.videos) for manifest in manifests)
     if not measured:
         raise InputError(f"{folder} has no finished videos to measure; make some: gradsim dataset generate.")
-    each = sum(entry.cpu_s for entry in entries) / measured
-    sizes = {name: sum(entry.files[name]["bytes"] for entry in entries) / measured for name in layout.files(0)}
+    each = sum(manifest.cpu_s for manifest in manifests) / measured
+    sizes = {name: sum(manifest.files[name]["bytes"] for manifest in manifests) / measured for name in layout.files(0)}
     use = _use(layout)
     hours = videos * each / 3600
-    return Plan(
+    return GenerationPlan(
         videos=videos,
         measured=measured,
         cpu_s_each=each,
@@ -233,8 +237,8 @@ def plan(folder: str | Path, videos: int, cores: int = 1) -> Plan:
     )
 
 
-def _use(layout: Layout) -> float:
-    """CPU time over the time of all workers in the runs of a data set that made whole units; 1 if none is known."""
+def _use(layout: DatasetLayout) -> float:
+    """CPU time over the wall time of all workers in earlier runs; 1 if unknown."""
     runs = [run for run in layout.runs() if run["engine"] == "serial" or run["workers"]]
     busy = sum(run["cpu_s"] for run in runs)
     there = sum(run["wall_s"] * (run["workers"] or 1) for run in runs)

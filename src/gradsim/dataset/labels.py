@@ -1,11 +1,11 @@
-"""What is known of each video beside its pictures, as a table: one parquet file a unit, one row a video.
+"""Labels of the videos, as a table: one parquet file per unit, one row per video.
 
-number, object, split, fps           which one
-unknowns, body.mass, ...             what a fit is asked, and the truth [SI units]
-impulse, impulse_point               the known push [N s], and where in the body's frame [m]
-K_64, K_256, R, t                    the camera of each size, row by row [px], and world → camera [m]
-scene                                all that a fit may know, as JSON, which is YAML too
-states.body.x, ...                   the motion, row by row: reshape(frames, -1)
+number, object, split, fps           identification
+unknowns, body.mass, ...             unknowns of a fit, and their true values [SI units]
+impulse, impulse_point               known push [N s], and its point in the body's frame [m]
+K_64, K_256, R, t                    camera matrix of each size, row by row [px], and world → camera [m]
+scene                                scene known to a fit, as JSON, which is also YAML
+states.body.x, ...                   trajectory, row by row: reshape(frames, -1)
 """
 
 import hashlib
@@ -16,19 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from gradsim.dataset.render import Film, filmed
+from gradsim.dataset.render import RenderedVideo, visible_scene
 from gradsim.dataset.sample import Sample
 from gradsim.identification.unknowns import Unknown
 from gradsim.runtime.atomic import atomic_write
 from gradsim.runtime.optional import require_extra
 from gradsim.scene import Scene
 
-STATES = "states."  # how columns of the motion begin
+STATES = "states."  # prefix of the columns of the trajectory
 
 
 def label(sample: Sample, sizes: Sequence[int]) -> dict[str, Any]:
-    """The row of a sample, without its motion."""
-    scene = filmed(sample.scene)
+    """Row of a sample, without its trajectory."""
+    scene = visible_scene(sample.scene)
     pushes = [push for body in scene.bodies.values() for push in getattr(body, "pushes", ()) if push.impulse]
     _, R, t = scene.view().matrices()
     return {
@@ -40,7 +40,7 @@ def label(sample: Sample, sizes: Sequence[int]) -> dict[str, Any]:
         **sample.truth,
         "impulse": list(pushes[0].impulse or ()) if pushes else [],
         "impulse_point": list(getattr(pushes[0], "point", ())) if pushes else [],
-        **{f"K_{size}": filmed(scene, size).view().matrices()[0].ravel().tolist() for size in sizes},
+        **{f"K_{size}": visible_scene(scene, size).view().matrices()[0].ravel().tolist() for size in sizes},
         "R": R.ravel().tolist(),
         "t": t.tolist(),
         "scene": json.dumps(scene.model_dump(mode="json", by_alias=True, exclude_none=True)),
@@ -48,36 +48,36 @@ def label(sample: Sample, sizes: Sequence[int]) -> dict[str, Any]:
 
 
 def truth_of(row: Mapping[str, Any]) -> dict[str, float]:
-    """The true values of a row by the names of the unknowns."""
+    """True values of a row by the names of the unknowns."""
     return {name: row[name] for name in (Unknown.parse(text).name for text in row["unknowns"])}
 
 
 def scene_of(row: Mapping[str, Any], size: int | None = None) -> Scene:
-    """All that a fit of a row may know, seen by a camera of this size [px]; None: as the row has it."""
+    """Scene known to a fit, with a camera of this size [px]; None: as in the row."""
     scene = Scene.parse(json.loads(row["scene"]))
-    return scene if size is None else filmed(scene, size)
+    return scene if size is None else visible_scene(scene, size)
 
 
-def digest(row: Mapping[str, Any], film: Film) -> str:
-    """SHA-256 of all that is kept of a video, whatever way it is compressed."""
-    found = hashlib.sha256(json.dumps(row, sort_keys=True).encode())
-    states = {name: array.reshape(len(array), -1) for name, array in film.states.items()}
-    groups = {"frames": film.frames, "masks": film.masks, "states": states}
+def digest(row: Mapping[str, Any], video: RenderedVideo) -> str:
+    """SHA-256 of the content of a video, independent of compression."""
+    total = hashlib.sha256(json.dumps(row, sort_keys=True).encode())
+    states = {name: array.reshape(len(array), -1) for name, array in video.states.items()}
+    groups = {"frames": video.frames, "masks": video.masks, "states": states}
     for name, arrays in groups.items():
         for key in sorted(arrays):
             array = np.ascontiguousarray(arrays[key])
-            found.update(f"{name} {key} {array.dtype.str} {array.shape}".encode())
-            found.update(array.data)
-    return found.hexdigest()
+            total.update(f"{name} {key} {array.dtype.str} {array.shape}".encode())
+            total.update(array.data)
+    return total.hexdigest()
 
 
 def write(path: Path, rows: Sequence[dict[str, Any]], states: Sequence[Mapping[str, np.ndarray]]) -> None:
-    """Write the table of one unit, whole or not at all.
+    """Write the table of a unit, atomically.
 
     Args:
-        path: Ends in .parquet.
-        rows: From `label`.
-        states: Of the same videos.
+        path: Path that ends in .parquet.
+        rows: Rows from `label`.
+        states: Trajectories of the same videos.
     """
     pa, parquet = (
         require_extra("pyarrow", "files of a data set", "data"),
@@ -98,11 +98,11 @@ def write(path: Path, rows: Sequence[dict[str, Any]], states: Sequence[Mapping[s
 
 
 def read(path: Path, frames: int) -> tuple[list[dict[str, Any]], list[dict[str, np.ndarray]]]:
-    """Rows and motions of one unit, as they were written.
+    """Rows and trajectories of a unit.
 
     Args:
-        path: Of the table.
-        frames: Of each video. States of one number a frame come back as (frames, 1).
+        path: Path of the table.
+        frames: Frames of each video. States of one number a frame are returned as (frames, 1).
     """
     table = require_extra("pyarrow.parquet", "files of a data set", "data").read_table(path)
     moving = [name for name in table.column_names if name.startswith(STATES)]

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
-from gradsim.dataset.reader import Recordings
+from gradsim.dataset.reader import DatasetReader
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import atomic_path
 from gradsim.runtime.optional import require_extra
@@ -39,7 +39,7 @@ LOSSLESS = "libx264rgb", "rgb24", {"crf": "0", "preset": "veryfast"}
 LOSSY = "libx264", "yuv420p", {"crf": "10", "preset": "veryfast"}
 
 
-class FilmFile:
+class EpisodeVideo:
     """An mp4 that frames are added to.
 
     Args:
@@ -89,7 +89,7 @@ class FilmFile:
             self._at += 1
 
 
-class Stats:
+class FeatureStatistics:
     """Sums over all that was added, by feature."""
 
     def __init__(self):
@@ -160,19 +160,19 @@ def export_lerobot(
         InputError: If the folder holds no data set, or no such size, or videos have different parameters, or `out`
             holds something.
     """
-    recordings = Recordings(folder)
+    recordings = DatasetReader(folder)
     size = recordings.settings.sizes[0] if size is None else size
     rows = sorted(recordings.table(["number", "object", "split"]), key=lambda row: row["split"] != "train")
     if not rows:
         raise InputError(f"{folder} has no finished videos; gradsim dataset verify says what is there.")
     truths, kind = list(recordings.truth(rows[0]["number"])), recordings.settings.kind
     tasks = sorted({_task(kind, row["object"]) for row in rows})
-    stats, episodes, film = Stats(), [], {}
+    stats, episodes, film = FeatureStatistics(), [], {}
     with atomic_path(Path(out)) as draft:
         for file, first in enumerate(range(0, len(rows), EPISODES)):
             place = {"chunk_index": file // CHUNK, "file_index": file % CHUNK}
             path = _made(draft / FILMS.format(video_key=KEY, **place))
-            with FilmFile(path, size, recordings.settings.fps) as films:
+            with EpisodeVideo(path, size, recordings.settings.fps) as films:
                 columns: list[dict[str, np.ndarray]] = []
                 for k, row in enumerate(rows[first : first + EPISODES]):
                     index = first + k
@@ -208,7 +208,7 @@ def _task(kind: str, thing: str) -> str:
     return f"watch a {kind} {thing} that is pushed"
 
 
-def _numbers(recordings: Recordings, number: int, episode: int, task: int) -> dict[str, np.ndarray]:
+def _numbers(recordings: DatasetReader, number: int, episode: int, task: int) -> dict[str, np.ndarray]:
     """Columns of one episode, (frames, numbers) each."""
     label, states = recordings.label(number), recordings.states(number)
     count, fps = len(next(iter(states.values()))), label["fps"]
@@ -267,7 +267,11 @@ def _tasks(tasks: Sequence[str]) -> Any:
 
 
 def _features(
-    numbers: Mapping[str, np.ndarray], truths: Sequence[str], size: int, film: Mapping[str, Any], recordings: Recordings
+    numbers: Mapping[str, np.ndarray],
+    truths: Sequence[str],
+    size: int,
+    film: Mapping[str, Any],
+    recordings: DatasetReader,
 ) -> dict[str, dict]:
     states = recordings.states(recordings.numbers[0])
     motion = MOTIONS[tuple(name.rpartition(".")[2] for name in states)].split()
@@ -280,7 +284,7 @@ def _features(
     return features
 
 
-def _info(recordings: Recordings, rows: Sequence[Mapping], tasks: int, features: Mapping) -> dict:
+def _info(recordings: DatasetReader, rows: Sequence[Mapping], tasks: int, features: Mapping) -> dict:
     train, fps = sum(row["split"] == "train" for row in rows), recordings.settings.fps
     splits = {"train": f"0:{train}", "test": f"{train}:{len(rows)}"}
     return {

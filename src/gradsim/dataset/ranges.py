@@ -1,4 +1,4 @@
-"""What a kind of the data set draws, and the streams of random numbers that it draws from."""
+"""Sampled scenes, and the random streams that they are drawn from."""
 
 from dataclasses import dataclass
 
@@ -6,17 +6,17 @@ import numpy as np
 
 from gradsim.scene import Scene
 
-SCENE, TRUTH = 0, 1  # streams: what a fit may know, and what it may not
+SCENE, TRUTH = 0, 1  # streams: known to a fit, and unknown
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """A scene before its truth is drawn.
+class SampleScene:
+    """A sampled scene without its true parameters.
 
     Attributes:
         object: Name of the object or shape.
-        scene: All that a fit may know; unknowns hold the middle of their ranges.
-        unknowns: What it may not, as NAME:LOW:HIGH.
+        scene: Scene known to a fit; unknowns have the middle of their ranges.
+        unknowns: Unknown parameters, as NAME:LOW:HIGH.
     """
 
     object: str
@@ -24,6 +24,6 @@ class Drawn:
     unknowns: tuple[str, ...]
 
 
-def stream(which: int, seed: int, kind: int, number: int) -> np.random.Generator:
-    """Random numbers for `SCENE` or `TRUTH` of one sample, independent of all others."""
+def random_stream(which: int, seed: int, kind: int, number: int) -> np.random.Generator:
+    """Independent random generator for `SCENE` or `TRUTH` of a sample."""
     return np.random.default_rng([seed, kind, number, which])

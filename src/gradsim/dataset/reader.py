@@ -1,4 +1,4 @@
-"""Read a data set: pictures, labels, motions and scenes of its videos, any of them at once."""
+"""Random access to the videos of a data set: images, labels, trajectories and scenes."""
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
@@ -8,113 +8,113 @@ from typing import Any
 import numpy as np
 
 from gradsim.dataset import labels
-from gradsim.dataset.layout import Damaged, Entry, Layout, Settings
-from gradsim.dataset.render import Film
+from gradsim.dataset.layout import DamagedError, DatasetLayout, DatasetSettings, UnitManifest
+from gradsim.dataset.render import RenderedVideo
 from gradsim.errors import InputError
 from gradsim.runtime.optional import require_extra
 from gradsim.scene import Scene
 
 
-class Recordings:
+class DatasetReader:
     """The finished videos of a data set.
 
         recordings = Recordings("D")
         recordings.frames(17, 64)      # (60, 64, 64, 3) uint8
         recordings.truth(17)           # {"body.mass": 7.4, ...}
 
-    A copy that is pickled opens its files anew, so that each process has its own.
+    A pickled copy opens its own files, so each process has its own.
 
     Args:
-        folder: Made by `generate`.
+        folder: Folder of the data set.
 
     Raises:
-        InputError: If it holds no data set.
+        InputError: If the folder holds no data set.
     """
 
     def __init__(self, folder: str | Path):
-        self.layout = Layout.open(folder)
+        self.layout = DatasetLayout.open(folder)
         self._arrays: dict[str, Any] = {}
-        self._unit, self._finished = lru_cache(4)(self._read_unit), lru_cache(None)(self._read_entry)
+        self._unit, self._finished = lru_cache(4)(self._read_unit), lru_cache(None)(self._count_videos)
 
     def __reduce__(self):
-        return Recordings, (self.layout.folder,)
+        return DatasetReader, (self.layout.folder,)
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> DatasetSettings:
         """Kind, seed, sizes, frames and fps."""
         return self.layout.settings
 
     @cached_property
     def numbers(self) -> list[int]:
-        """Of the videos that are there, ascending."""
-        every, step = self.layout.units(self.layout.count), self.settings.unit
-        return [number for unit in every for number in range(unit * step, unit * step + self._finished(unit))]
+        """Numbers of the finished videos, ascending."""
+        units, step = self.layout.units(self.layout.count), self.settings.unit
+        return [number for unit in units for number in range(unit * step, unit * step + self._finished(unit))]
 
     def frames(self, number: int, size: int, which: slice | list[int] = slice(None)) -> np.ndarray:
-        """Colours (frames, size, size, 3) uint8, RGB, row 0 on top.
+        """Images (frames, size, size, 3) uint8, RGB, row 0 on top.
 
         Args:
-            number: Of the video.
+            number: Number of the video.
             size: One of `settings.sizes` [px].
-            which: Of the frames; all by default.
+            which: Frames; all by default.
 
         Raises:
             InputError: If there is no such video, or size.
         """
-        return self._pictures("frames", number, size)[which]
+        return self._images("frames", number, size)[which]
 
     def masks(self, number: int, size: int, which: slice | list[int] = slice(None)) -> np.ndarray:
         """Coverage by the bodies (frames, size, size) uint8, 255 for the whole pixel; arguments as for `frames`."""
-        return self._pictures("masks", number, size)[which]
+        return self._images("masks", number, size)[which]
 
     def label(self, number: int) -> dict[str, Any]:
-        """Everything that is known of a video, see `labels`, but for its motion."""
-        return self._own(number)[0]
+        """Labels of a video (see `labels`), without its trajectory."""
+        return self._row(number)[0]
 
     def truth(self, number: int) -> dict[str, float]:
         """True values of the unknowns by name [SI units]."""
         return labels.truth_of(self.label(number))
 
     def states(self, number: int) -> dict[str, np.ndarray]:
-        """The motion by "body.quantity", (frames, ...) float64, see `Trajectory`."""
-        return self._own(number)[1]
+        """Trajectory by "body.quantity", (frames, ...) float64, see `Trajectory`."""
+        return self._row(number)[1]
 
     def scene(self, number: int, size: int | None = None) -> Scene:
-        """All that a fit of a video of this size may know [px]; None: of the scene's own."""
+        """Scene known to a fit, with a camera of this size [px]; None: the scene's own size."""
         return labels.scene_of(self.label(number), size)
 
-    def film(self, number: int) -> Film:
-        """All pictures and the motion."""
+    def video(self, number: int) -> RenderedVideo:
+        """All images and the trajectory."""
         sizes = self.settings.sizes
         frames, masks = ({s: read(number, s) for s in sizes} for read in (self.frames, self.masks))
-        return Film(frames, masks, self.states(number))
+        return RenderedVideo(frames, masks, self.states(number))
 
     def table(self, columns: list[str] | None = None) -> Iterator[Mapping[str, Any]]:
-        """Rows of all videos in order, with some of the columns of the labels; None: all but the motions."""
+        """Rows of all videos in order, with these columns of the labels; None: all but the trajectories."""
         parquet = require_extra("pyarrow.parquet", "files of a data set", "data")
         for unit in [unit for unit in self.layout.units(self.layout.count) if self._finished(unit)]:
             path = self.layout.files(unit)["labels"]
             known = parquet.read_schema(path).names
-            wanted = [name for name in known if not name.startswith(labels.STATES)]
-            wanted = wanted if columns is None else [name for name in columns if name in known]
-            for row in parquet.read_table(path, columns=wanted).to_pylist():
+            selected = [name for name in known if not name.startswith(labels.STATES)]
+            selected = selected if columns is None else [name for name in columns if name in known]
+            for row in parquet.read_table(path, columns=selected).to_pylist():
                 yield {key: value for key, value in row.items() if value is not None}
 
-    def _pictures(self, what: str, number: int, size: int) -> np.ndarray:
+    def _images(self, what: str, number: int, size: int) -> np.ndarray:
         if size not in self.settings.sizes:
             raise InputError(f"size: got {size}; {self.layout.folder} has {self.settings.sizes}.")
         self._check(number)
         name = f"{what}_{size}"
         if name not in self._arrays:
             self._arrays[name] = require_extra("zarr", "files of a data set", "data").open_array(
-                self.layout.pictures / name, mode="r"
+                self.layout.images / name, mode="r"
             )
         return np.asarray(self._arrays[name][number])
 
-    def _own(self, number: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _row(self, number: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         self._check(number)
         unit, k = divmod(number, self.settings.unit)
         rows, states = self._unit(unit)
@@ -123,11 +123,11 @@ class Recordings:
     def _read_unit(self, unit: int) -> tuple[list[dict[str, Any]], list[dict[str, np.ndarray]]]:
         return labels.read(self.layout.files(unit)["labels"], self.settings.frames)
 
-    def _read_entry(self, unit: int) -> int:
-        """How many videos of a unit are there."""
+    def _count_videos(self, unit: int) -> int:
+        """Number of finished videos of a unit."""
         try:
-            return len(Entry.read(self.layout.entry(unit)).videos)
-        except (FileNotFoundError, Damaged):
+            return len(UnitManifest.read(self.layout.manifest(unit)).videos)
+        except (FileNotFoundError, DamagedError):
             return 0
 
     def _check(self, number: int) -> None:
@@ -135,5 +135,5 @@ class Recordings:
         if number < 0 or k >= self._finished(unit):
             raise InputError(
                 f"{self.layout.folder} has no video {number}; it has {len(self)} of {self.layout.count} "
-                "(gradsim dataset verify says what is missing)."
+                "(gradsim dataset verify lists what is missing)."
             )

@@ -35,7 +35,7 @@ TOGETHER = 20  # frames drawn at a time: what they need stays in the cache
 
 
 @dataclass(frozen=True, eq=False)
-class Windows:
+class ImageWindows:
     """One window of the image for each frame, all of one size.
 
     Attributes:
@@ -50,7 +50,7 @@ class Windows:
     height: int
 
     @classmethod
-    def around(cls, scene: Scene, surface: Surface) -> "Windows":
+    def around(cls, scene: Scene, surface: Surface) -> "ImageWindows":
         """Around all that moves, (1, frames, n, 3), as the camera of a scene sees it."""
         sight = Silhouettes.of(scene)
         screen = sight.screen(surface)[0]  # not numbers where a body is not drawn
@@ -146,7 +146,7 @@ GROUND = Visible(size=60.0, colour=(0.6, 0.55, 0.45))
 
 
 @dataclass(frozen=True, eq=False)
-class Film:
+class RenderedVideo:
     """One video of the data set.
 
     Attributes:
@@ -160,7 +160,7 @@ class Film:
     states: dict[str, np.ndarray]
 
 
-def filmed(scene: Scene, size: int | None = None) -> Scene:
+def visible_scene(scene: Scene, size: int | None = None) -> Scene:
     """The scene as it is filmed: in the light, on a ground that is seen.
 
     Args:
@@ -184,21 +184,21 @@ def check_sizes(sizes: Sequence[int]) -> None:
         raise InputError(f"sizes: got {', '.join(map(str, sizes)) or 'none'}; expected some of {known}, each once.")
 
 
-def film(sample: Sample, sizes: Sequence[int]) -> Film:
+def render_sample(sample: Sample, sizes: Sequence[int]) -> RenderedVideo:
     """Simulate and draw a sample, in the model that a fit of its unknowns uses.
 
     Args:
         sample: What to film.
         sizes: Of the pictures, among `SIZES` [px].
     """
-    scene = filmed(sample.scene, SAMPLED)
+    scene = visible_scene(sample.scene, SAMPLED)
     with torch.no_grad():
         trajectory = model_for(scene, Space(scene, sample.unknowns)).rollout(placed(scene, sample.truth))
-        windows = Windows.around(scene, trajectory.surface)
+        windows = ImageWindows.around(scene, trajectory.surface)
         colours, still = windows.pictures(scene, trajectory)
         masks, nothing = windows.masks(trajectory.surface), torch.zeros(1, SAMPLED, SAMPLED)
     states = {f"{body}.{key}": y[0].numpy() for body, own in trajectory.states.items() for key, y in own.items()}
-    return Film(
+    return RenderedVideo(
         {size: windows.paste(colours, still, size) for size in sizes},
         {size: windows.paste(masks, nothing, size)[..., 0] for size in sizes},
         states,

@@ -23,7 +23,7 @@ import math
 import numpy as np
 import torch
 
-from gradsim.dataset.ranges import Drawn
+from gradsim.dataset.ranges import SampleScene
 from gradsim.geometry import mesh as meshes
 from gradsim.geometry.mesh import Mesh
 from gradsim.numerics import rotation
@@ -114,7 +114,7 @@ UNKNOWNS = tuple(f"{name}:{low:g}:{high:g}" for name, (low, high) in RANGES.item
 MIDDLE = {name.partition(".")[2]: (low + high) / 2 for name, (low, high) in RANGES.items()}
 
 
-def rigid(rng: np.random.Generator, number: int) -> Drawn:
+def rigid(rng: np.random.Generator, number: int) -> SampleScene:
     """The `number`-th rigid scene; objects come in turn."""
     name = OBJECTS[number % len(OBJECTS)]
     size = rng.uniform(*SIZES, 3).round(DIGITS)
@@ -147,7 +147,7 @@ def rigid(rng: np.random.Generator, number: int) -> Drawn:
         "camera": _camera(float(size.max())),
         "background": [0.88, 0.88, 0.86],
     }
-    return Drawn(name, Scene.parse(content), UNKNOWNS)
+    return SampleScene(name, Scene.parse(content), UNKNOWNS)
 
 
 def _rounded(numbers) -> list[float]:

@@ -1,9 +1,7 @@
-"""Samples of the data set: `sample(kind, number, seed)` draws one, the same on every machine, without simulating it.
+"""Samples of the data set: `sample(kind, number, seed)` draws one, identical on every machine, without simulation.
 
-What a fit may know and the truth come from different streams of random numbers, so that no scene tells its truth. To add
-a kind, write a function from a random generator and a number to a `Drawn` in its own file, and put it into `DRAWS`.
-
-Values of parameters written into a scene.
+The scene and its true parameters come from different random streams, so a scene reveals nothing of its truth. To add a
+kind, write a function from a random generator and a number to a `SampleScene` in its own file, and add it to `SAMPLERS`.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradsim.dataset.ranges import SCENE, TRUTH, Drawn, stream
+from gradsim.dataset.ranges import SCENE, TRUTH, SampleScene, random_stream
 from gradsim.dataset.rigid import rigid
 from gradsim.dataset.soft import cloth, deformable
 from gradsim.errors import InputError
@@ -20,18 +18,18 @@ from gradsim.identification.unknowns import Unknown
 from gradsim.scene import Scene, resolve
 from gradsim.scene.node import Node
 
-OWNERS = ("bodies", "grounds", "obstacles")  # whose names begin the names of parameters
+OWNERS = ("bodies", "grounds", "obstacles")  # sections of a scene whose keys begin parameter names
 
 
-def placed(scene: Scene, numbers: Mapping[str, float]) -> Scene:
-    """The scene with values of its parameters, of their components ("body.velocity.x") or of several tied.
+def with_parameters(scene: Scene, numbers: Mapping[str, float]) -> Scene:
+    """Copy a scene with other values of parameters, of components ("body.velocity.x") or of tied parameters.
 
     Args:
-        scene: Stays as it is.
-        numbers: By name, within the ranges of the parameters [SI units].
+        scene: The scene.
+        numbers: Values by name, within the ranges of the parameters [SI units].
 
     Raises:
-        InputError: On a name that the scene lacks.
+        InputError: If the scene has no such parameter.
     """
     for tied, number in numbers.items():
         for dotted in Unknown(tied).names:
@@ -43,7 +41,7 @@ def placed(scene: Scene, numbers: Mapping[str, float]) -> Scene:
 
 
 def _put(node: Any, path: list, number: float) -> Any:
-    """A copy of a node, mapping or tuple with the number at the end of the path."""
+    """Copy a node, mapping or tuple with the number at the end of the path."""
     if not path:
         return number
     key, *rest = path
@@ -56,26 +54,26 @@ def _put(node: Any, path: list, number: float) -> Any:
 
 
 KINDS = ("rigid", "deformable", "cloth")
-DRAWS: dict[str, Callable[[np.random.Generator, int], Drawn]] = {
+SAMPLERS: dict[str, Callable[[np.random.Generator, int], SampleScene]] = {
     "rigid": rigid,
     "deformable": deformable,
     "cloth": cloth,
 }
-TEST_EVERY = 5  # the last of every five is for testing: 200 of the first 1000, as in the paper (Section 4.1)
+TEST_EVERY = 5  # the last of five is for testing: 200 of the first 1000, as in the paper (Section 4.1)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One video of the data set before it is simulated.
+    """A video of the data set before simulation.
 
     Attributes:
         kind: One of `KINDS`.
-        number: Which, from 0.
-        seed: Of the data set.
+        number: Number of the sample, from 0.
+        seed: Seed of the data set.
         object: Name of the object or shape.
-        scene: All that a fit may know; unknowns hold the middle of their ranges.
-        unknowns: What it may not, as NAME:LOW:HIGH.
-        truth: Values of the unknowns by name, uniform over their ranges [SI units].
+        scene: Scene known to a fit; unknowns have the middle of their ranges.
+        unknowns: Unknown parameters, as NAME:LOW:HIGH.
+        truth: True values of the unknowns by name, uniform over their ranges [SI units].
     """
 
     kind: str
@@ -88,42 +86,42 @@ class Sample:
 
     @property
     def split(self) -> str:
-        """Whether it is for "train" or for "test"."""
+        """Split of the sample: "train" or "test"."""
         return "test" if self.number % TEST_EVERY == TEST_EVERY - 1 else "train"
 
-    def placed(self) -> Scene:
-        """The scene with the truth in it: what is filmed."""
-        return placed(self.scene, self.truth)
+    def true_scene(self) -> Scene:
+        """Scene with the true parameters, which is rendered."""
+        return with_parameters(self.scene, self.truth)
 
 
 def sample(kind: str, number: int, seed: int = 0) -> Sample:
-    """The `number`-th sample of a kind.
+    """Draw a sample.
 
     Args:
         kind: One of `KINDS`.
-        number: Which, from 0; each is drawn from its own random numbers.
-        seed: Of the data set.
+        number: Number of the sample, from 0; each has its own random streams.
+        seed: Seed of the data set.
 
     Raises:
         InputError: If there is no such kind, or a number or seed is below 0.
     """
-    if kind not in DRAWS:
-        raise InputError(f"there is no kind {kind!r} of samples; there are {', '.join(DRAWS)}.")
-    for name, given in (("number", number), ("seed", seed)):
-        if given < 0:
-            raise InputError(f"`{name}` is {given}; expected at least 0.")
-    at = seed, KINDS.index(kind), number
-    drawn = DRAWS[kind](stream(SCENE, *at), number)
-    rng = stream(TRUTH, *at)
+    if kind not in SAMPLERS:
+        raise InputError(f"there is no kind {kind!r} of samples; there are {', '.join(SAMPLERS)}.")
+    for name, value in (("number", number), ("seed", seed)):
+        if value < 0:
+            raise InputError(f"`{name}` is {value}; expected at least 0.")
+    key = seed, KINDS.index(kind), number
+    scene = SAMPLERS[kind](random_stream(SCENE, *key), number)
+    rng = random_stream(TRUTH, *key)
     truth = {}
-    for text in drawn.unknowns:
+    for text in scene.unknowns:
         name, low, high = text.rsplit(":", 2)
         truth[name] = float(rng.uniform(float(low), float(high)))
-    return Sample(kind, number, seed, drawn.object, drawn.scene, drawn.unknowns, truth)
+    return Sample(kind, number, seed, scene.object, scene.scene, scene.unknowns, truth)
 
 
 def test_numbers(count: int) -> list[int]:
-    """The first `count` numbers of samples for testing."""
+    """First `count` sample numbers of the test split."""
     return [TEST_EVERY * k - 1 for k in range(1, count + 1)]
 
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from gradsim.dataset.ranges import Drawn
+from gradsim.dataset.ranges import SampleScene
 from gradsim.scene import Scene
 from gradsim.scene.solid_shape import SolidShape
 
@@ -36,7 +36,7 @@ SUBSTEPS = {"solid": 128, "cloth": 96}  # per frame: stable in every corner of t
 ELEVATION = {"solid": 0.25, "cloth": 0.8}  # [rad] of the camera: cloths end flat on the ground
 
 
-def deformable(rng: np.random.Generator, number: int) -> Drawn:
+def deformable(rng: np.random.Generator, number: int) -> SampleScene:
     """The `number`-th scene of a solid."""
     name = SOLIDS[rng.integers(len(SOLIDS))]
     size = rng.uniform(*SIZES)
@@ -54,7 +54,7 @@ def deformable(rng: np.random.Generator, number: int) -> Drawn:
     return _thrown(rng, name, number, body, {"density": _between(MASS, volume), **SOLID_MODULI}, size)
 
 
-def cloth(rng: np.random.Generator, number: int) -> Drawn:
+def cloth(rng: np.random.Generator, number: int) -> SampleScene:
     """The `number`-th scene of a cloth."""
     name = CLOTHS[rng.integers(len(CLOTHS))]
     size = rng.uniform(*SIDES)
@@ -71,7 +71,7 @@ def cloth(rng: np.random.Generator, number: int) -> Drawn:
     return _thrown(rng, name, number, body, ranges, size)
 
 
-def _thrown(rng, name: str, number: int, body: dict, ranges: dict, size: float) -> Drawn:
+def _thrown(rng, name: str, number: int, body: dict, ranges: dict, size: float) -> SampleScene:
     """The body with a start, on its ground, before its camera."""
     axis = rng.standard_normal(3)
     turn = axis / np.linalg.norm(axis) * rng.uniform(0.2, 0.8)
@@ -99,7 +99,7 @@ def _thrown(rng, name: str, number: int, body: dict, ranges: dict, size: float) 
     low = (rest @ Rotation.from_rotvec(body["rotation_vector"]).as_matrix()[2]).min()
     body["position"] = _rounded([x, 0.0, drop - low])
     unknowns = tuple(f"body.{key}:{low:.12g}:{high:.12g}" for key, (low, high) in ranges.items())
-    return Drawn(name, Scene.parse(content), unknowns)
+    return SampleScene(name, Scene.parse(content), unknowns)
 
 
 def _camera(size: float, elevation: float) -> dict:

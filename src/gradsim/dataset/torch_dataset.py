@@ -1,4 +1,4 @@
-"""A data set for PyTorch: frames and true parameters."""
+"""PyTorch `Dataset` of frames and true parameters."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from gradsim.dataset.reader import Recordings
+from gradsim.dataset.reader import DatasetReader
 from gradsim.errors import InputError
 
 
@@ -20,23 +20,23 @@ class VideoDataset(Dataset[tuple[Tensor, Tensor]]):
         loader = DataLoader(videos, batch_size=16, shuffle=True, num_workers=2)
 
     Args:
-        folder: Made by `gradsim dataset generate`.
-        size: Width and height of the pictures [px]; None: the smallest there is.
+        folder: Folder made by `gradsim dataset generate`.
+        size: Width and height of the images [px]; None: the smallest available.
         split: "train" (four of five), "test" (the last of every five: 200 of the first 1000), or "all".
-        frames: Which of each video; None: all.
-        dtype: torch.float32 in [0, 1], or torch.uint8 as it is kept.
+        frames: Frames of each video; None: all.
+        dtype: torch.float32 in [0, 1], or torch.uint8 as stored.
         what: "frames", RGB (frames, 3, size, size); or "masks", (frames, 1, size, size), 1 where bodies are.
-        count: Use the first so many videos of the split only; None: all.
+        count: Use only the first `count` videos of the split; None: all.
 
     Attributes:
-        names: Of the true parameters, in order.
-        low, high: Ends of the ranges that they were drawn from, uniformly, (parameters,) float32 [SI units]; of all
-            videos together, where ranges differ.
-        numbers: Of the videos in the data set, in order.
-        labels: True parameters of all of them (videos, parameters) float32 [SI units].
+        names: Names of the true parameters, in order.
+        low, high: Ends of their uniform ranges (parameters,) float32 [SI units]; of all videos together, where ranges
+            differ.
+        numbers: Numbers of the videos in the data set, in order.
+        labels: True parameters (videos, parameters) float32 [SI units].
 
     Raises:
-        InputError: If the folder holds no data set, or not what is asked for, or videos have different parameters.
+        InputError: If the folder holds no data set, or not this size or split, or videos have different parameters.
     """
 
     def __init__(
@@ -49,31 +49,31 @@ class VideoDataset(Dataset[tuple[Tensor, Tensor]]):
         what: Literal["frames", "masks"] = "frames",
         count: int | None = None,
     ):
-        self.recordings = Recordings(folder)
+        self.recordings = DatasetReader(folder)
         sizes = self.recordings.settings.sizes
         self.size = sizes[0] if size is None else size
-        for name, given, known in (
+        for name, value, known in (
             ("size", self.size, sizes),
             ("split", split, ("train", "test", "all")),
             ("dtype", dtype, (torch.float32, torch.uint8)),
             ("what", what, ("frames", "masks")),
         ):
-            if given not in known:
-                raise InputError(f"{name}: got {given!r}; expected {' or '.join(map(str, known))}.")
+            if value not in known:
+                raise InputError(f"{name}: got {value!r}; expected {' or '.join(map(str, known))}.")
         self.which = slice(None) if frames is None else frames if isinstance(frames, slice) else list(frames)
         self.dtype, self.what = dtype, what
         first = next(iter(self.recordings.table(["unknowns"])), None)
         if first is None:
-            raise InputError(f"{folder} has no finished videos; gradsim dataset verify says what is there.")
-        asked = lambda row: [text.rsplit(":", 2) for text in row["unknowns"]]  # as NAME:LOW:HIGH
-        self.names = tuple(name for name, _, _ in asked(first))
-        every = list(self.recordings.table(["number", "split", "unknowns", *self.names]))
-        for row in every:
-            if tuple(name for name, _, _ in asked(row)) != self.names:
-                raise InputError(f"video {row['number']} of {folder} has other unknowns; read it with `Recordings`.")
-        ends = torch.tensor([[[float(low), float(high)] for _, low, high in asked(row)] for row in every])
+            raise InputError(f"{folder} has no finished videos; gradsim dataset verify lists what it has.")
+        unknowns = lambda row: [text.rsplit(":", 2) for text in row["unknowns"]]  # as NAME:LOW:HIGH
+        self.names = tuple(name for name, _, _ in unknowns(first))
+        table = list(self.recordings.table(["number", "split", "unknowns", *self.names]))
+        for row in table:
+            if tuple(name for name, _, _ in unknowns(row)) != self.names:
+                raise InputError(f"video {row['number']} of {folder} has other unknowns; read it with `DatasetReader`.")
+        ends = torch.tensor([[[float(low), float(high)] for _, low, high in unknowns(row)] for row in table])
         self.low, self.high = ends[..., 0].amin(0), ends[..., 1].amax(0)
-        rows = [row for row in every if split in ("all", row["split"])][:count]
+        rows = [row for row in table if split in ("all", row["split"])][:count]
         self.numbers = [row["number"] for row in rows]
         self.labels = torch.tensor([[row[name] for name in self.names] for row in rows]).reshape(-1, len(self.names))
 
@@ -81,10 +81,10 @@ class VideoDataset(Dataset[tuple[Tensor, Tensor]]):
         return len(self.numbers)
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        """Pictures (frames, channels, size, size), and the true parameters (parameters,)."""
+        """Images (frames, channels, size, size) and true parameters (parameters,)."""
         read = self.recordings.frames if self.what == "frames" else self.recordings.masks
-        pictures = torch.from_numpy(read(self.numbers[index], self.size, self.which).copy())
-        pictures = pictures.permute(0, 3, 1, 2) if self.what == "frames" else pictures[:, None]
+        images = torch.from_numpy(read(self.numbers[index], self.size, self.which).copy())
+        images = images.permute(0, 3, 1, 2) if self.what == "frames" else images[:, None]
         if self.dtype == torch.float32:
-            return pictures.float() / 255, self.labels[index]
-        return pictures.contiguous(), self.labels[index]
+            return images.float() / 255, self.labels[index]
+        return images.contiguous(), self.labels[index]

@@ -1,10 +1,10 @@
-"""A data set as tar files, as the library `webdataset` reads them: one after another, over a network.
+"""Export as tar files for the library `webdataset`, for sequential reading over a network.
 
     train-000000.tar, ..., test-000000.tar, ...
-        00000017.npz     frames, masks, and the motion, such as body.x
+        00000017.npz     frames, masks, and the trajectory, such as body.x
         00000017.json    the label: truth, camera, push, scene
 
-The same bytes each time: files of a tar have no dates, no owners, and stand in order.
+Exports are identical bit for bit: files of a tar have no dates and no owners, and are in order.
 """
 
 import io
@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from gradsim.dataset.reader import Recordings
+from gradsim.dataset.reader import DatasetReader
 from gradsim.runtime.atomic import atomic_path
 
-VIDEOS = 500  # of one tar
+VIDEOS = 500  # of a tar file
 
 
 def export_webdataset(
@@ -31,18 +31,18 @@ def export_webdataset(
     """Write the finished videos of a data set as tar files.
 
     Args:
-        folder: Made by `generate`.
-        out: A new folder.
-        size: Width and height of the pictures [px]; None: the smallest there is.
-        report: Is told how many videos are finished, of how many.
+        folder: Folder of the data set.
+        out: New folder.
+        size: Width and height of the images [px]; None: the smallest available.
+        report: Called with the numbers of finished and of all videos.
 
     Returns:
         Names of the tar files.
 
     Raises:
-        InputError: If the folder holds no data set, or no such size, or `out` holds something.
+        InputError: If the folder holds no data set, or no such size, or `out` is not empty.
     """
-    recordings = Recordings(folder)
+    recordings = DatasetReader(folder)
     size = recordings.settings.sizes[0] if size is None else size
     splits: dict[str, list[int]] = {"train": [], "test": []}
     for row in recordings.table(["number", "split"]):
@@ -62,14 +62,14 @@ def export_webdataset(
     return names
 
 
-def _arrays(recordings: Recordings, number: int, size: int) -> bytes:
-    """Pictures and motion of a video as an npz file."""
-    pictures = {"frames": recordings.frames(number, size), "masks": recordings.masks(number, size)}
-    return _npz(pictures | recordings.states(number))
+def _arrays(recordings: DatasetReader, number: int, size: int) -> bytes:
+    """Images and trajectory of a video as an npz file."""
+    images = {"frames": recordings.frames(number, size), "masks": recordings.masks(number, size)}
+    return _npz(images | recordings.states(number))
 
 
 def _npz(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """As `np.savez_compressed`, but without the hour in it."""
+    """As `np.savez_compressed`, but without time stamps."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():

@@ -70,7 +70,7 @@ def solve(one: Sample, unknowns: Sequence[str], rollouts: int) -> dict:
 def problem_of(one: Sample, unknowns: Sequence[str]) -> Problem:
     """The fit of a sample's video, by silhouettes; all other parameters are known."""
     known = {name: value for name, value in one.truth.items() if name not in unknowns}
-    scene = one.placed() if known else one.scene
+    scene = one.true_scene() if known else one.scene
     space = Space(scene, [text for text in one.unknowns if text.partition(":")[0] in unknowns])
     model = model_for(scene, space)
     with torch.no_grad():

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from gradsim.dataset import Sample, sample
-from gradsim.dataset.render import film
+from gradsim.dataset.render import render_sample
 from gradsim.identification.unknowns import Unknown
 from gradsim.runtime.atomic import atomic_path
 from gradsim.runtime.progress import Progress
@@ -66,7 +66,7 @@ class Clips:
     def _film(self, number: int) -> np.ndarray:
         path = self.folder / f"{number:05d}.npz"
         if not path.exists():
-            frames = film(self.samples[number], (SIZE,)).frames[SIZE]
+            frames = render_sample(self.samples[number], (SIZE,)).frames[SIZE]
             with atomic_path(path) as draft:
                 np.savez_compressed(draft, frames=frames)
         with np.load(path) as archive:

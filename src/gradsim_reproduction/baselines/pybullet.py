@@ -41,7 +41,7 @@ def solve(job: Mapping) -> dict:
     """
     started, one, plan = time.process_time(), sample("rigid", job["number"], job["seed"]), Plan(**job["plan"])
     rng = np.random.default_rng([START + one.seed, one.number, STARTS.index(job["start"])])
-    with bullet(one.placed()) as world:
+    with bullet(one.true_scene()) as world:
         target = world.film(one.truth[MASS])
 
         def reward(mass: float) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from gradsim.dataset import Sample, sample
-from gradsim.dataset.sample import placed
+from gradsim.dataset.sample import with_parameters
 from gradsim.errors import Status
 from gradsim.identification.api import least_squares
 from gradsim.identification.fit import Fit
@@ -105,7 +105,7 @@ def run_fit(job: FitJob) -> dict:
 def problem_of(one: Sample, names: Sequence[str], mode: str) -> tuple[Problem, dict[str, float]]:
     """The problem of finding some unknowns of a sample, the others known, and the truth."""
     truth = {name: value for name, value in one.truth.items() if name in names}
-    scene = placed(one.scene, {name: value for name, value in one.truth.items() if name not in names})
+    scene = with_parameters(one.scene, {name: value for name, value in one.truth.items() if name not in names})
     space = Space(scene, [u for u in one.unknowns if u.partition(":")[0] in names])
     model = Model(scene)
     observation = observe(scene, truth, model, mode, SEEDS * one.seed + one.number)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradsim.dataset import sample
-from gradsim.dataset.sample import placed
+from gradsim.dataset.sample import with_parameters
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim.scene import Scene
@@ -75,7 +75,7 @@ def _landing(family: Family, number: int, seed: int) -> Draw:
     """A rigid sample of the data set, where all but the unknowns are known."""
     landing = sample("rigid", number, seed)
     names = [text.partition(":")[0] for text in family.unknowns]
-    scene = placed(landing.scene, {name: value for name, value in landing.truth.items() if name not in names})
+    scene = with_parameters(landing.scene, {name: value for name, value in landing.truth.items() if name not in names})
     timing = scene.timing.model_copy(update={"frames": CONTACT_FRAMES})
     truth = {name: landing.truth[name] for name in names}
     return Draw(scene.model_copy(update={"timing": timing}), family.unknowns, truth)

@@ -13,7 +13,7 @@ import torch
 from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task
 from gradsim.dataset import sample, test_numbers
-from gradsim.dataset.sample import placed
+from gradsim.dataset.sample import with_parameters
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares
 from gradsim.identification.problem import Effort
@@ -37,7 +37,7 @@ def identification(what: str, number: int, seed: int) -> dict:
     one = sample(KINDS[what], number, seed)
     unknowns = [u for u in one.unknowns if not what.startswith("mass") or u.startswith("body.mass:")]
     names = [u.split(":")[0] for u in unknowns]
-    scene = placed(one.scene, {name: value for name, value in one.truth.items() if name not in names})
+    scene = with_parameters(one.scene, {name: value for name, value in one.truth.items() if name not in names})
     truth = {name: one.truth[name] for name in names}
     if what == "mass_by_descent":
         fit, effort = problem(scene, unknowns, truth), Effort()

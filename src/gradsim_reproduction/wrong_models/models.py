@@ -17,7 +17,7 @@ import torch
 from scipy.optimize import linprog
 
 from gradsim.dataset import Sample, soft
-from gradsim.dataset.sample import placed
+from gradsim.dataset.sample import with_parameters
 from gradsim.errors import InputError
 from gradsim.geometry import tet_io, tet_mesh
 from gradsim.geometry.mesh import Mesh
@@ -82,7 +82,7 @@ def model_setup(row: str, one: Sample, folder: Path) -> ModelSetup:
 def scene_and_mass(one: Sample) -> tuple[Scene, str]:
     """The scene with all of the truth but the mass, and the mass as an unknown."""
     others = [Unknown.parse(text) for text in one.unknowns[1:]]
-    scene = placed(one.scene, {u.name: one.truth[u.name] for u in others})
+    scene = with_parameters(one.scene, {u.name: one.truth[u.name] for u in others})
     timing = scene.timing.model_copy(update={"frames": FRAMES})
     return scene.model_copy(update={"timing": timing}), one.unknowns[0]
 

@@ -7,7 +7,7 @@ import pytest
 
 from gradsim import video
 from gradsim.app.cli.main import main
-from gradsim.dataset import Recordings
+from gradsim.dataset import DatasetReader
 from gradsim.geometry import image_io
 from gradsim.identification.unknowns import Space
 from gradsim.scene import Scene
@@ -53,7 +53,7 @@ def test_what_does_not_go_is_bad_input(folder, words):
 def test_a_video_is_unpacked_for_a_fit(folder, tmp_path, capsys):
     """The film is that of the data set to the bit, and the scene one that its unknowns belong to."""
     assert main(["dataset", "show", str(folder), "1", "--out", str(tmp_path)]) == 0
-    printed, recordings = capsys.readouterr().out, Recordings(folder)
+    printed, recordings = capsys.readouterr().out, DatasetReader(folder)
     np.testing.assert_array_equal(video.read(tmp_path / "film.webm").frames, recordings.frames(1, 32))
     np.testing.assert_array_equal(video.read(tmp_path / "mask.webm").frames[..., 0], recordings.masks(1, 32))
     scene = Scene.load(tmp_path / "scene.yaml")
@@ -68,7 +68,7 @@ def test_a_sheet_shows_the_first_videos(folder, tmp_path):
     page = image_io.read(tmp_path / "sheet.png")
     assert page.shape[2] > 2 * 32  # side by side
     blue = (page[2] > page[0] + 0.2).sum()
-    assert blue > (Recordings(folder).masks(0, 32)[-1] > 200).sum() / 2
+    assert blue > (DatasetReader(folder).masks(0, 32)[-1] > 200).sum() / 2
 
 
 def test_a_plan_is_told(folder, capsys):

@@ -169,7 +169,7 @@ class Export(Command):
 
 
 @dataclass(kw_only=True)
-class Plan(Command):
+class GenerationPlan(Command):
     """Estimate time and size of a data set from those of an existing one."""
 
     folder: Folder
@@ -182,10 +182,10 @@ class Plan(Command):
     """Print JSON instead of a table."""
 
     def run(self, out, err):
-        from gradsim.dataset.generate import plan
-        from gradsim.dataset.layout import Layout
+        from gradsim.dataset.generate import plan_generation
+        from gradsim.dataset.layout import DatasetLayout
 
-        planned, settings = plan(self.folder, self.n, self.cores), Layout.open(self.folder).settings
+        planned, settings = plan_generation(self.folder, self.n, self.cores), DatasetLayout.open(self.folder).settings
         if self.json:
             print(json.dumps(planned.summary(), indent=1))
         else:
@@ -201,7 +201,7 @@ _Datasets = (
     | Annotated[Repair, subcommand("repair")]
     | Annotated[Show, subcommand("show")]
     | Annotated[Export, subcommand("export")]
-    | Annotated[Plan, subcommand("plan")]
+    | Annotated[GenerationPlan, subcommand("plan")]
 )
 Dataset = Annotated[_Datasets, subcommand("dataset", description="Generate, check and export data sets of videos.")]
 

@@ -6,12 +6,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from gradsim.dataset.generate import Plan
+from gradsim.dataset.generate import GenerationPlan
 from gradsim.dataset.labels import truth_of
-from gradsim.dataset.verify import Verdict
+from gradsim.dataset.verify import VerificationReport
 
 
-def show_verdict(out: Console, verdict: Verdict) -> None:
+def show_verdict(out: Console, verdict: VerificationReport) -> None:
     """Print content and faults of a data set."""
     count = max(1, verdict.count)
     rows = [("videos", f"{verdict.count} of {verdict.expected}"), ("content", verdict.content_hash)]
@@ -30,17 +30,23 @@ def show_verdict(out: Console, verdict: Verdict) -> None:
     out.print("complete" if verdict.whole else "incomplete: gradsim dataset repair generates these units again")
 
 
-def show_plan(out: Console, plan: Plan, kind: str, sizes: str) -> None:
+def show_plan(out: Console, plan_generation: GenerationPlan, kind: str, sizes: str) -> None:
     """Print time and size of a planned data set."""
     rows = [
-        ("measured", f"{plan.measured} {kind} videos at {sizes}: {plan.cpu_s_each:.3f} CPU-s each"),
-        ("utilization of a core", f"{plan.use:.0%}"),
-        ("planned", f"{plan.videos} videos"),
-        ("CPU time", f"{plan.cpu_hours:.1f} h"),
-        (f"on {plan.cores} cores", f"{plan.hours:.1f} h"),
-        *((name, f"{plan.videos * n / 1e9:.2f} GB, {n / 1e3:.1f} kB each") for name, n in plan.bytes_each.items()),
-        ("on disk", f"{plan.bytes / 1e9:.1f} GB in {plan.files} files"),
-        ("as shards", f"--shard 1/{plan.shards} to {plan.shards}/{plan.shards}"),
+        (
+            "measured",
+            f"{plan_generation.measured} {kind} videos at {sizes}: {plan_generation.cpu_s_each:.3f} CPU-s each",
+        ),
+        ("utilization of a core", f"{plan_generation.use:.0%}"),
+        ("planned", f"{plan_generation.videos} videos"),
+        ("CPU time", f"{plan_generation.cpu_hours:.1f} h"),
+        (f"on {plan_generation.cores} cores", f"{plan_generation.hours:.1f} h"),
+        *(
+            (name, f"{plan_generation.videos * n / 1e9:.2f} GB, {n / 1e3:.1f} kB each")
+            for name, n in plan_generation.bytes_each.items()
+        ),
+        ("on disk", f"{plan_generation.bytes / 1e9:.1f} GB in {plan_generation.files} files"),
+        ("as shards", f"--shard 1/{plan_generation.shards} to {plan_generation.shards}/{plan_generation.shards}"),
     ]
     _show(out, rows)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from gradsim import video as videos
-from gradsim.dataset.reader import Recordings
+from gradsim.dataset.reader import DatasetReader
 from gradsim.errors import InputError
 from gradsim.geometry import image_io
 from gradsim.visualization.sheets import evenly, sheet, strip
@@ -30,7 +30,7 @@ def unpack(folder: Path, number: int, out: Path, size: int | None = None) -> dic
     Raises:
         InputError: If there is no such data set, video or size.
     """
-    recordings = Recordings(folder)
+    recordings = DatasetReader(folder)
     size = recordings.settings.sizes[0] if size is None else size
     frames, masks = recordings.frames(number, size), recordings.masks(number, size)
     out.mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def overview(folder: Path, out: Path) -> int:
     Raises:
         InputError: If the folder holds no finished videos.
     """
-    recordings = Recordings(folder)
+    recordings = DatasetReader(folder)
     numbers, size = recordings.numbers[:SHEET_VIDEOS], recordings.settings.sizes[-1]
     if not numbers:
         raise InputError(f"{folder} has no finished videos; run gradsim dataset verify to see what it holds.")
