@@ -85,9 +85,15 @@ def experiment(name: str, title: str, *, parallel: bool = False) -> Callable[[Ca
             out: Path, quick: bool = False, seed: int = 0, progress: Progress | None = None, **options: Any
         ) -> dict:
             progress, out = progress or NullProgress(), Path(out)
+            made = not out.exists()
             out.mkdir(parents=True, exist_ok=True)
             shared = {key: options.pop(key) for key in unset if key in options}
-            result, figures = function(Run(out, quick, seed, progress, **shared), **options)
+            try:
+                result, figures = function(Run(out, quick, seed, progress, **shared), **options)
+            except BaseException:
+                if made and not any(out.iterdir()):  # for want of data or packages, say
+                    out.rmdir()
+                raise
             progress.done()
             command = _command(name, {"scenes": shared.get("scenes"), **options, "quick": quick})
             return write_result(out, command, {"title": title, "seed": seed, "quick": quick, **result}, figures)

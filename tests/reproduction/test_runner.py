@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from gradsim.errors import InputError
 from gradsim.runtime.checkpoint import Ledger
 from gradsim_reproduction.runner import Run, experiment, figure, run_missing
 
@@ -52,3 +53,13 @@ def test_an_experiment_takes_its_options_and_writes_what_it_did(tmp_path):
     assert json.loads((tmp_path / "run" / "done.jsonl").read_bytes().splitlines()[1])["settings"]["seed"] == 7
     with pytest.raises(TypeError, match="scene"):
         sizes(tmp_path, scene=3)
+
+
+def test_an_experiment_that_lacks_something_leaves_no_folder(tmp_path):
+    @experiment("lacking", "Lacking")
+    def lacking(run: Run):
+        raise InputError("no recordings")
+
+    with pytest.raises(InputError, match="no recordings"):
+        lacking(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
