@@ -1,5 +1,5 @@
 # pyright: reportInvalidTypeForm=false
-"""How a physics source reaches the vertices of a mesh, for each mapping of work to lanes.
+"""Gather, scatter, load and store of mesh vertices, for each mapping of work to lanes.
 
     "worlds"    a register holds one vertex of several worlds: arrays of Vec3, an index is one number
     "elements"  a register holds the vertices of several elements of one world: arrays of rows (x, y, z, 0), an index

@@ -1,6 +1,6 @@
-"""The angle of a direction in a plane, for the lane types of `engine.lanes`.
+"""atan2 for the lane types of `engine.lanes`.
 
-It stands apart from the other operators since few sources need it, and what changes there compiles everything anew.
+Separate from the other operators, since few templates need it and a change there recompiles all of them.
 """
 
 from functools import cache

@@ -1,4 +1,4 @@
-"""What Warp's compiler for CPUs leaves undone on packs of numbers, and how to ask for it.
+"""Compiler flags for arithmetic on SIMD registers, which Warp's CPU compiler leaves out.
 
 It works on a register of 64 bytes in two halves, fuses no product with a sum, keeps every `0 + x`, because that turns −0
 into 0, and puts registers that it has to store across the lines of the cache. Sources that are all arithmetic on packs run
@@ -18,7 +18,7 @@ WIDE = "-mprefer-vector-width=512 -mstackrealign"
 
 
 def compiled_for_packs(module: ModuleType, lane: Lane) -> ModuleType:
-    """A specialised source (see `engine.lanes`), to be compiled as arithmetic on packs."""
+    """Set the flags of a specialized template (see `engine.lanes`) for arithmetic on registers; returns it."""
     own = wp.config.cpu_compiler_flags
     flags = ["-march=native" if own is None else own, FUSED]
     if lane.width * np.dtype(lane.dtype).itemsize == 64:

@@ -1,5 +1,5 @@
 # pyright: reportInvalidTypeForm=false
-"""Between plain and dual numbers in one source: a direction goes in beside a value, and the derivative comes out.
+"""Conversion between plain and dual vectors: pair a value with its tangent, and split them again.
 
 `halves(lane)` gives, for vectors of a plain lane type: `pair(x, d)`, the dual vector of value x and derivative d; and
 `value` and `slope` of a dual vector.

@@ -1,4 +1,4 @@
-"""exp and log(1 + x) on registers, single lanes of a register and sums over them: what pictures need beside algebra.
+"""exp and log(1 + x) on registers, single lanes of a register and their sum.
 
 A library's exp takes a register one lane at a time; a polynomial takes all lanes in the time of one.
 

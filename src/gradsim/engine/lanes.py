@@ -4,7 +4,7 @@
     Lane("float32")                      Warp's own float, vec3, mat33, quat: CUDA, or one world at a time on a CPU
     Lane("float64")                      the same in double precision
     Lane("float64", 8)                   every component is a register of 8 worlds (CPU)
-    Lane("float64", 8, dual=True)        ... with a forward derivative beside every component
+    Lane("float64", 8, dual=True)        ... with a forward derivative for every component
 
 A file of kernels starts with `from gradsim.engine.lanes import *` and is a *template*: `specialize` runs it once for
 each lane type, and the star import brings the types and operators of that lane type. Warp resolves `a * b` to the
@@ -55,7 +55,7 @@ __all__ = [  # noqa: PLE0604 -- the names that a template sees, made for each la
 
 @dataclass(frozen=True)
 class Lane:
-    """How the numbers of a physics source are laid out.
+    """Number type of a specialized template: precision, SIMD width, and dual or plain.
 
     Args:
         dtype: "float32" or "float64".

@@ -24,7 +24,7 @@ def replay(kernel: wp.Kernel, dim: int | tuple[int, ...], args: Sequence[Any], d
     launch.set_dim(dim)
     launch.set_params(args)
     launch.launch()
-    launch.params[1:] = [None] * len(args)  # else it would keep whole films alive until the next launch
+    launch.params[1:] = [None] * len(args)  # else it would keep whole trajectories alive until the next launch
 
 
 def array(dtype: Any, tensor: Tensor) -> Any:

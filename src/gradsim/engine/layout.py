@@ -27,7 +27,7 @@ class Layout:
         self.dtype = getattr(torch, lane.dtype)
 
     def packs(self, worlds: int) -> int:
-        """Number of registers that hold so many worlds."""
+        """Number of registers that hold this number of worlds."""
         return math.ceil(worlds / self.lane.width)
 
     def pack(self, kind: str, value: Tensor, tangent: Tensor | None = None) -> wp.array:
@@ -67,7 +67,7 @@ class Layout:
             place.copy_(flat.unflatten(0, (packs, width)).permute(0, 2, 3, 1))
 
     def zeros(self, kind: str, worlds: int, items: tuple[int, ...], device: torch.device) -> wp.array:
-        """Array of `kind`, all zero, for so many worlds."""
+        """Array of `kind`, all zero, for this number of worlds."""
         shape = (self.packs(worlds), *items, *self._tail(kind))
         return self._wrap(kind, torch.zeros(shape, dtype=self.dtype, device=device))
 

@@ -20,7 +20,7 @@ SHARE = 0.3  # of the time of a world alone that one world of a full register ta
 
 
 def mapping_for(worlds: int, dtype: torch.dtype, device: torch.device, dual: bool) -> "Worlds | InElements":
-    """The faster mapping on this device for so many worlds."""
+    """The faster mapping on this device for this number of worlds."""
     name = str(dtype).removeprefix("torch.")
     if device.type != "cpu":
         return Threads(Lane(name, 1, dual))
@@ -133,7 +133,7 @@ class InElements:
         return math.ceil((vertices + filled) / self.lane.width) * self.lane.width
 
     def vertices(self, x: Tensor, tangent: Tensor | None, rows: int, copies: Tensor) -> wp.array:
-        """`copies`: which vertices stand behind the mesh's own, or none for zeros."""
+        """`copies`: vertices repeated after those of the mesh; none for zeros."""
         memory = torch.zeros(*x.shape[:-2], rows, 4 * self.parts, dtype=self.dtype, device=x.device)
         n = x.shape[-2]
         for k, part in enumerate((x, tangent) if self.lane.dual else (x,)):

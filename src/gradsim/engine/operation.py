@@ -18,7 +18,7 @@ from torch.autograd import forward_ad
 
 
 class Program(Protocol):
-    """What runs inside an operation. Inputs and outputs are lists of tensors in a fixed order.
+    """Forward and backward pass of an operation. Inputs and outputs are lists of tensors in a fixed order.
 
     A program must not keep, change or return its inputs.
     """
@@ -38,7 +38,7 @@ class Program(Protocol):
         ...
 
 
-# The custom operation carries its program by number. Weak, since a program has models, meshes and pictures with it.
+# The custom operation carries its program by number. Weak, since a program holds models, meshes and images.
 _programs: WeakValueDictionary[int, Program] = WeakValueDictionary()
 _numbers = count()
 

@@ -1,4 +1,4 @@
-"""What moves: one file for each law."""
+"""Physics: bodies, forces, contact and rollouts."""
 
 from gradsim.physics.forces.base import Force
 from gradsim.physics.forces.custom import CustomForce

@@ -17,8 +17,8 @@ def look_of(node, mesh: Mesh, name: str, smooth: bool, to: dict[str, Any]) -> Ap
     Args:
         node: The scene's description of it.
         mesh: Its shape.
-        name: What to call it in messages, such as "bodies.cube".
-        smooth: Whether it is shaded as round where its material does not say.
+        name: Name in messages, such as "bodies.cube".
+        smooth: Interpolate normals, unless its material says otherwise.
         to: `dtype` and `device` of its tensors.
 
     Raises:

@@ -50,7 +50,7 @@ class PairTouches(NamedTuple):
 
 
 def pair_touches(pairs: Pairs, trajectory: Trajectory, values: Values) -> PairTouches:
-    """What touches in the frames of a motion.
+    """Contacts in the frames of a trajectory.
 
     Args:
         pairs: Those of the group (`ConstrainedIsland.pairs`).
@@ -186,7 +186,7 @@ def _given(system: Touching, values: Values) -> dict[str, Tensor]:
 
 
 def _contact(system: Touching) -> RigidBody | SoftContact:
-    """What says how a body touches."""
+    """The contact parameters of a body."""
     return system.contact if isinstance(system, SoftBody) else system
 
 

@@ -1,4 +1,4 @@
-"""Which parameters of a scene anything reads: those with a path to the motion, to the surface or to a picture.
+"""Parameters of a scene that affect a trajectory, a surface or an image.
 
 A parameter may have a path and yet a derivative of 0: the mass of a body in free fall. That is an answer. One that nothing
 reads has no derivative at all, and where one is asked for, that is said.

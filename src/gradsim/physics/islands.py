@@ -1,6 +1,6 @@
 """Bodies of a scene that act on one another: one rollout for all of them, and one for each body that is alone.
 
-Vertices of all soft bodies stand in one list, one body after another; contacts and attachments of the scene are further
+Vertices of all soft bodies are concatenated; contacts and attachments of the scene are further
 groups of elements behind those of the bodies.
 """
 
@@ -145,7 +145,7 @@ class CoupledIsland:
         return found
 
     def stable_step(self, values: Values) -> float:
-        """Of the bodies by themselves and of what is between them: bounds of k/m add up, so 1/h² do."""
+        """Bound from the bodies and from what is between them: bounds of k/m add up, so 1/h² do."""
         alone = min(s.stable_step(values) for s in self.systems)
         return (alone**-2 + self._between(values) ** -2) ** -0.5
 

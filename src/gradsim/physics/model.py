@@ -49,10 +49,10 @@ class Model(nn.Module):
 
     Args:
         scene: A `gradsim.Scene`.
-        substeps: Steps per frame; None takes the scene's, and `auto` there means as many as `recommended_substeps` says.
+        substeps: Steps per frame; None takes the scene's, and `auto` there takes `recommended_substeps`.
         dtype: torch.float64 or torch.float32.
         device: Any device of PyTorch that Warp knows too.
-        forces: Forces of one's own on soft bodies by dotted name, as {"flag.wind": Acting(Force.load("wind.py"), ...)}.
+        forces: The user's forces on soft bodies by dotted name, as {"flag.wind": CustomForce(Force.load("wind.py"), ...)}.
             Their parameters are the model's: `flag.wind.drag`. The bound of the time step knows nothing of them.
         lead: Intervals of so many substeps each that `timing.offset` is cut into, where it is not 0; None: as long as
             a frame, by the scene's offset.

@@ -1,15 +1,14 @@
-"""What a file of forces says about itself: on how many vertices they act, and which arrays they read by name.
+"""Forces on elements of soft bodies: their files, vertices per element, and arrays by name.
 
 A force file is a template (see `engine.lanes`) with a function `forces`, whose arguments are the positions x0, x1, ...
 and velocities v0, v1, ... of the vertices of one element, then the constants of its rest shape, then its parameters; it
-returns the force on each vertex. Beside it stand `energy`, the same physics in plain PyTorch, and a `Force`. A file may
+returns the force on each vertex. It also has `energy`, the same physics in plain PyTorch, and a `Force`. A file may
 also have `power`, the forces' virtual power in fewer operations than Σ f · w, and `active` (of some of the arguments of
 `forces`): where it holds in no lane, there are no forces.
 
-Whether a function of one's own is a formula that can be compiled for numbers, packs and CUDA, and differentiated.
-
-What is not would fail in the compiler, in words about generated code, or lose digits in silence: Warp takes a bare number
-for one of single precision.
+`check_formula` refuses functions that cannot be compiled for scalars, SIMD registers and CUDA, and differentiated. They
+would fail in the compiler, with messages about generated code, or lose digits silently: Warp takes a bare number for one
+of single precision.
 """
 
 import ast
@@ -96,7 +95,7 @@ class Force:
 
     @classmethod
     def load(cls, path: str | Path) -> "Force":
-        """The force of a file of one's own, as its function `forces` states it.
+        """The force of a user's file, from the signature of its function `forces`.
 
         Its arguments are x0, x1, ... and v0, v1, ..., a position [m] and a velocity [m/s] of each vertex of an element,
         all of kind Vec3; then the parameters, of kind Real, Vec3 or Mat3. It returns the force on each vertex [N].
@@ -133,7 +132,7 @@ class Force:
 
     @property
     def title(self) -> str:
-        """As messages call it: without what tells an edited file from the first."""
+        """Name in messages: without the digest of a user's file."""
         if self.name.startswith("own."):
             return self.name.removeprefix("own.").rpartition("_")[0]
         return self.name.rpartition(".")[2]
@@ -161,7 +160,7 @@ class Elements:
     """Elements of one kind.
 
     Args:
-        force: What acts on them.
+        force: The force on each element.
         index: Their vertices (m, nodes).
         rest: Constants of their rest shapes by name, (m, ...).
 

@@ -48,7 +48,7 @@ class Advection:
 
 
 class _Moving:
-    """What both programs share: the grid as kernels see it, and A."""
+    """Base of both programs: the grid as kernels see it, and the operator A."""
 
     def __init__(self, grid: Grid, dt: float, like: Tensor):
         self.grid, self.code = grid, _code(like.dtype, grid.walled)
@@ -67,7 +67,7 @@ class _Moving:
         return array(self.code.Scalar, q.view(-1))
 
     def given(self, q: Tensor, velocity: Tensor, sign: int = 1) -> list:
-        """What kernels of A are given, or of A₋ for a sign of -1."""
+        """Arguments of the kernels of A, or of A₋ for a sign of -1."""
         components = self.grid.dimensions if q.dim() == self.grid.dimensions + 2 else 1
         masked = int(self.grid.solid is not None and components == 1)
         fluid = array(self.code.Scalar, self.fluid)

@@ -1,4 +1,4 @@
-"""What makes velocities free of divergence, and what makes them spread: two symmetric solves, each its own adjoint.
+"""Pressure projection and implicit diffusion of velocities: two symmetric solves, each its own adjoint.
 
     project    u' = M u − M G p,   L p = −D M u,   L = −D M G             (Chorin 1968; Stam 1999, Sec. 2.1)
     diffuse    (1 + dt ν L_a) u_a' = u_a,          backward Euler         (Stam 1999, Sec. 2.2)

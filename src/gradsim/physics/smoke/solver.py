@@ -32,7 +32,7 @@ from gradsim.physics.smoke.projection import Diffuse, Project
 
 @dataclass(frozen=True)
 class Plume:
-    """How smoke moved.
+    """Trajectory of a smoke simulation.
 
     Args:
         times: Of the frames (frames,) [s].
@@ -200,7 +200,7 @@ class Smoke(nn.Module):
         return Plume(times, torch.stack(velocities, 1), torch.stack(densities, 1), self.grid)
 
     def _segment(self, u, rho, forces, sources, viscosity, buoyancy, substeps) -> tuple[list[Tensor], list[Tensor]]:
-        """Velocities and densities of so many frames more."""
+        """Velocities and densities of the next frames."""
         velocities, densities = [], []
         for force, source in zip(forces, sources, strict=True):
             for _ in range(substeps):
