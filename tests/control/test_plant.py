@@ -126,5 +126,5 @@ def test_a_policy_that_does_not_fit_is_refused_before_any_rollout():
         system.check(other)
     with pytest.raises(InputError, match="fails on the inputs of the plant, a time and 3 numbers"):
         system.check(policy)
-    with pytest.raises(InputError, match="the plant has no observation"):
+    with pytest.raises(InputError, match="reads observations, and the plant has none"):
         plant().check(policy)
