@@ -50,7 +50,7 @@ def main(starts: int = 2) -> gs.Fit:
     scene = gs.Scene.parse(SCENE)
     with tempfile.TemporaryDirectory() as folder:
         film(scene, path := Path(folder) / "ball.webm")
-        fit = gs.identify(scene, UNKNOWNS, video=path, noise=NOISE, starts=starts)
+        fit = gs.identify(scene, UNKNOWNS, gs.Clip(path, noise=NOISE), starts=starts)
     print(fit.table, *(f"truth  {name}  {value:g}" for name, value in TRUTH.items()), sep="\n")
     return fit
 

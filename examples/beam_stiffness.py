@@ -48,7 +48,7 @@ def main(starts: int = 3) -> gs.Fit:
     with tempfile.TemporaryDirectory() as folder:
         film(scene, path := Path(folder) / "beam.webm")
         fit = gs.identify(
-            scene, ["beam.young:50e3:800e3", "beam.damping:2:100"], video=path, noise=NOISE, starts=starts
+            scene, ["beam.young:50e3:800e3", "beam.damping:2:100"], gs.Clip(path, noise=NOISE), starts=starts
         )
     print(fit.table, *(f"truth  {name}  {value:g}" for name, value in TRUTH.items()), sep="\n")
     print(fit.status, f"χ²/N {fit.chi2_per_n:.3f}")

@@ -48,7 +48,7 @@ def main() -> gs.Fit:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "box.webm"
         film(scene, path)
-        fit = identify(scene, ["box.mass:1:12"], video=path, noise=NOISE, starts=4)
+        fit = identify(scene, ["box.mass:1:12"], gs.Clip(path, noise=NOISE), starts=4)
     print(f"{fit.table}\ntruth     {MASS} kg")
     return fit
 

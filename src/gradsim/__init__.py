@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gradsim.errors import InputError
     from gradsim.geometry.surface import Appearance, Surface
     from gradsim.identification import (
+        Clip,
         Explanation,
         Field,
         FieldFit,
@@ -42,6 +43,7 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "CustomForce": "gradsim.physics",
     "Antialiased": "gradsim.render",
     "Camera": "gradsim.render",
+    "Clip": "gradsim.identification",
     "DibR": "gradsim.render",
     "Divergence": "gradsim.physics",
     "Explanation": "gradsim.identification",
@@ -86,6 +88,7 @@ __all__ = [
     "Antialiased",
     "Appearance",
     "Camera",
+    "Clip",
     "CustomForce",
     "DibR",
     "Divergence",

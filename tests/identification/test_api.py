@@ -136,7 +136,7 @@ def test_a_video_or_an_observation_has_to_be_given_and_not_both(tmp_path):
     with pytest.raises(InputError, match="exactly one"):
         identify(throw(), THROW)
     with pytest.raises(InputError, match="exactly one"):
-        identify(throw(), THROW, video=tmp_path / "x.webm", observation=noisy(0)[1])
+        identify(throw(), THROW, tmp_path / "x.webm", observation=noisy(0)[1])
 
 
 def test_components_are_placed_in_their_vector():

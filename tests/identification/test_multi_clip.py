@@ -141,7 +141,7 @@ def test_unknowns_of_several_clips_that_are_wrong(unknowns, words):
 
 def test_clips_that_do_not_match_their_scenes_are_refused():
     with pytest.raises(InputError, match="2 scenes and 1 clips"):
-        identify_many([flight(), slide()], [MASS], videos=["a.webm"])
+        identify_many([flight(), slide()], [MASS], clips=["a.webm"])
     with pytest.raises(InputError, match="exactly one of"):
         identify_many([flight()], [MASS])
 

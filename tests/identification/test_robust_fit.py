@@ -9,6 +9,7 @@ from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.identification.api import identify, least_squares
 from gradsim.identification.observation.base import Masks, States
+from gradsim.identification.observation.clip import Clip
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
@@ -135,4 +136,4 @@ def test_unknown_losses_are_refused_before_any_work():
     with pytest.raises(InputError, match="huber"):
         Masks(EXACT.masks, SIGMA, EXACT.silhouettes, loss="l1")
     with pytest.raises((InputError, FileNotFoundError)):
-        identify(SCENE, THROW, video="none.webm", robust="l1")
+        identify(SCENE, THROW, Clip("none.webm", robust="l1"))

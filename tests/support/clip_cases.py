@@ -6,7 +6,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from gradsim.identification.solvers.clip_ensemble import Clip, ClipsProblem
+from gradsim.identification.solvers.clip_ensemble import ClipsProblem, PoseClip
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
@@ -55,18 +55,18 @@ def tosses(count: int = 3, frames: int = 45) -> tuple[Tensor, Tensor]:
     return states["x"], states["q"]
 
 
-def cut(x: Tensor, q: Tensor, frames: int = FRAMES) -> list[Clip]:
+def cut(x: Tensor, q: Tensor, frames: int = FRAMES) -> list[PoseClip]:
     """Clips of tosses, one recording each."""
     clips = []
     for k in range(len(x)):
         for first in range(0, x.shape[1] - frames + 1, frames - 1):
             part = slice(first, first + frames)
             sigmas = torch.full((frames, 3), SIGMA_X), torch.full((frames, 3), SIGMA_ANGLE)
-            clips.append(Clip(x[k, part], q[k, part], *sigmas, recording=f"toss {k}", first=first))
+            clips.append(PoseClip(x[k, part], q[k, part], *sigmas, recording=f"toss {k}", first=first))
     return clips
 
 
-def problem(clips: Sequence[Clip], *names: str) -> ClipsProblem:
+def problem(clips: Sequence[PoseClip], *names: str) -> ClipsProblem:
     """The fit of these unknowns, NAME or NAME:LOW:HIGH; the others have their true values."""
     own = model(len(clips[0].x))
     unknowns = [name if ":" in name else f"{name}:{RANGES[name]}" for name in names]

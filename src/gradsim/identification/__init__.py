@@ -1,4 +1,4 @@
-"""From what was seen to the physics that made it, with error bars and a verdict."""
+"""Identification: physical parameters from video, with error bars and a verdict."""
 
 from gradsim.identification.api import identify, least_squares
 from gradsim.identification.fields.api import identify_fields
@@ -10,6 +10,7 @@ from gradsim.identification.long_clip import MultipleShooting
 from gradsim.identification.model_selection import Comparison, compare
 from gradsim.identification.multi_clip import identify_many
 from gradsim.identification.observation.base import Masks, States
+from gradsim.identification.observation.clip import Clip
 from gradsim.identification.observation.images import Images
 from gradsim.identification.observation.labelled_masks import LabelledMasks
 from gradsim.identification.observation.multi_view import MultiView
@@ -19,6 +20,7 @@ from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Unknown
 
 __all__ = [
+    "Clip",
     "Comparison",
     "Estimate",
     "Explanation",

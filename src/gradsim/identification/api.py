@@ -4,7 +4,6 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from gradsim.errors import InputError, Status
 from gradsim.identification.fit import MISMATCH, Estimate, Fit
 from gradsim.identification.long_clip import MultipleShooting, explained, jumps_told, shoot, verdict
 from gradsim.identification.observation.base import Observation
-from gradsim.identification.observation.multi_view import from_videos
+from gradsim.identification.observation.clip import Clip, Files
 from gradsim.identification.observation.observability import require_observable
 from gradsim.identification.problem import Problem
 from gradsim.identification.sensitivity.lyapunov import growth
@@ -110,54 +109,35 @@ def solve(
 def identify(
     scene,
     unknowns: Sequence[str | Unknown],
-    video: str | Path | None = None,
-    mask: str | Path | None = None,
+    clip: Clip | Files | None = None,
     observation: Observation | None = None,
-    noise: float | None = None,
     starts: int = 16,
     seed: int = 0,
     report: Callable[[dict], None] = lambda entry: None,
-    videos: Mapping[str, str | Path] | None = None,
-    masks: Mapping[str, str | Path] | None = None,
     shooting: MultipleShooting | None = None,
-    robust: str = "gaussian",
-    ignore: str | Path | None = None,
-    frames: str = "",
-    background: str | Path | None = None,
     profile: bool | Sequence[str] = False,
 ) -> Fit:
-    """The physics in a video.
+    """Identify physical parameters from a video.
 
     Args:
-        scene: A `Scene`: shape, camera, pushes and whatever else is known.
-        unknowns: What is not: NAME, NAME:LOW:HIGH or `Unknown`, such as "cube.mass:2:12".
-        video: The video file; or give an observation.
-        mask: A mask video, where the colours of the scene are not those of the video.
-        observation: `Masks`, `States` or `Vertices` in place of a video.
-        noise: Standard deviation of a pixel's noise in [0, 1]; None: 1/255.
+        scene: `Scene` with shape, camera, pushes and all else that is known.
+        unknowns: What to solve for: NAME, NAME:LOW:HIGH or `Unknown`, such as "cube.mass:2:12".
+        clip: Video file, video files by camera, or `Clip` with a mask, noise, frames to use; or give an observation.
+        observation: `Masks`, `States`, `Vertices` or `Images` in place of a clip.
         starts: Number of starts, drawn uniformly over the ranges.
         seed: Of the starts.
         report: Called after each stage of the search.
-        videos: Films of several cameras of the scene by their names, in place of a video.
-        masks: Mask videos for some of them.
-        shooting: Cut a long or chaotic clip into windows, as `MultipleShooting(window=20)`.
-        robust: Loss of the residuals: "gaussian", or "huber" or "cauchy" against outliers; of an observation, its own.
-        ignore: A video of the same size and clock whose bright pixels do not count.
-        frames: Which frames of the films to use, such as "0:30" or "!12"; see `gradsim.video.timing.align_frames`.
-        background: A picture or film of the empty scene, or "median", to subtract.
+        shooting: Multiple shooting for a long or chaotic clip, such as `MultipleShooting(window=20)`.
         profile: True: profile likelihoods along the two weakest directions; or names of unknowns.
 
     Raises:
-        InputError: If anything that was given is wrong, before any work starts.
+        InputError: If an argument is wrong, before any work starts.
     """
-    if [video, videos, observation].count(None) != 2:
-        raise InputError("give exactly one of `video`, `videos` and `observation`.")
+    if (clip is None) == (observation is None):
+        raise InputError("give exactly one of `clip` and `observation`.")
     if observation is None:
-        videos = {"camera": video} if video is not None else videos or {}
-        masks = {"camera": mask} if mask is not None else masks
-        observation = from_videos(
-            scene, videos, masks, noise, robust=robust, ignore=ignore, frames=frames, background=background
-        )
+        assert clip is not None
+        observation = Clip.of(clip).observe(scene)
     if shooting:
         space = Space(scene, unknowns)
         problem = Problem(model_for(scene, space), observation, space)

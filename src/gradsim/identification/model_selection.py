@@ -33,7 +33,7 @@ from gradsim.errors import InputError
 from gradsim.identification.api import make_fit, model_for
 from gradsim.identification.fit import MISMATCH, Fit
 from gradsim.identification.observation.base import Observation
-from gradsim.identification.observation.multi_view import from_videos
+from gradsim.identification.observation.clip import Clip, Files
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import MultistartConfig, Outcome, search
@@ -244,11 +244,9 @@ class Comparison:
 def compare(
     scene: Scene,
     unknowns: Sequence[str | Unknown],
-    video: str | Path | None = None,
-    mask: str | Path | None = None,
+    clip: Clip | Files | None = None,
     observation: Observation | None = None,
     candidates: Mapping[str, Changes] | Sequence[str] = ("without friction", "without elasticity"),
-    noise: float | None = None,
     plan: MultistartConfig | None = None,
     seed: int = 0,
     report: Callable[[dict], None] = lambda entry: None,
@@ -260,14 +258,12 @@ def compare(
     Args:
         scene: The scene as given; always a candidate itself.
         unknowns: As for `identify`.
-        video: The video file; or give an observation.
-        mask: A mask video.
-        observation: In place of a video.
+        clip: Video file, video files by camera, or `Clip`; or give an observation.
+        observation: In place of a clip.
         candidates: Changes by name: dotted names of the scene file with new values (None removes), and `unknowns` for
             what is solved for in addition: {"no friction": {"ground.friction": 0}}. The name of a body alone replaces it,
             also by one of another kind; its own unknowns go. Or names of standard candidates: see
             `gradsim.identification.model_selection`.
-        noise: As for `identify`.
         plan: Starts and curriculum, the same for all.
         seed: Of the starts.
         report: Called after each stage of each search.
@@ -277,15 +273,15 @@ def compare(
     Raises:
         InputError: If anything that was given is wrong, before any work starts.
     """
-    if (video is None) == (observation is None):
-        raise InputError("give exactly one of `video` and `observation`.")
+    if (clip is None) == (observation is None):
+        raise InputError("give exactly one of `clip` and `observation`.")
     changes = candidates if isinstance(candidates, Mapping) else {n: standard(n, scene, unknowns) for n in candidates}
     if GIVEN in changes:
         raise InputError(f"a candidate is called `{GIVEN}`, as the scene itself is; choose another name.")
     edits = {GIVEN: (scene, list(unknowns)), **{n: edited(scene, unknowns, c) for n, c in changes.items()}}
     if observation is None:
-        assert video is not None
-        observation = from_videos(scene, {"camera": video}, {"camera": mask} if mask is not None else None, noise)
+        assert clip is not None
+        observation = Clip.of(clip).observe(scene)
     problems = {}
     for name, (own, named) in edits.items():
         space = Space(own, named)

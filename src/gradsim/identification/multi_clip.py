@@ -8,7 +8,6 @@ An unknown such as `cube.mass` is one number for all clips that have it. `cube.v
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -17,7 +16,8 @@ from gradsim.errors import InputError
 from gradsim.identification.api import model_for, solve
 from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import NoiseFloor, Observation, Residual
-from gradsim.identification.observation.multi_view import combined_noise_floor, from_videos, rms_sigma
+from gradsim.identification.observation.clip import Clip, Files
+from gradsim.identification.observation.multi_view import combined_noise_floor, rms_sigma
 from gradsim.identification.problem import Effort, Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Ranges, Space, Unknown
@@ -175,41 +175,35 @@ class _Evidence:
 def identify_many(
     scenes: Sequence,
     unknowns: Sequence[str | Unknown],
-    videos: Sequence[str | Path | Mapping[str, str | Path]] | None = None,
-    masks: Sequence[Mapping[str, str | Path]] | None = None,
+    clips: Sequence[Clip | Files] | None = None,
     observations: Sequence[Observation] | None = None,
-    noise: float | None = None,
     starts: int = 16,
     seed: int = 0,
     report: Callable[[dict], None] = lambda entry: None,
 ) -> Fit:
-    """The physics that several videos share.
+    """Identify physical parameters that several clips share.
 
     Args:
-        scenes: One for each clip; the same scene may stand several times.
-        unknowns: NAME for a number that all clips share, NAME@2 for one of clip 2 alone, NAME@each for one of its own
-            in each clip; each with :LOW:HIGH as for `identify`, or an `Unknown`.
-        videos: One for each clip; or of each clip the films of several cameras by their names.
-        masks: For each clip the mask videos by camera; an empty one where the colours tell.
-        observations: In place of videos.
-        noise: As for `identify`, of all videos.
+        scenes: One for each clip; a scene may occur more than once.
+        unknowns: NAME for one number shared by all clips, NAME@2 for a number of clip 2 alone, NAME@each for one in each
+            clip; each with :LOW:HIGH as for `identify`, or an `Unknown`.
+        clips: One for each scene: video file, video files by camera, or `Clip`.
+        observations: In place of clips.
         starts: Number of starts, drawn uniformly over the ranges.
         seed: Of the starts.
         report: Called after each stage of the search.
 
     Raises:
-        InputError: If anything that was given is wrong, before any work starts.
+        InputError: If an argument is wrong, before any work starts.
     """
-    if (videos is None) == (observations is None):
-        raise InputError("give exactly one of `videos` and `observations`.")
-    given = videos if videos is not None else observations or ()
-    if len(given) != len(scenes) or (masks is not None and len(masks) != len(scenes)):
-        raise InputError(f"there are {len(scenes)} scenes and {len(given)} clips; give one of each for every clip.")
+    if (clips is None) == (observations is None):
+        raise InputError("give exactly one of `clips` and `observations`.")
+    count = len(clips if clips is not None else observations or ())
+    if count != len(scenes):
+        raise InputError(f"there are {len(scenes)} scenes and {count} clips; give one clip for each scene.")
     space = SharedSpace(scenes, unknowns)
     if observations is None:
-        films = [film if isinstance(film, Mapping) else {"camera": film} for film in videos or ()]
-        each = zip(scenes, films, masks or [{}] * len(films), strict=True)
-        observations = [from_videos(scene, film, mask, noise) for scene, film, mask in each]
+        observations = [Clip.of(clip).observe(scene) for scene, clip in zip(scenes, clips or (), strict=True)]
     problem = together(scenes, observations, space)
     return solve(problem, MultistartConfig(starts=starts), seed, report=report)  # pyright: ignore[reportArgumentType]
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.identification.solvers.clip_ensemble import Clip
+from gradsim.identification.solvers.clip_ensemble import PoseClip
 from gradsim.numerics import rotation
 
 FPS = 148.0  # [Hz]
@@ -146,7 +146,7 @@ def noise(tosses: Sequence[Toss]) -> Noise:
     return Noise(rms(shifts), rms(turns), rms(heights), rms(tilts))
 
 
-def clips(tosses: Sequence[Toss], sigma: Noise, frames: int) -> list[Clip]:
+def clips(tosses: Sequence[Toss], sigma: Noise, frames: int) -> list[PoseClip]:
     """Tosses cut into clips of `frames` frames that share their end frames, each with its noise."""
     cut = []
     for toss in tosses:
@@ -155,7 +155,7 @@ def clips(tosses: Sequence[Toss], sigma: Noise, frames: int) -> list[Clip]:
             touched = (part.corners[:, 0] < TOUCH).cummax(0).values[:, None].double()
             shift = sigma.flight + touched * (sigma.height - sigma.flight)
             turn = sigma.spin + touched * (sigma.tilt - sigma.spin)
-            cut.append(Clip(part.x, part.q, shift.expand(-1, 3), turn.expand(-1, 3), toss.name, first))
+            cut.append(PoseClip(part.x, part.q, shift.expand(-1, 3), turn.expand(-1, 3), toss.name, first))
     return cut
 
 

@@ -9,7 +9,8 @@ from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.identification.api import identify
 from gradsim.identification.observation.base import Masks, States
-from gradsim.identification.observation.multi_view import MultiView, combined_noise_floor, from_videos
+from gradsim.identification.observation.clip import Clip
+from gradsim.identification.observation.multi_view import MultiView, combined_noise_floor
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
 from gradsim.scene import Scene
@@ -105,7 +106,7 @@ def films(tmp_path_factory):
 
 def test_a_fit_to_two_films_finds_the_truth(films):
     scene, paths = films
-    fit = identify(scene, THROW, videos=paths, starts=4)
+    fit = identify(scene, THROW, paths, starts=4)
     assert fit.status == "ok"
     for name, value in THROW_TRUTH.items():
         assert abs(fit.values[name] - value) < 4 * fit.unknowns[name].std
@@ -115,8 +116,8 @@ def test_a_fit_to_two_films_finds_the_truth(films):
 def test_a_camera_that_the_scene_lacks_is_refused(films):
     scene, paths = films
     with pytest.raises(InputError, match=r"no camera `sid`; did you mean `side`\?"):
-        from_videos(scene, {"sid": paths["side"]})
+        Clip({"sid": paths["side"]}).observe(scene)
     with pytest.raises(InputError, match=r"side.webm has frames of 20 × 28|28"):
-        from_videos(scene, {"camera": paths["side"]})
+        Clip({"camera": paths["side"]}).observe(scene)
     with pytest.raises(InputError, match="mask video and no video"):
-        from_videos(scene, {"camera": paths["camera"]}, {"side": paths["side"]})
+        Clip({"camera": paths["camera"]}, {"side": paths["side"]}).observe(scene)

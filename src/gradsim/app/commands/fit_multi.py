@@ -18,7 +18,7 @@ from gradsim.identification.api import model_for, placed, solve
 from gradsim.identification.fit import Fit
 from gradsim.identification.long_clip import MultipleShooting
 from gradsim.identification.multi_clip import SharedSpace, of_clip, together
-from gradsim.identification.observation.multi_view import from_videos
+from gradsim.identification.observation.clip import Clip
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
@@ -108,7 +108,7 @@ class MultiClipFit(FitJob):
         self.title = " and ".join(dict.fromkeys(scene.name for scene in self.scenes))
         self.space = SharedSpace(self.scenes, unknowns) if len(clips) > 1 else Space(self.scenes[0], unknowns)
         self.observations = [
-            from_videos(scene, clip.videos, clip.masks, noise, robust=robust)
+            Clip(clip.videos, clip.masks, noise, robust).observe(scene)
             for scene, clip in zip(self.scenes, self.clips, strict=True)
         ]
 

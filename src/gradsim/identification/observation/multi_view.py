@@ -5,14 +5,12 @@ cost = Σ_k Σ r_k²           r_k whitened by the noise of part k
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.identification.observation.base import NoiseFloor, Observation, Residual, Sensitivity, combined_noise_floor
-from gradsim.identification.observation.from_video import from_video
 from gradsim.physics.trajectory import Trajectory
 
 
@@ -61,36 +59,6 @@ class MultiView:
 
     def slice_frames(self, first: int, last: int) -> "MultiView":
         return MultiView({name: part.slice_frames(first, last) for name, part in self.parts.items()})
-
-
-def from_videos(
-    scene,
-    videos: Mapping[str, str | Path],
-    masks: Mapping[str, str | Path] | None = None,
-    noise: float | None = None,
-    **reading,
-) -> Observation:
-    """Masks of the scene's bodies in the videos of one or several cameras.
-
-    Args:
-        scene: The scene.
-        videos: Paths of the videos by camera; the first camera is "camera".
-        masks: Paths of mask videos by camera, optional for each.
-        noise: Noise of a pixel, as for `from_video`.
-        **reading: Further arguments of `from_video`, for all cameras.
-
-    Raises:
-        InputError: As `from_video`, and if the scene has no such camera, or a camera has a mask video only.
-    """
-    masks = masks or {}
-    for camera in [*videos, *masks]:
-        scene.view(camera)
-        if camera not in videos:
-            raise InputError(f"camera `{camera}` has a mask video and no video; give both.")
-    parts = {
-        camera: from_video(scene, path, masks.get(camera), noise, camera, **reading) for camera, path in videos.items()
-    }
-    return MultiView(parts) if len(parts) != 1 else next(iter(parts.values()))
 
 
 def rms_sigma(parts: Sequence[Observation]) -> float:

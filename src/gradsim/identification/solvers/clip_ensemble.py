@@ -43,7 +43,7 @@ SMOOTH = 1e3  # times the median of all clips: a steeper clip is at a kink of co
 
 
 @dataclass(frozen=True)
-class Clip:
+class PoseClip:
     """A few frames of a body's measured motion.
 
     Args:
@@ -93,7 +93,7 @@ class ClipsProblem:
         ValueError: If clips differ in length, or are too few or short to say anything.
     """
 
-    def __init__(self, model: Model, body: str, clips: Sequence[Clip], space: Space):
+    def __init__(self, model: Model, body: str, clips: Sequence[PoseClip], space: Space):
         lengths = {len(c.x) for c in clips}
         if len(lengths) != 1 or lengths < {3}:
             raise ValueError(f"clips have {sorted(lengths)} frames; give at least one, all of one length of 3 or more.")

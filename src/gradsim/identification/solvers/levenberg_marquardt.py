@@ -195,8 +195,9 @@ def descend(
         return problem.linearize(now.u, frames, residual)[1:]
 
     def step(now: Population, linear, damping: Tensor) -> tuple[Population, Tensor]:
+        A, g = linear
         tried = damping[:, None] * factors
-        u = torch.stack([damped_step(problem.space, now.u, *linear, own) for own in tried.unbind(1)], 1)
+        u = torch.stack([damped_step(problem.space, now.u, A, g, own) for own in tried.unbind(1)], 1)
         cost = problem.cost(u.flatten(0, 1), frames, residual).unflatten(0, (-1, len(factors)))
         cost, k = cost.min(1)
         rows = torch.arange(len(k))

@@ -225,7 +225,8 @@ def descend(
         return problem.normal(now, stiffness, frames, residual)
 
     def step(now: Segments, linear, damping: Tensor) -> tuple[Segments, Tensor]:
-        trials = [_trial(problem, now, *linear, damping * factor) for factor in DAMPING_FACTORS]
+        A, g = linear
+        trials = [_trial(problem, now, A, g, damping * factor) for factor in DAMPING_FACTORS]
         u, nodes = (torch.cat(y) for y in zip(*trials, strict=True))
         tried = problem.at(u, nodes, stiffness, frames, residual)
         k = tried.cost.unflatten(0, (len(factors), -1)).min(0).indices

@@ -1,0 +1,74 @@
+"""Description of one recording: its video files and how to read them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradsim.errors import InputError
+from gradsim.identification.observation.base import Observation
+from gradsim.identification.observation.from_video import from_video
+from gradsim.identification.observation.multi_view import MultiView
+
+Files = str | Path | Mapping[str, str | Path]
+
+
+@dataclass(frozen=True)
+class Clip:
+    """One recording of a scene: video files and how to read them.
+
+    Args:
+        video: Video file of `camera`; or of several cameras, by the camera's name.
+        mask: Mask video, where the colors of the scene are not those of the video; or by the camera's name.
+        noise: Standard deviation of a pixel's noise in [0, 1], before rounding to 8 bits; None: 1/255.
+        robust: Loss of the residuals: "gaussian", or "huber" or "cauchy" against outliers.
+        ignore: Video of the same size and clock; its bright pixels do not count.
+        frames: Frames to use, such as "0:30" or "!12"; see `gradsim.video.timing.align_frames`.
+        background: Image or video of the empty scene, or "median", to subtract.
+        camera: Name of the scene's camera, where `video` is one file.
+    """
+
+    video: Files
+    mask: Files | None = None
+    noise: float | None = None
+    robust: str = "gaussian"
+    ignore: str | Path | None = None
+    frames: str = ""
+    background: str | Path | None = None
+    camera: str = "camera"
+
+    @classmethod
+    def of(cls, clip: "Clip | Files") -> "Clip":
+        """A clip; of files, the clip with defaults."""
+        return clip if isinstance(clip, Clip) else cls(clip)
+
+    def observe(self, scene) -> Observation:
+        """Silhouettes of the scene's bodies in the videos.
+
+        Raises:
+            InputError: As `from_video`, and if a camera is none of the scene's, or has a mask without a video.
+        """
+        videos, masks = self._by_camera(self.video), self._by_camera(self.mask)
+        for camera in [*videos, *masks]:
+            scene.view(camera)
+            if camera not in videos:
+                raise InputError(f"camera `{camera}` has a mask video and no video; give both.")
+        parts = {
+            camera: from_video(
+                scene,
+                path,
+                masks.get(camera),
+                self.noise,
+                camera,
+                robust=self.robust,
+                ignore=self.ignore,
+                frames=self.frames,
+                background=self.background,
+            )
+            for camera, path in videos.items()
+        }
+        return MultiView(parts) if len(parts) != 1 else next(iter(parts.values()))
+
+    def _by_camera(self, files: Files | None) -> Mapping[str, str | Path]:
+        if files is None:
+            return {}
+        return files if isinstance(files, Mapping) else {self.camera: files}
