@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import torch
 
 from gradsim.identification import synthetic
-from gradsim.identification.api import placed
+from gradsim.identification.api import parameter_values
 from gradsim.identification.observation.base import Observation, States
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
@@ -32,7 +32,7 @@ def observe(scene: Scene, truth: Mapping[str, float], model: Model, mode: str, s
     """
     source = Model(scene, substeps=FINER * model.substeps) if mode == "foreign" else model
     with torch.no_grad():
-        trajectory = source.rollout(placed(scene, truth))
+        trajectory = source.rollout(parameter_values(scene, truth))
     if mode == "float":
         return synthetic.float_masks(scene, trajectory)
     if mode == "8bit":

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from gradsim.identification import synthetic
-from gradsim.identification.api import placed
+from gradsim.identification.api import parameter_values
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
 from gradsim.runtime.atomic import atomic_path
@@ -85,7 +85,7 @@ def image_grid(count: int, columns: int, width: float, row_height: float) -> tup
 def true_rollout(scene: Scene, values: Mapping[str, float]) -> Trajectory:
     """Trajectory of a scene with these parameter values, without gradients."""
     with torch.no_grad():
-        return Model(scene).rollout(placed(scene, dict(values)))
+        return Model(scene).rollout(parameter_values(scene, dict(values)))
 
 
 def blended_frames(scene: Scene, values: Mapping[str, float], every: int) -> np.ndarray:

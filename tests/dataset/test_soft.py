@@ -7,7 +7,7 @@ import torch
 
 from gradsim.dataset import sample
 from gradsim.dataset.soft import CLOTHS, DROP, SOLIDS
-from gradsim.identification.api import placed
+from gradsim.identification.api import parameter_values
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
@@ -55,7 +55,7 @@ def test_the_impulse_of_a_soft_sample_shows_its_mass_from_the_start(kind):
     name = "body.density"
     impulse = model.values()["body.pushes.0.impulse"][0, 0].item()
     density = torch.tensor([one.truth[name]], dtype=torch.float64, requires_grad=True)
-    values = {**placed(scene, one.truth), name: density}
+    values = {**parameter_values(scene, one.truth), name: density}
     x, mass = model.rollout(values)["body"]["x"], model.systems[0].mass(model.values(values))[0]
     assert DROP[0] - 1e-6 <= x[0, 0, :, 2].min() <= DROP[1] + 1e-6
     centre = (mass.detach() * x[0, 1, :, 0]).sum() / mass.detach().sum()

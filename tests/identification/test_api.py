@@ -9,7 +9,7 @@ from fit_cases import SWING, SWING_TRUTH, THROW, THROW_TRUTH, filmed, swing, thr
 
 from gradsim.errors import InputError
 from gradsim.identification import MultistartConfig, States, Unknown, identify, least_squares, synthetic
-from gradsim.identification.api import model_for, placed
+from gradsim.identification.api import model_for, parameter_values
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.unknowns import Space
 from gradsim.scene import Scene
@@ -140,5 +140,5 @@ def test_a_video_or_an_observation_has_to_be_given_and_not_both(tmp_path):
 
 
 def test_components_are_placed_in_their_vector():
-    values = placed(throw(velocity=[1.0, 2.0, 3.0]), {"cube.velocity.y": 7.0, "cube.mass": 2.5})
+    values = parameter_values(throw(velocity=[1.0, 2.0, 3.0]), {"cube.velocity.y": 7.0, "cube.mass": 2.5})
     assert values["cube.velocity"].tolist() == [[1.0, 7.0, 3.0]] and values["cube.mass"].tolist() == [2.5]

@@ -12,7 +12,7 @@ from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.identification.camera_calibration import camera_from_length
 from gradsim.identification.problem import Problem
-from gradsim.identification.uncertainty.fisher import analyse
+from gradsim.identification.uncertainty.fisher import analyze
 from gradsim.identification.unknowns import Space
 from gradsim.render.camera import from_scene
 from gradsim.scene import Scene
@@ -129,6 +129,6 @@ def test_focal_length_and_distance_together_show_where_the_body_comes_near(towar
     problem = Problem(model, seen, space)
     u = space.inner(torch.tensor([list(truth.values())], dtype=torch.float64))
     _, (A,), _ = problem.linearize(u, 8)
-    found = analyse(space, A, False)
+    found = analyze(space, A, False)
     assert (found.rank == 2) == known
     assert known or {"camera.focal", "camera.translation.z"} <= set(found.null[0].combination)

@@ -7,7 +7,7 @@ import torch
 from fit_cases import THROW, THROW_TRUTH, filmed, swing, throw
 
 from gradsim.errors import InputError
-from gradsim.identification.model_selection import GIVEN, STANDARD, compare, edited, standard
+from gradsim.identification.model_selection import GIVEN, STANDARD, compare, edit_scene, standard_candidate
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.scene import Scene
@@ -26,7 +26,7 @@ def seen(seed: int = 0) -> Masks:
 
 def test_a_model_without_gravity_is_flagged_and_not_chosen():
     """The scene as given lacks gravity; the candidate that has it explains the film, and finds the speed."""
-    wrong = edited(throw(), (), {"gravity": [0, 0, 0]})[0]
+    wrong = edit_scene(throw(), (), {"gravity": [0, 0, 0]})[0]
     found = compare(
         wrong,
         THROW,
@@ -63,10 +63,10 @@ def test_an_unknown_that_is_not_needed_costs_log_n():
 def test_what_a_candidate_sets_is_no_unknown():
     scene = Scene.library("cube")
     unknowns = ("cube.mass:2:12", "ground.friction:0.2:1", "ground.friction_stiffness:1:200", "cube.velocity.x:0:1")
-    changed, left = edited(scene, unknowns, standard("without friction", scene, unknowns))
+    changed, left = edit_scene(scene, unknowns, standard_candidate("without friction", scene, unknowns))
     assert changed.grounds["ground"].friction == 0 and scene.grounds["ground"].friction == 0.5
     assert [u.name for u in left] == ["cube.mass", "cube.velocity.x"]  # pyright: ignore[reportAttributeAccessIssue]
-    _, left = edited(scene, unknowns, {"cube.velocity": [0, 0, 0]})
+    _, left = edit_scene(scene, unknowns, {"cube.velocity": [0, 0, 0]})
     assert "cube.velocity.x" not in [u.name for u in left]  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -76,10 +76,10 @@ def test_a_body_of_another_type_takes_the_place_of_one_and_of_its_unknowns():
     soft |= {"young": 2000, "poisson": 0.3, "position": [-0.4, 0, 0.6], "angular_velocity": [0, 0, 8]}
     soft |= {"pushes": [{"impulse": [2.0, 0.5, 6.0]}]}
     changes = {"cube": soft, "timing.substeps": 32, "unknowns": ["cube.density:15:130"]}
-    changed, left = edited(throw(), THROW, changes)
+    changed, left = edit_scene(throw(), THROW, changes)
     assert changed.bodies["cube"].kind == "solid" and throw().bodies["cube"].kind == "rigid"
     assert [u.name for u in left] == ["cube.density"]  # pyright: ignore[reportAttributeAccessIssue]
-    plan = MultistartConfig(starts=2, rounds=0, stir=False, polish=0, rtol=1e-6)
+    plan = MultistartConfig(starts=2, rounds=0, explore=False, polish=0, rtol=1e-6)
     found = compare(throw(), THROW, observation=seen(), candidates={"soft": changes}, plan=plan, sampled=False)
     assert found.chosen == GIVEN and found.candidates["soft"].fit.status == "mismatch"
     assert found.best.fit.values["cube.mass"] == pytest.approx(THROW_TRUTH["cube.mass"], rel=0.02)
@@ -88,10 +88,10 @@ def test_a_body_of_another_type_takes_the_place_of_one_and_of_its_unknowns():
 def test_the_law_of_the_paper_brings_its_own_damping():
     scene = Scene.library("cube")
     unknowns = ("cube.mass:2:12", "ground.dissipation:0.1:2")
-    changed, left = edited(scene, unknowns, standard("paper law", scene, unknowns))
+    changed, left = edit_scene(scene, unknowns, standard_candidate("paper law", scene, unknowns))
     assert changed.grounds["ground"].law == "paper"
     assert [u.name for u in left] == ["cube.mass", "ground.damping"]  # pyright: ignore[reportAttributeAccessIssue]
-    back, left = edited(changed, left, standard("continuous law", changed, left))
+    back, left = edit_scene(changed, left, standard_candidate("continuous law", changed, left))
     assert back.grounds["ground"].law == "continuous"
     assert [u.name for u in left] == ["cube.mass", "ground.dissipation"]  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -99,7 +99,7 @@ def test_the_law_of_the_paper_brings_its_own_damping():
 @pytest.mark.parametrize("name", [n for n in STANDARD if n != "continuous law"])
 def test_every_standard_candidate_makes_a_scene(name):
     scene, unknowns = Scene.library("cube"), ("cube.mass:2:12", "ground.stiffness:2e4:5e5")
-    edited(scene, unknowns, standard(name, scene, unknowns))
+    edit_scene(scene, unknowns, standard_candidate(name, scene, unknowns))
 
 
 @pytest.mark.parametrize(

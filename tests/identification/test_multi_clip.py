@@ -8,8 +8,8 @@ from checks import error
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.identification.api import identify
-from gradsim.identification.multi_clip import JointProblem, SharedSpace, identify_many, of_clip, together
-from gradsim.identification.uncertainty.fisher import KNOWN, analyse
+from gradsim.identification.multi_clip import JointProblem, SharedSpace, clip_values, identify_many, joint_problem
+from gradsim.identification.uncertainty.fisher import KNOWN, analyze
 from gradsim.identification.unknowns import Unknown
 from gradsim.scene import Scene
 
@@ -39,7 +39,7 @@ def filmed(scenes, unknowns, truth) -> list:
     """Float silhouettes of each clip with the true values."""
     found = []
     for k, scene in enumerate(scenes):
-        mine = of_clip(scene, truth, k + 1)
+        mine = clip_values(scene, truth, k + 1)
         found.append(synthetic.float_masks(scene, synthetic.simulate(scene, _ranges(unknowns, mine), mine)[1]))
     return found
 
@@ -53,7 +53,7 @@ def _ranges(unknowns, mine) -> list[str]:
 @pytest.fixture(scope="module")
 def both() -> JointProblem:
     scenes = [flight(), slide()]
-    return together(scenes, filmed(scenes, [MASS, FRICTION], TRUTH), SharedSpace(scenes, [MASS, FRICTION]))
+    return joint_problem(scenes, filmed(scenes, [MASS, FRICTION], TRUTH), SharedSpace(scenes, [MASS, FRICTION]))
 
 
 def inner(problem: JointProblem, truth) -> torch.Tensor:
@@ -63,7 +63,7 @@ def inner(problem: JointProblem, truth) -> torch.Tensor:
 def test_neither_clip_alone_identifies_mass_and_friction_but_both_do(both):
     free, sliding = (problem.observation for problem in both.problems)
     second = both.problems[1]
-    alone = analyse(second.space, second.linearize(inner(both, TRUTH), 12)[1][0], has_push=False)
+    alone = analyze(second.space, second.linearize(inner(both, TRUTH), 12)[1][0], has_push=False)
     assert alone.relative[0] > KNOWN > alone.relative[1] and alone.rank == 1
     with pytest.raises(InputError, match="no parameter `ground.friction`"):  # nothing to slide on
         identify(flight(), [MASS, FRICTION], observation=free)
@@ -115,7 +115,7 @@ def test_what_follows_the_at_says_whose_the_unknown_is():
     ]
     assert [c.tolist() for c in space.columns] == [[0, 1, 2, 3], [0, 4, 5, 6, 10, 11], [0, 7, 8, 9]]
     values = dict(zip(space.names, range(12), strict=True))
-    assert of_clip(scenes[1], values, 2) == dict(zip(space.each[1].names, space.columns[1].tolist(), strict=True))
+    assert clip_values(scenes[1], values, 2) == dict(zip(space.each[1].names, space.columns[1].tolist(), strict=True))
 
 
 def test_ties_hold_within_a_clip():

@@ -9,7 +9,7 @@ import torch
 
 from gradsim.errors import InputError
 from gradsim.identification import MultistartConfig, Vertices, explain_gradients, identify, least_squares, synthetic
-from gradsim.identification.api import model_for, placed
+from gradsim.identification.api import model_for, parameter_values
 from gradsim.identification.gradients.trace import Record
 from gradsim.identification.problem import Problem
 from gradsim.identification.sensitivity.directions import of_model
@@ -22,7 +22,7 @@ SIGMA = 1e-4  # [m]
 def _seen(scene, truth: dict[str, float], names) -> tuple[Model, torch.Tensor]:
     """The model of a fit, and the vertices that it moves with the truth."""
     model = model_for(scene, Space(scene, names))
-    return model, model.rollout(placed(scene, truth))["beam"]["x"][0].detach()
+    return model, model.rollout(parameter_values(scene, truth))["beam"]["x"][0].detach()
 
 
 def test_residuals_of_vertices_are_whitened_and_what_was_not_seen_is_left_out():
@@ -92,7 +92,7 @@ def test_two_materials_come_back_from_silhouettes():
     truth = {"beam.young": 5100.0, "beam.regions.tip.young": 3300.0}
     model = model_for(scene, Space(scene, names))
     with torch.no_grad():
-        masks = synthetic.float_masks(scene, model.rollout(placed(scene, truth)))
+        masks = synthetic.float_masks(scene, model.rollout(parameter_values(scene, truth)))
     fit = least_squares(scene, masks, names, MultistartConfig(starts=4), model=model)
     for name, value in truth.items():
         assert fit.values[name] == pytest.approx(value, rel=1e-5)

@@ -6,7 +6,7 @@ import torch
 from fit_cases import throw, tossed
 
 from gradsim.errors import InputError
-from gradsim.identification.api import placed
+from gradsim.identification.api import parameter_values
 from gradsim.identification.unknowns import WIDE, Space, Unknown
 from gradsim.scene import Scene
 
@@ -128,6 +128,6 @@ def two_bodies() -> Scene:
 
 
 def test_numbers_of_a_tie_are_placed_at_each_of_its_parameters():
-    values = placed(two_bodies(), {"left.mass=right.mass": 5.0, "left.velocity.y=right.velocity.x": 0.5})
+    values = parameter_values(two_bodies(), {"left.mass=right.mass": 5.0, "left.velocity.y=right.velocity.x": 0.5})
     assert values["left.mass"].item() == values["right.mass"].item() == 5.0
     assert values["left.velocity"].tolist() == [[0, 0.5, 0]] and values["right.velocity"].tolist() == [[0.5, 0, 0]]

@@ -48,9 +48,9 @@ def test_what_is_no_state_is_refused(tmp_path):
 
 @pytest.mark.parametrize("harm", ("cut", "flip", "empty", "draft"))
 def test_a_torn_file_counts_as_not_there(tmp_path, harm):
-    keeper = CheckpointFolder(tmp_path)
+    checkpoint = CheckpointFolder(tmp_path)
     for k in range(4):
-        keeper.save("search", {"k": k, "x": torch.arange(20.0) + k})
+        checkpoint.save("search", {"k": k, "x": torch.arange(20.0) + k})
     files = sorted(tmp_path.iterdir())
     assert len(files) == 2  # no more are kept
     content = files[-1].read_bytes()
@@ -61,8 +61,8 @@ def test_a_torn_file_counts_as_not_there(tmp_path, harm):
         (tmp_path / ".search.000005.json.part").write_bytes(spoilt)
     else:
         files[-1].write_bytes(spoilt)
-    assert (keeper.load("search") or {})["k"] == (3 if harm == "draft" else 2)
-    keeper.save("search", {"k": 9})
+    assert (checkpoint.load("search") or {})["k"] == (3 if harm == "draft" else 2)
+    checkpoint.save("search", {"k": 9})
     assert CheckpointFolder(tmp_path).load("search") == {"k": 9}
 
 
@@ -88,8 +88,8 @@ class Plug(CheckpointFolder):
 def test_a_search_goes_on_from_disk_to_the_same_answer_bit_for_bit(tmp_path):
     whole = search(thrown(), PLAN, np.random.default_rng(5))
     with pytest.raises(KeyboardInterrupt):
-        search(thrown(), PLAN, np.random.default_rng(5), keeper=Plug(tmp_path))
-    again = search(thrown(), PLAN, np.random.default_rng(99), keeper=CheckpointFolder(tmp_path))
+        search(thrown(), PLAN, np.random.default_rng(5), checkpoint=Plug(tmp_path))
+    again = search(thrown(), PLAN, np.random.default_rng(99), checkpoint=CheckpointFolder(tmp_path))
     assert torch.equal(again.best, whole.best) and torch.equal(again.cost, whole.cost)
     assert again.history == whole.history and again.iterations == whole.iterations
 

@@ -21,7 +21,7 @@ from torch.nn.functional import avg_pool2d
 from gradsim.dataset.sample import Sample
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Surface
-from gradsim.identification.api import model_for, placed
+from gradsim.identification.api import model_for, parameter_values
 from gradsim.identification.unknowns import Space
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.renderer import Renderer
@@ -193,7 +193,7 @@ def render_sample(sample: Sample, sizes: Sequence[int]) -> RenderedVideo:
     """
     scene = visible_scene(sample.scene, SAMPLED)
     with torch.no_grad():
-        trajectory = model_for(scene, Space(scene, sample.unknowns)).rollout(placed(scene, sample.truth))
+        trajectory = model_for(scene, Space(scene, sample.unknowns)).rollout(parameter_values(scene, sample.truth))
         windows = ImageWindows.around(scene, trajectory.surface)
         colours, still = windows.pictures(scene, trajectory)
         masks, nothing = windows.masks(trajectory.surface), torch.zeros(1, SAMPLED, SAMPLED)

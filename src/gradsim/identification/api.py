@@ -1,4 +1,4 @@
-"""`identify`: from a scene, evidence and names to values with error bars."""
+"""`identify` and `least_squares`: estimates with error bars and a verdict."""
 
 import itertools
 import math
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gradsim.errors import InputError, Status
 from gradsim.identification.fit import MISMATCH, Estimate, Fit
-from gradsim.identification.long_clip import MultipleShooting, explained, jumps_told, shoot, verdict
+from gradsim.identification.long_clip import MultipleShooting, jump_record, one_shot_suffices, shoot, verdict
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.observation.clip import Clip, Files
 from gradsim.identification.observation.observability import require_observable
@@ -20,8 +20,8 @@ from gradsim.identification.sensitivity.lyapunov import growth
 from gradsim.identification.solvers.de_mcmc import Samples, sample
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import EXACT, MultistartConfig, Outcome, search
-from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyse, secant_fisher
-from gradsim.identification.uncertainty.profile_likelihood import profiled
+from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyze, secant_fisher
+from gradsim.identification.uncertainty.profile_likelihood import with_profiles
 from gradsim.identification.uncertainty.residual_diagnostics import outlier_threshold, residual_diagnostics
 from gradsim.identification.uncertainty.smc import posterior, principal_axes
 from gradsim.identification.unknowns import Space, Unknown
@@ -33,7 +33,7 @@ from gradsim.scene.parameters import parameters, resolve
 POLISHED = 10  # linearisations from a better point that samples met
 FROZEN_NOTE = (
     "Contact cuts the likelihood into valleys too narrow to be explored, so the error bars use the last frames with the "
-    "power {:.2g} only: they are wider than what the clip could tell."
+    "power {:.2g} only: they are wider than those of the whole clip."
 )
 NOISELESS = 1e-2  # χ²/N below which no noise is left that error bars could be sampled from
 CORNERS = 64  # corners of the ranges at which the time step is checked
@@ -48,32 +48,34 @@ def least_squares(
     noise_known: bool = True,
     report: Callable[[dict], None] = lambda entry: None,
     model: Model | None = None,
-    keeper: CheckpointStore | None = None,
+    checkpoint: CheckpointStore | None = None,
     profile: bool | Sequence[str] = False,
 ) -> Fit:
     """Estimate the unknowns by multi-start Levenberg–Marquardt.
 
     Args:
         scene: The scene; its own values of the unknowns are not used as a start.
-        observation: What was seen.
-        unknowns: What to solve for: NAME, NAME:LOW:HIGH or `Unknown`.
+        observation: Data, with their noise.
+        unknowns: Unknowns: NAME, NAME:LOW:HIGH or `Unknown`.
         plan: Starts and curriculum.
-        seed: Of everything random.
+        seed: Random seed.
         noise_known: False: the noise is estimated from the residuals, and the error bars scaled by √(χ²/N).
         report: Called after each stage with a dict of stage, frames, cost and values.
         model: The scene's model, if it exists already.
-        keeper: Remembers how far the job came, and where it goes on if it was interrupted.
+        checkpoint: Store from which an interrupted job is resumed.
         profile: True: profile likelihoods along the two weakest directions; or names of unknowns.
 
     Returns:
-        The fit. Where the data leave a direction open, its status says so and the values along it are arbitrary.
+        The fit. Where a direction is unidentifiable, its status is UNIDENTIFIABLE and the values along it are arbitrary.
     """
     space = Space(scene, unknowns)
     problem = Problem(model or model_for(scene, space), observation, space)
     require_observable(problem.model, observation, space.values(space.low[None]))
-    fit = solve(problem, plan, seed, noise_known, report, keeper)
+    fit = solve(problem, plan, seed, noise_known, report, checkpoint)
     return (
-        profiled(fit, problem, [] if profile is True else profile) if profile and fit.status != Status.FAILED else fit
+        with_profiles(fit, problem, [] if profile is True else profile)
+        if profile and fit.status != Status.FAILED
+        else fit
     )
 
 
@@ -83,27 +85,27 @@ def solve(
     seed: int = 0,
     noise_known: bool = True,
     report: Callable[[dict], None] = lambda entry: None,
-    keeper: CheckpointStore | None = None,
+    checkpoint: CheckpointStore | None = None,
     shooting: MultipleShooting | None = None,
 ) -> Fit:
-    """Search and verdict for a problem; arguments as for `least_squares`."""
+    """Search for the best fit of a problem and judge it; arguments as for `least_squares`."""
     space, plan = problem.space, plan or MultistartConfig()
 
-    def told(entry: dict) -> None:
+    def report_values(entry: dict) -> None:
         entry["values"] = dict(zip(space.names, space.numbers(torch.tensor(entry["u"])).tolist(), strict=True))
         report(entry)
 
     if shooting:
-        outcome, shots, cut = shoot(problem, shooting, plan.starts, np.random.default_rng(seed), told)
-        one_shot = explained(outcome, shots)
+        outcome, shots, cut = shoot(problem, shooting, plan.starts, np.random.default_rng(seed), report_values)
+        one_shot = one_shot_suffices(outcome, shots)
         fit = (
-            make_fit(problem, outcome, seed, noise_known, keeper)
+            make_fit(problem, outcome, seed, noise_known, checkpoint)
             if one_shot
             else verdict(cut, shots, outcome, shooting, seed, noise_known)
         )
-        return replace(fit, shooting=jumps_told(cut, shots, shooting, one_shot))
-    outcome = search(problem, plan, np.random.default_rng(seed), told, keeper)
-    return make_fit(problem, outcome, seed, noise_known, keeper)
+        return replace(fit, shooting=jump_record(cut, shots, shooting, one_shot))
+    outcome = search(problem, plan, np.random.default_rng(seed), report_values, checkpoint)
+    return make_fit(problem, outcome, seed, noise_known, checkpoint)
 
 
 def identify(
@@ -121,11 +123,11 @@ def identify(
 
     Args:
         scene: `Scene` with shape, camera, pushes and all else that is known.
-        unknowns: What to solve for: NAME, NAME:LOW:HIGH or `Unknown`, such as "cube.mass:2:12".
+        unknowns: Unknowns: NAME, NAME:LOW:HIGH or `Unknown`, such as "cube.mass:2:12".
         clip: Video file, video files by camera, or `Clip` with a mask, noise, frames to use; or give an observation.
         observation: `Masks`, `States`, `Vertices` or `Images` in place of a clip.
         starts: Number of starts, drawn uniformly over the ranges.
-        seed: Of the starts.
+        seed: Random seed of the starts.
         report: Called after each stage of the search.
         shooting: Multiple shooting for a long or chaotic clip, such as `MultipleShooting(window=20)`.
         profile: True: profile likelihoods along the two weakest directions; or names of unknowns.
@@ -153,14 +155,14 @@ def make_fit(
     outcome: Outcome,
     seed: int,
     noise_known: bool,
-    keeper: CheckpointStore | None = None,
+    checkpoint: CheckpointStore | None = None,
     sampled: bool = True,
 ) -> Fit:
-    """The verdict on where a search came to; `sampled`: error bars from samples where contact may kink the likelihood."""
+    """Estimates, error bars and status of a search; `sampled`: sample the posterior where contact may kink the likelihood."""
     space, best, cost = problem.space, outcome.best, outcome.best_cost
     fisher, chi2, informative = _evidence(problem, best)
     scale = 1.0 if noise_known else max(chi2 / max(1.0, informative - len(space)), 1e-30)
-    prior = torch.diag(problem.prior_precision)  # is no residual, and keeps its weight
+    prior = torch.diag(problem.prior_precision)  # not a residual: not scaled
     wide, nonsmooth = secant_fisher(problem, best, (fisher - prior) / scale + prior, variance=scale)
     samples, notes = None, _notes(problem, best)
     bent = nonsmooth or any(scene.surfaces for scene in problem.scenes)
@@ -171,7 +173,7 @@ def make_fit(
             samples, phi = posterior(problem, best, wide, rng)
             notes += [FROZEN_NOTE.format(phi)] * (phi < 1)
         else:
-            samples = sample(problem, best, principal_axes(wide), rng, keeper=keeper)
+            samples = sample(problem, best, principal_axes(wide), rng, checkpoint=checkpoint)
         if samples.best_cost < cost:
             people, _ = descend(problem, Population.at(samples.best[None]), problem.frames, "pixels", POLISHED)
             best, cost = people.u[0], people.cost[0].item()
@@ -180,7 +182,7 @@ def make_fit(
     spare = max(1.0, informative - len(space))
     chi2_per_n = chi2 / spare
     pushed = any(getattr(body, "pushes", None) for scene in problem.scenes for body in scene.bodies.values())
-    uncertainty = analyse(space, wide, pushed)
+    uncertainty = analyze(space, wide, pushed)
     estimates = _estimates(space, best, uncertainty, samples)
     limit = max(MISMATCH, 1 + 5 * math.sqrt(2 / spare))
     if not math.isfinite(cost):
@@ -212,13 +214,13 @@ def make_fit(
 
 
 def _notes(problem: Problem, u: Tensor) -> list[str]:
-    """Whether the motion forgets its start within the clip; of several clips, ask `explain_gradients` for each."""
+    """Warnings of the growth rate of errors; none for several clips."""
     model = getattr(problem, "model", None)
     return growth(model, problem.space.values(u[None]), problem.frames).warnings if model is not None else []
 
 
 def model_for(scene, space: Space) -> Model:
-    """A model whose step suits every corner of the unknowns' ranges, where the scene leaves the step open."""
+    """Model with a time step for every corner of the unknowns' ranges, where the scene leaves it open."""
     offsets = [space.range(k)[1] for k, places in enumerate(space.places) if ("timing.offset", None) in places]
     lead = max(1, math.ceil(max(offsets) * scene.timing.fps)) if offsets else None
     first = Model(scene, substeps=None if scene.timing.substeps != "auto" else 10**6, lead=lead)
@@ -261,8 +263,8 @@ def _estimates(space: Space, u: Tensor, uncertainty: Uncertainty, samples: Sampl
     return estimates
 
 
-def placed(scene, numbers: Mapping[str, float]) -> Values:
-    """Parameters (1, ...) by name for `Model.rollout`, from values of parameters, of components, or of several tied.
+def parameter_values(scene, numbers: Mapping[str, float]) -> Values:
+    """Parameters (1, ...) by name for `Model.rollout`, from values of parameters, components or tied names.
 
     Raises:
         InputError: On a name that the scene lacks.

@@ -1,8 +1,8 @@
-"""A camera's focal length or distance from something of known length in its picture.
+"""Focal length or distance of a camera from a known length in its image.
 
 For something of length L that lies parallel to the image, at depth Z along the camera's axis,
 
-    p = f L cos(tilt) / Z                    p: its length in the picture [px], anywhere in it
+    p = f L cos(tilt) / Z                    p: its length in the image [px], anywhere in it
 
 so a trusted pose gives f, and a trusted f gives Z. One length cannot give both: far away and zoomed in looks like near
 and wide. Both together are unknowns for a fit: `camera.focal` and `camera.translation`.
@@ -22,14 +22,14 @@ TILTED = math.radians(10)  # what an unknown tilt might be, for the warning
 
 @dataclass(frozen=True)
 class KnownCamera:
-    """A camera, and what is known of it.
+    """Calibrated camera.
 
     Args:
         camera: With the lens or place found.
         name: "focal" [px] or "distance" [m].
-        value: What was found.
+        value: Its value.
         std: Its standard deviation from the precision of the two points.
-        assumes: In words, with what it costs if it is wrong.
+        assumes: Assumption, and the error if it is wrong.
     """
 
     camera: Camera
@@ -48,10 +48,10 @@ def camera_from_length(
     tilt: float = 0.0,
     click: float = 0.5,
 ) -> KnownCamera:
-    """Complete a camera from a known length in its picture.
+    """Calibrate a camera from a known length in its image.
 
     Args:
-        camera: Trusted but for what is solved for.
+        camera: Camera; all but `solve` is trusted.
         points: Two ends (2, 2), column and row [px], corners of pixels at whole numbers.
         length: Between the ends [m].
         solve: "focal": the place is trusted; "distance": the lens is, and the camera moves along its axis.
@@ -60,14 +60,16 @@ def camera_from_length(
         click: Standard deviation of each coordinate of the ends [px].
 
     Raises:
-        InputError: If the ends are one point or outside the picture, a length is not positive, nothing says where the
+        InputError: If the ends are one point or outside the image, a length is not positive, nothing says where the
             reference is, or it is behind the camera.
     """
     ends, (width, height) = np.asarray(points, np.float64), camera.size
     if ends.shape != (2, 2) or not np.isfinite(ends).all():
         raise InputError(f"`points` has shape {ends.shape}; give two ends, each as column and row in px: x1,y1,x2,y2.")
     if (ends < 0).any() or (ends > [width, height]).any():
-        raise InputError(f"the ends {ends.tolist()} leave the picture of {width} × {height} px; give pixels inside it.")
+        raise InputError(
+            f"the ends {ends.tolist()} are outside the image of {width} × {height} px; give pixels within it."
+        )
     pixels = float(np.linalg.norm(ends[1] - ends[0]))
     if not (math.isfinite(length) and length > 0 and click > 0 and abs(tilt) < math.pi / 2):
         raise InputError(

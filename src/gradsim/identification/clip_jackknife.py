@@ -1,7 +1,7 @@
-"""What clips of several recordings say, with error bars that do not trust the model.
+"""Estimates from clips of several recordings, with error bars robust to model error.
 
-A contact model is never quite right, and its errors are alike within a recording. So the recordings are the witnesses,
-not their frames.
+A contact model is never quite right, and its errors are correlated within a recording. So recordings are resampled,
+not frames.
 """
 
 import math
@@ -12,14 +12,14 @@ from torch import Tensor
 
 from gradsim.identification.fit import Estimate
 from gradsim.identification.solvers.clip_ensemble import ClipIterates, ClipsProblem, descend
-from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyse
+from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyze
 from gradsim.identification.unknowns import Space
 
 BLIND = 10.0  # relative bound above which the data say nothing at all
 
 
 def leave_one_out(problem: ClipsProblem, valleys: ClipIterates, iterations: int) -> tuple[list[str], Tensor]:
-    """The estimate without each recording in turn, each time from all the given places, keeping the cheapest.
+    """Jackknife: the best estimate from all valleys without each recording in turn.
 
     Returns:
         Recordings, and shared unknowns (recordings, unknowns) without them.
@@ -35,11 +35,11 @@ def leave_one_out(problem: ClipsProblem, valleys: ClipIterates, iterations: int)
 def make_fit(
     problem: ClipsProblem, best: ClipIterates, left_out: Tensor, other_cuts: Tensor
 ) -> tuple[dict[str, Estimate], Uncertainty, dict[str, dict[str, float]]]:
-    """Estimates, and error bars that do not trust the model: for each unknown the largest of four.
+    """Estimates with robust error bars: for each unknown the largest of four.
 
     * fisher: the bound from the clips' noise as the fit found it, F = Σ_k S_k. It decides what is identifiable.
-    * between_recordings: F⁻¹ (Σ_g h_g h_gᵀ) F⁻¹ with the gradient h_g of each recording, which says how much they
-      disagree, whatever makes them (White 1982, clustered).
+    * between_recordings: F⁻¹ (Σ_g h_g h_gᵀ) F⁻¹ with the gradient h_g of each recording, which measures how much they
+      disagree, whatever the cause (White 1982, clustered).
     * leave_one_out: the jackknife over recordings, which also sees other valleys of the cost.
     * between_cuts: the standard deviation over ways to cut the recordings; of no concern if the model were right.
 
@@ -50,12 +50,12 @@ def make_fit(
         other_cuts: Shared unknowns (cuts, unknowns) from clips cut otherwise; there may be none.
 
     Returns:
-        Estimates by name; what the Fisher information says; and the four error bars by name, of the logarithm for
+        Estimates by name; the bounds of the Fisher information; and the four error bars by name, of the logarithm for
         positive unknowns.
     """
     space = problem.space
     schur, gradient = (y[0] for y in problem.linearize(best))
-    uncertainty = analyse(space, schur.sum(0), has_push=False)
+    uncertainty = analyze(space, schur.sum(0), has_push=False)
     unit = torch.where(torch.tensor(space.logarithmic), 1.0, space.high - space.low)
     inverse = uncertainty.covariance * unit[:, None] * unit[None, :]
     recordings = [c.recording for c in problem.clips]

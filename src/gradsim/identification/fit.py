@@ -1,4 +1,4 @@
-"""What an identification returns: values with error bars, a verdict, and what it took."""
+"""Result of an identification: estimates with error bars, verdict, effort."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -31,7 +31,7 @@ class Estimate:
         unit: SI unit.
         low: Lower end of its range.
         high: Upper end.
-        identifiable: Whether its relative bound is below 10 %.
+        identifiable: True if its relative bound is below 10 %.
         truth: For made-up data, to compare with; never used in a fit.
     """
 
@@ -59,7 +59,7 @@ class Solvable(Protocol):
 
 @dataclass(frozen=True)
 class Fit:
-    """The outcome of `gradsim.identify`.
+    """Result of `gradsim.identify`.
 
     Args:
         status: OK, UNIDENTIFIABLE, MISMATCH or FAILED.
@@ -74,17 +74,17 @@ class Fit:
         rollouts: Worlds simulated, forward sensitivities counted one for each unknown.
         cpu_seconds: CPU time.
         wall_seconds: Time.
-        seed: Of the starts.
+        seed: Random seed of the starts.
         history: Stages with frames, cost and the best values.
         population: Starts: names, initial and final values, costs.
-        command: What made it.
+        command: Command that made it.
         nonsmooth: Whether contact kinks the likelihood at the scale of the noise, so that error bars are
             from samples of the posterior.
-        residual_diagnostics: Where and when it leaves something, and whether that is noise.
-        shooting: Of a clip cut into windows: how, whether one shot or the windows are the answer, and the jumps.
+        residual_diagnostics: Whether the residuals are white, and if not, where and when.
+        shooting: Multiple shooting: windows, which of one shot and windows is the answer, jumps between windows.
         notes: Warnings, such as that the motion forgets its parameters within the clip.
-        evidence: What became of a film on the way to evidence: frames used and not, loss.
-        profiles: χ² along weak directions or unknowns, where it was asked for.
+        evidence: How the video was read: frames used and dropped, loss.
+        profiles: Profile likelihoods along weak directions or unknowns, where requested.
     """
 
     status: Status
@@ -152,7 +152,7 @@ class Fit:
         return {name: e.value for name, e in self.unknowns.items()}
 
     def against(self, truth: Mapping[str, float]) -> "Fit":
-        """The same fit, with the truth beside each estimate."""
+        """The same fit with the true values in its estimates."""
         return replace(self, unknowns={n: replace(e, truth=truth.get(n)) for n, e in self.unknowns.items()})
 
     def result(self) -> dict:

@@ -22,8 +22,8 @@ class Axis:
     """An unknown and its values.
 
     Args:
-        name: Of the unknown.
-        unit: Of its values.
+        name: Name of the unknown.
+        unit: SI unit of its values.
         values: Increasing, in SI units (n,).
         logarithmic: Whether they are spread evenly by their logarithm.
     """
@@ -51,7 +51,7 @@ class Landscape:
     Args:
         axes: One or two.
         pixels: Σ r² of the pixels, whitened (n,) or (n, m); infinite where a rollout diverges.
-        cdf: Σ r² of the far-seeing residuals, likewise.
+        cdf: Σ r² of the CDF residuals, likewise.
     """
 
     axes: tuple[Axis, ...]
@@ -68,7 +68,7 @@ def landscape(
         problem: The fit.
         base: Where the other unknowns are held, as the solver moves them (unknowns,).
         axes: One or two of its unknowns.
-        report: Is told how many points are done, and the lowest cost of pixels so far.
+        report: Called with the number of finished points and the lowest pixel cost so far.
     """
     columns = [problem.space.names.index(axis.name) for axis in axes]
     points = torch.tensor(list(itertools.product(*(axis.values for axis in axes))), dtype=torch.float64)

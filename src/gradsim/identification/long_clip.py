@@ -1,12 +1,12 @@
-"""Fits of long clips by multiple shooting: where the windows begin, how they are joined, and the verdict.
+"""Fits of long or chaotic clips by multiple shooting: start states, continuation in κ, verdict.
 
-1. The windows begin where measured states say; where only silhouettes are seen, the first window is searched in one
+1. Measured states give the start states of the windows; from silhouettes alone, the first window is searched in one
    shot and the clip grows by a few frames a stage, each new window from the end of the last. Never from the truth.
 2. κ grows until the windows are one motion (`shooting.py`).
 3. From every place where that came to, one shot through a growing clip polishes the answer. Where its cost comes down
    to that of the windows, it is the answer, and the verdict is that of any fit. Where it does not, because the motion
    forgets its start faster than the unknowns can be known, or the model is not quite right, the windows are the answer,
-   with the jumps between them beside it.
+   reported with the jumps between them.
 """
 
 import math
@@ -24,9 +24,9 @@ from gradsim.identification.observation.base import States
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population
 from gradsim.identification.solvers.levenberg_marquardt import descend as descend_in_one
-from gradsim.identification.solvers.multiple_shooting import Segments, ShootingProblem, descend, jumps, measured
+from gradsim.identification.solvers.multiple_shooting import Segments, ShootingProblem, descend, jumps, measured_starts
 from gradsim.identification.solvers.multistart import WORSE, MultistartConfig, Outcome, search
-from gradsim.identification.uncertainty.fisher import analyse
+from gradsim.identification.uncertainty.fisher import analyze
 
 LOOSE = 100.0  # κ of a clip that grows: a gap of a tenth of the body's size costs one unit of χ²
 ALONE = 6  # starts that go on from the first window, at most
@@ -34,7 +34,7 @@ ALONE = 6  # starts that go on from the first window, at most
 
 @dataclass(frozen=True)
 class MultipleShooting:
-    """How a long clip is cut.
+    """Settings of multiple shooting.
 
     Args:
         window: Frames from one start to the next: as many as the motion remembers, often 10 to 30.
@@ -50,7 +50,7 @@ class MultipleShooting:
 
     def __post_init__(self):
         if not self.stiffness or min(*self.stiffness, self.iterations, self.grow) <= 0:
-            raise InputError(f"{self} has a stiffness, iterations or growth that is not above 0; they all have to be.")
+            raise InputError(f"{self} has a stiffness, iterations or grow of 0 or less; give positive numbers.")
 
 
 def shoot(
@@ -88,37 +88,37 @@ def shoot(
     initial = problem.space.draw(rng, starts)
     states = _all_states(problem)
     if states:
-        nodes, who = measured(cut, states).expand(starts, -1, -1), torch.arange(starts)
-        shots = cut.at(initial, nodes, plan.stiffness[0], problem.frames)
+        nodes, who = measured_starts(cut, states).expand(starts, -1, -1), torch.arange(starts)
+        segments = cut.at(initial, nodes, plan.stiffness[0], problem.frames)
     else:
-        shots, who = _grown(cut, plan, starts, rng, note)
+        segments, who = _grown(cut, plan, starts, rng, note)
     for stiffness in plan.stiffness:
-        shots = descend(cut, shots, stiffness, problem.frames, plan.iterations)
-        note("windows", problem.frames, shots.cost, shots.u)
-    people = _one_shot(problem, shots.u, plan.window)
+        segments = descend(cut, segments, stiffness, problem.frames, plan.iterations)
+        note("windows", problem.frames, segments.cost, segments.u)
+    people = _one_shot(problem, segments.u, plan.window)
     note("one shot", problem.frames, people.cost, people.u)
     k, own = int(people.cost.argmin()), who >= 0
     final, cost = torch.full_like(initial, torch.nan), torch.full((starts,), torch.inf).double()
     final[who[own]], cost[who[own]] = people.u[own], people.cost[own]
     outcome = Outcome(initial, final, cost, people.u[k], people.cost[k].item(), len(history), history)
-    return outcome, shots[[int(shots.cost.argmin())]], cut
+    return outcome, segments[[int(segments.cost.argmin())]], cut
 
 
-def explained(outcome: Outcome, shots: Segments) -> bool:
-    """Whether one shot explains the data as the windows do, which are free to jump."""
-    return outcome.best_cost < shots.cost[0].item() * 1.1 + WORSE
+def one_shot_suffices(outcome: Outcome, segments: Segments) -> bool:
+    """True if one shot fits the data as well as the windows, which may jump."""
+    return outcome.best_cost < segments.cost[0].item() * 1.1 + WORSE
 
 
-def jumps_told(cut: ShootingProblem, shots: Segments, plan: MultipleShooting, polished: bool) -> dict:
-    """What `result.json` says of the windows."""
-    found = jumps(cut, shots)
+def jump_record(cut: ShootingProblem, segments: Segments, plan: MultipleShooting, polished: bool) -> dict:
+    """Entry `shooting` of `result.json`."""
+    found = jumps(cut, segments)
     names = [key for key in found[0] if key != "frame"]
     largest = {name: max(jump[name] for jump in found) for name in names}
     return {
         "window": plan.window,
         "windows": len(found) + 1,
         "answer": "one shot" if polished else "windows",
-        "chi2_windows": shots.data[0].item(),
+        "chi2_windows": segments.data[0].item(),
         "largest_jump": largest,
         "jumps": found,
     }
@@ -143,18 +143,18 @@ def _grown(cut: ShootingProblem, plan: MultipleShooting, starts: int, rng, note)
     near = near[found.cost[near].argsort()][:ALONE]
     u = torch.cat([found.best[None], found.final[near]])
     note("first window", first, torch.tensor([found.best_cost, *found.cost[near].tolist()]), u)
-    shots = cut.at(u, u.new_zeros(len(u), 0, cut.windows.size), LOOSE, first)
+    segments = cut.at(u, u.new_zeros(len(u), 0, cut.windows.size), LOOSE, first)
     for frames in [*range(first + plan.grow, problem.frames, plan.grow), problem.frames]:
-        shots = cut.at(shots.u, cut.grown(shots, frames), LOOSE, frames)
+        segments = cut.at(segments.u, cut.grown(segments, frames), LOOSE, frames)
         least, informative, level = problem.observation.noise_floor(frames)
         target_cost = least + 0.5 * min(level, 1.0) * informative
-        shots = descend(cut, shots, LOOSE, frames, 4, target_cost=target_cost)
-        note("windows grow", frames, shots.cost, shots.u)
-    return shots, torch.cat([torch.tensor([-1]), near])
+        segments = descend(cut, segments, LOOSE, frames, 4, target_cost=target_cost)
+        note("windows grow", frames, segments.cost, segments.u)
+    return segments, torch.cat([torch.tensor([-1]), near])
 
 
 def _one_shot(problem: Problem, u: Tensor, window: int) -> Population:
-    """Polish unknowns in one shot through a clip that grows."""
+    """Refine the unknowns in one shot through a growing clip."""
     people = Population.at(u)
     for frames in [*range(min(window, problem.frames), problem.frames, max(2, window // 4)), problem.frames]:
         people, _ = descend_in_one(problem, people, frames, "pixels", 6 if frames < problem.frames else 30)
@@ -162,22 +162,22 @@ def _one_shot(problem: Problem, u: Tensor, window: int) -> Population:
 
 
 def verdict(
-    cut: ShootingProblem, shots: Segments, outcome: Outcome, plan: MultipleShooting, seed: int, noise_known: bool
+    cut: ShootingProblem, segments: Segments, outcome: Outcome, plan: MultipleShooting, seed: int, noise_known: bool
 ) -> Fit:
-    """The verdict where the windows are the answer; error bars from the information with the starts eliminated."""
+    """Fit where the windows are the answer; error bars from the information with start states eliminated."""
     problem, space = cut.problem, cut.space
     least, informative, _ = problem.observation.noise_floor(problem.frames)
-    spare = max(1.0, informative - len(space) - shots.nodes[0].numel())
-    chi2 = max(shots.data[0].item() - least, 0.0) / spare
+    spare = max(1.0, informative - len(space) - segments.nodes[0].numel())
+    chi2 = max(segments.data[0].item() - least, 0.0) / spare
     scale = 1.0 if noise_known else max(chi2, 1e-30)
     pushed = any(getattr(body, "pushes", None) for scene in problem.scenes for body in scene.bodies.values())
-    uncertainty = analyse(space, cut.schur(shots, plan.stiffness[-1])[0] / scale, pushed)
+    uncertainty = analyze(space, cut.schur(segments, plan.stiffness[-1])[0] / scale, pushed)
     estimates = {
-        name: estimate_in_range(space, k, shots.u[0, k].item(), uncertainty) for k, name in enumerate(space.names)
+        name: estimate_in_range(space, k, segments.u[0, k].item(), uncertainty) for k, name in enumerate(space.names)
     }
     known = all(e.identifiable for e in estimates.values())
     status = Status.OK if known else Status.UNIDENTIFIABLE
-    if not torch.isfinite(shots.cost[0]):
+    if not torch.isfinite(segments.cost[0]):
         status = Status.FAILED
     elif noise_known and chi2 > max(MISMATCH, 1 + 5 * math.sqrt(2 / spare)):
         status = Status.MISMATCH

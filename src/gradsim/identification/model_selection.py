@@ -6,7 +6,7 @@
 best candidate explains the data, and its χ²/N where none does: misfit that no candidate removes then counts as noise
 (quasi-AIC, Burnham & Anderson 2002). Differences in BIC above 10 are very strong evidence (Kass & Raftery 1995).
 
-A candidate is an edit of the scene. What it sets is known, so it is no unknown of that candidate any more.
+A candidate is an edit of the scene. What it sets is known, so it is not an unknown of that candidate.
 
 Standard candidates for `compare`, by name: the usual parts of a model left out, put in, or of another law.
 
@@ -48,20 +48,20 @@ FRICTION, DISSIPATION, DAMPING = "0.02:1.5", "0.02:5", "1:1000"  # ranges of wha
 SWING, DRAG = "0.001:1", "0.001:1"
 
 
-def standard(name: str, scene: Scene, unknowns: Sequence[str | Unknown]) -> dict:
+def standard_candidate(name: str, scene: Scene, unknowns: Sequence[str | Unknown]) -> dict:
     """Changes of a standard candidate.
 
     Args:
         name: One of the names above.
         scene: The scene as given.
-        unknowns: Of the scene as given, for their ranges.
+        unknowns: Unknowns of the scene as given, for their ranges.
 
     Raises:
         InputError: If there is none of that name, or it changes nothing in this scene.
     """
     if name not in STANDARD:
         hint = did_you_mean(name, list(STANDARD)) or f"; there are {', '.join(STANDARD)}."
-        raise InputError(f"there is no standard candidate `{name}`{hint}")
+        raise InputError(f"unknown standard candidate `{name}`{hint}")
     changes = STANDARD[name](scene, unknowns)
     if not changes:
         raise InputError(f"the candidate `{name}` changes nothing: the scene has nothing that it is about.")
@@ -166,9 +166,9 @@ class Candidate:
 
     Args:
         name: Its name.
-        changes: What it changes in the scene; `unknowns` lists what it solves for in addition.
+        changes: Edits of the scene; `unknowns` lists additional unknowns.
         scene: With the changes.
-        fit: Of its unknowns.
+        fit: Its fit.
         parameters: Their number, k.
         chi2: Least cost found, over all data.
         aic: Akaike's criterion.
@@ -193,7 +193,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` returns.
+    """Result of `compare`.
 
     Args:
         candidates: By name, as given first.
@@ -211,7 +211,7 @@ class Comparison:
 
     @property
     def best(self) -> Candidate:
-        """The chosen one."""
+        """The chosen candidate."""
         return self.candidates[self.chosen]
 
     @property
@@ -265,20 +265,24 @@ def compare(
             also by one of another kind; its own unknowns go. Or names of standard candidates: see
             `gradsim.identification.model_selection`.
         plan: Starts and curriculum, the same for all.
-        seed: Of the starts.
+        seed: Random seed of the starts.
         report: Called after each stage of each search.
-        stage: Called with what begins.
+        stage: Called with a description of each stage as it begins.
         sampled: Whether error bars of the chosen model come from samples where contact may kink the likelihood.
 
     Raises:
-        InputError: If anything that was given is wrong, before any work starts.
+        InputError: If an argument is wrong, before any work starts.
     """
     if (clip is None) == (observation is None):
         raise InputError("give exactly one of `clip` and `observation`.")
-    changes = candidates if isinstance(candidates, Mapping) else {n: standard(n, scene, unknowns) for n in candidates}
+    changes = (
+        candidates
+        if isinstance(candidates, Mapping)
+        else {n: standard_candidate(n, scene, unknowns) for n in candidates}
+    )
     if GIVEN in changes:
         raise InputError(f"a candidate is called `{GIVEN}`, as the scene itself is; choose another name.")
-    edits = {GIVEN: (scene, list(unknowns)), **{n: edited(scene, unknowns, c) for n, c in changes.items()}}
+    edits = {GIVEN: (scene, list(unknowns)), **{n: edit_scene(scene, unknowns, c) for n, c in changes.items()}}
     if observation is None:
         assert clip is not None
         observation = Clip.of(clip).observe(scene)
@@ -289,23 +293,23 @@ def compare(
     outcomes = {}
     for name, problem in problems.items():
         stage(f"fitting the model {name}: {', '.join(problem.space.names)}")
-        told = _telling(problem, report)
-        outcomes[name] = search(problem, plan or MultistartConfig(), np.random.default_rng(seed), told)
-    outcomes = {name: _helped(name, problems, outcomes, (plan or MultistartConfig()).rtol) for name in problems}
+        reporter = _with_values(problem, report)
+        outcomes[name] = search(problem, plan or MultistartConfig(), np.random.default_rng(seed), reporter)
+    outcomes = {name: _restarted(name, problems, outcomes, (plan or MultistartConfig()).rtol) for name in problems}
     stage("ranking the models")
     return _ranked(problems, outcomes, edits, {GIVEN: {}, **changes}, seed, sampled)
 
 
-def edited(scene: Scene, unknowns: Sequence[str | Unknown], changes: Changes) -> tuple[Scene, list[str | Unknown]]:
+def edit_scene(scene: Scene, unknowns: Sequence[str | Unknown], changes: Changes) -> tuple[Scene, list[str | Unknown]]:
     """A scene with changes, and the unknowns that are left.
 
     Args:
         scene: The scene.
-        unknowns: Of the scene as given.
+        unknowns: Unknowns of the scene as given.
         changes: As for `compare`.
 
     Raises:
-        InputError: If a name is none of the scene's, or what comes out is no scene.
+        InputError: If a name is none of the scene's, or the edited scene is invalid.
     """
     content = scene.model_dump(exclude_unset=True)
     set_here = [name for name in changes if name != "unknowns"]
@@ -332,16 +336,16 @@ def _shown(changes: Changes) -> dict:
     return {**changes, "unknowns": added} if added else dict(changes)
 
 
-def _telling(problem: Problem, report: Callable[[dict], None]) -> Callable[[dict], None]:
-    def told(entry: dict) -> None:
+def _with_values(problem: Problem, report: Callable[[dict], None]) -> Callable[[dict], None]:
+    def report_values(entry: dict) -> None:
         numbers = problem.space.numbers(torch.tensor(entry["u"])).tolist()
         entry["values"] = dict(zip(problem.space.names, numbers, strict=True))
         report(entry)
 
-    return told
+    return report_values
 
 
-def _helped(name: str, problems: Mapping[str, Problem], outcomes: Mapping[str, Outcome], rtol: float) -> Outcome:
+def _restarted(name: str, problems: Mapping[str, Problem], outcomes: Mapping[str, Outcome], rtol: float) -> Outcome:
     """Where a search came to, or where it comes to from the answers of the other candidates, if that is better."""
     problem, own = problems[name], outcomes[name]
     starts = []

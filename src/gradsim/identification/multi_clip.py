@@ -1,4 +1,4 @@
-"""Several videos of the same things in one fit: clips with starts of their own, and unknowns that they share.
+"""Joint fits of several clips: shared unknowns, and unknowns of single clips.
 
     cost(u) = Σ_k cost_k(u_k)           u_k: those of the unknowns u that clip k has
 
@@ -43,7 +43,7 @@ class SharedSpace(Ranges):
 
     def __init__(self, scenes: Sequence, unknowns: Sequence[str | Unknown]):
         if not scenes:
-            raise InputError("there is no clip; give at least one scene and its video.")
+            raise InputError("no clips; give at least one scene and its video.")
         own: list[list[Unknown]] = [[] for _ in scenes]
         labels: list[list[str]] = [[] for _ in scenes]
         found: dict[str, tuple[Unknown, bool, str]] = {}
@@ -61,7 +61,7 @@ class SharedSpace(Ranges):
                     found[label] = (replace(u, name=label, prior=unknown.prior), log, unit)
         for k, mine in enumerate(own):
             if not mine:
-                raise InputError(f"clip {k + 1} has no unknown; leave it out, or name one of it.")
+                raise InputError(f"clip {k + 1} has no unknown; leave it out, or give it one.")
         super().__init__(*zip(*found.values(), strict=True))  # pyright: ignore[reportArgumentType] -- three columns
         self.each = [Space(scene, mine) for scene, mine in zip(scenes, own, strict=True)]
         self.columns = [torch.tensor([self.names.index(label) for label in mine]) for mine in labels]
@@ -73,7 +73,7 @@ def _clips(scenes: Sequence, unknown: Unknown) -> tuple[str, list[int], bool]:
     if not at or clip == EACH:
         having = [k for k, scene in enumerate(scenes) if _has(scene, replace(unknown, name=name))]
         if not having:
-            resolve(scenes[0], Unknown(name).names[0])  # says what is wrong with it
+            resolve(scenes[0], Unknown(name).names[0])  # raises the error
         return name, having or [0], bool(at)
     if not clip.isdecimal() or not 1 <= int(clip) <= len(scenes):
         raise InputError(
@@ -93,7 +93,7 @@ def _has(scene, unknown: Unknown) -> bool:
 
 
 class JointProblem:
-    """Problems that share unknowns, as one: it can be searched, sampled and concluded like a `Problem`.
+    """Several problems that share unknowns, with the interface of a `Problem`.
 
     Args:
         problems: One for each clip, over `space.each`.
@@ -111,12 +111,12 @@ class JointProblem:
 
     @property
     def frames(self) -> int:
-        """Of the longest clip; shorter ones are over before."""
+        """Number of frames of the longest clip."""
         return self.observation.frames
 
     @property
     def scenes(self) -> list:
-        """What moves in each clip."""
+        """Scene of each clip."""
         return [problem.model.scene for problem in self.problems]
 
     def cost(self, u: Tensor, frames: int, residual: Residual = "pixels") -> Tensor:
@@ -159,7 +159,7 @@ class JointProblem:
 
 
 class _Evidence:
-    """What a search asks the observations of several clips."""
+    """Observations of several clips as one."""
 
     def __init__(self, parts: Sequence[Observation]):
         self.parts, self.frames = list(parts), max(part.frames for part in parts)
@@ -190,7 +190,7 @@ def identify_many(
         clips: One for each scene: video file, video files by camera, or `Clip`.
         observations: In place of clips.
         starts: Number of starts, drawn uniformly over the ranges.
-        seed: Of the starts.
+        seed: Random seed of the starts.
         report: Called after each stage of the search.
 
     Raises:
@@ -204,18 +204,18 @@ def identify_many(
     space = SharedSpace(scenes, unknowns)
     if observations is None:
         observations = [Clip.of(clip).observe(scene) for scene, clip in zip(scenes, clips or (), strict=True)]
-    problem = together(scenes, observations, space)
+    problem = joint_problem(scenes, observations, space)
     return solve(problem, MultistartConfig(starts=starts), seed, report=report)  # pyright: ignore[reportArgumentType]
 
 
-def together(scenes: Sequence, observations: Sequence[Observation], space: SharedSpace) -> JointProblem:
-    """The problem of several clips, each with a model whose step suits the ranges."""
+def joint_problem(scenes: Sequence, observations: Sequence[Observation], space: SharedSpace) -> JointProblem:
+    """Problem of several clips, each with its own model and time step."""
     each = zip(scenes, observations, space.each, strict=True)
     return JointProblem([Problem(model_for(scene, own), seen, own) for scene, seen, own in each], space)
 
 
-def of_clip(scene, values: Mapping[str, float], clip: int) -> dict[str, float]:
-    """Of the values of a fit, those of one clip, with the names of its scene.
+def clip_values(scene, values: Mapping[str, float], clip: int) -> dict[str, float]:
+    """Values of one clip from a joint fit, under the names of its scene.
 
     Args:
         scene: Its scene.

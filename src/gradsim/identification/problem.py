@@ -2,7 +2,7 @@
 
     cost = Σ r² + Σ ((u − mean)/std)²,   A = Jᵀ J,   g = Jᵀ r          r whitened by the noise
 
-J comes from forward sensitivities: each start is carried once for every unknown, in double precision.
+J comes from forward sensitivities, in double precision: one rollout for every unknown of every start.
 """
 
 import time
@@ -20,7 +20,7 @@ from gradsim.physics.model import Model
 
 @dataclass
 class Effort:
-    """What an estimate has cost so far."""
+    """Computing effort so far: rollouts, CPU and wall time."""
 
     rollouts: int = 0
     cpu: float = field(default_factory=time.process_time)
@@ -39,7 +39,7 @@ class Effort:
         return {"rollouts": self.rollouts, "cpu_seconds": self.cpu_seconds, "wall_seconds": self.wall_seconds}
 
     def resume(self, state: dict) -> None:
-        """Count on from a saved state."""
+        """Continue from a saved state."""
         self.rollouts = state["rollouts"]
         self.cpu = time.process_time() - state["cpu_seconds"]
         self.wall = time.perf_counter() - state["wall_seconds"]
@@ -50,7 +50,7 @@ class Problem:
 
     Args:
         model: Its step is checked for every corner of the unknowns' ranges.
-        observation: What was seen.
+        observation: Data, with their noise.
         space: The unknowns.
 
     Raises:
@@ -71,7 +71,7 @@ class Problem:
 
     @property
     def scenes(self) -> list:
-        """What moves; one scene."""
+        """The one scene."""
         return [self.model.scene]
 
     def cost(self, u: Tensor, frames: int, residual: Residual = "pixels") -> Tensor:
@@ -112,7 +112,7 @@ class Problem:
         lanes = u.repeat_interleave(n, 0)
         directions = torch.eye(n, dtype=torch.float64).repeat(starts, 1)
         names = list(self.space.values(lanes[:1]))
-        values = lambda some: list(self.space.values(some["u"]).values())
+        values = lambda inputs: list(self.space.values(inputs["u"]).values())
         pairs = derivative(values, {"u": lanes}, {"u": directions})
         touched, along = (dict(zip(names, part, strict=True)) for part in pairs)
         trajectory, tangent = self.model.tangent(self.model.values(touched), along, frames)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gradsim import video as videos
-from gradsim.identification.api import model_for, placed
+from gradsim.identification.api import model_for, parameter_values
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.from_video import NOMINAL, QUANTIZED
 from gradsim.identification.unknowns import Space
@@ -37,7 +37,7 @@ def simulate(scene, unknowns: Sequence[str], truth: Mapping[str, float]) -> tupl
     """The motion with the true values, in the model that a fit of these unknowns uses."""
     model = model_for(scene, Space(scene, unknowns))
     with torch.no_grad():
-        return model, model.rollout(placed(scene, truth))
+        return model, model.rollout(parameter_values(scene, truth))
 
 
 def float_masks(scene, trajectory: Trajectory, camera: str = "camera") -> Masks:
@@ -52,7 +52,7 @@ def film(scene, trajectory: Trajectory, camera: str = "camera") -> Tensor:
     """Flat-coloured frames (frames, height, width, 3) in [0, 1], as a camera of the scene sees them.
 
     By exact coverage, which takes a body as wholly before or behind another; a ground that is visible is neither, and
-    makes it a film by `Renderer`.
+    is drawn by `Renderer`.
     """
     grounds = any(ground.visible for ground in scene.grounds.values())
     draw = Renderer.of(scene, camera=camera, law="colour") if grounds else Silhouettes.of(scene, camera).image
@@ -61,7 +61,7 @@ def film(scene, trajectory: Trajectory, camera: str = "camera") -> Tensor:
 
 
 def noisy_masks(scene, trajectory: Trajectory, body: str, seed: int) -> Masks:
-    """Silhouettes as they come from an 8-bit film with noise of σ = 1/255, by the colour of a body."""
+    """Masks from an 8-bit video with noise of σ = 1/255, by the color of a body."""
     frames = noisy_8bit(film(scene, trajectory), NOMINAL, seed)
     colour, background = (np.array(c) for c in (scene.bodies[body].colour, scene.background))
     alpha = segmentation.alpha_from_flat_colors(frames, colour, background)

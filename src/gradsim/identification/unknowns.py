@@ -1,7 +1,7 @@
-"""What an inverse problem solves for: names, ranges, transforms, priors.
+"""Unknowns of an inverse problem: names, ranges, transforms, priors.
 
-A positive quantity is solved for by its logarithm, so that its derivative is relative and its sign is safe; others by
-their value. Bounds hold by projection.
+Positive quantities are solved for in logarithms, so that derivatives are relative and signs are kept; others in their
+value. Bounds are enforced by projection.
 """
 
 import math
@@ -54,7 +54,7 @@ class Unknown:
 
 
 class Ranges:
-    """Unknowns with the ranges they start in, and what the solver moves for each.
+    """Unknowns with the ranges they start in, and their solver coordinates.
 
     Args:
         unknowns: With both bounds.
@@ -91,7 +91,7 @@ class Ranges:
         return self.inner(torch.tensor(low + (high - low) * rng.random((count, len(self)))))
 
     def inner(self, numbers: Tensor) -> Tensor:
-        """What the solver moves (..., unknowns), from values in SI units."""
+        """Solver coordinates (..., unknowns) of values in SI units."""
         return torch.where(self._log, numbers.clamp(min=1e-300).log(), numbers)
 
     def numbers(self, inner: Tensor) -> Tensor:
@@ -105,7 +105,7 @@ class Space(Ranges):
     Args:
         scene: The scene.
         unknowns: Names, NAME:LOW:HIGH, or `Unknown`s; NAME=OTHER is one number for several parameters. A vector
-            parameter such as `cube.velocity` stands for all its components.
+            parameter such as `cube.velocity` means all its components.
         decades: As for `Ranges`.
 
     Raises:
@@ -190,7 +190,7 @@ class Space(Ranges):
         self.units.append(kind.unit)
 
     def _kind(self, unknown: Unknown, kinds: list[Parameter]) -> Parameter:
-        """What the tied parameters are, with the range that all of them allow."""
+        """Kind of the tied parameters, with the intersection of their ranges."""
         if len({(kind.unit, kind.positive) for kind in kinds}) > 1:
             units = ", ".join(f"{name} [{kind.unit}]" for name, kind in zip(unknown.names, kinds, strict=True))
             raise InputError(f"`{unknown.name}` ties parameters of different kinds ({units}); tie like to like.")

@@ -15,7 +15,7 @@ import torch
 
 from gradsim.dataset import Sample, sample
 from gradsim.identification import synthetic
-from gradsim.identification.api import model_for, placed
+from gradsim.identification.api import model_for, parameter_values
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
 from gradsim.runtime.checkpoint import Ledger
@@ -74,7 +74,7 @@ def problem_of(one: Sample, unknowns: Sequence[str]) -> Problem:
     space = Space(scene, [text for text in one.unknowns if text.partition(":")[0] in unknowns])
     model = model_for(scene, space)
     with torch.no_grad():
-        trajectory = model.rollout(placed(scene, one.truth))
+        trajectory = model.rollout(parameter_values(scene, one.truth))
     return Problem(model, synthetic.float_masks(scene, trajectory), space)
 
 

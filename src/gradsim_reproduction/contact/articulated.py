@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from gradsim.identification import synthetic
-from gradsim.identification.api import model_for, placed, solve
+from gradsim.identification.api import model_for, parameter_values, solve
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
@@ -111,7 +111,7 @@ def observe(scene: Scene, truth: dict[str, float], model: Model, mode: str, seed
     """Observation of this arm in a mode."""
     source = Model(scene, substeps=FINER * model.substeps) if mode == "foreign" else model
     with torch.no_grad():
-        trajectory = source.rollout(placed(scene, truth))
+        trajectory = source.rollout(parameter_values(scene, truth))
     if mode == "float":
         return synthetic.float_masks(scene, trajectory)
     if mode == "8bit":

@@ -21,7 +21,7 @@ from gradsim import video
 from gradsim.errors import Status
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
-from gradsim.identification.api import least_squares, model_for, placed
+from gradsim.identification.api import least_squares, model_for, parameter_values
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
@@ -175,7 +175,7 @@ def _film(out: Path, record: dict) -> None:
     """A video, and a player of it."""
     scene, truth = collision_scene(True), record["pushed"]["truth"]
     model = model_for(scene, Space(scene, PUSHED))
-    true, fitted = (model.rollout(placed(scene, n)) for n in (truth, record["pushed"]["values"]))
+    true, fitted = (model.rollout(parameter_values(scene, n)) for n in (truth, record["pushed"]["values"]))
     frames = to_bytes(synthetic.film(scene, true))
     write_slow_video(out / "collision.webm", frames, scene.timing.fps)
     write_player(out / "player.html", scene, fitted.drawn, frames, true.drawn)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gradsim import video as videos
 from gradsim.identification import synthetic
-from gradsim.identification.api import least_squares, model_for, placed
+from gradsim.identification.api import least_squares, model_for, parameter_values
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.gradient_descent import OPTIMISERS
 from gradsim.identification.solvers.multistart import MultistartConfig
@@ -78,7 +78,7 @@ def solve(job: tuple[str, int, int, int]) -> dict:
     model = model_for(scene, space)
     truth = synthetic.draw_truth(scene, [task.unknown], truth_seed := 1000 * seed + 10 * number + task.stream)
     with torch.no_grad():
-        observation = synthetic.float_masks(scene, model.rollout(placed(scene, truth)))
+        observation = synthetic.float_masks(scene, model.rollout(parameter_values(scene, truth)))
     value, problem = truth[space.names[0]], Problem(model, observation, space)
     start = space.draw(np.random.default_rng([seed, number, task.stream]), starts)
     path, loss = descend(problem, task, start)
@@ -170,7 +170,7 @@ def draw_task(out: Path, name: str, scene, unknown: str, record: dict) -> tuple[
     model, path = model_for(scene, space), [row[k] for row in record["path"]]
     values = {"initial": path[0], "fit": path[-1], "truth": record["truth"]}
     with torch.no_grad():
-        motions = {what: model.rollout(placed(scene, {space.names[0]: v})) for what, v in values.items()}
+        motions = {what: model.rollout(parameter_values(scene, {space.names[0]: v})) for what, v in values.items()}
     last = scene.timing.frames - 1
     true = motions["truth"]
     with torch.no_grad():

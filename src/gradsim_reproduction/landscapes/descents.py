@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from gradsim.identification.api import model_for, placed, solve
+from gradsim.identification.api import model_for, parameter_values, solve
 from gradsim.identification.observation.base import Masks, Residual
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.gradient_descent import descend
@@ -33,7 +33,7 @@ def problem(scene, unknowns: Sequence[str], truth: Mapping[str, float], ends: bo
     space = Space(scene, unknowns)
     model = model_for(scene, space)
     with torch.no_grad():
-        observation = float_masks(scene, model.rollout(placed(scene, truth)))
+        observation = float_masks(scene, model.rollout(parameter_values(scene, truth)))
     if ends:
         weight = torch.zeros_like(observation.masks)
         weight[[0, -1]] = 1.0

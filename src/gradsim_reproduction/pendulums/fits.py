@@ -16,7 +16,7 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import MultistartConfig, search
 from gradsim.identification.synthetic import TRUTH_STREAM
-from gradsim.identification.uncertainty.fisher import analyse
+from gradsim.identification.uncertainty.fisher import analyze
 from gradsim_reproduction.pendulums.tasks import VideoTask, observe_video, rollout_of
 
 CLOSE = 1e-6  # largest error of what counts as solved
@@ -97,7 +97,7 @@ def mass_scale(task: VideoTask, seed: int) -> dict:
     observation = observe_video(masses.scene, rollout_of(model, space, truth, masses.scene.timing.frames))
     problem = Problem(model, observation, space)
     best = search(problem, MultistartConfig(starts=4), np.random.default_rng(seed)).best
-    uncertainty = analyse(space, problem.linearize(best[None], problem.frames)[1][0], False)
+    uncertainty = analyze(space, problem.linearize(best[None], problem.frames)[1][0], False)
     ratios = space.numbers(best) / space.numbers(truth)
     return {
         "rank": uncertainty.rank,

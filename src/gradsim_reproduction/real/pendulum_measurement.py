@@ -23,7 +23,7 @@ from gradsim.errors import Status
 from gradsim.identification.fit import Estimate, Fit, search_record
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import Outcome
-from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyse
+from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyze
 from gradsim.render.camera import from_scene, project
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.runtime.progress import NullProgress, Progress
@@ -88,7 +88,7 @@ class PixelInformation:
     def uncertainty(self, problem: Problem) -> Uncertainty:
         """Rank and null directions, as if pixels had independent errors."""
         fisher = self.clusters.matrices.sum(0) / self.variance + self.clusters.prior
-        return analyse(problem.space, fisher, has_push=False)
+        return analyze(problem.space, fisher, has_push=False)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from gradsim.identification.fit import Fit
 from gradsim.identification.observation.from_video import NOMINAL
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
-from gradsim.identification.uncertainty.fisher import analyse
+from gradsim.identification.uncertainty.fisher import analyze
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.runtime.progress import Progress, progress_callback
@@ -89,7 +89,7 @@ def bounds(problem: Problem, truth: dict[str, float]) -> dict[str, float]:
     u = space.inner(torch.tensor([[truth[name] for name in space.names]], dtype=torch.float64))
     _, A, _ = problem.linearize(u, problem.frames)
     fisher = A[0] * (getattr(problem.observation, "sigma", NOMINAL) / NOMINAL) ** 2
-    return dict(zip(space.names, analyse(space, fisher, True).relative.tolist(), strict=True))
+    return dict(zip(space.names, analyze(space, fisher, True).relative.tolist(), strict=True))
 
 
 def outcome(fit: Fit, truth: dict[str, float]) -> dict:

@@ -13,7 +13,7 @@ from gradsim import video as videos
 from gradsim.errors import Status
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
-from gradsim.identification.api import model_for, placed
+from gradsim.identification.api import model_for, parameter_values
 from gradsim.identification.model_selection import GIVEN, Comparison, compare
 from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.solvers.multistart import MultistartConfig
@@ -129,7 +129,7 @@ def _films(out: Path, path: Path, comparison: Comparison, evidence) -> None:
     """Videos of the chosen model next to the video, and its search."""
     c = comparison.best
     space = Space(c.scene, [f"{n}:{e.low}:{e.high}" for n, e in c.fit.unknowns.items()])
-    trajectory = model_for(c.scene, space).rollout(placed(c.scene, c.fit.values))
+    trajectory = model_for(c.scene, space).rollout(parameter_values(c.scene, c.fit.values))
     frames = to_bytes(synthetic.film(c.scene, trajectory))
     mask = synthetic.float_masks(c.scene, trajectory).masks.numpy()
     write_videos(out, videos.read(path).frames, frames, mask, c.scene.timing.fps)

@@ -11,7 +11,7 @@ import numpy as np
 from gradsim.errors import Status
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
-from gradsim.identification.api import least_squares, model_for, placed
+from gradsim.identification.api import least_squares, model_for, parameter_values
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim.runtime.progress import progress_callback
@@ -46,14 +46,14 @@ def no_push(run: Run) -> Outcome:
     for name, scene in zip(("with_push", "without_push"), scenes(), strict=True):
         truth = synthetic.draw_truth(scene, UNKNOWNS, run.seed)
         model = model_for(scene, Space(scene, UNKNOWNS))
-        trajectory = model.rollout(placed(scene, truth))
+        trajectory = model.rollout(parameter_values(scene, truth))
         run.progress.stage(name.replace("_", " "))
         observation, report = synthetic.float_masks(scene, trajectory), progress_callback(run.progress)
         fit = least_squares(scene, observation, UNKNOWNS, plan, run.seed, report=report, model=model)
         fits[name] = fit.against(truth)
         if name == "without_push":
             frames = to_bytes(synthetic.film(scene, trajectory))
-            fitted = model.rollout(placed(scene, fits[name].values))
+            fitted = model.rollout(parameter_values(scene, fits[name].values))
             fitted_frames = to_bytes(synthetic.film(scene, fitted))
             mask = synthetic.float_masks(scene, fitted).masks.numpy()
             write_videos(run.out, frames, fitted_frames, mask, scene.timing.fps)

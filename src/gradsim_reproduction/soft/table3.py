@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 from gradsim.errors import Status
 from gradsim.identification import synthetic
-from gradsim.identification.api import model_for, placed, solve
+from gradsim.identification.api import model_for, parameter_values, solve
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.observation.vertices import Vertices
 from gradsim.identification.problem import Problem
@@ -151,7 +151,7 @@ def observe(one: Instance, truth: dict[str, float], model: Model, mode: str, see
     """Observation of this instance in a mode."""
     source = Model(one.scene, substeps=FINER * model.substeps) if mode == "foreign" else model
     with torch.no_grad():
-        trajectory = source.rollout(placed(one.scene, truth))
+        trajectory = source.rollout(parameter_values(one.scene, truth))
     if mode == "float":
         return synthetic.float_masks(one.scene, trajectory)
     if mode == "states":

@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 
 from gradsim.errors import Status
 from gradsim.identification import synthetic
-from gradsim.identification.api import model_for, placed, solve
+from gradsim.identification.api import model_for, parameter_values, solve
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
 from gradsim_reproduction.plotting import SAFE, image_grid, new_figure, unit_normal, write_figures
@@ -78,7 +78,7 @@ def fit_one(job: tuple[str, int, int]) -> dict:
     model = model_for(one.scene, space)
     noise = int(np.random.default_rng([seed, list(FAMILIES).index(name), number, NOISE]).integers(2**31))
     with torch.no_grad():
-        trajectory = model.rollout(placed(one.scene, one.truth))
+        trajectory = model.rollout(parameter_values(one.scene, one.truth))
     observation = synthetic.noisy_masks(one.scene, trajectory, next(iter(one.scene.bodies)), noise)
     problem = Problem(model, observation, space)
     crb = bounds(problem, one.truth)

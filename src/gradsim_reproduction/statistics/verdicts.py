@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from gradsim.errors import Status
 from gradsim.identification import synthetic
-from gradsim.identification.api import model_for, placed, solve
+from gradsim.identification.api import model_for, parameter_values, solve
 from gradsim.identification.fit import Fit
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
@@ -76,7 +76,7 @@ def judge(job: tuple[int, int]) -> dict:
     truth = synthetic.draw_truth(scene, case.unknowns, truth_seed)
     model = model_for(scene, space)
     with torch.no_grad():
-        trajectory = model.rollout(placed(scene, truth))
+        trajectory = model.rollout(parameter_values(scene, truth))
     problem = Problem(model, observe_video(scene, trajectory, noise), space)
     fit = solve(problem, MultistartConfig(starts=STARTS[0] + STARTS[1] * len(space), grow=6), starts)
     return {"case": case.name, **compare_verdict(case, fit, truth)}

@@ -22,7 +22,7 @@ from gradsim.errors import InputError
 from gradsim.geometry import tet_io, tet_mesh
 from gradsim.geometry.mesh import Mesh
 from gradsim.geometry.tet_mesh import TetMesh
-from gradsim.identification.model_selection import edited
+from gradsim.identification.model_selection import edit_scene
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.physics.model import Model
 from gradsim.runtime.atomic import atomic_path
@@ -180,7 +180,7 @@ def _kept(scene: Scene) -> dict:
 
 
 def _changed(scene: Scene, changes: Mapping[str, Any]) -> Scene:
-    return edited(scene, [], changes)[0]
+    return edit_scene(scene, [], changes)[0]
 
 
 def _stepped(scene: Scene, unknown: str) -> Scene:

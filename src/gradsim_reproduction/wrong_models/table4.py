@@ -32,7 +32,7 @@ from gradsim.dataset import Sample, sample, test_numbers
 from gradsim.dataset.sample import KINDS
 from gradsim.errors import Status
 from gradsim.identification import synthetic
-from gradsim.identification.api import placed
+from gradsim.identification.api import parameter_values
 from gradsim.identification.model_selection import GIVEN, compare
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.from_video import NOMINAL, QUANTIZED
@@ -64,11 +64,11 @@ SHORT = {"friction": ("rigid",), "elasticity": ("cloth",)}  # kinds of the quick
 SAMPLES = 64  # of Mitsuba in each pixel
 # Starts follow the clip as it grows: before contact only the push determines the mass, and every stage narrows it. A tumbling
 # polyhedron, whose cost is cut by its contacts, takes smaller stages. What noise hides is not searched for.
-SOFT = MultistartConfig(starts=2, first=6, grow=12, rounds=0, stir=False, polish=0, rtol=1e-4)
-RIGID = MultistartConfig(starts=2, first=4, grow=4, rounds=0, stir=False, polish=1, rtol=1e-5)
+SOFT = MultistartConfig(starts=2, first=6, grow=12, rounds=0, explore=False, polish=0, rtol=1e-4)
+RIGID = MultistartConfig(starts=2, first=4, grow=4, rounds=0, explore=False, polish=1, rtol=1e-5)
 # Where none of the models explains the video, which may be the search's fault, it is made again with care.
-CAREFUL = MultistartConfig(starts=4, first=4, grow=2, rounds=1, stir=False, polish=2, rtol=1e-6)
-SWAPPED = MultistartConfig(starts=2, first=6, grow=24, rounds=0, stir=False, polish=0, rtol=1e-4)
+CAREFUL = MultistartConfig(starts=4, first=4, grow=2, rounds=1, explore=False, polish=2, rtol=1e-6)
+SWAPPED = MultistartConfig(starts=2, first=6, grow=24, rounds=0, explore=False, polish=0, rtol=1e-4)
 NOTES = (
     "Means over objects, 8-bit frames with noise of σ = 1/255. Flagged: χ²/N far above 1. After: what is left when the model "
     "is compared with one that has what it lacks. Rigid bodies that are taken for deformable ones are those that a fan of "
@@ -143,7 +143,7 @@ def true_trajectory(one: Sample, scene: Scene) -> Trajectory:
     """The true motion."""
     mass, truth = next(iter(one.truth.items()))
     with torch.no_grad():
-        return Model(scene).rollout(placed(scene, {mass: truth}))
+        return Model(scene).rollout(parameter_values(scene, {mass: truth}))
 
 
 def observe(row: str, scene: Scene, trajectory: Trajectory, seed: int) -> Masks:

@@ -9,13 +9,13 @@ from checks import error
 
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
-from gradsim.identification.api import identify, placed
+from gradsim.identification.api import identify, parameter_values
 from gradsim.identification.long_clip import MultipleShooting, shoot
 from gradsim.identification.observation.base import States
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population
 from gradsim.identification.solvers.levenberg_marquardt import descend as descend_in_one
-from gradsim.identification.solvers.multiple_shooting import ShootingProblem, descend, measured
+from gradsim.identification.solvers.multiple_shooting import ShootingProblem, descend, measured_starts
 from gradsim.identification.unknowns import Space
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model
@@ -54,7 +54,7 @@ def recorded(frames: int = 61, pushes: bool = False):
     """Its problem with noisy states, and the true motion."""
     model = Model(tumbling(frames, PUSHES if pushes else ()))
     with torch.no_grad():
-        motion = model.rollout(placed(model.scene, TRUTH))
+        motion = model.rollout(parameter_values(model.scene, TRUTH))
     x, q = motion["box"]["x"][0], motion["box"]["q"][0]
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(2, frames, 3, generator=generator).double()
@@ -79,9 +79,9 @@ def test_windows_that_begin_on_the_motion_are_the_motion(window, pushes):
     """Pushes too: each falls into the windows that feel it, at its time. Rounding grows through the contacts."""
     problem, motion = recorded(61, pushes)
     cut = ShootingProblem(problem, window)
-    shots = cut.at(truth(problem), true_nodes(cut, motion), 1.0, 61)
-    assert shots.gaps.abs().max() < 1e-5
-    assert error(shots.data, problem.cost(truth(problem), 61)) < 1e-5
+    segments = cut.at(truth(problem), true_nodes(cut, motion), 1.0, 61)
+    assert segments.gaps.abs().max() < 1e-5
+    assert error(segments.data, problem.cost(truth(problem), 61)) < 1e-5
 
 
 @pytest.mark.parametrize("frames", [20, 41, 61])
@@ -120,20 +120,25 @@ def test_measured_states_begin_windows_near_the_motion():
     """Places as good as the data; speeds from straight lines through three frames, off where a contact falls in."""
     problem, motion = recorded()
     cut = ShootingProblem(problem, 20)
-    off = (measured(cut, [problem.observation]) - true_nodes(cut, motion)[0]).unflatten(1, (4, 3)).abs().amax((0, 2))
+    off = (
+        (measured_starts(cut, [problem.observation]) - true_nodes(cut, motion)[0])
+        .unflatten(1, (4, 3))
+        .abs()
+        .amax((0, 2))
+    )
     assert off[0] < 5 * SIGMA_X and off[1] < 5 * SIGMA_ANGLE and off[2] < 1 and off[3] < 5
 
 
 def test_windows_find_what_one_shot_from_the_same_starts_does_not():
     problem, _ = recorded()
     rng = np.random.default_rng(0)
-    outcome, shots, _ = shoot(problem, MultipleShooting(window=12), 6, rng)
+    outcome, segments, _ = shoot(problem, MultipleShooting(window=12), 6, rng)
     alone, _ = descend_in_one(problem, Population.at(outcome.initial), 61, "pixels", 60)
     noise = 6 * 61 + 5 * (2 * 6 * 61) ** 0.5  # χ² of the noise, and five of its standard deviations
     assert (outcome.cost < noise).sum() >= 5
     assert (alone.cost < noise).sum() <= 2
     assert error(outcome.best, truth(problem)[0]) < 0.02  # of the logarithms
-    assert error(shots.u, truth(problem)) < 0.05 and shots.gaps.abs().max() < 0.1  # before one shot polishes it
+    assert error(segments.u, truth(problem)) < 0.05 and segments.gaps.abs().max() < 0.1  # before one shot polishes it
 
 
 def test_windows_grow_where_only_silhouettes_are_seen():
@@ -150,12 +155,12 @@ def test_a_motion_that_the_model_does_not_make_is_told_by_its_jumps():
     problem, _ = recorded()
     model = Model(tumbling(61, [{"impulse": [0.0, 0.8, 0.0], "at": 0.6}]))
     with torch.no_grad():
-        motion = model.rollout(placed(model.scene, TRUTH))
+        motion = model.rollout(parameter_values(model.scene, TRUTH))
     y = motion["box"]
     struck = Problem(problem.model, States("box", y["x"][0], y["q"][0], SIGMA_X, SIGMA_ANGLE), problem.space)
     cut = ShootingProblem(struck, 10)
-    shots = descend(cut, cut.at(truth(struck), true_nodes(cut, motion), 1.0, 61), 1.0, 61, 4)
-    sizes = (shots.gaps[0].detach() * cut.windows.scale).unflatten(1, (4, 3)).norm(dim=-1)[:, 2]
+    segments = descend(cut, cut.at(truth(struck), true_nodes(cut, motion), 1.0, 61), 1.0, 61, 4)
+    sizes = (segments.gaps[0].detach() * cut.windows.scale).unflatten(1, (4, 3)).norm(dim=-1)[:, 2]
     assert sizes.argmax() == 2 and sizes[2] == pytest.approx(0.4, rel=0.2)
 
 
@@ -169,5 +174,5 @@ def test_a_rope_has_no_windows():
     rope = {"kind": "springs", "shape": {"rope": {"length": 1}}, "mass": 1, "stiffness": 100, "radius": 0.1}
     scene = Scene.parse({"timing": {"frames": 30, "substeps": 80}, "bodies": {"rope": rope}})
     seen = States("rope", torch.zeros(30, 3), None, 1.0)
-    with pytest.raises(InputError, match="`rope` is no rigid body or pendulum"):
+    with pytest.raises(InputError, match="`rope` is not a rigid body or pendulum"):
         ShootingProblem(Problem(Model(scene), seen, Space(scene, ["rope.mass:0.1:1"])), 10)

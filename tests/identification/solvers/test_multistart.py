@@ -6,7 +6,7 @@ import pytest
 import torch
 from fit_cases import THROW, THROW_TRUTH, filmed, throw, thrown
 
-from gradsim.identification.api import placed
+from gradsim.identification.api import parameter_values
 from gradsim.identification.observation.base import Masks, States
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers import multistart
@@ -37,9 +37,9 @@ def test_an_interrupted_search_goes_on_to_the_same_answer_bit_for_bit(plug):
     whole = search(thrown(), PLAN, np.random.default_rng(5))
     memory = Memory(plug)
     with pytest.raises(KeyboardInterrupt):
-        search(thrown(), PLAN, np.random.default_rng(5), keeper=memory)
+        search(thrown(), PLAN, np.random.default_rng(5), checkpoint=memory)
     problem = thrown()
-    again = search(problem, PLAN, np.random.default_rng(99), keeper=memory)  # the state of the generator is kept too
+    again = search(problem, PLAN, np.random.default_rng(99), checkpoint=memory)  # restores the generator, too
     assert torch.equal(again.best, whole.best) and again.best_cost == whole.best_cost
     assert torch.equal(again.cost, whole.cost) and torch.equal(again.initial, whole.initial)
     assert again.iterations == whole.iterations and again.history == whole.history
@@ -48,7 +48,7 @@ def test_an_interrupted_search_goes_on_to_the_same_answer_bit_for_bit(plug):
 def test_interrupted_sampling_goes_on_to_the_same_samples_bit_for_bit():
     start, scale = thrown().space.inner(torch.tensor([[3.1, 0.9]]))[0], torch.diag(torch.tensor([1e-3, 1e-3]).double())
     draw = lambda memory, seed: sample(
-        thrown(), start, scale, np.random.default_rng(seed), chains=6, generations=120, keeper=memory
+        thrown(), start, scale, np.random.default_rng(seed), chains=6, generations=120, checkpoint=memory
     )
     whole, memory = draw(None, 3), Memory(2)
     with pytest.raises(KeyboardInterrupt):
@@ -61,7 +61,7 @@ def test_states_whose_noise_nothing_tells_are_descended_on_at_every_stage():
     """A float image has a noise that the pixels tell; states have not. Their starts rest in minima, not at once."""
     problem = thrown()
     with torch.no_grad():
-        states = problem.model.rollout(placed(problem.model.scene, THROW_TRUTH))["cube"]
+        states = problem.model.rollout(parameter_values(problem.model.scene, THROW_TRUTH))["cube"]
     seen = Problem(problem.model, States("cube", states["x"][0], states["q"][0], 1e-3, 1e-2), problem.space)
     outcome = search(seen, PLAN, np.random.default_rng(5))
     assert outcome.history[0]["stage"] == "curriculum" and outcome.history[0]["cost"] < 1e-12
@@ -71,7 +71,7 @@ def test_a_coarse_search_of_a_noisy_film_ends_within_its_noise_for_a_third_of_th
     """Neither stirred nor polished, and at rest at a millionth: a fraction of a standard deviation from the long way."""
     long, short = (thrown_in_noise() for _ in range(2))
     best = search(long, PLAN, np.random.default_rng(5))
-    coarse = replace(PLAN, rounds=0, stir=False, polish=0, rtol=1e-6)
+    coarse = replace(PLAN, rounds=0, explore=False, polish=0, rtol=1e-6)
     near = search(short, coarse, np.random.default_rng(5))
     assert near.best_cost < best.best_cost + 0.1  # in χ²: a third of a standard deviation
     assert short.effort.rollouts < long.effort.rollouts / 3

@@ -42,8 +42,8 @@ def true_nodes(problem, cut):
 def test_windows_that_begin_on_the_motion_are_the_motion(problem):
     cut = ShootingProblem(problem, 8)
     assert cut.windows.size == 4 + 2
-    shots = cut.at(truth(problem), true_nodes(problem, cut), 1.0, FRAMES)
-    assert shots.gaps.abs().max() < 1e-10 and shots.data.item() < 1e-12
+    segments = cut.at(truth(problem), true_nodes(problem, cut), 1.0, FRAMES)
+    assert segments.gaps.abs().max() < 1e-10 and segments.data.item() < 1e-12
     off = cut.at(truth(problem) + 0.01, true_nodes(problem, cut), 1.0, FRAMES)
     assert off.gaps.abs().max() > 1e-3 and off.data.item() > 1
 

@@ -8,7 +8,7 @@ import torch
 
 from gradsim.identification.problem import Effort
 from gradsim.identification.uncertainty import smc
-from gradsim.identification.uncertainty.smc import annealed, systematic, weighted
+from gradsim.identification.uncertainty.smc import anneal, importance_sample, systematic
 
 COVARIANCE = torch.tensor([[1.0, 0.6], [0.6, 2.0]]).double()
 CENTRE = torch.tensor([1.0, -2.0]).double()
@@ -29,11 +29,11 @@ def gaussian(u):
 
 def test_weighted_draws_of_a_gaussian_have_its_moments_and_count():
     """Student's t of 5 degrees about the truth: three quarters of the draws count, 400 tell σ to some 5 %."""
-    found = weighted(problem(gaussian), CENTRE, torch.linalg.cholesky(COVARIANCE), 2, np.random.default_rng(0))
+    found = importance_sample(problem(gaussian), CENTRE, torch.linalg.cholesky(COVARIANCE), 2, np.random.default_rng(0))
     mean = found.weight @ found.u
     off = found.u - mean
     covariance = (off * found.weight[:, None]).T @ off
-    assert found.counts > 0.5
+    assert found.effective_sample_fraction > 0.5
     assert ((mean - CENTRE).abs() < 0.25 * COVARIANCE.diagonal().sqrt()).all()
     assert ((covariance - COVARIANCE).abs() < 0.3 * COVARIANCE.diagonal().max()).all()
 
@@ -49,7 +49,7 @@ def test_a_cloud_is_led_from_a_wide_part_to_the_whole():
     rng = np.random.default_rng(3)
     wide = lambda u: gaussian(u) / 100
     begun = CENTRE + torch.tensor(rng.standard_normal((240, 2))) @ (10 * torch.linalg.cholesky(COVARIANCE)).T
-    found, phi = annealed(problem(gaussian, wide), begun, torch.eye(2).double(), (1,), rng)
+    found, phi = anneal(problem(gaussian, wide), begun, torch.eye(2).double(), (1,), rng)
     size = COVARIANCE.diagonal().sqrt()
     assert phi == 1.0
     assert ((found.u.mean(0) - CENTRE).abs() < 0.2 * size).all()
@@ -62,7 +62,7 @@ def test_two_valleys_that_explain_a_clip_alike_are_both_sampled():
     wide = lambda u: (u[:, 0] / 8) ** 2
     rng = np.random.default_rng(4)
     begun = torch.tensor(8 * rng.standard_normal((160, 1)))
-    found, _ = annealed(problem(valleys, wide, 1), begun, torch.ones(1, 1).double(), (1,), rng)
+    found, _ = anneal(problem(valleys, wide, 1), begun, torch.ones(1, 1).double(), (1,), rng)
     assert abs((found.u > 0).double().mean().item() - 1 / 3) < 0.12
     low, high = torch.quantile(found.u[:, 0], torch.tensor([0.025, 0.975]).double()).tolist()
     assert low < -6 and high > 6
@@ -76,18 +76,19 @@ def test_two_valleys_that_part_on_the_way_are_both_led_to_the_end():
     clip.frames, clip.cost = 3, lambda u, frames: costs[frames](u)
     rng = np.random.default_rng(4)
     begun = torch.tensor(8 * rng.standard_normal((160, 1)))
-    found, phi = annealed(clip, begun, torch.ones(1, 1).double(), (1, 2), rng)
+    found, phi = anneal(clip, begun, torch.ones(1, 1).double(), (1, 2), rng)
     assert phi == 1.0 and abs((found.u > 0).double().mean().item() - 0.5) < 0.15
     assert abs((found.u.abs() - 6).std().item() - 0.1) < 0.02
 
 
 @pytest.mark.parametrize(
-    "counts, parts", [((0.1, 0.5, 0.5, 0.5), (25, 55)), ((0.5, 0.5, 0.1, 0.5), (55, 70)), ((0.1, 0.1, 0.2, 0.1), (40,))]
+    "fractions, parts",
+    [((0.1, 0.5, 0.5, 0.5), (25, 55)), ((0.5, 0.5, 0.1, 0.5), (55, 70)), ((0.1, 0.1, 0.2, 0.1), (40,))],
 )
-def test_a_cloud_begins_before_the_longest_part_that_looks_smooth(monkeypatch, counts, parts):
+def test_a_cloud_begins_before_the_longest_part_that_looks_smooth(monkeypatch, fractions, parts):
     """One of two valleys looks smooth: two shares earlier, where that is smooth too, they have not parted."""
-    begun = lambda problem, u, frames, rng: smc._Begun(frames, True, weights[frames])
-    weights = {f: smc.Weighted(u, u[:, 0], u[:, 0], c) for f, c in zip((70, 55, 40, 25), counts, strict=True)}
+    begun = lambda problem, u, frames, rng: smc._StartPart(frames, True, weights[frames])
+    weights = {f: smc.WeightedDraws(u, u[:, 0], u[:, 0], c) for f, c in zip((70, 55, 40, 25), fractions, strict=True)}
     monkeypatch.setattr(smc, "_begun", begun)
     monkeypatch.setattr(smc, "annealed", lambda problem, cloud, axes, parts, rng: parts)
     clip = SimpleNamespace(frames=100)
@@ -95,9 +96,9 @@ def test_a_cloud_begins_before_the_longest_part_that_looks_smooth(monkeypatch, c
 
 
 def test_all_parts_of_a_short_clip_may_be_of_as_many_frames(monkeypatch):
-    counts = iter((0.1, 0.5, 0.1, 0.1))
-    draws = lambda: smc.Weighted(u.clone(), u[:, 0].clone(), u[:, 0].clone(), next(counts))
-    monkeypatch.setattr(smc, "_begun", lambda problem, u, frames, rng: smc._Begun(frames, True, draws()))
+    fractions = iter((0.1, 0.5, 0.1, 0.1))
+    draws = lambda: smc.WeightedDraws(u.clone(), u[:, 0].clone(), u[:, 0].clone(), next(fractions))
+    monkeypatch.setattr(smc, "_begun", lambda problem, u, frames, rng: smc._StartPart(frames, True, draws()))
     monkeypatch.setattr(smc, "annealed", lambda problem, cloud, axes, parts, rng: parts)
     clip = SimpleNamespace(frames=6)
     assert smc.posterior(clip, u[0], torch.eye(1).double(), np.random.default_rng(0)) == (4,)
@@ -108,7 +109,7 @@ def test_a_direction_that_nothing_tells_is_filled_though_the_cloud_began_thin():
     rng = np.random.default_rng(5)
     flat = lambda u: u[:, 0] ** 2
     begun = torch.tensor(rng.standard_normal((64, 2))) * torch.tensor([1.0, 1e-3])
-    found, _ = annealed(problem(flat), begun, torch.diag(torch.tensor([1.0, 5.0])).double(), (1,), rng)
+    found, _ = anneal(problem(flat), begun, torch.diag(torch.tensor([1.0, 5.0])).double(), (1,), rng)
     assert found.u[:, 1].std() > 3
 
 
@@ -119,5 +120,5 @@ def test_a_likelihood_that_cannot_be_explored_keeps_the_width_it_came_to():
     wide = lambda u: gaussian(u) / 100
     rng = np.random.default_rng(6)
     begun = CENTRE + 10 * torch.tensor(rng.standard_normal((64, 2)))
-    found, phi = annealed(problem(needle, wide), begun, torch.eye(2).double(), (1,), rng)
+    found, phi = anneal(problem(needle, wide), begun, torch.eye(2).double(), (1,), rng)
     assert phi < 1 and found.u.std(0).min() > 1e-18

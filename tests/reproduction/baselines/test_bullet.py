@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gradsim.errors import InputError
-from gradsim.identification.api import placed
+from gradsim.identification.api import parameter_values
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes
@@ -64,7 +64,7 @@ def test_a_pushed_body_turns_as_ours_does_in_the_air():
     # both integrate to first order: angles differ by O(h) of the coarser step, some ω²h t = 20/240 · 0.13 rad
     given = scene()
     with torch.no_grad():
-        ours = Model(given).rollout(placed(given, {"body.mass": 2.0}), 5)["body"]["q"][0]
+        ours = Model(given).rollout(parameter_values(given, {"body.mass": 2.0}), 5)["body"]["q"][0]
     with bullet(given) as world:
         to = {"physicsClientId": world.client}
         found = [world.engine.getBasePositionAndOrientation(b, **to)[1] for b in world.run(2.0, 5)]

@@ -8,7 +8,7 @@ import torch
 
 from gradsim.app.experiments import reproduce
 from gradsim.identification import synthetic
-from gradsim.identification.api import model_for, placed
+from gradsim.identification.api import model_for, parameter_values
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
 from gradsim_reproduction.convergence.fig3 import descend, settling_iteration, summary, table_rows
@@ -51,7 +51,7 @@ def test_descent_falls_towards_the_truth():
     space = Space(scene, [task.unknown])
     model = model_for(scene, space)
     with torch.no_grad():
-        observation = synthetic.float_masks(scene, model.rollout(placed(scene, {"body.mass": 5.0})))
+        observation = synthetic.float_masks(scene, model.rollout(parameter_values(scene, {"body.mass": 5.0})))
     path, _ = descend(Problem(model, observation, space), task, torch.tensor([[8.0], [3.0]]).double().log())
     assert path.shape == (9, 2) and (path[0] - torch.tensor([8.0, 3.0])).abs().max() < 1e-12
     assert ((path[-1] / 5 - 1).abs() < 0.4 * (path[0] / 5 - 1).abs()).all()

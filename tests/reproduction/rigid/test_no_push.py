@@ -8,7 +8,7 @@ import torch
 
 from gradsim.identification import synthetic
 from gradsim.identification.problem import Problem
-from gradsim.identification.uncertainty.fisher import Uncertainty, analyse
+from gradsim.identification.uncertainty.fisher import Uncertainty, analyze
 from gradsim.identification.unknowns import Space
 from gradsim_reproduction.rigid.no_push import EXPECTED, UNKNOWNS, no_push, scenes
 
@@ -20,7 +20,7 @@ def verdict(scene, has_push: bool) -> Uncertainty:
     problem = Problem(model, synthetic.float_masks(scene, trajectory), Space(scene, UNKNOWNS))
     inner = problem.space.inner(torch.tensor([list(truth.values())], dtype=torch.float64))
     _, fisher, _ = problem.linearize(inner, problem.frames)
-    return analyse(problem.space, fisher[0], has_push)
+    return analyze(problem.space, fisher[0], has_push)
 
 
 def test_without_a_push_mass_stiffness_and_damping_have_a_common_factor():

@@ -10,7 +10,7 @@ from gradsim.dataset import sample
 from gradsim.dataset.sample import KINDS
 from gradsim.errors import InputError
 from gradsim.geometry import mesh
-from gradsim.identification.model_selection import GIVEN, edited
+from gradsim.identification.model_selection import GIVEN, edit_scene
 from gradsim.identification.synthetic import float_masks
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
@@ -24,7 +24,7 @@ def test_a_body_of_the_other_type_begins_with_the_same_film_and_the_same_push(ro
     one = next(s for s in (sample(SWAPS[row], k) for k in range(4, 40, 5)) if s.kind != "rigid" or fillable(s))
     wrong = model_setup(row, one, tmp_path)
     (name,) = wrong.candidates
-    right, unknowns = edited(wrong.scene, wrong.unknowns, wrong.candidates[name])
+    right, unknowns = edit_scene(wrong.scene, wrong.unknowns, wrong.candidates[name])
     assert right == scene_and_mass(one)[0]
     assert [u.name for u in unknowns] == [one.unknowns[0].split(":")[0]]  # pyright: ignore[reportAttributeAccessIssue]
     masks, momenta = [], []
@@ -61,7 +61,7 @@ def test_models_that_lack_something_differ_from_the_right_one_in_that_alone(tmp_
             ground, own = (s.grounds["ground"].model_dump() for s in (wrong.scene, right))
             assert {key for key in ground if ground[key] != own[key]} == lacking
             assert all(ground[key] == 0 for key in lacking)
-            free, unknowns = edited(wrong.scene, wrong.unknowns, wrong.candidates["contact free"])
+            free, unknowns = edit_scene(wrong.scene, wrong.unknowns, wrong.candidates["contact free"])
             space = Space(free, unknowns[1:])
             asked = {name.removeprefix("ground."): space.range(k) for k, name in enumerate(space.names)}
             assert set(asked) == {"damping", "friction_stiffness", "friction"}

@@ -8,7 +8,7 @@ import torch
 from gradsim.app.commands.fit_job import FitJob, require_starts, write_clip_videos
 from gradsim.app.job import open_scene
 from gradsim.errors import InputError
-from gradsim.identification.api import model_for, placed
+from gradsim.identification.api import model_for, parameter_values
 from gradsim.identification.fit import Fit
 from gradsim.identification.model_selection import compare
 from gradsim.identification.observation.from_video import from_video
@@ -76,7 +76,9 @@ class ModelComparison(FitJob):
         scene = self.comparison.best.scene
         space = Space(scene, [Unknown(name, e.low, e.high) for name, e in fit.unknowns.items()])
         with torch.no_grad():
-            fitted = model_for(scene, space).rollout(placed(scene, fit.values), frames=self.observation.frames)
+            fitted = model_for(scene, space).rollout(
+                parameter_values(scene, fit.values), frames=self.observation.frames
+            )
         scene.save(folder / "scene.yaml")
         _, mask = write_clip_videos(folder, scene, fitted, self.video)
         write_residuals(folder, self.observation, mask, scene.timing.fps)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gradsim.app.commands.fit_job import write_clip_videos
 from gradsim.identification import synthetic
-from gradsim.identification.api import least_squares, placed
+from gradsim.identification.api import least_squares, parameter_values
 from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.from_video import from_video
@@ -62,10 +62,12 @@ def demo(out: Path, seed: int = 0, progress: Progress | None = None) -> dict:
 
 def save(out: Path, scene, model, observation: Masks | LabelledMasks, exact: Fit, noisy: Fit) -> dict:
     """Write results and videos of both fits."""
-    fitted = model.rollout(placed(scene, noisy.values))
+    fitted = model.rollout(parameter_values(scene, noisy.values))
     observed, mask = write_clip_videos(out, scene, fitted, out / "video.webm")
     write_residuals(out, observation, mask, scene.timing.fps)
-    truth = model.rollout(placed(scene, {name: e.truth for name, e in noisy.unknowns.items() if e.truth is not None}))
+    truth = model.rollout(
+        parameter_values(scene, {name: e.truth for name, e in noisy.unknowns.items() if e.truth is not None})
+    )
     write_player(out / "player.html", scene, fitted.drawn, observed, truth.drawn)
     scene.save(out / "scene.yaml")
     second = noisy.result()

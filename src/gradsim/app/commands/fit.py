@@ -12,13 +12,13 @@ from gradsim.app.job import FitArguments, open_scene
 from gradsim.app.report.report import write_report
 from gradsim.app.run_directory import RunDirectory
 from gradsim.errors import Status
-from gradsim.identification.api import model_for, placed, solve
+from gradsim.identification.api import model_for, parameter_values, solve
 from gradsim.identification.fit import SCHEMA, Fit
 from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.observation.observability import require_observable
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
-from gradsim.identification.uncertainty.profile_likelihood import profiled
+from gradsim.identification.uncertainty.profile_likelihood import with_profiles
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.runtime.atomic import write_json
 from gradsim.runtime.progress import CheckpointStore, Progress, progress_callback
@@ -74,14 +74,16 @@ class ClipFit(FitJob):
         progress.stage(f"fitting {', '.join(self.space.names)} to {frames} frames{origin}")
         require_observable(self.problem.model, self.observation, self.space.values(self.space.low[None]))
         config = MultistartConfig(starts=self.arguments.starts)
-        fit = solve(self.problem, config, self.arguments.seed, report=progress_callback(progress), keeper=checkpoint)
+        fit = solve(
+            self.problem, config, self.arguments.seed, report=progress_callback(progress), checkpoint=checkpoint
+        )
         if self.arguments.profile and fit.status != Status.FAILED:
             progress.stage("profile likelihood of the two weakest directions")
-            fit = profiled(fit, self.problem)
+            fit = with_profiles(fit, self.problem)
         return fit
 
     def write_videos(self, folder: Path, fit: Fit) -> dict:
-        values = placed(self.scene, fit.values)
+        values = parameter_values(self.scene, fit.values)
         with torch.no_grad():
             fitted = self.problem.model.rollout(values, frames=self.observation.frames)
         arguments = self.arguments

@@ -14,10 +14,10 @@ import torch
 from gradsim.app.commands.fit_job import FitJob, require_starts, write_clip_videos
 from gradsim.app.job import open_scene
 from gradsim.errors import InputError
-from gradsim.identification.api import model_for, placed, solve
+from gradsim.identification.api import model_for, parameter_values, solve
 from gradsim.identification.fit import Fit
 from gradsim.identification.long_clip import MultipleShooting
-from gradsim.identification.multi_clip import SharedSpace, of_clip, together
+from gradsim.identification.multi_clip import SharedSpace, clip_values, joint_problem
 from gradsim.identification.observation.clip import Clip
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
@@ -114,7 +114,7 @@ class MultiClipFit(FitJob):
 
     def build(self):
         if isinstance(self.space, SharedSpace):
-            self.problem = together(self.scenes, self.observations, self.space)
+            self.problem = joint_problem(self.scenes, self.observations, self.space)
             self.parts = self.problem.problems
         else:
             model = model_for(self.scenes[0], self.space)
@@ -136,7 +136,7 @@ class MultiClipFit(FitJob):
         is_shared = len(self.clips) > 1
         captions = []
         for k, (clip, part) in enumerate(zip(self.clips, self.parts, strict=True), 1):
-            values = of_clip(part.model.scene, fit.values, k)
+            values = clip_values(part.model.scene, fit.values, k)
             captions += _write_clip(folder, clip, part, values, k if is_shared else None)
         clips = [{"scene": str(c.scene), "videos": {n: str(v) for n, v in c.videos.items()}} for c in self.clips]
         return {"clips": clips, "films": captions}
@@ -149,7 +149,7 @@ def _write_clip(
     scene, suffix = part.model.scene, f"_{number}" if number else ""
     scene.save(folder / f"scene{suffix}.yaml")
     with torch.no_grad():
-        fitted = part.model.rollout(placed(scene, values), frames=part.frames)
+        fitted = part.model.rollout(parameter_values(scene, values), frames=part.frames)
     captions = []
     for camera, path in clip.videos.items():
         further = [camera] if camera != "camera" else []

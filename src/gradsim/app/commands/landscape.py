@@ -13,7 +13,7 @@ from gradsim.app.report.report import write_report
 from gradsim.app.viewer.content import read_result
 from gradsim.errors import InputError, Status
 from gradsim.identification import synthetic
-from gradsim.identification.api import model_for, placed
+from gradsim.identification.api import model_for, parameter_values
 from gradsim.identification.fit import SCHEMA
 from gradsim.identification.landscape import Axis, Landscape, landscape, valleys
 from gradsim.identification.observation.from_video import from_video
@@ -169,7 +169,7 @@ def _problem(case: Case, axis_unknowns: Sequence[Unknown]) -> tuple[Problem, tor
         truth = {name: value for name, value in case.marks["truth"][0].items() if name in case.unknowns}
         model = model_for(case.scene, space)
         with torch.no_grad():
-            observation = synthetic.float_masks(case.scene, model.rollout(placed(case.scene, truth)))
+            observation = synthetic.float_masks(case.scene, model.rollout(parameter_values(case.scene, truth)))
     values = {**_scene_values(case.scene), **(case.marks["estimate"][0] if case.marks["estimate"] else {})}
     base = torch.tensor([_value(name, values) for name in space.names], dtype=torch.float64)
     return Problem(model, observation, space), space.inner(base)

@@ -20,7 +20,7 @@ from gradsim.app.viewer.content import calibrated_camera, estimates, load_scene,
 from gradsim.errors import InputError
 from gradsim.geometry.image_io import to_bytes
 from gradsim.geometry.surface import Surface
-from gradsim.identification.api import placed
+from gradsim.identification.api import parameter_values
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.renderer import Renderer
@@ -77,7 +77,7 @@ def render(
     scene = load_scene(target) if is_run else open_scene(target)
     options.check(scene.timing.frames)
     scene.view(options.camera)
-    values = placed(scene, estimates(target, scene)) | read_controls(target) if is_run else {}
+    values = parameter_values(scene, estimates(target, scene)) | read_controls(target) if is_run else {}
     model = run_model(target, scene) if is_run else Model(scene)
     folder = Path(out or (target if is_run else Path("runs") / target.stem))
     camera = calibrated_camera(scene, options.camera, model.values(values))

@@ -12,8 +12,8 @@ from gradsim import video as videos
 from gradsim.app.controls_file import read_controls
 from gradsim.app.job import FitArguments, open_scene, read_record
 from gradsim.errors import InputError
-from gradsim.identification.api import model_for, placed
-from gradsim.identification.multi_clip import of_clip
+from gradsim.identification.api import model_for, parameter_values
+from gradsim.identification.multi_clip import clip_values
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.numerics.formatting import with_error
 from gradsim.physics.model import Model
@@ -92,8 +92,8 @@ def run_content(folder: Path, clip: int = 1) -> ViewContent:
     return ViewContent(
         scene,
         str(result.get("title") or scene.name),
-        _rollout(model, placed(scene, values) | read_controls(folder), frames),
-        _rollout(model, placed(scene, truth), frames) if truth else None,
+        _rollout(model, parameter_values(scene, values) | read_controls(folder), frames),
+        _rollout(model, parameter_values(scene, truth), frames) if truth else None,
         observed,
         tuple(notes),
     )
@@ -125,7 +125,7 @@ def estimates(folder: Path, scene: Scene, key: str = "value", clip: int = 1) -> 
     """Estimates of a fit by name, or another `key` of its unknowns; empty for other runs."""
     result = read_result(folder)
     values = {name: u[key] for name, u in _unknowns(result).items() if u.get(key) is not None}
-    return of_clip(scene, values, clip) if len(result.get("clips") or ()) > 1 else values
+    return clip_values(scene, values, clip) if len(result.get("clips") or ()) > 1 else values
 
 
 def run_model(folder: Path, scene: Scene, clip: int = 1) -> Model:

@@ -1,7 +1,7 @@
-"""Least squares over many short clips of one body's measured motion (multiple shooting, Bock & Plitt 1984).
+"""Least squares over many short clips of a measured trajectory (multiple shooting, Bock & Plitt 1984).
 
 A tumbling body soon forgets its start, so a recording is cut into clips, and each has a start state s_k of its own:
-12 nuisance unknowns, beside the unknowns u that all clips share.
+12 nuisance unknowns; the unknowns u are shared by all clips.
 
     cost(u) = Σ_k ρ(min over s_k of χ²_k(u, s_k)),   ρ(c) = N log(1 + c/N)         N residuals r in a clip, c = Σ r²
 
@@ -39,7 +39,7 @@ SHARES = (0.0, 0.3, 1.0)  # parts of a start's own step tried: a clip at a kink 
 GUESSES = (3, 4, 6)  # first frames whose straight line guesses a start state; the best one is taken
 PATIENCE = 3  # idle iterations after which a start rests
 FAR = 0.7  # most that a copy is moved along one direction, in logarithms
-SMOOTH = 1e3  # times the median of all clips: a steeper clip is at a kink of contact, where its tangent says nothing
+SMOOTH = 1e3  # times the median of all clips: a steeper clip is at a kink of contact, where its tangent is meaningless
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class PoseClip:
 
 @dataclass
 class ClipIterates(Iterates):
-    """Where descents have come to.
+    """Iterates: shared unknowns and start states.
 
     Args:
         u: Shared unknowns (starts, unknowns).
@@ -81,7 +81,7 @@ class ClipIterates(Iterates):
 
 
 class ClipsProblem:
-    """One model, clips of one of its bodies, and the unknowns that they share.
+    """Problem of a model, clips of one of its bodies, and shared unknowns.
 
     Args:
         model: Its scene's orientation of the body has to be the identity, so that `rotation_vector` is all of it.
@@ -110,7 +110,7 @@ class ClipsProblem:
         return part
 
     def guess(self, few: int) -> Tensor:
-        """Start states (clips, 12) by straight lines through so many first frames."""
+        """Start states (clips, 12) by straight lines through the first `few` frames."""
         times = torch.arange(few).double() / self.model.scene.timing.fps
         line = torch.linalg.pinv(torch.stack([torch.ones(few).double(), times], 1))  # (2, few)
         turned = rotation.logarithm(rotation.multiply(self.q[:, :few], rotation.conjugate(self.q[:, :1])))
@@ -256,7 +256,7 @@ def descend(
         problem: The problem.
         start: Where to begin; not changed.
         iterations: Largest number of linearizations.
-        weight: Of each clip (starts, clips); 0 leaves it out.
+        weight: Weight of each clip (starts, clips); 0: left out.
         rtol: Relative decrease at or below which an iteration is idle.
         report: Called after each iteration with its number and the current iterates.
     """
@@ -293,7 +293,7 @@ def _trial(problem: ClipsProblem, now: ClipIterates, A: Tensor, g: Tensor, dampi
 
 
 def scatter(problem: ClipsProblem, shots: ClipIterates, copies: int, rng: np.random.Generator) -> ClipIterates:
-    """The given places, and so many copies of each, 1 to 10 standard deviations away.
+    """The starts, and `copies` of each at 1 to 10 standard deviations.
 
     Contact makes small valleys in the cost, in which a descent ends. Where the noise explains more than one of them, a
     neighbour may be the better one.

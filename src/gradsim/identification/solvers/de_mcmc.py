@@ -1,4 +1,4 @@
-"""Error bars where contact kinks the likelihood: samples of the posterior by differential-evolution Markov chains.
+"""Differential-evolution MCMC, for error bars where contact kinks the likelihood.
 
     u_i' = u_i + γ (u_a − u_b) + ε,   accepted with probability min(1, exp(−(χ²(u') − χ²(u_i))/2))
 
@@ -16,18 +16,18 @@ from torch import Tensor
 from gradsim.identification.problem import Problem
 from gradsim.runtime.progress import CheckpointStore, NoCheckpoint
 
-SAVED = 40  # generations between two states that an interrupted job can go on from
+SAVED = 40  # generations between two checkpoints
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Of the posterior.
+    """Posterior samples.
 
     Args:
-        u: What the solver moves (samples, unknowns).
-        best: The point of lowest cost that was met (unknowns,).
+        u: Solver coordinates (samples, unknowns).
+        best: Sample of lowest cost (unknowns,).
         best_cost: Its cost.
-        accepted: Share of proposals that were.
+        accepted: Fraction of accepted proposals.
     """
 
     u: Tensor
@@ -43,7 +43,7 @@ def sample(
     rng: np.random.Generator,
     chains: int = 24,
     generations: int = 320,
-    keeper: CheckpointStore | None = None,
+    checkpoint: CheckpointStore | None = None,
     frames: int | None = None,
 ) -> Samples:
     """Sample exp(−χ²/2) within the bounds.
@@ -52,13 +52,13 @@ def sample(
         problem: The problem, with residuals whitened by the true noise.
         start: The estimate (unknowns,).
         scale: Columns that spread the first chains about it (unknowns, unknowns): principal axes, one σ long.
-        rng: Draws everything.
+        rng: Random generator.
         chains: Number of chains.
         generations: Proposals of each chain; the first half is burn-in.
-        keeper: Remembers the chains, under "sample".
+        checkpoint: Store of the chains, under "sample".
         frames: Number of first frames that count; None: all.
     """
-    low, high, n, keeper = problem.space.low, problem.space.high, len(start), keeper or NoCheckpoint()
+    low, high, n, checkpoint = problem.space.low, problem.space.high, len(start), checkpoint or NoCheckpoint()
     frames = frames or problem.frames
     # first spread over three decades around the tangents' scale, which may be far off
     size = torch.tensor(10 ** rng.uniform(-1.5, 1.5, (chains, 1)))
@@ -67,7 +67,7 @@ def sample(
     cost = problem.cost(here, frames)
     best, best_cost = here[cost.argmin()].clone(), cost.min().item()
     kept, taken, done = [], 0, 0
-    if saved := keeper.load("sample"):
+    if saved := checkpoint.load("sample"):
         here, cost, best, best_cost = (saved[key] for key in ("here", "cost", "best", "best_cost"))
         kept, taken, done = list(saved["kept"]), saved["taken"], saved["done"]
         rng.bit_generator.state = saved["rng"]
@@ -94,5 +94,5 @@ def sample(
         if (generation + 1) % SAVED == 0:
             state = {"here": here, "cost": cost, "best": best, "best_cost": best_cost, "kept": kept, "taken": taken}
             state |= {"done": generation + 1, "rng": rng.bit_generator.state, "effort": problem.effort.state()}
-            keeper.save("sample", state)
+            checkpoint.save("sample", state)
     return Samples(torch.cat(kept), best, best_cost, taken / (chains * len(kept)))

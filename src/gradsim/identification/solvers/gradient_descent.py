@@ -1,4 +1,4 @@
-"""Gradient descent on the adjoint with PyTorch's optimisers: the paper's protocol, and for many unknowns.
+"""Gradient descent by adjoints with PyTorch's optimizers: the paper's protocol, and for many unknowns.
 
 One iteration is one rollout forward and one backward of each start. A start is a world, so starts run side by side.
 """
@@ -40,7 +40,7 @@ def descend(
         rate: Learning rate.
         residual: Which residuals: "pixels", "cdf" (wide basin) or an image loss.
         rtol: Ends where no start's best loss has fallen by this share in an iteration, on average of ten.
-        report: Is told the iteration and the loss of each start.
+        report: Called with the iteration and the loss of each start.
 
     Returns:
         Where each start ended (starts, unknowns), and the losses (iterations, starts).

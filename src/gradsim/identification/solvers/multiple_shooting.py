@@ -2,7 +2,7 @@
 
     cost(u, s) = Σ_j χ²_j(u, s_j) + κ Σ_j |gap_j(u, s_{j-1}, s_j)|² + prior(u)            gap: see `windows.py`
 
-A tumbling body forgets its start, so over a long clip the cost of one shot is jagged; over a window it is not. With a
+Trajectories of a tumbling body diverge, so over a long clip the cost of one shot is jagged; over a window it is not. With a
 small κ every window follows the data, and the gaps take up what the unknowns have wrong. As κ grows they close, and the
 windows become one motion. The start states are eliminated from the Gauss–Newton system by a Schur complement
 (`clips.eliminate`); every window of every start is a world of one batch.
@@ -34,7 +34,7 @@ PATIENCE = 2  # idle iterations after which a start rests
 
 @dataclass
 class Segments(Iterates):
-    """Starts on their way.
+    """Iterates: shared unknowns and start states of the windows.
 
     Args:
         u: Shared unknowns (starts, n).
@@ -52,7 +52,7 @@ class Segments(Iterates):
 
 
 class ShootingProblem:
-    """A problem whose clip is cut into windows.
+    """Problem with its clip divided into windows.
 
     Args:
         problem: The problem in one shot.
@@ -68,7 +68,7 @@ class ShootingProblem:
         self._cuts = {}
 
     def at(self, u: Tensor, nodes: Tensor, stiffness: float, frames: int, residual: Residual = "pixels") -> Segments:
-        """What unknowns and start states cost on the first frames; infinite where a rollout diverges.
+        """Cost of unknowns and start states on the first frames; infinite where a rollout diverges.
 
         Args:
             u: (starts, n).
@@ -89,10 +89,10 @@ class ShootingProblem:
         return Segments(u, nodes, data, gaps, data + stiffness * gaps.square().sum((1, 2)))
 
     def normal(
-        self, shots: Segments, stiffness: float, frames: int, residual: Residual = "pixels"
+        self, segments: Segments, stiffness: float, frames: int, residual: Residual = "pixels"
     ) -> tuple[Tensor, Tensor]:
         """Jᵀ J (starts, N, N) and Jᵀ r (starts, N) with N = n + size (windows − 1)."""
-        u, nodes = shots.u, shots.nodes
+        u, nodes = segments.u, segments.nodes
         n, size, inner = len(self.space), self.windows.size, nodes.shape[1]
         lanes, N = n + size, n + size * inner
         with torch.no_grad():
@@ -108,25 +108,25 @@ class ShootingProblem:
                 s = Sensitivity(trajectory, part(moved, rows, length), turned, lanes)
                 _, gradient, matrix = seen.normal(s, length, residual)
                 here = _places(n, size, j)
-                kept = slice(None) if j else slice(n)  # window 0 begins as the scene says
+                kept = slice(None) if j else slice(n)  # window 0 begins in the state of the scene
                 g[:, here] += gradient[:, kept]
                 A[:, here[:, None], here] += matrix[:, kept, kept]
             if inner:
                 self._add_gaps(A, g, own, moved, along, stiffness, frames, (len(u), count, lanes))
         return A.nan_to_num(0.0, 0.0, 0.0), g.nan_to_num(0.0, 0.0, 0.0)
 
-    def schur(self, shots: Segments, stiffness: float) -> Tensor:
+    def schur(self, segments: Segments, stiffness: float) -> Tensor:
         """Information on the shared unknowns (starts, n, n), the start states eliminated."""
-        A, g = self.normal(shots, stiffness, self.problem.frames)
+        A, g = self.normal(segments, stiffness, self.problem.frames)
         return eliminate(A[:, None], g[:, None], len(self.space), torch.zeros(len(A)))[0][:, 0]
 
-    def grown(self, shots: Segments, frames: int) -> Tensor:
-        """Start states for so many frames: a new window begins where the one before ends."""
-        nodes = shots.nodes
+    def grown(self, segments: Segments, frames: int) -> Tensor:
+        """Start states for `frames` frames: a new window begins where the one before ends."""
+        nodes = segments.nodes
         while nodes.shape[1] < self.windows.count(frames) - 1:
             reached = (nodes.shape[1] + 1) * self.windows.window + 1
             with torch.no_grad():
-                trajectory = self.windows.move(shots.u, nodes, reached)
+                trajectory = self.windows.move(segments.u, nodes, reached)
                 last = part(trajectory, slice(nodes.shape[1], None, nodes.shape[1] + 1), self.windows.window + 1)
                 nodes = torch.cat([nodes, self.windows.end(last, self.windows.window)[:, None]], 1)
         return nodes
@@ -192,7 +192,7 @@ def _rows(j: int, count: int, lanes: int, starts: int):
 
 
 def _places(n: int, size: int, j: int) -> Tensor:
-    """Where the unknowns and the start state of window j stand among all."""
+    """Columns of the shared unknowns and of the start state of window j."""
     shared, first = torch.arange(n), n + size * (j - 1)
     return shared if j == 0 else torch.cat([shared, torch.arange(first, first + size)])
 
@@ -237,7 +237,7 @@ def descend(
 
 
 def _trial(problem: ShootingProblem, now: Segments, A: Tensor, g: Tensor, damping: Tensor) -> tuple[Tensor, Tensor]:
-    """Where one damping leads: unknowns (rows, n) and start states (rows, windows − 1, size)."""
+    """Trial of one λ: unknowns (rows, n) and start states (rows, windows − 1, size)."""
     n = now.u.shape[1]
     schur, gradient, back_A, back_g = (y[:, 0] for y in eliminate(A[:, None], g[:, None], n, damping))
     u = damped_step(problem.space, now.u, schur, gradient, damping)
@@ -246,19 +246,19 @@ def _trial(problem: ShootingProblem, now: Segments, A: Tensor, g: Tensor, dampin
     return u, now.nodes - moved.unflatten(1, now.nodes.shape[1:]).clamp(-limit, limit)
 
 
-def jumps(problem: ShootingProblem, shots: Segments) -> list[dict[str, float]]:
+def jumps(problem: ShootingProblem, segments: Segments) -> list[dict[str, float]]:
     """Gaps of one start between the windows, in SI units: frame, position, angle, velocity, angular velocity.
 
     Of several bodies, the largest.
     """
-    sizes = problem.windows.told(shots.gaps[0] * problem.windows.scale)
+    sizes = problem.windows.by_quantity(segments.gaps[0] * problem.windows.scale)
     rows = zip(*(size.tolist() for size in sizes.values()), strict=True)
     return [
         {"frame": (j + 1) * problem.windows.window, **dict(zip(sizes, row, strict=True))} for j, row in enumerate(rows)
     ]
 
 
-def measured(problem: ShootingProblem, states: Sequence) -> Tensor:
+def measured_starts(problem: ShootingProblem, states: Sequence) -> Tensor:
     """Start states (windows − 1, size) from `States` of every body: measured places, and straight lines for speeds."""
     frames, fps, starts = problem.problem.frames, problem.problem.model.scene.timing.fps, []
     for first, _ in problem.windows.spans(frames)[1:]:

@@ -1,16 +1,16 @@
-"""Many starts through a growing clip.
+"""Multi-start search over a growing clip.
 
 A long clip of a tumbling body has a jagged cost; its first frames do not. So the clip grows by a few frames a stage,
-and every start follows: on pixels where it can, on the far-seeing CDF residuals where it must. A start whose cost is
-above what the noise explains, or well above the best, is not solved. It is sown again from the solved ones, or, when
-too few are solved, from the better ones and from itself, along the directions that the clip so far leaves most open
+and every start follows: on pixels where it can, on CDF residuals (wide basin) where it must. A start whose cost is
+above what the noise explains, or well above the best, is not solved. It is resampled around the solved ones, or, when
+too few are solved, around the better ones and itself, along the directions that the clip so far leaves most open
 (the weak eigenvectors of the Fisher information). Once half of the clip is explained, half of the places suffice.
 
 Frames without noise need less: what explains a few frames exactly may explain all. So now and then the solved starts go
 on to the end of the clip in strides, and where one of them explains all of it, the search is over. A chaotic clip is
-explained as well as numbers allow where the next one in double precision changes the picture by as much as is left.
+explained as well as numbers allow where the next one in double precision changes the image by as much as the residual.
 
-Nothing here knows the truth: starts come from the ranges, and "solved" is judged against the noise.
+The truth is never used: starts come from the ranges, and "solved" is judged against the noise.
 """
 
 import math
@@ -28,27 +28,27 @@ from gradsim.runtime.progress import CheckpointStore, NoCheckpoint
 
 WORSE = 30.0  # χ² above the best at which a start is surely elsewhere: odds of e^15
 CHAINS, GENERATIONS = 16, 40  # of the samples that look for better valleys after a stage, from five unknowns on
-IDLE, GAIN = 3, 0.9  # rounds of sowing again that lower the best cost by less than a tenth, after which no more follow
+IDLE, GAIN = 3, 0.9  # rounds of resampling that lower the best cost by less than a tenth, after which no more follow
 MODEL = 1.3  # times the best cost: what counts as explained where the model cannot reach the noise
-KEEP = 3  # solved starts that make sowing again needless
+KEEP = 3  # solved starts that make resampling needless
 ROUNDING = 1e-16  # χ²/N below which frames without noise are explained to all digits that matter
-STRIDE = 1.5  # times the frames so far: how a solved start goes on to the end of a clip
+STRIDE = 1.5  # times the frames so far: growth of the clip for solved starts
 TOGETHER = 1e-6  # of a logarithm or range: a start that comes so near to the answer of another is there
 EXACT = 1e-6  # χ²/N of the noise, in units of σ², below which frames count as free of it
 
 
 @dataclass
 class MultistartConfig:
-    """How starts are led to the answer.
+    """Settings of the multi-start search.
 
     Args:
         starts: Number drawn from the ranges.
         first: Frames of the first stage.
         grow: Frames added at each stage.
-        rounds: Most rounds of sowing again in one stage.
-        rollouts: After so many no more rounds are made. A count, not a time, so that a seed has one answer.
+        rounds: Most rounds of resampling in one stage.
+        rollouts: Number after which no further rounds are made; a count, not a time, so that results depend on the seed alone.
         curriculum: False goes to all frames at once.
-        stir: Whether samples look for better valleys after every stage, which takes hundreds of rollouts.
+        explore: True: samples look for better valleys after every stage, which takes hundreds of rollouts.
         polish: Most rounds of restarts around the best at the end.
         rtol: Relative decrease of the cost at which a start rests. A millionth is enough for frames with noise.
     """
@@ -59,18 +59,18 @@ class MultistartConfig:
     rounds: int = 12
     rollouts: int = 1_000_000
     curriculum: bool = True
-    stir: bool = True
+    explore: bool = True
     polish: int = 8
     rtol: float = 1e-9
 
 
 @dataclass
 class Outcome:
-    """Where the starts came to.
+    """Result of a search.
 
     Args:
         initial: All starts drawn (starts, unknowns).
-        final: Where each ended, in the same order; NaN for those dropped or sown again.
+        final: Where each ended, in the same order; NaN for those dropped or resampled.
         cost: Their costs; infinite for those.
         best: The answer (unknowns,).
         best_cost: Its cost.
@@ -96,24 +96,24 @@ def search(
     plan: MultistartConfig,
     rng: np.random.Generator,
     report: Callable[[dict], None] = lambda entry: None,
-    keeper: CheckpointStore | None = None,
+    checkpoint: CheckpointStore | None = None,
 ) -> Outcome:
-    """Lead many starts through the curriculum to the lowest cost.
+    """Search for the lowest cost from many starts.
 
     Args:
         problem: The problem.
-        plan: How.
-        rng: Draws the starts and what is sown again.
+        plan: Settings.
+        rng: Random generator of starts and resampling.
         report: Called after each stage with its entry of the history.
-        keeper: Remembers the population after each stage, under "search".
+        checkpoint: Store of the population after each stage, under "search".
     """
-    keeper = keeper or NoCheckpoint()
+    checkpoint = checkpoint or NoCheckpoint()
     initial = problem.space.draw(rng, plan.starts)
-    people, who = Population.at(initial), torch.arange(plan.starts)  # who: which start each is, -1 once sown again
+    people, who = Population.at(initial), torch.arange(plan.starts)  # who: which start each is, -1 once resampled
     history, iterations, done = [], 0, 0
     clean = problem.observation.noise_floor(problem.frames).level < EXACT
     exact, unmodelled = clean, 0.0  # whether noise explains all so far; χ²/N that the model has left unexplained
-    if saved := keeper.load("search"):
+    if saved := checkpoint.load("search"):
         people, who, initial = Population(*saved["people"]), saved["who"], saved["initial"]
         history, iterations, done = list(saved["history"]), saved["iterations"], saved["done"]
         exact, unmodelled = saved["exact"], saved["unmodelled"]
@@ -131,13 +131,13 @@ def search(
         state = {"people": [people.u, people.cost, people.damping], "who": who, "initial": initial, "history": history}
         state |= {"iterations": iterations, "done": len(history), "rng": rng.bit_generator.state}
         state |= {"exact": exact, "unmodelled": unmodelled}
-        keeper.save("search", state | {"effort": problem.effort.state()})
+        checkpoint.save("search", state | {"effort": problem.effort.state()})
 
     stages = list(range(min(plan.first, problem.frames), problem.frames, plan.grow)) if plan.curriculum else []
     leapt = bool(history) and history[-1].get("leapt", False)
     for frames in [] if leapt else stages[done:]:
         informative = problem.observation.noise_floor(frames).informative
-        least = _enough(problem, frames)
+        least = _solved_cost(problem, frames)
         target_cost = least + unmodelled * informative
         people, n = _attempt(problem, people, frames, target_cost, least, plan.rtol)
         iterations += n
@@ -169,7 +169,7 @@ def search(
                 people, who = people[there], who[there]
                 note("curriculum", frames, leapt=True)
                 break
-        elif not exact and math.isfinite(target_cost) and plan.stir:
+        elif not exact and math.isfinite(target_cost) and plan.explore:
             n = _explore(problem, people, who, frames, rng)
             iterations += n
             solved = _solved(people, target_cost)
@@ -196,8 +196,8 @@ def search(
     return Outcome(initial, final, cost, people.u[k], people.cost[k].item(), iterations, history)
 
 
-def _enough(problem: Problem, frames: int) -> float:
-    """Cost below which noise explains what is left: a start is then solved. Infinite where the noise is not told."""
+def _solved_cost(problem: Problem, frames: int) -> float:
+    """Cost below which a start is solved: noise explains the residuals. Infinite where the noise is unknown."""
     floor, informative, level = problem.observation.noise_floor(frames)
     return floor + max(level, 1e-10) * (1.15 * informative + 5 * math.sqrt(2 * informative))
 
@@ -207,9 +207,9 @@ def _attempt(
 ) -> tuple[Population, int]:
     """Pixels first; where that does not bring a start below `target_cost`, CDF and then pixels, keeping the better.
 
-    A start goes on to its own minimum, also below what noise explains (`least`): the next frames need it.
+    A start continues to its own minimum, also below what noise explains (`least`): the next frames need it.
     """
-    rest = 1e-6 * least if math.isfinite(least) else 0.0  # where nothing tells the noise, only a minimum is rest
+    rest = 1e-6 * least if math.isfinite(least) else 0.0  # noise unknown: only a minimum stops
     min_decrease = 0.01 * min(1.0, least)
     people, count = descend(problem, people, frames, "pixels", 10, rest, min_decrease, rtol)
     stuck = (~_solved(people, target_cost)).nonzero()[:, 0]
@@ -223,7 +223,7 @@ def _attempt(
 
 
 def _solved(people: Population, target_cost: float) -> Tensor:
-    """Explained by the noise, and not clearly worse than the best."""
+    """True where the noise explains the cost, and it is not clearly above the best."""
     best = people.cost.min()
     return (
         people.cost < min(target_cost, best.item() + WORSE + 1e-3 * target_cost)
@@ -256,7 +256,7 @@ def _explore(problem: Problem, people: Population, who: Tensor, frames: int, rng
 
 
 def _milestones(stages: list[int]) -> set[int]:
-    """Stages after which solved starts are tried on the rest of the clip: each with so many more frames than the last."""
+    """Stages after which solved starts are tried on the rest of the clip: each with `STRIDE` times the frames of the last."""
     found = [0]
     for frames in stages:
         if frames >= STRIDE * found[-1]:
@@ -305,7 +305,7 @@ def _extend(
         if not len(which):
             break
         frames = min(problem.frames, math.ceil(STRIDE * frames))
-        target_cost = _enough(problem, frames)
+        target_cost = _solved_cost(problem, frames)
         near, n = descend(problem, near, frames, "pixels", 8, 1e-6 * target_cost)
         count += n
         good = near.cost < target_cost
@@ -318,14 +318,14 @@ def _extend(
 
 
 def _rest(problem: Problem, u: Tensor) -> float:
-    """Cost of frames without noise below which nothing is left that matters, or that numbers can tell."""
+    """Cost of frames without noise below which residuals are rounding."""
     return max(
         ROUNDING * problem.observation.noise_floor(problem.frames).informative, _rounding(problem, u, problem.frames)
     )
 
 
 def _rounding(problem: Problem, u: Tensor, frames: int) -> float:
-    """What the cost of a perfect fit would be if the unknowns were the next number in double precision, or the one after.
+    """Cost of a perfect fit with the unknowns off by one or two units in the last place.
 
     Where it is larger than a cost, rounding is all that the cost is made of.
     """
@@ -370,7 +370,7 @@ def _resample(
 
 
 def _along_weak(problem: Problem, u: Tensor, A: Tensor, size: np.ndarray, rng: np.random.Generator) -> Tensor:
-    """u moved by so many standard deviations of the Fisher information, by at most 0.7 in any one of its axes."""
+    """u moved by `size` standard deviations of the Fisher information, by at most 0.7 in any one of its axes."""
     eigenvalues, axes = torch.linalg.eigh(A.nan_to_num(0.0))
     spread = (torch.tensor(size)[:, None] * eigenvalues.clamp(min=1e-12).rsqrt()).clamp(max=0.7)
     noise = torch.tensor(rng.standard_normal(u.shape))
@@ -378,7 +378,7 @@ def _along_weak(problem: Problem, u: Tensor, A: Tensor, size: np.ndarray, rng: n
 
 
 def _polish(problem: Problem, people: Population, rng: np.random.Generator, rounds: int) -> tuple[Population, int]:
-    """Leave the small valleys that contact makes at the scale of the noise: restarts around the best.
+    """Escape the small valleys that contact makes at the scale of the noise: restarts around the best.
 
     It ends after two rounds in a row without a gain.
     """

@@ -1,13 +1,11 @@
-"""What a body of a window starts with, and how far two such states are apart: rigid bodies and pendulums.
+"""Windows of multiple shooting: start states of rigid bodies and pendulums, and the gaps between windows.
 
 rigid      s = (x, θ, v, ω), q = exp(θ) q_scene      gap (x − x', log(q q'⁻¹), v − v', ω − ω')
 pendulum   s = (angles, rates)                       gap (θ − θ', θ̇ − θ̇')        primed: the end of the window before
 
-A clip in windows that move side by side, each from a start state of its own: the worlds of multiple shooting.
-
-Window j begins at frame j L, with the state s_j of every body there (`window_starts.py`): (x, θ, v, ω) of a rigid one,
-angles and rates of a pendulum; window 0 begins as the scene says. Worlds are starts × windows, in one batch. Where window j
-ends, s_{j+1} begins; the gap between them is told in units of D = (ℓ, 1 rad, ℓ/τ, 1/τ) with the body's radius ℓ and the
+Window j begins at frame j L, with the state s_j of every body there : (x, θ, v, ω) of a rigid one,
+angles and rates of a pendulum; window 0 begins in the state of the scene. Worlds are starts × windows, in one batch. Where window j
+ends, s_{j+1} begins; the gap between them is in units of D = (ℓ, 1 rad, ℓ/τ, 1/τ) with the body's radius ℓ and the
 time τ of a window.
 """
 
@@ -35,16 +33,16 @@ class Start(Protocol):
 
     @property
     def size(self) -> int:
-        """Numbers of it."""
+        """Number of components."""
         ...
 
     @property
     def parts(self) -> dict[str, int]:
-        """What its numbers are, with how many of each: as jumps are told."""
+        """Quantities in it, with the number of components of each."""
         ...
 
     def units(self, rate: float) -> Tensor:
-        """What counts as 1 of each number (size,); `rate`: windows in a second."""
+        """Unit of each component (size,); `rate`: windows per second."""
         ...
 
     def state(self, trajectory: Trajectory, frame: int) -> State:
@@ -56,7 +54,7 @@ class Start(Protocol):
         ...
 
     def gap(self, old: State, new: State) -> Tensor:
-        """How far a start is from the end before it (worlds, size)."""
+        """Difference of a start from the end before it (worlds, size)."""
         ...
 
     def values(self, own: Tensor, first: Tensor, known: Callable[[str], Tensor]) -> Values:
@@ -65,7 +63,7 @@ class Start(Protocol):
 
 
 class RigidStart:
-    """Of a rigid body: its system, and that of the scene (`base`)."""
+    """Start state of a rigid body; `base`: the body in the scene."""
 
     size = LOCAL
     parts: dict[str, int] = dict.fromkeys(("position", "angle", "velocity", "angular_velocity"), 3)
@@ -95,7 +93,7 @@ class RigidStart:
 
 
 class SwingStart:
-    """Of a pendulum or double pendulum."""
+    """Start state of a pendulum or double pendulum."""
 
     def __init__(self, system):
         self.name = system.name
@@ -127,7 +125,7 @@ def start_of(system, base) -> Start | None:
     return SwingStart(system) if base.kind in ("pendulum", "double_pendulum") else None
 
 
-SHORTEST = 4  # frames of a window at least: fewer hardly tell its twelve numbers
+SHORTEST = 4  # frames of a window at least: fewer hardly determine its twelve components
 
 
 class Windows:
@@ -156,7 +154,9 @@ class Windows:
         self.starts = {name: start for name, start in found.items() if start is not None}
         others = [name for name in bodies if name not in self.starts]
         if others:
-            raise InputError(f"`{others[0]}` is no rigid body or pendulum; windows are for those. Fit it without.")
+            raise InputError(
+                f"`{others[0]}` is not a rigid body or pendulum; multiple shooting supports these only. Remove --window."
+            )
         if model.scene.joints:
             raise InputError("windows begin with free bodies, and joints hold these; fit all frames from one start.")
         if any(name.startswith("timing.") for unknown in space.unknowns for name in unknown.names):
@@ -191,7 +191,7 @@ class Windows:
         Args:
             u: Shared unknowns (starts, n).
             nodes: Start states (starts, windows − 1, size).
-            frames: Of the clip that count.
+            frames: First frames that count.
         """
         values = self.model.values(self._values(*self.joint(u, nodes)))
         return self.model.unchecked(values, min(frames, self.window + 1))
@@ -216,11 +216,11 @@ class Windows:
         return torch.cat([start.end(state) for start, state in states], 1)
 
     def gap(self, ends: list[State], begins: list[State]) -> Tensor:
-        """How far starts are from the ends before them (worlds, size), in units of D."""
+        """Differences of starts from the ends before them (worlds, size), in units of D."""
         parts = zip(self.starts.values(), ends, begins, strict=True)
         return torch.cat([start.gap(old, new) for start, old, new in parts], 1) / self.scale
 
-    def told(self, numbers: Tensor) -> dict[str, Tensor]:
+    def by_quantity(self, numbers: Tensor) -> dict[str, Tensor]:
         """Lengths of the parts of numbers (n, size): position, angle and so on, of several bodies the largest (n,)."""
         found: dict[str, Tensor] = {}
         for start, own in zip(self.starts.values(), self._split(numbers), strict=True):

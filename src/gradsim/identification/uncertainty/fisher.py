@@ -21,7 +21,7 @@ Z95 = 1.959963984540054  # of the normal distribution
 
 @dataclass(frozen=True)
 class NullDirection:
-    """A combination of unknowns that the data leave open.
+    """Combination of unknowns that the data do not determine.
 
     Args:
         combination: Coefficient of each unknown (unit vector; of logarithms for positive quantities).
@@ -36,14 +36,14 @@ class NullDirection:
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """What the Fisher information says at an estimate.
+    """Bounds from the Fisher information at an estimate.
 
     Args:
-        std_inner: Standard deviations of what the solver moves (unknowns,); inf where nothing is known.
+        std_inner: Standard deviations in solver coordinates (unknowns,); inf where nothing is known.
         relative: The same in relative units.
         covariance: In relative units (unknowns, unknowns), of the identified directions.
         rank: Number of identified directions.
-        null: The others, weakest first.
+        null: Null directions, weakest first.
     """
 
     std_inner: Tensor
@@ -53,7 +53,7 @@ class Uncertainty:
     null: list[NullDirection]
 
 
-def analyse(space: Space, fisher: Tensor, has_push: bool) -> Uncertainty:
+def analyze(space: Space, fisher: Tensor, has_push: bool) -> Uncertainty:
     """Bounds, rank and null directions from the Fisher information (unknowns, unknowns) of whitened residuals.
 
     Args:
@@ -100,7 +100,7 @@ def secant_fisher(problem, u: Tensor, fisher: Tensor, rounds: int = 4, variance:
         u: The estimate (unknowns,).
         fisher: From tangents, whitened by the true noise, priors included.
         rounds: Most times that the axes are taken anew.
-        variance: Of the whitened residuals: 1 where the noise is known, χ²/N where it is estimated from them.
+        variance: Variance of the whitened residuals: 1 where the noise is known, χ²/N where it is estimated from them.
 
     Returns:
         The information, from tangents where they agree with the secants within a factor of 2, and whether they do not.
@@ -132,7 +132,7 @@ def _secants(problem, u: Tensor, unit: Tensor, axes: Tensor, step: Tensor, seen:
     """Slopes (axes, residuals) of the residuals over ± step along each axis (columns of `axes`, relative units).
 
     Along an axis that is not `seen` the step is a guess, and a long straight one climbs out of a valley that bends,
-    which is no information. Its slope there falls with the step (as its square, at least), that of a true one does not:
+    which is not information. Its slope there falls with the step (as its square, at least), that of a true one does not:
     the flattest of a few steps counts.
     """
     ks = torch.cat([torch.arange(len(step)), *((~seen).nonzero()[:, 0] for _ in NARROWER[1:])])

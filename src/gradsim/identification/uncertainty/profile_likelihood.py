@@ -3,7 +3,7 @@
     Δχ²(c) = min { χ²(u) : d·(u − û)/unit = c } − χ²(û),      95 % interval: Δχ² ≤ 3.84
 
 d is one unknown, or a direction that the data leave weak; unit is 1 for logarithms and the range for others. The Fisher
-information says Δχ² = c²/σ², which contact may bend or kink. All values of c are side by side in one batch: they start
+information gives Δχ² = c²/σ², which contact may bend or kink. All values of c are side by side in one batch: they start
 where the Fisher information sends the other unknowns, and then from where their neighbours ended, so that the curve is
 the lower envelope of what the descents find.
 """
@@ -35,12 +35,12 @@ class Profile:
     """χ² along one unknown or direction.
 
     Args:
-        name: Of the unknown; of a direction its parts, such as "cube.mass + 0.9 ground.friction".
+        name: Name of the unknown; or the parts of a direction, such as "cube.mass + 0.9 ground.friction".
         combination: Coefficients of the direction.
         unit: Of `at`: the unknown's SI unit; empty for a direction, where `at` is relative and 0 at the estimate.
         at: Where χ² was minimised over the other unknowns, in order.
         delta: Δχ² there.
-        parabola: What the Fisher information says there.
+        parabola: Δχ² there by the Fisher information.
         estimate: Where the fit is.
         interval95: Where Δχ² crosses 3.84; None for an end that the range cuts off.
         parabolic: Whether the error bars of the Fisher information hold: interval and curve agree with it.
@@ -65,7 +65,7 @@ class Profile:
         return asdict(self)
 
 
-def profiled(fit, problem: Problem, names: Sequence[str] = ()):
+def with_profiles(fit, problem: Problem, names: Sequence[str] = ()):
     """The fit with profiles along the named unknowns, or along its two weakest directions; see `profiles`."""
     u = problem.space.inner(torch.tensor([fit.values[name] for name in problem.space.names], dtype=torch.float64))
     tangents = problem.linearize(u[None], problem.frames)[1][0]
@@ -88,7 +88,7 @@ def profiles(problem: Problem, u: Tensor, fisher: Tensor, names: Sequence[str] =
     space = problem.space
     for name in names:
         if name not in space.names:
-            raise InputError(f"there is no unknown `{name}` to profile; there are {', '.join(space.names)}.")
+            raise InputError(f"cannot profile `{name}`: not an unknown; the unknowns are {', '.join(space.names)}.")
     unit = torch.where(torch.tensor(space.logarithmic), 1.0, space.high - space.low).double()
     scaled = fisher * unit[:, None] * unit[None, :]
     eye = torch.eye(len(u), dtype=torch.float64)
@@ -144,7 +144,7 @@ class _Ladder:
         return sorted(((c, y) for c, y in pairs if c * side > 0), key=lambda pair: abs(pair[0]))
 
     def _end(self, side: int) -> float:
-        """How far the range goes to one side."""
+        """Distance to the end of the range on one side."""
         space, rise = self.problem.space, side * self.path * self.unit
         room = torch.where(rise > 0, space.high - self.u, self.u - space.low) / rise.abs().clamp(min=1e-300)
         return float(room[self.direction.abs() > 0.05].min())

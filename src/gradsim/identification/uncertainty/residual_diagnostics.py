@@ -1,6 +1,6 @@
-"""What a fit leaves: where in time and image it lies, and whether it is noise.
+"""Residual diagnostics: are the residuals white, and if not, where and when?
 
-χ²/N alone cannot tell a wrong model from noise that was stated too low, and does not see a small misfit among many
+χ²/N alone does not distinguish a wrong model from noise stated too low, and does not see a small misfit among many
 pixels. White noise has no memory and no neighbours, so three sums over whitened residuals r are standard normal,
 whatever the model, if it is right (Ljung & Box 1978 for the first):
 
@@ -35,12 +35,12 @@ NOISE = 5.0  # standard deviations at which a correlation is not chance: p = 3e-
 
 @dataclass(frozen=True)
 class ResidualDiagnostics:
-    """What is left after a fit.
+    """Tests and summaries of the residuals of a fit.
 
     Args:
         chi2_per_n: By frame, of the residuals that carry information; NaN where there is none.
         counts: Their number, by frame.
-        explained: Number of first frames that the model explains when fitted to them alone; None if there is no telling.
+        explained: Number of first frames that the model explains when fitted to them alone; None if unknown.
         contact: First frame after the first contact in the fit; None if nothing touches.
         scores: Standard scores of the three tests of whiteness that apply.
         shift: By frame, how far the outline of the (first) video lies from that of the fit (right, down) [px]; empty
@@ -71,7 +71,7 @@ def residual_diagnostics(
     Args:
         problem: The problem.
         u: The estimate (unknowns,).
-        history: Of the search: entries of stage, frames and cost.
+        history: History of the search: entries of stage, frames and cost.
         limit: χ²/N up to which the model explains the data.
 
     Returns:
@@ -81,8 +81,8 @@ def residual_diagnostics(
     if clips:
         told = (
             residual_diagnostics(clip, u[mine], [], limit)
-            for clip, mine in zip(clips, problem.space.columns, strict=True)
-        )  # pyright: ignore[reportAttributeAccessIssue] -- several clips share a `SharedSpace`
+            for clip, mine in zip(clips, problem.space.columns, strict=True)  # pyright: ignore[reportAttributeAccessIssue]
+        )
         each = [left for left in told if left]
         k = max(range(len(each)), key=lambda k: _total(each[k]))
         return replace(each[k], words=f"Clip {k + 1} of {len(each)} has the most left. {each[k].words}")
@@ -232,9 +232,9 @@ def _correlation(r: Tensor, valid: Tensor, steps: list[tuple[int, ...]]) -> floa
 
 
 def _explained(problem: Problem, history: list[dict], limit: float) -> int | None:
-    """Most first frames that a stage of the search explained by itself; 0 if none, None if there is no telling."""
+    """Most first frames that a stage of the search explained by itself; 0 if none, None if unknown."""
     robust = any(getattr(part, "loss", GAUSSIAN).kind for part in _parts(problem.observation))
-    most = 0 if history and not robust else None  # the floor of a robust loss tells nothing
+    most = 0 if history and not robust else None  # the noise floor of a robust loss is unknown
     for entry in history:
         floor, informative, level = problem.observation.noise_floor(entry["frames"])
         spare = max(1.0, informative - len(problem.space))
@@ -246,7 +246,7 @@ def _explained(problem: Problem, history: list[dict], limit: float) -> int | Non
 
 
 def _words(found: ResidualDiagnostics, chi2_per_n: float, limit: float) -> str:
-    """What is left, in a few sentences."""
+    """Summary in a few sentences."""
     if chi2_per_n <= limit:
         if found.white:
             return f"What is left is white: χ²/N = {chi2_per_n:.3g}, and no correlation between pixels or frames."
@@ -295,7 +295,7 @@ def _named(scores: dict[str, float]) -> str:
 
 
 def _size(found: ResidualDiagnostics) -> str:
-    """Where the outline is off most."""
+    """Frame and direction of the largest shift of the outline."""
     most, frame = _furthest(found)
     if not most:
         return ""

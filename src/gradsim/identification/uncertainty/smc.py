@@ -1,10 +1,10 @@
-"""Samples of the posterior where contact may bend or kink the likelihood.
+"""Sequential Monte Carlo for posteriors that contact may bend or kink.
 
     p(u) ∝ exp(−χ²(u)/2) within the ranges
 
 Contact cuts the likelihood of a long clip into valleys, some narrower than the error bars of its first frames, and two may
 explain the clip alike. So a cloud is first drawn on a part of the clip that is still smooth, by weights (importance
-sampling, Student's t about the answer), which say themselves whether they are enough: by the share of draws that count.
+sampling, Student's t about the answer), whose effective sample fraction shows whether they suffice.
 Then it is led to the whole clip (sequential Monte Carlo, Del Moral et al. 2006). The rest comes in by a power φ that grows
 from 0 to 1,
 
@@ -33,12 +33,12 @@ from gradsim.identification.solvers.levenberg_marquardt import Population, desce
 from gradsim.identification.uncertainty.fisher import WIDEST, secant_fisher
 
 DRAWS, FREEDOM = 400, 5.0  # draws of a round, and degrees of freedom of the t they are from: heavier tails than needed
-COUNTS = 0.25  # share of draws that counts, from which on weights are enough
+MIN_EFFECTIVE_FRACTION = 0.25  # least effective sample fraction of the weights
 ROUNDS = 3  # most rounds where a cloud begins, each with a t fitted to what the one before found
 SHARES = (0.7, 0.55, 0.4, 0.25)  # of the clip that a cloud may begin with, where it is explained
-EARLIER = 2  # so many of these before the longest that looks smooth
+EARLIER = 2  # fractions before the longest that looks smooth
 SURPRISE = 2.0  # standard deviations of χ² above its mean, from which on a part is not followed
-CLOUD = 16, 16  # samples: so many, and so many more for each unknown
+CLOUD = 16, 16  # samples, and more for each unknown
 HALVED = 0.5  # share of the cloud that a step of φ leaves counting
 MOVES, LAST = 8, 20  # moves of the whole cloud after each step, and after the last
 LEAST = 1e-60  # of what is left of φ, the smallest step
@@ -56,47 +56,49 @@ def posterior(problem: Problem, u: Tensor, fisher: Tensor, rng: np.random.Genera
         fisher: Information about it, from secants (`secant_fisher`); its axes are moved along, the open ones too.
         rng: Draws everything.
     """
-    tried: list[_Begun] = []
+    tried: list[_StartPart] = []
     for share in SHARES:
         frames = min(problem.frames, max(4, round(share * problem.frames)))
-        tried.append(_begun(problem, u, frames, rng))
+        tried.append(_start_part(problem, u, frames, rng))
         smooth = [k for k, part in enumerate(tried) if part.smooth]
         if smooth and len(tried) - smooth[0] > EARLIER:
             break
-    chosen = [tried[k] for k in smooth] or [max(tried, key=lambda part: (part.explained, part.draws.counts))]
-    cloud = chosen[-1].draws.resampled(CLOUD[0] + CLOUD[1] * len(u), rng)
+    chosen = [tried[k] for k in smooth] or [
+        max(tried, key=lambda part: (part.explained, part.draws.effective_sample_fraction))
+    ]
+    cloud = chosen[-1].draws.resample(CLOUD[0] + CLOUD[1] * len(u), rng)
     parts = tuple(dict.fromkeys((chosen[-1].frames, chosen[0].frames)))
-    return annealed(problem, cloud, principal_axes(fisher), parts, rng)
+    return anneal(problem, cloud, principal_axes(fisher), parts, rng)
 
 
-class _Begun(NamedTuple):
-    """Where a cloud may begin: draws of some first frames, and whether the model explains these."""
+class _StartPart(NamedTuple):
+    """Candidate start of the cloud: draws on the first frames, and whether the model explains these."""
 
     frames: int
     explained: bool
-    draws: "Weighted"
+    draws: "WeightedDraws"
 
     @property
     def smooth(self) -> bool:
-        return self.explained and self.draws.counts > COUNTS
+        return self.explained and self.draws.effective_sample_fraction > MIN_EFFECTIVE_FRACTION
 
 
-def _begun(problem: Problem, u: Tensor, frames: int, rng: np.random.Generator) -> _Begun:
+def _start_part(problem: Problem, u: Tensor, frames: int, rng: np.random.Generator) -> _StartPart:
     short = Problem(problem.model, problem.observation.slice_frames(0, frames), problem.space)
     centre = descend(problem, Population.at(u[None]), frames, "pixels", DESCENT)[0].u[0]
     wide, _ = secant_fisher(short, centre, short.linearize(centre[None], frames)[1][0])
     problem.effort.rollouts += short.effort.rollouts
-    draws = weighted(problem, centre, principal_axes(wide), frames, rng)
-    return _Begun(frames, chi2_zscore(short, centre) < SURPRISE, draws)
+    draws = importance_sample(problem, centre, principal_axes(wide), frames, rng)
+    return _StartPart(frames, chi2_zscore(short, centre) < SURPRISE, draws)
 
 
 def chi2_zscore(problem: Problem, u: Tensor) -> float:
-    """How many standard deviations χ² is above its mean, over the residuals that say something of the unknowns."""
+    """Standard score of χ² over the residuals that depend on the unknowns."""
     chi2 = count = 0.0
     for r, J in problem.jacobian(u[None], problem.frames):
         size = J[0].abs().amax(1)
-        tells = size > 1e-9 * size.max().clamp(min=1e-300)
-        chi2, count = chi2 + r[0][tells].square().sum().item(), count + tells.sum().item()
+        informative = size > 1e-9 * size.max().clamp(min=1e-300)
+        chi2, count = chi2 + r[0][informative].square().sum().item(), count + informative.sum().item()
     return (chi2 - count) / math.sqrt(2 * max(1.0, count))
 
 
@@ -107,26 +109,28 @@ def principal_axes(fisher: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Weighted:
-    """Draws (n, unknowns), their χ², their weights, which sum to 1, and the share that counts, 1/(n Σ w²)."""
+class WeightedDraws:
+    """Draws (n, unknowns), their χ², their weights, which sum to 1, and the effective sample fraction 1/(n Σ w²)."""
 
     u: Tensor
     cost: Tensor
     weight: Tensor
-    counts: float
+    effective_sample_fraction: float
 
-    def resampled(self, count: int, rng: np.random.Generator) -> Tensor:
-        """So many draws, each as often as its weight says (count, unknowns)."""
+    def resample(self, count: int, rng: np.random.Generator) -> Tensor:
+        """Resample `count` draws by weight (count, unknowns)."""
         return self.u[systematic(self.weight, count, rng)]
 
 
 def systematic(weight: Tensor, count: int, rng: np.random.Generator) -> Tensor:
-    """Indices, each as often as its weight says, to within one (Kitagawa 1996)."""
+    """Systematic resampling: indices, each as often as its weight times `count`, to within one (Kitagawa 1996)."""
     ladder = (rng.random() + np.arange(count)) / count
     return torch.tensor(np.searchsorted(weight.cumsum(0).numpy(), ladder).clip(max=len(weight) - 1))
 
 
-def weighted(problem: Problem, centre: Tensor, scale: Tensor, frames: int, rng: np.random.Generator) -> Weighted:
+def importance_sample(
+    problem: Problem, centre: Tensor, scale: Tensor, frames: int, rng: np.random.Generator
+) -> WeightedDraws:
     """Draws of exp(−χ²/2) on the first frames with their weights.
 
     A t that was fitted to few draws may miss tails without saying so, so these are to be moved afterwards.
@@ -149,12 +153,14 @@ def weighted(problem: Problem, centre: Tensor, scale: Tensor, frames: int, rng: 
         cost = torch.where(inside, problem.cost(u.clamp(low, high), frames), torch.inf)
         proposed = -(FREEDOM + n) / 2 * torch.log1p(away.square().sum(1) / FREEDOM)
         weight = torch.softmax(-cost / 2 - proposed, 0).nan_to_num(0.0)
-        counts = 1 / (DRAWS * weight.square().sum().clamp(min=1e-12)).item()
-        if found is None or counts > found.counts:
-            found = Weighted(u, cost, weight, counts)
-        if found.counts > COUNTS:
+        effective_sample_fraction = 1 / (DRAWS * weight.square().sum().clamp(min=1e-12)).item()
+        if found is None or effective_sample_fraction > found.effective_sample_fraction:
+            found = WeightedDraws(u, cost, weight, effective_sample_fraction)
+        if found.effective_sample_fraction > MIN_EFFECTIVE_FRACTION:
             break
-        soft = torch.softmax(torch.log(found.weight.clamp(min=1e-300)) * min(1.0, 4 * found.counts), 0)
+        soft = torch.softmax(
+            torch.log(found.weight.clamp(min=1e-300)) * min(1.0, 4 * found.effective_sample_fraction), 0
+        )
         centre = soft @ found.u
         off = found.u - centre
         covariance = (off * soft[:, None]).T @ off
@@ -163,7 +169,7 @@ def weighted(problem: Problem, centre: Tensor, scale: Tensor, frames: int, rng: 
     return found
 
 
-def annealed(
+def anneal(
     problem: Problem, cloud: Tensor, axes: Tensor, parts: Sequence[int], rng: np.random.Generator
 ) -> tuple[Samples, float]:
     """A cloud that follows the first frames, led to all of them; and the power φ that it came to, 1 where it did.
@@ -208,7 +214,7 @@ class _Cloud:
         self.part, self.whole = self._costs(u)
 
     def turn_to(self, goal: int) -> None:
-        """What was led to is the part now."""
+        """Take the current goal as the part, and follow the next goal."""
         self.frames, self.goal, self.phi = self.goal, goal, 0.0
         self.part, self.whole = self._costs(self.u)
 
