@@ -89,8 +89,8 @@ def test_a_cloud_begins_before_the_longest_part_that_looks_smooth(monkeypatch, f
     """One of two valleys looks smooth: two shares earlier, where that is smooth too, they have not parted."""
     begun = lambda problem, u, frames, rng: smc._StartPart(frames, True, weights[frames])
     weights = {f: smc.WeightedDraws(u, u[:, 0], u[:, 0], c) for f, c in zip((70, 55, 40, 25), fractions, strict=True)}
-    monkeypatch.setattr(smc, "_begun", begun)
-    monkeypatch.setattr(smc, "annealed", lambda problem, cloud, axes, parts, rng: parts)
+    monkeypatch.setattr(smc, "_start_part", begun)
+    monkeypatch.setattr(smc, "anneal", lambda problem, cloud, axes, parts, rng: parts)
     clip = SimpleNamespace(frames=100)
     assert smc.posterior(clip, u[0], torch.eye(1).double(), np.random.default_rng(0)) == parts
 
@@ -98,8 +98,8 @@ def test_a_cloud_begins_before_the_longest_part_that_looks_smooth(monkeypatch, f
 def test_all_parts_of_a_short_clip_may_be_of_as_many_frames(monkeypatch):
     fractions = iter((0.1, 0.5, 0.1, 0.1))
     draws = lambda: smc.WeightedDraws(u.clone(), u[:, 0].clone(), u[:, 0].clone(), next(fractions))
-    monkeypatch.setattr(smc, "_begun", lambda problem, u, frames, rng: smc._StartPart(frames, True, draws()))
-    monkeypatch.setattr(smc, "annealed", lambda problem, cloud, axes, parts, rng: parts)
+    monkeypatch.setattr(smc, "_start_part", lambda problem, u, frames, rng: smc._StartPart(frames, True, draws()))
+    monkeypatch.setattr(smc, "anneal", lambda problem, cloud, axes, parts, rng: parts)
     clip = SimpleNamespace(frames=6)
     assert smc.posterior(clip, u[0], torch.eye(1).double(), np.random.default_rng(0)) == (4,)
 
