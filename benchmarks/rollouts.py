@@ -59,7 +59,7 @@ class Rollout:
         finally:
             rollout.replay = launch.replay  # pyright: ignore[reportPrivateImportUsage]
         forward, backward = launches
-        start = [vars(array)["tensor"] for array in backward[2][-4:-2]]
+        start = [vars(array)["tensor"] for array in (backward[2][-2].x, backward[2][-2].v)]
 
         def back():
             for tensor in start:

@@ -1,6 +1,6 @@
 """Launches recorded once and replayed: a Python launch costs about ten times a replay."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import warp as wp
@@ -50,3 +50,11 @@ def field(dtype: Any, tensor: Tensor) -> wp.array:
     if tensor.numel():
         return wp.from_torch(tensor.contiguous(), dtype=dtype, requires_grad=False)
     return wp.empty(tensor.shape[:-1], dtype=dtype, device=str(tensor.device))  # Warp refuses the strides
+
+
+def struct_of(kind: Any, fields: Mapping[str, Any]) -> Any:
+    """A struct of a kernel file with these fields."""
+    struct = kind()
+    for name, value in fields.items():
+        setattr(struct, name, value)
+    return struct

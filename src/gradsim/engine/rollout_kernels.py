@@ -10,15 +10,17 @@ A kernel file defines two structs and four functions, and gets its kernels from 
         state `target` from state `source`, by the step `row` of the rollout, in the frame interval `interval`
     copy_state(from_, source, to, target, i)
         copy a state between two trajectories
-    add_state(trajectory, frame, adjoint, i)
+    add_state(system, trajectory, frame, adjoint, i)
         add the adjoint of a frame to the adjoint of the state
     step_adjoint(system, trajectory, source, row, interval, i, adjoint, gradient)
         adjoint of the state before a step from that of the state after it; `gradient` is a `System` of adjoints, to be
         added to. State `source + 1` of the trajectory is the one after the step
 
 with `i` the pack of worlds. Optional: `prepare(system, i)` before all steps, and `prepare_adjoint(system, i, gradient)`
-after all their adjoints. Frames are checkpoints: the reverse sweep recomputes the steps of one segment of frames at a
-time from the first frame of the segment (Griewank & Walther, Evaluating Derivatives, 2nd ed., §12).
+after all their adjoints; `frame_steps(system, trajectory, frame, substeps, i)`, all steps from one frame to the next, where
+these are faster with the state in registers (7 % for a rigid body). Frames are checkpoints: the reverse sweep recomputes the
+steps of one segment of frames at a time from the first frame of the segment (Griewank & Walther, Evaluating Derivatives, 2nd
+ed., §12).
 """
 
 from typing import Any
@@ -26,14 +28,14 @@ from typing import Any
 import warp as wp
 
 
-def forward_sweep(module: str, System, Trajectory, step, prepare: Any = None):
+def forward_sweep(module: str, System, Trajectory, step, prepare: Any = None, frame_steps: Any = None):
     """Kernel that fills the frames `begin` + 1 to `end` of a trajectory from frame `begin`.
 
     Args:
         module: `__name__` of the kernel file.
         System: Struct, see the head of this file; so the others.
     """
-    prepared = prepare is not None
+    prepared, in_registers = prepare is not None, frame_steps is not None
 
     @wp.kernel(enable_backward=False, module=module)
     def forward(
@@ -48,9 +50,12 @@ def forward_sweep(module: str, System, Trajectory, step, prepare: Any = None):
         if prepared:  # known when this is compiled, and so is what is left out
             prepare(system, i)
         for frame in range(begin, end):
-            for k in range(substeps):
-                source = wp.where(k > 0, frame + 1, frame)  # one call: it is compiled into its place
-                step(system, trajectory, source, frame + 1, frame * substeps + k, frame, i)
+            if in_registers:
+                frame_steps(system, trajectory, frame, substeps, i)
+            else:
+                for k in range(substeps):
+                    source = wp.where(k > 0, frame + 1, frame)  # one call: it is compiled into its place
+                    step(system, trajectory, source, frame + 1, frame * substeps + k, frame, i)
 
     return forward
 
@@ -111,10 +116,10 @@ def reverse_sweep(
                 k = count - 1 - m
                 interval = first + k // substeps
                 if (k + 1) % substeps == 0:
-                    add_state(frame_adjoints, interval + 1, adjoint, i)
+                    add_state(system, frame_adjoints, interval + 1, adjoint, i)
                 step_adjoint(system, steps, base + k, first * substeps + k, interval, i, adjoint, gradient)
         if begin == 0:
-            add_state(frame_adjoints, 0, adjoint, i)
+            add_state(system, frame_adjoints, 0, adjoint, i)
         if prepared:
             prepare_adjoint(system, i, gradient)
 

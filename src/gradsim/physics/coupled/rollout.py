@@ -17,23 +17,20 @@ from torch import Tensor
 
 from gradsim.engine.compiler import compiled_for_packs
 from gradsim.engine.lanes import Lane, members, native_width, specialize
-from gradsim.engine.launch import replay
+from gradsim.engine.launch import replay, struct_of
 from gradsim.engine.mapping import Worlds
 from gradsim.engine.operation import operation
 from gradsim.errors import InputError
 from gradsim.physics.contact.broad_phase import Candidates
-from gradsim.physics.contact.laws import contact_functions, obstacle_functions
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.rigid import rollout
 from gradsim.physics.rigid.batching import BODY, apart, check_alike, slopes_together, together
-from gradsim.physics.soft.rollout import Job, Particles, particles_code
+from gradsim.physics.soft.rollout import Job, Particles, by_state, particles_code
 
 if TYPE_CHECKING:
     from gradsim.physics.coupled import kernels as coupled_kernels
-    from gradsim.physics.rigid import kernels as rigid_kernels
 else:
     coupled_kernels = "gradsim.physics.coupled.kernels"
-    rigid_kernels = "gradsim.physics.rigid.kernels"
 
 ROWS, NODE = 5, 3  # of a body, see `coupled/kernels.py`
 TRIES = 8  # of a frame, for the ways of its vertices
@@ -118,27 +115,26 @@ class Coupled:
 
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
         job = _Job(self, inputs, None)
-        frames = max(1, min(1 if self.faces else self.segment, self.frames - 1))
-        history = [job.rows_of(outputs, k) for k in range(2)]
-        given = [job.rows_of(adjoints, k) for k in range(2)]
-        states = [job.soft.work(frames * self.substeps + 1) for _ in range(2)]
-        start, spare = [job.soft.work() for _ in range(2)], [job.soft.work() for _ in range(2)]
-        (grad, d), found = job.soft.adjoints()
+        segment = max(1, min(1 if self.faces else self.segment, self.frames - 1))
+        frames, frame_adjoints = ([job.rows_of(ys, k) for k in range(2)] for ys in (outputs, adjoints))
+        steps = [job.soft.work(segment * self.substeps + 1) for _ in range(2)] if self.substeps > 1 else frames
+        start = [job.soft.work() for _ in range(2)]
+        (grad, d), slopes_of_soft = job.soft.adjoints()
         own = job.like()
-        for begin in reversed(range(0, self.frames - 1, frames)):
-            end = min(begin + frames, self.frames - 1)
+        trajectories = [struct_of(job.code.Trajectory, by_state(arrays)) for arrays in (frames, steps, frame_adjoints)]
+        out = [struct_of(job.code.Adjoint, by_state(start)), struct_of(job.code.System, {"p": grad, "b": own, "e": d})]
+        system = job.system()
+        for begin in reversed(range(0, max(1, self.frames - 1), segment)):
             for g, index in self._pairs(inputs, outputs[0], outputs[1], begin).items():
                 job.place(g, index)
-            args = [*job.given, self.substeps, self.bodies, begin, end, *history, *states, *spare, *given, *start]
-            replay(job.code.backward, job.soft.threads, [*args, grad, own, d], job.soft.device)
+                system.e = job.given[2]
+            args = [system, self.substeps, segment, begin, min(begin + segment, self.frames - 1), *trajectories, *out]
+            replay(job.code.backward, job.soft.threads, args, job.soft.device)
         soft, bodies = job.split([job.soft.to.unvertices(a, job.soft.worlds, job.total)[0] for a in start])
-        slopes = found()
+        slopes = slopes_of_soft()
         results = [*soft, *slopes[:-1]]
         for r in range(self.bodies):
             results += [*bodies[r], *(job.unbody(own, name, r) for name in BODY[4:])]
-        for k in range(2 + 4 * self.bodies):  # frame 0 is the start
-            place = k if k < 2 else len(self.soft.names) - 1 + (k - 2) // 4 * len(BODY) + (k - 2) % 4
-            results[place] = results[place] + adjoints[k][:, 0]
         results.append(slopes[-1])
         return [g.to(x.dtype).reshape(x.shape) for g, x in zip(results, inputs, strict=True)]
 
@@ -150,13 +146,13 @@ class Coupled:
             state = job.soft.work(self.frames)
             vars(state)["tensor"][:, 0] = vars(start)["tensor"]
             states.append(state)
-        force = job.soft.work()
-        launch = lambda begin, end: replay(
-            job.code.forward,
-            job.soft.threads,
-            [*job.given, self.substeps, self.bodies, begin, end, *states, force],
-            job.soft.device,
-        )
+        system, trajectory = job.system(), struct_of(job.code.Trajectory, by_state(states))
+
+        def launch(begin, end):
+            system.e = job.given[2]
+            args = [system, self.substeps, begin, end, trajectory]
+            replay(job.code.forward, job.soft.threads, args, job.soft.device)
+
         if not self.faces:
             launch(0, self.frames - 1)
         for begin in range(self.frames - 1 if self.faces else 0):
@@ -195,7 +191,7 @@ class Coupled:
 
     def _pairs(self, inputs, x: Tensor, v: Tensor, begin: int) -> dict[int, Tensor]:
         """Pairs of each group of `faces` for the frames from `begin` on, from a motion that is known."""
-        if not self.faces:
+        if not self.faces or self.frames == 1:
             return {}
         ways = [*self._foreseen(inputs, x[:, begin], v[:, begin], begin), x[:, begin + 1]]
         return {g: near.near(ways, 2 * self._thickness(inputs, g)) for g, near in self.faces.items()}
@@ -240,9 +236,18 @@ class _Job:
             value = together(name, self.places, self.pushes, to.lane.width)
             tangent = slopes_together(name, self.places, slopes, self.pushes, to.lane.width)
             setattr(self.bodies, name, to.layout.pack(rollout.PARAMETERS[name], value, tangent))
-        share, blow = rollout.push_table(program.pushes, to.layout, x.device)
+        for name, array in zip(
+            rollout.SCHEDULE, rollout.push_schedule(program.pushes, to.layout, x.device), strict=True
+        ):
+            setattr(self.bodies, name, array)
         p, e = self.soft.given
-        self.given = [p, self.bodies, e, share, blow]
+        self.given = [p, self.bodies, e]
+
+    def system(self):
+        """The kernels' `System`."""
+        names = ("p", "b", "e", "bodies", "f", "w")
+        values = [*self.given, self.program.bodies, self.soft.work(), self.soft.work()]
+        return struct_of(self.code.System, dict(zip(names, values, strict=True)))
 
     def place(self, g: int, index: Tensor) -> None:
         """Let group g act on these vertices, (m, nodes)."""
@@ -320,23 +325,25 @@ def _of_frame(array, k: int):
     return found
 
 
+_OF_VERTICES = ("Vertex", "load", "store", "Elements", "Parameters", "Trajectory", "Adjoint", "step_vertices")
+_ADJOINTS_OF_VERTICES = (
+    *("step_vertices_adjoint", "short_step_adjoint", "SHORT", "copy_state", "add_vertices", "add_adjoints"),
+    *("all_powers", "same"),
+)
+
+
 @cache
 def _code(forces: tuple, lane: Lane, law: str, obstacles: bool):
     soft = particles_code(forces, lane, "worlds")
-    functions = dict(contact_functions(law, lane))
-    if obstacles:
-        touch = obstacle_functions(law, lane)
-        functions |= {name: touch[name] for name in ("obstacle_touch", "obstacle_power")}
-    body = specialize(rigid_kernels, lane, INTEGRATOR="semi-implicit", OBSTACLES=obstacles, **functions)
-    bound = {name: vars(soft)[name] for name in ("Vertex", "load", "store", "Elements", "Parameters", "advance")}
-    bound |= members(body, "struck", "wrench", "spin", "exponential", "normalised")
+    body = rollout.wrench_code(lane, law, obstacles)
+    bound = {name: vars(soft)[name] for name in _OF_VERTICES}
+    bound |= members(body, "apply_impulses", "wrench", "spin", "exponential", "normalized")
     if not lane.dual:
-        bound |= members(soft, "retreat", "retreat_short", "SHORT", "copy", "accumulate", "add_adjoints", "all_powers")
-        powers = ("step_power", "push_power", "spin_power", "blow_power")
-        bound |= members(body, *powers, "wrench_adjoint", "struck_adjoint")
-        bound |= {name: functions[name] for name in functions if name.endswith("_power")}
+        bound |= members(soft, *_ADJOINTS_OF_VERTICES) | members(body, *rollout.WRENCH_ADJOINT)
+        steps = rollout.integrator_code(lane, law, "semi-implicit", obstacles)
+        bound |= members(steps, "step_power", "all_step_powers")
     key = f"{soft.__name__} {body.__name__}"
-    bound |= {"Bodies": body.Parameters, "OBSTACLES": obstacles, "KEY": key}
+    bound |= {"Bodies": body.Parameters, "KEY": key}
     return compiled_for_packs(specialize(coupled_kernels, lane, **bound), lane), body
 
 

@@ -158,7 +158,7 @@ if not DUAL:
             to.rate[i, target, b] = from_.rate[i, source, b]
 
     @wp.func
-    def add_state(t: Trajectory, frame: int, adjoint: Adjoint, i: int):
+    def add_state(p: System, t: Trajectory, frame: int, adjoint: Adjoint, i: int):
         for b in range(2):
             adjoint.angle[i, b] = adjoint.angle[i, b] + t.angle[i, frame, b]
             adjoint.rate[i, b] = adjoint.rate[i, b] + t.rate[i, frame, b]

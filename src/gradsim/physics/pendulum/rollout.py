@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from gradsim.engine.lanes import Lane, native_width
-from gradsim.engine.launch import replay
+from gradsim.engine.launch import replay, struct_of
 from gradsim.engine.layout import Layout
 from gradsim.engine.operation import operation
 
@@ -81,14 +81,14 @@ class AngleRollout(ABC):
         worlds, device = len(inputs[0]), inputs[0].device
         zeros = lambda *items: layout.zeros("Real", worlds, items, device)
         trajectory, frame_adjoints = (
-            _fill(code.Trajectory(), {name: layout.pack("Real", y) for name, y in zip(STATE, ys, strict=True)})
+            struct_of(code.Trajectory, {name: layout.pack("Real", y) for name, y in zip(STATE, ys, strict=True)})
             for ys in (outputs, adjoints)
         )
         count = max(1, min(self.segment, self.frames - 1)) * self.substeps + 1
-        steps = _fill(code.Trajectory(), {name: zeros(count, *self.angles) for name in STATE})
-        start = _fill(code.Adjoint(), {name: zeros(*self.angles) for name in STATE})
+        steps = struct_of(code.Trajectory, {name: zeros(count, *self.angles) for name in STATE})
+        start = struct_of(code.Adjoint, {name: zeros(*self.angles) for name in STATE})
         shapes = {**self.parameters, "step": (self.frames - 1,), **self.workspace}
-        gradient = _fill(code.System(), {name: zeros(*shape) for name, shape in shapes.items()})
+        gradient = struct_of(code.System, {name: zeros(*shape) for name, shape in shapes.items()})
         args = [self._system(code, layout, inputs, None), self.substeps, self.segment, 0, self.frames - 1, trajectory]
         args += [trajectory if self.substeps == 1 else steps, frame_adjoints, start, gradient]
         replay(code.backward, layout.packs(worlds), args, str(device))
@@ -113,14 +113,14 @@ class AngleRollout(ABC):
         shapes = dict.fromkeys(STATE, self.angles) | self.parameters | {"step": (self.frames - 1,)}
         values = [*inputs, *([steps] if len(inputs) < len(shapes) else [])]
         slopes = [*(tangents or [None] * len(inputs)), None]
-        system = code.System()
+        arrays = {}
         for (name, shape), x, t in zip(shapes.items(), values, slopes, strict=False):
             if x.shape != (worlds, *shape):
                 raise ValueError(f"`{name}` has shape {tuple(x.shape)}; {worlds} worlds need {(worlds, *shape)}.")
             if name not in STATE:
-                setattr(system, name, layout.pack("Real", x, t))
+                arrays[name] = layout.pack("Real", x, t)
         work = {name: layout.zeros("Real", worlds, shape, device) for name, shape in self.workspace.items()}
-        return _fill(system, {**work, **self.constants(layout, device)})
+        return struct_of(code.System, {**arrays, **work, **self.constants(layout, device)})
 
     def _frames(self, start: Tensor) -> Tensor:
         """(B, frames, ...) with the start in frame 0, and zeros to be filled."""
@@ -136,9 +136,3 @@ class AngleRollout(ABC):
 @cache
 def _layout(lane: Lane) -> Layout:
     return Layout(lane)
-
-
-def _fill(struct, arrays: dict[str, Any]):
-    for name, array in arrays.items():
-        setattr(struct, name, array)
-    return struct

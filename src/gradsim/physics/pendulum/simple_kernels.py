@@ -117,7 +117,7 @@ if not DUAL:
         to.rate[i, target] = from_.rate[i, source]
 
     @wp.func
-    def add_state(t: Trajectory, frame: int, adjoint: Adjoint, i: int):
+    def add_state(p: System, t: Trajectory, frame: int, adjoint: Adjoint, i: int):
         adjoint.angle[i] = adjoint.angle[i] + t.angle[i, frame]
         adjoint.rate[i] = adjoint.rate[i] + t.rate[i, frame]
 

@@ -1,6 +1,6 @@
 """Rollouts of rigid bodies that act on one another, as one differentiable operation and with forward sensitivities.
 
-The equations of a body stand in `rigid/kernels.py`, contact between bodies in `contact/convex_kernels.py`, joints in `rigid/joint_kernels.py`
+The equations of a body stand in `rigid/wrench_kernels.py`, contact between bodies in `contact/convex_kernels.py`, joints in `rigid/joint_kernels.py`
 and `rigid/constraint_kernels.py`, the steps in `rigid/multibody_kernels.py`.
 """
 
@@ -19,18 +19,17 @@ from gradsim.engine.lanes import Lane, members, native_width, specialize
 from gradsim.engine.launch import replay
 from gradsim.engine.layout import Layout
 from gradsim.engine.operation import operation
-from gradsim.physics.contact.laws import contact_functions, obstacle_functions
 from gradsim.physics.rigid import rollout
 from gradsim.physics.rigid.batching import BODY, apart, check_alike, slopes_together, together
 
 if TYPE_CHECKING:
-    from gradsim.physics.rigid import constraint_kernels, joint_kernels, kernels, multibody_kernels
+    from gradsim.physics.rigid import constraint_kernels, joint_kernels, multibody_force_kernels, multibody_kernels
     from gradsim.physics.rigid.joints import Joints
     from gradsim.physics.rigid.pairs import Pairs
 else:
     constraint_kernels = "gradsim.physics.rigid.constraint_kernels"
     joint_kernels = "gradsim.physics.rigid.joint_kernels"
-    kernels = "gradsim.physics.rigid.kernels"
+    multibody_force_kernels = "gradsim.physics.rigid.multibody_force_kernels"
     multibody_kernels = "gradsim.physics.rigid.multibody_kernels"
 
 STATE = rollout.STATE
@@ -103,22 +102,23 @@ class Bodies:
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
         job = _Job(self, inputs, None)
         steps = max(1, min(self.segment, self.frames - 1)) * self.substeps
-        film, adjoint = job.film(outputs), job.film(adjoints)
+        frames, adjoint = job.trajectory(outputs), job.trajectory(adjoints)
+        states = job.blank(steps + 1) if self.substeps > 1 else frames
         grad, state = job.gradient(), job.states()
-        args = [job.given, self.substeps, self.segment, job.n, job.state, job.work, film, job.blank(steps)]
-        replay(job.code.backward, job.packs, [*args, adjoint, state, grad], job.device)
+        args = [job.system, self.substeps, self.segment, 0, self.frames - 1, frames, states, adjoint, state, grad]
+        replay(job.code.backward, job.packs, args, job.device)
         found = job.adjoints(grad)
         for k, (name, kind) in enumerate(STATE.items()):
-            value = job.layout.unpack(kind, getattr(adjoint, name), job.worlds)[0][:, 0]
+            value = job.layout.unpack(kind, getattr(state, name), job.worlds)[0]
             for r in range(job.n):
                 found[r * len(BODY) + k] = value[:, r]
         return [g.to(x.dtype).reshape(x.shape) for g, x in zip(found, inputs, strict=True)]
 
     def _forward(self, inputs, tangents):
         job = _Job(self, inputs, tangents)
-        film = job.started(inputs, tangents)
-        replay(job.code.forward, job.packs, [job.given, self.substeps, job.n, job.state, job.work, film], job.device)
-        states = [job.layout.unpack(kind, getattr(film, name), job.worlds) for name, kind in STATE.items()]
+        trajectory = job.started(inputs, tangents)
+        replay(job.code.forward, job.packs, [job.system, self.substeps, 0, self.frames - 1, trajectory], job.device)
+        states = [job.layout.unpack(kind, getattr(trajectory, name), job.worlds) for name, kind in STATE.items()]
         cut = lambda y, r: None if y is None else y[:, :, r].contiguous()
         return [(cut(y, r), cut(t, r)) for r in range(job.n) for y, t in states]
 
@@ -149,27 +149,30 @@ class _Job:
         )
         self.packs, self.counts = self.layout.packs(self.worlds), [len(own) for own in program.windows]
         self.read = [name for name in BODY[4:] if name not in rollout.OBSTACLE or obstacles]
-        given = self.code.Given()
+        system = self.code.System()
         own = self.rigid.Parameters()
         for name in self.read:
             value = together(name, self.bodies, self.counts, width)
             slope = slopes_together(name, self.bodies, slopes, self.counts, width) if slopes else None
             setattr(own, name, self.layout.pack(rollout.PARAMETERS[name], value, slope))
-        given.bodies = own
+        for name, array in zip(
+            rollout.SCHEDULE, rollout.push_schedule(program.pushes, self.layout, like.device), strict=True
+        ):
+            setattr(own, name, array)
+        system.bodies = own
         self.numbers = self._numbers(tangents)
         if program.pairs:
-            given.pair = program.pairs.shape(self.code, self.layout, like.device)
-            given.pairs = self._struct(self.code.PairNumbers, "pairs.")
+            system.pair = program.pairs.shape(self.code, self.layout, like.device)
+            system.pairs = self._struct(self.code.PairNumbers, "pairs.")
         if program.joints:
-            given.joint = self._joint_shape(program.joints)
-            given.joints = self._struct(self.code.JointNumbers, "joints.")
-            given.links = self._links(program.joints)
-        given.share, given.blow = rollout.push_table(program.pushes, self.layout, like.device)
+            system.joint = self._joint_shape(program.joints)
+            system.joints = self._struct(self.code.JointNumbers, "joints.")
+            system.links = self._links(program.joints)
         step, slope = self._step(tangents)
-        given.step = self.layout.pack("Real", step, slope)
-        self.given = given
+        system.step = self.layout.pack("Real", step, slope)
         self.state = self.states()
-        self.work = self._work()
+        system.count, system.state, system.work = self.n, self.state, self._work()
+        self.system = system
 
     def states(self):
         """`States` of zeros, and of a world at rest."""
@@ -184,21 +187,21 @@ class _Job:
     def zeros(self, kind: str, *items: int):
         return self.layout.zeros(kind, self.worlds, items, self.like.device)
 
-    def film(self, states: Sequence[Tensor]):
-        """`Film` of x, q, v, l (worlds, frames, ·) of all bodies."""
-        found = self.code.Film()
+    def trajectory(self, states: Sequence[Tensor]):
+        """`Trajectory` of x, q, v, l (worlds, frames, ·) of all bodies."""
+        found = self.code.Trajectory()
         for k, (name, kind) in enumerate(STATE.items()):
             setattr(found, name, self.layout.pack(kind, torch.stack(list(states[k :: len(STATE)]), 2)))
         return found
 
     def blank(self, instants: int):
-        found = self.code.Film()
+        found = self.code.Trajectory()
         for name, kind in STATE.items():
             setattr(found, name, self.zeros(kind, instants, self.n))
         return found
 
     def started(self, inputs, tangents):
-        """`Film` with the start in frame 0."""
+        """`Trajectory` with the start in frame 0."""
         found = self.blank(self.program.frames)
         for k, (name, kind) in enumerate(STATE.items()):
             value = torch.stack([inputs[r * len(BODY) + k] for r in range(self.n)], 1)
@@ -211,20 +214,20 @@ class _Job:
         return found
 
     def gradient(self):
-        """A `Given` of zeros where adjoints go."""
-        found = self.code.Given()
+        """A `System` of zeros where adjoints go."""
+        found = self.code.System()
         own = self.rigid.Parameters()
         for name in self.read:
-            setattr(own, name, self._like(rollout.PARAMETERS[name], getattr(self.given.bodies, name)))
+            setattr(own, name, self._like(rollout.PARAMETERS[name], getattr(self.system.bodies, name)))
         found.bodies = own
         for prefix, kind in (("pairs.", "PairNumbers"), ("joints.", "JointNumbers")):
             names = [n.removeprefix(prefix) for n in self.numbers if n.startswith(prefix)]
             if names:
-                struct, before = getattr(self.code, kind)(), getattr(self.given, prefix[:-1])
+                struct, before = getattr(self.code, kind)(), getattr(self.system, prefix[:-1])
                 for name in names:
                     setattr(struct, name, self._like(self._kind(prefix + name), getattr(before, name)))
                 setattr(found, prefix[:-1], struct)
-        found.step = self._like("Real", self.given.step)
+        found.step = self._like("Real", self.system.step)
         return found
 
     def adjoints(self, grad) -> list[Tensor]:
@@ -340,19 +343,20 @@ def _bound(pairs: "Pairs | None", lane: Lane) -> tuple:
     return tuple(sorted(pairs.bind(lane).items(), key=lambda item: item[0])) if pairs else ()
 
 
+INTEGRATORS = {
+    "semi-implicit": "gradsim.physics.rigid.multibody_semi_implicit_kernels",
+    "rk4": "gradsim.physics.rigid.multibody_rk4_kernels",
+}
+FORCES = ("System", "Trajectory", "States", "Work", "evaluate", "load_state", "apply_all_impulses")
+FORCES_ADJOINT = ("evaluate_adjoint", "all_force_powers")
+_STRUCTS = ("System", "Trajectory", "States", "Work")
+_STRUCTS += ("PairShape", "PairNumbers", "JointShape", "JointNumbers", "LinkWork")  # what there is of them
+
+
 @cache
 def _code(lane: Lane, pairs: tuple, joints: bool, law: str, integrator: str, obstacles: bool):
-    functions = dict(contact_functions(law, lane))
-    if obstacles:
-        touch = obstacle_functions(law, lane)
-        functions |= {name: touch[name] for name in ("obstacle_touch", "obstacle_power")}
-    body = specialize(kernels, lane, INTEGRATOR=integrator, OBSTACLES=obstacles, **functions)
-    bound = members(body, "struck", "wrench", "spin", "exponential", "normalised")
-    if not lane.dual:
-        powers = ["push_power", "spin_power", "blow_power"]
-        powers += ["rates_power", "normalised_power", "paired"] if integrator == "rk4" else []
-        bound |= members(body, *powers, "contact_adjoint", "struck_adjoint")
-        bound |= {name: functions[name] for name in functions if name.endswith("_power")}
+    body = rollout.wrench_code(lane, law, obstacles)
+    bound = members(body, *rollout.WRENCH[1:], *(() if lane.dual else rollout.WRENCH_ADJOINT))
     key = body.__name__
     if pairs:
         bound |= dict(pairs)
@@ -366,9 +370,19 @@ def _code(lane: Lane, pairs: tuple, joints: bool, law: str, integrator: str, obs
         names += [] if lane.dual else ["constrain_adjoint", "coordinates_adjoint", "all_link_powers"]
         bound |= members(links, *names)
         key += links.__name__
-    bound |= {"Bodies": body.Parameters, "INTEGRATOR": integrator, "OBSTACLES": obstacles}
-    bound |= {"PAIRS": bool(pairs), "JOINTS": joints, "KEY": key}
-    code = compiled_for_packs(specialize(multibody_kernels, lane, **bound), lane)
+    bound |= {"Bodies": body.Parameters, "PAIRS": bool(pairs), "JOINTS": joints}
+    forces = specialize(multibody_force_kernels, lane, **bound, INTERVAL_BOUND=integrator == "semi-implicit", KEY=key)
+    names = FORCES if lane.dual else (*FORCES, *FORCES_ADJOINT)
+    bound = members(forces, *names) | members(body, *rollout.WRENCH[1:])
+    if not lane.dual:
+        bound |= members(body, *rollout.WRENCH_ADJOINT)
+        powers = ("rates_power", "normalized_power", "paired", "all_step_powers") if integrator == "rk4" else ()
+        bound |= members(rollout.integrator_code(lane, law, integrator, obstacles), *powers)
+    steps = specialize(INTEGRATORS[integrator], lane, **bound, JOINTS=joints, KEY=forces.__name__)
+    shown = {name: getattr(forces, name) for name in _STRUCTS if hasattr(forces, name)}
+    bound = members(steps, "advance", *(() if lane.dual else ("advance_adjoint", "all_step_powers"))) | shown
+    bound |= {} if lane.dual else members(forces, "all_force_powers")
+    code = compiled_for_packs(specialize(multibody_kernels, lane, **bound, KEY=steps.__name__), lane)
     return code, body, Layout(lane)
 
 

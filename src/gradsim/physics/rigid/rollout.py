@@ -1,6 +1,6 @@
 """Rollouts of rigid bodies as a differentiable operation and with forward sensitivities.
 
-The equations stand in `rigid/kernels.py`. A rollout is one operation of PyTorch on the whole trajectory: the frames are
+The equations are in `rigid/wrench_kernels.py`. A rollout is one operation of PyTorch on the whole trajectory: the frames are
 its checkpoints, and the backward pass recomputes the steps between them (paper Appendix B, the discrete adjoint of
 semi-implicit Euler, Eq. 4 and 5).
 """
@@ -9,20 +9,22 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from gradsim.engine.lanes import Lane, native_width, specialize
-from gradsim.engine.launch import replay
+from gradsim.engine.lanes import Lane, members, native_width, specialize
+from gradsim.engine.launch import replay, struct_of
 from gradsim.engine.layout import SHAPES, Layout
 from gradsim.engine.operation import operation
 from gradsim.physics.contact.laws import contact_functions, obstacle_functions
 
 if TYPE_CHECKING:
-    from gradsim.physics.rigid import kernels
+    from gradsim.physics.rigid import kernels, wrench_kernels
 else:
+    wrench_kernels = "gradsim.physics.rigid.wrench_kernels"
     kernels = "gradsim.physics.rigid.kernels"
 
 STATE = {"x": "Vec3", "q": "Quat", "v": "Vec3", "l": "Vec3"}
@@ -48,6 +50,13 @@ PARAMETERS = {
 }
 INPUTS = {**STATE, **PARAMETERS}
 OBSTACLE = ("centre", "axis", "half", "rounding")
+SCHEDULE = ("window_fraction", "impulse_step")
+INTEGRATORS = {
+    "semi-implicit": "gradsim.physics.rigid.semi_implicit_kernels",
+    "rk4": "gradsim.physics.rigid.rk4_kernels",
+}
+WRENCH = ("Parameters", "wrench", "spin", "exponential", "normalized", "apply_impulses")
+WRENCH_ADJOINT = ("wrench_adjoint", "contact_adjoint", "impulses_adjoint", "spin_power", "all_wrench_powers")
 CONTACT = ("stiffness", "damping", "friction_stiffness", "friction")
 
 
@@ -105,65 +114,59 @@ class RigidRollout:
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
         code, layout = self._code(inputs, dual=False)
         worlds, device = len(inputs[0]), inputs[0].device
-        history = [layout.pack(kind, y) for kind, y in zip(STATE.values(), outputs, strict=True)]
-        adjoint = [layout.pack(kind, g.clone()) for kind, g in zip(STATE.values(), adjoints, strict=True)]
-        steps = max(1, min(self.segment, self.frames - 1)) * self.substeps
-        scratch = [layout.zeros(kind, worlds, (steps,), device) for kind in STATE.values()]
-        given, grad = self._given(code, layout, inputs, None), code.Parameters()
-        for name in self._names(inputs):
-            setattr(grad, name, layout.zeros(PARAMETERS[name], worlds, getattr(given, name).shape[1:], device))
-        args = [
-            given,
-            *push_table(self, layout, device),
-            self.substeps,
-            self.segment,
-            *history,
-            *scratch,
-            *adjoint,
-            grad,
-        ]
+        zeros = lambda kind, *items: layout.zeros(kind, worlds, items, device)
+        pack = lambda ys: {name: layout.pack(kind, y) for (name, kind), y in zip(STATE.items(), ys, strict=True)}
+        frames, frame_adjoints = struct_of(code.Trajectory, pack(outputs)), struct_of(code.Trajectory, pack(adjoints))
+        steps = frames
+        if self.substeps > 1:
+            count = max(1, min(self.segment, self.frames - 1)) * self.substeps + 1
+            steps = struct_of(code.Trajectory, {name: zeros(kind, count) for name, kind in STATE.items()})
+        start = struct_of(code.Adjoint, {name: zeros(kind) for name, kind in STATE.items()})
+        parameters, names = self._parameters(code, layout, inputs, None), self._names(inputs)
+        like = {name: zeros(PARAMETERS[name], *getattr(parameters, name).shape[1:]) for name in names}
+        gradient = struct_of(code.Parameters, like)
+        args = [parameters, self.substeps, self.segment, 0, self.frames - 1]
+        args += [frames, steps, frame_adjoints, start, gradient]
         replay(code.backward, layout.packs(worlds), args, str(device))
-        found = {
-            n: layout.unpack(kind, a, worlds)[0][:, 0] for (n, kind), a in zip(STATE.items(), adjoint, strict=True)
-        }
-        for name in self._names(inputs):
-            found[name] = layout.unpack(PARAMETERS[name], getattr(grad, name), worlds)[0]
+        results = {name: layout.unpack(kind, getattr(start, name), worlds)[0] for name, kind in STATE.items()}
+        for name in names:
+            results[name] = layout.unpack(PARAMETERS[name], like[name], worlds)[0]
         pairs = zip(INPUTS, inputs, strict=True)
-        return [found[n].to(x.dtype) if n in found and x.numel() else torch.zeros_like(x) for n, x in pairs]
+        return [results[n].to(x.dtype) if n in results and x.numel() else torch.zeros_like(x) for n, x in pairs]
 
     def _forward(self, inputs, tangents):
         self._check(inputs)
         code, layout = self._code(inputs, dual=tangents is not None)
         worlds, device = len(inputs[0]), inputs[0].device
-        given, states = self._given(code, layout, inputs, tangents), []
+        parameters, states = self._parameters(code, layout, inputs, tangents), {}
         for k, (name, kind) in enumerate(STATE.items()):
             state, start = (
-                _kept(layout, name, kind, layout.packs(worlds), items, device) for items in ((self.frames,), ())
+                _reused(layout, name, kind, layout.packs(worlds), items, device) for items in ((self.frames,), ())
             )
             layout.fill(start, kind, inputs[k], tangents[k] if tangents else None)
             layout.memory(state)[:, 0] = layout.memory(start)
-            states.append(state)
-        args = [given, *push_table(self, layout, device), self.substeps, *states]
+            states[name] = state
+        args = [parameters, self.substeps, 0, self.frames - 1, _struct(code.Trajectory, states)]
         replay(code.forward, layout.packs(worlds), args, str(device))
-        return [layout.unpack(kind, state, worlds) for kind, state in zip(STATE.values(), states, strict=True)]
+        return [layout.unpack(kind, states[name], worlds) for name, kind in STATE.items()]
 
     def _names(self, inputs: Sequence[Tensor]) -> list[str]:
         """The parameters that the kernels read."""
         return [name for name in PARAMETERS if name not in OBSTACLE or _obstacles(inputs)]
 
-    def _given(self, code, layout: Layout, inputs, tangents):
-        """The kernels' parameters."""
-        places, found = list(INPUTS), {}
+    def _parameters(self, code, layout: Layout, inputs, tangents):
+        """The kernels' `Parameters`."""
+        places, arrays = list(INPUTS), {}
         for name in self._names(inputs):
             k = places.index(name)
             x, t = inputs[k], tangents[k] if tangents else None
             if name == "step" and not x.shape[1]:
                 x, t = x.new_full((1, 1), self.dt).expand(len(x), self.frames - 1), None
             items = tuple(x.shape[1 : x.ndim - len(SHAPES[PARAMETERS[name]])])
-            array = _kept(layout, name, PARAMETERS[name], layout.packs(len(x)), items, x.device)
-            layout.fill(array, PARAMETERS[name], x, t)
-            found[name] = array
-        return _struct(code, found)
+            arrays[name] = _reused(layout, name, PARAMETERS[name], layout.packs(len(x)), items, x.device)
+            layout.fill(arrays[name], PARAMETERS[name], x, t)
+        schedule = push_schedule(self, layout, inputs[0].device)
+        return _struct(code.Parameters, arrays | dict(zip(SCHEDULE, schedule, strict=True)))
 
     def _check(self, inputs: Sequence[Tensor]) -> None:
         """The kernel reads by these counts, so they have to agree."""
@@ -199,22 +202,22 @@ class RigidRollout:
 
 
 @lru_cache(maxsize=64)
-def push_table(program: RigidRollout, layout: Layout, device: torch.device):
-    """The part of each window that falls into each step, (steps, pushes), and the step of each blow, else -1."""
+def push_schedule(program: RigidRollout, layout: Layout, device: torch.device):
+    """`SCHEDULE`: part of the window of each push in each step (steps, pushes), and the step of each impulse, else -1."""
     steps = max(1, (program.frames - 1) * program.substeps)
     left = torch.arange(steps, dtype=torch.float64) * program.dt
-    shares = torch.zeros(steps, len(program.windows), dtype=torch.float64)
-    blows = torch.full((max(1, len(program.windows)),), -1, dtype=torch.int32)
+    fractions = torch.zeros(steps, len(program.windows), dtype=torch.float64)
+    steps_of_impulses = torch.full((max(1, len(program.windows)),), -1, dtype=torch.int32)
     for k, (begin, end) in enumerate(program.windows):
         if end > begin:
             overlap = (left + program.dt).clamp(max=end) - left.clamp(min=begin)
-            shares[:, k] = overlap.clamp(min=0) / (end - begin)
+            fractions[:, k] = overlap.clamp(min=0) / (end - begin)
         else:
-            blows[k] = int(begin / program.dt + 1e-6)  # a step late where rounding leaves it a hair before
-    return layout.scalars(shares.to(device)), layout.counts(blows.to(device))
+            steps_of_impulses[k] = int(begin / program.dt + 1e-6)  # a step late where rounding leaves it a hair before
+    return layout.scalars(fractions.to(device)), layout.counts(steps_of_impulses.to(device))
 
 
-def _kept(layout: Layout, name: str, kind: str, packs: int, items: tuple[int, ...], device: torch.device):
+def _reused(layout: Layout, name: str, kind: str, packs: int, items: tuple[int, ...], device: torch.device):
     """An array that every rollout of this size writes anew; each thread has its own."""
     return _arrays(threading.get_ident(), layout, name, kind, packs, items, device)
 
@@ -224,16 +227,13 @@ def _arrays(thread: int, layout: Layout, name: str, kind: str, packs: int, items
     return layout.zeros(kind, packs * layout.lane.width, items, device)
 
 
-def _struct(code, arrays: dict):
-    """The kernels' parameters; one struct for the same arrays, which live as long as it does."""
-    key = (code, tuple(map(id, arrays.values())))
+def _struct(kind, arrays: dict):
+    """A struct of the kernels; one for the same arrays, which live as long as it does."""
+    key = (kind, tuple(map(id, arrays.values())))
     if key not in _structs:
         if len(_structs) >= 256:
             _structs.clear()
-        given = code.Parameters()
-        for name, array in arrays.items():
-            setattr(given, name, array)
-        _structs[key] = given, arrays
+        _structs[key] = struct_of(kind, arrays), arrays
     return _structs[key][0]
 
 
@@ -245,10 +245,27 @@ def _obstacles(inputs: Sequence[Tensor]) -> int:
 
 
 @cache
-def _code(lane: Lane, law: str, integrator: str, obstacles: bool):
+def wrench_code(lane: Lane, law: str, obstacles: bool) -> ModuleType:
+    """`rigid/wrench_kernels.py` with this contact law."""
     functions = dict(contact_functions(law, lane))
     if obstacles:
-        touch = obstacle_functions(law, lane)
-        functions |= {name: touch[name] for name in ("obstacle_touch", "obstacle_power")}
-    code = specialize(kernels, lane, INTEGRATOR=integrator, OBSTACLES=obstacles, **functions)
+        shapes = obstacle_functions(law, lane)
+        functions |= {name: shapes[name] for name in ("obstacle_touch", "obstacle_power")}
+    return specialize(wrench_kernels, lane, OBSTACLES=obstacles, **functions)
+
+
+@cache
+def integrator_code(lane: Lane, law: str, integrator: str, obstacles: bool) -> ModuleType:
+    """Steps of one body."""
+    wrench = wrench_code(lane, law, obstacles)
+    names = () if lane.dual else WRENCH_ADJOINT
+    return specialize(INTEGRATORS[integrator], lane, **members(wrench, *WRENCH, *names), KEY=wrench.__name__)
+
+
+@cache
+def _code(lane: Lane, law: str, integrator: str, obstacles: bool):
+    wrench, steps = wrench_code(lane, law, obstacles), integrator_code(lane, law, integrator, obstacles)
+    bound = members(wrench, "Parameters", *(() if lane.dual else ("all_wrench_powers",)))
+    bound |= members(steps, "advance", *(() if lane.dual else ("advance_adjoint", "all_step_powers")))
+    code = specialize(kernels, lane, **bound, KEY=steps.__name__)
     return code, Layout(lane)

@@ -6,7 +6,7 @@ from gradsim.engine.lanes import *
 
 
 @wp.kernel(enable_backward=False)
-def advance_vertices(
+def step_vertices(
     inverse_mass: wp.array2d[Real],
     free: wp.array[Scalar],
     gravity: wp.array2d[Vec3],
@@ -31,7 +31,7 @@ if not DUAL:
     SHORT = Scalar(1e-7)  # [s], as in `soft/kernels.py`
 
     @wp.kernel(enable_backward=False)
-    def retreat_vertices(
+    def step_vertices_adjoint(
         inverse_mass: wp.array2d[Real],
         free: wp.array[Scalar],
         gravity: wp.array2d[Vec3],

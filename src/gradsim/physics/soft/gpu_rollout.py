@@ -21,7 +21,7 @@ def forward(job, substeps: int, states, f) -> None:
     code = _code(job.to.lane)
     for frame in range(states[0].shape[1] - 1):
         for k in range(substeps):
-            _advance(code, job, frame, frame if k == 0 else frame + 1, frame + 1, states, f)
+            _step(code, job, frame, frame if k == 0 else frame + 1, frame + 1, states, f)
 
 
 def backward(job, substeps: int, segment: int, states, work, f, w, given, start, adjoints) -> None:
@@ -38,7 +38,7 @@ def backward(job, substeps: int, segment: int, states, work, f, w, given, start,
         for own, y in zip(work, states, strict=True):
             tensor(own)[:, 0] = tensor(y)[:, first]
         for k in range(steps - 1):
-            _advance(code, job, first + k // substeps, k, k + 1, work, f)
+            _step(code, job, first + k // substeps, k, k + 1, work, f)
         tensor(work[1])[:, steps] = tensor(states[1])[:, last]
         for k in reversed(range(steps)):
             if (k + 1) % substeps == 0:
@@ -48,7 +48,7 @@ def backward(job, substeps: int, segment: int, states, work, f, w, given, start,
                 _add_forces(job, first + k // substeps, k, work, f)
             fixed = [p.inverse_mass, p.free, p.gravity, p.step, first + k // substeps, k, f, work[1], *start]
             out = [w, grad.inverse_mass, grad.gravity, grad.step]
-            replay(code.retreat_vertices, (job.worlds, job.n), [*fixed, *out], job.device)
+            replay(code.step_vertices_adjoint, (job.worlds, job.n), [*fixed, *out], job.device)
             for g, kind in enumerate(job.forces.KINDS):
                 kernel = getattr(job.forces, f"adjoints_of{kind}")
                 own, slopes = getattr(e, f"g{g}"), getattr(d, f"g{g}")
@@ -62,11 +62,11 @@ def backward(job, substeps: int, segment: int, states, work, f, w, given, start,
         tensor(own).add_(tensor(g)[:, 0])
 
 
-def _advance(code, job, frame: int, before: int, after: int, states, f) -> None:
+def _step(code, job, frame: int, before: int, after: int, states, f) -> None:
     p = job.given[0]
     _add_forces(job, frame, before, states, f)
     args = [p.inverse_mass, p.free, p.gravity, p.step, frame, before, after, *states, f]
-    replay(code.advance_vertices, (job.worlds, job.n), args, job.device)
+    replay(code.step_vertices, (job.worlds, job.n), args, job.device)
 
 
 def _add_forces(job, frame: int, s: int, states, f) -> None:

@@ -6,7 +6,7 @@
     g_v = a_v + h a_x,   w = h g_v/m,   a_v ← g_v + ∂(f·w)/∂v,   a_x ← a_x + ∂(f·w)/∂x        its adjoint (paper Eq. 5)
 
 A pinned vertex has 1/m = 0 and no gravity: it keeps its velocity. The step h is a number of each world and frame
-interval. One launch covers all frames; the reverse sweep recomputes each segment of frames from its first.
+interval.
 """
 
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import warp as wp
 
 from gradsim.engine.lanes import *
+from gradsim.engine.rollout_kernels import forward_sweep, reverse_sweep
 
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.engine.access_kernels import load, store
@@ -21,7 +22,7 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.forces.assembly import Elements, add_adjoints, add_forces, all_powers
 
 SHARED = globals().get("SHARED", True)  # whether constants are plain numbers
-SHORT = Scalar(1e-7)  # [s]; what a velocity gains in less has lost the force to rounding, and in none says nothing
+SHORT = Scalar(1e-7)  # [s]; below, the gain of velocity does not show the force: rounding, or no step at all
 
 if SHARED:
     Constant = Scalar
@@ -42,8 +43,28 @@ class Parameters:
     step: wp.array2d[Real]  # h in each frame interval [s]
 
 
+@wp.struct
+class System:
+    p: Parameters
+    e: Elements
+    f: wp.array2d[Vertex]  # forces; zero before and after a step
+    w: wp.array2d[Vertex]  # probes of them
+
+
+@wp.struct
+class Trajectory:  # (packs, instants, vertices)
+    x: wp.array3d[Vertex]
+    v: wp.array3d[Vertex]
+
+
+@wp.struct
+class Adjoint:
+    x: wp.array2d[Vertex]
+    v: wp.array2d[Vertex]
+
+
 @wp.func
-def advance(
+def step_vertices(
     p: Parameters,
     e: Elements,
     i: int,
@@ -66,27 +87,22 @@ def advance(
         store(f, b, zero3(0))
 
 
-@wp.kernel(enable_backward=False)
-def forward(
-    p: Parameters,
-    e: Elements,
-    substeps: int,
-    # out; frame 0 is given
-    x: wp.array3d[Vertex],
-    v: wp.array3d[Vertex],
-    f: wp.array2d[Vertex],
-):
-    i = wp.tid()
-    for frame in range(x.shape[1] - 1):
-        advance(p, e, i, frame, x[i, frame], v[i, frame], f[i], x[i, frame + 1], v[i, frame + 1])
-        for _k in range(substeps - 1):
-            advance(p, e, i, frame, x[i, frame + 1], v[i, frame + 1], f[i], x[i, frame + 1], v[i, frame + 1])
+@wp.func
+def step(s: System, t: Trajectory, source: int, target: int, row: int, interval: int, i: int):
+    step_vertices(s.p, s.e, i, interval, t.x[i, source], t.v[i, source], s.f[i], t.x[i, target], t.v[i, target])
+
+
+forward = forward_sweep(__name__, System, Trajectory, step)
 
 
 if not DUAL:
 
     @wp.func
-    def retreat(
+    def same(a: Real) -> Real:
+        return a
+
+    @wp.func
+    def step_vertices_adjoint(
         p: Parameters,
         i: int,
         frame: int,
@@ -124,7 +140,7 @@ if not DUAL:
         grad.step[i, frame] = grad.step[i, frame] + rate + where(short, zero(0), gained / where(short, one, h))
 
     @wp.func
-    def retreat_short(
+    def short_step_adjoint(
         p: Parameters,
         e: Elements,
         i: int,
@@ -136,7 +152,7 @@ if not DUAL:
         # out
         grad: Parameters,
     ):
-        """What a short step adds to the adjoint of its length, by the forces; f of the vertices is zero before and after."""
+        """Add the adjoint of the length of a short step, by the forces; f of the vertices is zero before and after."""
         add_forces(e, i, frame, x, v, f)
         g = p.gravity[i, 0]
         rate = zero(0)
@@ -146,64 +162,41 @@ if not DUAL:
         grad.step[i, frame] = grad.step[i, frame] + where(less(p.step[i, frame], spread(SHORT)), rate, zero(0))
 
     @wp.func
-    def copy(to: wp.array[Vertex], given: wp.array[Vertex]):
+    def copy_vertices(from_: wp.array[Vertex], to: wp.array[Vertex]):
         for j in range(to.shape[0]):
-            to[j] = given[j]
+            to[j] = from_[j]
 
     @wp.func
-    def accumulate(to: wp.array[Vertex], given: wp.array[Vertex], blocks: int):
+    def add_vertices(from_: wp.array[Vertex], to: wp.array[Vertex], blocks: int):
         for b in range(blocks):
-            store(to, b, load(to, b) + load(given, b))
+            store(to, b, load(to, b) + load(from_, b))
 
-    @wp.kernel(enable_backward=False)
-    def backward(
-        p: Parameters,
-        e: Elements,
-        substeps: int,
-        segment: int,  # frames between checkpoints
-        x: wp.array3d[Vertex],
-        v: wp.array3d[Vertex],
-        # workspace: the states of one segment (x and v, where each step has a frame), forces, and probes of them
-        xs: wp.array3d[Vertex],
-        vs: wp.array3d[Vertex],
-        f: wp.array2d[Vertex],
-        w: wp.array2d[Vertex],
-        # out; the adjoints of the frames are given, those of the start are added up
-        x_adjoint: wp.array3d[Vertex],
-        v_adjoint: wp.array3d[Vertex],
-        ax: wp.array2d[Vertex],
-        av: wp.array2d[Vertex],
-        grad: Parameters,
-        d: Elements,
+    @wp.func
+    def copy_state(from_: Trajectory, source: int, to: Trajectory, target: int, i: int):
+        copy_vertices(from_.x[i, source], to.x[i, target])
+        copy_vertices(from_.v[i, source], to.v[i, target])
+
+    @wp.func
+    def add_state(s: System, t: Trajectory, frame: int, adjoint: Adjoint, i: int):
+        blocks = s.p.inverse_mass.shape[1]
+        add_vertices(t.x[i, frame], adjoint.x[i], blocks)
+        add_vertices(t.v[i, frame], adjoint.v[i], blocks)
+
+    @wp.func
+    def step_adjoint(
+        s: System, t: Trajectory, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: System
     ):
-        i = wp.tid()
-        frames = x.shape[1]
-        blocks = p.inverse_mass.shape[1]
-        segments = (frames - 1 + segment - 1) // segment
-        for s in range(segments):
-            first = (segments - 1 - s) * segment
-            last = wp.min(first + segment, frames - 1)
-            steps = (last - first) * substeps
-            base = wp.where(substeps > 1, 0, first)
-            if substeps > 1:
-                copy(xs[i, 0], x[i, first])
-                copy(vs[i, 0], v[i, first])
-                for k in range(steps - 1):
-                    advance(p, e, i, first + k // substeps, xs[i, k], vs[i, k], f[i], xs[i, k + 1], vs[i, k + 1])
-                copy(vs[i, steps], v[i, last])
-            for m in range(steps):
-                k = steps - 1 - m
-                frame = first + k // substeps
-                if (k + 1) % substeps == 0:
-                    accumulate(ax[i], x_adjoint[i, frame + 1], blocks)
-                    accumulate(av[i], v_adjoint[i, frame + 1], blocks)
-                j = base + k
-                retreat(p, i, frame, vs[i, j], vs[i, j + 1], ax[i], av[i], w[i], grad)
-                if any_lane(less(p.step[i, frame], spread(SHORT))):
-                    retreat_short(p, e, i, frame, xs[i, j], vs[i, j], av[i], f[i], grad)
-                add_adjoints(e, d, i, frame, xs[i, j], vs[i, j], w[i], ax[i], av[i])
-        accumulate(ax[i], x_adjoint[i, 0], blocks)
-        accumulate(av[i], v_adjoint[i, 0], blocks)
+        _after = wp.grad(same)(
+            zero(0)
+        )  # Warp declares functions with a wp.grad after all others, those which call them not
+        x = t.x[i, source]
+        v = t.v[i, source]
+        step_vertices_adjoint(s.p, i, interval, v, t.v[i, source + 1], adjoint.x[i], adjoint.v[i], s.w[i], grad.p)
+        if any_lane(less(s.p.step[i, interval], spread(SHORT))):
+            short_step_adjoint(s.p, s.e, i, interval, x, v, adjoint.v[i], s.f[i], grad.p)
+        add_adjoints(s.e, grad.e, i, interval, x, v, s.w[i], adjoint.x[i], adjoint.v[i])
+
+    backward = reverse_sweep(__name__, System, Trajectory, Adjoint, step, copy_state, add_state, step_adjoint)
 
     # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
     @wp.kernel(enable_backward=True)

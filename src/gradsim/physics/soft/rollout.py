@@ -19,7 +19,7 @@ from torch import Tensor
 from gradsim.engine.access import access
 from gradsim.engine.compiler import compiled_for_packs
 from gradsim.engine.lanes import Lane, members, specialize
-from gradsim.engine.launch import replay
+from gradsim.engine.launch import replay, struct_of
 from gradsim.engine.layout import SHAPES
 from gradsim.engine.mapping import InElements, Threads, Worlds, mapping_for
 from gradsim.engine.operation import operation
@@ -94,22 +94,27 @@ class Particles:
         job = Job(self, inputs, None)
         steps = max(1, min(self.segment, self.frames - 1)) * self.substeps
         none = inputs[0].new_zeros(0, dtype=torch.long)
-        history = [job.to.vertices(y, None, job.rows, none if k else job.copies) for k, y in enumerate(outputs)]
-        given = [job.to.vertices(g, None, job.rows, none) for g in adjoints]
+        frames = [job.to.vertices(y, None, job.rows, none if k else job.copies) for k, y in enumerate(outputs)]
+        frame_adjoints = [job.to.vertices(g, None, job.rows, none) for g in adjoints]
         launched = job.to.name == "threads"
-        kept = self.substeps == 1 and not launched  # each step has a frame, so the frames are all states
-        states = history if kept else [job.work(steps + 1) for _ in range(2)]
+        stored = self.substeps == 1 and not launched  # each step has a frame, so the frames are all states
+        states = frames if stored else [job.work(steps + 1) for _ in range(2)]
         start = [job.work() for _ in range(2)]
-        adjoints_of, found = job.adjoints()
-        scratch = [job.work(), job.work()]
-        times = [self.substeps, self.segment]
+        gradient, unpacked = job.adjoints()
         if launched:
-            gpu_rollout.backward(job, *times, history, states, *scratch, given, start, adjoints_of)  # pyright: ignore[reportCallIssue]
+            work = [job.work(), job.work()]
+            sizes = [self.substeps, self.segment]
+            gpu_rollout.backward(job, *sizes, frames, states, *work, frame_adjoints, start, gradient)  # pyright: ignore[reportCallIssue]
         else:
-            args = [*job.given, *times, *history, *states, *scratch, *given, *start, *adjoints_of]
+            trajectories = [struct_of(job.code.Trajectory, by_state(ys)) for ys in (frames, states, frame_adjoints)]
+            out = [
+                struct_of(job.code.Adjoint, by_state(start)),
+                struct_of(job.code.System, dict(zip("pe", gradient, strict=True))),
+            ]
+            args = [job.system(), self.substeps, self.segment, 0, self.frames - 1, *trajectories, *out]
             replay(job.code.backward, job.threads, args, job.device)
         state = [job.to.unvertices(a, job.worlds, job.n)[0] for a in start]
-        return [g.to(x.dtype).reshape(x.shape) for g, x in zip([*state, *found()], inputs, strict=True)]
+        return [g.to(x.dtype).reshape(x.shape) for g, x in zip([*state, *unpacked()], inputs, strict=True)]
 
     def _forward(self, inputs, tangents):
         job = Job(self, inputs, tangents)
@@ -124,7 +129,8 @@ class Particles:
         if job.to.name == "threads":
             gpu_rollout.forward(job, self.substeps, states, job.work())
         else:
-            replay(job.code.forward, job.threads, [*job.given, self.substeps, *states, job.work()], job.device)
+            args = [job.system(), self.substeps, 0, self.frames - 1, struct_of(job.code.Trajectory, by_state(states))]
+            replay(job.code.forward, job.threads, args, job.device)
         pairs = [job.to.unvertices(state, job.worlds, job.n) for state in states]
         if tangents is None:
             return pairs
@@ -174,6 +180,11 @@ class Job:
             setattr(e, f"g{g}", own)
         self.given = [p, e]
 
+    def system(self):
+        """The kernels' `System`."""
+        p, e = self.given
+        return struct_of(self.code.System, {"p": p, "e": e, "f": self.work(), "w": self.work()})
+
     def work(self, *lead: int):
         """Zeros for vertices."""
         return self.to.empty(self.rows, self.threads, *lead, device=self.inputs[0].device)
@@ -208,6 +219,11 @@ class Job:
             return [*results, step if x[-1].shape[1] else x[-1]]
 
         return [grad, d], found
+
+
+def by_state(arrays: Sequence[wp.array]) -> dict[str, wp.array]:
+    """Arrays of x and v by name, for `Trajectory` and `Adjoint` of the kernels."""
+    return dict(zip(STATE, arrays, strict=True))
 
 
 class _Fixed:

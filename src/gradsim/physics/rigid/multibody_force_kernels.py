@@ -1,0 +1,243 @@
+"""Forces on rigid bodies that act on one another, with their adjoints: a template for `engine.lanes`.
+
+Each body moves by its own pushes, gravity, grounds and obstacles (`rigid/wrench_kernels.py`), by contact with the others
+(`contact/convex_kernels.py`), and by joints (`rigid/constraint_kernels.py`). The body b of pack i is row i · bodies + b of
+the arrays of its parameters, and entry (i, b) of those of states; entry (i, bodies) is the world, which is at rest.
+"""
+
+from typing import TYPE_CHECKING
+
+import warp as wp
+
+from gradsim.engine.lanes import *
+
+if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.physics.contact.convex_kernels import PairNumbers, add_pair_adjoints, add_pairs, all_pair_powers
+    from gradsim.physics.contact.narrow_phase_kernels import PairShape
+    from gradsim.physics.rigid.constraint_kernels import (
+        JointNumbers,
+        JointShape,
+        LinkWork,
+        add_coordinates,
+        all_link_powers,
+        constrain,
+        constrain_adjoint,
+        coordinates_adjoint,
+    )
+    from gradsim.physics.rigid.wrench_kernels import Parameters as Bodies
+    from gradsim.physics.rigid.wrench_kernels import (
+        all_wrench_powers,
+        apply_impulses,
+        contact_adjoint,
+        spin,
+        spin_power,
+        wrench,
+    )
+
+PAIRS = globals().get("PAIRS", False)  # whether bodies touch one another
+JOINTS = globals().get("JOINTS", False)
+INTERVAL_BOUND = globals().get("INTERVAL_BOUND", True)  # whether joints are stabilized by the length of the step
+BAUMGARTE = 0.25  # β of semi-implicit steps: share of a joint's error that a step takes back (exact in float32)
+STEADY = 5.0  # α of a high order [1/s]: its error is independent of the step
+
+
+@wp.struct
+class States:
+    """Of all bodies and the world, (packs, bodies + 1)."""
+
+    x: wp.array2d[Vec3]
+    q: wp.array2d[Quat]
+    v: wp.array2d[Vec3]
+    l: wp.array2d[Vec3]
+    w: wp.array2d[Vec3]  # angular velocity
+
+
+@wp.struct
+class Trajectory:
+    """States at several instants, (packs, instants, bodies)."""
+
+    x: wp.array3d[Vec3]
+    q: wp.array3d[Quat]
+    v: wp.array3d[Vec3]
+    l: wp.array3d[Vec3]
+
+
+@wp.struct
+class Work:
+    """Workspace of a step. Arrays of stages are (packs, stages, bodies)."""
+
+    x: wp.array3d[Vec3]  # the state where forces are wanted, (packs, 1, bodies + 1): memory of that in `States`
+    q: wp.array3d[Quat]
+    v: wp.array3d[Vec3]
+    w: wp.array3d[Vec3]
+    f: wp.array2d[Vec3]  # (packs, bodies + 1)
+    t: wp.array2d[Vec3]
+    fp: wp.array2d[Vec3]  # probes
+    tp: wp.array2d[Vec3]
+    stage_x: wp.array3d[Vec3]
+    stage_raw: wp.array3d[Quat]  # before it is made a unit quaternion
+    stage_v: wp.array3d[Vec3]
+    stage_l: wp.array3d[Vec3]
+    stage_f: wp.array3d[Vec3]
+    stage_t: wp.array3d[Vec3]
+    after_x: wp.array2d[Vec3]  # adjoints of the state after the step
+    after_q: wp.array2d[Quat]
+    after_v: wp.array2d[Vec3]
+    after_l: wp.array2d[Vec3]
+    sum_x: wp.array2d[Vec3]  # and of that before, as the stages add theirs
+    sum_q: wp.array2d[Quat]
+    sum_v: wp.array2d[Vec3]
+    sum_l: wp.array2d[Vec3]
+
+
+@wp.struct
+class System:
+    """Parameters and workspace of a rollout."""
+
+    bodies: Bodies
+    if PAIRS:
+        pair: PairShape
+        pairs: PairNumbers
+    if JOINTS:
+        joint: JointShape
+        joints: JointNumbers
+        links: LinkWork
+    step: wp.array2d[Real]  # h in each frame interval [s]
+    count: int  # of bodies
+    state: States  # where forces are evaluated
+    work: Work
+
+
+@wp.func(inline=True)
+def clamp_step(h: Real) -> Real:
+    """A step above zero, where one over it is wanted."""
+    return max(h, spread(Scalar(1e-9)))
+
+
+if INTERVAL_BOUND:
+
+    @wp.func(inline=True)
+    def stabilization(h: Real):
+        """Factors of the bias, of the rate and of the error of a joint, see `rigid/constraint_kernels.py`."""
+        rate = 1.0 / clamp_step(h)
+        return spread(Scalar(1.0)), rate, rate * rate * spread(Scalar(BAUMGARTE))
+
+    @wp.func(inline=True)
+    def stabilization_adjoint(h: Real, damping: Real, stiffness: Real) -> Real:
+        """That of the step from those of the factors."""
+        rate = 1.0 / clamp_step(h)
+        slope = damping + stiffness * rate * spread(Scalar(2.0 * BAUMGARTE))
+        return where(less(spread(Scalar(1e-9)), h), neg(slope * rate * rate), zero(0))
+
+else:
+
+    @wp.func(inline=True)
+    def stabilization(h: Real):
+        return spread(Scalar(1.0)), spread(Scalar(2.0 * STEADY)), spread(Scalar(STEADY * STEADY))
+
+    @wp.func(inline=True)
+    def stabilization_adjoint(h: Real, damping: Real, stiffness: Real) -> Real:
+        return zero(0)
+
+
+@wp.func
+def evaluate(g: System, s: States, m: Work, row: int, frame: int, h: Real, i: int, n: int, stage: int):
+    """Forces and torques on all bodies at the state `s`, into `m`."""
+    for r in range(n):
+        k = i * n + r
+        s.w[i, r] = spin(s.q[i, r], s.l[i, r], g.bodies.inertia_inverse[k])
+        f, t = wrench(g.bodies, row, h, k, s.x[i, r], s.q[i, r], s.v[i, r], s.w[i, r])
+        m.f[i, r] = f
+        m.t[i, r] = t
+    m.f[i, n] = zero3(0)
+    m.t[i, n] = zero3(0)
+    if PAIRS:  # known when this is compiled, and so is what is left out
+        add_pairs(g.pair, g.pairs, i, 0, m.x, m.q, m.v, m.w, m.f, m.t)
+    if JOINTS:
+        add_coordinates(g.joint, g.joints, i, frame, s.x, s.q, s.v, s.w, m.f, m.t)
+        curved, damping, stiffness = stabilization(h)
+        constrain(
+            g.joint, g.joints, g.links, g.bodies.mass, g.bodies.inertia_inverse, g.bodies.gravity, i, n,
+            s.x, s.q, s.v, s.w, s.l, curved, damping, stiffness, g.links.mu[stage], m.f, m.t,
+        )  # fmt: skip
+
+
+@wp.func
+def apply_all_impulses(g: System, s: States, row: int, i: int, n: int):
+    """Apply the impulses of all bodies before a step."""
+    for r in range(n):
+        v, l = apply_impulses(g.bodies, row, i * n + r, s.q[i, r], s.v[i, r], s.l[i, r])
+        s.v[i, r] = v
+        s.l[i, r] = l
+
+
+@wp.func
+def load_state(t: Trajectory, at: int, s: States, i: int, n: int):
+    for r in range(n):
+        s.x[i, r] = t.x[i, at, r]
+        s.q[i, r] = t.q[i, at, r]
+        s.v[i, r] = t.v[i, at, r]
+        s.l[i, r] = t.l[i, at, r]
+
+
+if not DUAL:
+
+    @wp.func
+    def evaluate_adjoint(
+        g: System,
+        grad: System,
+        s: States,
+        m: Work,
+        a: States,
+        row: int,
+        frame: int,
+        h: Real,
+        i: int,
+        n: int,
+        stage: int,
+    ) -> Real:
+        """Adjoint of `evaluate` at the state `s`, whose forces are in `m` beside their probes; `a` has what the rest of
+        the step adds to the adjoint of the state. Returns that of h."""
+        for r in range(n + 1):
+            a.w[i, r] = zero3(0)
+        ah = zero(0)
+        if JOINTS:
+            curved, damping, stiffness = stabilization(h)
+            damping_, stiffness_ = constrain_adjoint(
+                g.joint, g.joints, g.links, g.bodies.mass, g.bodies.inertia_inverse, g.bodies.gravity, i, n,
+                s.x, s.q, s.v, s.w, s.l, curved, damping, stiffness, g.links.mu[stage], m.f, m.t, m.fp, m.tp,
+                a.x, a.q, a.v, a.w, a.l, grad.joints, grad.bodies.mass, grad.bodies.inertia_inverse,
+                grad.bodies.gravity,
+            )  # fmt: skip
+            coordinates_adjoint(
+                g.joint, g.joints, i, frame, s.x, s.q, s.v, s.w, m.fp, m.tp, a.x, a.q, a.v, a.w, grad.joints
+            )
+            ah = stabilization_adjoint(h, damping_, stiffness_)
+        if PAIRS:
+            add_pair_adjoints(g.pair, g.pairs, grad.pairs, i, 0, m.x, m.q, m.v, m.w, m.fp, m.tp, a.x, a.q, a.v, a.w)
+        for r in range(n):
+            k = i * n + r
+            x_, q_, v_, w_, h_ = contact_adjoint(
+                g.bodies, grad.bodies, row, h, k, s.x[i, r], s.q[i, r], s.v[i, r], s.w[i, r],
+                m.fp[i, r], m.tp[i, r],
+            )  # fmt: skip
+            turn_, l_, inertia_, _w = wp.grad(spin_power)(
+                s.q[i, r], s.l[i, r], g.bodies.inertia_inverse[k], a.w[i, r] + w_
+            )
+            grad.bodies.inertia_inverse[k] = grad.bodies.inertia_inverse[k] + inertia_
+            a.x[i, r] = a.x[i, r] + x_
+            a.q[i, r] = a.q[i, r] + q_ + turn_
+            a.v[i, r] = a.v[i, r] + v_
+            a.l[i, r] = a.l[i, r] + l_
+            ah = ah + h_
+        return ah
+
+    @wp.func
+    def all_force_powers(a: Vec3, b: Quat, m: Mat3, r: Real) -> Real:
+        """For a kernel with a backward pass: Warp leaves adjoints of nested functions empty unless one reaches them."""
+        s = all_wrench_powers(a, b, m, r)
+        if PAIRS:
+            s = s + all_pair_powers(a, b, r)
+        if JOINTS:
+            s = s + all_link_powers(a, b, m, r)
+        return s
