@@ -168,11 +168,11 @@ def test_transforms_json_that_cannot_work_is_refused(tmp_path, transforms):
         )
     with pytest.raises(InputError, match="shape"):
         camera.from_transforms_json(transforms({"transform_matrix": [[1.0]]}, **full), 1)
-    with pytest.raises(InputError, match=r"no transforms\.json"):
+    with pytest.raises(InputError, match=r"not a transforms\.json"):
         camera.from_transforms_json(tmp_path / "none.json")
     for text in ("{", "[]", '{"frames": [{}]}', '{"frames": 3}'):
         (tmp_path / "bad.json").write_text(text)
-        with pytest.raises(InputError, match=r"bad\.json is no transforms\.json"):
+        with pytest.raises(InputError, match=r"bad\.json is not a transforms\.json"):
             camera.from_transforms_json(tmp_path / "bad.json", 0)
 
 

@@ -1,4 +1,4 @@
-"""Cameras in the conventions of PyTorch3D, Kaolin, Mitsuba and nvdiffrast, both ways; none of them has to be installed.
+"""Cameras and surfaces in the conventions of PyTorch3D, Kaolin, Mitsuba and nvdiffrast; none has to be installed.
 
 | | camera axes | where the image begins | lens |
 |---|---|---|---|
@@ -8,12 +8,8 @@
 | Mitsuba | x left, y up, z forward | row 0 on top | angle across the width; offsets ½ − c_x/W, ½ − c_y/H |
 | nvdiffrast | clip space of OpenGL | row 0 at the bottom | in the matrix |
 
-Meshes are in `mesh_adapters.py`.
-
-Surfaces as the batches of triangles that PyTorch3D, Kaolin, Mitsuba and nvdiffrast take.
-
-Worlds and frames become one dimension, item = world · frames + frame. Triangles are counter-clockwise from outside in
-all of them, as here.
+Cameras convert both ways. Surfaces become batches of triangles: worlds and frames are one dimension, item = world · frames +
+frame. Triangles are counter-clockwise from outside in all of these libraries, as here.
 """
 
 import math
@@ -72,13 +68,13 @@ def from_kaolin(
     x0: float = 0.0,
     y0: float = 0.0,
 ) -> Camera:
-    """From one Kaolin camera: `extrinsics.view_matrix()` and the pinhole parameters.
+    """Camera from Kaolin: `extrinsics.view_matrix()` and the pinhole parameters.
 
     Args:
         view_matrix: World → camera (4, 4) or (1, 4, 4).
         focal_x: [px].
-        width: Of the image [px].
-        height: Of the image [px].
+        width: Width of the image [px].
+        height: Height of the image [px].
         focal_y: [px]; `focal_x` by default.
         x0: Principal point, to the right of the middle [px].
         y0: Principal point, above the middle [px].
@@ -94,7 +90,7 @@ def from_kaolin(
 
 
 def to_mitsuba(camera: Camera) -> dict[str, Any]:
-    """A `perspective` sensor for `mitsuba.load_dict`, without its film and sampler.
+    """`perspective` sensor for `mitsuba.load_dict`, without its film and sampler.
 
     `to_world` is a (4, 4) nested list: wrap it as `mi.ScalarTransform4f(to_world)`, and give the film the width and
     height of the camera.
@@ -128,16 +124,16 @@ def from_mitsuba(
     principal_point_offset_x: float = 0.0,
     principal_point_offset_y: float = 0.0,
 ) -> Camera:
-    """From the parameters of a Mitsuba `perspective` sensor; arguments have Mitsuba's names and defaults.
+    """Camera from the parameters of a Mitsuba `perspective` sensor; arguments have Mitsuba's names and defaults.
 
     Args:
         to_world: Camera → world (4, 4).
         fov: Field of view [deg], as in Mitsuba.
-        width: Of the film [px].
-        height: Of the film [px].
+        width: Width of the film [px].
+        height: Height of the film [px].
         fov_axis: "x", "y", "diagonal", "smaller" or "larger".
-        principal_point_offset_x: In widths of the film.
-        principal_point_offset_y: In heights of the film.
+        principal_point_offset_x: Offset in widths of the film.
+        principal_point_offset_y: Offset in heights of the film.
 
     Raises:
         InputError: If the axis is unknown or the pose is not rigid.
@@ -159,7 +155,7 @@ def from_mitsuba(
 
 
 def to_nvdiffrast(camera: Camera, near: float = 0.01, far: float = 100.0) -> Tensor:
-    """The matrix (4, 4) from world points to clip space, for `nvdiffrast.torch.rasterize`; float64.
+    """Matrix (4, 4) from world points to clip space, for `nvdiffrast.torch.rasterize`; float64.
 
         clip = M (x, 1),   u = W/2 (1 + clip_x / clip_w),   v = H/2 (1 − clip_y / clip_w)
 
@@ -187,7 +183,7 @@ def to_nvdiffrast(camera: Camera, near: float = 0.01, far: float = 100.0) -> Ten
 
 
 def from_nvdiffrast(matrix: Tensor, width: int, height: int) -> Camera:
-    """From a matrix (4, 4) world → clip space: the inverse of `to_nvdiffrast`, by an RQ decomposition.
+    """Camera from a matrix (4, 4) world → clip space: the inverse of `to_nvdiffrast`, by an RQ decomposition.
 
     Raises:
         InputError: If the matrix is not that of a perspective camera and its rigid pose.
@@ -211,7 +207,7 @@ def from_nvdiffrast(matrix: Tensor, width: int, height: int) -> Camera:
 
 def _without_skew(camera: Camera, where: str) -> None:
     if camera.K[0, 1] != 0:
-        raise InputError(f"camera has skew {camera.K[0, 1]:g} px, which {where} does not know; take it out of K.")
+        raise InputError(f"camera has skew {camera.K[0, 1]:g} px, which {where} does not support; remove it from K.")
 
 
 def faces_of(surface: Surface) -> Tensor:
@@ -231,7 +227,7 @@ def padded(surface: Surface) -> dict[str, Tensor]:
 
 
 def packed(surface: Surface) -> dict[str, Tensor]:
-    """One long mesh, as Kaolin and PyTorch3D pack batches.
+    """Packed batch: one long mesh, as in Kaolin and PyTorch3D.
 
     Returns:
         vertices (items · n, 3), differentiable; faces (items · m, 3) int64 that count over all of them; first_vertex and
@@ -240,9 +236,9 @@ def packed(surface: Surface) -> dict[str, Tensor]:
     verts, faces = surface.vertices.flatten(0, 1), faces_of(surface)
     items, n = verts.shape[:2]
     begin = torch.arange(items + 1, device=faces.device)
-    every = faces + n * begin[:-1, None, None]
+    offset_faces = faces + n * begin[:-1, None, None]
     both = {"first_vertex": n * begin, "first_face": len(faces) * begin}
-    return {"vertices": verts.flatten(0, 1), "faces": every.flatten(0, 1), **both}
+    return {"vertices": verts.flatten(0, 1), "faces": offset_faces.flatten(0, 1), **both}
 
 
 def clipped(surface: Surface, camera: Camera, near: float = 0.01, far: float = 100.0) -> dict[str, Tensor]:
@@ -261,7 +257,7 @@ def clipped(surface: Surface, camera: Camera, near: float = 0.01, far: float = 1
 
 
 def flat(surface: Surface, part: Part, world: int = 0, frame: int = 0) -> dict[str, Any]:
-    """One part in one frame as the buffers of a Mitsuba mesh.
+    """Buffers of a Mitsuba mesh for one part in one frame.
 
     Returns:
         vertex_count, face_count, vertex_positions (3n) and faces (3m), flat; write them into `mi.traverse(mesh)` of

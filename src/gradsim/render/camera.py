@@ -28,7 +28,7 @@ _LENS = ("k1", "k2", "k3", "k4", "p1", "p2")
 
 
 def project(points: Tensor, K: Tensor, R: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the camera sees points, differentiable in all arguments and without loops over worlds.
+    """Project points to pixels; differentiable in all arguments, batched over worlds.
 
     Args:
         points: World positions [m], (..., 3).
@@ -44,9 +44,9 @@ def project(points: Tensor, K: Tensor, R: Tensor, t: Tensor) -> tuple[Tensor, Te
         the camera, and its pixel has no meaning.
     """
     dims = points.dim() - 1
-    seen = _apply(_worlds_first(R, 2, dims), points) + _worlds_first(t, 1, dims)
-    depth = seen[..., 2]
-    return _apply(_worlds_first(K, 2, dims)[..., :2, :], seen / depth.unsqueeze(-1)), depth
+    camera_points = _apply(_worlds_first(R, 2, dims), points) + _worlds_first(t, 1, dims)
+    depth = camera_points[..., 2]
+    return _apply(_worlds_first(K, 2, dims)[..., :2, :], camera_points / depth.unsqueeze(-1)), depth
 
 
 def _worlds_first(x: Tensor, core: int, dims: int) -> Tensor:
@@ -75,7 +75,7 @@ class Camera:
         width, height: Size of the image [px].
 
     Raises:
-        InputError: If an array has the wrong shape or is not finite, K is no intrinsic matrix with positive focal
+        InputError: If an array has the wrong shape or is not finite, K is not an intrinsic matrix with positive focal
             lengths, R is not a rotation, or the size is not positive.
     """
 
@@ -115,7 +115,7 @@ class Camera:
         return -self.R.T @ self.t
 
     def resized(self, width: int, height: int) -> "Camera":
-        """The same view in an image of another size [px]: all of it, and more to the sides where the shape differs."""
+        """Resize the image [px] to contain the whole view; other aspect ratios add margins."""
         factor = min(width / self.width, height / self.height)
         K = self.K * self.K.new_tensor([[factor], [factor], [1.0]])
         K[0, 2] += (width - factor * self.width) / 2
@@ -142,7 +142,7 @@ class Camera:
 def look_at(
     eye: Sequence[float], target: Sequence[float], up: Sequence[float], fov_y: float, width: int, height: int
 ) -> Camera:
-    """A camera with square pixels that stands at `eye` and has `target` in the middle of its image.
+    """Camera with square pixels at `eye`, with `target` in the middle of the image.
 
         f = height / (2 tan(fov_y / 2))
 
@@ -171,13 +171,13 @@ def look_at(
 
 
 def from_scene(spec: "CameraSpec") -> Camera:
-    """The camera of a scene."""
+    """Camera from a scene node."""
     K, R, t = (torch.as_tensor(a) for a in spec.matrices())
     return Camera(K, R, t, *spec.size)
 
 
 def from_opengl(c2w: Tensor, K: Tensor, width: int, height: int) -> Camera:
-    """From a camera-to-world pose with axes right, up, backward (OpenGL, Blender, NeRF).
+    """Camera from a camera-to-world pose with axes right, up, backward (OpenGL, Blender, NeRF).
 
     Args:
         c2w: Pose (4, 4) or (3, 4), position in metres.
@@ -197,7 +197,7 @@ def from_opengl(c2w: Tensor, K: Tensor, width: int, height: int) -> Camera:
 def from_pytorch3d(
     R: Tensor, T: Tensor, focal_length: Tensor, principal_point: Tensor, width: int, height: int
 ) -> Camera:
-    """From one PyTorch3D `PerspectiveCameras(in_ndc=False)`: x_c = x R + T, axes left, up, forward.
+    """Camera from one PyTorch3D `PerspectiveCameras(in_ndc=False)`: x_c = x R + T, axes left, up, forward.
 
     Args:
         R: Rotation (3, 3), applied from the right.
@@ -216,14 +216,14 @@ def from_pytorch3d(
 
 
 def from_transforms_json(path: str | Path, frame: int = 0) -> Camera:
-    """From a `transforms.json` of NeRF, instant-ngp or nerfstudio.
+    """Camera from a `transforms.json` of NeRF, instant-ngp or nerfstudio.
 
     Intrinsics are read from the frame, then from the top of the file: `fl_x`, `fl_y`, `cx`, `cy`, or the fields of
-    view `camera_angle_x`, `camera_angle_y` [rad]. The size is `w`, `h`, or that of the frame's image beside the file.
+    view `camera_angle_x`, `camera_angle_y` [rad]. The size is `w`, `h`, or that of the frame's image, relative to the file.
 
     Args:
         path: The file.
-        frame: Which of its frames.
+        frame: Index of the frame.
 
     Raises:
         InputError: If the file is missing or malformed, has no such frame, no focal length or no size, or if the
@@ -239,7 +239,7 @@ def from_transforms_json(path: str | Path, frame: int = 0) -> Camera:
         raise InputError(f"{path} has {len(frames)} frames; there is no frame {frame}.") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
-            f"{path} is no transforms.json ({error!r}); it needs `frames`, each with a `transform_matrix`."
+            f"{path} is not a transforms.json ({error!r}); it needs `frames`, each with a `transform_matrix`."
         ) from error
     bent = [name for name in _LENS if entry.get(name)]
     if bent:

@@ -61,10 +61,10 @@ def _project(clip: Tensor, near: float) -> Tensor:
 
 
 class _Crossing:
-    """The faces that cross the plane, one after another over all images.
+    """Faces that cross the plane, over all images.
 
-    Each has an odd corner, alone on its side of the plane, and gets two new ones: on the sides from the odd corner to
-    the next and to the last. Image by image new rows follow those of a table, two for each face that crosses.
+    Each has an odd corner, alone on its side of the plane, and gets two new corners on the edges from the odd corner to the
+    next and to the last. For each image, new rows follow those of the table, two for each crossing face.
     """
 
     def __init__(self, clip: Tensor, faces: Tensor, behind: Tensor, near: float):
@@ -90,7 +90,7 @@ class _Crossing:
         return torch.cat([values.expand(self.images, -1, -1), room], 1)
 
     def rewritten(self, rows: Tensor, old: int) -> Tensor:
-        """Rows (images, m', 3) of a table that had so many old ones."""
+        """Rows (images, m', 3) of a table that had `old` entries."""
         rows = rows.long()
         p0, p1, p2 = rows[self.face].gather(1, self.order).unbind(1)
         q1, q2 = self._new(old).unbind(1)
@@ -101,10 +101,10 @@ class _Crossing:
         return torch.cat([table, more.index_put((self.image, self.place), second)], 1)
 
     def _corners(self, values: Tensor, rows: Tensor) -> Tensor:
-        """Of each face, the odd one first (faces, 3, channels)."""
+        """Corner values of each face, the odd corner first (faces, 3, channels)."""
         image = self.image if len(values) > 1 else torch.zeros_like(self.image)
         return values[image[:, None], rows.long()[self.face].gather(1, self.order)]
 
     def _new(self, old: int) -> Tensor:
-        """The rows of each face's new corners (faces, 2)."""
+        """Rows of the new corners of each face (faces, 2)."""
         return old + 2 * self.place[:, None] + torch.arange(2, device=self.place.device)

@@ -1,4 +1,4 @@
-"""A surface as one camera sees it: what all rasterisers start from."""
+"""Views: triangles in the camera of all images, the input of all rasterizers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,23 +13,23 @@ from gradsim.render.coverage.edges import is_closed
 from gradsim.render.silhouettes import Silhouettes
 
 MOST = 2**31 // 3  # pixels of all images: kernels count RGB in 32 bits
-NEAR = 1e-3  # [m] what is nearer to the camera's plane, or behind it, is cut off
+NEAR = 1e-3  # [m] default distance of the near plane
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Triangles before a camera.
+    """Triangles of a surface in homogeneous pixels of a camera.
 
     Args:
         points: World positions (images, n, 3) [m]; images are the frames of all worlds, one after another.
         clip: Homogeneous pixels K (R x + t) = (u z, v z, z), (images, n, 3).
-        eye: Where the camera stands (images or 1, 3) [m].
+        eye: Position of the camera (images or 1, 3) [m].
         faces: Triangles (m, 3), int32, of all parts.
-        parts: What they belong to.
+        parts: Parts of the surface.
         height: Rows of the image.
         width: Columns of the image.
-        near: Distance of the plane that cuts off what is nearer to the camera [m].
-        shape: Worlds and frames.
+        near: Distance of the near plane [m].
+        shape: Numbers of worlds and frames.
     """
 
     points: Tensor
@@ -51,14 +51,14 @@ class View:
         samples: int = 1,
         near: float = NEAR,
     ) -> "View":
-        """What the camera of `camera` sees of a surface.
+        """View of a surface.
 
         Args:
-            surface: Vertices (worlds, frames, n, 3) [m]; of one world, if cameras differ between several.
-            camera: Has the camera, and the name of its parameters.
+            surface: Vertices (worlds, frames, n, 3) [m]; one world if cameras differ between several.
+            camera: Camera, and prefix of its parameters.
             values: Camera parameters by name, see `Silhouettes`.
-            samples: Rows and columns of samples in each pixel; the image has so many times more rows and columns.
-            near: See above.
+            samples: Rows and columns of samples per pixel; multiplies the size of the image.
+            near: Distance of the near plane [m].
 
         Raises:
             InputError: If a vertex is not finite, or there are too many pixels for one call.
@@ -66,8 +66,8 @@ class View:
         _check(surface)
         points = surface.vertices
         K, R, t = camera.matrices(points, values or {})
-        seen = points @ R.mT + t[:, None, None]
-        clip = seen @ K[:, None].mT
+        camera_points = points @ R.mT + t[:, None, None]
+        clip = camera_points @ K[:, None].mT
         if samples > 1:
             clip = clip * clip.new_tensor([samples, samples, 1.0])
         points = points.expand(len(clip), -1, -1, -1)  # one world before the cameras of several
@@ -97,21 +97,21 @@ class View:
 
     @cached_property
     def screen(self) -> Tensor:
-        """Pixels and depth (u, v, z) of the vertices (images, n, 3); without meaning where z is not above 0."""
+        """Pixels and depth (u, v, z) of the vertices (images, n, 3); meaningless where z ≤ 0."""
         depth = self.clip[..., 2:]
         safe = torch.where(depth > 0, depth, 1.0)
         return torch.cat([self.clip[..., :2] / safe, depth], -1)
 
     @cached_property
     def is_front(self) -> Tensor:
-        """Whether each face shows its outer side (images, m)."""
+        """True where a face shows its outer side (images, m)."""
         a, b, c = self.clip.detach().double()[:, self.faces.long()].unbind(2)  # the products cancel
         # seen from outside, corners run counter-clockwise to the eye, and y points down
         return (a * torch.linalg.cross(b, c)).sum(-1) < 0
 
     @cached_property
     def is_solid(self) -> bool:
-        """Whether all parts are closed and turned outward, and the camera is outside of them for sure."""
+        """True if all parts are closed with outward faces, and the camera is certainly outside."""
         if not len(self.points) or self.reaches_behind or not all(is_closed(p.faces) for p in self.parts):
             return False
         a, b, c = self.points[0].detach().double()[self.faces.long()].unbind(1)  # in one image, so in all
@@ -121,7 +121,7 @@ class View:
 
     @cached_property
     def reaches_behind(self) -> bool:
-        """Whether a vertex of any image is nearer than the near plane."""
+        """True if a vertex of any image is nearer than the near plane."""
         return bool((self.clip.detach()[..., 2] < self.near).any())
 
 

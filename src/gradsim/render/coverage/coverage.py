@@ -1,7 +1,7 @@
-"""Silhouettes as the covered area of every pixel, with derivatives by the vertices on the screen.
+"""Exact coverage: the covered area of every pixel, differentiable by the projected vertices.
 
-The area itself, to rounding (`coverage_kernels.py`), of any mesh, closed or open, anywhere on the screen and of any size.
-Of outlines that lie in one place, as of a body that is there twice, one counts, and has the derivatives.
+Exact to rounding (`kernels.py`) for any mesh, closed or open, anywhere on the screen. Of coincident outlines, as of a
+duplicated body, one counts and has the derivatives.
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ EDGES = ("Edge", "jump", "face_camera", "silhouette", "outline_edge", "cell", "i
 
 
 def coverage(screen: Tensor, faces: Tensor, height: int, width: int, convex: bool = True) -> Tensor:
-    """Share of every pixel that bodies cover, (worlds, frames, height, width) in [0, 1].
+    """Coverage of every pixel, (worlds, frames, height, width) in [0, 1].
 
-    A vertex that is not a number or is farther than 1e9 px from the origin makes its frame empty.
+    Frames with a vertex that is NaN, or farther than 1e9 px from the origin, are empty.
 
     Args:
         screen: Projected vertices (worlds, frames, n, 2) [px], x to the right, y down, corners of pixels at whole
@@ -37,7 +37,7 @@ def coverage(screen: Tensor, faces: Tensor, height: int, width: int, convex: boo
         faces: Triangles (m, 3); of a convex body closed and outward counter-clockwise, else any.
         height: Rows of the image.
         width: Columns of the image.
-        convex: Whether it is one convex body, which is faster; the same either way.
+        convex: True for one convex body: faster, same result.
 
     Raises:
         ValueError: If the shapes do not fit or a convex body is not closed.
@@ -46,7 +46,7 @@ def coverage(screen: Tensor, faces: Tensor, height: int, width: int, convex: boo
     canvas = screen.new_empty(0, height, width)
     if convex:
         return _exact(screen, faces, canvas)[0]
-    # which edges hide one another is asked in double precision
+    # occlusion between edges is decided in double precision
     return _other(screen.double(), faces, canvas.double())[0].to(screen.dtype)
 
 
@@ -74,16 +74,16 @@ def coverage_tangent(
     canvas = screen.new_empty(0, height, width)
     if convex:
         return _Coverage(convex).tangent(screen.detach(), tangent.detach(), faces, canvas)
-    given = screen.detach().double(), tangent.detach().double(), faces, canvas.double()
-    image, slope = _Coverage(convex).tangent(*given)
+    wide = screen.detach().double(), tangent.detach().double(), faces, canvas.double()
+    image, slope = _Coverage(convex).tangent(*wide)
     return image.to(screen.dtype), slope.to(screen.dtype)
 
 
 class _Coverage:
-    """A program (see `engine.operation`) from screen, faces and an empty canvas (0, height, width) to coverage.
+    """Program from screen, faces and an empty canvas (0, height, width) to coverage, see `engine.operation`.
 
     Args:
-        convex: Whether bodies are convex.
+        convex: True for convex bodies.
     """
 
     def __init__(self, convex: bool):
@@ -116,8 +116,8 @@ class _Coverage:
         code, points = coverage_code(screen.dtype), screen.flatten(0, 1)
         adjoint = torch.zeros_like(points)
         image_adjoint = array(code.Scalar, adjoints[0].flatten(0, 1))
-        given = [array(code.Point, points), image_adjoint, *mesh_of(faces), self.convex, *_scratch(points, faces)]
-        replay(code.cover_adjoint, len(points), [*given, array(code.Point, adjoint)], str(screen.device))
+        arguments = [array(code.Point, points), image_adjoint, *mesh_of(faces), self.convex, *_scratch(points, faces)]
+        replay(code.cover_adjoint, len(points), [*arguments, array(code.Point, adjoint)], str(screen.device))
         return [adjoint.view_as(screen), None, None]
 
 
@@ -125,7 +125,7 @@ _exact, _other = operation(_Coverage(convex=True)), operation(_Coverage(convex=F
 
 
 def _scratch(points: Tensor, faces: Tensor) -> tuple[wp.array, wp.array]:
-    """Which faces turn to the camera, and a list of edges, of each body."""
+    """Scratch for front faces and listed edges of each body."""
     front = points.new_empty(len(points), len(faces), dtype=torch.bool)
     outline = points.new_empty(len(points), 3 * len(faces), dtype=torch.int32)
     return array(wp.bool, front), array(wp.int32, outline)

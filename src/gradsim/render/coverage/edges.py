@@ -1,4 +1,4 @@
-"""Edges of meshes, and what `edges_kernels.py` has for other kernels."""
+"""Edges of meshes, and the functions of `edge_kernels.py` for other kernels."""
 
 from functools import lru_cache
 from itertools import zip_longest
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 else:
     edge_kernels = "gradsim.render.coverage.edge_kernels"
 
-MESHES = 256  # whose edges are kept: bodies that the near plane cuts have another table of faces in every frame
+MESHES = 256  # cached meshes: bodies cut by the near plane have another table of faces in every frame
 
 
 def mesh_of(faces: Tensor) -> tuple[wp.array, wp.array]:
-    """Faces and edges of a mesh; the edges are found once for each table of faces."""
+    """Faces and edges of a mesh, cached by the table of faces."""
     return _adjacency(_table(faces), str(faces.device))
 
 
@@ -37,8 +37,8 @@ def _adjacency(table: bytes, device: str) -> tuple[wp.array, wp.array]:
 def edges_of(faces: np.ndarray) -> list[tuple[int, int, int, int]]:
     """Edges of triangles (m, 3) as rows (a, b, face in which it runs from a to b, face in which it runs back).
 
-    -1 stands for no face: at borders. Where more than two faces meet, or faces that are turned differently, an edge
-    has several rows, one after another.
+    -1: no face, at borders. Edges of more than two faces, or of faces with different orientations, have several
+    consecutive rows.
     """
     owners: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
     for k, (a, b, c) in enumerate(faces.tolist()):
@@ -48,19 +48,19 @@ def edges_of(faces: np.ndarray) -> list[tuple[int, int, int, int]]:
 
 
 def is_closed(faces: Tensor) -> bool:
-    """Whether each edge of triangles (m, 3) runs once each way."""
+    """True if each edge of triangles (m, 3) runs once in each direction."""
     return open_edge(faces) is None
 
 
 def open_edge(faces: Tensor) -> tuple[int, int] | None:
-    """An edge of triangles (m, 3) that does not run once each way; None if there is none."""
+    """First edge of triangles (m, 3) that does not run once in each direction; None if there is none."""
     return _open_edge(_table(faces))
 
 
 @lru_cache(MESHES)
 def _open_edge(table: bytes) -> tuple[int, int] | None:
     rows = edges_of(np.frombuffer(table, np.int32).reshape(-1, 3))
-    return next(((a, b) for a, b, there, back in rows if there < 0 or back < 0), None)
+    return next(((a, b) for a, b, forward, back in rows if forward < 0 or back < 0), None)
 
 
 def _table(faces: Tensor) -> bytes:

@@ -1,7 +1,7 @@
-"""Sums over coverage images that least squares needs, without the images (`misfit_kernels.py`).
+"""Least-squares sums over coverage images, without storing the images (`objective_kernels.py`).
 
-At 64² the dense images of 16 starts, 45 frames and 5 unknowns are 141 MB a Jacobian, and moving
-them costs ten times what drawing them does.
+At 64² the dense images of 16 starts, 45 frames and 5 unknowns take 141 MB per Jacobian; memory traffic would cost ten times
+as much as drawing.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ IMAGES = ("image", "weight", "before", "after", "above", "below")
 
 @dataclass(frozen=True)
 class Target:
-    """Images to compare with, with what the kernels need of them; see `target`."""
+    """Target images with the sums that the kernels need; see `target`."""
 
     image: Tensor
     weight: Tensor
@@ -60,13 +60,13 @@ def objective(
         tangent: (worlds, unknowns, frames, n, 2) [px per unit]; no unknowns for the cost alone.
         faces: (m, 3) of closed meshes: of one body, or of several one after another.
         observed: Target images of as many frames or more.
-        convex: Whether it is one convex body.
+        convex: True for one convex body.
 
     Returns:
         Σ ρ(√w (α − T)) (worlds,), ½ of its gradient (worlds, unknowns), and Jᵀ W J (worlds, unknowns, unknowns), with
         the W of iteratively reweighted least squares: w ρ'(x)/(2 x) (`gradsim.numerics.robust`, without its λ).
     """
-    if not convex and screen.dtype != torch.float64:  # which edges hide one another is asked in double precision
+    if not convex and screen.dtype != torch.float64:  # occlusion between edges is decided in double precision
         wide = objective(screen.double(), tangent.double(), faces, observed, convex)
         return tuple(y.to(screen.dtype) for y in wide)  # pyright: ignore[reportReturnType] -- three
     code, worlds, frames = _code(screen.dtype), *screen.shape[:2]
@@ -112,7 +112,7 @@ def profiles(
 
 
 def _arguments(code, screen: Tensor, tangent: Tensor, faces: Tensor, convex: bool, height: int, width: int):
-    """What both kernels are given, their scratch, and the number of workers: one on a CPU, where threads take turns."""
+    """Common arguments of both kernels, scratch, and the number of workers (one on a CPU, where threads run in turn)."""
     worlds, frames = screen.shape[:2]
     unknowns, bodies = tangent.shape[1], worlds * frames
     workers = 1 if screen.device.type == "cpu" else min(bodies, 1024)

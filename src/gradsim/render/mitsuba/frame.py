@@ -1,9 +1,9 @@
-"""Mitsuba as an operation of PyTorch: one frame from its tensors, and gradients by projective sampling.
+"""Mitsuba as an operation of PyTorch: one frame from its tensors, with gradients by projective sampling.
 
-Gradients count what moves at the edges of bodies and shadows too (Zhang, Roussel & Jakob, "Projective sampling for
-differentiable rendering of geometry", SIGGRAPH Asia 2023). They do not count the edges between facets that are shaded
-flat, where colours jump as well: with those in view, make bodies smooth. Nor is
-there a gradient by vertices where a texture has seams, since Mitsuba takes these for edges.
+Gradients include the motion of edges of bodies and shadows (Zhang, Roussel & Jakob, "Projective sampling for
+differentiable rendering of geometry", SIGGRAPH Asia 2023). They leave out edges between flat-shaded facets,
+where colors jump as well: make such bodies smooth. There is no gradient by vertices where a texture has seams, which
+Mitsuba treats as edges.
 """
 
 import subprocess
@@ -79,25 +79,23 @@ def check(variant: str) -> None:
 
 
 def differentiates(variant: str) -> bool:
-    """Whether a variant has gradients."""
+    """True if a variant has gradients."""
     return "_ad_" in variant
 
 
 class Frame:
-    """A program (see `engine.operation`): tensors to RGB (height, width, 3).
-
-    Its inputs are the seed of the samples (), and what `names` says.
+    """Program (see `engine.operation`) from the seed of the samples () and tensors to RGB (height, width, 3).
 
     Args:
-        names: What the tensors are from the second on, see `mitsuba_scene`.
-        moving: Those that get gradients.
-        parts: Of the surface.
+        names: Names of the tensors after the seed, see `scene.py`.
+        moving: Names of tensors that get gradients.
+        parts: Parts of the surface.
         camera: The camera.
-        law: Of highlights.
+        law: Law of highlights.
         spp: Samples per pixel.
-        depth: Longest path of light, in legs; 2 is direct light.
-        variant: Of Mitsuba.
-        sky: Whether the light from around is seen behind the bodies.
+        depth: Longest light path in segments; 2 is direct light.
+        variant: Variant of Mitsuba.
+        sky: Show the environment light behind the bodies.
     """
 
     def __init__(
@@ -164,7 +162,7 @@ def _tensor(x: Any) -> Tensor:
 def _shaped(gradient: Tensor, like: Tensor) -> Tensor:
     """A gradient in the shape of what it belongs to."""
     beyond = gradient.shape[1] - like.shape[1] if gradient.ndim == like.ndim == 3 else 0
-    if beyond:  # a sky: the picture goes on by a column at its right end, in newer versions also at its left
+    if beyond:  # an environment map: the image has an extra column on the right, in newer versions also on the left
         columns = (torch.arange(gradient.shape[1]) - beyond // 2) % like.shape[1]
         gradient = gradient.new_zeros(like.shape).index_add(1, columns, gradient[..., :3])
     return gradient.reshape(like.shape).to(like)

@@ -1,7 +1,7 @@
-"""Pictures by Mitsuba 3, path traced: shadows, light between surfaces, and an oracle for our own renderer.
+"""Path tracing by Mitsuba 3: shadows, indirect light, and a reference for our own renderer.
 
-Needs the extra `mitsuba`. What of looks and lights has an exact equal there is told in `mitsuba_scene.py`. As everywhere
-in gradsim colours are linear, and shown as they are: no gamma.
+Needs the extra `mitsuba`. `scene.py` lists which appearances and lights have an exact counterpart. Colors are linear, as
+everywhere in gradsim, and written without gamma.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,18 +29,18 @@ APART = 2**16  # between seeds; a frame takes two numbers, one for its gradient
 class Mitsuba:
     """Renders surfaces by path tracing; unbiased, noisy and slow.
 
-    Colours are averages of `spp` random samples per pixel. With a variant that has gradients (`llvm_ad_rgb`,
-    `cuda_ad_rgb`) they are differentiable by vertices, textures and their coordinates, colours of vertices, and
-    colours of lights, with two limits (`mitsuba_frame.py`); not by the camera, nor by place and direction of lights.
+    Colors are means of `spp` random samples per pixel. Variants with gradients (`llvm_ad_rgb`, `cuda_ad_rgb`) are
+    differentiable by vertices, textures and uv, vertex colors and light colors, with two limits (`frame.py`); not by the
+    camera, nor by positions and directions of lights.
 
     Args:
         camera: The camera, with square pixels and no skew.
-        shading: Lights, law of highlights, and whether textures are shown; `colour` is lit as `lambert`.
-        background: RGB behind everything; it gives no light.
-        spp: Samples per pixel; some more where they do not fill a grid.
-        depth: Longest path of light, in legs: 2 is direct light with its shadows, more is light between surfaces.
-        variant: Of Mitsuba. None takes `scalar_rgb`, which works everywhere and has no gradients.
-        seed: Of the samples; every frame has its own.
+        shading: Lights, law of highlights, and textures; `colour` is lit as `lambert`.
+        background: RGB; emits no light.
+        spp: Samples per pixel; rounded up to a grid.
+        depth: Longest light path in segments: 2 is direct light with shadows, more adds indirect light.
+        variant: Variant of Mitsuba. None: `scalar_rgb`, which works everywhere and has no gradients.
+        seed: Seed of the samples; every frame has its own.
 
     Raises:
         InputError: If Mitsuba is not installed, its variant does not work here, or the camera has no equal there.
@@ -58,7 +58,7 @@ class Mitsuba:
         if self.spp < 1 or self.depth < 2:
             raise InputError(f"spp {self.spp} and depth {self.depth}; a pixel needs a sample, and a path two legs.")
         if self.camera.K.requires_grad or self.camera.R.requires_grad or self.camera.t.requires_grad:
-            raise InputError("Mitsuba's pictures have no gradient by the camera; detach its K, R and t.")
+            raise InputError("Mitsuba's images have no gradient by the camera; detach its K, R and t.")
         if differentiates(self._variant):
             check(self._variant)
         with variant_set(self._variant) as mi:
@@ -66,7 +66,7 @@ class Mitsuba:
 
     @classmethod
     def of(cls, scene, camera: str = "camera", **options: Any) -> "Mitsuba":
-        """What a camera of a scene sees, with the scene's lights and background; `options` are those of the class.
+        """Make a renderer with the camera, lights and background of a scene; `options` are those of the class.
 
         Raises:
             InputError: If the scene has no camera of this name.
@@ -78,16 +78,16 @@ class Mitsuba:
         """Linear RGB (worlds, frames, 3, height, width), at least 0; highlights may exceed 1.
 
         Args:
-            surface: Vertices (worlds, frames, n, 3) [m] and looks.
+            surface: Vertices (worlds, frames, n, 3) [m], with appearance.
 
         Raises:
-            InputError: If something requires a gradient that the variant or Mitsuba does not have.
+            InputError: If an input requires a gradient that the variant or Mitsuba does not provide.
         """
         return _stacked(surface, self.frames(surface))
 
     def frames(self, surface: Surface) -> Iterator[Tensor]:
-        """The same one after another (3, height, width), world by world: for films that take their time."""
-        surface = self._shown(surface)
+        """Render frame by frame (3, height, width), world by world."""
+        surface = self._textured(surface)
         for k, (world, frame) in enumerate(_places(surface)):
             tensors = mesh_tensors(surface, world, frame, self.shading.law)
             tensors |= light_tensors(self.shading.lights, surface, world, frame)
@@ -109,7 +109,7 @@ class Mitsuba:
     def _variant(self) -> str:
         return self.variant or "scalar_rgb"
 
-    def _shown(self, surface: Surface) -> Surface:
+    def _textured(self, surface: Surface) -> Surface:
         if self.shading.textures:
             return surface
         return Surface(
@@ -146,7 +146,7 @@ class Mitsuba:
         moving = tuple(name for name, x in tensors.items() if x.requires_grad)
         fixed = [name for name in moving if name.endswith((".to_world", ".position"))]
         if fixed:
-            raise InputError(f"Mitsuba's pictures have no gradient by {', '.join(fixed)}; detach it.")
+            raise InputError(f"Mitsuba's images have no gradient by {', '.join(fixed)}; detach it.")
         for number, part in enumerate(surface.parts):
             positions = f"part{number}.vertex_positions"
             if positions in moving and len(tensors[positions]) > part.vertices.stop - part.vertices.start:
@@ -154,22 +154,24 @@ class Mitsuba:
                     f"the texture of `{part.name}` has seams, which Mitsuba's gradients by vertices take for edges; leave "
                     "textures out (`Shading(textures=False)`), or detach the vertices."
                 )
-        shown = _plain(surface) if alone else surface
+        drawn_surface = _plain(surface) if alone else surface
         depth, law = (2, "lambert") if alone else (self.depth, self.shading.law)
-        frame = Frame(tuple(tensors), moving, shown.parts, self.camera, law, self.spp, depth, self._variant, alone)
+        frame = Frame(
+            tuple(tensors), moving, drawn_surface.parts, self.camera, law, self.spp, depth, self._variant, alone
+        )
         seed = surface.vertices.new_tensor(float(self.seed * APART + 2 * k))
         return operation(frame)(seed, *tensors.values())[0]
 
 
 def _plain(surface: Surface) -> Surface:
-    """The same in black."""
+    """The surface in black."""
     return Surface(
         surface.vertices, tuple(replace(p, appearance=replace(p.appearance, **PLAIN)) for p in surface.parts)
     )
 
 
 def _places(surface: Surface) -> Iterator[tuple[int, int]]:
-    """World and frame, one after another."""
+    """World and frame of each image."""
     worlds, frames = surface.vertices.shape[:2]
     return product(range(worlds), range(frames))
 

@@ -1,16 +1,16 @@
-"""One frame of a surface as a scene of Mitsuba: dictionaries for `mitsuba.load_dict`, made of tensors by name.
+"""One frame of a surface as a Mitsuba scene: dictionaries for `mitsuba.load_dict`, made of tensors by name.
 
-Colours are linear and shown as they are. With albedo ρ, a light of colour c and the angle θ to it, our matt surface shows
-ρ c cos θ, and Mitsuba's diffuse one ρ/π times the irradiance, so that
+Colors are linear. With albedo ρ, a light of color c and the angle θ to it, our Lambertian surface has color ρ c cos θ, and
+that of Mitsuba ρ/π times the irradiance, so that
 
     directional   irradiance π c            point   intensity π c (1 m)²            ambient, harmonics   radiance c
 
-and direct light on a convex body is that of `shading.py`. What differs then is what path tracing is for: shadows, light
-from one surface to another, and ambient light that is held off. Three things have no equal there:
+and direct light on a convex body is that of `shading.py`. Path tracing adds shadows, indirect light and ambient occlusion.
+Three things have no exact counterpart:
 
-* A point light without falloff gets that of nature, and has its colour at the middle of the surface.
-* `Appearance.ambient` is not known: ambient light is scattered as all other (`Appearance.diffuse`).
-* Highlights are those of a rough mirror (Beckmann) of the same width and, seen from in front, the same height:
+* A point light without falloff gets the inverse-square one, with its color at the middle of the surface.
+* `Appearance.ambient` is ignored: ambient light is scattered as all other (`Appearance.diffuse`).
+* Highlights are those of a rough mirror (Beckmann) of the same width and, at normal incidence, the same height:
   α² = 2/(s + 2) and a share F = 4 α² k_s of the light for Blinn–Phong, 4 s in place of s for Phong. The diffuse part
   gets what is left, which is ρ k_d up to 1 − F.
 """
@@ -28,8 +28,8 @@ from gradsim.render.adapters import to_mitsuba
 from gradsim.render.camera import Camera
 from gradsim.render.shading.lights import Ambient, Directional, Harmonics, Light, Point, harmonics, unit
 
-SKY = (32, 64)  # height and width of the picture that harmonics become; of order 2, they vary slowly over it
-MIRROR = 0.95  # largest share of the light in highlights
+SKY = (32, 64)  # height and width of the environment map of harmonics, which vary slowly at order 2
+MIRROR = 0.95  # largest share of light in highlights
 
 Tensors = dict[str, Tensor]
 
@@ -46,7 +46,7 @@ def corners(part: Part) -> tuple[Tensor, Tensor, Tensor | None]:
 
 
 def mesh_tensors(surface: Surface, world: int, frame: int, law: str) -> Tensors:
-    """What Mitsuba reads of every part, differentiable: positions, normals where smooth, uv, and the diffuse colour."""
+    """Differentiable inputs of every part: positions, normals if smooth, uv, and the diffuse color."""
     found = {}
     for k, part in enumerate(surface.parts):
         look, own = part.appearance, surface.vertices[world, frame, part.vertices]
@@ -67,7 +67,7 @@ def mesh_tensors(surface: Surface, world: int, frame: int, law: str) -> Tensors:
 
 
 def light_tensors(lights: Sequence[Light], surface: Surface, world: int, frame: int) -> Tensors:
-    """What Mitsuba reads of every light, differentiable; all that comes from around is `sky`."""
+    """Differentiable inputs of every light; ambient light and harmonics are `sky`."""
     like = surface.vertices
     found, around = {}, [light for light in lights if isinstance(light, Ambient | Harmonics)]
     for k, light in enumerate(lights):
@@ -112,7 +112,7 @@ def describe(mi, parts: Sequence[Part], tensors: Tensors, law: str) -> dict[str,
 
 
 def sensor(mi, camera: Camera, spp: int, alpha: bool, border: bool) -> dict[str, Any]:
-    """The camera with a film of linear RGB, with alpha if asked for, and samples also around it if asked for.
+    """Sensor with a film of linear RGB, optionally with alpha, and with samples in a border around it.
 
     Raises:
         InputError: If the camera has skew or pixels that are not square.
@@ -186,17 +186,17 @@ def _material(mi, look: Appearance, own: dict, law: str) -> dict[str, Any]:
 
 
 def _color_name(look: Appearance, law: str) -> str:
-    """What Mitsuba calls the diffuse colour."""
+    """Name of the diffuse color in Mitsuba."""
     if look.pattern is None and look.vertex_colors is not None:
         return "vertex_color"
     place = "bsdf.brdf_0.bsdf_0" if mirror(look, law)[0] else "bsdf.brdf_0"
     return f"{place}.reflectance.{'value' if look.pattern is None else 'data'}"
 
 
-def _rgb(colour) -> dict[str, Any]:
-    if (colour < 0).any():
-        raise InputError(f"a colour is {colour.tolist()}; Mitsuba takes numbers of at least 0.")
-    return {"type": "rgb", "value": colour.tolist()}
+def _rgb(color) -> dict[str, Any]:
+    if (color < 0).any():
+        raise InputError(f"a color is {color.tolist()}; Mitsuba needs numbers of at least 0.")
+    return {"type": "rgb", "value": color.tolist()}
 
 
 def _normals(vertices: Tensor, faces: Tensor) -> Tensor:
@@ -217,7 +217,7 @@ def _towards(direction: Tensor) -> Tensor:
 
 
 def _sky(lights: Sequence[Light], like: Tensor) -> Tensor:
-    """Radiance (h, w, 3) from around, at least 0, as a picture by longitude and latitude with z up."""
+    """Radiance (h, w, 3) from around, at least 0, as an image by longitude and latitude with z up."""
     height, width = SKY
     theta = math.pi * torch.arange(height).to(like) / (height - 1)  # the first and last rows are the poles
     phi = 2 * math.pi * (torch.arange(width).to(like) + 0.5) / width

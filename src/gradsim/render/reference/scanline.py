@@ -1,9 +1,9 @@
-"""Masks from another renderer, so that a fit to them does not meet its own pixels: scanlines over the union of triangles.
+"""Independent scanline renderer of masks, so that synthetic targets do not come from the renderer that fits them.
 
-Nothing of `gradsim.render` is used: no outline, no orientation of faces, no blend. Every pixel row is crossed by `lines`
-horizontal lines at equal distances. On each of them the triangles of all bodies cover intervals of x, and the length of
-the union of these intervals inside a pixel is exact. What is sampled is y alone: a pixel is wrong by at most 1/(2 lines),
-where an edge runs along a row; an area is wrong by far less.
+It shares no code with the rest of `gradsim.render`: no outlines, no orientation of faces, no mixing. Every pixel row is
+crossed by `lines` equidistant horizontal lines. On each the triangles of all bodies cover intervals of x, and the length of
+their union inside a pixel is exact. Only y is sampled: a pixel is off by at most 1/(2 lines), where an edge runs along a
+row; areas are off by far less.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from gradsim.errors import InputError
 def masks(
     vertices: Sequence | np.ndarray, faces: Sequence, K, R, t, size: tuple[int, int], lines: int = 64, block: int = 8
 ) -> np.ndarray:
-    """Share of every pixel that bodies cover together, (frames, height, width) float64 in [0, 1].
+    """Coverage of every pixel by all bodies together, (frames, height, width) float64 in [0, 1].
 
     Where several bodies share a pixel this is the true union, which 1 − Π(1 − α) of the bodies' own masks only estimates.
 
@@ -28,7 +28,7 @@ def masks(
         t: Translation world → camera [m], (3).
         size: Width and height of the image [px].
         lines: Lines across each row of pixels.
-        block: Frames that are drawn at once: memory against speed.
+        block: Frames drawn at once: memory against speed.
 
     Raises:
         InputError: If the bodies disagree in frames, or a vertex is not finite or not in front of the camera.
@@ -45,14 +45,14 @@ def masks(
 
 def _screen(x: np.ndarray, K: np.ndarray, R: np.ndarray, t: np.ndarray, body: int) -> np.ndarray:
     """Pixels (frames, n, 2) of one body."""
-    seen = x @ R.T + t
-    outside = ~(np.isfinite(seen).all((1, 2)) & (seen[..., 2] > 0).all(1))
+    points = x @ R.T + t
+    outside = ~(np.isfinite(points).all((1, 2)) & (points[..., 2] > 0).all(1))
     if outside.any():
         raise InputError(
             f"body {body} reaches behind the camera, or is not finite, in frame {int(outside.argmax())}; "
             "move the camera back or shorten the clip."
         )
-    return ((seen / seen[..., 2:]) @ K.T)[..., :2]
+    return ((points / points[..., 2:]) @ K.T)[..., :2]
 
 
 def _covered(triangles: np.ndarray, width: int, height: int, lines: int) -> np.ndarray:
@@ -83,12 +83,12 @@ def _intervals(
             x = corners[which, i, 0] + (row - y_i) / (y_j - y_i) * (corners[which, j, 0] - corners[which, i, 0])
         np.minimum(begin, x, out=begin, where=crosses)
         np.maximum(end, x, out=end, where=crosses)
-    kept = end > begin
-    return (frame[which] * rows + row)[kept], begin[kept], end[kept]
+    valid = end > begin
+    return (frame[which] * rows + row)[valid], begin[valid], end[valid]
 
 
 def _union(line: np.ndarray, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same points as disjoint intervals: each loses what those that begin before it on its line cover."""
+    """Disjoint intervals with the same union: each loses what earlier ones on its line cover."""
     order = np.lexsort((left, line))
     line, left, right = line[order], left[order], right[order]
     if not len(line):
@@ -97,8 +97,8 @@ def _union(line: np.ndarray, left: np.ndarray, right: np.ndarray) -> tuple[np.nd
     shift = line * (right.max() - min(left.min(), 0.0) + 1.0)
     reached = np.concatenate([[-np.inf], np.maximum.accumulate(right + shift)[:-1]]) - shift
     left = np.maximum(left, reached)
-    kept = right > left
-    return line[kept], left[kept], right[kept]
+    valid = right > left
+    return line[valid], left[valid], right[valid]
 
 
 def _deposit(row: np.ndarray, x: np.ndarray, rows: int, width: int) -> np.ndarray:

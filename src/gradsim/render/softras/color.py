@@ -1,4 +1,4 @@
-"""Colours of SoftRas: what `softras.color` runs."""
+"""Colors of SoftRas."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -59,33 +59,32 @@ def color(
     cut: float = CUT,
     cull: str = "none",
 ) -> tuple[Tensor, Tensor]:
-    """Colour and coverage of every pixel: (images, 3, height, width) and, as by `silhouette`, (images, height, width).
+    """Color (images, 3, height, width) and soft coverage (images, height, width) of every pixel.
 
         C = (Σ w c + w_b c_b) / (Σ w + w_b),  w = D exp(z/γ),  w_b = exp(ε/γ)     (Liu et al. 2019, Eqs. 4 and 5)
 
-    with z = (far - depth) / (far - near) and c = gain · texture(uv) + gloss, or gain + gloss without a texture, at the
-    point of the face nearest to the pixel by barycentric coordinates clipped to [0, 1], in perspective.
+    with z = (far - depth) / (far - near) and c = diffuse · texture(uv) + specular, or diffuse + specular without a
+    texture, at the point of the face nearest to the pixel: perspective-correct, barycentric coordinates clipped to [0, 1].
 
     Args:
-        screen: As for `silhouette`. Differentiable, as are gain, gloss, uv, texture and background.
+        screen: As for `silhouette`. Differentiable, as are diffuse, specular, uv, texture and background.
         faces: As for `silhouette`.
         height: Rows of the images.
         width: Columns.
-        gain: RGB (k, 3), or (images, k, 3).
-        gloss: RGB, the same.
-        paint_faces: Rows of gain and gloss at the corners of each face, (m, 3) or (images, m, 3). Default: `faces`,
+        diffuse: RGB (k, 3), or (images, k, 3).
+        specular: RGB (k, 3), or (images, k, 3).
+        paint_faces: Rows of diffuse and specular at the corners of each face, (m, 3) or (images, m, 3). Default: `faces`,
             one row for each vertex.
-        uv: Places in the texture (l, 2) or (images, l, 2): 0 to 1 from left to right and from the bottom to the top, as
-            in OBJ files and OpenGL.
+        uv: Texture coordinates (l, 2) or (images, l, 2): 0 to 1 from left to right and from bottom to top, as in OBJ
+            files and OpenGL.
         uv_faces: Rows of uv at the corners of each face. Default: `faces`.
-        texture: (3, rows, columns), its first row on top. Bilinear between the centres of texels, which are at +0.5;
-            beyond the border the outermost texels go on.
-        background: Colour (3,), or picture (3, height, width), or one of each image. Default: black.
+        texture: (3, rows, columns), first row on top. Bilinear between texel centres, at +0.5; clamped at the border.
+        background: Color (3,), or image (3, height, width), or one for each image. Default: black.
         sigma: σ [px²].
         gamma: γ.
-        epsilon: ε, the background's z.
-        near: Depth where z is 1 [m].
-        far: Depth where z is 0 [m].
+        epsilon: ε, z of the background.
+        near: Depth of z = 1 [m].
+        far: Depth of z = 0 [m].
         cut: As for `silhouette`.
         cull: As for `silhouette`.
 
@@ -161,30 +160,30 @@ def _background(background: Tensor | None, like: Tensor, height: int, width: int
 
 @cache
 def border_code(lane: Lane) -> ModuleType:
-    """The kernels of silhouettes."""
+    """Kernels of silhouettes."""
     return with_faces(kernels, lane)
 
 
 @cache
 def pixels_code(lane: Lane) -> ModuleType:
-    """The kernels from sums to pictures."""
+    """Kernels from sums to images."""
     return with_faces(resolve_kernels, lane)
 
 
 @cache
 def color_code(lane: Lane) -> ModuleType:
-    """The kernels of colours."""
+    """Kernels of colors."""
     paint = with_faces(attribute_kernels, lane)
     bound = members(border_code(lane), *BORDER) | members(paint, *PAINT) | members(pixels_code(lane), *PIXELS)
     return with_faces(color_kernels, lane, **bound)
 
 
 class _Color:
-    """A program (see `engine.operation`) from
+    """Program (see `engine.operation`) from
 
-        screen, faces, an empty canvas, settings, gain, gloss, their corners, uv, its corners, texels, background
+        screen, faces, an empty canvas, settings, diffuse, specular, their corners, uv, its corners, texels, background
 
-    to C, 1 - A, and for its own use the depth of the nearest faces and Σ w, both in tiles.
+    to C, 1 - A, and, for the adjoint, the depth of the nearest faces and Σ w, both in tiles.
     """
 
     def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
@@ -195,7 +194,7 @@ class _Color:
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         code, tiles, given = face_arguments(color_code, inputs)
         images, faces, device = len(inputs[0]), inputs[1].shape[1], str(inputs[0].device)
-        depth_weights, paint = self._looks(code, inputs)
+        depth_weights, paint = self._structs(code, inputs)
         opaque, nearest = tiles.empty(images), tiles.empty(images, depth_weights.horizon)
         weights, colors = tiles.empty(images), tiles.empty(3 * images)
         rgb = opaque.new_empty(images, 3, tiles.height, tiles.width)
@@ -217,24 +216,24 @@ class _Color:
         if not clear.numel():
             return gradients
         images, faces, device = len(rgb), inputs[1].shape[1], str(rgb.device)
-        depth_weights, paint = self._looks(code, inputs)
+        depth_weights, paint = self._structs(code, inputs)
         sums, behind = [tiles.empty(k * images) for k in (1, 1, 3)], torch.empty_like(rgb)
         args = [*map(wp.from_torch, (rgb, clear)), *map(tiles.array, (nearest, weights)), depth_weights]
         args += [*map(wp.from_torch, adjoints[:2]), *map(tiles.pixels, sums), wp.from_torch(behind)]
         replay(pixels_code(tiles.lane).finish_adjoint, (images, tiles.down, tiles.across), args, device)
         kinds = {0: code.Point, 4: code.Point, 5: code.Point, 7: code.Pixel, 9: code.Point}
-        found = [array(kind, sum_) for k, kind in kinds.items() if (sum_ := gradients[k]) is not None]
+        targets = [array(kind, sum_) for k, kind in kinds.items() if (sum_ := gradients[k]) is not None]
         replay(
             code.mix_colors_adjoint,
             (images, faces),
-            [*given, depth_weights, paint, *map(tiles.array, (nearest, *sums)), *found],
+            [*given, depth_weights, paint, *map(tiles.array, (nearest, *sums)), *targets],
             device,
         )
         gradients[-1] = behind.sum_to_size(inputs[-1].shape)
         return gradients
 
-    def _looks(self, code: ModuleType, inputs: Sequence[Tensor]) -> tuple:
-        """The kernels' structs."""
+    def _structs(self, code: ModuleType, inputs: Sequence[Tensor]) -> tuple:
+        """Structs of the kernels: depth weights and attribute tables."""
         diffuse, specular, corners, uv, uv_corners, texels, _ = inputs[4:]
         depth_weights, paint = code.DepthWeights(), code.SurfaceColor()
         *_, depth_weights.sharpness, depth_weights.horizon = inputs[3].tolist()

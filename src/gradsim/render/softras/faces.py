@@ -1,6 +1,6 @@
-"""What soft rasterisers ask of faces on the screen, and how they hand them to kernels.
+"""Layout and arguments of soft rasterizers: images in tiles, faces on the screen, validation.
 
-Pictures cut into tiles, as many pixels as a register of the processor has lanes; a tile is one pixel on CUDA.
+A tile has as many pixels as a register of the processor has lanes, and is one pixel on CUDA.
 """
 
 import math
@@ -24,9 +24,7 @@ else:
 Template = TypeVar("Template", bound=ModuleType)
 
 SHAPES = {1: (1, 1), 4: (2, 2), 8: (2, 4), 16: (4, 4)}  # rows and columns: near square, as the reach of a face is
-FLAGS = (
-    "-ffp-contract=fast -mprefer-vector-width=512"  # a third faster: fused products, and registers not cut in halves
-)
+FLAGS = "-ffp-contract=fast -mprefer-vector-width=512"  # a third faster: fused products, full-width registers
 SHARED = (
     *("ROWS", "COLUMNS", "FAR", "Pixel", "Side", "Face", "Distance"),
     *("face_of", "tiles_in_row", "distance", "signed_square", "add_to", "lower_to"),
@@ -34,12 +32,12 @@ SHARED = (
 
 
 class Tiles:
-    """The layout of pictures of one size on one device.
+    """Tiled layout of images of one size on one device.
 
     Args:
-        height: Rows of the picture.
-        width: Columns.
-        like: A tensor of its dtype and device.
+        height: Rows of the image.
+        width: Columns of the image.
+        like: Tensor with the dtype and device.
     """
 
     def __init__(self, height: int, width: int, like: Tensor):
@@ -49,18 +47,18 @@ class Tiles:
         self.down, self.across = -(-height // self.rows), -(-width // self.columns)
         self.dtype = like.dtype
         self.shape = (self.down, self.across, *self.tail)
-        """Of one picture in tiles."""
+        """Shape of one image in tiles."""
 
     @property
     def tail(self) -> tuple[int, ...]:
         return (self.lane.width,) if self.lane.width > 1 else ()
 
     def empty(self, count: int, value: float = 0.0) -> Tensor:
-        """So many pictures of one value, in tiles."""
+        """`count` constant images in tiles."""
         return torch.full((count, *self.shape), value, dtype=self.dtype, device=self.device)
 
     def cut(self, images: Tensor) -> Tensor:
-        """Tiles (count, down, across, lanes) of pictures (..., height, width), 0 beyond their borders."""
+        """Cut images (..., height, width) into tiles (count, down, across, lanes), padded with 0."""
         flat = images.flatten(0, -3)
         if self.lane.width == 1:
             return flat.contiguous()
@@ -70,7 +68,7 @@ class Tiles:
         return tiles.reshape(len(flat), *self.shape)
 
     def join(self, tiles: Tensor) -> Tensor:
-        """Pictures (count, height, width) of tiles."""
+        """Join tiles to images (count, height, width)."""
         if self.lane.width == 1:
             return tiles
         count = len(tiles)
@@ -78,15 +76,15 @@ class Tiles:
         return parts.reshape(count, self.down * self.rows, self.across * self.columns)[:, : self.height, : self.width]
 
     def array(self, tiles: Tensor) -> wp.array:
-        """For kernels; it shares the memory."""
+        """Array of tiles for kernels; shares memory."""
         return wp.from_torch(tiles, dtype=names(self.lane)["Real"], requires_grad=False)
 
     def pixels(self, tiles: Tensor) -> wp.array:
-        """For kernels that take single pixels: (count, down, across, lanes)."""
+        """Array of single pixels for kernels: (count, down, across, lanes); shares memory."""
         return wp.from_torch(tiles.view(len(tiles), self.down, self.across, self.lane.width), requires_grad=False)
 
     def centres(self) -> wp.array:
-        """x and y of a tile's pixels from its first one [px]."""
+        """Offsets x and y of the pixels of a tile from its first one [px]."""
         return _centres(self.lane, str(self.device))
 
 
@@ -116,13 +114,13 @@ def with_faces(template: Template, lane: Lane, **bound) -> Template:
 
 
 CUT = 1e-4
-"""Coverage of a pixel below which a face is left out there, as in the code of Liu et al. (`dist_eps`)."""
+"""Coverage below which a face is ignored at a pixel, as in the code of Liu et al. (`dist_eps`)."""
 
 TURN = {"none": 0, "back": 1, "front": -1}
 
 
 def check(screen: Tensor, height: int, width: int) -> None:
-    """Raise ValueError unless these are corners on a screen."""
+    """Raise ValueError unless `screen` holds finite corners (images, n, 3) and the size is valid."""
     if screen.ndim != 3 or screen.shape[-1] != 3 or screen.dtype not in (torch.float32, torch.float64):
         got = f"shape {tuple(screen.shape)} and {screen.dtype}"
         raise ValueError(f"`screen` has {got}; it needs (images, n, 3) of u, v [px] and depth [m], float32 or float64.")
@@ -132,7 +130,7 @@ def check(screen: Tensor, height: int, width: int) -> None:
 
 
 def finite(name: str, values: Tensor) -> None:
-    """Raise ValueError that names the first number that is not finite."""
+    """Raise ValueError for the first number that is not finite."""
     good = torch.isfinite(values)
     if not torch.compiler.is_compiling() and not bool(good.all()):
         place = tuple((~good).nonzero()[0].tolist())
@@ -143,8 +141,8 @@ def table(name: str, indices: Tensor, images: int, rows: int, faces: int | None 
     """Indices (images or 1, faces, 3) of corners for kernels, from (faces, 3) or (images, faces, 3).
 
     Raises:
-        ValueError: If the shape does not fit, or an index is not below `rows`. Negative ones are for `faces` to say that
-            there is none.
+        ValueError: If the shape does not fit, or an index is not below `rows`. Negative ones mark
+            rows without a face.
     """
     shared = indices[None] if indices.ndim == 2 else indices
     m = shared.shape[1] if faces is None and shared.ndim == 3 else faces
@@ -163,7 +161,7 @@ def table(name: str, indices: Tensor, images: int, rows: int, faces: int | None 
 
 
 def reach(code: ModuleType, tiles: Tiles, sigma: float, cut: float, turn: float):
-    """The kernels' struct: σ [px²], and -x beyond which a face is left out."""
+    """Struct of the kernels: blur, culling and size of the image."""
     r = code.Reach()
     r.sharpness, r.cut, r.radius, r.cull = 1 / sigma, cut, math.sqrt(sigma * cut), int(turn)
     r.height, r.width = tiles.height, tiles.width

@@ -1,11 +1,11 @@
-"""SoftRas, the soft rasteriser of Liu et al. (2019): silhouettes and colours that change smoothly with every vertex.
+"""SoftRas, the soft rasterizer of Liu et al. (2019): silhouettes and colors that are smooth in every vertex.
 
-A face is blurred over its border by a sigmoid of the squared distance over σ (`softras_kernels.py`), and faces are mixed
-by a softmax of their depths over γ (`softras_colour_kernels.py`). A blurred body looks larger than it is: by about two
-pixels at a blur of one, more when its mesh is refined. For where things are, use coverage; this one is for what the
-paper did, and for gradients by shape, colour and depth of faces that are hidden.
+Faces are blurred by a sigmoid of the squared distance over σ (`kernels.py`), and mixed by a softmax of their depths over γ
+(`color_kernels.py`). Bodies appear larger: by about two pixels at a blur of one, more for finer meshes. For unbiased
+positions use coverage; SoftRas reproduces the paper, and has gradients by shape, color and depth of occluded faces.
 
-Two formulas of the original release are wrong and not kept: the weight of the background, and the gradient of texels.
+Two formulas of the original release are wrong and are corrected here: the weight of the background, and the gradient of
+texels.
 """
 
 import math
@@ -31,15 +31,15 @@ __all__ = ["SoftRas", "color", "silhouette"]
 
 @dataclass(frozen=True)
 class SoftRas:
-    """The parameters, with the paper's γ, ε, near and far.
+    """SoftRas with the γ, ε, near and far of the paper.
 
     Args:
-        blur_px: √σ [px], the width of the blurred border.
-        gamma: γ, how sharply depth decides, in units of far - near.
-        epsilon: ε, the depth score of the background: 0 is `far`, 1 is `near`.
-        near: Depth of score 1 [m]. It clips nothing.
+        blur_px: √σ [px], the width of the blur.
+        gamma: γ, the softness of occlusion, relative to far - near.
+        epsilon: ε, the depth score of the background: 0 at `far`, 1 at `near`.
+        near: Depth of score 1 [m]. Does not clip.
         far: Depth of score 0 [m].
-        cull: Which faces are dropped: "none", those that turn their "back" to the camera, or those in "front".
+        cull: Faces to leave out, by their visible side: "none", "back" or "front".
 
     Raises:
         ValueError: If the blur is out of range.
@@ -65,7 +65,7 @@ class SoftRas:
 
     @classmethod
     def ndc(cls, sigma: float, height: int, **others) -> "SoftRas":
-        """From the paper's σ, in the square of units in which the image is two high: σ_px = σ (height/2)²."""
+        """Convert the paper's σ, in squared units of half the image height: σ_px = σ (height/2)²."""
         return cls(blur_px=math.sqrt(sigma) * height / 2, **others)
 
     def silhouette(self, screen: Tensor, faces: Tensor, height: int, width: int) -> Tensor:
@@ -85,11 +85,11 @@ class SoftRas:
         return self.silhouette(cut.screen, cut.faces, view.height, view.width)
 
     def draw(self, view: View, paint: ColorSource, background: Tensor) -> tuple[Tensor, Tensor]:
-        """Colours (images, 3, height, width) mixed with the background, and alpha (images, height, width).
+        """Color (images, 3, height, width) mixed with the background, and alpha (images, height, width).
 
         Args:
-            view: What is seen.
-            paint: Its colours; lights are worked out at the corners of faces.
+            view: Triangles of all images.
+            paint: Colors at the corners of faces, where lights are evaluated.
             background: (images or 1, channels, height or 1, width or 1).
         """
         c, size = paint.corners, (view.height, view.width)
@@ -101,7 +101,7 @@ class SoftRas:
         options = {"uv": places[0][0], "uv_faces": places[0][1], "texture": c.texture} if places else {}
         channels, behind = diffuse.shape[2], background.expand(-1, -1, *size)
         drawn = []
-        for first in range(0, channels, 3):  # paint may have other channels than RGB: three at a time
+        for first in range(0, channels, 3):  # three channels at a time, since paint may have others than RGB
             three, missing = slice(first, first + 3), (0, max(0, first + 3 - channels))
             colors = (pad(x[..., three], missing) for x in (diffuse, specular))
             options["background"] = pad(behind[:, three], (0, 0, 0, 0, *missing))
@@ -110,20 +110,20 @@ class SoftRas:
 
 
 def silhouette(screen: Tensor, faces: Tensor, height: int, width: int, *, sigma: float, cut: float = CUT, cull: str = "none") -> Tensor:  # fmt: skip
-    """How much of every pixel is covered, softly: A (images, height, width) in [0, 1].
+    """Soft coverage A of every pixel, (images, height, width) in [0, 1].
 
         A = 1 - Π (1 - D),   D = sigmoid(± d²/σ)            (Liu et al. 2019, Eqs. 1 and 2)
 
-    Faces without area, with a corner nearer than 1e-6 m or beyond 1e9 px are left out.
+    Faces without area, or with a corner nearer than 1e-6 m or beyond 1e9 px, are ignored.
 
     Args:
         screen: Corners on the screen (images, n, 3): x to the right and y down [px], with pixel centres at +0.5, and
             depth [m], in front of the camera. Differentiable.
-        faces: Triangles (m, 3) of all images, or (images, m, 3); a row with a negative number is none.
+        faces: Triangles (m, 3) of all images, or (images, m, 3); rows with a negative number are ignored.
         height: Rows of the images.
         width: Columns.
         sigma: σ [px²].
-        cut: D below which a face is left out.
+        cut: D below which a face is ignored.
         cull: See `SoftRas`.
 
     Raises:
@@ -137,7 +137,7 @@ def silhouette(screen: Tensor, faces: Tensor, height: int, width: int, *, sigma:
 
 
 class _Silhouette:
-    """A program (see `engine.operation`) from screen, faces, an empty canvas and settings to 1 - A."""
+    """Program from screen, faces, an empty canvas and settings to 1 - A, see `engine.operation`."""
 
     def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
         screen, _, canvas, _ = inputs
@@ -162,7 +162,7 @@ class _Silhouette:
 
 
 def _threads(inputs: Sequence[Tensor]) -> tuple[int, int]:
-    """One for each face of each image."""
+    """One thread for each face of each image."""
     return len(inputs[0]), inputs[1].shape[1]
 
 
