@@ -198,7 +198,7 @@ def test_stopped_then_killed_then_resumed_is_as_never_stopped(run, job, tmp_path
 def test_a_run_that_is_killed_while_it_films_goes_on_there(run, job, tmp_path, monkeypatch):
     out = tmp_path / "killed"
     with monkeypatch.context() as context:
-        context.setattr(command, "show", lambda *_: (_ for _ in ()).throw(Killed))
+        context.setattr(command, "write_policy_videos", lambda *_: (_ for _ in ()).throw(Killed))
         with pytest.raises(Killed):
             control(job, out)
     assert RunDirectory(out).is_unfinished and not (out / "result.json").exists()
@@ -231,7 +231,7 @@ def test_in_pixels_the_way_begins_at_the_start_and_the_rest_at_the_end():
     episode = run_policy(setup, setup.policy)
     goal = ImageGoal(seen.renderers, seen.targets)  # whose place nobody knows
     centres = torch.stack([episode.centre()[0, 0], episode.centre()[0, -1], seen.truth.centre])
-    start, end, there = seen.sees[0].camera.project(centres)[0]
+    start, end, there = seen.renderers[0].camera.project(centres)[0]
     reach = Reach.of(goal, episode)
     # silhouettes' edges count by pixels, see above: four edges of 10 px, of 100 px²; and the sheet has a perspective
     assert reach.initial == pytest.approx((start - there).norm().item(), abs=0.1)
@@ -266,7 +266,7 @@ def test_a_goal_out_of_view_is_refused_and_leaves_no_folder(task, tmp_path):
         (["control", "cloth", "--out", "x", "--method", "mpc", "--quick"], "act at the start only"),
         (
             ["control", "walker", "--out", "x", "--method", "diffphysics", "--goal", "fits.png", "--quick"],
-            "only a picture",
+            "only an image",
         ),
         (["control", "--resume", "x"], "there is no run folder x"),
         (["control", "--resume", "."], "holds no job.json"),
