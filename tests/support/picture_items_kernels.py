@@ -88,4 +88,4 @@ def shares(
             if cut.used:
                 share[m, row, column] = cut.share
                 way[m, row, column] = cut.way
-                own[m, row, column] = cut.own
+                own[m, row, column] = cut.shown_side

@@ -8,8 +8,8 @@ import warp as wp
 from gradsim.engine.lanes import *
 
 if TYPE_CHECKING:  # bound by `specialize`
-    from gradsim.render.softras.attribute_kernels import Three
-    from gradsim.render.softras.color_kernels import weight
+    from gradsim.render.softras.attribute_kernels import Three, mean_color
+    from gradsim.render.softras.color_kernels import barycentrics_of, weight
     from gradsim.render.softras.face_kernels import Face, Pixel, Place, Wide, distance, side_of, signed_square
     from gradsim.render.softras.kernels import Reach, cover
     from gradsim.render.softras.resolve_kernels import DepthWeights
