@@ -154,7 +154,7 @@ def test_transforms_json_of_nerfstudio_has_its_own_intrinsics(transforms, view):
 
 def test_transforms_json_that_cannot_work_is_refused(tmp_path, transforms):
     full = {"fl_x": 400, "w": 320, "h": 240}
-    with pytest.raises(InputError, match="2 frames; there is no frame 2"):
+    with pytest.raises(InputError, match="2 frames; frame 2 does not exist"):
         camera.from_transforms_json(transforms(**full), 2)
     with pytest.raises(InputError, match=r"lens distortion \(k2\)"):
         camera.from_transforms_json(transforms(**full, k1=0, k2=0.1), 1)

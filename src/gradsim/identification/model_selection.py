@@ -346,7 +346,7 @@ def _with_values(problem: Problem, report: Callable[[dict], None]) -> Callable[[
 
 
 def _restarted(name: str, problems: Mapping[str, Problem], outcomes: Mapping[str, Outcome], rtol: float) -> Outcome:
-    """Where a search came to, or where it comes to from the answers of the other candidates, if that is better."""
+    """Result of a search, or of one that starts from the answers of the other candidates, if that is better."""
     problem, own = problems[name], outcomes[name]
     starts = []
     for other, theirs in outcomes.items():
@@ -418,7 +418,7 @@ def _words(candidates: Mapping[str, Candidate], chosen: str, inflation: float) -
         names = " or ".join([chosen, *(c.name for c in near)])
         sentences.append(f"The data do not tell for sure between {names}: BIC differs by {near[-1].delta:.2g} at most.")
     else:
-        sentences.append("There is no other model to compare with.")
+        sentences.append("No other model is available for comparison.")
     if inflation > 1:
         sentences.append(
             f"But none explains the data: χ²/N of the best is {best.fit.chi2_per_n:.3g}, by which all χ² were divided "

@@ -12,7 +12,7 @@ from gradsim.scene.material import Material
 
 
 def look_of(node, mesh: Mesh, name: str, smooth: bool, to: dict[str, Any]) -> Appearance:
-    """What a body or an obstacle looks like.
+    """Appearance of a body or an obstacle.
 
     Args:
         node: The scene's description of it.

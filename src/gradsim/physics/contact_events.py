@@ -36,12 +36,12 @@ else:
 
 
 class PairTouches(NamedTuple):
-    """Of each world and instant (worlds, frames).
+    """Contact of a pair of bodies, for each world and instant (worlds, frames).
 
     Attributes:
         number: How many elements touch: corners, and pairs of edges.
         mark: A number that is the same where the same elements touch the same features, and stick or slip.
-        energy: Of contact [J].
+        energy: Contact energy [J].
     """
 
     number: Tensor
@@ -111,7 +111,7 @@ class Touches:
 
     @property
     def any(self) -> Tensor:
-        """Whether the body touches anything (steps,)."""
+        """True for each step in which the body touches anything (steps,)."""
         return self.inside.flatten(1).any(1)
 
     def at(self, step: int) -> tuple[str, int] | None:

@@ -1,7 +1,7 @@
 """Parameters of a scene that affect a trajectory, a surface or an image.
 
 A parameter may have a path and yet a derivative of 0: the mass of a body in free fall. That is an answer. One that nothing
-reads has no derivative at all, and where one is asked for, that is said.
+reads has no derivative at all, and requesting one raises an error.
 """
 
 from collections.abc import Iterable

@@ -16,21 +16,21 @@ def gradients(
 ) -> dict[str, Tensor]:
     """∂loss/∂parameter for each name; 0 only where that is the derivative.
 
-    PyTorch's `loss.backward()` says nothing where there is no path from a parameter to the loss: its `.grad` stays None,
+    PyTorch's `loss.backward()` raises no error if no path leads from a parameter to the loss: its `.grad` stays None,
     and optimisers pass it over. This raises.
 
     Args:
         loss: A scalar made from `model.rollout(given)`; its graph is kept.
         model: The model.
         names: Parameters or components: "cube.mass", "cube.velocity", "cube.velocity.x".
-        given: What the rollout was given; names that are not there are the model's own.
+        given: Values that were passed to the rollout; missing names have the model's values.
 
     Returns:
         By name, of the shape of the parameter given, or of the model's own; of a component without its last dimension.
 
     Raises:
         InputError: If the scene has no such parameter, nothing reads it, the loss does not depend on it, it does not require
-            a gradient, or the loss is no scalar or has no graph.
+            a gradient, or the loss is not a scalar or has no graph.
     """
     if not isinstance(loss, Tensor) or loss.ndim or not loss.is_floating_point():
         got = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
@@ -58,7 +58,7 @@ def gradients(
 
 
 def _way(model: Model, name: str) -> str:
-    """What would make it act."""
+    """Advice on how to make the loss depend on the parameter."""
     if name not in read_by_motion(model):
         return "Only pictures show it: make the loss from a picture by `Renderer`, with the values of the trajectory."
     if name in CLOCK:

@@ -54,8 +54,8 @@ class Model(nn.Module):
         device: Any device of PyTorch that Warp knows too.
         forces: The user's forces on soft bodies by dotted name, as {"flag.wind": CustomForce(Force.load("wind.py"), ...)}.
             Their parameters are the model's: `flag.wind.drag`. The bound of the time step knows nothing of them.
-        lead: Intervals of so many substeps each that `timing.offset` is cut into, where it is not 0; None: as long as
-            a frame, by the scene's offset.
+        lead: Number of substeps of each interval into which `timing.offset` is cut, where it is not 0; None: as long
+            as a frame, by the scene's offset.
 
     Raises:
         InputError: If a body starts inside a ground, or the time step is too large for the stiffness.
@@ -161,7 +161,7 @@ class Model(nn.Module):
             InputError: If a rigid body that goes on from a state has pushes, which count from the scene's start, or
                 `start` is not of all bodies, or of another number of worlds, or something given requires a gradient and
                 nothing reads it.
-            Divergence: If a state is no longer finite, or a joint has come apart at the last frame (not checked inside
+            Divergence: If a state becomes non-finite, or a joint has come apart at the last frame (not checked inside
                 `torch.compile`).
         """
         values = self.values(given)
@@ -381,7 +381,7 @@ class Model(nn.Module):
                 raise Divergence(f"{said}: steps are too long for it. {way} than {self.substeps}.")
 
     def _advice(self, values: Values, world: int) -> str:
-        """What may help a world that diverges: which values are beyond their range, else smaller steps."""
+        """Advice for a world that diverges: which values are beyond their range, else smaller steps."""
         beyond = []
         for name, value in values.items():
             low, high, x = self.kinds[name].lower, self.kinds[name].upper, value[world].detach().flatten()

@@ -35,7 +35,7 @@ class ObstacleBody:
         self.quat = self.rest.new_tensor(node.quat_xyzw)
 
     def part(self, first: int) -> Part:
-        """Its piece of a surface, with so many vertices before it."""
+        """Its part of a surface, whose vertices begin at index `first`."""
         return Part(self.name, slice(first, first + len(self.rest)), self.faces, True, self.look)
 
     def orientation(self, values: Values) -> Tensor:
@@ -77,7 +77,7 @@ class GroundSquare:
         self.look = Appearance(tuple(seen.colour), None, corners * seen.repeat, self.faces, texture)
 
     def part(self, first: int) -> Part:
-        """Its piece of a surface, with so many vertices before it."""
+        """Its part of a surface, whose vertices begin at index `first`."""
         return Part(self.name, slice(first, first + 4), self.faces, False, self.look)
 
     def vertices(self, values: Values) -> Tensor:

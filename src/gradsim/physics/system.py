@@ -60,7 +60,7 @@ class System(Protocol):
     part: Part
 
     def program(self, frames: int, substeps: int, dt: float, segment: int) -> Program:
-        """The rollout over so many frames."""
+        """The rollout over `frames` frames."""
         ...
 
     def inputs(self, values: Values) -> list[Tensor]:
@@ -100,7 +100,7 @@ class System(Protocol):
 
     @property
     def in_free_flight(self) -> bool:
-        """Whether only gravity, pushes and contact change its momentum."""
+        """True if only gravity, pushes and contact change its momentum."""
         return False
 
     def center_of_mass(self, state: State, values: Values) -> Tensor:
@@ -120,7 +120,7 @@ class System(Protocol):
         ...
 
     def landmarks(self, count: int) -> Tensor:
-        """Indices of at most `count` vertices that stand for its shape; none of a body whose shape is fixed."""
+        """Indices of at most `count` vertices that represent its shape; none of a body whose shape is fixed."""
         return torch.zeros(0, dtype=torch.long)
 
     def observables(self, state: State, values: Values, units: ObservationUnits) -> Tensor:

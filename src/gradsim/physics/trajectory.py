@@ -1,4 +1,4 @@
-"""What a rollout returns: the states of every body at every frame, and the surface they carry."""
+"""Result of a rollout: the states of every body at every frame, and the surface they carry."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ class Trajectory:
     """States of all bodies at all frames.
 
     Args:
-        times: Of the frames, by the clock of the video (frames,) [s].
+        times: Times of the frames, by the clock of the video (frames,) [s].
         states: State tensors (worlds, frames, ...) by body and name. A rigid body has x [m], q (x, y, z, w),
             v [m/s] of its centre of mass and angular momentum l [kg m²/s]; a pendulum has angle [rad] and rate [rad/s],
             a double pendulum two of each.
         values: The parameters it was made with, (worlds, ...) each.
         systems: The bodies.
-        scenery: What else pictures show: grounds that are visible, and obstacles.
+        scenery: Other objects in images: grounds that are visible, and obstacles.
     """
 
     times: Tensor
@@ -36,11 +36,11 @@ class Trajectory:
 
     def __getitem__(self, body: str) -> dict[str, Tensor]:
         if body not in self.states:
-            raise InputError(f"there is no body `{body}`; there are {', '.join(self.states)}.")
+            raise InputError(f"the rollout has no body `{body}`; there are {', '.join(self.states)}.")
         return self.states[body]
 
     def joint(self, name: str) -> dict[str, Tensor]:
-        """How a joint moves, (worlds, frames, ...); differentiable.
+        """Coordinates and velocities of a joint, (worlds, frames, ...); differentiable.
 
         A revolute joint has angle [rad], without jumps of whole turns, and rate [rad/s]; a prismatic one displacement [m]
         and speed [m/s]; a ball joint rotation_vector [rad] and angular_velocity [rad/s], in the parent's frame.
@@ -52,7 +52,7 @@ class Trajectory:
         joints = joints_of(bodies, bodies[0].scene) if bodies else None
         found = joints.coordinates_of(self.states, self.values) if joints else {}
         if name not in found:
-            raise InputError(f"there is no joint `{name}` that moves; there are {', '.join(found) or 'none'}.")
+            raise InputError(f"the rollout has no joint `{name}` that moves; there are {', '.join(found) or 'none'}.")
         return found[name]
 
     def at(self, frames: Sequence[int] | slice) -> "Trajectory":

@@ -55,7 +55,7 @@ class TorchProgram:
             return self.run(*inputs)
 
     def tangent(self, inputs: list[Tensor], tangents: list[Tensor | None]) -> list[tuple[Tensor, Tensor]]:
-        """The states, and their derivatives along `tangents`; None stands for 0."""
+        """The states, and their derivatives along `tangents`; None means 0."""
         numbered = {str(k): x for k, x in enumerate(inputs)}
         along = {
             str(k): torch.zeros_like(x) if t is None else t

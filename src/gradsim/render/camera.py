@@ -236,7 +236,7 @@ def from_transforms_json(path: str | Path, frame: int = 0) -> Camera:
         entry = {**top, **frames[frame]}
         pose = torch.tensor(entry["transform_matrix"], dtype=torch.float64)
     except IndexError:
-        raise InputError(f"{path} has {len(frames)} frames; there is no frame {frame}.") from None
+        raise InputError(f"{path} has {len(frames)} frames; frame {frame} does not exist.") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"{path} is not a transforms.json ({error!r}); it needs `frames`, each with a `transform_matrix`."

@@ -122,7 +122,7 @@ def draw_stages(
         file, error = f"{task}_{names[0]}.webm", history.raw("position_error")[k]
         write_video(out / file, screen.video(motion), screen.fps)
         text = f"{' and '.join(names)}: iteration {k}"
-        films.append({"file": file, "text": f"{task.capitalize()}, {text}, error {error:.2g} m². Beside it the goal."})
+        films.append({"file": file, "text": f"{task.capitalize()}, {text}, error {error:.2g} m². Next to it the goal."})
         stills.append((screen.instants(motion), text))
     stills.append((screen.enlarged(screen.goals[0]), "goal"))
     pictures, labels = zip(*stills, strict=True)

@@ -315,9 +315,9 @@ ROWS = {
             "external_force": "body.pushes.0.impulse body.anchors.0.offset",
             "material": "body.density body.young body.poisson",
             "geometry": f"{GROUND} {POST}",
-            "camera": Absent("this policy sees states; pictures of the body stand in its own row"),
-            "light": Absent("this policy sees states; pictures of the body stand in its own row"),
-            "texture": Absent("this policy sees states; pictures of the body stand in its own row"),
+            "camera": Absent("this policy sees states; images of the body have their own row"),
+            "light": Absent("this policy sees states; images of the body have their own row"),
+            "texture": Absent("this policy sees states; images of the body have their own row"),
         },
     ),
     "smoke": Row(

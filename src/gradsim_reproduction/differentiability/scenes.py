@@ -164,7 +164,7 @@ def linkage() -> Scene:
 
 
 def pile() -> Scene:
-    """A box that falls on a slab beside a ball, which it pushes away; all of them lie, roll or land on the ground."""
+    """A box that falls on a slab next to a ball, which it pushes away; all of them lie, roll or land on the ground."""
     ball = {"shape": {"sphere": {"radius": 0.07, "subdivisions": 1}}, "mass": 0.6, "position": [0.2, 0.03, 0.1]}
     bodies = {
         "body": {"shape": {"box": {"size": [0.2, 0.14, 0.1]}}, "mass": 1.0, "position": [0.03, -0.01, 0.22]},

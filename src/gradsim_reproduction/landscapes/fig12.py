@@ -7,7 +7,7 @@ curvature at the truth
 
     L″ = 2 mean (∂I/∂m)²
 
-over pixels and frames, and the bound that video sets for the mass, σ/√(Σ (∂I/∂m)²) with σ = 1/255 for a pixel. Beside
+over pixels and frames, and the bound that video sets for the mass, σ/√(Σ (∂I/∂m)²) with σ = 1/255 for a pixel. Next to
 them, for videos of 30 Hz, the share of evenly spread starts from which Adam ends within 1 % of the truth.
 """
 

@@ -51,7 +51,7 @@ INSTANCES, QUICK = 100, 3  # of the quick ones a cloth has noise and a beam its 
 DEEPER = (
     0.06  # share of the instances, the first ones, that are also fitted to video with noise and to another renderer's,
 )
-# and whose masses or velocities are asked for vertex by vertex
+# and whose masses or velocities are unknowns at every vertex
 QUANTITIES = {"beam": ("lame", "density"), "ball": ("lame", "density"), "cloth": ("velocity",)}
 MODES = ("float", "states", "8bit", "foreign")
 STARTS = {"float": 8, "states": 8, "8bit": 4, "foreign": 4}

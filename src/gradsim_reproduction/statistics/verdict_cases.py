@@ -2,7 +2,7 @@
 
 Each pair differs in one thing: a push, a touch, a slide, a swing, a number that is known. The open one has one null
 direction, written here with its coefficients over logarithms, or over shares of the range for what may be negative; None
-stands for a coefficient of any size but zero, where it depends on the truth.
+means a coefficient of any size but zero, where it depends on the truth.
 """
 
 from collections.abc import Callable

@@ -119,7 +119,7 @@ def test_a_fit_is_saved_whole(tmp_path):
 @pytest.mark.parametrize(
     ("field", "text"),
     [
-        (Field("beam.mass"), "is no array of the scene"),
+        (Field("beam.mass"), "is not an array of the scene"),
         (Field("beam.vertex_velocity"), "needs a `scale`"),
         (Field("beam.vertex_velocity", scale=-1), "has to be above 0"),
         (Field("beam.vertex_mass_factor", low=2, high=1), "is none; it needs low < high"),

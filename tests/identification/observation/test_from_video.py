@@ -117,7 +117,7 @@ def of_colours(*colors):
 def test_bodies_of_too_many_or_too_like_colours_need_a_mask(tmp_path, frames):
     path = written(tmp_path / "v.webm", frames)
     for more in ([[0.9, 0.1, 0.1], [0.1, 0.9, 0.1], [0.1, 0.1, 0.9]], [[c + 0.02 for c in content_colour()]]):
-        with pytest.raises(InputError, match="cannot be told apart .* --mask|--mask"):
+        with pytest.raises(InputError, match="cannot be distinguished .* --mask|--mask"):
             from_video(of_colours(*more), path)
 
 

@@ -98,7 +98,7 @@ def test_an_edited_file_is_another_force(load):
         (FALL + "    if k > 0.0:\n        return x0 * k\n    return v0\n", "own.py, line 7, has `if`; write where"),
         (FALL + "    m = where(k > v0, k, k)\n    return x0 * m\n", "line 7, has a comparison; write less"),
         (FALL + "    return x0 * (k * 0.1)\n", r"line 7, has 0.1, which .* write spread\(Scalar\(0.1\)\)"),
-        (FALL + "    return x0 * sqr(k)\n", "line 7, has `sqr`, which is no operator"),
+        (FALL + "    return x0 * sqr(k)\n", "line 7, has `sqr`, which is not an operator"),
         (FALL + "    return x0 * k**2\n", "line 7, has a power; write products"),
         (HEAD + "def forces(x0: Vec3, v0: Vec3, k: float):\n    return v0\n", "`k` of `forces` .* has no kind"),
     ],

@@ -283,7 +283,7 @@ def test_smoke_that_leaves_the_finite_numbers_says_when():
     forces = torch.zeros(1, 6, 2, 8, 8)
     forces[:, 3, 0, 2] = 3e38
     smoke = Smoke((8, 8), 0.1, 10.0)
-    with pytest.raises(Divergence, match="velocity of the smoke is no longer finite at frame 4"):
+    with pytest.raises(Divergence, match="velocity of the smoke becomes non-finite at frame 4"):
         smoke.rollout(density=torch.ones(8, 8), forces=forces, frames=7)
 
 

@@ -338,7 +338,7 @@ def test_a_stage_in_centimetres_is_refused(tmp_path):
 def test_files_that_are_none_are_refused(tmp_path):
     with pytest.raises(InputError, match="ends in none of .xml"):
         load(tmp_path / "scene.yaml")
-    with pytest.raises(InputError, match="there is no file"):
+    with pytest.raises(InputError, match="does not exist"):
         load(tmp_path / "scene.xml")
     (tmp_path / "scene.xml").write_text("<mujoco><worldbody></mujoco>")
     with pytest.raises(InputError, match="cannot be read as MJCF"):

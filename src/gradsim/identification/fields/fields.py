@@ -232,7 +232,7 @@ class FieldSpace:
         if name not in arrays:
             has = ", ".join(arrays) or "none: it has no soft body"
             raise InputError(
-                f"`{name}` is no array of the scene, which has {has}. A number is an unknown of `identify`."
+                f"`{name}` is not an array of the scene, which has {has}. A number is an unknown of `identify`."
             )
         if name in [p.field.name for p in self.pieces]:
             raise InputError(f"`{name}` is named twice; remove one of them.")

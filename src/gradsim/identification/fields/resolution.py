@@ -119,7 +119,7 @@ def _patterns(space: FieldSpace) -> dict[str, Tensor]:
 
 
 def _words(space: FieldSpace, heard: dict[str, Tensor], std: Tensor) -> list[str]:
-    """What the data leave open: simple directions, then entries."""
+    """Directions that the data do not determine: simple directions, then entries."""
     texts = []
     for text, information in heard.items():
         if information < KNOWN**-2:

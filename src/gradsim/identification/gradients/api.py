@@ -36,14 +36,14 @@ class Explanation:
 
     Args:
         findings: One for each unknown.
-        times: Of the frames (frames,) [s].
-        sensitivity: Of the motion by each unknown (unknowns, frames), in body sizes per step of one.
+        times: Times of the frames (frames,) [s].
+        sensitivity: Sensitivity of the motion to each unknown (unknowns, frames), in body sizes per step of one.
         contacts: Stretches of steps in which a body touches.
         substeps: Steps per frame.
         size: The body's radius [m].
-        growth: How errors of the start grow.
-        audit: Tangents beside secants; None where the motion diverges or nothing was asked.
-        loss: What was differentiated, in words.
+        growth: Growth of errors of the start.
+        audit: Comparison of tangents with secants; None where the motion diverges or it was not requested.
+        loss: Description of the loss that was differentiated.
     """
 
     findings: list[Finding]
@@ -64,7 +64,7 @@ class Explanation:
 
     @property
     def ok(self) -> bool:
-        """Whether every gradient can be used as it is."""
+        """True if every gradient can be used as it is."""
         return all(f.verdict == "ok" for f in self.findings) and not self.growth.warnings
 
     @property
@@ -137,7 +137,8 @@ def explain_gradients(
         An `Explanation`: print it, or read `.findings`, `.growth`, `.audit`, `.result()`.
 
     Raises:
-        InputError: If the model is missing or not the one that made the loss, the loss is no scalar, or its graph is gone.
+        InputError: If the model is missing or not the one that made the loss, the loss is not a scalar, or its graph is
+            gone.
     """
     given = dict(given or {})
     if isinstance(subject, Problem):
@@ -153,7 +154,7 @@ def explain_gradients(
     values = model.values(given)
     worlds = len(next(iter(values.values())))
     if not 0 <= world < worlds:
-        raise InputError(f"there is no world {world}; the rollout has {worlds}, counted from 0.")
+        raise InputError(f"the rollout has no world {world}; it has {worlds}, counted from 0.")
     one = {name: v[world : world + 1].detach() for name, v in values.items()}
     if isinstance(subject, Tensor):
         found = adjoints(subject, model, given, directions)

@@ -111,7 +111,7 @@ def _included(scene, ignore, film: videos.Video, film_path, camera: str) -> np.n
 
 
 def _common_color(scene) -> tuple[float, ...] | None:
-    """Color that the scene states for all its bodies; None if there is no such color."""
+    """Color that the scene states for all its bodies; None if they have none in common."""
     stated = all("colour" in body.model_fields_set for body in scene.bodies.values())
     values = list(colors(scene))
     return values[0] if stated and len(values) == 1 else None

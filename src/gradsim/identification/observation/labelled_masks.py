@@ -194,9 +194,9 @@ def color_shares(
     if len(F) > 3 or np.linalg.svd(F, compute_uv=False).min() < CONTRAST:
         listed = ", ".join(str([round(float(c), 3) for c in colour]) for colour in colors)
         raise InputError(
-            f"the colours {listed} on {base.tolist()} cannot be told apart by red, green and blue: at most three, none "
-            "of them a mixture of the others and the background. Give the bodies other colours, or all the same, or give "
-            "a mask video (--mask)."
+            f"the colours {listed} on {base.tolist()} cannot be distinguished by red, green and blue: at most three, "
+            "none of them a mixture of the others and the background. Give the bodies other colours, or all the same, "
+            "or give a mask video (--mask)."
         )
     inverse = np.linalg.pinv(F)
     alpha = (scaled - base) @ inverse

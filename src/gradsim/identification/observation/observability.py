@@ -30,7 +30,7 @@ def require_observable(model: Model, observation: Observation, names: Iterable[s
 
 
 def _shown(observation: Observation) -> tuple[str, ...] | None:
-    """How the names of the camera's and lights' parameters begin that it shows; None if that is not known."""
+    """Prefixes of the parameters of camera and lights that it shows; None if unknown."""
     if isinstance(observation, MultiView):
         parts = [_shown(part) for part in observation.parts.values()]
         return None if None in parts else tuple(name for part in parts for name in part or ())

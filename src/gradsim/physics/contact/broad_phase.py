@@ -48,7 +48,7 @@ class Candidates:
             reach: Largest distance of two boxes [m].
 
         Raises:
-            InputError: If there are too many to go on with.
+            InputError: If there are too many pairs to continue.
         """
         known = self._search(places, reach)
         return self._pairs(known[~torch.isin(known, self._never)])

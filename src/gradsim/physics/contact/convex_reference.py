@@ -1,6 +1,6 @@
 """Contact of two rigid bodies in plain PyTorch: the definition of what `contact/convex_kernels.py` computes.
 
-Lists of elements stand in the order of the template: corners of a, corners of b (unless a is a ball), edges against edges.
+Lists of elements have the order of the template: corners of a, corners of b (unless a is a ball), edges against edges.
 """
 
 from typing import NamedTuple
@@ -165,14 +165,14 @@ def _edges(a: Placed, b: Placed) -> Touch:
 
 
 def depth(a: Placed, b: Placed) -> float:
-    """How deep two bodies are in one another [m]; negative: how far apart they are."""
+    """Penetration depth of two bodies [m]; negative: minus their distance."""
     gap = min(t.gap.min().item() for t in touches(a, b))
     skins = (a.radius + b.radius).item()
     return max(-gap, *(skins + _pierced(one, other) for one, other in ((a, b), (b, a))))
 
 
 def _pierced(a: Placed, b: Placed) -> float:
-    """How far below the faces of b's core the middle of the part of an edge of a inside lies; -inf if none goes inside."""
+    """Depth below the faces of b's core of the middle of the part of an edge of a inside it; -inf if none is inside."""
     if not len(b.core.normals):
         return -torch.inf
     corners = rotation.rotate(rotation.conjugate(b.q), a.corners - b.x)

@@ -1,4 +1,4 @@
-"""What a rigid body is to other rigid bodies: a convex core, a point, a segment or a polytope, with a round skin.
+"""Shape of a rigid body in contact with others: a convex core, a point, a segment or a polytope, with a round skin.
 
     body = core ⊕ ball(radius)
 
@@ -27,9 +27,9 @@ class Core:
         corners: (n, 3).
         ends: The two corners of each edge (m, 2); a point has one edge without length.
         outward: Mean normal of the two faces at each edge (m, 3); zero where there are no faces.
-        normals: Of the faces (k, 3).
-        levels: Of the faces along their normals (k,).
-        radius: Of the skin.
+        normals: Normals of the faces (k, 3).
+        levels: Offsets of the faces along their normals (k,).
+        radius: Radius of the skin.
     """
 
     corners: np.ndarray

@@ -1,6 +1,6 @@
 """Rollouts of soft and rigid bodies that act on one another, as one differentiable operation.
 
-The equations of a step stand in `coupled/kernels.py`, those of the forces in their own files: `touch_body.py` and
+The equations of a step are in `coupled/kernels.py`, those of the forces in their own files: `touch_body.py` and
 `attachment.py` between vertices and bodies, `touch_face.py` between vertices and triangles. Pairs of vertices and
 triangles are sought at every frame (`candidates.py`) for all that may come near before the next; if the motion then
 leaves the places that the search foresaw, the frame is done again with those it took.
@@ -55,7 +55,7 @@ class Coupled:
     are all that count; where a contact begins or ends the motion has a kink.
 
     Args:
-        groups: What acts on the vertices; indices of bodies by `nodes`.
+        groups: Elements of the forces on the vertices; indices of bodies by `nodes`.
         frames: Number of frames, at least 1.
         substeps: Steps per frame.
         dt: Step [s].

@@ -127,7 +127,7 @@ class _Writer:
             *(f"    n{n}: wp.array[Index]" for n in self.nodes),
             *(f"    {name}: wp.array[{constant(kind)}]" for name, kind in self.force.rest.items()),
             *(f"    {name}: wp.array2d[{kind}]" for name, kind in self.force.parameters.items()),
-            # entries of one frame interval, and from one to the next: 0 where a number stands for all of them
+            # entries of one frame interval, and from one to the next: 0 where one number applies to all of them
             *(f"    {prefix}_{name}: wp.int32" for name in self.force.parameters for prefix in ("count", "stride")),
         ]
 
@@ -235,7 +235,7 @@ class _Writer:
         ]
 
     def _values(self) -> list[str]:
-        """What `_signature` names, of element k."""
+        """Expressions for the arguments in `_signature`, for element k."""
         constant = "spread(e.{}[k])" if self.shared else "e.{}[k]"
         given = [f"gather({y}, n{n})" for y in "xv" for n in self.nodes]
         given += [constant.format(name) for name in self.force.rest]

@@ -55,7 +55,7 @@ def check_formula(function: Callable, known: set[str], path: Path) -> None:
     for node in body:
         wrong = next((words for kind, words in WAYS_OUT.items() if isinstance(getattr(node, "op", node), kind)), None)
         if isinstance(node, ast.Name) and node.id not in known:
-            wrong = f"`{node.id}`, which is no operator of gradsim.engine.lanes, argument or name of the file"
+            wrong = f"`{node.id}`, which is not an operator of gradsim.engine.lanes, an argument or a name of the file"
         elif _inexact(node) and id(node) not in exact:
             wrong = (
                 f"{ast.unparse(node)}, which single precision does not hold; write spread(Scalar({ast.unparse(node)}))"
@@ -104,7 +104,7 @@ class Force:
             path: A Python file. It is run.
 
         Raises:
-            InputError: If there is no such file, or it has no such function, or that is no formula.
+            InputError: If the file or the function does not exist, or the function is not a formula.
         """
         path = Path(path)
         module = load_template(path)

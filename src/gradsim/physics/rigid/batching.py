@@ -24,9 +24,9 @@ def together(
     """(packs · bodies · lanes, ...) from the values (worlds, ...) that the bodies have for one input.
 
     Args:
-        name: Of the input.
+        name: Name of the input.
         bodies: Its value by its name, of each.
-        pushes: How many each has.
+        pushes: Number of pushes of each body.
         width: Worlds in one register.
         fill: Radius of a point that never touches; 0 for tangents.
     """
@@ -57,7 +57,7 @@ def slopes_together(
 
 
 def apart(name: str, array, layout: Layout, like: Tensor, r: int, pushes: Sequence[int]) -> Tensor:
-    """What body r has in an array of all: the adjoint of an input like `like` (worlds, ...)."""
+    """The part of body r in an array of all bodies: the adjoint of an input like `like` (worlds, ...)."""
     width, bodies = layout.lane.width, len(pushes)
     value = layout.unpack(rollout.PARAMETERS[name], array, array.shape[0] * width)[0]
     value = value.unflatten(0, (-1, bodies, width))[:, r].flatten(0, 1)[: len(like)]
@@ -68,11 +68,11 @@ def apart(name: str, array, layout: Layout, like: Tensor, r: int, pushes: Sequen
 
 
 def check_alike(inputs: Sequence[Tensor], pushes: Sequence[int]) -> None:
-    """Refuse bodies that meet other grounds and obstacles than the first, or have other pushes than so many.
+    """Refuse bodies that meet other grounds and obstacles than the first, or whose number of pushes is not as given.
 
     Args:
         inputs: Those of all bodies, one after another; more may follow.
-        pushes: How many each has.
+        pushes: Number of pushes of each body.
     """
     first = dict(zip(BODY, inputs, strict=False))
     for r, count in enumerate(pushes):

@@ -302,7 +302,7 @@ class RigidBody(System):
 
 
 def _touching(points: Tensor) -> int:
-    """How many contact points can rest on a plane at once: the most that share one supporting plane, at most 8."""
+    """Number of contact points that can rest on a plane at once: the most with one supporting plane, at most 8."""
     directions = torch.nn.functional.normalize(points, dim=-1)
     axes = torch.cat([torch.eye(3, dtype=points.dtype, device=points.device), directions, -directions])
     axes = torch.cat([axes, -axes[:3]])

@@ -64,7 +64,7 @@ class ConstrainedIsland:
         return [list(outputs[4 * k : 4 * k + 4]) for k in range(len(self.systems))]
 
     def stable_step(self, values: Values) -> float:
-        """Of the bodies by themselves and of what is between them: bounds of k/m add up, so 1/h² do."""
+        """Largest stable step [s] of the bodies with their contacts and joints: bounds of k/m add up, so 1/h² do."""
         between = [links.stable_step(values) for links in (self.pairs, self.joints) if links]
         alone = min(s.stable_step(values) for s in self.systems)
         total = sum(step**-2 for step in (alone, *between))

@@ -1,4 +1,4 @@
-"""Where joints stand in their bodies, where they place their children, and what their coordinates are.
+"""Positions of joints in their bodies, forward kinematics of their children, and joint coordinates.
 
 With A the parent, B the child and p the points where they are held, a the axis in A's frame, and Q the orientation of B
 in A where the coordinate is 0 (forward kinematics; ω and v in the world):
@@ -67,7 +67,7 @@ class JointFrames:
         self.loops = [name for name in joints if name not in self.placed.values()]
 
     def points(self, name: str, values: Values) -> tuple[Tensor, Tensor]:
-        """Where parent and child are held (worlds, 3) [m], in their frames."""
+        """Points where parent and child are held (worlds, 3) [m], in their frames."""
         found = []
         for body, key in zip(self.joints[name].between, ("parent_point", "child_point"), strict=True):
             point = values[f"joints.{name}.{key}"]
@@ -75,7 +75,7 @@ class JointFrames:
         return found[0], found[1]
 
     def frames(self, values: Values) -> dict[str, Frame]:
-        """Of every joint."""
+        """Frames of every joint."""
         found = {}
         for child, name in self.placed.items():
             Q = self.bodies[child].quat
@@ -131,7 +131,7 @@ class JointFrames:
         return found
 
     def moving(self, name: str, states: States, values: Values) -> Moving:
-        """How a body moves, or the world, which does not."""
+        """Position and velocity of a body, or of the world, which does not move."""
         if name != WORLD:
             x, q, v, momentum = (states[name][key] for key in RigidBody.states)
             return Moving(x, q, v, self.bodies[name].spin(q, momentum, values))
@@ -143,7 +143,7 @@ class JointFrames:
         return self.moving(name, named(start), values)
 
     def _coordinates(self, name: str, values: Values) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """How far the child is turned and its rate, slid and its speed, at the start, in the parent's frame."""
+        """Rotation and its rate, displacement and its speed, of the child at the start, in the parent's frame."""
         joint, of = self.joints[name], lambda key: values[f"joints.{name}.{key}"]
         nothing = torch.zeros_like(of("child_point"))
         if isinstance(joint, Ball):

@@ -64,7 +64,7 @@ class Joints:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of `inputs`."""
+        """Names of `inputs`."""
         return (*VECTORS[0], *VECTORS[1], *NUMBERS)
 
     @cached_property
@@ -105,7 +105,7 @@ class Joints:
         return self.geometry.coordinates(states, values)
 
     def energy(self, states: States, values: Values) -> Tensor:
-        """What springs and limits hold (worlds, ...) [J], where `target` does not change over time.
+        """Energy of springs and limits (worlds, ...) [J], where `target` does not change over time.
 
         E = ½ k (φ − target)² + ½ k_limit (max(lower − φ, 0)² + max(φ − upper, 0)²)
         """
@@ -182,7 +182,7 @@ class Joints:
                 )
 
     def residual(self, states: States, values: Values) -> tuple[Tensor, Tensor]:
-        """How far each row is from 0, and how fast it leaves, (worlds, R) or (worlds, frames, R) [m or 1, and 1/s]."""
+        """Residual of each row and its rate of change, (worlds, R) or (worlds, frames, R) [m or 1, and 1/s]."""
         numbers, found = self.inputs(values), []
         moving = [self.geometry.moving(n, states, values) for n in (*(b.name for b in self.bodies), WORLD)]
         for k, (kind, parent, child) in enumerate(self.rows):
@@ -264,7 +264,7 @@ def _rows(joint: AnyJoint) -> list[tuple[str, str, str]]:
 
 
 def _named(joint: AnyJoint, key: str) -> str:
-    """What the scene calls a number."""
+    """Name of a number in the scene."""
     if key == "torque" and isinstance(joint, Prismatic):
         return "force"
     return {"spring": "stiffness", "limit": "limit_stiffness"}.get(key, key)

@@ -1,7 +1,7 @@
 """Rollouts of rigid bodies that act on one another, as one differentiable operation and with forward sensitivities.
 
-The equations of a body stand in `rigid/wrench_kernels.py`, contact between bodies in `contact/convex_kernels.py`, joints in `rigid/joint_kernels.py`
-and `rigid/constraint_kernels.py`, the steps in `rigid/multibody_kernels.py`.
+The equations of a body are in `rigid/wrench_kernels.py`, contact between bodies in `contact/convex_kernels.py`, joints
+in `rigid/joint_kernels.py` and `rigid/constraint_kernels.py`, the steps in `rigid/multibody_kernels.py`.
 """
 
 from collections.abc import Callable, Sequence
@@ -231,7 +231,7 @@ class _Job:
         return found
 
     def adjoints(self, grad) -> list[Tensor]:
-        """Of every input; those of the start are zero."""
+        """Adjoints of every input; those of the start are zero."""
         found = []
         for r, body in enumerate(self.bodies):
             found += [torch.zeros_like(body[name]) for name in STATE]
@@ -339,7 +339,7 @@ def _stages_first(layout: Layout, worlds: int, rows: int, stages: int, device):
 
 
 def _bound(pairs: "Pairs | None", lane: Lane) -> tuple:
-    """What `pairs` gives to the source, by name; () for none."""
+    """Names that `pairs` binds in the source, sorted; () for none."""
     return tuple(sorted(pairs.bind(lane).items(), key=lambda item: item[0])) if pairs else ()
 
 

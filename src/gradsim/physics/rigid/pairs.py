@@ -52,7 +52,7 @@ class Pairs:
         return {name: len(self.bodies) if name == "scale" else len(self.contacts) for name in self.names}
 
     def bind(self, lane: Lane) -> dict:
-        """What a template that moves the bodies needs: names for `specialize`."""
+        """Names for `specialize` that a template that moves the bodies needs."""
         code = pair_code(lane)
         adjoints = () if lane.dual else ("add_pair_adjoints", "all_pair_powers")
         return members(code, "PairShape", "PairNumbers", "add_pairs", *adjoints)

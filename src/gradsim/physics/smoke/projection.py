@@ -65,7 +65,7 @@ class Diffuse:
     Walls let the fluid slip; it sticks to obstacles.
 
     Args:
-        grid: Of the velocities.
+        grid: Grid of the velocities.
         dt: Step [s].
         like: Tensor of the dtype and device.
     """
@@ -145,12 +145,12 @@ def conjugate_gradients(
         precondition: A symmetric inverse of something near A.
         b: (worlds, ...).
         x: Where to start.
-        scale: Of the terms that b is a sum of (worlds,): the residual goes down to their rounding, beyond which there is
-            nothing to solve.
+        scale: Size of the terms that b is a sum of (worlds,): the residual goes down to their rounding, beyond which
+            there is nothing to solve.
 
     Raises:
-        Divergence: If a world is not solved after so many steps: what came of it would be no projection, and its
-            adjoint not the transpose.
+        Divergence: If a world is not solved after the maximum number of steps: the result would not be a projection,
+            nor its adjoint the transpose.
     """
     spread = lambda s: s.view(-1, *[1] * (b.dim() - 1))
     enough = ROUNDING * torch.finfo(b.dtype).eps * scale

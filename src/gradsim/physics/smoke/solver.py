@@ -35,7 +35,7 @@ class Plume:
     """Trajectory of a smoke simulation.
 
     Args:
-        times: Of the frames (frames,) [s].
+        times: Times of the frames (frames,) [s].
         velocity: At lower faces of cells (worlds, frames, dimensions, *shape) [m/s].
         density: At centres of cells (worlds, frames, *shape); in two dimensions a picture, axis 0 downwards.
         grid: The cells.
@@ -48,7 +48,7 @@ class Plume:
 
     @property
     def divergence(self) -> Tensor:
-        """Of the velocity, in each cell (worlds, frames, *shape) [1/s]; rounding."""
+        """Divergence of the velocity in each cell (worlds, frames, *shape) [1/s]; zero up to rounding."""
         return self.grid.divergence(self.velocity)
 
 
@@ -250,7 +250,7 @@ class Smoke(nn.Module):
         both = (("velocity", velocities), ("density", densities))
         found = [(k, name) for name, states in both for k, y in enumerate(states) if not y.isfinite().all()]
         k, name = min(found, key=lambda where: where[0])  # of two, what moves the other
-        return Divergence(f"the {name} of the smoke is no longer finite at frame {k}; make forces or sources smaller.")
+        return Divergence(f"the {name} of the smoke becomes non-finite at frame {k}; make forces or sources smaller.")
 
 
 def _intervals(x: Tensor | None, count: int, dims: int) -> list:

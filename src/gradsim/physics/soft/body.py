@@ -34,15 +34,15 @@ TOUCHES = 0.2  # the same for contact, as of rigid bodies
 
 
 class Discretization(Protocol):
-    """What a soft body is made of.
+    """Vertices, elements and surface of a soft body.
 
     Attributes:
         rest: Vertices at rest (n, 3) [m], about the centre.
         groups: Elements with their forces.
         outer: Vertices that can touch, in order.
         faces: Triangles (m, 3) of its surface that vertices of other soft bodies can touch; none of springs.
-        mesh: What is drawn, at rest.
-        smooth: Whether it is shaded as round where its material does not say.
+        mesh: Rendered mesh, at rest.
+        smooth: Interpolate normals, unless its material says otherwise.
     """
 
     rest: Tensor
@@ -77,7 +77,7 @@ class SoftBody(System):
         body: The scene's description of it.
         scene: The scene, for its grounds and obstacles.
         first: Number of surface vertices before its own.
-        matter: What it is made of.
+        matter: Its discretization.
     """
 
     states = ("x", "v")
@@ -288,18 +288,18 @@ class SoftBody(System):
 
 
 def scale_of(name: str, values: Values) -> Tensor:
-    """Of the shape of a soft body (worlds,); 1 where the scene gives none."""
+    """Scale of the shape of a soft body (worlds,); 1 where the scene gives none."""
     return values.get(f"{name}.scale", torch.ones_like(values[f"{name}.position"][:, 0]))
 
 
 def rest_scale_of(name: str, values: Values) -> Tensor:
-    """Of lengths at which nothing pulls (worlds,)."""
+    """Scale of the rest lengths (worlds,)."""
     scale = scale_of(name, values)
     return scale * values.get(f"{name}.rest_length_factor", torch.ones_like(scale))
 
 
 def _turns(rest: Tensor) -> bool:
-    """Whether vertices (n, 3) lie in no line, so that they have an inertia about every axis."""
+    """True if vertices (n, 3) are not collinear, so that they have an inertia about every axis."""
     return bool(torch.linalg.matrix_rank((rest - rest.mean(0)).cpu(), rtol=1e-6) > 1)
 
 

@@ -1,4 +1,4 @@
-"""What cloth is made of: triangles with the laws of `membrane.py` and `air.py`, hinges with that of `bending.py`."""
+"""Elements of cloth: triangles with the laws of `membrane.py` and `air.py`, hinges with that of `bending.py`."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""What the vertices of a soft body touch: the grounds and obstacles of a scene, one group of elements for each."""
+"""Contact of the vertices of a soft body: the grounds and obstacles of a scene, one group of elements for each."""
 
 import torch
 from torch import Tensor

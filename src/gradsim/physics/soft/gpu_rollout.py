@@ -70,7 +70,7 @@ def _step(code, job, frame: int, before: int, after: int, states, f) -> None:
 
 
 def _add_forces(job, frame: int, s: int, states, f) -> None:
-    """Of the state in place s, in a frame interval."""
+    """Add the forces of the state in place s, in a frame interval."""
     e = job.given[1]
     for g, kind in enumerate(job.forces.KINDS):
         own = getattr(e, f"g{g}")

@@ -1,8 +1,8 @@
 """Rollouts of stiff soft bodies by backward Euler, as a differentiable operation and with forward sensitivities.
 
-The equations stand in `soft/implicit_kernels.py`, those of the adjoint in `soft/implicit_adjoint_kernels.py`. A step is stable at any
-size, and loses energy in what it does not resolve: its error is of first order in h ω, ω being the frequency of a
-vibration.
+The equations are in `soft/implicit_kernels.py`, those of the adjoint in `soft/implicit_adjoint_kernels.py`. A step is
+stable at any size, and loses energy in what it does not resolve: its error is of first order in h ω, ω being the
+frequency of a vibration.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,14 +47,14 @@ class ImplicitParticles:
     a whole world, and the compiler for CUDA does not come to an end in minutes.
 
     Args:
-        groups: What acts on the vertices.
+        groups: Elements of the forces on the vertices.
         frames: Number of frames, at least 1.
         substeps: Steps per frame.
         dt: Step [s].
         pinned: Vertices that keep their velocity.
         segment: Frames between two checkpoints of the backward pass.
         mapping: How worlds and elements lie in registers; None chooses the faster.
-        tolerance: Of the momentum of a step, and of linear solves, relative; None: 1e-11, in float32 1e-5.
+        tolerance: Tolerance of the momentum of a step, and of linear solves, relative; None: 1e-11, in float32 1e-5.
     """
 
     groups: tuple[Elements, ...]
@@ -193,7 +193,7 @@ def _numbers(job: Job) -> wp.array:
 
 
 def _space(code, job: Job):
-    """What a linear solve works on."""
+    """Work arrays of a linear solve."""
     space = code.Space()
     for name in ("d0", "d1", "d2", "r", "y"):
         setattr(space, name, job.work())

@@ -1,6 +1,6 @@
 """Rollouts of soft bodies as a differentiable operation and with forward sensitivities.
 
-The equations of a step stand in `soft/kernels.py`, those of the forces in their own files. A rollout is one
+The equations of a step are in `soft/kernels.py`, those of the forces in their own files. A rollout is one
 operation of PyTorch on the whole trajectory: the frames are its checkpoints, and the backward pass recomputes the steps
 between them (paper Appendix B, the discrete adjoint of semi-implicit Euler, Eq. 4 and 5).
 """
@@ -47,7 +47,7 @@ class Particles:
     (B, 0) for `dt` in all of them. Outputs: x, v of every frame, (B, frames, n, 3); frame 0 is the start.
 
     Args:
-        groups: What acts on the vertices.
+        groups: Elements of the forces on the vertices.
         frames: Number of frames, at least 1.
         substeps: Steps per frame.
         dt: Step [s].
@@ -227,7 +227,7 @@ def by_state(arrays: Sequence[wp.array]) -> dict[str, wp.array]:
 
 
 class _Fixed:
-    """What does not depend on the inputs: constants and indices of the elements, and pinned vertices."""
+    """Data that do not depend on the inputs: constants and indices of the elements, and pinned vertices."""
 
     def __init__(self, program: Particles, lane: Lane, mapping: str, n: int, device: torch.device):
         self.to = MAPPINGS[mapping](lane)

@@ -1,4 +1,4 @@
-"""What a soft solid is made of: tetrahedra with the law of `solid.py`, their masses and their outside."""
+"""Elements of a soft solid: tetrahedra with the law of `solid.py`, their masses and their surface."""
 
 import numpy as np
 import torch

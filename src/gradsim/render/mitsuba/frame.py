@@ -2,7 +2,7 @@
 
 Gradients include the motion of edges of bodies and shadows (Zhang, Roussel & Jakob, "Projective sampling for
 differentiable rendering of geometry", SIGGRAPH Asia 2023). They leave out edges between flat-shaded facets,
-where colors jump as well: make such bodies smooth. There is no gradient by vertices where a texture has seams, which
+where colors jump as well: make such bodies smooth. Vertices have no gradient where a texture has seams, which
 Mitsuba treats as edges.
 """
 

@@ -28,7 +28,7 @@ def composite(fragments: Fragments, colors: Tensor, alpha: Tensor, background: T
     Args:
         fragments: At most one fragment for each pixel.
         colors: Colors of the fragments (P, channels).
-        alpha: (images, height, width); ignored where there is no fragment.
+        alpha: (images, height, width); ignored in pixels without a fragment.
         background: (images or 1, channels, height or 1, width or 1).
     """
     image = _composite(by_threes(colors), alpha, fragments.owner, background.detach())[0]

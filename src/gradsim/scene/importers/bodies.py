@@ -27,8 +27,8 @@ from gradsim.scene.body import FLAT
 from gradsim.scene.shape import Shape
 
 INERTIA = 0.01  # relative: from here on, the file's mass properties count in place of those of the shape
-SLIGHT = 1e-3  # a box that stands for an inertia is no thinner, relative to its length
-TINY = 1e-7  # what is below this beside the largest component of a float32 vector is rounding
+SLIGHT = 1e-3  # a box that represents an inertia is at least this thick, relative to its length
+TINY = 1e-7  # components of a float32 vector below this share of its largest are rounding
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Body:
         content: As in a scene file; the shape of a mesh is filled in when its file is written.
         mesh: Its mesh, if the shape is one.
         fault: Why gradsim cannot represent it.
-        notes: What was approximated.
+        notes: Approximations made.
         turn: Orientation of the scene's body in the link (3, 3).
         centre: Centre of mass in the link [m].
     """
@@ -90,7 +90,7 @@ def body_of(builder, body: int, name: str, held: bool = False) -> Body:
     Args:
         builder: The builder.
         body: Its number.
-        name: What it is called in the scene.
+        name: Its name in the scene.
         held: Whether a joint places it, so that it has no place and velocity of its own.
     """
     import newton

@@ -49,7 +49,7 @@ class Imported:
 
     Attributes:
         scene: The scene.
-        notes: What was approximated, assumed or left out, one line each.
+        notes: Approximations, assumptions and omissions, one line each.
     """
 
     scene: Scene
@@ -58,7 +58,7 @@ class Imported:
 
 @dataclass
 class _Draft:
-    """What has been found so far: content of the scene, faults that refuse the file, notes, meshes to write."""
+    """Results so far of an import: content of the scene, faults that refuse the file, notes, meshes to write."""
 
     content: dict[str, Any]
     faults: list[str] = field(default_factory=list)
@@ -78,7 +78,7 @@ def load(
         fixed_base: Hold the root of a URDF to the world, which such files do not say. A root without mass always is.
 
     Raises:
-        InputError: If there is no such file, it cannot be read, Newton is not installed, or the file has what gradsim
+        InputError: If the file does not exist, it cannot be read, Newton is not installed, or the file has what gradsim
             cannot represent: one message that names every element.
     """
     path = Path(path)
@@ -86,7 +86,7 @@ def load(
     if kind is None:
         raise InputError(f"{path} ends in none of {', '.join(FORMATS)}; give an MJCF, URDF or USD file.")
     if not path.is_file():
-        raise InputError(f"there is no file {path} to import.")
+        raise InputError(f"the file {path} to import does not exist.")
     builder, said = _read(path, kind, fixed_base)
     extras = source_text.extras(path, kind)
     draft = _Draft({"name": path.stem, "gravity": _gravity(builder, extras), "bodies": {}, "joints": {}, "grounds": {}})
@@ -139,7 +139,7 @@ def _gravity(builder, extras: source_text.Extras) -> list[float]:
 
 
 def _strangers(builder) -> Iterator[str]:
-    """Everything in the builder that is no rigid body, shape or joint."""
+    """Everything in the builder that is not a rigid body, shape or joint."""
     for attribute, words in STRANGERS.items():
         count = len(getattr(builder, attribute, ()))
         if count:
@@ -250,7 +250,7 @@ def _refuse(path: Path, draft: _Draft, skip: bool) -> None:
 
 
 def _write_meshes(path: Path, draft: _Draft, folder: str | Path | None) -> None:
-    """Meshes as obj files beside the scene, which names them."""
+    """Write meshes as obj files next to the scene, which names them."""
     if not draft.meshes:
         return
     if folder is None:

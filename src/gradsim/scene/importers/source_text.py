@@ -1,4 +1,4 @@
-"""What Newton's importers leave aside: cameras, MuJoCo's gravity, and elements that would vanish without a word.
+"""Content that Newton's importers ignore: cameras, MuJoCo's gravity, and elements that would be dropped silently.
 
 Cameras of MJCF and USD look along −z with y up, as in OpenGL; a scene's cameras look along z with y down.
 """
@@ -39,13 +39,13 @@ UNREAD_LENS = ("focal", "focalpixel", "principal", "principalpixel", "sensorsize
 
 @dataclass
 class Extras:
-    """What the text of a file says beside Newton.
+    """Content of a file that Newton does not import.
 
     Attributes:
         gravity: [m/s²], where Newton does not read it.
         cameras: By name, as in a scene file.
-        faults: What a scene cannot represent.
-        notes: What was left out or assumed.
+        faults: Content that a scene cannot represent.
+        notes: Omissions and assumptions.
     """
 
     gravity: list[float] | None = None
