@@ -139,7 +139,7 @@ class RenderedSubject:
     """Two images of a moment of a motion, without and with a texture on the first body: by camera, lights and looks.
 
     Looks have no names among the parameters of a scene; here `look.texture` is the image (1, 3, h, w) on that body,
-    and `look.colour` its colour where it has none. Bodies without uv have no texture.
+    and `look.color` its color where it has none. Bodies without uv have no texture.
 
     Args:
         scene: The scene; its camera and lights.
@@ -157,7 +157,7 @@ class RenderedSubject:
         generator = torch.Generator().manual_seed(0)
         texture = torch.rand(1, 3, *CHECKS, generator=generator, dtype=torch.float64)
         view = {name: v.detach() for name, v in self.own.items() if name.startswith(("camera.", "lights."))}
-        looks = {"colour": texture[:, :, 0, 0], **({"texture": texture} if self.wrapped else {})}
+        looks = {"color": texture[:, :, 0, 0], **({"texture": texture} if self.wrapped else {})}
         shine = {"diffuse": 0.7, "specular": 0.5, "shininess": 2.5}
         looks |= {key: torch.tensor([x], dtype=torch.float64) for key, x in shine.items()}
         return view | {f"look.{key}": x for key, x in looks.items()}

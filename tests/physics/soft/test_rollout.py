@@ -188,11 +188,11 @@ def test_counts_that_do_not_agree_are_named():
     given, program = cases.inputs(2, seed=19), cases.program()
     with pytest.raises(ValueError, match=r"`inverse_mass` has shape \(2, 5\); expected \(2, 24\)"):
         program.forward([*given[:2], given[2][:, :5], *given[3:]])
-    with pytest.raises(ValueError, match=r"`0.mu` has 7 entries for 30 elements of solid"):
+    with pytest.raises(ValueError, match=r"`0.mu` has 7 entries for 30 elements of neo_hookean"):
         program.forward([*given[:4], given[4][:, :7], *given[5:]])
     with pytest.raises(ValueError, match="`step` has 1 intervals; 4 frames need 3, or 0"):
         program.forward([*given[:-1], given[-1][:, :1]])
-    with pytest.raises(ValueError, match=r"`index` of solid has shape \(5, 3\)"):
+    with pytest.raises(ValueError, match=r"`index` of neo_hookean has shape \(5, 3\)"):
         Elements(neo_hookean.FORCE, torch.zeros(5, 3, dtype=torch.long))
 
 

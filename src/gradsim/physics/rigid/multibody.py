@@ -23,7 +23,14 @@ from gradsim.physics.rigid import rollout
 from gradsim.physics.rigid.batching import BODY, apart, check_alike, slopes_together, together
 
 if TYPE_CHECKING:
-    from gradsim.physics.rigid import constraint_kernels, joint_kernels, multibody_force_kernels, multibody_kernels
+    from gradsim.physics.rigid import (
+        constraint_kernels,
+        joint_kernels,
+        multibody_force_kernels,
+        multibody_kernels,
+        multibody_rk4_kernels,
+        multibody_semi_implicit_kernels,
+    )
     from gradsim.physics.rigid.joints import Joints
     from gradsim.physics.rigid.pairs import Pairs
 else:
@@ -31,6 +38,8 @@ else:
     joint_kernels = "gradsim.physics.rigid.joint_kernels"
     multibody_force_kernels = "gradsim.physics.rigid.multibody_force_kernels"
     multibody_kernels = "gradsim.physics.rigid.multibody_kernels"
+    multibody_rk4_kernels = "gradsim.physics.rigid.multibody_rk4_kernels"
+    multibody_semi_implicit_kernels = "gradsim.physics.rigid.multibody_semi_implicit_kernels"
 
 STATE = rollout.STATE
 JOINT_KINDS = {
@@ -343,10 +352,7 @@ def _bound(pairs: "Pairs | None", lane: Lane) -> tuple:
     return tuple(sorted(pairs.bind(lane).items(), key=lambda item: item[0])) if pairs else ()
 
 
-INTEGRATORS = {
-    "semi-implicit": "gradsim.physics.rigid.multibody_semi_implicit_kernels",
-    "rk4": "gradsim.physics.rigid.multibody_rk4_kernels",
-}
+INTEGRATORS = {"semi-implicit": multibody_semi_implicit_kernels, "rk4": multibody_rk4_kernels}
 FORCES = ("System", "Trajectory", "States", "Work", "evaluate", "load_state", "apply_all_impulses")
 FORCES_ADJOINT = ("evaluate_adjoint", "all_force_powers")
 _STRUCTS = ("System", "Trajectory", "States", "Work")
@@ -378,7 +384,8 @@ def _code(lane: Lane, pairs: tuple, joints: bool, law: str, integrator: str, obs
         bound |= members(body, *rollout.WRENCH_ADJOINT)
         powers = ("rates_power", "normalized_power", "paired", "all_step_powers") if integrator == "rk4" else ()
         bound |= members(rollout.integrator_code(lane, law, integrator, obstacles), *powers)
-    steps = specialize(INTEGRATORS[integrator], lane, **bound, JOINTS=joints, KEY=forces.__name__)
+    template = INTEGRATORS[integrator]
+    steps = specialize(template, lane, **bound, JOINTS=joints, KEY=forces.__name__)
     shown = {name: getattr(forces, name) for name in _STRUCTS if hasattr(forces, name)}
     bound = members(steps, "advance", *(() if lane.dual else ("advance_adjoint", "all_step_powers"))) | shown
     bound |= {} if lane.dual else members(forces, "all_force_powers")

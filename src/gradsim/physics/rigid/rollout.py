@@ -22,8 +22,10 @@ from gradsim.engine.operation import operation
 from gradsim.physics.contact.laws import contact_functions, obstacle_functions
 
 if TYPE_CHECKING:
-    from gradsim.physics.rigid import kernels, wrench_kernels
+    from gradsim.physics.rigid import kernels, rk4_kernels, semi_implicit_kernels, wrench_kernels
 else:
+    rk4_kernels = "gradsim.physics.rigid.rk4_kernels"
+    semi_implicit_kernels = "gradsim.physics.rigid.semi_implicit_kernels"
     wrench_kernels = "gradsim.physics.rigid.wrench_kernels"
     kernels = "gradsim.physics.rigid.kernels"
 
@@ -51,10 +53,7 @@ PARAMETERS = {
 INPUTS = {**STATE, **PARAMETERS}
 OBSTACLE = ("centre", "axis", "half", "rounding")
 SCHEDULE = ("window_fraction", "impulse_step")
-INTEGRATORS = {
-    "semi-implicit": "gradsim.physics.rigid.semi_implicit_kernels",
-    "rk4": "gradsim.physics.rigid.rk4_kernels",
-}
+INTEGRATORS = {"semi-implicit": semi_implicit_kernels, "rk4": rk4_kernels}
 WRENCH = ("Parameters", "wrench", "spin", "exponential", "normalized", "apply_impulses")
 WRENCH_ADJOINT = ("wrench_adjoint", "contact_adjoint", "impulses_adjoint", "spin_power", "all_wrench_powers")
 CONTACT = ("stiffness", "damping", "friction_stiffness", "friction")
@@ -259,7 +258,8 @@ def integrator_code(lane: Lane, law: str, integrator: str, obstacles: bool) -> M
     """Steps of one body."""
     wrench = wrench_code(lane, law, obstacles)
     names = () if lane.dual else WRENCH_ADJOINT
-    return specialize(INTEGRATORS[integrator], lane, **members(wrench, *WRENCH, *names), KEY=wrench.__name__)
+    steps = INTEGRATORS[integrator]
+    return specialize(steps, lane, **members(wrench, *WRENCH, *names), KEY=wrench.__name__)
 
 
 @cache
