@@ -53,7 +53,7 @@ def test_a_body_elsewhere_is_seen_by_its_centre_alone(name):
     shift = torch.tensor([0.3, -0.2, 0.5], dtype=torch.float64)
     away = {name: {**states[name], "x": states[name]["x"] + shift}}
     change = observation(away, values) - observation(states, values)
-    assert torch.allclose(change[0, :3], shift / observation.radius[name], rtol=1e-12)
+    assert torch.allclose(change[0, :3], shift / observation.units[name].radius, rtol=1e-12)
     assert change[0, 3:].abs().max() < 1e-12
 
 
@@ -63,7 +63,7 @@ def test_a_centre_is_seen_from_its_start_or_from_its_target():
     assert StateObservation(model)(start, values)[0, :3].abs().max() < 1e-15
     target = torch.tensor([1.0, 2.0, 3.0]).double()
     observation = StateObservation(model, target=target)
-    expected = (start["cube"]["x"][0] - target) / observation.radius["cube"]
+    expected = (start["cube"]["x"][0] - target) / observation.units["cube"].radius
     assert torch.allclose(observation(start, values)[0, :3], expected, rtol=1e-12)
     assert torch.equal(StateObservation(model, target={"cube": target})(start, values), observation(start, values))
 
@@ -71,10 +71,10 @@ def test_a_centre_is_seen_from_its_start_or_from_its_target():
 def test_chosen_vertices_are_spread_over_the_body():
     model = Model(soft_cases.solid())
     rest = model.systems[0].rest
-    chosen = rest[StateObservation(model, points=6).chosen["beam"]]
+    chosen = rest[StateObservation(model, points=6).units["beam"].landmarks]
     apart = torch.pdist(chosen).min()
     assert torch.cdist(rest, chosen).amin(1).max() <= apart and apart > 0.09
-    assert len(StateObservation(model, points=99).chosen["beam"]) == len(model.systems[0].rest)
+    assert len(StateObservation(model, points=99).units["beam"].landmarks) == len(model.systems[0].rest)
 
 
 def test_spin_is_that_of_the_scene_whatever_the_inertia():

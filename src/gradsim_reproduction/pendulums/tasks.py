@@ -124,7 +124,7 @@ def observe_video(scene: Scene, trajectory: Trajectory, noise: int | None = None
         if noise is None:
             if not many:
                 return synthetic.float_masks(scene, trajectory)
-            exact = silhouettes.color_shares(trajectory.surface, trajectory.values)[0]
+            exact = silhouettes.shares(trajectory.surface, trajectory.values)[0]
             index = [[p.name for p in trajectory.parts].index(part) for (part,) in names]
             return LabelledMasks(exact[:, index], [NOMINAL] * len(names), names, silhouettes, noisy=False)
         if not many:

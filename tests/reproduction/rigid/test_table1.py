@@ -55,7 +55,7 @@ def test_the_mass_of_a_thrown_box_is_found_to_rounding(sight):
 def test_every_object_is_asked_for_and_the_first_ones_by_every_sight():
     asks = list(table1.plan(test_numbers(200), 0, quick=False).values())
     assert sum(ask.mode == "float" for ask in asks) == 200
-    for sight, share in table1.SIGHTS.items():
+    for sight, share in table1.MODES.items():
         assert [a.number for a in asks if a.mode == sight] == test_numbers(math.ceil(200 * share))
 
 
