@@ -208,7 +208,7 @@ WRONG = {
     "preview of a sheet": (RenderOptions(sheet=(1, 2), preview=True), "--preview is for videos"),
     "camera": (RenderOptions(camera="sid"), "did you mean `side`"),
     "renderer": (RenderOptions(renderer="softas"), "use one of coverage, aa"),
-    "shading": (RenderOptions(renderer="coverage", shading="phong"), "take `aa`"),
+    "shading": (RenderOptions(renderer="coverage", shading="phong"), "use `aa`"),
 }
 
 
