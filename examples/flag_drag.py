@@ -49,9 +49,8 @@ def main(starts: int = 3) -> gs.Fit:
     scene = gs.Scene.parse(SCENE)
     with tempfile.TemporaryDirectory() as folder:
         film(scene, path := Path(folder) / "flag.webm")
-        fit = gs.identify(
-            scene, ["flag.air.drag:0.3:3", "flag.air.lift:0.2:2"], gs.Clip(path, noise=NOISE), starts=starts
-        )
+        unknowns = ["flag.air.drag:0.3:3", "flag.air.lift:0.2:2"]
+        fit = gs.identify(scene, unknowns, gs.Clip(path, noise=NOISE), starts=starts)
     print(fit.table, *(f"truth  {name}  {value:g}" for name, value in TRUTH.items()), sep="\n")
     return fit
 

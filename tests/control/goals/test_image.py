@@ -121,7 +121,7 @@ def test_a_grey_photograph_and_a_silhouette_turned_round_are_refused(tmp_path):
     path = tmp_path / "goal.png"
     for picture in (1 - mask(FRONT).detach(), 0.7 - 0.4 * mask(FRONT).detach()):
         Image.fromarray(to_bytes(picture)).save(path)
-        with pytest.raises(InputError, match="no silhouette: most of it is not black, but .* bright on black"):
+        with pytest.raises(InputError, match="is not a silhouette: most of it is not black, but .* bright on black"):
             target_image(path, FRONT, colours=False)
 
 
