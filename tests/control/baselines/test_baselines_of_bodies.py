@@ -68,7 +68,7 @@ def test_ppo_acts_on_many_elements_by_few_shares(monkeypatch):
     module, setup = importlib.import_module("gradsim.control.baselines.ppo"), crawl()
     shares = basis_weights(setup.plant, 1)
     monkeypatch.setattr(module, "MANY", 14)
-    monkeypatch.setattr(module, "shares_of", lambda plant: shares)
+    monkeypatch.setattr(module, "basis_weights", lambda plant: shares)
     policy: Any
     policy, history = BASELINES["ppo"](setup, Budget(8, 4), 0)
     with torch.no_grad():
