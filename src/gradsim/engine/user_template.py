@@ -12,7 +12,7 @@ from gradsim.errors import InputError
 
 
 def load_template(path: str | Path) -> ModuleType:
-    """The module of a Python file, under a name that `specialise` takes; a file with other content is another module.
+    """The module of a Python file, under a name that `specialize` takes; a file with other content is another module.
 
     Args:
         path: A Python file. It is run.
@@ -41,7 +41,7 @@ def _run(name: str, path: Path, content: bytes) -> ModuleType:
     if spec is None or spec.loader is None:
         raise InputError(f"{path} is no Python file; its name has to end in .py.")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # where `specialise` and Warp look it up
+    sys.modules[name] = module  # where `specialize` and Warp look it up
     try:
         spec.loader.exec_module(module)
     except BaseException as error:

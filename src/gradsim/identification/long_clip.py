@@ -2,7 +2,7 @@
 
 1. Measured states give the start states of the windows; from silhouettes alone, the first window is searched in one
    shot and the clip grows by a few frames a stage, each new window from the end of the last. Never from the truth.
-2. κ grows until the windows are one motion (`shooting.py`).
+2. κ grows until the windows are one motion (`multiple_shooting.py`).
 3. From every place where that came to, one shot through a growing clip polishes the answer. Where its cost comes down
    to that of the windows, it is the answer, and the verdict is that of any fit. Where it does not, because the motion
    forgets its start faster than the unknowns can be known, or the model is not quite right, the windows are the answer,

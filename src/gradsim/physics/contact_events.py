@@ -2,7 +2,7 @@
 
 Every contact of a motion, recomputed in plain PyTorch: how deep, how fast, which force, and which part of the law acts.
 
-It follows the definitions in `contact.py`, `obstacle.py`, `hunt_crossley.py` and `kelvin_voigt.py`, not the kernels, and tells what the
+It follows the definitions in `point_plane.py`, `point_sdf.py`, `hunt_crossley.py` and `kelvin_voigt.py`, not the kernels, and tells what the
 kernels do not keep: the force of each contact point in each step.
 """
 

@@ -1,6 +1,6 @@
 """The obstacles and grounds of a scene: how they are drawn, and what the rollout of a body reads of them.
 
-A ball is a box without size whose edges are rounded by its radius (`obstacle.py`). A contact margin grows both.
+A ball is a box without size whose edges are rounded by its radius (`point_sdf.py`). A contact margin grows both.
 """
 
 import math

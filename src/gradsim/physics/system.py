@@ -1,6 +1,6 @@
 """Bodies as the model sees them: inputs of a rollout, surface, stability, and what others read of their states.
 
-A new kind of body is a new file with one `System` and one line in `model.py`.
+A new kind of body is a scene node and a `System`; `user_body.register_body` adds both.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,7 +2,7 @@
 
 It sees the state, interval by interval; what it lacks is the gradient of the physics. Its step is bounded by the ratio of
 probabilities of whole actions, which for a thousand numbers is far from 1 after the smallest change: bodies of many
-elements are acted on by the shares of `smooth.py` instead, few numbers for each interval. It explores by noise that
+elements are acted on by the shares of `common.py` instead, few numbers for each interval. It explores by noise that
 depends on the state and is drawn once for each episode (Raffin et al. 2021): noise of every interval anew shakes a body and
 moves it nowhere.
 """

@@ -3,7 +3,7 @@
     u = μ_θ + σ ε,   ε ~ N(0, 1)
     ∇_θ E[L] ≈ 1/n Σ_b A_b Σ_t (ε_bt / σ) · ∇_θ μ_θ(t, o_bt),   A_b = (L_b - mean L) / std L
 
-L is the loss at the end. Rewards before it would add up to the same and cancel, see `worlds.py`.
+L is the loss at the end. Rewards before it would add up to the same and cancel, see `vector_env.py`.
 """
 
 import copy

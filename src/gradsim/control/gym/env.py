@@ -1,6 +1,6 @@
 """Environments of Gymnasium: one world of a plant, or many at once.
 
-Actions are u in [-1, 1], one for each control interval; what is seen and rewarded stands in `worlds.py`. An episode
+Actions are u in [-1, 1], one for each control interval; what is seen and rewarded stands in `vector_env.py`. An episode
 *terminates* after the plant's last interval, since the end belongs to the task and the time is among what is seen; it
 is never truncated. A world whose simulation diverges terminates too, with `info["diverged"]`.
 """

@@ -72,7 +72,7 @@ class Task(Node):
             is a number for each element over time, `cloth.velocity` one of the start.
         interval: Frames between two questions to the policy.
         precision: Of the model; float32 takes half of the time of float64, and gradients of about 5 digits.
-        share: Axes x, y or z of rest shapes by control, along which elements have one number (`sharing.py`).
+        share: Axes x, y or z of rest shapes by control, along which elements have one number (`actuator_sharing.py`).
         policy: What answers.
         goal: Where it should get.
         loss: How pictures are compared, one stage after another; by default the CDF, then the difference of pixels.

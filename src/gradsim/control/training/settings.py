@@ -51,7 +51,7 @@ class TrainingConfig:
     """Descent along the gradients of rollouts.
 
     Args:
-        optimizer: Its name: "adam", "sgd", "lbfgs", ... of PyTorch, or "polyak" (`optimisers.py`).
+        optimizer: Its name: "adam", "sgd", "lbfgs", ... of PyTorch, or "polyak" (`optimizers.py`).
         rate: Learning rate; None takes that of the optimiser.
         iterations: How many; each is one rollout forward and one backward of every world.
         clip: The gradient's norm is cut to this; None leaves it.

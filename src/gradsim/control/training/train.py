@@ -65,7 +65,7 @@ def train(
         checkpoint: A file. If it is there, the search goes on where it was; the answer is the same to the last bit, if
             `given` depends on nothing but the iteration.
         given: Parameters of the model that differ from its own, (worlds, ...) by name; or a function of the iteration
-            that gives them, for a policy that bears what it does not know (`disturbances.py`).
+            that gives them, for a policy that bears what it does not know (`randomization.py`).
         worlds: How many are rolled out with feedback, where `given` does not say.
 
     Raises:

@@ -1,6 +1,6 @@
 """Multiple shooting (Bock & Plitt 1984): a long or chaotic clip as windows whose start states are unknowns too.
 
-    cost(u, s) = Σ_j χ²_j(u, s_j) + κ Σ_j |gap_j(u, s_{j-1}, s_j)|² + prior(u)            gap: see `windows.py`
+    cost(u, s) = Σ_j χ²_j(u, s_j) + κ Σ_j |gap_j(u, s_{j-1}, s_j)|² + prior(u)            gap: see `shooting_windows.py`
 
 Trajectories of a tumbling body diverge, so over a long clip the cost of one shot is jagged; over a window it is not. With a
 small κ every window follows the data, and the gaps take up what the unknowns have wrong. As κ grows they close, and the

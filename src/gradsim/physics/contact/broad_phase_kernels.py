@@ -1,4 +1,4 @@
-"""Which boxes of a tree each box of a vertex meets, in every world: kernels of `candidates.py`; one lane type serves all."""
+"""Which boxes of a tree each box of a vertex meets, in every world: kernels of `broad_phase.py`; one lane type serves all."""
 
 import warp as wp
 

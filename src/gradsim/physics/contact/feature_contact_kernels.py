@@ -1,8 +1,8 @@
-"""Contact of one element of a rigid body with one of another, a template; bodies are cores with round skins (`core.py`).
+"""Contact of one element of a rigid body with one of another, a template; bodies are cores with round skins (`convex_shape.py`).
 
     gap = distance of the cores' elements − ρ_a − ρ_b,   C = max(−gap, 0),   P half way between the two skins
     u = v_a + ω_a × (P − x_a) − v_b − ω_b × (P − x_b)
-    f on a at P by the law and friction of `contact.py`,  −f on b at the same P: both momenta are kept
+    f on a at P by the law and friction of `point_plane.py`,  −f on b at the same P: both momenta are kept
 
 An element is a corner of one core and what is nearest to it of the other, or an edge of each. The energy is m ½ k C²; m = 1
 but for edges that are nearly parallel, whose nearest points jump from end to end: with y = sin² of their angle,

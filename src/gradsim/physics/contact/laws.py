@@ -49,7 +49,7 @@ def register(name: str, path: str | Path) -> None:
 
 @cache
 def contact_functions(law: str, lane: Lane) -> dict:
-    """The functions of `contact.py` with the normal force of a law, a key of `LAWS`."""
+    """The functions of `point_plane.py` with the normal force of a law, a key of `LAWS`."""
     file, options = LAWS[law]
     normal = specialize(file, lane, **options)
     point = specialize(point_plane, lane, normal_force=normal.normal_force)
@@ -58,7 +58,7 @@ def contact_functions(law: str, lane: Lane) -> dict:
 
 @cache
 def obstacle_functions(law: str, lane: Lane) -> dict:
-    """The functions of `obstacle.py` with a law."""
+    """The functions of `point_sdf.py` with a law."""
     point = contact_functions(law, lane)
     forces = {name: point[name] for name in ("contact_arm", "contact_force")}
     touch = specialize(point_sdf, lane, **forces)

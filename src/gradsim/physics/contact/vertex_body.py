@@ -1,7 +1,7 @@
-"""Compliant contact of a vertex with a rigid ball or box that moves: gap and normal of `obstacle.py` in the body's frame.
+"""Compliant contact of a vertex with a rigid ball or box that moves: gap and normal of `point_sdf.py` in the body's frame.
 
     u = v − v_b − ω × (x − x_b)                                relative to the body's material there
-    f = f_n n − min(μ f_n / |u_t|, k_f) u_t on the vertex       as in `touch.py`
+    f = f_n n − min(μ f_n / |u_t|, k_f) u_t on the vertex       as in `vertex_plane.py`
     −f,  (x − x_b) × (−f)                                       force and torque on the body: momenta are kept
 
 A ball is a box without size and the radius as rounding. Nodes of the body as in `coupled/kernels.py`. Only vertices touch:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # bound by `specialize`
 PARAMETERS = {
     **{f"half{k}": "Real" for k in range(3)},  # half of its size along each of its axes [m]
     "rounding": "Real",  # radius of its edges [m]
-    "stiffness": "Real",  # as in `touch.py`, so the next three
+    "stiffness": "Real",  # as in `vertex_plane.py`, so the next three
     "damping": "Real",
     "friction_stiffness": "Real",
     "friction": "Real",

@@ -1,4 +1,4 @@
-"""Compliant contact of a vertex with a plane: the law of rigid bodies (`contact.py`) at a point without a body.
+"""Compliant contact of a vertex with a plane: the law of rigid bodies (`point_plane.py`) at a point without a body.
 
     gap = n·x − h,   f = f_n n − min(μ f_n / |u_t|, k_f) u_t        u_t = v − (n·v) n
 

@@ -1,6 +1,6 @@
-"""Compliant contact of a vertex with a ball or a box that stays where it is: gap and normal of `obstacle.py`.
+"""Compliant contact of a vertex with a ball or a box that stays where it is: gap and normal of `point_sdf.py`.
 
-f = f_n n − min(μ f_n / |u_t|, k_f) u_t        as in `touch.py`, n the gradient of the distance
+f = f_n n − min(μ f_n / |u_t|, k_f) u_t        as in `vertex_plane.py`, n the gradient of the distance
 """
 
 from functools import cache, partial
@@ -21,7 +21,7 @@ PARAMETERS = {
     **{f"axis{k}": "Vec3" for k in range(3)},  # unit vectors
     **{f"half{k}": "Real" for k in range(3)},  # half of its size along each [m]
     "rounding": "Real",  # radius of its edges [m]
-    "stiffness": "Real",  # as in `touch.py`, so the next three
+    "stiffness": "Real",  # as in `vertex_plane.py`, so the next three
     "damping": "Real",
     "friction_stiffness": "Real",
     "friction": "Real",

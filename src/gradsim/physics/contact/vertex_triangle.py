@@ -3,7 +3,7 @@
     c = Σ w_k x_k the point of the triangle nearest to the vertex x0,   e = x0 − c,   n = e/|e|
     gap = |e| − thickness
     u = v0 − Σ w_k v_k − Ω × e                        Ω: angular velocity of the triangle
-    f = f_n n − min(μ f_n / |u_t|, k_f) u_t           as in `touch.py`
+    f = f_n n − min(μ f_n / |u_t|, k_f) u_t           as in `vertex_plane.py`
     f0 = f,   f_k = −w_k f − ∂(Ω · (e × f))/∂v_k      the power is f · u, so momenta are kept and friction takes energy
     Ω = ½ (g₁ × ė₁ + g₂ × ė₂ + n_t × ṅ_t),   ṅ_t = −g₁ (ė₁ · n_t) − g₂ (ė₂ · n_t)
 

@@ -1,8 +1,8 @@
 """Rollouts of soft and rigid bodies that act on one another, as one differentiable operation.
 
-The equations of a step are in `coupled/kernels.py`, those of the forces in their own files: `touch_body.py` and
-`attachment.py` between vertices and bodies, `touch_face.py` between vertices and triangles. Pairs of vertices and
-triangles are sought at every frame (`candidates.py`) for all that may come near before the next; if the motion then
+The equations of a step are in `coupled/kernels.py`, those of the forces in their own files: `contact/vertex_body.py` and
+`attachment.py` between vertices and bodies, `contact/vertex_triangle.py` between vertices and triangles. Pairs of vertices and
+triangles are sought at every frame (`broad_phase.py`) for all that may come near before the next; if the motion then
 leaves the places that the search foresaw, the frame is done again with those it took.
 """
 

@@ -1,4 +1,4 @@
-"""Rigid bodies of a scene that touch or hold one another: one rollout for all of them (`bodies.py`)."""
+"""Rigid bodies of a scene that touch or hold one another: one rollout for all of them (`multibody.py`)."""
 
 from collections.abc import Sequence
 

@@ -67,7 +67,7 @@ class RigidRollout:
     [m], q (B, 4), v (B, 3) [m/s], l (B, 3) [kg m²/s]; then mass (B,) [kg], inertia_inverse (B, 3, 3), gravity (B, 3),
     points (B, V, 3), radius (B, V), normal (B, G, 3), height (B, G), stiffness, damping, friction_stiffness, friction
     (B, G + O), impulse and push_point (B, K, 3), centre (B, O, 3), axis (B, O, 3, 3; rows are unit vectors), half
-    (B, O, 3), rounding (B, O) (see `obstacle.py`), and step (B, frames - 1): the time step in each frame interval [s],
+    (B, O, 3), rounding (B, O) (see `point_sdf.py`), and step (B, frames - 1): the time step in each frame interval [s],
     or (B, 0) for `dt` in all of them. Outputs: x, q, v, l of every frame, (B, frames, ·); frame 0 is the start.
 
     Args:

@@ -4,11 +4,11 @@
 
 one step of which is
 
-    u* = advect(u, u) + dt (f + b ρ)             `smoke_advection.py`
-    u' = project(diffuse(u*))                    `smoke_solve.py`
+    u* = advect(u, u) + dt (f + b ρ)             `advection.py`
+    u' = project(diffuse(u*))                    `projection.py`
     ρ' = advect(ρ, u') + dt s
 
-on a staggered grid (`smoke_grid.py`). Every velocity of a trajectory is free of divergence to rounding, the first one
+on a staggered grid (`grid.py`). Every velocity of a trajectory is free of divergence to rounding, the first one
 too: what is given is projected. Steps are of first order in dt, and any dt is stable.
 
 What advection keeps: the range of values, always. The mass Σ ρ, to rounding, where the velocity is uniform; elsewhere up

@@ -1,4 +1,4 @@
-"""Elements of cloth: triangles with the laws of `membrane.py` and `air.py`, hinges with that of `bending.py`."""
+"""Elements of cloth: triangles with the laws of `membrane.py` and `aerodynamics.py`, hinges with that of `bending.py`."""
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ def cloth_body(name, body, scene, first: int, dtype: torch.dtype, device: torch.
 
 
 class Triangles:
-    """A `Discretization` (see `soft_body.py`) made from a scene's cloth.
+    """A `Discretization` (see `body.py`) made from a scene's cloth.
 
     Args:
         name: The body's name.

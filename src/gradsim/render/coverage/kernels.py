@@ -1,7 +1,7 @@
 # pyright: reportInvalidTypeForm=false
 """Area of every pixel that meshes cover, exactly, and its derivatives: a template for `engine.lanes`.
 
-The outline of a mesh is where its layers (`edges_kernels.py`) begin. Of a convex body that is every silhouette edge; of
+The outline of a mesh is where its layers (`edge_kernels.py`) begin. Of a convex body that is every silhouette edge; of
 others, and of several bodies together, an edge is cut where other silhouette edges cross it, and of each part the outer
 side is looked at: the part is on the outline if there are no layers there (quantitative invisibility, Appel 1967).
 
