@@ -114,7 +114,7 @@ def test_arrays_of_a_soft_body_are_no_unknowns():
     scene = soft_cases.solid()
     for name in ("beam.vertex_velocity", "beam.mu_factor:0.5:2"):
         with pytest.raises(
-            InputError, match=r"is an array with one row per (vertex|tetrahedron); an unknown is a number"
+            InputError, match=r"is an array with one row for each (vertex|tetrahedron); an unknown is a number"
         ):
             identify(scene, [name], observation=Vertices("beam", torch.zeros(6, 12, 3), SIGMA))
 
@@ -130,7 +130,7 @@ def test_gradients_of_a_soft_body_are_explained():
     assert {contact.body for contact in found.contacts} == {"beam"}
     everything = explain_gradients(Model(scene), frames=3, secants=False)
     assert not [f.name for f in everything.findings if "vertex" in f.name or "factor" in f.name]
-    with pytest.raises(InputError, match="an array with one row per vertex"):
+    with pytest.raises(InputError, match="an array with one row for each vertex"):
         explain_gradients(Model(scene), unknowns=["beam.vertex_velocity"])
 
 

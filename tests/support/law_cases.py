@@ -90,7 +90,7 @@ def _source(force: Force, power: bool) -> str:
 @cache
 def _code(force: Force, lane: Lane) -> ModuleType:
     folder = _folder()
-    name = f"law_{force.name}_probe"
+    name = f"law_{force.title}_probe"
     law = specialize(force.module, lane, **(force.bind(lane) if force.bind else {}))
     given = {part: getattr(law, part) for part in ("forces", "power") if hasattr(law, part)}
     (Path(folder.name) / f"{name}.py").write_text(_source(force, "power" in given))
