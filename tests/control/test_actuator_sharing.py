@@ -102,7 +102,7 @@ def test_mistakes_are_named():
             plant(share)
     with pytest.raises(InputError, match="x, y or z"):
         groups_along(model, NAME, "r")
-    with pytest.raises(InputError, match="no number for each element"):
+    with pytest.raises(InputError, match="does not have a number for each element"):
         groups_along(model, "beam.mu", "z")
 
 

@@ -117,5 +117,5 @@ def test_a_better_answer_beside_the_fit_is_told():
 
 def test_a_name_that_is_no_unknown_is_refused():
     problem = Residuals(lambda u: u)
-    with pytest.raises(InputError, match="no unknown `c`"):
+    with pytest.raises(InputError, match="cannot profile `c`: not an unknown"):
         profiles(problem, torch.zeros(2).double(), torch.eye(2).double(), ["c"])
