@@ -36,7 +36,7 @@ def groups() -> tuple[Elements, ...]:
 SIZES = {
     "membrane": {"mu": 50.0, "lam": 80.0, "damping": 0.05},
     "bending": {"stiffness": 0.02, "damping": 1e-4},
-    "air": {"density": 1.2, "drag": 1.1, "lift": 0.8},
+    "aerodynamics": {"density": 1.2, "drag": 1.1, "lift": 0.8},
     "spring": {"rest_length": 0.2, "stiffness": 30.0, "damping": 0.05},
     "anchor": {"stiffness": 50.0, "damping": 0.1},
 }

@@ -32,7 +32,7 @@ def test_runs_are_disturbed_as_told_and_never_as_in_training():
     density = walk.plant.model.get_parameter("walker.density")
     share = runs["walker.density"] / density - 1
     assert share.abs().max() <= 0.2 + 1e-6 and share.std() > 0.08
-    kicks = runs["walker.kicks"]
+    kicks = runs["walker.impulses"]
     sizes = torch.linalg.vector_norm(kicks, dim=2)
     assert not kicks[..., 1].any() and set(sizes.gt(0).sum(1).tolist()) <= {1, 2, 3}
     assert (sizes[sizes > 0] - KICK).abs().lt(1e-9).double().mean() > 0.9
