@@ -107,9 +107,9 @@ def turns(text: str) -> Iterator[int]:
 
 def openings(text: str) -> Iterator[int]:
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            if re.match(OPENINGS, ast.get_docstring(node) or ""):
-                yield getattr(node, "lineno", 1)
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        if documented and re.match(OPENINGS, ast.get_docstring(node) or ""):
+            yield getattr(node, "lineno", 1)
 
 
 def participles(text: str) -> Iterator[int]:

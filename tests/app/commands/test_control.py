@@ -298,7 +298,7 @@ def test_every_method_searches_and_what_it_found_can_be_filmed(method, task, tmp
 
 
 def test_no_iteration_of_a_plan_is_said_to_reach_the_goal(task, tmp_path, monkeypatch):
-    monkeypatch.setattr("gradsim.app.commands.control_result.SHARE", 10.0)  # all that moves
+    monkeypatch.setattr("gradsim.app.commands.control_goal.REACHED_FRACTION", 10.0)  # all that moves
     result = control(ControlArguments(task=task, quick=True, method="mpc", iterations=2), tmp_path)
     assert result["status"] == "ok" and result["iterations_to_reach"] is None
     assert "The first iteration" not in result["verdict"]["words"]
@@ -306,7 +306,7 @@ def test_no_iteration_of_a_plan_is_said_to_reach_the_goal(task, tmp_path, monkey
 
 def test_pictures_of_several_cameras_say_which_camera_sees_them(tmp_path):
     listed = write_goal(tmp_path, Setup.of(Task.load("jellyfish"), quick=True))
-    assert [each["text"] for each in listed] == ["goal_1.png, as `camera` sees it", "goal_2.png, as `side` sees it"]
+    assert [each["text"] for each in listed] == ["goal_1.png, camera `camera`", "goal_2.png, camera `side`"]
 
 
 def test_an_actor_has_the_numbers_that_the_task_shares():
