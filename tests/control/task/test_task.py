@@ -207,7 +207,7 @@ def test_names_that_are_not_there_are_refused(tmp_path):
             "goal.cameras.0: the scene has no camera `sied`; did you",
         ),
         ({"goal": {"place": [0, 0, 1], "frames": [6]}}, "goal.frames.0: got 6; the scene has frames 0 to 5"),
-        ({"goal": {"picture": "none.png"}}, "goal.pictures.0: the file "),
+        ({"goal": {"picture": "none.png"}}, f"goal.pictures.0: the file {Path('none.png').resolve()} does not exist"),
         ({"loss": [{"loss": "mze"}]}, "loss.0.loss: got 'mze'; did you mean `mse`"),
         ({"loss": [{"loss": "mse"}, {"loss": "cdf"}]}, "loss.0.iterations: is missing; only the last stage goes on"),
         ({"loss": [{"loss": "mse", "blur": [4, 1]}]}, "give `iterations`, how many that takes"),
