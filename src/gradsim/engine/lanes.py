@@ -47,6 +47,7 @@ wp.config.log_level = wp.LOG_ERROR  # its line for every module would drown ours
 __all__ = [  # noqa: PLE0604 -- the names that a template sees, made for each lane type by `names`; see lanes.pyi
     *("Scalar", "Point", "Real", "Mask", "Vec3", "Mat3", "Quat", "DUAL"),
     *("add", "sub", "mul", "div", "neg", "where", "less", "any_lane", "min", "max", "abs", "sqrt", "sin", "cos"),
+    "never",
     *("spread", "vec3", "quat", "dot", "cross", "qdot", "vector_part", "rotate", "unrotate", "zero", "zero3"),
     *("Matrix", "transpose", "cofactor", "det", "ddot", "columns", "column0", "column1", "column2", "outer"),
     *elementary.NAMES,
@@ -376,6 +377,11 @@ class _Table:
         def any_lane(a_: mask) -> bool: ...
 
         self.names["any_lane"] = any_lane
+
+        @wp.func_native("return false;", adj_snippet="")
+        def never(i_: int) -> bool: ...  # the C++ compiler drops what is under it, Warp writes its adjoints
+
+        self.names["never"] = never
 
         if self.lane.width == 1 and not self.lane.dual:
             formula("spread", Real, Real, f=lambda a: a)
