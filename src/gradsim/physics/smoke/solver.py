@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from gradsim.engine.operation import operation
+from gradsim.engine.operation import may_be_differentiated, operation
 from gradsim.errors import InputError
 from gradsim.physics.model import Divergence
 from gradsim.physics.smoke.advection import SCHEMES, Advection
@@ -182,7 +182,7 @@ class Smoke(nn.Module):
         velocities, densities = [u], [rho]
         forces = _intervals(forces, frames - 1, len(shape) + 2)
         sources = _intervals(sources, frames - 1, len(shape) + 1)
-        viscosity, buoyancy = (x if x.requires_grad or x.any() else None for x in (viscosity, buoyancy))
+        viscosity, buoyancy = (x if may_be_differentiated(x) or x.any() else None for x in (viscosity, buoyancy))
         reach = segment or frames
         for begin in range(0, frames - 1, reach):
             end = min(begin + reach, frames - 1)
