@@ -65,6 +65,17 @@ def test_tangent_of_a_zero_is_refused_and_not_lost(name):
         walled().rollout(**given, frames=3)
 
 
+def test_converted_smoke_rolls_out_in_its_dtype():
+    given, single = inputs((7, 9), 3), Smoke((7, 9), 0.1, 0.02, boundary="walled", obstacles=rock((7, 9)))
+    smoke = Smoke((7, 9), 0.1, 0.02, boundary="walled", obstacles=rock((7, 9)), dtype=DOUBLE)
+    other = [x.float() for x in given]
+    ours, wanted = runs(smoke.float(), 3)(*other), runs(single, 3)(*other)
+    assert all(x.dtype == torch.float32 and torch.equal(x, y) for x, y in zip(ours, wanted, strict=True))
+    assert all(y.dtype == DOUBLE for y in runs(smoke.double(), 3)(*given))
+    with pytest.raises(InputError, match="got torch.float16; expected torch.float32 or torch.float64"):
+        smoke.half()
+
+
 # ---- closed forms and conservation
 
 
