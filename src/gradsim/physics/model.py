@@ -117,7 +117,7 @@ class Model(nn.Module):
                     f"`{self._late[0]}` gets a push after the start or over a window, and steps of unknown length would "
                     f"cut it wrongly: with `{name}` unknown, give pushes as blows at 0, or leave the clock as it is."
                 )
-        worlds = max((len(v) for v in given.values()), default=1)
+        worlds = max([1, *(len(v) for v in given.values())])  # the compiler knows no `default`
         for name, value in given.items():
             if len(value) not in (1, worlds):
                 most = next(n for n in given if len(given[n]) == worlds)
@@ -253,7 +253,7 @@ class Model(nn.Module):
         )
 
     def _apply(self, fn, recurse=True):
-        """What PyTorch calls for `to`, `float`, `cuda` and the like: `fn` converts a tensor."""
+        """Convert all tensors by `fn`; PyTorch calls this for `to`, `float`, `cuda` and the like."""
         before = self.get_parameter("gravity")
         after = fn(before.detach().clone())
         check_dtype(after.dtype)

@@ -115,7 +115,7 @@ class Smoke(nn.Module):
         self._fluid = None if self.grid.solid is None else (~self.grid.solid).to(like)
 
     def _apply(self, fn, recurse=True):
-        """What PyTorch calls for `to`, `float`, `cuda` and the like: `fn` converts a tensor."""
+        """Convert all tensors by `fn`; PyTorch calls this for `to`, `float`, `cuda` and the like."""
         before = self.viscosity
         after = fn(before.detach().clone())
         check_dtype(after.dtype)
