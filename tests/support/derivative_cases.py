@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import model_cases
 import soft_cases
@@ -64,7 +64,7 @@ def tangent_of_adjoint(loss: Loss, x: Tensor) -> Tensor | None:
         return forward_ad.unpack_dual(gradient).tangent
 
 
-SECOND: dict[str, Callable[[Loss, Tensor], Tensor | None]] = {
+SECOND: dict[str, Callable[[Loss, Tensor], Any]] = {
     "autograd.grad of autograd.grad": grad_of_grad,
     "backward of autograd.grad": backward_of_grad,
     "backward of backward": backward_twice,

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import torch
 import warp as wp
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 _recorded: dict[tuple, Any] = {}
 
@@ -33,7 +33,7 @@ def check_memory(tensor: Tensor) -> None:
 
     Programs of operations receive plain tensors; this is for kernels outside of operations, such as the z-buffer.
     """
-    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+    if is_functorch_wrapped_tensor(tensor):
         raise NotImplementedError(
             "transforms of `torch.func` do not pass through here, where the memory of tensors is read; take "
             "`torch.autograd.grad` or `backward`."

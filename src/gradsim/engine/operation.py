@@ -121,10 +121,9 @@ class _Gradient(torch.autograd.Function):
 
     @staticmethod
     def forward(program: Program, needed: Sequence[bool], *tensors: Tensor) -> tuple[Tensor | None, ...]:
-        given = [x.detach().contiguous() for x in tensors]
-        count = len(needed)
-        outputs = (len(given) - count) // 2
-        results = program.backward(given[:count], given[count : count + outputs], given[count + outputs :])
+        plain, count = [x.detach().contiguous() for x in tensors], len(needed)
+        end = count + (len(plain) - count) // 2  # of the outputs; there are as many adjoints
+        results = program.backward(plain[:count], plain[count:end], plain[end:])
         return tuple(g if need else None for g, need in zip(results, needed, strict=True))
 
     @staticmethod

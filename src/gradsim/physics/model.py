@@ -257,9 +257,9 @@ class Model(nn.Module):
         before = self.get_parameter("gravity")
         after = fn(before.detach().clone())
         check_dtype(after.dtype)
-        moved = (after.dtype, after.device) != (before.dtype, before.device)
+        converted = (after.dtype, after.device) != (before.dtype, before.device)
         super()._apply(fn, recurse)
-        if moved:
+        if converted:
             self._build(after.dtype, after.device)
         return self
 

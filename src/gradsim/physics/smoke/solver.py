@@ -119,9 +119,9 @@ class Smoke(nn.Module):
         before = self.viscosity
         after = fn(before.detach().clone())
         check_dtype(after.dtype)
-        moved = (after.dtype, after.device) != (before.dtype, before.device)
+        converted = (after.dtype, after.device) != (before.dtype, before.device)
         super()._apply(fn, recurse)
-        if moved:
+        if converted:
             self._build(after)
         return self
 
