@@ -41,6 +41,7 @@ import numpy as np
 import warp as wp
 
 from gradsim.engine import elementary
+from gradsim.errors import InputError
 
 wp.config.log_level = wp.LOG_ERROR  # its line for every module would drown ours
 
@@ -76,6 +77,12 @@ class Lane:
 def lane_of(dtype) -> Lane:
     """The plain lane of a dtype of torch."""
     return Lane(str(dtype).removeprefix("torch."))
+
+
+def check_dtype(dtype) -> None:
+    """Raise `InputError` if a dtype of torch is not one of lanes."""
+    if str(dtype) not in ("torch.float32", "torch.float64"):
+        raise InputError(f"dtype: got {dtype}; expected torch.float32 or torch.float64.")
 
 
 def native_width(dtype: str) -> int:

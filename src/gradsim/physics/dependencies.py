@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import torch
 from torch import Tensor
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 from gradsim.errors import InputError
 from gradsim.scene.parameters import CONTACT, camera_prefix
@@ -17,7 +18,8 @@ CLOCK = ("timing.rate", "timing.offset")
 
 def read_by_motion(model) -> frozenset[str]:
     """Parameters on which states or surfaces of a `Model` depend, by whatever derivative."""
-    with torch.enable_grad():
+    # `torch.func` lets no tensor require a gradient inside of its transforms
+    with temporarily_clear_interpreter_stack(), torch.enable_grad():
         values = {name: v.detach().clone().requires_grad_() for name, v in model.values().items()}
         ends = [x for group in model.groups for x in group.inputs(values)]
         with torch.no_grad():

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gradsim.engine.forward_mode import derivative
+from gradsim.engine.lanes import check_dtype
 from gradsim.errors import InputError
 from gradsim.physics.dependencies import read_by_motion, read_by_pictures, require_dependency
 from gradsim.physics.forces.custom import CustomForce
@@ -45,7 +46,8 @@ class Model(nn.Module):
     """A scene that moves.
 
     Its parameters are those of the scene, by the same names (`model.get_parameter("cube.mass")`), and start at the
-    scene's values.
+    scene's values. `model.to(torch.float32)`, `float()`, `double()` and `to(device)` convert the whole model, which rolls
+    out in that dtype on that device from then on, with the steps it had; parameters are rounded, the scene is not.
 
     Args:
         scene: A `gradsim.Scene`.
@@ -58,7 +60,8 @@ class Model(nn.Module):
             as a frame, by the scene's offset.
 
     Raises:
-        InputError: If a body starts inside a ground, or the time step is too large for the stiffness.
+        InputError: If a body starts inside a ground, the time step is too large for the stiffness, or the dtype is another
+            (also of `to`, which leaves the model unchanged then).
     """
 
     def __init__(
@@ -71,25 +74,11 @@ class Model(nn.Module):
         forces: Mapping[str, CustomForce] | None = None,
     ):
         super().__init__()
-        self.scene, self.dtype, self.forces = scene, dtype, dict(forces or {})
-        self.kinds = parameters(scene)
-        systems, first = [], 0
-        for name, body in scene.bodies.items():
-            system = KINDS[body.kind](name, body, scene, first, dtype, torch.device(device))
-            first = system.parts[-1].vertices.stop
-            systems.append(system)
-        self.systems = tuple(systems)
-        self.groups = groups_of(self.systems, scene)
-        for name, acting in self.forces.items():
-            self._add(name, acting)
+        self.scene, self.forces = scene, dict(forces or {})
+        check_dtype(dtype)
+        self._build(dtype, torch.device(device))
         for name, parameter in self.kinds.items():
             self._place(name, nn.Parameter(torch.tensor(parameter.value, dtype=dtype, device=device)))
-        self.scenery = tuple(
-            kind(name, node, dtype, torch.device(device))
-            for kind, nodes in ((GroundSquare, scene.grounds), (ObstacleBody, scene.obstacles))
-            for name, node in nodes.items()
-            if kind is ObstacleBody or node.visible
-        )
         self.lead = lead or max(1, math.ceil(scene.timing.offset * scene.timing.fps))
         self._late = [
             n for n, body in scene.bodies.items() if any(push.after_start for push in getattr(body, "pushes", ()))
@@ -128,7 +117,7 @@ class Model(nn.Module):
                     f"`{self._late[0]}` gets a push after the start or over a window, and steps of unknown length would "
                     f"cut it wrongly: with `{name}` unknown, give pushes as blows at 0, or leave the clock as it is."
                 )
-        worlds = max((len(v) for v in given.values()), default=1)
+        worlds = max([1, *(len(v) for v in given.values())])  # the compiler knows no `default`
         for name, value in given.items():
             if len(value) not in (1, worlds):
                 most = next(n for n in given if len(given[n]) == worlds)
@@ -244,6 +233,35 @@ class Model(nn.Module):
                     f"the motion), or to auto."
                 )
             group.check(values)
+
+    def _build(self, dtype: torch.dtype, device: torch.device) -> None:
+        """Make the bodies, with their forces, and all that stands still, of tensors of this dtype on this device."""
+        self.dtype, self.kinds, first, systems = dtype, parameters(self.scene), 0, []
+        for name, body in self.scene.bodies.items():
+            system = KINDS[body.kind](name, body, self.scene, first, dtype, device)
+            first = system.parts[-1].vertices.stop
+            systems.append(system)
+        self.systems = tuple(systems)
+        self.groups = groups_of(self.systems, self.scene)
+        for name, acting in self.forces.items():
+            self._add(name, acting)
+        self.scenery = tuple(
+            kind(name, node, dtype, device)
+            for kind, nodes in ((GroundSquare, self.scene.grounds), (ObstacleBody, self.scene.obstacles))
+            for name, node in nodes.items()
+            if kind is ObstacleBody or node.visible
+        )
+
+    def _apply(self, fn, recurse=True):
+        """Convert all tensors by `fn`; PyTorch calls this for `to`, `float`, `cuda` and the like."""
+        before = self.get_parameter("gravity")
+        after = fn(before.detach().clone())
+        check_dtype(after.dtype)
+        converted = (after.dtype, after.device) != (before.dtype, before.device)
+        super()._apply(fn, recurse)
+        if converted:
+            self._build(after.dtype, after.device)
+        return self
 
     def _add(self, name: str, acting: CustomForce) -> None:
         """Let a force of the user's act; its parameters join those of the scene."""

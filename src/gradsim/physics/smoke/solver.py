@@ -22,7 +22,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from gradsim.engine.operation import operation
+from gradsim.engine.lanes import check_dtype
+from gradsim.engine.operation import may_be_differentiated, operation
 from gradsim.errors import InputError
 from gradsim.physics.model import Divergence
 from gradsim.physics.smoke.advection import SCHEMES, Advection
@@ -92,23 +93,37 @@ class Smoke(nn.Module):
         device: str | torch.device = "cpu",
     ):
         super().__init__()
-        if dtype not in (torch.float32, torch.float64):
-            raise InputError(f"dtype: got {dtype}; expected torch.float32 or torch.float64.")
+        check_dtype(dtype)
         if not (isinstance(dt, int | float) and 0 < dt < float("inf")):
             raise InputError(f"dt: got {dt}; expected a step above 0 [s].")
         if advection not in SCHEMES:
             raise InputError(f"advection: got {advection!r}; expected {' or '.join(SCHEMES)}.")
-        self.grid, self.dt = Grid(shape, spacing, boundary, obstacles), float(dt)
+        self.grid, self.dt, self._scheme = Grid(shape, spacing, boundary, obstacles), float(dt), advection
         like = torch.zeros((), dtype=dtype, device=device)
         up = [0.0] * self.grid.dimensions if buoyancy is None else list(buoyancy)
         self.viscosity = nn.Parameter(like.new_tensor(viscosity), requires_grad=False)
         self.buoyancy = nn.Parameter(like.new_tensor(up), requires_grad=False)
-        self._advect = Advection(self.grid, self.dt, advection, like)
+        self._build(like)
+        self._values("viscosity", self.viscosity, ())
+        self._values("buoyancy", self.buoyancy, (self.grid.dimensions,))
+
+    def _build(self, like: Tensor) -> None:
+        """Make the operations of a step, for tensors of the dtype and device of `like`."""
+        self._advect = Advection(self.grid, self.dt, self._scheme, like)
         self._project = operation(Project(self.grid, like))
         self._diffuse = operation(Diffuse(self.grid, self.dt, like))
         self._fluid = None if self.grid.solid is None else (~self.grid.solid).to(like)
-        self._values("viscosity", self.viscosity, ())
-        self._values("buoyancy", self.buoyancy, (self.grid.dimensions,))
+
+    def _apply(self, fn, recurse=True):
+        """Convert all tensors by `fn`; PyTorch calls this for `to`, `float`, `cuda` and the like."""
+        before = self.viscosity
+        after = fn(before.detach().clone())
+        check_dtype(after.dtype)
+        converted = (after.dtype, after.device) != (before.dtype, before.device)
+        super()._apply(fn, recurse)
+        if converted:
+            self._build(after)
+        return self
 
     def rollout(
         self,
@@ -182,7 +197,7 @@ class Smoke(nn.Module):
         velocities, densities = [u], [rho]
         forces = _intervals(forces, frames - 1, len(shape) + 2)
         sources = _intervals(sources, frames - 1, len(shape) + 1)
-        viscosity, buoyancy = (x if x.requires_grad or x.any() else None for x in (viscosity, buoyancy))
+        viscosity, buoyancy = (x if may_be_differentiated(x) or x.any() else None for x in (viscosity, buoyancy))
         reach = segment or frames
         for begin in range(0, frames - 1, reach):
             end = min(begin + reach, frames - 1)
