@@ -156,7 +156,7 @@ def test_a_picture_file_that_does_not_fit_is_refused(tmp_path, mode, size, words
         (torch.zeros(40, 48, dtype=torch.uint8), "divide by 255"),
         (torch.ones(20, 24), "is 24 × 20 px"),
         (numbers(*goal_cases.BACKGROUND)[:, None, None].expand(3, 40, 48), "shows nothing but the background"),
-        ("missing.png", "there is no goal image missing.png"),
+        ("missing.png", "the goal image missing.png does not exist"),
         (np.zeros((40, 48)), "is ndarray; expected a path, or a tensor"),
     ],
 )
