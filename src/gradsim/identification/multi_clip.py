@@ -63,7 +63,7 @@ class SharedSpace(Ranges):
             if not mine:
                 raise InputError(f"clip {k + 1} has no unknown; leave it out, or give it one.")
         super().__init__(*zip(*found.values(), strict=True))  # pyright: ignore[reportArgumentType] -- three columns
-        self.each = [Space(scene, mine) for scene, mine in zip(scenes, own, strict=True)]
+        self.by_clip = [Space(scene, mine) for scene, mine in zip(scenes, own, strict=True)]
         self.columns = [torch.tensor([self.names.index(label) for label in mine]) for mine in labels]
 
 
@@ -96,7 +96,7 @@ class JointProblem:
     """Several problems that share unknowns, with the interface of a `Problem`.
 
     Args:
-        problems: One for each clip, over `space.each`.
+        problems: One for each clip, over `space.by_clip`.
         space: All unknowns.
     """
 
@@ -210,7 +210,7 @@ def identify_many(
 
 def joint_problem(scenes: Sequence, observations: Sequence[Observation], space: SharedSpace) -> JointProblem:
     """Problem of several clips, each with its own model and time step."""
-    each = zip(scenes, observations, space.each, strict=True)
+    each = zip(scenes, observations, space.by_clip, strict=True)
     return JointProblem([Problem(model_for(scene, own), seen, own) for scene, seen, own in each], space)
 
 

@@ -155,7 +155,7 @@ class Space(Ranges):
 
     def _whole_vector(self, dotted: str) -> bool:
         name, index = resolve(self.scene, dotted)
-        if each := self.kinds[name].each:
+        if each := self.kinds[name].row_of:
             raise InputError(
                 f"`{name}` is an array with one row for each {each}; an unknown is a number. "
                 "Solve for arrays by `identify_fields`."

@@ -185,7 +185,7 @@ def _scene_values(scene: Scene) -> dict[str, float]:
     for name, kind in parameters(scene).items():
         if kind.value.ndim == 0:
             values[name] = float(kind.value)
-        elif not kind.each:
+        elif not kind.row_of:
             for axis, value in zip("xyz", kind.value, strict=False):
                 values[f"{name}.{axis}"] = float(value)
     return values

@@ -228,7 +228,7 @@ class FieldSpace:
 
     def _add(self, field: Field) -> None:
         name, kinds = field.name, self.model.kinds
-        arrays = [n for n, k in kinds.items() if k.each or k.elements]
+        arrays = [n for n, k in kinds.items() if k.row_of or k.elements]
         if name not in arrays:
             has = ", ".join(arrays) or "none: it has no soft body"
             raise InputError(
@@ -245,11 +245,11 @@ class FieldSpace:
         _check_range(field, kind)
         (system,) = [s for s in self.model.systems if s.name == name.split(".")[0]]
         assert isinstance(system, SoftBody)  # only these have arrays
-        shape = kind.value.shape if kind.each else (kind.elements,)
+        shape = kind.value.shape if kind.row_of else (kind.elements,)
         rest, width = system.rest.cpu().double().numpy(), math.prod(shape[1:])
         main = system.matter.groups[0].index  # tetrahedra, triangles or springs
         entries = torch.arange(math.prod(shape))
-        if kind.each == "vertex":
+        if kind.row_of == "vertex":
             index, elements, places = main, np.arange(len(rest))[:, None], rest
             entries = entries.reshape(-1, width)[system.free > 0].flatten()
         else:
@@ -258,7 +258,7 @@ class FieldSpace:
             index = next((g for g in groups if g.force.title in key), groups[0]).index
             elements = index.numpy()
             places = rest[elements].mean(1)
-        edges = neighbours(index.numpy(), len(rest), kind.each == "vertex")
+        edges = neighbours(index.numpy(), len(rest), kind.row_of == "vertex")
         first = self.pieces[-1].columns.stop if self.pieces else 0
         columns = slice(first, first + len(entries))
         piece = Piece(field, kind, shape, entries, columns, places, elements, edges, min(3, main.shape[1] - 1))

@@ -101,7 +101,7 @@ def of_model(model: Model, names: Sequence[str] | None, given: Mapping[str, Tens
             name
             for name, kind in model.kinds.items()
             if kind.positive
-            and not kind.each
+            and not kind.row_of
             and not name.startswith(("camera.", "timing."))
             and name not in model.unused_parameters
         ]
@@ -111,9 +111,9 @@ def of_model(model: Model, names: Sequence[str] | None, given: Mapping[str, Tens
         name, index = resolve(model.scene, label)
         require_dependency(model, [name])
         kind = model.kinds[name]
-        if kind.each:
+        if kind.row_of:
             raise InputError(
-                f"`{name}` is an array with one row for each {kind.each}; name numbers, such as gravity.z."
+                f"`{name}` is an array with one row for each {kind.row_of}; name numbers, such as gravity.z."
             )
         indices = [index] if index is not None or kind.value.ndim == 0 else list(range(kind.value.size))
         for k in indices:
