@@ -117,7 +117,7 @@ def test_what_cannot_be_planned_is_refused():
         "`interval` of the model is 2 and of the plant 1": lambda: run_mpc(
             Mpc(plant, aim), Plant(plant.model, plant.controls), aim
         ),
-        "given 2 worlds": lambda: run_mpc(
+        "has 2 worlds": lambda: run_mpc(
             Mpc(plant, aim), plant, aim, {"beam.density": torch.tensor([1.0, 2.0]).double()}
         ),
     }.items():

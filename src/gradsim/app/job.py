@@ -80,7 +80,7 @@ class RunArguments:
         if record is None or record["command"] != cls.command:
             content = f"a run of `gradsim {record['command']}`" if record else f"no {RECORD}"
             raise InputError(
-                f"{folder} holds {content}, so there is no {cls.noun} to resume; start one with `gradsim {cls.command}`."
+                f"{folder} holds {content}, and no {cls.noun} to resume; start one with `gradsim {cls.command}`."
             )
         started_in, old = Path(record["folder"]), record["arguments"]
         resolved = {name: started_in / old[name] for name in record["files"]}

@@ -32,13 +32,13 @@ class RunDirectory:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether it holds a checkpoint of a run that did not end."""
+        """True if it holds a checkpoint of a run that did not end."""
         files = (self.path / CHECKPOINT).glob("*")
         return any(not p.name.startswith(".") and p.name != LOCK for p in files)
 
     @property
     def is_finished(self) -> bool:
-        """Whether it holds a run that ended."""
+        """True if it holds a run that ended."""
         files = (self.path / RECORD, self.path / "result.json")
         return all(p.is_file() for p in files) and not (self.path / CHECKPOINT).is_dir()
 

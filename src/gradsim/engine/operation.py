@@ -98,11 +98,11 @@ class _Eager(torch.autograd.Function):
             saved = [x.detach().contiguous() for x in ctx.saved_tensors]
             dense = [g.detach().contiguous() for g in adjoints]
             results = ctx.program.backward(saved[: ctx.count], saved[ctx.count :], dense)
-        found = [g if needed else None for g, needed in zip(results, ctx.needs_input_grad[1:], strict=True)]
+        gradients = [g if needed else None for g, needed in zip(results, ctx.needs_input_grad[1:], strict=True)]
         if not torch.is_grad_enabled():
-            return None, *found
+            return None, *gradients
         # PyTorch's `once_differentiable` takes gradients for constants where the adjoints are
-        last = [None if g is None else g.detach().requires_grad_() for g in found]
+        last = [None if g is None else g.detach().requires_grad_() for g in gradients]
         return None, *_Last.apply(_name(ctx.program), *last)
 
 

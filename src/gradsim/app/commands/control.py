@@ -87,7 +87,7 @@ def control(arguments: ControlArguments, out: Path, resume: bool = False, progre
 def _check(arguments: ControlArguments) -> None:
     if arguments.method not in METHODS:
         hint = did_you_mean(arguments.method, METHODS) or f"; choose one of {', '.join(METHODS)}."
-        raise InputError(f"there is no method {arguments.method!r}{hint}")
+        raise InputError(f"unknown method {arguments.method!r}{hint}")
     if arguments.iterations is not None and arguments.iterations < 1:
         raise InputError(f"iterations is {arguments.iterations}; use at least 1.")
 

@@ -167,8 +167,8 @@ class _Layouts:
         return RenderedFiles({"strip": self.writer.image("strip", to_bytes(image))}, len(indices), True)
 
     def _surface(self, frames: slice | list[int] = slice(None)) -> Surface:
-        drawn = self.trajectory.drawn
-        return Surface(drawn.vertices[:1, frames], drawn.parts)
+        surface = self.trajectory.drawn
+        return Surface(surface.vertices[:1, frames], surface.parts)
 
     def _render(self, surface: Surface) -> np.ndarray:
         return self._stack(self.renderer.draw(surface), surface.vertices.shape[1], "frames")

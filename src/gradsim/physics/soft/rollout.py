@@ -158,7 +158,7 @@ class Job:
         slopes = list(tangents) if tangents else [None] * len(inputs)
         p, e = self.code.Parameters(), self.forces.Elements()
         moves = lambda y: None if y is None else y * fixed.moves.to(y)
-        p.inverse_mass = self.to.each(moves(inputs[2]), moves(slopes[2]), self.rows)
+        p.inverse_mass = self.to.scalars(moves(inputs[2]), moves(slopes[2]), self.rows)
         p.free = fixed.free
         p.gravity = self.to.uniform("Vec3", inputs[3][:, None], None if slopes[3] is None else slopes[3][:, None])
         step, slope = inputs[-1], slopes[-1]
@@ -211,7 +211,7 @@ class Job:
 
         def found() -> list[Tensor]:
             B, x = self.worlds, self.inputs
-            results = [self.to.uneach(head["inverse_mass"], B, self.n)]
+            results = [self.to.unscalars(head["inverse_mass"], B, self.n)]
             results.append(self.to.ununiform("Vec3", head["gravity"], B, 1))
             for k, ((_, _, kind, _), array) in enumerate(zip(self.places, own, strict=True)):
                 results.append(self.to.unelements(kind, array, x[len(HEAD) + k]))
@@ -235,7 +235,7 @@ class _Fixed:
         self.rows = self.to.rows(n, [g.force.nodes for g in groups], [len(g.index) for g in groups])
         self.moves = torch.ones(n, dtype=torch.float64, device=device)
         self.moves[list(program.pinned)] = 0
-        self.free = self.to.each_constant(self.moves, self.rows)
+        self.free = self.to.scalars_constant(self.moves, self.rows)
         copies: list[int] = []
         self.arrays = []
         for group in groups:
