@@ -46,8 +46,8 @@ def test_zero_of_free_fall_is_an_answer():
         (cube(ground=None, friction=0.3), "cube.friction", "the scene has no ground or obstacle, so `cube` touches nothing"),
         (cube(collision="none", friction=0.3), "cube.friction", "`cube` has collision: none"),
         (cube(collision="none"), "ground.stiffness", "nothing can touch `ground`"),
-        (cube(friction=0.3), "ground.friction", "of what meets `ground`, `cube` has its own `friction`"),
-        (solid(), "post.friction", "of what meets `post`, `beam` has its own `friction`"),
+        (cube(friction=0.3), "ground.friction", "in contact with `ground`, `cube` has its own `friction`"),
+        (solid(), "post.friction", "in contact with `post`, `beam` has its own `friction`"),
         (solid(collision="none"), "beam.contact.friction", "`beam` has collision: none"),
     ],
 )  # fmt: skip

@@ -73,7 +73,7 @@ class ImageWindows:
         still = _scenery(renderer, trajectory)
         if scene.obstacles:
             draw = lambda camera, part, values: replace(renderer, camera=camera)(part, values)[:, 0]
-            return self._render_windows(draw, _single(trajectory.drawn)), still
+            return self._render_windows(draw, _single(trajectory.scene_surface)), still
 
         def layer(camera, part, values):
             picture = replace(renderer, camera=camera, background=(0.0, 0.0, 0.0)).output(part, values)

@@ -39,22 +39,22 @@ def gradients(
         raise InputError(
             "the loss has no graph: it was made under no_grad or from detached tensors, or depends on no parameter."
         )
-    given, names = given or {}, [names] if isinstance(names, str) else list(names)
+    overrides, names = given or {}, [names] if isinstance(names, str) else list(names)
     places = {name: resolve(model.scene, name) if name not in model.kinds else (name, None) for name in names}
     require_dependency(model, (parameter for parameter, _ in places.values()))
-    leaves = {p: given[p] if p in given else model.get_parameter(p) for p, _ in places.values()}
+    leaves = {p: overrides[p] if p in overrides else model.get_parameter(p) for p, _ in places.values()}
     for name, leaf in leaves.items():
         if not leaf.requires_grad:
-            whose = "is given as a tensor that" if name in given else "is a parameter of the model that"
+            whose = "is given as a tensor that" if name in overrides else "is a parameter of the model that"
             raise InputError(f"`{name}` {whose} requires no gradient; call its requires_grad_() before the rollout.")
     slopes = torch.autograd.grad(loss, list(leaves.values()), retain_graph=True, allow_unused=True)
-    found = dict(zip(leaves, slopes, strict=True))
-    for name, slope in found.items():
+    by_leaf = dict(zip(leaves, slopes, strict=True))
+    for name, slope in by_leaf.items():
         if slope is None:
             raise InputError(
                 f"`{name}` has no gradient, not even 0: the loss does not depend on it. {_way(model, name)}"
             )
-    return {name: found[p] if axis is None else found[p][..., axis] for name, (p, axis) in places.items()}
+    return {name: by_leaf[p] if axis is None else by_leaf[p][..., axis] for name, (p, axis) in places.items()}
 
 
 def _way(model: Model, name: str) -> str:

@@ -70,11 +70,11 @@ class GroundSquare:
 
     def __init__(self, name, node, dtype: torch.dtype, device: torch.device):
         self.name, self.node = name, node
-        to, seen = {"dtype": dtype, "device": device}, node.visible
+        to, visible = {"dtype": dtype, "device": device}, node.visible
         corners = torch.tensor([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]], **to)
         self.corners, self.faces = corners - 0.5, torch.tensor([[0, 1, 2], [0, 2, 3]], device=device)
-        texture = None if seen.texture is None else torch.tensor(image_io.read(seen.texture), **to)
-        self.look = Appearance(tuple(seen.colour), None, corners * seen.repeat, self.faces, texture)
+        texture = None if visible.texture is None else torch.tensor(image_io.read(visible.texture), **to)
+        self.look = Appearance(tuple(visible.colour), None, corners * visible.repeat, self.faces, texture)
 
     def part(self, first: int) -> Part:
         """Its part of a surface, whose vertices begin at index `first`."""

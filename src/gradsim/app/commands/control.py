@@ -117,7 +117,7 @@ def _search_and_render(
     max_frames = QUICK_FRAMES if arguments.quick else None
     policies = write_policy_videos(folder, setup, goal, policy, history, max_frames)
     write_controls(folder, setup.plant, policies.best)
-    write_player(folder / "player.html", setup.task.scene, policies.best.trajectory.drawn, name="best")
+    write_player(folder / "player.html", setup.task.scene, policies.best.trajectory.scene_surface, name="best")
     progress.stage("timing an iteration")
     cost = iteration_cost(setup.plant, policy, goal, len(history) - 1, 1 if arguments.quick else 2)
     result = control_result(arguments, setup, history, policies, cost)

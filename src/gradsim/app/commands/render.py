@@ -167,7 +167,7 @@ class _Layouts:
         return RenderedFiles({"strip": self.writer.image("strip", to_bytes(image))}, len(indices), True)
 
     def _surface(self, frames: slice | list[int] = slice(None)) -> Surface:
-        surface = self.trajectory.drawn
+        surface = self.trajectory.scene_surface
         return Surface(surface.vertices[:1, frames], surface.parts)
 
     def _render(self, surface: Surface) -> np.ndarray:

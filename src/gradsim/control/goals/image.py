@@ -235,7 +235,7 @@ class ImageGoal(Goal):
 
     def _image(self, renderer: ImageRenderer, trajectory) -> Tensor:
         if self.colours:
-            return renderer(trajectory.drawn, trajectory.values)
+            return renderer(trajectory.scene_surface, trajectory.values)
         mask = renderer.union if isinstance(renderer, Silhouettes) else renderer.alpha
         return mask(trajectory.surface, trajectory.values)
 

@@ -211,7 +211,7 @@ def _render(batch: EnvBatch, camera: str) -> np.ndarray:
     """(worlds, height, width, 3), uint8."""
     trajectory = batch.snapshot()
     with torch.no_grad():
-        rgb = Renderer.of(batch.plant.model.scene, camera=camera)(trajectory.drawn, trajectory.values)[:, 0]
+        rgb = Renderer.of(batch.plant.model.scene, camera=camera)(trajectory.scene_surface, trajectory.values)[:, 0]
     return (rgb.clamp(0, 1) * 255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
 
 

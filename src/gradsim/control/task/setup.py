@@ -152,7 +152,8 @@ class Setup:
         scene, trajectory = self.task.scene, self.at_goal
         with torch.no_grad():
             return [
-                Renderer.of(scene, camera=c)(trajectory.drawn, trajectory.values)[0, 0] for c in self.task.goal.cameras
+                Renderer.of(scene, camera=c)(trajectory.scene_surface, trajectory.values)[0, 0]
+                for c in self.task.goal.cameras
             ]
 
     def state_goal(self, all_frames: bool = False) -> StateGoal:
@@ -224,7 +225,7 @@ def _placed_goal(
 def _render(renderer: ImageRenderer, trajectory: Trajectory) -> Tensor:
     with torch.no_grad():
         if isinstance(renderer, Renderer):
-            return renderer(trajectory.drawn, trajectory.values)[0, 0].clamp(0, 1)
+            return renderer(trajectory.scene_surface, trajectory.values)[0, 0].clamp(0, 1)
         return renderer.union(trajectory.surface, trajectory.values)[0, 0]
 
 

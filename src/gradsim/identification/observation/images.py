@@ -126,7 +126,7 @@ class Images:
     def _image(self, trajectory: Trajectory, first: int, last: int) -> Tensor:
         """Rendered images (worlds, frames, 3, h, w); NaN for diverged worlds."""
         part = trajectory.at(slice(first, last))
-        surface = part.drawn
+        surface = part.scene_surface
         diverged = ~torch.isfinite(surface.vertices).flatten(1).all(1)
         if not diverged.any():
             return self.renderer(surface, part.values)

@@ -84,7 +84,7 @@ def _drawn(s: Sensitivity, first: int, last: int) -> Surface:
     """Rendered surface of the worlds, without repetition."""
     at = s.trajectory
     states = {b: {k: y[:: s.unknowns, first:last] for k, y in own.items()} for b, own in at.states.items()}
-    return Trajectory(at.times[first:last], states, s.worlds, at.systems, at.scenery).drawn
+    return Trajectory(at.times[first:last], states, s.worlds, at.systems, at.scenery).scene_surface
 
 
 def _shifted(renderer: Renderer, surface: Surface, values) -> Tensor:

@@ -52,8 +52,8 @@ def slopes_together(
     if all(slope[name] is None for slope in slopes):
         return None
     known = [slope[name] for slope in slopes]
-    every = [{name: torch.zeros_like(b[name]) if t is None else t} for b, t in zip(bodies, known, strict=True)]
-    return together(name, every, pushes, width, 0.0)
+    filled = [{name: torch.zeros_like(b[name]) if t is None else t} for b, t in zip(bodies, known, strict=True)]
+    return together(name, filled, pushes, width, 0.0)
 
 
 def apart(name: str, array, layout: Layout, like: Tensor, r: int, pushes: Sequence[int]) -> Tensor:

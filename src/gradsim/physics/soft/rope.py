@@ -59,7 +59,7 @@ class SpringNetwork:
         both = by_share(mass, self.springs).sum(2)
         return (self._stiffness(values).detach() * both).amax(1), (self._of("damping", values).detach() * both).amax(1)
 
-    def drawn(self, x: Tensor, values: Values) -> Tensor:
+    def surface_vertices(self, x: Tensor, values: Values) -> Tensor:
         return self.tubes.around(x, values[f"{self.name}.radius"])
 
     def _stiffness(self, values: Values) -> Tensor:
