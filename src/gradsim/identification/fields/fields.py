@@ -172,8 +172,8 @@ class FieldSpace:
         if not fields:
             raise InputError("nothing to identify: name at least one array, such as flag.vertex_velocity.")
         self.model, self.pieces = model, []
-        for given in fields:
-            self._add(Field(given) if isinstance(given, str) else given)
+        for item in fields:
+            self._add(Field(item) if isinstance(item, str) else item)
         log = [torch.full((len(p.entries),), p.kind.positive) for p in self.pieces]
         self.logarithmic = torch.cat(log).tolist()
         self.low = torch.full((len(self),), -torch.inf, dtype=torch.float64)
@@ -201,13 +201,13 @@ class FieldSpace:
 
     def draw(self, rng: np.random.Generator, count: int) -> Tensor:
         """Starts (count, unknowns): uniform in u over the ranges of the fields that have one."""
-        drawn = self.start().repeat(count, 1)
+        samples = self.start().repeat(count, 1)
         for p in self.pieces:
             if p.field.low is not None and p.field.high is not None:
                 ends = np.array([p.field.low, p.field.high])
                 low, high = np.log(ends) if p.kind.positive else ends / p.scale
-                drawn[:, p.columns] = torch.tensor(rng.uniform(low, high, (count, len(p.entries))))
-        return drawn
+                samples[:, p.columns] = torch.tensor(rng.uniform(low, high, (count, len(p.entries))))
+        return samples
 
     def labels(self, k: int) -> tuple[str, int, int]:
         """Field, row and place in the row of unknown k."""
