@@ -78,7 +78,7 @@ def test_loss_on_states_has_no_gradient_by_camera_or_light():
     content["lights"] = {"sun": {"kind": "directional", "direction": [0, 1, -1]}}
     model = Model(Scene.parse(content))
     for name in ("camera.focal", "lights.sun.colour"):
-        with pytest.raises(InputError, match=f"`{name}` {NOTHING}: .* Only pictures show it"):
+        with pytest.raises(InputError, match=f"`{name}` {NOTHING}: .* Only images depend on it"):
             gs.gradients(ending(model), model, [name])
         seen = Renderer.of(model.scene, law="lambert")
         values = model.values()
@@ -90,7 +90,7 @@ def test_loss_on_one_body_has_no_gradient_by_another():
     content = cube().model_dump(exclude_unset=True)
     content["bodies"]["other"] = {**content["bodies"]["cube"], "position": [2, 0, 0.3]}
     model = Model(Scene.parse(content))
-    with pytest.raises(InputError, match=f"`other.mass` {NOTHING}: .* Let the loss read what it moves"):
+    with pytest.raises(InputError, match=f"`other.mass` {NOTHING}: .* Use what it moves in the loss"):
         gs.gradients(ending(model), model, ["other.mass"])
 
 

@@ -58,7 +58,7 @@ class RunDirectory:
         Args:
             arguments: Arguments of the run.
             subject: The loaded scene or task.
-            resume: Whether to continue an interrupted run.
+            resume: Continue an interrupted run.
 
         Raises:
             InputError: If the folder holds an unfinished run and `resume` is False, or a run with other inputs, or if

@@ -102,7 +102,7 @@ OBJECTS = (
 SIZES = 0.3, 1.0  # [m] extent along each axis of the object
 FPS, FRAMES = 30, 60  # 2 s
 PIXELS = 64
-DIGITS = 6  # decimals of what is drawn: the last bits of cosines and sums differ between machines
+DIGITS = 6  # decimals of sampled values: the last bits of cosines and sums differ between machines
 RANGES = {  # the paper prints its ranges without units; these are ours
     "body.mass": (2.0, 12.0),  # [kg]
     "ground.stiffness": (2e4, 5e5),  # of each contact vertex, as the next two [N/m]

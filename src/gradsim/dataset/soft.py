@@ -31,7 +31,7 @@ GROUND = {  # per contact vertex, of which soft bodies have few and light ones
 }
 FPS, FRAMES = 30, 60  # 2 s
 PIXELS = 64
-DIGITS = 6  # decimals of what is drawn: the last bits of cosines and sums differ between machines
+DIGITS = 6  # decimals of sampled values: the last bits of cosines and sums differ between machines
 SUBSTEPS = {"solid": 128, "cloth": 96}  # per frame: stable in every corner of the ranges
 ELEVATION = {"solid": 0.25, "cloth": 0.8}  # [rad] of the camera: cloths end flat on the ground
 

@@ -98,9 +98,9 @@ class Touches:
     Args:
         body: Its name.
         grounds: Names of the grounds and obstacles.
-        inside: Whether the point is inside the ground.
-        sliding: Whether its friction is clamped at μ f_n; else it is viscous, k_f u.
-        pressing: Whether the normal force is above zero; inside and not pressing, it is clamped.
+        inside: True if the point is inside the ground.
+        sliding: True if the friction is clamped at μ f_n; else it is viscous, k_f u.
+        pressing: True if the normal force is above zero; inside and not pressing, it is clamped.
     """
 
     body: str

@@ -20,7 +20,7 @@ def gradients(
     and optimisers pass it over. This raises.
 
     Args:
-        loss: A scalar made from `model.rollout(given)`; its graph is kept.
+        loss: Scalar computed from `model.rollout(given)`; its graph is retained.
         model: The model.
         names: Parameters or components: "cube.mass", "cube.velocity", "cube.velocity.x".
         given: Values that were passed to the rollout; missing names have the model's values.
@@ -60,7 +60,9 @@ def gradients(
 def _way(model: Model, name: str) -> str:
     """Advice on how to make the loss depend on the parameter."""
     if name not in read_by_motion(model):
-        return "Only pictures show it: make the loss from a picture by `Renderer`, with the values of the trajectory."
+        return (
+            "Only images depend on it: compute the loss from an image of `Renderer`, with the values of the trajectory."
+        )
     if name in CLOCK:
         return f"Give `{name}` to the rollout, and let the loss read a frame after the start."
-    return f"Let the loss read what it moves, and if the rollout was given `{name}`, give the same tensor here."
+    return f"Use what it moves in the loss, and if `{name}` was an argument of the rollout, give the same tensor here."

@@ -145,7 +145,7 @@ class CoupledIsland:
         return states
 
     def stable_step(self, values: Values) -> float:
-        """Bound from the bodies and from what is between them: bounds of k/m add up, so 1/h² do."""
+        """Stability bound from the bodies and the forces between them: bounds of k/m add up, and so do 1/h²."""
         alone = min(s.stable_step(values) for s in self.systems)
         return (alone**-2 + self._between(values) ** -2) ** -0.5
 

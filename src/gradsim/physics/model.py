@@ -106,7 +106,7 @@ class Model(nn.Module):
 
     @cached_property
     def unused_parameters(self) -> frozenset[str]:
-        """Parameters that nothing reads: neither the motion, nor the surface, nor pictures. They have no gradient."""
+        """Parameters that no trajectory, surface or image depends on; they have no gradient."""
         return frozenset(self.kinds) - read_by_motion(self) - read_by_pictures(self.scene)
 
     def values(self, given: Mapping[str, Tensor] | None = None) -> Values:
@@ -154,11 +154,11 @@ class Model(nn.Module):
             given: Parameters that differ from the model's own, (worlds, ...) by name.
             frames: Number of frames, frame 0 being the start; None takes the scene's.
             segment: Frames between two checkpoints of the backward pass: memory against recomputation.
-            start: States (worlds, ...) by body and name to go on from, such as those of a frame of another rollout;
+            start: States (worlds, ...) by body and name to continue from, such as those of a frame of another rollout;
                 None begins as the scene does. The clock has no offset then.
 
         Raises:
-            InputError: If a rigid body that goes on from a state has pushes, which count from the scene's start, or
+            InputError: If a rigid body that continues from a state has pushes, which count from the scene's start, or
                 `start` is not of all bodies, or of another number of worlds, or something given requires a gradient and
                 nothing reads it.
             Divergence: If a state becomes non-finite, or a joint has come apart at the last frame (not checked inside
@@ -170,7 +170,7 @@ class Model(nn.Module):
         frames = frames or self.scene.timing.frames
         lead = self._intervals_before(values, given or {}) if start is None else 0
         if start is not None:
-            values, start = self._going_on(values, start)
+            values, start = self._continued(values, start)
         steps, states = self._steps(values, frames, lead), {}
         timed = self._timed(values, frames, lead)
         for group in self.groups:
@@ -204,7 +204,7 @@ class Model(nn.Module):
             frames: Number of frames.
 
         Returns:
-            Trajectory, and a trajectory that holds derivatives in place of states. Neither is checked for divergence.
+            Trajectory, and a trajectory of derivatives instead of states. Neither is checked for divergence.
 
         Raises:
             InputError: If nothing reads a parameter of `along`.
@@ -227,7 +227,7 @@ class Model(nn.Module):
         return self._trajectory(states, values, frames), self._trajectory(derivatives, values, frames)
 
     def recommended_substeps(self, values: Values) -> int:
-        """Steps per frame that resolve what is stiff: a share of the largest stable step (`System.recommended_step`), or less."""
+        """Steps per frame that resolve stiff forces, from `System.recommended_step`."""
         step = min((group.recommended_step(values) for group in self.groups), default=math.inf)
         return max(1, math.ceil(self._longest(values) / step)) if math.isfinite(step) else 8
 
@@ -310,7 +310,7 @@ class Model(nn.Module):
         before = (values["timing.offset"] / (lead * self.substeps))[:, None].expand(-1, lead)
         return torch.cat([before, steps], 1)
 
-    def _going_on(self, values: Values, start: States) -> tuple[Values, States]:
+    def _continued(self, values: Values, start: States) -> tuple[Values, States]:
         """Both for as many worlds."""
         for system in self.systems:
             if system.name not in start or set(start[system.name]) != set(system.states):
@@ -319,7 +319,7 @@ class Model(nn.Module):
                 )
             if getattr(system, "windows", ()):
                 raise InputError(
-                    f"`{system.name}` has pushes, which count from the scene's start, so it cannot go on from a state; "
+                    f"`{system.name}` has pushes, which count from the scene's start, so it cannot start from a state; "
                     f"give it a `velocity` in their place."
                 )
         named = {f"{s.name}.{k}": start[s.name][k] for s in self.systems for k in s.states}

@@ -1,4 +1,4 @@
-"""The obstacles and grounds of a scene: how they are drawn, and what the rollout of a body reads of them.
+"""Obstacles and grounds of a scene: their surfaces, and their inputs of rollouts.
 
 A ball is a box without size whose edges are rounded by its radius (`point_sdf.py`). A contact margin grows both.
 """
@@ -63,7 +63,7 @@ class ObstacleBody:
 
 
 class GroundSquare:
-    """The square of a ground that pictures show: two triangles that face out of the ground.
+    """Visible square of a ground: two triangles that face out of the ground.
 
     Arguments as for `ObstacleBody`; the node has `visible`.
     """

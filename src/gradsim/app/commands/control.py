@@ -44,7 +44,7 @@ def control(arguments: ControlArguments, out: Path, resume: bool = False, progre
     Args:
         arguments: Arguments of the command.
         out: Run folder.
-        resume: Whether to continue an unfinished search; the result is that of an uninterrupted one.
+        resume: Continue unfinished training; the result is that of an uninterrupted one.
         progress: Receives stages and iterations.
 
     Returns:

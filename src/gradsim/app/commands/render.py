@@ -46,7 +46,7 @@ class RenderedFiles:
     Args:
         files: Paths by kind, such as "video" and "mask".
         frames: Frames of the video; images in a sheet or strip.
-        lossless: Whether the video is bit-exact, so that it can be fitted.
+        lossless: Write a bit-exact video, so that it can be fitted.
     """
 
     files: dict[str, Path]

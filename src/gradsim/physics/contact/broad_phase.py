@@ -41,7 +41,7 @@ class Candidates:
     apart: float = 0.0
 
     def near(self, places: Sequence[Tensor], reach: float) -> Tensor:
-        """Pairs (found, 4): a vertex, and the three corners of a triangle.
+        """Pairs (n, 4): a vertex, and the three corners of a triangle.
 
         Args:
             places: Positions (worlds, n, 3) [m] on the way of all vertices.
@@ -55,7 +55,7 @@ class Candidates:
 
     @cached_property
     def _never(self) -> Tensor:
-        """Numbers (vertex · faces + face) of the pairs that are left out."""
+        """Numbers (vertex · faces + face) of the excluded pairs."""
         known = self._search([self.rest[None].double()], self.apart)
         pairs = self._pairs(known)
         corners = self.rest.double()[pairs]

@@ -61,7 +61,7 @@ def segment_core(half: float, radius: float) -> Core:
 
 
 def hull_core(points: np.ndarray) -> Core:
-    """The convex hull of points (n, 3), among which the origin lies."""
+    """Convex hull of points (n, 3) around the origin."""
     normals, levels = _planes(ConvexHull(points).equations)
     radius = SKIN * float(levels.min())
     spaces = np.concatenate([normals, radius - levels[:, None]], 1)

@@ -39,7 +39,7 @@ WAYS_OUT = {
 
 
 def check_formula(function: Callable, known: set[str], path: Path) -> None:
-    """Raise `InputError` if a function has branches or loops, inexact numbers, or names that nobody defines.
+    """Raise `InputError` if a function has branches or loops, inexact numbers, or undefined names.
 
     Args:
         function: The plain function of a file.
@@ -165,7 +165,7 @@ class Elements:
         rest: Constants of their rest shapes by name, (m, ...).
 
     Raises:
-        ValueError: If shapes or names are not those that the force asks for.
+        ValueError: If shapes or names are not those of the force.
     """
 
     force: Force

@@ -257,7 +257,7 @@ def rest_shape(x: Tensor, elements: Tensor) -> dict[str, Tensor]:
 
 
 def masses(volume: Tensor, elements: Tensor, density: float | Tensor, n: int) -> Tensor:
-    """Lumped masses (n,) [kg]; positive, and those of each element add up to its own.
+    """Lumped masses (n,) [kg]; positive, and those of an element add up to its mass.
 
     Args:
         volume: Of each element (m,) [m³].

@@ -1,4 +1,4 @@
-"""Rigid bodies of a scene that touch one another: which, what they are made of, and how they resist (`contact/convex_kernels.py`)."""
+"""Pairs of rigid bodies of a scene in contact: their shapes and contact parameters (`contact/convex_kernels.py`)."""
 
 import itertools
 import math

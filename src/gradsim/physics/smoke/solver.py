@@ -1,4 +1,4 @@
-"""Smoke: the flow of an incompressible fluid, and what it carries, after Stam (Stable Fluids, 1999).
+"""Smoke: the flow of an incompressible fluid with an advected density, after Stam (Stable Fluids, 1999).
 
     ∂u/∂t = −(u·∇) u + ν ∇²u + b ρ + f − ∇p,    ∇·u = 0,    ∂ρ/∂t = −(u·∇) ρ + s
 
@@ -37,7 +37,7 @@ class Plume:
     Args:
         times: Times of the frames (frames,) [s].
         velocity: At lower faces of cells (worlds, frames, dimensions, *shape) [m/s].
-        density: At centres of cells (worlds, frames, *shape); in two dimensions a picture, axis 0 downwards.
+        density: At centres of cells (worlds, frames, *shape); in two dimensions an image, axis 0 downwards.
         grid: The cells.
     """
 
@@ -57,9 +57,9 @@ class Smoke(nn.Module):
 
         smoke = gs.Smoke((128, 128), spacing=1 / 128, dt=0.01, buoyancy=(-1.0, 0.0))
         plume = smoke.rollout(density=disc, frames=100)
-        plume.density[:, -1].sub(picture).square().mean().backward()
+        plume.density[:, -1].sub(image).square().mean().backward()
 
-    Axis 0 runs down a picture (height, width), axis 1 to the right.
+    Axis 0 runs down an image (height, width), axis 1 to the right.
 
     Args:
         shape: Cells along two or three axes.

@@ -1,4 +1,4 @@
-"""Elements of ropes and nets: springs with the law of `spring.py`, drawn as tubes around their strands."""
+"""Elements of ropes and nets: springs with the law of `spring.py`, rendered as tubes around their strands."""
 
 import torch
 from torch import Tensor
