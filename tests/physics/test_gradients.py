@@ -46,8 +46,8 @@ def test_zero_of_free_fall_is_an_answer():
         (cube(ground=None, friction=0.3), "cube.friction", "the scene has no ground or obstacle, so `cube` touches nothing"),
         (cube(collision="none", friction=0.3), "cube.friction", "`cube` has collision: none"),
         (cube(collision="none"), "ground.stiffness", "nothing can touch `ground`"),
-        (cube(friction=0.3), "ground.friction", "of what meets `ground`, `cube` has its own `friction`"),
-        (solid(), "post.friction", "of what meets `post`, `beam` has its own `friction`"),
+        (cube(friction=0.3), "ground.friction", "in contact with `ground`, `cube` has its own `friction`"),
+        (solid(), "post.friction", "in contact with `post`, `beam` has its own `friction`"),
         (solid(collision="none"), "beam.contact.friction", "`beam` has collision: none"),
     ],
 )  # fmt: skip
@@ -78,7 +78,7 @@ def test_loss_on_states_has_no_gradient_by_camera_or_light():
     content["lights"] = {"sun": {"kind": "directional", "direction": [0, 1, -1]}}
     model = Model(Scene.parse(content))
     for name in ("camera.focal", "lights.sun.colour"):
-        with pytest.raises(InputError, match=f"`{name}` {NOTHING}: .* Only pictures show it"):
+        with pytest.raises(InputError, match=f"`{name}` {NOTHING}: .* Only images depend on it"):
             gs.gradients(ending(model), model, [name])
         seen = Renderer.of(model.scene, law="lambert")
         values = model.values()
@@ -90,7 +90,7 @@ def test_loss_on_one_body_has_no_gradient_by_another():
     content = cube().model_dump(exclude_unset=True)
     content["bodies"]["other"] = {**content["bodies"]["cube"], "position": [2, 0, 0.3]}
     model = Model(Scene.parse(content))
-    with pytest.raises(InputError, match=f"`other.mass` {NOTHING}: .* Let the loss read what it moves"):
+    with pytest.raises(InputError, match=f"`other.mass` {NOTHING}: .* Use what it moves in the loss"):
         gs.gradients(ending(model), model, ["other.mass"])
 
 

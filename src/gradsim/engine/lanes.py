@@ -418,11 +418,11 @@ class _Table:
             for name in ("Vec3", "Mat3"):
                 self.formula("spread", self.names[name], self.names[name], f=lambda a: a)
             return
-        for given, name, entry in (("Point", "Vec3", "a_.c[{i}]"), ("Matrix", "Mat3", "a_.data[{i} / 3][{i} % 3]")):
+        for constant, name, entry in (("Point", "Vec3", "a_.c[{i}]"), ("Matrix", "Mat3", "a_.data[{i} / 3][{i} % 3]")):
             n = self.size[self.names[name]]
             value = "".join(f"o[{i}] = V{{}} + {entry.format(i=i)}; " for i in range(n))
             tangent = "".join(f"to[{i}] = V{{}}; " for i in range(n))
-            self.native("spread", self.names[name], (self.names[given],), value, "", tangent)
+            self.native("spread", self.names[name], (self.names[constant],), value, "", tangent)
 
 
 def _cofactor(A):

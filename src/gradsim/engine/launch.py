@@ -50,9 +50,9 @@ def array(dtype: Any, tensor: Tensor) -> Any:
     """
     check_memory(tensor)
     wp.init()  # from_torch needs it on a CPU
-    kept = tensor.contiguous() if tensor.numel() else tensor.new_empty(tensor.shape)  # strides of none may be any
-    described = wp.from_torch(kept, dtype=dtype, requires_grad=False, return_ctype=True)
-    setattr(described, "owner", kept)  # noqa: B010 -- lives as long as the description, which has no such field
+    contiguous = tensor.contiguous() if tensor.numel() else tensor.new_empty(tensor.shape)  # strides of none may be any
+    described = wp.from_torch(contiguous, dtype=dtype, requires_grad=False, return_ctype=True)
+    setattr(described, "owner", contiguous)  # noqa: B010 -- lives as long as the description, which has no such field
     return described
 
 

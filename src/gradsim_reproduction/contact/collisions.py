@@ -178,7 +178,7 @@ def _film(out: Path, record: dict) -> None:
     true, fitted = (model.rollout(parameter_values(scene, n)) for n in (truth, record["pushed"]["values"]))
     frames = to_bytes(synthetic.film(scene, true))
     write_slow_video(out / "collision.webm", frames, scene.timing.fps)
-    write_player(out / "player.html", scene, fitted.drawn, frames, true.drawn)
+    write_player(out / "player.html", scene, fitted.scene_surface, frames, true.scene_surface)
     scene.save(out / "scene.yaml")
 
 

@@ -134,5 +134,5 @@ def test_a_force_that_does_not_fit_is_refused(load, tmp_path):
     ):
         with pytest.raises(InputError, match=message):
             Model(scene, forces={name: acting})
-    with pytest.raises(InputError, match="there is no file"):
+    with pytest.raises(InputError, match="does not exist"):
         Force.load(tmp_path / "none.py")

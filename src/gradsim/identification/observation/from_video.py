@@ -119,7 +119,7 @@ def _common_color(scene) -> tuple[float, ...] | None:
 
 def colors(scene) -> dict[tuple[float, ...], list[str]]:
     """Parts of the surface of the scene's bodies by their colour."""
-    found: dict[tuple[float, ...], list[str]] = {}
+    by_color: dict[tuple[float, ...], list[str]] = {}
     for name, body in scene.bodies.items():
         double = isinstance(body, DoublePendulum)
         for part, colour in (
@@ -127,8 +127,8 @@ def colors(scene) -> dict[tuple[float, ...], list[str]]:
             if double
             else ((name, body.colour),)
         ):
-            found.setdefault(tuple(colour), []).append(part)
-    return found
+            by_color.setdefault(tuple(colour), []).append(part)
+    return by_color
 
 
 def _labelled_masks(

@@ -67,7 +67,7 @@ def tangents(
     """
     numbers = sum(12 * len(s.rest) if isinstance(s, SoftBody) else 26 for s in model.systems)  # of state and derivative
     lanes = max(1, MEMORY // (frames * numbers))
-    own, found = None, []
+    trajectory, derivatives = None, []
     for first in range(0, len(directions), lanes):
         group = directions[first : first + lanes]
         repeated = {name: v.detach().expand(len(group), *v.shape[1:]).clone() for name, v in values.items()}
@@ -76,14 +76,14 @@ def tangents(
             for name, slope in direction.tangent(values).items():
                 along.setdefault(name, torch.zeros_like(repeated[name]))[k] = slope[0]
         with torch.no_grad():
-            own, moving = model.tangent(repeated, along, frames)
+            trajectory, moving = model.tangent(repeated, along, frames)
         for k in range(len(group)):
             states = {body: {n: y[k : k + 1] for n, y in group_.items()} for body, group_ in moving.states.items()}
             one = {name: v[k : k + 1] for name, v in along.items()}
-            found.append(Trajectory(own.times, states, one, model.systems))
-    assert own is not None
-    first_world = {b: {n: y[:1] for n, y in g.items()} for b, g in own.states.items()}
-    return Trajectory(own.times, first_world, values, model.systems), found
+            derivatives.append(Trajectory(trajectory.times, states, one, model.systems))
+    assert trajectory is not None
+    first_world = {b: {n: y[:1] for n, y in g.items()} for b, g in trajectory.states.items()}
+    return Trajectory(trajectory.times, first_world, values, model.systems), derivatives
 
 
 def displacement(system, states, moving, values: Values, along: Values, scale: Scale) -> tuple[Tensor, Tensor]:
@@ -107,23 +107,25 @@ def displacement(system, states, moving, values: Values, along: Values, scale: S
         place = torch.cat(list(flat.values()), -1)
         return place, place[:, :0] if pace is None else pace * scale.time
 
-    def spin(q: Tensor, l: Tensor, some: Values) -> Tensor:
-        inverse = dict(zip(INPUTS, system.inputs({**values, **some}), strict=False))["inertia_inverse"][0]
+    def spin(q: Tensor, l: Tensor, parameters: Values) -> Tensor:
+        inverse = dict(zip(INPUTS, system.inputs({**values, **parameters}), strict=False))["inertia_inverse"][0]
         return rotation.rotate(q, (inverse @ rotation.rotate(rotation.conjugate(q), l)[..., None])[..., 0])
 
-    own, d = first(states), first(moving)
-    some = {name: values[name].detach() for name in along}
-    _, turning = torch.func.jvp(spin, (own["q"], own["l"], some), (d["q"], d["l"], dict(along)))  # pyright: ignore[reportAssignmentType]
-    turn = 2 * rotation.multiply(d["q"], rotation.conjugate(own["q"]))[..., :3]
+    state, d = first(states), first(moving)
+    parameters = {name: values[name].detach() for name in along}
+    _, turning = torch.func.jvp(spin, (state["q"], state["l"], parameters), (d["q"], d["l"], dict(along)))  # pyright: ignore[reportAssignmentType]
+    turn = 2 * rotation.multiply(d["q"], rotation.conjugate(state["q"]))[..., :3]
     place = torch.cat([d["x"] / scale.size, turn], -1)
     return place, torch.cat([d["v"] * (scale.time / scale.size), turning * scale.time], -1)
 
 
-def sensitivity(own: Trajectory, moving: Trajectory, scale: Scale) -> tuple[Tensor, Tensor]:
+def sensitivity(trajectory: Trajectory, moving: Trajectory, scale: Scale) -> tuple[Tensor, Tensor]:
     """S of every body (bodies, frames), and its part of position and orientation."""
-    both, seen = [], []
-    for s in own.systems:
-        place, pace = displacement(s, own.states[s.name], moving.states[s.name], own.values, moving.values, scale)
+    both, positions = [], []
+    for s in trajectory.systems:
+        place, pace = displacement(
+            s, trajectory.states[s.name], moving.states[s.name], trajectory.values, moving.values, scale
+        )
         both.append(torch.linalg.vector_norm(torch.cat([place, pace], -1), dim=-1))
-        seen.append(torch.linalg.vector_norm(place, dim=-1))
-    return torch.stack(both), torch.stack(seen)
+        positions.append(torch.linalg.vector_norm(place, dim=-1))
+    return torch.stack(both), torch.stack(positions)

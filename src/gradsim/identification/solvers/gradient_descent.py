@@ -63,10 +63,10 @@ def descend(
 
     def closure() -> Tensor:
         steps.zero_grad()
-        each = loss_of_each()
-        each.sum().backward()
-        closure.last = each.detach()
-        return each.sum()
+        per_start = loss_of_each()
+        per_start.sum().backward()
+        closure.last = per_start.detach()
+        return per_start.sum()
 
     for iteration in range(iterations):
         steps.step(closure)
@@ -91,6 +91,6 @@ def follow(
     """
     u, losses = start, []
     for stage in schedule.stages:
-        u, own = descend(problem, u, stage.iterations, optimiser, rate, stage.loss, stage.rtol)
-        losses.append(own)
+        u, stage_losses = descend(problem, u, stage.iterations, optimiser, rate, stage.loss, stage.rtol)
+        losses.append(stage_losses)
     return u, losses

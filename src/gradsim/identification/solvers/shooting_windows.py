@@ -150,8 +150,8 @@ class Windows:
         if not SHORTEST <= window < frames:
             raise InputError(f"window is {window}; it has to be from {SHORTEST} to {frames - 1} frames of the clip.")
         bodies = model.scene.bodies
-        found = {system.name: start_of(system, bodies[system.name]) for system in model.systems}
-        self.starts = {name: start for name, start in found.items() if start is not None}
+        starts = {system.name: start_of(system, bodies[system.name]) for system in model.systems}
+        self.starts = {name: start for name, start in starts.items() if start is not None}
         others = [name for name in bodies if name not in self.starts]
         if others:
             raise InputError(
@@ -203,8 +203,8 @@ class Windows:
         which, lanes = which.repeat_interleave(n), rows.repeat_interleave(n, 0)
         directions = torch.eye(n).double().repeat(len(rows), 1)
         touched, along = torch.func.jvp(lambda rows: self._values(rows, which), (lanes,), (directions,))  # pyright: ignore[reportAssignmentType]
-        own, moved = self.model.tangent(self.model.values(touched), along, min(frames, self.window + 1))
-        return own, moved, along
+        trajectory, tangent = self.model.tangent(self.model.values(touched), along, min(frames, self.window + 1))
+        return trajectory, tangent, along
 
     def states(self, trajectory: Trajectory, frame: int) -> list[State]:
         """The state of every body at a frame."""
@@ -222,12 +222,12 @@ class Windows:
 
     def by_quantity(self, numbers: Tensor) -> dict[str, Tensor]:
         """Lengths of the parts of numbers (n, size): position, angle and so on, of several bodies the largest (n,)."""
-        found: dict[str, Tensor] = {}
-        for start, own in zip(self.starts.values(), self._split(numbers), strict=True):
-            for name, part in zip(start.parts, own.split(list(start.parts.values()), 1), strict=True):
+        lengths: dict[str, Tensor] = {}
+        for start, values in zip(self.starts.values(), self._split(numbers), strict=True):
+            for name, part in zip(start.parts, values.split(list(start.parts.values()), 1), strict=True):
                 length = torch.linalg.vector_norm(part, dim=1)
-                found[name] = torch.maximum(found[name], length) if name in found else length
-        return found
+                lengths[name] = torch.maximum(lengths[name], length) if name in lengths else length
+        return lengths
 
     def _split(self, numbers: Tensor) -> tuple[Tensor, ...]:
         """Those of each body."""
@@ -239,10 +239,10 @@ class Windows:
         touched, first = self.space.values(rows[:, :n]), (which == 0)[:, None]
         known = lambda name: touched.get(name, self.given.get_parameter(name).detach()[None])
         values = {name: v for name, v in touched.items() if ".pushes." not in name}
-        for start, own in zip(self.starts.values(), self._split(rows[:, n:]), strict=True):
-            values |= start.values(own, first, known)
-        for here, there, window, share in self.pushes:
-            values[here] = known(there) * (share * (which == window))[:, None]
+        for start, state in zip(self.starts.values(), self._split(rows[:, n:]), strict=True):
+            values |= start.values(state, first, known)
+        for local_name, scene_name, window, share in self.pushes:
+            values[local_name] = known(scene_name) * (share * (which == window))[:, None]
         return values
 
     def _scene(self):
@@ -253,13 +253,13 @@ class Windows:
             pushes = []
             for k, push in enumerate(getattr(body, "pushes", ())):
                 for j in range(self.count(self.frames)):
-                    here = _within(push, j * length, length, dt)
-                    if here is None:
+                    cut = _within(push, j * length, length, dt)
+                    if cut is None:
                         continue
                     key = "impulse" if push.force is None else "force"
-                    own = f"{name}.pushes.{len(pushes)}.{key}"
-                    self.pushes.append((own, f"{name}.pushes.{k}.{key}", j, here[1]))
-                    pushes.append(here[0])
+                    local_name = f"{name}.pushes.{len(pushes)}.{key}"
+                    self.pushes.append((local_name, f"{name}.pushes.{k}.{key}", j, cut[1]))
+                    pushes.append(cut[0])
             bodies[name] = body.model_copy(update={"pushes": tuple(pushes)})
         timing = scene.timing.model_copy(update={"frames": self.window + 1, "substeps": self.given.substeps})
         return scene.model_copy(update={"bodies": bodies, "timing": timing})
@@ -279,6 +279,6 @@ def _within(push, begin: float, length: float, dt: float):
 
 def part(trajectory: Trajectory, rows: slice, frames: int) -> Trajectory:
     """Some worlds of a trajectory, up to a frame."""
-    states = {body: {k: y[rows, :frames] for k, y in own.items()} for body, own in trajectory.states.items()}
+    states = {body: {k: y[rows, :frames] for k, y in state.items()} for body, state in trajectory.states.items()}
     values = {name: v[rows] for name, v in trajectory.values.items()}
     return replace(trajectory, times=trajectory.times[:frames], states=states, values=values)

@@ -152,8 +152,8 @@ class RigidBody(System):
     def inputs(self, values: Values) -> list[Tensor]:
         mass = self.mass(values)
         worlds = len(mass)
-        each = values[f"{self.name}.scale"][:, None]
-        points, radius = self.points * each[..., None], self.radius * each
+        scale = values[f"{self.name}.scale"][:, None]
+        points, radius = self.points * scale[..., None], self.radius * scale
         return [
             *self.start(values),
             mass,

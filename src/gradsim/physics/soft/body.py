@@ -64,8 +64,8 @@ class Discretization(Protocol):
         """Bounds (worlds,) of the largest k/m [1/s²] and c/m [1/s] of its vibrations about rest."""
         ...
 
-    def drawn(self, x: Tensor, values: Values) -> Tensor:
-        """Vertices of the drawn surface (worlds, frames, k, 3) from all vertices."""
+    def surface_vertices(self, x: Tensor, values: Values) -> Tensor:
+        """Vertices of the rendered surface (worlds, frames, k, 3) from all vertices."""
         ...
 
 
@@ -111,8 +111,8 @@ class SoftBody(System):
         self.contact = SoftContact(name, scene, touching[self.free[touching] > 0], self.rest)
         faces = torch.tensor(matter.mesh.faces, device=to["device"])
         look = look_of(body, matter.mesh, f"bodies.{name}", matter.smooth, to)
-        every = np.arange(len(places))
-        held = [every if one.region is None else one.region.of(places) for one in body.anchors]
+        all_vertices = np.arange(len(places))
+        held = [all_vertices if one.region is None else one.region.of(places) for one in body.anchors]
         self.anchored = [torch.tensor(vertices, device=to["device"]) for vertices in held]
         self.along = [None if one.along is None else torch.tensor(one.along, **to) for one in body.anchors]
         self.anchors = [
@@ -169,7 +169,7 @@ class SoftBody(System):
         ]
 
     def vertices(self, states: list[Tensor], values: Values) -> Tensor:
-        return self.matter.drawn(states[0], values)
+        return self.matter.surface_vertices(states[0], values)
 
     def center_of_mass(self, state: State, values: Values) -> Tensor:
         return self._mean(state["x"], values)
@@ -218,8 +218,8 @@ class SoftBody(System):
     def recommended_step(self, values: Values) -> float:
         if self.implicit:
             return math.inf
-        every, touch = self._rates(values)
-        return min(RESOLVED * _step(*every), TOUCHES * _step(*touch))
+        elastic, touch = self._rates(values)
+        return min(RESOLVED * _step(*elastic), TOUCHES * _step(*touch))
 
     def check(self, values: Values) -> None:
         """Raise `InputError` if a mass is not above 0, or a vertex starts inside something."""
@@ -246,14 +246,14 @@ class SoftBody(System):
         return (stiffness, damping), touch
 
     def _anchor_parameters(self, values: Values, x: Tensor) -> list[Tensor]:
-        found = []
+        arguments = []
         for k, vertices in enumerate(self.anchored):
             of = lambda key, k=k: values[f"{self.name}.anchors.{k}.{key}"][:, None]
-            found.append(x[:, vertices] + of("offset"))
+            arguments.append(x[:, vertices] + of("offset"))
             if (along := self.along[k]) is not None:
-                found.append(torch.nn.functional.normalize(along, dim=0).expand(len(x), 1, 3))
-            found += [of("stiffness"), of("damping")]
-        return found
+                arguments.append(torch.nn.functional.normalize(along, dim=0).expand(len(x), 1, 3))
+            arguments += [of("stiffness"), of("damping")]
+        return arguments
 
     def _places(self, values: Values) -> Tensor:
         """Vertices at the start (worlds, n, 3) [m]."""

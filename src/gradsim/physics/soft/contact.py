@@ -36,16 +36,16 @@ class SoftContact:
 
     def parameters(self, values: Values) -> list[Tensor]:
         """Those of all groups, in order, (worlds, 1, ...)."""
-        found = []
+        arguments = []
         for ground in self.grounds:
-            found += [*self._plane(ground, values), *self._numbers(ground, values)]
+            arguments += [*self._plane(ground, values), *self._numbers(ground, values)]
         for obstacle in self.obstacles:
             centre, axis, half, rounding = obstacle.inputs(values)
-            found += [centre, *axis.unbind(1), *half.unbind(1), rounding, *self._numbers(obstacle.name, values)]
-        return [x[:, None] for x in found]
+            arguments += [centre, *axis.unbind(1), *half.unbind(1), rounding, *self._numbers(obstacle.name, values)]
+        return [x[:, None] for x in arguments]
 
-    def given(self, values: Values) -> dict[str, Tensor]:
-        """The same numbers side by side for all surfaces, as `RigidRollout` has them: (worlds, grounds, ...) and so on."""
+    def stacked(self, values: Values) -> dict[str, Tensor]:
+        """The same parameters, stacked over all surfaces as in `RigidRollout`: (worlds, grounds, ...) and so on."""
         worlds = len(values["gravity"])
         zeros = lambda *shape: values["gravity"].new_zeros(worlds, 0, *shape)
         stacked = lambda rows, *shape: torch.stack(rows, 1) if rows else zeros(*shape)
