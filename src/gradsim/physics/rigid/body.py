@@ -20,6 +20,7 @@ from gradsim.geometry import mesh as meshes
 from gradsim.geometry.surface import Part
 from gradsim.numerics import rotation
 from gradsim.physics.appearance import look_of
+from gradsim.physics.contact.impact import DAMPED, fall_speed, height_above
 from gradsim.physics.contact.point_sdf import distance
 from gradsim.physics.rigid.rollout import CONTACT, INPUTS, RigidRollout
 from gradsim.physics.static_geometry import ObstacleBody
@@ -208,11 +209,38 @@ class RigidBody(System):
         return {**state, "l": other.momentum(state["q"], spin, other_values)}
 
     def stable_step(self, values: Values) -> float:
-        """From n k_e h²/m + 2 n k_d h/m < 4, and the same with friction, for the n vertices that may touch at once.
+        """From n k_e h²/m + 2 n c h/m < 4, c the drag of damping and friction, for the n vertices that may touch at once.
 
         n is the largest number of contact points in one plane face of the hull, at most 8; the effective mass of a
-        point at arm r is m/(1 + m r² |I⁻¹|) where only one touches, so the tighter of the two counts.
+        point at arm r is m/(1 + m r² |I⁻¹|) where only one touches, so the tighter of the two counts. Dissipation counts
+        at the speed of the impact (`contact/impact.py`).
         """
+        return self._stable_step(values, self.impact_speed(values))
+
+    def recommended_step(self, values: Values) -> float:
+        return min(RESOLVED * self._stable_step(values), DAMPED * self.stable_step(values))
+
+    def impact_speed(self, values: Values) -> Tensor:
+        """Largest speed (worlds,) [m/s] at which one of its points can meet a ground or obstacle.
+
+        0 of a body that a joint places: what it falls through is the joint's.
+        """
+        x = values[f"{self.name}.position"].detach()
+        if self.placed:
+            return torch.zeros_like(x[:, 0])
+        norm = lambda y: torch.linalg.vector_norm(y.detach(), dim=-1)
+        speed, spin = norm(values[f"{self.name}.velocity"]), norm(values[f"{self.name}.angular_velocity"])
+        slowest = torch.linalg.eigvalsh(self.inertia(values).detach())[:, 0]
+        impulses, points = (y.detach() for y in self._pushes(values, len(x)))
+        speed = speed + norm(impulses).sum(1) / self.mass(values).detach()
+        spin = spin + (norm(impulses) * norm(points)).sum(1) / slowest
+        reach = torch.linalg.vector_norm(self.rest, dim=-1).max() * values[f"{self.name}.scale"].detach()
+        timing = self.scene.timing
+        time = timing.frames / timing.fps * values["timing.rate"].max().item()
+        return fall_speed(speed, height_above(self, x, values).detach(), values["gravity"].detach(), time) + spin * reach
+
+    def _stable_step(self, values: Values, speed: Tensor | None = None) -> float:
+        """See `stable_step`; `speed` of the impact (worlds,), None: without the dissipation."""
         if not self.surfaces or not len(self.points):
             return math.inf
         mass, scale = self.mass(values), values[f"{self.name}.scale"]
@@ -223,17 +251,17 @@ class RigidBody(System):
         for surface in self.surfaces:
             k = self._of(surface, "stiffness", values)
             drag = self._of(surface, "friction_stiffness", values)
+            loss = self._of(surface, self.damping_name, values)
             if self.damping_name == "damping":
-                drag = drag + self._of(surface, "damping", values)
+                drag = drag + loss
             for n, m in ((count, mass), (1, mass / pivot)):
-                # n k h²/m + 2 n c h/m = 4, the positive root
+                # h² k/m + 2 h c/m = 4, the positive root
                 a, b = n * k / m, 2 * n * drag / m
+                if speed is not None and self.damping_name == "dissipation":
+                    b = b + 2 * loss * speed * torch.sqrt(a)
                 root = 8 / (b + torch.sqrt(b**2 + 16 * a))
                 worst = min(worst, root.min().item())
         return worst
-
-    def recommended_step(self, values: Values) -> float:
-        return RESOLVED * self.stable_step(values)
 
     def check(self, values: Values, start: Sequence[Tensor] | None = None) -> None:
         """Raise `InputError` if a contact point starts inside something by a thousandth of the body's size or more.
