@@ -28,6 +28,9 @@ from gradsim.physics.system import RESOLVED, ObservationUnits, State, System, Va
 from gradsim.scene import contact
 from gradsim.scene.joint import placing_joints
 
+TURN = 0.05  # angle of a step of free spin [rad]: rk4 keeps the energy to 1e-6 over 10 s
+FREE_STEPS = 8  # steps per frame where nothing is stiff (`Model.recommended_substeps`)
+
 _rollout = cache(RigidRollout)  # one operation for each kind of rollout
 
 
@@ -94,7 +97,7 @@ class RigidBody(System):
         return tuple((float(begin), float(end)) for begin, end in pairs)
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> RigidRollout:
-        return _rollout(frames, substeps, dt, self.windows, self.law, self.scene.timing.integrator, segment)
+        return _rollout(frames, substeps, dt, self.windows, self.law, self.scene.integrator, segment)
 
     @property
     def pushes(self):
@@ -218,7 +221,10 @@ class RigidBody(System):
         return self._stable_step(values, self.impact_speed(values))
 
     def recommended_step(self, values: Values) -> float:
-        return min(RESOLVED * self._stable_step(values), DAMPED * self.stable_step(values))
+        contact = min(RESOLVED * self._stable_step(values), DAMPED * self.stable_step(values))
+        spin = 0.0 if self.placed else self._start_speed(values)[1].max().item()
+        turn = TURN / max(spin, 1e-9)
+        return min(contact, turn) if turn < 1 / (FREE_STEPS * self.scene.timing.fps) else contact
 
     def impact_speed(self, values: Values) -> Tensor:
         """Largest speed (worlds,) [m/s] at which one of its points can meet a ground or obstacle.
@@ -228,16 +234,22 @@ class RigidBody(System):
         x = values[f"{self.name}.position"].detach()
         if self.placed:
             return torch.zeros_like(x[:, 0])
-        norm = lambda y: torch.linalg.vector_norm(y.detach(), dim=-1)
-        speed, spin = norm(values[f"{self.name}.velocity"]), norm(values[f"{self.name}.angular_velocity"])
-        slowest = torch.linalg.eigvalsh(self.inertia(values).detach())[:, 0]
-        impulses, points = (y.detach() for y in self._pushes(values, len(x)))
-        speed = speed + norm(impulses).sum(1) / self.mass(values).detach()
-        spin = spin + (norm(impulses) * norm(points)).sum(1) / slowest
+        speed, spin = self._start_speed(values)
         reach = torch.linalg.vector_norm(self.rest, dim=-1).max() * values[f"{self.name}.scale"].detach()
         timing = self.scene.timing
         time = timing.frames / timing.fps * values["timing.rate"].max().item()
-        return fall_speed(speed, height_above(self, x, values).detach(), values["gravity"].detach(), time) + spin * reach
+        return (
+            fall_speed(speed, height_above(self, x, values).detach(), values["gravity"].detach(), time) + spin * reach
+        )
+
+    def _start_speed(self, values: Values) -> tuple[Tensor, Tensor]:
+        """Bounds of speed [m/s] and spin [rad/s] (worlds,) after all pushes."""
+        norm = lambda y: torch.linalg.vector_norm(y.detach(), dim=-1)
+        speed, spin = norm(values[f"{self.name}.velocity"]), norm(values[f"{self.name}.angular_velocity"])
+        least = torch.linalg.eigvalsh(self.inertia(values).detach())[:, 0]
+        impulses, points = self._pushes(values, len(speed))
+        speed = speed + norm(impulses).sum(1) / self.mass(values).detach()
+        return speed, spin + (norm(impulses) * norm(points)).sum(1) / least
 
     def _stable_step(self, values: Values, speed: Tensor | None = None) -> float:
         """See `stable_step`; `speed` of the impact (worlds,), None: without the dissipation."""
