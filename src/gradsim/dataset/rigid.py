@@ -141,7 +141,7 @@ def rigid(rng: np.random.Generator, number: int) -> SampleScene:
     content = {
         "name": f"rigid {number}, {name}",
         "gravity": 9.81,
-        "timing": {"fps": FPS, "frames": FRAMES, "substeps": _substeps(solid, inertia)},
+        "timing": {"fps": FPS, "frames": FRAMES, "substeps": _substeps(solid, inertia), "integrator": "semi-implicit"},
         "bodies": {"body": {**body, "position": _rounded([x, 0.0, drop - low[:, 2].min().item()])}},
         "ground": {"law": "paper", **{key: middle for key, middle in MIDDLE.items() if key != "mass"}},
         "camera": _camera(float(size.max())),

@@ -119,7 +119,7 @@ def _continuous_law(scene: Scene, unknowns) -> dict:
 
 
 def _rk4(scene: Scene, unknowns) -> dict:
-    return {"timing.integrator": "rk4"} if scene.timing.integrator != "rk4" else {}
+    return {"timing.integrator": "rk4"} if scene.integrator != "rk4" else {}
 
 
 def _pendulums(scene: Scene) -> list[str]:

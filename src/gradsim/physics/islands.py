@@ -13,6 +13,7 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.numerics import rotation
 from gradsim.physics.contact.broad_phase import Candidates
+from gradsim.physics.contact.impact import DAMPED
 from gradsim.physics.contact.point_sdf import distance
 from gradsim.physics.contact.vertex_body import touch_body
 from gradsim.physics.contact.vertex_triangle import touch_face
@@ -147,10 +148,11 @@ class CoupledIsland:
     def stable_step(self, values: Values) -> float:
         """Stability bound from the bodies and the forces between them: bounds of k/m add up, and so do 1/h²."""
         alone = min(s.stable_step(values) for s in self.systems)
-        return (alone**-2 + self._between(values) ** -2) ** -0.5
+        return (alone**-2 + self._between(values, damped=True) ** -2) ** -0.5
 
     def recommended_step(self, values: Values) -> float:
-        return min(TOUCHES * self._between(values), *(s.recommended_step(values) for s in self.systems))
+        between = min(TOUCHES * self._between(values, damped=False), DAMPED * self._between(values, damped=True))
+        return min(between, *(s.recommended_step(values) for s in self.systems))
 
     def check(self, values: Values) -> None:
         """Raise `InputError` if the start is impossible, or a vertex starts inside a rigid body."""
@@ -174,16 +176,23 @@ class CoupledIsland:
                 f"them away from the other by that much."
             )
 
-    def _between(self, values: Values) -> float:
-        """Largest stable step of contacts and attachments alone: h² k/m + 2 h c/m < 4 with the sums over what meets."""
+    def _between(self, values: Values, damped: bool) -> float:
+        """Largest stable step of contacts and attachments alone: h² k/m + 2 h c/m < 4 with the sums over what meets.
+
+        `damped`: with the dissipation of contacts at the speed of the impact (`contact/impact.py`).
+        """
         mass = {s.name: s.mass(values).detach().min().item() for s in self.soft}
         mass |= {s.name: s.mass(values).detach().min().item() for s in self.hard}
         stiffness = drag = 0.0
         largest = lambda name: values[name].detach().max().item()
         for name, meeting in self.meetings.items():
             share = AT_ONCE * sum(1 / mass[body] for body in (meeting.between * 2)[:2])
-            stiffness += largest(f"contacts.{name}.stiffness") * share
+            stiff = largest(f"contacts.{name}.stiffness") * share
+            stiffness += stiff
             drag += largest(f"contacts.{name}.friction_stiffness") * share
+            if damped:
+                speed = sum(self._system(body).impact_speed(values).max().item() for body in (meeting.between * 2)[:2])
+                drag += largest(f"contacts.{name}.dissipation") * speed * math.sqrt(stiff)
         for name, hold in self.holds.items():
             share = 1 / mass[hold.body] + len(self.held[name]) / mass[hold.to]
             stiffness += largest(f"attachments.{name}.stiffness") * share

@@ -394,7 +394,7 @@ class Model(nn.Module):
         for group in self.groups:
             said = group.opened(states, values) if isinstance(group, ConstrainedIsland) else ""
             if said:
-                other = self.scene.timing.integrator == "semi-implicit"
+                other = self.scene.integrator == "semi-implicit"
                 way = "Set timing.integrator to rk4, or more substeps" if other else "Use more substeps"
                 raise Divergence(f"{said}: steps are too long for it. {way} than {self.substeps}.")
 

@@ -31,7 +31,7 @@ class ConstrainedIsland:
         self.systems = tuple(systems)
         self.joints = joints_of(systems, scene)
         self.pairs = pairs_of(systems, scene)
-        self.integrator = scene.timing.integrator
+        self.integrator = scene.integrator
         self._programs: dict[tuple, Bodies] = {}
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Bodies:

@@ -16,6 +16,7 @@ from gradsim.engine.layout import Layout
 from gradsim.errors import InputError
 from gradsim.physics.contact.convex_reference import Placed, depth
 from gradsim.physics.contact.convex_shape import Core, core_of
+from gradsim.physics.contact.impact import DAMPED
 from gradsim.physics.contact.laws import contact_functions
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.system import RESOLVED, Values
@@ -71,20 +72,29 @@ class Pairs:
     def stable_step(self, values: Values) -> float:
         """From n k h²/m + 2 n k_f h/m < 4, as of one body on the ground, with 1/m = 1/m_a + 1/m_b, of each pair.
 
-        A single point that carries turns the bodies too: it has 1/m_a + r_a²/I_a and so on.
+        A single point that carries turns the bodies too: it has 1/m_a + r_a²/I_a and so on. Dissipation counts at the
+        speed of the impact (`contact/impact.py`).
         """
+        return self._stable_step(values, damped=True)
+
+    def recommended_step(self, values: Values) -> float:
+        return min(RESOLVED * self._stable_step(values, damped=False), DAMPED * self.stable_step(values))
+
+    def _stable_step(self, values: Values, damped: bool) -> float:
+        """See `stable_step`; `damped`: with the dissipation."""
         worst = math.inf
+        speeds = [body.impact_speed(values) for body in self.bodies] if damped else []
         for (a, b), name in self.contacts.items():
-            k, drag = (values[f"contacts.{name}.{key}"].detach() for key in ("stiffness", "friction_stiffness"))
+            of = lambda key, name=name: values[f"contacts.{name}.{key}"].detach()
+            k, drag, loss = of("stiffness"), of("friction_stiffness"), of("dissipation")
             light, turning = (sum(x) for x in zip(self._mobility(a, values), self._mobility(b, values), strict=True))
             single = 1 in (len(self.cores[a].corners), len(self.cores[b].corners))
             for inverse in (light * (1 if single else AT_ONCE), turning):
                 stiff, damp = NEIGHBOURS * k * inverse, 2 * NEIGHBOURS * drag * inverse
+                if damped:
+                    damp = damp + 2 * loss * (speeds[a] + speeds[b]) * torch.sqrt(stiff)
                 worst = min(worst, (8 / (damp + torch.sqrt(damp**2 + 16 * stiff))).min().item())
         return worst
-
-    def recommended_step(self, values: Values) -> float:
-        return RESOLVED * self.stable_step(values)
 
     def check(self, values: Values, x: Tensor, q: Tensor) -> None:
         """Raise `InputError` if bodies start inside one another by a thousandth of the smaller one's size or more.

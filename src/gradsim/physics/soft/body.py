@@ -21,6 +21,7 @@ from gradsim.geometry.mesh import Mesh
 from gradsim.geometry.surface import Part
 from gradsim.numerics import rotation
 from gradsim.physics.appearance import look_of
+from gradsim.physics.contact.impact import DAMPED, fall_speed, height_above
 from gradsim.physics.forces import anchor, plane_constraint
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.forces.custom import CustomForce
@@ -84,7 +85,8 @@ class SoftBody(System):
 
     def __init__(self, name: str, body, scene, first: int, matter: Discretization):
         self.name, self.body, self.matter, self.rest = name, body, matter, matter.rest
-        self.implicit = scene.timing.integrator == "implicit"
+        self.implicit = scene.integrator == "implicit"
+        self.scene = scene
         to = {"dtype": self.rest.dtype, "device": self.rest.device}
         self.quat = torch.tensor(body.quat_xyzw, **to)
         places = self.rest.cpu().double().numpy()
@@ -213,13 +215,23 @@ class SoftBody(System):
 
         An implicit step is stable at any size.
         """
-        return math.inf if self.implicit else _step(*self._rates(values)[0])
+        return math.inf if self.implicit else _step(*self._rates(values, damped=True)[0])
 
     def recommended_step(self, values: Values) -> float:
         if self.implicit:
             return math.inf
-        elastic, touch = self._rates(values)
-        return min(RESOLVED * _step(*elastic), TOUCHES * _step(*touch))
+        (elastic, touch), (_, damped) = self._rates(values, damped=False), self._rates(values, damped=True)
+        return min(RESOLVED * _step(*elastic), TOUCHES * _step(*touch), DAMPED * _step(*damped))
+
+    def impact_speed(self, values: Values) -> Tensor:
+        """Largest speed (worlds,) [m/s] at which one of its vertices can meet a ground or obstacle."""
+        x, mass = self._places(values).detach(), self.mass(values).detach()
+        speed = torch.linalg.vector_norm(self._velocities(values, x, mass).detach(), dim=-1).amax(1)
+        gravity, timing = values["gravity"].detach(), self.scene.timing
+        up = -torch.nn.functional.normalize(gravity, dim=-1)
+        top = (x * up[:, None]).sum(-1).argmax(1)
+        height = height_above(self.contact, x[torch.arange(len(x)), top], values).detach()
+        return fall_speed(speed, height, gravity, timing.frames / timing.fps * values["timing.rate"].max().item())
 
     def check(self, values: Values) -> None:
         """Raise `InputError` if a mass is not above 0, or a vertex starts inside something."""
@@ -233,10 +245,13 @@ class SoftBody(System):
         size = torch.linalg.vector_norm(self.rest, dim=-1).max().item() * scale_of(self.name, values).min().item()
         self.contact.check(values, self._places(values), 1e-3 * size)
 
-    def _rates(self, values: Values) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """Bounds (worlds,) of k/m [1/s²] and c/m [1/s]: of everything together, and of contact alone."""
+    def _rates(self, values: Values, damped: bool) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """Bounds (worlds,) of k/m [1/s²] and c/m [1/s]: of everything together, and of contact alone.
+
+        `damped`: with the dissipation of the contact at the speed of the impact.
+        """
         mass = self.mass(values).detach()
-        touch = self.contact.rates(values, mass)
+        touch = self.contact.rates(values, mass, self.impact_speed(values) if damped else None)
         parts = [self.matter.rates(values, mass), touch]
         for k, vertices in enumerate(self.anchored):
             least = mass[:, vertices].amin(1)
