@@ -20,7 +20,7 @@ MASS = 3.7  # [kg]
 NOISE = 1 / 255  # standard deviation of a pixel
 
 SCENE = {
-    "timing": {"fps": 30, "frames": 15},
+    "timing": {"fps": 30, "frames": 15, "integrator": "auto"},
     "bodies": {
         "box": {
             "shape": {"box": {"size": [0.6, 0.48, 0.36]}},

@@ -98,7 +98,7 @@ def test_a_texture_without_places_is_refused(drawn, tmp_path):
     trimesh.Trimesh(solid.vertices, solid.faces).export(tmp_path / "box.stl")
     body = {"shape": {"mesh": {"file": "box.stl"}}, "mass": 1, "material": {"texture": "a.png"}}
     with pytest.raises(
-        InputError, match=r"bodies\.box\.material\.texture: the mesh file has no uv, .*leave the texture"
+        InputError, match=r"bodies\.box\.material\.texture: the mesh file has no uv .*leave the texture"
     ):
         drawn({"bodies": {"box": body}})
 

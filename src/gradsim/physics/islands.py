@@ -148,7 +148,7 @@ class CoupledIsland:
     def stable_step(self, values: Values) -> float:
         """Stability bound from the bodies and the forces between them: bounds of k/m add up, and so do 1/h²."""
         alone = min(s.stable_step(values) for s in self.systems)
-        return (alone**-2 + self._between(values, damped=True) ** -2) ** -0.5
+        return (alone**-2 + self._between(values, damped=False) ** -2) ** -0.5
 
     def recommended_step(self, values: Values) -> float:
         between = min(TOUCHES * self._between(values, damped=False), DAMPED * self._between(values, damped=True))

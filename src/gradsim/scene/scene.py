@@ -70,7 +70,7 @@ class Timing(Node):
     fps: Annotated[float, Quantity("1/s", lower=0.0, above=True)] = 30.0
     frames: Annotated[int, Count(1, 100_000)] = 60
     substeps: Annotated[int | Literal["auto"], Count(1, 1_000_000, ("auto",))] = "auto"
-    integrator: Literal["auto", "semi-implicit", "rk4", "implicit"] = "auto"
+    integrator: Literal["auto", "semi-implicit", "rk4", "implicit"] = "semi-implicit"
     rate: Annotated[float, Quantity("", lower=0.0, above=True, positive=True)] = 1.0
     offset: Annotated[float, Quantity("s", lower=0.0)] = 0.0
 

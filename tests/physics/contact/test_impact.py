@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim.errors import InputError
 from gradsim.physics.contact.impact import fall_speed
 from gradsim.physics.model import Model
 from gradsim.scene import Scene, restitution
@@ -15,8 +14,8 @@ BOX = {"box": {"size": [0.2, 0.2, 0.2]}}
 RISE = 1e-3  # of the largest energy; the steps' own error is below
 
 
-def drop(shape, ground: dict, height: float, seconds: float = 1.5, substeps="auto", **body) -> Scene:
-    timing = {"fps": 30, "frames": round(30 * seconds), "substeps": substeps}
+def drop(shape, ground: dict, height: float, seconds: float = 1.5, **body) -> Scene:
+    timing = {"fps": 30, "frames": round(30 * seconds), "substeps": "auto"}
     bodies = {"b": {"shape": shape, "mass": 1.0, "position": [0, 0, height], **body}}
     return Scene.parse({"gravity": 9.81, "bodies": bodies, "ground": ground, "timing": timing})
 
@@ -45,12 +44,10 @@ def rise(model: Model) -> float:
         ({"restitution": 0.1, "impact_speed": 1.0}, 5.1),
     ],
 )
-def test_a_damped_bounce_stays_below_its_start_and_a_longer_step_is_refused(ground, height):
+def test_a_damped_bounce_stays_below_its_start(ground, height):
     """Three drops that rose to 26, 23 and 47 m with the 75 steps that the stiffness alone asks for."""
     x = Model(drop(BOX, ground, height)).rollout()["b"]["x"][0, :, 2].detach()
     assert x[1:].max() < height and x[-1] == pytest.approx(0.1, abs=5e-3)
-    with pytest.raises(InputError, match="too large for the stiffness and damping"):
-        Model(drop(BOX, ground, height, substeps=75))
 
 
 def random_scene(rng: np.random.Generator) -> Scene:
@@ -95,9 +92,6 @@ def test_a_soft_ball_makes_no_energy_on_a_damped_ground():
     x, v = (state[k][0].detach() for k in ("x", "v"))
     e = (mass * (9.81 * x[..., 2] + 0.5 * v.square().sum(-1))).sum(1)
     assert e.max() - e[0] < RISE * e[0]
-    slow = scene.model_copy(update={"timing": scene.timing.model_copy(update={"substeps": model.substeps // 4})})
-    with pytest.raises(InputError, match="too large for the stiffness and damping"):
-        Model(slow)
 
 
 def test_speed_of_a_fall_is_that_of_its_time_or_of_its_height():

@@ -215,15 +215,17 @@ class RigidBody(System):
         """From n k_e h²/m + 2 n c h/m < 4, c the drag of damping and friction, for the n vertices that may touch at once.
 
         n is the largest number of contact points in one plane face of the hull, at most 8; the effective mass of a
-        point at arm r is m/(1 + m r² |I⁻¹|) where only one touches, so the tighter of the two counts. Dissipation counts
-        at the speed of the impact (`contact/impact.py`).
+        point at arm r is m/(1 + m r² |I⁻¹|) where only one touches, so the tighter of the two counts. Dissipation does not
+        count: it is 0 at touch. A recommended step resolves it at the speed of the impact (`contact/impact.py`).
         """
-        return self._stable_step(values, self.impact_speed(values))
+        return self._stable_step(values)
 
     def recommended_step(self, values: Values) -> float:
-        contact = min(RESOLVED * self._stable_step(values), DAMPED * self.stable_step(values))
-        spin = 0.0 if self.placed else self._start_speed(values)[1].max().item()
-        turn = TURN / max(spin, 1e-9)
+        damped = self._stable_step(values, self.impact_speed(values))
+        contact = min(RESOLVED * self._stable_step(values), DAMPED * damped)
+        if self.placed or self.scene.integrator != "rk4":  # Euler's error in free spin is of first order at any step
+            return contact
+        turn = TURN / max(self._start_speed(values)[1].max().item(), 1e-9)
         return min(contact, turn) if turn < 1 / (FREE_STEPS * self.scene.timing.fps) else contact
 
     def impact_speed(self, values: Values) -> Tensor:
@@ -231,9 +233,9 @@ class RigidBody(System):
 
         0 of a body that a joint places: what it falls through is the joint's.
         """
-        x = values[f"{self.name}.position"].detach()
         if self.placed:
-            return torch.zeros_like(x[:, 0])
+            return torch.zeros_like(self.mass(values)).detach()
+        x = values[f"{self.name}.position"].detach()
         speed, spin = self._start_speed(values)
         reach = torch.linalg.vector_norm(self.rest, dim=-1).max() * values[f"{self.name}.scale"].detach()
         timing = self.scene.timing

@@ -72,16 +72,17 @@ class Pairs:
     def stable_step(self, values: Values) -> float:
         """From n k h²/m + 2 n k_f h/m < 4, as of one body on the ground, with 1/m = 1/m_a + 1/m_b, of each pair.
 
-        A single point that carries turns the bodies too: it has 1/m_a + r_a²/I_a and so on. Dissipation counts at the
-        speed of the impact (`contact/impact.py`).
+        A single point that carries turns the bodies too: it has 1/m_a + r_a²/I_a and so on. Dissipation is 0 at touch and
+        does not count.
         """
-        return self._stable_step(values, damped=True)
+        return self._stable_step(values, damped=False)
 
     def recommended_step(self, values: Values) -> float:
-        return min(RESOLVED * self._stable_step(values, damped=False), DAMPED * self.stable_step(values))
+        damped = self._stable_step(values, damped=True)
+        return min(RESOLVED * self.stable_step(values), DAMPED * damped)
 
     def _stable_step(self, values: Values, damped: bool) -> float:
-        """See `stable_step`; `damped`: with the dissipation."""
+        """See `stable_step`; `damped`: with the dissipation at the speed of the impact (`contact/impact.py`)."""
         worst = math.inf
         speeds = [body.impact_speed(values) for body in self.bodies] if damped else []
         for (a, b), name in self.contacts.items():

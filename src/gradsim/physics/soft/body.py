@@ -215,7 +215,7 @@ class SoftBody(System):
 
         An implicit step is stable at any size.
         """
-        return math.inf if self.implicit else _step(*self._rates(values, damped=True)[0])
+        return math.inf if self.implicit else _step(*self._rates(values, damped=False)[0])
 
     def recommended_step(self, values: Values) -> float:
         if self.implicit:
