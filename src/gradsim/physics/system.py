@@ -53,11 +53,15 @@ class System(Protocol):
         name: Its name in the scene.
         states: Names of what a rollout returns for it, such as ("x", "q", "v", "l").
         part: Its piece of the model's surface, with faces and color; of a body that looks like several, see `parts`.
+        velocities: Those of `states` that are velocities.
+        start_keys: Keys of its parameters that are its state at the start, such as ("angle", "rate").
     """
 
     name: str
     states: tuple[str, ...]
     part: Part
+    velocities: tuple[str, ...] = ()
+    start_keys: tuple[str, ...] = ()
 
     def program(self, frames: int, substeps: int, dt: float, segment: int) -> Program:
         """The rollout over `frames` frames."""
@@ -103,6 +107,19 @@ class System(Protocol):
         """True if only gravity, pushes and contact change its momentum."""
         return False
 
+    @property
+    def state_size(self) -> int:
+        """Numbers of a state at an instant, to plan memory with; by default those of a rigid body."""
+        return 13
+
+    def carried(self, states: State, values: Values) -> tuple[Tensor, Tensor, Tensor] | None:
+        """Shape at rest (worlds, n, 3) [m], and x and q of all frames, of a surface that is rigid; else None."""
+        return None
+
+    def rest_tangent(self, along: Values) -> Tensor | None:
+        """Derivative (worlds, n, 3) of the shape in `carried` along a direction in parameters; None for zero."""
+        return None
+
     def center_of_mass(self, state: State, values: Values) -> Tensor:
         """(worlds, ..., 3) [m] from states (worlds, ...)."""
         raise InputError(f"`{self.name}` has no center of mass among its states: {', '.join(self.states)}.")
@@ -126,6 +143,21 @@ class System(Protocol):
     def observables(self, state: State, values: Values, units: ObservationUnits) -> Tensor:
         """Dimensionless numbers of its state at an instant (worlds, n), all of order 1."""
         ...
+
+    def pose_difference(self, ahead: State, behind: State, size: float) -> Tensor:
+        """Poses (worlds, frames, n) of states (worlds, frames, ...) relative to others: lengths over `size`, angles in rad."""
+        return self.pose_tangent(ahead, {name: ahead[name] - behind[name] for name in self.states}, size)
+
+    def pose_tangent(self, state: State, tangent: State, size: float) -> Tensor:
+        """Derivative (worlds, frames, n) of `pose_difference` along a tangent of the states (worlds, frames, ...)."""
+        parts = [tangent[name] for name in self.states if name not in self.velocities]
+        return torch.cat([y.reshape(*y.shape[:2], -1) for y in parts], -1)
+
+    def velocity_tangent(self, state: State, tangent: State, values: Values, along: Values, size: float) -> Tensor:
+        """The same of the velocities (worlds, frames, m) [1/s]; `along` is the tangent of the parameters."""
+        first = tangent[self.states[0]]
+        parts = [tangent[name].reshape(*first.shape[:2], -1) for name in self.velocities]
+        return torch.cat([first.new_zeros(*first.shape[:2], 0), *parts], -1)
 
     def transfer(self, state: State, values: Values, other: "System", other_values: Values) -> dict[str, Tensor]:
         """The state in which `other` moves as this body does; they differ if a state depends on mass properties."""

@@ -128,6 +128,8 @@ class DoublePendulumBody(System):
     """
 
     states = ("angle", "rate")
+    velocities = ("rate",)
+    start_keys = tuple(f"{arm}_{key}" for arm in ARMS for key in ("angle", "rate"))
 
     def __init__(self, name, body, scene, first: int, dtype: torch.dtype, device: torch.device):
         self.name, self.body, self.scene = name, body, scene

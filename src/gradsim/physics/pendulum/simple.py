@@ -91,6 +91,8 @@ class PendulumBody(System):
     """
 
     states = ("angle", "rate")
+    velocities = ("rate",)
+    start_keys = states
 
     def __init__(self, name, body, scene, first: int, dtype: torch.dtype, device: torch.device):
         self.name, self.body, self.scene = name, body, scene

@@ -81,6 +81,8 @@ class SoftBody(System):
     """
 
     states = ("x", "v")
+    velocities = ("v",)
+    start_keys = ("position", "rotation_vector", "velocity", "angular_velocity")
 
     def __init__(self, name: str, body, scene, first: int, matter: Discretization):
         self.name, self.body, self.matter, self.rest = name, body, matter, matter.rest
@@ -176,6 +178,17 @@ class SoftBody(System):
 
     def velocity(self, state: State, values: Values) -> Tensor:
         return self._mean(state["v"], values)
+
+    @property
+    def state_size(self) -> int:
+        return 6 * len(self.rest)
+
+    def pose_tangent(self, state: State, tangent: State, size: float) -> Tensor:
+        """Over √n, so that its norm is the root mean square over the n vertices."""
+        return tangent["x"].flatten(2) / (size * len(self.rest) ** 0.5)
+
+    def velocity_tangent(self, state: State, tangent: State, values: Values, along: Values, size: float) -> Tensor:
+        return tangent["v"].flatten(2) / (size * len(self.rest) ** 0.5)
 
     def _mean(self, y: Tensor, values: Values) -> Tensor:
         """Mean over the vertices by mass (worlds, ..., 3) of (worlds, ..., n, 3)."""

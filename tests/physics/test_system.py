@@ -1,0 +1,110 @@
+"""Capabilities of bodies, whose default is that of a body without them: poses, velocities, rigid surfaces, contact points."""
+
+import pytest
+import soft_cases
+import torch
+from checks import error
+from user_body_cases import registered
+
+from gradsim.physics import Model
+from gradsim.scene import Scene
+
+SIZE = 0.4
+BOX = {"shape": {"box": {"size": [0.3, 0.2, 0.1]}}, "mass": 2.0, "velocity": [1, 0, 2], "angular_velocity": [3, -2, 4]}
+ARMS = {"kind": "double_pendulum", "first_length": 0.3, "second_length": 0.2, "first_angle": 1.0, "second_rate": 2.0}
+SWING = {"kind": "pendulum", "string_length": 0.4, "radius": 0.1, "angle": 0.7}
+
+
+def alone(body: dict) -> Model:
+    return Model(Scene.parse({"bodies": {"it": body}, "timing": {"fps": 20, "frames": 5, "substeps": 20}}))
+
+
+@pytest.fixture(params=["rigid", "pendulum", "double", "soft", "user"])
+def model(request):
+    if request.param == "user":
+        with registered() as model:
+            yield model
+    elif request.param == "soft":
+        yield Model(soft_cases.cloth())
+    else:
+        yield alone({"rigid": BOX, "pendulum": SWING, "double": ARMS}[request.param])
+
+
+def directions(model: Model) -> list[str]:
+    (system,) = model.systems
+    return [f"{system.name}.{key}" for key in system.start_keys] or [f"{system.name}.amplitude"]
+
+
+def rollout(model: Model, name: str, shift: float):
+    """The trajectory with a parameter shifted along (1, 2, …)."""
+    values = {key: value.detach() for key, value in model.values().items()}
+    way = torch.arange(1, values[name][0].numel() + 1, dtype=torch.float64).reshape(values[name].shape)
+    with torch.no_grad():
+        return model.rollout({name: values[name] + shift * way}, frames=5), values, {name: way}
+
+
+def test_pose_tangent_is_the_limit_of_pose_differences(model):
+    """Central differences of step 1e-5 err by its square times third derivatives, and rounding over it: 1e-8."""
+    (system,) = model.systems
+    for name in directions(model):
+        (ahead, *_), (behind, *_) = (rollout(model, name, s) for s in (1e-5, -1e-5))
+        _, values, along = rollout(model, name, 0.0)
+        with torch.no_grad():
+            own, moving = model.tangent(values, along, 5)
+        tangent = system.pose_tangent(own[system.name], moving[system.name], SIZE)
+        difference = system.pose_difference(ahead[system.name], behind[system.name], SIZE) / 2e-5
+        assert tangent.shape == difference.shape
+        assert (tangent - difference).abs().max() < 1e-6 * tangent.abs().max().clamp(min=1.0), name
+
+
+def test_velocity_tangent_is_the_rate_of_the_pose_tangent_in_free_motion():
+    """d/dt δx = δv, for a box that turns freely: δω is that of the angular velocity, not of the momentum.
+
+    Of a box with equal moments ω is constant, so δθ(t) = δθ(0) + t δω to first order in t.
+    """
+    cube = {**BOX, "shape": {"box": {"size": [0.2, 0.2, 0.2]}}, "angular_velocity": [0, 0, 0]}
+    model = alone(cube)
+    (system,) = model.systems
+    _, values, along = rollout(model, "it.angular_velocity", 0.0)
+    with torch.no_grad():
+        own, moving = model.tangent(values, along, 5)
+    args = (own["it"], moving["it"])
+    pose, pace = system.pose_tangent(*args, SIZE), system.velocity_tangent(*args, values, along, SIZE)
+    assert error(pose[0], own.times[:, None] * pace[0]) < 1e-6
+    assert torch.allclose(pace[0, :, 3:], along["it.angular_velocity"].expand(5, 3))
+
+
+def test_a_tangent_of_the_inertia_changes_the_angular_velocity():
+    """ω = I⁻¹ l and I ∝ m, so ∂ω/∂log m = −ω at a fixed momentum."""
+    model = alone(BOX)
+    (system,) = model.systems
+    values = {key: value.detach() for key, value in model.values().items()}
+    states = {key: y[:, :1].detach() for key, y in model.rollout(frames=2)["it"].items()}
+    still = {key: torch.zeros_like(y) for key, y in states.items()}
+    pace = system.velocity_tangent(states, still, values, {"it.mass": values["it.mass"]}, SIZE)
+    spin = system.spin(states["q"], states["l"], values)
+    assert torch.allclose(pace[..., 3:], -spin) and (pace[..., :3] == 0).all()
+
+
+def test_only_velocities_of_the_states_count_as_velocities(model):
+    (system,) = model.systems
+    states = {key: y.detach() for key, y in model.rollout()[system.name].items()}
+    values = {key: value.detach() for key, value in model.values().items()}
+    pose, pace = (
+        system.pose_tangent(states, states, 1.0),
+        system.velocity_tangent(states, states, values, {}, 1.0),
+    )
+    assert pose.shape[:2] == pace.shape[:2] == (1, model.scene.timing.frames)
+    assert pose.shape[2] + pace.shape[2] <= system.state_size  # a quaternion has one number more than a turn
+    assert set(system.velocities) < set(system.states)
+
+
+def test_a_surface_that_a_pose_carries_is_the_surface(model):
+    (system,) = model.systems
+    trajectory = model.rollout()
+    carried = system.carried(trajectory[system.name], trajectory.values)
+    assert (carried is not None) == (system.states == ("x", "q", "v", "l"))
+    if carried is not None:
+        rest, x, q = carried
+        whole = system.vertices([x, q], trajectory.values)
+        assert torch.equal(whole, trajectory.surface.vertices) and rest.shape[1] == whole.shape[2]
