@@ -6,7 +6,9 @@ import torch
 from checks import error
 from user_body_cases import registered
 
+from gradsim.errors import InputError
 from gradsim.physics import Model
+from gradsim.physics.contact_events import touches
 from gradsim.scene import Scene
 
 SIZE = 0.4
@@ -97,6 +99,31 @@ def test_only_velocities_of_the_states_count_as_velocities(model):
     assert pose.shape[:2] == pace.shape[:2] == (1, model.scene.timing.frames)
     assert pose.shape[2] + pace.shape[2] <= system.state_size  # a quaternion has one number more than a turn
     assert set(system.velocities) < set(system.states)
+
+
+def test_points_of_contact_are_there_where_there_is_something_to_touch(model):
+    (system,) = model.systems
+    touching = system.contact_points
+    assert (touching is None) == (not model.scene.surfaces or not system.contact_law)
+    if touching is None:
+        with pytest.raises(InputError, match="no points of contact"):
+            touches(system, model.rollout()[system.name], model.values())
+
+
+def test_points_of_contact_move_as_the_surface_does():
+    """Of a box that its vertices touch with: their places, and velocities by central differences over 2 h = 2e-3 s."""
+    content = {"ground": {"height": -9.0, "stiffness": 100}, "gravity": 0}
+    timing = {"fps": 1000, "frames": 3, "substeps": 1, "integrator": "rk4"}
+    model = Model(Scene.parse({"bodies": {"it": BOX}, "timing": timing, **content}))
+    (system,) = model.systems
+    trajectory = model.rollout()
+    points, states = system.contact_points, {key: y[0].detach() for key, y in trajectory["it"].items()}
+    assert points is not None and points.surfaces == ["ground"] and points.label(3) == "vertex 3"
+    parameters = {key: y[0].detach() for key, y in points.parameters(trajectory.values).items()}
+    surface = trajectory.surface.vertices[0].detach()
+    assert torch.equal(points.positions(states, parameters)[:, 0], surface)
+    velocity = points.velocities(states, parameters, torch.zeros(3, 1, points.count, 3, dtype=torch.float64))
+    assert error((surface[2] - surface[0]) / 2e-3, velocity[1, 0]) < 1e-5
 
 
 def test_a_surface_that_a_pose_carries_is_the_surface(model):

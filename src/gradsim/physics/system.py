@@ -46,6 +46,38 @@ class Program(Protocol):
     def tangent(self, inputs: list[Tensor], tangents: list[Tensor | None]) -> list[tuple[Tensor, Tensor]]: ...
 
 
+class ContactPoints(Protocol):
+    """Points of a body that touch grounds and obstacles, in world 0 of a batch.
+
+    Attributes:
+        surfaces: Names of the grounds, then of the obstacles.
+        law: Name of the contact law.
+        count: Number of points.
+    """
+
+    surfaces: list[str]
+    law: str
+    count: int
+
+    def label(self, index: int) -> str:
+        """A point in words."""
+        ...
+
+    def parameters(self, values: Values) -> dict[str, Tensor]:
+        """Numbers (worlds, surfaces) of the law, `normal` and `height` of grounds, `centre`, `axis`, `half` and `rounding` of
+        obstacles, and `radius` (worlds, points) about each point.
+        """
+        ...
+
+    def positions(self, state: State, parameters: dict[str, Tensor]) -> Tensor:
+        """(steps, 1, points, 3) [m] from the states (steps, ...) and the parameters of one world."""
+        ...
+
+    def velocities(self, state: State, parameters: dict[str, Tensor], normal: Tensor) -> Tensor:
+        """Velocities (steps, surfaces, points, 3) [m/s] where the body touches surfaces with these normals."""
+        ...
+
+
 class System(Protocol):
     """One body of a scene. Methods with a body are capabilities, whose default is that of a body without them.
 
@@ -101,6 +133,11 @@ class System(Protocol):
     def contact_law(self) -> str:
         """Name of its law of contact with grounds and obstacles; "" if it touches none."""
         return ""
+
+    @property
+    def contact_points(self) -> ContactPoints | None:
+        """Its points of contact with grounds and obstacles; None if it touches none."""
+        return None
 
     @property
     def in_free_flight(self) -> bool:

@@ -21,6 +21,7 @@ from gradsim.geometry.surface import Part
 from gradsim.numerics import rotation
 from gradsim.physics.appearance import look_of
 from gradsim.physics.contact.point_sdf import distance
+from gradsim.physics.rigid.contact_points import RigidContactPoints
 from gradsim.physics.rigid.rollout import CONTACT, INPUTS, RigidRollout
 from gradsim.physics.static_geometry import ObstacleBody
 from gradsim.physics.system import RESOLVED, ObservationUnits, State, System, Values, centered
@@ -104,6 +105,10 @@ class RigidBody(System):
     @property
     def contact_law(self) -> str:
         return self.law
+
+    @property
+    def contact_points(self) -> RigidContactPoints | None:
+        return RigidContactPoints(self) if self.surfaces else None
 
     @property
     def in_free_flight(self) -> bool:

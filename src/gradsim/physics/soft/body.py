@@ -24,7 +24,7 @@ from gradsim.physics.appearance import look_of
 from gradsim.physics.forces import anchor, plane_constraint
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.forces.custom import CustomForce
-from gradsim.physics.soft.contact import SoftContact
+from gradsim.physics.soft.contact import SoftContact, SoftContactPoints
 from gradsim.physics.soft.implicit import ImplicitParticles
 from gradsim.physics.soft.rollout import Particles
 from gradsim.physics.system import ObservationUnits, State, System, Values, centered
@@ -133,6 +133,10 @@ class SoftBody(System):
     @property
     def contact_law(self) -> str:
         return self.contact.law
+
+    @property
+    def contact_points(self) -> SoftContactPoints | None:
+        return SoftContactPoints(self.contact) if self.contact.surfaces else None
 
     @property
     def in_free_flight(self) -> bool:
