@@ -126,6 +126,29 @@ def test_points_of_contact_move_as_the_surface_does():
     assert error((surface[2] - surface[0]) / 2e-3, velocity[1, 0]) < 1e-5
 
 
+def test_only_a_body_whose_shape_changes_has_elements(model):
+    (system,) = model.systems
+    shape = system.deformable
+    assert (shape is None) == (system.states != ("x", "v"))
+    if shape is not None:
+        main, hinges = shape.elements_of("mu_factor"), shape.elements_of("bending_damping")
+        assert main.shape[1] == 3 and hinges.shape[1] == 4 and len(shape.free) == len(shape.rest)
+        assert torch.equal(main, shape.elements_of(""))
+
+
+def test_a_body_alone_is_an_island_without_pairs_and_joints(model):
+    (island,) = model.groups
+    assert island.is_single and island.pairs is None and island.opened({}, {}) == ""
+
+
+def test_bodies_that_touch_or_hold_one_another_are_an_island_that_is_not_single():
+    bodies = {"a": {**BOX, "position": [0, 0, 1]}, "b": BOX}
+    contacts = {"all": {"between": ["a", "b"], "stiffness": 1e4}}
+    model = Model(Scene.parse({"bodies": bodies, "contacts": contacts, "timing": {"frames": 2, "substeps": 100}}))
+    (island,) = model.groups
+    assert not island.is_single and island.pairs.contacts == {(0, 1): "all"} and island.opened({}, {}) == ""
+
+
 def test_a_surface_that_a_pose_carries_is_the_surface(model):
     (system,) = model.systems
     trajectory = model.rollout()

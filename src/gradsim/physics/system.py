@@ -78,6 +78,22 @@ class ContactPoints(Protocol):
         ...
 
 
+class Deformable(Protocol):
+    """Vertices and elements of a body whose shape changes.
+
+    Attributes:
+        rest: Vertices at rest (n, 3) [m].
+        free: 1 for each vertex, 0 where it is pinned (n,).
+    """
+
+    rest: Tensor
+    free: Tensor
+
+    def elements_of(self, key: str) -> Tensor:
+        """Vertices (elements, k) of the elements that the parameter NAME.key is about; of the main ones for any other key."""
+        ...
+
+
 class System(Protocol):
     """One body of a scene. Methods with a body are capabilities, whose default is that of a body without them.
 
@@ -133,6 +149,11 @@ class System(Protocol):
     def contact_law(self) -> str:
         """Name of its law of contact with grounds and obstacles; "" if it touches none."""
         return ""
+
+    @property
+    def deformable(self) -> Deformable | None:
+        """Its vertices and elements; None of a body that keeps its shape."""
+        return None
 
     @property
     def contact_points(self) -> ContactPoints | None:
@@ -199,6 +220,52 @@ class System(Protocol):
     def transfer(self, state: State, values: Values, other: "System", other_values: Values) -> dict[str, Tensor]:
         """The state in which `other` moves as this body does; they differ if a state depends on mass properties."""
         return dict(state)
+
+
+class Island(Protocol):
+    """Bodies that move in one rollout, with what a `System` says of one of them.
+
+    Attributes:
+        systems: The bodies.
+        pairs: `rigid.pairs.Pairs` of bodies that can touch; None if there are none.
+        is_single: True if the rollout is that of one body by itself, with the body's own inputs.
+    """
+
+    systems: tuple[System, ...]
+    pairs: Any = None
+    is_single: bool = False
+
+    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Program:
+        """The rollout over `frames` frames."""
+        ...
+
+    def inputs(self, values: Values) -> list[Tensor]:
+        """Inputs of the rollout, as of `System`."""
+        ...
+
+    def begin(self, inputs: list[Tensor], start: Mapping[str, State]) -> list[Tensor]:
+        """Inputs that begin at the states `start`, by body and name."""
+        ...
+
+    def split(self, outputs: Sequence[Tensor]) -> list[list[Tensor]]:
+        """States of each body from the outputs of the rollout."""
+        ...
+
+    def stable_step(self, values: Values) -> float:
+        """Largest stable step [s] of the bodies and of what is between them."""
+        ...
+
+    def recommended_step(self, values: Values) -> float:
+        """Step [s] that resolves what is stiff, as of `System`."""
+        ...
+
+    def check(self, values: Values) -> None:
+        """Raise `InputError` if the start is impossible."""
+        ...
+
+    def opened(self, states: Mapping[str, State], values: Values) -> str:
+        """Joint that has come apart at the last frame of states (worlds, frames, ...), in words; "" for none."""
+        return ""
 
 
 def centered(system: System, state: State, values: Values, units: ObservationUnits) -> tuple[Tensor, Tensor]:

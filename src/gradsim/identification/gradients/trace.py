@@ -12,7 +12,6 @@ from gradsim.identification.sensitivity.directions import Direction
 from gradsim.identification.sensitivity.tangents import Scale, by_step, displacement, sensitivity, tangents
 from gradsim.physics.contact_events import Touches, contact_forces, force_tangents, pair_touches, touches
 from gradsim.physics.model import Model
-from gradsim.physics.rigid.island import ConstrainedIsland
 from gradsim.physics.rigid.pairs import Pairs
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
@@ -84,9 +83,7 @@ class Record:
     def meetings(self) -> dict[tuple[str, str, str], Tensor]:
         """Steps in contact (steps,), bool, of pairs of rigid bodies, by the scene's contact and their names."""
         found = {}
-        for pairs in (
-            group.pairs for group in self.model.groups if isinstance(group, ConstrainedIsland) and group.pairs
-        ):
+        for pairs in (group.pairs for group in self.model.groups if group.pairs):
             for (a, b), name in pairs.contacts.items():
                 one = Pairs(pairs.bodies, pairs.cores, {(a, b): name})
                 number = pair_touches(one, self.own, self.values).number[0]

@@ -135,6 +135,14 @@ class SoftBody(System):
         return self.contact.law
 
     @property
+    def deformable(self) -> "SoftBody":
+        return self
+
+    def elements_of(self, key: str) -> Tensor:
+        named = [group for group in self.matter.groups if group.force.title in key]
+        return (named or self.matter.groups)[0].index
+
+    @property
     def contact_points(self) -> SoftContactPoints | None:
         return SoftContactPoints(self.contact) if self.contact.surfaces else None
 
