@@ -149,6 +149,16 @@ def test_bodies_that_touch_or_hold_one_another_are_an_island_that_is_not_single(
     assert not island.is_single and island.pairs.contacts == {(0, 1): "all"} and island.opened({}, {}) == ""
 
 
+@pytest.mark.parametrize("body", [BOX, SWING, ARMS, {**ARMS, "second_colour": [1, 0, 0]}])
+def test_the_scene_knows_the_color_of_each_part(body):
+    model = alone(body)
+    (system,) = model.systems
+    colors = model.scene.bodies["it"].part_colors("it")
+    assert list(colors) == [part.name for part in system.parts]
+    for part in system.parts:
+        assert tuple(torch.as_tensor(part.appearance.color).tolist()) == pytest.approx(colors[part.name])
+
+
 def test_a_surface_that_a_pose_carries_is_the_surface(model):
     (system,) = model.systems
     trajectory = model.rollout()

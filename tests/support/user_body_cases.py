@@ -16,12 +16,12 @@ from gradsim.physics.system import System
 from gradsim.physics.user_body import TorchProgram, register_body
 from gradsim.scene import Scene
 from gradsim.scene import scene as scenes
-from gradsim.scene.node import Node
+from gradsim.scene.body import BodyNode
 from gradsim.scene.parameters import KEYS
 from gradsim.scene.quantity import positive
 
 
-class Bob(Node):
+class Bob(BodyNode):
     """z(t) = a cos(ω t)."""
 
     kind: Literal["bob"] = Field(description="kind: bob")

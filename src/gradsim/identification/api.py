@@ -198,7 +198,7 @@ def make_fit(
         notes.append(NOT_MINIMAL.format(gain, math.sqrt(gain)))
     spare = max(1.0, informative - len(space))
     chi2_per_n = chi2 / spare
-    pushed = any(getattr(body, "pushes", None) for scene in problem.scenes for body in scene.bodies.values())
+    pushed = any(scene.pushes for scene in problem.scenes)
     uncertainty = analyze(space, wide, pushed)
     estimates = _estimates(space, best, uncertainty, samples)
     limit = max(MISMATCH, 1 + 5 * math.sqrt(2 / spare))

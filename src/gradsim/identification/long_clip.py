@@ -166,7 +166,7 @@ def verdict(
     spare = max(1.0, informative - len(space) - segments.nodes[0].numel())
     chi2 = max(segments.data[0].item() - least, 0.0) / spare
     scale = 1.0 if noise_known else max(chi2, 1e-30)
-    pushed = any(getattr(body, "pushes", None) for scene in problem.scenes for body in scene.bodies.values())
+    pushed = any(scene.pushes for scene in problem.scenes)
     uncertainty = analyze(space, cut.schur(segments, plan.stiffness[-1])[0] / scale, pushed)
     estimates = {
         name: estimate_in_range(space, k, segments.u[0, k].item(), uncertainty) for k, name in enumerate(space.names)

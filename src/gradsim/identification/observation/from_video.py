@@ -12,7 +12,6 @@ from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.labelled_masks import LabelledMasks, color_shares
 from gradsim.numerics.robust import robust_loss
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.video import masks as segmentation
 from gradsim.video.background import read_background, subtract_background
 from gradsim.video.timing import align_frames, centroids, suspicious_steps
@@ -119,16 +118,11 @@ def _common_color(scene) -> tuple[float, ...] | None:
 
 def colors(scene) -> dict[tuple[float, ...], list[str]]:
     """Parts of the surface of the scene's bodies by their colour."""
-    found: dict[tuple[float, ...], list[str]] = {}
+    parts: dict[tuple[float, ...], list[str]] = {}
     for name, body in scene.bodies.items():
-        double = isinstance(body, DoublePendulum)
-        for part, colour in (
-            ((f"{name}.first", body.colour), (f"{name}.second", body.second_colour))
-            if double
-            else ((name, body.colour),)
-        ):
-            found.setdefault(tuple(colour), []).append(part)
-    return found
+        for part, color in body.part_colors(name).items():
+            parts.setdefault(tuple(color), []).append(part)
+    return parts
 
 
 def _labelled_masks(

@@ -251,7 +251,7 @@ class Windows:
         length, bodies = self.window / scene.timing.fps, {}
         for name, body in scene.bodies.items():
             pushes = []
-            for k, push in enumerate(getattr(body, "pushes", ())):
+            for k, push in enumerate(scene.pushes.get(name, ())):
                 for j in range(self.count(self.frames)):
                     here = _within(push, j * length, length, dt)
                     if here is None:
