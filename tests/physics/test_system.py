@@ -159,6 +159,26 @@ def test_the_scene_knows_the_color_of_each_part(body):
         assert tuple(torch.as_tensor(part.appearance.color).tolist()) == pytest.approx(colors[part.name])
 
 
+def test_a_rollout_begins_in_the_state_of_a_frame_of_another(model):
+    """Bodies without a start state say so; of others frame 2 begins a rollout whose frame 2 is frame 4 of the first."""
+    (system,) = model.systems
+    start = system.start_state
+    assert (start is None) == (system.states[0] in ("height", "x") and "q" not in system.states)
+    if start is None:
+        return
+    with torch.no_grad():
+        trajectory = model.rollout(frames=5)
+        frame = lambda k: {key: y[:, k] for key, y in trajectory[system.name].items()}
+        instant = start.instant(frame(2), trajectory.values)
+        numbers = start.numbers(instant)
+        assert numbers.shape == (1, start.size) and sum(start.parts.values()) == start.size == len(start.units(1.0))
+        again = model.rollout(start.parameters(numbers), frames=3)[system.name]
+    for key, y in frame(4).items():
+        torch.testing.assert_close(again[key][:, 2], y, rtol=1e-9, atol=1e-9)
+    later = start.instant(frame(4), trajectory.values)
+    assert (start.gap(instant, instant).abs() < 1e-12).all() and (start.gap(instant, later).abs() > 1e-3).any()
+
+
 def test_a_surface_that_a_pose_carries_is_the_surface(model):
     (system,) = model.systems
     trajectory = model.rollout()

@@ -94,6 +94,38 @@ class Deformable(Protocol):
         ...
 
 
+class StartState(Protocol):
+    """States of a body as parameters of a start, so that a rollout can begin in any of them.
+
+    Attributes:
+        size: Number of components.
+        parts: Quantities in it, with the number of components of each.
+    """
+
+    size: int
+    parts: dict[str, int]
+
+    def units(self, rate: float) -> Tensor:
+        """Unit of each component (size,); `rate` [1/s] is that of time."""
+        ...
+
+    def instant(self, state: State, values: Values) -> dict[str, Tensor]:
+        """State (worlds, ·) of one frame without mass properties: angular velocity in place of momentum."""
+        ...
+
+    def numbers(self, instant: State) -> Tensor:
+        """Components (worlds, size) of an `instant`."""
+        ...
+
+    def gap(self, old: State, new: State) -> Tensor:
+        """Difference (worlds, size) between two of them, in the units of the components."""
+        ...
+
+    def parameters(self, numbers: Tensor) -> Values:
+        """Parameters (worlds, ...) of a start from components (worlds, size)."""
+        ...
+
+
 class System(Protocol):
     """One body of a scene. Methods with a body are capabilities, whose default is that of a body without them.
 
@@ -164,6 +196,11 @@ class System(Protocol):
     def in_free_flight(self) -> bool:
         """True if only gravity, pushes and contact change its momentum."""
         return False
+
+    @property
+    def start_state(self) -> StartState | None:
+        """Its states as parameters of a start; None if it cannot start in every state."""
+        return None
 
     @property
     def state_size(self) -> int:

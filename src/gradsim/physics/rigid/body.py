@@ -23,6 +23,7 @@ from gradsim.physics.appearance import look_of
 from gradsim.physics.contact.point_sdf import distance
 from gradsim.physics.rigid.contact_points import RigidContactPoints
 from gradsim.physics.rigid.rollout import CONTACT, INPUTS, RigidRollout
+from gradsim.physics.rigid.start_state import RigidStart
 from gradsim.physics.static_geometry import ObstacleBody
 from gradsim.physics.system import RESOLVED, ObservationUnits, State, System, Values, centered
 from gradsim.scene import contact
@@ -105,6 +106,10 @@ class RigidBody(System):
     @property
     def contact_law(self) -> str:
         return self.law
+
+    @property
+    def start_state(self) -> RigidStart:
+        return RigidStart(self)
 
     @property
     def contact_points(self) -> RigidContactPoints | None:
