@@ -45,7 +45,7 @@ def main(width: int = 400, spp: int = 256, picture: str | None = None) -> tuple[
         content["camera"] = {"size": [width, width * 3 // 4], "look_at": VIEW}
         scene = gs.Scene.parse(content, folder=folder)
         with torch.no_grad():
-            drawn = gs.Model(scene).rollout(frames=7).drawn
+            drawn = gs.Model(scene).rollout(frames=7).scene_surface
             surface = gs.Surface(drawn.vertices[:, -1:], drawn.parts)
             ours = Renderer.of(scene, samples=2)(surface)[0, 0].clamp(0, 1)
             traced = Mitsuba.of(scene, spp=spp)(surface)[0, 0].clamp(0, 1)

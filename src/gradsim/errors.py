@@ -4,18 +4,18 @@ from enum import StrEnum
 
 
 class InputError(ValueError):
-    """Wrong input: the message says what came, what was expected, and what to change.
+    """Invalid input: the message names the value, the expected one, and what to change.
 
     The command line turns it into exit code 2.
     """
 
 
 class Status(StrEnum):
-    """Outcome of a run, as it stands in `result.json`; equal to its word.
+    """Status of a run, stored in `result.json` as its word.
 
     Attributes:
-        message: What the outcome says about the numbers.
-        exit_code: Of the command line; 2 is left to wrong input.
+        message: Meaning for the results.
+        exit_code: Exit code of the command line; 2 is that of `InputError`.
     """
 
     message: str

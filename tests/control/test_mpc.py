@@ -108,16 +108,16 @@ def test_what_cannot_be_planned_is_refused():
     thrown = Plant(plant.model, [Control("beam.velocity", -1, 1)])
     both = Plant(plant.model, [*plant.controls, *thrown.controls], 2)
     for words, make in {
-        "nothing to plan anew": lambda: Mpc(thrown, aim),
+        "MPC cannot replan it": lambda: Mpc(thrown, aim),
         "`beam.velocity` is set at the start": lambda: Mpc(both, aim),
-        "in other frames than the last": lambda: Mpc(plant, StateGoal("beam", torch.zeros(3).double(), 4)),
+        "not in the last frame": lambda: Mpc(plant, StateGoal("beam", torch.zeros(3).double(), 4)),
         "iterations of MPC: got 1": lambda: Mpc(plant, aim, config=TrainingConfig(iterations=1)),
         "horizon: got 0": lambda: Mpc(plant, aim, 0),
         "make it with outputs=10": lambda: Mpc(plant, aim, start=PiecewiseConstant(3)),
-        "`interval` of the plant that plans is 2, of the one that moves 1": lambda: run_mpc(
+        "`interval` of the model is 2 and of the plant 1": lambda: run_mpc(
             Mpc(plant, aim), Plant(plant.model, plant.controls), aim
         ),
-        "given 2 worlds": lambda: run_mpc(
+        "has 2 worlds": lambda: run_mpc(
             Mpc(plant, aim), plant, aim, {"beam.density": torch.tensor([1.0, 2.0]).double()}
         ),
     }.items():

@@ -106,7 +106,7 @@ def test_other_worlds_than_are_given_are_refused():
     policy = lambda times, seen: u
     policy.feedback = False
     density = system.model.get_parameter("beam.density").detach().expand(3)
-    with pytest.raises(InputError, match="acts in 2 worlds, and 3 are given"):
+    with pytest.raises(InputError, match="acts in 2 worlds, and the parameters have 3"):
         system.rollout(policy, {"beam.density": density})
 
 

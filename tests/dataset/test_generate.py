@@ -73,7 +73,7 @@ def test_fewer_videos_change_nothing(made, tmp_path):
         ("sizes: got 48", {"sizes": (48,)}),
         ("expected 1/2 to 2/2", {"shard": (3, 2)}),
         ("n: got 0", {"count": 0}),
-        ("no kind 'gas'", {"kind": "gas"}),
+        ("unknown kind 'gas'", {"kind": "gas"}),
     ],
 )
 def test_what_does_not_go_is_refused(made, words, given):

@@ -48,7 +48,7 @@ def test_windows_show_what_whole_pictures_show(shot):
     """To rounding, but where the body sinks into the ground by millimetres: there the ground hides it in a picture."""
     drawn, made, trajectory = shot
     with torch.no_grad():
-        whole = Renderer.of(visible_scene(drawn.scene, 256))(trajectory.at(SOME).drawn)[0]
+        whole = Renderer.of(visible_scene(drawn.scene, 256))(trajectory.at(SOME).scene_surface)[0]
     off = np.abs((whole * 255).permute(0, 2, 3, 1).numpy() - made.frames[256][list(SOME)]).max(-1)
     assert (off > 1).mean() < 1e-3
     assert (off > 1).sum() < 0.05 * (made.masks[256][list(SOME)] > 0).sum()

@@ -55,7 +55,7 @@ def test_all_objects_come_up_among_training_and_test_samples():
 
 
 def test_what_is_no_sample_is_refused():
-    with pytest.raises(InputError, match=rf"no kind 'rigit' of samples; there are {', '.join(SAMPLERS)}"):
+    with pytest.raises(InputError, match=rf"unknown kind 'rigit' of samples; choose one of {', '.join(SAMPLERS)}"):
         sample("rigit", 0)
     with pytest.raises(InputError, match="`number` is -1; expected at least 0"):
         sample("rigid", -1)

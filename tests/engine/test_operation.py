@@ -6,6 +6,8 @@ import weakref
 import pytest
 import torch
 from checks import gradients
+from derivative_cases import SECOND
+from torch.func import grad, jacrev, vjp, vmap
 
 from gradsim.engine.operation import inputs_of, operation
 
@@ -42,6 +44,19 @@ def loss(outputs) -> torch.Tensor:
 
 def plain(x, y) -> list[torch.Tensor]:
     return [x * y, x.sum(1)]
+
+
+FIRST = {
+    "grad": lambda function, x: grad(lambda x: function(x).square().sum())(x),
+    "vjp": lambda function, x: vjp(function, x)[1](torch.ones(4, 3).double())[0],
+    "jacrev": lambda function, x: jacrev(function)(x),
+    "vmap": lambda function, x: vmap(function)(torch.stack([x, 2 * x])),
+    "vmap of grad": lambda function, x: vmap(grad(lambda x: function(x).square().sum()))(torch.stack([x, 2 * x])),
+    "grad of vmap": lambda function, x: grad(lambda xs: vmap(function)(xs).square().sum())(torch.stack([x, 2 * x])),
+    "jacrev of vmap": lambda function, x: jacrev(lambda xs: vmap(function, 1, 1)(xs).sum(1))(torch.stack([x, 2 * x], 1)),
+    "grad without create_graph": lambda function, x: torch.no_grad()(grad(lambda x: function(x).sum()))(x),
+    "functional.jacobian": lambda function, x: torch.autograd.functional.jacobian(function, x),
+}  # fmt: skip
 
 
 def test_value_and_gradient_are_those_of_the_program():
@@ -102,14 +117,21 @@ def test_compiler_sees_one_node_and_gets_the_same_gradient():
     assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
 
 
+def test_compiled_function_may_change_its_operation():
+    x, y = values()
+    runs = operation(Products()), operation(Products())
+    compiled = torch.compile(lambda run, x, y: loss(run(x, y)), fullgraph=True, backend="aot_eager")
+    assert all(torch.equal(compiled(run, x, y), loss(run(x, y))) for run in runs * 2)
+
+
 def test_operation_keeps_the_contract_of_pytorch():
     x, y = values()
     program = Products()
     run = operation(program)
     from gradsim.engine import operation as module
 
-    (number,) = [k for k, kept in module._programs.items() if kept is program]
-    torch.library.opcheck(torch.ops.gradsim.run.default, ([x, y], number))
+    (key,) = [k for k, kept in module._programs.items() if kept is program]
+    torch.library.opcheck(torch.ops.gradsim.run.default, ([x, y], key))
     assert run
 
 
@@ -166,8 +188,65 @@ def test_a_tangent_is_refused_and_not_lost():
     assert torch.equal(kept, 2 * y)
 
 
-def test_second_derivative_is_refused():
+@pytest.mark.parametrize("way", SECOND)
+@pytest.mark.parametrize("linear", [False, True], ids=["adjoints depend on inputs", "constant adjoints"])
+def test_second_derivatives_are_refused(way, linear):
+    """Also where they are 0 by what autograd sees: adjoints are constants, and so are saved inputs behind the node."""
+    x, y = (v.detach() for v in values())
+    run = operation(Products())
+    through = lambda x: run(2 * x, y)[0].sum() if linear else loss(run(2 * x, y))
+    with pytest.raises(NotImplementedError, match=r"^Products (is differentiable once|has no forward-mode derivative)"):
+        SECOND[way](through, x)
+
+
+def test_second_derivatives_that_do_not_pass_through_it_are_those_of_pytorch():
     x, y = values()
-    (first,) = torch.autograd.grad(loss(operation(Products())(x, y)), [x], create_graph=True)
-    with pytest.raises(RuntimeError, match="no autograd formula|no second derivatives"):
-        first.sum().backward()
+    total = loss(operation(Products())(x, y)) + y.detach()[0] @ x[1] ** 3
+    z = torch.rand(3, dtype=torch.float64, requires_grad=True)
+    (first,) = torch.autograd.grad(total * 2 + (z**3).sum(), z, create_graph=True)
+    assert torch.equal(torch.autograd.grad(first.sum(), z)[0], 6 * z)
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_transforms_of_first_order_are_those_of_pytorch(name):
+    x, y = (v.detach() for v in values())
+    run = operation(Products())
+    got, wanted = FIRST[name](lambda x: run(2 * x, y)[0], x), FIRST[name](lambda x: plain(2 * x, y)[0], x)
+    assert torch.allclose(got, wanted, rtol=1e-14)
+
+
+def test_an_input_without_gradient_stays_without_under_transforms():
+    class Blind(Products):
+        def backward(self, inputs, outputs, adjoints):
+            return [super().backward(inputs, outputs, adjoints)[0], None]
+
+    run, (x, y) = operation(Blind()), values()
+    (gradient,) = torch.autograd.grad(run(x, y)[0].sum(), [y], allow_unused=True, create_graph=True)
+    assert gradient is None
+    each = torch.func.jacrev(lambda x: run(x, y.detach())[0])(x.detach())
+    assert torch.equal(each, torch.func.jacrev(lambda x: x * y.detach())(x.detach()))
+
+
+def test_batched_adjoints_of_autograd_are_refused():
+    x, y = values()
+    out = operation(Products())(x, y)[1]
+    with pytest.raises(RuntimeError, match="Batching rule"):
+        torch.autograd.grad(out, x, torch.eye(4).double(), is_grads_batched=True)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("way", ["autograd.grad of autograd.grad", "backward of autograd.grad", "backward of backward"])
+def test_second_derivatives_of_a_compiled_function_raise(way, backend):
+    x, y = (v.detach() for v in values())
+    run = operation(Products())
+    compiled = torch.compile(lambda x: loss(run(2 * x, y)), fullgraph=True, backend=backend)
+    with pytest.raises(RuntimeError, match="double backward|no autograd formula|not have been used in the graph"):
+        SECOND[way](compiled, x)
+
+
+def test_a_tangent_is_refused_while_compiling():
+    x, y = (v.detach() for v in values())
+    run = operation(Products())
+    along = torch.compile(lambda x: torch.func.jvp(lambda x: run(x, y)[0], (x,), (y,))[1], backend="eager")
+    with pytest.raises(NotImplementedError, match="Products has no forward-mode derivative"):
+        along(x)

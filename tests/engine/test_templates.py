@@ -4,8 +4,6 @@ import ast
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 SOURCE = Path(__file__).parents[2] / "src"
 FILES = sorted((SOURCE / "gradsim").rglob("*.py"))
 
@@ -38,21 +36,20 @@ def specialized(tree: ast.Module) -> list[ast.expr]:
     return [node.args[0] for node in calls if isinstance(node.func, ast.Name) and node.func.id == "specialize"]
 
 
-def users() -> list[Path]:
-    return [path for path in FILES if specialized(parse(path)) or named(parse(path))]
+def test_a_template_has_one_name_for_type_checkers_and_at_run_time():
+    names = {path: (named(parse(path)), shown(parse(path))) for path in FILES}
+    differ = {
+        str(path.relative_to(SOURCE)): (name, modules.get(name), module)
+        for path, (constants, modules) in names.items()
+        for name, module in constants.items()
+        if modules.get(name) != module
+    }
+    assert any(constants for constants, _ in names.values()) and differ == {}
 
 
-@pytest.mark.parametrize("path", users(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_template_has_one_name_for_type_checkers_and_at_run_time(path):
-    tree = parse(path)
-    modules = shown(tree)
-    assert {name: modules.get(name) for name in named(tree)} == named(tree)
-
-
-@pytest.mark.parametrize("path", users(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_named_template_exists(path):
-    paths = [SOURCE / f"{name.replace('.', '/')}.py" for name in named(parse(path)).values()]
-    assert [str(p) for p in paths if not p.is_file()] == []
+def test_a_named_template_exists():
+    modules = {module for path in FILES for module in named(parse(path)).values()}
+    assert modules and [m for m in sorted(modules) if not (SOURCE / f"{m.replace('.', '/')}.py").is_file()] == []
 
 
 def test_no_template_is_named_by_a_string_where_it_is_specialized():

@@ -108,14 +108,16 @@ def test_what_follows_the_at_says_whose_the_unknown_is():
     space = SharedSpace(scenes, [MASS, "cube.velocity@each:-3:3", "cube.position.x@2:-1:1", FRICTION])
     velocities = [f"cube.velocity.{axis}@{k}" for k in (1, 2, 3) for axis in "xyz"]
     assert space.names == ["cube.mass", *velocities, "cube.position.x@2", "ground.friction"]
-    assert [own.names for own in space.each] == [
+    assert [own.names for own in space.by_clip] == [
         ["cube.mass", "cube.velocity.x", "cube.velocity.y", "cube.velocity.z"],
         ["cube.mass", "cube.velocity.x", "cube.velocity.y", "cube.velocity.z", "cube.position.x", "ground.friction"],
         ["cube.mass", "cube.velocity.x", "cube.velocity.y", "cube.velocity.z"],
     ]
     assert [c.tolist() for c in space.columns] == [[0, 1, 2, 3], [0, 4, 5, 6, 10, 11], [0, 7, 8, 9]]
     values = dict(zip(space.names, range(12), strict=True))
-    assert clip_values(scenes[1], values, 2) == dict(zip(space.each[1].names, space.columns[1].tolist(), strict=True))
+    assert clip_values(scenes[1], values, 2) == dict(
+        zip(space.by_clip[1].names, space.columns[1].tolist(), strict=True)
+    )
 
 
 def test_ties_hold_within_a_clip():

@@ -1,5 +1,7 @@
 """Films with outliers: what least squares makes of them, and what robust residuals do."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -13,42 +15,47 @@ from gradsim.identification.observation.clip import Clip
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
+from gradsim.physics.model import Model
 
 SIGMA = 1 / 255
 SCENE = throw(frames=9, size=20)
-MODEL, TRAJECTORY = synthetic.simulate(SCENE, THROW, THROW_TRUTH)
-EXACT = synthetic.float_masks(SCENE, TRAJECTORY)
 FEW = MultistartConfig(starts=3, rounds=0)
+
+
+@cache
+def exact() -> Masks:
+    return synthetic.float_masks(SCENE, synthetic.simulate(SCENE, THROW, THROW_TRUTH)[1])
 
 
 def filmed(spoil, seed: int) -> torch.Tensor:
     """Noisy masks, of which `spoil` has changed 5 % of the pixels in a third of the frames."""
     rng = np.random.default_rng(seed)
-    masks = EXACT.masks.numpy() + SIGMA * rng.standard_normal(EXACT.masks.shape)
+    clean = exact().masks
+    masks = clean.numpy() + SIGMA * rng.standard_normal(clean.shape)
     for k, frame in enumerate(3 * np.arange(3) + rng.integers(3)):
-        spoil(masks[frame], EXACT.masks[frame].numpy(), k, rng)
+        spoil(masks[frame], clean[frame].numpy(), k, rng)
     return torch.tensor(masks)
 
 
-def flips(mask, exact, k, rng):
+def flips(mask, clean, k, rng):
     """Dead and hot pixels anywhere."""
     wrong = rng.permutation(mask.size)[: mask.size // 20]
     mask.flat[wrong] = 1 - mask.flat[wrong]
 
 
-def blotch(mask, exact, k, rng):
+def blotch(mask, clean, k, rng):
     """A bright square that hides part of the outline."""
-    square(mask, exact, rng.uniform(-5, 5, 2))
+    square(mask, clean, rng.uniform(-5, 5, 2))
 
 
-def passing(mask, exact, k, rng):
+def passing(mask, clean, k, rng):
     """Something that goes through from left to right, in front of the body."""
-    square(mask, exact, (1.0, 5.0 * (k - 1)))
+    square(mask, clean, (1.0, 5.0 * (k - 1)))
 
 
-def square(mask, exact, offset):
+def square(mask, clean, offset):
     side = round((0.05 * mask.size) ** 0.5)
-    centre = np.argwhere(exact > 0.5).mean(0) + offset
+    centre = np.argwhere(clean > 0.5).mean(0) + offset
     row, column = np.clip(np.rint(centre - side / 2).astype(int), 0, len(mask) - side)
     mask[row : row + side, column : column + side] = 1
 
@@ -65,7 +72,7 @@ def test_outliers_pull_least_squares_but_not_robust_residuals(spoil):
     random rarely meet the outline, so they pull least (4 σ); what hides a piece of it pulls by tens of σ."""
     masks = filmed(spoil, seed=0)
     fits = {
-        loss: least_squares(SCENE, Masks(masks, SIGMA, EXACT.silhouettes, loss=loss), THROW, FEW)
+        loss: least_squares(SCENE, Masks(masks, SIGMA, exact().silhouettes, loss=loss), THROW, FEW)
         for loss in ("gaussian", "huber", "cauchy")
     }
     assert np.abs(scores(fits["gaussian"])).max() > 3.3 and fits["gaussian"].status == "mismatch"
@@ -78,7 +85,7 @@ def test_robust_residuals_cost_little_where_there_are_no_outliers():
     """95 % of the information: error bars wider by 1/√0.95, and χ²/N near 1."""
     masks = filmed(lambda *_: None, seed=1)
     plain, robust = (
-        least_squares(SCENE, Masks(masks, SIGMA, EXACT.silhouettes, loss=loss), THROW, FEW)
+        least_squares(SCENE, Masks(masks, SIGMA, exact().silhouettes, loss=loss), THROW, FEW)
         for loss in ("gaussian", "huber")
     )
     for name in THROW_TRUTH:
@@ -90,11 +97,12 @@ def test_robust_residuals_cost_little_where_there_are_no_outliers():
 @pytest.mark.parametrize("loss", ["huber", "cauchy"])
 def test_gradient_of_the_robust_cost_is_twice_that_of_the_normal_equations(loss):
     """Jᵀ W r is half the derivative of Σ λ ρ, for masks of one convex body and for whole images alike."""
-    masks = Masks(filmed(blotch, 0), SIGMA, EXACT.silhouettes, loss=loss)
-    problem = Problem(MODEL, masks, Space(SCENE, THROW))
+    masks = Masks(filmed(blotch, 0), SIGMA, exact().silhouettes, loss=loss)
+    model = Model(SCENE)
+    problem = Problem(model, masks, Space(SCENE, THROW))
     u = problem.space.inner(torch.tensor([[3.4, 0.8]], dtype=torch.float64)).requires_grad_()
     cost, _, g = problem.linearize(u.detach(), 5)
-    trajectory = MODEL.rollout(problem.space.values(u), frames=5)
+    trajectory = model.rollout(problem.space.values(u), frames=5)
     (r,) = masks.residuals(trajectory, 5, "pixels")
     (slope,) = torch.autograd.grad(r.square().sum(), u)
     assert r.square().sum().item() == pytest.approx(cost.item(), rel=1e-9) == problem.cost(u.detach(), 5).item()
@@ -123,17 +131,18 @@ def test_robust_states_shrug_off_a_tracker_that_lost_the_body():
 def test_weights_say_how_noisy_a_pixel_is():
     """A quarter of the weight is twice the noise: the same cost as residuals of half the size."""
     masks = filmed(lambda *_: None, seed=2)
-    quarter = Masks(masks, SIGMA, EXACT.silhouettes, torch.full_like(masks, 0.25))
-    twice = Masks(masks, 2 * SIGMA, EXACT.silhouettes)
-    plain = [m.cost(MODEL.rollout(), 9, "pixels").item() for m in (quarter, twice)]
+    quarter = Masks(masks, SIGMA, exact().silhouettes, torch.full_like(masks, 0.25))
+    twice = Masks(masks, 2 * SIGMA, exact().silhouettes)
+    model = Model(SCENE)
+    plain = [m.cost(model.rollout(), 9, "pixels").item() for m in (quarter, twice)]
     assert plain[0] == pytest.approx(plain[1], rel=1e-12)
     assert quarter.noise_floor(9)[1:] == pytest.approx(twice.noise_floor(9)[1:])
     with pytest.raises(InputError, match="at least 0"):
-        Masks(masks, SIGMA, EXACT.silhouettes, -torch.ones_like(masks))
+        Masks(masks, SIGMA, exact().silhouettes, -torch.ones_like(masks))
 
 
 def test_unknown_losses_are_refused_before_any_work():
     with pytest.raises(InputError, match="huber"):
-        Masks(EXACT.masks, SIGMA, EXACT.silhouettes, loss="l1")
+        Masks(exact().masks, SIGMA, exact().silhouettes, loss="l1")
     with pytest.raises((InputError, FileNotFoundError)):
         identify(SCENE, THROW, Clip("none.webm", robust="l1"))

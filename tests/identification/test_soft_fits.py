@@ -138,7 +138,7 @@ def test_why_a_soft_body_says_nothing_of_a_ground_is_told():
     far = soft_cases.solid(position=[0.02, -0.01, 1.0])
     (finding,) = explain_gradients(Model(far), unknowns=["ground.stiffness"]).findings
     assert finding.verdict == "zero" and "nothing touches `ground`" in finding.reason
-    with pytest.raises(InputError, match="of what meets `ground`, `beam` has its own `friction`"):
+    with pytest.raises(InputError, match="in contact with `ground`, `beam` has its own `friction`"):
         explain_gradients(Model(soft_cases.solid()), unknowns=["ground.friction"])
 
 

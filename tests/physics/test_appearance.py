@@ -23,7 +23,7 @@ def drawn(tmp_path):
     def draw(content: dict, dtype=torch.float64):
         model = Model(Scene.parse({"bodies": {"ball": BALL}, **content}, folder=tmp_path), dtype=dtype)
         with torch.no_grad():
-            surface = model.rollout(frames=2).drawn
+            surface = model.rollout(frames=2).scene_surface
         return {part.name: part for part in surface.parts}, surface
 
     return draw

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import soft_cases
 import torch
 from checks import central_difference, directions, gradients, weights
 from model_cases import GROUND, PAPER, cluttered, cube, pendulum
@@ -148,8 +149,45 @@ def test_single_precision_agrees_with_double():
         assert torch.allclose(ours[key].float(), other[key], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.xfail(reason="Model.values and `cache(RigidRollout)` stop torch.compile", raises=Exception)
-def test_compiled_rollout_and_picture_have_the_same_gradient():
+@pytest.mark.parametrize("convert", [lambda m: m.to(torch.float32), lambda m: m.float()], ids=["to", "float"])
+@pytest.mark.parametrize("scene", [cluttered(), soft_cases.solid(), pendulum()], ids=["rigid", "soft", "pendulum"])
+def test_a_converted_model_rolls_out_in_its_dtype(scene, convert):
+    """As one made in that dtype, bit by bit; and back, from parameters that were rounded."""
+    model, single = Model(scene), Model(scene, dtype=torch.float32)
+    model.rollout(frames=2)
+    parameters = dict(model.named_parameters())
+    assert convert(model) is model and model.dtype == torch.float32 and model.substeps == single.substeps
+    ours, other = model.rollout(frames=3), single.rollout(frames=3)
+    for name, states in other.states.items():
+        for key, y in states.items():
+            assert y.dtype == torch.float32 and torch.equal(ours.states[name][key], y)
+    assert torch.equal(ours.surface.vertices, other.surface.vertices)
+    ours.surface.vertices.sum().backward()
+    assert all(
+        p is parameters[name] and p.grad.dtype == torch.float32
+        for name, p in model.named_parameters()
+        if p.grad is not None
+    )
+    model.double()
+    assert all(y.dtype == torch.float64 for own in model.rollout(frames=3).states.values() for y in own.values())
+    given = {name: p.detach().double()[None] for name, p in single.named_parameters()}
+    assert torch.equal(model.rollout(frames=3).surface.vertices, Model(scene).rollout(given, 3).surface.vertices)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_a_dtype_that_kernels_have_not_is_refused_and_changes_nothing(dtype):
+    with pytest.raises(InputError, match=f"got {dtype}; expected torch.float32 or torch.float64"):
+        Model(pendulum(), dtype=dtype)
+    model = Model(pendulum())
+    before = model.rollout()["bob"]["angle"]
+    with pytest.raises(InputError, match=f"got {dtype}; expected torch.float32 or torch.float64"):
+        model.to(dtype)
+    assert torch.equal(model.rollout()["bob"]["angle"], before)
+
+
+@pytest.mark.slow
+def test_compiled_rollout_and_image_have_the_same_value_and_gradient():
+    """With breaks of the graph where the model looks at values; each rollout and mask is one node (`test_operation.py`)."""
     model = Model(cube(ground=GROUND))
     silhouettes = Silhouettes(from_scene(model.scene.camera), (1.0, 1.0, 1.0))
 
@@ -157,15 +195,22 @@ def test_compiled_rollout_and_picture_have_the_same_gradient():
         trajectory = model.rollout({"cube.mass": mass})
         return silhouettes(trajectory.surface, trajectory.values).square().sum()
 
-    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
-    found = []
-    for function in (loss, compiled):
+    results = []
+    for function in (loss, torch.compile(loss, backend="aot_eager")):
         mass = torch.tensor([1.8, 2.2]).double().requires_grad_()
         value = function(mass)
-        found.append((value, *torch.autograd.grad(value, [mass])))
-    assert torch.allclose(found[0][0], found[1][0], rtol=1e-12)
-    assert torch.allclose(found[0][1], found[1][1], rtol=1e-10)
-    assert found[0][1].abs().min() > 1e-3
+        results.append((value, *torch.autograd.grad(value, [mass])))
+    (value, gradient), (compiled_value, compiled_gradient) = results
+    assert torch.allclose(value, compiled_value, rtol=1e-12)
+    assert torch.allclose(gradient, compiled_gradient, rtol=1e-10)
+    assert gradient.abs().min() > 1e-3
+
+
+def test_compiled_model_refuses_the_whole_graph_and_says_where():
+    """What `docs/physics.md` says of `fullgraph`."""
+    model = Model(pendulum())
+    with pytest.raises(RuntimeError, match=r"model\.rollout|in program|in rollout"):
+        torch.compile(lambda: model.rollout()["bob"]["angle"], fullgraph=True, backend="eager")()
 
 
 def test_divergence_names_step_body_and_quantity():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from checks import weights
+from torch.autograd import forward_ad
 
 from gradsim.errors import InputError
 from gradsim.geometry import mesh
@@ -182,6 +183,38 @@ def test_gradients_by_one_colour_for_all_are_the_opacity(rasterizer):
     (slope,) = torch.autograd.grad(image.rgb[0, 0, 1].sum(), colour)  # linear in green, and nothing else
     assert slope[[0, 2]].tolist() == [0, 0]
     assert slope[1].item() == pytest.approx(image.rgb[0, 0, 1].sum().item() / 0.6, rel=1e-12)
+
+
+@pytest.mark.parametrize("rasterizer", RASTERIZERS)
+def test_gradient_by_the_background_is_differentiated_rightly_or_not_at_all(rasterizer):
+    """Its own formula is PyTorch's: 1 - alpha of the image's adjoint, where alpha depends on the shape."""
+    scene, (weight,) = still_life(), weights([torch.zeros(1, 1, 3, HEIGHT, WIDTH).double()], 4)
+    (way,) = weights([scene.vertices], 5)
+    background = torch.tensor([0.2, 0.3, 0.4], dtype=torch.float64, requires_grad=True)
+
+    def gradient(at, by, linear):
+        render = Renderer(camera(), rasterizer, Shading("phong", LAMPS), background)
+        image = render(replace(scene, vertices=scene.vertices + at * way))
+        return torch.autograd.grad(((image if linear else image**2) * weight).sum(), by, create_graph=True)[0]
+
+    for linear in (True, False):
+        at = torch.zeros((), dtype=torch.float64, requires_grad=True)
+        with pytest.raises(NotImplementedError, match="is differentiable once"):
+            torch.autograd.grad(gradient(at, at, linear), background)
+        high, low = (gradient(torch.tensor(step), background, linear).sum() for step in (1e-6, -1e-6))
+        first = gradient(at, background, linear).sum() + 0 * at  # which DIB-R's does not depend on
+        try:
+            (mixed,) = torch.autograd.grad(first, at)
+        except NotImplementedError:
+            continue
+        assert mixed.item() == pytest.approx((high - low).item() / 2e-6, rel=1e-5, abs=1e-9)
+
+
+@pytest.mark.parametrize("rasterizer", RASTERIZERS)
+def test_tangent_of_the_background_is_refused_and_not_lost(rasterizer):
+    with forward_ad.dual_level(), pytest.raises(NotImplementedError, match="has no forward-mode derivative"):
+        background = forward_ad.make_dual(torch.zeros(3).double(), torch.ones(3).double())
+        Renderer(camera(), rasterizer, background=background)(still_life())
 
 
 @pytest.mark.parametrize("rasterizer", RASTERIZERS)

@@ -114,7 +114,7 @@ def test_numbers_of_cloth_have_names(numbers):
 def test_numbers_of_ropes_and_nets_have_names(numbers):
     found = numbers(ROPE, rotation_vector=[0.1, 0, 0])
     assert {"mass", "stiffness", "damping", "rest_length_factor", "radius", "rotation_vector"} < set(found)
-    assert found["stiffness_factor"].value.shape == (4,) and found["stiffness_factor"].each == "spring"
+    assert found["stiffness_factor"].value.shape == (4,) and found["stiffness_factor"].row_of == "spring"
     net = {"net": {"size": [1, 1], "cells": [2, 3]}}
     assert numbers(ROPE, shape=net)["stiffness_factor"].value.shape == (2 * 4 + 3 * 3 + 2 * 6,)
 

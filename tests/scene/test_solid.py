@@ -163,7 +163,7 @@ def test_its_numbers_and_arrays_have_names(beam):
     assert list(found) == [*numbers, *start, "pushes.0.impulse", "regions.tip.young", *arrays]
     assert [found[name].elements for name in numbers] == [40] * 5
     assert found["regions.tip.young"].value == 5 and found["regions.tip.young"].positive
-    assert [(found[n].value.shape, found[n].each) for n in arrays] == [
+    assert [(found[n].value.shape, found[n].row_of) for n in arrays] == [
         ((30,), "vertex"), ((30, 3), "vertex"), ((40,), "tetrahedron"), ((40,), "tetrahedron")
     ]  # fmt: skip
     assert (found["mu_factor"].value == 1).all() and (found["vertex_velocity"].value == 0).all()

@@ -26,7 +26,7 @@ def scene():
 @pytest.fixture(scope="module")
 def surface(scene):
     with torch.no_grad():
-        return Model(scene).rollout().drawn
+        return Model(scene).rollout().scene_surface
 
 
 def drawn(artist: FrameRenderer, surface) -> torch.Tensor:

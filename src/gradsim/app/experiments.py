@@ -29,7 +29,7 @@ def experiment(name: str):
     """Function of an experiment.
 
     Raises:
-        InputError: If there is no such experiment.
+        InputError: If the experiment is unknown.
     """
     names = experiments()
     if name not in names:
@@ -46,14 +46,14 @@ def reproduce(name: str, out: Path, quick: bool = False, seed: int = 0, progress
     Args:
         name: Name in `experiments()`; "all" runs those of the paper.
         out: Output folder.
-        quick: Whether to run the small version.
+        quick: Run the small version.
         seed: Seed of everything random.
         progress: A `gradsim.runtime.progress.Progress`.
         options: Options of single experiments: `scenes` (their number), `engine` and `workers` (see
             `gradsim.runtime.parallel`), `foreign`, `epochs` and `weights` (convnet). None and False count as not given.
 
     Raises:
-        InputError: If there is no such experiment, or it does not have an option.
+        InputError: If the experiment or an option is unknown.
     """
     provenance.provenance()  # now: the source may change during the run
     function = experiment(name)

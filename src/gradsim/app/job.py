@@ -80,7 +80,7 @@ class RunArguments:
         if record is None or record["command"] != cls.command:
             content = f"a run of `gradsim {record['command']}`" if record else f"no {RECORD}"
             raise InputError(
-                f"{folder} holds {content}, so there is no {cls.noun} to resume; start one with `gradsim {cls.command}`."
+                f"{folder} holds {content}, and no {cls.noun} to resume; start one with `gradsim {cls.command}`."
             )
         started_in, old = Path(record["folder"]), record["arguments"]
         resolved = {name: started_in / old[name] for name in record["files"]}
@@ -113,7 +113,7 @@ class FitArguments(RunArguments):
         ignore: Video whose bright pixels do not count.
         frames: Frames to use, as in `gradsim.video.timing.align_frames`.
         background: Image or video of the empty scene, or "median".
-        profile: Whether to add profile likelihoods along the two weakest directions.
+        profile: Add profile likelihoods along the two weakest directions.
         estimator: Name of the estimator, as for `identify`.
     """
 
@@ -155,10 +155,10 @@ class ControlArguments(RunArguments):
 
     Args:
         task: Name of a library task, or a task file.
-        goal: Goal image in place of the task's.
+        goal: Goal image that replaces the task's.
         method: One of `METHODS`.
-        iterations: Number of iterations in place of the task's.
-        quick: Whether to run the task's small version.
+        iterations: Number of iterations that replaces the task's.
+        quick: Run the task's small version.
         seed: Seed of the sampled goal, of the policy's start and of all else random.
     """
 

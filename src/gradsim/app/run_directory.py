@@ -32,13 +32,13 @@ class RunDirectory:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether it holds a checkpoint of a run that did not end."""
+        """True if it holds a checkpoint of a run that did not end."""
         files = (self.path / CHECKPOINT).glob("*")
         return any(not p.name.startswith(".") and p.name != LOCK for p in files)
 
     @property
     def is_finished(self) -> bool:
-        """Whether it holds a run that ended."""
+        """True if it holds a run that ended."""
         files = (self.path / RECORD, self.path / "result.json")
         return all(p.is_file() for p in files) and not (self.path / CHECKPOINT).is_dir()
 
@@ -58,7 +58,7 @@ class RunDirectory:
         Args:
             arguments: Arguments of the run.
             subject: The loaded scene or task.
-            resume: Whether to continue an interrupted run.
+            resume: Continue an interrupted run.
 
         Raises:
             InputError: If the folder holds an unfinished run and `resume` is False, or a run with other inputs, or if

@@ -1,7 +1,7 @@
 """Actuator sharing: groups of elements with one control value.
 
 A body whose elements act alike along an axis moves with that symmetry: a gear whose tetrahedra share their activation
-along its axis rolls in a plane, and neither leans nor turns away. Sharing is part of a task, like its controls and their
+along its axis rolls in a plane, without leaning or turning. Sharing is part of a task, like its controls and their
 ranges; it excludes motions in depth, which one image determines least. Policies have one output for each group.
 """
 
@@ -48,7 +48,7 @@ def groups_along(model: "Model", name: str, axis: str) -> Tensor:
         axis: "x", "y" or "z" of the rest shape, before the scene turns and places it.
 
     Raises:
-        InputError: If there is no such axis, or the parameter does not act on elements of a soft body.
+        InputError: If the axis is not x, y or z, or the parameter does not act on elements of a soft body.
     """
     if axis not in AXES or len(axis) != 1:
         raise InputError(f"`{name}` is shared along {axis!r}; expected an axis of the rest shape: x, y or z.")

@@ -63,13 +63,13 @@ class RandomImpulses:
         """(worlds, intervals, 3) [m/s]."""
         impulses = torch.zeros(worlds, self.intervals, 3, dtype=torch.float64)
         low, high = self.span
-        for own in impulses:
+        for episode in impulses:
             count = int(torch.randint(self.least, self.most + 1, (), generator=generator))
             shares = low + (high - low) * torch.rand(count, generator=generator, dtype=torch.float64)
             ways = torch.randn(count, len(self.axes), generator=generator, dtype=torch.float64)  # no way is preferred
             ways = self.size * ways / torch.linalg.vector_norm(ways, dim=1, keepdim=True)
             for at, way in zip((shares * self.intervals).long().clamp(max=self.intervals - 1), ways, strict=True):
-                own[at, list(self.axes)] += way
+                episode[at, list(self.axes)] += way
         return impulses
 
 
@@ -79,30 +79,30 @@ def split(given: Parameters | None, model: Model) -> tuple[dict[str, Tensor], di
     Raises:
         InputError: If a body with impulses has no velocity, or impulses have another shape.
     """
-    given = dict(given or {})
-    impulses = {name.removesuffix(NAME): given.pop(name) for name in list(given) if name.endswith(NAME)}
+    parameters = dict(given or {})
+    impulses = {name.removesuffix(NAME): parameters.pop(name) for name in list(parameters) if name.endswith(NAME)}
     movable = [system.name for system in model.systems if "v" in system.states]
-    for body, each in impulses.items():
+    for body, series in impulses.items():
         if body not in movable:
             raise InputError(
                 f"`{body}` takes no impulses; they change the velocity of one of {', '.join(movable) or 'none'}."
             )
-        if each.ndim != 3 or each.shape[2] != 3:
-            raise InputError(f"`{body}{NAME}` has shape {tuple(each.shape)}; expected (worlds, intervals, 3) [m/s].")
-    return given, impulses
+        if series.ndim != 3 or series.shape[2] != 3:
+            raise InputError(f"`{body}{NAME}` has shape {tuple(series.shape)}; expected (worlds, intervals, 3) [m/s].")
+    return parameters, impulses
 
 
 def apply_impulses(states: States, impulses: Mapping[str, Tensor], interval: int) -> dict[str, dict[str, Tensor]]:
     """States at the start of an interval, after its impulses."""
     changed = {body: dict(state) for body, state in states.items()}
-    for body, each in impulses.items():
-        if interval < each.shape[1] and each[:, interval].any():
+    for body, series in impulses.items():
+        if interval < series.shape[1] and series[:, interval].any():
             v = changed[body]["v"]
-            impulse = each[:, interval].to(v)
+            impulse = series[:, interval].to(v)
             changed[body]["v"] = v + (impulse[:, None] if v.ndim == 3 else impulse)
     return changed
 
 
 def instants(impulses: Mapping[str, Tensor]) -> list[int]:
     """Intervals that begin with an impulse in some world, ascending."""
-    return sorted({k for each in impulses.values() for k in each.any(2).any(0).nonzero()[:, 0].tolist()})
+    return sorted({k for series in impulses.values() for k in series.any(2).any(0).nonzero()[:, 0].tolist()})

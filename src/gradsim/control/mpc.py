@@ -1,11 +1,11 @@
-"""Receding horizon (model predictive control): plan, act for one interval, look, plan anew from what is there.
+"""Model predictive control (receding horizon): plan, apply the first interval, measure the state, plan again.
 
     u_k .. u_{k+h-1} = argmin goal.loss(rollout of the model from the measured state),   act u_k,   k ← k + 1
 
-The model that plans and the plant that moves may differ: what the model gets wrong in one interval is in the state that
-the next plan begins with. A plan begins as the one before without its first interval (warm start), its last interval
-held for one more, so that a few iterations are enough (Rawlings, Mayne and Diehl 2017, §1.5). The paper names MPC for its
-controllers; they are open loops that are trained once.
+The model used for planning and the simulated plant may differ: the error of the model in one interval is part of the
+measured state from which the next plan starts. A plan is initialized with the previous one without its first interval
+(warm start) and with its last interval repeated, so that a few iterations are enough (Rawlings, Mayne and Diehl 2017,
+§1.5). The paper calls its controllers MPC; they are open loops that are trained once.
 """
 
 from collections.abc import Mapping
@@ -27,22 +27,22 @@ from gradsim.physics.model import States
 
 
 class Mpc:
-    """A controller that plans with a model.
+    """Controller that plans with a model.
 
-    Its plan has a number for each output and interval, kept in [-1, 1].
+    A plan has one number in [-1, 1] for each output and interval.
 
     Args:
-        plant: The model that it plans with; senses are not needed, it is shown the state.
-        goal: What a plan is to reach at its end, be that the end of the film or not.
-        horizon: Intervals in a plan; None plans to the end of the film each time.
-        search: For each plan; at least 2 iterations, for a plan is rolled out before it is used.
-        first: Iterations for the first plan, which has none before it; None as many as for the others.
-        start: Open-loop policy that the first plan begins as; None begins with u = 0.
-        given: Parameters of the model that differ from its own, (1, ...) by name.
+        plant: Model for planning; it needs no observation, since the controller receives the state.
+        goal: Goal at the end of each plan, also of plans that end before the episode.
+        horizon: Intervals in a plan; None: plan to the end of the episode.
+        config: Training configuration of each plan; at least 2 iterations, since a plan is evaluated before it is used.
+        first: Iterations of the first plan, which has no warm start; None: as many as the others.
+        start: Open-loop policy that initializes the first plan; None: u = 0.
+        given: Parameters that replace those of the model, (1, ...) by name.
 
     Raises:
-        InputError: If the plant has launches, the goal is in other frames than the last, or there is no interval or too
-            few iterations.
+        InputError: If a control is set at the start only, the goal is not in the last frame, or the horizon or the
+            number of iterations is too small.
     """
 
     def __init__(
@@ -58,11 +58,12 @@ class Mpc:
         launches = [c.name for c in plant.controls if not plant.model.kinds[c.name].timed]
         if launches:
             raise InputError(
-                f"`{launches[0]}` is set at the start, so there is nothing to plan anew: leave it out, or `train`."
+                f"`{launches[0]}` is set at the start only, so MPC cannot replan it; remove it from the controls, or use "
+                "`train`."
             )
         if set(getattr(goal, "frames", None) or [-1]) != {-1}:
             raise InputError(
-                "the goal is in other frames than the last; a plan ends elsewhere in each interval: give -1."
+                "the goal is not in the last frame; each plan ends in a different frame, so give frame -1."
             )
         if horizon is not None:
             counts("horizon", horizon)
@@ -78,14 +79,14 @@ class Mpc:
                 self.numbers = start(plant.times, None)[0].double().clamp(-1, 1)
 
     def act(self, states: States, interval: int) -> tuple[Tensor, History]:
-        """Plan from what is measured, at the start of an interval of the film.
+        """Plan from the measured state at the start of an interval of the episode.
 
         Args:
             states: (1, ...) by body and name; of rigid bodies, `l` is that of the model's inertia.
-            interval: From 0 on; earlier ones first, for each warms the next.
+            interval: Index from 0, in ascending order, since each plan initializes the next.
 
         Returns:
-            u (1, outputs) for this interval, and how the plan was found.
+            u (1, outputs) for this interval, and the training history of the plan.
         """
         left = self.plant.intervals - interval
         length = left if self.horizon is None else min(self.horizon, left)
@@ -109,44 +110,45 @@ class Mpc:
 def run_mpc(
     controller: Mpc, plant: Plant, goal, given: Parameters | None = None, progress: IterationProgress | None = None
 ) -> tuple[Episode, History]:
-    """Let a controller act on a plant for a film.
+    """Simulate an episode of a plant under a controller.
 
     Args:
-        controller: It begins with its first plan; make a new one for each run.
-        plant: What moves; with the same bodies, controls and intervals as the controller's model, and perhaps another mass.
-        goal: Measures what came of it.
-        given: Parameters of the plant that differ from its own, (1, ...) by name, and kicks (`impulses.py`): what the
-            controller does not know.
-        progress: Is told each interval, with the loss of its plan.
+        controller: Controller without a plan; make a new one for each run.
+        plant: Simulated plant; same bodies, controls and intervals as the controller's model, other parameters may
+            differ.
+        goal: Goal that the episode is evaluated with.
+        given: Parameters that replace those of the plant, (1, ...) by name, and impulses (`impulses.py`); unknown to
+            the controller.
+        progress: Called after each interval with the loss of its plan.
 
     Returns:
-        The episode, and the iterations of all plans, each interval a stage of its own; the last entry is the episode.
+        The episode, and the iterations of all plans with one stage for each interval; the last entry is the episode.
 
     Raises:
-        InputError: If plant and model have other intervals or outputs, or there are several worlds.
+        InputError: If intervals or outputs of plant and model differ, or there are several worlds.
     """
     _check(controller.plant, plant, given)
-    given, impulses = split(given, plant.model)
-    states, values = plant.begin(given), plant.model.values(given)
+    parameters, impulses = split(given, plant.model)
+    states, values = plant.begin(parameters), plant.model.values(parameters)
     history, pieces, actions = History(), [], []
     for k in range(plant.intervals):
         states = apply_impulses(states, impulses, k)
-        u, found = controller.act(_as_seen(states, plant, values, controller), k)
-        history.iterations += [replace(entry, stage=f"interval {k}") for entry in found.iterations]
-        history.retreats += found.retreats
+        u, plan_history = controller.act(_as_seen(states, plant, values, controller), k)
+        history.iterations += [replace(entry, stage=f"interval {k}") for entry in plan_history.iterations]
+        history.retreats += plan_history.retreats
         frames = min(plant.interval, plant.frames - 1 - k * plant.interval)
         with torch.no_grad():
-            pieces.append(plant.advance(states, u, given, frames))
+            pieces.append(plant.advance(states, u, parameters, frames))
         states = last(pieces[-1])
         actions.append(u)
         if progress is not None:
-            progress.update(k, found.at_best()[-1], {})
+            progress.update(k, plan_history.at_best()[-1], {})
     episode = Episode(concatenate(pieces, plant.model), torch.stack(actions, 1))
     with torch.no_grad():
         figures = [
-            found if found is None else found.item() for found in (goal.distance(episode), goal.position_error(episode))
+            value if value is None else value.item() for value in (goal.distance(episode), goal.position_error(episode))
         ]
-        distance, error = (float("nan") if found is None else found for found in figures)
+        distance, error = (float("nan") if value is None else value for value in figures)
         loss = goal.loss(episode, 0).item()
     entry = Iteration(loss, rollouts=1, steps=plant.steps, distance=distance, position_error=error, frames=plant.frames)
     history.add(replace(entry, stage="episode"))
@@ -154,7 +156,7 @@ def run_mpc(
 
 
 class _Ahead:
-    """A plant from a state on, for `train`."""
+    """Rest of an episode of a plant, from a state on, for `Descent`."""
 
     observation = None
 
@@ -166,27 +168,25 @@ class _Ahead:
 
     def rollout(self, policy, given: Parameters | None, frames: int, worlds: int = 1) -> Episode:
         u = policy(self.times, None)
-        moved = self.model.rollout(self.plant.values(u, frames, given), frames, start=self.states)
-        return Episode(moved, u)
+        trajectory = self.model.rollout(self.plant.values(u, frames, given), frames, start=self.states)
+        return Episode(trajectory, u)
 
 
 def _check(model: Plant, plant: Plant, given: Parameters | None) -> None:
     for name in ("outputs_of", "interval", "frames"):
         ours, theirs = getattr(model, name), getattr(plant, name)
         if ours != theirs:
-            raise InputError(
-                f"`{name}` of the plant that plans is {ours}, of the one that moves {theirs}; make them alike."
-            )
+            raise InputError(f"`{name}` of the model is {ours} and of the plant {theirs}; make them equal.")
     worlds = max((len(value) for value in (given or {}).values()), default=1)
     if worlds != 1:
-        raise InputError(f"the plant is given {worlds} worlds; a controller acts on one: run it for each of them.")
+        raise InputError(f"the plant has {worlds} worlds; a controller acts on one: run it for each of them.")
 
 
 def _as_seen(states: States, plant: Plant, values: Mapping[str, Tensor], controller: Mpc) -> States:
-    """States as the model has them: a rigid body spins as it is seen to, with the inertia that the model gives it."""
-    own, found = controller.plant.model.values(controller.given), {}
-    for there, here in zip(plant.model.systems, controller.plant.model.systems, strict=True):
-        state = {name: y.detach() for name, y in states[there.name].items()}
-        moved = there.transfer(state, dict(values), here, own)
-        found[there.name] = {name: y.detach() for name, y in moved.items()}
-    return found
+    """States of the plant for the model: rigid bodies keep their angular velocity, with the inertia of the model."""
+    model_values, measured = controller.plant.model.values(controller.given), {}
+    for system, model_system in zip(plant.model.systems, controller.plant.model.systems, strict=True):
+        state = {name: y.detach() for name, y in states[system.name].items()}
+        converted = system.transfer(state, dict(values), model_system, model_values)
+        measured[system.name] = {name: y.detach() for name, y in converted.items()}
+    return measured

@@ -108,8 +108,8 @@ class StateObservation:
         counts("points", points, least=0)
         self.systems, self.detached = model.systems, detached
         names = [system.name for system in self.systems]
-        given = target if isinstance(target, Mapping) else {} if target is None else {names[0]: target}
-        for name, place in given.items():
+        targets = target if isinstance(target, Mapping) else {} if target is None else {names[0]: target}
+        for name, place in targets.items():
             if name not in names:
                 raise InputError(f"`target` names `{name}`; the bodies are {', '.join(names)}.")
             if not isinstance(place, Tensor) or place.shape != (3,):
@@ -124,7 +124,7 @@ class StateObservation:
         for system in self.systems:
             name, radius = system.name, system.bounding_radius(values)
             first = {key: y[:, 0] for key, y in start[name].items()}
-            origin = given.get(name)
+            origin = targets.get(name)
             if origin is None and "x" in first:
                 origin = system.center_of_mass(first, values)[0]
             speed = max(math.sqrt(g * radius), radius)

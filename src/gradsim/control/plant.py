@@ -168,7 +168,7 @@ def centre(states: States, trajectory: Trajectory, body: str | None = None) -> T
     """Centre of mass (worlds, ..., 3) of a body from states (worlds, ..., n, 3) or (worlds, ..., 3)."""
     system = next((s for s in trajectory.systems if s.name == body), None) if body else trajectory.systems[0]
     if system is None:
-        raise InputError(f"there is no body `{body}`; there are {', '.join(s.name for s in trajectory.systems)}.")
+        raise InputError(f"unknown body `{body}`; the bodies are {', '.join(s.name for s in trajectory.systems)}.")
     return system.center_of_mass(states[system.name], trajectory.values)
 
 
@@ -179,7 +179,7 @@ class Plant:
         model: The model. Its own parameters are constants: gradients are with respect to the policy.
         controls: Parameters that the policy sets, in the order of its outputs.
         interval: Frames in a control interval.
-        senses: What a policy with feedback sees.
+        observation: Observation for policies with feedback.
         sharing: Groups (elements,) of elements that share a number, by control (`actuator_sharing.py`).
 
     Raises:
@@ -198,9 +198,7 @@ class Plant:
         if not controls:
             raise InputError("a plant needs at least one control, such as Control('walker.activation', -0.2, 0.2).")
         if model.scene.timing.frames < 2:
-            raise InputError(
-                "the scene has a single frame, its start, in which nothing moves; it needs `timing.frames`."
-            )
+            raise InputError("the scene has a single frame, so nothing moves; set `timing.frames` to at least 2.")
         if interval < 1:
             raise InputError(f"the control interval is {interval} frames; it has to be at least 1.")
         self.model, self.controls, self.interval, self.observation = model, tuple(controls), interval, observation
@@ -208,7 +206,7 @@ class Plant:
         self.sharing: dict[str, Tensor] = {}
         for control in self.controls:
             if control.name in self.outputs_of:
-                raise InputError(f"`{control.name}` is a control twice; leave one out.")
+                raise InputError(f"`{control.name}` is a control twice; remove one.")
             if control.name not in model.kinds:
                 name, axis = resolve(model.scene, control.name)
                 raise InputError(f"a control sets a whole parameter; give `{name}` instead of its component {axis}.")
@@ -237,7 +235,7 @@ class Plant:
 
     @property
     def launched(self) -> bool:
-        """Whether all controls are set at the start."""
+        """True if all controls are set at the start."""
         return not any(self._timed.values())
 
     @property
@@ -289,12 +287,12 @@ class Plant:
             worlds: Number of worlds with feedback, unless `given` determines it.
 
         Raises:
-            Divergence: If a state is no longer finite.
+            Divergence: If a state is not finite.
         """
         frames = frames or self.frames
-        own, impulses = split(given, self.model)
+        parameters, impulses = split(given, self.model)
         if policy.feedback or impulses:
-            start = self.begin(own, max([worlds, *map(len, impulses.values())]))
+            start = self.begin(parameters, max([worlds, *map(len, impulses.values())]))
             return self.pieces(policy, start, range(self.intervals_of(frames)), given, frames)
         u = policy(self.times_of(self.intervals_of(frames)), None)
         return Episode(self.model.rollout(self.values(u, frames, given), frames), u)
@@ -314,7 +312,7 @@ class Plant:
         worlds = max((len(v) for v in values.values()), default=1)
         if len(u) not in (1, worlds) or any(len(v) not in (1, worlds) for v in values.values()):
             raise InputError(
-                f"the policy acts in {len(u)} worlds, and {worlds} are given; it needs as many, or one for all of them."
+                f"the policy acts in {len(u)} worlds, and the parameters have {worlds}; give as many, or one for all."
             )
         return {name: v.expand(worlds, *v.shape[1:]) for name, v in values.items()}
 
@@ -323,7 +321,7 @@ class Plant:
         start = self.model.rollout(given, 1)
         worlds = max(worlds, len(start.values["gravity"]))
         first = lambda y: y[:, 0].expand(worlds, *y[:, 0].shape[1:])
-        return {body: {name: first(y) for name, y in own.items()} for body, own in start.states.items()}
+        return {body: {name: first(y) for name, y in state.items()} for body, state in start.states.items()}
 
     def observe(self, states: States, given: Parameters | None = None) -> Tensor:
         """Observation (worlds, size) of states."""
@@ -362,13 +360,13 @@ class Plant:
 
         Raises:
             InputError: If a control is set at the start only.
-            Divergence: If a state is no longer finite.
+            Divergence: If a state is not finite.
         """
         if not all(self._timed.values()):
             name = next(name for name, timed in self._timed.items() if not timed)
             why = "a policy with feedback acts" if policy.feedback else "impulses act"
             raise InputError(f"{why} over time, and `{name}` is set at the start; remove it from the controls.")
-        (given, impulses), frames = split(given, self.model), frames or self.frames
+        (parameters, impulses), frames = split(given, self.model), frames or self.frames
         first, end = intervals.start, intervals.stop
         ahead = None if policy.feedback else policy(self.times_of(end - first, first), None)
         inner = range(first + 1, end)
@@ -377,12 +375,12 @@ class Plant:
         for k, after in pairwise([first, *stops, end]):
             states = apply_impulses(states, impulses, k)
             u = (
-                policy(self.times_of(1, k), self.observe(states, given))
+                policy(self.times_of(1, k), self.observe(states, parameters))
                 if ahead is None
                 else ahead[:, k - first : after - first]
             )
             length = min(after * self.interval, frames - 1) - k * self.interval
-            piece = self.model.rollout(self.values(u, length + 1, given), length + 1, start=states)
+            piece = self.model.rollout(self.values(u, length + 1, parameters), length + 1, start=states)
             states = last(piece)
             actions.append(u)
             trajectories.append(piece)
@@ -391,14 +389,14 @@ class Plant:
 
 def last(trajectory: Trajectory) -> dict[str, dict[str, Tensor]]:
     """States at the end of a trajectory, to continue from."""
-    return {body: {name: y[:, -1] for name, y in own.items()} for body, own in trajectory.states.items()}
+    return {body: {name: y[:, -1] for name, y in state.items()} for body, state in trajectory.states.items()}
 
 
 def concatenate(pieces: Sequence[Trajectory], model: Model) -> Trajectory:
     """Concatenate trajectories of which each begins where the one before ended."""
     first = pieces[0]
     one = lambda body, name: torch.cat([first[body][name][:, :1], *(p[body][name][:, 1:] for p in pieces)], 1)
-    states = {body: {name: one(body, name) for name in own} for body, own in first.states.items()}
+    states = {body: {name: one(body, name) for name in state} for body, state in first.states.items()}
     frames = 1 + sum(len(p.times) - 1 for p in pieces)
     times = torch.arange(frames, dtype=torch.float64) / model.scene.timing.fps
     return Trajectory(times, states, first.values, first.systems, first.scenery)

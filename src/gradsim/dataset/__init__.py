@@ -1,4 +1,4 @@
-"""The paper's data set: 14 objects thrown at a ground, each scene drawn by its number alone, and videos of them."""
+"""The paper's data set: 14 objects thrown at a ground, each determined by its number, and their videos."""
 
 from gradsim.dataset.reader import DatasetReader
 from gradsim.dataset.rigid import OBJECTS

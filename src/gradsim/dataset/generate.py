@@ -104,7 +104,7 @@ def generate_units(
 
 
 def is_complete(layout: DatasetLayout, unit: int, count: int) -> bool:
-    """Whether a unit has all of its videos, by its manifest and the lengths of its files."""
+    """True if a unit has all of its videos, by its manifest and the lengths of its files."""
     try:
         manifest = UnitManifest.read(layout.manifest(unit))
         lengths = {name: path.stat().st_size for name, path in layout.files(unit).items()}
@@ -218,14 +218,14 @@ def plan_generation(folder: str | Path, videos: int, cores: int = 1) -> Generati
     measured = sum(len(manifest.videos) for manifest in manifests)
     if not measured:
         raise InputError(f"{folder} has no finished videos to measure; make some: gradsim dataset generate.")
-    each = sum(manifest.cpu_s for manifest in manifests) / measured
+    cpu_s = sum(manifest.cpu_s for manifest in manifests) / measured
     sizes = {name: sum(manifest.files[name]["bytes"] for manifest in manifests) / measured for name in layout.files(0)}
     use = _use(layout)
-    hours = videos * each / 3600
+    hours = videos * cpu_s / 3600
     return GenerationPlan(
         videos=videos,
         measured=measured,
-        cpu_s_each=each,
+        cpu_s_each=cpu_s,
         bytes_each=sizes,
         use=use,
         cpu_hours=hours,
@@ -241,5 +241,5 @@ def _use(layout: DatasetLayout) -> float:
     """CPU time over the wall time of all workers in earlier runs; 1 if unknown."""
     runs = [run for run in layout.runs() if run["engine"] == "serial" or run["workers"]]
     busy = sum(run["cpu_s"] for run in runs)
-    there = sum(run["wall_s"] * (run["workers"] or 1) for run in runs)
-    return min(1.0, busy / there) if there else 1.0
+    available = sum(run["wall_s"] * (run["workers"] or 1) for run in runs)
+    return min(1.0, busy / available) if available else 1.0

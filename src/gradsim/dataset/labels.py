@@ -90,8 +90,8 @@ def write(path: Path, rows: Sequence[dict[str, Any]], states: Sequence[Mapping[s
         first = next(value for value in values if value is not None)
         item = pa.string() if name == "unknowns" else pa.float64()
         columns[name] = pa.array(values, pa.list_(item) if isinstance(first, list) else kinds[type(first)])
-    for name in dict.fromkeys(key for own in states for key in own):
-        values = [own[name].ravel() if name in own else None for own in states]
+    for name in dict.fromkeys(key for trajectory in states for key in trajectory):
+        values = [trajectory[name].ravel() if name in trajectory else None for trajectory in states]
         columns[STATES + name] = pa.array(values, pa.list_(pa.float64()))
     with atomic_write(path, fsync=True) as file:
         parquet.write_table(pa.table(columns), file, compression="zstd")
@@ -110,7 +110,7 @@ def read(path: Path, frames: int) -> tuple[list[dict[str, Any]], list[dict[str, 
     rows = [{key: value for key, value in row.items() if value is not None} for row in rows]
     states = [{} for _ in rows]
     for name in moving:
-        for own, values in zip(states, table[name], strict=True):
+        for trajectory, values in zip(states, table[name], strict=True):
             if values.is_valid:
-                own[name.removeprefix(STATES)] = values.values.to_numpy().reshape(frames, -1)
+                trajectory[name.removeprefix(STATES)] = values.values.to_numpy().reshape(frames, -1)
     return rows, states

@@ -1,20 +1,19 @@
-"""A data set in the format of LeRobot, version 3.0 (github.com/huggingface/lerobot, `LeRobotDataset`).
+"""Export of a data set in the format of LeRobot, version 3.0 (github.com/huggingface/lerobot, `LeRobotDataset`).
 
-One video is one episode; those for training come first. What a robot's data set has, a thrown body has too:
+One video is one episode; those for training come first. The features are:
 
-    observation.images.camera        the video, see `lerobot_film`
-    observation.state                where the body is and how it moves, see `STATE`
+    observation.images.camera        the video, see `EpisodeVideo`
+    observation.state                position and velocity of the body, see `MOTIONS`
     observation.environment_state    the true parameters, the same in all frames
-    action                           the known push: impulse [N s] and where [m], in the frame that it begins with
+    action                           the known push: impulse [N s] and point [m], in the frame that it begins with
 
-1000 episodes share a file of frames and one of numbers; `meta/` says which frames are whose.
+1000 episodes share one video file and one table; `meta/` has the ranges of frames of each episode.
 
-Films of many episodes in one mp4, frame after frame, for random access.
+The mp4 files hold the frames of consecutive episodes, with random access. H.264 in RGB is lossless; FFmpeg, and so
+LeRobot's readers, decode it, but browsers show wrong colours. If the installed PyAV lacks it, the codec is H.264 in
+yuv420p, with errors of over 100 grey levels at coloured edges.
 
-H.264 in RGB keeps every bit; FFmpeg, and so LeRobot's readers, decode it, but browsers show it wrong. Where this build
-of PyAV lacks it, the film is H.264 in yuv420p, which puts errors of over 100 grey levels on coloured edges.
-
-Least, largest, mean and spread of the numbers of a LeRobot data set: of each episode, and of all.
+`FeatureStatistics` computes minimum, maximum, mean and standard deviation of features, of each episode and of all.
 """
 
 import json
@@ -34,16 +33,16 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 
-GROUP = 10  # frames from one that stands alone to the next: a reader decodes 5 more than it wants, on average
+GROUP = 10  # frames between key frames: random access decodes 5 extra frames on average
 LOSSLESS = "libx264rgb", "rgb24", {"crf": "0", "preset": "veryfast"}
 LOSSY = "libx264", "yuv420p", {"crf": "10", "preset": "veryfast"}
 
 
 class EpisodeVideo:
-    """An mp4 that frames are added to.
+    """Writer of an mp4 file.
 
     Args:
-        path: Ends in .mp4.
+        path: Path that ends in .mp4.
         size: Width and height [px].
         fps: Frames per second.
     """
@@ -81,7 +80,7 @@ class EpisodeVideo:
         self._container.close()
 
     def add(self, frames: np.ndarray) -> None:
-        """Frames (T, size, size, 3) uint8."""
+        """Append frames (T, size, size, 3) uint8."""
         for image in frames:
             frame = self._av.VideoFrame.from_ndarray(image, format="rgb24").reformat(format=self._pixels)
             frame.pts, frame.time_base = self._at, self._tick
@@ -90,44 +89,46 @@ class EpisodeVideo:
 
 
 class FeatureStatistics:
-    """Sums over all that was added, by feature."""
+    """Running statistics by feature."""
 
     def __init__(self):
         self._sums: dict[str, list[np.ndarray]] = {}
 
     def add(self, name: str, values: np.ndarray, count: int | None = None) -> dict[str, list]:
-        """Take in rows of a feature.
+        """Add rows of a feature.
 
         Args:
-            name: Of the feature.
-            values: (rows, numbers); of pictures, (pixels, 3), which are told as (3, 1, 1).
-            count: Of frames; None: as many as rows.
+            name: Name of the feature.
+            values: Values (rows, numbers); of images (pixels, 3), with statistics of shape (3, 1, 1).
+            count: Number of frames; None: the number of rows.
 
         Returns:
-            What of these rows alone is in `meta/episodes`.
+            Statistics of these rows, as in `meta/episodes`.
         """
         x = values.astype(np.float64)
         pictures = count is not None
-        own = [x.min(0), x.max(0), x.sum(0), (x * x).sum(0), np.array(len(x)), np.array(count or len(x))]
+        moments = [x.min(0), x.max(0), x.sum(0), (x * x).sum(0), np.array(len(x)), np.array(count or len(x))]
         if name in self._sums:
             low, high, *sums = self._sums[name]
-            sums = [a + b for a, b in zip(sums, own[2:], strict=True)]
-            self._sums[name] = [np.minimum(low, own[0]), np.maximum(high, own[1]), *sums]
+            sums = [a + b for a, b in zip(sums, moments[2:], strict=True)]
+            self._sums[name] = [np.minimum(low, moments[0]), np.maximum(high, moments[1]), *sums]
         else:
-            self._sums[name] = own
-        return _told(own, pictures)
+            self._sums[name] = moments
+        return _statistics(moments, pictures)
 
     def summary(self) -> dict[str, dict[str, list]]:
-        """What of all rows is in `meta/stats.json`."""
-        return {name: _told(sums, sums[4] != sums[5]) for name, sums in self._sums.items()}
+        """Statistics of all rows, as in `meta/stats.json`."""
+        return {name: _statistics(sums, sums[4] != sums[5]) for name, sums in self._sums.items()}
 
 
-def _told(sums: list[np.ndarray], pictures: bool) -> dict[str, list]:
+def _statistics(sums: list[np.ndarray], pictures: bool) -> dict[str, list]:
     low, high, total, squares, rows, count = sums
     mean = total / rows
     std = np.sqrt(np.maximum(squares / rows - mean * mean, 0))
-    told = {"min": low, "max": high, "mean": mean, "std": std}
-    return {key: (v[:, None, None] if pictures else v).tolist() for key, v in told.items()} | {"count": [int(count)]}
+    statistics = {"min": low, "max": high, "mean": mean, "std": std}
+    return {key: (v[:, None, None] if pictures else v).tolist() for key, v in statistics.items()} | {
+        "count": [int(count)]
+    }
 
 
 EPISODES, CHUNK = 1000, 1000  # episodes of one file, files of one folder
@@ -136,13 +137,13 @@ FILMS = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
 META = "meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 KEY = "observation.images.camera"
 STATE, TRUTH, ACTION = "observation.state", "observation.environment_state", "action"
-MOTIONS = {  # by the quantities that a body has: their numbers
+MOTIONS = {  # names of the components, by the quantities of a body
     ("x", "q", "v", "l"): "x y z qx qy qz qw vx vy vz lx ly lz",
     ("x", "v"): "x y z vx vy vz",  # of a soft body: means over its vertices
 }
 PUSH = "impulse_x impulse_y impulse_z point_x point_y point_z"
 COUNTERS = {"timestamp": "float32", **dict.fromkeys(("frame_index", "episode_index", "index", "task_index"), "int64")}
-EVERY = 10  # of the frames, those that the statistics of pictures are over
+EVERY = 10  # frames between those in the statistics of images
 
 
 def export_lerobot(
@@ -154,17 +155,17 @@ def export_lerobot(
     """Write the finished videos of a data set in LeRobot's format; arguments as for `export_webdataset`.
 
     Returns:
-        Whether the films are without loss.
+        True if the videos are lossless.
 
     Raises:
-        InputError: If the folder holds no data set, or no such size, or videos have different parameters, or `out`
-            holds something.
+        InputError: If the folder holds no data set, the size is not available, videos have different parameters, or
+            `out` is not empty.
     """
     recordings = DatasetReader(folder)
     size = recordings.settings.sizes[0] if size is None else size
     rows = sorted(recordings.table(["number", "object", "split"]), key=lambda row: row["split"] != "train")
     if not rows:
-        raise InputError(f"{folder} has no finished videos; gradsim dataset verify says what is there.")
+        raise InputError(f"{folder} has no finished videos; run gradsim dataset verify.")
     truths, kind = list(recordings.truth(rows[0]["number"])), recordings.settings.kind
     tasks = sorted({_task(kind, row["object"]) for row in rows})
     stats, episodes, film = FeatureStatistics(), [], {}
@@ -182,9 +183,11 @@ def export_lerobot(
                     films.add(frames)
                     numbers = _numbers(recordings, row["number"], index, tasks.index(_task(kind, row["object"])))
                     columns.append(numbers)
-                    found = {name: stats.add(name, values) for name, values in numbers.items()}
-                    found[KEY] = stats.add(KEY, frames[::EVERY].reshape(-1, 3) / 255, len(frames[::EVERY]))
-                    episodes.append(_episode(row, index, k, len(frames), recordings.settings.fps, place, kind, found))
+                    episode_stats = {name: stats.add(name, values) for name, values in numbers.items()}
+                    episode_stats[KEY] = stats.add(KEY, frames[::EVERY].reshape(-1, 3) / 255, len(frames[::EVERY]))
+                    episodes.append(
+                        _episode(row, index, k, len(frames), recordings.settings.fps, place, kind, episode_stats)
+                    )
                     report(index + 1, len(rows))
                 film = films.about
             _write(_made(draft / DATA.format(**place)), _table(columns))
@@ -214,7 +217,7 @@ def _numbers(recordings: DatasetReader, number: int, episode: int, task: int) ->
     count, fps = len(next(iter(states.values()))), label["fps"]
     names = tuple(name.rpartition(".")[2] for name in states)
     soft = names == ("x", "v")
-    state = [own.reshape(count, -1, 3).mean(1) if soft else own for own in states.values()]
+    state = [values.reshape(count, -1, 3).mean(1) if soft else values for values in states.values()]
     action = np.zeros((count, 6))
     if label["impulse"]:
         action[0] = [*label["impulse"], *(label["impulse_point"] or (0, 0, 0))]
@@ -229,8 +232,8 @@ def _numbers(recordings: DatasetReader, number: int, episode: int, task: int) ->
 
 
 def _episode(row, index: int, k: int, frames: int, fps: float, place: Mapping[str, int], kind: str, stats) -> dict:
-    """Where the frames of an episode are, the `k`-th of its files."""
-    found = {
+    """Metadata of an episode, the `k`-th in its files."""
+    entry = {
         "episode_index": index,
         "tasks": [_task(kind, row["object"])],
         "length": frames,
@@ -241,21 +244,21 @@ def _episode(row, index: int, k: int, frames: int, fps: float, place: Mapping[st
         "gradsim/number": row["number"],
     }
     for what in ("data", "meta/episodes", f"videos/{KEY}"):
-        found |= {f"{what}/{name}": value for name, value in place.items()}
-    return found | {f"stats/{name}/{key}": value for name, own in stats.items() for key, value in own.items()}
+        entry |= {f"{what}/{name}": value for name, value in place.items()}
+    return entry | {f"stats/{name}/{key}": value for name, feature in stats.items() for key, value in feature.items()}
 
 
 def _table(columns: Sequence[Mapping[str, np.ndarray]]) -> Any:
     pa, arrays = require_extra("pyarrow", "files of a data set", "data"), {}
     for name in columns[0]:
-        values = np.concatenate([own[name] for own in columns])
+        values = np.concatenate([column[name] for column in columns])
         flat = pa.array(values.ravel())
         arrays[name] = flat if name in COUNTERS else pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
     return pa.table(arrays)
 
 
 def _tasks(tasks: Sequence[str]) -> Any:
-    """The table of tasks, whose index pandas takes from the text."""
+    """Table of tasks; its index in pandas is the text."""
     pa = require_extra("pyarrow", "files of a data set", "data")
     columns = [
         {"name": name, "field_name": name, "pandas_type": kind, "numpy_type": numpy_kind, "metadata": None}

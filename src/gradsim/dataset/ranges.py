@@ -1,4 +1,4 @@
-"""Sampled scenes, and the random streams that they are drawn from."""
+"""Sampled scenes, and their random streams."""
 
 from dataclasses import dataclass
 

@@ -16,9 +16,9 @@ from gradsim.scene import Scene
 
 
 class DatasetReader:
-    """The finished videos of a data set.
+    """Reader of the finished videos of a data set.
 
-        recordings = Recordings("D")
+        recordings = DatasetReader("D")
         recordings.frames(17, 64)      # (60, 64, 64, 3) uint8
         recordings.truth(17)           # {"body.mass": 7.4, ...}
 
@@ -62,7 +62,7 @@ class DatasetReader:
             which: Frames; all by default.
 
         Raises:
-            InputError: If there is no such video, or size.
+            InputError: If the video or the size does not exist.
         """
         return self._images("frames", number, size)[which]
 

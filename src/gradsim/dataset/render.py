@@ -1,13 +1,13 @@
-"""What a sample's camera sees: colours in the light, exact masks, and the motion behind them.
+"""Rendering of samples: shaded images, exact masks, and the trajectory.
 
-Pictures are drawn at 256 × 256 pixels, and smaller ones are means of theirs: those of 64 × 64 average 16 samples a
-pixel, whatever other sizes are made. Masks are exact coverages (`render.coverage`), of which such means are exact too.
+Images are rendered at 256 × 256 pixels, and smaller ones are their block means: an image of 64 × 64 averages 16 samples
+per pixel, independent of the other sizes. Masks are exact coverages (`render.coverage`), whose block means are exact
+too.
 
-Pictures drawn only where something moves: in a window around the bodies, laid over a picture of what stands still.
-
-A body fills a tenth of the image, so this takes a tenth of the time of whole pictures. Nothing stands between the camera
-and the bodies but obstacles: without any, the bodies alone are drawn and laid over what is behind them; with some,
-everything is drawn in the windows.
+Only a window around the bodies is rendered in each frame, and pasted into an image of the static scene. A body fills a
+tenth of the image, so this takes a tenth of the time of whole images. Only obstacles can occlude bodies: without
+obstacles, the bodies alone are rendered and composited over the static image; with obstacles, everything is rendered in
+the windows.
 """
 
 from collections.abc import Sequence
@@ -29,9 +29,9 @@ from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene, Visible
 
 SAMPLED = 256  # [px] width and height of the image that windows are cut from
-BLOCK = 8  # [px] windows begin and end at its multiples, so that means of so many pixels are those of the whole image
+BLOCK = 8  # [px] windows begin and end at multiples of it, so that their block means equal those of the whole image
 MARGIN = 2  # [px] beyond the outermost vertices, which antialiasing may colour
-TOGETHER = 20  # frames drawn at a time: what they need stays in the cache
+TOGETHER = 20  # frames rendered at a time, so that their data fit into the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +39,9 @@ class ImageWindows:
     """One window of the image for each frame, all of one size.
 
     Attributes:
-        sight: The camera, and what is behind all bodies.
+        sight: Silhouettes with the camera.
         corners: Column and row of the upper left pixel (frames, 2), int64.
-        width, height: [px]; 0 where no body is ever seen.
+        width, height: Size of the windows [px]; 0 if no body is ever in view.
     """
 
     sight: Silhouettes
@@ -51,9 +51,9 @@ class ImageWindows:
 
     @classmethod
     def around(cls, scene: Scene, surface: Surface) -> "ImageWindows":
-        """Around all that moves, (1, frames, n, 3), as the camera of a scene sees it."""
+        """Windows around all bodies, with vertices (1, frames, n, 3), in the camera of a scene."""
         sight = Silhouettes.of(scene)
-        screen = sight.screen(surface)[0]  # not numbers where a body is not drawn
+        screen = sight.screen(surface)[0]  # NaN where a body is not rendered
         low = torch.nan_to_num(screen, nan=torch.inf).amin(1) - MARGIN
         high = torch.nan_to_num(screen, nan=-torch.inf).amax(1) + MARGIN
         low = ((low / BLOCK).floor() * BLOCK).clamp(0, SAMPLED).long()
@@ -65,30 +65,30 @@ class ImageWindows:
 
     def masks(self, surface: Surface) -> Tensor:
         """Coverage by all bodies (frames, 1, height, width) in [0, 1]."""
-        return self._drawn(lambda camera, part, values: Silhouettes(camera).union(part, values), surface)
+        return self._render_windows(lambda camera, part, values: Silhouettes(camera).union(part, values), surface)
 
     def pictures(self, scene: Scene, trajectory: Trajectory) -> tuple[Tensor, Tensor]:
-        """What the windows show (frames, 3, height, width), and the image of what stands still (3, 256, 256)."""
+        """Images in the windows (frames, 3, height, width), and the image of the static scene (3, 256, 256)."""
         renderer = Renderer.of(scene)
         still = _scenery(renderer, trajectory)
         if scene.obstacles:
             draw = lambda camera, part, values: replace(renderer, camera=camera)(part, values)[:, 0]
-            return self._drawn(draw, _single(trajectory.drawn)), still
+            return self._render_windows(draw, _single(trajectory.scene_surface)), still
 
         def layer(camera, part, values):
             picture = replace(renderer, camera=camera, background=(0.0, 0.0, 0.0)).output(part, values)
             return torch.cat([picture.rgb[:, 0], picture.alpha], 1)
 
-        colours, alpha = self._drawn(layer, _single(trajectory.surface)).split((3, 1), 1)
+        colours, alpha = self._render_windows(layer, _single(trajectory.surface)).split((3, 1), 1)
         return colours + (1 - alpha) * self._cut(still), still
 
     def paste(self, windows: Tensor, still: Tensor, size: int) -> np.ndarray:
         """Whole images (frames, size, size, channels) uint8, from windows (frames, channels, height, width).
 
         Args:
-            windows: In [0, 1].
-            still: What is around them (channels, 256, 256).
-            size: Of the images; divides 256, and its share is at most `BLOCK`.
+            windows: Images of the windows in [0, 1].
+            still: Image around them (channels, 256, 256).
+            size: Width and height of the images [px]; 256 / size is an integer of at most `BLOCK`.
         """
         share = SAMPLED // size
         images = _quantised(_means(still[None], share)).repeat(len(self.corners), 0)
@@ -98,8 +98,8 @@ class ImageWindows:
                 image[y : y + height, x : x + width] = window
         return images
 
-    def _drawn(self, draw, surface: Surface) -> Tensor:
-        """`draw(camera, surface, values)` of all frames, each as a world of its own with its own window."""
+    def _render_windows(self, draw, surface: Surface) -> Tensor:
+        """Render `draw(camera, surface, values)` for all frames, each as a separate world with its window."""
         if not self.width:
             return torch.zeros(len(self.corners), 4, 0, 0)
         camera = replace(self.sight.camera, width=self.width, height=self.height)
@@ -111,13 +111,13 @@ class ImageWindows:
         )
 
     def _cut(self, still: Tensor) -> Tensor:
-        """The windows of one image (channels, 256, 256): (frames, channels, height, width)."""
+        """Crop the windows of one image (channels, 256, 256): (frames, channels, height, width)."""
         places = self.corners.tolist()
         return torch.stack([still[:, y : y + self.height, x : x + self.width] for x, y in places])
 
 
 def _scenery(renderer: Renderer, trajectory: Trajectory) -> Tensor:
-    """The image of all that stands still (3, 256, 256)."""
+    """Image of the static scene (3, 256, 256)."""
     vertices, parts = [], []
     for thing in trajectory.scenery:
         parts.append(thing.part(parts[-1].vertices.stop if parts else 0))
@@ -128,7 +128,7 @@ def _scenery(renderer: Renderer, trajectory: Trajectory) -> Tensor:
 
 
 def _single(surface: Surface) -> Surface:
-    """In single precision, which pictures of 8 bits do not show."""
+    """Surface in single precision, enough for 8-bit images."""
     return Surface(surface.vertices.float(), surface.parts)
 
 
@@ -141,18 +141,18 @@ def _quantised(images: Tensor) -> np.ndarray:
     return (images * 255).round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous().numpy()
 
 
-SIZES = (32, 64, 128, 256)  # [px] of pictures
+SIZES = (32, 64, 128, 256)  # [px] of images
 GROUND = Visible(size=60.0, colour=(0.6, 0.55, 0.45))
 
 
 @dataclass(frozen=True, eq=False)
 class RenderedVideo:
-    """One video of the data set.
+    """Video of the data set.
 
     Attributes:
-        frames: By size, (frames, size, size, 3) uint8: RGB, row 0 on top.
-        masks: By size, (frames, size, size) uint8: 255 where bodies cover the whole pixel, whatever is before them.
-        states: By "body.quantity", (frames, ...) float64, see `Trajectory`.
+        frames: Images by size, (frames, size, size, 3) uint8: RGB, row 0 on top.
+        masks: Masks by size, (frames, size, size) uint8: 255 where bodies cover the whole pixel, ignoring occlusion.
+        states: Trajectory by "body.quantity", (frames, ...) float64, see `Trajectory`.
     """
 
     frames: dict[int, np.ndarray]
@@ -161,11 +161,11 @@ class RenderedVideo:
 
 
 def visible_scene(scene: Scene, size: int | None = None) -> Scene:
-    """The scene as it is filmed: in the light, on a ground that is seen.
+    """Scene with shading and a visible ground, for rendering.
 
     Args:
-        scene: Of a sample; its camera has `look_at` with `fov`, which goes with any size.
-        size: Width and height of its camera's image [px]; None keeps them.
+        scene: Scene of a sample; its camera has `look_at` with `fov`, independent of the size.
+        size: Width and height of the image [px]; None: those of the camera.
     """
     grounds = {name: g if g.visible else g.model_copy(update={"visible": GROUND}) for name, g in scene.grounds.items()}
     camera = scene.view() if size is None else scene.view().model_copy(update={"size": (size, size)})
@@ -173,10 +173,10 @@ def visible_scene(scene: Scene, size: int | None = None) -> Scene:
 
 
 def check_sizes(sizes: Sequence[int]) -> None:
-    """Refuse sizes of pictures that are not made.
+    """Check sizes of images.
 
     Raises:
-        InputError: On another one than `SIZES`, the same twice, or none.
+        InputError: If a size is not in `SIZES` or repeated, or there is none.
     """
     wrong = next((size for size in sizes if size not in SIZES), None)
     if wrong is not None or not sizes or len(set(sizes)) < len(sizes):
@@ -185,11 +185,11 @@ def check_sizes(sizes: Sequence[int]) -> None:
 
 
 def render_sample(sample: Sample, sizes: Sequence[int]) -> RenderedVideo:
-    """Simulate and draw a sample, in the model that a fit of its unknowns uses.
+    """Simulate and render a sample, with the model that a fit of its unknowns uses.
 
     Args:
-        sample: What to film.
-        sizes: Of the pictures, among `SIZES` [px].
+        sample: Sample.
+        sizes: Sizes of the images [px], from `SIZES`.
     """
     scene = visible_scene(sample.scene, SAMPLED)
     with torch.no_grad():
@@ -197,7 +197,7 @@ def render_sample(sample: Sample, sizes: Sequence[int]) -> RenderedVideo:
         windows = ImageWindows.around(scene, trajectory.surface)
         colours, still = windows.pictures(scene, trajectory)
         masks, nothing = windows.masks(trajectory.surface), torch.zeros(1, SAMPLED, SAMPLED)
-    states = {f"{body}.{key}": y[0].numpy() for body, own in trajectory.states.items() for key, y in own.items()}
+    states = {f"{body}.{key}": y[0].numpy() for body, state in trajectory.states.items() for key, y in state.items()}
     return RenderedVideo(
         {size: windows.paste(colours, still, size) for size in sizes},
         {size: windows.paste(masks, nothing, size)[..., 0] for size in sizes},

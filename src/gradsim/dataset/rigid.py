@@ -1,8 +1,8 @@
 """Rigid samples: an object, stretched along its axes, is dropped on a ground with spin and a known push.
 
-Nothing here depends on the truth. What makes a scene tell something about all of mass, stiffness, damping and both
-frictions is the recipe, the same for all: a known off-centre push (mass shows from a known force only), a
-tilted start, a drop from a low height, and spin.
+The scene does not depend on the truth. Mass, stiffness, damping and both frictions are observable because every scene
+has a known off-centre push (the mass is observable from a known force only), a tilted start, a drop from a low height,
+and spin.
 
 Steps per frame of a rigid body on a ground, from the stability bound at the worst corner of the ranges.
 
@@ -29,7 +29,7 @@ from gradsim.geometry.mesh import Mesh
 from gradsim.numerics import rotation
 from gradsim.scene import Object, Scene
 
-PLANES = 128  # normals evenly over the sphere; those of the hull's faces come to them
+PLANES = 128  # normals evenly over the sphere, in addition to those of the faces
 SUNK = 0.007  # [m] depth at which the lightest body, on one of its points, stops from 3.5 m/s on the stiffest ground
 RESOLVED = 0.7  # longest step over the largest stable one
 
@@ -73,13 +73,13 @@ def _eigenvalues(mesh: Mesh, inertia: np.ndarray, stiffness: float, damping: flo
     J = np.concatenate([np.broadcast_to(np.eye(3), cross.shape), -cross @ root.T], 2)  # in units of √mass
     along = np.einsum("pi,vij->pvj", normals, J)
     K = np.einsum("pv,pvi,pvj->pij", touching, along, along)
-    every = np.einsum("pv,vki,vkj->pij", touching, J, J)
-    D = damping * K + friction * (every - K)
+    total = np.einsum("pv,vki,vkj->pij", touching, J, J)
+    D = damping * K + friction * (total - K)
     return tuple(np.linalg.eigvalsh(x)[:, -1] for x in (stiffness * K, D))
 
 
 def _normals(mesh: Mesh) -> np.ndarray:
-    """Of the faces, into the body (faces, 3); coplanar ones count once."""
+    """Inward normals of the faces (faces, 3), without duplicates."""
     a, b, c = np.moveaxis(mesh.vertices[mesh.faces], 1, 0)
     n = np.cross(c - a, b - a)
     return np.unique((n / np.linalg.norm(n, axis=1, keepdims=True)).round(9), axis=0)
@@ -102,7 +102,7 @@ OBJECTS = (
 SIZES = 0.3, 1.0  # [m] extent along each axis of the object
 FPS, FRAMES = 30, 60  # 2 s
 PIXELS = 64
-DIGITS = 6  # decimals of what is drawn: the last bits of cosines and sums differ between machines
+DIGITS = 6  # decimals of sampled values: the last bits of cosines and sums differ between machines
 RANGES = {  # the paper prints its ranges without units; these are ours
     "body.mass": (2.0, 12.0),  # [kg]
     "ground.stiffness": (2e4, 5e5),  # of each contact vertex, as the next two [N/m]
@@ -141,7 +141,7 @@ def rigid(rng: np.random.Generator, number: int) -> SampleScene:
     content = {
         "name": f"rigid {number}, {name}",
         "gravity": 9.81,
-        "timing": {"fps": FPS, "frames": FRAMES, "substeps": _substeps(solid, inertia)},
+        "timing": {"fps": FPS, "frames": FRAMES, "substeps": _substeps(solid, inertia), "integrator": "semi-implicit"},
         "bodies": {"body": {**body, "position": _rounded([x, 0.0, drop - low[:, 2].min().item()])}},
         "ground": {"law": "paper", **{key: middle for key, middle in MIDDLE.items() if key != "mass"}},
         "camera": _camera(float(size.max())),

@@ -103,10 +103,10 @@ def sample(kind: str, number: int, seed: int = 0) -> Sample:
         seed: Seed of the data set.
 
     Raises:
-        InputError: If there is no such kind, or a number or seed is below 0.
+        InputError: If the kind is unknown, or a number or seed is below 0.
     """
     if kind not in SAMPLERS:
-        raise InputError(f"there is no kind {kind!r} of samples; there are {', '.join(SAMPLERS)}.")
+        raise InputError(f"unknown kind {kind!r} of samples; choose one of {', '.join(SAMPLERS)}.")
     for name, value in (("number", number), ("seed", seed)):
         if value < 0:
             raise InputError(f"`{name}` is {value}; expected at least 0.")

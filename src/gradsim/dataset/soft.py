@@ -1,9 +1,9 @@
 """Soft samples: solids and cloths, thrown at a ground with a known impulse.
 
-Shape, size, start, impulse and ground are drawn without regard to the truth, and known. The impulse is spread over all
-vertices in proportion to their masses: it gives the body a velocity, and shows its mass, which gravity does
-not. Mass is asked for as density, whose range is that of a mass of 2 to 12 kg whatever the size; its relative error is
-that of the mass.
+Shape, size, start, impulse and ground are sampled independently of the truth, and known. The impulse is spread over all
+vertices in proportion to their masses: it gives the body a velocity, and makes its mass observable, which gravity does
+not. The unknown is the density instead of the mass, with a range that corresponds to 2 to 12 kg for every size; its
+relative error is that of the mass.
 """
 
 import math
@@ -31,7 +31,7 @@ GROUND = {  # per contact vertex, of which soft bodies have few and light ones
 }
 FPS, FRAMES = 30, 60  # 2 s
 PIXELS = 64
-DIGITS = 6  # decimals of what is drawn: the last bits of cosines and sums differ between machines
+DIGITS = 6  # decimals of sampled values: the last bits of cosines and sums differ between machines
 SUBSTEPS = {"solid": 128, "cloth": 96}  # per frame: stable in every corner of the ranges
 ELEVATION = {"solid": 0.25, "cloth": 0.8}  # [rad] of the camera: cloths end flat on the ground
 

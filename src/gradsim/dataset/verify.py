@@ -28,7 +28,7 @@ class Fault:
         file: Path in the folder.
         why: Description of the fault.
         unit: Unit that it belongs to; None: all.
-        missing: Whether it was never generated, as far as is known.
+        missing: True if it was never generated, as far as is known.
     """
 
     file: str
@@ -65,7 +65,7 @@ class VerificationReport:
 
     @property
     def whole(self) -> bool:
-        """Whether no file is missing or damaged."""
+        """True if no file is missing or damaged."""
         return not self.faults
 
     @property
@@ -108,8 +108,8 @@ def verify(
     content = hashlib.sha256(f"{layout.settings.kind} {layout.settings.seed}".encode())
     right, sizes, cpu = 0, dict.fromkeys(layout.files(0), 0), 0.0
     for unit in layout.units(count):
-        found, videos, manifest = checked[unit]
-        faults += found
+        unit_faults, videos, manifest = checked[unit]
+        faults += unit_faults
         for number, video in zip(layout.members(unit, count), videos, strict=False):
             content.update(f"{number} {video}\n".encode())
             right += 1
@@ -127,7 +127,7 @@ def repair(
     workers: int | None = None,
     report: Callable[[int, int], None] = lambda finished, total: None,
 ) -> tuple[VerificationReport, dict]:
-    """Make again what `verify` finds missing or wrong, and nothing else; arguments as for `generate`.
+    """Regenerate the units that `verify` reports as missing or damaged; arguments as for `generate`.
 
     Returns:
         The verification before the repair, and the record of the repair.
@@ -136,17 +136,17 @@ def repair(
         InputError: If the folder holds no data set, or the code or its libraries have changed since it was made.
     """
     layout = DatasetLayout.open(folder)
-    found = verify(folder, engine, workers, report)
-    kept = layout.settings
-    layout.compare(DatasetSettings.of(kept.kind, kept.seed, kept.sizes, kept.unit))
-    for draft in found.leftovers:
+    before = verify(folder, engine, workers, report)
+    settings = layout.settings
+    layout.compare(DatasetSettings.of(settings.kind, settings.seed, settings.sizes, settings.unit))
+    for draft in before.leftovers:
         remove_draft(layout.folder / draft)
-    layout.grow(found.expected)
-    return found, generate_units(layout, found.units, found.expected, engine, workers, report, "repair")
+    layout.grow(before.expected)
+    return before, generate_units(layout, before.units, before.expected, engine, workers, report, "repair")
 
 
 def check_unit(job: tuple[DatasetLayout, int, int, bool]) -> tuple[list[Fault], list[str], UnitManifest | None]:
-    """Faults of a unit, hashes of its videos if it has none, and its manifest.
+    """Faults of a unit, hashes of its videos if there are no faults, and its manifest.
 
     Args:
         job: Layout, unit, videos of the data set, and whether to decode them.
@@ -163,12 +163,12 @@ def check_unit(job: tuple[DatasetLayout, int, int, bool]) -> tuple[list[Fault], 
     if manifest.unit != unit or manifest.settings != layout.settings.digest:
         return [fault("entry", "belongs to another data set or unit")], [], None
     faults = []
-    for name, kept in manifest.files.items():
+    for name, written in manifest.files.items():
         if not files[name].is_file():
             faults.append(fault(name, "is missing"))
-        elif files[name].stat().st_size != kept["bytes"]:
-            faults.append(fault(name, f"has {files[name].stat().st_size} bytes, {kept['bytes']} were written"))
-        elif file_fingerprint(files[name]) != kept:
+        elif files[name].stat().st_size != written["bytes"]:
+            faults.append(fault(name, f"has {files[name].stat().st_size} bytes instead of {written['bytes']}"))
+        elif file_fingerprint(files[name]) != written:
             faults.append(fault(name, "was changed: other bytes than were written"))
     needed = len(layout.members(unit, count))
     if len(manifest.videos) < needed:
@@ -176,7 +176,7 @@ def check_unit(job: tuple[DatasetLayout, int, int, bool]) -> tuple[list[Fault], 
     if faults or not decode:
         return faults, [] if faults else list(manifest.videos), manifest
     recordings = DatasetReader(layout.folder)
-    for number, kept in zip(layout.members(unit, count), manifest.videos, strict=False):
-        if labels.digest(recordings.label(number), recordings.video(number)) != kept:
+    for number, written in zip(layout.members(unit, count), manifest.videos, strict=False):
+        if labels.digest(recordings.label(number), recordings.video(number)) != written:
             return [fault("entry", f"video {number} decodes to something else than was written")], [], manifest
     return [], list(manifest.videos), manifest

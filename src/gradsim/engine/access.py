@@ -30,8 +30,8 @@ def access(lane: Lane, mapping: str) -> dict:
     if mapping == "elements" and lane.width > 1:
         return _Transposing(lane).names
     code = specialize(access_kernels, lane, ATOMIC=mapping == "threads")
-    found = {"Vertex": names(lane)["Vec3"], "Index": wp.int32, "gather": code.load}
-    return found | members(code, "scatter", "load", "store")
+    functions = {"Vertex": names(lane)["Vec3"], "Index": wp.int32, "gather": code.load}
+    return functions | members(code, "scatter", "load", "store")
 
 
 class _Transposing:

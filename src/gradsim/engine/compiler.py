@@ -19,8 +19,8 @@ WIDE = "-mprefer-vector-width=512 -mstackrealign"
 
 def compiled_for_packs(module: ModuleType, lane: Lane) -> ModuleType:
     """Set the flags of a specialized template (see `engine.lanes`) for arithmetic on registers; returns it."""
-    own = wp.config.cpu_compiler_flags
-    flags = ["-march=native" if own is None else own, FUSED]
+    configured = wp.config.cpu_compiler_flags
+    flags = ["-march=native" if configured is None else configured, FUSED]
     if lane.width * np.dtype(lane.dtype).itemsize == 64:
         flags.append(WIDE)
     wp.set_module_options({"cpu_compiler_flags": " ".join(flags)}, module=module)

@@ -38,17 +38,17 @@ def add(table) -> None:
     if lane.dual:
         return
     one = lambda x, k: f"(({scalar}*){x})[{k}]"
-    every = f"for (int i = 0; i < {lane.width}; ++i) "
+    loop = f"for (int i = 0; i < {lane.width}; ++i) "
     native("lane", Scalar, (Real, wp.int32), f"out = {one('a', 'b_')}; ", f"{one('da', 'b_')} += adj_ret; ")
     native(
         "put",
         Real,
         (Real, wp.int32, Scalar),
         "o[0] = a[0]; o[0][b_] = c_; " if lane.width > 1 else "o[0] = c_; ",
-        f"{every}if (i == b_) adj_c_ += {one('g', 'i')}; else {one('da', 'i')} += {one('g', 'i')}; ",
+        f"{loop}if (i == b_) adj_c_ += {one('g', 'i')}; else {one('da', 'i')} += {one('g', 'i')}; ",
     )
     halves = f"for (int h = {lane.width} / 2; h; h /= 2) for (int i = 0; i < h; ++i) {one('&s', 'i')} += {one('&s', 'i + h')}; "  # fmt: skip
-    native("total", Scalar, (Real,), f"V s = a[0]; {halves}out = {one('&s', '0')}; ", f"{every}{one('da', 'i')} += adj_ret; ")  # fmt: skip
+    native("total", Scalar, (Real,), f"V s = a[0]; {halves}out = {one('&s', '0')}; ", f"{loop}{one('da', 'i')} += adj_ret; ")  # fmt: skip
 
 
 def _exp(lane, scalar: str) -> str:

@@ -62,8 +62,8 @@ class KernelProgram:
 
     def _launch(self, kernel: str, inputs: Inputs, elements: Sequence[Element], tensors: Inputs) -> None:
         code = self.code(inputs[0].dtype)
-        given = [*self.arguments(code, inputs), *map(_array, [code] * len(elements), elements, tensors)]
-        replay(getattr(code, kernel), self.threads(inputs), given, str(inputs[0].device))
+        arguments = [*self.arguments(code, inputs), *map(_array, [code] * len(elements), elements, tensors)]
+        replay(getattr(code, kernel), self.threads(inputs), arguments, str(inputs[0].device))
 
 
 def _array(code: ModuleType, element: Element, tensor: Tensor) -> Any:

@@ -41,12 +41,14 @@ import numpy as np
 import warp as wp
 
 from gradsim.engine import elementary
+from gradsim.errors import InputError
 
 wp.config.log_level = wp.LOG_ERROR  # its line for every module would drown ours
 
 __all__ = [  # noqa: PLE0604 -- the names that a template sees, made for each lane type by `names`; see lanes.pyi
     *("Scalar", "Point", "Real", "Mask", "Vec3", "Mat3", "Quat", "DUAL"),
     *("add", "sub", "mul", "div", "neg", "where", "less", "any_lane", "min", "max", "abs", "sqrt", "sin", "cos"),
+    *("never",),
     *("spread", "vec3", "quat", "dot", "cross", "qdot", "vector_part", "rotate", "unrotate", "zero", "zero3"),
     *("Matrix", "transpose", "cofactor", "det", "ddot", "columns", "column0", "column1", "column2", "outer"),
     *elementary.NAMES,
@@ -75,6 +77,12 @@ class Lane:
 def lane_of(dtype) -> Lane:
     """The plain lane of a dtype of torch."""
     return Lane(str(dtype).removeprefix("torch."))
+
+
+def check_dtype(dtype) -> None:
+    """Raise `InputError` if a dtype of torch is not one of lanes."""
+    if str(dtype) not in ("torch.float32", "torch.float64"):
+        raise InputError(f"dtype: got {dtype}; expected torch.float32 or torch.float64.")
 
 
 def native_width(dtype: str) -> int:
@@ -377,6 +385,11 @@ class _Table:
 
         self.names["any_lane"] = any_lane
 
+        @wp.func_native("return false;", adj_snippet="")
+        def never(i_: int) -> bool: ...  # the C++ compiler drops what is under it, Warp writes its adjoints
+
+        self.names["never"] = never
+
         if self.lane.width == 1 and not self.lane.dual:
             formula("spread", Real, Real, f=lambda a: a)
         else:
@@ -405,11 +418,11 @@ class _Table:
             for name in ("Vec3", "Mat3"):
                 self.formula("spread", self.names[name], self.names[name], f=lambda a: a)
             return
-        for given, name, entry in (("Point", "Vec3", "a_.c[{i}]"), ("Matrix", "Mat3", "a_.data[{i} / 3][{i} % 3]")):
+        for constant, name, entry in (("Point", "Vec3", "a_.c[{i}]"), ("Matrix", "Mat3", "a_.data[{i} / 3][{i} % 3]")):
             n = self.size[self.names[name]]
             value = "".join(f"o[{i}] = V{{}} + {entry.format(i=i)}; " for i in range(n))
             tangent = "".join(f"to[{i}] = V{{}}; " for i in range(n))
-            self.native("spread", self.names[name], (self.names[given],), value, "", tangent)
+            self.native("spread", self.names[name], (self.names[constant],), value, "", tangent)
 
 
 def _cofactor(A):

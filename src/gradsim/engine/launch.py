@@ -5,6 +5,7 @@ from typing import Any
 
 import warp as wp
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 _recorded: dict[tuple, Any] = {}
 
@@ -27,15 +28,31 @@ def replay(kernel: wp.Kernel, dim: int | tuple[int, ...], args: Sequence[Any], d
     launch.params[1:] = [None] * len(args)  # else it would keep whole trajectories alive until the next launch
 
 
+def check_memory(tensor: Tensor) -> None:
+    """Raise `NotImplementedError` if a tensor is one of `torch.func`, which has no memory that a kernel could read.
+
+    Programs of operations receive plain tensors; this is for kernels outside of operations, such as the z-buffer.
+    """
+    if is_functorch_wrapped_tensor(tensor):
+        raise NotImplementedError(
+            "transforms of `torch.func` do not pass through here, where the memory of tensors is read; take "
+            "`torch.autograd.grad` or `backward`."
+        )
+
+
 def array(dtype: Any, tensor: Tensor) -> Any:
     """A tensor as an array of Warp, of scalars or of a type that takes its last dimensions; shares its memory.
 
     It is the bare description that a launch needs, which takes a fifth of the time of a `wp.array`.
+
+    Raises:
+        NotImplementedError: See `check_memory`.
     """
+    check_memory(tensor)
     wp.init()  # from_torch needs it on a CPU
-    kept = tensor.contiguous() if tensor.numel() else tensor.new_empty(tensor.shape)  # strides of none may be any
-    described = wp.from_torch(kept, dtype=dtype, requires_grad=False, return_ctype=True)
-    setattr(described, "owner", kept)  # noqa: B010 -- lives as long as the description, which has no such field
+    contiguous = tensor.contiguous() if tensor.numel() else tensor.new_empty(tensor.shape)  # strides of none may be any
+    described = wp.from_torch(contiguous, dtype=dtype, requires_grad=False, return_ctype=True)
+    setattr(described, "owner", contiguous)  # noqa: B010 -- lives as long as the description, which has no such field
     return described
 
 

@@ -1,4 +1,4 @@
-"""Between PyTorch tensors, worlds first, and arrays of a physics source, for each mapping of `engine.access`.
+"""Conversion between PyTorch tensors, worlds first, and arrays of kernels, for each mapping of `engine.access`.
 
 Both mappings have the same methods. `vertices` lays out what each vertex of a mesh has, `elements` what each element
 has (or all of them share, if there is one item), in each of some intervals of time where there is a dimension more,
@@ -53,11 +53,11 @@ class Worlds:
         """Array (threads, ..., rows) of (worlds, ..., n, 3)."""
         return self.layout.pack("Vec3", x, tangent)
 
-    def each(self, x: Tensor, tangent: Tensor | None, rows: int) -> wp.array:
+    def scalars(self, x: Tensor, tangent: Tensor | None, rows: int) -> wp.array:
         """Array (threads, blocks) of one number of each vertex (worlds, n)."""
         return self.layout.pack("Real", x, tangent)
 
-    def each_constant(self, x: Tensor, rows: int) -> wp.array:
+    def scalars_constant(self, x: Tensor, rows: int) -> wp.array:
         """Array (blocks,) of one number of each vertex (n,)."""
         wp.init()
         return self.layout.scalars(x)
@@ -91,7 +91,7 @@ class Worlds:
     def unvertices(self, array: wp.array, worlds: int, n: int) -> tuple[Tensor, Tensor | None]:
         return self.layout.unpack("Vec3", array, worlds)
 
-    def uneach(self, array: wp.array, worlds: int, n: int) -> Tensor:
+    def unscalars(self, array: wp.array, worlds: int, n: int) -> Tensor:
         return self.layout.unpack("Real", array, worlds)[0]
 
     def unelements(self, kind: str, array: wp.array, like: Tensor) -> Tensor:
@@ -143,12 +143,12 @@ class InElements:
             memory[..., n : n + len(copies), :3] = x[..., copies, :].to(self.dtype)
         return self._rows(memory)
 
-    def each(self, x: Tensor, tangent: Tensor | None, rows: int) -> wp.array:
+    def scalars(self, x: Tensor, tangent: Tensor | None, rows: int) -> wp.array:
         pad = lambda y: None if y is None else torch.nn.functional.pad(y, (0, rows - y.shape[1]))
         return self._packs("Real", pad(x), pad(tangent))
 
-    def each_constant(self, x: Tensor, rows: int) -> wp.array:
-        return self._flat(self.each(x[None], None, rows), "Real")
+    def scalars_constant(self, x: Tensor, rows: int) -> wp.array:
+        return self._flat(self.scalars(x[None], None, rows), "Real")
 
     def elements(self, kind: str, x: Tensor, tangent: Tensor | None = None) -> wp.array:
         if _intervals(kind, x):  # as if each were a world
@@ -182,15 +182,15 @@ class InElements:
         parts = [memory[..., 4 * k : 4 * k + 3].clone() for k in range(self.parts)]
         return parts[0], parts[1] if self.lane.dual else None
 
-    def uneach(self, array: wp.array, worlds: int, n: int) -> Tensor:
+    def unscalars(self, array: wp.array, worlds: int, n: int) -> Tensor:
         return self._lanes("Real", array).flatten(1, 2)[:, :n]
 
     def unelements(self, kind: str, array: wp.array, like: Tensor) -> Tensor:
         lanes, intervals = self._lanes(kind, array), _intervals(kind, like) or 1
         lanes = lanes.unflatten(1, (intervals, -1))
         count = like.shape[-1 - len(SHAPES[kind])]
-        found = lanes.sum(3) if count == 1 else lanes.flatten(2, 3)[:, :, :count]
-        return found.reshape(like.shape)
+        values = lanes.sum(3) if count == 1 else lanes.flatten(2, 3)[:, :, :count]
+        return values.reshape(like.shape)
 
     def ununiform(self, kind: str, array: wp.array, worlds: int, count: int) -> Tensor:
         return self._lanes(kind, array).sum(2)
@@ -226,7 +226,7 @@ class InElements:
 
 
 def _intervals(kind: str, x: Tensor) -> int:
-    """How many intervals of time x has values for; 0 where it has no such dimension."""
+    """Number of time intervals of x; 0 without such a dimension."""
     return x.shape[1] if x.ndim == 3 + len(SHAPES[kind]) else 0
 
 

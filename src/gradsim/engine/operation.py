@@ -38,13 +38,14 @@ class Program(Protocol):
         ...
 
 
-# The custom operation carries its program by number. Weak, since a program holds models, meshes and images.
-_programs: WeakValueDictionary[int, Program] = WeakValueDictionary()
+# The custom operation carries its program by a name, which the compiler takes for a constant; a number that differs at
+# the second call it would take for a variable. Weak, since a program holds models, meshes and images.
+_programs: WeakValueDictionary[str, Program] = WeakValueDictionary()
 _numbers = count()
 
 
 @torch.library.custom_op("gradsim::run", mutates_args=())
-def _run(inputs: Sequence[Tensor], program: int) -> list[Tensor]:
+def _run(inputs: Sequence[Tensor], program: str) -> list[Tensor]:
     return _programs[program].forward([x.detach().contiguous() for x in inputs])
 
 
@@ -55,7 +56,7 @@ def _(inputs, program):
 
 @torch.library.custom_op("gradsim::run_backward", mutates_args=())
 def _run_backward(
-    inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor], program: int
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor], program: str
 ) -> list[Tensor]:
     contiguous = [[x.detach().contiguous() for x in group] for group in (inputs, outputs, adjoints)]
     results = _programs[program].backward(*contiguous)
@@ -86,45 +87,91 @@ class _Eager(torch.autograd.Function):
     """A program where nothing is compiled."""
 
     @staticmethod
-    def forward(ctx, program: Program, *inputs: Tensor):
-        outputs = program.forward([x.detach().contiguous() for x in inputs])
-        ctx.program, ctx.count = program, len(inputs)
-        ctx.save_for_backward(*inputs, *outputs)
-        return tuple(outputs)
+    def forward(program: Program, *inputs: Tensor) -> tuple[Tensor, ...]:
+        return tuple(program.forward([x.detach().contiguous() for x in inputs]))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.program, *tensors = inputs
+        ctx.count = len(tensors)
+        ctx.save_for_backward(*tensors, *output)
 
     @staticmethod
     def backward(ctx, *adjoints: Tensor):
-        with torch.no_grad():
-            saved = [x.detach().contiguous() for x in ctx.saved_tensors]
-            dense = [g.detach().contiguous() for g in adjoints]
-            results = ctx.program.backward(saved[: ctx.count], saved[ctx.count :], dense)
-        found = [g if needed else None for g, needed in zip(results, ctx.needs_input_grad[1:], strict=True)]
-        if not torch.is_grad_enabled():
-            return None, *found
-        # PyTorch's `once_differentiable` takes gradients for constants where the adjoints are
-        last = [None if g is None else g.detach().requires_grad_() for g in found]
-        return None, *_Last.apply(_name(ctx.program), *last)
-
-
-class _Last(torch.autograd.Function):
-    """Gradients that are not differentiable: the second derivative is an error, not the part of it that PyTorch knows."""
+        needed = ctx.needs_input_grad[1:]
+        plain = not torch.is_grad_enabled() and not _transformed()
+        run = _Gradient.forward if plain else _Gradient.apply
+        return None, *run(ctx.program, needed, *ctx.saved_tensors, *adjoints)
 
     @staticmethod
-    def forward(ctx, name: str, *gradients: Tensor | None):
-        ctx.name = name
-        return tuple(None if g is None else g.clone() for g in gradients)
+    def jvp(ctx, *_):
+        raise NotImplementedError(_no_tangent(ctx.program))
+
+    @staticmethod
+    def vmap(info, in_dims, program: Program, *inputs: Tensor):
+        return _one_by_one(lambda *some: _Eager.apply(program, *some), info, in_dims[1:], inputs)
+
+
+class _Gradient(torch.autograd.Function):
+    """The backward pass of a program: an operation on all tensors that it reads, which is not differentiable.
+
+    It depends on inputs and adjoints alike, so every path of a second derivative leads through it and raises. PyTorch's
+    `once_differentiable` raises for adjoints that require a gradient; for constant ones it drops the path by the inputs.
+    """
+
+    @staticmethod
+    def forward(program: Program, needed: Sequence[bool], *tensors: Tensor) -> tuple[Tensor | None, ...]:
+        plain, count = [x.detach().contiguous() for x in tensors], len(needed)
+        end = count + (len(plain) - count) // 2  # of the outputs; there are as many adjoints
+        results = program.backward(plain[:count], plain[count:end], plain[end:])
+        return tuple(g if need else None for g, need in zip(results, needed, strict=True))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.name = _name(inputs[0])
 
     @staticmethod
     def backward(ctx, *_):
         raise NotImplementedError(
-            f"the gradient of {ctx.name} has no derivative: there are no second derivatives through it; take differences "
-            f"of gradients."
+            f"{ctx.name} is differentiable once: there are no second derivatives through it. Take central differences "
+            f"of gradients; for least squares, JᵀJ of forward sensitivities (`Model.tangent`)."
         )
+
+    jvp = backward
+
+    @staticmethod
+    def vmap(info, in_dims, program: Program, needed: Sequence[bool], *tensors: Tensor):
+        return _one_by_one(lambda *some: _Gradient.apply(program, needed, *some), info, in_dims[2:], tensors)
+
+
+def may_be_differentiated(*tensors: Tensor) -> bool:
+    """True if a derivative by one of them may be taken: in reverse mode, in forward mode or by `torch.func`."""
+    return (torch.is_grad_enabled() and any(x.requires_grad for x in tensors)) or _transformed()
+
+
+def _transformed() -> bool:
+    """True if tensors may carry tangents of forward mode, or be wrapped by `torch.func`."""
+    return forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
+
+
+def _one_by_one(function: Callable[..., tuple[Tensor, ...]], info, in_dims, tensors: Sequence[Tensor]):
+    """`torch.func.vmap` of a program: one run for each sample."""
+    pairs = list(zip(tensors, in_dims, strict=True))
+    runs = [function(*(x if d is None else x.select(d, k) for x, d in pairs)) for k in range(info.batch_size)]
+    outputs = tuple(None if samples[0] is None else torch.stack(samples) for samples in zip(*runs, strict=True))
+    return outputs, tuple(None if y is None else 0 for y in outputs)
 
 
 def _name(program: Program) -> str:
     """Name in error messages: that of the kernel of a `KernelProgram`, else that of the class."""
     return getattr(program, "kernel", type(program).__name__)
+
+
+def _no_tangent(program: Program) -> str:
+    return (
+        f"{_name(program)} has no forward-mode derivative (`jvp`, `jacfwd`, `hessian`); take reverse mode (`grad`, "
+        f"`jacrev`), or forward sensitivities (`Model.tangent`). It has no second derivatives."
+    )
 
 
 def inputs_of(node) -> tuple[Tensor, ...] | None:
@@ -145,23 +192,19 @@ def operation(program: Program) -> Callable[..., list[Tensor]]:
     """A function of tensors that runs `program`, differentiable once.
 
     Second derivatives raise `NotImplementedError`, and so does the function where an input has a forward-mode tangent
-    (`torch.func.jvp`), which it would lose.
+    (`torch.func.jvp`).
 
     Args:
         program: See `Program`. It lives as long as the function does; a compiled backward pass needs it still.
     """
-    number = next(_numbers)
-    _programs[number] = program
+    key = str(next(_numbers))
+    _programs[key] = program
 
     def run(*inputs: Tensor) -> list[Tensor]:
         if torch.compiler.is_compiling():
-            return _run(inputs, number)
-        if forward_ad._current_level >= 0 and any(forward_ad.unpack_dual(x).tangent is not None for x in inputs):
-            raise NotImplementedError(
-                f"{_name(program)} has no forward-mode derivative; take backward mode, or its `tangent`."
-            )
-        if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
-            return list(_Eager.apply(program, *inputs))
-        return program.forward([x.detach().contiguous() for x in inputs])
+            if forward_ad._current_level >= 0:  # a custom operation would lose the tangent
+                raise NotImplementedError(_no_tangent(program))
+            return _run(inputs, key)
+        return list((_Eager.apply if may_be_differentiated(*inputs) else _Eager.forward)(program, *inputs))
 
     return run

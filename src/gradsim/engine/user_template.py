@@ -12,17 +12,17 @@ from gradsim.errors import InputError
 
 
 def load_template(path: str | Path) -> ModuleType:
-    """The module of a Python file, under a name that `specialize` takes; a file with other content is another module.
+    """Load a Python file as a module for `specialize`; different content makes a different module.
 
     Args:
-        path: A Python file. It is run.
+        path: Python file, which is executed.
 
     Raises:
-        InputError: If there is no such file, or it is not Python.
+        InputError: If the file does not exist, or is not Python.
     """
     path = Path(path)
     if not path.is_file():
-        raise InputError(f"there is no file {path}.")
+        raise InputError(f"the file {path} does not exist.")
     content = path.read_bytes()
     name = f"own.{path.stem}_{hashlib.sha256(content).hexdigest()[:8]}"
     return sys.modules.get(name) or _run(name, path, content)
@@ -30,7 +30,7 @@ def load_template(path: str | Path) -> ModuleType:
 
 @cache
 def _copies() -> tempfile.TemporaryDirectory:
-    """Templates are compiled at first use, from these copies: the file may have changed by then."""
+    """Copies of templates: they are compiled at first use, when the file may have changed."""
     return tempfile.TemporaryDirectory(prefix="gradsim-templates-")
 
 
@@ -39,7 +39,7 @@ def _run(name: str, path: Path, content: bytes) -> ModuleType:
     copy.write_bytes(content)
     spec = importlib.util.spec_from_file_location(name, copy)
     if spec is None or spec.loader is None:
-        raise InputError(f"{path} is no Python file; its name has to end in .py.")
+        raise InputError(f"{path} is not a Python file; its name must end in .py.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # where `specialize` and Warp look it up
     try:

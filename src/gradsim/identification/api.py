@@ -289,9 +289,9 @@ def _estimates(space: Space, u: Tensor, uncertainty: Uncertainty, samples: Sampl
         else:
             std, interval = spread, (value - Z95 * spread, value + Z95 * spread)
         if samples is not None:
-            drawn = space.numbers(samples.u)[:, k]
-            std = drawn.std().item()
-            interval = tuple(torch.quantile(drawn, torch.tensor([0.025, 0.975], dtype=drawn.dtype)).tolist())
+            values = space.numbers(samples.u)[:, k]
+            std = values.std().item()
+            interval = tuple(torch.quantile(values, torch.tensor([0.025, 0.975], dtype=values.dtype)).tolist())
         known = uncertainty.relative[k].item() < KNOWN
         estimates[unknown.name] = Estimate(value, std, interval, space.units[k], *space.range(k), known)
     return estimates

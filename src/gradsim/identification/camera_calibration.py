@@ -85,7 +85,7 @@ def camera_from_length(
             raise InputError("the camera has no `look_at.target`; say where the reference is: a world point `at` [m].")
         at = camera.look_at.target
     K, R, t = camera.matrices()
-    depth, seen = float((R @ np.asarray(at, np.float64) + t)[2]), length * math.cos(tilt)
+    depth, projected_length = float((R @ np.asarray(at, np.float64) + t)[2]), length * math.cos(tilt)
     if depth <= 0:
         raise InputError(f"the point {list(at)} is {-depth:.3g} m behind the camera; give one at the reference.")
     share = math.sqrt(2) * click / pixels  # relative error of the distance between two clicked points
@@ -94,15 +94,17 @@ def camera_from_length(
         f"{_tilt_error(tilt):.1%})"
     )
     if solve == "focal":
-        focal = pixels * depth / seen
+        focal = pixels * depth / projected_length
         assumes = (
             f"the camera's place is right (1 % of the depth of {depth:.3g} m is 1 % of the focal length), {common}."
         )
         return KnownCamera(_with_focal(camera, focal), "focal", focal, focal * share, f"Assumes that {assumes}")
-    distance = K[0, 0] * seen / pixels
-    moved = t + [0.0, 0.0, distance - depth]
+    distance = K[0, 0] * projected_length / pixels
+    translation = t + [0.0, 0.0, distance - depth]
     assumes = f"the focal length of {K[0, 0]:.4g} px is right (1 % of it is 1 % of the distance), {common}."
-    return KnownCamera(_placed(camera, R, moved), "distance", distance, distance * share, f"Assumes that {assumes}")
+    return KnownCamera(
+        _with_pose(camera, R, translation), "distance", distance, distance * share, f"Assumes that {assumes}"
+    )
 
 
 def _tilt_error(tilt: float) -> float:
@@ -111,20 +113,20 @@ def _tilt_error(tilt: float) -> float:
 
 
 def _with_focal(camera: Camera, focal: float) -> Camera:
-    kept = camera.model_dump(exclude_none=True, exclude={"K", "focal"})
-    if "look_at" in kept:
-        kept["look_at"].pop("fov", None)
+    content = camera.model_dump(exclude_none=True, exclude={"K", "focal"})
+    if "look_at" in content:
+        content["look_at"].pop("fov", None)
     if camera.K is not None:
-        kept["centre"] = (camera.K[0][2], camera.K[1][2])
-    return Camera.model_validate({**kept, "focal": focal})
+        content["centre"] = (camera.K[0][2], camera.K[1][2])
+    return Camera.model_validate({**content, "focal": focal})
 
 
-def _placed(camera: Camera, R: np.ndarray, t: np.ndarray) -> Camera:
-    kept = camera.model_dump(exclude_none=True, exclude={"R", "t"})
+def _with_pose(camera: Camera, R: np.ndarray, t: np.ndarray) -> Camera:
+    content = camera.model_dump(exclude_none=True, exclude={"R", "t"})
     if camera.look_at is not None and (R @ np.array(camera.look_at.target) + t)[2] > 0:  # it would turn around beyond
-        kept["look_at"]["eye"] = (-R.T @ t).tolist()
-        return Camera.model_validate(kept)
-    fov = kept.pop("look_at", {}).get("fov")
+        content["look_at"]["eye"] = (-R.T @ t).tolist()
+        return Camera.model_validate(content)
+    fov = content.pop("look_at", {}).get("fov")
     lens = {"focal": float(camera.matrices()[0][0, 0])} if fov is not None else {}
-    kept |= {"R": R.tolist(), "t": t.tolist(), **lens}
-    return Camera.model_validate(kept)
+    content |= {"R": R.tolist(), "t": t.tolist(), **lens}
+    return Camera.model_validate(content)

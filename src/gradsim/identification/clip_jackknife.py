@@ -25,9 +25,9 @@ def leave_one_out(problem: ClipsProblem, valleys: ClipIterates, iterations: int)
         Recordings, and shared unknowns (recordings, unknowns) without them.
     """
     recordings = list(dict.fromkeys(c.recording for c in problem.clips))
-    kept = torch.tensor([[float(c.recording != name) for c in problem.clips] for name in recordings])
-    every = torch.arange(len(valleys.u)).repeat(len(recordings))  # recordings × valleys
-    ends = descend(problem, valleys[every], iterations, kept.double().repeat_interleave(len(valleys.u), 0))
+    weights = torch.tensor([[float(c.recording != name) for c in problem.clips] for name in recordings])
+    rows = torch.arange(len(valleys.u)).repeat(len(recordings))  # recordings × valleys
+    ends = descend(problem, valleys[rows], iterations, weights.double().repeat_interleave(len(valleys.u), 0))
     cost = ends.cost.unflatten(0, (len(recordings), -1))
     return recordings, ends.u.unflatten(0, cost.shape)[torch.arange(len(recordings)), cost.argmin(1)]
 

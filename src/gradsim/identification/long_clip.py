@@ -93,9 +93,9 @@ def shoot(
         note("windows", problem.frames, segments.cost, segments.u)
     people = _one_shot(problem, segments.u, plan.window)
     note("one shot", problem.frames, people.cost, people.u)
-    k, own = int(people.cost.argmin()), who >= 0
+    k, original = int(people.cost.argmin()), who >= 0
     final, cost = torch.full_like(initial, torch.nan), torch.full((starts,), torch.inf).double()
-    final[who[own]], cost[who[own]] = people.u[own], people.cost[own]
+    final[who[original]], cost[who[original]] = people.u[original], people.cost[original]
     outcome = Outcome(initial, final, cost, people.u[k], people.cost[k].item(), len(history), history)
     return outcome, segments[[int(segments.cost.argmin())]], cut
 
@@ -107,23 +107,23 @@ def one_shot_suffices(outcome: Outcome, segments: Segments) -> bool:
 
 def jump_record(cut: ShootingProblem, segments: Segments, plan: MultipleShooting, polished: bool) -> dict:
     """Entry `shooting` of `result.json`."""
-    found = jumps(cut, segments)
-    names = [key for key in found[0] if key != "frame"]
-    largest = {name: max(jump[name] for jump in found) for name in names}
+    records = jumps(cut, segments)
+    names = [key for key in records[0] if key != "frame"]
+    largest = {name: max(jump[name] for jump in records) for name in names}
     return {
         "window": plan.window,
-        "windows": len(found) + 1,
+        "windows": len(records) + 1,
         "answer": "one shot" if polished else "windows",
         "chi2_windows": segments.data[0].item(),
         "largest_jump": largest,
-        "jumps": found,
+        "jumps": records,
     }
 
 
 def _all_states(problem: Problem) -> list[States]:
     """Measured states of every body, in their order; nothing where some are not measured."""
-    seen = problem.observation
-    parts = list(getattr(seen, "parts", {"": seen}).values())
+    observation = problem.observation
+    parts = list(getattr(observation, "parts", {"": observation}).values())
     known = {part.body: part for part in parts if isinstance(part, States) and part.q is not None}
     bodies = list(problem.model.scene.bodies)
     return [known[name] for name in bodies] if set(bodies) <= set(known) else []
@@ -134,11 +134,11 @@ def _grown(cut: ShootingProblem, plan: MultipleShooting, starts: int, rng, note)
     problem, first = cut.problem, min(plan.window + 1, cut.problem.frames)
     begin = Problem(problem.model, problem.observation.slice_frames(0, first), problem.space)
     begin.effort = problem.effort
-    found = search(begin, MultistartConfig(starts=starts), rng)
-    near = torch.isfinite(found.cost).nonzero()[:, 0]
-    near = near[found.cost[near].argsort()][:ALONE]
-    u = torch.cat([found.best[None], found.final[near]])
-    note("first window", first, torch.tensor([found.best_cost, *found.cost[near].tolist()]), u)
+    outcome = search(begin, MultistartConfig(starts=starts), rng)
+    near = torch.isfinite(outcome.cost).nonzero()[:, 0]
+    near = near[outcome.cost[near].argsort()][:ALONE]
+    u = torch.cat([outcome.best[None], outcome.final[near]])
+    note("first window", first, torch.tensor([outcome.best_cost, *outcome.cost[near].tolist()]), u)
     segments = cut.at(u, u.new_zeros(len(u), 0, cut.windows.size), LOOSE, first)
     for frames in [*range(first + plan.grow, problem.frames, plan.grow), problem.frames]:
         segments = cut.at(segments.u, cut.grown(segments, frames), LOOSE, frames)

@@ -119,7 +119,7 @@ def _continuous_law(scene: Scene, unknowns) -> dict:
 
 
 def _rk4(scene: Scene, unknowns) -> dict:
-    return {"timing.integrator": "rk4"} if scene.timing.integrator != "rk4" else {}
+    return {"timing.integrator": "rk4"} if scene.integrator != "rk4" else {}
 
 
 def _damped_bodies(scene: Scene) -> list[str]:
@@ -231,10 +231,10 @@ class Comparison:
         """For `result.json`."""
         rows = []
         for c in self.candidates.values():
-            own = c.fit.result()
-            kept = {key: own[key] for key in ("status", "chi2_per_n", "unknowns", "residual_diagnostics")}
+            result = c.fit.result()
+            selected = {key: result[key] for key in ("status", "chi2_per_n", "unknowns", "residual_diagnostics")}
             numbers = {key: getattr(c, key) for key in ("parameters", "chi2", "aic", "aicc", "bic", "delta", "weight")}
-            rows.append({"name": c.name, "changes": _shown(c.changes), **numbers, **kept})
+            rows.append({"name": c.name, "changes": _as_json(c.changes), **numbers, **selected})
         content = {"candidates": rows, "chosen": self.chosen, "informative": self.informative}
         return content | {"inflation": self.inflation, "words": self.words}
 
@@ -290,9 +290,9 @@ def compare(
         assert clip is not None
         observation = Clip.of(clip).observe(scene)
     problems = {}
-    for name, (own, named) in edits.items():
-        space = Space(own, named)
-        problems[name] = Problem(model_for(own, space), observation, space)
+    for name, (edited, named) in edits.items():
+        space = Space(edited, named)
+        problems[name] = Problem(model_for(edited, space), observation, space)
     outcomes = {}
     for name, problem in problems.items():
         stage(f"fitting the model {name}: {', '.join(problem.space.names)}")
@@ -329,11 +329,11 @@ def edit_scene(scene: Scene, unknowns: Sequence[str | Unknown], changes: Changes
     added = [Unknown.parse(u) if isinstance(u, str) else u for u in changes.get("unknowns", ())]
     gone = [*set_here, *(u.name for u in added)]
     parsed = [Unknown.parse(u) if isinstance(u, str) else u for u in unknowns]
-    kept = [u for u in parsed if not any(n == g or n.startswith(f"{g}.") for n in u.names for g in gone)]
-    return Scene.parse(content, "the changed scene"), [*kept, *added]
+    unchanged = [u for u in parsed if not any(n == g or n.startswith(f"{g}.") for n in u.names for g in gone)]
+    return Scene.parse(content, "the changed scene"), [*unchanged, *added]
 
 
-def _shown(changes: Changes) -> dict:
+def _as_json(changes: Changes) -> dict:
     """Changes as JSON holds them."""
     added = [u if isinstance(u, str) else f"{u.name}:{u.low}:{u.high}" for u in changes.get("unknowns", ())]
     return {**changes, "unknowns": added} if added else dict(changes)
@@ -350,20 +350,20 @@ def _with_values(problem: Problem, report: Callable[[dict], None]) -> Callable[[
 
 def _restarted(name: str, problems: Mapping[str, Problem], outcomes: Mapping[str, Outcome], rtol: float) -> Outcome:
     """Result of a search, or of one that starts from the answers of the other candidates, if that is better."""
-    problem, own = problems[name], outcomes[name]
+    problem, outcome = problems[name], outcomes[name]
     starts = []
     for other, theirs in outcomes.items():
-        u, names = own.best.clone(), problems[other].space.names
+        u, names = outcome.best.clone(), problems[other].space.names
         for k, unknown in enumerate(problem.space.names):
             if unknown in names:
                 u[k] = theirs.best[names.index(unknown)]
         starts.append(u.clamp(problem.space.low, problem.space.high))
     people, count = descend(problem, Population.at(torch.stack(starts)), problem.frames, "pixels", 40, rtol=rtol)
     k = int(people.cost.argmin())
-    if not people.cost[k] < own.best_cost:
-        return own
-    own.best, own.best_cost, own.iterations = people.u[k], people.cost[k].item(), own.iterations + count
-    return own
+    if not people.cost[k] < outcome.best_cost:
+        return outcome
+    outcome.best, outcome.best_cost, outcome.iterations = people.u[k], people.cost[k].item(), outcome.iterations + count
+    return outcome
 
 
 def _ranked(
@@ -380,7 +380,7 @@ def _ranked(
     odds = {name: math.exp(-min(700.0, (bic - lowest) / 2)) for name, (*_, bic) in scores.items()}
     chosen = max(odds, key=lambda name: (odds[name], -len(problems[name].space)))
     fits = first | ({chosen: make_fit(problems[chosen], outcomes[chosen], seed, True)} if sampled else {})
-    found = {
+    candidates = {
         name: Candidate(
             name,
             changes[name],
@@ -394,7 +394,7 @@ def _ranked(
         )
         for name in problems
     }
-    return Comparison(found, chosen, n, inflation, _words(found, chosen, inflation))
+    return Comparison(candidates, chosen, n, inflation, _words(candidates, chosen, inflation))
 
 
 def _criteria(chi2: float, k: int, n: int) -> tuple[float, float, float]:
@@ -404,13 +404,13 @@ def _criteria(chi2: float, k: int, n: int) -> tuple[float, float, float]:
 
 
 def _words(candidates: Mapping[str, Candidate], chosen: str, inflation: float) -> str:
-    best, given = candidates[chosen], candidates[GIVEN]
+    best, baseline = candidates[chosen], candidates[GIVEN]
     rest = sorted((c for c in candidates.values() if c is not best), key=lambda c: c.delta)
     sentences = []
     for c in rest:
-        gap = c.bic - given.bic
+        gap = c.bic - baseline.bic
         part = c.name.removeprefix("without ").removeprefix("with ")
-        if c is not given and c.name.startswith("without ") and gap > SURE:
+        if c is not baseline and c.name.startswith("without ") and gap > SURE:
             sentences.append(f"{part.capitalize()} is needed: without it BIC is higher by {gap:.4g}.")
     if rest and rest[0].delta > SURE:
         sentences.append(

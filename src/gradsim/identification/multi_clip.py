@@ -45,11 +45,11 @@ class SharedSpace(Ranges):
     def __init__(self, scenes: Sequence, unknowns: Sequence[str | Unknown]):
         if not scenes:
             raise InputError("no clips; give at least one scene and its video.")
-        own: list[list[Unknown]] = [[] for _ in scenes]
+        by_clip: list[list[Unknown]] = [[] for _ in scenes]
         labels: list[list[str]] = [[] for _ in scenes]
-        found: dict[str, tuple[Unknown, bool, str]] = {}
-        for given in unknowns:
-            unknown = Unknown.parse(given) if isinstance(given, str) else given
+        shared: dict[str, tuple[Unknown, bool, str]] = {}
+        for item in unknowns:
+            unknown = Unknown.parse(item) if isinstance(item, str) else item
             name, clips, separate = _clips(scenes, unknown)
             first = None  # bounds that the first clip gives hold for all that share it
             for k in clips:
@@ -57,14 +57,14 @@ class SharedSpace(Ranges):
                 first = first if separate else space.unknowns
                 for u, log, unit in zip(space.unknowns, space.logarithmic, space.units, strict=True):
                     label = f"{u.name}@{k + 1}" if separate else u.name
-                    own[k].append(u)
+                    by_clip[k].append(u)
                     labels[k].append(label)
-                    found[label] = (replace(u, name=label, prior=unknown.prior), log, unit)
-        for k, mine in enumerate(own):
+                    shared[label] = (replace(u, name=label, prior=unknown.prior), log, unit)
+        for k, mine in enumerate(by_clip):
             if not mine:
                 raise InputError(f"clip {k + 1} has no unknown; leave it out, or give it one.")
-        super().__init__(*zip(*found.values(), strict=True))  # pyright: ignore[reportArgumentType] -- three columns
-        self.each = [Space(scene, mine) for scene, mine in zip(scenes, own, strict=True)]
+        super().__init__(*zip(*shared.values(), strict=True))  # pyright: ignore[reportArgumentType] -- three columns
+        self.by_clip = [Space(scene, mine) for scene, mine in zip(scenes, by_clip, strict=True)]
         self.columns = [torch.tensor([self.names.index(label) for label in mine]) for mine in labels]
 
 
@@ -97,7 +97,7 @@ class JointProblem:
     """Several problems that share unknowns, with the interface of a `Problem`.
 
     Args:
-        problems: One for each clip, over `space.each`.
+        problems: One for each clip, over `space.by_clip`.
         space: All unknowns.
     """
 
@@ -122,12 +122,12 @@ class JointProblem:
 
     def cost(self, u: Tensor, frames: int, residual: Residual = "pixels") -> Tensor:
         """As of `Problem`."""
-        costs = [problem.cost(mine, first, residual) for problem, mine, first, _ in self._each(u, frames)]
+        costs = [problem.cost(mine, first, residual) for problem, mine, first, _ in self._by_clip(u, frames)]
         return torch.stack(costs).sum(0) + self.prior_cost(u)
 
     def sum_of_squares(self, u: Tensor, residual: Residual = "pixels") -> tuple[Tensor, int]:
         """As of `Problem`."""
-        clips = self._each(u, self.frames)
+        clips = self._by_clip(u, self.frames)
         totals, counts = zip(*(problem.sum_of_squares(mine, residual) for problem, mine, *_ in clips), strict=True)
         return torch.stack(totals).sum(0), sum(counts)
 
@@ -136,7 +136,7 @@ class JointProblem:
         total = self.prior_cost(u)
         A = torch.diag(self.prior_precision).repeat(len(u), 1, 1)
         g = self.prior_precision * (u - self.prior_mean)
-        for problem, mine, first, columns in self._each(u, frames):
+        for problem, mine, first, columns in self._by_clip(u, frames):
             cost, own_A, own_g = problem.linearize(mine, first, residual)
             total = total + cost
             A[:, columns[:, None], columns] += own_A
@@ -145,18 +145,18 @@ class JointProblem:
 
     def jacobian(self, u: Tensor, frames: int, residual: Residual = "pixels") -> Iterator[tuple[Tensor, Tensor]]:
         """As of `Problem`."""
-        for problem, mine, first, columns in self._each(u, frames):
-            for r, own in problem.jacobian(mine, first, residual):
-                J = own.new_zeros(*own.shape[:2], len(self.space))
-                J[..., columns] = own
+        for problem, mine, first, columns in self._by_clip(u, frames):
+            for r, block in problem.jacobian(mine, first, residual):
+                J = block.new_zeros(*block.shape[:2], len(self.space))
+                J[..., columns] = block
                 yield r, J
 
     def residuals(self, u: Tensor, frames: int | None = None) -> Tensor:
         """As of `Problem`."""
-        each = self._each(u, frames or self.frames)
-        return torch.cat([problem.residuals(mine, first) for problem, mine, first, _ in each], 1)
+        clips = self._by_clip(u, frames or self.frames)
+        return torch.cat([problem.residuals(mine, first) for problem, mine, first, _ in clips], 1)
 
-    def _each(self, u: Tensor, frames: int) -> Iterator[tuple[Problem, Tensor, int, Tensor]]:
+    def _by_clip(self, u: Tensor, frames: int) -> Iterator[tuple[Problem, Tensor, int, Tensor]]:
         """Every clip with its own unknowns, the frames of it that count, and which unknowns they are."""
         for problem, columns in zip(self.problems, self.space.columns, strict=True):
             yield problem, u[:, columns], min(frames, problem.frames), columns
@@ -220,8 +220,11 @@ def identify_many(
 
 def joint_problem(scenes: Sequence, observations: Sequence[Observation], space: SharedSpace) -> JointProblem:
     """Problem of several clips, each with its own model and time step."""
-    each = zip(scenes, observations, space.each, strict=True)
-    return JointProblem([Problem(model_for(scene, own), seen, own) for scene, seen, own in each], space)
+    clips = zip(scenes, observations, space.by_clip, strict=True)
+    return JointProblem(
+        [Problem(model_for(scene, clip_space), observation, clip_space) for scene, observation, clip_space in clips],
+        space,
+    )
 
 
 def clip_values(scene, values: Mapping[str, float], clip: int) -> dict[str, float]:

@@ -57,7 +57,7 @@ def film(scene, trajectory: Trajectory, camera: str = "camera") -> Tensor:
     grounds = any(ground.visible for ground in scene.grounds.values())
     draw = Renderer.of(scene, camera=camera, law="colour") if grounds else Silhouettes.of(scene, camera).image
     with torch.no_grad():
-        return draw(trajectory.drawn, trajectory.values)[0].permute(0, 2, 3, 1)
+        return draw(trajectory.scene_surface, trajectory.values)[0].permute(0, 2, 3, 1)
 
 
 def noisy_masks(scene, trajectory: Trajectory, body: str, seed: int) -> Masks:

@@ -121,8 +121,8 @@ class Space(Ranges):
         self.places: list[list[tuple[str, int | None]]] = []  # of each unknown: what it sets
         self.logarithmic: list[bool] = []
         self.units: list[str] = []
-        for given in unknowns:
-            for unknown in self._components(Unknown.parse(given) if isinstance(given, str) else given):
+        for item in unknowns:
+            for unknown in self._components(Unknown.parse(item) if isinstance(item, str) else item):
                 self._add(unknown)
         super().__init__(self.unknowns, self.logarithmic, self.units, decades)
 
@@ -155,9 +155,9 @@ class Space(Ranges):
 
     def _whole_vector(self, dotted: str) -> bool:
         name, index = resolve(self.scene, dotted)
-        if each := self.kinds[name].each:
+        if row_of := self.kinds[name].row_of:
             raise InputError(
-                f"`{name}` is an array with one row for each {each}; an unknown is a number. "
+                f"`{name}` is an array with one row for each {row_of}; an unknown is a number. "
                 "Solve for arrays by `identify_fields`."
             )
         return index is None and self.kinds[name].value.ndim > 0

@@ -28,7 +28,7 @@ def look_of(node, mesh: Mesh, name: str, smooth: bool, to: dict[str, Any]) -> Ap
     texture = image_io.read(material.texture) if material.texture else mesh.texture
     if material.texture and mesh.uv is None:
         raise InputError(
-            f"{name}.material.texture: the mesh file has no uv, which tell where the picture lies; export it with uv, "
+            f"{name}.material.texture: the mesh file has no uv coordinates for the texture; export it with uv, "
             "or leave the texture out."
         )
     tensor = lambda array: None if array is None else torch.tensor(array, **to)

@@ -56,25 +56,25 @@ def pair_touches(pairs: Pairs, trajectory: Trajectory, values: Values) -> PairTo
         values: Parameters (worlds, ...).
     """
     states = [{**trajectory[s.name], "w": _spin(s, trajectory, values)} for s in pairs.bodies]
-    x, q, v, w = (torch.stack([own[key].detach() for own in states], 2).double() for key in "xqvw")
+    x, q, v, w = (torch.stack([state[key].detach() for state in states], 2).double() for key in "xqvw")
     worlds, frames, device = *x.shape[:2], x.device
     lane = Lane("float64", native_width("float64") if device.type == "cpu" else 1)
     code, layout = _code(lane)
     numbers = code.PairNumbers()
     for name, value in zip(pairs.names, pairs.inputs(values), strict=True):
         setattr(numbers, name, layout.pack("Real", value.detach().double().expand(worlds, value.shape[1])))
-    found = [layout.zeros("Real", worlds, (frames,), device) for _ in PairTouches._fields]
+    outputs = [layout.zeros("Real", worlds, (frames,), device) for _ in PairTouches._fields]
     args = [pairs.shape(code, layout, device), numbers, layout.pack("Vec3", x), layout.pack("Quat", q)]
-    args += [layout.pack("Vec3", v), layout.pack("Vec3", w), *found]
+    args += [layout.pack("Vec3", v), layout.pack("Vec3", w), *outputs]
     replay(code.touching, (layout.packs(worlds), frames), args, str(device))
-    return PairTouches(*(layout.unpack("Real", y, worlds)[0] for y in found))
+    return PairTouches(*(layout.unpack("Real", y, worlds)[0] for y in outputs))
 
 
 def _spin(body: RigidBody, trajectory: Trajectory, values: Values) -> Tensor:
     """Angular velocity ω = R I⁻¹ Rᵀ L (worlds, frames, 3)."""
     q, l = (trajectory[body.name][key] for key in ("q", "l"))
-    own = rotation.rotate(rotation.conjugate(q), l)
-    return rotation.rotate(q, torch.linalg.solve(body.inertia(values)[:, None], own[..., None])[..., 0])
+    local = rotation.rotate(rotation.conjugate(q), l)
+    return rotation.rotate(q, torch.linalg.solve(body.inertia(values)[:, None], local[..., None])[..., 0])
 
 
 @cache
@@ -95,9 +95,9 @@ class Touches:
     Args:
         body: Its name.
         grounds: Names of the grounds and obstacles.
-        inside: Whether the point is inside the ground.
-        sliding: Whether its friction is clamped at μ f_n; else it is viscous, k_f u.
-        pressing: Whether the normal force is above zero; inside and not pressing, it is clamped.
+        inside: True if the point is inside the ground.
+        sliding: True if the friction is clamped at μ f_n; else it is viscous, k_f u.
+        pressing: True if the normal force is above zero; inside and not pressing, it is clamped.
     """
 
     body: str
@@ -113,8 +113,8 @@ class Touches:
 
     def at(self, step: int) -> tuple[str, int] | None:
         """Ground and point of one contact in a step, or None."""
-        found = self.inside[step].nonzero()
-        return (self.grounds[int(found[0, 0])], int(found[0, 1])) if len(found) else None
+        indices = self.inside[step].nonzero()
+        return (self.grounds[int(indices[0, 0])], int(indices[0, 1])) if len(indices) else None
 
 
 def touches(system: System, states: dict[str, Tensor], values: Values) -> Touches:
@@ -125,16 +125,16 @@ def touches(system: System, states: dict[str, Tensor], values: Values) -> Touche
         states: x, q, v, l or x, v (worlds, steps, ...).
         values: Parameters (worlds, ...).
     """
-    own = _first(states)
-    points, given = _parameters(system, values)
+    state = _first(states)
+    points, parameters = _parameters(system, values)
     count = max(1, points.count * len(points.surfaces))
     parts = []
-    for rows in torch.arange(len(own["x"])).split(max(1, CHUNK // count)):
-        gap, normal, u, f_n, _ = _contacts(points, {k: y[rows] for k, y in own.items()}, given)
+    for rows in torch.arange(len(state["x"])).split(max(1, CHUNK // count)):
+        gap, normal, u, f_n, _ = _contacts(points, {k: y[rows] for k, y in state.items()}, parameters)
         u_t = u - (u * normal).sum(-1, keepdim=True) * normal
-        clamped = given["friction"][:, None] * f_n.abs() < given["friction_stiffness"][:, None] * linalg.vector_norm(
-            u_t, dim=-1
-        )
+        clamped = parameters["friction"][:, None] * f_n.abs() < parameters["friction_stiffness"][
+            :, None
+        ] * linalg.vector_norm(u_t, dim=-1)
         inside = gap < 0
         parts.append((inside, inside & clamped & (f_n != 0), inside & (f_n > 0)))
     inside, sliding, pressing = (torch.cat(part) for part in zip(*parts, strict=True))
@@ -168,8 +168,8 @@ def _first(states: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _forces(system: System, states: dict[str, Tensor], values: Values) -> Tensor:
-    points, given = _parameters(system, values)
-    _, normal, _, f_n, force = _contacts(points, states, given)
+    points, parameters = _parameters(system, values)
+    _, normal, _, f_n, force = _contacts(points, states, parameters)
     pressed = f_n[..., None] * normal
     return torch.stack([pressed, force - pressed], -2)
 

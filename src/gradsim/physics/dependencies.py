@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import torch
 from torch import Tensor
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 from gradsim.errors import InputError
 from gradsim.scene.parameters import CONTACT, camera_prefix
@@ -17,15 +18,16 @@ CLOCK = ("timing.rate", "timing.offset")
 
 def read_by_motion(model) -> frozenset[str]:
     """Parameters on which states or surfaces of a `Model` depend, by whatever derivative."""
-    with torch.enable_grad():
+    # `torch.func` lets no tensor require a gradient inside of its transforms
+    with temporarily_clear_interpreter_stack(), torch.enable_grad():
         values = {name: v.detach().clone().requires_grad_() for name, v in model.values().items()}
         ends = [x for group in model.groups for x in group.inputs(values)]
         with torch.no_grad():
             starts = model.unchecked({name: v.detach() for name, v in values.items()}, 1).states
         ends += [s.vertices(list(starts[s.name].values()), values) for s in model.systems]
         ends += [thing.vertices(values) for thing in model.scenery]
-        found = _reached([x for x in ends if x.requires_grad and x.numel()], values)
-    return frozenset(found) | frozenset(CLOCK)
+        reached = _reached([x for x in ends if x.requires_grad and x.numel()], values)
+    return frozenset(reached) | frozenset(CLOCK)
 
 
 def read_by_pictures(scene) -> frozenset[str]:
@@ -51,12 +53,12 @@ def why_unread(model, name: str) -> str:
         what = "the scene has no ground or obstacle" if not scene.surfaces else f"`{owner}` has collision: none"
         return f"{what}, so `{owner}` touches nothing. Let it touch something, or leave `{name}` out."
     if owner in scene.surfaces:
-        own = [n for n in scene.bodies if any(f"{n}.{part}{key}" in model.kinds for part in ("", "contact."))]
-        if not own:
+        owners = [n for n in scene.bodies if any(f"{n}.{part}{key}" in model.kinds for part in ("", "contact."))]
+        if not owners:
             return f"nothing can touch `{owner}`. Let a body have collision with it, or leave `{name}` out."
-        have = "has its" if len(own) == 1 else "have their"
-        return f"of what meets `{owner}`, {' and '.join(f'`{n}`' for n in own)} {have} own `{key}`. Ask for that of the body."
-    return "nothing in the motion, on the surface or in a picture of this scene depends on it. Leave it out."
+        have = "has its" if len(owners) == 1 else "have their"
+        return f"in contact with `{owner}`, {' and '.join(f'`{n}`' for n in owners)} {have} own `{key}`; use that of the body."
+    return "no trajectory, surface or image of this scene depends on it; remove it."
 
 
 def _reached(ends: list[Tensor], values: dict[str, Tensor]) -> list[str]:

@@ -20,7 +20,7 @@ def gradients(
     and optimisers pass it over. This raises.
 
     Args:
-        loss: A scalar made from `model.rollout(given)`; its graph is kept.
+        loss: Scalar computed from `model.rollout(given)`; its graph is retained.
         model: The model.
         names: Parameters or components: "cube.mass", "cube.velocity", "cube.velocity.x".
         given: Values that were passed to the rollout; missing names have the model's values.
@@ -39,28 +39,30 @@ def gradients(
         raise InputError(
             "the loss has no graph: it was made under no_grad or from detached tensors, or depends on no parameter."
         )
-    given, names = given or {}, [names] if isinstance(names, str) else list(names)
+    overrides, names = given or {}, [names] if isinstance(names, str) else list(names)
     places = {name: resolve(model.scene, name) if name not in model.kinds else (name, None) for name in names}
     require_dependency(model, (parameter for parameter, _ in places.values()))
-    leaves = {p: given[p] if p in given else model.get_parameter(p) for p, _ in places.values()}
+    leaves = {p: overrides[p] if p in overrides else model.get_parameter(p) for p, _ in places.values()}
     for name, leaf in leaves.items():
         if not leaf.requires_grad:
-            whose = "is given as a tensor that" if name in given else "is a parameter of the model that"
+            whose = "is given as a tensor that" if name in overrides else "is a parameter of the model that"
             raise InputError(f"`{name}` {whose} requires no gradient; call its requires_grad_() before the rollout.")
     slopes = torch.autograd.grad(loss, list(leaves.values()), retain_graph=True, allow_unused=True)
-    found = dict(zip(leaves, slopes, strict=True))
-    for name, slope in found.items():
+    by_leaf = dict(zip(leaves, slopes, strict=True))
+    for name, slope in by_leaf.items():
         if slope is None:
             raise InputError(
                 f"`{name}` has no gradient, not even 0: the loss does not depend on it. {_way(model, name)}"
             )
-    return {name: found[p] if axis is None else found[p][..., axis] for name, (p, axis) in places.items()}
+    return {name: by_leaf[p] if axis is None else by_leaf[p][..., axis] for name, (p, axis) in places.items()}
 
 
 def _way(model: Model, name: str) -> str:
     """Advice on how to make the loss depend on the parameter."""
     if name not in read_by_motion(model):
-        return "Only pictures show it: make the loss from a picture by `Renderer`, with the values of the trajectory."
+        return (
+            "Only images depend on it: compute the loss from an image of `Renderer`, with the values of the trajectory."
+        )
     if name in CLOCK:
         return f"Give `{name}` to the rollout, and let the loss read a frame after the start."
-    return f"Let the loss read what it moves, and if the rollout was given `{name}`, give the same tensor here."
+    return f"Use what it moves in the loss, and if `{name}` was an argument of the rollout, give the same tensor here."

@@ -13,6 +13,7 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.numerics import rotation
 from gradsim.physics.contact.broad_phase import Candidates
+from gradsim.physics.contact.impact import DAMPED
 from gradsim.physics.contact.point_sdf import distance
 from gradsim.physics.contact.vertex_body import touch_body
 from gradsim.physics.contact.vertex_triangle import touch_face
@@ -46,8 +47,8 @@ class SingleBody(Island):
 
     def begin(self, inputs: list[Tensor], start) -> list[Tensor]:
         (system,) = self.systems
-        own = [start[system.name][name] for name in system.states]
-        return [*own, *inputs[len(own) :]]
+        states = [start[system.name][name] for name in system.states]
+        return [*states, *inputs[len(states) :]]
 
     def split(self, outputs: Sequence[Tensor]) -> list[list[Tensor]]:
         return [list(outputs)]
@@ -87,12 +88,12 @@ class CoupledIsland(Island):
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Program:
         key = (frames, substeps, dt, segment)
         if key not in self._programs:
-            own = [self._moved(e, self.first[s.name]) for s in self.soft for e in s.elements]
+            inner = [self._offset(e, self.first[s.name]) for s in self.soft for e in s.elements]
             faces, between = {}, []
             for name, meeting in self.meetings.items():
                 for group, near in self._contact(name, meeting):
                     if near is not None:
-                        faces[len(own) + len(between)] = near
+                        faces[len(inner) + len(between)] = near
                     between.append(group)
             for name, hold in self.holds.items():
                 index = nodes(self.held[name] + self.first[hold.body], self.n, self._place(hold.to))
@@ -100,7 +101,7 @@ class CoupledIsland(Island):
             pinned = [k + self.first[s.name] for s in self.soft for k in s.pinned]
             windows = tuple(s.windows for s in self.hard)
             law = self.hard[0].law if self.hard else "continuous"
-            groups = (*own, *between)
+            groups = (*inner, *between)
             if len(self._programs) >= 32:
                 self._programs.clear()
             self._programs[key] = Coupled(groups, frames, substeps, dt, windows, tuple(pinned), faces, law, segment)
@@ -108,53 +109,54 @@ class CoupledIsland(Island):
 
     def inputs(self, values: Values) -> list[Tensor]:
         soft, hard = [s.inputs(values) for s in self.soft], [s.inputs(values) for s in self.hard]
-        worlds = max(len(x) for given in (*soft, *hard) for x in given)
-        own = [x for given in soft for x in given[4:]]
+        worlds = max(len(x) for arrays in (*soft, *hard) for x in arrays)
+        parameters = [x for arrays in soft for x in arrays[4:]]
         for name, meeting in self.meetings.items():
             numbers = [values[f"contacts.{name}.{key}"][:, None] for key in LAW]
             for kind, *which in self._sides(meeting):
                 if kind == "faces":
-                    own += [values[f"contacts.{name}.thickness"][:, None], *numbers]
+                    parameters += [values[f"contacts.{name}.thickness"][:, None], *numbers]
                 else:
                     half, rounding = self._solid(which[1], values)
                     rounding = rounding + values.get(f"contacts.{name}.thickness", 0.0)
-                    own += [*(y[:, None] for y in half.unbind(1)), rounding[:, None], *numbers]
+                    parameters += [*(y[:, None] for y in half.unbind(1)), rounding[:, None], *numbers]
         for name, hold in self.holds.items():
             x = soft[[s.name for s in self.soft].index(hold.body)][0][:, self.held[name]]
             at, q = hard[self._place(hold.to)][:2]
-            own.append(rotation.rotate(rotation.conjugate(q)[:, None], x - at[:, None]))
-            own += [values[f"attachments.{name}.{key}"][:, None] for key in ("stiffness", "damping")]
-        head = [torch.cat([given[k] for given in soft], 1) for k in range(3)]
-        every = [*head, values["gravity"], *own, *(x for given in hard for x in given)]
-        return [x.expand(worlds, *x.shape[1:]) for x in every]
+            parameters.append(rotation.rotate(rotation.conjugate(q)[:, None], x - at[:, None]))
+            parameters += [values[f"attachments.{name}.{key}"][:, None] for key in ("stiffness", "damping")]
+        head = [torch.cat([arrays[k] for arrays in soft], 1) for k in range(3)]
+        arguments = [*head, values["gravity"], *parameters, *(x for arrays in hard for x in arrays)]
+        return [x.expand(worlds, *x.shape[1:]) for x in arguments]
 
     def begin(self, inputs: list[Tensor], start) -> list[Tensor]:
-        found = list(inputs)
+        arguments = list(inputs)
         if self.soft:
-            found[:2] = [torch.cat([start[s.name][name] for s in self.soft], 1) for name in ("x", "v")]
+            arguments[:2] = [torch.cat([start[s.name][name] for s in self.soft], 1) for name in ("x", "v")]
         first = len(inputs) - len(BODY) * len(self.hard)
         for r, s in enumerate(self.hard):
-            found[first + r * len(BODY) : first + r * len(BODY) + 4] = [start[s.name][name] for name in s.states]
-        return found
+            arguments[first + r * len(BODY) : first + r * len(BODY) + 4] = [start[s.name][name] for name in s.states]
+        return arguments
 
     def split(self, outputs: Sequence[Tensor]) -> list[list[Tensor]]:
-        found = []
+        states = []
         for s in self.systems:
             if isinstance(s, SoftBody):
                 rows = slice(self.first[s.name], self.first[s.name] + len(s.rest))
-                found.append([y[:, :, rows] for y in outputs[:2]])
+                states.append([y[:, :, rows] for y in outputs[:2]])
             else:
                 k = 2 + 4 * self.hard.index(s)  # pyright: ignore[reportArgumentType] -- all others are rigid
-                found.append(list(outputs[k : k + 4]))
-        return found
+                states.append(list(outputs[k : k + 4]))
+        return states
 
     def stable_step(self, values: Values) -> float:
-        """Bound from the bodies and from what is between them: bounds of k/m add up, so 1/h² do."""
+        """Stability bound from the bodies and the forces between them: bounds of k/m add up, and so do 1/h²."""
         alone = min(s.stable_step(values) for s in self.systems)
-        return (alone**-2 + self._between(values) ** -2) ** -0.5
+        return (alone**-2 + self._between(values, damped=True) ** -2) ** -0.5
 
     def recommended_step(self, values: Values) -> float:
-        return min(TOUCHES * self._between(values), *(s.recommended_step(values) for s in self.systems))
+        between = min(TOUCHES * self._between(values, damped=False), DAMPED * self._between(values, damped=True))
+        return min(between, *(s.recommended_step(values) for s in self.systems))
 
     def check(self, values: Values) -> None:
         """Raise `InputError` if the start is impossible, or a vertex starts inside a rigid body."""
@@ -178,16 +180,23 @@ class CoupledIsland(Island):
                 f"them away from the other by that much."
             )
 
-    def _between(self, values: Values) -> float:
-        """Largest stable step of contacts and attachments alone: h² k/m + 2 h c/m < 4 with the sums over what meets."""
+    def _between(self, values: Values, damped: bool) -> float:
+        """Largest stable step of contacts and attachments alone: h² k/m + 2 h c/m < 4 with the sums over what meets.
+
+        `damped`: with the dissipation of contacts at the speed of the impact (`contact/impact.py`).
+        """
         mass = {s.name: s.mass(values).detach().min().item() for s in self.soft}
         mass |= {s.name: s.mass(values).detach().min().item() for s in self.hard}
         stiffness = drag = 0.0
         largest = lambda name: values[name].detach().max().item()
         for name, meeting in self.meetings.items():
             share = AT_ONCE * sum(1 / mass[body] for body in (meeting.between * 2)[:2])
-            stiffness += largest(f"contacts.{name}.stiffness") * share
+            stiff = largest(f"contacts.{name}.stiffness") * share
+            stiffness += stiff
             drag += largest(f"contacts.{name}.friction_stiffness") * share
+            if damped:
+                speed = sum(self._system(body).impact_speed(values).max().item() for body in (meeting.between * 2)[:2])
+                drag += largest(f"contacts.{name}.dissipation") * speed * math.sqrt(stiff)
         for name, hold in self.holds.items():
             share = 1 / mass[hold.body] + len(self.held[name]) / mass[hold.to]
             stiffness += largest(f"attachments.{name}.stiffness") * share
@@ -203,22 +212,22 @@ class CoupledIsland(Island):
         return [("faces", s, t) for s, t in pairs if len(t.matter.faces)]  # pyright: ignore[reportAttributeAccessIssue]
 
     def _contact(self, name: str, meeting) -> list[tuple[Elements, Candidates | None]]:
-        found = []
+        groups = []
         for kind, soft, other in self._sides(meeting):
             vertices = soft.matter.outer + self.first[soft.name]
             if kind == "solid":
                 index = nodes(vertices, self.n, self._place(other.name))
-                found.append((Elements(touch_body("continuous"), index), None))
+                groups.append((Elements(touch_body("continuous"), index), None))
                 continue
             rest = torch.cat([s.rest * (s.body.scale or 1.0) for s in self.soft])
             faces = other.matter.faces + self.first[other.name]
             near = Candidates(vertices, faces, rest, meeting.thickness if soft is other else 0.0)
-            found.append((Elements(touch_face("continuous"), faces.new_zeros(0, 4)), near))
-        if not found:
+            groups.append((Elements(touch_face("continuous"), faces.new_zeros(0, 4)), near))
+        if not groups:
             raise InputError(f"contacts.{name}: neither body has a surface of triangles that vertices could touch.")
-        return found
+        return groups
 
-    def _moved(self, e: Elements, by: int) -> Elements:
+    def _offset(self, e: Elements, by: int) -> Elements:
         return Elements(e.force, e.index + by, e.rest)
 
     def _solid(self, hard: RigidBody, values: Values) -> tuple[Tensor, Tensor]:
@@ -248,12 +257,14 @@ def groups_of(systems: Sequence[System], scene) -> tuple[Island, ...]:
     for link in links:
         joined = set().union(*(kin[name] for name in link))
         kin |= dict.fromkeys(joined, joined)
-    found, met = [], set().union(*links)
+    islands, met = [], set().union(*links)
     for s in systems:
         if s.name not in met:
-            found.append(SingleBody(s))
+            islands.append(SingleBody(s))
         elif s.name == min(kin[s.name]):
-            own = [t for t in systems if t.name in kin[s.name]]
-            hard = [t for t in own if isinstance(t, RigidBody)]
-            found.append(ConstrainedIsland(hard, scene) if len(hard) == len(own) else CoupledIsland(own, scene))
-    return tuple(found)
+            members = [t for t in systems if t.name in kin[s.name]]
+            hard = [t for t in members if isinstance(t, RigidBody)]
+            islands.append(
+                ConstrainedIsland(hard, scene) if len(hard) == len(members) else CoupledIsland(members, scene)
+            )
+    return tuple(islands)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gradsim.engine.forward_mode import derivative
+from gradsim.engine.lanes import check_dtype
 from gradsim.errors import InputError
 from gradsim.physics.dependencies import read_by_motion, read_by_pictures, require_dependency
 from gradsim.physics.forces.custom import CustomForce
@@ -44,7 +45,8 @@ class Model(nn.Module):
     """A scene that moves.
 
     Its parameters are those of the scene, by the same names (`model.get_parameter("cube.mass")`), and start at the
-    scene's values.
+    scene's values. `model.to(torch.float32)`, `float()`, `double()` and `to(device)` convert the whole model, which rolls
+    out in that dtype on that device from then on, with the steps it had; parameters are rounded, the scene is not.
 
     Args:
         scene: A `gradsim.Scene`.
@@ -57,7 +59,8 @@ class Model(nn.Module):
             as a frame, by the scene's offset.
 
     Raises:
-        InputError: If a body starts inside a ground, or the time step is too large for the stiffness.
+        InputError: If a body starts inside a ground, the time step is too large for the stiffness, or the dtype is another
+            (also of `to`, which leaves the model unchanged then).
     """
 
     def __init__(
@@ -70,25 +73,11 @@ class Model(nn.Module):
         forces: Mapping[str, CustomForce] | None = None,
     ):
         super().__init__()
-        self.scene, self.dtype, self.forces = scene, dtype, dict(forces or {})
-        self.kinds = parameters(scene)
-        systems, first = [], 0
-        for name, body in scene.bodies.items():
-            system = KINDS[body.kind](name, body, scene, first, dtype, torch.device(device))
-            first = system.parts[-1].vertices.stop
-            systems.append(system)
-        self.systems = tuple(systems)
-        self.groups = groups_of(self.systems, scene)
-        for name, acting in self.forces.items():
-            self._add(name, acting)
+        self.scene, self.forces = scene, dict(forces or {})
+        check_dtype(dtype)
+        self._build(dtype, torch.device(device))
         for name, parameter in self.kinds.items():
             self._place(name, nn.Parameter(torch.tensor(parameter.value, dtype=dtype, device=device)))
-        self.scenery = tuple(
-            kind(name, node, dtype, torch.device(device))
-            for kind, nodes in ((GroundSquare, scene.grounds), (ObstacleBody, scene.obstacles))
-            for name, node in nodes.items()
-            if kind is ObstacleBody or node.visible
-        )
         self.lead = lead or max(1, math.ceil(scene.timing.offset * scene.timing.fps))
         self._late = [
             n for n, body in scene.bodies.items() if any(push.after_start for push in getattr(body, "pushes", ()))
@@ -105,7 +94,7 @@ class Model(nn.Module):
 
     @cached_property
     def unused_parameters(self) -> frozenset[str]:
-        """Parameters that nothing reads: neither the motion, nor the surface, nor pictures. They have no gradient."""
+        """Parameters that no trajectory, surface or image depends on; they have no gradient."""
         return frozenset(self.kinds) - read_by_motion(self) - read_by_pictures(self.scene)
 
     def values(self, given: Mapping[str, Tensor] | None = None) -> Values:
@@ -117,26 +106,26 @@ class Model(nn.Module):
                 `bending_activation`, `rest_length_factor`) also one for each frame interval and element, or all of
                 them, (worlds, frames - 1, elements or 1).
         """
-        given = given or {}
-        for name in given:
+        overrides = given or {}
+        for name in overrides:
             if name not in self.kinds:
                 raise InputError(f"the scene has no parameter `{name}`; it has {', '.join(self.kinds)}.")
-            self._check_shape(name, given[name])
-            if name in CLOCK and self._late and (given[name].detach() != float(self.kinds[name].value)).any():
+            self._check_shape(name, overrides[name])
+            if name in CLOCK and self._late and (overrides[name].detach() != float(self.kinds[name].value)).any():
                 raise InputError(
                     f"`{self._late[0]}` gets a push after the start or over a window, and steps of unknown length would "
                     f"cut it wrongly: with `{name}` unknown, give pushes as blows at 0, or leave the clock as it is."
                 )
-        worlds = max((len(v) for v in given.values()), default=1)
-        for name, value in given.items():
+        worlds = max([1, *(len(v) for v in overrides.values())])  # the compiler knows no `default`
+        for name, value in overrides.items():
             if len(value) not in (1, worlds):
-                most = next(n for n in given if len(given[n]) == worlds)
+                most = next(n for n in overrides if len(overrides[n]) == worlds)
                 raise InputError(
                     f"`{name}` is given for {len(value)} worlds, `{most}` for {worlds}; give both for as many, or for 1."
                 )
         values = {}
         for name in self.kinds:
-            value = given[name] if name in given else self.get_parameter(name)[None]
+            value = overrides[name] if name in overrides else self.get_parameter(name)[None]
             values[name] = value.to(self.dtype).expand(worlds, *value.shape[1:])
         return values
 
@@ -153,11 +142,11 @@ class Model(nn.Module):
             given: Parameters that differ from the model's own, (worlds, ...) by name.
             frames: Number of frames, frame 0 being the start; None takes the scene's.
             segment: Frames between two checkpoints of the backward pass: memory against recomputation.
-            start: States (worlds, ...) by body and name to go on from, such as those of a frame of another rollout;
+            start: States (worlds, ...) by body and name to continue from, such as those of a frame of another rollout;
                 None begins as the scene does. The clock has no offset then.
 
         Raises:
-            InputError: If a rigid body that goes on from a state has pushes, which count from the scene's start, or
+            InputError: If a rigid body that continues from a state has pushes, which count from the scene's start, or
                 `start` is not of all bodies, or of another number of worlds, or something given requires a gradient and
                 nothing reads it.
             Divergence: If a state becomes non-finite, or a joint has come apart at the last frame (not checked inside
@@ -169,7 +158,7 @@ class Model(nn.Module):
         frames = frames or self.scene.timing.frames
         lead = self._intervals_before(values, given or {}) if start is None else 0
         if start is not None:
-            values, start = self._going_on(values, start)
+            values, start = self._continued(values, start)
         steps, states = self._steps(values, frames, lead), {}
         timed = self._timed(values, frames, lead)
         for group in self.groups:
@@ -203,7 +192,7 @@ class Model(nn.Module):
             frames: Number of frames.
 
         Returns:
-            Trajectory, and a trajectory that holds derivatives in place of states. Neither is checked for divergence.
+            Trajectory, and a trajectory of derivatives instead of states. Neither is checked for divergence.
 
         Raises:
             InputError: If nothing reads a parameter of `along`.
@@ -216,17 +205,17 @@ class Model(nn.Module):
         for group in self.groups:
 
             def inputs_of(some: Values, g=group) -> list[Tensor]:
-                every = self._timed({**fixed, **some}, frames, lead)
-                return [*g.inputs(every), self._steps(every, frames, lead)]
+                timed = self._timed({**fixed, **some}, frames, lead)
+                return [*g.inputs(timed), self._steps(timed, frames, lead)]
 
             inputs, tangents = derivative(inputs_of, moving, along)
             pairs = group.program(lead + frames, self.substeps, self.dt, 1).tangent(inputs, tangents)
-            for k, found in enumerate((states, derivatives)):
-                found |= _by_body(group, [pair[k][:, lead:].contiguous() for pair in pairs])
+            for k, target in enumerate((states, derivatives)):
+                target |= _by_body(group, [pair[k][:, lead:].contiguous() for pair in pairs])
         return self._trajectory(states, values, frames), self._trajectory(derivatives, values, frames)
 
     def recommended_substeps(self, values: Values) -> int:
-        """Steps per frame that resolve what is stiff: a share of the largest stable step (`System.recommended_step`), or less."""
+        """Steps per frame that resolve stiff forces, from `System.recommended_step`."""
         step = min((group.recommended_step(values) for group in self.groups), default=math.inf)
         return max(1, math.ceil(self._longest(values) / step)) if math.isfinite(step) else 8
 
@@ -244,11 +233,40 @@ class Model(nn.Module):
                 )
             group.check(values)
 
+    def _build(self, dtype: torch.dtype, device: torch.device) -> None:
+        """Make the bodies, with their forces, and all that stands still, of tensors of this dtype on this device."""
+        self.dtype, self.kinds, first, systems = dtype, parameters(self.scene), 0, []
+        for name, body in self.scene.bodies.items():
+            system = KINDS[body.kind](name, body, self.scene, first, dtype, device)
+            first = system.parts[-1].vertices.stop
+            systems.append(system)
+        self.systems = tuple(systems)
+        self.groups = groups_of(self.systems, self.scene)
+        for name, acting in self.forces.items():
+            self._add(name, acting)
+        self.scenery = tuple(
+            kind(name, node, dtype, device)
+            for kind, nodes in ((GroundSquare, self.scene.grounds), (ObstacleBody, self.scene.obstacles))
+            for name, node in nodes.items()
+            if kind is ObstacleBody or node.visible
+        )
+
+    def _apply(self, fn, recurse=True):
+        """Convert all tensors by `fn`; PyTorch calls this for `to`, `float`, `cuda` and the like."""
+        before = self.get_parameter("gravity")
+        after = fn(before.detach().clone())
+        check_dtype(after.dtype)
+        converted = (after.dtype, after.device) != (before.dtype, before.device)
+        super()._apply(fn, recurse)
+        if converted:
+            self._build(after.dtype, after.device)
+        return self
+
     def _add(self, name: str, acting: CustomForce) -> None:
         """Let a force of the user's act; its parameters join those of the scene."""
-        owner, _, own = name.partition(".")
+        owner, _, suffix = name.partition(".")
         soft = {system.name: system for system in self.systems if isinstance(system, SoftBody)}
-        if owner not in soft or not own.isidentifier():
+        if owner not in soft or not suffix.isidentifier():
             known = f"its soft bodies are {', '.join(soft)}" if soft else "it has no soft body"
             raise InputError(f"the force `{name}` needs a name such as BODY.wind of a soft body of the scene; {known}.")
         body = soft[owner]
@@ -259,19 +277,19 @@ class Model(nn.Module):
         body.acting[name] = acting
         body.own.append(elements)
         for key, value in numbers.items():
-            each = "" if counts[key] else "element"
-            self.kinds[key] = Parameter(value.numpy(), "", False, -math.inf, math.inf, each, counts[key])
+            row_of = "" if counts[key] else "element"
+            self.kinds[key] = Parameter(value.numpy(), "", False, -math.inf, math.inf, row_of, counts[key])
 
     def _check_shape(self, name: str, value: Tensor) -> None:
         kind = self.kinds[name]
-        each = (kind.elements, *kind.value.shape)
+        per_element = (kind.elements, *kind.value.shape)
         tensor = isinstance(value, Tensor)
-        if tensor and value.ndim and value.shape[1:] in (kind.value.shape, *([each] if kind.elements else [])):
+        if tensor and value.ndim and value.shape[1:] in (kind.value.shape, *([per_element] if kind.elements else [])):
             return
         if tensor and kind.timed and value.ndim == 3 and value.shape[2] in (1, kind.elements):
             return  # and `_timed` looks at the intervals
-        shapes = [("worlds", *kind.value.shape), *([("worlds", *each)] if kind.elements else [])]
-        shapes += [("worlds", "frames - 1", *each)] if kind.timed else []
+        shapes = [("worlds", *kind.value.shape), *([("worlds", *per_element)] if kind.elements else [])]
+        shapes += [("worlds", "frames - 1", *per_element)] if kind.timed else []
         expected = " or ".join(f"({', '.join(map(str, shape))})" for shape in shapes)
         got = f"with shape {tuple(value.shape)}" if tensor else f"as {value!r:.60}"
         raise InputError(f"`{name}` is given {got}; expected a tensor {expected}.")
@@ -309,7 +327,7 @@ class Model(nn.Module):
         before = (values["timing.offset"] / (lead * self.substeps))[:, None].expand(-1, lead)
         return torch.cat([before, steps], 1)
 
-    def _going_on(self, values: Values, start: States) -> tuple[Values, States]:
+    def _continued(self, values: Values, start: States) -> tuple[Values, States]:
         """Both for as many worlds."""
         for system in self.systems:
             if system.name not in start or set(start[system.name]) != set(system.states):
@@ -318,7 +336,7 @@ class Model(nn.Module):
                 )
             if getattr(system, "windows", ()):
                 raise InputError(
-                    f"`{system.name}` has pushes, which count from the scene's start, so it cannot go on from a state; "
+                    f"`{system.name}` has pushes, which count from the scene's start, so it cannot start from a state; "
                     f"give it a `velocity` in their place."
                 )
         named = {f"{s.name}.{k}": start[s.name][k] for s in self.systems for k in s.states}
@@ -328,27 +346,27 @@ class Model(nn.Module):
                 raise InputError(
                     f"`start` and `given` are for {worlds} worlds, and `{name}` for {count}; give as many, or 1."
                 )
-        every = lambda y: y.to(self.dtype).expand(worlds, *y.shape[1:])
-        states = {s.name: {k: every(named[f"{s.name}.{k}"]) for k in s.states} for s in self.systems}
+        expand = lambda y: y.to(self.dtype).expand(worlds, *y.shape[1:])
+        states = {s.name: {k: expand(named[f"{s.name}.{k}"]) for k in s.states} for s in self.systems}
         return {name: v.expand(worlds, *v.shape[1:]) for name, v in values.items()}, states
 
     def _timed(self, values: Values, frames: int, lead: int) -> Values:
         """Values where those that have one for each frame interval also have those of the lead: that of the first."""
-        found = dict(values)
+        timed = dict(values)
         for name, kind in self.kinds.items():
             if kind.timed and values[name].ndim == 3:
                 if frames == 1 and not values[name].shape[1]:  # of a start alone
-                    found[name] = self.get_parameter(name).expand(len(values[name]))
+                    timed[name] = self.get_parameter(name).expand(len(values[name]))
                     continue
                 if values[name].shape[1] != frames - 1:
-                    each = f"{kind.elements} or 1" if kind.elements > 1 else "1"
+                    entries = f"{kind.elements} or 1" if kind.elements > 1 else "1"
                     raise InputError(
                         f"`{name}` is given for {values[name].shape[1]} frame intervals; {frames} frames have "
-                        f"{frames - 1}: give (worlds, {frames - 1}, {each})."
+                        f"{frames - 1}: give (worlds, {frames - 1}, {entries})."
                     )
                 if lead:
-                    found[name] = torch.cat([values[name][:, :1].expand(-1, lead, -1), values[name]], 1)
-        return found
+                    timed[name] = torch.cat([values[name][:, :1].expand(-1, lead, -1), values[name]], 1)
+        return timed
 
     def _longest(self, values: Values) -> float:
         """Longest interval that is cut into substeps [s]."""
@@ -374,7 +392,7 @@ class Model(nn.Module):
         """Raise `Divergence` where steps were so long that a joint no longer holds, though all is finite."""
         for group in self.groups:
             if said := group.opened(states, values):
-                other = self.scene.timing.integrator == "semi-implicit"
+                other = self.scene.integrator == "semi-implicit"
                 way = "Set timing.integrator to rk4, or more substeps" if other else "Use more substeps"
                 raise Divergence(f"{said}: steps are too long for it. {way} than {self.substeps}.")
 
@@ -407,8 +425,8 @@ class Model(nn.Module):
         first = frame - 1 if alone and all(torch.isfinite(y).all() for y in before) else 0
         for name, kind in self.kinds.items():
             if kind.timed and one[name].ndim == 3:  # a value for each step; any where the start is not finite
-                each = one[name][:, first:frame].repeat_interleave(self.substeps, 1)
-                one[name] = each if frame else one[name][:, 0]
+                repeated = one[name][:, first:frame].repeat_interleave(self.substeps, 1)
+                one[name] = repeated if frame else one[name][:, 0]
         inputs = group.inputs(one)
         if first:
             inputs[: len(before)] = before
@@ -417,8 +435,8 @@ class Model(nn.Module):
                 inputs, {n: {k: y[world : world + 1].detach() for k, y in s.items()} for n, s in start.items()}
             )
         program = group.program((frame - first) * self.substeps + 1, 1, self.dt, 1)
-        each = steps[world : world + 1, first:frame].detach().repeat_interleave(self.substeps, 1)
-        states = group.split(program.run(*inputs, each))[group.systems.index(system)]
+        repeated = steps[world : world + 1, first:frame].detach().repeat_interleave(self.substeps, 1)
+        states = group.split(program.run(*inputs, repeated))[group.systems.index(system)]
         finite = torch.stack([torch.isfinite(y[0]).reshape(len(y[0]), -1).all(1) for y in states]).all(0)
         step = int((~finite).nonzero()[0]) if not finite.all() else (frame - first) * self.substeps
         speed = torch.linalg.vector_norm(states[-1][0, max(step - 1, 0)].nan_to_num(0.0), dim=-1)
@@ -430,4 +448,4 @@ class Model(nn.Module):
 def _by_body(group, outputs: list[Tensor]) -> dict[str, dict[str, Tensor]]:
     """States by body and name."""
     pairs = zip(group.systems, group.split(outputs), strict=True)
-    return {system.name: dict(zip(system.states, own, strict=True)) for system, own in pairs}
+    return {system.name: dict(zip(system.states, states, strict=True)) for system, states in pairs}

@@ -1,4 +1,4 @@
-"""The obstacles and grounds of a scene: how they are drawn, and what the rollout of a body reads of them.
+"""Obstacles and grounds of a scene: their surfaces, and their inputs of rollouts.
 
 A ball is a box without size whose edges are rounded by its radius (`point_sdf.py`). A contact margin grows both.
 """
@@ -63,18 +63,18 @@ class ObstacleBody:
 
 
 class GroundSquare:
-    """The square of a ground that pictures show: two triangles that face out of the ground.
+    """Visible square of a ground: two triangles that face out of the ground.
 
     Arguments as for `ObstacleBody`; the node has `visible`.
     """
 
     def __init__(self, name, node, dtype: torch.dtype, device: torch.device):
         self.name, self.node = name, node
-        to, seen = {"dtype": dtype, "device": device}, node.visible
+        to, visible = {"dtype": dtype, "device": device}, node.visible
         corners = torch.tensor([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]], **to)
         self.corners, self.faces = corners - 0.5, torch.tensor([[0, 1, 2], [0, 2, 3]], device=device)
-        texture = None if seen.texture is None else torch.tensor(image_io.read(seen.texture), **to)
-        self.look = Appearance(tuple(seen.colour), None, corners * seen.repeat, self.faces, texture)
+        texture = None if visible.texture is None else torch.tensor(image_io.read(visible.texture), **to)
+        self.look = Appearance(tuple(visible.colour), None, corners * visible.repeat, self.faces, texture)
 
     def part(self, first: int) -> Part:
         """Its part of a surface, whose vertices begin at index `first`."""

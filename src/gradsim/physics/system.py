@@ -1,4 +1,4 @@
-"""Bodies as the model sees them: inputs of a rollout, surface, stability, and what others read of their states.
+"""Interface of bodies for the model: inputs of a rollout, surface, stability, and observables of their states.
 
 A new kind of body is a scene node and a `System`; `user_body.register_body` adds both.
 """
@@ -131,7 +131,7 @@ class System(Protocol):
 
     Attributes:
         name: Its name in the scene.
-        states: Names of what a rollout returns for it, such as ("x", "q", "v", "l").
+        states: Names of the states that a rollout returns, such as ("x", "q", "v", "l").
         part: Its piece of the model's surface, with faces and color; of a body that looks like several, see `parts`.
         velocities: Those of `states` that are velocities.
         start_keys: Keys of its parameters that are its state at the start, such as ("angle", "rate").
@@ -160,7 +160,7 @@ class System(Protocol):
         ...
 
     def recommended_step(self, values: Values) -> float:
-        """Step [s] that resolves what is stiff: what the scene's `auto` takes; infinite where nothing is."""
+        """Step [s] that resolves stiff forces, used for `substeps: auto` of a scene; infinite without stiff forces."""
         ...
 
     def check(self, values: Values) -> None:

@@ -50,15 +50,17 @@ class Trajectory:
         """
         bodies = [s for s in self.systems if isinstance(s, RigidBody)]
         joints = joints_of(bodies, bodies[0].scene) if bodies else None
-        found = joints.coordinates_of(self.states, self.values) if joints else {}
-        if name not in found:
-            raise InputError(f"the rollout has no joint `{name}` that moves; there are {', '.join(found) or 'none'}.")
-        return found[name]
+        coordinates = joints.coordinates_of(self.states, self.values) if joints else {}
+        if name not in coordinates:
+            raise InputError(
+                f"the rollout has no joint `{name}` that moves; there are {', '.join(coordinates) or 'none'}."
+            )
+        return coordinates[name]
 
     def at(self, frames: Sequence[int] | slice) -> "Trajectory":
         """That of some frames alone, in this order; -1 is the last."""
         which = frames if isinstance(frames, slice) else list(frames)
-        states = {body: {key: y[:, which] for key, y in own.items()} for body, own in self.states.items()}
+        states = {body: {key: y[:, which] for key, y in state.items()} for body, state in self.states.items()}
         return Trajectory(self.times[which], states, self.values, self.systems, self.scenery)
 
     @property
@@ -68,10 +70,10 @@ class Trajectory:
         return Surface(torch.cat(vertices, 2), self.parts)
 
     @property
-    def drawn(self) -> Surface:
-        """The surface of all bodies, then of visible grounds and of all obstacles, for pictures; differentiable.
+    def scene_surface(self) -> Surface:
+        """Surface of all bodies, then of visible grounds and all obstacles, for images; differentiable.
 
-        `surface` has the bodies alone, as if all else were of glass: that is what masks are compared with.
+        `surface` has the bodies alone, without occlusion by the others: the surface that masks are compared with.
         """
         surface = self.surface
         vertices, parts = [surface.vertices], list(surface.parts)
@@ -86,10 +88,10 @@ class Trajectory:
         pairs = []
         for s in self.systems:
             along = list(tangent.states[s.name].values())
-            own = {name: self.values[name] for name in values_tangent}  # jvp wants both in one order
+            values = {name: self.values[name] for name in values_tangent}  # jvp wants both in one order
             fixed = {name: v for name, v in self.values.items() if name not in values_tangent}
             moving = lambda states, some, s=s, fixed=fixed: s.vertices(states, {**fixed, **some})
-            arguments = (list(self.states[s.name].values()), own)
+            arguments = (list(self.states[s.name].values()), values)
             pairs.append(torch.func.jvp(moving, arguments, (along, values_tangent)))
         vertices, derivative = (torch.cat(part, 2) for part in zip(*pairs, strict=True))
         return Surface(vertices, self.parts), derivative

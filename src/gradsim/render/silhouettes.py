@@ -89,16 +89,16 @@ class Silhouettes:
             return masks
         at = rows.unbind(1)
         orders, which = self._depth(surface, values)[at].argsort(-1).unique(dim=0, return_inverse=True)
-        screen, found = whole(self.screen(surface, values))[at][None], torch.empty_like(masks[at])
+        screen, visible = whole(self.screen(surface, values))[at][None], torch.empty_like(masks[at])
         faces = [p.faces + p.vertices.start for p in surface.parts]
         for k, order in enumerate(orders.tolist()):
-            here, covered = (which == k).nonzero()[:, 0], torch.zeros_like(masks[at][0, 0])
+            members, covered = (which == k).nonzero()[:, 0], torch.zeros_like(masks[at][0, 0])
             for j, part in enumerate(order):
                 nearer = torch.cat([faces[p] for p in order[: j + 1]])
-                together = coverage(screen[:, here], nearer, *self._size, convex=False)[0]
-                found = found.index_put((here, torch.tensor(part)), together - covered)
+                together = coverage(screen[:, members], nearer, *self._size, convex=False)[0]
+                visible = visible.index_put((members, torch.tensor(part)), together - covered)
                 covered = together
-        return masks.index_put(at, found)
+        return masks.index_put(at, visible)
 
     def image(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
         """Flat colors as `__call__`, with pixels at outlines of two parts mixed by exact areas (`shares`)."""
@@ -148,10 +148,10 @@ class Silhouettes:
     ) -> ProjectionCamera:
         """Camera for `rigid_projection.project_rigid` at `values`, with its derivatives along `along`."""
         like = next(iter(values.values())) if values else self.camera.K
-        own = self._own(along or {})
-        lens = {name: v for name, v in own.items() if name != "translation"}
+        parameters = self._camera_parameters(along or {})
+        lens = {name: v for name, v in parameters.items() if name != "translation"}
         K_tangent = _intrinsics(lens, like)[0] if lens else None
-        return ProjectionCamera(*self.matrices(like, values), K_tangent, own.get("translation"))
+        return ProjectionCamera(*self.matrices(like, values), K_tangent, parameters.get("translation"))
 
     def screen(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
         """Projected vertices (worlds, frames, n, 2) [px]; NaN where a part is not drawn."""
@@ -176,11 +176,11 @@ class Silhouettes:
     def matrices(self, points: Tensor, values: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """K (worlds or 1, 3, 3), R (3, 3) and t (worlds or 1, 3) in the precision and on the device of the points."""
         K, R, t = (x.to(points) for x in (self.camera.K, self.camera.R, self.camera.t))
-        own = self._own(values)
-        replaced, kept = _intrinsics({name: v[:, None] for name, v in own.items()}, points)
-        return K * kept + replaced[:, 0], R, own.get("translation", t[None]).to(points)
+        parameters = self._camera_parameters(values)
+        replaced, factor = _intrinsics({name: v[:, None] for name, v in parameters.items()}, points)
+        return K * factor + replaced[:, 0], R, parameters.get("translation", t[None]).to(points)
 
-    def _own(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def _camera_parameters(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Parameters of this camera among all by name: focal, centre, translation."""
         for name in values:
             if name.startswith(f"{self.lens}.") and name.removeprefix(f"{self.lens}.") not in LENS:
@@ -193,10 +193,10 @@ class Silhouettes:
         points = surface.vertices
         depth = project(points, K, R, t)[1].detach()
         parts = (depth[:, :, p.vertices] for p in surface.parts)
-        drawn = torch.cat([(z.amin(-1, keepdim=True) >= NEAR).expand_as(z) for z in parts], -1)[..., None]
+        in_front = torch.cat([(z.amin(-1, keepdim=True) >= NEAR).expand_as(z) for z in parts], -1)[..., None]
         # a point 1 m in front replaces what is not drawn, so that no 0 · ∞ enters the derivatives
         stand_in = ((R.new_tensor([0.0, 0.0, 1.0]) - t.detach()) @ R)[:, None, None]
-        return torch.where(drawn, project(torch.where(drawn, points, stand_in), K, R, t)[0], torch.nan)
+        return torch.where(in_front, project(torch.where(in_front, points, stand_in), K, R, t)[0], torch.nan)
 
     def _screen_tangent(
         self,
@@ -209,14 +209,16 @@ class Silhouettes:
         along: Mapping[str, Tensor],
     ) -> Tensor:
         """Derivatives (worlds, unknowns, frames, n, 2) of u = K x_c / z_c: du = (K dx_c - u dz_c + dK x_c) / z_c."""
-        seen = (surface.vertices @ R.mT + t[:, None, None])[:, None]
-        moved = change @ R.mT
-        own = self._own(along)
-        if "translation" in own:
-            moved = moved + own["translation"].to(moved)[:, :, None, None]
-        pixels = moved @ K[:, None, None].mT - torch.nn.functional.pad(screen[:, None] * moved[..., 2:], (0, 1))
-        lens, _ = _intrinsics(own, moved)
-        return (pixels + seen @ lens[:, :, None].mT)[..., :2] / seen[..., 2:]
+        camera_points = (surface.vertices @ R.mT + t[:, None, None])[:, None]
+        camera_change = change @ R.mT
+        parameters = self._camera_parameters(along)
+        if "translation" in parameters:
+            camera_change = camera_change + parameters["translation"].to(camera_change)[:, :, None, None]
+        pixels = camera_change @ K[:, None, None].mT - torch.nn.functional.pad(
+            screen[:, None] * camera_change[..., 2:], (0, 1)
+        )
+        lens, _ = _intrinsics(parameters, camera_change)
+        return (pixels + camera_points @ lens[:, :, None].mT)[..., :2] / camera_points[..., 2:]
 
 
 def whole(screen: Tensor) -> Tensor:

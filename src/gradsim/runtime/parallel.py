@@ -38,16 +38,16 @@ def run_jobs(
             print(files[k], area)
 
     Args:
-        function: Defined at the top of a module, so that another process can import it.
-        items: Arguments, which can be pickled, as can the results.
+        function: Function at the top level of a module, so that another process can import it.
+        items: Arguments; they and the results must be picklable.
         engine: "serial" (here, in order), "processes" (of this machine) or "ray" (the cluster that `RAY_ADDRESS` names,
             or else this machine; the extra `ray`).
-        workers: How many at a time, at most; by default as many as there are cores, of this machine or the cluster.
-        retries: How often a job whose worker died is run again.
-        report: Is told how many are finished, of how many.
+        workers: Largest number of parallel workers; by default the number of cores of this machine or the cluster.
+        retries: Number of times that a job is repeated if its worker died.
+        report: Called with the number of finished jobs and their total.
 
     Raises:
-        InputError: If there is no such engine, or no worker, or ray is not installed.
+        InputError: If the engine is unknown, the number of workers is below 1, or ray is not installed.
         WorkerError: If the workers of one job died more often than `retries`.
     """
     if engine not in ENGINES:
@@ -160,5 +160,5 @@ def _one_thread() -> None:
 
 def _died(index: int, item: object, times: int) -> str:
     text = repr(item)
-    shown = text if len(text) < 80 else text[:77] + "..."
-    return f"job {index} ({shown}): its worker died {times} times; is there enough memory? Use fewer workers."
+    excerpt = text if len(text) < 80 else text[:77] + "..."
+    return f"job {index} ({excerpt}): its worker died {times} times; is there enough memory? Use fewer workers."

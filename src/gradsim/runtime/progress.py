@@ -1,30 +1,30 @@
-"""How long jobs tell what they do. The command line shows it; the default is silence."""
+"""Progress and checkpoint protocols of long jobs; the command line displays progress, the default ignores it."""
 
 from typing import Protocol
 
 
 class Progress(Protocol):
-    """Receives what a long job does."""
+    """Receiver of the progress of a long job."""
 
     def stage(self, text: str) -> None:
-        """A new part of the job begins."""
+        """Called when a part of the job begins."""
         ...
 
     def update(self, iteration: int, loss: float, values: dict[str, tuple[float, float]]) -> None:
-        """An iteration is done: its loss, and values ± standard deviations (NaN where not known yet) by name."""
+        """Called after an iteration with its loss, and values and standard deviations (NaN if unknown) by name."""
         ...
 
     def fraction(self, finished: int, total: int) -> None:
-        """So many pieces of this part of the job are finished."""
+        """Called with the number of finished items of the current part and their total."""
         ...
 
     def done(self) -> None:
-        """The job is over."""
+        """Called when the job ends."""
         ...
 
 
 class NullProgress:
-    """Says nothing."""
+    """Progress that is ignored."""
 
     def stage(self, text: str) -> None:
         pass
@@ -40,23 +40,23 @@ class NullProgress:
 
 
 class CheckpointStore(Protocol):
-    """Remembers how far a long job came, so that an interrupted one goes on and ends in the same answer."""
+    """Storage for the state of a long job, so that an interrupted one resumes with the same result."""
 
     def load(self, part: str) -> dict | None:
-        """What was saved last under this name: tensors, numbers, lists, dictionaries; None if nothing was."""
+        """State saved last under this name (tensors, numbers, lists, dictionaries); None if there is none."""
         ...
 
     def save(self, part: str, state: dict) -> None:
-        """Replace it; it is there whole or not at all, whatever happens meanwhile."""
+        """Replace the state, atomically."""
         ...
 
     def clear(self) -> None:
-        """Delete all states, at the end of the job."""
+        """Delete all states at the end of the job."""
         ...
 
 
 class NoCheckpoint:
-    """Remembers nothing."""
+    """Checkpoint store that stores nothing."""
 
     def load(self, part: str) -> dict | None:
         return None
@@ -69,7 +69,7 @@ class NoCheckpoint:
 
 
 def progress_callback(progress: Progress):
-    """A callback for `least_squares` that tells `progress`."""
+    """Callback for `least_squares` that reports to `progress`."""
     nan = float("nan")
     return lambda entry: progress.update(
         entry["iteration"], entry["cost"], {name: (value, nan) for name, value in entry["values"].items()}

@@ -1,4 +1,4 @@
-"""What made a result: the commit and the machine."""
+"""Provenance of results: the commit and the machine."""
 
 import importlib.metadata
 import platform
@@ -15,7 +15,7 @@ _SOURCE = Path(__file__).parents[2]  # src, with the reproduction
 def provenance() -> dict[str, str | int | None]:
     """Commit of the source (None outside a git checkout; "+" after it where files differ), processor, cores, system.
 
-    The first answer is kept: a run asks when it begins.
+    Cached: a run calls it when it begins.
     """
     system = f"{platform.system()} {platform.machine()}"
     return {"commit": _commit(), "processor": _processor(), "cores": available_cores(), "system": system}
@@ -34,12 +34,13 @@ def versions() -> dict[str, str]:
 
 def _commit() -> str | None:
     try:
-        kept = _git("ls-files", "--", __file__)  # an installed copy inside another project's checkout is not kept there
+        # an installed copy inside another project's checkout is not tracked there
+        tracked = _git("ls-files", "--", __file__)
         commit = _git("rev-parse", "--short=12", "HEAD")
         changed = _git("status", "--porcelain", "--untracked-files=no", "--", str(_SOURCE))
     except (OSError, subprocess.CalledProcessError):
         return None
-    return commit + "+" * bool(changed) if kept else None
+    return commit + "+" * bool(changed) if tracked else None
 
 
 def _git(*words: str) -> str:

@@ -69,7 +69,7 @@ class Parameter:
         unit: SI unit, "" for a pure number.
         positive: True for a positive scale, which estimators parametrize by its logarithm.
         lower, upper: Range.
-        each: Noun of a row of an array, such as "vertex"; "" for a number or vector.
+        row_of: Noun of a row of an array, such as "vertex"; "" for a number or vector.
         elements: Number of elements if a rollout accepts one value per element, (worlds, elements); else 0.
         timed: True if a rollout also accepts values per frame interval, (worlds, intervals, elements).
     """
@@ -79,7 +79,7 @@ class Parameter:
     positive: bool
     lower: float
     upper: float
-    each: str = ""
+    row_of: str = ""
     elements: int = 0
     timed: bool = False
 
@@ -136,7 +136,7 @@ def component_letters(name: str) -> str:
 
 def _letters(name: str, parameter: Parameter) -> str:
     """Letters of the components of a parameter; none for a number or an array."""
-    return component_letters(name)[: parameter.value.size] if parameter.value.ndim and not parameter.each else ""
+    return component_letters(name)[: parameter.value.size] if parameter.value.ndim and not parameter.row_of else ""
 
 
 def camera_prefix(camera: str) -> str:
@@ -187,8 +187,8 @@ def _of_node(node: Node, name: str) -> dict[str, Parameter]:
 def _of_soft(node: Soft, name: str, table: dict[str, Parameter]) -> dict[str, Parameter]:
     """Arrays of a soft body, and its parameters with optional values per element."""
     arrays = {
-        f"{name}.{key}": Parameter(np.full(shape, float(positive)), unit, positive, lower, math.inf, each)
-        for key, (shape, each) in node.arrays.items()
+        f"{name}.{key}": Parameter(np.full(shape, float(positive)), unit, positive, lower, math.inf, row_of)
+        for key, (shape, row_of) in node.arrays.items()
         for positive, unit, lower in [(False, "m/s", -math.inf) if key == "vertex_velocity" else (True, "", 0.0)]
     }
     counts = {f"{name}.{key}": count for key, count in node.by_element.items() if f"{name}.{key}" in table}
@@ -227,9 +227,9 @@ def _hint(name: str, known: dict[str, Parameter]) -> str:
     if children:
         return f"; `{name}` has {', '.join(children)}."
     if owner in known:
-        letters, each = _letters(owner, known[owner]), known[owner].each
+        letters, row_of = _letters(owner, known[owner]), known[owner].row_of
         what = f"has components {', '.join(letters)}" if letters else "is one number"
-        return f"; `{owner}` {f'is an array with one row per {each}' if each else what}."
+        return f"; `{owner}` {f'is an array with one row per {row_of}' if row_of else what}."
     components = [f"{n}.{a}" for n, p in known.items() for a in _letters(n, p)]
     near = difflib.get_close_matches(name, [*known, *components], 1)
     return f"; did you mean `{near[0]}`?" if near else f"; it has {', '.join(known)}."
@@ -244,7 +244,7 @@ def _quantity(cls: type[Node], key: str) -> Quantity:
     """Quantity that annotates a field: of the number, or of each component."""
     field = cls.model_fields[key]
     for note in [*field.metadata, *(n for a in get_args(field.annotation) for n in getattr(a, "__metadata__", ()))]:
-        each = note.each if isinstance(note, Tuple) else note
-        if isinstance(each, Quantity):
-            return each
+        quantity = note.component if isinstance(note, Tuple) else note
+        if isinstance(quantity, Quantity):
+            return quantity
     raise TypeError(f"{cls.__name__}.{key} is not annotated with a Quantity.")

@@ -112,23 +112,23 @@ class Tuple:
     """A tuple of fixed size with components of one type.
 
     Attributes:
-        each: Type of the components.
+        component: Type of the components.
         size: Number of components.
         what: Name of the components in messages.
     """
 
-    each: "Quantity | Count | Tuple"
+    component: "Quantity | Count | Tuple"
     size: int = 3
     what: str = "numbers"
 
     def __get_pydantic_core_schema__(self, source, handler):
-        parts = [self.each.__get_pydantic_core_schema__(None, None)] * self.size
+        parts = [self.component.__get_pydantic_core_schema__(None, None)] * self.size
         return core_schema.no_info_before_validator_function(self._as_tuple, core_schema.tuple_schema(parts))
 
     @property
     def unit(self) -> str:
         """Unit of the components."""
-        return getattr(self.each, "unit", "")
+        return getattr(self.component, "unit", "")
 
     def _as_tuple(self, raw: Any) -> tuple:
         value = plain(raw)
@@ -138,9 +138,9 @@ class Tuple:
         return tuple(value)
 
 
-def vector(unit: str, **each: Any) -> Tuple:
+def vector(unit: str, **limits: Any) -> Tuple:
     """Three numbers with a unit; further arguments as for `Quantity`."""
-    return Tuple(Quantity(unit, **each))
+    return Tuple(Quantity(unit, **limits))
 
 
 def positive(unit: str) -> Quantity:

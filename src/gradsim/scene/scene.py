@@ -61,7 +61,8 @@ class Timing(Node):
         fps: Frames per second [1/s].
         frames: Number of frames; the first is the start.
         substeps: Steps per frame, or `auto`: the number that the contact stiffness requires.
-        integrator: `semi-implicit` (Euler) or `rk4`; for stiff soft bodies also `implicit` (Euler).
+        integrator: `semi-implicit` (Euler), `rk4`, or for stiff soft bodies `implicit` (Euler); `auto`: the most accurate
+            for its cost, which is `rk4`, and `semi-implicit` where there are soft bodies.
         rate: Simulated seconds per second of this clock: 0.5 for a video slowed down to half the stated speed.
         offset: Simulated time of the first frame after the start [s].
     """
@@ -69,7 +70,7 @@ class Timing(Node):
     fps: Annotated[float, Quantity("1/s", lower=0.0, above=True)] = 30.0
     frames: Annotated[int, Count(1, 100_000)] = 60
     substeps: Annotated[int | Literal["auto"], Count(1, 1_000_000, ("auto",))] = "auto"
-    integrator: Literal["semi-implicit", "rk4", "implicit"] = "semi-implicit"
+    integrator: Literal["auto", "semi-implicit", "rk4", "implicit"] = "auto"
     rate: Annotated[float, Quantity("", lower=0.0, above=True, positive=True)] = 1.0
     offset: Annotated[float, Quantity("s", lower=0.0)] = 0.0
 
@@ -210,6 +211,13 @@ class Scene(Node):
                 ("timing", "integrator"),
                 f"got 'implicit', which supports soft bodies only; `{hard[0]}` is not soft: choose semi-implicit or rk4.",
             )
+
+    @property
+    def integrator(self) -> str:
+        """`timing.integrator`, or what `auto` there takes."""
+        if self.timing.integrator != "auto":
+            return self.timing.integrator
+        return "semi-implicit" if any(isinstance(body, Soft) for body in self.bodies.values()) else "rk4"
 
     @property
     def surfaces(self) -> dict[str, Contact]:

@@ -103,7 +103,7 @@ class Screen:
         return list(range((count - 1) % self.every, count, self.every))
 
     def _renderer(self, motion: Trajectory) -> FrameRenderer:
-        looks = [part.appearance for part in motion.drawn.parts]
+        looks = [part.appearance for part in motion.scene_surface.parts]
         return FrameRenderer(
             fitting(self.scene, looks), self.camera, Shading.of(self.scene, None), self.scene.background
         )
@@ -139,5 +139,5 @@ def write_video(path: Path, frames: np.ndarray, fps: float) -> bool:
 
 
 def _first(motion: Trajectory, frames: list[int]) -> Surface:
-    surface = motion.drawn
+    surface = motion.scene_surface
     return Surface(surface.vertices[:1, frames].detach(), surface.parts)

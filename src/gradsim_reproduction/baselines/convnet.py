@@ -139,9 +139,9 @@ def _lines(figures: dict[str, dict]) -> list[dict]:
     """Lines of the table."""
     both = (("mean relative error", "mass_rel_err"), ("mean error [kg]", "mass_abs_err"))
     lines = [{"name": f"Table 1, {name}", "paper": TABLE1[key], "ours": figures[key]["value"]} for name, key in both]
-    for own, paper in PAPER.items():
-        value = figures[f"{own}_rel_err"]["value"]
-        lines.append({"name": f"Table 2, {own.replace('_', ' ')}", "paper": paper, "ours": value})
+    for quantity, paper in PAPER.items():
+        value = figures[f"{quantity}_rel_err"]["value"]
+        lines.append({"name": f"Table 2, {quantity.replace('_', ' ')}", "paper": paper, "ours": value})
     return lines
 
 

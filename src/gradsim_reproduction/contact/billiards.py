@@ -35,7 +35,7 @@ def table() -> Model:
         "friction_stiffness": 0,
         "friction": 0,
     }
-    clock = {"fps": 1 / TIME, "frames": 2, "substeps": STEPS}
+    clock = {"fps": 1 / TIME, "frames": 2, "substeps": STEPS, "integrator": "semi-implicit"}
     bodies = {"cue": ball, "struck": {**ball, "position": [0.8, 0, 0]}}
     return Model(Scene.parse({"gravity": 0, "bodies": bodies, "contacts": {"hit": contact}, "timing": clock}))
 

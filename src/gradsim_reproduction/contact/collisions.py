@@ -69,7 +69,7 @@ def exchange(k: float) -> float:
     """|∂v₂/∂v₁ − 1| of two equal balls on a line."""
     bodies = {"a": {**BALL, "position": [-0.25, 0, 0], "velocity": [1, 0, 0]}, "b": BALL}
     contacts = {"hit": {"between": ["a", "b"], "stiffness": k, "dissipation": 0}}
-    clock = {"fps": 5, "frames": 2, "substeps": math.ceil(2 * k)}
+    clock = {"fps": 5, "frames": 2, "substeps": math.ceil(2 * k), "integrator": "semi-implicit"}
     v = torch.tensor([[1.0, 0, 0]]).double().requires_grad_()
     model = Model(Scene.parse({"gravity": 0, "bodies": bodies, "contacts": contacts, "timing": clock}))
     (slope,) = torch.autograd.grad(model.rollout({"a.velocity": v})["b"]["v"][0, -1, 0], v)
@@ -98,7 +98,14 @@ def _bounce(k: float, walls: bool) -> float:
         del grounds["wall"]
     ball = {**BALL, "position": [0, 0, 0.1 + first], "velocity": [across if walls else 0, 0, -1]}
     model = Model(
-        Scene.parse({"gravity": 0, "bodies": {"ball": ball}, "grounds": grounds, "timing": {"substeps": SHORT}})
+        Scene.parse(
+            {
+                "gravity": 0,
+                "bodies": {"ball": ball},
+                "grounds": grounds,
+                "timing": {"substeps": SHORT, "integrator": "semi-implicit"},
+            }
+        )
     )
     leaves = {f"ball.{key}": torch.tensor([ball[key]]).double().requires_grad_() for key in ("position", "velocity")}
     parts = [first - 0.1 * touch, 1.3 * touch, 0.2 * touch, 1.3 * touch]
@@ -140,7 +147,7 @@ def collision_scene(pushed: bool) -> Scene:
         "look_at": {"eye": [0.3, -0.6, 2.6], "target": [0.2, 0, 0], "fov": "45 deg", "up": [0, 1, 0]},
     }
     return Scene.parse(
-        {"name": "collision", "gravity": 0, "timing": {"fps": 30, "frames": 20, "substeps": 40}, "camera": camera,
+        {"name": "collision", "gravity": 0, "timing": {"fps": 30, "frames": 20, "substeps": 40, "integrator": "semi-implicit"}, "camera": camera,
          "bodies": {"striker": {**striker, **how}, "target": target}, "contacts": {"hit": hit}}
     )  # fmt: skip
 
@@ -178,7 +185,7 @@ def _film(out: Path, record: dict) -> None:
     true, fitted = (model.rollout(parameter_values(scene, n)) for n in (truth, record["pushed"]["values"]))
     frames = to_bytes(synthetic.film(scene, true))
     write_slow_video(out / "collision.webm", frames, scene.timing.fps)
-    write_player(out / "player.html", scene, fitted.drawn, frames, true.drawn)
+    write_player(out / "player.html", scene, fitted.scene_surface, frames, true.scene_surface)
     scene.save(out / "scene.yaml")
 
 

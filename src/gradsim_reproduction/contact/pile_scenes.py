@@ -51,7 +51,7 @@ def scene(frames: int = STEPS + 1, substeps: int = 1, walls: bool = True) -> Sce
     pit = {"obstacles": {name: {**side(turn), **hard} for turn, name in enumerate("enws")}, "ground": hard}
     content = {
         "name": "pile",
-        "timing": {"fps": 1 / STEP, "frames": frames, "substeps": substeps},
+        "timing": {"fps": 1 / STEP, "frames": frames, "substeps": substeps, "integrator": "semi-implicit"},
         "bodies": bodies,
         "contacts": {"pile": {"between": "all", **{key: low for key, (low, _) in CONTACT.items()}}},
         "camera": {"size": [320, 320], "look_at": {"eye": [1.5, -2.2, 1.6], "target": [0, 0, 0.3], "fov": "32 deg"}},

@@ -115,12 +115,12 @@ def _kicks(by_kick: dict) -> Figure:
 
 
 def _renderer(scene, camera, trajectory) -> FrameRenderer:
-    looks = [part.appearance for part in trajectory.drawn.parts]
+    looks = [part.appearance for part in trajectory.scene_surface.parts]
     return FrameRenderer(fitting(scene, looks), camera, Shading.of(scene, None), scene.background)
 
 
 def _first_world(trajectory) -> Surface:
-    return Surface(trajectory.drawn.vertices[:1].detach(), trajectory.drawn.parts)
+    return Surface(trajectory.scene_surface.vertices[:1].detach(), trajectory.scene_surface.parts)
 
 
 def _images(scene, camera, trajectory) -> list[np.ndarray]:

@@ -42,6 +42,7 @@ class DescentTask:
         rng = np.random.default_rng([seed, number, self.stream])
         content = {"mass": _thrown, "friction": _sliding, "beam": _beam}[self.name](number, rng)
         timing = {"fps": FPS, "frames": self.stages[-1][0], "substeps": "auto" if self.name == "beam" else 64}
+        timing["integrator"] = "semi-implicit"
         return Scene.parse({"gravity": 9.81, "background": [0.9, 0.9, 0.88], **content, "timing": timing})
 
 

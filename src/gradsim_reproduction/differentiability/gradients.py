@@ -109,7 +109,11 @@ def sawteeth(points: int = 1201, reach: float = 0.04) -> dict[str, dict]:
     ball = {"shape": {"sphere": {"radius": 0.1}}, "mass": 2, "position": [0, 0, 0.22], "velocity": [0, 0, -3]}
     curves = {}
     for law, damping in (("continuous", {"dissipation": 0.3}), ("paper", {"damping": 200})):
-        content = {"gravity": 0, "timing": {"fps": 10, "frames": 2, "substeps": 192}, "bodies": {"ball": ball}}
+        content = {
+            "gravity": 0,
+            "timing": {"fps": 10, "frames": 2, "substeps": 192, "integrator": "semi-implicit"},
+            "bodies": {"ball": ball},
+        }
         model = Model(contact.Scene.parse({**content, "ground": {"law": law, "stiffness": 1e5, **damping}}))
         shift = torch.linspace(-reach, reach, points, dtype=torch.float64)
         place = torch.tensor([0, 0, 0.22], dtype=torch.float64) + shift[:, None] * torch.tensor([0.0, 0, 1]).double()

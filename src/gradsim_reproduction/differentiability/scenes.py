@@ -5,7 +5,7 @@ from typing import Any
 from gradsim.scene import Scene
 
 GRAVITY = [0.3, -0.2, -9.81]
-TIMING = {"fps": 50, "frames": 6, "substeps": 20}
+TIMING = {"fps": 50, "frames": 6, "substeps": 20, "integrator": "semi-implicit"}
 LEVEL = {"height": 0.01, "normal": [0.1, -0.05, 1.0]}
 TURNED = {"rotation_vector": [0.3, 0.2, 0.1], "velocity": [1.0, 0.2, -1.5], "angular_velocity": [2.0, 1.0, -3.0]}
 HARD = {"stiffness": 2000, "friction_stiffness": 20, "friction": 0.4}

@@ -150,7 +150,7 @@ class RenderedSubject:
         self.renderer = Renderer.of(scene, "aa", law="phong")
         with torch.no_grad():
             trajectory = Model(scene).rollout(frames=frame + 1).at([frame])
-            self.surface, self.own = trajectory.drawn, trajectory.values
+            self.surface, self.own = trajectory.scene_surface, trajectory.values
         self.wrapped = self.surface.parts[0].appearance.uv is not None
 
     def values(self) -> Values:

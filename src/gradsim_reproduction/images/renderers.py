@@ -31,7 +31,7 @@ def renderers(run: Run) -> Outcome:
     """
     scene = still_life((96, 72) if run.quick else (240, 180))
     with torch.no_grad():
-        surface = _textured(Model(scene).rollout(frames=1).drawn)
+        surface = _textured(Model(scene).rollout(frames=1).scene_surface)
     names = (*RASTERIZERS, *(["mitsuba"] if importlib.util.find_spec("mitsuba") else []))
     images = {}
     for name in names:

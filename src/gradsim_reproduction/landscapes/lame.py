@@ -56,11 +56,11 @@ def plane(step: float) -> dict:
     """Losses over both, all frames, by exact coverage and by its CDFs; infinite where a rollout diverges."""
     values, scene = axis(step), beam()
     both = torch.cartesian_prod(torch.tensor(values), torch.tensor(values))
-    given = {f"body.{name}": both[:, k] for k, name in enumerate(NAMES)}
-    model = over(scene, given)
+    moduli = {f"body.{name}": both[:, k] for k, name in enumerate(NAMES)}
+    model = over(scene, moduli)
     with torch.no_grad():
         trajectories, true = (
-            model.unchecked(model.values(parameters), scene.timing.frames) for parameters in (given, {})
+            model.unchecked(model.values(parameters), scene.timing.frames) for parameters in (moduli, {})
         )
     losses = {s: errors(_view(s, scene), trajectories, true, SIGHTS[s]).mean(1) for s in MAPPED}
     grids = {s: np.where(np.isfinite(loss), loss, np.inf).reshape(len(values), -1) for s, loss in losses.items()}

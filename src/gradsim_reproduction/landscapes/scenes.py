@@ -36,7 +36,7 @@ def cube(kind: str, fps: int = 30, seconds: float = SECONDS) -> Scene:
     content = {
         "name": f"cube, {kind}",
         "gravity": 0.0 if kind == "drift" else 9.81,
-        "timing": {"fps": fps, "frames": round(seconds * fps) + 1, "substeps": "auto"},
+        "timing": {"fps": fps, "frames": round(seconds * fps) + 1, "substeps": "auto", "integrator": "semi-implicit"},
         "bodies": {"cube": body},
         "ground": {"stiffness": 1e4, "friction_stiffness": 20, "friction": 0.3},
         "camera": {"size": [64, 64], "look_at": {"eye": [0, -4.2, 1.1], "target": [0, 0, 0.4], "fov": "45 deg"}},
@@ -73,7 +73,7 @@ def beam() -> Scene:
     content = {
         "name": "beam",
         "gravity": 9.81,
-        "timing": {"fps": 30, "frames": 31, "substeps": "auto"},
+        "timing": {"fps": 30, "frames": 31, "substeps": "auto", "integrator": "semi-implicit"},
         "bodies": {"body": body},
         "camera": {"size": [64, 64], "look_at": look},
         "background": [0.88, 0.88, 0.86],

@@ -65,23 +65,23 @@ class Prediction:
         height: Height of the tip's markers over the level pose, simulated, at `FPS` from the release (frames,) [m].
         time: Time of the release after the first frame off the pose [s].
         sag: Simulated [m].
-        seen, simulated: Oscillations.
+        measured, simulated: Oscillations.
     """
 
     recording: Recording
     height: np.ndarray
     time: float
     sag: float
-    seen: Swing
+    measured: Swing
     simulated: Swing
 
     @property
     def errors(self) -> dict[str, float]:
-        """Relative, simulated against seen."""
+        """Relative errors of the simulation."""
         return {
             "sag": self.sag / self.recording.sag - 1,
-            "frequency": self.simulated.frequency / self.seen.frequency - 1,
-            "decay": self.simulated.decay / self.seen.decay - 1,
+            "frequency": self.simulated.frequency / self.measured.frequency - 1,
+            "decay": self.simulated.decay / self.measured.decay - 1,
         }
 
 
@@ -112,7 +112,7 @@ def real_beam(run: Run) -> Outcome:
     progress.stage("what E hangs on")
     stated = believe_all_markers(coarse, first, beam, answer.young, effort.again)
     fitted, finest = predictions[FITTED], Beam(effort.compared[-1], POISSON)
-    causes = error_bar(beam, answer.young, finest, recordings[FITTED], fitted.seen, fitted.simulated)
+    causes = error_bar(beam, answer.young, finest, recordings[FITTED], fitted.measured, fitted.simulated)
     progress.stage("comparing meshes and elements")
     table = compare(beam, answer, effort.compared, recordings[LOADED])
     young = table[-1]["young_pa"]  # of the finest mesh
@@ -130,7 +130,7 @@ def real_beam(run: Run) -> Outcome:
         "null_directions": [],
         "assumed": {"poisson": POISSON, "density_kg_m3": DENSITY, "section_m": WIDTH, "length_m": LENGTH},
         "release": {name: {"time_s": p.time} for name, p in predictions.items()},
-        "measured": {name: recording_numbers(p.recording, p.seen) for name, p in predictions.items()},
+        "measured": {name: recording_numbers(p.recording, p.measured) for name, p in predictions.items()},
         "predicted": {name: {"sag_m": p.sag, **asdict(p.simulated)} for name, p in predictions.items()},
         "error_bar_of_young_by_cause": causes,
         "meshes": table,
@@ -204,13 +204,13 @@ def estimate(value: float, share: float, unit: str, bounds: tuple[float, float])
 def explanation(predictions: Mapping[str, Prediction]) -> list[str]:
     """Explanation of the residuals, with numbers."""
     fitted, loaded = predictions[FITTED], predictions[LOADED]
-    creep = {name: p.seen.creep / p.recording.sag for name, p in predictions.items()}
-    ratio = loaded.seen.decay / fitted.seen.decay
-    slower = loaded.seen.frequency / fitted.seen.frequency
+    creep = {name: p.measured.creep / p.recording.sag for name, p in predictions.items()}
+    ratio = loaded.measured.decay / fitted.measured.decay
+    slower = loaded.measured.frequency / fitted.measured.frequency
     return [
         (
             f"Creep: at first the beam swings about a place {creep[FITTED]:.1%} of the sag above its last one ("
-            f"{creep[LOADED]:.1%} with the load), and sinks at {fitted.seen.creep_rate:.2f} 1/s ({loaded.seen.creep_rate:.2f}). "
+            f"{creep[LOADED]:.1%} with the load), and sinks at {fitted.measured.creep_rate:.2f} 1/s ({loaded.measured.creep_rate:.2f}). "
             "So the modulus at 8 Hz is higher than the one after seconds by about as much; one E is between both."
         ),
         (
@@ -227,7 +227,7 @@ def explanation(predictions: Mapping[str, Prediction]) -> list[str]:
 
 def figures(predictions: Mapping[str, Prediction], young: float, spread: float, stated: dict, table: list) -> dict:
     fitted, again, loaded = (predictions[name] for name in (FITTED, AGAIN, LOADED))
-    sag, frequency = beam_theory(fitted.recording.sag, fitted.seen.frequency)
+    sag, frequency = beam_theory(fitted.recording.sag, fitted.measured.frequency)
     off = lambda p, name, goal=None: figure(abs(p.errors[name]), goal=goal)
     others = {"marker_4_believed": "every marker believed"}
     others["first_frame_believed"] = "every marker believed, level pose of frame 0"
@@ -243,6 +243,6 @@ def figures(predictions: Mapping[str, Prediction], young: float, spread: float, 
         "decay_error": off(loaded, "decay"),
         **{f"sag_error_{key}": figure(abs(stated[name]["sag_error"])) for key, name in others.items()},
         "sag_error_beam_theory": figure(abs(sag / loaded.recording.sag - 1)),
-        "frequency_error_beam_theory": figure(abs(frequency / loaded.seen.frequency - 1)),
-        "creep_over_sag": figure(fitted.seen.creep / fitted.recording.sag),
+        "frequency_error_beam_theory": figure(abs(frequency / loaded.measured.frequency - 1)),
+        "creep_over_sag": figure(fitted.measured.creep / fitted.recording.sag),
     }

@@ -136,7 +136,11 @@ def split(tosses: Sequence[Toss], seed: int) -> tuple[list[Toss], list[Toss]]:
 def scene(frames: int) -> Scene:
     """A cube above a table, in the default contact law. What is unknown has any value here."""
     cube = {"shape": {"box": {"size": [SIDE] * 3}}, "mass": 1.0, "position": [0, 0, 1]}
-    content = {"timing": {"fps": FPS, "frames": frames}, "bodies": {"cube": cube}, "ground": {}}
+    content = {
+        "timing": {"fps": FPS, "frames": frames, "integrator": "semi-implicit"},
+        "bodies": {"cube": cube},
+        "ground": {},
+    }
     return Scene.parse({"name": "tosses of a real cube", **content})
 
 

@@ -62,7 +62,7 @@ def scene(shape: str, law: str) -> Scene:
     body |= {"pushes": [{"impulse": [4, 1, 0], "point": [-0.1, 0.05, 0.04], "at": 0}]}
     damping, (low, high) = LAWS[law]
     ground = {"law": law, damping: (low + high) / 2, "stiffness": 1e5, "friction_stiffness": 100, "friction": 0.5}
-    timing = {"fps": FPS, "frames": 24, "substeps": "auto"}
+    timing = {"fps": FPS, "frames": 24, "substeps": "auto", "integrator": "semi-implicit"}
     return Scene.parse({"timing": timing, "bodies": {"body": body}, "ground": ground})
 
 

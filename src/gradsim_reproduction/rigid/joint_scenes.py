@@ -69,7 +69,12 @@ def case(law: str, shape: str, number: int, seed: int, folder: Path) -> Case:
     content = {
         "name": f"{shape} {number}, {law}",
         "gravity": 9.81,
-        "timing": {"fps": FPS, "frames": int(rng.integers(30, 46)), "substeps": SUBSTEPS},
+        "timing": {
+            "fps": FPS,
+            "frames": int(rng.integers(30, 46)),
+            "substeps": SUBSTEPS,
+            "integrator": "semi-implicit",
+        },
         "bodies": {"body": {**body, "position": [x, 0, 0]}},
         "ground": {"law": law, "stiffness": 1e5, **damping, "friction_stiffness": 50, "friction": 0.5},
         "camera": _camera(size),

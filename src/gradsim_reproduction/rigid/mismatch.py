@@ -42,6 +42,7 @@ def scene_of(seed: int) -> Scene:
     """A box whose pose and push are drawn, and known."""
     rng = np.random.default_rng(SCENE_STREAM + seed)
     content = Scene.library("cube").model_dump(exclude_unset=True)
+    content["timing"]["integrator"] = "semi-implicit"
     cube = content["bodies"]["cube"]
     cube["rotation_vector"] = [float(x) for x in (*rng.uniform(0.05, 0.2, 2) * rng.choice([-1, 1], 2), 0.0)]
     cube["position"] = [-0.7, 0.0, float(rng.uniform(0.34, 0.5))]

@@ -57,7 +57,7 @@ def no_push(run: Run) -> Outcome:
             fitted_frames = to_bytes(synthetic.film(scene, fitted))
             mask = synthetic.float_masks(scene, fitted).masks.numpy()
             write_videos(run.out, frames, fitted_frames, mask, scene.timing.fps)
-            write_player(run.out / "player.html", scene, fitted.drawn, frames, trajectory.drawn)
+            write_player(run.out / "player.html", scene, fitted.scene_surface, frames, trajectory.scene_surface)
             scene.save(run.out / "scene.yaml")
     free, pushed = fits["without_push"], fits["with_push"]
     null = np.zeros(5)

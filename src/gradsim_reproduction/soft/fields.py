@@ -135,7 +135,7 @@ def _film(scene, trajectory, camera: str) -> Images:
     """Images of a camera in double precision; nominal σ = 1/255."""
     renderer = Renderer.of(scene, camera=camera)
     with torch.no_grad():
-        return Images(renderer(trajectory.drawn, trajectory.values)[0], NOMINAL, renderer)
+        return Images(renderer(trajectory.scene_surface, trajectory.values)[0], NOMINAL, renderer)
 
 
 def summary(records: list[dict]) -> dict[str, dict]:

@@ -111,7 +111,7 @@ def _pendulum(rng: np.random.Generator) -> dict:
         "colour": BLUE,
     }
     content = _content("pendulum", {"bob": bob}, 16, 16, [0, -3.6, 1.0], [0, 0, 1.0], "35 deg")
-    return {**content, "timing": {"fps": 15, "frames": 16, "substeps": 16}}
+    return {**content, "timing": {"fps": 15, "frames": 16, "substeps": 16, "integrator": "semi-implicit"}}
 
 
 def _beam(rng: np.random.Generator) -> dict:
@@ -130,12 +130,12 @@ def _beam(rng: np.random.Generator) -> dict:
         "colour": BLUE,
     }
     content = _content("beam", {"body": body}, 10, 1, [0.3, -1.1, 0.1], [0.2, 0.0, -0.1], "40 deg")
-    return {**content, "timing": {"fps": 30, "frames": 10, "substeps": "auto"}}
+    return {**content, "timing": {"fps": 30, "frames": 10, "substeps": "auto", "integrator": "semi-implicit"}}
 
 
 def _content(name: str, bodies: dict, frames: int, substeps: int, eye: list, target: list, fov: str) -> dict:
     camera = {"size": [64, 64], "look_at": {"eye": eye, "target": target, "fov": fov}}
-    timing = {"fps": 30, "frames": frames, "substeps": substeps}
+    timing = {"fps": 30, "frames": frames, "substeps": substeps, "integrator": "semi-implicit"}
     return {
         "name": name,
         "gravity": 9.81,

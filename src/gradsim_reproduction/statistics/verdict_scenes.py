@@ -13,7 +13,13 @@ def _scene(
     name: str, content: Mapping, frames: int, substeps: int | str, eye: list, target: list, fov="45 deg"
 ) -> Scene:
     camera = {"size": [64, 64], "look_at": {"eye": eye, "target": target, "fov": fov}}
-    timing = {"fps": 30, "frames": frames, "substeps": substeps, **content.get("timing", {})}
+    timing = {
+        "fps": 30,
+        "frames": frames,
+        "substeps": substeps,
+        "integrator": "semi-implicit",
+        **content.get("timing", {}),
+    }
     return Scene.parse(
         {"name": name, "gravity": DOWN, "background": BACKGROUND, "camera": camera, **content, "timing": timing}
     )

@@ -58,7 +58,7 @@ def box(tets: int, frames: int, substeps: int) -> Scene:
     content = {
         "name": f"box of {tets} tetrahedra",
         "gravity": 9.81,
-        "timing": {"fps": RATE / substeps, "frames": frames, "substeps": substeps},
+        "timing": {"fps": RATE / substeps, "frames": frames, "substeps": substeps, "integrator": "semi-implicit"},
         "bodies": {"box": body},
         "ground": {"law": "paper", "stiffness": 1e3, "damping": 1, "friction_stiffness": 5, "friction": 0.5},
         "camera": {"size": [64, 64], "look_at": look},

@@ -118,7 +118,7 @@ def as_deformable(scene: Scene, mass: str, folder: Path) -> tuple[Scene, str]:
     volume = float(mesh.volumes.sum())
     low, high = _range(mass)
     density = f"body.density:{low / volume:.12g}:{high / volume:.12g}"
-    content = _kept(scene) | {"kind": "solid", "shape": {"mesh": {"file": str(path)}}, **SOFT}
+    content = _shared_content(scene) | {"kind": "solid", "shape": {"mesh": {"file": str(path)}}, **SOFT}
     content |= {"density": body.mass / volume}
     return _stepped(_changed(scene, {"body": content}), density), density
 
@@ -136,7 +136,7 @@ def as_rigid(scene: Scene, density: str, folder: Path) -> tuple[Scene, str]:
         draft.write_text("".join(lines))
     low, high = _range(density)
     mass = f"body.mass:{low * volume:.12g}:{high * volume:.12g}"
-    content = _kept(scene) | {"shape": {"mesh": {"file": str(path)}}, "mass": body.density * volume}
+    content = _shared_content(scene) | {"shape": {"mesh": {"file": str(path)}}, "mass": body.density * volume}
     return _stepped(_changed(scene, {"body": content}), mass), mass
 
 
@@ -171,7 +171,7 @@ def _range(text: str) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _kept(scene: Scene) -> dict:
+def _shared_content(scene: Scene) -> dict:
     """Scene content that a body of another type shares: start, push, colour."""
     body: Any = scene.bodies["body"]
     keys = ("position", "rotation_vector", "velocity", "angular_velocity", "colour")

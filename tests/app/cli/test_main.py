@@ -182,4 +182,4 @@ def test_a_stopped_experiment_says_whether_its_parts_are_kept(monkeypatch, capsy
 def test_a_run_folder_that_is_not_there_cannot_be_resumed(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main.main(["fit", "--resume", "gone"]) == 2
-    assert "there is no run folder gone" in " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert "the run folder gone does not exist" in " ".join(capsys.readouterr().err.replace("│", " ").split())

@@ -268,7 +268,7 @@ def test_a_goal_out_of_view_is_refused_and_leaves_no_folder(task, tmp_path):
             ["control", "walker", "--out", "x", "--method", "diffphysics", "--goal", "fits.png", "--quick"],
             "only an image",
         ),
-        (["control", "--resume", "x"], "there is no run folder x"),
+        (["control", "--resume", "x"], "the run folder x does not exist"),
         (["control", "--resume", "."], "holds no job.json"),
     ],
 )

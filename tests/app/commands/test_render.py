@@ -84,7 +84,9 @@ def test_further_cameras_and_renderers_have_films_of_their_own_names(run, scene,
     assert {p.name for p in render(run, RenderOptions(camera="side")).files.values()} == {"side.webm", "side_mask.webm"}
     rendered = render(run, RenderOptions(renderer="aa", shading="lambert", camera="side"))
     assert {p.name for p in rendered.files.values()} == {"side_aa.webm", "side_mask_aa.webm"}
-    expected = Renderer.of(scene, "aa", "side", "lambert")(motion.drawn, motion.values)[0].detach().permute(0, 2, 3, 1)
+    expected = (
+        Renderer.of(scene, "aa", "side", "lambert")(motion.scene_surface, motion.values)[0].detach().permute(0, 2, 3, 1)
+    )
     assert np.array_equal(videos.read(rendered.files["video"]).frames, bytes_of(expected))
 
 
@@ -131,7 +133,7 @@ def test_one_frame_is_that_frame_with_depth_ids_and_flow_to_the_next(run, scene,
     assert {p.name for p in rendered.files.values()} == {"frame_003.png", "frame_003.npz"} | {
         f"frame_003_{name}.png" for name in ("depth", "normals", "ids", "flow")
     }
-    expected = Renderer(from_scene(scene.camera)).output(motion.drawn)
+    expected = Renderer(from_scene(scene.camera)).output(motion.scene_surface)
     with np.load(rendered.files["arrays"]) as arrays:
         assert arrays["names"].tolist() == ["cube", "post"]
         for name in ("depth", "normals", "ids", "flow"):

@@ -62,10 +62,10 @@ def test_the_page_answers_at_its_url(page):
 
 
 def test_the_slider_moves_every_body_to_where_the_motion_has_it(page, motion):
-    vertices = motion.drawn.vertices[0].detach().numpy()
+    vertices = motion.scene_surface.vertices[0].detach().numpy()
     for frame in (5, 2):
         page.frame.value = frame
-        for part in motion.drawn.parts:
+        for part in motion.scene_surface.parts:
             assert np.abs(placed_by(page.actors[part.name].mesh) - vertices[frame, part.vertices]).max() < 1e-6
         assert np.abs(placed_by(page.truth["cube"].mesh) - placed_by(page.actors["cube"].mesh)).max() < 1e-6
     assert np.abs(vertices[5] - vertices[2]).max() > 0.1

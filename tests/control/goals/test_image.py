@@ -86,10 +86,10 @@ def test_colours_are_compared_as_the_renderer_makes_them():
     """The paper's loss: the mean over pixels and channels of squared differences, grounds and posts included."""
     renderer = Renderer.of(SCENE)
     seen, _ = goal_cases.at(MODEL, 0.03, 0.02, 0.12)
-    picture = renderer(seen.drawn, seen.values)[0, 0].detach().clamp(0, 1)
+    picture = renderer(seen.scene_surface, seen.values)[0, 0].detach().clamp(0, 1)
     episode = goal_cases.episode(MODEL, numbers(0.1))
     goal = ImageGoal(renderer, picture, loss="mse", colours=True)
-    image = renderer(episode.trajectory.at([-1]).drawn, episode.trajectory.values)[0, 0]
+    image = renderer(episode.trajectory.at([-1]).scene_surface, episode.trajectory.values)[0, 0]
     assert goal.loss(episode).item() == pytest.approx((image - picture).square().mean().item(), rel=1e-12)
     with pytest.raises(
         InputError, match="the loss 'cdf' compares silhouettes; colours are compared by mse, l1, pyramid"
@@ -100,7 +100,7 @@ def test_colours_are_compared_as_the_renderer_makes_them():
 def test_a_silhouette_is_told_from_the_empty_scene(tmp_path):
     """From a png in colours, above a ground: |Δα| ≤ √3 · ½/255 / |F − B| by rounding, and as much by that of F."""
     seen, _ = goal_cases.at(MODEL, -0.12, 0.0, 0.25)
-    picture = Renderer.of(SCENE, law="colour")(seen.drawn, seen.values)[0, 0].detach()
+    picture = Renderer.of(SCENE, law="colour")(seen.scene_surface, seen.values)[0, 0].detach()
     path = tmp_path / "goal.png"
     Image.fromarray(np.moveaxis(to_bytes(picture), 0, -1)).save(path)
     (behind,) = render_empty_scene(MODEL, ["camera"])
@@ -156,7 +156,7 @@ def test_a_picture_file_that_does_not_fit_is_refused(tmp_path, mode, size, words
         (torch.zeros(40, 48, dtype=torch.uint8), "divide by 255"),
         (torch.ones(20, 24), "is 24 × 20 px"),
         (numbers(*goal_cases.BACKGROUND)[:, None, None].expand(3, 40, 48), "shows nothing but the background"),
-        ("missing.png", "there is no goal image missing.png"),
+        ("missing.png", "the goal image missing.png does not exist"),
         (np.zeros((40, 48)), "is ndarray; expected a path, or a tensor"),
     ],
 )

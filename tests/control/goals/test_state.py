@@ -118,7 +118,7 @@ def test_a_piece_begins_where_the_one_before_ended():
 def test_searches_that_do_not_go_by_pieces_are_refused():
     plant = swinging()
     policy, goal = Sinusoids(plant.outputs), ApproachGoal("beam", PLACE, 1.0)
-    with pytest.raises(InputError, match="lbfgs asks for the same loss"):
+    with pytest.raises(InputError, match="lbfgs evaluates the same loss"):
         train_truncated(plant, policy, goal, TrainingConfig("lbfgs"), 2)
     with pytest.raises(InputError, match="length"):
         train_truncated(plant, policy, goal, TrainingConfig(), 0)

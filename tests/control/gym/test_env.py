@@ -112,7 +112,7 @@ def test_what_is_wrong_with_actions_is_said():
         env.step(np.array([0.0, np.nan]))
     with pytest.raises(InputError, match="render_mode is 'human'"):
         PlantEnv(point(), PointGoal(), render_mode="human")
-    with pytest.raises(InputError, match="2 seeds are given for 3 worlds"):
+    with pytest.raises(InputError, match="got 2 seeds for 3 worlds"):
         PlantVectorEnv(point(), PointGoal(), 3).reset(seed=[1, 2])
 
 

@@ -43,9 +43,9 @@ def test_whole_numbers_have_both_ends_and_stay_whole():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"low": 6}, "got 6, which is above `high`, 5; exchange them"),
+        ({"low": 6}, "got 6, which is above `high`, 5; swap them"),
         ({"whole": True, "low": 2.5}, "got 2.5; a `whole` number needs a whole end"),
-        ({"into": {}}, "is empty; say where the number goes"),
+        ({"into": {}}, "is empty; give the keys that the number sets"),
         ({"into": {"a": "far"}}, "expected a number"),
         ({"hihg": 6}, "unknown key; did you mean `high`"),
     ],
@@ -65,7 +65,7 @@ def test_a_value_goes_to_its_place():
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        ("gaol.place.0", "there is no place `gaol.place.0`; did you mean `goal`"),
+        ("gaol.place.0", "unknown key `gaol.place.0`; did you mean `goal`"),
         ("goal.place.3", "`goal.place` has 3 items, counted from 0"),
         ("goal.place.x", "`goal.place` has 3 items"),
         ("goal.place.0.0", "`goal.place.0` is 1, which has no parts"),

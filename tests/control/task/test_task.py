@@ -98,7 +98,7 @@ def test_the_place_is_told_to_a_baseline_and_a_picture_of_ones_own_has_none(tmp_
     own = Setup.of(task(), 0, goal=path)
     episode = own.plant.rollout(own.policy)  # pyright: ignore[reportArgumentType] -- a policy is a module
     assert own.goal.truth is None and own.goal.distance(episode) is None
-    with pytest.raises(InputError, match="the goal has no place in three dimensions, only an image"):
+    with pytest.raises(InputError, match="the goal has no 3-D position, only an image"):
         own.state_goal()
     made, known = own.goal, ready.goal
     assert isinstance(made, ImageGoal) and isinstance(known, ImageGoal)
@@ -172,7 +172,7 @@ def test_every_task_of_the_library_trains(name):
 
 
 def test_names_that_are_not_there_are_refused(tmp_path):
-    with pytest.raises(InputError, match="there is no task `walkr`; did you mean `walker`"):
+    with pytest.raises(InputError, match="unknown task `walkr`; did you mean `walker`"):
         Task.load("walkr")
     with pytest.raises(InputError, match="the task file .*walk.yaml does not exist; did you mean|give the path"):
         Task.load(tmp_path / "walk.yaml")
@@ -191,7 +191,7 @@ def test_names_that_are_not_there_are_refused(tmp_path):
             {"controls": {"beam.actvation": [0, 1]}},
             "controls.beam.actvation: the scene has no parameter `beam.actvation`",
         ),
-        ({"controls": {"beam.activation": [1, 0]}}, "goes from 1 to 0; the first has to be below the second"),
+        ({"controls": {"beam.activation": [1, 0]}}, "goes from 1 to 0; low has to be below high"),
         ({"controls": {"beam.activation": 1}}, "expected a list of 2 numbers: the ends of its range"),
         ({"controls": {}}, "controls: is empty"),
         ({"policy": {"kind": "sinusoid"}}, "got kind 'sinusoid'; did you mean `sinusoids`"),
@@ -200,7 +200,7 @@ def test_names_that_are_not_there_are_refused(tmp_path):
         ({"goal": {"place": [0, 0, 1], "shift": [1, 0, 0]}}, "got `place` and `shift`"),
         (
             {"goal": {"place": [0, 0, 1], "body": "bean"}},
-            "goal.body: there is no body `bean` in the scene; did you mean",
+            "goal.body: the scene has no body `bean`; did you mean",
         ),
         (
             {"goal": {"place": [0, 0, 1], "cameras": ["sied"]}},
@@ -209,15 +209,18 @@ def test_names_that_are_not_there_are_refused(tmp_path):
         ({"goal": {"place": [0, 0, 1], "frames": [6]}}, "goal.frames.0: got 6; the scene has frames 0 to 5"),
         ({"goal": {"picture": "none.png"}}, f"goal.pictures.0: the file {Path('none.png').resolve()} does not exist"),
         ({"loss": [{"loss": "mze"}]}, "loss.0.loss: got 'mze'; did you mean `mse`"),
-        ({"loss": [{"loss": "mse"}, {"loss": "cdf"}]}, "loss.0.iterations: is missing; only the last stage goes on"),
-        ({"loss": [{"loss": "mse", "blur": [4, 1]}]}, "give `iterations`, how many that takes"),
+        (
+            {"loss": [{"loss": "mse"}, {"loss": "cdf"}]},
+            "loss.0.iterations: is missing; only the last stage may omit it",
+        ),
+        ({"loss": [{"loss": "mse", "blur": [4, 1]}]}, "give `iterations`, the number of iterations that takes"),
         ({"loss": [{"loss": "mse", "blur": 0}]}, "loss.0.blur: got 0; expected a number above 0"),
         ({"search": {"optimizer": "adam"}}, "search.optimizer: unknown key; did you mean `optimiser`"),
-        ({"search": {"optimiser": "adm"}}, "search: there is no optimiser 'adm'; did you mean `adam`"),
-        ({"draws": {"r": {"low": 0, "high": 1, "into": {"gaol.place": 1}}}}, "there is no place `gaol.place`; did you"),
-        ({"quick": {"scene.timming.frames": 3}}, "there is no place `scene.timming.frames`; did you mean `timing`"),
+        ({"search": {"optimiser": "adm"}}, "search: unknown optimiser 'adm'; did you mean `adam`"),
+        ({"draws": {"r": {"low": 0, "high": 1, "into": {"gaol.place": 1}}}}, "unknown key `gaol.place`; did you"),
+        ({"quick": {"scene.timming.frames": 3}}, "unknown key `scene.timming.frames`; did you mean `timing`"),
         ({"scene": "beem"}, "scene: the library has no scene `beem`; did you mean `beam`"),
-        ({"scene": 3}, "scene: got 3; expected a scene: its name in the library, a path, or itself"),
+        ({"scene": 3}, "scene: got 3; expected a scene: its name in the library, a path, or its content"),
         ({"scene__bodies__beam__density": -1}, "scene.bodies.beam.density: got -1"),
         ({"gaol": {}}, "gaol: unknown key; did you mean `goal`"),
     ],
@@ -253,7 +256,7 @@ def test_a_number_that_is_drawn_out_of_range_is_told_with_its_seed():
         Setup.of(wrong, 4)
     with pytest.raises(InputError, match=r"the seed is 9223372036854775808; .* below 2\^63"):
         Setup.of(task(), seed=2**63)
-    with pytest.raises(InputError, match="the seed is -1; it has to be a whole number of at least 0"):
+    with pytest.raises(InputError, match="the seed is -1; expected an integer from 0"):
         Setup.of(task(), -1)
 
 

@@ -176,7 +176,7 @@ def test_a_loss_below_its_least_value_is_refused(options):
     goal = Reach()
     if not options:
         goal.loss = lambda episode, iteration: -episode.x[:, -1]
-    with pytest.raises(InputError, match="below the 0(.9)? that polyak takes for its least value"):
+    with pytest.raises(InputError, match="below the minimum 0(.9)? that polyak assumes"):
         train(Line(), Sinusoids(2), goal, TrainingConfig("polyak", options=options))
 
 
@@ -258,7 +258,7 @@ def test_a_checkpoint_of_another_search_or_no_checkpoint_is_refused(tmp_path):
         ({"rate": -1.0}, "rate: got -1.0"),
         ({"optimizer": "polyak", "clip": 1.0}, "polyak takes no `clip`"),
         ({"not_finite": "ignore"}, "'raise' or 'halve'"),
-        ({"schedule": "cosine"}, "there is no schedule 'cosine'.*did you mean|choose one"),
+        ({"schedule": "cosine"}, "unknown schedule 'cosine'.*did you mean|choose one"),
         ({"schedule": {"name": "step"}}, "the schedule 'step' refuses .*step_size"),
         ({"options": {"beta": 1}}, "no option `beta`; did you mean `betas`"),
     ],

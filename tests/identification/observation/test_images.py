@@ -60,7 +60,7 @@ def filmed(scene, trajectory, **options):
     for name in CAMERAS:
         renderer = Renderer.of(scene, camera=name)
         with torch.no_grad():
-            parts[name] = Images(renderer(trajectory.drawn, trajectory.values)[0], 1 / 255, renderer, **options)
+            parts[name] = Images(renderer(trajectory.scene_surface, trajectory.values)[0], 1 / 255, renderer, **options)
     return MultiView(parts)
 
 

@@ -30,7 +30,7 @@ def masks(scene, camera="camera"):
 
 def pictures(scene, law):
     seen = Renderer.of(scene, law=law)
-    return gs.Images(seen(Model(scene).rollout().drawn)[0].detach(), 1 / 255, seen)
+    return gs.Images(seen(Model(scene).rollout().scene_surface)[0].detach(), 1 / 255, seen)
 
 
 def states(scene):

@@ -110,8 +110,8 @@ def test_an_obstacle_is_drawn_but_does_not_count_as_a_body():
                  obstacles={"post": {"radius": 0.2, "position": [0, 0, 0.4], "colour": [1, 0, 0]}})  # fmt: skip
     trajectory = Model(seen).rollout(frames=2)
     assert [p.name for p in trajectory.surface.parts] == ["ball"]
-    assert [p.name for p in trajectory.drawn.parts] == ["ball", "post"]
-    picture = Silhouettes.of(seen)(trajectory.drawn)[0, 0]
+    assert [p.name for p in trajectory.scene_surface.parts] == ["ball", "post"]
+    picture = Silhouettes.of(seen)(trajectory.scene_surface)[0, 0]
     assert picture[:, 14, 12].tolist() == pytest.approx([1, 0, 0])
 
 

@@ -49,6 +49,14 @@ def test_wind_adds_its_momentum_to_a_body(load):
     assert torch.allclose(change[1] - change[0], expected, rtol=1e-9)
 
 
+def test_own_forces_go_with_a_model_to_another_dtype(load):
+    forces = {"beam.air": CustomForce(load(WIND), wind=[3.0, 1.0, -2.0], drag=0.3)}
+    model, single = Model(_free(), forces=forces), Model(_free(), forces=forces, dtype=torch.float32)
+    torch.nn.ModuleDict({"motion": model}).float()
+    assert list(model.kinds) == list(single.kinds) and len(model.systems[0].own) == 1
+    assert torch.equal(model.rollout(frames=2)["beam"]["x"], single.rollout(frames=2)["beam"]["x"])
+
+
 @pytest.mark.parametrize("name", ["beam.air.wind", "beam.air.drag", "beam.band.stiffness"])
 def test_adjoint_of_each_parameter_of_own_forces_matches_central_differences(name, load):
     """100 steps with contact. Acceptance: 1e-7 in float64."""
@@ -126,5 +134,5 @@ def test_a_force_that_does_not_fit_is_refused(load, tmp_path):
     ):
         with pytest.raises(InputError, match=message):
             Model(scene, forces={name: acting})
-    with pytest.raises(InputError, match="there is no file"):
+    with pytest.raises(InputError, match="does not exist"):
         Force.load(tmp_path / "none.py")

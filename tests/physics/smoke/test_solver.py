@@ -14,6 +14,7 @@ from checks import (
     taylor_slope,
     weights,
 )
+from torch.autograd import forward_ad
 
 from gradsim.errors import InputError
 from gradsim.physics.model import Divergence
@@ -53,6 +54,26 @@ def walled(shape=(7, 9), **options) -> Smoke:
     """Walls on one axis, and a rock."""
     boundary = ("periodic", "walled", "walled")[: len(shape)]
     return Smoke(shape, 0.1, 0.02, boundary=boundary, obstacles=rock(shape), dtype=DOUBLE, **options)
+
+
+@pytest.mark.parametrize("name", ["viscosity", "buoyancy"])
+def test_tangent_of_a_zero_is_refused_and_not_lost(name):
+    """What is 0 is left out of the steps, though motion changes along it."""
+    given = dict(zip(NAMES, inputs((7, 9), 3), strict=True))
+    with forward_ad.dual_level(), pytest.raises(NotImplementedError, match="has no forward-mode derivative"):
+        given[name] = forward_ad.make_dual(torch.zeros_like(given[name]), torch.ones_like(given[name]))
+        walled().rollout(**given, frames=3)
+
+
+def test_converted_smoke_rolls_out_in_its_dtype():
+    given, single = inputs((7, 9), 3), Smoke((7, 9), 0.1, 0.02, boundary="walled", obstacles=rock((7, 9)))
+    smoke = Smoke((7, 9), 0.1, 0.02, boundary="walled", obstacles=rock((7, 9)), dtype=DOUBLE)
+    other = [x.float() for x in given]
+    ours, wanted = runs(smoke.float(), 3)(*other), runs(single, 3)(*other)
+    assert all(x.dtype == torch.float32 and torch.equal(x, y) for x, y in zip(ours, wanted, strict=True))
+    assert all(y.dtype == DOUBLE for y in runs(smoke.double(), 3)(*given))
+    with pytest.raises(InputError, match="got torch.float16; expected torch.float32 or torch.float64"):
+        smoke.half()
 
 
 # ---- closed forms and conservation

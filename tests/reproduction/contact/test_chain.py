@@ -1,5 +1,7 @@
 """A chain of four links from one file: gradsim and Newton's Featherstone are one in the limit of small steps."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 from checks import slope
@@ -7,9 +9,9 @@ from checks import slope
 from gradsim.physics.model import Model
 from gradsim_reproduction.contact import chain
 
-pytest.importorskip("newton", reason='Newton is not installed: pip install "gradsim[newton]"')
 
-
+# not importorskip: importing Newton takes seconds, which every collection would pay
+@pytest.mark.skipif(find_spec("newton") is None, reason='Newton is not installed: pip install "gradsim[newton]"')
 def test_a_chain_and_newtons_agree_to_the_order_of_the_integrators(tmp_path):
     """Both of first order: their difference halves with the step, and so does either one's to a fine rollout."""
     exact = chain.centres(Model(chain.scene(tmp_path, 32, "rk4")))

@@ -63,7 +63,7 @@ def test_a_box_on_a_tilted_floor_comes_over_from_mjcf(tmp_path):
     assert floor.friction == 0.7  # MuJoCo takes the larger of the two
     assert imported.notes == (
         (
-            "contact: the file has no stiffness and damping of a spring law, so gradsim's defaults stand; "
+            "contact: the file has no stiffness and damping of a spring law, so gradsim's defaults apply; "
             "set them in `grounds`."
         ),
     )
@@ -128,7 +128,7 @@ def test_what_a_scene_cannot_say_is_named_in_one_message(tmp_path):
         load(path)
     for words in (
         "of body `arm` is d6 (0 directions, 2 axes)",
-        "body `hand` hangs on `arm`",
+        "body `hand` is attached to `arm`",
         "joint `hub` is a ball joint with limits",
         "actuator `m` (muscle)",
     ):

@@ -61,7 +61,7 @@ class Control(Command):
         return Status(result["status"]).exit_code
 
     def _is_run_folder(self) -> bool:
-        """Whether TASK is the run folder to resume."""
+        """True if TASK is the run folder to resume."""
         return self.resume and (self.task is None or Path(self.task).is_dir())
 
     def _folder(self) -> Path:
@@ -72,7 +72,7 @@ class Control(Command):
         """
         folder = self.out or (Path(self.task) if self.task and self._is_run_folder() else None)
         if folder is None and self.resume and self.task is not None:
-            raise InputError(f"there is no run folder {self.task}; start the search again, without --resume.")
+            raise InputError(f"the run folder {self.task} does not exist; start training without --resume.")
         required = {"TASK": self.task or self.resume, "--out DIR": folder}
         missing = [name for name, value in required.items() if not value]
         if missing or folder is None:

@@ -102,7 +102,7 @@ class Fit(Command):
         return run_fit(MultiClipFit(clips, unknowns, window=self.window, **shared), folder, progress=progress)
 
     def _is_run_folder(self) -> bool:
-        """Whether SCENE is the run folder to resume."""
+        """True if SCENE is the run folder to resume."""
         return self.resume and (self.scene is None or self.scene.is_dir())
 
     def _folder(self) -> Path:
@@ -117,7 +117,7 @@ class Fit(Command):
             required |= {"SCENE": self.scene, "--video VIDEO": self.video, "--unknown NAME[:LOW:HIGH]": self.unknown}
         missing = [name for name, value in required.items() if not value]
         if missing and self.resume and self.scene is not None and not self.scene.exists():
-            raise InputError(f"there is no run folder {self.scene}; start the fit again, without --resume.")
+            raise InputError(f"the run folder {self.scene} does not exist; start the fit without --resume.")
         if missing or folder is None:
             raise InputError(f"missing: {', '.join(missing)}. See gradsim fit --help.")
         return folder

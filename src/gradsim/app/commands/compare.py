@@ -52,7 +52,7 @@ class ModelComparison(FitJob):
         self.unknowns, self.models, self.seed, self.starts = list(unknowns), list(models), seed, starts
         self.title = self.scene.name
         if not models:
-            raise InputError('there is no model to compare with; add --without friction, or --model "paper law".')
+            raise InputError('no model to compare with; add --without friction, or --model "paper law".')
         require_starts(starts)
         self.observation = from_video(self.scene, video, mask, noise)
 

@@ -44,7 +44,7 @@ def control(arguments: ControlArguments, out: Path, resume: bool = False, progre
     Args:
         arguments: Arguments of the command.
         out: Run folder.
-        resume: Whether to continue an unfinished search; the result is that of an uninterrupted one.
+        resume: Continue unfinished training; the result is that of an uninterrupted one.
         progress: Receives stages and iterations.
 
     Returns:
@@ -87,7 +87,7 @@ def control(arguments: ControlArguments, out: Path, resume: bool = False, progre
 def _check(arguments: ControlArguments) -> None:
     if arguments.method not in METHODS:
         hint = did_you_mean(arguments.method, METHODS) or f"; choose one of {', '.join(METHODS)}."
-        raise InputError(f"there is no method {arguments.method!r}{hint}")
+        raise InputError(f"unknown method {arguments.method!r}{hint}")
     if arguments.iterations is not None and arguments.iterations < 1:
         raise InputError(f"iterations is {arguments.iterations}; use at least 1.")
 
@@ -117,7 +117,7 @@ def _search_and_render(
     max_frames = QUICK_FRAMES if arguments.quick else None
     policies = write_policy_videos(folder, setup, goal, policy, history, max_frames)
     write_controls(folder, setup.plant, policies.best)
-    write_player(folder / "player.html", setup.task.scene, policies.best.trajectory.drawn, name="best")
+    write_player(folder / "player.html", setup.task.scene, policies.best.trajectory.scene_surface, name="best")
     progress.stage("timing an iteration")
     cost = iteration_cost(setup.plant, policy, goal, len(history) - 1, 1 if arguments.quick else 2)
     result = control_result(arguments, setup, history, policies, cost)

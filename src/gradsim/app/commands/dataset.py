@@ -28,7 +28,7 @@ def unpack(folder: Path, number: int, out: Path, size: int | None = None) -> dic
         Label of the video.
 
     Raises:
-        InputError: If there is no such data set, video or size.
+        InputError: If the data set, the video or the size does not exist.
     """
     recordings = DatasetReader(folder)
     size = recordings.settings.sizes[0] if size is None else size

@@ -68,7 +68,7 @@ def save(out: Path, scene, model, observation: Masks | LabelledMasks, exact: Fit
     truth = model.rollout(
         parameter_values(scene, {name: e.truth for name, e in noisy.unknowns.items() if e.truth is not None})
     )
-    write_player(out / "player.html", scene, fitted.drawn, observed, truth.drawn)
+    write_player(out / "player.html", scene, fitted.scene_surface, observed, truth.scene_surface)
     scene.save(out / "scene.yaml")
     second = noisy.result()
     result = {**exact.result(), "command": "demo", "title": "Mass, stiffness and friction of a cube, from its video"}

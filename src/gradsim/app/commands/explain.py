@@ -55,8 +55,8 @@ def explain(
         explanation = explain_gradients(problem, given={n: numbers.get(n, _scene_value(scene, n)) for n in space.names})
     elif numbers:
         space = Space(scene, selected)
-        given = {n: numbers.get(n, _scene_value(scene, n)) for n in space.names}
-        explanation = explain_gradients(Model(scene), given=_values(scene, space, given))
+        values = {n: numbers.get(n, _scene_value(scene, n)) for n in space.names}
+        explanation = explain_gradients(Model(scene), given=_values(scene, space, values))
     else:
         explanation = explain_gradients(Model(scene), unknowns=[u.name for u in selected] or None)
     progress.stage("writing the report")

@@ -96,7 +96,7 @@ class ClipFit(FitJob):
         arguments = self.arguments
         observed, mask = write_clip_videos(folder, self.scene, fitted, arguments.video, arguments.frames)
         write_residuals(folder, self.observation, mask, self.scene.timing.fps)
-        write_player(folder / "player.html", self.scene, fitted.drawn, observed)
+        write_player(folder / "player.html", self.scene, fitted.scene_surface, observed)
         return {"video": RunDirectory(folder).recorded_argument("video")}
 
     def write_interrupted(self, folder: Path, checkpoint: CheckpointStore) -> dict:

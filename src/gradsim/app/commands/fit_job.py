@@ -114,7 +114,7 @@ def run_fit(job: FitJob, out: Path, resume: bool = False, progress: Progress | N
 
 
 def require_starts(starts: int) -> None:
-    """Raise `InputError` if there is no start."""
+    """Raise `InputError` for fewer than one start."""
     if starts < 1:
         raise InputError(f"starts is {starts}; use at least 1.")
 

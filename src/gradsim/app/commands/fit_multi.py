@@ -44,7 +44,7 @@ class ClipFiles:
 
     @property
     def is_single_camera(self) -> bool:
-        """Whether the only video is that of the first camera."""
+        """True if the only video is that of the first camera."""
         return list(self.videos) == ["camera"] and list(self.masks) in ([], ["camera"])
 
 
@@ -59,12 +59,12 @@ def parse_clips(
         masks: Mask videos in the same form; the last clips may have none.
 
     Raises:
-        InputError: If there is no video, or the numbers of scenes, videos and masks do not match.
+        InputError: If no video is given, or the numbers of scenes, videos and masks do not match.
     """
     clip_videos, clip_masks = _by_clip(videos), _by_clip(masks)
     count = len(clip_videos)
     if not count:
-        raise InputError("there is no video; give --video VIDEO, or --video FRONT side=SIDE for two cameras.")
+        raise InputError("no video given; add --video VIDEO, or --video FRONT side=SIDE for two cameras.")
     if len(scenes) not in (1, count) or len(clip_masks) > count:
         raise InputError(
             f"there are {len(scenes)} scenes, videos of {count} clips and masks of {len(clip_masks)}; give one of each "

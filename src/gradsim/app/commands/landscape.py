@@ -72,7 +72,7 @@ def write_landscape(
             file (the other parameters are held at their values).
         unknowns: One or two: NAME, or NAME:LOW:HIGH for another range than that of the run.
         out: Output folder.
-        video: Video in place of the run's. Without any, the data are silhouettes of the scene's own trajectory.
+        video: Video that replaces the run's. Without a video, the data are silhouettes of the scene's own trajectory.
         mask: Mask video, or None.
         noise: Standard deviation of a pixel's noise in [0, 1]; None: 1/255.
         points: Number of points per axis.
@@ -185,7 +185,7 @@ def _scene_values(scene: Scene) -> dict[str, float]:
     for name, kind in parameters(scene).items():
         if kind.value.ndim == 0:
             values[name] = float(kind.value)
-        elif not kind.each:
+        elif not kind.row_of:
             for axis, value in zip("xyz", kind.value, strict=False):
                 values[f"{name}.{axis}"] = float(value)
     return values

@@ -46,7 +46,7 @@ class RenderedFiles:
     Args:
         files: Paths by kind, such as "video" and "mask".
         frames: Frames of the video; images in a sheet or strip.
-        lossless: Whether the video is bit-exact, so that it can be fitted.
+        lossless: Write a bit-exact video, so that it can be fitted.
     """
 
     files: dict[str, Path]
@@ -167,8 +167,8 @@ class _Layouts:
         return RenderedFiles({"strip": self.writer.image("strip", to_bytes(image))}, len(indices), True)
 
     def _surface(self, frames: slice | list[int] = slice(None)) -> Surface:
-        drawn = self.trajectory.drawn
-        return Surface(drawn.vertices[:1, frames], drawn.parts)
+        surface = self.trajectory.scene_surface
+        return Surface(surface.vertices[:1, frames], surface.parts)
 
     def _render(self, surface: Surface) -> np.ndarray:
         return self._stack(self.renderer.draw(surface), surface.vertices.shape[1], "frames")

@@ -21,8 +21,8 @@ class RenderOptions:
         renderer: See `gradsim.visualization.frames`; None: exact coverage with flat colors, or "aa" for scenes with
             textures, shading or visible grounds.
         spp: Samples per pixel of Mitsuba.
-        shading: Shading law in place of the scene's.
-        size: Width and height [px] in place of the camera's.
+        shading: Shading law that replaces the scene's.
+        size: Width and height [px] that replace the camera's.
         frame: A single frame; of a turntable, the frame that it shows.
         turntable: Number of views from all around.
         sheet: Rows and columns of a contact sheet.

@@ -260,5 +260,5 @@ def _norm(costs: Sequence[float]) -> Normalize:
 
 
 def _spans_decades(numbers: Sequence[float]) -> bool:
-    """Whether a logarithmic scale is better."""
+    """True if the numbers are positive and span more than a factor of 10."""
     return bool(numbers) and min(numbers) > 0 and max(numbers) > 10 * min(numbers)

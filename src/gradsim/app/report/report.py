@@ -34,7 +34,7 @@ def write_report(folder: str | Path) -> Path:
         Path of the report.
 
     Raises:
-        InputError: If there is no result.json.
+        InputError: If result.json does not exist.
     """
     folder = Path(folder)
     if not (folder / "result.json").is_file():

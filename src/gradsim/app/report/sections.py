@@ -83,7 +83,7 @@ class Section:
 
     @property
     def compared(self) -> bool:
-        """Whether the truth of some unknown is known."""
+        """True if the truth of at least one unknown is known."""
         return any(u["truth"] is not None for u in self.unknowns.values())
 
 
@@ -111,7 +111,7 @@ def _without_errors(unknowns: Mapping[str, Mapping]) -> dict[str, dict]:
 
 
 def has_error(unknown: Mapping) -> bool:
-    """Whether the error of an estimate is known; it may be infinite."""
+    """True if the error of an estimate is known; it may be infinite."""
     return unknown["std"] is None or not math.isnan(unknown["std"])
 
 

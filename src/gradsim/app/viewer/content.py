@@ -65,7 +65,7 @@ def view_content(target: Path, clip: int = 1) -> ViewContent:
         clip: Number of the clip in a fit of several, from 1.
 
     Raises:
-        InputError: If it is none of these, or there is no such clip.
+        InputError: If it is none of these, or the clip does not exist.
     """
     target = Path(target)
     if target.is_dir():
@@ -78,7 +78,7 @@ def run_content(folder: Path, clip: int = 1) -> ViewContent:
     """Content for a folder made by `gradsim simulate`, `fit`, `demo` or `control` (there with the best policy).
 
     Raises:
-        InputError: If it holds no scene, or there is no such clip.
+        InputError: If it holds no scene, or the clip does not exist.
     """
     result, scene = read_result(folder), load_scene(folder, clip)
     model = run_model(folder, scene, clip)
@@ -88,7 +88,7 @@ def run_content(folder: Path, clip: int = 1) -> ViewContent:
     fitted = {n: u for n, u in _unknowns(result).items() if u.get("value") is not None}
     notes = [f"{n}: {with_error(u['value'], u['std'])} {u['unit']}".strip() for n, u in fitted.items()]
     notes += [f"truth of {name}: {value:.6g}" for name, value in truth.items()]
-    notes += [f"the video {path} does not exist any more" for path in missing]
+    notes += [f"the video {path} no longer exists" for path in missing]
     return ViewContent(
         scene,
         str(result.get("title") or scene.name),
@@ -107,7 +107,7 @@ def load_scene(folder: Path, clip: int = 1) -> Scene:
         clip: Number of the clip in a fit of several, from 1.
 
     Raises:
-        InputError: If it holds no scene, or there is no such clip.
+        InputError: If it holds no scene, or the clip does not exist.
     """
     count = len(read_result(folder).get("clips") or ())
     path = folder / (f"scene_{clip}.yaml" if count > 1 else "scene.yaml")

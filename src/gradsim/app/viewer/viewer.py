@@ -72,7 +72,7 @@ class Viewer:
     def _add_scene(self) -> None:
         content, place = self.content, self._server.scene
         cameras = {name: content.camera(name) for name in content.scene.views}
-        self._drawn = _detached(content.trajectory.drawn)
+        self._drawn = _detached(content.trajectory.scene_surface)
         look = (
             fitting(content.scene, [p.appearance for p in self._drawn.parts]),
             Shading.of(content.scene),

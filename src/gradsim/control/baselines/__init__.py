@@ -1,4 +1,4 @@
-"""What gradients through physics and pictures are compared with, on the same goals and budgets.
+"""Baselines for gradients through physics and images, on the same goals and budgets.
 
 Each is called as `baseline(setup, budget, seed, progress)` and returns a policy and a `History`.
 """

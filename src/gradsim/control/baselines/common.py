@@ -1,6 +1,6 @@
-"""What a baseline may spend, and what it finds for it.
+"""Budgets and outcomes of baselines, and a controller of few numbers for a body of many elements.
 
-A controller of few numbers for a body of many elements: splines of place and time.
+The controller is a product of splines of position and time:
 
     u_i(t) = Σ_j w_j(X_i) tanh(s_j(t))
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Budget:
-    """Rollouts of one world from start to end; each simulates `plant.steps` steps.
+    """Number of rollouts of one world from start to end; each simulates `plant.steps` steps.
 
     Args:
-        rollouts: In all, those that only measure for the curves included. No baseline goes beyond.
-        worlds: Rolled out together, as a generation or a batch; one iteration of the baselines that need several.
+        rollouts: Upper bound of the total, including rollouts that only measure the learning curves.
+        worlds: Worlds rolled out together in one iteration, as a generation or a batch.
     """
 
     rollouts: int
@@ -52,10 +52,10 @@ class Budget:
         counts("worlds", self.worlds)
 
     def rounds(self, worlds: int) -> int:
-        """How many times so many worlds can be rolled out.
+        """Number of iterations with this many worlds.
 
         Raises:
-            InputError: If they cannot be once.
+            InputError: If the budget is less than one iteration.
         """
         if self.rollouts < worlds:
             raise InputError(
@@ -65,14 +65,14 @@ class Budget:
 
 
 class Outcome(NamedTuple):
-    """How episodes ended, (worlds,) each; of the last two, not a number where nobody knows."""
+    """Final loss, distance [m] and position error [m²] of episodes, (worlds,) each; NaN where unknown."""
 
     loss: Tensor
     distance: Tensor
     position_error: Tensor
 
     def entry(self, world: int, seconds: float, rollouts: int, plant: "Plant") -> Iteration:
-        """An iteration whose loss is that of one world."""
+        """History entry with the values of one world."""
         loss, distance, error = (float(x[world]) for x in self)
         return Iteration(
             loss,
@@ -88,7 +88,7 @@ class Outcome(NamedTuple):
 def record_iteration(
     history: History, entry: Iteration, policy: Mapping[str, Tensor], total: int, progress: IterationProgress | None
 ) -> None:
-    """Append one of `total` iterations, with the policy that it is of, and tell it."""
+    """Append one of `total` iterations with its policy, and report it."""
     history.add(entry, policy)
     if len(history) == total // 2 + 1:
         history.keep_middle()
@@ -97,7 +97,7 @@ def record_iteration(
 
 
 def evaluate_episode(goal, episode: "Episode", iteration: int = 0) -> Outcome:
-    """Of every world of an episode; the distances are for figures only."""
+    """Outcome of each world of an episode; the distances are for figures only."""
     with torch.no_grad():
         loss = goal.loss(episode, iteration)
         unknown = torch.full_like(loss, torch.nan)
@@ -105,18 +105,18 @@ def evaluate_episode(goal, episode: "Episode", iteration: int = 0) -> Outcome:
     return Outcome(loss, unknown if distance is None else distance, unknown if error is None else error)
 
 
-ROUNDING = 1e-9  # a share below it is none
-FLAT = 1e-3  # extent over the largest below which a body has none along an axis
+ROUNDING = 1e-9  # weights below are zero
+FLAT = 1e-3  # extent relative to the largest, below which a body is flat along an axis
 
 
 class SmoothActions(nn.Module):
-    """Such a controller.
+    """Controller with B-splines of position and time.
 
     Args:
-        plant: What it is for. Controls that are not numbers of elements of a soft body keep one curve for each output.
-        cells: Of the grid along each axis.
-        knots: Of each curve, at least 4.
-        seed: Of the start numbers.
+        plant: Plant. Controls that do not act on elements of a soft body have one curve for each output.
+        cells: Cells of the grid along each axis.
+        knots: Knots of each curve, at least 4.
+        seed: Seed of the initial parameters.
     """
 
     feedback = False
@@ -142,21 +142,21 @@ def basis_weights(plant: "Plant", cells: int = 2) -> Tensor:
 
 
 def hat_weights(places: Tensor, cells: int) -> Tensor:
-    """Shares (n, modes) of the points of a grid at places (n, 3); rows add up to 1. Points without a share are left out."""
+    """Weights (n, modes) of grid points at positions (n, 3); rows add up to 1. Points without weight are omitted."""
     low, extent = places.amin(0), places.amax(0) - places.amin(0)
     axes = []
     for k in (extent > FLAT * extent.max()).nonzero()[:, 0].tolist():
         where = (places[:, k] - low[k]) / extent[k] * cells
         points = torch.arange(cells + 1, dtype=places.dtype)
         axes.append((1 - (where[:, None] - points).abs()).clamp(min=0))
-    columns = [torch.stack(own).prod(0) for own in itertools.product(*(axis.unbind(1) for axis in axes))]
+    columns = [torch.stack(factors).prod(0) for factors in itertools.product(*(axis.unbind(1) for axis in axes))]
     shares = torch.stack(columns, 1).double()
     return shares[:, shares.amax(0) > ROUNDING]
 
 
 def _places(plant: "Plant", name: str) -> Tensor | None:
-    """Where the outputs of a control act at rest (outputs, 3): the centre of an element, or of those that share one."""
-    found = element_centers(plant.model, name)
-    if found is None or name not in plant.sharing:
-        return found
-    return torch.stack([found[plant.sharing[name] == k].mean(0) for k in range(plant.outputs_of[name])])
+    """Rest positions (outputs, 3) [m] of the outputs of a control: the centre of the element, or of the group."""
+    centers = element_centers(plant.model, name)
+    if centers is None or name not in plant.sharing:
+        return centers
+    return torch.stack([centers[plant.sharing[name] == k].mean(0) for k in range(plant.outputs_of[name])])

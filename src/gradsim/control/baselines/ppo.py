@@ -1,10 +1,10 @@
-"""Proximal policy optimisation (Schulman et al. 2017), by Stable-Baselines3: model-free, from rewards of pictures.
+"""Proximal policy optimisation (Schulman et al. 2017), by Stable-Baselines3: model-free, from rewards of images.
 
-It sees the state, interval by interval; what it lacks is the gradient of the physics. Its step is bounded by the ratio of
-probabilities of whole actions, which for a thousand numbers is far from 1 after the smallest change: bodies of many
-elements are acted on by the shares of `common.py` instead, few numbers for each interval. It explores by noise that
-depends on the state and is drawn once for each episode (Raffin et al. 2021): noise of every interval anew shakes a body and
-moves it nowhere.
+It observes the state in each interval, but has no gradient of the physics. Its step is bounded by the probability ratio
+of whole actions, which for a thousand numbers is far from 1 after the smallest change: bodies of many elements are
+actuated through the basis of `common.py` instead, few numbers for each interval. Exploration noise depends on the state
+and is sampled once for each episode (Raffin et al. 2021): independent noise in each interval shakes a body without
+moving it.
 """
 
 import contextlib
@@ -28,18 +28,18 @@ from gradsim.runtime.optional import require_extra
 
 if TYPE_CHECKING:
     from gradsim.control.task.setup import Setup
-FEATURE = 0.5  # of the last hidden layer, roughly: noise is their sum with normal weights
-MANY = 30  # outputs, above which it acts by shares
-MINIBATCHES = (4, 3, 2, 1)  # of each batch; the first that cuts it evenly
+FEATURE = 0.5  # rough size of features of the last hidden layer: noise is their sum with normal weights
+MANY = 30  # outputs, above which it acts through `basis_weights`
+MINIBATCHES = (4, 3, 2, 1)  # candidates for each batch; the first that divides it evenly
 
 
 class Actor(nn.Module):
-    """The mean of what PPO does, as a policy with feedback.
+    """Mean action of PPO, as a policy with feedback.
 
     Args:
         net: Policy of Stable-Baselines3.
-        shares: From its actions to u (outputs, actions).
-        duration: Of an episode [s], which its clock counts in.
+        shares: Matrix from its actions to u (outputs, actions).
+        duration: Duration of an episode [s], by which its time input is normalized.
     """
 
     feedback = True
@@ -52,9 +52,9 @@ class Actor(nn.Module):
         share = (2 * times / self.duration - 1).expand(len(observation), 1)
         return self.act(torch.cat([share, observation], 1))[:, None]
 
-    def act(self, seen: Tensor) -> Tensor:
-        """u (worlds, outputs) of what environments show (worlds, inputs)."""
-        mean = self.net.get_distribution(seen.float()).distribution.mean  # pyright: ignore[reportCallIssue]
+    def act(self, observation: Tensor) -> Tensor:
+        """u (worlds, outputs) for observations of environments (worlds, inputs)."""
+        mean = self.net.get_distribution(observation.float()).distribution.mean  # pyright: ignore[reportCallIssue]
         return mean.double().clamp(-1, 1) @ self.shares.T
 
 
@@ -67,22 +67,23 @@ def ppo(
     hidden: tuple[int, ...] = (64, 64),
     noise: float = 0.5,
 ) -> tuple[nn.Module, History]:
-    """Train a perceptron of what the worlds show, by rewards.
+    """Train a perceptron of the observations by rewards.
 
-    One iteration is one batch, an episode of each of all worlds but one, and then one without noise of what was learnt
-    before it, whose loss is the iteration's. Rewards are not discounted, since they add up to the loss at the end.
+    One iteration is one batch, with an episode in each of all worlds but one, and an episode without noise of the
+    policy before the batch, whose loss is the iteration's. Rewards are not discounted, since they add up to the final
+    loss.
 
     Args:
-        setup: Plant and goal; senses as for `EnvBatch`. Its policy is not used.
+        setup: Plant and goal; observation as for `EnvBatch`. Its policy is not used.
         budget: `worlds` - 1 is the size of the batch.
-        seed: Of everything; PyTorch's, NumPy's and Python's own generators stay as they were.
-        progress: Is told each iteration.
-        rate: Of Adam.
-        hidden: Widths of the perceptron's layers.
-        noise: Standard deviation of actions at the start, roughly.
+        seed: Seed of all random numbers; the global generators of PyTorch, NumPy and Python are restored.
+        progress: Called after each iteration.
+        rate: Learning rate of Adam.
+        hidden: Widths of the hidden layers.
+        noise: Rough standard deviation of actions at the start.
 
     Returns:
-        The best `Actor`, for a plant with the same senses (of a launch, a `PiecewiseConstant`), and the history.
+        The best `Actor`, for a plant with the same observation (for a launch, a `PiecewiseConstant`), and the history.
 
     Raises:
         InputError: If Gymnasium or Stable-Baselines3 is not installed, or the budget is less than a batch.
@@ -115,20 +116,20 @@ def ppo(
         rounds = budget.rounds(count + 1)
         for _ in range(rounds):
             start = time.process_time()
-            found = evaluate_episode(setup.goal, last_instant(setup, actor))
+            outcome = evaluate_episode(setup.goal, last_instant(setup, actor))
             before = {name: x.clone() for name, x in actor.state_dict().items()}
             learner.learn(batch, reset_num_timesteps=False)
-            entry = found.entry(0, time.process_time() - start, count + 1, plant)
+            entry = outcome.entry(0, time.process_time() - start, count + 1, plant)
             record_iteration(history, entry, before, rounds, progress)
     actor.load_state_dict(history.policies["best"])
-    if plant.launched:  # what it does once: policies of launches do not look
+    if plant.launched:  # policies of launches are called once, without an observation
         return PiecewiseConstant(plant.outputs, start=last_instant(setup, actor).actions[0]), history
     return actor, history
 
 
 @torch.no_grad()
 def last_instant(setup: "Setup", actor: Actor) -> Episode:
-    """The end of an episode without noise, and the action of its last interval."""
+    """Last frame of an episode without noise, with the action of its last interval."""
     worlds, u = EnvBatch(setup.plant, setup.goal), torch.empty(0)
     worlds.reset([np.random.default_rng(0)])
     while not worlds.terminated.all():
@@ -138,14 +139,14 @@ def last_instant(setup: "Setup", actor: Actor) -> Episode:
 
 
 def _span(plant) -> float:
-    """Of a control interval [s]; of a launch, the whole film."""
+    """Duration [s] of a control interval, or of the whole episode for a launch."""
     frames = plant.frames - 1 if plant.launched else plant.interval
     return frames / plant.model.scene.timing.fps
 
 
 @contextlib.contextmanager
 def _own_randomness() -> Iterator[None]:
-    """Stable-Baselines3 seeds the generators of everybody: they are put back."""
+    """Restore the global random generators, which Stable-Baselines3 seeds."""
     python, numpy = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=[]):
         yield

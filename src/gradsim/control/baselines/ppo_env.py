@@ -13,12 +13,12 @@ vec_env: Any = require_extra("stable_baselines3.common.vec_env", "the baseline p
 
 
 class StableBaselinesVecEnv(vec_env.VecEnv):
-    """Worlds that step together, and begin anew in the step that ends them.
+    """Worlds that step together, and are reset in the step that ends them.
 
     Args:
-        envs: With `autoreset_mode` SAME_STEP.
-        shares: From actions to u (outputs, actions); they keep u within [-1, 1].
-        seed: Of the first reset.
+        envs: Environment with `autoreset_mode` SAME_STEP.
+        shares: Matrix from actions to u (outputs, actions), with u in [-1, 1].
+        seed: Seed of the first reset.
     """
 
     def __init__(self, envs: PlantVectorEnv, shares: np.ndarray, seed: int | None = None):
@@ -28,19 +28,19 @@ class StableBaselinesVecEnv(vec_env.VecEnv):
         super().__init__(envs.num_envs, envs.single_observation_space, Box(-1.0, 1.0, shares.shape[1:], np.float64))
 
     def reset(self) -> np.ndarray:
-        seen, _ = self.envs.reset(seed=self._seed)
+        observations, _ = self.envs.reset(seed=self._seed)
         self._seed = None
-        return seen
+        return observations
 
     def step_async(self, actions: np.ndarray) -> None:
         self._actions = actions @ self.shares.T
 
     def step_wait(self):
-        seen, rewards, ended, _, info = self.envs.step(self._actions)
+        observations, rewards, ended, _, info = self.envs.step(self._actions)
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for k in ended.nonzero()[0]:
             infos[k] = {"terminal_observation": info["final_obs"][k], "TimeLimit.truncated": False}
-        return seen, rewards, ended, infos
+        return observations, rewards, ended, infos
 
     def close(self) -> None:
         self.envs.close()
@@ -49,10 +49,10 @@ class StableBaselinesVecEnv(vec_env.VecEnv):
         return [getattr(self.envs, attr_name) for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices=None) -> None:
-        raise NotImplementedError("the worlds share one plant; nothing is set for one of them.")
+        raise NotImplementedError("the worlds share one plant; attributes cannot be set for a single world.")
 
     def env_method(self, method_name: str, *method_args, indices=None, **method_kwargs) -> list[Any]:
-        raise NotImplementedError("the worlds share one plant; there is no environment of one of them.")
+        raise NotImplementedError("the worlds share one plant; methods cannot be called for a single world.")
 
     def env_is_wrapped(self, wrapper_class, indices=None) -> list[bool]:
         return [False for _ in self._get_indices(indices)]

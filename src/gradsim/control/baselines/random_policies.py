@@ -1,4 +1,4 @@
-"""Policies drawn at random: what everything has to beat."""
+"""Random policies: the weakest baseline."""
 
 import copy
 import time
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 def random(
     setup: "Setup", budget: Budget, seed: int = 0, progress: IterationProgress | None = None, size: float = 0.5
 ) -> tuple[nn.Module, History]:
-    """A new policy in each iteration: normal parameters, of a length that gives its actions this root mean square.
+    """Sample a policy in each iteration: normal parameters, scaled to actions with the root mean square `size`.
 
     Args:
-        setup: Plant, kind of policy and goal.
+        setup: Plant, policy and goal.
         budget: One rollout is one iteration.
-        seed: Of what is drawn.
-        progress: Is told each iteration.
+        seed: Seed of the samples.
+        progress: Called after each iteration.
         size: Root mean square of u in [-1, 1].
 
     Returns:
-        The best policy, and the history of all.
+        The best policy, and the history.
     """
     plant, policy = setup.plant, copy.deepcopy(setup.policy)
     generator, history = torch.Generator().manual_seed(seed), History(names={"method": "random", "seed": seed})
     while len(history) < budget.rollouts:
         start = time.process_time()
         count = min(budget.worlds, budget.rollouts - len(history))
-        drawn = torch.randn(count, len(parameter_vector(policy)), generator=generator, dtype=torch.float64)
-        vectors = torch.stack([row * scale(plant, policy, row, size) for row in drawn])
-        found = evaluate_population(plant, setup.goal, policy, vectors)
+        directions = torch.randn(count, len(parameter_vector(policy)), generator=generator, dtype=torch.float64)
+        vectors = torch.stack([row * scale(plant, policy, row, size) for row in directions])
+        outcome = evaluate_population(plant, setup.goal, policy, vectors)
         seconds = (time.process_time() - start) / count
         for k, vector in enumerate(vectors):
-            entry = found.entry(k, seconds, 1, plant)
+            entry = outcome.entry(k, seconds, 1, plant)
             record_iteration(history, entry, policy_state(policy, vector), budget.rollouts, progress)
     policy.load_state_dict(history.policies["best"], strict=False)
     return policy, history

@@ -1,9 +1,9 @@
-"""The score function's gradient (REINFORCE, Williams 1992): the same policy, without a gradient of the physics.
+"""Score-function gradient (REINFORCE, Williams 1992) of the same policy, without a gradient of the physics.
 
     u = μ_θ + σ ε,   ε ~ N(0, 1)
     ∇_θ E[L] ≈ 1/n Σ_b A_b Σ_t (ε_bt / σ) · ∇_θ μ_θ(t, o_bt),   A_b = (L_b - mean L) / std L
 
-L is the loss at the end. Rewards before it would add up to the same and cancel, see `vector_env.py`.
+L is the final loss. Rewards of the intervals would add up to the same, see `vector_env.py`.
 """
 
 import copy
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class ExploringPolicy(nn.Module):
-    """A policy with noise, which remembers what it saw.
+    """Policy with noise that records its observations.
 
     Args:
-        policy: Of the mean.
-        times: Of the intervals (k,) [s].
-        noise: Added to u (worlds, k, outputs).
-        bounded: Whether u is cut to [-1, 1].
+        policy: Policy of the mean.
+        times: Starts of the intervals (k,) [s].
+        noise: Noise added to u (worlds, k, outputs).
+        bounded: Clamp u to [-1, 1].
     """
 
     def __init__(self, policy: nn.Module, times: Tensor, noise: Tensor, bounded: bool):
@@ -46,11 +46,11 @@ class ExploringPolicy(nn.Module):
         return u.clamp(-1, 1) if self.bounded else u
 
     def means(self) -> Tensor:
-        """What the policy said before noise (worlds or 1, k, outputs), differentiable by its parameters."""
+        """Differentiable outputs of the policy without noise (worlds or 1, k, outputs)."""
         if not self.feedback:
             return self.policy(self.times, None)
         pairs = zip(self.times.split(1), self.seen, strict=True)
-        return torch.cat([self.policy(time, seen) for time, seen in pairs], 1)
+        return torch.cat([self.policy(time, observation) for time, observation in pairs], 1)
 
 
 def reinforce(
@@ -61,20 +61,20 @@ def reinforce(
     rate: float = 0.03,
     noise: float = 0.3,
 ) -> tuple[nn.Module, History]:
-    """Train the policy by Adam on this gradient.
+    """Train the policy by Adam with this gradient.
 
     One iteration is one batch: all worlds but one with noise; one without, whose loss is the iteration's.
 
     Args:
         setup: Plant, policy and goal.
         budget: `worlds` is the size of the batch, at least 3.
-        seed: Of the noise.
-        progress: Is told each iteration.
-        rate: Of Adam.
+        seed: Seed of the noise.
+        progress: Called after each iteration.
+        rate: Learning rate of Adam.
         noise: σ, of u in [-1, 1].
 
     Returns:
-        The best policy, and the history. Where a batch diverges σ is halved for it (`history.retreats`).
+        The best policy, and the history. If a batch diverges, it is repeated with half of σ (`history.retreats`).
 
     Raises:
         InputError: If the budget is less than a batch.
@@ -85,26 +85,26 @@ def reinforce(
     rounds = budget.rounds(worlds)
     while not history or history.total()[-1] + worlds <= budget.rollouts:  # halved batches take more
         start = time.process_time()
-        drawn = torch.randn(worlds, plant.intervals, plant.outputs, generator=generator, dtype=torch.float64)
-        drawn[0] = 0.0
-        exploring, episode, halved = _explored(plant, policy, drawn, noise)
-        found = evaluate_episode(setup.goal, episode)
+        epsilon = torch.randn(worlds, plant.intervals, plant.outputs, generator=generator, dtype=torch.float64)
+        epsilon[0] = 0.0
+        exploring, episode, halved = _explored(plant, policy, epsilon, noise)
+        outcome = evaluate_episode(setup.goal, episode)
         before = {name: x.clone() for name, x in policy.state_dict().items()}
         adam.zero_grad()
-        surrogate(exploring, drawn / (noise * 0.5**halved), found.loss).backward()
+        surrogate(exploring, epsilon / (noise * 0.5**halved), outcome.loss).backward()
         adam.step()
         history.retreats += halved
-        entry = found.entry(0, time.process_time() - start, (1 + halved) * worlds, plant)
+        entry = outcome.entry(0, time.process_time() - start, (1 + halved) * worlds, plant)
         record_iteration(history, entry, before, rounds, progress)
     policy.load_state_dict(history.policies["best"])
     return policy, history
 
 
 def surrogate(exploring: ExploringPolicy, score: Tensor, loss: Tensor) -> Tensor:
-    """What has the gradient above, for a batch whose first world has no noise.
+    """Surrogate loss with the gradient above, for a batch whose first world has no noise.
 
     Args:
-        exploring: After its rollout.
+        exploring: Policy after its rollout.
         score: ε / σ (worlds, k, outputs).
         loss: L (worlds,).
     """
@@ -114,12 +114,12 @@ def surrogate(exploring: ExploringPolicy, score: Tensor, loss: Tensor) -> Tensor
 
 
 @torch.no_grad()
-def _explored(plant, policy: nn.Module, drawn: Tensor, noise: float, most: int = 8):
-    """A batch, and how often its noise was halved before none of it diverged."""
+def _explored(plant, policy: nn.Module, epsilon: Tensor, noise: float, most: int = 8):
+    """A batch, and how often its noise was halved until no world diverged."""
     for halved in range(most):
-        exploring = ExploringPolicy(policy, plant.times, noise * 0.5**halved * drawn, not plant.launched)
+        exploring = ExploringPolicy(policy, plant.times, noise * 0.5**halved * epsilon, not plant.launched)
         try:
-            return exploring, plant.rollout(exploring, worlds=len(drawn)), halved
+            return exploring, plant.rollout(exploring, worlds=len(epsilon)), halved
         except Divergence:
             if halved == most - 1:
                 raise

@@ -1,9 +1,9 @@
-"""The paper's privileged baseline: gradients through the physics, with the place of the goal in 3-D.
+"""The paper's privileged baseline: gradients through the physics, with the 3-D position of the goal.
 
     L = mean over x, y and z of |centre of mass at the end - that of the goal|²
 
-The policy, the optimiser and the number of rollouts are those of the pictures. The learning rate is found on other goals
-than those that are reported (`tuned_rate`).
+The policy, the optimizer and the number of rollouts are those of the image goals. The learning rate is tuned on other
+goals than those that are reported (`tuned_rate`).
 """
 
 import copy
@@ -22,8 +22,8 @@ from gradsim.physics.model import Divergence
 if TYPE_CHECKING:
     from gradsim.control.task.setup import Setup
 
-RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)  # of Adam, that `tuned_rate` tries
-# What `tuned_rate` finds for the goals of seeds 101 and 102 (cloth: 103 too) in 40 iterations, 15 of the walker and 30 of
+RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)  # learning rates of Adam that `tuned_rate` compares
+# Results of `tuned_rate` for the goals of seeds 101 and 102 (cloth: 103 too) in 40 iterations, 15 of the walker and 30 of
 # the throw. For the gear 0.1 ends as low as 0.3, and gets there later.
 TUNED = {"walker": 0.03, "gear": 0.3, "cloth": 0.03, "jellyfish": 1.0, "throw": 0.1}
 
@@ -34,17 +34,17 @@ def diffphysics(
     """Train the policy by Adam on the distance in 3-D.
 
     Args:
-        setup: Plant, policy, and a goal that has a place in 3-D.
+        setup: Plant, policy, and a goal with a 3-D position.
         budget: One rollout, forward and backward, is one iteration; `worlds` is not used.
-        seed: For the names in the history; nothing is drawn.
-        progress: Is told each iteration.
-        rate: Of Adam; None takes that of the task in `TUNED`, 0.03 for others.
+        seed: Recorded in the history; the method has no randomness.
+        progress: Called after each iteration.
+        rate: Learning rate of Adam; None: that of the task in `TUNED`, 0.03 for others.
 
     Returns:
-        The policy of the least loss, and the history; its loss is the position error [m²].
+        The policy with the smallest loss, and the history; its loss is the position error [m²].
 
     Raises:
-        InputError: If the goal has no place in 3-D, see `Setup.state_goal`.
+        InputError: If the goal has no 3-D position, see `Setup.state_goal`.
     """
     if rate is None:
         rate = TUNED.get(setup.task.name, 0.03)
@@ -55,12 +55,12 @@ def diffphysics(
 
 
 def tuned_rate(setups: Sequence["Setup"], iterations: int, rates: Iterable[float] = RATES) -> float:
-    """The rate with the least mean loss at the end, over some goals.
+    """Learning rate with the smallest mean final loss over goals.
 
     Args:
-        setups: Of goals that are not reported.
-        iterations: Of each run.
-        rates: To try.
+        setups: Setups of goals that are not reported.
+        iterations: Iterations of each run.
+        rates: Candidates.
     """
 
     def error(rate: float) -> float:

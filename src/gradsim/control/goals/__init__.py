@@ -1,1 +1,1 @@
-"""Goals: states, images, and their rewards."""
+"""Goals: states, images and rewards."""

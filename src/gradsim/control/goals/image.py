@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ImageRenderer = Silhouettes | Renderer
 ImageLike = Tensor | str | Path
 
-MIN_PIXELS = 4  # pixels that differ from the background: what `subtract_background` takes for more than a defect
+MIN_PIXELS = 4  # pixels that differ from the background: the smallest body that `subtract_background` accepts
 MAX_MEDIAN = 0.02  # median difference of pixels from the background, above that of compressed images
 
 
@@ -139,11 +139,11 @@ def _from_file(path: Path) -> Tensor:
                 )
             values = np.asarray(image.convert("L" if len(bands) == 1 else "RGB"), np.float64) / 255
     except FileNotFoundError:
-        raise InputError(f"there is no goal image {path}.") from None
+        raise InputError(f"the goal image {path} does not exist.") from None
     except InputError:
         raise
     except (OSError, SyntaxError, UnidentifiedImageError, Image.DecompressionBombError) as error:
-        raise InputError(f"{path} cannot be read as a image ({error}); export it again as png.") from error
+        raise InputError(f"{path} cannot be read as an image ({error}); export it again as png.") from error
     return torch.from_numpy(values[None] if values.ndim == 2 else np.moveaxis(values, -1, 0).copy())
 
 
@@ -198,16 +198,20 @@ class ImageGoal(Goal):
         truth: Truth | None = None,
     ):
         super().__init__(truth)
-        given = listed(images)
-        if not given:
+        goal_images = listed(images)
+        if not goal_images:
             raise InputError("the goal has no image; give at least one.")
-        self.renderers: list[ImageRenderer] = _each(renderers, len(given), "renderers")
-        self.frames: list[int] = _each(frames, len(given), "frames")
-        empty = [None] * len(given) if background is None else _each(background, len(given), "backgrounds")
+        self.renderers: list[ImageRenderer] = _one_per_image(renderers, len(goal_images), "renderers")
+        self.frames: list[int] = _one_per_image(frames, len(goal_images), "frames")
+        empty = (
+            [None] * len(goal_images)
+            if background is None
+            else _one_per_image(background, len(goal_images), "backgrounds")
+        )
         self.colours, self.schedule = colours, _schedule(loss, colours)
         self.targets = [
             target_image(image, renderer, colours, B)
-            for image, renderer, B in zip(given, self.renderers, empty, strict=True)
+            for image, renderer, B in zip(goal_images, self.renderers, empty, strict=True)
         ]
 
     def loss(self, episode: "Episode", iteration: int = 0) -> Tensor:
@@ -231,12 +235,12 @@ class ImageGoal(Goal):
 
     def _image(self, renderer: ImageRenderer, trajectory) -> Tensor:
         if self.colours:
-            return renderer(trajectory.drawn, trajectory.values)
+            return renderer(trajectory.scene_surface, trajectory.values)
         mask = renderer.union if isinstance(renderer, Silhouettes) else renderer.alpha
         return mask(trajectory.surface, trajectory.values)
 
 
-def _each(given, count: int, what: str) -> list:
+def _one_per_image(given, count: int, what: str) -> list:
     """One value for each image."""
     several = isinstance(given, Sequence) and not isinstance(given, str)
     values = list(given) if several else [given] * count

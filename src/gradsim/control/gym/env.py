@@ -1,8 +1,8 @@
-"""Environments of Gymnasium: one world of a plant, or many at once.
+"""Gymnasium environments: one world of a plant, or several in parallel.
 
-Actions are u in [-1, 1], one for each control interval; what is seen and rewarded stands in `vector_env.py`. An episode
-*terminates* after the plant's last interval, since the end belongs to the task and the time is among what is seen; it
-is never truncated. A world whose simulation diverges terminates too, with `info["diverged"]`.
+Actions are u in [-1, 1], one for each control interval; `vector_env.py` defines observations and rewards. An episode
+*terminates* after the plant's last interval, since the end is part of the task and the observation includes the time;
+it is never truncated. A world whose simulation diverges terminates too, with `info["diverged"]`.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class PlantEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     Args:
         plant: Plant.
         goal: Goal, see `EnvBatch`.
-        draw: Draws the parameters of the world at each reset, from the environment's generator, see `EnvBatch`.
+        draw: Samples the parameters of the world at each reset, from the environment's generator, see `EnvBatch`.
         iteration: See `EnvBatch`.
         render_mode: "rgb_array" or None.
         camera: Name of the scene's camera that `render` takes.
@@ -55,7 +55,7 @@ class PlantEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self.camera = camera
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
-        """Begin anew; see `gymnasium.Env.reset`."""
+        """Reset the world; see `gymnasium.Env.reset`."""
         super().reset(seed=seed)
         self.batch.reset([self.np_random])
         return self.batch.observe().numpy()[0], self._info()
@@ -71,7 +71,7 @@ class PlantEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         return self.batch.observe().numpy()[0], float(reward[0]), ended, False, self._info()
 
     def render(self) -> np.ndarray | None:
-        """The present, (height, width, 3) uint8; None without a render mode."""
+        """Image of the current state (height, width, 3), uint8; None without a render mode."""
         return _render(self.batch, self.camera)[0] if self.render_mode else None
 
     def _info(self) -> dict[str, Any]:
@@ -79,9 +79,9 @@ class PlantEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
 
 class PlantVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
-    """Many worlds of one plant that step together, for little more than the price of one.
+    """Worlds of one plant that step together, at little more than the cost of one.
 
-    World k gives what `PlantEnv` gives if reset with seed + k.
+    World k equals a `PlantEnv` that is reset with seed + k.
 
     Args:
         plant: Plant.
@@ -91,9 +91,9 @@ class PlantVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         iteration: As for `PlantEnv`.
         render_mode: As for `PlantEnv`.
         camera: As for `PlantEnv`.
-        autoreset_mode: When a world that has ended begins anew: in the next step, whose action it ignores (NEXT_STEP,
-            Gymnasium's default), in the same one, with what it saw last in `info["final_obs"]` (SAME_STEP), or when
-            `reset(options={"reset_mask": ...})` says so (DISABLED).
+        autoreset_mode: When a world that has ended is reset: in the next step, whose action is ignored (NEXT_STEP,
+            Gymnasium's default), in the same step, with the last observation in `info["final_obs"]` (SAME_STEP), or by
+            `reset(options={"reset_mask": ...})` (DISABLED).
     """
 
     def __init__(
@@ -118,24 +118,24 @@ class PlantVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self._generators = [seeding.np_random()[0] for _ in range(num_envs)]
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None):
-        """Begin anew; see `gymnasium.vector.VectorEnv.reset`.
+        """Reset worlds; see `gymnasium.vector.VectorEnv.reset`.
 
         Args:
-            seed: World k gets seed + k, or its own of a sequence; None goes on with its generator.
-            options: {"reset_mask": bool (num_envs,)} begins only some worlds anew.
+            seed: World k gets seed + k, or element k of a sequence; None continues with its generator.
+            options: {"reset_mask": bool (num_envs,)} resets these worlds only.
 
         Raises:
-            InputError: If there are not as many seeds, or the mask has another shape or type.
+            InputError: If the number of seeds is not that of worlds, or the mask has another shape or type.
         """
         which = self._mask((options or {}).get("reset_mask"))
         seeds = [seed + k for k in range(self.num_envs)] if isinstance(seed, int) else seed or [None] * self.num_envs
         if len(seeds) != self.num_envs:
             raise InputError(
-                f"{len(seeds)} seeds are given for {self.num_envs} worlds; give one for each, or a number."
+                f"got {len(seeds)} seeds for {self.num_envs} worlds; give one for each, or a single number."
             )
-        for world, own in enumerate(seeds):
-            if own is not None and which[world]:
-                self._generators[world] = seeding.np_random(own)[0]
+        for world, world_seed in enumerate(seeds):
+            if world_seed is not None and which[world]:
+                self._generators[world] = seeding.np_random(world_seed)[0]
         self.batch.reset(self._generators, which)
         return self.batch.observe().numpy(), self._info()
 
@@ -156,15 +156,15 @@ class PlantVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
             self.batch.reset(self._generators, before)
             info = self._info()
         if self.autoreset_mode is AutoresetMode.SAME_STEP and ended.any():
-            seen, final = self.batch.observe().numpy(), info
+            observations, final = self.batch.observe().numpy(), info
             self.batch.reset(self._generators, ended)
             info = {**self._info(), "final_info": final, "_final_info": ended.numpy()}
-            info |= {"final_obs": _objects(seen, ended.numpy()), "_final_obs": ended.numpy()}
+            info |= {"final_obs": _objects(observations, ended.numpy()), "_final_obs": ended.numpy()}
         none = np.zeros(self.num_envs, dtype=bool)
         return self.batch.observe().numpy(), reward.numpy(), ended.numpy(), none, info
 
     def render(self) -> tuple[np.ndarray, ...] | None:
-        """The present of each world, (height, width, 3) uint8; None without a render mode."""
+        """Image of the current state of each world (height, width, 3), uint8; None without a render mode."""
         return tuple(_render(self.batch, self.camera)) if self.render_mode else None
 
     def _mask(self, given) -> Tensor:
@@ -178,9 +178,9 @@ class PlantVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         return torch.tensor(mask)
 
     def _info(self) -> dict[str, Any]:
-        every = lambda: np.ones(self.num_envs, dtype=bool)
-        own = {"loss": self.batch.loss.numpy().copy(), "diverged": self.batch.diverged.numpy().copy()}
-        return {**own, **{f"_{name}": every() for name in own}}
+        all_worlds = lambda: np.ones(self.num_envs, dtype=bool)
+        values = {"loss": self.batch.loss.numpy().copy(), "diverged": self.batch.diverged.numpy().copy()}
+        return {**values, **{f"_{name}": all_worlds() for name in values}}
 
 
 def _spaces(batch: EnvBatch) -> tuple[Box, Box]:
@@ -211,16 +211,16 @@ def _render(batch: EnvBatch, camera: str) -> np.ndarray:
     """(worlds, height, width, 3), uint8."""
     trajectory = batch.snapshot()
     with torch.no_grad():
-        rgb = Renderer.of(batch.plant.model.scene, camera=camera)(trajectory.drawn, trajectory.values)[:, 0]
+        rgb = Renderer.of(batch.plant.model.scene, camera=camera)(trajectory.scene_surface, trajectory.values)[:, 0]
     return (rgb.clamp(0, 1) * 255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
 
 
 def _objects(rows: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """An array of arrays, None where not `which`: what Gymnasium asks for `final_obs`."""
-    found = np.full(len(rows), None, dtype=object)
+    """Object array of rows, None where not `which`: the format of `final_obs` in Gymnasium."""
+    objects = np.full(len(rows), None, dtype=object)
     for k in which.nonzero()[0]:
-        found[k] = rows[k]
-    return found
+        objects[k] = rows[k]
+    return objects
 
 
 __all__ = ["PlantEnv", "PlantVectorEnv"]

@@ -1,4 +1,4 @@
-"""The tasks of the library as environments of Gymnasium; importing this file registers them.
+"""Gymnasium environments of the tasks in the library; importing this file registers them.
 
 import gymnasium
 import gradsim.control.gym.register
@@ -17,17 +17,17 @@ NAMESPACE = "gradsim"
 
 
 def env_id(name: str) -> str:
-    """The name of a task for `gymnasium.make`: `gradsim/SheetThrow-v0` of `sheet_throw`."""
+    """Name of a task for `gymnasium.make`: `gradsim/SheetThrow-v0` of `sheet_throw`."""
     return f"{NAMESPACE}/{''.join(part.capitalize() for part in name.split('_'))}-v0"
 
 
 def make_env(task: str | Path, goal_seed: int = 0, quick: bool = False, **options) -> PlantEnv:
-    """One world of a task.
+    """Environment of one world of a task.
 
     Args:
-        task: Name or file.
-        goal_seed: Of the numbers that the task draws: its goal, as a rule.
-        quick: Take the trial that the file describes.
+        task: Name in the library, or path of a task file.
+        goal_seed: Seed of the random numbers of the task, usually of its goal.
+        quick: Apply the task's changes for a quick trial.
         **options: As for `PlantEnv`.
     """
     ready = Setup.of(Task.load(task), goal_seed, quick)
@@ -37,19 +37,21 @@ def make_env(task: str | Path, goal_seed: int = 0, quick: bool = False, **option
 def make_vector_env(
     task: str | Path, num_envs: int = 1, goal_seed: int = 0, quick: bool = False, **options
 ) -> PlantVectorEnv:
-    """Many worlds of a task; arguments as for `make_env`, options as for `PlantVectorEnv`."""
+    """Environment of several worlds of a task; arguments as for `make_env`, options as for `PlantVectorEnv`."""
     ready = Setup.of(Task.load(task), goal_seed, quick)
     return PlantVectorEnv(ready.plant, ready.goal, num_envs, **options)
 
 
 def _register() -> None:
-    import gymnasium  # after `env`, which says what to install
+    import gymnasium  # after `env`, whose error names what to install
 
-    here = __name__
+    module = __name__
     for path in library():
         name = path.stem
-        own = {"task": name}
-        gymnasium.register(env_id(name), f"{here}:make_env", vector_entry_point=f"{here}:make_vector_env", kwargs=own)
+        kwargs = {"task": name}
+        gymnasium.register(
+            env_id(name), f"{module}:make_env", vector_entry_point=f"{module}:make_vector_env", kwargs=kwargs
+        )
 
 
 _register()

@@ -18,7 +18,7 @@ from gradsim.scene.quantity import Quantity, plain
 
 
 class _Factor:
-    """Annotates a number or a list of numbers."""
+    """Annotation of a number or a list of numbers."""
 
     def __get_pydantic_core_schema__(self, source, handler):
         return core_schema.no_info_plain_validator_function(self._read)
@@ -26,7 +26,7 @@ class _Factor:
     def _read(self, given: Any) -> float | tuple[float, ...]:
         value = plain(given)
         if isinstance(value, list | tuple):
-            return tuple(Quantity("").read(each) for each in value)
+            return tuple(Quantity("").read(item) for item in value)
         return Quantity("").read(value)
 
 
@@ -43,17 +43,17 @@ class RandomDraw(Node):
     high: Annotated[float, Quantity("")] = Field(description="the upper end of its range")
     whole: bool = False
     into: dict[str, Annotated[Any, _Factor()]] = Field(
-        description="where it goes, such as {goal.place.0: 1}: dotted places, and by what it is multiplied there"
+        description="keys that it sets, such as {goal.place.0: 1}: dotted keys with a factor for each"
     )
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         if self.low > self.high:
-            yield ("low",), f"got {self.low:g}, which is above `high`, {self.high:g}; exchange them."
+            yield ("low",), f"got {self.low:g}, which is above `high`, {self.high:g}; swap them."
         for key in ("low", "high") if self.whole else ():
             if getattr(self, key) % 1:
                 yield (key,), f"got {getattr(self, key):g}; a `whole` number needs a whole end."
         if not self.into:
-            yield ("into",), "is empty; say where the number goes, such as {goal.place.0: 1}."
+            yield ("into",), "is empty; give the keys that the number sets, such as {goal.place.0: 1}."
 
     def values(self, name: str, seed: int) -> dict[str, Any]:
         """Values by dotted key for this seed."""
@@ -85,7 +85,7 @@ def set_at(content: dict[str, Any], place: str, value: Any) -> None:
     elif isinstance(at, dict):
         at[last] = value
     else:
-        raise InputError(f"there is no place `{place}`: `{way}` is {quote(at)}, which has no parts.")
+        raise InputError(f"unknown key `{place}`: `{way}` is {quote(at)}, which has no parts.")
 
 
 def deep_copy(content: Any) -> Any:
@@ -102,11 +102,11 @@ def _inside(at: Any, step: str, place: str, way: str) -> Any:
     if isinstance(at, dict):
         if step not in at:
             hint = did_you_mean(step, list(at)) or f"; {where} has {', '.join(map(str, at))}."
-            raise InputError(f"there is no place `{place}`{hint}")
+            raise InputError(f"unknown key `{place}`{hint}")
         return at[step]
     if not isinstance(at, list) or not step.isdigit() or int(step) >= len(at):
         size = f"{len(at)} items, counted from 0" if isinstance(at, list) else "no parts"
-        raise InputError(f"there is no place `{place}`: {where} has {size}.")
+        raise InputError(f"unknown key `{place}`: {where} has {size}.")
     return at[int(step)]
 
 

@@ -1,8 +1,6 @@
-"""The goal of a task file: pictures of a user's own, or of a body that is put where it should be; and the loss.
+"""Nodes of a task file: goals and losses, policies and observations, and the training configuration.
 
-Policies in a task file, by `kind`, and what those that look are given to see.
-
-The search of a task file: the settings of `TrainingConfig`.
+A goal is a set of images of the user, or the position of a body, of which images are rendered.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,7 +34,7 @@ BLUR = positive("px")
 
 
 class _LossName:
-    """Annotates the name of a loss of images."""
+    """Annotation of the name of an image loss."""
 
     def __get_pydantic_core_schema__(self, source, handler):
         return core_schema.no_info_plain_validator_function(self._read)
@@ -49,35 +47,39 @@ class _LossName:
 
 
 class _Blur:
-    """Annotates a blur [px], or two: from the first to the last iteration."""
+    """Annotation of a blur [px], or of two: at the first and the last iteration."""
 
     def __get_pydantic_core_schema__(self, source, handler):
         return core_schema.no_info_plain_validator_function(self._read)
 
     def _read(self, given: Any) -> tuple[float, ...]:
         value = plain(given)
-        found = tuple(BLUR.read(each) for each in (value if isinstance(value, list | tuple) else [value]))
-        if len(found) not in (1, 2):
+        sizes = tuple(BLUR.read(item) for item in (value if isinstance(value, list | tuple) else [value]))
+        if len(sizes) not in (1, 2):
             raise mistake(f"got {quote(given)}; expected a number [px], or two: at the first and the last iteration.")
-        return found
+        return sizes
 
 
 class LossNode(Node):
-    """How pictures are compared, for some iterations.
+    """Image loss of a number of iterations.
 
     Attributes:
-        loss: Its name, such as "cdf", "moments", "pyramid" or "mse".
-        iterations: How many; the last stage goes on.
-        blur: A Gaussian over both [px]; two numbers: from the first to the last iteration.
+        loss: Name of the loss, such as "cdf", "moments", "pyramid" or "mse".
+        iterations: Number of iterations; the last stage continues to the end.
+        blur: Standard deviation of a Gaussian blur of both images [px]; two numbers: at the first and the last
+            iteration.
     """
 
-    loss: Annotated[str, _LossName()] = Field(description=f"a loss of images: {', '.join(LOSSES)}")
+    loss: Annotated[str, _LossName()] = Field(description=f"an image loss: {', '.join(LOSSES)}")
     iterations: Annotated[int | None, Count(1, 1_000_000)] = None
     blur: Annotated[tuple[float, ...] | None, _Blur()] = None
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         if self.blur and len(self.blur) == 2 and self.iterations is None:
-            yield ("blur",), "goes from one number to another; give `iterations`, how many that takes."
+            yield (
+                ("blur",),
+                "changes from one number to another; give `iterations`, the number of iterations that takes.",
+            )
 
     def stages(self) -> tuple[LossStage, ...]:
         count = self.iterations or 1
@@ -88,22 +90,24 @@ class LossNode(Node):
 
 
 class GoalNode(Node):
-    """Exactly one of `place`, `shift` and `pictures`.
+    """Goal; exactly one of `place`, `shift` and `pictures`.
 
     Attributes:
-        place: Where the centre of the undeformed body is pictured [m], or
-        shift: the same from where it starts [m], or
-        pictures: files of one's own: of each camera, or of each camera in each frame. `picture` stands for a single one.
-        rotation_vector: How the pictured body is turned, axis times angle [rad]; by default as at the start.
-        body: Whose place it is; by default the first of the scene.
-        cameras: Which see it.
-        frames: In which it should be so; -1 is the last.
-        compare: Silhouettes, or colours.
+        place: Position of the centre of the undeformed body in the goal image [m].
+        shift: The same, relative to the start [m].
+        pictures: Image files of the user: one for each camera, or one for each camera and frame. `picture` gives a
+            single one.
+        rotation_vector: Orientation of the body in the goal image, axis times angle [rad]; by default that of the
+            start.
+        body: Name of the body; by default the first of the scene.
+        cameras: Names of the cameras of the goal images.
+        frames: Frames of the goal; -1 is the last.
+        compare: Compare silhouettes or colours.
     """
 
     place: Annotated[Vector3 | None, vector("m")] = None
     shift: Annotated[Vector3 | None, vector("m")] = None
-    pictures: tuple[Annotated[Path, FilePath("a picture", FORMATS)], ...] = ()
+    pictures: tuple[Annotated[Path, FilePath("an image", FORMATS)], ...] = ()
     rotation_vector: Annotated[Vector3 | None, vector("rad", lower=-TURN, upper=TURN)] = None
     body: str | None = None
     cameras: tuple[str, ...] = ("camera",)
@@ -116,30 +120,30 @@ class GoalNode(Node):
 
     @classmethod
     def prepare(cls, given: dict[str, Any]) -> dict[str, Any]:
-        given = {key: value for key, value in given.items() if key != "pictures" or value not in ((), [])}
-        if "picture" in given and "pictures" not in given:
-            given["pictures"] = [given.pop("picture")]
-        return given
+        content = {key: value for key, value in given.items() if key != "pictures" or value not in ((), [])}
+        if "picture" in content and "pictures" not in content:
+            content["pictures"] = [content.pop("picture")]
+        return content
 
     @classmethod
     def faults(cls, given: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
         yield from exactly_one(given, ("place", "shift", "pictures"))
         for key in ("body", "rotation_vector"):
             if "pictures" in given and key in given:
-                yield (key,), "stands beside `pictures`, which show all there is; leave it out."
+                yield (key,), "has no effect with `pictures`; remove it."
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         for key in ("cameras", "frames"):
             if not getattr(self, key):
                 yield (key,), "is empty; give at least one."
-        each = len(self.cameras)
-        if self.pictures and len(self.pictures) not in (each, each * len(self.frames)):
-            both = f", or {each * len(self.frames)}, in each frame" if len(self.frames) > 1 else ""
-            yield ("pictures",), f"are {len(self.pictures)}; give {each}, one of each camera{both}."
+        cameras = len(self.cameras)
+        if self.pictures and len(self.pictures) not in (cameras, cameras * len(self.frames)):
+            both = f", or {cameras * len(self.frames)}, one for each frame too" if len(self.frames) > 1 else ""
+            yield ("pictures",), f"has {len(self.pictures)} entries; give {cameras}, one for each camera{both}."
 
 
 def schedule(stages: tuple[LossNode, ...]) -> Schedule | None:
-    """The losses one after another; None where none is given."""
+    """Schedule of the losses in sequence; None if there are none."""
     return Schedule(*(stage for node in stages for stage in node.stages())) if stages else None
 
 
@@ -148,19 +152,19 @@ START = Quantity("", lower=0.0)
 
 
 def _listed(given: dict[str, Any], key: str) -> dict[str, Any]:
-    """A single number as a list of one."""
+    """Replace a single number by a list of one."""
     if key in given and isinstance(given[key], int | float | str):
         return {**given, key: [given[key]]}
     return given
 
 
 class SinusoidsNode(Node):
-    """The paper's open loop: sinusoids of time, one linear layer, tanh.
+    """Open loop of the paper: sinusoids of time, one linear layer, tanh.
 
     Attributes:
-        phases: Sinusoids of each frequency.
-        frequency: One or several [rad/s].
-        bias: Whether the layer has a bias.
+        phases: Number of sinusoids of each frequency.
+        frequency: One or several frequencies [rad/s].
+        bias: Give the layer a bias.
         start: Size of u before training.
     """
 
@@ -181,10 +185,10 @@ class SinusoidsNode(Node):
 
 
 class SplineNode(Node):
-    """A smooth curve of time for each number.
+    """Cubic B-spline of time for each output.
 
     Attributes:
-        knots: Numbers of each curve.
+        knots: Number of coefficients of each curve.
         start: Size of u before training.
     """
 
@@ -200,12 +204,12 @@ class SplineNode(Node):
 
 
 class FreeNode(Node):
-    """The numbers themselves: of a launch, constant, or of each of several equal intervals.
+    """Free parameters: constant, as for a launch, or one value for each of several equal intervals.
 
-    Over time they are kept within the ranges of their controls; a launch may leave its range, which is a scale.
+    Values over time are bounded by the ranges of their controls; for a launch, the range is only a scale.
 
     Attributes:
-        intervals: How many.
+        intervals: Number of intervals.
     """
 
     kind: Literal["free"] = "free"
@@ -220,12 +224,12 @@ class FreeNode(Node):
 
 
 class StateObservationNode(Node):
-    """What is where and how fast: of soft bodies the centre, and some vertices.
+    """Observation of positions and velocities: of soft bodies, of the centre and some vertices.
 
     Attributes:
-        points: Vertices of each soft body.
-        target: A place that positions are relative to [m].
-        detached: Whether gradients end at the senses.
+        points: Number of vertices of each soft body.
+        target: Position [m] relative to which positions are observed.
+        detached: Stop gradients at the observation.
     """
 
     kind: Literal["state"] = "state"
@@ -235,13 +239,13 @@ class StateObservationNode(Node):
 
 
 class ImageObservationNode(Node):
-    """A small silhouette.
+    """Observation of a small silhouette image.
 
     Attributes:
         size: Width and height [px].
-        camera: Whose view it is.
-        lag: Between this picture and a second one of that long ago [s], which shows motion; 0: there is none.
-        detached: Whether gradients end at the senses.
+        camera: Name of the camera.
+        lag: Time between this image and an earlier one [s], which shows the velocity; 0: a single image.
+        detached: Stop gradients at the observation.
     """
 
     kind: Literal["image"] = "image"
@@ -255,13 +259,13 @@ SENSES: dict[str, type[Node]] = {"state": StateObservationNode, "image": ImageOb
 
 
 class FeedbackNode(Node):
-    """A closed loop: a perceptron of what the senses see.
+    """Closed loop: a perceptron of the observation.
 
     Attributes:
-        senses: What it sees.
+        senses: Observation.
         hidden: Widths of the hidden layers.
-        phases: Sinusoids of time beside what it sees; 0: it knows no clock.
-        frequency: Theirs [rad/s], one or several.
+        phases: Number of sinusoids of time as further inputs; 0: the time is not an input.
+        frequency: One or several frequencies of these [rad/s].
         start: Size of u before training.
     """
 
@@ -297,11 +301,11 @@ def _start(node: Any) -> dict[str, float]:
 
 
 class HorizonNode(Node):
-    """The part of the film that counts, see `gradsim.control.training.settings`.
+    """Training horizon, see `gradsim.control.training.settings`.
 
     Attributes:
-        first: The share of the film in the first iteration.
-        iterations: From this one on it is the whole film.
+        first: Fraction of the episode in the first iteration.
+        iterations: Iteration from which on it is the whole episode.
     """
 
     first: Annotated[float, Quantity("", lower=0.0, upper=1.0, above=True)] = 0.25
@@ -312,7 +316,7 @@ KEYS = {"optimiser": "optimizer", "enough": "target_loss"}  # of a task file: fi
 
 
 class SearchNode(Node):
-    """How the policy is looked for: see `gradsim.control.training.settings.TrainingConfig`, which has the same settings."""
+    """Training configuration: the settings of `gradsim.control.training.settings.TrainingConfig`."""
 
     optimiser: str = "adam"
     rate: Annotated[float | None, positive("")] = None

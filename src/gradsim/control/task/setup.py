@@ -51,11 +51,11 @@ def place_body(
     if key not in model.kinds:
         raise InputError(f"`{body}` has no position that could be set; give `pictures` of the goal.")
     start = model.get_parameter(key).detach()
-    there = start.new_tensor(place) if place is not None else start + start.new_tensor(shift or (0.0, 0.0, 0.0))
-    given = {key: there[None]}
+    position = start.new_tensor(place) if place is not None else start + start.new_tensor(shift or (0.0, 0.0, 0.0))
+    parameters = {key: position[None]}
     if rotation_vector is not None:
-        given[f"{body}.rotation_vector"] = start.new_tensor(rotation_vector)[None]
-    trajectory = model.rollout(given, 1)
+        parameters[f"{body}.rotation_vector"] = start.new_tensor(rotation_vector)[None]
+    trajectory = model.rollout(parameters, 1)
     x = trajectory[body]["x"]
     centre = Episode(trajectory, x.new_empty(1, 0, 0)).centre(body)[0, 0]
     return trajectory, Truth(body, centre, x[0, 0] if x.ndim == 4 else None, frame)
@@ -100,7 +100,7 @@ class Setup:
         goal: The goal.
         config: Training configuration.
         at_goal: One frame with the undeformed body at the goal; None if only goal images are known.
-        given: Goal images of the user, if any.
+        user_images: Goal images of the user, if any.
     """
 
     task: Task
@@ -109,7 +109,7 @@ class Setup:
     goal: Goal
     config: TrainingConfig
     at_goal: Trajectory | None = None
-    given: tuple[ImageLike, ...] = ()
+    user_images: tuple[ImageLike, ...] = ()
 
     @classmethod
     def of(
@@ -132,27 +132,28 @@ class Setup:
 
         Raises:
             InputError: If a goal image has another size or other channels than the camera's or is empty, the goal or the
-                start is out of view, the model cannot be built, or it has no such controls.
+                start is out of view, the model cannot be built, or a control is unknown.
         """
         task = task.with_seed(seed, quick)
         model = Model(task.scene, dtype=getattr(torch, task.precision))
         controls = [Control(name, low, high) for name, (low, high) in task.controls.items()]
         share = {name: groups_along(model, name, axis) for name, axis in task.share.items()}
         plant = Plant(model, controls, task.interval, _observation(task, model), share)
-        goal, at_goal, given = _goal(task, model, goal)
+        goal, at_goal, user_images = _goal(task, model, goal)
         _check_start(task, model)
         policy = task.policy.build(plant, seed if policy_seed is None else policy_seed)
-        return cls(task, plant, policy, goal, task.search.build(), at_goal, given)
+        return cls(task, plant, policy, goal, task.search.build(), at_goal, user_images)
 
     @cached_property
     def images(self) -> list[Tensor]:
         """Goal images (3, height, width) in [0, 1]: rendered for each camera, or the user's; empty for other goals."""
         if self.at_goal is None:
-            return [read_goal_image(each).expand(3, -1, -1) for each in self.given]
+            return [read_goal_image(image).expand(3, -1, -1) for image in self.user_images]
         scene, trajectory = self.task.scene, self.at_goal
         with torch.no_grad():
             return [
-                Renderer.of(scene, camera=c)(trajectory.drawn, trajectory.values)[0, 0] for c in self.task.goal.cameras
+                Renderer.of(scene, camera=c)(trajectory.scene_surface, trajectory.values)[0, 0]
+                for c in self.task.goal.cameras
             ]
 
     def state_goal(self, all_frames: bool = False) -> StateGoal:
@@ -167,8 +168,8 @@ class Setup:
         truth = self.goal.truth
         if truth is None:
             raise InputError(
-                "the goal has no place in three dimensions, only an image; state-supervised baselines need a task whose "
-                "goal has `place` or `shift`."
+                "the goal has no 3-D position, only an image; state-supervised baselines need a task whose goal has "
+                "`place` or `shift`."
             )
         return StateGoal(truth.body, truth.centre, None if all_frames else truth.frame, truth)
 
@@ -185,19 +186,21 @@ def _goal(
     ]
     if other is None and not node.pictures:
         return _placed_goal(task, model, renderers)
-    given = listed(other) if other is not None else list(node.pictures)
-    each = len(node.frames) if len(given) == len(renderers) * len(node.frames) else 1
-    if len(given) != len(renderers) * each:
-        raise InputError(f"the goal has {len(given)} images; the task has {len(renderers)} cameras: give one of each.")
+    goal_images = listed(other) if other is not None else list(node.pictures)
+    per_camera = len(node.frames) if len(goal_images) == len(renderers) * len(node.frames) else 1
+    if len(goal_images) != len(renderers) * per_camera:
+        raise InputError(
+            f"the goal has {len(goal_images)} images; the task has {len(renderers)} cameras: give one of each."
+        )
     behind = render_empty_scene(model, node.cameras)
     images, used, frames, backgrounds = [], [], [], []
     for k, renderer in enumerate(renderers):
         for j, frame in enumerate(node.frames):
-            images.append(given[k * each + (j if each > 1 else 0)])
+            images.append(goal_images[k * per_camera + (j if per_camera > 1 else 0)])
             used.append(renderer)
             frames.append(frame)
             backgrounds.append(behind[k])
-    return ImageGoal(used, images, frames, schedule(task.loss), colours, backgrounds), None, tuple(given)
+    return ImageGoal(used, images, frames, schedule(task.loss), colours, backgrounds), None, tuple(goal_images)
 
 
 def _placed_goal(
@@ -222,7 +225,7 @@ def _placed_goal(
 def _render(renderer: ImageRenderer, trajectory: Trajectory) -> Tensor:
     with torch.no_grad():
         if isinstance(renderer, Renderer):
-            return renderer(trajectory.drawn, trajectory.values)[0, 0].clamp(0, 1)
+            return renderer(trajectory.scene_surface, trajectory.values)[0, 0].clamp(0, 1)
         return renderer.union(trajectory.surface, trajectory.values)[0, 0]
 
 

@@ -44,7 +44,7 @@ END = Quantity("")
 
 
 class _SceneOf:
-    """Annotates a scene: itself, the name of one in the library, or the path of a file, from the folder of the task."""
+    """Annotation of a scene: its content, a name in the library, or a path relative to the folder of the task."""
 
     def __get_pydantic_core_schema__(self, source, handler):
         return core_schema.with_info_plain_validator_function(self._read)
@@ -53,7 +53,7 @@ class _SceneOf:
         if isinstance(given, Scene | Mapping):
             return given if isinstance(given, Scene) else Scene.model_validate(given, context=info.context)
         if not isinstance(given, str | Path) or not str(given):
-            raise mistake(f"got {quote(given)}; expected a scene: its name in the library, a path, or itself.")
+            raise mistake(f"got {quote(given)}; expected a scene: its name in the library, a path, or its content.")
         try:
             if isinstance(given, str) and Path(given).suffix.lower() not in (".yaml", ".yml"):
                 return Scene.library(given)
@@ -63,26 +63,26 @@ class _SceneOf:
 
 
 class Task(Node):
-    """What a policy should do.
+    """Control task.
 
     Attributes:
-        name: For titles; by default that of the file.
-        scene: What moves, and who sees it.
-        controls: Ranges [low, high] of parameters of the model by name, which u from -1 to 1 spans: `walker.activation`
-            is a number for each element over time, `cloth.velocity` one of the start.
-        interval: Frames between two questions to the policy.
-        precision: Of the model; float32 takes half of the time of float64, and gradients of about 5 digits.
-        share: Axes x, y or z of rest shapes by control, along which elements have one number (`actuator_sharing.py`).
-        policy: What answers.
-        goal: Where it should get.
-        loss: How pictures are compared, one stage after another; by default the CDF, then the difference of pixels.
-        search: How the policy is looked for.
-        draws: Numbers drawn for each seed, by a name.
-        quick: What is otherwise in a trial of less than a minute, by dotted place.
+        name: Name for titles; by default that of the file.
+        scene: Scene with its cameras.
+        controls: Ranges [low, high] of parameters of the model by name, which u in [-1, 1] spans: `walker.activation`
+            has a number for each element over time, `cloth.velocity` is set at the start.
+        interval: Frames in a control interval.
+        precision: Precision of the model; float32 takes half of the time of float64, its gradients have about 5 digits.
+        share: Axes x, y or z of rest shapes by control, along which elements share one number (`actuator_sharing.py`).
+        policy: Policy before training.
+        goal: Goal.
+        loss: Image losses in sequence; by default the CDF, then the squared difference of pixels.
+        search: Training configuration.
+        draws: Random numbers by name, sampled for each seed.
+        quick: Changes for a trial of less than a minute, by dotted key.
     """
 
     name: str = "task"
-    scene: Annotated[Scene, _SceneOf()] = Field(description="a scene: its name in the library, a path, or itself")
+    scene: Annotated[Scene, _SceneOf()] = Field(description="a scene: its name in the library, a path, or its content")
     controls: dict[str, Annotated[tuple[float, float], Tuple(END, 2, "numbers: the ends of its range")]] = Field(
         description="what the policy sets, such as {walker.activation: [-0.2, 0.2]}"
     )
@@ -90,7 +90,7 @@ class Task(Node):
     precision: Literal["float64", "float32"] = "float64"
     share: dict[str, Literal["x", "y", "z"]] = Field(default_factory=dict)
     policy: Annotated[Policy, ByKind(POLICIES, "sinusoids")] = SinusoidsNode()
-    goal: GoalNode = Field(description="where it should get, such as {place: [5, 0, 2]} or {picture: goal.png}")
+    goal: GoalNode = Field(description="the goal, such as {place: [5, 0, 2]} or {picture: goal.png}")
     loss: tuple[LossNode, ...] = ()
     search: SearchNode = SearchNode()
     draws: dict[str, RandomDraw] = Field(default_factory=dict)
@@ -105,34 +105,37 @@ class Task(Node):
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         if not self.controls:
-            yield ("controls",), "is empty; name what the policy sets, such as {walker.activation: [-0.2, 0.2]}."
+            yield (
+                ("controls",),
+                "is empty; name the parameters that the policy sets, such as {walker.activation: [-0.2, 0.2]}.",
+            )
         for name, (low, high) in self.controls.items():
             try:
                 resolve(self.scene, name)
             except InputError as error:
                 yield ("controls", name), str(error)
             if not low < high:
-                yield ("controls", name), f"goes from {low:g} to {high:g}; the first has to be below the second."
+                yield ("controls", name), f"goes from {low:g} to {high:g}; low has to be below high."
         for name in self.share:
             if name not in self.controls:
                 hint = did_you_mean(name, list(self.controls)) or f"; there are {', '.join(self.controls)}."
-                yield ("share", name), f"is no control{hint}"
+                yield ("share", name), f"is not a control{hint}"
         yield from self._views()
         bodies, body = list(self.scene.bodies), self.goal.body
         if body is not None and body not in bodies:
             hint = did_you_mean(body, bodies) or f"; there are {', '.join(bodies)}."
-            yield ("goal", "body"), f"there is no body `{body}` in the scene{hint}"
+            yield ("goal", "body"), f"the scene has no body `{body}`{hint}"
         length = self.scene.timing.frames
         for k, frame in enumerate(self.goal.frames):
             if not -length <= frame < length:
                 yield ("goal", "frames", k), f"got {frame}; the scene has frames 0 to {length - 1}, and -1 is the last."
         for k, stage in enumerate(self.loss[:-1]):
             if stage.iterations is None:
-                yield ("loss", k, "iterations"), "is missing; only the last stage goes on without."
+                yield ("loss", k, "iterations"), "is missing; only the last stage may omit it."
         yield from self._places()
 
     def _views(self) -> Iterator[tuple[Place, str]]:
-        """Cameras that are not there."""
+        """Cameras that the scene does not have."""
         used: list[tuple[Place, str]] = [(("goal", "cameras", k), name) for k, name in enumerate(self.goal.cameras)]
         if isinstance(self.policy, FeedbackNode) and isinstance(self.policy.senses, ImageObservationNode):
             used.append((("policy", "senses", "camera"), self.policy.senses.camera))
@@ -143,7 +146,7 @@ class Task(Node):
                 yield place, str(error)
 
     def _places(self) -> Iterator[tuple[Place, str]]:
-        """Places of draws and of `quick` that are not there."""
+        """Keys of draws and of `quick` that the task does not have."""
         content = self._content()
         wanted = [(("draws", name, "into", p), p) for name, draw in self.draws.items() for p in draw.into]
         for where, place in [*wanted, *((("quick", p), p) for p in self.quick)]:
@@ -153,13 +156,13 @@ class Task(Node):
                 yield where, str(error)
 
     def with_seed(self, seed: int, quick: bool = False) -> "Task":
-        """The task of a seed: with its numbers in their places, and no draws left.
+        """Task with the random numbers of a seed inserted, without `draws` and `quick`.
 
         Raises:
-            InputError: If the seed is negative, or with the numbers it is no task.
+            InputError: If the seed is negative, or the task is invalid with these numbers.
         """
         if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**63:  # what PyTorch takes
-            raise InputError(f"the seed is {seed!r}; it has to be a whole number of at least 0, below 2^63.")
+            raise InputError(f"the seed is {seed!r}; expected an integer from 0 to below 2^63.")
         content, changes = self._content(), dict(self.quick) if quick else {}
         for place, value in changes.items():
             set_at(content, place, value)
@@ -172,10 +175,10 @@ class Task(Node):
 
     @classmethod
     def load(cls, name: str | Path) -> "Task":
-        """A task of the library, such as "walker", or of a file.
+        """Load a task of the library, such as "walker", or of a file.
 
         Raises:
-            InputError: If there is none, or it has mistakes: one message with all of them.
+            InputError: If it does not exist or is invalid: one message with all mistakes.
         """
         path = Path(name)
         if path.suffix.lower() in (".yaml", ".yml"):
@@ -184,16 +187,16 @@ class Task(Node):
         if str(name) not in known:
             near = difflib.get_close_matches(str(name), known, 1)
             hint = f"; did you mean `{near[0]}`?" if near else f"; there are {', '.join(known)}."
-            raise InputError(f"there is no task `{name}`{hint} A file of your own ends in .yaml.")
+            raise InputError(f"unknown task `{name}`{hint} Paths of task files end in .yaml.")
         return scene_file.load(cls, known[str(name)], "task")
 
     @classmethod
     def parse(cls, content: Any, source: str = "the task", folder: str | Path = ".") -> "Task":
-        """A task from nested dictionaries with the keys of a task file; see `Scene.parse`."""
+        """Read a task from nested dictionaries with the keys of a task file; see `Scene.parse`."""
         return scene_file.parse(cls, content, source, Path(folder))
 
     def save(self, path: str | Path) -> None:
-        """Write it as YAML with the scene inside, whole or not at all."""
+        """Write the task with its scene as YAML, atomically."""
         scene_file.save(self, Path(path))
 
     def _content(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Descent along the gradients of rollouts: what an iteration is, and all that the next one depends on."""
+"""Gradient descent through rollouts: one iteration, and the state that the next one depends on."""
 
 import math
 import time
@@ -15,14 +15,14 @@ from gradsim.control.training.history import History, Iteration
 from gradsim.control.training.settings import TrainingConfig
 from gradsim.physics.model import Divergence
 
-FAR = 1e30  # loss of what cannot be simulated, inside a line search: it turns back
+FAR = 1e30  # loss of diverged rollouts inside a line search, which then takes a shorter step
 
 ParameterSource = Mapping[str, Tensor] | Callable[[int], Mapping[str, Tensor] | None] | None
 
 
 @dataclass(frozen=True)
 class _Evaluation:
-    """One rollout forward and backward of all worlds."""
+    """Result of one rollout forward and backward of all worlds."""
 
     loss: float
     gradient_norm: float
@@ -32,7 +32,7 @@ class _Evaluation:
 
 
 class Descent:
-    """A search in progress; `state` and `resume` hold all that changes. Arguments as for `training.train`."""
+    """Training in progress; `state` and `resume` hold all that changes. Arguments as for `training.train`."""
 
     def __init__(
         self, plant, policy: nn.Module, goal, config: TrainingConfig, given: ParameterSource = None, worlds: int = 1
@@ -48,7 +48,7 @@ class Descent:
         if config.schedule is not None:
             self.schedule = optimizers.make_schedule(config.schedule, self.optimizer, config.iterations)
         self.history = History()
-        self.began: Tensor | None = None  # where the last step began: parameters whose gradient was finite
+        self.began: Tensor | None = None  # parameters before the last step, whose gradient was finite
 
     @property
     def finished(self) -> bool:
@@ -56,20 +56,20 @@ class Descent:
         return len(entries) >= self.config.iterations or bool(entries and entries[-1].loss <= self.config.target_loss)
 
     def iterate(self) -> Iteration:
-        """One iteration, with its step."""
+        """Run one iteration, including its step."""
         start, k, total = time.process_time(), len(self.history), self.plant.frames
-        given = self.given(k) if callable(self.given) else self.given
+        model_parameters = self.given(k) if callable(self.given) else self.given
         frames = self.config.horizon.frames(k, total) if self.config.horizon else total
         stage = getattr(self.goal, "stage", lambda iteration: "")(k)
         if self.history.iterations and self.history.iterations[-1].kind != (stage, frames):
             getattr(self.optimizer, "forget", lambda: None)()
-        here = {name: value.detach().clone() for name, value in self.policy.state_dict().items()}
+        before = {name: value.detach().clone() for name, value in self.policy.state_dict().items()}
         theta = nn.utils.parameters_to_vector(self.parameters).detach().clone()
-        rate, asked = self.optimizer.param_groups[0]["lr"], []
+        rate, evaluations = self.optimizer.param_groups[0]["lr"], []
 
         def closure() -> float:
-            asked.append(self._evaluate(k, frames, given, tolerant=bool(asked)))
-            return asked[-1].loss
+            evaluations.append(self._evaluate(k, frames, model_parameters, tolerant=bool(evaluations)))
+            return evaluations[-1].loss
 
         try:
             self.optimizer.step(closure)
@@ -80,8 +80,10 @@ class Descent:
                 raise
             nn.utils.vector_to_parameters((self.began + theta) / 2, self.parameters)
             self.history.retreats += 1
-            asked.append(_Evaluation(math.nan, math.nan, math.nan, math.nan, _worlds(given, self.worlds)))
-        first, rollouts = asked[0], sum(one.worlds for one in asked)
+            evaluations.append(
+                _Evaluation(math.nan, math.nan, math.nan, math.nan, _worlds(model_parameters, self.worlds))
+            )
+        first, rollouts = evaluations[0], sum(one.worlds for one in evaluations)
         entry = Iteration(
             loss=first.loss,
             gradient_norm=first.gradient_norm,
@@ -95,7 +97,7 @@ class Descent:
             rate=rate,
         )
         self._slow_down(first.loss)
-        self.history.add(entry, here)
+        self.history.add(entry, before)
         if k == self.config.iterations // 2:
             self.history.keep_middle()
         return entry
@@ -113,7 +115,7 @@ class Descent:
         }
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         self.policy.load_state_dict(state["policy"])
         self.optimizer.load_state_dict(state["optimiser"])
         if self.schedule is not None:
@@ -124,19 +126,19 @@ class Descent:
         torch.set_rng_state(state["random"])
 
     def _evaluate(self, k: int, frames: int, given, tolerant: bool) -> _Evaluation:
-        """A rollout forward and backward, with the gradients in place, clipped.
+        """Simulate forward and backward, and store the clipped gradients.
 
         Args:
-            k: The iteration.
-            frames: Of the film.
-            given: For this iteration.
-            tolerant: Whether what is not finite is far away, rather than refused.
+            k: Iteration.
+            frames: Frames of the episode.
+            given: Parameters of the model in this iteration.
+            tolerant: If it diverges, return the loss `FAR` instead of raising.
         """
         self.optimizer.zero_grad()
         try:
             episode = self.plant.rollout(self.policy, given, frames=frames, worlds=self.worlds)
-            each = self.goal.loss(episode, k)
-            loss = each.mean()
+            losses = self.goal.loss(episode, k)
+            loss = losses.mean()
             norm = self._backward(loss)
         except Divergence as error:
             if not tolerant:
@@ -149,10 +151,10 @@ class Descent:
             nn.utils.clip_grad_norm_(self.parameters, self.config.clip)
         with torch.no_grad():
             distance, error = (self._figure(name, episode) for name in ("distance", "position_error"))
-        return _Evaluation(loss.item(), norm, distance, error, len(each))
+        return _Evaluation(loss.item(), norm, distance, error, len(losses))
 
     def _backward(self, loss: Tensor) -> float:
-        """The norm of the gradient, which is put in place."""
+        """Compute the gradients and return their norm."""
         if loss.requires_grad:
             loss.backward()
         gradients = [p.grad.norm() for p in self.parameters if p.grad is not None]
@@ -161,16 +163,16 @@ class Descent:
             what = "its gradient" if math.isfinite(loss.item()) else "the loss"
             raise Divergence(
                 f"{what} is not finite (loss {loss.item():.4g}, norm of the gradient {norm:.4g}). Take a smaller rate, a "
-                "horizon that begins shorter or more substeps; or not_finite='halve', which takes half of such a step."
+                "shorter initial horizon or more substeps; or not_finite='halve', which halves such a step."
             )
         return norm
 
     def _figure(self, name: str, episode) -> float:
-        found = getattr(self.goal, name)(episode)
-        return math.nan if found is None else found.mean().item()
+        values = getattr(self.goal, name)(episode)
+        return math.nan if values is None else values.mean().item()
 
     def _slow_down(self, loss: float) -> None:
-        """The schedule of the rate goes one step on."""
+        """Advance the schedule of the learning rate."""
         if self.schedule is not None:
             self.schedule.step(*([loss] if isinstance(self.schedule, lr_scheduler.ReduceLROnPlateau) else []))
 

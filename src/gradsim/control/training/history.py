@@ -1,4 +1,4 @@
-"""What a search went through: every iteration as it was, and policies that can be taken back."""
+"""Training histories: every iteration, and the policies at the first, middle, best and last one."""
 
 import json
 import math
@@ -20,19 +20,20 @@ State = dict[str, Tensor]  # of a policy
 
 @dataclass(frozen=True)
 class Iteration:
-    """One iteration of a search: what was found before its step.
+    """One iteration of training, measured before its step.
 
     Args:
-        loss: Mean over the worlds.
-        gradient_norm: Of the loss by all parameters, before clipping; not a number where none was computed.
+        loss: Mean loss over the worlds.
+        gradient_norm: Norm of the gradient with respect to all parameters, before clipping; NaN if not computed.
         seconds: CPU time of all threads [s].
-        rollouts: Worlds that were rolled out, those of a line search included.
-        steps: Simulated steps of these.
-        distance: From the goal [m], as the goal measures it, mean over the worlds. For figures only: no search sees it.
-        position_error: Mean over xyz of the squared distance of the centres of mass [m²], the paper's unit. As above.
-        frames: Of the film, as long as it was then.
-        stage: What the loss was called; losses of other stages or lengths are not comparable.
-        rate: Learning rate of the step after it; 0 where there was none.
+        rollouts: Number of worlds rolled out, including those of a line search.
+        steps: Simulation steps of these.
+        distance: Distance from the goal [m], mean over the worlds. For figures only, never used in training.
+        position_error: Mean over xyz of the squared distance of the centres of mass [m²], as in the paper. For figures
+            only.
+        frames: Frames of the episode in this iteration.
+        stage: Name of the loss; losses of different stages or lengths are not comparable.
+        rate: Learning rate of the step; 0 without a step.
     """
 
     loss: float
@@ -48,20 +49,20 @@ class Iteration:
 
     @property
     def kind(self) -> tuple[str, int]:
-        """Losses with the same are comparable."""
+        """Stage and length; losses of the same kind are comparable."""
         return self.stage, self.frames
 
 
 @dataclass
 class History:
-    """A search.
+    """Training history.
 
     Attributes:
-        iterations: Every one, raw.
+        iterations: All iterations, unsmoothed.
         policies: State dictionaries: "first", "middle", "best" and "last" of the iterations.
-        middle: The iteration of the middle policy: half of those that were to come, also where a search ends before.
-        retreats: How often a step led to numbers that were not finite, and was halved.
-        names: What it is the history of, such as task, method and seed: for files.
+        middle: Iteration of the middle policy: half of the planned iterations, also if training ended early.
+        retreats: Number of steps that led to non-finite values and were halved.
+        names: Metadata for files, such as task, method and seed.
     """
 
     iterations: list[Iteration] = field(default_factory=list)
@@ -71,41 +72,41 @@ class History:
     names: dict[str, str | float] = field(default_factory=dict)
 
     def add(self, entry: Iteration, policy: Mapping[str, Tensor] | None = None) -> bool:
-        """Append an iteration, and keep the policy it was of as the last, and as the best if it is.
+        """Append an iteration; store its policy as the last one, and as the best one if it is.
 
         Returns:
-            Whether it is the best so far.
+            True if it is the best so far.
         """
         self.iterations.append(entry)
         best = self.best == len(self.iterations) - 1
         if policy is not None:
-            own = {name: value.detach().clone() for name, value in policy.items()}
-            self.policies["last"] = own
-            self.policies.setdefault("first", own)
+            state = {name: value.detach().clone() for name, value in policy.items()}
+            self.policies["last"] = state
+            self.policies.setdefault("first", state)
             if best:
-                self.policies["best"] = own
+                self.policies["best"] = state
         return best
 
     def keep_middle(self) -> None:
-        """Keep the newest policy as the middle one."""
+        """Store the last policy as the middle one."""
         self.policies["middle"], self.middle = self.policies["last"], len(self.iterations) - 1
 
     def __len__(self) -> int:
         return len(self.iterations)
 
     def raw(self, quantity: str = "loss") -> list[float]:
-        """A quantity of each iteration as it was; its names are those of `Iteration`."""
+        """Values of an attribute of `Iteration` in each iteration."""
         return [getattr(entry, quantity) for entry in self.iterations]
 
     def at_best(self, quantity: str = "loss") -> list[float]:
-        """A quantity at the best iteration so far, for each: what one would have if the search had ended there.
+        """Values of an attribute at the best iteration so far, for each iteration.
 
-        The best is chosen by the loss alone, among the iterations whose loss is of the same kind as the newest.
+        The best has the smallest loss among the iterations up to then whose loss is of the same kind.
         """
         return [self.raw(quantity)[k] for k in self._bests()]
 
     def total(self, quantity: str = "rollouts") -> list[float]:
-        """The sum up to and with each iteration, of rollouts, steps or seconds: a second axis."""
+        """Cumulative sum of rollouts, steps or seconds up to and including each iteration."""
         sums, sum_ = [], 0
         for value in self.raw(quantity):
             sum_ += value
@@ -114,25 +115,25 @@ class History:
 
     @property
     def best(self) -> int:
-        """The iteration with the least loss among those of the kind of the last one.
+        """Iteration with the smallest loss among those of the kind of the last one.
 
         Raises:
-            InputError: If there is none.
+            InputError: If the history is empty.
         """
         if not self.iterations:
-            raise InputError("the history is empty; a search has to run for at least one iteration.")
+            raise InputError("the history is empty; train for at least one iteration.")
         return self._bests()[-1]
 
     def _bests(self) -> list[int]:
-        found: list[int] = []
+        bests: list[int] = []
         for k, entry in enumerate(self.iterations):
-            before = self.iterations[found[-1]] if found else None
+            before = self.iterations[bests[-1]] if bests else None
             better = before is None or entry.kind != before.kind or entry.loss < before.loss or math.isnan(before.loss)
-            found.append(k if better else found[-1])
-        return found
+            bests.append(k if better else bests[-1])
+        return bests
 
     def json(self) -> dict:
-        """All but the policies, as JSON has it: numbers that are none become null."""
+        """Content without the policies for JSON; non-finite numbers become null."""
         entries = [
             {
                 key: None if isinstance(value, float) and not math.isfinite(value) else value
@@ -140,20 +141,20 @@ class History:
             }
             for pairs in map(asdict, self.iterations)
         ]
-        own = {"schema": SCHEMA, "names": self.names, "retreats": self.retreats, "middle": self.middle}
-        return own | {"best": self.best if entries else None, "iterations": entries}
+        header = {"schema": SCHEMA, "names": self.names, "retreats": self.retreats, "middle": self.middle}
+        return header | {"best": self.best if entries else None, "iterations": entries}
 
     def save(self, path: str | Path) -> None:
-        """Write it as JSON, whole or not at all; policies are not in it (they are `torch.save`d)."""
+        """Write as JSON, atomically; without the policies, which are saved by `torch.save`."""
         with atomic_write(path, "w") as file:
             file.write(json.dumps(self.json(), indent=1, allow_nan=False) + "\n")
 
     @classmethod
     def parse(cls, content: Mapping) -> "History":
-        """A history from what `json` gave.
+        """Read a history from the output of `json`.
 
         Raises:
-            InputError: If it is none.
+            InputError: If the content is not a history.
         """
         if content.get("schema") != SCHEMA:
             raise InputError(f"a history has the schema {SCHEMA!r}; got {content.get('schema')!r}.")
@@ -162,19 +163,19 @@ class History:
 
     @classmethod
     def load(cls, path: str | Path) -> "History":
-        """A history from a file that `save` wrote.
+        """Read a history from a file written by `save`.
 
         Raises:
-            InputError: If there is no such file, or it is none.
+            InputError: If the file cannot be read, or is not a history.
         """
         try:
             return cls.parse(json.loads(Path(path).read_text()))
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise InputError(f"{path} is no history of a search: {error}") from error
+            raise InputError(f"{path} is not a training history: {error}") from error
 
     @classmethod
     def of_checkpoint(cls, checkpoint: CheckpointFile) -> "History":
-        """The history of an interrupted search, with its policies; empty if nothing was saved.
+        """History of interrupted training, with its policies; empty if nothing was saved.
 
         Raises:
             InputError: If the file is not a checkpoint, or of another job.
@@ -187,7 +188,7 @@ class History:
         return history
 
     def named(self, **names: str | float) -> "History":
-        """The same with these names beside its own."""
+        """The same history with these names added."""
         return replace(self, names={**self.names, **names})
 
 

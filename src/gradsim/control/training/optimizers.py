@@ -1,4 +1,4 @@
-"""Optimisers and schedules of their rates, by name: all of PyTorch's, and Polyak's step.
+"""Optimizers and learning-rate schedules by name: all of PyTorch's, and Polyak's step.
 
 Adam → "adam", LBFGS → "lbfgs", ...;   CosineAnnealingLR → "cosine_annealing", StepLR → "step", ...
 """
@@ -22,16 +22,16 @@ OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
     for name, kind in vars(torch.optim).items()
     if inspect.isclass(kind) and issubclass(kind, torch.optim.Optimizer) and name not in ELSEWHERE
 } | {"polyak": Polyak}
-RATES = {"lbfgs": 1.0, "polyak": 1.0, "adadelta": 1.0}  # where a step has a size of its own
-RATE = 0.05  # for the others; policies are made of numbers of order 1
+RATES = {"lbfgs": 1.0, "polyak": 1.0, "adadelta": 1.0}  # optimizers that determine the size of a step
+RATE = 0.05  # for the others; parameters of policies are of order 1
 OURS: dict[str, dict[str, Any]] = {
     "sgd": {"momentum": 0.9},
-    # one iteration is one step; rollouts of its line search are counted apart
+    # one iteration is one step; rollouts of its line search are counted separately
     "lbfgs": {"max_iter": 1, "line_search_fn": "strong_wolfe", "tolerance_grad": 0.0, "tolerance_change": 0.0},
 }
 UNCLIPPED = {
-    "lbfgs": "it learns curvature from the gradients as they are",
-    "polyak": "it divides by the gradient, and has a `bound` of its step",
+    "lbfgs": "it estimates the curvature from unclipped gradients",
+    "polyak": "it divides by the gradient, and limits its step by `bound`",
 }
 
 
@@ -48,7 +48,7 @@ SCHEDULES: dict[str, type] = {
     and name not in COMPOSED
     and not name.startswith("_")
 }
-LENGTHS = ("T_max", "total_steps", "total_iters")  # of a schedule: the whole search, unless given
+LENGTHS = ("T_max", "total_steps", "total_iters")  # of a schedule: all iterations, unless given
 
 
 def make_optimizer(
@@ -57,62 +57,62 @@ def make_optimizer(
     rate: float | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> torch.optim.Optimizer:
-    """An optimiser of this name.
+    """Make an optimizer by name.
 
     Args:
-        name: Such as "adam", "sgd" (momentum 0.9), "lbfgs" (strong Wolfe line search) or "polyak".
-        parameters: What it moves.
-        rate: Learning rate; by default 0.05, or 1 for those whose steps have a size of their own.
-        options: Its further arguments.
+        name: Name, such as "adam", "sgd" (momentum 0.9), "lbfgs" (strong Wolfe line search) or "polyak".
+        parameters: Parameters to optimize.
+        rate: Learning rate; by default 0.05, or 1 for those that determine the size of a step.
+        options: Further arguments of the optimizer.
 
     Raises:
-        InputError: If there is none of this name, or it has no such option.
+        InputError: If the name or an option is unknown.
     """
     if name not in OPTIMIZERS:
         hint = did_you_mean(name, list(OPTIMIZERS)) or f"; choose one of {', '.join(OPTIMIZERS)}."
-        raise InputError(f"there is no optimiser {name!r}{hint}")
-    kind, given = OPTIMIZERS[name], {**OURS.get(name, {}), **(options or {})}
-    given["lr"] = default_rate(name) if rate is None else rate
-    return _made(kind, f"the optimiser {name!r}", list(parameters), given)
+        raise InputError(f"unknown optimiser {name!r}{hint}")
+    kind, arguments = OPTIMIZERS[name], {**OURS.get(name, {}), **(options or {})}
+    arguments["lr"] = default_rate(name) if rate is None else rate
+    return _made(kind, f"the optimiser {name!r}", list(parameters), arguments)
 
 
 def default_rate(name: str) -> float:
-    """The learning rate of an optimiser that is given none."""
+    """Default learning rate of an optimizer."""
     return RATES.get(name, RATE)
 
 
 def make_schedule(given: str | Mapping[str, Any], of: torch.optim.Optimizer, iterations: int):
-    """A schedule of the learning rate.
+    """Make a learning-rate schedule.
 
     Args:
-        given: Its name, such as "cosine_annealing", "exponential", "step" or "reduce_on_plateau"; or a mapping of `name`
-            and its further arguments. A length (`T_max`, `total_steps`, `total_iters`) that is left out is `iterations`.
-        of: The optimiser.
-        iterations: Of the search.
+        given: Name, such as "cosine_annealing", "exponential", "step" or "reduce_on_plateau"; or a mapping of `name`
+            and further arguments. Lengths (`T_max`, `total_steps`, `total_iters`) are `iterations` by default.
+        of: Optimizer.
+        iterations: Number of training iterations.
 
     Raises:
-        InputError: If there is none of this name, or it has no such option or lacks one.
+        InputError: If the name or an option is unknown, or a required option is missing.
     """
     options = {"name": given} if isinstance(given, str) else dict(given)
     name = options.pop("name", None)
     if name not in SCHEDULES:
         hint = did_you_mean(str(name), list(SCHEDULES)) or f"; choose one of {', '.join(SCHEDULES)}."
-        raise InputError(f"there is no schedule {name!r} of the learning rate{hint}")
+        raise InputError(f"unknown schedule {name!r} of the learning rate{hint}")
     kind = SCHEDULES[name]
-    own = inspect.signature(kind).parameters
-    lengths = {key: iterations for key in LENGTHS if key in own}
+    accepted = inspect.signature(kind).parameters
+    lengths = {key: iterations for key in LENGTHS if key in accepted}
     return _made(kind, f"the schedule {name!r}", of, lengths | options)
 
 
 def spans(given: str | Mapping[str, Any]) -> bool:
-    """Whether a schedule, as above, is as long as the search."""
+    """True if a schedule depends on the number of iterations (see `make_schedule`)."""
     options = {"name": given} if isinstance(given, str) else given
-    own = inspect.signature(SCHEDULES[options["name"]]).parameters
-    return any(key in own and key not in options for key in LENGTHS)
+    accepted = inspect.signature(SCHEDULES[options["name"]]).parameters
+    return any(key in accepted and key not in options for key in LENGTHS)
 
 
 def _made(kind: type, what: str, first, options: Mapping[str, Any]):
-    """`kind(first, **options)`, with its refusals in our words."""
+    """Return `kind(first, **options)`; its exceptions become `InputError`."""
     known = [key for key in inspect.signature(kind).parameters if key != "params" and key != "optimizer"]
     for key in options:
         if key not in known:

@@ -1,24 +1,24 @@
-"""Polyak's step: as far along the gradient as the loss has to fall, for losses whose least value is known.
+"""Polyak's step: a step size from the loss and the gradient, for losses whose minimum value is known.
 
     θ ← θ - η d,   η = rate (L - L*)/|d|²,   |η d| ≤ bound · √n · max(1, rms θ)
 
 With d = ∇L that is Polyak's rule (Polyak 1987, Introduction to Optimization, §5.3; for stochastic losses Loizou et al.
 2021, arXiv 2002.10542): for a convex L it brings θ nearer to every minimiser while 0 < rate < 2, and needs no learning
-rate, for L* takes its place. Goals made of a picture have L* near 0.
+rate, since L* replaces it. Image goals have L* near 0.
 
 For L = r² with one residual r, ∇L = 2 r ∇r, so η ∇L = (rate/2) r ∇r/|∇r|²: rate 2 is the Gauss-Newton step (the
 smallest step after which the linearised residual is 0), and any rate below 4 brings θ nearer. For a mean of many squares
-the rule knows their sum alone; 1 is safe, and 1.5 often faster.
+the rule has only their sum; 1 is safe, and 1.5 often faster.
 
-With deflection, what of ∇L runs against the last direction is left out, d = ∇L - min(0, ⟨∇L, d⟩/|d|²) d, so that steps
-do not cross a valley to and fro; for a convex L and rate 1 that is never worse (Camerini, Fratta and Maffioli 1975,
-Mathematical Programming Study 3). Where little of the gradient would be left, d begins anew. On random least squares of
+With deflection, the component of ∇L against the last direction is removed, d = ∇L - min(0, ⟨∇L, d⟩/|d|²) d, so that
+steps do not zigzag across a valley; for a convex L and rate 1 that is never worse (Camerini, Fratta and Maffioli 1975,
+Mathematical Programming Study 3). If little of the gradient remains, d is reset to ∇L. On random least squares of
 10 residuals (condition 1000) 40 steps of rate 1.5 lower the loss by 2.3e-3 without it, 2.8e-4 with it; averaged
 directions (heavy ball) were no better than none.
 
-With retreat, a step after which the loss is higher is taken back by half, from where it began, and the next ones are
-bounded to as much; each good step doubles that bound again. So a loss that cannot reach L*, where the rule alone would
-leap about, still falls; it costs an iteration for each retreat, no rollout besides.
+With retreat, a step after which the loss is higher is halved, from the point where it began, and later steps are
+bounded by that length; each successful step doubles the bound. A loss that cannot reach L*, for which the rule alone
+makes erratic steps, still decreases; each retreat costs one iteration and no further rollout.
 """
 
 import math
@@ -30,19 +30,19 @@ from torch import Tensor, nn
 
 from gradsim.errors import InputError
 
-LEFT = 0.1  # least share of |∇L|² that a deflected direction has
+LEFT = 0.1  # minimum fraction of |∇L|² in a deflected direction
 
 
 class Polyak(torch.optim.Optimizer):
-    """An optimiser of PyTorch with Polyak's step.
+    """PyTorch optimizer with Polyak's step.
 
     Args:
         params: Parameters.
         lr: rate; 1 is Polyak's, 2 is Gauss-Newton's for one residual.
-        floor: L*, the least value of the loss.
-        bound: Largest root mean square of a step, in units of the parameters' own, or of 1 where these are less.
-        deflect: Whether directions are deflected; else they are the gradients.
-        retreat: Whether steps that made the loss higher are taken back by half.
+        floor: L*, the minimum value of the loss.
+        bound: Largest root mean square of a step, relative to that of the parameters or to 1, whichever is larger.
+        deflect: Deflect directions; else they are the gradients.
+        retreat: Halve steps that increased the loss.
 
     Raises:
         InputError: If an argument is out of its range.
@@ -70,7 +70,7 @@ class Polyak(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Tensor | float]) -> float:
-        """One step; `closure` computes the loss and its gradients, and is called once.
+        """Make one step; `closure` computes the loss and its gradients, and is called once.
 
         Returns:
             The loss before the step.
@@ -100,16 +100,16 @@ class Polyak(torch.optim.Optimizer):
         return loss
 
     def forget(self) -> None:
-        """Begin anew, for a loss that is another from now on."""
+        """Reset the state, for a loss that changes."""
         self._memory = {"share": 1.0}
 
     def state_dict(self) -> dict:
         return super().state_dict() | {"memory": dict(self._memory)}
 
     def load_state_dict(self, state_dict: dict) -> None:
-        own = dict(state_dict)
-        self._memory = dict(own.pop("memory"))
-        super().load_state_dict(own)
+        contents = dict(state_dict)
+        self._memory = dict(contents.pop("memory"))
+        super().load_state_dict(contents)
 
     @property
     def _parameters(self) -> list[nn.Parameter]:

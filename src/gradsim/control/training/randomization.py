@@ -1,4 +1,4 @@
-"""Worlds that differ from what the model says: drawn anew in each iteration, from a seed."""
+"""Domain randomization: parameters of the worlds, sampled in each iteration from a seed."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,21 +11,21 @@ from gradsim.geometry.validation import counts
 
 
 class DomainRandomization:
-    """Parameters of a model that are off, for the `given` of `train`: a function of the iteration.
+    """Random parameters of a model as a function of the iteration, for the argument `given` of `train`.
 
-    Draws are uniform: a share s makes (1 ± s) of the model's value, one factor for the whole parameter; an amount a adds
-    ± a to each number of it. What is drawn in an iteration depends on the seed and the iteration alone.
+    Distributions are uniform: a fraction s multiplies the whole parameter by one factor in 1 ± s; an amount a adds a
+    number in ± a to each of its components. Samples depend on the seed and the iteration only.
 
     Args:
-        model: A `Model`.
-        fractions: By parameter, such as {"cube.mass": 0.2} for ± 20 %.
-        amounts: By parameter, such as {"cube.pushes.0.impulse": 0.5} [N s].
-        worlds: How many are drawn at once.
-        seed: Of the draws.
-        kicks: Of bodies, at random instants.
+        model: Model.
+        fractions: Fractions by parameter, such as {"cube.mass": 0.2} for ± 20 %.
+        amounts: Amounts by parameter, such as {"cube.pushes.0.impulse": 0.5} [N s].
+        worlds: Number of worlds.
+        seed: Seed of the samples.
+        impulses: Random impulses on bodies.
 
     Raises:
-        InputError: If the model has no such parameter, or a size is below 0.
+        InputError: If the model lacks a parameter, or a fraction or an amount is below 0.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class DomainRandomization:
     def __call__(self, iteration: int) -> dict[str, Tensor]:
         """Parameters (worlds, ...) by name, for `Plant.rollout`."""
         generator = torch.Generator().manual_seed(1_000_003 * self.seed + iteration)
-        drawn = {}
+        parameters = {}
         for name, value in self.values.items():
             uniform = lambda *shape: 2 * torch.rand(self.worlds, *shape, generator=generator, dtype=torch.float64) - 1
             many = value.expand(self.worlds, *value.shape[1:])
@@ -63,6 +63,6 @@ class DomainRandomization:
                 many = many * (1 + self.fractions[name] * uniform(*[1] * (value.ndim - 1))).to(many)
             if name in self.amounts:
                 many = many + self.amounts[name] * uniform(*value.shape[1:]).to(many)
-            drawn[name] = many
-        drawn |= {each.body + NAME: each.draw(self.worlds, generator) for each in self.impulses}
-        return drawn
+            parameters[name] = many
+        parameters |= {impulse.body + NAME: impulse.draw(self.worlds, generator) for impulse in self.impulses}
+        return parameters

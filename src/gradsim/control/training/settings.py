@@ -1,9 +1,7 @@
-"""The part of the film that a loss is taken of: short at first, then all of it.
+"""Settings of training, and the growing horizon of an episode.
 
-Gradients through many steps of contact are large and point anywhere; through few they are tame. A search that first
-asks for the goal soon, then later, starts each time from what already goes the right way.
-
-How a policy is looked for: the settings of `train`, as a task file has them.
+Gradients through many steps of contact are large and erratic, through few steps they are moderate. Training with a
+horizon that grows starts each stage from a policy that already moves towards the goal.
 """
 
 import math
@@ -19,16 +17,16 @@ from gradsim.scene.node import did_you_mean
 
 @dataclass(frozen=True)
 class Horizon:
-    """Frames that are simulated in an iteration: they grow evenly from a share of the film to all of it.
+    """Number of simulated frames by iteration: grows linearly from a fraction of the episode to all of it.
 
-    The goal then sees the film as if it ended there: its last frame is that of the horizon.
+    The goal is evaluated as if the episode ended at the horizon: frame -1 is the last frame of the horizon.
 
     Args:
-        first: The share of the film in the first iteration, above 0, at most 1.
-        iterations: From this iteration on it is the whole film; 0 begins with it.
+        first: Fraction of the episode in the first iteration, above 0, at most 1.
+        iterations: Iteration from which on it is the whole episode; 0: from the start.
 
     Raises:
-        InputError: If they are out of these ranges.
+        InputError: If a value is out of its range.
     """
 
     first: float = 0.25
@@ -36,11 +34,11 @@ class Horizon:
 
     def __post_init__(self):
         if not 0 < self.first <= 1:
-            raise InputError(f"horizon.first: got {self.first}; expected a share of the film above 0, at most 1.")
+            raise InputError(f"horizon.first: got {self.first}; expected a fraction of the episode above 0, at most 1.")
         counts("horizon.iterations", self.iterations, least=0)
 
     def frames(self, iteration: int, total: int) -> int:
-        """Frames in an iteration, the start included; at least 2 of `total`."""
+        """Frames in an iteration, including the start; at least 2 of `total`."""
         grown = min(1.0, iteration / self.iterations) if self.iterations else 1.0
         share = self.first + (1 - self.first) * grown
         return min(total, 1 + math.ceil(share * (total - 1) - 1e-9))
@@ -48,22 +46,22 @@ class Horizon:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """Descent along the gradients of rollouts.
+    """Configuration of gradient descent through rollouts.
 
     Args:
-        optimizer: Its name: "adam", "sgd", "lbfgs", ... of PyTorch, or "polyak" (`optimizers.py`).
-        rate: Learning rate; None takes that of the optimiser.
-        iterations: How many; each is one rollout forward and one backward of every world.
-        clip: The gradient's norm is cut to this; None leaves it.
-        schedule: Of the learning rate: a name of `optimisers.SCHEDULES`, or a mapping of `name` and options.
-        options: Further arguments of the optimiser, such as {"floor": 0.01} of polyak.
-        horizon: The part of the film that counts; None is all of it throughout.
-        target_loss: Ends after an iteration whose loss is at most this.
-        not_finite: What to do where a rollout or a gradient leaves the finite numbers: "raise", or "halve" the step that
-            led there and go on from its middle (counted in `History.retreats`).
+        optimizer: Name: "adam", "sgd", "lbfgs", ... of PyTorch, or "polyak" (`optimizers.py`).
+        rate: Learning rate; None: the default of the optimizer.
+        iterations: Number of iterations; each is one rollout forward and one backward of every world.
+        clip: Largest norm of the gradient, which is scaled down to it; None: no clipping.
+        schedule: Learning-rate schedule: a name in `optimizers.SCHEDULES`, or a mapping of `name` and options.
+        options: Further arguments of the optimizer, such as {"floor": 0.01} of polyak.
+        horizon: Growing horizon; None: always the whole episode.
+        target_loss: Training ends after an iteration with at most this loss.
+        not_finite: Action if a rollout or a gradient is not finite: "raise", or "halve" the step that led there and
+            continue from its middle (counted in `History.retreats`).
 
     Raises:
-        InputError: If a name is unknown, a number out of its range, or gradients are clipped that may not be.
+        InputError: If a name is unknown, a number is out of its range, or the optimizer does not allow clipping.
     """
 
     optimizer: str = "adam"
@@ -79,18 +77,18 @@ class TrainingConfig:
     def __post_init__(self):
         if self.optimizer not in OPTIMIZERS:
             hint = did_you_mean(self.optimizer, list(OPTIMIZERS)) or f"; choose one of {', '.join(OPTIMIZERS)}."
-            raise InputError(f"there is no optimiser {self.optimizer!r}{hint}")
+            raise InputError(f"unknown optimiser {self.optimizer!r}{hint}")
         counts("search.iterations", self.iterations)
         for name in ("rate", "clip"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise InputError(f"search.{name}: got {value}; expected a number above 0.")
         if self.clip is not None and self.optimizer in UNCLIPPED:
-            raise InputError(f"{self.optimizer} takes no `clip`: {UNCLIPPED[self.optimizer]}; leave it out.")
+            raise InputError(f"{self.optimizer} takes no `clip`: {UNCLIPPED[self.optimizer]}; remove it.")
         if self.not_finite not in ("raise", "halve"):
             raise InputError(f"search.not_finite: got {self.not_finite!r}; expected 'raise' or 'halve'.")
 
     @property
     def learning_rate(self) -> float:
-        """At the start."""
+        """Initial learning rate."""
         return default_rate(self.optimizer) if self.rate is None else self.rate

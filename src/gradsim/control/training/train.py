@@ -2,17 +2,19 @@
 
     θ ← θ - step(∇θ L),   L(θ) = mean over worlds of goal.loss(plant.rollout(policy θ))
 
-One iteration is exactly one rollout forward and one backward of every world, then a step; the curve is raw, entry k is
-the loss before step k, and the policy ends as it was in the last entry. What a line search rolls out besides is counted.
+One iteration is exactly one rollout forward and one backward of every world, then a step. The loss curve is not
+smoothed: entry k is the loss before step k, and the policy ends with the parameters of the last entry. Further rollouts
+of a line search are counted.
 
-Training by short pieces of a motion: truncated backpropagation through time (Williams and Peng 1990).
+`train_truncated` trains on short pieces of a trajectory: truncated backpropagation through time (Williams and Peng
+1990).
 
     for each piece:   θ ← θ - step(∇θ L),   L(θ) = mean over worlds of goal.loss(piece);   the next one begins where it ended
 
-Gradients over many steps and contacts grow with their number (`History.gradient_norm` shows it), and those of a policy
-that looks grow further, by its own reactions. A piece is short, and its gradient is exact up to its end; what comes
-later is the business of a goal that asks something of every piece, such as `ApproachGoal`. The pieces' borders move from
-iteration to iteration.
+Gradients over many steps and contacts grow with their number (see `Iteration.gradient_norm`), and further with
+feedback, by the reactions of the policy. A piece is short, and its gradient is exact up to its end; it ignores later
+effects, so the goal must apply to every piece, such as `ApproachGoal`. The borders of the pieces change in each
+iteration.
 """
 
 import math
@@ -39,7 +41,7 @@ from gradsim.runtime.checkpoint import CheckpointFile
 
 
 class IterationProgress(Protocol):
-    """Is told each iteration: its loss, and values ± standard deviations (not numbers here) by name."""
+    """Called after each iteration with its loss, and values and standard deviations (NaN here) by name."""
 
     def update(self, iteration: int, loss: float, values: dict[str, tuple[float, float]]) -> None: ...
 
@@ -54,29 +56,30 @@ def train(
     given: ParameterSource = None,
     worlds: int = 1,
 ) -> History:
-    """Train a policy, in place.
+    """Train a policy in place.
 
     Args:
-        plant: A `Plant`.
-        policy: Ends with the parameters of the last iteration; those of the first, middle and best are in the history.
-        goal: A `Goal`, whose loss is lowered. Where that changes, a method `stage(iteration)` names it.
-        search: How.
-        progress: Is told every iteration.
-        checkpoint: A file. If it is there, the search goes on where it was; the answer is the same to the last bit, if
-            `given` depends on nothing but the iteration.
-        given: Parameters of the model that differ from its own, (worlds, ...) by name; or a function of the iteration
-            that gives them, for a policy that bears what it does not know (`randomization.py`).
-        worlds: How many are rolled out with feedback, where `given` does not say.
+        plant: Plant.
+        policy: Policy; ends with the parameters of the last iteration. The history has those of the first, middle and
+            best.
+        goal: Goal whose loss is minimized. If the loss changes, a method `stage(iteration)` names it.
+        config: Training configuration.
+        progress: Called after each iteration.
+        checkpoint: File. If it exists, training resumes from it, with a bitwise identical result if `given` depends on
+            the iteration only.
+        given: Parameters that replace those of the model, (worlds, ...) by name; or a function of the iteration that
+            returns them, for robust policies (`randomization.py`).
+        worlds: Number of worlds with feedback, unless `given` determines it.
 
     Raises:
-        InputError: If the policy does not fit the plant, or the checkpoint is of another search.
-        Divergence: If a rollout or a gradient is not finite, unless the search halves such steps.
+        InputError: If the policy does not fit the plant, or the checkpoint belongs to different training.
+        Divergence: If a rollout or a gradient is not finite, unless the configuration halves such steps.
     """
     check(plant, policy)
     run = Descent(plant, policy, goal, config or TrainingConfig(), given, worlds)
     keeper = CheckpointFile(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-    own = _describe(plant, policy, run.config)
-    if keeper is not None and (state := keeper.load(own)):
+    description = _describe(plant, policy, run.config)
+    if keeper is not None and (state := keeper.load(description)):
         run.resume(state)
     while not run.finished:
         entry = run.iterate()
@@ -85,30 +88,30 @@ def train(
             figures = {"gradient norm": entry.gradient_norm, "distance [m]": entry.distance}
             progress.update(len(run.history) - 1, entry.loss, {k: (v, math.nan) for k, v in figures.items()})
         if keeper is not None and (run.finished or len(run.history) % keeper.interval == 0):
-            keeper.save(own, run.state())
+            keeper.save(description, run.state())
     policy.load_state_dict(run.history.policies["last"])
     return run.history
 
 
 def _check_slope(entry: Iteration, run: Descent) -> None:
-    """Refuse a loss that no step can lower, at the first iteration."""
+    """Require a loss that a step can lower, at the first iteration."""
     floor = run.config.options.get("floor", 0.0)
     if run.config.optimizer == "polyak" and entry.loss < floor and len(run.history) == 1:
         raise InputError(
-            f"the loss begins at {entry.loss:.4g}, below the {floor:g} that polyak takes for its least value, so that no "
-            "step is made, as for most rewards: give the option `floor`, or take adam."
+            f"the initial loss is {entry.loss:.4g}, below the minimum {floor:g} that polyak assumes, so that no step "
+            "is made, as for most rewards: give the option `floor`, or take adam."
         )
     if entry.gradient_norm == 0 and entry.loss > 0 and len(run.history) == 1 and run.config.horizon is None:
         raise InputError(
-            f"the loss, {entry.loss:.4g}, does not depend on the policy: its gradient is exactly 0. Look whether the goal "
-            "and the body are in view, and whether the controls move what the goal is about."
+            f"the loss, {entry.loss:.4g}, does not depend on the policy: its gradient is exactly 0. Check that the "
+            "goal and the body are in view, and that the controls move the body of the goal."
         )
 
 
 def _describe(plant, policy: nn.Module, config: TrainingConfig) -> str:
-    """What a checkpoint has to agree in, in words; a search may go on for more iterations.
+    """Description that a checkpoint must match; the number of iterations may differ.
 
-    Not so where the schedule of the rate is as long as the search: its steps before would have been others.
+    It may not differ if the learning-rate schedule depends on it, since earlier steps would have been different.
     """
     numbers = sum(p.numel() for p in policy.parameters())
     fixed = config.schedule is not None and optimizers.spans(config.schedule)
@@ -126,45 +129,49 @@ def train_truncated(
     worlds: int = 1,
     progress: IterationProgress | None = None,
 ) -> History:
-    """Train a policy in place, with a step of the optimiser after each piece.
+    """Train a policy in place, with an optimizer step after each piece.
 
     Args:
-        plant: A `Plant` whose controls all act over time.
-        policy: With feedback or without.
-        goal: Measures each piece as an episode of its own.
-        search: Optimiser, rate, clip and schedule; an iteration is all pieces of one episode. It takes no horizon.
+        plant: Plant whose controls all act over time.
+        policy: Policy with or without feedback.
+        goal: Goal; evaluated on each piece as an episode.
+        config: Optimizer, rate, clip and schedule; an iteration is all pieces of one episode. Without a horizon.
         length: Control intervals in a piece.
-        given: Parameters and kicks, or a function of the iteration that gives them, such as `DomainRandomization`.
-        worlds: Where `given` does not say.
-        progress: Is told every iteration.
+        given: Parameters and impulses, or a function of the iteration that returns them, such as `DomainRandomization`.
+        worlds: Number of worlds, unless `given` determines it.
+        progress: Called after each iteration.
 
     Returns:
-        The loss of an iteration is the mean over its pieces, its gradient's norm the largest of them.
+        History; the loss of an iteration is the mean over its pieces, its gradient norm their maximum.
 
     Raises:
-        InputError: If the policy does not fit the plant, or the search has a horizon or a line search.
+        InputError: If the policy does not fit the plant, or the configuration has a horizon or a line search.
         Divergence: If a state or a gradient is not finite.
     """
     check(plant, policy)
     (length,) = counts("length", length)
     if config.horizon is not None:
-        raise InputError("the search has a horizon; pieces of a motion have their length instead: leave it out.")
+        raise InputError(
+            "the configuration has a horizon; pieces of a trajectory have `length` instead: remove the horizon."
+        )
     if config.optimizer == "lbfgs":
-        raise InputError("lbfgs asks for the same loss again and again, and each piece is another; take adam or sgd.")
+        raise InputError(
+            "lbfgs evaluates the same loss several times, and each piece has a different one; take adam or sgd."
+        )
     parameters = [p for p in policy.parameters() if p.requires_grad]
     step = optimizers.make_optimizer(config.optimizer, parameters, config.learning_rate, config.options)
     rates = None if config.schedule is None else optimizers.make_schedule(config.schedule, step, config.iterations)
     history = History()
     for k in range(config.iterations):
-        begun, here = time.process_time(), {name: y.clone() for name, y in policy.state_dict().items()}
-        own = given(k) if callable(given) else given
-        parameters_of, impulses = split(own, plant.model)
+        begun, before = time.process_time(), {name: y.clone() for name, y in policy.state_dict().items()}
+        world_parameters = given(k) if callable(given) else given
+        parameters_of, impulses = split(world_parameters, plant.model)
         states = plant.begin(parameters_of, max([worlds, *map(len, impulses.values())]))
         losses, norms, rate = [], [], step.param_groups[0]["lr"]
         for first, end in pairwise(borders(plant.intervals, length, k)):
-            piece = plant.pieces(policy, states, range(first, end), own)
-            each = goal.loss(piece, k)
-            loss = each.mean()
+            piece = plant.pieces(policy, states, range(first, end), world_parameters)
+            world_losses = goal.loss(piece, k)
+            loss = world_losses.mean()
             step.zero_grad()
             loss.backward()
             norms.append(nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None]).item())
@@ -176,7 +183,7 @@ def train_truncated(
             if config.clip is not None:
                 nn.utils.clip_grad_norm_(parameters, config.clip)
             losses.append(loss.item())
-            step.step(lambda value=losses[-1]: value)  # for optimisers that ask
+            step.step(lambda value=losses[-1]: value)  # for optimizers that require a closure
             getattr(policy, "project", lambda: None)()
             states = {body: {name: y.detach() for name, y in s.items()} for body, s in last(piece.trajectory).items()}
         if rates is not None:
@@ -186,14 +193,14 @@ def train_truncated(
             loss=sum(losses) / len(losses),
             gradient_norm=max(norms),
             seconds=time.process_time() - begun,
-            rollouts=len(each),
-            steps=len(each) * plant.steps,
+            rollouts=len(world_losses),
+            steps=len(world_losses) * plant.steps,
             distance=math.nan if distance is None else distance.mean().item(),
             position_error=math.nan if error is None else error.mean().item(),
             frames=plant.frames,
             rate=rate,
         )
-        history.add(entry, here)
+        history.add(entry, before)
         if progress is not None:
             progress.update(k, entry.loss, {})
         if entry.loss <= config.target_loss:
@@ -202,6 +209,6 @@ def train_truncated(
 
 
 def borders(intervals: int, length: int, iteration: int) -> list[int]:
-    """Where pieces begin and end: the first has 1 to `length` intervals, by the iteration alone."""
+    """Borders of the pieces: the first piece has 1 to `length` intervals, determined by the iteration."""
     first = 1 + int(torch.randint(length, (), generator=torch.Generator().manual_seed(iteration)))
     return [*sorted({0, *range(first, intervals, length)}), intervals]

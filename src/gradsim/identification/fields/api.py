@@ -97,8 +97,8 @@ def _descend(
         return gauss_newton_cg.descend(problem, u, frames, "pixels", iterations, target_cost=target_cost, rtol=rtol)
     if way == "lbfgs":
         return lbfgs.descend(problem, u, frames, "pixels", STEPS * iterations, rtol)
-    here, count = by_matrix(problem, Population.at(u[None]), frames, "pixels", iterations, target_cost, rtol=rtol)
-    return here.u[0], here.cost[0].item(), count
+    people, count = by_matrix(problem, Population.at(u[None]), frames, "pixels", iterations, target_cost, rtol=rtol)
+    return people.u[0], people.cost[0].item(), count
 
 
 def _conclude(
@@ -113,9 +113,9 @@ def _conclude(
     values = {name: v[0].numpy() for name, v in space.values(u[None]).items()}
     std = {}
     for p in space.pieces:
-        own = spectrum.std[p.columns].numpy()
+        std_inner = spectrum.std[p.columns].numpy()
         size = values[p.field.name].ravel()[p.entries.numpy()] if p.kind.positive else p.scale
-        std[p.field.name] = p.whole(own * size, 0.0)
+        std[p.field.name] = p.whole(std_inner * size, 0.0)
     effort, sigma = problem.effort, getattr(problem.observation, "sigma", 1.0)
     return FieldFit(
         status if finite else Status.FAILED,
@@ -151,9 +151,9 @@ def _by_matrix(problem: FieldProblem, u: Tensor) -> tuple[Spectrum, float, float
 
 
 def _by_products(problem: FieldProblem, u: Tensor) -> tuple[Spectrum, float, float]:
-    here = problem.at(u, problem.frames)
+    linearization = problem.at(u, problem.frames)
     least, count, _ = problem.observation.noise_floor(problem.frames)
-    return of_products(problem, here), max(0.0, here.r.square().sum().item() - least), count
+    return of_products(problem, linearization), max(0.0, linearization.r.square().sum().item() - least), count
 
 
 def _nothing(u: Tensor) -> tuple[Spectrum, float, float]:
@@ -180,6 +180,6 @@ def _model(scene, fields: Sequence[Field]) -> Model:
     most = model.substeps
     for one in ends:
         FieldSpace(model, fields)  # names are right from here on
-        given = {n: torch.full((1, *model.kinds[n].value.shape), v, dtype=torch.float64) for n, v in one.items()}
-        most = max(most, model.recommended_substeps(model.values(given)))
+        values = {n: torch.full((1, *model.kinds[n].value.shape), v, dtype=torch.float64) for n, v in one.items()}
+        most = max(most, model.recommended_substeps(model.values(values)))
     return Model(scene, substeps=most)

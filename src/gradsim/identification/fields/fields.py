@@ -171,8 +171,8 @@ class FieldSpace:
         if not fields:
             raise InputError("nothing to identify: name at least one array, such as flag.vertex_velocity.")
         self.model, self.pieces = model, []
-        for given in fields:
-            self._add(Field(given) if isinstance(given, str) else given)
+        for item in fields:
+            self._add(Field(item) if isinstance(item, str) else item)
         log = [torch.full((len(p.entries),), p.kind.positive) for p in self.pieces]
         self.logarithmic = torch.cat(log).tolist()
         self.low = torch.full((len(self),), -torch.inf, dtype=torch.float64)
@@ -200,13 +200,13 @@ class FieldSpace:
 
     def draw(self, rng: np.random.Generator, count: int) -> Tensor:
         """Starts (count, unknowns): uniform in u over the ranges of the fields that have one."""
-        drawn = self.start().repeat(count, 1)
+        samples = self.start().repeat(count, 1)
         for p in self.pieces:
             if p.field.low is not None and p.field.high is not None:
                 ends = np.array([p.field.low, p.field.high])
                 low, high = np.log(ends) if p.kind.positive else ends / p.scale
-                drawn[:, p.columns] = torch.tensor(rng.uniform(low, high, (count, len(p.entries))))
-        return drawn
+                samples[:, p.columns] = torch.tensor(rng.uniform(low, high, (count, len(p.entries))))
+        return samples
 
     def labels(self, k: int) -> tuple[str, int, int]:
         """Field, row and place in the row of unknown k."""
@@ -227,7 +227,7 @@ class FieldSpace:
 
     def _add(self, field: Field) -> None:
         name, kinds = field.name, self.model.kinds
-        arrays = [n for n, k in kinds.items() if k.each or k.elements]
+        arrays = [n for n, k in kinds.items() if k.row_of or k.elements]
         if name not in arrays:
             has = ", ".join(arrays) or "none: it has no soft body"
             raise InputError(
@@ -245,18 +245,18 @@ class FieldSpace:
         (system,) = [s for s in self.model.systems if s.name == name.split(".")[0]]
         body = system.deformable
         assert body is not None  # only these have arrays
-        shape = kind.value.shape if kind.each else (kind.elements,)
+        shape = kind.value.shape if kind.row_of else (kind.elements,)
         rest, width = body.rest.cpu().double().numpy(), math.prod(shape[1:])
         main = body.elements_of("")  # tetrahedra, triangles or springs
         entries = torch.arange(math.prod(shape))
-        if kind.each == "vertex":
+        if kind.row_of == "vertex":
             index, elements, places = main, np.arange(len(rest))[:, None], rest
             entries = entries.reshape(-1, width)[body.free > 0].flatten()
         else:
             index = body.elements_of(name.split(".", 1)[1])
             elements = index.numpy()
             places = rest[elements].mean(1)
-        edges = neighbours(index.numpy(), len(rest), kind.each == "vertex")
+        edges = neighbours(index.numpy(), len(rest), kind.row_of == "vertex")
         first = self.pieces[-1].columns.stop if self.pieces else 0
         columns = slice(first, first + len(entries))
         piece = Piece(field, kind, shape, entries, columns, places, elements, edges, min(3, main.shape[1] - 1))

@@ -95,8 +95,8 @@ class FieldFit:
 
     def against(self, truth: Mapping[str, np.ndarray]) -> "FieldFit":
         """Copy of the fit with its errors against a truth, arrays by name."""
-        given = {name: torch.as_tensor(np.asarray(value, np.float64))[None] for name, value in truth.items()}
-        true = self.space.inner(given)[0]
+        values = {name: torch.as_tensor(np.asarray(value, np.float64))[None] for name, value in truth.items()}
+        true = self.space.inner(values)[0]
         off = self.u - true
         logarithmic = torch.tensor(self.space.logarithmic)
         share = torch.where(logarithmic, torch.expm1(off), off).abs()
@@ -185,8 +185,8 @@ def draw(fit: FieldFit) -> Figure:
         _on_mesh(figure, rows[k, 1], p, std, f"standard deviation{unit}", "magma")
     axes = figure.add_subplot(rows[-1, :])
     bounds = fit.spectrum.bounds.numpy()
-    shown = np.isfinite(bounds)
-    axes.semilogy(np.arange(1, len(bounds) + 1)[shown], 100 * bounds[shown], ".", ms=4, color="#1d5fd0")
+    finite = np.isfinite(bounds)
+    axes.semilogy(np.arange(1, len(bounds) + 1)[finite], 100 * bounds[finite], ".", ms=4, color="#1d5fd0")
     axes.axhline(100 * SHARP, color="#c2410c", lw=1)
     axes.annotate("1 %", (1, 100 * SHARP), xytext=(0, 3), textcoords="offset points", color="#c2410c", fontsize=8)
     axes.set(xlabel="direction, sharpest first", ylabel="bound [%]", xlim=(0, max(2, fit.unknowns + 1)))
@@ -201,16 +201,16 @@ def _on_mesh(figure: Figure, spot, p: Piece, value: np.ndarray, title: str, shad
     edges = p.edges[:: max(1, len(p.edges) // LINES)]
     ends = np.concatenate([places[edges], np.full((len(edges), 1, 3), np.nan)], 1).reshape(-1, 3)
     axes.plot(*ends.T, color="#c8c8c8", lw=0.4)
-    each = value.reshape(len(value), -1)
-    number = np.linalg.norm(each, axis=1) if p.width > 1 else each[:, 0]
+    rows = value.reshape(len(value), -1)
+    number = np.linalg.norm(rows, axis=1) if p.width > 1 else rows[:, 0]
     free = np.isin(np.arange(len(places)), p.rows)
     finite = free & np.isfinite(number)
     points = axes.scatter(*places[finite].T, c=number[finite], cmap=shades, s=22, depthshade=False)
     axes.scatter(*places[~free].T, c="#c8c8c8", s=8, marker="s", depthshade=False)
     axes.scatter(*places[free & ~finite].T, c="#c2410c", s=22, marker="x", depthshade=False)
     if p.width == 3 and title.startswith(p.field.name):
-        longest = max(np.linalg.norm(each, axis=1).max(), 1e-300)
-        axes.quiver(*places[finite].T, *each[finite].T, length=0.15 * size.max() / longest, color="#404040", lw=0.6)
+        longest = max(np.linalg.norm(rows, axis=1).max(), 1e-300)
+        axes.quiver(*places[finite].T, *rows[finite].T, length=0.15 * size.max() / longest, color="#404040", lw=0.6)
     axes.set_box_aspect(np.maximum(size, 0.2 * size.max()))
     axes.set_title(f"|{title}|" if p.width > 1 and not title.startswith("standard") else title, fontsize=9)
     axes.tick_params(labelsize=6)

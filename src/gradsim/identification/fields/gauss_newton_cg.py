@@ -52,28 +52,28 @@ def descend(
         Divergence: If the rollout of the start diverges.
     """
     u, damping, first, count = start.clone(), 1e-3, 0.0, 0
-    here, cost = problem.at(u, frames, residual), torch.inf
+    linearization, cost = problem.at(u, frames, residual), torch.inf
     for count in range(1, iterations + 1):
-        cost, g = here.cost, here.gradient()
+        cost, g = linearization.cost, linearization.gradient()
         report(count, cost)
         size = torch.linalg.vector_norm(g).item()
         first = first or size
         if cost <= target_cost or size == 0:
             break
-        scale = _curvature(problem, here, g)
+        scale = _curvature(problem, linearization, g)
         accepted = False
         while not accepted and damping < LARGEST:
-            step = solve(problem, here, -g, damping * scale, min(LOOSE, (size / first) ** 0.5), inner)
+            step = solve(problem, linearization, -g, damping * scale, min(LOOSE, (size / first) ** 0.5), inner)
             step = step * min(1.0, FARTHEST / step.abs().max().clamp(min=1e-300).item())
             accepted = problem.cost((u + step)[None], frames, residual).item() < cost
             damping = max(SMALLEST, damping * (0.1 if accepted else 10.0))
         if not accepted:
             break
         u = u + step
-        here = problem.at(u, frames, residual)
-        if cost - here.cost <= rtol * cost:
+        linearization = problem.at(u, frames, residual)
+        if cost - linearization.cost <= rtol * cost:
             break
-    return u, here.cost, count
+    return u, linearization.cost, count
 
 
 def solve(problem: FieldProblem, here: Linear, b: Tensor, shift: float, tolerance: float, most: int) -> Tensor:

@@ -35,14 +35,14 @@ def descend(
 
     def closure() -> float:
         try:
-            here = problem.at(u.detach(), frames, residual)
+            linearization = problem.at(u.detach(), frames, residual)
         except Divergence:
             u.grad = torch.zeros_like(u)
             return FAR
-        u.grad = 2 * here.gradient() / first
-        if here.cost < best[0]:
-            best[:] = here.cost, u.detach().clone()
-        return here.cost / first
+        u.grad = 2 * linearization.gradient() / first
+        if linearization.cost < best[0]:
+            best[:] = linearization.cost, u.detach().clone()
+        return linearization.cost / first
 
     if first > 0:
         method.step(closure)

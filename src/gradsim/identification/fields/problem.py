@@ -79,7 +79,7 @@ class FieldProblem(Problem):
         along = {name: torch.cat([p.along[name] for p in parts]) for name in parts[0].along}
         one = parts[0].trajectory
         repeated = lambda y: y[:1].expand(n, *y.shape[1:]).contiguous()  # derivatives refuse memory that is shared
-        states = {body: {key: repeated(y) for key, y in own.items()} for body, own in one.states.items()}
+        states = {body: {key: repeated(y) for key, y in state.items()} for body, state in one.states.items()}
         values = {name: repeated(v) for name, v in one.values.items()}
         whole = lambda group: Trajectory(one.times, group, values, one.systems, one.scenery)
         return Sensitivity(whole(states), whole(tangents), along, n)
@@ -122,8 +122,8 @@ class Linear:
     def jvp(self, v: Tensor) -> Tensor:
         """J v, from v (unknowns,)."""
         with torch.no_grad():
-            moved = self.problem.sensitivity(self.u.detach()[None], v[None], self.frames)
-            blocks = self.problem.observation.linearize(moved, self.frames, self.residual)
+            sensitivity = self.problem.sensitivity(self.u.detach()[None], v[None], self.frames)
+            blocks = self.problem.observation.linearize(sensitivity, self.frames, self.residual)
             return torch.cat([J[0, :, 0] for _, J in blocks])
 
     def vjp(self, w: Tensor) -> Tensor:
@@ -150,6 +150,6 @@ def _root(p: Piece) -> tuple[sparse.csr_array, Tensor | float | None]:
     place = np.full(len(p.places), -1)
     place[rows] = np.arange(len(rows))
     edges = place[p.edges]
-    own = prior.factor(p.places[rows], edges[(edges >= 0).all(1)], p.dimension)
+    factor = prior.factor(p.places[rows], edges[(edges >= 0).all(1)], p.dimension)
     mean = None if prior.mean is None else float(np.log(prior.mean)) if p.kind.positive else prior.mean / p.scale
-    return sparse.csr_array(sparse.kron(own, sparse.eye_array(p.width)) * p.scale), mean
+    return sparse.csr_array(sparse.kron(factor, sparse.eye_array(p.width)) * p.scale), mean

@@ -56,10 +56,10 @@ def of_matrix(problem: FieldProblem, fisher: Tensor) -> Spectrum:
     floor = (ROUNDING * values[0]).clamp(min=NOTHING)
     bounds = torch.where(values > floor, torch.maximum(values, floor).rsqrt(), torch.inf)
     prior = torch.tensor((problem.root.T @ problem.root).toarray())
-    known, own = torch.linalg.eigh(fisher + prior) if problem.has_prior else (values, axes)
+    known, vectors = torch.linalg.eigh(fisher + prior) if problem.has_prior else (values, axes)
     lost = known <= (ROUNDING * known.max()).clamp(min=NOTHING)
-    variance = (own[:, ~lost].square() / known[~lost]).sum(1)
-    variance[(own[:, lost].abs() > 1e-3).any(1)] = torch.inf
+    variance = (vectors[:, ~lost].square() / known[~lost]).sum(1)
+    variance[(vectors[:, lost].abs() > 1e-3).any(1)] = torch.inf
     patterns = _patterns(problem.space)
     heard = {text: c @ fisher @ c for text, c in patterns.items()}
     return Spectrum(bounds, axes, variance.sqrt(), _words(problem.space, heard, variance.sqrt()))
@@ -101,21 +101,21 @@ def _covered(problem: FieldProblem, values: Tensor, axes: Tensor) -> Tensor:
 
 def _patterns(space: FieldSpace) -> dict[str, Tensor]:
     """Simple directions, unit vectors by what they do."""
-    found, scales = {}, torch.zeros(len(space), dtype=torch.float64)
+    patterns, scales = {}, torch.zeros(len(space), dtype=torch.float64)
     for p in space.pieces:
-        name, own = p.field.name, torch.zeros(len(space), dtype=torch.float64)
+        name, pattern = p.field.name, torch.zeros(len(space), dtype=torch.float64)
         if p.kind.positive:
-            own[p.columns] = scales[p.columns] = 1.0
-            found[f"one common factor of all of {name}"] = own
+            pattern[p.columns] = scales[p.columns] = 1.0
+            patterns[f"one common factor of all of {name}"] = pattern
         for axis in range(p.width if not p.kind.positive else 0):
-            own = own.clone().zero_()
-            own[p.columns.start + axis : p.columns.stop : p.width] = 1.0
+            pattern = pattern.clone().zero_()
+            pattern[p.columns.start + axis : p.columns.stop : p.width] = 1.0
             where = f" along {'xyz'[axis]}" if p.width == 3 else ""
-            found[f"what all of {name}{where} have in common"] = own
+            patterns[f"what all of {name}{where} have in common"] = pattern
     names = [p.field.name for p in space.pieces if p.kind.positive]
     if len(names) > 1:
-        found[f"one common factor of all of {', '.join(names[:-1])} and {names[-1]}"] = scales
-    return {text: c / c.norm() for text, c in found.items()}
+        patterns[f"one common factor of all of {', '.join(names[:-1])} and {names[-1]}"] = scales
+    return {text: c / c.norm() for text, c in patterns.items()}
 
 
 def _words(space: FieldSpace, heard: dict[str, Tensor], std: Tensor) -> list[str]:
@@ -132,9 +132,9 @@ def _words(space: FieldSpace, heard: dict[str, Tensor], std: Tensor) -> list[str
     for p in space.pieces:
         rows = sorted({int(k) // p.width for k in p.entries[(std[p.columns] > KNOWN)]})
         if rows:
-            shown = ", ".join(map(str, rows[:12])) + (", …" if len(rows) > 12 else "")
+            listed = ", ".join(map(str, rows[:12])) + (", …" if len(rows) > 12 else "")
             texts.append(
-                f"{len(rows)} of {len(p.rows)} entries of {p.field.name} are not known to 10 % each ({shown}); record "
+                f"{len(rows)} of {len(p.rows)} entries of {p.field.name} are not known to 10 % each ({listed}); record "
                 "more of the motion, or from more sides, or give a prior."
             )
     return texts

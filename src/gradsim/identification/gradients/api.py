@@ -57,10 +57,10 @@ class Explanation:
     loss: str
 
     def __getitem__(self, name: str) -> Finding:
-        found = {f.name: f for f in self.findings}
-        if name not in found:
-            raise InputError(f"nothing was asked about `{name}`; there are {', '.join(found)}.")
-        return found[name]
+        by_name = {f.name: f for f in self.findings}
+        if name not in by_name:
+            raise InputError(f"nothing was asked about `{name}`; there are {', '.join(by_name)}.")
+        return by_name[name]
 
     @property
     def ok(self) -> bool:
@@ -72,8 +72,8 @@ class Explanation:
         """One line for each unknown: gradient, what 1 % does, up to where the tangent holds, verdict."""
         rows = [("unknown", "gradient", "1 % moves the end", "holds up to", "verdict")]
         for f in self.findings:
-            moved = f"{0.01 * f.sensitivity * self.size:.2g} m" + ("" if f.effect == "1 %" else f" ({f.effect})")
-            rows.append((f.name, _number(f.gradient), moved, _width(f), f.verdict))
+            effect = f"{0.01 * f.sensitivity * self.size:.2g} m" + ("" if f.effect == "1 %" else f" ({f.effect})")
+            rows.append((f.name, _number(f.gradient), effect, _width(f), f.verdict))
         widths = [max(len(row[c]) for row in rows) for c in range(5)]
         keep = [c for c in range(5) if c != 1 or any(f.gradient is not None for f in self.findings)]
         return "\n".join("  ".join(f"{row[c]:<{widths[c]}}" for c in keep).rstrip() for row in rows)
@@ -140,9 +140,9 @@ def explain_gradients(
         InputError: If the model is missing or not the one that made the loss, the loss is not a scalar, or its graph is
             gone.
     """
-    given = dict(given or {})
+    overrides = dict(given or {})
     if isinstance(subject, Problem):
-        return _of_problem(subject, given, "the residuals of the problem", secants)
+        return _of_problem(subject, overrides, "the residuals of the problem", secants)
     alone = isinstance(subject, Model)
     if isinstance(subject, Model):
         model = subject
@@ -150,15 +150,17 @@ def explain_gradients(
         raise InputError(f"got {type(model).__name__} for `model`; give the Model that made the motion.")
     if isinstance(subject, Fit):
         return _of_fit(subject, model, observation, frames, secants)
-    directions = of_model(model, unknowns, given)
-    values = model.values(given)
+    directions = of_model(model, unknowns, overrides)
+    values = model.values(overrides)
     worlds = len(next(iter(values.values())))
     if not 0 <= world < worlds:
         raise InputError(f"the rollout has no world {world}; it has {worlds}, counted from 0.")
     one = {name: v[world : world + 1].detach() for name, v in values.items()}
     if isinstance(subject, Tensor):
-        found = adjoints(subject, model, given, directions)
-        return _explain(model, one, directions, frames or found.frames, "the loss", found, None, secants)
+        loss_adjoints = adjoints(subject, model, overrides, directions)
+        return _explain(
+            model, one, directions, frames or loss_adjoints.frames, "the loss", loss_adjoints, None, secants
+        )
     frames = frames or model.scene.timing.frames
     if alone:
         return _explain(model, one, directions, frames, "the motion", None, None, secants)
@@ -171,8 +173,8 @@ def explain_gradients(
         loss = subject(model.rollout({**one, **moving}, frames))
     except Divergence:
         return _explain(model, one, directions, frames, "the motion, which diverges", None, None, secants)
-    found = adjoints(loss, model, {**one, **moving}, directions)
-    return _explain(model, one, directions, frames, "the loss", found, subject, secants)
+    loss_adjoints = adjoints(loss, model, {**one, **moving}, directions)
+    return _explain(model, one, directions, frames, "the loss", loss_adjoints, subject, secants)
 
 
 def _of_fit(fit: Fit, model: Model, observation, frames: int | None, secants: bool) -> Explanation:
@@ -198,9 +200,9 @@ def _of_problem(problem: Problem, given: Mapping[str, Any], label: str, secants:
     columns = sum(J[0].square().sum(0) for _, J in problem.jacobian(u, problem.frames))
     directions = of_space(space)
     scales = torch.tensor([1.0 if d.scale is None else d.scale for d in directions], dtype=torch.float64)
-    found = Adjoints({}, torch.as_tensor(columns).sqrt() * scales, problem.frames)
+    loss_adjoints = Adjoints({}, torch.as_tensor(columns).sqrt() * scales, problem.frames)
     values = {n: v.detach() for n, v in problem.model.values(space.values(u)).items()}
-    return _explain(problem.model, values, directions, problem.frames, label, found, None, secants)
+    return _explain(problem.model, values, directions, problem.frames, label, loss_adjoints, None, secants)
 
 
 def _explain(

@@ -218,9 +218,9 @@ def _exploding(record: Record, k: int, audited: Audit | None) -> dict:
 def _kinked(record: Record, k: int, base: dict) -> dict:
     """The first contact after which tangent and secant part for good."""
     apart = record.secant(k, PROBE) > 0.5
-    every = record.every_contact()
+    contacts = record.every_contact()
     # during a contact they part for a moment, as the instant of touch moves
-    parted = [c for c in every if bool(apart[min(c.last + 1, record.steps - 1)])]
+    parted = [c for c in contacts if bool(apart[min(c.last + 1, record.steps - 1)])]
     share = base["trend"]
     size = f"{share:.2g} times the trend" if share > 1 else f"{1 / share:.2g} times smaller than the trend"
     text = f"the tangent is {size} (secant over 1 %)"
@@ -247,13 +247,13 @@ def _place(record: Record, k: int, contact: Contact) -> dict:
 def _advice(record: Record, contact: Contact) -> str:
     system = next(s for s in record.model.systems if s.name == contact.body)
     group = next(g for g in record.model.groups if system in g.systems)
-    found, limit = [], (group if contact.other else system).stable_step(record.values)
+    options, limit = [], (group if contact.other else system).stable_step(record.values)
     if record.model.dt > limit:
         fps = record.model.scene.timing.fps
-        found.append(f"{int(1 / (fps * limit)) + 1} substeps or more (the step is unstable for these values)")
+        options.append(f"{int(1 / (fps * limit)) + 1} substeps or more (the step is unstable for these values)")
     elif not contact.other and system.contact_law.startswith("paper"):
-        found.append("law: continuous (the paper's force jumps at touch, so its tangents do not converge)")
+        options.append("law: continuous (the paper's force jumps at touch, so its tangents do not converge)")
     else:
-        found.append(f"more than {record.model.substeps} substeps")
-    found.append(f"a clip that ends before frame {record.frame(contact.first) + 1}")
-    return ", or ".join([*found, "multiple shooting"]) + "."
+        options.append(f"more than {record.model.substeps} substeps")
+    options.append(f"a clip that ends before frame {record.frame(contact.first) + 1}")
+    return ", or ".join([*options, "multiple shooting"]) + "."

@@ -91,9 +91,9 @@ def audit(
         loss: A scalar of the trajectory of one world, compared as well.
     """
     scale = Scale.of(model, values)
-    own, moving = tangents(model, values, directions, frames)
+    trajectory, moving = tangents(model, values, directions, frames)
     ladder = torch.tensor(widths, dtype=torch.float64)
-    slopes = [_tangent(own, one, scale) for one in moving]
+    slopes = [_tangent(trajectory, one, scale) for one in moving]
     rows = [_secants(model, values, direction, frames, ladder, scale, loss) for direction in directions]
     sizes = torch.stack([slope.norm() for slope in slopes])
     secants = torch.stack([secant.norm(dim=1) for secant, _ in rows])
@@ -103,8 +103,8 @@ def audit(
     names = [direction.name for direction in directions]
     if loss is None:
         return Audit(names, ladder, difference, sizes, secants)
-    derivative = _loss_tangents(own, moving, loss)
-    secant = torch.stack([found for _, found in rows if found is not None])
+    derivative = _loss_tangents(trajectory, moving, loss)
+    secant = torch.stack([loss_secant for _, loss_secant in rows if loss_secant is not None])
     return Audit(names, ladder, difference, sizes, secants, derivative, secant)
 
 
@@ -116,8 +116,8 @@ def _secants(model: Model, values: Values, direction: Direction, frames: int, wi
     with torch.no_grad():
         both = model.unchecked(lanes, frames)
         change = torch.cat([_apart(s, both.states[s.name], len(widths), scale) for s in model.systems], 1).double()
-        found = None if loss is None else _losses(both, loss, ends)
-    return change / (2 * widths[:, None]), None if found is None else found / (2 * widths)
+        loss_change = None if loss is None else _losses(both, loss, ends)
+    return change / (2 * widths[:, None]), None if loss_change is None else loss_change / (2 * widths)
 
 
 def _losses(both: Trajectory, loss, ends: Tensor) -> Tensor:

@@ -82,18 +82,18 @@ class Record:
     @cached_property
     def meetings(self) -> dict[tuple[str, str, str], Tensor]:
         """Steps in contact (steps,), bool, of pairs of rigid bodies, by the scene's contact and their names."""
-        found = {}
+        meetings = {}
         for pairs in (group.pairs for group in self.model.groups if group.pairs):
             for (a, b), name in pairs.contacts.items():
                 one = Pairs(pairs.bodies, pairs.cores, {(a, b): name})
                 number = pair_touches(one, self.own, self.values).number[0]
-                found[name, pairs.bodies[a].name, pairs.bodies[b].name] = number > 0
-        return found
+                meetings[name, pairs.bodies[a].name, pairs.bodies[b].name] = number > 0
+        return meetings
 
     def every_contact(self) -> list[Contact]:
         """Contacts of all bodies, with grounds and obstacles and with one another."""
-        found = [c for s in self.model.systems for c in self.contacts(s.name)]
-        return found + [Contact(a, *ends, b) for (_, a, b), met in self.meetings.items() for ends in _stretches(met)]
+        contacts = [c for s in self.model.systems for c in self.contacts(s.name)]
+        return contacts + [Contact(a, *ends, b) for (_, a, b), met in self.meetings.items() for ends in _stretches(met)]
 
     def meets(self, body: str) -> bool:
         """True if a body touches another rigid body in any step."""
@@ -110,8 +110,8 @@ class Record:
         system = self.model.systems[self._row(contact.body)]
         rows = slice(contact.first, contact.last + 1)
         cut = lambda states: {name: y[:, rows] for name, y in states.items()}
-        own, moving = cut(self.own.states[system.name]), cut(self.moving[k].states[system.name])
-        _, change = force_tangents(system, own, moving, self.values, self.moving[k].values)
+        state, moving = cut(self.own.states[system.name]), cut(self.moving[k].states[system.name])
+        _, change = force_tangents(system, state, moving, self.values, self.moving[k].values)
         size = torch.linalg.vector_norm(change.nan_to_num(0.0).sum(0), dim=-1)
         ground, point, part = np.unravel_index(int(size.argmax()), tuple(size.shape))
         return self.touches[system.name].grounds[ground], int(point), PARTS[part]
@@ -158,24 +158,24 @@ class Record:
             slope = {n: (ahead[n] - behind[n]) / (2 * width) for n in ahead}
             along = self.moving[k].values
             args = (system, self.own.states[system.name])
-            found, tangent = (
+            secant, tangent = (
                 displacement(*args, one, self.values, along, self.scale)[0].double()
                 for one in (slope, self.moving[k].states[system.name])
             )
-            apart = torch.maximum(apart, (found - tangent).norm(dim=1))
-            larger = torch.maximum(larger, torch.maximum(found.norm(dim=1), tangent.norm(dim=1)))
+            apart = torch.maximum(apart, (secant - tangent).norm(dim=1))
+            larger = torch.maximum(larger, torch.maximum(secant.norm(dim=1), tangent.norm(dim=1)))
         return torch.where(larger > 0, apart / larger.clamp(min=1e-300), apart)
 
     def not_finite(self, k: int | None) -> tuple[int, str, str] | None:
         """First step, state and body that is not finite: of the motion itself (None), or of its derivative by k."""
         trajectory: Trajectory = self.own if k is None else self.moving[k]
-        found = [
+        failures = [
             (int((~torch.isfinite(y[0])).reshape(self.steps, -1).any(1).nonzero()[0]), name, body)
             for body, group in trajectory.states.items()
             for name, y in group.items()
             if not torch.isfinite(y).all()
         ]
-        return min(found, default=None)
+        return min(failures, default=None)
 
     def _row(self, body: str) -> int:
         return [s.name for s in self.model.systems].index(body)

@@ -97,7 +97,7 @@ def _carried(trajectory: Trajectory, unknowns: int, values: Values) -> list[tupl
     """`System.carried` of each body in the first of every `unknowns` worlds; None if a body deforms."""
     if type(trajectory) is not Trajectory:
         return None  # something else lies between states and surface
-    states = {body: {name: y[::unknowns] for name, y in own.items()} for body, own in trajectory.states.items()}
+    states = {body: {name: y[::unknowns] for name, y in state.items()} for body, state in trajectory.states.items()}
     poses = [s.carried(states[s.name], values) for s in trajectory.systems]
     rigid = [pose for pose in poses if pose is not None]
     return rigid if len(rigid) == len(poses) else None

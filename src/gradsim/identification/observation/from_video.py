@@ -118,11 +118,11 @@ def _common_color(scene) -> tuple[float, ...] | None:
 
 def colors(scene) -> dict[tuple[float, ...], list[str]]:
     """Parts of the surface of the scene's bodies by their colour."""
-    parts: dict[tuple[float, ...], list[str]] = {}
+    by_color: dict[tuple[float, ...], list[str]] = {}
     for name, body in scene.bodies.items():
         for part, color in body.part_colors(name).items():
-            parts.setdefault(tuple(color), []).append(part)
-    return parts
+            by_color.setdefault(tuple(color), []).append(part)
+    return by_color
 
 
 def _labelled_masks(

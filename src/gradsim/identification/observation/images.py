@@ -126,7 +126,7 @@ class Images:
     def _image(self, trajectory: Trajectory, first: int, last: int) -> Tensor:
         """Rendered images (worlds, frames, 3, h, w); NaN for diverged worlds."""
         part = trajectory.at(slice(first, last))
-        surface = part.drawn
+        surface = part.scene_surface
         diverged = ~torch.isfinite(surface.vertices).flatten(1).all(1)
         if not diverged.any():
             return self.renderer(surface, part.values)
@@ -152,13 +152,13 @@ def _perturbed(s: Sensitivity, step: Tensor) -> Trajectory:
     """Trajectories perturbed by ε along their tangents."""
     by: Any = lambda y: step.reshape(-1, *[1] * (y.ndim - 1))
     at, along = s.trajectory, s.tangent.states
-    states = {b: {k: y + by(y) * along[b][k] for k, y in own.items()} for b, own in at.states.items()}
+    states = {b: {k: y + by(y) * along[b][k] for k, y in state.items()} for b, state in at.states.items()}
     values = {name: v + by(v) * s.along[name] if name in s.along else v for name, v in at.values.items()}
     return Trajectory(at.times, states, values, at.systems, at.scenery)
 
 
 def _stride(trajectory: Trajectory, step: int) -> Trajectory:
     """Every `step`-th world."""
-    states = {b: {k: y[::step] for k, y in own.items()} for b, own in trajectory.states.items()}
+    states = {b: {k: y[::step] for k, y in state.items()} for b, state in trajectory.states.items()}
     values = {name: v[::step] for name, v in trajectory.values.items()}
     return Trajectory(trajectory.times, states, values, trajectory.systems, trajectory.scenery)

@@ -72,8 +72,8 @@ class LabelledMasks:
         near = max_pool2d((self.shares > limit).double(), 3, 1, 1)  # each color dilated by one pixel
         crowd = near.sum(1)
         self.single = [
-            Masks(y, s, silhouettes, self.weight * ((crowd - own) == 0), loss)
-            for y, s, own in zip(self.shares.unbind(1), self.sigmas, near.unbind(1), strict=True)
+            Masks(y, s, silhouettes, self.weight * ((crowd - mask) == 0), loss)
+            for y, s, mask in zip(self.shares.unbind(1), self.sigmas, near.unbind(1), strict=True)
         ]
         spread = float(np.sqrt(np.sum(np.square(self.sigmas))))
         met = self.weight * (crowd > 1)
@@ -98,20 +98,20 @@ class LabelledMasks:
         return self.shares.sum(1)
 
     def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
-        screen, found = whole(self.silhouettes.screen(trajectory.surface, trajectory.values)), []
+        screen, by_rows = whole(self.silhouettes.screen(trajectory.surface, trajectory.values)), []
         for masks, rows, index, faces, convex in self._groups(trajectory, frames, residual):
             image = coverage(screen[:, rows][:, :, index], faces, *self.shares.shape[2:], convex)
-            found.append((rows, masks.compared(image, len(rows), residual)))
-        yield _by_frame(found, frames)
+            by_rows.append((rows, masks.compared(image, len(rows), residual)))
+        yield _by_frame(by_rows, frames)
 
     def linearize(self, s: Sensitivity, frames: int, residual: Residual) -> Iterator[tuple[Tensor, Tensor]]:
-        (screen, slope), found = project(self.silhouettes, s), []
+        (screen, slope), by_rows = project(self.silhouettes, s), []
         for masks, rows, index, faces, convex in self._groups(s.trajectory, frames, residual):
-            there = screen[:, rows][:, :, index], slope[:, :, rows][:, :, :, index]
-            blocks = masks.linear(*there, faces, convex, len(rows), residual)
-            r, J = (torch.cat(each, 1) for each in zip(*blocks, strict=True))
-            found.append((rows, torch.cat([r[..., None], J], 2)))
-        both = _by_frame(found, frames)
+            projected = screen[:, rows][:, :, index], slope[:, :, rows][:, :, :, index]
+            blocks = masks.linear(*projected, faces, convex, len(rows), residual)
+            r, J = (torch.cat(parts, 1) for parts in zip(*blocks, strict=True))
+            by_rows.append((rows, torch.cat([r[..., None], J], 2)))
+        both = _by_frame(by_rows, frames)
         yield both[..., 0], both[..., 1:]
 
     @torch.no_grad()
@@ -139,19 +139,19 @@ class LabelledMasks:
             )
             for masks, rows, index, faces, convex in self._groups(trajectory, frames, residual)
         ]
-        cost, gradient, matrix = (torch.stack(each).sum(0) for each in zip(*sums, strict=True))
+        cost, gradient, matrix = (torch.stack(parts).sum(0) for parts in zip(*sums, strict=True))
         return cost, gradient, matrix
 
     def _groups(
         self, trajectory: Trajectory, frames: int, residual: Residual
     ) -> Iterator[tuple[Masks, Tensor, Tensor, Tensor, bool]]:
         """Masks, frames, vertices and faces of each color; then of the total coverage, for "pixels" residuals only."""
-        every = trajectory.parts
+        parts = trajectory.parts
         for masks, names in zip(self.single, self.names, strict=True):
-            yield masks, torch.arange(frames), *_joined([part for part in every if part.name in names])
+            yield masks, torch.arange(frames), *_joined([part for part in parts if part.name in names])
         met = self.overlap_frames[self.overlap_frames < frames]
         if len(met) and residual == "pixels":
-            yield self.combined, met, *_joined(every)
+            yield self.combined, met, *_joined(parts)
 
 
 def _joined(parts: Sequence[Part]) -> tuple[Tensor, Tensor, bool]:
@@ -166,8 +166,8 @@ def _by_frame(blocks: list[tuple[Tensor, Tensor]], frames: int) -> Tensor:
     """Concatenate residuals (worlds, n, ...) of some frames each by frame, padded with 0."""
     full = []
     for rows, r in blocks:
-        each = r.unflatten(1, (len(rows), -1))
-        full.append(each.new_zeros(len(r), frames, *each.shape[2:]).index_copy(1, rows, each))
+        framed = r.unflatten(1, (len(rows), -1))
+        full.append(framed.new_zeros(len(r), frames, *framed.shape[2:]).index_copy(1, rows, framed))
     return torch.cat(full, 2).flatten(1, 2)
 
 

@@ -51,7 +51,7 @@ class MultiView:
 
     def normal(self, s: Sensitivity, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
         sums = zip(*(part.normal(s, frames, residual) for part in self.parts.values()), strict=True)
-        cost, gradient, matrix = (torch.stack(each).sum(0) for each in sums)
+        cost, gradient, matrix = (torch.stack(terms).sum(0) for terms in sums)
         return cost, gradient, matrix
 
     def noise_floor(self, frames: int) -> NoiseFloor:

@@ -16,10 +16,10 @@ from gradsim.physics.model import Model
 
 def require_observable(model: Model, observation: Observation, names: Iterable[str]) -> None:
     """Raise `InputError` if nothing depends on an unknown, or it belongs to a camera or light without an image."""
-    names, shown = list(names), _shown(observation)
+    names, visible = list(names), _visible_parameters(observation)
     require_dependency(model, names)
     for name in names:
-        if shown is not None and name in read_by_pictures(model.scene) and not name.startswith(shown):
+        if visible is not None and name in read_by_pictures(model.scene) and not name.startswith(visible):
             what = (
                 "its pictures are lit by nothing" if name.startswith("lights.") else "it has no picture of that camera"
             )
@@ -29,10 +29,10 @@ def require_observable(model: Model, observation: Observation, names: Iterable[s
             )
 
 
-def _shown(observation: Observation) -> tuple[str, ...] | None:
+def _visible_parameters(observation: Observation) -> tuple[str, ...] | None:
     """Prefixes of the parameters of camera and lights that it shows; None if unknown."""
     if isinstance(observation, MultiView):
-        parts = [_shown(part) for part in observation.parts.values()]
+        parts = [_visible_parameters(part) for part in observation.parts.values()]
         return None if None in parts else tuple(name for part in parts for name in part or ())
     if isinstance(observation, Masks):
         return (f"{observation.silhouettes.lens}.",)

@@ -60,13 +60,15 @@ def normal(
     values = s.worlds
     moving = s.trajectory.surface_tangent(s.tangent, s.along)[1][:, first:last]
     moving = s.by_world(moving)  # (worlds, unknowns, frames, bodies' vertices, 3)
-    own = moving.shape[3]
-    surface = _drawn(s, first, last)
+    body_vertices = moving.shape[3]
+    surface = _scene_surface(s, first, last)
     with torch.enable_grad():
         vertices = surface.vertices.detach().requires_grad_()
         r = (renderer(Surface(vertices, surface.parts), values) - video) / sigma
         residuals = r.detach()
-        adjoint = torch.autograd.grad(r, vertices, loss.scale * loss.weight(residuals) * residuals)[0][:, :, :own]
+        adjoint = torch.autograd.grad(r, vertices, loss.scale * loss.weight(residuals) * residuals)[0][
+            :, :, :body_vertices
+        ]
     cost = loss.scale * loss.rho(residuals).flatten(1).sum(1)
     gradient = torch.einsum("wufni,wfni->wu", moving, adjoint)
     slopes = _shifted(renderer, surface, values) * (loss.scale * loss.weight(residuals)).sqrt()[..., None] / sigma
@@ -80,18 +82,18 @@ def normal(
     return cost, gradient, A
 
 
-def _drawn(s: Sensitivity, first: int, last: int) -> Surface:
+def _scene_surface(s: Sensitivity, first: int, last: int) -> Surface:
     """Rendered surface of the worlds, without repetition."""
     at = s.trajectory
-    states = {b: {k: y[:: s.unknowns, first:last] for k, y in own.items()} for b, own in at.states.items()}
-    return Trajectory(at.times[first:last], states, s.worlds, at.systems, at.scenery).drawn
+    states = {b: {k: y[:: s.unknowns, first:last] for k, y in state.items()} for b, state in at.states.items()}
+    return Trajectory(at.times[first:last], states, s.worlds, at.systems, at.scenery).scene_surface
 
 
 def _shifted(renderer: Renderer, surface: Surface, values) -> Tensor:
     """Derivatives of images by uniform shifts to the right and down, (worlds, frames, 3, height, width, 2)."""
-    here = renderer(surface, values)
+    image = renderer(surface, values)
     slopes, still = [], {name: v for name, v in values.items() if name != f"{renderer.lens}.centre"}
-    given = values.get(f"{renderer.lens}.centre")
+    centre = values.get(f"{renderer.lens}.centre")
     for axis in range(2):
         step = torch.zeros(2, dtype=torch.float64)
         step[axis] = SHIFT
@@ -99,10 +101,10 @@ def _shifted(renderer: Renderer, surface: Surface, values) -> Tensor:
         for sign in (1.0, -1.0):
             K = renderer.camera.K.clone().double()
             K[:2, 2] += sign * step
-            moved = still if given is None else {**still, f"{renderer.lens}.centre": given + sign * step}
+            shifted = still if centre is None else {**still, f"{renderer.lens}.centre": centre + sign * step}
             camera = Camera(K, renderer.camera.R, renderer.camera.t, renderer.camera.width, renderer.camera.height)
-            ends.append(replace(renderer, camera=camera)(surface, moved))
-        slopes.append(central_difference(ends[1], here, ends[0], SHIFT))
+            ends.append(replace(renderer, camera=camera)(surface, shifted))
+        slopes.append(central_difference(ends[1], image, ends[0], SHIFT))
     return torch.stack(slopes, -1)
 
 
@@ -120,6 +122,6 @@ def _flow(renderer: Renderer, surface: Surface, values, moving: Tensor) -> tuple
     K, R, _ = camera.matrices(surface.vertices, values)
     project = K[0] @ R
     velocity = moving.permute(1, 2, 0, 3)[fragments.image[:, None], corners]  # (P, 3, unknowns, 3)
-    seen = torch.einsum("pk,pkui,ji->puj", b, velocity, project)
+    projected = torch.einsum("pk,pkui,ji->puj", b, velocity, project)
     place = fragments.owner[:, 2:4].to(z) + 0.5
-    return (seen[..., :2] - place[:, None] * seen[..., 2:]) / z[:, None, None], fragments.owner
+    return (projected[..., :2] - place[:, None] * projected[..., 2:]) / z[:, None, None], fragments.owner

@@ -112,33 +112,33 @@ def _rollouts(loss: Tensor, model: Model, values: Values) -> dict[str, Any]:
             f"`{names}` {meet} in one rollout, which this does not take apart; take `contacts`, "
             f"`attachments` and `joints` out of the scene, or read the gradient alone."
         )
-    seen, found = set(), {}
+    visited, nodes = set(), {}
     stack: list[Any] = [loss.grad_fn]
     starts = {s.name: [x.detach() for x in s.inputs(values)] for s in model.systems}
     ours = 0
     while stack:
         node = stack.pop()
-        if node is None or node in seen:
+        if node is None or node in visited:
             continue
-        seen.add(node)
+        visited.add(node)
         stack += [after for after, _ in node.next_functions]
         try:
-            given = inputs_of(node)
+            arguments = inputs_of(node)
         except RuntimeError:
             raise InputError(
                 "the graph of the loss is gone: call explain_gradients before backward(), "
                 "or backward(retain_graph=True)."
             ) from None
-        if given is None:
+        if arguments is None:
             continue
         ours += 1
         for name, inputs in starts.items():
             # the last input is the steps of the clock, which the graph knows and `inputs` does not say
-            if len(given) == len(inputs) + 1 and all(map(torch.equal, given[:-1], inputs)):
-                found[name] = node
-    if not found:
+            if len(arguments) == len(inputs) + 1 and all(map(torch.equal, arguments[:-1], inputs)):
+                nodes[name] = node
+    if not nodes:
         raise InputError(
             "the loss does not come from a rollout of this model with these values"
             + (": give the same `given` as the rollout had." if ours else ": it depends on none.")
         )
-    return found
+    return nodes

@@ -101,19 +101,19 @@ def of_model(model: Model, names: Sequence[str] | None, given: Mapping[str, Tens
             name
             for name, kind in model.kinds.items()
             if kind.positive
-            and not kind.each
+            and not kind.row_of
             and not name.startswith(("camera.", "timing."))
             and name not in model.unused_parameters
         ]
     )
-    found = []
+    directions = []
     for label in chosen:
         name, index = resolve(model.scene, label)
         require_dependency(model, [name])
         kind = model.kinds[name]
-        if kind.each:
+        if kind.row_of:
             raise InputError(
-                f"`{name}` is an array with one row for each {kind.each}; name numbers, such as gravity.z."
+                f"`{name}` is an array with one row for each {kind.row_of}; name numbers, such as gravity.z."
             )
         indices = [index] if index is not None or kind.value.ndim == 0 else list(range(kind.value.size))
         for k in indices:
@@ -122,10 +122,10 @@ def of_model(model: Model, names: Sequence[str] | None, given: Mapping[str, Tens
             dotted = (
                 name if k is None or name == label and kind.value.ndim == 0 else f"{name}.{component_letters(name)[k]}"
             )
-            found.append(Direction(dotted, ((name, k),), scale, kind.unit))
-    if not found:
+            directions.append(Direction(dotted, ((name, k),), scale, kind.unit))
+    if not directions:
         raise InputError("the scene has nothing to explain: name unknowns, such as cube.velocity.")
-    return found
+    return directions
 
 
 def size_of(model: Model, values: Values) -> float:
@@ -143,8 +143,8 @@ def time_of(model: Model, size: float) -> float:
 def _natural(model: Model, name: str, kind) -> float:
     size = size_of(model, model.values())
     time = time_of(model, size)
-    own = float(abs(kind.value).max())
+    magnitude = float(abs(kind.value).max())
     scales = {"m": size, "rad": 1.0, "m/s": size / time, "rad/s": 1 / time, "m/s^2": size / time**2}
     if name.endswith(".bending_damping"):  # 1 N m s is that of a board
         scales["N m s"] = float(abs(model.kinds[name.removesuffix("_damping")].value).max()) * time
-    return scales.get(kind.unit) or own or 1.0
+    return scales.get(kind.unit) or magnitude or 1.0

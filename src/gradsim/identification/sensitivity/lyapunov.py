@@ -69,20 +69,20 @@ class Growth:
     @property
     def warnings(self) -> list[str]:
         """Warnings about gradients over the whole clip."""
-        every = f"tangents of the motion grow e-fold every {self.fold_time:.2g} s"
-        found = []
+        growth = f"tangents of the motion grow e-fold every {self.fold_time:.2g} s"
+        texts = []
         if self.forgets is not None and self.exponent > 0:
-            found.append(
-                f"from frame {self.forgets} on the motion forgets its parameters: {every}, so an error of "
+            texts.append(
+                f"from frame {self.forgets} on the motion forgets its parameters: {growth}, so an error of "
                 f"{100 * self.error:.2g} % of the body's size at the start is larger than the body there. Use a shorter "
                 f"clip, or multiple shooting; gradients beyond that frame say nothing of the trend."
             )
         if self.unrepeatable is not None and self.exponent > 0:
-            found.append(
-                f"from frame {self.unrepeatable} on rounding is seen: {every}, and numbers carry a relative error of "
+            texts.append(
+                f"from frame {self.unrepeatable} on rounding is seen: {growth}, and numbers carry a relative error of "
                 f"{self.precision:.1g}. Another machine, or order of worlds, gives another motion there."
             )
-        return found
+        return texts
 
     def result(self) -> dict:
         """Plain numbers."""
@@ -123,18 +123,20 @@ def growth(model: Model, values: Values | Mapping[str, Tensor] | None = None, fr
         times = model.rollout(values, frames).times
         ones = torch.ones(frames, dtype=torch.float64)
         return Growth(times, ones, ones, torch.finfo(model.dtype).eps, error)
-    own, moving = tangents(model, values, starts, frames)
+    trajectory, moving = tangents(model, values, starts, frames)
     columns = [
-        torch.cat([displacement(s, own[s.name], one[s.name], values, one.values, scale)[0] for s in model.systems], 1)
+        torch.cat(
+            [displacement(s, trajectory[s.name], one[s.name], values, one.values, scale)[0] for s in model.systems], 1
+        )
         for one in moving
     ]
     matrix = torch.stack(columns, -1).double()
     finite = torch.isfinite(matrix).flatten(1).all(1)
     sigma = torch.full((frames,), torch.inf, dtype=torch.float64)
     sigma[finite] = torch.linalg.matrix_norm(matrix[finite], 2)
-    free = (1 + (own.times.double() / scale.time) ** 2).sqrt()
+    free = (1 + (trajectory.times.double() / scale.time) ** 2).sqrt()
     precision = torch.finfo(model.dtype).eps
-    return Growth(own.times, sigma, free, precision, error)
+    return Growth(trajectory.times, sigma, free, precision, error)
 
 
 def _start(model: Model, scale: Scale) -> list[Direction]:
@@ -144,10 +146,10 @@ def _start(model: Model, scale: Scale) -> list[Direction]:
     units["displacement"], units["speed"] = units["position"], units["velocity"]
     starts = {s.name: s.start_keys for s in model.systems}
     starts |= {f"joints.{name}": joint.start for name, joint in model.scene.joints.items()}
-    found = []
+    directions = []
     for owner, keys in starts.items():
         for key in [k for k in keys if f"{owner}.{k}" in model.kinds]:  # not of a body that a joint places
             name = f"{owner}.{key}"
             parts = range(model.kinds[name].value.size) if model.kinds[name].value.ndim else [None]
-            found += [Direction(f"{name}.{k}", ((name, k),), units.get(key, 1.0), "") for k in parts]
-    return found
+            directions += [Direction(f"{name}.{k}", ((name, k),), units.get(key, 1.0), "") for k in parts]
+    return directions

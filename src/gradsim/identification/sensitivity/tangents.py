@@ -63,7 +63,7 @@ def tangents(
     """
     numbers = sum(s.state_size for s in model.systems)
     lanes = max(1, MEMORY // (frames * 2 * numbers))  # of state and derivative
-    own, found = None, []
+    trajectory, derivatives = None, []
     for first in range(0, len(directions), lanes):
         group = directions[first : first + lanes]
         repeated = {name: v.detach().expand(len(group), *v.shape[1:]).clone() for name, v in values.items()}
@@ -72,14 +72,14 @@ def tangents(
             for name, slope in direction.tangent(values).items():
                 along.setdefault(name, torch.zeros_like(repeated[name]))[k] = slope[0]
         with torch.no_grad():
-            own, moving = model.tangent(repeated, along, frames)
+            trajectory, moving = model.tangent(repeated, along, frames)
         for k in range(len(group)):
             states = {body: {n: y[k : k + 1] for n, y in group_.items()} for body, group_ in moving.states.items()}
             one = {name: v[k : k + 1] for name, v in along.items()}
-            found.append(Trajectory(own.times, states, one, model.systems))
-    assert own is not None
-    first_world = {b: {n: y[:1] for n, y in g.items()} for b, g in own.states.items()}
-    return Trajectory(own.times, first_world, values, model.systems), found
+            derivatives.append(Trajectory(trajectory.times, states, one, model.systems))
+    assert trajectory is not None
+    first_world = {b: {n: y[:1] for n, y in g.items()} for b, g in trajectory.states.items()}
+    return Trajectory(trajectory.times, first_world, values, model.systems), derivatives
 
 
 def displacement(
@@ -96,17 +96,19 @@ def displacement(
         scale: Units.
     """
     first = lambda group: {name: y[:1].detach() for name, y in group.items()}
-    own, tangent = first(states), first(moving)
-    place = system.pose_tangent(own, tangent, scale.size)
-    pace = system.velocity_tangent(own, tangent, first(values), first(along), scale.size)
+    state, tangent = first(states), first(moving)
+    place = system.pose_tangent(state, tangent, scale.size)
+    pace = system.velocity_tangent(state, tangent, first(values), first(along), scale.size)
     return place[0], pace[0] * scale.time
 
 
-def sensitivity(own: Trajectory, moving: Trajectory, scale: Scale) -> tuple[Tensor, Tensor]:
+def sensitivity(trajectory: Trajectory, moving: Trajectory, scale: Scale) -> tuple[Tensor, Tensor]:
     """S of every body (bodies, frames), and its part of position and orientation."""
-    both, seen = [], []
-    for s in own.systems:
-        place, pace = displacement(s, own.states[s.name], moving.states[s.name], own.values, moving.values, scale)
+    both, positions = [], []
+    for s in trajectory.systems:
+        place, pace = displacement(
+            s, trajectory.states[s.name], moving.states[s.name], trajectory.values, moving.values, scale
+        )
         both.append(torch.linalg.vector_norm(torch.cat([place, pace], -1), dim=-1))
-        seen.append(torch.linalg.vector_norm(place, dim=-1))
-    return torch.stack(both), torch.stack(seen)
+        positions.append(torch.linalg.vector_norm(place, dim=-1))
+    return torch.stack(both), torch.stack(positions)

@@ -139,8 +139,8 @@ class ClipsProblem:
 
     def cost(self, chi2: Tensor, weight: Tensor | None = None) -> Tensor:
         """Σ_k ρ(χ²_k), of (..., clips); clips can be weighted (0 leaves one out)."""
-        each = self.residuals * torch.log1p(chi2 / self.residuals)
-        return (each if weight is None else torch.where(weight > 0, each * weight, 0.0)).sum(-1)
+        per_clip = self.residuals * torch.log1p(chi2 / self.residuals)
+        return (per_clip if weight is None else torch.where(weight > 0, per_clip * weight, 0.0)).sum(-1)
 
     def chi2_per_n(self, shots: ClipIterates) -> Tensor:
         """Mean square of the whitened residuals (starts,), less what the unknowns take up."""
@@ -155,9 +155,9 @@ class ClipsProblem:
         directions = torch.eye(n).double().repeat(worlds, 1)
         with torch.no_grad():
             touched, along, *_ = torch.func.jvp(self._values, (joint.repeat_interleave(n, 0),), (directions,))
-            own, moved = self.model.tangent(self.model.values(touched), along, self.frames)
-            x, q = (own[self.body][key][::n] for key in ("x", "q"))
-            dx, dq = (moved[self.body][key].unflatten(0, (worlds, n)) for key in ("x", "q"))
+            trajectory, tangent = self.model.tangent(self.model.values(touched), along, self.frames)
+            x, q = (trajectory[self.body][key][::n] for key in ("x", "q"))
+            dx, dq = (tangent[self.body][key].unflatten(0, (worlds, n)) for key in ("x", "q"))
             r = self._compare(x, q)
             turning = self._turning(q)  # of every q once, in place of once for each unknown
         slope = torch.cat([dx, torch.einsum("wfij,wnfj->wnfi", turning, dq)], -1) / self._like(self.sigma, r)[:, None]
@@ -194,8 +194,8 @@ class ClipsProblem:
         """Parameters from lanes (worlds, unknowns + 12)."""
         n = len(self.space)
         starts = lanes[:, n:].unflatten(1, (len(STATE), 3)).unbind(1)
-        own = {f"{self.body}.{key}": s for key, s in zip(STATE, starts, strict=True)}
-        return {**own, **self.space.values(lanes[:, :n])}
+        state = {f"{self.body}.{key}": s for key, s in zip(STATE, starts, strict=True)}
+        return {**state, **self.space.values(lanes[:, :n])}
 
     def _compare(self, x: Tensor, q: Tensor) -> Tensor:
         """Whitened residuals (worlds, frames, 6) of states (worlds, frames, ·); worlds are starts × clips."""
@@ -228,11 +228,11 @@ def eliminate(A: Tensor, g: Tensor, n: int, damping: Tensor) -> tuple[Tensor, Te
         Schur complements (starts, clips, n, n), gradients (starts, clips, n), and the start's own step
         −back_g − back_A d for a step d of the shared: back_A (starts, clips, 12, n), back_g (starts, clips, 12).
     """
-    own, mixed = A[..., n:, n:], A[..., n:, :n]
-    diagonal = own.diagonal(dim1=-2, dim2=-1)
+    local, mixed = A[..., n:, n:], A[..., n:, :n]
+    diagonal = local.diagonal(dim1=-2, dim2=-1)
     scale = torch.where(diagonal > 0, diagonal.rsqrt(), 0.0)
-    scaled = own * scale[..., :, None] * scale[..., None, :]
-    scaled = scaled + (damping[:, None, None, None] + 1e-12) * torch.eye(own.shape[-1]).double()
+    scaled = local * scale[..., :, None] * scale[..., None, :]
+    scaled = scaled + (damping[:, None, None, None] + 1e-12) * torch.eye(local.shape[-1]).double()
     inverse = torch.linalg.inv(scaled) * scale[..., :, None] * scale[..., None, :]
     back_A, back_g = inverse @ mixed, (inverse @ g[..., n:, None])[..., 0]
     schur = A[..., :n, :n] - mixed.mT @ back_A
@@ -260,9 +260,9 @@ def descend(
         rtol: Relative decrease at or below which an iteration is idle.
         report: Called after each iteration with its number and the current iterates.
     """
-    here = start[slice(None)]
-    weight = torch.ones_like(here.chi2) if weight is None else weight
-    here.cost = problem.cost(here.chi2, weight)
+    current = start[slice(None)]
+    weight = torch.ones_like(current.chi2) if weight is None else weight
+    current.cost = problem.cost(current.chi2, weight)
     factors, shares = torch.tensor(DAMPING_FACTORS).double(), torch.tensor(SHARES).double()[:, None, None, None, None]
 
     def linearize(now: ClipIterates, rows: Tensor):
@@ -273,23 +273,23 @@ def descend(
         trials = [_trial(problem, now, A, g, damping * factor) for factor in DAMPING_FACTORS]
         u, local = (torch.stack(y) for y in zip(*trials, strict=True))  # (factors, rows, n), (factors, rows, clips, 12)
         tried = now.local + shares * (local - now.local)
-        every = u.expand(len(SHARES), *u.shape).flatten(0, 2)
-        chi2, share = problem.chi2(every, tried.flatten(0, 2)).unflatten(0, tried.shape[:3]).min(0)
+        all_u = u.expand(len(SHARES), *u.shape).flatten(0, 2)
+        chi2, share = problem.chi2(all_u, tried.flatten(0, 2)).unflatten(0, tried.shape[:3]).min(0)
         cost, k = problem.cost(chi2, weights).min(0)
         rows = torch.arange(len(k))
         best = tried[share[k, rows], k[:, None], rows[:, None], torch.arange(len(problem.clips))]
         return ClipIterates(u[k, rows], best, chi2[k, rows], cost), factors[k]
 
     stopping = Stopping(rtol, patience=PATIENCE, min_damping=1e-10)
-    return minimize(here, linearize, step, iterations, stopping, report)[0]
+    return minimize(current, linearize, step, iterations, stopping, report)[0]
 
 
 def _trial(problem: ClipsProblem, now: ClipIterates, A: Tensor, g: Tensor, damping: Tensor):
     """Trial of one λ: shared unknowns (rows, n) and start states (rows, clips, 12)."""
     schur, gradient, back_A, back_g = eliminate(A, g, now.u.shape[1], damping)
     u = damped_step(problem.space, now.u, schur.sum(1), gradient.sum(1), damping)
-    moved = back_g + (back_A @ (u - now.u)[:, None, :, None])[..., 0]
-    return u, now.local - moved
+    shift = back_g + (back_A @ (u - now.u)[:, None, :, None])[..., 0]
+    return u, now.local - shift
 
 
 def scatter(problem: ClipsProblem, shots: ClipIterates, copies: int, rng: np.random.Generator) -> ClipIterates:
@@ -304,6 +304,6 @@ def scatter(problem: ClipsProblem, shots: ClipIterates, copies: int, rng: np.ran
     for _ in range(copies):
         size = torch.tensor(10 ** rng.uniform(0, 1, (len(shots.u), 1)))
         spread = (size * eigenvalues.clamp(min=1e-12).rsqrt()).clamp(max=FAR)
-        moved = (axes @ (spread * torch.tensor(rng.standard_normal(shots.u.shape)))[..., None])[..., 0]
-        parts.append(problem.at((shots.u + moved).clamp(problem.space.low, problem.space.high), shots.local))
+        shift = (axes @ (spread * torch.tensor(rng.standard_normal(shots.u.shape)))[..., None])[..., 0]
+        parts.append(problem.at((shots.u + shift).clamp(problem.space.low, problem.space.high), shots.local))
     return ClipIterates(*(torch.cat(y) for y in zip(*((s.u, s.local, s.chi2, s.cost) for s in parts), strict=True)))

@@ -62,14 +62,14 @@ def sample(
     frames = frames or problem.frames
     # first spread over three decades around the tangents' scale, which may be far off
     size = torch.tensor(10 ** rng.uniform(-1.5, 1.5, (chains, 1)))
-    here = (start + (size * torch.tensor(rng.standard_normal((chains, n)))) @ scale.T).clamp(low, high)
-    here[0] = start
-    cost = problem.cost(here, frames)
-    best, best_cost = here[cost.argmin()].clone(), cost.min().item()
-    kept, taken, done = [], 0, 0
+    points = (start + (size * torch.tensor(rng.standard_normal((chains, n)))) @ scale.T).clamp(low, high)
+    points[0] = start
+    cost = problem.cost(points, frames)
+    best, best_cost = points[cost.argmin()].clone(), cost.min().item()
+    draws, taken, done = [], 0, 0
     if saved := checkpoint.load("sample"):
-        here, cost, best, best_cost = (saved[key] for key in ("here", "cost", "best", "best_cost"))
-        kept, taken, done = list(saved["kept"]), saved["taken"], saved["done"]
+        points, cost, best, best_cost = (saved[key] for key in ("here", "cost", "best", "best_cost"))
+        draws, taken, done = list(saved["kept"]), saved["taken"], saved["done"]
         rng.bit_generator.state = saved["rng"]
         problem.effort.resume(saved["effort"])
     for generation in range(done, generations):
@@ -77,22 +77,22 @@ def sample(
         pairs += pairs >= np.arange(chains)[:, None]  # two chains other than oneself
         gamma = 1.0 if generation % 10 == 9 else 2.38 / math.sqrt(2 * n)
         jitter = 1e-3 * torch.tensor(rng.standard_normal((chains, n))) @ scale.T
-        trial = here + gamma * (here[pairs[:, 0]] - here[pairs[:, 1]]) + jitter
+        trial = points + gamma * (points[pairs[:, 0]] - points[pairs[:, 1]]) + jitter
         inside = ((trial >= low) & (trial <= high)).all(1)
-        there = torch.where(inside, problem.cost(trial.clamp(low, high), frames), torch.inf)
-        won = torch.log(torch.tensor(rng.random(chains))) < (cost - there) / 2
-        here, cost = torch.where(won[:, None], trial, here), torch.where(won, there, cost)
+        trial_cost = torch.where(inside, problem.cost(trial.clamp(low, high), frames), torch.inf)
+        won = torch.log(torch.tensor(rng.random(chains))) < (cost - trial_cost) / 2
+        points, cost = torch.where(won[:, None], trial, points), torch.where(won, trial_cost, cost)
         if cost.min() < best_cost:
-            best, best_cost = here[cost.argmin()].clone(), cost.min().item()
+            best, best_cost = points[cost.argmin()].clone(), cost.min().item()
         if generation == generations // 4:  # chains that never came near begin again at those that did
             lost = cost > cost.median() + 20
             fresh = torch.tensor(rng.choice(np.flatnonzero(~lost.numpy()), int(lost.sum())))
-            here[lost], cost[lost] = here[fresh], cost[fresh]
+            points[lost], cost[lost] = points[fresh], cost[fresh]
         if generation >= generations // 2:
-            kept.append(here.clone())
+            draws.append(points.clone())
             taken += int(won.sum())
         if (generation + 1) % SAVED == 0:
-            state = {"here": here, "cost": cost, "best": best, "best_cost": best_cost, "kept": kept, "taken": taken}
+            state = {"here": points, "cost": cost, "best": best, "best_cost": best_cost, "kept": draws, "taken": taken}
             state |= {"done": generation + 1, "rng": rng.bit_generator.state, "effort": problem.effort.state()}
             checkpoint.save("sample", state)
-    return Samples(torch.cat(kept), best, best_cost, taken / (chains * len(kept)))
+    return Samples(torch.cat(draws), best, best_cost, taken / (chains * len(draws)))

@@ -70,10 +70,10 @@ def descend(
         steps.zero_grad()
         u = scaled * unit
         total, count = problem.sum_of_squares(u, residual)
-        loss = (total + problem.prior_cost(u)) / count
-        loss.sum().backward()
-        closure.last = loss.detach()
-        return loss.sum()
+        per_start = (total + problem.prior_cost(u)) / count
+        per_start.sum().backward()
+        closure.last = per_start.detach()
+        return per_start.sum()
 
     for iteration in range(iterations):
         steps.step(closure)
@@ -133,6 +133,6 @@ def follow(
     """
     u, losses = start, []
     for stage in schedule.stages:
-        u, own = descend(problem, u, stage.iterations, optimiser, rate, stage.loss, stage.rtol)
-        losses.append(own)
+        u, stage_losses = descend(problem, u, stage.iterations, optimiser, rate, stage.loss, stage.rtol)
+        losses.append(stage_losses)
     return u, losses

@@ -113,36 +113,36 @@ def minimize(
     Returns:
         The iterates, λ of each, and the number of linearizations.
     """
-    here, count = start, 0
-    damping, idle = torch.full_like(here.cost, INITIAL_DAMPING), torch.zeros_like(here.cost)
-    active = torch.isfinite(here.cost) & (here.cost > stopping.target_cost)
+    current, count = start, 0
+    damping, idle = torch.full_like(current.cost, INITIAL_DAMPING), torch.zeros_like(current.cost)
+    active = torch.isfinite(current.cost) & (current.cost > stopping.target_cost)
     for iteration in range(iterations):
         rows = active.nonzero()[:, 0]
         if not len(rows):
             break
         count += 1
-        now = here[rows]
+        now = current[rows]
         linear, waiting = linearize(now, rows), torch.arange(len(rows))
         for attempt in range(stopping.tries):
             before, trial_damping = now[waiting] if attempt else now, damping[rows[waiting]]
             trial, factor = step(before, linear, trial_damping)
             better = trial.cost < before.cost
-            here.put(rows[waiting[better]], trial[better])
-            moved = trial_damping * torch.where(better, factor, stopping.refusal)
-            damping[rows[waiting]] = moved.clamp(min=stopping.min_damping)
+            current.put(rows[waiting[better]], trial[better])
+            new_damping = trial_damping * torch.where(better, factor, stopping.refusal)
+            damping[rows[waiting]] = new_damping.clamp(min=stopping.min_damping)
             refused = ~better & (damping[rows[waiting]] < MAX_DAMPING)
             waiting = waiting[refused]
             if not len(waiting) or attempt + 1 == stopping.tries:
                 break
             linear = [y[refused] for y in linear]
-        decrease = now.cost - here.cost[rows]
+        decrease = now.cost - current.cost[rows]
         relative = decrease / now.cost.clamp(min=1e-300)
         useful = (relative > stopping.rtol) & (decrease > stopping.min_decrease)
         idle[rows] = torch.where(useful, 0.0, idle[rows] + 1)
         lost = (decrease <= 0) & (damping[rows] >= MAX_DAMPING)
-        active[rows] = (idle[rows] < stopping.patience) & (here.cost[rows] > stopping.target_cost) & ~lost
-        report(iteration, here)
-    return here, damping, count
+        active[rows] = (idle[rows] < stopping.patience) & (current.cost[rows] > stopping.target_cost) & ~lost
+        report(iteration, current)
+    return current, damping, count
 
 
 def damped_step(space: Space, u: Tensor, A: Tensor, g: Tensor, damping: Tensor) -> Tensor:
@@ -197,14 +197,14 @@ def descend(
     def step(now: Population, linear, damping: Tensor) -> tuple[Population, Tensor]:
         A, g = linear
         tried = damping[:, None] * factors
-        u = torch.stack([damped_step(problem.space, now.u, A, g, own) for own in tried.unbind(1)], 1)
+        u = torch.stack([damped_step(problem.space, now.u, A, g, column) for column in tried.unbind(1)], 1)
         cost = problem.cost(u.flatten(0, 1), frames, residual).unflatten(0, (-1, len(factors)))
         cost, k = cost.min(1)
         rows = torch.arange(len(k))
         return Population(u[rows, k], cost, tried[rows, k]), factors[k]
 
-    here = start[slice(None)]
-    here.cost = problem.cost(here.u, frames, residual)
+    current = start[slice(None)]
+    current.cost = problem.cost(current.u, frames, residual)
     stopping = Stopping(
         rtol,
         min_decrease,
@@ -213,14 +213,14 @@ def descend(
         refusal=DAMPING_FACTORS[-1] / DAMPING_FACTORS[0],
         min_damping=1e-14,
     )
-    here, here.damping, count = minimize(here, linearize, step, iterations, stopping)
-    return here, count
+    current, current.damping, count = minimize(current, linearize, step, iterations, stopping)
+    return current, count
 
 
 def follow(problem: Problem, start: Population, frames: int, schedule: Schedule) -> tuple[Population, int]:
     """Lower one loss after another; arguments and returns as for `descend`."""
-    here, count = start, 0
+    current, count = start, 0
     for stage in schedule.stages:
-        here, n = descend(problem, here, frames, stage.loss, stage.iterations, rtol=stage.rtol)
+        current, n = descend(problem, current, frames, stage.loss, stage.iterations, rtol=stage.rtol)
         count += n
-    return here, count
+    return current, count

@@ -81,8 +81,8 @@ class ShootingProblem:
             trajectory = self.windows.move(u, nodes, frames)
             self.effort.rollouts += len(u)  # windows of a clip are as long as the clip
             data = self.problem.prior_cost(u)
-            for own, seen, length in self._parts(trajectory, frames, 1):
-                data = data + seen.cost(own, length, residual)
+            for piece, observation, length in self._parts(trajectory, frames, 1):
+                data = data + observation.cost(piece, length, residual)
             gaps = self._gaps(trajectory, frames, nodes)
         data = torch.where(torch.isfinite(data), data, torch.inf)
         gaps = gaps.nan_to_num(torch.inf, torch.inf, torch.inf)
@@ -96,23 +96,23 @@ class ShootingProblem:
         n, size, inner = len(self.space), self.windows.size, nodes.shape[1]
         lanes, N = n + size, n + size * inner
         with torch.no_grad():
-            own, moved, along = self.windows.tangent(u, nodes, frames)
+            trajectories, tangents, along = self.windows.tangent(u, nodes, frames)
             self.effort.rollouts += len(u) * lanes
             A, g = torch.zeros(len(u), N, N).double(), torch.zeros(len(u), N).double()
             A[:, range(n), range(n)] += self.problem.prior_precision
             g[:, :n] += self.problem.prior_precision * (u - self.problem.prior_mean)
             count = inner + 1
-            for j, (trajectory, seen, length) in enumerate(self._parts(own, frames, lanes)):
+            for j, (trajectory, observation, length) in enumerate(self._parts(trajectories, frames, lanes)):
                 rows = _rows(j, count, lanes, len(u))
                 turned = {name: y[rows] for name, y in along.items()}
-                s = Sensitivity(trajectory, part(moved, rows, length), turned, lanes)
-                _, gradient, matrix = seen.normal(s, length, residual)
-                here = _places(n, size, j)
-                kept = slice(None) if j else slice(n)  # window 0 begins in the state of the scene
-                g[:, here] += gradient[:, kept]
-                A[:, here[:, None], here] += matrix[:, kept, kept]
+                s = Sensitivity(trajectory, part(tangents, rows, length), turned, lanes)
+                _, gradient, matrix = observation.normal(s, length, residual)
+                columns = _places(n, size, j)
+                used = slice(None) if j else slice(n)  # window 0 begins in the state of the scene
+                g[:, columns] += gradient[:, used]
+                A[:, columns[:, None], columns] += matrix[:, used, used]
             if inner:
-                self._add_gaps(A, g, own, moved, along, stiffness, frames, (len(u), count, lanes))
+                self._add_gaps(A, g, trajectories, tangents, along, stiffness, frames, (len(u), count, lanes))
         return A.nan_to_num(0.0, 0.0, 0.0), g.nan_to_num(0.0, 0.0, 0.0)
 
     def schur(self, segments: Segments, stiffness: float) -> Tensor:
@@ -153,8 +153,8 @@ class ShootingProblem:
         """States at the ends of all windows but the last, and at the starts of all but the first."""
         ends, begins = (self.windows.states(trajectory, frame) for frame in (self.windows.window, 0))
         pick = lambda states, which: [
-            {key: y.unflatten(0, shape)[:, which].flatten(0, len(shape) - 1) for key, y in own.items()}
-            for own in states
+            {key: y.unflatten(0, shape)[:, which].flatten(0, len(shape) - 1) for key, y in state.items()}
+            for state in states
         ]
         return pick(ends, slice(None, -1)), pick(begins, slice(1, None))
 
@@ -232,8 +232,8 @@ def descend(
         k = tried.cost.unflatten(0, (len(factors), -1)).min(0).indices
         return tried[k * len(now.u) + torch.arange(len(now.u))], factors[k]
 
-    here = problem.at(start.u, start.nodes, stiffness, frames, residual)[slice(None)]
-    return minimize(here, linearize, step, iterations, Stopping(rtol, target_cost=target_cost, patience=PATIENCE))[0]
+    current = problem.at(start.u, start.nodes, stiffness, frames, residual)[slice(None)]
+    return minimize(current, linearize, step, iterations, Stopping(rtol, target_cost=target_cost, patience=PATIENCE))[0]
 
 
 def _trial(problem: ShootingProblem, now: Segments, A: Tensor, g: Tensor, damping: Tensor) -> tuple[Tensor, Tensor]:
@@ -241,9 +241,9 @@ def _trial(problem: ShootingProblem, now: Segments, A: Tensor, g: Tensor, dampin
     n = now.u.shape[1]
     schur, gradient, back_A, back_g = (y[:, 0] for y in eliminate(A[:, None], g[:, None], n, damping))
     u = damped_step(problem.space, now.u, schur, gradient, damping)
-    moved = back_g + (back_A @ (u - now.u)[..., None])[..., 0]
+    shift = back_g + (back_A @ (u - now.u)[..., None])[..., 0]
     limit = NODE_REACH * problem.windows.scale
-    return u, now.nodes - moved.unflatten(1, now.nodes.shape[1:]).clamp(-limit, limit)
+    return u, now.nodes - shift.unflatten(1, now.nodes.shape[1:]).clamp(-limit, limit)
 
 
 def jumps(problem: ShootingProblem, segments: Segments) -> list[dict[str, float]]:
@@ -263,14 +263,14 @@ def measured_starts(problem: ShootingProblem, states: Sequence) -> Tensor:
     frames, fps, starts = problem.problem.frames, problem.problem.model.scene.timing.fps, []
     for first, _ in problem.windows.spans(frames)[1:]:
         parts = []
-        for seen, name in zip(states, problem.windows.bodies, strict=True):
+        for observed, name in zip(states, problem.windows.bodies, strict=True):
             near = slice(max(0, first - 1), min(frames, first + 2))
             times = torch.arange(near.start - first, near.stop - first).double() / fps
             line = torch.linalg.pinv(torch.stack([torch.ones_like(times), times], 1))
             base = torch.tensor(problem.problem.model.scene.bodies[name].quat_xyzw).double()
-            back = rotation.conjugate(seen.q[first : first + 1])
-            turned = rotation.logarithm(rotation.multiply(seen.q[near], back))
-            place = rotation.logarithm(rotation.multiply(seen.q[first], rotation.conjugate(base)))
-            parts += [seen.x[first], place, line[1] @ seen.x[near], line[1] @ turned]
+            back = rotation.conjugate(observed.q[first : first + 1])
+            turned = rotation.logarithm(rotation.multiply(observed.q[near], back))
+            place = rotation.logarithm(rotation.multiply(observed.q[first], rotation.conjugate(base)))
+            parts += [observed.x[first], place, line[1] @ observed.x[near], line[1] @ turned]
         starts.append(torch.cat(parts))
     return torch.stack(starts)

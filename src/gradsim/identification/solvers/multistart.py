@@ -190,10 +190,10 @@ def search(
             exact, unmodelled = False, MODEL * people.cost.min().item() / max(1.0, informative)
             solved = _solved(people, least + unmodelled * informative)
         if exact and frames in _milestones(stages):
-            n, there = _extend_to_full_clip(problem, people, solved, frames)
-            iterations, leapt = iterations + n, bool(there.any())
+            n, extended = _extend_to_full_clip(problem, people, solved, frames)
+            iterations, leapt = iterations + n, bool(extended.any())
             if leapt:
-                people, who = people[there], who[there]
+                people, who = people[extended], who[extended]
                 note("curriculum", frames, leapt=True)
                 break
         elif not exact and math.isfinite(target_cost) and plan.explore:
@@ -218,8 +218,8 @@ def search(
 
     k = int(people.cost.argmin())
     final, cost = torch.full_like(initial, torch.nan), torch.full((plan.starts,), torch.inf).double()
-    own = who >= 0
-    final[who[own]], cost[who[own]] = people.u[own], people.cost[own]
+    original = who >= 0
+    final[who[original]], cost[who[original]] = people.u[original], people.cost[original]
     return Outcome(initial, final, cost, people.u[k], people.cost[k].item(), iterations, history)
 
 
@@ -273,22 +273,22 @@ def _explore(problem: Problem, people: Population, who: Tensor, frames: int, rng
     eigenvalues, axes = torch.linalg.eigh(A[0].nan_to_num(0.0))
     scale = axes * eigenvalues.clamp(min=2.0).rsqrt()
     few = min(1.0, (1 + len(scale)) / 6)  # fewer unknowns have fewer places to look
-    drawn = sample(problem, people.u[k], scale, rng, round(few * CHAINS), round(few * GENERATIONS), frames=frames)
-    if drawn.best_cost > people.cost[k] - 1e-3:
+    samples = sample(problem, people.u[k], scale, rng, round(few * CHAINS), round(few * GENERATIONS), frames=frames)
+    if samples.best_cost > people.cost[k] - 1e-3:
         return 1
-    found, n = descend(problem, Population.at(drawn.best[None]), frames, "pixels", 8)
-    people.put([last], found)
+    refined, n = descend(problem, Population.at(samples.best[None]), frames, "pixels", 8)
+    people.put([last], refined)
     who[last] = -1
     return n + 1
 
 
 def _milestones(stages: list[int]) -> set[int]:
     """Stages after which solved starts are tried on the rest of the clip: each with `STRIDE` times the frames of the last."""
-    found = [0]
+    milestones = [0]
     for frames in stages:
-        if frames >= STRIDE * found[-1]:
-            found.append(frames)
-    return set(found)
+        if frames >= STRIDE * milestones[-1]:
+            milestones.append(frames)
+    return set(milestones)
 
 
 def _extend_to_full_clip(problem: Problem, people: Population, solved: Tensor, frames: int) -> tuple[int, Tensor]:
@@ -297,20 +297,20 @@ def _extend_to_full_clip(problem: Problem, people: Population, solved: Tensor, f
     Returns the number of linearisations, and which starts are there.
     """
     order = people.cost.argsort()
-    order, there = order[solved[order]], torch.zeros_like(solved)
+    order, extended = order[solved[order]], torch.zeros_like(solved)
     best, _, count = _extend(problem, people[order[:KEEP]], frames)
     if not len(best.cost):
-        return count, there
+        return count, extended
     best = best[[int(best.cost.argmin())]]
     best, n = descend(problem, best, problem.frames, "pixels", 60, _rest(problem, best.u[0]))
     unit = torch.where(torch.tensor(problem.space.logarithmic), 1.0, problem.space.high - problem.space.low)
     near = lambda u: ((u - best.u) / unit).abs().amax(1) < TOGETHER
-    there[order[near(people.u[order])]] = True
-    rest = order[~there[order]]
+    extended[order[near(people.u[order])]] = True
+    rest = order[~extended[order]]
     came, which, m = _extend(problem, people[rest], frames, near)
-    there[rest[which[near(came.u)]]] = True
-    people.put(there, best[torch.zeros(int(there.sum()), dtype=torch.int64)])
-    return count + n + m, there
+    extended[rest[which[near(came.u)]]] = True
+    people.put(extended, best[torch.zeros(int(extended.sum()), dtype=torch.int64)])
+    return count + n + m, extended
 
 
 def _extend(

@@ -10,6 +10,7 @@ time τ of a window.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -98,8 +99,8 @@ class Windows:
         which, lanes = which.repeat_interleave(n), rows.repeat_interleave(n, 0)
         directions = torch.eye(n).double().repeat(len(rows), 1)
         touched, along = torch.func.jvp(lambda rows: self._values(rows, which), (lanes,), (directions,))  # pyright: ignore[reportAssignmentType]
-        own, moved = self.model.tangent(self.model.values(touched), along, min(frames, self.window + 1))
-        return own, moved, along
+        trajectory, tangent = self.model.tangent(self.model.values(touched), along, min(frames, self.window + 1))
+        return trajectory, tangent, along
 
     def states(self, trajectory: Trajectory, frame: int) -> list[State]:
         """The state of every body at a frame."""
@@ -111,19 +112,19 @@ class Windows:
         states = zip(self.starts.values(), self.states(trajectory, frame), strict=True)
         return torch.cat([start.numbers(state) for start, state in states], 1)
 
-    def gap(self, ends: list[State], begins: list[State]) -> Tensor:
+    def gap(self, ends: Sequence[State], begins: Sequence[State]) -> Tensor:
         """Differences of starts from the ends before them (worlds, size), in units of D."""
         parts = zip(self.starts.values(), ends, begins, strict=True)
         return torch.cat([start.gap(old, new) for start, old, new in parts], 1) / self.scale
 
     def by_quantity(self, numbers: Tensor) -> dict[str, Tensor]:
         """Lengths of the parts of numbers (n, size): position, angle and so on, of several bodies the largest (n,)."""
-        found: dict[str, Tensor] = {}
-        for start, own in zip(self.starts.values(), self._split(numbers), strict=True):
-            for name, part in zip(start.parts, own.split(list(start.parts.values()), 1), strict=True):
+        lengths: dict[str, Tensor] = {}
+        for start, values in zip(self.starts.values(), self._split(numbers), strict=True):
+            for name, part in zip(start.parts, values.split(list(start.parts.values()), 1), strict=True):
                 length = torch.linalg.vector_norm(part, dim=1)
-                found[name] = torch.maximum(found[name], length) if name in found else length
-        return found
+                lengths[name] = torch.maximum(lengths[name], length) if name in lengths else length
+        return lengths
 
     def _split(self, numbers: Tensor) -> tuple[Tensor, ...]:
         """Those of each body."""
@@ -135,13 +136,13 @@ class Windows:
         touched, first = self.space.values(rows[:, :n]), (which == 0)[:, None]
         known = lambda name: touched.get(name, self.given.get_parameter(name).detach()[None])
         values = {name: v for name, v in touched.items() if ".pushes." not in name}
-        for start, own in zip(self.starts.values(), self._split(rows[:, n:]), strict=True):
-            begin = start.parameters(own)
+        for start, state in zip(self.starts.values(), self._split(rows[:, n:]), strict=True):
             values |= {
-                name: torch.where(first if y.ndim > 1 else first[:, 0], known(name), y) for name, y in begin.items()
+                name: torch.where(first if y.ndim > 1 else first[:, 0], known(name), y)
+                for name, y in start.parameters(state).items()
             }
-        for here, there, window, share in self.pushes:
-            values[here] = known(there) * (share * (which == window))[:, None]
+        for local_name, scene_name, window, share in self.pushes:
+            values[local_name] = known(scene_name) * (share * (which == window))[:, None]
         return values
 
     def _scene(self):
@@ -152,13 +153,13 @@ class Windows:
             pushes = []
             for k, push in enumerate(scene.pushes.get(name, ())):
                 for j in range(self.count(self.frames)):
-                    here = _within(push, j * length, length, dt)
-                    if here is None:
+                    cut = _within(push, j * length, length, dt)
+                    if cut is None:
                         continue
                     key = "impulse" if push.force is None else "force"
-                    own = f"{name}.pushes.{len(pushes)}.{key}"
-                    self.pushes.append((own, f"{name}.pushes.{k}.{key}", j, here[1]))
-                    pushes.append(here[0])
+                    local_name = f"{name}.pushes.{len(pushes)}.{key}"
+                    self.pushes.append((local_name, f"{name}.pushes.{k}.{key}", j, cut[1]))
+                    pushes.append(cut[0])
             bodies[name] = body.model_copy(update={"pushes": tuple(pushes)})
         timing = scene.timing.model_copy(update={"frames": self.window + 1, "substeps": self.given.substeps})
         return scene.model_copy(update={"bodies": bodies, "timing": timing})
@@ -178,6 +179,6 @@ def _within(push, begin: float, length: float, dt: float):
 
 def part(trajectory: Trajectory, rows: slice, frames: int) -> Trajectory:
     """Some worlds of a trajectory, up to a frame."""
-    states = {body: {k: y[rows, :frames] for k, y in own.items()} for body, own in trajectory.states.items()}
+    states = {body: {k: y[rows, :frames] for k, y in state.items()} for body, state in trajectory.states.items()}
     values = {name: v[rows] for name, v in trajectory.values.items()}
     return replace(trajectory, times=trajectory.times[:frames], states=states, values=values)

@@ -112,17 +112,17 @@ def secant_fisher(problem, u: Tensor, fisher: Tensor, rounds: int = 4, variance:
     for turn in range(rounds):
         eigenvalues, axes = torch.linalg.eigh(scaled)
         step = eigenvalues.clamp(min=WIDEST**-2).rsqrt()
-        seen = eigenvalues > WIDEST**-2
-        secant = _secants(problem, u, unit, axes, step, seen) / math.sqrt(variance)
+        informative = eigenvalues > WIDEST**-2
+        secant = _secants(problem, u, unit, axes, step, informative) / math.sqrt(variance)
         prior = axes.T @ torch.diag(problem.prior_precision * unit**2) @ axes
-        found = secant @ secant.T + prior
-        if not torch.isfinite(found).all():
+        updated = secant @ secant.T + prior
+        if not torch.isfinite(updated).all():
             break
-        ratio = found.diagonal() / eigenvalues.clamp(min=WIDEST**-2)
-        agrees = bool(((ratio > 0.5) & (ratio < 2.0))[seen].all())
+        ratio = updated.diagonal() / eigenvalues.clamp(min=WIDEST**-2)
+        agrees = bool(((ratio > 0.5) & (ratio < 2.0))[informative].all())
         if turn == 0 and agrees:
             return fisher, False
-        nonsmooth, scaled = True, axes @ found @ axes.T
+        nonsmooth, scaled = True, axes @ updated @ axes.T
         if agrees:
             break
     return scaled / unit[:, None] / unit[None, :], nonsmooth

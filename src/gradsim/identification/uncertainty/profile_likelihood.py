@@ -196,8 +196,8 @@ class _Ladder:
     def _profile(self) -> Profile:
         space, d = self.problem.space, self.direction
         names = {name: float(x) for name, x in zip(space.names, d, strict=True) if abs(x) > 1e-12}
-        seen = torch.isfinite(self.cost)
-        at, delta = self.at[seen], (self.cost - self.cost.min())[seen]
+        finite = torch.isfinite(self.cost)
+        at, delta = self.at[finite], (self.cost - self.cost.min())[finite]
         low, high = (self._crossing(side) for side in (-1, 1))
         gain, parabolic = max(0.0, self.base - float(self.cost.min())), self._parabolic()
         if len(names) == 1:
@@ -233,10 +233,10 @@ class _Slice:
         self.problem, self.u, self.slope, self.pivot = problem, u, direction / unit, int(direction.abs().argmax())
         bound = torch.full_like(u, math.inf)
         bound[self.pivot] = 0.0
-        own = torch.isfinite(bound) & (bound == 0)
+        is_pivot = torch.isfinite(bound) & (bound == 0)
         self.space = SimpleNamespace(
-            low=problem.space.low.where(~own, -math.inf),
-            high=problem.space.high.where(~own, math.inf),
+            low=problem.space.low.where(~is_pivot, -math.inf),
+            high=problem.space.high.where(~is_pivot, math.inf),
             logarithmic=[True if k == self.pivot else log for k, log in enumerate(problem.space.logarithmic)],
         )
         self.turn = torch.eye(len(u), dtype=torch.float64)  # ∂u/∂y on a plane

@@ -79,28 +79,28 @@ def residual_diagnostics(
     """
     clips = getattr(problem, "problems", None)
     if clips:
-        told = (
+        candidates = (
             residual_diagnostics(clip, u[mine], [], limit)
             for clip, mine in zip(clips, problem.space.columns, strict=True)  # pyright: ignore[reportAttributeAccessIssue]
         )
-        each = [left for left in told if left]
-        k = max(range(len(each)), key=lambda k: _total(each[k]))
-        return replace(each[k], words=f"Clip {k + 1} of {len(each)} has the most left. {each[k].words}")
+        by_clip = [left for left in candidates if left]
+        k = max(range(len(by_clip)), key=lambda k: _total(by_clip[k]))
+        return replace(by_clip[k], words=f"Clip {k + 1} of {len(by_clip)} has the most left. {by_clip[k].words}")
     if not hasattr(problem, "model"):
         return None
     parts = _by_frame(problem, u)
-    counts = torch.stack([told.flatten(1).sum(1) for _, _, told in parts]).sum(0)
-    chi2 = torch.stack([(r * told).square().flatten(1).sum(1) for _, r, told in parts]).sum(0)
+    counts = torch.stack([informative.flatten(1).sum(1) for _, _, informative in parts]).sum(0)
+    chi2 = torch.stack([(r * informative).square().flatten(1).sum(1) for _, r, informative in parts]).sum(0)
     trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
     noise = max(1.0, (chi2.sum() / counts.sum().clamp(min=1)).sqrt().item())
-    found = [_scores(problem, u, data, r / noise, told) for data, r, told in parts]
-    names = dict.fromkeys(name for scores, _ in found for name in scores)
-    scores = {k: _together([s[k] for s, _ in found if k in s]) for k in names}
-    shift = next((y for _, y in found if len(y)), chi2.new_zeros(0, 2))
+    scored = [_scores(problem, u, data, r / noise, informative) for data, r, informative in parts]
+    names = dict.fromkeys(name for scores, _ in scored for name in scores)
+    scores = {k: _together([s[k] for s, _ in scored if k in s]) for k in names}
+    shift = next((y for _, y in scored if len(y)), chi2.new_zeros(0, 2))
     total = (chi2.sum() / max(1.0, counts.sum().item() - len(u))).item()
     white = all(abs(z) < (NOISE if total <= limit else CALM) for z in scores.values())
     per_frame = (chi2 / counts.clamp(min=1)).where(counts > 0, torch.nan).tolist()
-    found = ResidualDiagnostics(
+    diagnostics = ResidualDiagnostics(
         per_frame,
         counts.int().tolist(),
         _explained(problem, history, limit),
@@ -110,7 +110,7 @@ def residual_diagnostics(
         white,
         "",
     )
-    return replace(found, words=_words(found, total, limit))
+    return replace(diagnostics, words=_words(diagnostics, total, limit))
 
 
 def _total(left: ResidualDiagnostics) -> float:
@@ -164,7 +164,7 @@ def _by_frame(problem: Problem, u: Tensor) -> list[tuple[Observation, Tensor, Te
     if sum(sizes) != len(r):  # another kind of data
         parts, shapes, sizes = [data], [(problem.frames, -1)], [len(r)]
     blocks = zip(parts, shapes, r.split(sizes), informative.split(sizes), strict=True)
-    return [(part, x.reshape(shape), told.reshape(shape)) for part, shape, x, told in blocks]
+    return [(part, x.reshape(shape), valid.reshape(shape)) for part, shape, x, valid in blocks]
 
 
 def _parts(data: Observation) -> list[Observation]:
@@ -180,14 +180,14 @@ def _scores(
         return {"time": _correlation(r, informative, [(1, 0)])}, r.new_zeros(0, 2)
     steps = [(0, 0, 1), (0, 1, 0), (0, 1, 1), (0, 1, -1)]
     shift, whitened = _shifts(problem, u, data, r)
-    seen = torch.isfinite(whitened)
-    there, degrees = whitened.nan_to_num(0.0), max(1, int(seen.sum()))
+    finite = torch.isfinite(whitened)
+    residuals, degrees = whitened.nan_to_num(0.0), max(1, int(finite.sum()))
     spread = 2 / (9 * degrees)  # the cube root of χ² is nearly normal (Wilson & Hilferty 1931)
-    size = ((there.square().sum().item() / degrees) ** (1 / 3) - (1 - spread)) / math.sqrt(spread)
+    size = ((residuals.square().sum().item() / degrees) ** (1 / 3) - (1 - spread)) / math.sqrt(spread)
     scores = {
         "neighbours": _correlation(r, informative, steps),
         "shift": max(0.0, size),
-        "time": _correlation(there, seen, [(1, 0)]),
+        "time": _correlation(residuals, finite, [(1, 0)]),
     }
     return scores, shift
 
@@ -224,10 +224,10 @@ def _correlation(r: Tensor, valid: Tensor, steps: list[tuple[int, ...]]) -> floa
     total, pairs = 0.0, 0.0
     r = r * valid
     for step in steps:
-        here = tuple(slice(max(0, -s), n - max(0, s)) for s, n in zip(step, r.shape, strict=True))
-        there = tuple(slice(max(0, s), n - max(0, -s)) for s, n in zip(step, r.shape, strict=True))
-        total += (r[here] * r[there]).sum().item()
-        pairs += (valid[here] & valid[there]).sum().item()
+        first = tuple(slice(max(0, -s), n - max(0, s)) for s, n in zip(step, r.shape, strict=True))
+        second = tuple(slice(max(0, s), n - max(0, -s)) for s, n in zip(step, r.shape, strict=True))
+        total += (r[first] * r[second]).sum().item()
+        pairs += (valid[first] & valid[second]).sum().item()
     return total / math.sqrt(max(1.0, pairs))
 
 

@@ -143,7 +143,7 @@ def importance_sample(
         rng: Draws everything.
     """
     n, low, high = len(centre), problem.space.low, problem.space.high
-    found = None
+    best = None
     for _ in range(ROUNDS):
         normal = torch.tensor(rng.standard_normal((DRAWS, n)))
         stretch = torch.tensor(np.sqrt(FREEDOM / rng.chisquare(FREEDOM, (DRAWS, 1))))
@@ -154,19 +154,17 @@ def importance_sample(
         proposed = -(FREEDOM + n) / 2 * torch.log1p(away.square().sum(1) / FREEDOM)
         weight = torch.softmax(-cost / 2 - proposed, 0).nan_to_num(0.0)
         effective_sample_fraction = 1 / (DRAWS * weight.square().sum().clamp(min=1e-12)).item()
-        if found is None or effective_sample_fraction > found.effective_sample_fraction:
-            found = WeightedDraws(u, cost, weight, effective_sample_fraction)
-        if found.effective_sample_fraction > MIN_EFFECTIVE_FRACTION:
+        if best is None or effective_sample_fraction > best.effective_sample_fraction:
+            best = WeightedDraws(u, cost, weight, effective_sample_fraction)
+        if best.effective_sample_fraction > MIN_EFFECTIVE_FRACTION:
             break
-        soft = torch.softmax(
-            torch.log(found.weight.clamp(min=1e-300)) * min(1.0, 4 * found.effective_sample_fraction), 0
-        )
-        centre = soft @ found.u
-        off = found.u - centre
+        soft = torch.softmax(torch.log(best.weight.clamp(min=1e-300)) * min(1.0, 4 * best.effective_sample_fraction), 0)
+        centre = soft @ best.u
+        off = best.u - centre
         covariance = (off * soft[:, None]).T @ off
         scale = torch.linalg.cholesky(covariance + 1e-4 * torch.diag(covariance.diagonal()) + 1e-24 * torch.eye(n))
-    assert found is not None
-    return found
+    assert best is not None
+    return best
 
 
 def anneal(
@@ -184,21 +182,21 @@ def anneal(
         rng: Draws everything.
     """
     goals = [*parts[1:], problem.frames]
-    there = _Cloud(problem, cloud.clone(), axes, parts[0], goals[0], rng)
-    there.move(MOVES)
+    sampler = _Cloud(problem, cloud.clone(), axes, parts[0], goals[0], rng)
+    sampler.move(MOVES)
     for goal in goals:
-        if goal != there.goal:
-            there.turn_to(goal)
+        if goal != sampler.goal:
+            sampler.turn_to(goal)
         for _ in range(STEPS):
-            there.step()
-            there.move(MOVES)
-            if there.phi == 1 or there.accepted < FROZEN:
+            sampler.step()
+            sampler.move(MOVES)
+            if sampler.phi == 1 or sampler.accepted < FROZEN:
                 break
-        if there.phi < 1:
+        if sampler.phi < 1:
             break
-    kept = there.move(LAST)
-    phi = there.phi if there.goal == problem.frames else 0.0
-    return Samples(torch.cat(kept), there.best, there.best_cost, there.accepted), phi
+    draws = sampler.move(LAST)
+    phi = sampler.phi if sampler.goal == problem.frames else 0.0
+    return Samples(torch.cat(draws), sampler.best, sampler.best_cost, sampler.accepted), phi
 
 
 class _Cloud:
@@ -251,7 +249,7 @@ class _Cloud:
         began thin along an open direction would stay so.
         """
         n, k = self.u.shape
-        low, high, kept, won = self.problem.space.low, self.problem.space.high, [], 0
+        low, high, draws, won = self.problem.space.low, self.problem.space.high, [], 0
         for turn in range(times):
             if turn % 4 == 1:
                 axis = self.axes.T[torch.tensor(self.rng.integers(k, size=n))]
@@ -268,6 +266,6 @@ class _Cloud:
             self.u = torch.where(better[:, None], trial, self.u)
             self.part, self.whole = torch.where(better, part, self.part), torch.where(better, whole, self.whole)
             won += int(better.sum())
-            kept.append(self.u.clone())
+            draws.append(self.u.clone())
         self.accepted = won / (n * times)
-        return kept
+        return draws

@@ -41,7 +41,7 @@ class Candidates:
     apart: float = 0.0
 
     def near(self, places: Sequence[Tensor], reach: float) -> Tensor:
-        """Pairs (found, 4): a vertex, and the three corners of a triangle.
+        """Pairs (n, 4): a vertex, and the three corners of a triangle.
 
         Args:
             places: Positions (worlds, n, 3) [m] on the way of all vertices.
@@ -55,13 +55,13 @@ class Candidates:
 
     @cached_property
     def _never(self) -> Tensor:
-        """Numbers (vertex · faces + face) of the pairs that are left out."""
+        """Numbers (vertex · faces + face) of the excluded pairs."""
         known = self._search([self.rest[None].double()], self.apart)
         pairs = self._pairs(known)
         corners = self.rest.double()[pairs]
         foot = (weights(corners)[..., None] * corners[:, 1:]).sum(1)
-        own = (pairs[:, 1:] == pairs[:, :1]).any(1)
-        return known[own | (torch.linalg.vector_norm(corners[:, 0] - foot, dim=1) < self.apart)]
+        incident = (pairs[:, 1:] == pairs[:, :1]).any(1)
+        return known[incident | (torch.linalg.vector_norm(corners[:, 0] - foot, dim=1) < self.apart)]
 
     def _pairs(self, known: Tensor) -> Tensor:
         m = len(self.faces)
@@ -79,20 +79,20 @@ class Candidates:
         groups = torch.arange(worlds, dtype=torch.int32, device=low.device).repeat_interleave(m)
         vec = lambda y: wp.from_torch(y.float().contiguous(), dtype=wp.vec3)
         tree = wp.Bvh(*(vec(y) for y in boxes), groups=wp.from_torch(groups))
-        own = [vec(y) for y in (low[:, self.vertices] - reach - slack, high[:, self.vertices] + reach + slack)]
-        found = torch.zeros(worlds, len(self.vertices), dtype=torch.int32, device=low.device)
-        replay(count, tuple(found.shape), [tree.id, *own, wp.from_torch(found)], device)
-        total = int(found.sum(dtype=torch.int64))
+        bounds = [vec(y) for y in (low[:, self.vertices] - reach - slack, high[:, self.vertices] + reach + slack)]
+        counts = torch.zeros(worlds, len(self.vertices), dtype=torch.int32, device=low.device)
+        replay(count, tuple(counts.shape), [tree.id, *bounds, wp.from_torch(counts)], device)
+        total = int(counts.sum(dtype=torch.int64))
         if total > MOST * worlds:
             raise InputError(
                 f"{total} pairs of vertices and triangles may touch within a frame; at most {MOST} are followed. Give "
                 f"more frames per second, so that they move less in one, or less thickness."
             )
-        end = found.flatten().cumsum(0, dtype=torch.int32).reshape(found.shape)
+        end = counts.flatten().cumsum(0, dtype=torch.int32).reshape(counts.shape)
         pair = torch.zeros(total, 2, dtype=torch.int32, device=low.device)
         if total:
-            given = [tree.id, *own, wp.from_torch(end), m, wp.from_torch(pair, dtype=wp.vec2i)]
-            replay(fill, tuple(found.shape), given, device)
+            arguments = [tree.id, *bounds, wp.from_torch(end), m, wp.from_torch(pair, dtype=wp.vec2i)]
+            replay(fill, tuple(counts.shape), arguments, device)
         return torch.unique(pair[:, 0].long() * m + pair[:, 1])
 
 

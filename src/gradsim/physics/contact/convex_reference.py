@@ -50,15 +50,15 @@ class Touch(NamedTuple):
 def touches(a: Placed, b: Placed) -> list[Touch]:
     """All elements of a pair, but for edges that cross deeper than their skins."""
     point_a, point_b = (len(p.core.corners) == 1 for p in (a, b))
-    found = []
+    contacts = []
     if point_a or not point_b:
-        found.append(_corners(a, b))
+        contacts.append(_corners(a, b))
     if not point_a:
         other = _corners(b, a)
-        found.append(other._replace(normal=-other.normal))
+        contacts.append(other._replace(normal=-other.normal))
         if not point_b:
-            found.append(_edges(a, b))
-    return found
+            contacts.append(_edges(a, b))
+    return contacts
 
 
 def energy(a: Placed, b: Placed, stiffness: Tensor) -> Tensor:

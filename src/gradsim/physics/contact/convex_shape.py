@@ -44,8 +44,8 @@ class Core:
         """Radius of the ball about the centre of mass that holds the body."""
         return float(np.linalg.norm(self.corners, axis=1).max()) + self.radius
 
-    def moved(self, by: np.ndarray) -> "Core":
-        """The same shape at another place."""
+    def translated(self, by: np.ndarray) -> "Core":
+        """The same shape, translated."""
         return replace(self, corners=self.corners + by, levels=self.levels + self.normals @ by)
 
 
@@ -61,7 +61,7 @@ def segment_core(half: float, radius: float) -> Core:
 
 
 def hull_core(points: np.ndarray) -> Core:
-    """The convex hull of points (n, 3), among which the origin lies."""
+    """Convex hull of points (n, 3) around the origin."""
     normals, levels = _planes(ConvexHull(points).equations)
     radius = SKIN * float(levels.min())
     spaces = np.concatenate([normals, radius - levels[:, None]], 1)
@@ -72,8 +72,8 @@ def hull_core(points: np.ndarray) -> Core:
     pairs = [(k, other) for k, other in pairs if face[k] != face[other]]
     ends = np.array([sorted(set(hull.simplices[k]) & set(hull.simplices[other])) for k, other in pairs])
     outward = np.array([normals[face[k]] + normals[face[other]] for k, other in pairs]) / 2
-    seen = np.unique(face)
-    return Core(corners, ends, outward, normals[seen], levels[seen] - radius, radius)
+    used = np.unique(face)
+    return Core(corners, ends, outward, normals[used], levels[used] - radius, radius)
 
 
 def core_of(shape, mesh: Mesh, centre: np.ndarray, hull: bool, name: str) -> Core:
@@ -90,35 +90,35 @@ def core_of(shape, mesh: Mesh, centre: np.ndarray, hull: bool, name: str) -> Cor
         InputError: If the solid is not convex and `hull` is False.
     """
     if shape.sphere:
-        return point_core(shape.sphere.radius).moved(-centre)
+        return point_core(shape.sphere.radius).translated(-centre)
     if shape.capsule:
-        return segment_core(shape.capsule.height / 2, shape.capsule.radius).moved(-centre)
+        return segment_core(shape.capsule.height / 2, shape.capsule.radius).translated(-centre)
     if not mesh.convex and not hull:
         raise InputError(
             f"`{name}` is not convex, and only convex bodies touch one another; give it `collision: hull` to take its "
             "convex hull, or put it together from convex bodies."
         )
     middle = mesh.vertices[ConvexHull(mesh.vertices).vertices].mean(0)
-    return hull_core(mesh.vertices - middle).moved(middle - centre)
+    return hull_core(mesh.vertices - middle).translated(middle - centre)
 
 
 def _planes(equations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Normals and levels of the planes of a hull, each once."""
     size = np.abs(equations[:, 3]).max()
     scaled = equations / [1, 1, 1, size]
-    found: list[np.ndarray] = []
+    unique: list[np.ndarray] = []
     for plane in scaled:
-        if not any(np.abs(plane - other).max() < 1e3 * SAME for other in found):
-            found.append(plane)
-    planes = np.array(found) * [1, 1, 1, size]
+        if not any(np.abs(plane - other).max() < 1e3 * SAME for other in unique):
+            unique.append(plane)
+    planes = np.array(unique) * [1, 1, 1, size]
     return planes[:, :3], -planes[:, 3]
 
 
 def _apart(points: np.ndarray) -> np.ndarray:
     """Points without those that repeat one before."""
     size = np.abs(points).max()
-    found: list[np.ndarray] = []
+    unique: list[np.ndarray] = []
     for point in points:
-        if not any(np.abs(point - other).max() < 1e3 * SAME * size for other in found):
-            found.append(point)
-    return np.array(found)
+        if not any(np.abs(point - other).max() < 1e3 * SAME * size for other in unique):
+            unique.append(point)
+    return np.array(unique)

@@ -1,5 +1,5 @@
 # pyright: reportInvalidTypeForm=false
-"""What is nearest of two rigid bodies' cores, a template: for each lane its own face, edge or corner; not differentiated."""
+"""Narrow phase of convex cores: nearest face, edge or corner in each lane; a template, not differentiated."""
 
 import warp as wp
 
@@ -37,7 +37,7 @@ def is_point(g: PairShape, b: int) -> bool:
 
 @wp.func
 def apart(g: PairShape, a: int, b: int, xa: Vec3, xb: Vec3, sa: Real, sb: Real) -> bool:
-    """Whether the balls about two bodies are apart, in all worlds."""
+    """True if the bounding balls of two bodies are disjoint in all worlds."""
     d = xa - xb
     reach = sa * spread(g.reach[a]) + sb * spread(g.reach[b])
     return not any_lane(less(dot(d, d), reach * reach))
@@ -45,7 +45,7 @@ def apart(g: PairShape, a: int, b: int, xa: Vec3, xb: Vec3, sa: Real, sb: Real) 
 
 @wp.func
 def height_above(g: PairShape, b: int, y: Vec3) -> Real:
-    """A lower bound of the distance of y from a core, at scale 1."""
+    """Lower bound of the distance of y from a core, at scale 1."""
     top = spread(Scalar(-FAR))
     for k in range(g.first_face[b], g.first_face[b + 1]):
         top = max(top, dot(spread(g.normal[k]), y) - spread(g.level[k]))
@@ -54,8 +54,8 @@ def height_above(g: PairShape, b: int, y: Vec3) -> Real:
 
 @wp.func
 def nearest(g: PairShape, b: int, y: Vec3, within: Real):
-    """The feature of a core nearest to y, all at scale 1: a place c of it, its direction e, a face's normal n, and whether it
-    is a face (1), an edge or a corner, which has no direction. Any face will do beyond `within`."""
+    """Feature of a core nearest to y, at scale 1: a point c of it, its direction e, the normal n of a face, and 1 for a
+    face, 0 for an edge or a corner, which has no direction. Beyond `within`, any face is returned."""
     one = spread(Scalar(1.0))
     none = zero(0)
     top = spread(Scalar(-FAR))
@@ -104,8 +104,8 @@ def nearest(g: PairShape, b: int, y: Vec3, within: Real):
 
 @wp.func
 def clamped(d0: Vec3, ea: Vec3, eb: Vec3, outward: Vec3):
-    """How the segments d0 + s ea and t eb are nearest: s and t if at an end, else whether they slide (1) along a and b, and
-    the sign of ea × eb from b outwards."""
+    """Nearest points of the segments d0 + s ea and t eb: s and t at an end, else 1 where they slide along a and b, and the
+    sign of ea × eb from b outwards."""
     one = spread(Scalar(1.0))
     none = zero(0)
     half = spread(Scalar(0.5))

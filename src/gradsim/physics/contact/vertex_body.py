@@ -38,7 +38,7 @@ PARAMETERS = {
 
 @wp.func(inline=True)
 def active(x0: Vec3, x1: Vec3, half0: Real, half1: Real, half2: Real, rounding: Real) -> Mask:
-    """Whether the vertex is inside the ball about the body."""
+    """True for a vertex inside the bounding ball of the body."""
     arm = x0 - x1
     reach = sqrt(half0 * half0 + half1 * half1 + half2 * half2) + rounding
     return less(dot(arm, arm), reach * reach)

@@ -30,7 +30,7 @@ PARAMETERS = {
 
 @wp.func(inline=True)
 def active(x0: Vec3, normal: Vec3, height: Real) -> Mask:
-    """Whether the vertex is inside."""
+    """True for a vertex below the plane."""
     return less(dot(normal, x0), height)
 
 

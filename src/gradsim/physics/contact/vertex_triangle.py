@@ -79,7 +79,7 @@ def nearest(d: Vec3, e1: Vec3, e2: Vec3):
 
 @wp.func(inline=True)
 def active(x0: Vec3, x1: Vec3, x2: Vec3, x3: Vec3, thickness: Real) -> Mask:
-    """Whether the vertex is near the plane and not far from the first corner; a cheap test that no contact fails."""
+    """True for a vertex near the plane and not far from the first corner; a cheap test that every contact passes."""
     d = x0 - x1
     e1 = x2 - x1
     e2 = x3 - x1
@@ -142,7 +142,7 @@ def weights(x: Tensor) -> Tensor:
     zero, one = torch.zeros_like(d1), torch.ones_like(d1)
     ratio = lambda y, z: y / torch.where(z == 0, one, z)
     on_ab, on_ac, on_bc = ratio(d1, d1 - d3), ratio(d2, d2 - d6), ratio(d4 - d3, d4 - d3 + d5 - d6)
-    found = torch.stack([va, vb, vc], -1) / torch.where(va + vb + vc == 0, one, va + vb + vc)[..., None]
+    barycentric = torch.stack([va, vb, vc], -1) / torch.where(va + vb + vc == 0, one, va + vb + vc)[..., None]
     for holds, corners in (
         ((va <= 0) & (d4 - d3 >= 0) & (d5 - d6 >= 0), (zero, 1 - on_bc, on_bc)),
         ((vb <= 0) & (d2 >= 0) & (d6 <= 0), (1 - on_ac, zero, on_ac)),
@@ -151,8 +151,8 @@ def weights(x: Tensor) -> Tensor:
         ((d3 >= 0) & (d4 <= d3), (zero, one, zero)),
         ((d1 <= 0) & (d2 <= 0), (one, zero, zero)),
     ):  # the last that holds counts
-        found = torch.where(holds[..., None], torch.stack(corners, -1), found)
-    return found
+        barycentric = torch.where(holds[..., None], torch.stack(corners, -1), barycentric)
+    return barycentric
 
 
 def energy(x: Tensor, thickness: Tensor, stiffness: Tensor, **_: Tensor) -> Tensor:

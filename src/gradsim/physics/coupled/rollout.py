@@ -98,13 +98,13 @@ class Coupled:
     @property
     def names(self) -> list[str]:
         """Names of the inputs; those of a body begin with "body" and its place."""
-        own = [f"body{r}.{name}" for r in range(self.bodies) for name in BODY]
-        return [*self.soft.names[:-1], *own, "step"]
+        body_names = [f"body{r}.{name}" for r in range(self.bodies) for name in BODY]
+        return [*self.soft.names[:-1], *body_names, "step"]
 
     def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
         worlds, n, _ = inputs[0].shape
-        each = [(worlds, self.frames, k) for k in (3, 4, 3, 3)]
-        return [(worlds, self.frames, n, 3)] * 2 + each * self.bodies
+        body_shapes = [(worlds, self.frames, k) for k in (3, 4, 3, 3)]
+        return [(worlds, self.frames, n, 3)] * 2 + body_shapes * self.bodies
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         return [value for value, _ in self._forward(inputs, None)]
@@ -120,21 +120,24 @@ class Coupled:
         steps = [job.soft.work(segment * self.substeps + 1) for _ in range(2)] if self.substeps > 1 else frames
         start = [job.soft.work() for _ in range(2)]
         (grad, d), slopes_of_soft = job.soft.adjoints()
-        own = job.like()
+        body_gradients = job.like()
         trajectories = [struct_of(job.code.Trajectory, by_state(arrays)) for arrays in (frames, steps, frame_adjoints)]
-        out = [struct_of(job.code.Adjoint, by_state(start)), struct_of(job.code.System, {"p": grad, "b": own, "e": d})]
+        out = [
+            struct_of(job.code.Adjoint, by_state(start)),
+            struct_of(job.code.System, {"p": grad, "b": body_gradients, "e": d}),
+        ]
         system = job.system()
         for begin in reversed(range(0, max(1, self.frames - 1), segment)):
             for g, index in self._pairs(inputs, outputs[0], outputs[1], begin).items():
                 job.place(g, index)
-                system.e = job.given[2]
+                system.e = job.structs[2]
             args = [system, self.substeps, segment, begin, min(begin + segment, self.frames - 1), *trajectories, *out]
             replay(job.code.backward, job.soft.threads, args, job.soft.device)
         soft, bodies = job.split([job.soft.to.unvertices(a, job.soft.worlds, job.total)[0] for a in start])
         slopes = slopes_of_soft()
         results = [*soft, *slopes[:-1]]
         for r in range(self.bodies):
-            results += [*bodies[r], *(job.unbody(own, name, r) for name in BODY[4:])]
+            results += [*bodies[r], *(job.unbody(body_gradients, name, r) for name in BODY[4:])]
         results.append(slopes[-1])
         return [g.to(x.dtype).reshape(x.shape) for g, x in zip(results, inputs, strict=True)]
 
@@ -149,7 +152,7 @@ class Coupled:
         system, trajectory = job.system(), struct_of(job.code.Trajectory, by_state(states))
 
         def launch(begin, end):
-            system.e = job.given[2]
+            system.e = job.structs[2]
             args = [system, self.substeps, begin, end, trajectory]
             replay(job.code.forward, job.soft.threads, args, job.soft.device)
 
@@ -213,9 +216,9 @@ class _Job:
         x, head = inputs[0], len(soft.names) - 1
         dtype = str(x.dtype).removeprefix("torch.")
         width = program.width or (native_width(dtype) if x.device.type == "cpu" and len(x) > 1 else 1)
-        own = lambda ys: [*ys[:head], ys[-1]]
+        soft_inputs = lambda ys: [*ys[:head], ys[-1]]
         mapped = _mapped(program, Lane(dtype, width))
-        self.soft = Job(mapped, own(inputs), own(tangents) if tangents else None)
+        self.soft = Job(mapped, soft_inputs(inputs), soft_inputs(tangents) if tangents else None)
         to = self.soft.to
         self.n = self.soft.n
         self.total = self.soft.rows = self.n + ROWS * program.bodies
@@ -231,7 +234,7 @@ class _Job:
         self.read = [name for name in BODY[4:] if name not in rollout.OBSTACLE or obstacles] if self.places else []
         self.code, self.rigid = _code(tuple(g.force for g in soft.groups), to.lane, program.law, obstacles > 0)
         self.bodies = self.rigid.Parameters()
-        self.pushes = [len(own) for own in program.windows]
+        self.pushes = [len(windows) for windows in program.windows]
         for name in self.read:
             value = together(name, self.places, self.pushes, to.lane.width)
             tangent = slopes_together(name, self.places, slopes, self.pushes, to.lane.width)
@@ -240,31 +243,31 @@ class _Job:
             rollout.SCHEDULE, rollout.push_schedule(program.pushes, to.layout, x.device), strict=True
         ):
             setattr(self.bodies, name, array)
-        p, e = self.soft.given
-        self.given = [p, self.bodies, e]
+        p, e = self.soft.structs
+        self.structs = [p, self.bodies, e]
 
     def system(self):
         """The kernels' `System`."""
         names = ("p", "b", "e", "bodies", "f", "w")
-        values = [*self.given, self.program.bodies, self.soft.work(), self.soft.work()]
+        values = [*self.structs, self.program.bodies, self.soft.work(), self.soft.work()]
         return struct_of(self.code.System, dict(zip(names, values, strict=True)))
 
     def place(self, g: int, index: Tensor) -> None:
         """Let group g act on these vertices, (m, nodes)."""
-        e = self.given[2]
-        own = getattr(e, f"g{g}")
+        e = self.structs[2]
+        group = getattr(e, f"g{g}")
         for k in range(index.shape[1]):
-            setattr(own, f"n{k}", self.soft.to.index(index[:, k].to(self.like_x.device), 0))
-        setattr(e, f"g{g}", own)
+            setattr(group, f"n{k}", self.soft.to.index(index[:, k].to(self.like_x.device), 0))
+        setattr(e, f"g{g}", group)
 
     def like(self):
         """Zeros for the adjoints of the bodies' parameters."""
-        own, layout = self.rigid.Parameters(), self.soft.to.layout
+        parameters, layout = self.rigid.Parameters(), self.soft.to.layout
         for name in self.read:
             shape = getattr(self.bodies, name).shape
             array = layout.zeros(rollout.PARAMETERS[name], shape[0] * layout.lane.width, shape[1:], self.like_x.device)
-            setattr(own, name, array)
-        return own
+            setattr(parameters, name, array)
+        return parameters
 
     def starts(self, inputs) -> list[Tensor]:
         """The state at the start, of vertices and each body; zeros where it is None."""
@@ -286,8 +289,8 @@ class _Job:
             x, q, v, l = state[2 + 4 * r : 6 + 4 * r]
             zero = torch.zeros_like(x)
             last = torch.nn.functional.pad(q[..., 3:], (0, 2))
-            own = (x, q[..., :3], last, zero, zero) if part == 0 else (v, l, zero, zero, zero)
-            rows.append(torch.stack(own, -2))
+            columns = (x, q[..., :3], last, zero, zero) if part == 0 else (v, l, zero, zero, zero)
+            rows.append(torch.stack(columns, -2))
         return torch.cat(rows, -2)
 
     def split(self, rows: Sequence[Tensor]) -> tuple[list[Tensor], list[list[Tensor]]]:
@@ -312,17 +315,17 @@ _made: WeakKeyDictionary[Coupled, dict[Lane, Particles]] = WeakKeyDictionary()  
 
 
 def _mapped(program: Coupled, lane: Lane) -> Particles:
-    own = _made.setdefault(program, {})
-    if lane not in own:
-        own[lane] = program.mapped(Worlds(lane))
-    return own[lane]
+    by_lane = _made.setdefault(program, {})
+    if lane not in by_lane:
+        by_lane[lane] = program.mapped(Worlds(lane))
+    return by_lane[lane]
 
 
 def _of_frame(array, k: int):
     """The array of one frame."""
-    found = array[:, k]
-    vars(found)["tensor"] = vars(array)["tensor"][:, k]
-    return found
+    view = array[:, k]
+    vars(view)["tensor"] = vars(array)["tensor"][:, k]
+    return view
 
 
 _OF_VERTICES = ("Vertex", "load", "store", "Elements", "Parameters", "Trajectory", "Adjoint", "step_vertices")
@@ -353,7 +356,7 @@ def _check(program: Coupled, inputs: Sequence[Tensor]) -> None:
     if len(inputs) != len(names):
         raise ValueError(f"got {len(inputs)} inputs; expected {len(names)}: {', '.join(names)}.")
     head = len(program.soft.names) - 1
-    check_alike(inputs[head:], [len(own) for own in program.windows])
+    check_alike(inputs[head:], [len(windows) for windows in program.windows])
 
 
 __all__ = ["BODY", "Coupled", "nodes"]

@@ -51,8 +51,8 @@ def forces(
     across = dot(normal, u)  # 2 A n · u
     along = dot(n, u) / speed  # sin β
     f = n * (lift * speed * across) + u * ((drag - lift) * across * along)
-    each = f * (density * spread(Scalar(-1.0) / Scalar(12.0)))
-    return each, each, each
+    nodal = f * (density * spread(Scalar(-1.0) / Scalar(12.0)))
+    return nodal, nodal, nodal
 
 
 def energy(x: Tensor, **_: Tensor) -> Tensor:

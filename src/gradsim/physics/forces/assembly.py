@@ -42,7 +42,7 @@ def assemble(forces: tuple[Force, ...], lane: Lane, mapping: str) -> ModuleType:
     reached = access(lane, mapping)
     known = {**names(lane), **reached, "wp": wp}
     text = ['"""Written by gradsim.physics.forces.assembly."""', *_UNIT]
-    digest, kept = hashlib.sha256(), []
+    digest, calls = hashlib.sha256(), []
     for k, force in enumerate(kinds):
         code = specialize(force.module, lane, **(force.bind(lane) if force.bind else {}))
         digest.update(f"{code.__name__} {inspect.getsource(sys.modules[code.__name__])}".encode())
@@ -53,12 +53,12 @@ def assemble(forces: tuple[Force, ...], lane: Lane, mapping: str) -> ModuleType:
             known[f"active{k}"] = code.active
         writer = _Writer(k, force, code, mapping, lane)
         text += writer.text()
-        kept.append(writer.kept())
+        calls.append(writer.power_call())
     groups = [kinds.index(force) for force in forces]
     text += _together(groups, lane)
     if not lane.dual:
         text += ["", "", "@wp.func", "def all_powers(a: Vec3, m: Mat3, r: Real) -> Real:"]
-        text += [f"    return {' + '.join(kept) or 'r'}"]
+        text += [f"    return {' + '.join(calls) or 'r'}"]
     if mapping == "threads":
         text += _launched(kinds, lane)
     source = "\n".join(text) + "\n"
@@ -148,7 +148,7 @@ class _Writer:
     def _power(self) -> list[str]:
         if hasattr(self.code, "power"):
             return []
-        given = [*self._signature(), *(f"w{n}" for n in self.nodes)]
+        arguments = [*self._signature(), *(f"w{n}" for n in self.nodes)]
         kinds = ["Vec3"] * 2 * self.force.nodes + [*self.force.rest.values(), *self.force.parameters.values()]
         kinds += ["Vec3"] * self.force.nodes
         results = ", ".join(f"f{n}" for n in self.nodes)
@@ -156,7 +156,7 @@ class _Writer:
             "",
             "",
             "@wp.func(inline=True)",
-            f"def power{self.k}({', '.join(f'{a}: {T}' for a, T in zip(given, kinds, strict=True))}) -> Real:",
+            f"def power{self.k}({', '.join(f'{a}: {T}' for a, T in zip(arguments, kinds, strict=True))}) -> Real:",
             f"    {results} = forces{self.k}({', '.join(self._signature())})",
             f"    return {' + '.join(f'dot(f{n}, w{n})' for n in self.nodes)}",
         ]
@@ -171,13 +171,13 @@ class _Writer:
             f"def add_adjoint{k}(e: Force{k}, d: Force{k}, i: int, t: int, k: int{_arrays('x', 'v', 'w', 'ax', 'av')}):",
             *self._read(),
             *self._only_active(
-                f"{self._found()} = wp.grad(power{k})({self._arguments()}, {probes})",
+                f"{self._derivatives()} = wp.grad(power{k})({self._arguments()}, {probes})",
                 *(f"scatter(a{y}, n{n}, {y}{n}_)" for y in "xv" for n in self.nodes),
                 *(self._accumulate.format(name) for name in parameters),
             ),
         ]
 
-    def _found(self) -> str:
+    def _derivatives(self) -> str:
         """Names of all derivatives of the virtual power."""
         return ", ".join([*(f"{a}_" for a in self._signature()), *(f"w{n}_" for n in self.nodes)])
 
@@ -190,7 +190,7 @@ class _Writer:
             f"def add_product{k}(e: Force{k}, i: int, t: int, k: int, h: Real{_arrays('x', 'v', 'w', 'a')}):",
             *self._read(),
             *self._only_active(
-                f"{self._found()} = wp.grad(power{k})({self._arguments()}, {probes})",
+                f"{self._derivatives()} = wp.grad(power{k})({self._arguments()}, {probes})",
                 *(f"scatter(a, n{n}, x{n}_ * h + v{n}_)" for n in self.nodes),
             ),
         ]
@@ -206,7 +206,7 @@ class _Writer:
             *self._only_active(
                 f"count = int({3 * self.force.nodes})",  # else Warp unrolls it
                 "for q in range(count):",
-                f"    {self._found()} = wp.grad(power{k})({self._arguments()}, {probes})",
+                f"    {self._derivatives()} = wp.grad(power{k})({self._arguments()}, {probes})",
                 *(
                     line
                     for n in self.nodes
@@ -216,11 +216,11 @@ class _Writer:
             ),
         ]
 
-    def kept(self) -> str:
+    def power_call(self) -> str:
         """The virtual power at some arguments."""
-        given = ["Vec3"] * 2 * self.force.nodes + [*self.force.rest.values(), *self.force.parameters.values()]
-        given += ["Vec3"] * self.force.nodes
-        return f"power{self.k}({', '.join({'Vec3': 'a', 'Mat3': 'm', 'Real': 'r'}[kind] for kind in given)})"
+        kinds = ["Vec3"] * 2 * self.force.nodes + [*self.force.rest.values(), *self.force.parameters.values()]
+        kinds += ["Vec3"] * self.force.nodes
+        return f"power{self.k}({', '.join({'Vec3': 'a', 'Mat3': 'm', 'Real': 'r'}[kind] for kind in kinds)})"
 
     def _signature(self) -> list[str]:
         vertices = [f"{y}{n}" for y in "xv" for n in self.nodes]
@@ -237,9 +237,9 @@ class _Writer:
     def _values(self) -> list[str]:
         """Expressions for the arguments in `_signature`, for element k."""
         constant = "spread(e.{}[k])" if self.shared else "e.{}[k]"
-        given = [f"gather({y}, n{n})" for y in "xv" for n in self.nodes]
-        given += [constant.format(name) for name in self.force.rest]
-        return [*given, *(f"e.{name}[i, j_{name}]" for name in self.force.parameters)]
+        values = [f"gather({y}, n{n})" for y in "xv" for n in self.nodes]
+        values += [constant.format(name) for name in self.force.rest]
+        return [*values, *(f"e.{name}[i, j_{name}]" for name in self.force.parameters)]
 
     def _arguments(self) -> str:
         return ", ".join(self._values())
@@ -248,8 +248,8 @@ class _Writer:
         if not hasattr(self.code, "active"):
             return [f"    {line}" for line in lines]
         value = dict(zip(self._signature(), self._values(), strict=True))
-        asked = ", ".join(value[name] for name in inspect.signature(self.code.active.func).parameters)
-        return [f"    if any_lane(active{self.k}({asked})):", *(f"        {line}" for line in lines)]
+        arguments = ", ".join(value[name] for name in inspect.signature(self.code.active.func).parameters)
+        return [f"    if any_lane(active{self.k}({arguments})):", *(f"        {line}" for line in lines)]
 
 
 def _launched(kinds: Sequence[Force], lane: Lane) -> list[str]:
@@ -271,7 +271,7 @@ def _launched(kinds: Sequence[Force], lane: Lane) -> list[str]:
     if kinds and not lane.dual:  # never launched: see `all_powers`
         lines += ["", "", "@wp.kernel(enable_backward=True)"]
         lines += ["def keep_adjoints(a: wp.array[Vec3], m: wp.array[Mat3], r: wp.array[Real]):"]
-        lines += ["    r[1] = all_powers(a[0], m[0], r[0])"]
+        lines += ["    if never(0):", "        r[1] = all_powers(a[0], m[0], r[0])"]
     return lines
 
 
@@ -291,18 +291,18 @@ def _together(groups: Sequence[int], lane: Lane) -> list[str]:
     if lane.dual:
         return lines
     lines += ["", "", "@wp.func", "def same(a: Real) -> Real:", "    return a"]
-    for name, more, given in (
+    for name, more, arrays in (
         ("adjoint", "d: Elements, i: int, t: int", ("x", "v", "w", "ax", "av")),
         ("product", "i: int, t: int, h: Real", ("x", "v", "w", "a")),
         ("diagonal", "i: int, t: int, h: Real", ("x", "v", "d0", "d1", "d2")),
     ):
-        lines += ["", "", "@wp.func", f"def add_{name}s(e: Elements, {more}{_arrays(*given)}):"]
+        lines += ["", "", "@wp.func", f"def add_{name}s(e: Elements, {more}{_arrays(*arrays)}):"]
         # Warp declares functions with a wp.grad after all others, those which call them not
         lines += ["    _after = wp.grad(same)(zero(0))"]
         for g, k in enumerate(groups):
             first = f"e.g{g}, d.g{g}, i, t, k{g}" if name == "adjoint" else f"e.g{g}, i, t, k{g}, h"
             lines += [f"    for k{g} in range(e.g{g}.n0.shape[0]):"]
-            lines += [f"        add_{name}{k}({first}, {', '.join(given)})"]
+            lines += [f"        add_{name}{k}({first}, {', '.join(arrays)})"]
     return lines
 
 

@@ -39,7 +39,7 @@ WAYS_OUT = {
 
 
 def check_formula(function: Callable, known: set[str], path: Path) -> None:
-    """Raise `InputError` if a function has branches or loops, inexact numbers, or names that nobody defines.
+    """Raise `InputError` if a function has branches or loops, inexact numbers, or undefined names.
 
     Args:
         function: The plain function of a file.
@@ -49,8 +49,8 @@ def check_formula(function: Callable, known: set[str], path: Path) -> None:
     lines, first = inspect.getsourcelines(function)
     tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
     body = [node for statement in getattr(tree, "body", ()) for node in ast.walk(statement)]
-    own = {node.id for node in body if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    known = known | own | set(inspect.signature(function).parameters) | set(dir(builtins))
+    assigned = {node.id for node in body if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    known = known | assigned | set(inspect.signature(function).parameters) | set(dir(builtins))
     exact = {id(x) for node in body if _called(node) == "Scalar" for x in ast.walk(node)}
     for node in body:
         wrong = next((words for kind, words in WAYS_OUT.items() if isinstance(getattr(node, "op", node), kind)), None)
@@ -147,12 +147,12 @@ def _signature(module: ModuleType, path: Path) -> dict[str, str]:
     if function is None:
         raise InputError(f"{path} has no function `forces` with @wp.func(inline=True).")
     kinds = {vars(module).get(kind): kind for kind in ("Real", "Vec3", "Mat3")}
-    found = {key: kinds.get(x.annotation, "") for key, x in inspect.signature(function).parameters.items()}
-    for key, kind in found.items():
+    parameters = {key: kinds.get(x.annotation, "") for key, x in inspect.signature(function).parameters.items()}
+    for key, kind in parameters.items():
         if not kind:
             raise InputError(f"`{key}` of `forces` in {path} has no kind; write {key}: Real, Vec3 or Mat3.")
     check_formula(function, set(vars(module)), path)
-    return found
+    return parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +165,7 @@ class Elements:
         rest: Constants of their rest shapes by name, (m, ...).
 
     Raises:
-        ValueError: If shapes or names are not those that the force asks for.
+        ValueError: If shapes or names are not those of the force.
     """
 
     force: Force

@@ -62,8 +62,8 @@ class CustomForce:
 
     def parameters(self, name: str, values: Values) -> list[Tensor]:
         """For the rollout, in order, (worlds, elements or 1, ...)."""
-        found = []
+        arguments = []
         for key, kind in self.force.parameters.items():
             value = values[f"{name}.{key}"]
-            found.append(value[:, None] if value.ndim == 1 + len(SHAPES[kind]) else value)
-        return found
+            arguments.append(value[:, None] if value.ndim == 1 + len(SHAPES[kind]) else value)
+        return arguments

@@ -52,7 +52,7 @@ def point(
     y0: Vec3, y1: Vec3, y2: Vec3, y3: Vec3, u0: Vec3, u1: Vec3, u2: Vec3, u3: Vec3,
     rest: Mat3, volume: Real, mu: Real, lam: Real, damping: Real, activation: Real,
 ) -> Mat3:  # fmt: skip
-    """What the tetrahedron of one Gauss point pulls at its corners 1, 2 and 3, as columns [N]."""
+    """Forces at the corners 1, 2 and 3 of the tetrahedron of one Gauss point, as columns [N]."""
     F = columns(y1 - y0, y2 - y0, y3 - y0) * rest
     dF = columns(u1 - u0, u2 - u0, u3 - u0) * rest
     return stress(F, dF, mu, lam, damping, activation) * transpose(rest) * volume
@@ -225,7 +225,7 @@ def rest_shape(x: Tensor, elements: Tensor) -> dict[str, Tensor]:
 
 
 def masses(volume: Tensor, elements: Tensor, density: float | Tensor, n: int) -> Tensor:
-    """Lumped masses (n,) [kg]; positive, and those of each element add up to its own.
+    """Lumped masses (n,) [kg]; positive, and those of an element add up to its mass.
 
     Args:
         volume: Of each element (m,) [m³].
@@ -233,8 +233,8 @@ def masses(volume: Tensor, elements: Tensor, density: float | Tensor, n: int) ->
         density: ρ [kg/m³], one or of each (m,).
         n: Number of vertices.
     """
-    each = (density * volume)[:, None] * volume.new_tensor(MASSES)
-    return volume.new_zeros(n).index_add(0, elements.flatten(), each.flatten())
+    nodal = (density * volume)[:, None] * volume.new_tensor(MASSES)
+    return volume.new_zeros(n).index_add(0, elements.flatten(), nodal.flatten())
 
 
 __all__ = ["EDGES", "FORCE", "MASSES", "dissipation", "energy", "forces", "gauss", "masses", "power", "reference"]

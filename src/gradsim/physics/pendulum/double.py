@@ -17,7 +17,7 @@ Both hinges have the damping m₁ k: torques −m₁ k θ₁' at the pivot and �
 
 Of the masses, the damping and the force only ratios are in them: the trajectory does not depend on the scale of mass.
 
-A double pendulum of a scene, drawn as two bodies: each arm with its bob.
+A double pendulum of a scene, rendered as two bodies: each arm with its bob.
 """
 
 import math

@@ -12,7 +12,7 @@ their parts of gravity and of a constant force at the ball's centre, over its ma
 The string stays straight whatever its tension, as a rod does: a true string would go slack above the pivot where
 L θ̇² + g cos θ < 0, and that is not modelled.
 
-A pendulum of a scene: a solid ball on a string that swings in a vertical plane, drawn as bob and rod.
+A pendulum of a scene: a solid ball on a string that swings in a vertical plane, rendered as bob and rod.
 """
 
 import math

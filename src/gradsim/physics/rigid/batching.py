@@ -1,8 +1,8 @@
 """The parameters of several rigid bodies side by side in the arrays of one: register i of body r is row i · bodies + r.
 
-So the functions of `rigid/wrench_kernels.py`, which take a row, serve many bodies in a world. Each push has a column of its own,
-which is zero for all bodies but its own; the list of contact points of a body with few is filled up with points that never
-touch.
+So the functions of `rigid/wrench_kernels.py`, which take a row, serve many bodies in a world. Each push has a separate
+column, which is zero for all bodies but its own; the list of contact points of a body with few is filled up with points
+that never touch.
 """
 
 from collections.abc import Sequence
@@ -52,8 +52,8 @@ def slopes_together(
     if all(slope[name] is None for slope in slopes):
         return None
     known = [slope[name] for slope in slopes]
-    every = [{name: torch.zeros_like(b[name]) if t is None else t} for b, t in zip(bodies, known, strict=True)]
-    return together(name, every, pushes, width, 0.0)
+    filled = [{name: torch.zeros_like(b[name]) if t is None else t} for b, t in zip(bodies, known, strict=True)]
+    return together(name, filled, pushes, width, 0.0)
 
 
 def apart(name: str, array, layout: Layout, like: Tensor, r: int, pushes: Sequence[int]) -> Tensor:

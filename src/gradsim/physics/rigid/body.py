@@ -20,6 +20,7 @@ from gradsim.geometry import mesh as meshes
 from gradsim.geometry.surface import Part
 from gradsim.numerics import rotation
 from gradsim.physics.appearance import look_of
+from gradsim.physics.contact.impact import DAMPED, fall_speed, height_above
 from gradsim.physics.contact.point_sdf import distance
 from gradsim.physics.rigid.contact_points import RigidContactPoints
 from gradsim.physics.rigid.rollout import CONTACT, INPUTS, RigidRollout
@@ -28,6 +29,9 @@ from gradsim.physics.static_geometry import ObstacleBody
 from gradsim.physics.system import RESOLVED, ObservationUnits, State, System, Values, centered
 from gradsim.scene import contact
 from gradsim.scene.joint import placing_joints
+
+TURN = 0.05  # angle of a step of free spin [rad]: rk4 keeps the energy to 1e-6 over 10 s
+FREE_STEPS = 8  # steps per frame where nothing is stiff (`Model.recommended_substeps`)
 
 _rollout = cache(RigidRollout)  # one operation for each kind of rollout
 
@@ -97,7 +101,7 @@ class RigidBody(System):
         return tuple((float(begin), float(end)) for begin, end in pairs)
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> RigidRollout:
-        return _rollout(frames, substeps, dt, self.windows, self.law, self.scene.timing.integrator, segment)
+        return _rollout(frames, substeps, dt, self.windows, self.law, self.scene.integrator, segment)
 
     @property
     def pushes(self):
@@ -164,8 +168,8 @@ class RigidBody(System):
     def inputs(self, values: Values) -> list[Tensor]:
         mass = self.mass(values)
         worlds = len(mass)
-        each = values[f"{self.name}.scale"][:, None]
-        points, radius = self.points * each[..., None], self.radius * each
+        scale = values[f"{self.name}.scale"][:, None]
+        points, radius = self.points * scale[..., None], self.radius * scale
         return [
             *self.start(values),
             mass,
@@ -233,11 +237,47 @@ class RigidBody(System):
         return {**state, "l": other.momentum(state["q"], spin, other_values)}
 
     def stable_step(self, values: Values) -> float:
-        """From n k_e h²/m + 2 n k_d h/m < 4, and the same with friction, for the n vertices that may touch at once.
+        """From n k_e h²/m + 2 n c h/m < 4, c the drag of damping and friction, for the n vertices that may touch at once.
 
         n is the largest number of contact points in one plane face of the hull, at most 8; the effective mass of a
-        point at arm r is m/(1 + m r² |I⁻¹|) where only one touches, so the tighter of the two counts.
+        point at arm r is m/(1 + m r² |I⁻¹|) where only one touches, so the tighter of the two counts. Dissipation counts
+        at the speed of the impact (`contact/impact.py`).
         """
+        return self._stable_step(values, self.impact_speed(values))
+
+    def recommended_step(self, values: Values) -> float:
+        contact = min(RESOLVED * self._stable_step(values), DAMPED * self.stable_step(values))
+        spin = 0.0 if self.placed else self._start_speed(values)[1].max().item()
+        turn = TURN / max(spin, 1e-9)
+        return min(contact, turn) if turn < 1 / (FREE_STEPS * self.scene.timing.fps) else contact
+
+    def impact_speed(self, values: Values) -> Tensor:
+        """Largest speed (worlds,) [m/s] at which one of its points can meet a ground or obstacle.
+
+        0 of a body that a joint places: what it falls through is the joint's.
+        """
+        x = values[f"{self.name}.position"].detach()
+        if self.placed:
+            return torch.zeros_like(x[:, 0])
+        speed, spin = self._start_speed(values)
+        reach = torch.linalg.vector_norm(self.rest, dim=-1).max() * values[f"{self.name}.scale"].detach()
+        timing = self.scene.timing
+        time = timing.frames / timing.fps * values["timing.rate"].max().item()
+        return (
+            fall_speed(speed, height_above(self, x, values).detach(), values["gravity"].detach(), time) + spin * reach
+        )
+
+    def _start_speed(self, values: Values) -> tuple[Tensor, Tensor]:
+        """Bounds of speed [m/s] and spin [rad/s] (worlds,) after all pushes."""
+        norm = lambda y: torch.linalg.vector_norm(y.detach(), dim=-1)
+        speed, spin = norm(values[f"{self.name}.velocity"]), norm(values[f"{self.name}.angular_velocity"])
+        least = torch.linalg.eigvalsh(self.inertia(values).detach())[:, 0]
+        impulses, points = self._pushes(values, len(speed))
+        speed = speed + norm(impulses).sum(1) / self.mass(values).detach()
+        return speed, spin + (norm(impulses) * norm(points)).sum(1) / least
+
+    def _stable_step(self, values: Values, speed: Tensor | None = None) -> float:
+        """See `stable_step`; `speed` of the impact (worlds,), None: without the dissipation."""
         if not self.surfaces or not len(self.points):
             return math.inf
         mass, scale = self.mass(values), values[f"{self.name}.scale"]
@@ -248,17 +288,17 @@ class RigidBody(System):
         for surface in self.surfaces:
             k = self._of(surface, "stiffness", values)
             drag = self._of(surface, "friction_stiffness", values)
+            loss = self._of(surface, self.damping_name, values)
             if self.damping_name == "damping":
-                drag = drag + self._of(surface, "damping", values)
+                drag = drag + loss
             for n, m in ((count, mass), (1, mass / pivot)):
-                # n k h²/m + 2 n c h/m = 4, the positive root
+                # h² k/m + 2 h c/m = 4, the positive root
                 a, b = n * k / m, 2 * n * drag / m
+                if speed is not None and self.damping_name == "dissipation":
+                    b = b + 2 * loss * speed * torch.sqrt(a)
                 root = 8 / (b + torch.sqrt(b**2 + 16 * a))
                 worst = min(worst, root.min().item())
         return worst
-
-    def recommended_step(self, values: Values) -> float:
-        return RESOLVED * self.stable_step(values)
 
     def check(self, values: Values, start: Sequence[Tensor] | None = None) -> None:
         """Raise `InputError` if a contact point starts inside something by a thousandth of the body's size or more.

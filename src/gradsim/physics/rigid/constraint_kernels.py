@@ -157,7 +157,7 @@ def factorise(
             if g.second[j] == b:
                 total = total - dot(m.ja[i, j], fb) + dot(m.tb[i, j], sb)
             m.system[i, k, j] = total
-        own = m.system[i, k, k]
+        pivot = m.system[i, k, k]
         for j in range(g.begin[k], k + 1):
             total = m.system[i, k, j]
             for e in range(wp.max(g.begin[k], g.begin[j]), j):
@@ -166,8 +166,8 @@ def factorise(
                 m.system[i, k, j] = total / m.system[i, j, j]
             else:
                 m.system[i, k, k] = where(
-                    less(own * spread(Scalar(SAME)), total),
-                    sqrt(max(total, own * spread(Scalar(SAME)))),
+                    less(pivot * spread(Scalar(SAME)), total),
+                    sqrt(max(total, pivot * spread(Scalar(SAME)))),
                     spread(Scalar(LOST)),
                 )
 
@@ -211,7 +211,7 @@ def accelerations(
     i: int, n: int, q: wp.array2d[Quat], l: wp.array2d[Vec3], f: wp.array2d[Vec3],
     t: wp.array2d[Vec3], curved: Real,
 ):  # fmt: skip
-    """Of all bodies by the forces on them; that of the world stays 0."""
+    """Accelerations of all bodies by the forces on them; that of the world stays 0."""
     for r in range(n):
         k = i * n + r
         m.a[i, r] = f[i, r] * (1.0 / mass[k]) + gravity[k]
@@ -229,17 +229,17 @@ def row_product(
     o = zero3(0)
     none = zero(0)
     minus = neg(spread(Scalar(1.0)))
-    found = axis_product(
+    result = axis_product(
         q[i, a], w[i, a], q[i, b], w[i, b], p.b[i, k], p.point_b[i, k], none, minus, m.s[i, a], m.s[i, b], o, o,
         curved, damping, stiffness,
     )  # fmt: skip
     if g.kind[k] == POINT:
-        found = point_product(
+        result = point_product(
             x[i, a], q[i, a], v[i, a], w[i, a], x[i, b], q[i, b], v[i, b], w[i, b], p.b[i, k], p.point_a[i, k],
             p.point_b[i, k], none, minus, m.a[i, a], m.s[i, a], m.a[i, b], m.s[i, b], o, o, o, o,
             curved, damping, stiffness,
         )  # fmt: skip
-    return found
+    return result
 
 
 @wp.func

@@ -33,7 +33,7 @@ class ConstrainedIsland(Island):
         self.systems = tuple(systems)
         self.joints = joints_of(systems, scene)
         self.pairs = pairs_of(systems, scene)
-        self.integrator = scene.timing.integrator
+        self.integrator = scene.integrator
         self._programs: dict[tuple, Bodies] = {}
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Bodies:
@@ -49,16 +49,16 @@ class ConstrainedIsland(Island):
         return self._programs[key]
 
     def inputs(self, values: Values) -> list[Tensor]:
-        own = self._placed(self._bodies(values), self._start(values))
+        arguments = self._with_states(self._bodies(values), self._start(values))
         for links in (self.pairs, self.joints):
-            own += links.inputs(values) if links else []
-        worlds = max(len(x) for x in own)
-        return [x.expand(worlds, *x.shape[1:]) for x in own]
+            arguments += links.inputs(values) if links else []
+        worlds = max(len(x) for x in arguments)
+        return [x.expand(worlds, *x.shape[1:]) for x in arguments]
 
     def begin(self, inputs: list[Tensor], start) -> list[Tensor]:
         bodies = [inputs[k * len(BODY) : (k + 1) * len(BODY)] for k in range(len(self.systems))]
         states = {s.name: [start[s.name][name] for name in START] for s in self.systems}
-        return [*self._placed(bodies, states), *inputs[len(bodies) * len(BODY) :]]
+        return [*self._with_states(bodies, states), *inputs[len(bodies) * len(BODY) :]]
 
     def split(self, outputs: Sequence[Tensor]) -> list[list[Tensor]]:
         return [list(outputs[4 * k : 4 * k + 4]) for k in range(len(self.systems))]
@@ -90,8 +90,8 @@ class ConstrainedIsland(Island):
     def opened(self, states, values: Values) -> str:
         if not self.joints:
             return ""
-        own = {s.name: states[s.name] for s in self.systems}
-        last = {name: {key: y[:, -1:].detach() for key, y in state.items()} for name, state in own.items()}
+        island_states = {s.name: states[s.name] for s in self.systems}
+        last = {name: {key: y[:, -1:].detach() for key, y in state.items()} for name, state in island_states.items()}
         with torch.no_grad():
             away = self.joints.residual(last, values)[0].abs()[:, 0]  # (worlds, rows)
             size = max(
@@ -109,19 +109,19 @@ class ConstrainedIsland(Island):
 
     def _start(self, values: Values) -> dict[str, list[Tensor]]:
         states = {s.name: s.start(values) for s in self.systems}
-        return {n: list(own) for n, own in self.joints.start(states, values).items()} if self.joints else states
+        return {n: list(state) for n, state in self.joints.start(states, values).items()} if self.joints else states
 
     def _bodies(self, values: Values) -> list[list[Tensor]]:
-        """Inputs of each body. One without contact points has the grounds and obstacles of the others, as a program wants."""
-        found = [s.inputs(values) for s in self.systems]
-        meeting = [own for s, own in zip(self.systems, found, strict=True) if s.surfaces]
-        for s, own in zip(self.systems, found, strict=True):
+        """Inputs of each body; a body without contact points has the grounds and obstacles of the others."""
+        body_inputs = [s.inputs(values) for s in self.systems]
+        meeting = [one for s, one in zip(self.systems, body_inputs, strict=True) if s.surfaces]
+        for s, arguments in zip(self.systems, body_inputs, strict=True):
             if meeting and not s.surfaces:
                 for k in MET:
-                    own[k] = meeting[0][k]
-        return found
+                    arguments[k] = meeting[0][k]
+        return body_inputs
 
-    def _placed(self, bodies: Sequence[Sequence[Tensor]], states) -> list[Tensor]:
-        """Inputs of the bodies, with their states at the start."""
+    def _with_states(self, bodies: Sequence[Sequence[Tensor]], states) -> list[Tensor]:
+        """Inputs of the bodies, with initial states replaced."""
         pairs = zip(self.systems, bodies, strict=True)
-        return [x for s, own in pairs for x in (*states[s.name], *own[len(START) :])]
+        return [x for s, arguments in pairs for x in (*states[s.name], *arguments[len(START) :])]

@@ -68,46 +68,46 @@ class JointFrames:
 
     def points(self, name: str, values: Values) -> tuple[Tensor, Tensor]:
         """Points where parent and child are held (worlds, 3) [m], in their frames."""
-        found = []
+        pair = []
         for body, key in zip(self.joints[name].between, ("parent_point", "child_point"), strict=True):
             point = values[f"joints.{name}.{key}"]
-            found.append(point if body == WORLD else point * values[f"{body}.scale"][:, None])
-        return found[0], found[1]
+            pair.append(point if body == WORLD else point * values[f"{body}.scale"][:, None])
+        return pair[0], pair[1]
 
     def frames(self, values: Values) -> dict[str, Frame]:
         """Frames of every joint."""
-        found = {}
+        frames = {}
         for child, name in self.placed.items():
             Q = self.bodies[child].quat
-            found[name] = Frame(*self._triad(name, values), Q.expand(len(values["gravity"]), 4))
+            frames[name] = Frame(*self._triad(name, values), Q.expand(len(values["gravity"]), 4))
         if self.loops:
             start = {n: body.start(values) for n, body in self.bodies.items()}
             start = self.place(start, values)
             for name in self.loops:
                 parent, child = (self._at_start(n, start, values) for n in self.joints[name].between)
                 Q = rotation.multiply(rotation.conjugate(parent.q), child.q)
-                found[name] = Frame(*self._triad(name, values), Q)
-        return {name: found[name] for name in self.joints}
+                frames[name] = Frame(*self._triad(name, values), Q)
+        return {name: frames[name] for name in self.joints}
 
     def place(self, start: Mapping[str, Sequence[Tensor]], values: Values) -> dict[str, list[Tensor]]:
         """x, q, v, l (worlds, ·) of all bodies at the start, with the children where their joints place them."""
-        found = {name: list(own) for name, own in start.items()}
+        states = {name: list(state) for name, state in start.items()}
         for child, name in self.placed.items():
             joint, body = self.joints[name], self.bodies[child]
-            parent = self._at_start(joint.between[0], found, values)
+            parent = self._at_start(joint.between[0], states, values)
             p, r = self.points(name, values)
             turn, rate, slide, speed = self._coordinates(name, values)
-            own = rotation.multiply(rotation.exponential(turn), body.quat.expand(len(turn), 4))
-            q = rotation.multiply(parent.q, own)
+            orientation = rotation.multiply(rotation.exponential(turn), body.quat.expand(len(turn), 4))
+            q = rotation.multiply(parent.q, orientation)
             spin, arm = parent.w + rotation.rotate(parent.q, rate), rotation.rotate(q, r)
             at, moving = parent.point(p + slide)
             v = moving + rotation.rotate(parent.q, speed) - rotation.cross(spin, arm)
-            found[child] = [at - arm, q, v, body.momentum(q, spin, values)]
-        return found
+            states[child] = [at - arm, q, v, body.momentum(q, spin, values)]
+        return states
 
     def coordinates(self, states: States, values: Values) -> dict[str, dict[str, Tensor]]:
         """Those of the joints that move, by name; see `Joints.coordinates_of`."""
-        frames, found = self.frames(values), {}
+        frames, coordinates = self.frames(values), {}
         for name, joint in self.joints.items():
             a, b = (self.moving(n, states, values) for n in joint.between)
             like = lambda y, q=b.q: y[:, None] if q.ndim == 3 else y
@@ -116,19 +116,19 @@ class JointFrames:
             relative = rotation.rotate(back, b.w - a.w)
             turned = rotation.multiply(rotation.multiply(back, b.q), rotation.conjugate(Q))
             if isinstance(joint, Ball):
-                found[name] = {"rotation_vector": rotation.logarithm(turned), "angular_velocity": relative}
+                coordinates[name] = {"rotation_vector": rotation.logarithm(turned), "angular_velocity": relative}
             elif isinstance(joint, Revolute):
                 c = rotation.rotate(turned, across)
                 angle = torch.atan2((third * c).sum(-1), (across * c).sum(-1))
                 angle = _unwrapped(angle, values.get(f"joints.{name}.angle"))
-                found[name] = {"angle": angle, "rate": (axis * relative).sum(-1)}
+                coordinates[name] = {"angle": angle, "rate": (axis * relative).sum(-1)}
             elif isinstance(joint, Prismatic):
                 held, at = a.point(p), b.point(r)
                 d = at[0] - held[0]
                 speed = at[1] - held[1] - rotation.cross(a.w, d)
                 along = rotation.rotate(a.q, axis)
-                found[name] = {"displacement": (along * d).sum(-1), "speed": (along * speed).sum(-1)}
-        return found
+                coordinates[name] = {"displacement": (along * d).sum(-1), "speed": (along * speed).sum(-1)}
+        return coordinates
 
     def moving(self, name: str, states: States, values: Values) -> Moving:
         """Position and velocity of a body, or of the world, which does not move."""
@@ -156,11 +156,11 @@ class JointFrames:
 
     def _triad(self, name: str, values: Values) -> tuple[Tensor, Tensor, Tensor]:
         """Two unit vectors across the axis, and the axis."""
-        given = values.get(f"joints.{name}.axis")
-        if given is None:
+        direction = values.get(f"joints.{name}.axis")
+        if direction is None:
             x, y, z = torch.eye(3).to(values["gravity"]).expand(len(values["gravity"]), 3, 3).unbind(1)
             return x, y, z
-        axis = given / torch.linalg.vector_norm(given, dim=-1, keepdim=True)
+        axis = direction / torch.linalg.vector_norm(direction, dim=-1, keepdim=True)
         away = torch.nn.functional.one_hot(axis.detach().abs().argmin(-1), 3).to(axis)  # a corner far from the axis
         across = away - axis * (away * axis).sum(-1, keepdim=True)
         across = across / torch.linalg.vector_norm(across, dim=-1, keepdim=True)
@@ -170,7 +170,7 @@ class JointFrames:
 def named(start: Mapping[str, Sequence[Tensor]]) -> dict[str, dict[str, Tensor]]:
     """States by name, as a trajectory has them."""
     names: tuple[str, ...] = RigidBody.states
-    return {body: dict(zip(names, own, strict=True)) for body, own in start.items()}
+    return {body: dict(zip(names, state, strict=True)) for body, state in start.items()}
 
 
 def _unwrapped(angle: Tensor, start: Tensor | None) -> Tensor:

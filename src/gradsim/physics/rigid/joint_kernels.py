@@ -1,13 +1,13 @@
-"""What joints ask of two bodies A and B, a template for `engine.lanes`: rows of constraints, and coordinates.
+"""Joints of two bodies A and B, a template for `engine.lanes`: rows of constraints, and coordinates.
 
     r_A = R_A p_A,  r_B = R_B p_B,  d = x_B + r_B − x_A − r_A,  u = R_A b
 
     point row     C = u · d              Ċ = J(v, ω) = −u · v_A − ((r_A + d) × u) · ω_A + u · v_B + (r_B × u) · ω_B
     axis row      C = u · R_B c          Ċ = J(v, ω) = (u × w) · (ω_A − ω_B),  w = R_B c
 
-    C̈ = J(v̇, ω̇) + what the velocities make of it (`bias`)
+    C̈ = J(v̇, ω̇) + terms of the velocities (`bias`)
 
-b, c have length 1 and stand still in their bodies. A row with multiplier μ acts on the bodies with the force and torque
+b, c have length 1 and are fixed in their bodies. A row with multiplier μ acts on the bodies with the force and torque
 μ Jᵀ, which does no work where Ċ = 0. A coordinate φ of a joint is of the same kind: the angle about an axis a of A, or
 the displacement a · d along it, or, for a ball, the whole relative turning.
 
@@ -67,10 +67,10 @@ def point_product(
     moving = vb + cross(wb, rb) - v - cross(w, ra)
     bias = dot(cross(w, across), d) + dot(across, moving) * 2.0
     bias = bias + dot(u, cross(wb, cross(wb, rb)) - cross(w, cross(w, ra)))
-    given = dot(u, fb - f) - dot(cross(reach, u), t) + dot(cross(rb, u), tb)
+    applied = dot(u, fb - f) - dot(cross(reach, u), t) + dot(cross(rb, u), tb)
     driven = dot(u, ab - a) - dot(cross(reach, u), s) + dot(cross(rb, u), sb)
     rate = dot(u, moving) + dot(across, d)
-    return mu * given - y * (driven + curved * bias + damping * rate + stiffness * dot(u, d))
+    return mu * applied - y * (driven + curved * bias + damping * rate + stiffness * dot(u, d))
 
 
 @wp.func(inline=True)

@@ -82,15 +82,15 @@ class Joints:
         for name, joint in self.joints.items():
             frame, (p, r) = frames[name], self.geometry.points(name, values)
             for kind, b, c in _rows(joint):
-                own = (p, r) if kind == "point" else (torch.zeros_like(p), frame.of_child(getattr(frame, c)))
-                rows.append((getattr(frame, b), *own))
+                points = (p, r) if kind == "point" else (torch.zeros_like(p), frame.of_child(getattr(frame, c)))
+                rows.append((getattr(frame, b), *points))
             if name in self._moving:
                 moves.append((frame.axis, frame.across, frame.of_child(frame.across), p, r))
-        found = []
+        arrays = []
         for count, parts in ((3, rows), (5, moves)):
             columns = zip(*parts, strict=True) if parts else [()] * count
-            found += [torch.stack(c, 1) if c else like.new_zeros(len(like), 0, 3) for c in columns]
-        return found + [self._number(key, values) for key in NUMBERS]
+            arrays += [torch.stack(c, 1) if c else like.new_zeros(len(like), 0, 3) for c in columns]
+        return arrays + [self._number(key, values) for key in NUMBERS]
 
     def start(self, states: Mapping[str, Sequence[Tensor]], values: Values) -> dict[str, list[Tensor]]:
         """x, q, v, l (worlds, ·) of all bodies at the start, with the children where their joints place them."""
@@ -167,23 +167,23 @@ class Joints:
         for name in self.geometry.loops:
             a, b = (self.geometry.moving(n, states, values) for n in self.joints[name].between)
             (at, u), (_, v) = (m.point(p) for m, p in zip((a, b), self.geometry.points(name, values), strict=True))
-            size = max(torch.linalg.vector_norm(own[0] - at, dim=-1).max().item() for own in start.values())
+            size = max(torch.linalg.vector_norm(state[0] - at, dim=-1).max().item() for state in start.values())
             speed = (u.abs() + v.abs() + size * (a.w.abs() + b.w.abs())).max().item()
-            own = [k for k, n in enumerate(of) if n == name]
-            if gap[:, own].max() > OPEN * size:
+            rows = [k for k, n in enumerate(of) if n == name]
+            if gap[:, rows].max() > OPEN * size:
                 raise InputError(
-                    f"joints.{name} closes a loop that is open by {gap[:, own].max().item():.4g} m at the start; change "
-                    f"its points or the coordinates of the other joints until they meet."
+                    f"joints.{name} closes a loop that is open by {gap[:, rows].max().item():.4g} m at the start; "
+                    f"change its points or the coordinates of the other joints until they meet."
                 )
-            if rate[:, own].max() > OPEN * speed:
+            if rate[:, rows].max() > OPEN * speed:
                 raise InputError(
-                    f"joints.{name} closes a loop that opens at {rate[:, own].max().item():.4g} m/s at the start; change "
-                    f"the rates of the other joints until they agree, or leave them at 0."
+                    f"joints.{name} closes a loop that opens at {rate[:, rows].max().item():.4g} m/s at the start; "
+                    f"change the rates of the other joints until they agree, or leave them at 0."
                 )
 
     def residual(self, states: States, values: Values) -> tuple[Tensor, Tensor]:
         """Residual of each row and its rate of change, (worlds, R) or (worlds, frames, R) [m or 1, and 1/s]."""
-        numbers, found = self.inputs(values), []
+        numbers, residuals = self.inputs(values), []
         moving = [self.geometry.moving(n, states, values) for n in (*(b.name for b in self.bodies), WORLD)]
         for k, (kind, parent, child) in enumerate(self.rows):
             a, b = moving[parent], moving[child]
@@ -191,12 +191,12 @@ class Joints:
             u = rotation.rotate(a.q, local[0])
             if kind == "point":
                 (at, v), (end, w) = a.point(local[1]), b.point(local[2])
-                e, moved = end - at, w - v
+                e, e_rate = end - at, w - v
             else:
                 e = rotation.rotate(b.q, local[2])
-                moved = rotation.cross(b.w, e)
-            found.append([(u * e).sum(-1), (rotation.cross(a.w, u) * e + u * moved).sum(-1)])
-        value, rate = (torch.stack(y, -1) for y in zip(*found, strict=True))
+                e_rate = rotation.cross(b.w, e)
+            residuals.append([(u * e).sum(-1), (rotation.cross(a.w, u) * e + u * e_rate).sum(-1)])
+        value, rate = (torch.stack(y, -1) for y in zip(*residuals, strict=True))
         return value, rate
 
     @cached_property
@@ -215,21 +215,21 @@ class Joints:
         """A number of all coordinates (worlds, K), or (worlds, intervals, K) where one has a value for each interval."""
         like, parts = values["gravity"][:, 0], []
         for name, joint in self._moving.items():
-            own = _named(joint, key)
-            value = values.get(f"joints.{name}.{own}", torch.full_like(like, _absent(key)))
+            parameter = _named(joint, key)
+            value = values.get(f"joints.{name}.{parameter}", torch.full_like(like, _absent(key)))
             parts.append(value[:, 0] if value.ndim == 2 else value)  # (worlds, 1): one for its one element
         intervals = [y.shape[1] for y in parts if y.ndim == 3]
         if not intervals:
             return torch.stack(parts, 1) if parts else like.new_zeros(len(like), 0)
-        each = [y[..., 0] if y.ndim == 3 else y[:, None].expand(-1, intervals[0]) for y in parts]
-        return torch.stack(each, 2)
+        columns = [y[..., 0] if y.ndim == 3 else y[:, None].expand(-1, intervals[0]) for y in parts]
+        return torch.stack(columns, 2)
 
     def _stiff(self, name: str, values: Values) -> tuple[float, float]:
         """The joint's largest stiffness and damping, times μ."""
         joint, frame = self.joints[name], self.geometry.frames(values)[name]
         of = lambda key: values[f"joints.{name}.{key}"] if f"joints.{name}.{key}" in values else torch.zeros(())
         mobility = torch.zeros(())
-        for body, point, own in zip(
+        for body, point, in_body in zip(
             joint.between, self.geometry.points(name, values), (lambda y: y, frame.of_child), strict=True
         ):
             if body == WORLD:
@@ -239,7 +239,7 @@ class Joints:
             if isinstance(joint, Ball):
                 mobility = mobility + torch.linalg.eigvalsh(inverse.detach())[:, -1]
                 continue
-            axis = own(frame.axis)
+            axis = in_body(frame.axis)
             lever = rotation.cross(point, axis) if isinstance(joint, Prismatic) else axis
             mobility = mobility + torch.einsum("wi,wij,wj->w", lever, inverse, lever)
             if isinstance(joint, Prismatic):

@@ -101,4 +101,5 @@ if not DUAL:
     # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
     @wp.kernel(enable_backward=True)
     def keep_adjoints(v: wp.array[Vec3], q: wp.array[Quat], m: wp.array[Mat3], s: wp.array[Real]):
-        s[1] = all_wrench_powers(v[0], q[0], m[0], s[0]) + all_step_powers(v[0], q[0], m[0], s[0])
+        if never(0):
+            s[1] = all_wrench_powers(v[0], q[0], m[0], s[0]) + all_step_powers(v[0], q[0], m[0], s[0])

@@ -87,16 +87,16 @@ class Bodies:
 
     def __post_init__(self):
         object.__setattr__(self, "run", operation(self))
-        every = tuple(window for body in self.windows for window in body)
-        object.__setattr__(self, "pushes", rollout.RigidRollout(self.frames, self.substeps, self.dt, every))
+        windows = tuple(window for body in self.windows for window in body)
+        object.__setattr__(self, "pushes", rollout.RigidRollout(self.frames, self.substeps, self.dt, windows))
 
     @property
     def names(self) -> list[str]:
         """Names of the inputs; those of a body begin with "body" and its place."""
-        own = [f"body{r}.{name}" for r in range(len(self.windows)) for name in BODY]
+        body_names = [f"body{r}.{name}" for r in range(len(self.windows)) for name in BODY]
         pairs = [f"pairs.{name}" for name in self.pairs.names] if self.pairs else []
         joints = [f"joints.{name}" for name in self.joints.names] if self.joints else []
-        return [*own, *pairs, *joints, "step"]
+        return [*body_names, *pairs, *joints, "step"]
 
     def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
         return [(len(inputs[0]), self.frames, n) for n in (3, 4, 3, 3)] * len(self.windows)
@@ -116,12 +116,12 @@ class Bodies:
         grad, state = job.gradient(), job.states()
         args = [job.system, self.substeps, self.segment, 0, self.frames - 1, frames, states, adjoint, state, grad]
         replay(job.code.backward, job.packs, args, job.device)
-        found = job.adjoints(grad)
+        gradients = job.adjoints(grad)
         for k, (name, kind) in enumerate(STATE.items()):
             value = job.layout.unpack(kind, getattr(state, name), job.worlds)[0]
             for r in range(job.n):
-                found[r * len(BODY) + k] = value[:, r]
-        return [g.to(x.dtype).reshape(x.shape) for g, x in zip(found, inputs, strict=True)]
+                gradients[r * len(BODY) + k] = value[:, r]
+        return [g.to(x.dtype).reshape(x.shape) for g, x in zip(gradients, inputs, strict=True)]
 
     def _forward(self, inputs, tangents):
         job = _Job(self, inputs, tangents)
@@ -156,19 +156,19 @@ class _Job:
         self.code, self.rigid, self.layout = _code(
             lane, _bound(program.pairs, lane), program.joints is not None, program.law, program.integrator, obstacles
         )
-        self.packs, self.counts = self.layout.packs(self.worlds), [len(own) for own in program.windows]
+        self.packs, self.counts = self.layout.packs(self.worlds), [len(windows) for windows in program.windows]
         self.read = [name for name in BODY[4:] if name not in rollout.OBSTACLE or obstacles]
         system = self.code.System()
-        own = self.rigid.Parameters()
+        parameters = self.rigid.Parameters()
         for name in self.read:
             value = together(name, self.bodies, self.counts, width)
             slope = slopes_together(name, self.bodies, slopes, self.counts, width) if slopes else None
-            setattr(own, name, self.layout.pack(rollout.PARAMETERS[name], value, slope))
+            setattr(parameters, name, self.layout.pack(rollout.PARAMETERS[name], value, slope))
         for name, array in zip(
             rollout.SCHEDULE, rollout.push_schedule(program.pushes, self.layout, like.device), strict=True
         ):
-            setattr(own, name, array)
-        system.bodies = own
+            setattr(parameters, name, array)
+        system.bodies = parameters
         self.numbers = self._numbers(tangents)
         if program.pairs:
             system.pair = program.pairs.shape(self.code, self.layout, like.device)
@@ -185,78 +185,78 @@ class _Job:
 
     def states(self):
         """`States` of zeros, and of a world at rest."""
-        found, one = self.code.States(), self.n + 1
+        states, one = self.code.States(), self.n + 1
         for name, kind in {**STATE, "w": "Vec3"}.items():
-            setattr(found, name, self.zeros(kind, one))
+            setattr(states, name, self.zeros(kind, one))
         q = self.like.new_zeros(self.worlds, one, 4)
         q[:, -1, 3] = 1.0
-        found.q = self.layout.pack("Quat", q)
-        return found
+        states.q = self.layout.pack("Quat", q)
+        return states
 
     def zeros(self, kind: str, *items: int):
         return self.layout.zeros(kind, self.worlds, items, self.like.device)
 
     def trajectory(self, states: Sequence[Tensor]):
         """`Trajectory` of x, q, v, l (worlds, frames, ·) of all bodies."""
-        found = self.code.Trajectory()
+        trajectory = self.code.Trajectory()
         for k, (name, kind) in enumerate(STATE.items()):
-            setattr(found, name, self.layout.pack(kind, torch.stack(list(states[k :: len(STATE)]), 2)))
-        return found
+            setattr(trajectory, name, self.layout.pack(kind, torch.stack(list(states[k :: len(STATE)]), 2)))
+        return trajectory
 
     def blank(self, instants: int):
-        found = self.code.Trajectory()
+        trajectory = self.code.Trajectory()
         for name, kind in STATE.items():
-            setattr(found, name, self.zeros(kind, instants, self.n))
-        return found
+            setattr(trajectory, name, self.zeros(kind, instants, self.n))
+        return trajectory
 
     def started(self, inputs, tangents):
         """`Trajectory` with the start in frame 0."""
-        found = self.blank(self.program.frames)
+        trajectory = self.blank(self.program.frames)
         for k, (name, kind) in enumerate(STATE.items()):
             value = torch.stack([inputs[r * len(BODY) + k] for r in range(self.n)], 1)
             slope = None
             if tangents:
-                some = [tangents[r * len(BODY) + k] for r in range(self.n)]
-                slope = torch.stack([torch.zeros_like(value[:, 0]) if t is None else t for t in some], 1)
+                body_tangents = [tangents[r * len(BODY) + k] for r in range(self.n)]
+                slope = torch.stack([torch.zeros_like(value[:, 0]) if t is None else t for t in body_tangents], 1)
             start = self.layout.pack(kind, value, slope)
-            self.layout.memory(getattr(found, name))[:, 0] = self.layout.memory(start)
-        return found
+            self.layout.memory(getattr(trajectory, name))[:, 0] = self.layout.memory(start)
+        return trajectory
 
     def gradient(self):
         """A `System` of zeros where adjoints go."""
-        found = self.code.System()
-        own = self.rigid.Parameters()
+        gradient = self.code.System()
+        parameters = self.rigid.Parameters()
         for name in self.read:
-            setattr(own, name, self._like(rollout.PARAMETERS[name], getattr(self.system.bodies, name)))
-        found.bodies = own
+            setattr(parameters, name, self._like(rollout.PARAMETERS[name], getattr(self.system.bodies, name)))
+        gradient.bodies = parameters
         for prefix, kind in (("pairs.", "PairNumbers"), ("joints.", "JointNumbers")):
             names = [n.removeprefix(prefix) for n in self.numbers if n.startswith(prefix)]
             if names:
                 struct, before = getattr(self.code, kind)(), getattr(self.system, prefix[:-1])
                 for name in names:
                     setattr(struct, name, self._like(self._kind(prefix + name), getattr(before, name)))
-                setattr(found, prefix[:-1], struct)
-        found.step = self._like("Real", self.system.step)
-        return found
+                setattr(gradient, prefix[:-1], struct)
+        gradient.step = self._like("Real", self.system.step)
+        return gradient
 
     def adjoints(self, grad) -> list[Tensor]:
         """Adjoints of every input; those of the start are zero."""
-        found = []
+        adjoints = []
         for r, body in enumerate(self.bodies):
-            found += [torch.zeros_like(body[name]) for name in STATE]
+            adjoints += [torch.zeros_like(body[name]) for name in STATE]
             for name in BODY[4:]:
                 if name in self.read:
                     array = getattr(grad.bodies, name)
-                    found.append(apart(name, array, self.layout, body[name], r, self.counts))
+                    adjoints.append(apart(name, array, self.layout, body[name], r, self.counts))
                 else:
-                    found.append(torch.zeros_like(body[name]))
+                    adjoints.append(torch.zeros_like(body[name]))
         for name, (value, _) in self.numbers.items():
-            prefix, _, own = name.partition(".")
-            array = getattr(getattr(grad, prefix), own)
-            found.append(self.layout.unpack(self._kind(name), array, self.worlds)[0].reshape(value.shape))
+            prefix, _, key = name.partition(".")
+            array = getattr(getattr(grad, prefix), key)
+            adjoints.append(self.layout.unpack(self._kind(name), array, self.worlds)[0].reshape(value.shape))
         step = self.layout.unpack("Real", grad.step, self.worlds)[0]
-        found.append(step if self.inputs[-1].shape[1] else self.inputs[-1])
-        return found
+        adjoints.append(step if self.inputs[-1].shape[1] else self.inputs[-1])
+        return adjoints
 
     def _numbers(self, tangents) -> dict[str, tuple[Tensor, Tensor | None]]:
         """Inputs of pairs and joints with their tangents, by name."""
@@ -268,38 +268,38 @@ class _Job:
         return JOINT_KINDS[name.removeprefix("joints.")] if name.startswith("joints.") else "Real"
 
     def _struct(self, struct, prefix: str):
-        found = struct()
+        instance = struct()
         for name, (value, slope) in self.numbers.items():
             if name.startswith(prefix):
-                own, kind = name.removeprefix(prefix), self._kind(name)
-                if prefix == "joints." and own in TIMED and value.ndim == 2:
+                key, kind = name.removeprefix(prefix), self._kind(name)
+                if prefix == "joints." and key in TIMED and value.ndim == 2:
                     value, slope = value[:, None], None if slope is None else slope[:, None]
-                setattr(found, own, self.layout.pack(kind, value, slope))
-        return found
+                setattr(instance, key, self.layout.pack(kind, value, slope))
+        return instance
 
     def _like(self, kind: str, array):
         return self.layout.zeros(kind, array.shape[0] * self.layout.lane.width, array.shape[1:], self.like.device)
 
     def _joint_shape(self, joints: "Joints"):
-        found = self.code.JointShape()
+        shape = self.code.JointShape()
         count = lambda values: self.layout.counts(torch.tensor(values, dtype=torch.int32, device=self.like.device))
         rows, coordinates = joints.rows, joints.coordinates
-        found.kind = count([ROWS[kind] for kind, _, _ in rows])
-        found.first, found.second = count([a for _, a, _ in rows]), count([b for _, _, b in rows])
-        found.begin = count(_skyline(rows, self.n))
-        found.coordinate = count([COORDINATES[kind] for kind, _, _ in coordinates])
-        found.from_body, found.to_body = count([a for _, a, _ in coordinates]), count([b for _, _, b in coordinates])
-        return found
+        shape.kind = count([ROWS[kind] for kind, _, _ in rows])
+        shape.first, shape.second = count([a for _, a, _ in rows]), count([b for _, _, b in rows])
+        shape.begin = count(_skyline(rows, self.n))
+        shape.coordinate = count([COORDINATES[kind] for kind, _, _ in coordinates])
+        shape.from_body, shape.to_body = count([a for _, a, _ in coordinates]), count([b for _, _, b in coordinates])
+        return shape
 
     def _links(self, joints: "Joints"):
-        found, rows, one = self.code.LinkWork(), len(joints.rows), self.n + 1
+        work, rows, one = self.code.LinkWork(), len(joints.rows), self.n + 1
         for name in ("ja", "ta", "tb"):
-            setattr(found, name, self.zeros("Vec3", rows))
-        found.system, found.y = self.zeros("Real", rows, rows), self.zeros("Real", rows)
-        found.mu = _stages_first(self.layout, self.worlds, rows, 4, self.like.device)
+            setattr(work, name, self.zeros("Vec3", rows))
+        work.system, work.y = self.zeros("Real", rows, rows), self.zeros("Real", rows)
+        work.mu = _stages_first(self.layout, self.worlds, rows, 4, self.like.device)
         for name in ("a", "s", "pa", "ps"):
-            setattr(found, name, self.zeros("Vec3", one))
-        return found
+            setattr(work, name, self.zeros("Vec3", one))
+        return work
 
     def _step(self, tangents) -> tuple[Tensor, Tensor | None]:
         step, intervals = self.inputs[-1], self.program.frames - 1
@@ -308,19 +308,19 @@ class _Job:
         return step, tangents[-1] if tangents else None
 
     def _work(self):
-        found, one = self.code.Work(), self.n + 1
+        work, one = self.code.Work(), self.n + 1
         for name in "xqvw":
-            setattr(found, name, _one_instant(getattr(self.state, name)))
+            setattr(work, name, _one_instant(getattr(self.state, name)))
         for name in ("f", "t", "fp", "tp"):
-            setattr(found, name, self.zeros("Vec3", one))
+            setattr(work, name, self.zeros("Vec3", one))
         if self.program.integrator == "rk4":
             for name in ("x", "v", "l", "f", "t"):
-                setattr(found, f"stage_{name}", self.zeros("Vec3", 4, self.n))
-            found.stage_raw = self.zeros("Quat", 4, self.n)
+                setattr(work, f"stage_{name}", self.zeros("Vec3", 4, self.n))
+            work.stage_raw = self.zeros("Quat", 4, self.n)
             for when in ("after", "sum"):
                 for name, kind in STATE.items():
-                    setattr(found, f"{when}_{name}", self.zeros(kind, self.n))
-        return found
+                    setattr(work, f"{when}_{name}", self.zeros(kind, self.n))
+        return work
 
 
 def _skyline(rows: Sequence[tuple[str, int, int]], n: int) -> list[int]:
@@ -331,20 +331,20 @@ def _skyline(rows: Sequence[tuple[str, int, int]], n: int) -> list[int]:
 
 def _one_instant(array):
     """(packs, bodies) as (packs, 1, bodies), in the same memory."""
-    found = wp.array(
+    view = wp.array(
         ptr=array.ptr, dtype=array.dtype, shape=(array.shape[0], 1, array.shape[1]), device=array.device, copy=False
     )
-    vars(found)["owner"] = array
-    return found
+    vars(view)["owner"] = array
+    return view
 
 
 def _stages_first(layout: Layout, worlds: int, rows: int, stages: int, device):
     """Zeros (stages, packs, rows)."""
     width, packs = layout.lane.width, layout.packs(worlds)
     flat = layout.zeros("Real", stages * packs * width, (rows,), device)
-    found = wp.array(ptr=flat.ptr, dtype=flat.dtype, shape=(stages, packs, rows), device=flat.device, copy=False)
-    vars(found)["owner"] = flat
-    return found
+    view = wp.array(ptr=flat.ptr, dtype=flat.dtype, shape=(stages, packs, rows), device=flat.device, copy=False)
+    vars(view)["owner"] = flat
+    return view
 
 
 def _bound(pairs: "Pairs | None", lane: Lane) -> tuple:
@@ -386,8 +386,8 @@ def _code(lane: Lane, pairs: tuple, joints: bool, law: str, integrator: str, obs
         bound |= members(rollout.integrator_code(lane, law, integrator, obstacles), *powers)
     template = INTEGRATORS[integrator]
     steps = specialize(template, lane, **bound, JOINTS=joints, KEY=forces.__name__)
-    shown = {name: getattr(forces, name) for name in _STRUCTS if hasattr(forces, name)}
-    bound = members(steps, "advance", *(() if lane.dual else ("advance_adjoint", "all_step_powers"))) | shown
+    structs = {name: getattr(forces, name) for name in _STRUCTS if hasattr(forces, name)}
+    bound = members(steps, "advance", *(() if lane.dual else ("advance_adjoint", "all_step_powers"))) | structs
     bound |= {} if lane.dual else members(forces, "all_force_powers")
     code = compiled_for_packs(specialize(multibody_kernels, lane, **bound, KEY=steps.__name__), lane)
     return code, body, Layout(lane)
@@ -398,7 +398,7 @@ def _check(program: Bodies, inputs: Sequence[Tensor]) -> None:
     names = program.names
     if len(inputs) != len(names):
         raise ValueError(f"got {len(inputs)} inputs; expected {len(names)}: {', '.join(names)}.")
-    check_alike(inputs, [len(own) for own in program.windows])
+    check_alike(inputs, [len(windows) for windows in program.windows])
 
 
 __all__ = ["BODY", "Bodies"]

@@ -43,7 +43,7 @@ STEADY = 5.0  # α of a high order [1/s]: its error is independent of the step
 
 @wp.struct
 class States:
-    """Of all bodies and the world, (packs, bodies + 1)."""
+    """States of all bodies and the world, (packs, bodies + 1)."""
 
     x: wp.array2d[Vec3]
     q: wp.array2d[Quat]
@@ -196,8 +196,8 @@ if not DUAL:
         n: int,
         stage: int,
     ) -> Real:
-        """Adjoint of `evaluate` at the state `s`, whose forces are in `m` beside their probes; `a` has what the rest of
-        the step adds to the adjoint of the state. Returns that of h."""
+        """Adjoint of `evaluate` at the state `s`, with forces and probes in `m`; `a` holds the contributions of the
+        rest of the step to the adjoint of the state. Returns the adjoint of h."""
         for r in range(n + 1):
             a.w[i, r] = zero3(0)
         ah = zero(0)

@@ -1,4 +1,4 @@
-"""Rigid bodies of a scene that touch one another: which, what they are made of, and how they resist (`contact/convex_kernels.py`)."""
+"""Pairs of rigid bodies of a scene in contact: their shapes and contact parameters (`contact/convex_kernels.py`)."""
 
 import itertools
 import math
@@ -16,6 +16,7 @@ from gradsim.engine.layout import Layout
 from gradsim.errors import InputError
 from gradsim.physics.contact.convex_reference import Placed, depth
 from gradsim.physics.contact.convex_shape import Core, core_of
+from gradsim.physics.contact.impact import DAMPED
 from gradsim.physics.contact.laws import contact_functions
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.system import RESOLVED, Values
@@ -65,26 +66,35 @@ class Pairs:
         """The numbers of `names`, (worlds, n) each."""
         scales = [values[f"{s.name}.scale"] for s in self.bodies]
         numbers = [[values[f"contacts.{name}.{key}"] for name in self.contacts.values()] for key in NUMBERS]
-        worlds = max(len(x) for given in (scales, *numbers) for x in given)
-        return [torch.stack([x.expand(worlds) for x in given], 1) for given in (scales, *numbers)]
+        worlds = max(len(x) for row in (scales, *numbers) for x in row)
+        return [torch.stack([x.expand(worlds) for x in row], 1) for row in (scales, *numbers)]
 
     def stable_step(self, values: Values) -> float:
         """From n k h²/m + 2 n k_f h/m < 4, as of one body on the ground, with 1/m = 1/m_a + 1/m_b, of each pair.
 
-        A single point that carries turns the bodies too: it has 1/m_a + r_a²/I_a and so on.
+        A single point that carries turns the bodies too: it has 1/m_a + r_a²/I_a and so on. Dissipation counts at the
+        speed of the impact (`contact/impact.py`).
         """
+        return self._stable_step(values, damped=True)
+
+    def recommended_step(self, values: Values) -> float:
+        return min(RESOLVED * self._stable_step(values, damped=False), DAMPED * self.stable_step(values))
+
+    def _stable_step(self, values: Values, damped: bool) -> float:
+        """See `stable_step`; `damped`: with the dissipation."""
         worst = math.inf
+        speeds = [body.impact_speed(values) for body in self.bodies] if damped else []
         for (a, b), name in self.contacts.items():
-            k, drag = (values[f"contacts.{name}.{key}"].detach() for key in ("stiffness", "friction_stiffness"))
+            of = lambda key, name=name: values[f"contacts.{name}.{key}"].detach()
+            k, drag, loss = of("stiffness"), of("friction_stiffness"), of("dissipation")
             light, turning = (sum(x) for x in zip(self._mobility(a, values), self._mobility(b, values), strict=True))
             single = 1 in (len(self.cores[a].corners), len(self.cores[b].corners))
             for inverse in (light * (1 if single else AT_ONCE), turning):
                 stiff, damp = NEIGHBOURS * k * inverse, 2 * NEIGHBOURS * drag * inverse
+                if damped:
+                    damp = damp + 2 * loss * (speeds[a] + speeds[b]) * torch.sqrt(stiff)
                 worst = min(worst, (8 / (damp + torch.sqrt(damp**2 + 16 * stiff))).min().item())
         return worst
-
-    def recommended_step(self, values: Values) -> float:
-        return RESOLVED * self.stable_step(values)
 
     def check(self, values: Values, x: Tensor, q: Tensor) -> None:
         """Raise `InputError` if bodies start inside one another by a thousandth of the smaller one's size or more.
@@ -96,21 +106,21 @@ class Pairs:
         """
         for world in range(len(x)):
             scales = [values[f"{s.name}.scale"].detach() for s in self.bodies]
-            placed = [
+            placements = [
                 Placed(core, x[world, k].detach(), q[world, k].detach(), scale[world % len(scale)])
                 for k, (core, scale) in enumerate(zip(self.cores, scales, strict=True))
             ]
             for a, b in self.contacts:
-                one, other = placed[a], placed[b]
+                one, other = placements[a], placements[b]
                 reach = [p.core.reach * p.scale.item() for p in (one, other)]
                 if torch.linalg.vector_norm(one.x - other.x) > sum(reach):
                     continue
-                found = depth(one, other)
-                if found > 1e-3 * min(reach):
+                overlap = depth(one, other)
+                if overlap > 1e-3 * min(reach):
                     names = self.bodies[a].name, self.bodies[b].name
                     raise InputError(
-                        f"`{names[0]}` starts {found:.4g} m inside `{names[1]}`; move one of them away from the other by "
-                        "that much."
+                        f"`{names[0]}` starts {overlap:.4g} m inside `{names[1]}`; move one of them away from the other "
+                        "by that much."
                     )
 
     def _mobility(self, k: int, values: Values) -> tuple[Tensor, Tensor]:
@@ -157,8 +167,8 @@ def pair_code(lane: Lane):
     """The template `contact/convex_kernels.py` for a lane type; the law is `continuous`."""
     search = "PairShape", "is_point", "apart", "height_above", "nearest", "clamped", "touching_edges"
     touch = "point_touch", "edge_touch", "contact_between", "edge_couple", "point_power", "edge_power"
-    found = members(search_code(lane), *search) | members(touch_code(lane), *touch)
-    return specialize(convex_kernels, lane, **found)
+    functions = members(search_code(lane), *search) | members(touch_code(lane), *touch)
+    return specialize(convex_kernels, lane, **functions)
 
 
 @cache
@@ -195,17 +205,17 @@ def pairs_of(bodies: Sequence[RigidBody], scene) -> Pairs | None:
     """
     place = {body.name: k for k, body in enumerate(bodies)}
     held = [set(joint.between) for joint in scene.joints.values()]
-    found: dict[tuple[int, int], str] = {}
+    contacts: dict[tuple[int, int], str] = {}
     for name, meeting in scene.contacts.items():
         names = meeting.names(scene.bodies)
         if not meeting.rigid(scene.bodies) or not set(names) <= set(place):
             continue
-        every = names != meeting.between
-        pairs = [pair for pair in itertools.combinations(names, 2) if not (every and set(pair) in held)]
-        found |= {(place[a], place[b]): name for a, b in pairs}
-    if not found:
+        is_default = names != meeting.between
+        pairs = [pair for pair in itertools.combinations(names, 2) if not (is_default and set(pair) in held)]
+        contacts |= {(place[a], place[b]): name for a, b in pairs}
+    if not contacts:
         return None
-    return Pairs(bodies, [_core(body) for body in bodies], found)
+    return Pairs(bodies, [_core(body) for body in bodies], contacts)
 
 
 def _core(body: RigidBody) -> Core:

@@ -63,25 +63,25 @@ class _Moving:
         self.fluid = like.new_ones(1) if grid.solid is None else (~grid.solid).to(like).flatten()
 
     def flat(self, q: Tensor):
-        """As one row, in which indices cost less."""
+        """Flattened, for cheaper indexing."""
         return array(self.code.Scalar, q.view(-1))
 
-    def given(self, q: Tensor, velocity: Tensor, sign: int = 1) -> list:
+    def arguments(self, q: Tensor, velocity: Tensor, sign: int = 1) -> list:
         """Arguments of the kernels of A, or of A₋ for a sign of -1."""
         components = self.grid.dimensions if q.dim() == self.grid.dimensions + 2 else 1
         masked = int(self.grid.solid is not None and components == 1)
         fluid = array(self.code.Scalar, self.fluid)
         return [self.flat(q), self.flat(velocity), fluid, masked, components, self.box, self.steps[sign]]
 
-    def moved(self, q: Tensor, velocity: Tensor, extremes: Sequence[Tensor]) -> Tensor:
-        """A q; `extremes`, unless empty, get the nodes of the least and the largest value that it takes means of."""
-        moved = torch.empty_like(q)
-        args = [*self.given(q, velocity), self.flat(moved), *(array(wp.int32, x) for x in extremes)]
+    def advect(self, q: Tensor, velocity: Tensor, extremes: Sequence[Tensor]) -> Tensor:
+        """Compute A q; `extremes`, unless empty, get the nodes with the smallest and the largest interpolated value."""
+        advected = torch.empty_like(q)
+        args = [*self.arguments(q, velocity), self.flat(advected), *(array(wp.int32, x) for x in extremes)]
         self.launch(self.code.advect, args, q)
-        return moved
+        return advected
 
     def launch(self, kernel: wp.Kernel, args: list, q: Tensor) -> None:
-        """For each line of q."""
+        """Launch a kernel over the lines of q."""
         replay(kernel, q.numel() // self.box.run, args, str(q.device))
 
 
@@ -93,16 +93,16 @@ class Bilinear(_Moving):
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         none = torch.empty(0, dtype=torch.int32, device=inputs[0].device)
-        return [self.moved(inputs[0], inputs[1], (none, none))]
+        return [self.advect(inputs[0], inputs[1], (none, none))]
 
     def backward(
         self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
     ) -> list[Tensor | None]:
         q, velocity = inputs
-        found = [torch.zeros_like(x) for x in inputs]
-        args = [*self.given(q, velocity), *map(self.flat, (adjoints[0], *found))]
+        gradients = [torch.zeros_like(x) for x in inputs]
+        args = [*self.arguments(q, velocity), *map(self.flat, (adjoints[0], *gradients))]
         self.launch(self.code.advect_adjoint, args, q)
-        return list(found)
+        return list(gradients)
 
 
 class MacCormack(_Moving):
@@ -114,25 +114,25 @@ class MacCormack(_Moving):
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         q, velocity = inputs
         least, largest = torch.empty(2, q.numel(), dtype=torch.int32, device=q.device)
-        moved = self.moved(q, velocity, (least, largest))
+        advected = self.advect(q, velocity, (least, largest))
         corrected, source = torch.empty_like(q), torch.empty_like(q)
-        limits = [self.flat(moved), array(wp.int32, least), array(wp.int32, largest)]
-        args = [*self.given(q, velocity, -1), *limits, self.flat(corrected), self.flat(source)]
+        limits = [self.flat(advected), array(wp.int32, least), array(wp.int32, largest)]
+        args = [*self.arguments(q, velocity, -1), *limits, self.flat(corrected), self.flat(source)]
         self.launch(self.code.correct, args, q)
-        return [corrected, moved, source]
+        return [corrected, advected, source]
 
     def backward(
         self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
     ) -> list[Tensor | None]:
-        (q, velocity), (_, moved, source) = inputs, outputs
+        (q, velocity), (_, advected, source) = inputs, outputs
         by_q, by_velocity = torch.zeros_like(q), torch.zeros_like(velocity)
         by_moved, by_returned = torch.empty_like(q), torch.empty_like(q)
         args = [self.flat(source), self.flat(adjoints[0]), self.box, *map(self.flat, (by_moved, by_returned, by_q))]
         self.launch(self.code.correct_adjoint, args, q)
-        back = [*self.given(moved, velocity, -1), *map(self.flat, (by_returned, by_moved, by_velocity))]
+        back = [*self.arguments(advected, velocity, -1), *map(self.flat, (by_returned, by_moved, by_velocity))]
         self.launch(self.code.advect_adjoint, back, q)
-        there = [*self.given(q, velocity), *map(self.flat, (by_moved, by_q, by_velocity))]
-        self.launch(self.code.advect_adjoint, there, q)
+        forward = [*self.arguments(q, velocity), *map(self.flat, (by_moved, by_q, by_velocity))]
+        self.launch(self.code.advect_adjoint, forward, q)
         return [by_q, by_velocity]
 
 

@@ -45,8 +45,8 @@ class Grid:
             raise InputError(f"shape: got {shape}; expected cells along 2 or 3 axes, as (128, 128).")
         self.shape = counts("shape", shape, len(shape), 4)
         self.dimensions = len(self.shape)
-        each = [spacing] * self.dimensions if isinstance(spacing, int | float) else spacing
-        self.spacing = tuple(lengths("spacing", each, self.dimensions).tolist())
+        spacings = [spacing] * self.dimensions if isinstance(spacing, int | float) else spacing
+        self.spacing = tuple(lengths("spacing", spacings, self.dimensions).tolist())
         kinds = [boundary] * self.dimensions if isinstance(boundary, str) else list(boundary)
         if len(kinds) != self.dimensions or any(kind not in BOUNDARIES for kind in kinds):
             raise InputError(f"boundary: got {boundary!r}; expected periodic or walled, one for all axes or each.")
@@ -55,8 +55,8 @@ class Grid:
 
     def _checked(self, obstacles: Tensor) -> Tensor | None:
         if not isinstance(obstacles, Tensor) or obstacles.dtype != torch.bool or obstacles.shape != self.shape:
-            found = f"{obstacles.dtype} {tuple(obstacles.shape)}" if isinstance(obstacles, Tensor) else type(obstacles)
-            raise InputError(f"obstacles: got {found}; expected a bool tensor {self.shape}, True in solid cells.")
+            got = f"{obstacles.dtype} {tuple(obstacles.shape)}" if isinstance(obstacles, Tensor) else type(obstacles)
+            raise InputError(f"obstacles: got {got}; expected a bool tensor {self.shape}, True in solid cells.")
         if obstacles.all():
             raise InputError("obstacles: every cell is solid; leave some for the smoke.")
         return obstacles.detach().cpu().clone() if obstacles.any() else None

@@ -1,8 +1,9 @@
 # pyright: reportInvalidTypeForm=false
-"""Where smoke came from, and the adjoint of that: a template for `engine.lanes`.
+"""Semi-Lagrangian advection and its adjoint: a template for `engine.lanes`.
 
-`dimensions` (2 or 3) and `walled` (a bool for each axis) are bound by the specialisation. Lengths are in cells: cell c spans [c, c + 1] along each axis. With
-τ = dt/h, a value goes to a node x from where a particle was one step before, by the midpoint rule,
+`dimensions` (2 or 3) and `walled` (a bool for each axis) are bound by `specialize`. Lengths are in cells: cell c spans
+[c, c + 1] along each axis. With τ = dt/h, the value at a node x is that at the position of a particle one step before,
+by the midpoint rule,
 
     x_m = x − ½ τ u(x),    x_d = x − τ u(x_m),    q'(x) = q(x_d)                       (Stam 1999, Sec. 2.3)
 
@@ -10,8 +11,8 @@ where q(·) and the components of u(·) are multilinear between their own nodes:
 lower faces of cells along its own axis (Harlow & Welch 1965), all else at centres. The adjoint of x_d goes to the 2^d
 nodes around x_m, then through x_m to those around x.
 
-Beyond a wall, what is at centres is that of the outermost centre, and the velocity through the wall is 0 on it. Next to
-solid cells, densities are weighted means over the nodes in fluid: still between the least and the largest of them.
+Beyond a wall, values at centres equal those of the outermost centre, and the velocity through the wall is 0 on it. Next
+to solid cells, densities are weighted means over the nodes in fluid, so they stay between the smallest and the largest.
 """
 
 from typing import TYPE_CHECKING
@@ -131,7 +132,7 @@ def around(q: wp.array[Scalar], base: int, t: Taps):
 
 @wp.func
 def mean(v: Values, t: Taps):
-    """Of the nodes, one axis after another."""
+    """Multilinear interpolation of the nodes, one axis after another."""
     for a in range(dimensions):
         for c in range(PAIRS):
             v[c] = v[2 * c] + t.f[a] * (v[2 * c + 1] - v[2 * c])
@@ -140,7 +141,7 @@ def mean(v: Values, t: Taps):
 
 @wp.func
 def steepness(v: Values, t: Taps):
-    """Gradient of `mean` by the point."""
+    """Gradient of `mean` with respect to the point."""
     g = Point()
     for b in range(dimensions):
         w = Values(v)
@@ -190,12 +191,12 @@ def flow_adjoint(u: wp.array[Scalar], first: int, box: Box, x: Point, g: Point, 
 
 @wp.struct
 class Line:
-    """What one thread goes through."""
+    """Cells that one thread processes."""
 
     begin: wp.int32  # in arrays
     row: wp.int32  # where its row begins
     first: wp.int32  # where the velocity of its world begins
-    axis: wp.int32  # of the velocity that its row holds; -1 for what is at centres
+    axis: wp.int32  # of the velocity component in its row; -1 for values at centres
     cell: Sizes  # first cell
 
 
@@ -227,7 +228,7 @@ def cell_of(path: Line, k: int):
 
 @wp.func
 def place(cell: Sizes, axis: int):
-    """Where the node of a cell is."""
+    """Position of the node of a cell."""
     x = Point()
     for a in range(dimensions):
         x[a] = Scalar(cell[a])
@@ -325,20 +326,20 @@ def origin(u: wp.array[Scalar], box: Box, path: Line, k: int, tau: Point, middle
 
 @wp.func
 def in_fluid(fluid: wp.array[Scalar], t: Taps):
-    """Share of the nodes that is in fluid."""
+    """Interpolation weight of the nodes in fluid."""
     return mean(around(fluid, 0, t), t)
 
 
 @wp.func
-def arrived(values: Values, own: Scalar, here: int, fluid: wp.array[Scalar], masked: int, t: Taps):
-    """What comes to a node, from the values around x_d and its own."""
+def arrived(values: Values, at_node: Scalar, cell: int, fluid: wp.array[Scalar], masked: int, t: Taps):
+    """Advected value at a node, from the values around x_d and its own."""
     value = mean(values, t)
     if masked == 1:
         weight = in_fluid(fluid, t)
-        if fluid[here] == Scalar(0.0):
+        if fluid[cell] == Scalar(0.0):
             return Scalar(0.0)
-        if weight == Scalar(0.0):  # from deep inside a solid: nothing came
-            return own
+        if weight == Scalar(0.0):  # x_d is deep inside a solid
+            return at_node
         return value / weight
     return value
 
@@ -346,13 +347,13 @@ def arrived(values: Values, own: Scalar, here: int, fluid: wp.array[Scalar], mas
 @wp.func
 def extreme(values: Values, t: Taps, sign: Scalar):
     """Node with the largest value times `sign`; -2 for a wall."""
-    found = wp.int32(0)
+    corner = wp.int32(0)
     best = values[0]
     for c in range(1, CORNERS):
         if sign * values[c] > sign * best:
             best = values[c]
-            found = c
-    return wp.max(node(t, found), -2)
+            corner = c
+    return wp.max(node(t, corner), -2)
 
 
 @wp.kernel(enable_backward=False)

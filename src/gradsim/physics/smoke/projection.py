@@ -104,7 +104,7 @@ class Diffuse:
 
     def _laplacian(self, velocity: Tensor) -> Tensor:
         """L u, for u that is 0 where nothing passes."""
-        parts = [self._second_differences(u, own) for own, u in enumerate(velocity.unbind(1))]
+        parts = [self._second_differences(u, axis) for axis, u in enumerate(velocity.unbind(1))]
         total = torch.stack(parts, 1)
         return total if self.passable is None else total * self.passable
 

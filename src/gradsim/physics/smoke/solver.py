@@ -1,4 +1,4 @@
-"""Smoke: the flow of an incompressible fluid, and what it carries, after Stam (Stable Fluids, 1999).
+"""Smoke: the flow of an incompressible fluid with an advected density, after Stam (Stable Fluids, 1999).
 
     ∂u/∂t = −(u·∇) u + ν ∇²u + b ρ + f − ∇p,    ∇·u = 0,    ∂ρ/∂t = −(u·∇) ρ + s
 
@@ -22,7 +22,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from gradsim.engine.operation import operation
+from gradsim.engine.lanes import check_dtype
+from gradsim.engine.operation import may_be_differentiated, operation
 from gradsim.errors import InputError
 from gradsim.physics.model import Divergence
 from gradsim.physics.smoke.advection import SCHEMES, Advection
@@ -37,7 +38,7 @@ class Plume:
     Args:
         times: Times of the frames (frames,) [s].
         velocity: At lower faces of cells (worlds, frames, dimensions, *shape) [m/s].
-        density: At centres of cells (worlds, frames, *shape); in two dimensions a picture, axis 0 downwards.
+        density: At centres of cells (worlds, frames, *shape); in two dimensions an image, axis 0 downwards.
         grid: The cells.
     """
 
@@ -57,9 +58,9 @@ class Smoke(nn.Module):
 
         smoke = gs.Smoke((128, 128), spacing=1 / 128, dt=0.01, buoyancy=(-1.0, 0.0))
         plume = smoke.rollout(density=disc, frames=100)
-        plume.density[:, -1].sub(picture).square().mean().backward()
+        plume.density[:, -1].sub(image).square().mean().backward()
 
-    Axis 0 runs down a picture (height, width), axis 1 to the right.
+    Axis 0 runs down an image (height, width), axis 1 to the right.
 
     Args:
         shape: Cells along two or three axes.
@@ -92,23 +93,37 @@ class Smoke(nn.Module):
         device: str | torch.device = "cpu",
     ):
         super().__init__()
-        if dtype not in (torch.float32, torch.float64):
-            raise InputError(f"dtype: got {dtype}; expected torch.float32 or torch.float64.")
+        check_dtype(dtype)
         if not (isinstance(dt, int | float) and 0 < dt < float("inf")):
             raise InputError(f"dt: got {dt}; expected a step above 0 [s].")
         if advection not in SCHEMES:
             raise InputError(f"advection: got {advection!r}; expected {' or '.join(SCHEMES)}.")
-        self.grid, self.dt = Grid(shape, spacing, boundary, obstacles), float(dt)
+        self.grid, self.dt, self._scheme = Grid(shape, spacing, boundary, obstacles), float(dt), advection
         like = torch.zeros((), dtype=dtype, device=device)
         up = [0.0] * self.grid.dimensions if buoyancy is None else list(buoyancy)
         self.viscosity = nn.Parameter(like.new_tensor(viscosity), requires_grad=False)
         self.buoyancy = nn.Parameter(like.new_tensor(up), requires_grad=False)
-        self._advect = Advection(self.grid, self.dt, advection, like)
+        self._build(like)
+        self._values("viscosity", self.viscosity, ())
+        self._values("buoyancy", self.buoyancy, (self.grid.dimensions,))
+
+    def _build(self, like: Tensor) -> None:
+        """Make the operations of a step, for tensors of the dtype and device of `like`."""
+        self._advect = Advection(self.grid, self.dt, self._scheme, like)
         self._project = operation(Project(self.grid, like))
         self._diffuse = operation(Diffuse(self.grid, self.dt, like))
         self._fluid = None if self.grid.solid is None else (~self.grid.solid).to(like)
-        self._values("viscosity", self.viscosity, ())
-        self._values("buoyancy", self.buoyancy, (self.grid.dimensions,))
+
+    def _apply(self, fn, recurse=True):
+        """Convert all tensors by `fn`; PyTorch calls this for `to`, `float`, `cuda` and the like."""
+        before = self.viscosity
+        after = fn(before.detach().clone())
+        check_dtype(after.dtype)
+        converted = (after.dtype, after.device) != (before.dtype, before.device)
+        super()._apply(fn, recurse)
+        if converted:
+            self._build(after)
+        return self
 
     def rollout(
         self,
@@ -148,7 +163,7 @@ class Smoke(nn.Module):
             if not isinstance(count, int) or count < 1:
                 raise InputError(f"{name}: got {count}; expected a whole number of at least 1.")
         shape, axes = self.grid.shape, self.grid.dimensions
-        given = {
+        fields = {
             "velocity": self._values("velocity", velocity, (axes, *shape)),
             "density": self._values("density", density, shape),
             "forces": self._values("forces", forces, (axes, *shape), frames - 1),
@@ -156,11 +171,11 @@ class Smoke(nn.Module):
             "viscosity": self._values("viscosity", self.viscosity if viscosity is None else viscosity, ()),
             "buoyancy": self._values("buoyancy", self.buoyancy if buoyancy is None else buoyancy, (axes,)),
         }
-        sizes = {name: len(x) for name, x in given.items() if x is not None and len(x) != 1}
+        sizes = {name: len(x) for name, x in fields.items() if x is not None and len(x) != 1}
         if len(set(sizes.values())) > 1:
             raise InputError(f"worlds differ: got {sizes}; expected one number of worlds for all, or 1.")
         dims = {"forces": axes + 2, "sources": axes + 1}  # of those that do not change over time
-        steady = {n: tuple(x.shape) for n in dims if (x := given[n]) is not None and n in sizes and x.dim() == dims[n]}
+        steady = {n: tuple(x.shape) for n in dims if (x := fields[n]) is not None and n in sizes and x.dim() == dims[n]}
         if steady and len(steady) == len(sizes) and frames - 1 in sizes.values():
             name, shape = next(iter(steady.items()))
             inner = "".join(f", {n}" for n in shape[1:])
@@ -170,7 +185,7 @@ class Smoke(nn.Module):
                 f"({frames - 1}, {frames - 1}{inner}) for worlds."
             )
         worlds = next(iter(sizes.values()), 1)
-        inputs = [None if x is None else x.expand(worlds, *x.shape[1:]) for x in given.values()]
+        inputs = [None if x is None else x.expand(worlds, *x.shape[1:]) for x in fields.values()]
         return self._rolled(worlds, frames, substeps, segment, *inputs)
 
     def _rolled(self, worlds, frames, substeps, segment, velocity, density, forces, sources, viscosity, buoyancy):
@@ -182,7 +197,7 @@ class Smoke(nn.Module):
         velocities, densities = [u], [rho]
         forces = _intervals(forces, frames - 1, len(shape) + 2)
         sources = _intervals(sources, frames - 1, len(shape) + 1)
-        viscosity, buoyancy = (x if x.requires_grad or x.any() else None for x in (viscosity, buoyancy))
+        viscosity, buoyancy = (x if may_be_differentiated(x) or x.any() else None for x in (viscosity, buoyancy))
         reach = segment or frames
         for begin in range(0, frames - 1, reach):
             end = min(begin + reach, frames - 1)
@@ -231,8 +246,8 @@ class Smoke(nn.Module):
             return None
         like = self.buoyancy
         if not isinstance(x, Tensor) or x.dtype != like.dtype or x.device != like.device:
-            found = f"{x.dtype} on {x.device}" if isinstance(x, Tensor) else type(x).__name__
-            raise InputError(f"{name}: got {found}; this smoke takes a {like.dtype} tensor on {like.device}.")
+            got = f"{x.dtype} on {x.device}" if isinstance(x, Tensor) else type(x).__name__
+            raise InputError(f"{name}: got {got}; this smoke takes a {like.dtype} tensor on {like.device}.")
         tail = tuple(x.shape[x.dim() - len(shape) :])
         lead = x.shape[: x.dim() - len(shape)]
         timed = intervals is not None and len(lead) == 2 and lead[1] == intervals
@@ -248,8 +263,8 @@ class Smoke(nn.Module):
 
     def _diverged(self, velocities: list[Tensor], densities: list[Tensor]) -> Divergence:
         both = (("velocity", velocities), ("density", densities))
-        found = [(k, name) for name, states in both for k, y in enumerate(states) if not y.isfinite().all()]
-        k, name = min(found, key=lambda where: where[0])  # of two, what moves the other
+        failures = [(k, name) for name, states in both for k, y in enumerate(states) if not y.isfinite().all()]
+        k, name = min(failures, key=lambda where: where[0])  # of two, what moves the other
         return Divergence(f"the {name} of the smoke becomes non-finite at frame {k}; make forces or sources smaller.")
 
 

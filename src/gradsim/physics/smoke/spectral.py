@@ -51,20 +51,20 @@ class Spectrum:
             q: (worlds, *shape).
             function: From the transforms of q (worlds, ...) to those of the result.
         """
-        return self._each(self._back, function(self._each(self._there, q)))
+        return self._per_world(self._inverse, function(self._per_world(self._forward, q)))
 
-    def _each(self, transform: Callable[[Tensor], Tensor], q: Tensor) -> Tensor:
-        """World by world on a CPU, where digits depend on how many there are and on how they lie in memory."""
+    def _per_world(self, transform: Callable[[Tensor], Tensor], q: Tensor) -> Tensor:
+        """World by world on a CPU, where rounding depends on their number and memory layout."""
         if q.device.type != "cpu":
             return transform(q)
         return torch.cat([transform(one[None].clone(memory_format=torch.contiguous_format)) for one in q])
 
-    def _there(self, q: Tensor) -> Tensor:
+    def _forward(self, q: Tensor) -> Tensor:
         for a, basis in self._bases.items():
             q = _through(q, basis, a)
         return torch.fft.rfftn(q, dim=self._waves) if self._waves else q
 
-    def _back(self, y: Tensor) -> Tensor:
+    def _inverse(self, y: Tensor) -> Tensor:
         q = torch.fft.irfftn(y, self._sizes, self._waves) if self._waves else y
         for a, basis in self._bases.items():
             q = _through(q, basis.mT, a)

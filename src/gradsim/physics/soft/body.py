@@ -21,6 +21,7 @@ from gradsim.geometry.mesh import Mesh
 from gradsim.geometry.surface import Part
 from gradsim.numerics import rotation
 from gradsim.physics.appearance import look_of
+from gradsim.physics.contact.impact import DAMPED, fall_speed, height_above
 from gradsim.physics.forces import anchor, plane_constraint
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.forces.custom import CustomForce
@@ -64,8 +65,8 @@ class Discretization(Protocol):
         """Bounds (worlds,) of the largest k/m [1/s²] and c/m [1/s] of its vibrations about rest."""
         ...
 
-    def drawn(self, x: Tensor, values: Values) -> Tensor:
-        """Vertices of the drawn surface (worlds, frames, k, 3) from all vertices."""
+    def surface_vertices(self, x: Tensor, values: Values) -> Tensor:
+        """Vertices of the rendered surface (worlds, frames, k, 3) from all vertices."""
         ...
 
 
@@ -86,7 +87,8 @@ class SoftBody(System):
 
     def __init__(self, name: str, body, scene, first: int, matter: Discretization):
         self.name, self.body, self.matter, self.rest = name, body, matter, matter.rest
-        self.implicit = scene.timing.integrator == "implicit"
+        self.implicit = scene.integrator == "implicit"
+        self.scene = scene
         to = {"dtype": self.rest.dtype, "device": self.rest.device}
         self.quat = torch.tensor(body.quat_xyzw, **to)
         places = self.rest.cpu().double().numpy()
@@ -113,8 +115,8 @@ class SoftBody(System):
         self.contact = SoftContact(name, scene, touching[self.free[touching] > 0], self.rest)
         faces = torch.tensor(matter.mesh.faces, device=to["device"])
         look = look_of(body, matter.mesh, f"bodies.{name}", matter.smooth, to)
-        every = np.arange(len(places))
-        held = [every if one.region is None else one.region.of(places) for one in body.anchors]
+        all_vertices = np.arange(len(places))
+        held = [all_vertices if one.region is None else one.region.of(places) for one in body.anchors]
         self.anchored = [torch.tensor(vertices, device=to["device"]) for vertices in held]
         self.along = [None if one.along is None else torch.tensor(one.along, **to) for one in body.anchors]
         self.anchors = [
@@ -183,7 +185,7 @@ class SoftBody(System):
         ]
 
     def vertices(self, states: list[Tensor], values: Values) -> Tensor:
-        return self.matter.drawn(states[0], values)
+        return self.matter.surface_vertices(states[0], values)
 
     def center_of_mass(self, state: State, values: Values) -> Tensor:
         return self._mean(state["x"], values)
@@ -238,13 +240,23 @@ class SoftBody(System):
 
         An implicit step is stable at any size.
         """
-        return math.inf if self.implicit else _step(*self._rates(values)[0])
+        return math.inf if self.implicit else _step(*self._rates(values, damped=True)[0])
 
     def recommended_step(self, values: Values) -> float:
         if self.implicit:
             return math.inf
-        every, touch = self._rates(values)
-        return min(RESOLVED * _step(*every), TOUCHES * _step(*touch))
+        (elastic, touch), (_, damped) = self._rates(values, damped=False), self._rates(values, damped=True)
+        return min(RESOLVED * _step(*elastic), TOUCHES * _step(*touch), DAMPED * _step(*damped))
+
+    def impact_speed(self, values: Values) -> Tensor:
+        """Largest speed (worlds,) [m/s] at which one of its vertices can meet a ground or obstacle."""
+        x, mass = self._places(values).detach(), self.mass(values).detach()
+        speed = torch.linalg.vector_norm(self._velocities(values, x, mass).detach(), dim=-1).amax(1)
+        gravity, timing = values["gravity"].detach(), self.scene.timing
+        up = -torch.nn.functional.normalize(gravity, dim=-1)
+        top = (x * up[:, None]).sum(-1).argmax(1)
+        height = height_above(self.contact, x[torch.arange(len(x)), top], values).detach()
+        return fall_speed(speed, height, gravity, timing.frames / timing.fps * values["timing.rate"].max().item())
 
     def check(self, values: Values) -> None:
         """Raise `InputError` if a mass is not above 0, or a vertex starts inside something."""
@@ -258,10 +270,13 @@ class SoftBody(System):
         size = torch.linalg.vector_norm(self.rest, dim=-1).max().item() * scale_of(self.name, values).min().item()
         self.contact.check(values, self._places(values), 1e-3 * size)
 
-    def _rates(self, values: Values) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """Bounds (worlds,) of k/m [1/s²] and c/m [1/s]: of everything together, and of contact alone."""
+    def _rates(self, values: Values, damped: bool) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """Bounds (worlds,) of k/m [1/s²] and c/m [1/s]: of everything together, and of contact alone.
+
+        `damped`: with the dissipation of the contact at the speed of the impact.
+        """
         mass = self.mass(values).detach()
-        touch = self.contact.rates(values, mass)
+        touch = self.contact.rates(values, mass, self.impact_speed(values) if damped else None)
         parts = [self.matter.rates(values, mass), touch]
         for k, vertices in enumerate(self.anchored):
             least = mass[:, vertices].amin(1)
@@ -271,14 +286,14 @@ class SoftBody(System):
         return (stiffness, damping), touch
 
     def _anchor_parameters(self, values: Values, x: Tensor) -> list[Tensor]:
-        found = []
+        arguments = []
         for k, vertices in enumerate(self.anchored):
             of = lambda key, k=k: values[f"{self.name}.anchors.{k}.{key}"][:, None]
-            found.append(x[:, vertices] + of("offset"))
+            arguments.append(x[:, vertices] + of("offset"))
             if (along := self.along[k]) is not None:
-                found.append(torch.nn.functional.normalize(along, dim=0).expand(len(x), 1, 3))
-            found += [of("stiffness"), of("damping")]
-        return found
+                arguments.append(torch.nn.functional.normalize(along, dim=0).expand(len(x), 1, 3))
+            arguments += [of("stiffness"), of("damping")]
+        return arguments
 
     def _places(self, values: Values) -> Tensor:
         """Vertices at the start (worlds, n, 3) [m]."""

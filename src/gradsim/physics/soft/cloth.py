@@ -64,14 +64,14 @@ class Triangles:
 
     def parameters(self, values: Values, start: Tensor) -> list[Tensor]:
         mu, lam = self.moduli(values)
-        found = self._rest(membrane.FORCE, values)
-        found += [mu, lam, self._of("damping", values), self._of("activation", values)]
+        arguments = self._rest(membrane.FORCE, values)
+        arguments += [mu, lam, self._of("damping", values), self._of("activation", values)]
         if len(self.hinges):
-            found += self._rest(bending.FORCE, values)
-            found += [self._of(key, values) for key in ("bending", "bending_damping", "bending_activation")]
+            arguments += self._rest(bending.FORCE, values)
+            arguments += [self._of(key, values) for key in ("bending", "bending_damping", "bending_activation")]
         if self.body.air is not None:
-            found += [self._of(f"air.{key}", values) for key in aerodynamics.FORCE.parameters]
-        return found
+            arguments += [self._of(f"air.{key}", values) for key in aerodynamics.FORCE.parameters]
+        return arguments
 
     def moduli(self, values: Values) -> tuple[Tensor, Tensor]:
         """μ and λ of the law (worlds, triangles) [N/m]."""
@@ -90,12 +90,12 @@ class Triangles:
         least = values[f"{self.name}.vertex_mass_factor"].detach()[:, self.faces].amin(2)
         density = self._of("density", values).detach() * least
         # slopes are of 1/s of the rest shape, energies of s²: both over a mass of the shape itself
-        own = scale_of(self.name, values).detach()
-        of = lambda shear, bulk: (3 / density * (2 * shear * self.steepest + bulk * self.steepness)).amax(1) / own**2
+        scale = scale_of(self.name, values).detach()
+        of = lambda shear, bulk: (3 / density * (2 * shear * self.steepest + bulk * self.steepness)).amax(1) / scale**2
         viscosity = self._of("damping", values).detach()
         stiffness, damping = of(2 / 3 * mu, lam - 4 / 9 * mu), of(viscosity, viscosity)
         if len(self.hinges):
-            turn = self.weight * (self.slope / own[:, None, None] ** 2 * by_share(mass, self.hinges)).sum(2)
+            turn = self.weight * (self.slope / scale[:, None, None] ** 2 * by_share(mass, self.hinges)).sum(2)
             stiffness = stiffness + (0.5 * turn * self._of("bending", values).detach()).amax(1)
             damping = damping + (turn * self._of("bending_damping", values).detach()).amax(1)
         if self.body.air is not None:
@@ -105,7 +105,7 @@ class Triangles:
             damping = damping + 2 * speed * (rho * torch.maximum(drag, lift) / density).amax(1)
         return stiffness, damping
 
-    def drawn(self, x: Tensor, values: Values) -> Tensor:
+    def surface_vertices(self, x: Tensor, values: Values) -> Tensor:
         return x
 
     def _elements(self, force: Force, index: Tensor) -> Elements:

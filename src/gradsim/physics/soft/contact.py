@@ -36,16 +36,22 @@ class SoftContact:
 
     def parameters(self, values: Values) -> list[Tensor]:
         """Those of all groups, in order, (worlds, 1, ...)."""
-        found = []
+        arguments = []
         for ground in self.grounds:
-            found += [*self.plane(ground, values), *self.numbers(ground, values)]
+            arguments += [*self.plane(ground, values), *self.numbers(ground, values)]
         for obstacle in self.obstacles:
             centre, axis, half, rounding = obstacle.inputs(values)
-            found += [centre, *axis.unbind(1), *half.unbind(1), rounding, *self.numbers(obstacle.name, values)]
-        return [x[:, None] for x in found]
+            arguments += [centre, *axis.unbind(1), *half.unbind(1), rounding, *self.numbers(obstacle.name, values)]
+        return [x[:, None] for x in arguments]
 
-    def rates(self, values: Values, mass: Tensor) -> tuple[Tensor, Tensor]:
-        """The largest k/m [1/s²] and c/m [1/s] (worlds,) of a vertex of the least mass, over all surfaces."""
+    def rates(self, values: Values, mass: Tensor, speed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The largest k/m [1/s²] and c/m [1/s] (worlds,) of a vertex of the least mass, over all surfaces.
+
+        Args:
+            values: All parameters.
+            mass: Of the vertices (worlds, n) [kg].
+            speed: Of the impact (worlds,) [m/s], for the dissipation (`contact/impact.py`); None: without it.
+        """
         zero = mass.new_zeros(len(mass))
         if not self.surfaces:
             return zero, zero
@@ -55,6 +61,8 @@ class SoftContact:
             k_e, k_d, k_f, _ = (x.detach() for x in self.numbers(surface, values))
             stiffness.append(k_e / least)
             drag.append((k_f if self.damping_name == "dissipation" else k_f + k_d) / least)
+            if speed is not None and self.damping_name == "dissipation":
+                drag[-1] = drag[-1] + k_d * speed * torch.sqrt(k_e / least)
         return torch.stack(stiffness).amax(0), torch.stack(drag).amax(0)
 
     def check(self, values: Values, x: Tensor, allowed: float) -> None:

@@ -28,22 +28,22 @@ def backward(job, substeps: int, segment: int, states, work, f, w, given, start,
     """Adjoints of the start and of all parameters; arguments as for the kernel in `soft/kernels.py`."""
     code, (grad, d) = _code(job.to.lane), adjoints
     tensor = lambda array: vars(array)["tensor"]
-    p, e = job.given
+    p, e = job.structs
     frames = states[0].shape[1]
     segments = -(-(frames - 1) // segment)
     short = (tensor(p.step) < 1e-7).any(0).tolist()  # SHORT of the kernels
     for first in (segment * s for s in reversed(range(segments))):
         last = min(first + segment, frames - 1)
         steps = (last - first) * substeps
-        for own, y in zip(work, states, strict=True):
-            tensor(own)[:, 0] = tensor(y)[:, first]
+        for state, y in zip(work, states, strict=True):
+            tensor(state)[:, 0] = tensor(y)[:, first]
         for k in range(steps - 1):
             _step(code, job, first + k // substeps, k, k + 1, work, f)
         tensor(work[1])[:, steps] = tensor(states[1])[:, last]
         for k in reversed(range(steps)):
             if (k + 1) % substeps == 0:
-                for own, g in zip(start, given, strict=True):
-                    tensor(own).add_(tensor(g)[:, first + (k + 1) // substeps])
+                for adjoint, g in zip(start, given, strict=True):
+                    tensor(adjoint).add_(tensor(g)[:, first + (k + 1) // substeps])
             if short[first + k // substeps]:
                 _add_forces(job, first + k // substeps, k, work, f)
             fixed = [p.inverse_mass, p.free, p.gravity, p.step, first + k // substeps, k, f, work[1], *start]
@@ -51,19 +51,19 @@ def backward(job, substeps: int, segment: int, states, work, f, w, given, start,
             replay(code.step_vertices_adjoint, (job.worlds, job.n), [*fixed, *out], job.device)
             for g, kind in enumerate(job.forces.KINDS):
                 kernel = getattr(job.forces, f"adjoints_of{kind}")
-                own, slopes = getattr(e, f"g{g}"), getattr(d, f"g{g}")
+                elements, slopes = getattr(e, f"g{g}"), getattr(d, f"g{g}")
                 replay(
                     kernel,
-                    (job.worlds, own.n0.shape[0]),
-                    [own, slopes, first + k // substeps, k, *work, w, *start],
+                    (job.worlds, elements.n0.shape[0]),
+                    [elements, slopes, first + k // substeps, k, *work, w, *start],
                     job.device,
                 )
-    for own, g in zip(start, given, strict=True):
-        tensor(own).add_(tensor(g)[:, 0])
+    for adjoint, g in zip(start, given, strict=True):
+        tensor(adjoint).add_(tensor(g)[:, 0])
 
 
 def _step(code, job, frame: int, before: int, after: int, states, f) -> None:
-    p = job.given[0]
+    p = job.structs[0]
     _add_forces(job, frame, before, states, f)
     args = [p.inverse_mass, p.free, p.gravity, p.step, frame, before, after, *states, f]
     replay(code.step_vertices, (job.worlds, job.n), args, job.device)
@@ -71,11 +71,11 @@ def _step(code, job, frame: int, before: int, after: int, states, f) -> None:
 
 def _add_forces(job, frame: int, s: int, states, f) -> None:
     """Add the forces of the state in place s, in a frame interval."""
-    e = job.given[1]
+    e = job.structs[1]
     for g, kind in enumerate(job.forces.KINDS):
-        own = getattr(e, f"g{g}")
+        elements = getattr(e, f"g{g}")
         kernel = getattr(job.forces, f"forces_of{kind}")
-        replay(kernel, (job.worlds, own.n0.shape[0]), [own, frame, s, *states, f], job.device)
+        replay(kernel, (job.worlds, elements.n0.shape[0]), [elements, frame, s, *states, f], job.device)
 
 
 @cache

@@ -88,9 +88,9 @@ class ImplicitParticles:
     def _roll(self, inputs, tangents, stride: int, first: int = 0, intervals: int | None = None):
         """x and v with tangents, at every `stride` steps of some frame intervals; and counts of what it took."""
         intervals = self.frames - 1 if intervals is None else intervals
-        given = Job(self, inputs, None, self._mapping(inputs))
-        along = Job(self, inputs, tangents or [None] * len(inputs), given.to)
-        code = _code(tuple(g.force for g in self.groups), given.to.lane, given.to.name)
+        job = Job(self, inputs, None, self._mapping(inputs))
+        along = Job(self, inputs, tangents or [None] * len(inputs), job.to)
+        code = _code(tuple(g.force for g in self.groups), job.to.lane, job.to.name)
         records = intervals * self.substeps // stride
         none = inputs[0].new_zeros(0, dtype=torch.long)
         states = []
@@ -100,15 +100,15 @@ class ImplicitParticles:
             state = along.work(records + 1)
             vars(state)["tensor"][:, 0] = vars(start)["tensor"]
             states.append(state)
-        s, space = code.Step(), _space(code, given)
-        s.p, s.e = along.given
+        s, space = code.Step(), _space(code, job)
+        s.p, s.e = along.structs
         for name in ("x", "v", "u", "f", "xn", "r"):
             setattr(s, name, along.work())
-        s.c, s.base, s.weight = given.work(), given.work(), given.to.like("Real", given.given[0].inverse_mass)
-        s.share, worst = _numbers(given), _reals(given, records + 1)
-        counts = given.counts(2)
+        s.c, s.base, s.weight = job.work(), job.work(), job.to.like("Real", job.structs[0].inverse_mass)
+        s.share, worst = _numbers(job), _reals(job, records + 1)
+        counts = job.counts(2)
         args = [
-            *given.given,
+            *job.structs,
             self.substeps,
             stride,
             first,
@@ -123,8 +123,8 @@ class ImplicitParticles:
             worst,
             counts,
         ]
-        replay(code.forward, given.threads, args, given.device)
-        unsolved = _level(given, worst, records + 1).cummax(1).values > 1
+        replay(code.forward, job.threads, args, job.device)
+        unsolved = _level(job, worst, records + 1).cummax(1).values > 1
         pairs = [along.to.unvertices(state, along.worlds, along.n) for state in states]
         pairs = [(y.masked_fill_(unsolved[..., None, None], torch.nan), t) for y, t in pairs]
         return pairs, wp.to_torch(counts)
@@ -153,11 +153,11 @@ class ImplicitParticles:
         job = Job(self, inputs, None, self._mapping(inputs))
         code = _adjoint_code(tuple(g.force for g in self.groups), job.to.lane, job.to.name)
         none = inputs[0].new_zeros(0, dtype=torch.long)
-        given = [job.to.vertices(g, None, job.rows, none) for g in adjoints]
+        frame_adjoints = [job.to.vertices(g, None, job.rows, none) for g in adjoints]
         start = [job.work() for _ in range(2)]
-        grad, found = job.adjoints()
+        grad, gradients = job.adjoints()
         s, space, w = code.Pull(), _space(code, job), job.work()
-        s.p, s.e = job.given
+        s.p, s.e = job.structs
         for name in ("x", "u", "a", "b"):
             setattr(s, name, job.work())
         worst = _reals(job, 1)
@@ -169,11 +169,11 @@ class ImplicitParticles:
                 steps = [y for y, _ in self._roll(at, None, 1, first, last - first)[0]]
             history = [job.to.vertices(y, None, job.rows, none if k else job.copies) for k, y in enumerate(steps)]
             fixed = [s, grad[1], self.substeps, first, self._tolerance(inputs), PRODUCTS, space, w]
-            args = [*fixed, *history, *given, *start, grad[0], worst]
+            args = [*fixed, *history, *frame_adjoints, *start, grad[0], worst]
             replay(code.backward, job.threads, args, job.device)
         self._check_solved(_level(job, worst, 1).sqrt() * self._tolerance(inputs))
         state = [job.to.unvertices(a, job.worlds, job.n)[0] + g[:, 0] for a, g in zip(start, adjoints, strict=True)]
-        return [g.to(x.dtype).reshape(x.shape) for g, x in zip([*state, *found()], inputs, strict=True)]
+        return [g.to(x.dtype).reshape(x.shape) for g, x in zip([*state, *gradients()], inputs, strict=True)]
 
 
 def _reals(job: Job, n: int) -> wp.array:

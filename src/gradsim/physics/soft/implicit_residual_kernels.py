@@ -1,8 +1,8 @@
-"""What a backward Euler step makes zero, in dual numbers: its derivative along any direction comes with it.
+"""Residual of a backward Euler step in dual numbers, with its derivative along a direction.
 
     r(u) = M (u - v - h g) - h f(x + h u, u),   x' = x + h u,  v' = u        [kg m/s]
 
-Rows of pinned vertices read u - v, so they keep their velocity.
+Rows of pinned vertices are u - v, so their velocity is constant.
 """
 
 from typing import TYPE_CHECKING

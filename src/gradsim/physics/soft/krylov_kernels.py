@@ -64,11 +64,11 @@ def blocks_of(k: Space, i: int, b: int) -> Mat3:
 @wp.func
 def square_of(k: Space, i: int, blocks: int, a: wp.array[Vertex]) -> Real:
     """⟨a, a⟩."""
-    found = zero(0)
+    total = zero(0)
     for b in range(blocks):
         z = load(a, b)
-        found = found + dot(z, blocks_of(k, i, b) * z)
-    return whole(found)
+        total = total + dot(z, blocks_of(k, i, b) * z)
+    return whole(total)
 
 
 @wp.func
@@ -102,23 +102,23 @@ def same(a: Real) -> Real:
 def solve(s: System, k: Space, i: int, frame: int, blocks: int, limit: int, target: Real) -> int:
     """Add to y what brings the square of r under `target`, in at most `limit` products; how many it took."""
     _after = wp.grad(same)(zero(0))  # see assembly: a product may use wp.grad
-    kept = k.p.shape[1]
+    capacity = k.p.shape[1]
     rest = square_of(k, i, blocks, k.r[i])
     n = wp.int32(0)
     while n < limit and any_lane(less(target, rest)):
-        j = n % kept
+        j = n % capacity
         for b in range(blocks):
             store(k.p[i, j], b, blocks_of(k, i, b) * load(k.r[i], b))
         product(s, i, frame, k.p[i, j], k.q[i, j])
-        last = wp.min(n, kept - 1)
+        last = wp.min(n, capacity - 1)
         for m in range(last):
             k.part[i, m] = zero(0)
         for b in range(blocks):
             z = blocks_of(k, i, b) * load(k.q[i, j], b)
             for m in range(last):
-                k.part[i, m] = k.part[i, m] + dot(z, load(k.q[i, (n - 1 - m) % kept], b))
+                k.part[i, m] = k.part[i, m] + dot(z, load(k.q[i, (n - 1 - m) % capacity], b))
         for m in range(last):
-            o = (n - 1 - m) % kept
+            o = (n - 1 - m) % capacity
             k.part[i, m] = whole(k.part[i, m]) / k.square[i, o]
         along = zero(0)
         size = zero(0)
@@ -126,7 +126,7 @@ def solve(s: System, k: Space, i: int, frame: int, blocks: int, limit: int, targ
             p = load(k.p[i, j], b)
             q = load(k.q[i, j], b)
             for m in range(last):
-                o = (n - 1 - m) % kept
+                o = (n - 1 - m) % capacity
                 p = p - load(k.p[i, o], b) * k.part[i, m]
                 q = q - load(k.q[i, o], b) * k.part[i, m]
             store(k.p[i, j], b, p)

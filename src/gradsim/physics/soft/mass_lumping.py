@@ -9,9 +9,9 @@ from torch import Tensor
 
 
 def lumped(share: Tensor, elements: Tensor, count: int) -> Tensor:
-    """Masses of vertices (worlds, count) [kg] from what each element gives to each of its own, (worlds, m, nodes)."""
-    each = share.flatten(1)
-    return each.new_zeros(len(each), count).index_add(1, elements.flatten(), each)
+    """Masses of vertices (worlds, count) [kg] from contributions of elements to their nodes (worlds, m, nodes)."""
+    shares = share.flatten(1)
+    return shares.new_zeros(len(shares), count).index_add(1, elements.flatten(), shares)
 
 
 def by_share(mass: Tensor, elements: Tensor) -> Tensor:

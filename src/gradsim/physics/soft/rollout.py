@@ -71,8 +71,8 @@ class Particles:
     @property
     def names(self) -> list[str]:
         """Names of the inputs; those of a force begin with its place among the groups."""
-        own = [f"{g}.{name}" for g, group in enumerate(self.groups) for name in group.force.parameters]
-        return [*HEAD, *own, "step"]
+        parameters = [f"{g}.{name}" for g, group in enumerate(self.groups) for name in group.force.parameters]
+        return [*HEAD, *parameters, "step"]
 
     def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
         worlds, n, _ = inputs[0].shape
@@ -158,7 +158,7 @@ class Job:
         slopes = list(tangents) if tangents else [None] * len(inputs)
         p, e = self.code.Parameters(), self.forces.Elements()
         moves = lambda y: None if y is None else y * fixed.moves.to(y)
-        p.inverse_mass = self.to.each(moves(inputs[2]), moves(slopes[2]), self.rows)
+        p.inverse_mass = self.to.scalars(moves(inputs[2]), moves(slopes[2]), self.rows)
         p.free = fixed.free
         p.gravity = self.to.uniform("Vec3", inputs[3][:, None], None if slopes[3] is None else slopes[3][:, None])
         step, slope = inputs[-1], slopes[-1]
@@ -167,22 +167,22 @@ class Job:
         p.step = self.to.uniform("Real", step, slope)
         k, self.places = len(HEAD), []
         for g, group in enumerate(program.groups):
-            own = fixed.group(self.forces, g)
+            elements = fixed.group(self.forces, g)
             for name, kind in group.force.parameters.items():
                 array = self.to.elements(kind, inputs[k], slopes[k])
-                setattr(own, name, array)
+                setattr(elements, name, array)
                 timed = inputs[k].ndim > 2 + len(SHAPES[kind])
                 count = array.shape[1] // max(program.frames - 1, 1) if timed else array.shape[1]
-                setattr(own, f"count_{name}", count)
-                setattr(own, f"stride_{name}", count if timed else 0)
+                setattr(elements, f"count_{name}", count)
+                setattr(elements, f"stride_{name}", count if timed else 0)
                 self.places.append((g, name, kind, array))
                 k += 1
-            setattr(e, f"g{g}", own)
-        self.given = [p, e]
+            setattr(e, f"g{g}", elements)
+        self.structs = [p, e]
 
     def system(self):
         """The kernels' `System`."""
-        p, e = self.given
+        p, e = self.structs
         return struct_of(self.code.System, {"p": p, "e": e, "f": self.work(), "w": self.work()})
 
     def work(self, *lead: int):
@@ -195,30 +195,30 @@ class Job:
 
     def adjoints(self):
         """Structs of zeros for the adjoints of all parameters, and a function that returns them as tensors."""
-        p = self.given[0]
+        p = self.structs[0]
         grad, d = self.code.Parameters(), self.forces.Elements()
         kinds = {"inverse_mass": "Real", "gravity": "Vec3", "step": "Real"}
         head = {name: self.to.like(kind, getattr(p, name)) for name, kind in kinds.items()}
         for name, array in head.items():
             setattr(grad, name, array)
         grad.free = p.free
-        own, groups = [], [getattr(self.forces, f"Force{k}")() for k in self.forces.KINDS]
+        arrays, groups = [], [getattr(self.forces, f"Force{k}")() for k in self.forces.KINDS]
         for g, name, kind, array in self.places:
-            own.append(self.to.like(kind, array))
-            setattr(groups[g], name, own[-1])
+            arrays.append(self.to.like(kind, array))
+            setattr(groups[g], name, arrays[-1])
         for g, group in enumerate(groups):
             setattr(d, f"g{g}", group)
 
-        def found() -> list[Tensor]:
+        def gradients() -> list[Tensor]:
             B, x = self.worlds, self.inputs
-            results = [self.to.uneach(head["inverse_mass"], B, self.n)]
+            results = [self.to.unscalars(head["inverse_mass"], B, self.n)]
             results.append(self.to.ununiform("Vec3", head["gravity"], B, 1))
-            for k, ((_, _, kind, _), array) in enumerate(zip(self.places, own, strict=True)):
+            for k, ((_, _, kind, _), array) in enumerate(zip(self.places, arrays, strict=True)):
                 results.append(self.to.unelements(kind, array, x[len(HEAD) + k]))
             step = self.to.ununiform("Real", head["step"], B, self.program.frames - 1)
             return [*results, step if x[-1].shape[1] else x[-1]]
 
-        return [grad, d], found
+        return [grad, d], gradients
 
 
 def by_state(arrays: Sequence[wp.array]) -> dict[str, wp.array]:
@@ -235,7 +235,7 @@ class _Fixed:
         self.rows = self.to.rows(n, [g.force.nodes for g in groups], [len(g.index) for g in groups])
         self.moves = torch.ones(n, dtype=torch.float64, device=device)
         self.moves[list(program.pinned)] = 0
-        self.free = self.to.each_constant(self.moves, self.rows)
+        self.free = self.to.scalars_constant(self.moves, self.rows)
         copies: list[int] = []
         self.arrays = []
         for group in groups:
@@ -253,20 +253,20 @@ class _Fixed:
 
     def group(self, forces, g: int):
         """The struct of group g, without its parameters."""
-        own = getattr(forces, f"Force{forces.KINDS[g]}")()
+        elements = getattr(forces, f"Force{forces.KINDS[g]}")()
         for name, array in self.arrays[g].items():
-            setattr(own, name, array)
-        return own
+            setattr(elements, name, array)
+        return elements
 
 
 _made: WeakKeyDictionary[Particles, dict[tuple, _Fixed]] = WeakKeyDictionary()  # they go with their program
 
 
 def _fixed(program: Particles, *key) -> _Fixed:
-    own = _made.setdefault(program, {})
-    if key not in own:
-        own[key] = _Fixed(program, *key)
-    return own[key]
+    cached = _made.setdefault(program, {})
+    if key not in cached:
+        cached[key] = _Fixed(program, *key)
+    return cached[key]
 
 
 @cache
@@ -289,14 +289,14 @@ def _check(program: Particles, inputs: Sequence[Tensor]) -> None:
     sizes = [(n, 3), (n, 3), (n,), (3,)]
     sizes += [(None, *SHAPES[kind]) for group in program.groups for kind in group.force.parameters.values()]
     sizes.append((None,))
-    own = range(len(HEAD), len(names) - 1)
+    parameters = range(len(HEAD), len(names) - 1)
     for k, (name, x, size) in enumerate(zip(names, inputs, sizes, strict=True)):
         fits = lambda size, x=x: (
-            x.ndim == 1 + len(size) and all(s in (None, given) for s, given in zip(size, x.shape[1:], strict=True))
+            x.ndim == 1 + len(size) and all(s in (None, actual) for s, actual in zip(size, x.shape[1:], strict=True))
         )
-        if len(x) != worlds or not (fits(size) or (k in own and fits((program.frames - 1, *size)))):
+        if len(x) != worlds or not (fits(size) or (k in parameters and fits((program.frames - 1, *size)))):
             expected = ", ".join("m" if s is None else str(s) for s in (worlds, *size))
-            timed = f", or ({worlds}, {program.frames - 1}{expected[len(str(worlds)) :]})" if k in own else ""
+            timed = f", or ({worlds}, {program.frames - 1}{expected[len(str(worlds)) :]})" if k in parameters else ""
             raise ValueError(f"`{name}` has shape {tuple(x.shape)}; expected ({expected}){timed}.")
     k = len(HEAD)
     for g, group in enumerate(program.groups):

@@ -1,4 +1,4 @@
-"""Elements of ropes and nets: springs with the law of `spring.py`, drawn as tubes around their strands."""
+"""Elements of ropes and nets: springs with the law of `spring.py`, rendered as tubes around their strands."""
 
 import torch
 from torch import Tensor
@@ -59,7 +59,7 @@ class SpringNetwork:
         both = by_share(mass, self.springs).sum(2)
         return (self._stiffness(values).detach() * both).amax(1), (self._of("damping", values).detach() * both).amax(1)
 
-    def drawn(self, x: Tensor, values: Values) -> Tensor:
+    def surface_vertices(self, x: Tensor, values: Values) -> Tensor:
         return self.tubes.around(x, values[f"{self.name}.radius"])
 
     def _stiffness(self, values: Values) -> Tensor:

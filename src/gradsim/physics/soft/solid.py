@@ -93,12 +93,14 @@ class Tetrahedra:
         least = values[f"{self.name}.vertex_mass_factor"].detach()[:, self.elements].amin(2)
         density = self._of("density", values).detach() * least
         # gradients are of 1/s of the rest shape, energies of s³: both over a mass of the shape itself
-        scale, own = rest_scale_of(self.name, values).detach(), scale_of(self.name, values).detach()
-        of = lambda shear, bulk: ((2 * shear * self.shear + bulk * self.swell) / density).amax(1) * scale / own**3
+        scale, current_scale = rest_scale_of(self.name, values).detach(), scale_of(self.name, values).detach()
+        of = lambda shear, bulk: (
+            ((2 * shear * self.shear + bulk * self.swell) / density).amax(1) * scale / current_scale**3
+        )
         viscosity = self._of("damping", values).detach()
         return of(0.75 * mu, lam - 0.625 * mu), of(viscosity, viscosity)
 
-    def drawn(self, x: Tensor, values: Values) -> Tensor:
+    def surface_vertices(self, x: Tensor, values: Values) -> Tensor:
         return x[:, :, self.outer]
 
     def _rest(self, values: Values) -> list[Tensor]:
@@ -113,9 +115,9 @@ class Tetrahedra:
         base = values[f"{self.name}.{key}"]
         base = base[:, None] if base.ndim == 1 else base
         names = [f"{self.name}.regions.{region}.{key}" for region in self.body.regions]
-        for k, own in enumerate(names):
-            if own in values:
-                base = torch.where(self.region == k + 1, values[own][:, None], base)
+        for k, name in enumerate(names):
+            if name in values:
+                base = torch.where(self.region == k + 1, values[name][:, None], base)
         return base
 
 
@@ -127,9 +129,9 @@ def _steepness(slopes: Tensor, maps: Tensor, parts: Tensor) -> tuple[Tensor, Ten
         maps: From the vertices to the corners of the linear element at each point (points, 4, nodes).
         parts: w, of an element's mass on each vertex (nodes,).
     """
-    own = torch.einsum("pan,mad->mpnd", maps, slopes) * (parts.rsqrt() / len(maps) ** 0.5)[:, None]
-    gradients = torch.einsum("mpnd,mpkd->mnk", own, own)
-    divergence = torch.einsum("mpnd,mqnd->mpq", own, own)
+    factors = torch.einsum("pan,mad->mpnd", maps, slopes) * (parts.rsqrt() / len(maps) ** 0.5)[:, None]
+    gradients = torch.einsum("mpnd,mpkd->mnk", factors, factors)
+    divergence = torch.einsum("mpnd,mqnd->mpq", factors, factors)
     return torch.linalg.eigvalsh(gradients)[:, -1], torch.linalg.eigvalsh(divergence)[:, -1]
 
 
@@ -137,8 +139,8 @@ def _halved(faces: np.ndarray, mesh) -> np.ndarray:
     """Triangles cut into four at the middles of their edges (see `tet_refine.Quadratic`)."""
     ends = np.sort(mesh.tets[:, EDGES].reshape(-1, 2), 1)
     middle = dict(zip(map(tuple, ends.tolist()), mesh.tets[:, 4:].flatten().tolist(), strict=True))
-    found = []
+    triangles = []
     for a, b, c in faces.tolist():
         ab, bc, ca = (middle[min(pair), max(pair)] for pair in ((a, b), (b, c), (c, a)))
-        found += [(a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)]
-    return np.array(found)
+        triangles += [(a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)]
+    return np.array(triangles)

@@ -10,6 +10,7 @@ import warp as wp
 from torch import Tensor
 
 from gradsim.engine.lanes import lane_of, members, specialize
+from gradsim.engine.launch import check_memory
 
 if TYPE_CHECKING:
     from gradsim.render.coverage import edge_kernels
@@ -64,7 +65,9 @@ def _open_edge(table: bytes) -> tuple[int, int] | None:
 
 
 def _table(faces: Tensor) -> bytes:
-    return faces.cpu().numpy().astype(np.int32).tobytes()
+    faces = faces.cpu()
+    check_memory(faces)
+    return faces.numpy().astype(np.int32).tobytes()
 
 
 def functions(dtype: torch.dtype, *names: str) -> dict[str, Any]:

@@ -73,11 +73,11 @@ def objective(
     unknowns, bodies = tangent.shape[1], worlds * frames
     cost = screen.new_zeros(bodies)
     gradient, normal = screen.new_zeros(bodies, unknowns), screen.new_zeros(bodies, unknowns, unknowns)
-    given, scratch, workers = _arguments(code, screen, tangent, faces, convex, *observed.image.shape[1:])
+    arguments, scratch, workers = _arguments(code, screen, tangent, faces, convex, *observed.image.shape[1:])
     images = [array(code.Scalar, getattr(observed, name)[:frames].to(screen)) for name in IMAGES]
     loss = [observed.loss.kind, code.Scalar(observed.loss.bend)]
     out = [array(code.Scalar, x) for x in (cost, gradient, normal)]
-    replay(code.objective, workers, [*given, *images, *loss, workers, *scratch, *out], str(screen.device))
+    replay(code.objective, workers, [*arguments, *images, *loss, workers, *scratch, *out], str(screen.device))
     cost, gradient, lower = (x.unflatten(0, (worlds, frames)).sum(1) for x in (cost, gradient, normal))
     return cost, gradient, lower + lower.tril(-1).mT
 
@@ -104,9 +104,9 @@ def profiles(
     unknowns, bodies, size = tangent.shape[1], screen.shape[0] * screen.shape[1], sum(weight.shape[1:])
     sums, slopes = screen.new_zeros(bodies, size), screen.new_zeros(bodies, size, unknowns)
     weight = weight.to(screen)
-    given, scratch, workers = _arguments(code, screen, tangent, faces, convex, *weight.shape[1:])
+    arguments, scratch, workers = _arguments(code, screen, tangent, faces, convex, *weight.shape[1:])
     out = [array(code.Scalar, x) for x in (sums, slopes)]
-    args = [*given, array(code.Scalar, weight), workers, *scratch, *out]
+    args = [*arguments, array(code.Scalar, weight), workers, *scratch, *out]
     replay(code.profiles, workers, args, str(screen.device))
     return sums.unflatten(0, (worlds, frames)), slopes.unflatten(0, (worlds, frames))
 
@@ -116,7 +116,7 @@ def _arguments(code, screen: Tensor, tangent: Tensor, faces: Tensor, convex: boo
     worlds, frames = screen.shape[:2]
     unknowns, bodies = tangent.shape[1], worlds * frames
     workers = 1 if screen.device.type == "cpu" else min(bodies, 1024)
-    given = [
+    arguments = [
         array(code.Point, screen.detach().flatten(0, 1)),
         array(code.Point, tangent.detach().to(screen.dtype)),
         *mesh_of(faces),
@@ -130,7 +130,7 @@ def _arguments(code, screen: Tensor, tangent: Tensor, faces: Tensor, convex: boo
         array(code.Scalar, screen.new_zeros(workers, height, width)),
         array(code.Scalar, screen.new_zeros(workers, height, width, unknowns)),
     ]
-    return given, scratch, workers
+    return arguments, scratch, workers
 
 
 @cache

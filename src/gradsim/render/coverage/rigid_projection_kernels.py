@@ -61,20 +61,20 @@ def project_rigid(
 ):
     world, frame = wp.tid()
     count = rest.shape[1]
-    own = wp.min(world, rest.shape[0] - 1)
+    rest_world = wp.min(world, rest.shape[0] - 1)
     K = lens[wp.min(world, lens.shape[0] - 1)]
     C = turn[0]
     t = shift[wp.min(world, shift.shape[0] - 1)]
     R = C * rotation(q[world, frame])
     centre = C * x[world, frame] + t
-    drawn = wp.int32(1)
+    visible = wp.int32(1)
     for i in range(count):
-        p = R * rest[own, i] + centre
+        p = R * rest[rest_world, i] + centre
         if not (p[2] >= near):  # also where it is not a number
-            drawn = wp.int32(0)
-        seen = K * p
-        screen[world, frame, i] = Point(seen[0] / p[2], seen[1] / p[2])
-    if drawn == 0:
+            visible = wp.int32(0)
+        projected = K * p
+        screen[world, frame, i] = Point(projected[0] / p[2], projected[1] / p[2])
+    if visible == 0:
         for i in range(count):
             screen[world, frame, i] = Point(away, away)
             for u in range(x_tangent.shape[1]):
@@ -86,7 +86,7 @@ def project_rigid(
         if shift_tangent.shape[0] > 0:
             dx += shift_tangent[world, u]
         for i in range(count):
-            arm = R * rest[own, i]
+            arm = R * rest[rest_world, i]
             place = arm + centre
             dp = wp.cross(w, arm) + dx
             if rest_tangent.shape[0] > 0:
@@ -95,5 +95,5 @@ def project_rigid(
             if lens_tangent.shape[0] > 0:
                 ds += lens_tangent[world, u] * place
             at = screen[world, frame, i]
-            moved = Point(ds[0] - at[0] * dp[2], ds[1] - at[1] * dp[2])
-            screen_tangent[world, u, frame, i] = moved / place[2]
+            velocity = Point(ds[0] - at[0] * dp[2], ds[1] - at[1] * dp[2])
+            screen_tangent[world, u, frame, i] = velocity / place[2]

@@ -129,14 +129,14 @@ class Frame:
             import drjit as dr
 
             scene = self._scene(mi, inputs)
-            found = mi.traverse(scene)
+            parameters = mi.traverse(scene)
             watched = {}
             for name in self.moving:
-                watched[name] = type(found[name])(found[name])
+                watched[name] = type(parameters[name])(parameters[name])
                 dr.enable_grad(watched[name])
-                found[name] = watched[name]
-            found.update()
-            image = mi.render(scene, found, spp=self.spp, seed=int(inputs[0]), seed_grad=int(inputs[0]) + 1)
+                parameters[name] = watched[name]
+            parameters.update()
+            image = mi.render(scene, parameters, spp=self.spp, seed=int(inputs[0]), seed_grad=int(inputs[0]) + 1)
             weight = mi.TensorXf(adjoints[0].detach().cpu().float().numpy())
             dr.backward(dr.sum(image * weight, axis=None))
             grads = {name: _tensor(dr.grad(x)) for name, x in watched.items()}

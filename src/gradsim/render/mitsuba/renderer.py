@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradsim.engine.operation import operation
+from gradsim.engine.operation import may_be_differentiated, operation
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Surface
 from gradsim.render.camera import Camera, from_scene
@@ -91,7 +91,7 @@ class Mitsuba:
         for k, (world, frame) in enumerate(_places(surface)):
             tensors = mesh_tensors(surface, world, frame, self.shading.law)
             tensors |= light_tensors(self.shading.lights, surface, world, frame)
-            if torch.is_grad_enabled() and any(x.requires_grad for x in tensors.values()):
+            if may_be_differentiated(*tensors.values()):
                 rgb = self._operated(surface, tensors, k)
                 if any(self.background):
                     rgb = rgb + (1 - self._alpha(surface, world, frame, k)) * rgb.new_tensor(self.background)
@@ -120,7 +120,7 @@ class Mitsuba:
         """(height, width, 1): black bodies before a white sky, the other way round."""
         black = _plain(surface)
         tensors = mesh_tensors(black, world, frame, self.shading.law)
-        if torch.is_grad_enabled() and surface.vertices.requires_grad:
+        if may_be_differentiated(surface.vertices):
             tensors["sky.radiance.value"] = surface.vertices.new_ones(3)
             return 1 - self._operated(surface, tensors, k, alone=True)[..., :1]
         return self._plain(black, tensors, {"type": "depth"}, k)[..., 3:]

@@ -47,45 +47,45 @@ def corners(part: Part) -> tuple[Tensor, Tensor, Tensor | None]:
 
 def mesh_tensors(surface: Surface, world: int, frame: int, law: str) -> Tensors:
     """Differentiable inputs of every part: positions, normals if smooth, uv, and the diffuse color."""
-    found = {}
+    tensors = {}
     for k, part in enumerate(surface.parts):
-        look, own = part.appearance, surface.vertices[world, frame, part.vertices]
+        look, vertices = part.appearance, surface.vertices[world, frame, part.vertices]
         which, _, rows = corners(part)
-        found[f"part{k}.vertex_positions"] = own[which]
+        tensors[f"part{k}.vertex_positions"] = vertices[which]
         if look.smooth:
-            found[f"part{k}.vertex_normals"] = _normals(own, part.faces)[which]
+            tensors[f"part{k}.vertex_normals"] = _normals(vertices, part.faces)[which]
         matt = look.diffuse / (1 - mirror(look, law)[0])
         if look.pattern is not None:
-            found[f"part{k}.vertex_texcoords"] = look.pattern.uv[rows] * own.new_tensor([1, -1]) + own.new_tensor(
-                [0, 1]
-            )
+            tensors[f"part{k}.vertex_texcoords"] = look.pattern.uv[rows] * vertices.new_tensor(
+                [1, -1]
+            ) + vertices.new_tensor([0, 1])
             colour = look.pattern.texture.permute(1, 2, 0)
         else:
             colour = torch.as_tensor(look.color) if look.vertex_colors is None else look.vertex_colors
-        found[f"part{k}.{_color_name(look, law)}"] = (colour.to(own) * matt).clamp(0, 1)
-    return found
+        tensors[f"part{k}.{_color_name(look, law)}"] = (colour.to(vertices) * matt).clamp(0, 1)
+    return tensors
 
 
 def light_tensors(lights: Sequence[Light], surface: Surface, world: int, frame: int) -> Tensors:
     """Differentiable inputs of every light; ambient light and harmonics are `sky`."""
     like = surface.vertices
-    found, around = {}, [light for light in lights if isinstance(light, Ambient | Harmonics)]
+    tensors, around = {}, [light for light in lights if isinstance(light, Ambient | Harmonics)]
     for k, light in enumerate(lights):
         if isinstance(light, Directional):
-            found[f"light{k}.to_world"] = _towards(unit(torch.as_tensor(light.direction).to(like)))
-            found[f"light{k}.irradiance.value"] = math.pi * torch.as_tensor(light.colour).to(like)
+            tensors[f"light{k}.to_world"] = _towards(unit(torch.as_tensor(light.direction).to(like)))
+            tensors[f"light{k}.irradiance.value"] = math.pi * torch.as_tensor(light.colour).to(like)
         elif isinstance(light, Point):
             position = torch.as_tensor(light.position).to(like)
             square = (position.detach() - like.detach()[world, frame].mean(0)).square().sum()
             scale = square if light.falloff == "none" else 1.0
-            found[f"light{k}.position"] = position
-            found[f"light{k}.intensity.value"] = math.pi * scale * torch.as_tensor(light.colour).to(like)
+            tensors[f"light{k}.position"] = position
+            tensors[f"light{k}.intensity.value"] = math.pi * scale * torch.as_tensor(light.colour).to(like)
     if any(isinstance(light, Harmonics) for light in around):
-        found["sky.data"] = _sky(around, like)
+        tensors["sky.data"] = _sky(around, like)
     elif around:
         colors = [torch.as_tensor(light.colour).to(like) for light in around if isinstance(light, Ambient)]
-        found["sky.radiance.value"] = torch.stack(colors).sum(0)
-    return found
+        tensors["sky.radiance.value"] = torch.stack(colors).sum(0)
+    return tensors
 
 
 def describe(mi, parts: Sequence[Part], tensors: Tensors, law: str) -> dict[str, Any]:
@@ -95,19 +95,19 @@ def describe(mi, parts: Sequence[Part], tensors: Tensors, law: str) -> dict[str,
     for k, part in enumerate(parts):
         content[f"part{k}"] = _mesh(mi, part, f"part{k}", arrays, law)
     for name in dict.fromkeys(name.split(".")[0] for name in arrays if not name.startswith("part")):
-        own = {key.removeprefix(f"{name}."): a for key, a in arrays.items() if key.startswith(f"{name}.")}
-        if "data" in own:
+        fields = {key.removeprefix(f"{name}."): a for key, a in arrays.items() if key.startswith(f"{name}.")}
+        if "data" in fields:
             # Mitsuba's sky has y up; ours is drawn for z up
             up = mi.ScalarTransform4f([[1, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1]])
-            content[name] = {"type": "envmap", "bitmap": mi.Bitmap(own["data"]), "to_world": up}
-        elif "radiance.value" in own:
-            content[name] = {"type": "constant", "radiance": _rgb(own["radiance.value"])}
-        elif "position" in own:
-            content[name] = {"type": "point", "position": own["position"].tolist()}
-            content[name]["intensity"] = _rgb(own["intensity.value"])
+            content[name] = {"type": "envmap", "bitmap": mi.Bitmap(fields["data"]), "to_world": up}
+        elif "radiance.value" in fields:
+            content[name] = {"type": "constant", "radiance": _rgb(fields["radiance.value"])}
+        elif "position" in fields:
+            content[name] = {"type": "point", "position": fields["position"].tolist()}
+            content[name]["intensity"] = _rgb(fields["intensity.value"])
         else:
-            content[name] = {"type": "directional", "irradiance": _rgb(own["irradiance.value"])}
-            content[name]["to_world"] = mi.ScalarTransform4f(own["to_world"].tolist())
+            content[name] = {"type": "directional", "irradiance": _rgb(fields["irradiance.value"])}
+            content[name]["to_world"] = mi.ScalarTransform4f(fields["to_world"].tolist())
     return content
 
 
@@ -144,12 +144,15 @@ def mirror(look: Appearance, law: str) -> tuple[float, float]:
 
 def _mesh(mi, part: Part, name: str, arrays: dict, law: str):
     """Mitsuba's mesh with its material."""
-    look, own = part.appearance, {k.removeprefix(f"{name}."): a for k, a in arrays.items() if k.startswith(f"{name}.")}
+    look, fields = (
+        part.appearance,
+        {k.removeprefix(f"{name}."): a for k, a in arrays.items() if k.startswith(f"{name}.")},
+    )
     which, faces, _ = corners(part)
     properties = mi.Properties()
-    properties["mesh_bsdf"] = mi.load_dict(_material(mi, look, own, law))
+    properties["mesh_bsdf"] = mi.load_dict(_material(mi, look, fields, law))
     properties["face_normals"] = not look.smooth
-    textured = "vertex_texcoords" in own
+    textured = "vertex_texcoords" in fields
     mesh = mi.Mesh(
         part.name,
         len(which),
@@ -158,13 +161,13 @@ def _mesh(mi, part: Part, name: str, arrays: dict, law: str):
         has_vertex_texcoords=textured,
         props=properties,
     )
-    if "vertex_color" in own:
-        mesh.add_attribute("vertex_color", 3, own["vertex_color"].ravel())
+    if "vertex_color" in fields:
+        mesh.add_attribute("vertex_color", 3, fields["vertex_color"].ravel())
     buffers = mi.traverse(mesh)
     buffers["faces"] = faces.cpu().numpy().astype("uint32").ravel()
     for key in ("vertex_positions", "vertex_normals", "vertex_texcoords"):
-        if key in own:
-            buffers[key] = own[key].ravel()
+        if key in fields:
+            buffers[key] = fields[key].ravel()
     buffers.update()
     return mesh
 

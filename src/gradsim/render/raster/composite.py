@@ -12,7 +12,7 @@ from torch import Tensor
 from gradsim.engine.kernel_program import KernelProgram
 from gradsim.engine.lanes import lane_of, specialize
 from gradsim.engine.launch import array
-from gradsim.engine.operation import operation
+from gradsim.engine.operation import may_be_differentiated, operation
 from gradsim.render.raster.fragments import Fragments
 from gradsim.render.raster.interpolate import by_threes
 
@@ -31,9 +31,10 @@ def composite(fragments: Fragments, colors: Tensor, alpha: Tensor, background: T
         alpha: (images, height, width); ignored in pixels without a fragment.
         background: (images or 1, channels, height or 1, width or 1).
     """
-    image = _composite(by_threes(colors), alpha, fragments.owner, background.detach())[0]
-    if background.requires_grad:
-        clear = 1 - torch.where(fragments.rows >= 0, alpha.detach(), 0.0)[:, None]
+    # not detached, although the operation has no derivative by it: a second one has to raise, and so has a tangent
+    image = _composite(by_threes(colors), alpha, fragments.owner, background)[0]
+    if may_be_differentiated(background):
+        clear = 1 - torch.where(fragments.rows >= 0, alpha, 0.0)[:, None]
         image = image + clear * (background - background.detach())  # 0, with the background's derivative
     return image
 

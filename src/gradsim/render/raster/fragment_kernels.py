@@ -144,12 +144,12 @@ def locate(
         s = behind(end, begin, NEARNESS * begin[2])
         first = begin + t * (end - begin)
         second = end + s * (begin - end)
-        here = at_foot(foot(first, second, x, y), first, second, side[k])
-        w = here[side[k]]
-        u = here[(side[k] + 1) % 3]
-        here[side[k]] = (Scalar(1.0) - t) * w + s * u
-        here[(side[k] + 1) % 3] = t * w + (Scalar(1.0) - s) * u
-        place[k] = here
+        weights = at_foot(foot(first, second, x, y), first, second, side[k])
+        w = weights[side[k]]
+        u = weights[(side[k] + 1) % 3]
+        weights[side[k]] = (Scalar(1.0) - t) * w + s * u
+        weights[(side[k] + 1) % 3] = t * w + (Scalar(1.0) - s) * u
+        place[k] = weights
         return
     a = relative(clip[pixel[0], corners[0]], x, y)
     b = relative(clip[pixel[0], corners[1]], x, y)
@@ -198,13 +198,13 @@ def locate_adjoint(
         begin = a_begin + t * (an_end - a_begin)
         end = an_end + s * (a_begin - an_end)
         point = foot(begin, end, x, y)
-        here = at_foot(point, begin, end, side[k])
+        weights = at_foot(point, begin, end, side[k])
         by_begin = (Scalar(1.0) - t) * g[side[k]] + t * g[(side[k] + 1) % 3]
         by_end = s * g[side[k]] + (Scalar(1.0) - s) * g[(side[k] + 1) % 3]
         # w = n d, d = 1 / Σ n, n_b = (1 − s) / z_b, n_e = s / z_e
-        mean = by_begin * here[side[k]] + by_end * here[(side[k] + 1) % 3] + by_depth * here[3]
-        to_near = (by_begin - mean) * here[3]
-        to_far = (by_end - mean) * here[3]
+        mean = by_begin * weights[side[k]] + by_end * weights[(side[k] + 1) % 3] + by_depth * weights[3]
+        to_near = (by_begin - mean) * weights[3]
+        to_far = (by_end - mean) * weights[3]
         by_share = to_far / end[2] - to_near / begin[2]
         to_begin = Corner(Scalar(0.0), Scalar(0.0), -to_near * (Scalar(1.0) - point.share) / (begin[2] * begin[2]))
         to_end = Corner(Scalar(0.0), Scalar(0.0), -to_far * point.share / (end[2] * end[2]))

@@ -58,9 +58,9 @@ class Fragments:
         owner = torch.empty(count, 4, dtype=torch.int32, device=key.device)
         side = torch.empty(count, dtype=torch.int32, device=key.device)
         rows = torch.empty(key.shape, dtype=torch.int32, device=key.device)
-        given = [array(wp.int64, key.view(-1, width)), height, array(wp.int32, first)]
+        arguments = [array(wp.int64, key.view(-1, width)), height, array(wp.int32, first)]
         out = [array(wp.vec4i, owner), array(wp.int32, side), array(wp.int32, rows.view(-1, width))]
-        replay(code.unpack, images * height, [*given, *out], str(key.device))
+        replay(code.unpack, images * height, [*arguments, *out], str(key.device))
         return cls(view, owner, side, rows, _locate(view.clip, view.faces, owner, side)[0])
 
     @property

@@ -192,7 +192,7 @@ class _Color:
         return [(images, 3, *size), (images, *size), (images, *tiles), (images, *tiles)]
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        code, tiles, given = face_arguments(color_code, inputs)
+        code, tiles, arguments = face_arguments(color_code, inputs)
         images, faces, device = len(inputs[0]), inputs[1].shape[1], str(inputs[0].device)
         depth_weights, paint = self._structs(code, inputs)
         opaque, nearest = tiles.empty(images), tiles.empty(images, depth_weights.horizon)
@@ -201,8 +201,8 @@ class _Color:
         clear = opaque.new_empty(images, tiles.height, tiles.width)
         if clear.numel():
             sums = [tiles.array(x) for x in (opaque, nearest, weights, colors)]
-            replay(code.cover_in_depth, (images, faces), [*given, *sums[:2]], device)
-            replay(code.mix_colors, (images, faces), [*given, depth_weights, paint, *sums[1:]], device)
+            replay(code.cover_in_depth, (images, faces), [*arguments, *sums[:2]], device)
+            replay(code.mix_colors, (images, faces), [*arguments, depth_weights, paint, *sums[1:]], device)
             args = [*sums, wp.from_torch(inputs[-1]), depth_weights, *map(wp.from_torch, (rgb, clear))]
             replay(pixels_code(tiles.lane).finish, (images, tiles.down, tiles.across), args, device)
         return [rgb, clear, nearest, weights]
@@ -210,7 +210,7 @@ class _Color:
     def backward(
         self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
     ) -> list[Tensor | None]:
-        code, tiles, given = face_arguments(color_code, inputs)
+        code, tiles, arguments = face_arguments(color_code, inputs)
         rgb, clear, nearest, weights = outputs
         gradients = [torch.zeros_like(x) if x.is_floating_point() else None for x in inputs]
         if not clear.numel():
@@ -226,7 +226,7 @@ class _Color:
         replay(
             code.mix_colors_adjoint,
             (images, faces),
-            [*given, depth_weights, paint, *map(tiles.array, (nearest, *sums)), *targets],
+            [*arguments, depth_weights, paint, *map(tiles.array, (nearest, *sums)), *targets],
             device,
         )
         gradients[-1] = behind.sum_to_size(inputs[-1].shape)

@@ -100,13 +100,13 @@ class SoftRas:
         (diffuse, rows), (specular, _), *places = cut.tables
         options = {"uv": places[0][0], "uv_faces": places[0][1], "texture": c.texture} if places else {}
         channels, behind = diffuse.shape[2], background.expand(-1, -1, *size)
-        drawn = []
+        images = []
         for first in range(0, channels, 3):  # three channels at a time, since paint may have others than RGB
             three, missing = slice(first, first + 3), (0, max(0, first + 3 - channels))
             colors = (pad(x[..., three], missing) for x in (diffuse, specular))
             options["background"] = pad(behind[:, three], (0, 0, 0, 0, *missing))
-            drawn.append(self.color(cut.screen, cut.faces, *size, *colors, paint_faces=rows, **options))
-        return torch.cat([rgb for rgb, _ in drawn], 1)[:, :channels], drawn[0][1]
+            images.append(self.color(cut.screen, cut.faces, *size, *colors, paint_faces=rows, **options))
+        return torch.cat([rgb for rgb, _ in images], 1)[:, :channels], images[0][1]
 
 
 def silhouette(screen: Tensor, faces: Tensor, height: int, width: int, *, sigma: float, cut: float = CUT, cull: str = "none") -> Tensor:  # fmt: skip
@@ -144,19 +144,19 @@ class _Silhouette:
         return [(len(screen), *canvas.shape[1:])]
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        code, tiles, given = face_arguments(border_code, inputs)
+        code, tiles, arguments = face_arguments(border_code, inputs)
         opaque = tiles.empty(len(inputs[0]))
         if opaque.numel():
-            replay(code.cover_faces, _threads(inputs), [*given, tiles.array(opaque)], str(opaque.device))
+            replay(code.cover_faces, _threads(inputs), [*arguments, tiles.array(opaque)], str(opaque.device))
         return [tiles.join(opaque.neg_().exp_()).contiguous()]
 
     def backward(
         self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
     ) -> list[Tensor | None]:
-        code, tiles, given = face_arguments(border_code, inputs)
+        code, tiles, arguments = face_arguments(border_code, inputs)
         opaque, adjoint = tiles.cut(-outputs[0] * adjoints[0]), torch.zeros_like(inputs[0])
         if opaque.numel():
-            args = [*given, tiles.array(opaque), array(code.Point, adjoint)]
+            args = [*arguments, tiles.array(opaque), array(code.Point, adjoint)]
             replay(code.cover_faces_adjoint, _threads(inputs), args, str(opaque.device))
         return [adjoint, None, None, None]
 

@@ -1,16 +1,16 @@
-"""Bodies and planes of a Newton builder in the words of a scene.
+"""Bodies and planes of a Newton builder as entries of a scene; merging of links with fixed joints.
 
 Newton's body has a frame (the link's), a centre of mass and moments of inertia in it, and shapes with frames in it. A
-body of gradsim has the frame of its shape, and its position is its centre of mass; where the file's centre and moments
-are not those of the shape at equal density, the scene states them.
+body of gradsim has the frame of its shape, and its position is its centre of mass; if the centre and the moments of the
+file are not those of the shape at uniform density, the scene gives them explicitly.
 
-Links of a Newton builder that are fixed to one another, as one.
+`merge` combines links that are fixed to one another.
 
-With T the pose of the child B in the link of its parent A, and r a centre of mass from the common one:
+With T the pose of the child B in the link of its parent A, and r a centre of mass relative to the common one:
 
     m = m_A + m_B,   m c = m_A c_A + m_B T c_B,   I = Σ R I Rᵀ + m (r² 1 − r rᵀ)
 
-Newton's own `collapse_fixed_joints` leaves the inertia of a heavy part of a light link about another point.
+Newton's `collapse_fixed_joints` leaves the inertia of a heavy part of a light link about a different point.
 """
 
 import re
@@ -26,7 +26,7 @@ from gradsim.geometry import mesh as meshes
 from gradsim.scene.body import FLAT
 from gradsim.scene.shape import Shape
 
-INERTIA = 0.01  # relative: from here on, the file's mass properties count in place of those of the shape
+INERTIA = 0.01  # relative difference, above which the mass properties of the file replace those of the shape
 SLIGHT = 1e-3  # a box that represents an inertia is at least this thick, relative to its length
 TINY = 1e-7  # components of a float32 vector below this share of its largest are rounding
 
@@ -53,23 +53,23 @@ class Frame:
 
     @property
     def values(self) -> np.ndarray:
-        """As Newton has it."""
+        """Position and quaternion (x, y, z, w), as in Newton."""
         return np.array([*self.p, *Rotation.from_matrix(self.R).as_quat()])
 
     @property
     def quat_xyzw(self) -> list[float]:
-        """The same turn with w ≥ 0."""
+        """Rotation as a quaternion with w ≥ 0."""
         q = Rotation.from_matrix(self.R).as_quat()
         return vector(q if q[3] >= 0 else -q)
 
 
 @dataclass
 class Body:
-    """A body in the words of a scene, or the fault that keeps it out.
+    """Body as an entry of a scene, or the reason why it is not supported.
 
     Attributes:
-        content: As in a scene file; the shape of a mesh is filled in when its file is written.
-        mesh: Its mesh, if the shape is one.
+        content: Entry of a scene file; the shape of a mesh is set when its file is written.
+        mesh: Mesh, if the shape is one.
         fault: Why gradsim cannot represent it.
         notes: Approximations made.
         turn: Orientation of the scene's body in the link (3, 3).
@@ -85,13 +85,13 @@ class Body:
 
 
 def body_of(builder, body: int, name: str, held: bool = False) -> Body:
-    """One body of a Newton builder.
+    """Convert a body of a Newton builder.
 
     Args:
-        builder: The builder.
-        body: Its number.
-        name: Its name in the scene.
-        held: Whether a joint places it, so that it has no place and velocity of its own.
+        builder: Builder.
+        body: Index of the body.
+        name: Name in the scene.
+        held: True if a joint determines its position and velocity.
     """
     import newton
 
@@ -99,69 +99,71 @@ def body_of(builder, body: int, name: str, held: bool = False) -> Body:
         return Body(fault=f"body `{name}` has no mass; give it one in the file.")
     shapes = builder.body_shapes[body]
     solid = [s for s in shapes if builder.shape_flags[s] & newton.ShapeFlags.COLLIDE_SHAPES]
-    drawn = [s for s in shapes if s not in solid]
-    chosen = solid or drawn
-    found, inertia = Body(), matrix(builder.body_inertia[body])
-    found.centre = np.array([float(v) for v in builder.body_com[body]])
+    visual = [s for s in shapes if s not in solid]
+    chosen = solid or visual
+    result, inertia = Body(), matrix(builder.body_inertia[body])
+    result.centre = np.array([float(v) for v in builder.body_com[body]])
     try:
-        found.content["shape"], own, inner = _looks(builder, body, chosen, name, found)
+        result.content["shape"], mesh, inner = _looks(builder, body, chosen, name, result)
     except InputError as error:
         return Body(fault=f"body `{name}`: {error}")
-    if solid and drawn:
-        found.notes.append(f"`{name}` is shown as its collision shape; {len(drawn)} visual shapes are left out.")
-    found.content |= {
+    if solid and visual:
+        result.notes.append(f"`{name}` is shown as its collision shape; {len(visual)} visual shapes are omitted.")
+    result.content |= {
         "mass": number(builder.body_mass[body]),
-        "colour": vector(builder.shape_color[(drawn or chosen)[0]]) if chosen else None,
+        "colour": vector(builder.shape_color[(visual or chosen)[0]]) if chosen else None,
         "collision": None if solid else "none",
     }
-    found.turn = inner.R
-    centre, moments = _weighed(own, float(builder.body_mass[body]))
+    result.turn = inner.R
+    centre, moments = _weighed(mesh, float(builder.body_mass[body]))
     shaped = inner.R @ centre + inner.p
-    off = float(np.linalg.norm(found.centre - shaped)) > INERTIA * own.size
+    off = float(np.linalg.norm(result.centre - shaped)) > INERTIA * mesh.size
     if off:
-        found.content["centre_of_mass"] = vector(inner.R.T @ (found.centre - inner.p))
-        ball = "sphere" in found.content["shape"]
-        found.content["collision"] = "vertices" if solid and ball else found.content["collision"]
+        result.content["centre_of_mass"] = vector(inner.R.T @ (result.centre - inner.p))
+        ball = "sphere" in result.content["shape"]
+        result.content["collision"] = "vertices" if solid and ball else result.content["collision"]
     else:
-        found.centre = shaped  # without the rounding of the file
-    given = inner.R.T @ inertia @ inner.R
-    if off or np.linalg.norm(given - moments) > INERTIA * np.linalg.norm(moments):
-        principal, axes = np.linalg.eigh(given)
+        result.centre = shaped  # without the rounding of the file
+    inertia_in_shape = inner.R.T @ inertia @ inner.R
+    if off or np.linalg.norm(inertia_in_shape - moments) > INERTIA * np.linalg.norm(moments):
+        principal, axes = np.linalg.eigh(inertia_in_shape)
         axes[:, 2] *= np.sign(np.linalg.det(axes))
         if principal[0] <= 0:
-            return Body(fault=f"body `{name}` has an inertia that is not positive; give it another in the file.")
+            return Body(fault=f"body `{name}` has an inertia that is not positive; correct it in the file.")
         if 2 * principal[2] > principal.sum() * (1 + FLAT):
-            return Body(fault=f"body `{name}` has moments of inertia that no body has; give it others in the file.")
-        found.content |= {"inertia": vector(principal), "inertia_quat_xyzw": Frame(axes, np.zeros(3)).quat_xyzw}
+            return Body(
+                fault=f"body `{name}` has moments of inertia that violate the triangle inequality; correct them in the file."
+            )
+        result.content |= {"inertia": vector(principal), "inertia_quat_xyzw": Frame(axes, np.zeros(3)).quat_xyzw}
     if not held:
         pose = Frame.of(builder.body_q[body])
-        found.content |= {
-            "position": vector(pose.R @ found.centre + pose.p),
+        result.content |= {
+            "position": vector(pose.R @ result.centre + pose.p),
             "quat_xyzw": (pose @ inner).quat_xyzw,
-            **_motion(builder, body, pose, found.centre),
+            **_motion(builder, body, pose, result.centre),
         }
-    return found
+    return result
 
 
 def ground_of(plane: Frame, friction: float) -> dict[str, Any]:
-    """A plane through the frame's origin, its normal the frame's z."""
+    """Ground through the origin of a frame, with its z axis as normal."""
     return {"point": vector(plane.p), "normal": vector(plane.R[:, 2]), "friction": number(friction)}
 
 
 def number(value: float) -> float:
-    """A float32 of Newton as the shortest decimal that means it: 0.1, not 0.10000000149."""
+    """Shortest decimal with the same float32 value: 0.1, not 0.10000000149."""
     return float(str(np.float32(value)))
 
 
 def vector(values) -> list[float]:
-    """The same for vectors, without the dust of turned axes."""
+    """The same for vectors, with rounding errors of rotated axes set to 0."""
     array = np.array([float(v) for v in values])
     array[np.abs(array) <= TINY * max(np.abs(array).max(), 1.0)] = 0.0
     return [number(v) for v in array]
 
 
 def plain_name(label: str, taken: Iterable[str] = ()) -> str:
-    """The last part of a path as a name that a scene allows, with a number behind it where it is taken."""
+    """Last part of a path as a valid name in a scene, with a numeric suffix if it is taken."""
     name = re.sub(r"[^A-Za-z0-9_-]", "_", label.rsplit("/", 1)[-1])
     name = name if re.match(r"[A-Za-z_]", name) else f"_{name}"
     known, count = set(taken), 2
@@ -176,38 +178,38 @@ def matrix(values) -> np.ndarray:
     return np.array([float(v) for v in np.array(values).ravel()]).reshape(3, 3)
 
 
-def _looks(builder, body: int, chosen: list[int], name: str, found: Body) -> tuple[dict[str, Any], meshes.Mesh, Frame]:
-    """The shape of a body as in a scene file, its mesh about the scene's origin, and its frame in the link.
+def _looks(builder, body: int, chosen: list[int], name: str, result: Body) -> tuple[dict[str, Any], meshes.Mesh, Frame]:
+    """Shape of a body as in a scene file, its mesh about the scene's origin, and its frame in the link.
 
-    Several shapes become one mesh, and a body without any is shown as the box of its inertia.
+    Several shapes become one mesh; a body without shapes becomes the box with its inertia.
     """
     if len(chosen) == 1:
-        given, mesh, shift = _shape_of(builder, chosen[0])
-        own, inner = mesh or Shape.model_validate(given).mesh(), Frame.of(builder.shape_transform[chosen[0]])
+        content, mesh, shift = _shape_of(builder, chosen[0])
+        body_mesh, inner = mesh or Shape.model_validate(content).mesh(), Frame.of(builder.shape_transform[chosen[0]])
         inner = inner @ Frame(np.eye(3), np.array([0.0, 0.0, shift]))
-        found.mesh = mesh
+        result.mesh = mesh
     elif chosen:
         parts = []
         for shape in chosen:
-            given, mesh, shift = _shape_of(builder, shape)
-            part, place = mesh or Shape.model_validate(given).mesh(), Frame.of(builder.shape_transform[shape])
+            content, mesh, shift = _shape_of(builder, shape)
+            part, place = mesh or Shape.model_validate(content).mesh(), Frame.of(builder.shape_transform[shape])
             parts.append(meshes.Mesh((part.vertices + (0, 0, shift)) @ place.R.T + place.p, part.faces))
-        given, own, inner = {}, meshes.joined(parts), Frame(np.eye(3), np.zeros(3))
-        found.mesh = own
+        content, body_mesh, inner = {}, meshes.joined(parts), Frame(np.eye(3), np.zeros(3))
+        result.mesh = body_mesh
     else:
         moments, axes = np.linalg.eigh(matrix(builder.body_inertia[body]))
         axes[:, 2] *= np.sign(np.linalg.det(axes))
         squares = 6 * (moments.sum() - 2 * moments) / float(builder.body_mass[body])
         size = np.sqrt(np.maximum(squares, (SLIGHT * np.sqrt(max(squares.max(), SLIGHT))) ** 2))
-        given = {"box": {"size": vector(size)}}
-        own, inner = meshes.box(size), Frame(axes, found.centre)
-        found.notes.append(f"`{name}` has no shape; it is shown as the box of its mass and inertia.")
-    meshes.check(own, f"the mesh of `{name}`")
-    return given, own, inner
+        content = {"box": {"size": vector(size)}}
+        body_mesh, inner = meshes.box(size), Frame(axes, result.centre)
+        result.notes.append(f"`{name}` has no shape; it is shown as the box of its mass and inertia.")
+    meshes.check(body_mesh, f"the mesh of `{name}`")
+    return content, body_mesh, inner
 
 
 def _shape_of(builder, shape: int) -> tuple[dict[str, Any], meshes.Mesh | None, float]:
-    """A shape as in a scene file, its mesh if it is one, and where on z Newton has the origin of gradsim's [m]."""
+    """Shape as in a scene file, its mesh if it is one, and the z coordinate of gradsim's origin in Newton's frame [m]."""
     from newton import GeoType
 
     a, b, c = (number(s) for s in builder.shape_scale[shape])
@@ -233,7 +235,7 @@ def _shape_of(builder, shape: int) -> tuple[dict[str, Any], meshes.Mesh | None, 
 
 
 def _merged(vertices: np.ndarray, indices: np.ndarray) -> meshes.Mesh:
-    """Readers split vertices where normals differ; a solid has each place once."""
+    """Merge coincident vertices, which readers duplicate where normals differ."""
     unique, where = np.unique(vertices + 0.0, axis=0, return_inverse=True)
     faces = where.ravel()[indices.reshape(-1, 3)]
     faces = faces[(faces != np.roll(faces, 1, 1)).all(1)]
@@ -242,7 +244,7 @@ def _merged(vertices: np.ndarray, indices: np.ndarray) -> meshes.Mesh:
 
 
 def _weighed(mesh: meshes.Mesh, mass: float) -> tuple[np.ndarray, np.ndarray]:
-    """Centre of mass (3) [m] and inertia (3, 3) [kg m²] about it, of equal density."""
+    """Centre of mass (3) [m] and inertia (3, 3) [kg m²] about it, for uniform density."""
     import torch
 
     solid = meshes.mass_properties(torch.tensor(mesh.vertices), torch.tensor(mesh.faces), torch.tensor(1.0).double())
@@ -250,17 +252,17 @@ def _weighed(mesh: meshes.Mesh, mass: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _motion(builder, body: int, pose: Frame, centre: np.ndarray) -> dict[str, list[float]]:
-    """Velocities at the start; Newton's linear one is that of the file's centre of mass."""
+    """Initial velocities; Newton's linear velocity is that of the centre of mass in the file."""
     twist = np.array([float(v) for v in builder.body_qd[body]])
     arm = pose.R @ (centre - np.array([float(v) for v in builder.body_com[body]]))
-    found = {"velocity": vector(twist[:3] + np.cross(twist[3:], arm)), "angular_velocity": vector(twist[3:])}
-    return {key: value for key, value in found.items() if any(value)}
+    velocities = {"velocity": vector(twist[:3] + np.cross(twist[3:], arm)), "angular_velocity": vector(twist[3:])}
+    return {key: value for key, value in velocities.items() if any(value)}
 
 
 def merge(builder) -> list[int]:
-    """Make every link that is fixed to another a part of it, in place; the numbers of those that are none any more.
+    """Merge every link that is fixed to another into it, in place; return the indices of the merged links.
 
-    What is fixed to the world stays a link of its own, unless it has no mass: then it is the world.
+    A link fixed to the world stays a separate link, unless it has no mass: then it becomes part of the world.
     """
     import newton
 
@@ -275,7 +277,7 @@ def merge(builder) -> list[int]:
 
 
 def _join(builder, k: int, part: int) -> None:
-    """Make a link a part of the one that joint k fixes it to."""
+    """Merge a link into the one that joint k fixes it to."""
     whole = builder.joint_parent[k]
     place = Frame.of(builder.joint_X_p[k]) @ Frame.of(builder.joint_X_c[k]).inverse
     if whole != -1:

@@ -1,4 +1,4 @@
-"""Joints of a Newton builder in the words of a scene.
+"""Joints of a Newton builder as entries of a scene.
 
 Newton has an anchor X_p in the parent's link and X_c in the child's, and the joint's own motion J between them: link
 poses obey L_B = L_A X_p J X_c⁻¹. A body of gradsim has the frame of its shape, turned by S in the link's, and its points
@@ -17,19 +17,19 @@ from scipy.spatial.transform import Rotation
 from gradsim.scene.importers.bodies import Body, Frame, number, vector
 from gradsim.scene.joint import HALF_TURN, WORLD
 
-ALWAYS = ("kind", "between", "lower", "upper")  # keys that count where they are 0, too
-ENDLESS = 1e6  # [rad or m] a limit of Newton beyond it is none
+ALWAYS = ("kind", "between", "lower", "upper")  # keys that are written even if they are 0
+ENDLESS = 1e6  # [rad or m] limits of Newton beyond it mean no limit
 
 
 @dataclass
 class Joint:
-    """A joint in the words of a scene, or the fault that keeps it out.
+    """Joint as an entry of a scene, or the reason why it is not supported.
 
     Attributes:
-        content: As in a scene file.
-        quat_xyzw: The child's orientation relative to its parent.
+        content: Entry of a scene file.
+        quat_xyzw: Orientation of the child relative to its parent.
         fault: Why gradsim cannot represent it.
-        notes: What was left out or assumed.
+        notes: Omissions and assumptions.
     """
 
     content: dict[str, Any] = field(default_factory=dict)
@@ -39,14 +39,14 @@ class Joint:
 
 
 def joint_of(builder, joint: int, name: str, names: Mapping[int, str], bodies: Mapping[int, Body]) -> Joint:
-    """One joint of a Newton builder that is not free.
+    """Convert a joint of a Newton builder that is not free.
 
     Args:
-        builder: The builder.
-        joint: Its number.
-        name: What it is called in the scene.
-        names: Of the bodies that are taken over, by number.
-        bodies: The same bodies.
+        builder: Builder.
+        joint: Index of the joint.
+        name: Name in the scene.
+        names: Names of the imported bodies by index.
+        bodies: The same bodies by index.
     """
     import newton
 
@@ -65,18 +65,18 @@ def joint_of(builder, joint: int, name: str, names: Mapping[int, str], bodies: M
             f"gradsim's are {', '.join(kinds.values())}. Put a light body between two of them."
         )
     if not builder.joint_enabled[joint]:
-        return Joint(fault=f"joint `{name}` is switched off; take it out.")
+        return Joint(fault=f"joint `{name}` is disabled; remove it from the file.")
     if builder.joint_mimic_joint[joint] != -1:
-        return Joint(fault=f"joint `{name}` mimics another; gradsim's joints move by themselves.")
+        return Joint(fault=f"joint `{name}` mimics another joint, which gradsim does not support.")
     kind = kinds[type_]
-    own = bodies[parent] if parent in bodies else Body()  # the world
+    parent_body = bodies[parent] if parent in bodies else Body()  # the world
     outer, inner = Frame.of(builder.joint_X_p[joint]), Frame.of(builder.joint_X_c[joint])
-    turn = own.turn.T @ outer.R
-    found = Joint(
+    turn = parent_body.turn.T @ outer.R
+    result = Joint(
         {
             "kind": kind,
             "between": [names.get(parent, WORLD), names[child]],
-            "parent_point": vector(own.turn.T @ (outer.p - own.centre)),
+            "parent_point": vector(parent_body.turn.T @ (outer.p - parent_body.centre)),
             "child_point": vector(bodies[child].turn.T @ (inner.p - bodies[child].centre)),
         },
         Frame(turn @ inner.R.T @ bodies[child].turn, np.zeros(3)).quat_xyzw,
@@ -85,22 +85,22 @@ def joint_of(builder, joint: int, name: str, names: Mapping[int, str], bodies: M
     if kind == "ball":
         start = Rotation.from_quat([float(v) for v in builder.joint_q[first : first + 4]])
         spin = np.array([float(v) for v in builder.joint_qd[rate : rate + 3]])
-        found.content |= {
+        result.content |= {
             "rotation_vector": vector(turn @ start.as_rotvec()),
             "angular_velocity": vector(turn @ spin),
-            "damping": _ball_damping(builder, rate, name, found),
+            "damping": _ball_damping(builder, rate, name, result),
         }
     elif kind != "fixed":
         start = number(builder.joint_q[first]), number(builder.joint_qd[rate])
         axis = np.array([float(v) for v in builder.joint_axis[rate]])
         keys = ("angle", "rate") if kind == "revolute" else ("displacement", "speed")
-        found.content |= {"axis": vector(turn @ axis), **dict(zip(keys, start, strict=True))}
-        found.content |= _acting(builder, first, rate, name, kind, found)
-    found.content = {k: v for k, v in found.content.items() if k in ALWAYS or np.any(v)}
-    return found
+        result.content |= {"axis": vector(turn @ axis), **dict(zip(keys, start, strict=True))}
+        result.content |= _acting(builder, first, rate, name, kind, result)
+    result.content = {k: v for k, v in result.content.items() if k in ALWAYS or np.any(v)}
+    return result
 
 
-def _acting(builder, q: int, dof: int, name: str, kind: str, found: Joint) -> dict[str, Any]:
+def _acting(builder, q: int, dof: int, name: str, kind: str, result: Joint) -> dict[str, Any]:
     """Springs, dampers, motors and limits along one coordinate."""
     springs = [
         (builder.joint_stiffness[dof], builder.joint_rest_q[q]),
@@ -114,36 +114,38 @@ def _acting(builder, q: int, dof: int, name: str, kind: str, found: Joint) -> di
         "torque" if kind == "revolute" else "force": number(builder.joint_f[dof]),
     }
     if builder.joint_target_kd[dof] and builder.joint_target_qd[dof]:
-        found.notes.append(f"left out: the target rate of `{name}`; its motor damps towards rest.")
+        result.notes.append(f"left out: the target rate of `{name}`; its motor damps towards rest.")
     ends = {"lower": builder.joint_limit_lower[dof], "upper": builder.joint_limit_upper[dof]}
     ends = {key: number(end) for key, end in ends.items() if abs(end) < ENDLESS}
     beyond = [key for key, end in ends.items() if kind == "revolute" and abs(end) > HALF_TURN]
     if beyond:
-        found.notes.append(f"left out: the limits of `{name}` beyond half a turn, which gradsim's do not see.")
+        result.notes.append(f"left out: the limits of `{name}` beyond half a turn, which gradsim does not support.")
         ends = {key: end for key, end in ends.items() if key not in beyond}
     if ends:
         content |= {**ends, "limit_stiffness": number(builder.joint_limit_ke[dof])}
-        found.notes.append(
+        result.notes.append(
             f"limits of `{name}`: springs of {number(builder.joint_limit_ke[dof]):g} "
-            f"{'N m/rad' if kind == 'revolute' else 'N/m'}, Newton's where the file says nothing, without damping."
+            f"{'N m/rad' if kind == 'revolute' else 'N/m'}, Newton's default if the file has none, without damping."
         )
-    _left_out(builder, (dof,), name, found)
+    _left_out(builder, (dof,), name, result)
     return content
 
 
-def _ball_damping(builder, dof: int, name: str, found: Joint) -> float:
-    """The damping of a ball joint, the same about all axes."""
+def _ball_damping(builder, dof: int, name: str, result: Joint) -> float:
+    """Damping of a ball joint, equal about all axes."""
     dofs = range(dof, dof + 3)
-    each = [float(builder.joint_damping[k] + builder.joint_target_kd[k]) for k in dofs]
-    if max(each) - min(each) > 1e-6 * max(each):
-        found.notes.append(f"damping of `{name}`: the mean of {', '.join(f'{number(d):g}' for d in each)} was taken.")
+    dampings = [float(builder.joint_damping[k] + builder.joint_target_kd[k]) for k in dofs]
+    if max(dampings) - min(dampings) > 1e-6 * max(dampings):
+        result.notes.append(
+            f"damping of `{name}`: the mean of {', '.join(f'{number(d):g}' for d in dampings)} was taken."
+        )
     if any(builder.joint_stiffness[k] or builder.joint_target_ke[k] for k in dofs):
-        found.fault = f"joint `{name}` is a ball joint with a spring; gradsim's have dampers only."
-    _left_out(builder, dofs, name, found)
-    return number(sum(each) / 3)
+        result.fault = f"joint `{name}` is a ball joint with a spring; in gradsim, ball joints have dampers only."
+    _left_out(builder, dofs, name, result)
+    return number(sum(dampings) / 3)
 
 
-def _left_out(builder, dofs, name: str, found: Joint) -> None:
+def _left_out(builder, dofs, name: str, result: Joint) -> None:
     for attribute, words in (("joint_friction", "dry friction"), ("joint_armature", "armature (a rotor's inertia)")):
         if any(getattr(builder, attribute)[k] for k in dofs):
-            found.notes.append(f"left out: {words} of `{name}`; gradsim's joints have none.")
+            result.notes.append(f"left out: {words} of `{name}`; gradsim's joints have none.")

@@ -1,7 +1,7 @@
 """Scenes from MJCF, URDF and USD files, read by Newton's importers (extra `newton`).
 
-What a scene of gradsim can say is taken over: rigid bodies and the joints between them, endless planes, friction,
-gravity, start velocities, cameras. What it cannot say is either refused or named in `Imported.notes`; nothing is dropped silently.
+Imported are rigid bodies and the joints between them, infinite planes, friction, gravity, initial velocities and
+cameras. Other content is either an error or listed in `Imported.notes`; nothing is dropped silently.
 """
 
 import warnings
@@ -31,9 +31,9 @@ FORMATS = {
     ".usdz": "usd",
 }
 NEWTON = 'reading MJCF, URDF and USD needs Newton: pip install "gradsim[newton]".'
-CONTACT = "contact: the file has no stiffness and damping of a spring law, so gradsim's defaults stand; set them in `grounds`."
-PASS = "links pass through one another; give `contacts` where they should not."
-STRANGERS = {  # lists of a Newton builder that have to be empty: what is in them
+CONTACT = "contact: the file has no stiffness and damping of a spring law, so gradsim's defaults apply; set them in `grounds`."
+PASS = "links pass through one another; add `contacts` to prevent it."
+STRANGERS = {  # lists of a Newton builder that must be empty, with the name of their content
     "particle_q": "particles",
     "spring_indices": "springs",
     "tri_indices": "triangles of a cloth",
@@ -58,7 +58,7 @@ class Imported:
 
 @dataclass
 class _Draft:
-    """Results so far of an import: content of the scene, faults that refuse the file, notes, meshes to write."""
+    """Import in progress: content of the scene, unsupported elements, notes, and meshes to write."""
 
     content: dict[str, Any]
     faults: list[str] = field(default_factory=list)
@@ -69,17 +69,17 @@ class _Draft:
 def load(
     path: str | Path, mesh_folder: str | Path | None = None, skip: bool = False, fixed_base: bool = False
 ) -> Imported:
-    """A scene from an MJCF (.xml, .mjcf), URDF (.urdf) or USD (.usd, .usda, .usdc, .usdz) file.
+    """Load a scene from an MJCF (.xml, .mjcf), URDF (.urdf) or USD (.usd, .usda, .usdc, .usdz) file.
 
     Args:
-        path: The file. Y-up USD stages are turned to z up.
-        mesh_folder: Where meshes of the file are written as obj, which the scene then names; needed only if it has some.
-        skip: Leave out what gradsim cannot represent, and say so in the notes, instead of refusing the file.
-        fixed_base: Hold the root of a URDF to the world, which such files do not say. A root without mass always is.
+        path: File. Y-up USD stages are rotated to z up.
+        mesh_folder: Folder for meshes, written as obj files that the scene refers to; required if the file has meshes.
+        skip: Omit unsupported elements and list them in the notes, instead of raising an error.
+        fixed_base: Fix the root of a URDF to the world, which the format cannot specify. A root without mass always is.
 
     Raises:
-        InputError: If the file does not exist, it cannot be read, Newton is not installed, or the file has what gradsim
-            cannot represent: one message that names every element.
+        InputError: If the file does not exist, it cannot be read, Newton is not installed, or the file has
+            unsupported elements: one message with all of them.
     """
     path = Path(path)
     kind = FORMATS.get(path.suffix.lower())
@@ -104,7 +104,7 @@ def load(
 
 
 def _read(path: Path, kind: str, fixed_base: bool) -> tuple[Any, list[str]]:
-    """Newton's builder, and what Newton warned of."""
+    """Newton's builder, and the warnings of Newton."""
     try:
         import warp as wp
 
@@ -127,15 +127,15 @@ def _read(path: Path, kind: str, fixed_base: bool) -> tuple[Any, list[str]]:
                 case _:
                     builder.add_usd(str(path), load_sites=False)
     except ImportError as error:
-        raise InputError(f"{path} needs a package that is not there ({error}): pip install usd-core.") from error
+        raise InputError(f"{path} needs a package that is not installed ({error}): pip install usd-core.") from error
     except Exception as error:  # readers of broken files raise errors of any kind
         raise InputError(f"{path} cannot be read as {kind.upper()}: {error}") from error
     return builder, [f"Newton: {w.message}" for w in caught if "eprecat" not in w.category.__name__]
 
 
 def _gravity(builder, extras: source_text.Extras) -> list[float]:
-    found = vector(builder.gravity)
-    return extras.gravity if extras.gravity is not None and any(found) else found  # zero: switched off by a flag
+    gravity = vector(builder.gravity)
+    return extras.gravity if extras.gravity is not None and any(gravity) else gravity  # zero: switched off by a flag
 
 
 def _strangers(builder) -> Iterator[str]:
@@ -147,13 +147,13 @@ def _strangers(builder) -> Iterator[str]:
 
 
 def _bodies(builder, draft: _Draft) -> dict[int, str]:
-    """Put all bodies and joints into the draft; the names of the bodies by number."""
+    """Add all bodies and joints to the draft; return the names of the bodies by index."""
     import newton
 
     parts = merge(builder)
     if parts:
-        some = ", ".join(f"`{plain_name(builder.body_label[part])}`" for part in parts)
-        draft.notes.append(f"{some}: fixed to another link or the world, became a part of it.")
+        labels = ", ".join(f"`{plain_name(builder.body_label[part])}`" for part in parts)
+        draft.notes.append(f"{labels}: fixed to another link or the world, merged into it.")
     joints = {
         child: k
         for k, (kind, child) in enumerate(zip(builder.joint_type, builder.joint_child, strict=True))
@@ -165,45 +165,45 @@ def _bodies(builder, draft: _Draft) -> dict[int, str]:
     for body in sorted(links, key=lambda b: len(_above(builder, b, joints))):
         name, joint = plain_name(builder.body_label[body]), joints.get(body)
         name = plain_name("root" if name == WORLD else name, taken=names.values())
-        found = body_of(builder, body, name, held=joint is not None)
+        result = body_of(builder, body, name, held=joint is not None)
         parent = -1 if joint is None else builder.joint_parent[joint]
-        if parent != -1 and parent not in names and not found.fault:
-            found.fault = (
-                f"body `{name}` hangs on `{plain_name(builder.body_label[parent])}`, which is none of gradsim's."
+        if parent != -1 and parent not in names and not result.fault:
+            result.fault = (
+                f"body `{name}` is attached to `{plain_name(builder.body_label[parent])}`, which was not imported."
             )
         held = None
-        if joint is not None and not found.fault:
+        if joint is not None and not result.fault:
             label = plain_name(builder.joint_label[joint], taken=draft.content["joints"])
-            held = joint_of(builder, joint, label, {**names, body: name}, {**bodies, body: found})
-            found.fault = held.fault
-            found.notes += held.notes
-        if found.fault:
-            draft.faults.append(found.fault)
+            held = joint_of(builder, joint, label, {**names, body: name}, {**bodies, body: result})
+            result.fault = held.fault
+            result.notes += held.notes
+        if result.fault:
+            draft.faults.append(result.fault)
             continue
-        draft.notes += found.notes
+        draft.notes += result.notes
         if held is not None:
-            found.content["quat_xyzw"] = held.quat_xyzw
+            result.content["quat_xyzw"] = held.quat_xyzw
             draft.content["joints"][label] = held.content
-        names[body], bodies[body] = name, found
-        draft.content["bodies"][name] = found.content
-        if found.mesh is not None:
-            draft.meshes[name] = found.mesh
+        names[body], bodies[body] = name, result
+        draft.content["bodies"][name] = result.content
+        if result.mesh is not None:
+            draft.meshes[name] = result.mesh
     if draft.content["joints"]:
         draft.notes.append(PASS)
     return names
 
 
 def _above(builder, body: int, joints: dict[int, int]) -> list[int]:
-    """The bodies that a body hangs on, one above the other."""
-    found = []
+    """Ancestors of a body along its joints."""
+    parents = []
     while body in joints and builder.joint_parent[joints[body]] != -1:
         body = builder.joint_parent[joints[body]]
-        found.append(body)
-    return found
+        parents.append(body)
+    return parents
 
 
 def _grounds(builder, kind: str, names: dict[int, str], draft: _Draft) -> None:
-    """Put all static planes into the draft, with the friction that the format combines."""
+    """Add all static planes to the draft, with the friction combined as the format defines."""
     import newton
 
     for shape in range(len(builder.shape_type)):
@@ -213,19 +213,19 @@ def _grounds(builder, kind: str, names: dict[int, str], draft: _Draft) -> None:
         name, type_ = plain_name(builder.shape_label[shape], taken=taken), newton.GeoType(builder.shape_type[shape])
         if type_ != newton.GeoType.PLANE:
             draft.faults.append(
-                f"the fixed {type_.name.lower()} `{name}`; of fixed things, gradsim's scenes have planes."
+                f"the static {type_.name.lower()} `{name}`; the only static shapes that are imported are planes."
             )
             continue
         if any(builder.shape_scale[shape][:2]):
-            draft.notes.append(f"`{name}` is a finite plane in the file and an endless one here.")
-        own = builder.shape_material_mu[shape]
+            draft.notes.append(f"`{name}` is a finite plane in the file and an infinite one in the scene.")
+        ground_mu = builder.shape_material_mu[shape]
         pairs = {
-            names[body]: (max(own, mu) if kind == "mjcf" else (own + mu) / 2)
+            names[body]: (max(ground_mu, mu) if kind == "mjcf" else (ground_mu + mu) / 2)
             for body, shapes in builder.body_shapes.items()
             if body in names
-            for mu in [max((builder.shape_material_mu[s] for s in shapes), default=own)]
+            for mu in [max((builder.shape_material_mu[s] for s in shapes), default=ground_mu)]
         }
-        friction = next(iter(pairs.values()), own)
+        friction = next(iter(pairs.values()), ground_mu)
         others = {n: f"{number(mu):g}" for n, mu in pairs.items() if abs(mu - friction) > 1e-6}
         if others:
             draft.notes.append(
@@ -240,17 +240,17 @@ def _refuse(path: Path, draft: _Draft, skip: bool) -> None:
     if draft.faults and not skip:
         raise InputError(
             "\n".join(
-                [f"{path} has what a scene of gradsim cannot represent; take it out, or skip it (`--skip`):"]
+                [f"{path} has elements that gradsim does not support; remove them, or skip them (`--skip`):"]
                 + [f"  {fault}" for fault in draft.faults]
             )
         )
     draft.notes += [f"left out: {fault}" for fault in draft.faults]
     if not draft.content["bodies"]:
-        raise InputError(f"{path} has no rigid body that gradsim can represent.")
+        raise InputError(f"{path} has no rigid body that gradsim supports.")
 
 
 def _write_meshes(path: Path, draft: _Draft, folder: str | Path | None) -> None:
-    """Write meshes as obj files next to the scene, which names them."""
+    """Write meshes as obj files, to which the scene refers."""
     if not draft.meshes:
         return
     if folder is None:

@@ -16,7 +16,7 @@ from scipy.spatial.transform import Rotation
 from gradsim.errors import InputError
 from gradsim.scene.importers.bodies import plain_name
 
-MUJOCO_SIZE = (640, 480)  # [px] of an image where the file says nothing
+MUJOCO_SIZE = (640, 480)  # [px] default image size
 MUJOCO_FOVY = 45.0  # [deg]
 USD_WIDTH = 640  # [px]; USD has no image size
 REFUSED = {  # sections of an MJCF file that change the motion
@@ -24,12 +24,12 @@ REFUSED = {  # sections of an MJCF file that change the motion
     "equality": "equality constraint",
     "deformable": "deformable",
 }
-MOTORS = {  # actuators of MJCF that are numbers of a joint here
-    "motor": "its control is the torque or force of joint `{}`, which is 0 until it is set{}.",
+MOTORS = {  # actuators of MJCF that become parameters of a joint
+    "motor": "its control is the torque or force of joint `{}`, 0 by default{}.",
     "position": "a spring and damper of joint `{}`; its control is the joint's target{}.",
     "velocity": "a damper of joint `{}`; its target rate is 0{}.",
 }
-ASIDE = {  # elements that do not move anything: where they stand, and what they are
+ASIDE = {  # elements without effect on the motion: path in the file, and name
     "mjcf": {"sensor/*": "sensor", "keyframe/key": "keyframe", "contact/*": "contact rule", ".//light": "light"},
     "urdf": {"transmission": "transmission", "gazebo": "gazebo extension", ".//sensor": "sensor"},
 }
@@ -42,9 +42,9 @@ class Extras:
     """Content of a file that Newton does not import.
 
     Attributes:
-        gravity: [m/s²], where Newton does not read it.
-        cameras: By name, as in a scene file.
-        faults: Content that a scene cannot represent.
+        gravity: Gravity [m/s²], if Newton does not read it.
+        cameras: Cameras by name, as in a scene file.
+        faults: Unsupported content.
         notes: Omissions and assumptions.
     """
 
@@ -55,10 +55,10 @@ class Extras:
 
 
 def extras(path: Path, kind: str) -> Extras:
-    """Read them.
+    """Read the content that Newton does not import.
 
     Args:
-        path: The file.
+        path: File.
         kind: "mjcf", "urdf" or "usd".
 
     Raises:
@@ -66,25 +66,25 @@ def extras(path: Path, kind: str) -> Extras:
     """
     if kind == "usd":
         return _usd(path)
-    found = Extras()
+    result = Extras()
     roots = list(_roots(path))
     for pattern, words in ASIDE[kind].items():
         names = [e.get("name") or e.tag for root in roots for e in root.findall(pattern)]
         if names:
-            found.notes.append(f"left out: {words} {', '.join(f'`{n}`' for n in names)}.")
+            result.notes.append(f"left out: {words} {', '.join(f'`{n}`' for n in names)}.")
     if kind == "mjcf":
-        _mjcf(roots, found)
-    return found
+        _mjcf(roots, result)
+    return result
 
 
 def camera_content(pose: np.ndarray, focal: float, size: tuple[int, int]) -> dict[str, Any]:
-    """A camera of a scene from a camera-to-world pose (4, 4) of OpenGL and a focal length [px]."""
+    """Camera of a scene from a camera-to-world pose (4, 4) of OpenGL and a focal length [px]."""
     R = np.diag([1.0, -1.0, -1.0]) @ pose[:3, :3].T
     return {"size": list(size), "R": R.tolist(), "t": (-R @ pose[:3, 3]).tolist(), "focal": float(focal)}
 
 
 def _roots(path: Path) -> Iterator[xml.Element]:
-    """The file and what it includes."""
+    """Roots of the file and of included files."""
     try:
         root = xml.parse(path).getroot()
     except (OSError, xml.ParseError) as error:
@@ -95,61 +95,63 @@ def _roots(path: Path) -> Iterator[xml.Element]:
             yield from _roots(path.parent / str(include.get("file")))
 
 
-def _mjcf(roots: list[xml.Element], found: Extras) -> None:
+def _mjcf(roots: list[xml.Element], result: Extras) -> None:
     for section, words in REFUSED.items():
         for element in [e for root in roots for part in root.findall(section) for e in part]:
             name = element.get("name") or element.tag
-            found.faults.append(f"{words} `{name}` ({element.tag}); gradsim's scenes have none.")
+            result.faults.append(f"{words} `{name}` ({element.tag}); gradsim does not support it.")
     for element in [e for root in roots for part in root.findall("actuator") for e in part]:
         name, joint, gear = element.get("name") or element.tag, element.get("joint"), _floats(element.get("gear"))
         if element.tag in MOTORS and joint:
-            geared = f"; the file's gear of {gear[0]:g} is left to you" if gear and gear[0] != 1 else ""
-            found.notes.append(f"actuator `{name}`: {MOTORS[element.tag].format(plain_name(joint), geared)}")
+            geared = f"; apply the file's gear of {gear[0]:g} yourself" if gear and gear[0] != 1 else ""
+            result.notes.append(f"actuator `{name}`: {MOTORS[element.tag].format(plain_name(joint), geared)}")
         else:
-            found.faults.append(
+            result.faults.append(
                 f"actuator `{name}` ({element.tag}); gradsim's joints have motors, springs and dampers."
             )
     for joint in [j for root in roots for j in root.iter("joint")]:
         if joint.get("type") == "ball" and joint.get("range"):  # which Newton does not read
             name = joint.get("name", "of a body")
-            found.faults.append(f"joint `{plain_name(name)}` is a ball joint with limits; gradsim's have none.")
+            result.faults.append(
+                f"joint `{plain_name(name)}` is a ball joint with limits, which gradsim does not support."
+            )
     for option in [o for root in roots for o in root.findall("option")]:
         if option.get("gravity"):
-            found.gravity = _floats(option.get("gravity"))
+            result.gravity = _floats(option.get("gravity"))
         moving = [key for key in MEDIUM if any(_floats(option.get(key)))]
         if moving:
-            found.faults.append(f"a medium ({', '.join(moving)} in `option`); bodies of gradsim move in a vacuum.")
+            result.faults.append(f"a medium ({', '.join(moving)} in `option`); bodies of gradsim move in a vacuum.")
     compiler = {k: v for root in roots for c in root.findall("compiler") for k, v in c.attrib.items()}
     size = MUJOCO_SIZE
     for screen in [g for root in roots for g in root.findall("visual/global")]:
         size = int(screen.get("offwidth", size[0])), int(screen.get("offheight", size[1]))
     for root in roots:
         for number, camera in enumerate(root.findall("worldbody/camera")):
-            _mjcf_camera(camera, f"camera_{number}", size, compiler, found)
+            _mjcf_camera(camera, f"camera_{number}", size, compiler, result)
         for camera in root.findall("worldbody//body//camera"):
-            found.notes.append(f"left out: camera `{camera.get('name')}`, which moves with a body.")
+            result.notes.append(f"left out: camera `{camera.get('name')}`, which moves with a body.")
 
 
-def _mjcf_camera(camera: xml.Element, default: str, size: tuple[int, int], compiler: dict, found: Extras) -> None:
-    name = plain_name(camera.get("name", default), taken=found.cameras)
+def _mjcf_camera(camera: xml.Element, default: str, size: tuple[int, int], compiler: dict, result: Extras) -> None:
+    name = plain_name(camera.get("name", default), taken=result.cameras)
     unread = [key for key in UNREAD_LENS if camera.get(key)]
     if unread or camera.get("mode", "fixed") != "fixed" or camera.get("orthographic") == "true":
         why = ", ".join(unread) or camera.get("mode", "orthographic")
-        found.notes.append(f"left out: camera `{name}` ({why}); gradsim reads fixed cameras with `fovy`.")
+        result.notes.append(f"left out: camera `{name}` ({why}); gradsim reads fixed cameras with `fovy`.")
         return
-    own = [int(v) for v in _floats(camera.get("resolution"))]
-    width, height = (own[0], own[1]) if len(own) == 2 and min(own) > 1 else size
+    resolution = [int(v) for v in _floats(camera.get("resolution"))]
+    width, height = (resolution[0], resolution[1]) if len(resolution) == 2 and min(resolution) > 1 else size
     if (width, height) == MUJOCO_SIZE:
-        found.notes.append(f"camera `{name}`: the image is 640 × 480 px, MuJoCo's default; set `camera.size`.")
+        result.notes.append(f"camera `{name}`: the image is 640 × 480 px, MuJoCo's default; set `camera.size`.")
     fovy = np.radians(float(camera.get("fovy", MUJOCO_FOVY)))
     pose = np.eye(4)
     pose[:3, :3] = _turn(camera, compiler).as_matrix()
     pose[:3, 3] = _floats(camera.get("pos")) or (0.0, 0.0, 0.0)
-    found.cameras[name] = camera_content(pose, height / (2 * np.tan(fovy / 2)), (width, height))
+    result.cameras[name] = camera_content(pose, height / (2 * np.tan(fovy / 2)), (width, height))
 
 
 def _turn(element: xml.Element, compiler: dict) -> Rotation:
-    """The orientation of an MJCF element, in any of MuJoCo's five ways."""
+    """Orientation of an MJCF element in any of MuJoCo's five notations."""
     degrees = compiler.get("angle", "degree") == "degree"
     if element.get("quat"):
         w, x, y, z = _floats(element.get("quat"))
@@ -180,24 +182,24 @@ def _floats(text: str | None) -> list[float]:
 def _usd(path: Path) -> Extras:
     # by name, since the package writes its names only when it is loaded
     Usd, UsdGeom = importlib.import_module("pxr.Usd"), importlib.import_module("pxr.UsdGeom")
-    found = Extras()
+    result = Extras()
     stage = Usd.Stage.Open(str(path))
     if UsdGeom.GetStageMetersPerUnit(stage) != 1:
-        found.faults.append(
+        result.faults.append(
             f"metersPerUnit {UsdGeom.GetStageMetersPerUnit(stage):g}; Newton reads stages in metres only, so scale it."
         )
     upright = np.eye(4)
     if UsdGeom.GetStageUpAxis(stage) == UsdGeom.Tokens.y:  # y up → z up
         upright[:3, :3] = Rotation.from_euler("x", 90, degrees=True).as_matrix()
     for prim in [p for p in stage.Traverse() if p.IsA(UsdGeom.Camera)]:
-        name, camera = plain_name(prim.GetName(), taken=found.cameras), UsdGeom.Camera(prim).GetCamera()
+        name, camera = plain_name(prim.GetName(), taken=result.cameras), UsdGeom.Camera(prim).GetCamera()
         wide, tall = camera.horizontalAperture, camera.verticalAperture
         if camera.projection != camera.Perspective or camera.horizontalApertureOffset or camera.verticalApertureOffset:
-            found.notes.append(f"left out: camera `{name}`, which is orthographic or shifted.")
+            result.notes.append(f"left out: camera `{name}`, which is orthographic or shifted.")
             continue
         height = round(USD_WIDTH * tall / wide)
         pose = upright @ np.array(camera.transform).T  # USD's matrices act on rows
         pose[:3, :3] /= np.linalg.norm(pose[:3, :3], axis=0)
-        found.cameras[name] = camera_content(pose, camera.focalLength / wide * USD_WIDTH, (USD_WIDTH, height))
-        found.notes.append(f"camera `{name}`: USD has no image size; {USD_WIDTH} × {height} px was taken.")
-    return found
+        result.cameras[name] = camera_content(pose, camera.focalLength / wide * USD_WIDTH, (USD_WIDTH, height))
+        result.notes.append(f"camera `{name}`: USD has no image size; {USD_WIDTH} × {height} px is assumed.")
+    return result
