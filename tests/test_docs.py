@@ -7,10 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from gradsim.app.experiments import experiments
+from gradsim.identification.estimators import ESTIMATORS
+from gradsim.losses.registry import LOSSES
+from gradsim.physics import model
+from gradsim.physics.contact import laws
+from gradsim.scene import contact, scene
+from gradsim.scene.parameters import KEYS
 from gradsim_reproduction.all import PAPER
 from gradsim_reproduction.registry import EXPERIMENTS
 
 ROOT = Path(__file__).parents[1]
+REGISTRIES = (scene.KINDS, KEYS, model.KINDS, laws.LAWS, contact.LAWS, ESTIMATORS, LOSSES, experiments())
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 
 
@@ -27,11 +35,21 @@ def prose(page: str) -> str:
     return text.replace("\n", " ")
 
 
+@pytest.fixture
+def registries():
+    """What a page registers is gone after it: other tests list the names."""
+    saved = [(registry, dict(registry)) for registry in REGISTRIES]
+    yield
+    for registry, content in saved:
+        registry.clear()
+        registry.update(content)
+
+
 PAGES = [page.stem for page in sorted((ROOT / "docs").glob("*.md")) if blocks(page)]
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_prints_what_it_says(page, monkeypatch):
+def test_a_page_prints_what_it_says(page, monkeypatch, registries):
     monkeypatch.chdir(ROOT)
     names = {}
     for code, expected in blocks(ROOT / "docs" / f"{page}.md"):

@@ -35,8 +35,8 @@ def test_forces_are_the_change_of_momentum(law, obstacles):
     trajectory = model.unchecked(values, 500)
     cube = trajectory["cube"]
     given = 2.0 * (cube["v"].diff(dim=1)[0] / model.dt - values["gravity"])
-    forces = contact_forces(model.systems[0], cube, values)  # pyright: ignore[reportArgumentType]
-    found = touches(model.systems[0], cube, values)  # pyright: ignore[reportArgumentType]
+    forces = contact_forces(model.systems[0], cube, values)
+    found = touches(model.systems[0], cube, values)
     assert (forces.sum((1, 2, 3))[:-1] - given).abs().max() < 1e-9
     assert found.inside.any(2).any(0).all() and found.sliding.any() and (found.inside & ~found.sliding).any()
     assert torch.equal(found.any, forces.abs().sum((1, 2, 3, 4)).ne(0) | found.inside.flatten(1).any(1))
@@ -49,7 +49,7 @@ def test_tangents_of_the_forces_are_the_change_of_the_momentums_tangent(law):
     values = {name: v.detach() for name, v in model.values().items()}
     along = {"ground.stiffness": values["ground.stiffness"]}
     own, moving = model.tangent(values, along, 500)
-    _, change = force_tangents(model.systems[0], own["cube"], moving["cube"], values, along)  # pyright: ignore[reportArgumentType]
+    _, change = force_tangents(model.systems[0], own["cube"], moving["cube"], values, along)
     given = 2.0 * moving["cube"]["v"].diff(dim=1)[0] / model.dt
     assert given.abs().max() > 1
     assert (change.sum((1, 2, 3))[:-1] - given).abs().max() < 1e-9 * given.abs().max()

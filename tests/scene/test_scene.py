@@ -17,6 +17,13 @@ def test_a_body_is_enough():
     assert (scene.grounds, scene.camera) == ({}, None)
 
 
+def test_pushes_are_those_of_bodies_that_have_some():
+    """Pendulums have none, and a box may have none."""
+    box = {"shape": {"box": {"size": [1, 1, 1]}}, "mass": 1}
+    scene = Scene.parse({"bodies": {"a": box, "b": {**box, "pushes": [{"impulse": [1, 0, 0]}]}, "c": BOB}})
+    assert list(scene.pushes) == ["b"] and scene.pushes["b"][0].impulse == (1, 0, 0)
+
+
 @pytest.mark.parametrize("given", [9.81, "9.81", "9.81 m/s^2", [0, 0, -9.81], ["0", 0, "-981 cm/s^2"]])
 def test_gravity_is_a_vector_or_its_strength(scene, given):
     assert scene({"gravity": given}).gravity == (0, 0, -9.81)

@@ -114,6 +114,7 @@ class FitArguments(RunArguments):
         frames: Frames to use, as in `gradsim.video.timing.align_frames`.
         background: Image or video of the empty scene, or "median".
         profile: Add profile likelihoods along the two weakest directions.
+        estimator: Name of the estimator, as for `identify`.
     """
 
     command: ClassVar = "fit"
@@ -136,6 +137,7 @@ class FitArguments(RunArguments):
     frames: str = ""
     background: Path | str | None = None
     profile: bool = False
+    estimator: str = "least-squares"
 
     def __post_init__(self):
         if self.background is not None and self.background != "median":

@@ -15,7 +15,6 @@ from scipy.spatial import KDTree
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.physics.soft.body import SoftBody
 
 if TYPE_CHECKING:
     from gradsim.physics.model import Model
@@ -33,11 +32,10 @@ def element_centers(model: "Model", name: str) -> Tensor | None:
     """
     kind = model.kinds[name]
     count = kind.elements if kind.timed else 0
-    for body in model.systems:
-        if isinstance(body, SoftBody) and body.name == name.partition(".")[0] and count > 1:
-            bent = name.endswith(".bending_activation")  # of hinges; all else over time is of the elements themselves
-            indices = [group.index for group in body.matter.groups if (group.force.name == "bending") == bent]
-            return body.rest[indices[0]].mean(1)
+    owner, _, key = name.partition(".")
+    for system in model.systems:
+        if system.name == owner and system.deformable and count > 1:
+            return system.deformable.rest[system.deformable.elements_of(key)].mean(1)
     return None
 
 

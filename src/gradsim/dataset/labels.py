@@ -29,7 +29,7 @@ STATES = "states."  # prefix of the columns of the trajectory
 def label(sample: Sample, sizes: Sequence[int]) -> dict[str, Any]:
     """Row of a sample, without its trajectory."""
     scene = visible_scene(sample.scene)
-    pushes = [push for body in scene.bodies.values() for push in getattr(body, "pushes", ()) if push.impulse]
+    pushes = [push for pushes in scene.pushes.values() for push in pushes if push.impulse]
     _, R, t = scene.view().matrices()
     return {
         "number": sample.number,
@@ -39,7 +39,7 @@ def label(sample: Sample, sizes: Sequence[int]) -> dict[str, Any]:
         "unknowns": list(sample.unknowns),
         **sample.truth,
         "impulse": list(pushes[0].impulse or ()) if pushes else [],
-        "impulse_point": list(getattr(pushes[0], "point", ())) if pushes else [],
+        "impulse_point": list(pushes[0].point) if pushes else [],
         **{f"K_{size}": visible_scene(scene, size).view().matrices()[0].ravel().tolist() for size in sizes},
         "R": R.ravel().tolist(),
         "t": t.tolist(),

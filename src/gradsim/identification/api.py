@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError, Status
+from gradsim.identification.estimators import LEAST_SQUARES, Estimator, estimator_named, name_of
 from gradsim.identification.fit import MISMATCH, Estimate, Fit
 from gradsim.identification.long_clip import MultipleShooting, jump_record, one_shot_suffices, shoot, verdict
 from gradsim.identification.observation.base import Observation
@@ -19,7 +20,7 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.sensitivity.lyapunov import growth
 from gradsim.identification.solvers.de_mcmc import Samples, sample
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
-from gradsim.identification.solvers.multistart import EXACT, MultistartConfig, Outcome, search
+from gradsim.identification.solvers.multistart import EXACT, MultistartConfig, Outcome
 from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyze, secant_fisher
 from gradsim.identification.uncertainty.profile_likelihood import with_profiles
 from gradsim.identification.uncertainty.residual_diagnostics import outlier_threshold, residual_diagnostics
@@ -34,6 +35,10 @@ POLISHED = 10  # linearisations from a better point that samples met
 FROZEN_NOTE = (
     "Contact cuts the likelihood into valleys too narrow to be explored, so the error bars use the last frames with the "
     "power {:.2g} only: they are wider than those of the whole clip."
+)
+NOT_MINIMAL = (
+    "The search stopped short of the minimum: one Gauss–Newton step lowers χ² by {:.2g}, so the answer is off by some {:.2g} "
+    "standard deviations, which the error bars do not contain."
 )
 NOISELESS = 1e-2  # χ²/N below which no noise is left that error bars could be sampled from
 CORNERS = 64  # corners of the ranges at which the time step is checked
@@ -68,15 +73,22 @@ def least_squares(
     Returns:
         The fit. Where a direction is unidentifiable, its status is UNIDENTIFIABLE and the values along it are arbitrary.
     """
+    problem = _problem(scene, observation, unknowns, model)
+    return _profiled(solve(problem, plan, seed, noise_known, report, checkpoint), problem, profile)
+
+
+def _problem(scene, observation: Observation, unknowns: Sequence[str | Unknown], model: Model | None = None) -> Problem:
     space = Space(scene, unknowns)
     problem = Problem(model or model_for(scene, space), observation, space)
     require_observable(problem.model, observation, space.values(space.low[None]))
-    fit = solve(problem, plan, seed, noise_known, report, checkpoint)
-    return (
-        with_profiles(fit, problem, [] if profile is True else profile)
-        if profile and fit.status != Status.FAILED
-        else fit
-    )
+    return problem
+
+
+def _profiled(fit: Fit, problem: Problem, profile: bool | Sequence[str]) -> Fit:
+    """The fit with profile likelihoods, where they are requested and there is a minimum."""
+    if not profile or fit.status == Status.FAILED:
+        return fit
+    return with_profiles(fit, problem, [] if profile is True else profile)
 
 
 def solve(
@@ -87,9 +99,12 @@ def solve(
     report: Callable[[dict], None] = lambda entry: None,
     checkpoint: CheckpointStore | None = None,
     shooting: MultipleShooting | None = None,
+    estimator: str | Estimator = LEAST_SQUARES,
 ) -> Fit:
-    """Search for the best fit of a problem and judge it; arguments as for `least_squares`."""
-    space, plan = problem.space, plan or MultistartConfig()
+    """Search for the best fit of a problem and judge it; arguments as for `least_squares` and `identify`."""
+    space, plan, search = problem.space, plan or MultistartConfig(), estimator_named(estimator)
+    if shooting and estimator != LEAST_SQUARES:
+        raise InputError(f"multiple shooting has an estimator of its own; remove `shooting` or {estimator!r}.")
 
     def report_values(entry: dict) -> None:
         entry["values"] = dict(zip(space.names, space.numbers(torch.tensor(entry["u"])).tolist(), strict=True))
@@ -105,7 +120,7 @@ def solve(
         )
         return replace(fit, shooting=jump_record(cut, shots, shooting, one_shot))
     outcome = search(problem, plan, np.random.default_rng(seed), report_values, checkpoint)
-    return make_fit(problem, outcome, seed, noise_known, checkpoint)
+    return replace(make_fit(problem, outcome, seed, noise_known, checkpoint), estimator=name_of(estimator))
 
 
 def identify(
@@ -118,6 +133,7 @@ def identify(
     report: Callable[[dict], None] = lambda entry: None,
     shooting: MultipleShooting | None = None,
     profile: bool | Sequence[str] = False,
+    estimator: str | Estimator = LEAST_SQUARES,
 ) -> Fit:
     """Identify physical parameters from a video.
 
@@ -131,6 +147,8 @@ def identify(
         report: Called after each stage of the search.
         shooting: Multiple shooting for a long or chaotic clip, such as `MultipleShooting(window=20)`.
         profile: True: profile likelihoods along the two weakest directions; or names of unknowns.
+        estimator: Search for the lowest cost: "least-squares" (multi-start Levenberg–Marquardt), "gradient-descent" (Adam on
+            adjoints), a name added by `register_estimator`, or an `Estimator` itself. Error bars and verdict are the same.
 
     Raises:
         InputError: If an argument is wrong, before any work starts.
@@ -140,14 +158,11 @@ def identify(
     if observation is None:
         assert clip is not None
         observation = Clip.of(clip).observe(scene)
-    if shooting:
-        space = Space(scene, unknowns)
-        problem = Problem(model_for(scene, space), observation, space)
-        require_observable(problem.model, observation, space.values(space.low[None]))
-        return solve(problem, MultistartConfig(starts=starts), seed, report=report, shooting=shooting)
-    return least_squares(
-        scene, observation, unknowns, MultistartConfig(starts=starts), seed, report=report, profile=profile
-    )
+    estimator_named(estimator)  # an unknown name is refused before the model is built
+    problem = _problem(scene, observation, unknowns)
+    plan = MultistartConfig(starts=starts)
+    fit = solve(problem, plan, seed, report=report, shooting=shooting, estimator=estimator)
+    return fit if shooting else _profiled(fit, problem, profile)
 
 
 def make_fit(
@@ -160,7 +175,7 @@ def make_fit(
 ) -> Fit:
     """Estimates, error bars and status of a search; `sampled`: sample the posterior where contact may kink the likelihood."""
     space, best, cost = problem.space, outcome.best, outcome.best_cost
-    fisher, chi2, informative = _evidence(problem, best)
+    fisher, g, chi2, informative = _evidence(problem, best)
     scale = 1.0 if noise_known else max(chi2 / max(1.0, informative - len(space)), 1e-30)
     prior = torch.diag(problem.prior_precision)  # not a residual: not scaled
     wide, nonsmooth = secant_fisher(problem, best, (fisher - prior) / scale + prior, variance=scale)
@@ -177,11 +192,13 @@ def make_fit(
         if samples.best_cost < cost:
             people, _ = descend(problem, Population.at(samples.best[None]), problem.frames, "pixels", POLISHED)
             best, cost = people.u[0], people.cost[0].item()
-            _, chi2, informative = _evidence(problem, best)
+            fisher, g, chi2, informative = _evidence(problem, best)
         wide = torch.linalg.inv(torch.cov(samples.u.T).reshape(len(space), -1) + 1e-18 * torch.eye(len(space)))
+    if (gain := _distance_from_minimum(problem, best, cost, fisher, g, scale)) > 1:
+        notes.append(NOT_MINIMAL.format(gain, math.sqrt(gain)))
     spare = max(1.0, informative - len(space))
     chi2_per_n = chi2 / spare
-    pushed = any(getattr(body, "pushes", None) for scene in problem.scenes for body in scene.bodies.values())
+    pushed = any(scene.pushes for scene in problem.scenes)
     uncertainty = analyze(space, wide, pushed)
     estimates = _estimates(space, best, uncertainty, samples)
     limit = max(MISMATCH, 1 + 5 * math.sqrt(2 / spare))
@@ -231,16 +248,33 @@ def model_for(scene, space: Space) -> Model:
     return Model(scene, substeps=first.recommended_substeps(first.values(space.values(corners))), lead=lead)
 
 
-def _evidence(problem: Problem, u: Tensor) -> tuple[Tensor, float, float]:
-    """Fisher information, χ² and number of the residuals that carry information or contradict the model."""
+def _evidence(problem: Problem, u: Tensor) -> tuple[Tensor, Tensor, float, float]:
+    """Fisher information, Jᵀ r, and χ² and number of the residuals that carry information or contradict the model."""
     n, limit = len(u), outlier_threshold(problem)
     fisher, chi2, count = torch.diag(problem.prior_precision), 0.0, 0.0
+    g = problem.prior_precision * (u - problem.prior_mean)
     for r, J in problem.jacobian(u[None], problem.frames):
-        fisher = fisher + J[0].T @ J[0]
+        fisher, g = fisher + J[0].T @ J[0], g + J[0].T @ r[0]
         counts = (J[0].abs().amax(1) > 1e-9 * J[0].abs().max().clamp(min=1e-300)) | (r[0].abs() > limit)
         chi2 += r[0][counts].square().sum().item()
         count += counts.sum().item()
-    return fisher.reshape(n, n), chi2, count
+    return fisher.reshape(n, n), g, chi2, count
+
+
+def _distance_from_minimum(
+    problem: Problem, u: Tensor, cost: float, fisher: Tensor, g: Tensor, variance: float
+) -> float:
+    """Decrease of χ², in units of `variance`, in one step of Levenberg–Marquardt; below 1 at a minimum.
+
+    The step is tried only where the Newton decrement gᵀ A⁻¹ g promises as much: contact has slopes that lead nowhere.
+    """
+    space = problem.space
+    free = ~(((u <= space.low) & (g > 0)) | ((u >= space.high) & (g < 0)))  # others are held by their range
+    finite = torch.isfinite(fisher).all() and torch.isfinite(g).all()
+    if not finite or g[free] @ torch.linalg.pinv(fisher[free][:, free], hermitian=True) @ g[free] <= variance:
+        return 0.0
+    people, _ = descend(problem, Population.at(u[None]), problem.frames, "pixels", 1)
+    return (cost - people.cost[0].item()) / variance
 
 
 def _estimates(space: Space, u: Tensor, uncertainty: Uncertainty, samples: Samples | None) -> dict[str, Estimate]:

@@ -85,6 +85,7 @@ class Fit:
         notes: Warnings, such as that the motion forgets its parameters within the clip.
         evidence: How the video was read: frames used and dropped, loss.
         profiles: Profile likelihoods along weak directions or unknowns, where requested.
+        estimator: Name of the estimator that searched.
     """
 
     status: Status
@@ -109,6 +110,7 @@ class Fit:
     notes: list[str] = field(default_factory=list)
     evidence: dict = field(default_factory=dict)
     profiles: list[Profile] = field(default_factory=list)
+    estimator: str = "least-squares"
 
     @classmethod
     def of(
@@ -189,6 +191,7 @@ class Fit:
                 "null_directions": directions,
                 "residual_diagnostics": self.residual_diagnostics.result() if self.residual_diagnostics else None,
                 "profiles": [p.result() for p in self.profiles],
+                "estimator": self.estimator,
                 "starts": self.starts,
                 "iterations": self.iterations,
                 "rollouts": self.rollouts,

@@ -25,7 +25,7 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population
 from gradsim.identification.solvers.levenberg_marquardt import descend as descend_in_one
 from gradsim.identification.solvers.multiple_shooting import Segments, ShootingProblem, descend, jumps, measured_starts
-from gradsim.identification.solvers.multistart import WORSE, MultistartConfig, Outcome, search
+from gradsim.identification.solvers.multistart import WORSE, MultistartConfig, Outcome, history_entry, search
 from gradsim.identification.uncertainty.fisher import analyze
 
 LOOSE = 100.0  # κ of a clip that grows: a gap of a tenth of the body's size costs one unit of χ²
@@ -78,11 +78,7 @@ def shoot(
     cut, history = ShootingProblem(problem, plan.window), []
 
     def note(stage: str, frames: int, cost: Tensor, u: Tensor) -> None:
-        k = int(cost.argmin())
-        history.append(
-            {"stage": stage, "frames": frames, "cost": cost[k].item(), "u": u[k].tolist(), "iteration": len(history)}
-            | {"rollouts": problem.effort.rollouts, "population": len(cost)}
-        )
+        history.append(history_entry(problem, stage, frames, u, cost, len(history)))
         report(history[-1])
 
     initial = problem.space.draw(rng, starts)
@@ -170,7 +166,7 @@ def verdict(
     spare = max(1.0, informative - len(space) - segments.nodes[0].numel())
     chi2 = max(segments.data[0].item() - least, 0.0) / spare
     scale = 1.0 if noise_known else max(chi2, 1e-30)
-    pushed = any(getattr(body, "pushes", None) for scene in problem.scenes for body in scene.bodies.values())
+    pushed = any(scene.pushes for scene in problem.scenes)
     uncertainty = analyze(space, cut.schur(segments, plan.stiffness[-1])[0] / scale, pushed)
     estimates = {
         name: estimate_in_range(space, k, segments.u[0, k].item(), uncertainty) for k, name in enumerate(space.names)

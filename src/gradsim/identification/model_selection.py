@@ -39,8 +39,8 @@ from gradsim.identification.solvers.levenberg_marquardt import Population, desce
 from gradsim.identification.solvers.multistart import MultistartConfig, Outcome, search
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.runtime.atomic import write_json
-from gradsim.scene.body import Pendulum
 from gradsim.scene.node import did_you_mean
+from gradsim.scene.parameters import parameters
 from gradsim.scene.scene import Scene
 
 INELASTIC = 30.0  # [s/m] dissipation at which a bounce at 1 m/s keeps about 1/30 of the speed
@@ -86,7 +86,7 @@ def _without_elasticity(scene: Scene, unknowns) -> dict:
 
 def _without_damping(scene: Scene, unknowns) -> dict:
     changes = {f"{n}.{'dissipation' if g.law == 'continuous' else 'damping'}": 0.0 for n, g in scene.grounds.items()}
-    return changes | {f"{n}.{key}": 0.0 for n in _pendulums(scene) for key in ("damping", "drag")}
+    return changes | {f"{n}.{key}": 0.0 for n in _damped_bodies(scene) for key in ("damping", "drag")}
 
 
 def _with_friction(scene: Scene, unknowns) -> dict:
@@ -98,7 +98,7 @@ def _with_damping(scene: Scene, unknowns) -> dict:
         f"{n}.dissipation:{DISSIPATION}" if g.law == "continuous" else f"{n}.damping:{DAMPING}"
         for n, g in scene.grounds.items()
     ]
-    added += [text for n in _pendulums(scene) for text in (f"{n}.damping:{SWING}", f"{n}.drag:{DRAG}")]
+    added += [text for n in _damped_bodies(scene) for text in (f"{n}.damping:{SWING}", f"{n}.drag:{DRAG}")]
     return {"unknowns": added} if added else {}
 
 
@@ -122,8 +122,10 @@ def _rk4(scene: Scene, unknowns) -> dict:
     return {"timing.integrator": "rk4"} if scene.integrator != "rk4" else {}
 
 
-def _pendulums(scene: Scene) -> list[str]:
-    return [name for name, body in scene.bodies.items() if isinstance(body, Pendulum)]
+def _damped_bodies(scene: Scene) -> list[str]:
+    """Bodies with a damping and a drag of their own, such as pendulums."""
+    known = parameters(scene)
+    return [name for name in scene.bodies if {f"{name}.damping", f"{name}.drag"} <= known.keys()]
 
 
 def _highest(scene: Scene, unknowns, name: str) -> float:
@@ -139,7 +141,8 @@ def _mass(scene: Scene, unknowns) -> float:
     """The largest mass of a body."""
     space = Space(scene, unknowns)
     masses = [space.range(k)[1] for k, name in enumerate(space.names) if name.endswith(".mass")]
-    masses += [float(m) for body in scene.bodies.values() if (m := getattr(body, "mass", None)) is not None]
+    known = parameters(scene)
+    masses += [float(known[key].value) for name in scene.bodies if (key := f"{name}.mass") in known]
     return max(masses, default=10.0)
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.identification.api import model_for, solve
+from gradsim.identification.estimators import LEAST_SQUARES, Estimator
 from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import NoiseFloor, Observation, Residual
 from gradsim.identification.observation.clip import Clip, Files
@@ -124,6 +125,12 @@ class JointProblem:
         costs = [problem.cost(mine, first, residual) for problem, mine, first, _ in self._by_clip(u, frames)]
         return torch.stack(costs).sum(0) + self.prior_cost(u)
 
+    def sum_of_squares(self, u: Tensor, residual: Residual = "pixels") -> tuple[Tensor, int]:
+        """As of `Problem`."""
+        clips = self._by_clip(u, self.frames)
+        totals, counts = zip(*(problem.sum_of_squares(mine, residual) for problem, mine, *_ in clips), strict=True)
+        return torch.stack(totals).sum(0), sum(counts)
+
     def linearize(self, u: Tensor, frames: int, residual: Residual = "pixels") -> tuple[Tensor, Tensor, Tensor]:
         """As of `Problem`."""
         total = self.prior_cost(u)
@@ -180,6 +187,7 @@ def identify_many(
     starts: int = 16,
     seed: int = 0,
     report: Callable[[dict], None] = lambda entry: None,
+    estimator: str | Estimator = LEAST_SQUARES,
 ) -> Fit:
     """Identify physical parameters that several clips share.
 
@@ -192,6 +200,7 @@ def identify_many(
         starts: Number of starts, drawn uniformly over the ranges.
         seed: Random seed of the starts.
         report: Called after each stage of the search.
+        estimator: As for `identify`.
 
     Raises:
         InputError: If an argument is wrong, before any work starts.
@@ -205,7 +214,8 @@ def identify_many(
     if observations is None:
         observations = [Clip.of(clip).observe(scene) for scene, clip in zip(scenes, clips or (), strict=True)]
     problem = joint_problem(scenes, observations, space)
-    return solve(problem, MultistartConfig(starts=starts), seed, report=report)  # pyright: ignore[reportArgumentType]
+    plan = MultistartConfig(starts=starts)
+    return solve(problem, plan, seed, report=report, estimator=estimator)  # pyright: ignore[reportArgumentType]
 
 
 def joint_problem(scenes: Sequence, observations: Sequence[Observation], space: SharedSpace) -> JointProblem:

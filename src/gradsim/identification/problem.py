@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gradsim.engine.forward_mode import derivative
-from gradsim.identification.observation.base import Observation, Residual, Sensitivity
+from gradsim.identification.observation.base import Observation, Residual, Sensitivity, sum_squares
 from gradsim.identification.unknowns import Space
 from gradsim.physics.dependencies import require_dependency
 from gradsim.physics.model import Model
@@ -82,6 +82,17 @@ class Problem:
             trajectory = self.model.unchecked(values, frames)
             total = self.prior_cost(u) + self.observation.cost(trajectory, frames, residual)
         return torch.where(torch.isfinite(total), total, torch.inf)
+
+    def sum_of_squares(self, u: Tensor, residual: Residual = "pixels") -> tuple[Tensor, int]:
+        """Σ r² (starts,) over all frames, differentiable by adjoints, and the number of residuals; without priors.
+
+        Raises:
+            Divergence: If a rollout leaves the finite numbers.
+        """
+        self.effort.rollouts += len(u)
+        trajectory = self.model.rollout(self.space.values(u), frames=self.frames)
+        blocks = list(self.observation.residuals(trajectory, self.frames, residual))
+        return sum_squares(iter(blocks)), sum(r.shape[1] for r in blocks)
 
     def linearize(self, u: Tensor, frames: int, residual: Residual = "pixels") -> tuple[Tensor, Tensor, Tensor]:
         """Cost (starts,), A (starts, n, n) and g (starts, n)."""

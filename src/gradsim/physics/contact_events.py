@@ -17,16 +17,14 @@ from torch import Tensor, linalg
 from gradsim.engine.lanes import Lane, members, native_width, specialize
 from gradsim.engine.launch import replay
 from gradsim.engine.layout import Layout
+from gradsim.errors import InputError
 from gradsim.numerics import rotation
 from gradsim.physics.contact import point_plane
 from gradsim.physics.contact.laws import LAWS
 from gradsim.physics.contact.point_sdf import direction, distance
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.pairs import Pairs, pair_code, search_code, touch_code
-from gradsim.physics.rigid.rollout import INPUTS
-from gradsim.physics.soft.body import SoftBody
-from gradsim.physics.soft.contact import SoftContact
-from gradsim.physics.system import Values
+from gradsim.physics.system import ContactPoints, System, Values
 from gradsim.physics.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -87,7 +85,6 @@ def _code(lane: Lane):
     return specialize(events_kernels, lane, **names), Layout(lane)
 
 
-Touching = RigidBody | SoftBody
 CHUNK = 2**21  # contacts × steps at a time
 
 
@@ -120,7 +117,7 @@ class Touches:
         return (self.grounds[int(indices[0, 0])], int(indices[0, 1])) if len(indices) else None
 
 
-def touches(system: Touching, states: dict[str, Tensor], values: Values) -> Touches:
+def touches(system: System, states: dict[str, Tensor], values: Values) -> Touches:
     """The contacts of a body in world 0.
 
     Args:
@@ -129,12 +126,11 @@ def touches(system: Touching, states: dict[str, Tensor], values: Values) -> Touc
         values: Parameters (worlds, ...).
     """
     state = _first(states)
-    parameters = _contact_parameters(system, values)
-    grounds = _contact(system).surfaces
-    count = max(1, len(_contact(system).points) * len(grounds))
+    points, parameters = _parameters(system, values)
+    count = max(1, points.count * len(points.surfaces))
     parts = []
     for rows in torch.arange(len(state["x"])).split(max(1, CHUNK // count)):
-        gap, normal, u, f_n, _ = _contacts(system, {k: y[rows] for k, y in state.items()}, parameters)
+        gap, normal, u, f_n, _ = _contacts(points, {k: y[rows] for k, y in state.items()}, parameters)
         u_t = u - (u * normal).sum(-1, keepdim=True) * normal
         clamped = parameters["friction"][:, None] * f_n.abs() < parameters["friction_stiffness"][
             :, None
@@ -142,16 +138,16 @@ def touches(system: Touching, states: dict[str, Tensor], values: Values) -> Touc
         inside = gap < 0
         parts.append((inside, inside & clamped & (f_n != 0), inside & (f_n > 0)))
     inside, sliding, pressing = (torch.cat(part) for part in zip(*parts, strict=True))
-    return Touches(system.name, list(grounds), inside, sliding, pressing)
+    return Touches(system.name, list(points.surfaces), inside, sliding, pressing)
 
 
-def contact_forces(system: Touching, states: dict[str, Tensor], values: Values) -> Tensor:
+def contact_forces(system: System, states: dict[str, Tensor], values: Values) -> Tensor:
     """Contact forces of world 0 (steps, grounds, points, 2, 3) [N]: normal part, friction; arguments as for `touches`."""
     return _forces(system, _first(states), values)
 
 
 def force_tangents(
-    system: Touching, states: dict[str, Tensor], tangents: dict[str, Tensor], values: Values, along: Values
+    system: System, states: dict[str, Tensor], tangents: dict[str, Tensor], values: Values, along: Values
 ) -> tuple[Tensor, Tensor]:
     """Contact forces of world 0 and their derivatives, each (steps, grounds, points, 2, 3) [N]: normal part, friction.
 
@@ -171,42 +167,32 @@ def _first(states: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: y[0].detach() for name, y in states.items()}
 
 
-def _forces(system: Touching, states: dict[str, Tensor], values: Values) -> Tensor:
-    parameters = _contact_parameters(system, values)
-    _, normal, _, f_n, force = _contacts(system, states, parameters)
+def _forces(system: System, states: dict[str, Tensor], values: Values) -> Tensor:
+    points, parameters = _parameters(system, values)
+    _, normal, _, f_n, force = _contacts(points, states, parameters)
     pressed = f_n[..., None] * normal
     return torch.stack([pressed, force - pressed], -2)
 
 
-def _contact_parameters(system: Touching, values: Values) -> dict[str, Tensor]:
-    """Inputs of the rollout in world 0 by name; for a soft body, those of its contact."""
-    if isinstance(system, SoftBody):
-        return {name: x[0] for name, x in system.contact.stacked(values).items()}
-    return {name: x[0] for name, x in zip(INPUTS, system.inputs(values), strict=False)}
+def _parameters(system: System, values: Values) -> tuple[ContactPoints, dict[str, Tensor]]:
+    """Contact points of a body, and their parameters in world 0.
+
+    Raises:
+        InputError: If the body touches nothing.
+    """
+    points = system.contact_points
+    if points is None:
+        raise InputError(f"`{system.name}` has no points of contact.")
+    return points, {name: x[0] for name, x in points.parameters(values).items()}
 
 
-def _contact(system: Touching) -> RigidBody | SoftContact:
-    """The contact parameters of a body."""
-    return system.contact if isinstance(system, SoftBody) else system
-
-
-def _contacts(system: Touching, states: dict[str, Tensor], given: dict[str, Tensor]):
+def _contacts(points: ContactPoints, states: dict[str, Tensor], parameters: dict[str, Tensor]):
     """Gap, normal, velocity, normal force and force of each contact: (steps, grounds and obstacles, points, ·)."""
-    if isinstance(system, SoftBody):
-        place, u = (states[name][:, None, system.contact.points] for name in ("x", "v"))
-        gap, normal = _gaps(place, given, place.new_zeros(()))
-        u = u.expand_as(normal)
-    else:
-        x, q, v, l = (states[name] for name in system.states)
-        body = rotation.rotate(rotation.conjugate(q), l)
-        spin = rotation.rotate(q, (given["inertia_inverse"] @ body[..., None])[..., 0])
-        at = rotation.rotate(q[:, None, None], given["points"])
-        gap, normal = _gaps(x[:, None, None] + at, given, given["radius"])
-        arm = at - given["radius"][:, None] * normal
-        u = v[:, None, None] + linalg.cross(spin[:, None, None].expand_as(arm), arm)
+    gap, normal = _gaps(points.positions(states, parameters), parameters, parameters["radius"])
+    u = points.velocities(states, parameters, normal)
     rate = (u * normal).sum(-1)
-    law = {name: given[name][:, None] for name in ("stiffness", "damping", "friction_stiffness", "friction")}
-    f_n = _normal_force(_contact(system).law, gap, rate, law["stiffness"], law["damping"])
+    law = {name: parameters[name][:, None] for name in ("stiffness", "damping", "friction_stiffness", "friction")}
+    f_n = _normal_force(points.law, gap, rate, law["stiffness"], law["damping"])
     return gap, normal, u, f_n, point_plane.reference(u, normal, f_n, law["friction_stiffness"], law["friction"])
 
 

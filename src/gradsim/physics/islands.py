@@ -23,7 +23,7 @@ from gradsim.physics.forces.base import Elements
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.island import ConstrainedIsland
 from gradsim.physics.soft.body import SoftBody
-from gradsim.physics.system import Program, System, Values
+from gradsim.physics.system import Island, Program, System, Values
 from gradsim.scene.joint import WORLD
 
 LAW = ("stiffness", "dissipation", "friction_stiffness", "friction")
@@ -31,15 +31,21 @@ AT_ONCE = 4  # contacts that act on one vertex or triangle, for the bound of the
 TOUCHES = 0.2  # proposed step over the largest stable one of contact, as of rigid bodies
 
 
-class SingleBody:
+class SingleBody(Island):
     """A group (see `groups_of`) of one body."""
+
+    is_single = True
 
     def __init__(self, system: System):
         self.systems = (system,)
-        self.program, self.inputs = system.program, system.inputs
+
+    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Program:
+        return self.systems[0].program(frames, substeps, dt, segment)
+
+    def inputs(self, values: Values) -> list[Tensor]:
+        return self.systems[0].inputs(values)
 
     def begin(self, inputs: list[Tensor], start) -> list[Tensor]:
-        """Inputs that begin at the states `start`, by body and name."""
         (system,) = self.systems
         states = [start[system.name][name] for name in system.states]
         return [*states, *inputs[len(states) :]]
@@ -57,7 +63,7 @@ class SingleBody:
         self.systems[0].check(values)
 
 
-class CoupledIsland:
+class CoupledIsland(Island):
     """A group of bodies that meet.
 
     Args:
@@ -124,7 +130,6 @@ class CoupledIsland:
         return [x.expand(worlds, *x.shape[1:]) for x in arguments]
 
     def begin(self, inputs: list[Tensor], start) -> list[Tensor]:
-        """Inputs that begin at the states `start`, by body and name."""
         arguments = list(inputs)
         if self.soft:
             arguments[:2] = [torch.cat([start[s.name][name] for s in self.soft], 1) for name in ("x", "v")]
@@ -134,7 +139,6 @@ class CoupledIsland:
         return arguments
 
     def split(self, outputs: Sequence[Tensor]) -> list[list[Tensor]]:
-        """Those of each body."""
         states = []
         for s in self.systems:
             if isinstance(s, SoftBody):
@@ -244,7 +248,7 @@ class CoupledIsland:
         return [s.name for s in self.hard].index(name)
 
 
-def groups_of(systems: Sequence[System], scene) -> tuple[SingleBody | CoupledIsland | ConstrainedIsland, ...]:
+def groups_of(systems: Sequence[System], scene) -> tuple[Island, ...]:
     """The bodies in groups that no contact, attachment or joint crosses, each with the rollout of its bodies."""
     kin = {s.name: {s.name} for s in systems}
     links = [set(m.names(scene.bodies)) for m in scene.contacts.values()]

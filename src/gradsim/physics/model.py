@@ -16,7 +16,6 @@ from gradsim.physics.islands import groups_of
 from gradsim.physics.pendulum.double import DoublePendulumBody
 from gradsim.physics.pendulum.simple import PendulumBody
 from gradsim.physics.rigid.body import RigidBody
-from gradsim.physics.rigid.island import ConstrainedIsland
 from gradsim.physics.soft.body import SoftBody
 from gradsim.physics.soft.cloth import cloth_body
 from gradsim.physics.soft.rope import springs_body
@@ -392,8 +391,7 @@ class Model(nn.Module):
     def _check_joints(self, states, values: Values) -> None:
         """Raise `Divergence` where steps were so long that a joint no longer holds, though all is finite."""
         for group in self.groups:
-            said = group.opened(states, values) if isinstance(group, ConstrainedIsland) else ""
-            if said:
+            if said := group.opened(states, values):
                 other = self.scene.integrator == "semi-implicit"
                 way = "Set timing.integrator to rk4, or more substeps" if other else "Use more substeps"
                 raise Divergence(f"{said}: steps are too long for it. {way} than {self.substeps}.")

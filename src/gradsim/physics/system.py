@@ -46,6 +46,86 @@ class Program(Protocol):
     def tangent(self, inputs: list[Tensor], tangents: list[Tensor | None]) -> list[tuple[Tensor, Tensor]]: ...
 
 
+class ContactPoints(Protocol):
+    """Points of a body that touch grounds and obstacles, in world 0 of a batch.
+
+    Attributes:
+        surfaces: Names of the grounds, then of the obstacles.
+        law: Name of the contact law.
+        count: Number of points.
+    """
+
+    surfaces: list[str]
+    law: str
+    count: int
+
+    def label(self, index: int) -> str:
+        """A point in words."""
+        ...
+
+    def parameters(self, values: Values) -> dict[str, Tensor]:
+        """Numbers (worlds, surfaces) of the law, `normal` and `height` of grounds, `centre`, `axis`, `half` and `rounding` of
+        obstacles, and `radius` (worlds, points) about each point.
+        """
+        ...
+
+    def positions(self, state: State, parameters: dict[str, Tensor]) -> Tensor:
+        """(steps, 1, points, 3) [m] from the states (steps, ...) and the parameters of one world."""
+        ...
+
+    def velocities(self, state: State, parameters: dict[str, Tensor], normal: Tensor) -> Tensor:
+        """Velocities (steps, surfaces, points, 3) [m/s] where the body touches surfaces with these normals."""
+        ...
+
+
+class Deformable(Protocol):
+    """Vertices and elements of a body whose shape changes.
+
+    Attributes:
+        rest: Vertices at rest (n, 3) [m].
+        free: 1 for each vertex, 0 where it is pinned (n,).
+    """
+
+    rest: Tensor
+    free: Tensor
+
+    def elements_of(self, key: str) -> Tensor:
+        """Vertices (elements, k) of the elements that the parameter NAME.key is about; of the main ones for any other key."""
+        ...
+
+
+class StartState(Protocol):
+    """States of a body as parameters of a start, so that a rollout can begin in any of them.
+
+    Attributes:
+        size: Number of components.
+        parts: Quantities in it, with the number of components of each.
+    """
+
+    size: int
+    parts: dict[str, int]
+
+    def units(self, rate: float) -> Tensor:
+        """Unit of each component (size,); `rate` [1/s] is that of time."""
+        ...
+
+    def instant(self, state: State, values: Values) -> dict[str, Tensor]:
+        """State (worlds, ·) of one frame without mass properties: angular velocity in place of momentum."""
+        ...
+
+    def numbers(self, instant: State) -> Tensor:
+        """Components (worlds, size) of an `instant`."""
+        ...
+
+    def gap(self, old: State, new: State) -> Tensor:
+        """Difference (worlds, size) between two of them, in the units of the components."""
+        ...
+
+    def parameters(self, numbers: Tensor) -> Values:
+        """Parameters (worlds, ...) of a start from components (worlds, size)."""
+        ...
+
+
 class System(Protocol):
     """One body of a scene. Methods with a body are capabilities, whose default is that of a body without them.
 
@@ -53,11 +133,15 @@ class System(Protocol):
         name: Its name in the scene.
         states: Names of the states that a rollout returns, such as ("x", "q", "v", "l").
         part: Its piece of the model's surface, with faces and color; of a body that looks like several, see `parts`.
+        velocities: Those of `states` that are velocities.
+        start_keys: Keys of its parameters that are its state at the start, such as ("angle", "rate").
     """
 
     name: str
     states: tuple[str, ...]
     part: Part
+    velocities: tuple[str, ...] = ()
+    start_keys: tuple[str, ...] = ()
 
     def program(self, frames: int, substeps: int, dt: float, segment: int) -> Program:
         """The rollout over `frames` frames."""
@@ -99,9 +183,37 @@ class System(Protocol):
         return ""
 
     @property
+    def deformable(self) -> Deformable | None:
+        """Its vertices and elements; None of a body that keeps its shape."""
+        return None
+
+    @property
+    def contact_points(self) -> ContactPoints | None:
+        """Its points of contact with grounds and obstacles; None if it touches none."""
+        return None
+
+    @property
     def in_free_flight(self) -> bool:
         """True if only gravity, pushes and contact change its momentum."""
         return False
+
+    @property
+    def start_state(self) -> StartState | None:
+        """Its states as parameters of a start; None if it cannot start in every state."""
+        return None
+
+    @property
+    def state_size(self) -> int:
+        """Numbers of a state at an instant, to plan memory with; by default those of a rigid body."""
+        return 13
+
+    def carried(self, states: State, values: Values) -> tuple[Tensor, Tensor, Tensor] | None:
+        """Shape at rest (worlds, n, 3) [m], and x and q of all frames, of a surface that is rigid; else None."""
+        return None
+
+    def rest_tangent(self, along: Values) -> Tensor | None:
+        """Derivative (worlds, n, 3) of the shape in `carried` along a direction in parameters; None for zero."""
+        return None
 
     def center_of_mass(self, state: State, values: Values) -> Tensor:
         """(worlds, ..., 3) [m] from states (worlds, ...)."""
@@ -127,9 +239,70 @@ class System(Protocol):
         """Dimensionless numbers of its state at an instant (worlds, n), all of order 1."""
         ...
 
+    def pose_difference(self, ahead: State, behind: State, size: float) -> Tensor:
+        """Poses (worlds, frames, n) of states (worlds, frames, ...) relative to others: lengths over `size`, angles in rad."""
+        return self.pose_tangent(ahead, {name: ahead[name] - behind[name] for name in self.states}, size)
+
+    def pose_tangent(self, state: State, tangent: State, size: float) -> Tensor:
+        """Derivative (worlds, frames, n) of `pose_difference` along a tangent of the states (worlds, frames, ...)."""
+        parts = [tangent[name] for name in self.states if name not in self.velocities]
+        return torch.cat([y.reshape(*y.shape[:2], -1) for y in parts], -1)
+
+    def velocity_tangent(self, state: State, tangent: State, values: Values, along: Values, size: float) -> Tensor:
+        """The same of the velocities (worlds, frames, m) [1/s]; `along` is the tangent of the parameters."""
+        first = tangent[self.states[0]]
+        parts = [tangent[name].reshape(*first.shape[:2], -1) for name in self.velocities]
+        return torch.cat([first.new_zeros(*first.shape[:2], 0), *parts], -1)
+
     def transfer(self, state: State, values: Values, other: "System", other_values: Values) -> dict[str, Tensor]:
         """The state in which `other` moves as this body does; they differ if a state depends on mass properties."""
         return dict(state)
+
+
+class Island(Protocol):
+    """Bodies that move in one rollout, with what a `System` says of one of them.
+
+    Attributes:
+        systems: The bodies.
+        pairs: `rigid.pairs.Pairs` of bodies that can touch; None if there are none.
+        is_single: True if the rollout is that of one body by itself, with the body's own inputs.
+    """
+
+    systems: tuple[System, ...]
+    pairs: Any = None
+    is_single: bool = False
+
+    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Program:
+        """The rollout over `frames` frames."""
+        ...
+
+    def inputs(self, values: Values) -> list[Tensor]:
+        """Inputs of the rollout, as of `System`."""
+        ...
+
+    def begin(self, inputs: list[Tensor], start: Mapping[str, State]) -> list[Tensor]:
+        """Inputs that begin at the states `start`, by body and name."""
+        ...
+
+    def split(self, outputs: Sequence[Tensor]) -> list[list[Tensor]]:
+        """States of each body from the outputs of the rollout."""
+        ...
+
+    def stable_step(self, values: Values) -> float:
+        """Largest stable step [s] of the bodies and of what is between them."""
+        ...
+
+    def recommended_step(self, values: Values) -> float:
+        """Step [s] that resolves what is stiff, as of `System`."""
+        ...
+
+    def check(self, values: Values) -> None:
+        """Raise `InputError` if the start is impossible."""
+        ...
+
+    def opened(self, states: Mapping[str, State], values: Values) -> str:
+        """Joint that has come apart at the last frame of states (worlds, frames, ...), in words; "" for none."""
+        return ""
 
 
 def centered(system: System, state: State, values: Values, units: ObservationUnits) -> tuple[Tensor, Tensor]:

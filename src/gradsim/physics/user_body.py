@@ -11,12 +11,12 @@ from torch import Tensor
 from gradsim.engine.forward_mode import derivative
 from gradsim.errors import InputError
 from gradsim.physics.model import KINDS as SYSTEMS
-from gradsim.scene.node import Node
+from gradsim.scene.body import BodyNode
 from gradsim.scene.parameters import KEYS
 from gradsim.scene.scene import KINDS as NODES
 
 
-def register_body(kind: str, node: type[Node], numbers: Sequence[str], system: Callable) -> None:
+def register_body(kind: str, node: type[BodyNode], numbers: Sequence[str], system: Callable) -> None:
     """Add a kind of body that scenes can name: `kind: KIND` of a body.
 
     Args:

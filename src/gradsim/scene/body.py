@@ -85,7 +85,15 @@ class Push(Node):
         return drop_key(content(self), "at" if self.window else "window")
 
 
-class Rigid(Node):
+class BodyNode(Node):
+    """Base of all kinds of bodies: what others read of their keys."""
+
+    def part_colors(self, name: str) -> dict[str, Vector3]:
+        """RGB of each part of the surface of the body `name`, by the names of `System.parts`."""
+        return {name: self.colour}  # pyright: ignore[reportAttributeAccessIssue] -- a key of all bodies that are drawn
+
+
+class Rigid(BodyNode):
     """A rigid body.
 
     Attributes:
@@ -166,7 +174,7 @@ class Rigid(Node):
         return content if self.inertia else drop_key(content, "inertia_quat_xyzw")
 
 
-class Pendulum(Node):
+class Pendulum(BodyNode):
     """A solid ball on a massless string that swings in a vertical plane about a fixed pivot.
 
     Attributes:

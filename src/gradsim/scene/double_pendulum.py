@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gradsim.scene.body import BLUE, TURN
+from gradsim.scene.body import BLUE, TURN, BodyNode
 from gradsim.scene.material import COLOR, Material
-from gradsim.scene.node import Node, Place
+from gradsim.scene.node import Place
 from gradsim.scene.quantity import Quantity, Vector3, positive, vector
 
 ORANGE = (0.85, 0.45, 0.1)
@@ -16,7 +16,7 @@ ANGLE, RATE = Quantity("rad", lower=-TURN, upper=TURN), Quantity("rad/s")
 RADIUS = Quantity("m", lower=0.0)
 
 
-class DoublePendulum(Node):
+class DoublePendulum(BodyNode):
     """Two arms in a vertical plane: the first swings about a fixed pivot, the second about the end of the first.
 
     Attributes:
@@ -56,6 +56,9 @@ class DoublePendulum(Node):
     colour: Annotated[Vector3, COLOR] = BLUE
     second_colour: Annotated[Vector3, COLOR] = ORANGE
     material: Material | None = None
+
+    def part_colors(self, name: str) -> dict[str, Vector3]:
+        return {f"{name}.first": self.colour, f"{name}.second": self.second_colour}
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         if not any(self.plane) or abs(self.plane[2]) > 1e-9 * math.hypot(*self.plane):

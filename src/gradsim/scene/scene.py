@@ -10,7 +10,7 @@ from pydantic_core import core_schema
 
 from gradsim.errors import InputError
 from gradsim.scene import yaml_io
-from gradsim.scene.body import Pendulum, Rigid
+from gradsim.scene.body import Pendulum, Push, Rigid
 from gradsim.scene.camera import Camera
 from gradsim.scene.cloth import Cloth
 from gradsim.scene.contact import Contact
@@ -23,7 +23,7 @@ from gradsim.scene.material import COLOR
 from gradsim.scene.node import ByKind, Node, Place, did_you_mean, mistake, quote
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import Count, Quantity, Vector3, plain, vector
-from gradsim.scene.soft_body import ContactOverrides, Soft
+from gradsim.scene.soft_body import ContactOverrides, Soft, VertexImpulse
 from gradsim.scene.solid import Solid
 from gradsim.scene.springs import Springs
 
@@ -196,12 +196,12 @@ class Scene(Node):
             *mixed_systems(self.contacts, self.attachments, self.bodies),
         ]
         yield from ((("contacts", name, "between"), words) for name, words in wrong)
-        pushes = [(name, push) for name, body in self.bodies.items() for push in getattr(body, "pushes", ())]
-        for name, _ in [(n, p) for n, p in pushes if p.after_start and (self.timing.rate != 1 or self.timing.offset)]:
-            yield (
-                ("timing",),
-                f"`rate` or `offset` would shift the later pushes of `{name}`; use them with impulses at time 0 only.",
-            )
+        for name, pushes in self.pushes.items():
+            if any(push.after_start for push in pushes) and (self.timing.rate != 1 or self.timing.offset):
+                yield (
+                    ("timing",),
+                    f"`rate` or `offset` would shift the later pushes of `{name}`; use them with impulses at time 0 only.",
+                )
         soft = [name for name, body in self.bodies.items() if isinstance(body, Soft)]
         if soft and self.timing.integrator == "rk4":
             yield ("timing", "integrator"), f"got 'rk4'; the soft body `{soft[0]}` needs semi-implicit or implicit."
@@ -223,6 +223,11 @@ class Scene(Node):
     def surfaces(self) -> dict[str, Contact]:
         """Static collision surfaces: grounds, then obstacles."""
         return {**self.grounds, **self.obstacles}
+
+    @property
+    def pushes(self) -> dict[str, tuple[Push | VertexImpulse, ...]]:
+        """Pushes of each body that has some."""
+        return {name: pushes for name, body in self.bodies.items() if (pushes := getattr(body, "pushes", ()))}
 
     @property
     def views(self) -> dict[str, Camera]:

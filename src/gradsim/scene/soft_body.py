@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field, model_serializer
 
 from gradsim.errors import InputError
-from gradsim.scene.body import BLUE, TURN, UNIT_QUATERNION, drop_key, non_default_keys
+from gradsim.scene.body import BLUE, TURN, UNIT_QUATERNION, BodyNode, drop_key, non_default_keys
 from gradsim.scene.contact import DAMPING, DISSIPATION, FRICTION, FRICTION_STIFFNESS, STIFFNESS
 from gradsim.scene.material import COLOR, Material
 from gradsim.scene.node import Node, Place
@@ -77,7 +77,7 @@ class Anchor(Node):
             yield ("along",), "got a direction of length 0; expected one such as [0, 1, 0]."
 
 
-class Soft(Node):
+class Soft(BodyNode):
     """A deformable body of vertices.
 
     Attributes:

@@ -10,7 +10,6 @@ from gradsim.physics.contact.point_sdf import distance
 from gradsim.physics.contact_events import pair_touches, touches
 from gradsim.physics.model import Model
 from gradsim.physics.rigid.body import RigidBody
-from gradsim.physics.rigid.island import ConstrainedIsland
 from gradsim.physics.rigid.pairs import Pairs
 from gradsim.physics.rigid.rollout import INPUTS
 from gradsim.physics.system import Values
@@ -87,7 +86,7 @@ def rise(energy: Tensor) -> float:
 
 
 def _pairs(model: Model) -> Pairs:
-    (pairs,) = [g.pairs for g in model.groups if isinstance(g, ConstrainedIsland) and g.pairs]
+    (pairs,) = [group.pairs for group in model.groups if group.pairs]
     return pairs
 
 

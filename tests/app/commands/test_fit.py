@@ -30,6 +30,7 @@ SCHEMA = {
     "cpu_seconds": float,
     "wall_seconds": float,
     "seed": int,
+    "estimator": str,
     "versions": dict,
 }
 ESTIMATE = {"value", "std", "interval95", "unit", "low", "high", "identifiable", "truth"}
@@ -110,7 +111,7 @@ def broken(inputs: Path, tmp_path: Path) -> dict[str, dict]:
     cases |= {f"{name} scene": {"scene": tmp_path / f"{name}.yaml"} for name in scenes}
     cases |= {name: {"unknowns": unknowns} for name, unknowns in names.items()}
     cases |= {"black mask": {"mask": tmp_path / "black.webm"}, "missing mask": {"mask": tmp_path / "missing.webm"}}
-    return cases | {"no starts": {"starts": 0}, "no noise": {"noise": 0.0}}
+    return cases | {"no starts": {"starts": 0}, "no noise": {"noise": 0.0}, "no estimator": {"estimator": "magic"}}
 
 
 MESSAGES = {  # what each refusal has to name: the mistake, not one that happens to come first
@@ -134,6 +135,7 @@ MESSAGES = {  # what each refusal has to name: the mistake, not one that happens
     "missing mask": "missing.webm",
     "no starts": "starts",
     "no noise": "noise",
+    "no estimator": "least-squares, gradient-descent",
 }
 
 
@@ -144,6 +146,14 @@ def test_bad_input_is_refused_and_leaves_no_folder(inputs, tmp_path):
             fit(inputs, out, **options)
         assert MESSAGES[name] in str(caught.value), name
         assert not out.exists(), name
+
+
+def test_gradient_descent_gives_what_least_squares_does_within_the_bars(inputs, done, tmp_path):
+    least_squares = json.loads((done / "result.json").read_text())
+    result = fit(inputs, tmp_path / "out", starts=2, estimator="gradient-descent")
+    assert (least_squares["estimator"], result["estimator"]) == ("least-squares", "gradient-descent")
+    for name, estimate in result["unknowns"].items():
+        assert abs(estimate["value"] - least_squares["unknowns"][name]["value"]) < estimate["std"], name
 
 
 def test_a_step_too_large_is_refused_before_work(inputs, tmp_path):

@@ -66,6 +66,14 @@ def test_the_command_line_tells_clips_and_cameras(monkeypatch, answered, words, 
     assert len(clips) == count and unknowns == [MASS] and out == Path("run") and options["window"] == window
 
 
+def test_an_estimator_is_checked_before_any_video_is_read():
+    clips = parse_clips([A], ["long.webm"])
+    with pytest.raises(InputError, match="did you mean 'gradient-descent'"):
+        fit_multi.MultiClipFit(clips, [MASS], estimator="gradient-decent")
+    with pytest.raises(InputError, match="--window or --estimator gradient-descent"):
+        fit_multi.MultiClipFit(clips, [MASS], window=20, estimator="gradient-descent")
+
+
 def test_a_fit_of_two_clips_leaves_a_whole_run_folder(tmp_path, capsys):
     """Two throws of one box with other speeds: one mass, two speeds."""
     truth = {"cube.mass": 3.1}

@@ -10,8 +10,8 @@ from tyro.conf import Positional, UseAppendAction, arg
 from gradsim.app.cli.command import Command, flatten, show, working
 from gradsim.errors import InputError, Status
 
-FIT_OPTIONS = ("noise", "robust", "ignore", "frames", "background", "starts", "seed", "profile")  # of one clip
-SHARED_OPTIONS = ("noise", "robust", "starts", "seed")  # also of several clips
+SHARED_OPTIONS = ("noise", "robust", "starts", "seed", "estimator")  # of one clip and of several
+FIT_OPTIONS = (*SHARED_OPTIONS, "ignore", "frames", "background", "profile")  # of one clip
 
 
 @dataclass(kw_only=True)
@@ -58,6 +58,8 @@ class Fit(Command):
     """Add profile likelihoods along the two weakest directions; takes some seconds."""
     starts: int = 16
     """Number of starts, drawn from the whole ranges."""
+    estimator: Annotated[str, arg(metavar="NAME")] = "least-squares"
+    """Search for the best fit: least-squares, gradient-descent (Adam, for comparison), …"""
     seed: int = 0
     """Seed of the starts."""
     resume: bool = False

@@ -13,6 +13,7 @@ from gradsim.app.report.report import write_report
 from gradsim.app.run_directory import RunDirectory
 from gradsim.errors import Status
 from gradsim.identification.api import model_for, parameter_values, solve
+from gradsim.identification.estimators import estimator_named
 from gradsim.identification.fit import SCHEMA, Fit
 from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.observation.observability import require_observable
@@ -47,6 +48,7 @@ class ClipFit(FitJob):
         self.arguments, self.scene = arguments, open_scene(arguments.scene)
         self.title = self.scene.name
         require_starts(arguments.starts)
+        estimator_named(arguments.estimator)  # raises on an unknown name
         self.space = Space(self.scene, [Unknown.parse(text) for text in arguments.unknowns])
         self.observation = from_video(
             self.scene, arguments.video, arguments.mask, arguments.noise, **arguments.video_options
@@ -75,7 +77,12 @@ class ClipFit(FitJob):
         require_observable(self.problem.model, self.observation, self.space.values(self.space.low[None]))
         config = MultistartConfig(starts=self.arguments.starts)
         fit = solve(
-            self.problem, config, self.arguments.seed, report=progress_callback(progress), checkpoint=checkpoint
+            self.problem,
+            config,
+            self.arguments.seed,
+            report=progress_callback(progress),
+            checkpoint=checkpoint,
+            estimator=self.arguments.estimator,
         )
         if self.arguments.profile and fit.status != Status.FAILED:
             progress.stage("profile likelihood of the two weakest directions")

@@ -15,6 +15,7 @@ from gradsim.app.commands.fit_job import FitJob, require_starts, write_clip_vide
 from gradsim.app.job import open_scene
 from gradsim.errors import InputError
 from gradsim.identification.api import model_for, parameter_values, solve
+from gradsim.identification.estimators import LEAST_SQUARES, estimator_named
 from gradsim.identification.fit import Fit
 from gradsim.identification.long_clip import MultipleShooting
 from gradsim.identification.multi_clip import SharedSpace, clip_values, joint_problem
@@ -85,6 +86,7 @@ class MultiClipFit(FitJob):
         noise: Standard deviation of a pixel's noise in [0, 1]; None: 1/255.
         window: Frames per window of multiple shooting, for one long clip; None: single shooting.
         robust: Loss of the residuals.
+        estimator: Name of the estimator, as for `identify`.
 
     Raises:
         InputError: If an argument is wrong.
@@ -99,12 +101,17 @@ class MultiClipFit(FitJob):
         noise: float | None = None,
         window: int | None = None,
         robust: str = "gaussian",
+        estimator: str = LEAST_SQUARES,
     ):
         require_starts(starts)
+        estimator_named(estimator)  # raises on an unknown name
         if window is not None and len(clips) > 1:
             raise InputError("--window is for one long clip; leave it out, or fit one clip.")
+        if window is not None and estimator != LEAST_SQUARES:
+            raise InputError(f"--window has an estimator of its own; remove --window or --estimator {estimator}.")
         self.clips, self.seed, self.starts, self.window = list(clips), seed, starts, window
         self.scenes = [open_scene(clip.scene) for clip in clips]
+        self.estimator = estimator
         self.title = " and ".join(dict.fromkeys(scene.name for scene in self.scenes))
         self.space = SharedSpace(self.scenes, unknowns) if len(clips) > 1 else Space(self.scenes[0], unknowns)
         self.observations = [
@@ -130,6 +137,7 @@ class MultiClipFit(FitJob):
             self.seed,
             report=progress_callback(progress),
             shooting=None if self.window is None else MultipleShooting(window=self.window),
+            estimator=self.estimator,
         )
 
     def write_videos(self, folder: Path, fit: Fit) -> dict:

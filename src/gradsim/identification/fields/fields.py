@@ -24,7 +24,6 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.physics.model import Model
-from gradsim.physics.soft.body import SoftBody
 from gradsim.physics.system import Values
 from gradsim.scene.parameters import Parameter
 
@@ -244,18 +243,17 @@ class FieldSpace:
             raise InputError(f"`scale` of field `{name}` is {field.scale:g}; it has to be above 0 and finite.")
         _check_range(field, kind)
         (system,) = [s for s in self.model.systems if s.name == name.split(".")[0]]
-        assert isinstance(system, SoftBody)  # only these have arrays
+        body = system.deformable
+        assert body is not None  # only these have arrays
         shape = kind.value.shape if kind.row_of else (kind.elements,)
-        rest, width = system.rest.cpu().double().numpy(), math.prod(shape[1:])
-        main = system.matter.groups[0].index  # tetrahedra, triangles or springs
+        rest, width = body.rest.cpu().double().numpy(), math.prod(shape[1:])
+        main = body.elements_of("")  # tetrahedra, triangles or springs
         entries = torch.arange(math.prod(shape))
         if kind.row_of == "vertex":
             index, elements, places = main, np.arange(len(rest))[:, None], rest
-            entries = entries.reshape(-1, width)[system.free > 0].flatten()
+            entries = entries.reshape(-1, width)[body.free > 0].flatten()
         else:
-            key = name.split(".", 1)[1]
-            groups = [g for g in system.matter.groups if len(g.index) == shape[0]]
-            index = next((g for g in groups if g.force.title in key), groups[0]).index
+            index = body.elements_of(name.split(".", 1)[1])
             elements = index.numpy()
             places = rest[elements].mean(1)
         edges = neighbours(index.numpy(), len(rest), kind.row_of == "vertex")

@@ -13,7 +13,6 @@ import torch
 from gradsim.identification.gradients.secant_audit import Audit
 from gradsim.identification.gradients.trace import Contact, Record
 from gradsim.identification.sensitivity.directions import Direction
-from gradsim.physics.rigid.body import RigidBody
 
 EXPLODES = 100.0  # body sizes per step of one: 1 % is a body
 NOTHING = 1e-12  # body sizes per step of one: rounding
@@ -140,7 +139,7 @@ def _zero(record: Record, direction: Direction) -> tuple[str, str]:
             )
         if all((p.window or (p.at,))[0] >= record.time(record.steps - 1) for p in pushes):
             return f"{owner} falls freely, its pushes act after frame {frames - 1}", "use more frames."
-    if kind in ("impulse", "force") and isinstance(system, RigidBody):
+    if kind in ("impulse", "force") and system is not None and system.pushes:
         push = system.pushes[int(direction.places[0][0].split(".")[-2])]
         begin = (push.window or (push.at,))[0]
         if begin >= record.time(record.steps - 1):

@@ -17,10 +17,8 @@ from torch import Tensor
 
 from gradsim.identification.sensitivity.directions import Direction
 from gradsim.identification.sensitivity.tangents import Scale, tangents
-from gradsim.numerics import rotation
 from gradsim.physics.model import Model
-from gradsim.physics.soft.body import SoftBody
-from gradsim.physics.system import Values
+from gradsim.physics.system import System, Values
 from gradsim.physics.trajectory import Trajectory
 
 WIDTHS = tuple(float(w) for w in np.logspace(-6, -0.5, 12))  # of a step of one; half a decade apart
@@ -132,32 +130,15 @@ def _losses(both: Trajectory, loss, ends: Tensor) -> Tensor:
     return after - before
 
 
-def _apart(system, states: dict[str, Tensor], half: int, scale: Scale) -> Tensor:
-    """From the second half of the worlds to the first: places in body sizes, and turns, flat."""
+def _apart(system: System, states: dict[str, Tensor], half: int, scale: Scale) -> Tensor:
+    """Poses of the first half of the worlds relative to the second, flat."""
     ahead, behind = ({n: y[part] for n, y in states.items()} for part in (slice(half), slice(half, None)))
-    if "q" not in states:
-        return torch.cat([(ahead[n] - behind[n]).flatten(1) * unit for n, unit in _places(system, states, scale)], 1)
-    turn = rotation.logarithm(rotation.multiply(ahead["q"], rotation.conjugate(behind["q"])))
-    return torch.cat([((ahead["x"] - behind["x"]) / scale.size).flatten(1), turn.flatten(1)], 1)
-
-
-def _places(system, states: dict[str, Tensor], scale: Scale) -> list[tuple[str, float]]:
-    """Which states say where a body without an orientation is, and what they are multiplied by."""
-    if isinstance(system, SoftBody):
-        return [("x", 1 / (scale.size * states["x"].shape[2] ** 0.5))]
-    return [(name, 1.0) for name in states if name != "rate"]
+    return system.pose_difference(ahead, behind, scale.size).flatten(1)
 
 
 def _tangent(own: Trajectory, moving: Trajectory, scale: Scale) -> Tensor:
     """The derivative of what `_apart` compares, flat."""
-    parts = []
-    for s in own.systems:
-        states, slopes = own.states[s.name], moving.states[s.name]
-        if "q" not in states:
-            parts += [slopes[n].flatten() * unit for n, unit in _places(s, states, scale)]
-        else:
-            turn = 2 * rotation.multiply(slopes["q"], rotation.conjugate(states["q"]))[..., :3]
-            parts += [(slopes["x"] / scale.size).flatten(), turn.flatten()]
+    parts = [s.pose_tangent(own.states[s.name], moving.states[s.name], scale.size).flatten() for s in own.systems]
     return torch.cat(parts).double()
 
 

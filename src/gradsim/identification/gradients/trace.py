@@ -12,10 +12,7 @@ from gradsim.identification.sensitivity.directions import Direction
 from gradsim.identification.sensitivity.tangents import Scale, by_step, displacement, sensitivity, tangents
 from gradsim.physics.contact_events import Touches, contact_forces, force_tangents, pair_touches, touches
 from gradsim.physics.model import Model
-from gradsim.physics.rigid.body import RigidBody
-from gradsim.physics.rigid.island import ConstrainedIsland
 from gradsim.physics.rigid.pairs import Pairs
-from gradsim.physics.soft.body import SoftBody
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 
@@ -59,10 +56,9 @@ class Record:
         self.growth, self.seen = (
             torch.stack(part).double() for part in zip(*pairs, strict=True)
         )  # unknowns, bodies, steps
+        self.points = {s.name: points for s in model.systems if (points := s.contact_points)}
         self.touches: dict[str, Touches] = {
-            s.name: touches(s, self.own.states[s.name], values)
-            for s in model.systems
-            if isinstance(s, RigidBody | SoftBody)
+            s.name: touches(s, self.own.states[s.name], values) for s in model.systems if s.name in self.points
         }
 
     def frame(self, step: int) -> int:
@@ -87,9 +83,7 @@ class Record:
     def meetings(self) -> dict[tuple[str, str, str], Tensor]:
         """Steps in contact (steps,), bool, of pairs of rigid bodies, by the scene's contact and their names."""
         meetings = {}
-        for pairs in (
-            group.pairs for group in self.model.groups if isinstance(group, ConstrainedIsland) and group.pairs
-        ):
+        for pairs in (group.pairs for group in self.model.groups if group.pairs):
             for (a, b), name in pairs.contacts.items():
                 one = Pairs(pairs.bodies, pairs.cores, {(a, b): name})
                 number = pair_touches(one, self.own, self.values).number[0]
@@ -114,7 +108,6 @@ class Record:
     def force(self, k: int, contact: Contact) -> tuple[str, int, str]:
         """Ground, point and part of the law whose impulse, in a contact, changes most with unknown k."""
         system = self.model.systems[self._row(contact.body)]
-        assert isinstance(system, RigidBody | SoftBody)
         rows = slice(contact.first, contact.last + 1)
         cut = lambda states: {name: y[:, rows] for name, y in states.items()}
         state, moving = cut(self.own.states[system.name]), cut(self.moving[k].states[system.name])
@@ -134,18 +127,13 @@ class Record:
 
     def point(self, body: str, index: int) -> str:
         """A contact point in words."""
-        system = self.model.systems[self._row(body)]
-        if isinstance(system, SoftBody):
-            return f"vertex {int(system.contact.points[index])}"
-        assert isinstance(system, RigidBody)
-        return f"vertex {index}" if len(system.points) > 1 else "ball"
+        return self.points[body].label(index)
 
     def forces_text(self, body: str, step: int) -> str:
         """The largest contact force on a body in a step, in words; or its push, or that nothing acts but gravity."""
         push = self.push(body, step)
         if body in self.touches and bool(self.touches[body].any[step]):
             system = self.model.systems[self._row(body)]
-            assert isinstance(system, RigidBody | SoftBody)
             at = {name: y[:, step : step + 1] for name, y in self.own.states[body].items()}
             force = contact_forces(system, at, self.values)[0]
             size = torch.linalg.vector_norm(force, dim=-1).nan_to_num(torch.inf)

@@ -76,13 +76,12 @@ def project(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tuple[T
         along = {name: seen.by_world(v) for name, v in seen.along.items()}
     else:
         trajectory, unknowns, values, along = seen, 1, seen.values, {}
-    if type(trajectory) is not Trajectory or not all(hasattr(s, "carried") for s in trajectory.systems):
-        return _projected(silhouettes, seen)  # something else stands between states and surface
+    carried = _carried(trajectory, unknowns, values)
+    if carried is None:
+        return _projected(silhouettes, seen)
     sight, screens, slopes = silhouettes.projection_camera(values, along), [], []
-    for s in trajectory.systems:
-        states = {name: y[::unknowns] for name, y in trajectory.states[s.name].items()}
-        rest, x, q = s.carried(states, values)
-        moving = {}
+    for s, (rest, x, q) in zip(trajectory.systems, carried, strict=True):
+        moving: dict[str, Tensor | None] = {}
         if isinstance(seen, Sensitivity):
             tangent = seen.tangent.states[s.name]
             moving = {"x_tangent": seen.by_world(tangent["x"]), "q_tangent": seen.by_world(tangent["q"])}
@@ -92,6 +91,16 @@ def project(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tuple[T
         screens.append(screen)
         slopes.append(slope)
     return (screens[0], slopes[0]) if len(screens) == 1 else (torch.cat(screens, 2), torch.cat(slopes, 3))
+
+
+def _carried(trajectory: Trajectory, unknowns: int, values: Values) -> list[tuple[Tensor, Tensor, Tensor]] | None:
+    """`System.carried` of each body in the first of every `unknowns` worlds; None if a body deforms."""
+    if type(trajectory) is not Trajectory:
+        return None  # something else lies between states and surface
+    states = {body: {name: y[::unknowns] for name, y in state.items()} for body, state in trajectory.states.items()}
+    poses = [s.carried(states[s.name], values) for s in trajectory.systems]
+    rigid = [pose for pose in poses if pose is not None]
+    return rigid if len(rigid) == len(poses) else None
 
 
 def _projected(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tuple[Tensor, Tensor]:

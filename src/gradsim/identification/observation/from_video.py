@@ -12,7 +12,6 @@ from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.labelled_masks import LabelledMasks, color_shares
 from gradsim.numerics.robust import robust_loss
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.video import masks as segmentation
 from gradsim.video.background import read_background, subtract_background
 from gradsim.video.timing import align_frames, centroids, suspicious_steps
@@ -121,13 +120,8 @@ def colors(scene) -> dict[tuple[float, ...], list[str]]:
     """Parts of the surface of the scene's bodies by their colour."""
     by_color: dict[tuple[float, ...], list[str]] = {}
     for name, body in scene.bodies.items():
-        double = isinstance(body, DoublePendulum)
-        for part, colour in (
-            ((f"{name}.first", body.colour), (f"{name}.second", body.second_colour))
-            if double
-            else ((name, body.colour),)
-        ):
-            by_color.setdefault(tuple(colour), []).append(part)
+        for part, color in body.part_colors(name).items():
+            by_color.setdefault(tuple(color), []).append(part)
     return by_color
 
 

@@ -13,7 +13,6 @@ from torch import Tensor
 from gradsim.engine.operation import inputs_of
 from gradsim.errors import InputError
 from gradsim.identification.sensitivity.directions import Direction
-from gradsim.physics.islands import CoupledIsland
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
 
@@ -105,13 +104,13 @@ def adjoints(loss: Tensor, model: Model, given: Mapping[str, Tensor], directions
 
 def _rollouts(loss: Tensor, model: Model, values: Values) -> dict[str, Any]:
     """The nodes of the graph that are rollouts of the model with these values, by body."""
-    coupled = [group for group in model.groups if isinstance(group, CoupledIsland)]
+    coupled = [group for group in model.groups if not group.is_single]
     if coupled:
         names = "` and `".join(system.name for system in coupled[0].systems)
         meet = "touches itself" if len(coupled[0].systems) == 1 else "act on one another"
         raise InputError(
-            f"`{names}` {meet} in one rollout, which this does not take apart; take `contacts` and "
-            f"`attachments` out of the scene, or read the gradient alone."
+            f"`{names}` {meet} in one rollout, which this does not take apart; take `contacts`, "
+            f"`attachments` and `joints` out of the scene, or read the gradient alone."
         )
     visited, nodes = set(), {}
     stack: list[Any] = [loss.grad_fn]

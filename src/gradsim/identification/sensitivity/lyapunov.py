@@ -22,11 +22,6 @@ from gradsim.physics.model import Model
 from gradsim.physics.system import Values
 
 VISIBLE = 1e-3  # [body sizes] distance of two trajectories above which they differ visibly
-START = {  # parameters of the initial state, by the names of the state variables
-    ("x", "q", "v", "l"): ("position", "rotation_vector", "velocity", "angular_velocity"),
-    ("x", "v"): ("position", "rotation_vector", "velocity", "angular_velocity"),
-    ("angle", "rate"): ("angle", "rate", *(f"{arm}_{key}" for arm in ("first", "second") for key in ("angle", "rate"))),
-}
 
 
 @dataclass(frozen=True)
@@ -149,7 +144,7 @@ def _start(model: Model, scale: Scale) -> list[Direction]:
     units = {"position": scale.size, "velocity": scale.size / scale.time, "angular_velocity": 1 / scale.time}
     units |= dict.fromkeys(("rate", "first_rate", "second_rate"), 1 / scale.time)
     units["displacement"], units["speed"] = units["position"], units["velocity"]
-    starts = {s.name: START.get(tuple(s.states), ()) for s in model.systems}
+    starts = {s.name: s.start_keys for s in model.systems}
     starts |= {f"joints.{name}": joint.start for name, joint in model.scene.joints.items()}
     directions = []
     for owner, keys in starts.items():

@@ -5,8 +5,8 @@ The distance of two neighbouring trajectories includes position, orientation, ve
     S² = |δx|²/r² + |δθ|² + τ² (|δv|²/r² + |δω|²)
 
 with the radius r of the body and the time τ in which it falls by r, so that the effect of a contact shows immediately.
-For a soft body S² = ⟨|δx|²⟩/r² + τ² ⟨|δv|²⟩/r², the mean over its vertices; for bodies without these quantities, S is the
-norm of the raw states.
+For a soft body S² = ⟨|δx|²⟩/r² + τ² ⟨|δv|²⟩/r², the mean over its vertices; other bodies have the norm of their raw states,
+velocities times τ. A body says it by `System.pose_tangent` and `System.velocity_tangent`.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,8 @@ import torch
 from torch import Tensor
 
 from gradsim.identification.sensitivity.directions import Direction, size_of, time_of
-from gradsim.numerics import rotation
 from gradsim.physics.model import Model
-from gradsim.physics.rigid.body import RigidBody
-from gradsim.physics.rigid.rollout import INPUTS
-from gradsim.physics.soft.body import SoftBody
-from gradsim.physics.system import Values
+from gradsim.physics.system import State, System, Values
 from gradsim.physics.trajectory import Trajectory
 
 MEMORY = 2**26  # numbers in the tangents of one group of unknowns
@@ -65,8 +61,8 @@ def tangents(
         directions: Unknowns.
         frames: Number of frames.
     """
-    numbers = sum(12 * len(s.rest) if isinstance(s, SoftBody) else 26 for s in model.systems)  # of state and derivative
-    lanes = max(1, MEMORY // (frames * numbers))
+    numbers = sum(s.state_size for s in model.systems)
+    lanes = max(1, MEMORY // (frames * 2 * numbers))  # of state and derivative
     trajectory, derivatives = None, []
     for first in range(0, len(directions), lanes):
         group = directions[first : first + lanes]
@@ -86,7 +82,9 @@ def tangents(
     return Trajectory(trajectory.times, first_world, values, model.systems), derivatives
 
 
-def displacement(system, states, moving, values: Values, along: Values, scale: Scale) -> tuple[Tensor, Tensor]:
+def displacement(
+    system: System, states: State, moving: State, values: Values, along: Values, scale: Scale
+) -> tuple[Tensor, Tensor]:
     """Tangents of one body: of pose (frames, n) and of velocities (frames, m), in units of S.
 
     Args:
@@ -97,26 +95,11 @@ def displacement(system, states, moving, values: Values, along: Values, scale: S
         along: Derivatives of some of them.
         scale: Units.
     """
-    first = lambda group: {name: y[0].detach() for name, y in group.items()}
-    if isinstance(system, SoftBody):
-        place, pace = (y.flatten(1) / (scale.size * y.shape[1] ** 0.5) for y in first(moving).values())
-        return place, pace * scale.time
-    if not isinstance(system, RigidBody):
-        flat = {name: y.reshape(len(y), -1) for name, y in first(moving).items()}
-        pace = flat.pop("rate", None)
-        place = torch.cat(list(flat.values()), -1)
-        return place, place[:, :0] if pace is None else pace * scale.time
-
-    def spin(q: Tensor, l: Tensor, parameters: Values) -> Tensor:
-        inverse = dict(zip(INPUTS, system.inputs({**values, **parameters}), strict=False))["inertia_inverse"][0]
-        return rotation.rotate(q, (inverse @ rotation.rotate(rotation.conjugate(q), l)[..., None])[..., 0])
-
-    state, d = first(states), first(moving)
-    parameters = {name: values[name].detach() for name in along}
-    _, turning = torch.func.jvp(spin, (state["q"], state["l"], parameters), (d["q"], d["l"], dict(along)))  # pyright: ignore[reportAssignmentType]
-    turn = 2 * rotation.multiply(d["q"], rotation.conjugate(state["q"]))[..., :3]
-    place = torch.cat([d["x"] / scale.size, turn], -1)
-    return place, torch.cat([d["v"] * (scale.time / scale.size), turning * scale.time], -1)
+    first = lambda group: {name: y[:1].detach() for name, y in group.items()}
+    state, tangent = first(states), first(moving)
+    place = system.pose_tangent(state, tangent, scale.size)
+    pace = system.velocity_tangent(state, tangent, first(values), first(along), scale.size)
+    return place[0], pace[0] * scale.time
 
 
 def sensitivity(trajectory: Trajectory, moving: Trajectory, scale: Scale) -> tuple[Tensor, Tensor]:

@@ -5,12 +5,15 @@ One iteration is one rollout forward and one backward of each start. A start is 
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from gradsim.identification.observation.base import Residual
 from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.multistart import MultistartConfig, Outcome, history_entry
 from gradsim.losses import Schedule
+from gradsim.runtime.progress import CheckpointStore
 
 OPTIMISERS = {
     "adam": lambda parameters, rate: torch.optim.Adam(parameters, rate),
@@ -18,6 +21,12 @@ OPTIMISERS = {
     "lbfgs": lambda parameters, rate: torch.optim.LBFGS(parameters, rate, line_search_fn="strong_wolfe"),
 }
 AVERAGED = 10  # iterations: a stochastic step or one with momentum may go up
+STAGES: tuple[tuple[Residual, float, int], ...] = (  # of `search`: residuals, learning rate, iterations
+    ("cdf", 0.03, 60),
+    ("pixels", 0.03, 60),
+    ("pixels", 0.003, 60),  # Adam at a constant rate circles the minimum at a distance of about that rate
+    ("pixels", 0.0003, 60),
+)
 
 
 def descend(
@@ -29,8 +38,9 @@ def descend(
     residual: Residual = "pixels",
     rtol: float = 0.0,
     report: Callable[[int, Tensor], None] = lambda iteration, losses: None,
+    unit: Tensor | float = 1.0,
 ) -> tuple[Tensor, Tensor]:
-    """Descend on the mean of the squared residuals from given starts.
+    """Descend on the mean of the squared residuals, and on priors over their number, from given starts.
 
     Args:
         problem: The problem; its unknowns move as least squares moves them (logarithms of positive quantities).
@@ -41,6 +51,7 @@ def descend(
         residual: Which residuals: "pixels", "cdf" (wide basin) or an image loss.
         rtol: Ends where no start's best loss has fallen by this share in an iteration, on average of ten.
         report: Called with the iteration and the loss of each start.
+        unit: Unit of each unknown in which the optimiser steps (unknowns,).
 
     Returns:
         Where each start ended (starts, unknowns), and the losses (iterations, starts).
@@ -51,19 +62,15 @@ def descend(
     """
     if optimiser not in OPTIMISERS:
         raise ValueError(f"no optimiser {optimiser!r}; choose one of {', '.join(OPTIMISERS)}.")
-    u = start.clone().requires_grad_()
-    steps = OPTIMISERS[optimiser]([u], rate)
+    scaled = (start / unit).requires_grad_()
+    steps = OPTIMISERS[optimiser]([scaled], rate)
     losses = []
-
-    def loss_of_each() -> Tensor:
-        trajectory = problem.model.rollout(problem.space.values(u), frames=problem.frames)
-        problem.effort.rollouts += len(u)
-        blocks = problem.observation.residuals(trajectory, problem.frames, residual)
-        return torch.stack([r.square().mean(1) for r in blocks]).mean(0)
 
     def closure() -> Tensor:
         steps.zero_grad()
-        per_start = loss_of_each()
+        u = scaled * unit
+        total, count = problem.sum_of_squares(u, residual)
+        per_start = (total + problem.prior_cost(u)) / count
         per_start.sum().backward()
         closure.last = per_start.detach()
         return per_start.sum()
@@ -71,14 +78,49 @@ def descend(
     for iteration in range(iterations):
         steps.step(closure)
         with torch.no_grad():
-            u.clamp_(problem.space.low, problem.space.high)
+            scaled.clamp_(problem.space.low / unit, problem.space.high / unit)
         losses.append(closure.last)
         report(iteration, closure.last)
         if rtol and len(losses) > AVERAGED:
             best = torch.stack(losses).cummin(0).values
             if (best[-1 - AVERAGED] - best[-1] <= AVERAGED * rtol * best[-1 - AVERAGED]).all():
                 break
-    return u.detach(), torch.stack(losses)
+    return (scaled.detach() * unit).clamp(problem.space.low, problem.space.high), torch.stack(losses)
+
+
+def search(
+    problem: Problem,
+    plan: MultistartConfig,
+    rng: np.random.Generator,
+    report: Callable[[dict], None] = lambda entry: None,
+    checkpoint: CheckpointStore | None = None,
+) -> Outcome:
+    """Descend with Adam from starts drawn from the ranges, through `STAGES`; an estimator (`identification/estimators.py`).
+
+    Steps are in units of the range, or of a logarithm. Starts that cannot be simulated stay where they are.
+
+    Args:
+        problem: The problem.
+        plan: Settings; `starts` counts.
+        rng: Random generator of the starts.
+        report: Called after each stage with its entry of the history.
+        checkpoint: Not used: an interrupted descent begins again.
+
+    Raises:
+        Divergence: If a rollout leaves the finite numbers on the way.
+    """
+    space, iteration, history = problem.space, 0, []
+    unit = torch.where(torch.tensor(space.logarithmic), 1.0, space.high - space.low)
+    initial = space.draw(rng, plan.starts)
+    final, cost = initial.clone(), problem.cost(initial, problem.frames)
+    movable = torch.isfinite(cost)
+    for residual, rate, iterations in STAGES if movable.any() else ():
+        final[movable], _ = descend(problem, final[movable], iterations, "adam", rate, residual, unit=unit)
+        iteration += iterations
+        cost = problem.cost(final, problem.frames)
+        history.append(history_entry(problem, str(residual), problem.frames, final, cost, iteration))
+        report(history[-1])
+    return Outcome.of(problem, initial, final, iteration, history)
 
 
 def follow(

@@ -14,7 +14,7 @@ The truth is never used: starts come from the ranges, and "solved" is judged aga
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,9 +86,41 @@ class Outcome:
     iterations: int
     history: list[dict]
 
+    @classmethod
+    def of(
+        cls, problem: Problem, initial: Tensor, final: Tensor, iterations: int, history: Sequence[dict] = ()
+    ) -> "Outcome":
+        """Outcome of starts that stayed apart.
+
+        Args:
+            problem: The problem; the costs are those of all its frames.
+            initial: All starts drawn (starts, unknowns).
+            final: Where each ended, in the same order.
+            iterations: Iterations of the whole population.
+            history: Entries made by `history_entry`; by default one, of the end.
+        """
+        cost = problem.cost(final, problem.frames)
+        k = int(cost.argmin())
+        history = list(history) or [history_entry(problem, "end", problem.frames, final, cost, iterations)]
+        return cls(initial, final, cost, final[k], cost[k].item(), iterations, history)
+
     def converged(self) -> int:
         """Starts that came to the answer's cost on their own, to half a unit of χ²."""
         return int((self.cost < self.best_cost + 1.0 + 1e-9 * self.best_cost).sum())
+
+
+def history_entry(problem: Problem, stage: str, frames: int, u: Tensor, cost: Tensor, iteration: int) -> dict:
+    """Entry of `Outcome.history`: the best of u (starts, unknowns) by cost (starts,) after a stage of a search."""
+    k = int(cost.argmin())
+    return {
+        "stage": stage,
+        "frames": frames,
+        "cost": cost[k].item(),
+        "u": u[k].tolist(),
+        "iteration": iteration,
+        "rollouts": problem.effort.rollouts,
+        "population": len(cost),
+    }
 
 
 def search(
@@ -121,12 +153,7 @@ def search(
         problem.effort.resume(saved["effort"])
 
     def note(stage: str, frames: int, **more) -> None:
-        k = int(people.cost.argmin())
-        history.append(
-            {"stage": stage, "frames": frames, "cost": people.cost[k].item(), "u": people.u[k].tolist()}
-            | {"iteration": iterations, "rollouts": problem.effort.rollouts, "population": len(people.cost)}
-            | more
-        )
+        history.append(history_entry(problem, stage, frames, people.u, people.cost, iterations) | more)
         report(history[-1])
         state = {"people": [people.u, people.cost, people.damping], "who": who, "initial": initial, "history": history}
         state |= {"iterations": iterations, "done": len(history), "rng": rng.bit_generator.state}

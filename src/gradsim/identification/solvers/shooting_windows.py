@@ -10,120 +10,17 @@ time τ of a window.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.identification.solvers.clip_ensemble import LOCAL, STATE
 from gradsim.identification.unknowns import Space
-from gradsim.numerics import rotation
 from gradsim.physics.model import Model
-from gradsim.physics.system import Values
+from gradsim.physics.system import State, Values
 from gradsim.physics.trajectory import Trajectory
-
-State = dict[str, Tensor]  # (worlds, ·) by name
-
-
-class Start(Protocol):
-    """The start state of one body."""
-
-    @property
-    def size(self) -> int:
-        """Number of components."""
-        ...
-
-    @property
-    def parts(self) -> dict[str, int]:
-        """Quantities in it, with the number of components of each."""
-        ...
-
-    def units(self, rate: float) -> Tensor:
-        """Unit of each component (size,); `rate`: windows per second."""
-        ...
-
-    def state(self, trajectory: Trajectory, frame: int) -> State:
-        """The state at a frame."""
-        ...
-
-    def end(self, state: State) -> Tensor:
-        """It as numbers that a window can begin with (worlds, size)."""
-        ...
-
-    def gap(self, old: State, new: State) -> Tensor:
-        """Difference of a start from the end before it (worlds, size)."""
-        ...
-
-    def values(self, own: Tensor, first: Tensor, known: Callable[[str], Tensor]) -> Values:
-        """Parameters of the start from numbers (worlds, size); in first windows (worlds, 1) those of the scene."""
-        ...
-
-
-class RigidStart:
-    """Start state of a rigid body; `base`: the body in the scene."""
-
-    size = LOCAL
-    parts: dict[str, int] = dict.fromkeys(("position", "angle", "velocity", "angular_velocity"), 3)
-
-    def __init__(self, system, base):
-        self.system, self.name, self.base = system, system.name, torch.tensor(base.quat_xyzw).double()
-
-    def units(self, rate: float) -> Tensor:
-        size = torch.linalg.vector_norm(self.system.rest, dim=-1).max().item() * self.system.body.scale
-        return torch.tensor([size, 1.0, size * rate, rate]).double().repeat_interleave(3)
-
-    def state(self, trajectory: Trajectory, frame: int) -> State:
-        x, q, v, momentum = (trajectory[self.name][key][:, frame] for key in ("x", "q", "v", "l"))
-        return {"x": x, "q": q, "v": v, "w": self.system.spin(q, momentum, trajectory.values)}
-
-    def end(self, state: State) -> Tensor:
-        turned = rotation.multiply(state["q"], rotation.conjugate(self.base.expand_as(state["q"])))
-        return torch.cat([state["x"], rotation.logarithm(turned), state["v"], state["w"]], 1)
-
-    def gap(self, old: State, new: State) -> Tensor:
-        turned = rotation.logarithm(rotation.multiply(new["q"], rotation.conjugate(old["q"])))
-        return torch.cat([new["x"] - old["x"], turned, new["v"] - old["v"], new["w"] - old["w"]], 1)
-
-    def values(self, own: Tensor, first: Tensor, known: Callable[[str], Tensor]) -> Values:
-        starts = zip(STATE, own.unflatten(1, (len(STATE), 3)).unbind(1), strict=True)
-        return {f"{self.name}.{key}": torch.where(first, known(f"{self.name}.{key}"), start) for key, start in starts}
-
-
-class SwingStart:
-    """Start state of a pendulum or double pendulum."""
-
-    def __init__(self, system):
-        self.name = system.name
-        arms = ("first_", "second_") if system.body.kind == "double_pendulum" else ("",)
-        self.keys = [f"{self.name}.{arm}{key}" for key in ("angle", "rate") for arm in arms]
-        self.size = len(self.keys)
-        self.parts: dict[str, int] = dict.fromkeys(("angle", "angular_velocity"), len(arms))
-
-    def units(self, rate: float) -> Tensor:
-        return torch.tensor([1.0, rate]).double().repeat_interleave(self.size // 2)
-
-    def state(self, trajectory: Trajectory, frame: int) -> State:
-        return {key: y[:, frame].reshape(len(y), -1) for key, y in trajectory[self.name].items()}
-
-    def end(self, state: State) -> Tensor:
-        return torch.cat([state["angle"], state["rate"]], 1)
-
-    def gap(self, old: State, new: State) -> Tensor:
-        return self.end(new) - self.end(old)
-
-    def values(self, own: Tensor, first: Tensor, known: Callable[[str], Tensor]) -> Values:
-        return {key: torch.where(first[:, 0], known(key), own[:, k]) for k, key in enumerate(self.keys)}
-
-
-def start_of(system, base) -> Start | None:
-    """That of a system whose scene's body is `base`; None of one that has none."""
-    if base.kind == "rigid":
-        return RigidStart(system, base)
-    return SwingStart(system) if base.kind in ("pendulum", "double_pendulum") else None
-
 
 SHORTEST = 4  # frames of a window at least: fewer hardly determine its twelve components
 
@@ -150,8 +47,7 @@ class Windows:
         if not SHORTEST <= window < frames:
             raise InputError(f"window is {window}; it has to be from {SHORTEST} to {frames - 1} frames of the clip.")
         bodies = model.scene.bodies
-        starts = {system.name: start_of(system, bodies[system.name]) for system in model.systems}
-        self.starts = {name: start for name, start in starts.items() if start is not None}
+        self.starts = {system.name: start for system in model.systems if (start := system.start_state)}
         others = [name for name in bodies if name not in self.starts]
         if others:
             raise InputError(
@@ -208,14 +104,15 @@ class Windows:
 
     def states(self, trajectory: Trajectory, frame: int) -> list[State]:
         """The state of every body at a frame."""
-        return [start.state(trajectory, frame) for start in self.starts.values()]
+        frames = {name: {key: y[:, frame] for key, y in trajectory[name].items()} for name in self.starts}
+        return [start.instant(frames[name], trajectory.values) for name, start in self.starts.items()]
 
     def end(self, trajectory: Trajectory, frame: int) -> Tensor:
         """The states at a frame as those that a window can begin with (worlds, size)."""
         states = zip(self.starts.values(), self.states(trajectory, frame), strict=True)
-        return torch.cat([start.end(state) for start, state in states], 1)
+        return torch.cat([start.numbers(state) for start, state in states], 1)
 
-    def gap(self, ends: list[State], begins: list[State]) -> Tensor:
+    def gap(self, ends: Sequence[State], begins: Sequence[State]) -> Tensor:
         """Differences of starts from the ends before them (worlds, size), in units of D."""
         parts = zip(self.starts.values(), ends, begins, strict=True)
         return torch.cat([start.gap(old, new) for start, old, new in parts], 1) / self.scale
@@ -240,7 +137,10 @@ class Windows:
         known = lambda name: touched.get(name, self.given.get_parameter(name).detach()[None])
         values = {name: v for name, v in touched.items() if ".pushes." not in name}
         for start, state in zip(self.starts.values(), self._split(rows[:, n:]), strict=True):
-            values |= start.values(state, first, known)
+            values |= {
+                name: torch.where(first if y.ndim > 1 else first[:, 0], known(name), y)
+                for name, y in start.parameters(state).items()
+            }
         for local_name, scene_name, window, share in self.pushes:
             values[local_name] = known(scene_name) * (share * (which == window))[:, None]
         return values
@@ -251,7 +151,7 @@ class Windows:
         length, bodies = self.window / scene.timing.fps, {}
         for name, body in scene.bodies.items():
             pushes = []
-            for k, push in enumerate(getattr(body, "pushes", ())):
+            for k, push in enumerate(scene.pushes.get(name, ())):
                 for j in range(self.count(self.frames)):
                     cut = _within(push, j * length, length, dt)
                     if cut is None:

@@ -14,6 +14,8 @@ included, and its power V η (½ Ċ : Ċ + J̇²) is never negative. No term div
 that turn it back.
 """
 
+from collections.abc import Callable
+
 import torch
 import warp as wp
 from torch import Tensor
@@ -104,12 +106,18 @@ def reference(
     x: Tensor, v: Tensor, rest: Tensor, volume: Tensor, mu: Tensor, lam: Tensor, damping: Tensor, activation: Tensor
 ) -> Tensor:
     """Forces (..., m, 4, 3) [N] by the slopes of `energy` and `dissipation`, differentiable; arguments as for them."""
+    elastic = lambda x: energy(x, rest, volume, mu, lam, damping, activation)
+    return minus_slopes(x, v, elastic, lambda x, v: dissipation(x, v, rest, volume, damping))
+
+
+def minus_slopes(
+    x: Tensor, v: Tensor, elastic: Callable[[Tensor], Tensor], viscous: Callable[[Tensor, Tensor], Tensor]
+) -> Tensor:
+    """-∂elastic(x)/∂x - ∂viscous(x, v)/∂v, summed over elements; differentiable."""
     with torch.enable_grad():
         x, v = (y if y.requires_grad else y.detach().requires_grad_() for y in (x, v))
-        elastic = energy(x, rest, volume, mu, lam, damping, activation).sum()
-        viscous = dissipation(x, v, rest, volume, damping).sum()
-        (f,) = torch.autograd.grad(elastic, x, create_graph=True)
-        (g,) = torch.autograd.grad(viscous, v, create_graph=True)
+        (f,) = torch.autograd.grad(elastic(x).sum(), x, create_graph=True)
+        (g,) = torch.autograd.grad(viscous(x, v).sum(), v, create_graph=True)
     return -f - g
 
 

@@ -81,6 +81,24 @@ def share(a: Vec3) -> Vec3:
 
 
 @wp.func(inline=True)
+def linear_corners(
+    x0: Vec3, x1: Vec3, x2: Vec3, x3: Vec3, x4: Vec3, x5: Vec3, x6: Vec3, x7: Vec3, x8: Vec3, x9: Vec3,
+):  # fmt: skip
+    """z₀ … z₃, then g of the six edges: the tetrahedron of the Gauss point near corner c has the corners z_a + g_ca."""
+    g4 = bulge(x0, x1, x4)
+    g5 = bulge(x0, x2, x5)
+    g6 = bulge(x0, x3, x6)
+    g7 = bulge(x1, x2, x7)
+    g8 = bulge(x1, x3, x8)
+    g9 = bulge(x2, x3, x9)
+    z0 = x0 + share(g4 + g5 + g6)
+    z1 = x1 + share(g4 + g7 + g8)
+    z2 = x2 + share(g5 + g7 + g9)
+    z3 = x3 + share(g6 + g8 + g9)
+    return z0, z1, z2, z3, g4, g5, g6, g7, g8, g9
+
+
+@wp.func(inline=True)
 def balance(H: Mat3) -> Vec3:
     """The pull on the first corner from those on the others."""
     return neg(column0(H) + column1(H) + column2(H))
@@ -92,26 +110,8 @@ def forces(
     v0: Vec3, v1: Vec3, v2: Vec3, v3: Vec3, v4: Vec3, v5: Vec3, v6: Vec3, v7: Vec3, v8: Vec3, v9: Vec3,
     rest: Mat3, volume: Real, mu: Real, lam: Real, damping: Real, activation: Real,
 ):  # fmt: skip
-    g4 = bulge(x0, x1, x4)
-    g5 = bulge(x0, x2, x5)
-    g6 = bulge(x0, x3, x6)
-    g7 = bulge(x1, x2, x7)
-    g8 = bulge(x1, x3, x8)
-    g9 = bulge(x2, x3, x9)
-    z0 = x0 + share(g4 + g5 + g6)
-    z1 = x1 + share(g4 + g7 + g8)
-    z2 = x2 + share(g5 + g7 + g9)
-    z3 = x3 + share(g6 + g8 + g9)
-    d4 = bulge(v0, v1, v4)
-    d5 = bulge(v0, v2, v5)
-    d6 = bulge(v0, v3, v6)
-    d7 = bulge(v1, v2, v7)
-    d8 = bulge(v1, v3, v8)
-    d9 = bulge(v2, v3, v9)
-    u0 = v0 + share(d4 + d5 + d6)
-    u1 = v1 + share(d4 + d7 + d8)
-    u2 = v2 + share(d5 + d7 + d9)
-    u3 = v3 + share(d6 + d8 + d9)
+    z0, z1, z2, z3, g4, g5, g6, g7, g8, g9 = linear_corners(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9)
+    u0, u1, u2, u3, d4, d5, d6, d7, d8, d9 = linear_corners(v0, v1, v2, v3, v4, v5, v6, v7, v8, v9)
     V = volume * 0.25
     A = point(z0, z1 + g4, z2 + g5, z3 + g6, u0, u1 + d4, u2 + d5, u3 + d6, rest, V, mu, lam, damping, activation)
     B = point(z0 + g4, z1, z2 + g7, z3 + g8, u0 + d4, u1, u2 + d7, u3 + d8, rest, V, mu, lam, damping, activation)
@@ -144,36 +144,9 @@ def power(
     w0: Vec3, w1: Vec3, w2: Vec3, w3: Vec3, w4: Vec3, w5: Vec3, w6: Vec3, w7: Vec3, w8: Vec3, w9: Vec3,
 ) -> Real:  # fmt: skip
     """Virtual power of the forces."""
-    g4 = bulge(x0, x1, x4)
-    g5 = bulge(x0, x2, x5)
-    g6 = bulge(x0, x3, x6)
-    g7 = bulge(x1, x2, x7)
-    g8 = bulge(x1, x3, x8)
-    g9 = bulge(x2, x3, x9)
-    z0 = x0 + share(g4 + g5 + g6)
-    z1 = x1 + share(g4 + g7 + g8)
-    z2 = x2 + share(g5 + g7 + g9)
-    z3 = x3 + share(g6 + g8 + g9)
-    d4 = bulge(v0, v1, v4)
-    d5 = bulge(v0, v2, v5)
-    d6 = bulge(v0, v3, v6)
-    d7 = bulge(v1, v2, v7)
-    d8 = bulge(v1, v3, v8)
-    d9 = bulge(v2, v3, v9)
-    u0 = v0 + share(d4 + d5 + d6)
-    u1 = v1 + share(d4 + d7 + d8)
-    u2 = v2 + share(d5 + d7 + d9)
-    u3 = v3 + share(d6 + d8 + d9)
-    e4 = bulge(w0, w1, w4)
-    e5 = bulge(w0, w2, w5)
-    e6 = bulge(w0, w3, w6)
-    e7 = bulge(w1, w2, w7)
-    e8 = bulge(w1, w3, w8)
-    e9 = bulge(w2, w3, w9)
-    p0 = w0 + share(e4 + e5 + e6)
-    p1 = w1 + share(e4 + e7 + e8)
-    p2 = w2 + share(e5 + e7 + e9)
-    p3 = w3 + share(e6 + e8 + e9)
+    z0, z1, z2, z3, g4, g5, g6, g7, g8, g9 = linear_corners(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9)
+    u0, u1, u2, u3, d4, d5, d6, d7, d8, d9 = linear_corners(v0, v1, v2, v3, v4, v5, v6, v7, v8, v9)
+    p0, p1, p2, p3, e4, e5, e6, e7, e8, e9 = linear_corners(w0, w1, w2, w3, w4, w5, w6, w7, w8, w9)
     V = volume * 0.25
     return (
         point_power(
@@ -213,13 +186,8 @@ def reference(
     x: Tensor, v: Tensor, rest: Tensor, volume: Tensor, mu: Tensor, lam: Tensor, damping: Tensor, activation: Tensor
 ) -> Tensor:
     """Forces (..., m, 10, 3) [N] by the slopes of `energy` and `dissipation`, differentiable; arguments as for them."""
-    with torch.enable_grad():
-        x, v = (y if y.requires_grad else y.detach().requires_grad_() for y in (x, v))
-        elastic = energy(x, rest, volume, mu, lam, damping, activation).sum()
-        viscous = dissipation(x, v, rest, volume, damping).sum()
-        (f,) = torch.autograd.grad(elastic, x, create_graph=True)
-        (g,) = torch.autograd.grad(viscous, v, create_graph=True)
-    return -f - g
+    elastic = lambda x: energy(x, rest, volume, mu, lam, damping, activation)
+    return neo_hookean.minus_slopes(x, v, elastic, lambda x, v: dissipation(x, v, rest, volume, damping))
 
 
 def gauss(x: Tensor) -> list[Tensor]:

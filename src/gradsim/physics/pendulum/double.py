@@ -34,6 +34,7 @@ from gradsim.geometry.surface import Part
 from gradsim.physics.appearance import look_of
 from gradsim.physics.pendulum.rollout import STATE, AngleRollout
 from gradsim.physics.pendulum.runge_kutta import STAGES, order_eight
+from gradsim.physics.pendulum.start_state import SwingStart
 from gradsim.physics.system import ObservationUnits, State, System, Values, swing_observables
 
 if TYPE_CHECKING:
@@ -128,6 +129,8 @@ class DoublePendulumBody(System):
     """
 
     states = ("angle", "rate")
+    velocities = ("rate",)
+    start_keys = tuple(f"{arm}_{key}" for arm in ARMS for key in ("angle", "rate"))
 
     def __init__(self, name, body, scene, first: int, dtype: torch.dtype, device: torch.device):
         self.name, self.body, self.scene = name, body, scene
@@ -183,6 +186,10 @@ class DoublePendulumBody(System):
     @property
     def parts(self) -> tuple[Part, ...]:
         return self.pieces
+
+    @property
+    def start_state(self) -> SwingStart:
+        return SwingStart(self.name, [f"{arm}_" for arm in ARMS])
 
     def bounding_radius(self, values: Values) -> float:
         return sum(values[f"{self.name}.{arm}_length"].max().item() for arm in ARMS)

@@ -27,6 +27,7 @@ from gradsim.geometry import mesh as meshes
 from gradsim.geometry.surface import Part
 from gradsim.physics.appearance import look_of
 from gradsim.physics.pendulum.rollout import STATE, AngleRollout
+from gradsim.physics.pendulum.start_state import SwingStart
 from gradsim.physics.system import RESOLVED, ObservationUnits, State, System, Values, swing_observables
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ class PendulumBody(System):
     """
 
     states = ("angle", "rate")
+    velocities = ("rate",)
+    start_keys = states
 
     def __init__(self, name, body, scene, first: int, dtype: torch.dtype, device: torch.device):
         self.name, self.body, self.scene = name, body, scene
@@ -133,6 +136,10 @@ class PendulumBody(System):
         spread = across[:, :, None] * x + side[:, :, None] * y
         rod = middle[:, :, None] + spread - (down * string)[:, :, None] * z
         return torch.cat([ball, rod], 2)
+
+    @property
+    def start_state(self) -> SwingStart:
+        return SwingStart(self.name, ("",))
 
     def bounding_radius(self, values: Values) -> float:
         return (values[f"{self.name}.string_length"] + values[f"{self.name}.radius"]).max().item()

@@ -22,7 +22,9 @@ from gradsim.numerics import rotation
 from gradsim.physics.appearance import look_of
 from gradsim.physics.contact.impact import DAMPED, fall_speed, height_above
 from gradsim.physics.contact.point_sdf import distance
+from gradsim.physics.rigid.contact_points import RigidContactPoints
 from gradsim.physics.rigid.rollout import CONTACT, INPUTS, RigidRollout
+from gradsim.physics.rigid.start_state import RigidStart
 from gradsim.physics.static_geometry import ObstacleBody
 from gradsim.physics.system import RESOLVED, ObservationUnits, State, System, Values, centered
 from gradsim.scene import contact
@@ -47,6 +49,8 @@ class RigidBody(System):
     """
 
     states = ("x", "q", "v", "l")
+    velocities = ("v", "l")
+    start_keys = ("position", "rotation_vector", "velocity", "angular_velocity")
 
     def __init__(self, name, body, scene, first: int, dtype: torch.dtype, device: torch.device):
         self.name, self.body, self.scene = name, body, scene
@@ -106,6 +110,14 @@ class RigidBody(System):
     @property
     def contact_law(self) -> str:
         return self.law
+
+    @property
+    def start_state(self) -> RigidStart:
+        return RigidStart(self)
+
+    @property
+    def contact_points(self) -> RigidContactPoints | None:
+        return RigidContactPoints(self) if self.surfaces else None
 
     @property
     def in_free_flight(self) -> bool:
@@ -176,12 +188,10 @@ class RigidBody(System):
         rest = self.rest * values[f"{self.name}.scale"][:, None, None]
         return rotation.rotate(q[:, :, None], rest[:, None]) + x[:, :, None]
 
-    def carried(self, states: dict[str, Tensor], values: Values) -> tuple[Tensor, Tensor, Tensor]:
-        """Its surface as a shape at rest (worlds, n, 3) [m] and what carries it, x and q of all frames."""
+    def carried(self, states: State, values: Values) -> tuple[Tensor, Tensor, Tensor]:
         return self.rest * values[f"{self.name}.scale"][:, None, None], states["x"], states["q"]
 
     def rest_tangent(self, along: Values) -> Tensor | None:
-        """Derivative (worlds, n, 3) of the shape at rest along a direction in parameters; None for zero."""
         scale = along.get(f"{self.name}.scale")
         return None if scale is None else self.rest * scale[:, None, None]
 
@@ -203,6 +213,21 @@ class RigidBody(System):
         spin = self.spin(state["q"], state["l"], values)
         columns = rotation.to_matrix(state["q"])[..., :2].flatten(1)
         return torch.cat([*centered(self, state, values, units), spin * (units.radius / units.speed), columns], 1)
+
+    def pose_difference(self, ahead: State, behind: State, size: float) -> Tensor:
+        turn = rotation.logarithm(rotation.multiply(ahead["q"], rotation.conjugate(behind["q"])))
+        return torch.cat([(ahead["x"] - behind["x"]) / size, turn], -1)
+
+    def pose_tangent(self, state: State, tangent: State, size: float) -> Tensor:
+        turn = 2 * rotation.multiply(tangent["q"], rotation.conjugate(state["q"]))[..., :3]
+        return torch.cat([tangent["x"] / size, turn], -1)
+
+    def velocity_tangent(self, state: State, tangent: State, values: Values, along: Values, size: float) -> Tensor:
+        """Derivative of v/size and of the angular velocity ω = R I⁻¹ Rᵀ l."""
+        spin = lambda q, l, varied: self.spin(q, l, {**values, **varied})
+        primals = (state["q"], state["l"], {name: values[name] for name in along})
+        _, turning = torch.func.jvp(spin, primals, (tangent["q"], tangent["l"], dict(along)))  # pyright: ignore[reportAssignmentType]
+        return torch.cat([tangent["v"] / size, turning], -1)
 
     def transfer(self, state: State, values: Values, other: System, other_values: Values) -> dict[str, Tensor]:
         """With the angular momentum of the same spin under the other body's inertia."""

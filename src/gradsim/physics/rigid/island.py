@@ -11,7 +11,7 @@ from gradsim.physics.rigid.joints import joints_of
 from gradsim.physics.rigid.multibody import Bodies
 from gradsim.physics.rigid.pairs import pairs_of
 from gradsim.physics.rigid.rollout import CONTACT, OBSTACLE
-from gradsim.physics.system import Values
+from gradsim.physics.system import Island, Values
 
 APART = 0.2  # of a body's radius, or of 1 rad: a joint that is open by more no longer holds
 START = ("x", "q", "v", "l")
@@ -19,13 +19,15 @@ FINER = 8  # two bars on ball joints keep their energy within a hundredth over t
 MET = [BODY.index(name) for name in ("normal", "height", *OBSTACLE, *CONTACT)]  # inputs about grounds and obstacles
 
 
-class ConstrainedIsland:
+class ConstrainedIsland(Island):
     """A group (see `together.groups_of`) of rigid bodies.
 
     Args:
         systems: The bodies.
         scene: Its contacts and joints.
     """
+
+    systems: tuple[RigidBody, ...]
 
     def __init__(self, systems: Sequence[RigidBody], scene):
         self.systems = tuple(systems)
@@ -54,13 +56,11 @@ class ConstrainedIsland:
         return [x.expand(worlds, *x.shape[1:]) for x in arguments]
 
     def begin(self, inputs: list[Tensor], start) -> list[Tensor]:
-        """Inputs that begin at the states `start`, by body and name."""
         bodies = [inputs[k * len(BODY) : (k + 1) * len(BODY)] for k in range(len(self.systems))]
         states = {s.name: [start[s.name][name] for name in START] for s in self.systems}
         return [*self._with_states(bodies, states), *inputs[len(bodies) * len(BODY) :]]
 
     def split(self, outputs: Sequence[Tensor]) -> list[list[Tensor]]:
-        """Those of each body."""
         return [list(outputs[4 * k : 4 * k + 4]) for k in range(len(self.systems))]
 
     def stable_step(self, values: Values) -> float:
@@ -88,7 +88,6 @@ class ConstrainedIsland:
             self.pairs.check(values, x, q)
 
     def opened(self, states, values: Values) -> str:
-        """Which joint has come apart at the last frame of states (worlds, frames, ...), in words; "" for none."""
         if not self.joints:
             return ""
         island_states = {s.name: states[s.name] for s in self.systems}

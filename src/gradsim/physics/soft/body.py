@@ -25,7 +25,7 @@ from gradsim.physics.contact.impact import DAMPED, fall_speed, height_above
 from gradsim.physics.forces import anchor, plane_constraint
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.forces.custom import CustomForce
-from gradsim.physics.soft.contact import SoftContact
+from gradsim.physics.soft.contact import SoftContact, SoftContactPoints
 from gradsim.physics.soft.implicit import ImplicitParticles
 from gradsim.physics.soft.rollout import Particles
 from gradsim.physics.system import ObservationUnits, State, System, Values, centered
@@ -82,6 +82,8 @@ class SoftBody(System):
     """
 
     states = ("x", "v")
+    velocities = ("v",)
+    start_keys = ("position", "rotation_vector", "velocity", "angular_velocity")
 
     def __init__(self, name: str, body, scene, first: int, matter: Discretization):
         self.name, self.body, self.matter, self.rest = name, body, matter, matter.rest
@@ -135,6 +137,18 @@ class SoftBody(System):
         return self.contact.law
 
     @property
+    def deformable(self) -> "SoftBody":
+        return self
+
+    def elements_of(self, key: str) -> Tensor:
+        named = [group for group in self.matter.groups if group.force.title in key]
+        return (named or self.matter.groups)[0].index
+
+    @property
+    def contact_points(self) -> SoftContactPoints | None:
+        return SoftContactPoints(self.contact) if self.contact.surfaces else None
+
+    @property
     def in_free_flight(self) -> bool:
         return not self.pinned and not self.anchored and getattr(self.body, "air", None) is None
 
@@ -178,6 +192,17 @@ class SoftBody(System):
 
     def velocity(self, state: State, values: Values) -> Tensor:
         return self._mean(state["v"], values)
+
+    @property
+    def state_size(self) -> int:
+        return 6 * len(self.rest)
+
+    def pose_tangent(self, state: State, tangent: State, size: float) -> Tensor:
+        """Over √n, so that its norm is the root mean square over the n vertices."""
+        return tangent["x"].flatten(2) / (size * len(self.rest) ** 0.5)
+
+    def velocity_tangent(self, state: State, tangent: State, values: Values, along: Values, size: float) -> Tensor:
+        return tangent["v"].flatten(2) / (size * len(self.rest) ** 0.5)
 
     def _mean(self, y: Tensor, values: Values) -> Tensor:
         """Mean over the vertices by mass (worlds, ..., 3) of (worlds, ..., n, 3)."""

@@ -9,7 +9,7 @@ from gradsim.physics.contact.vertex_plane import touch
 from gradsim.physics.contact.vertex_sdf import touch_solid
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.static_geometry import ObstacleBody
-from gradsim.physics.system import Values
+from gradsim.physics.system import State, Values
 from gradsim.scene.contact import LAWS
 
 
@@ -38,28 +38,11 @@ class SoftContact:
         """Those of all groups, in order, (worlds, 1, ...)."""
         arguments = []
         for ground in self.grounds:
-            arguments += [*self._plane(ground, values), *self._numbers(ground, values)]
+            arguments += [*self.plane(ground, values), *self.numbers(ground, values)]
         for obstacle in self.obstacles:
             centre, axis, half, rounding = obstacle.inputs(values)
-            arguments += [centre, *axis.unbind(1), *half.unbind(1), rounding, *self._numbers(obstacle.name, values)]
+            arguments += [centre, *axis.unbind(1), *half.unbind(1), rounding, *self.numbers(obstacle.name, values)]
         return [x[:, None] for x in arguments]
-
-    def stacked(self, values: Values) -> dict[str, Tensor]:
-        """The same parameters, stacked over all surfaces as in `RigidRollout`: (worlds, grounds, ...) and so on."""
-        worlds = len(values["gravity"])
-        zeros = lambda *shape: values["gravity"].new_zeros(worlds, 0, *shape)
-        stacked = lambda rows, *shape: torch.stack(rows, 1) if rows else zeros(*shape)
-        planes = [self._plane(ground, values) for ground in self.grounds]
-        solids = [obstacle.inputs(values) for obstacle in self.obstacles]
-        numbers = [self._numbers(surface, values) for surface in self.surfaces]
-        keys = ("stiffness", "damping", "friction_stiffness", "friction")
-        shapes = {"centre": (3,), "axis": (3, 3), "half": (3,), "rounding": ()}
-        return {
-            "normal": stacked([normal for normal, _ in planes], 3),
-            "height": stacked([height for _, height in planes]),
-            **{key: stacked([row[k] for row in numbers]) for k, key in enumerate(keys)},
-            **{key: stacked([row[k] for row in solids], *shape) for k, (key, shape) in enumerate(shapes.items())},
-        }
 
     def rates(self, values: Values, mass: Tensor, speed: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The largest k/m [1/s²] and c/m [1/s] (worlds,) of a vertex of the least mass, over all surfaces.
@@ -75,7 +58,7 @@ class SoftContact:
         least = mass[:, self.points].amin(1)
         stiffness, drag = [], []
         for surface in self.surfaces:
-            k_e, k_d, k_f, _ = (x.detach() for x in self._numbers(surface, values))
+            k_e, k_d, k_f, _ = (x.detach() for x in self.numbers(surface, values))
             stiffness.append(k_e / least)
             drag.append((k_f if self.damping_name == "dissipation" else k_f + k_d) / least)
             if speed is not None and self.damping_name == "dissipation":
@@ -88,7 +71,7 @@ class SoftContact:
             return
         at, gaps = x[:, self.points], []
         for ground in self.grounds:
-            normal, height = self._plane(ground, values)
+            normal, height = self.plane(ground, values)
             gaps.append((at * normal[:, None]).sum(-1) - height[:, None])
         for obstacle in self.obstacles:
             centre, axis, half, rounding = obstacle.inputs(values)
@@ -104,12 +87,45 @@ class SoftContact:
                 f"{vertex}); move one of them away from the other by that much."
             )
 
-    def _plane(self, ground: str, values: Values) -> tuple[Tensor, Tensor]:
+    def plane(self, ground: str, values: Values) -> tuple[Tensor, Tensor]:
         """Unit normal (worlds, 3) and height (worlds,) where contact begins."""
         normal = torch.nn.functional.normalize(values[f"{ground}.normal"], dim=-1)
         return normal, values[f"{ground}.height"] + values[f"{ground}.margin"]
 
-    def _numbers(self, surface: str, values: Values) -> list[Tensor]:
+    def numbers(self, surface: str, values: Values) -> list[Tensor]:
         """Stiffness, damping, friction stiffness and friction (worlds,): the body's own, where it has one."""
         keys = ("stiffness", self.damping_name, "friction_stiffness", "friction")
         return [values.get(f"{self.name}.contact.{key}", values[f"{surface}.{key}"]) for key in keys]
+
+
+class SoftContactPoints:
+    """`ContactPoints` of a soft body: vertices."""
+
+    def __init__(self, contact: SoftContact):
+        self.contact, self.surfaces, self.law, self.count = contact, contact.surfaces, contact.law, len(contact.points)
+
+    def label(self, index: int) -> str:
+        return f"vertex {int(self.contact.points[index])}"
+
+    def parameters(self, values: Values) -> dict[str, Tensor]:
+        zeros = lambda *shape: values["gravity"].new_zeros(len(values["gravity"]), *shape)
+        stacked = lambda rows, *shape: torch.stack(rows, 1) if rows else zeros(0, *shape)
+        contact = self.contact
+        planes = [contact.plane(ground, values) for ground in contact.grounds]
+        solids = [obstacle.inputs(values) for obstacle in contact.obstacles]
+        numbers = [contact.numbers(surface, values) for surface in contact.surfaces]
+        keys = ("stiffness", "damping", "friction_stiffness", "friction")
+        shapes = {"centre": (3,), "axis": (3, 3), "half": (3,), "rounding": ()}
+        return {
+            "normal": stacked([normal for normal, _ in planes], 3),
+            "height": stacked([height for _, height in planes]),
+            "radius": zeros(1),
+            **{key: stacked([row[k] for row in numbers]) for k, key in enumerate(keys)},
+            **{key: stacked([row[k] for row in solids], *shape) for k, (key, shape) in enumerate(shapes.items())},
+        }
+
+    def positions(self, state: State, parameters: dict[str, Tensor]) -> Tensor:
+        return state["x"][:, None, self.contact.points]
+
+    def velocities(self, state: State, parameters: dict[str, Tensor], normal: Tensor) -> Tensor:
+        return state["v"][:, None, self.contact.points].expand_as(normal)
