@@ -60,9 +60,9 @@ class Timing(Node):
     Attributes:
         fps: Frames per second [1/s].
         frames: Number of frames; the first is the start.
-        substeps: Steps per frame, or `auto`: the number that the contact stiffness requires.
-        integrator: `semi-implicit` (Euler), `rk4`, or for stiff soft bodies `implicit` (Euler); `auto`: the most accurate
-            for its cost, which is `rk4`, and `semi-implicit` where there are soft bodies.
+        substeps: Steps per frame, or `auto`: the number that stiffness, damped impacts and, by `rk4`, fast spin require.
+        integrator: `semi-implicit` (Euler), `rk4`, or for stiff soft bodies `implicit` (Euler); `auto`: `rk4`, or
+            `semi-implicit` where there are soft bodies.
         rate: Simulated seconds per second of this clock: 0.5 for a video slowed down to half the stated speed.
         offset: Simulated time of the first frame after the start [s].
     """

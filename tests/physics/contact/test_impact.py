@@ -98,4 +98,6 @@ def test_speed_of_a_fall_is_that_of_its_time_or_of_its_height():
     gravity = torch.tensor([[0.0, 0.0, -10.0]])
     speed = lambda v, height, time: fall_speed(torch.tensor([v]), torch.tensor([height]), gravity, time).item()
     assert speed(0.0, 5.0, 9.0) == pytest.approx(10) and speed(3.0, 5.0, 0.1) == pytest.approx(4)
+    weightless = fall_speed(torch.tensor([3.0]), torch.tensor([math.inf]), torch.zeros(1, 3), 9.0)
+    assert weightless.item() == 3
     assert speed(3.0, -1.0, 9.0) == 3 and speed(0.0, math.inf, 2.0) == pytest.approx(20)

@@ -24,7 +24,8 @@ def fall_speed(speed: Tensor, height: Tensor, gravity: Tensor, time: float) -> T
         time: Length of the clip [s].
     """
     g = torch.linalg.vector_norm(gravity, dim=-1)
-    return torch.minimum(speed + g * time, torch.sqrt(speed**2 + 2 * g * height.clamp(min=0)))
+    lowest = torch.sqrt(speed**2 + 2 * g * height.clamp(min=0))
+    return torch.where(g > 0, torch.minimum(speed + g * time, lowest), speed)  # 0 · ∞ is not a number
 
 
 def height_above(surfaces, x: Tensor, values: Values) -> Tensor:

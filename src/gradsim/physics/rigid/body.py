@@ -8,7 +8,7 @@ principal moments J and their axes Q in place of that: I = s² Q J Qᵀ. A body 
 
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 import torch
@@ -278,6 +278,10 @@ class RigidBody(System):
         speed = speed + norm(impulses).sum(1) / self.mass(values).detach()
         return speed, spin + (norm(impulses) * norm(points)).sum(1) / least
 
+    @cached_property
+    def _touching(self) -> int:
+        return _touching(self.points)
+
     def _stable_step(self, values: Values, speed: Tensor | None = None) -> float:
         """See `stable_step`; `speed` of the impact (worlds,), None: without the dissipation."""
         if not self.surfaces or not len(self.points):
@@ -285,7 +289,7 @@ class RigidBody(System):
         mass, scale = self.mass(values), values[f"{self.name}.scale"]
         reach = torch.linalg.vector_norm(self.points, dim=-1).max() * scale + self.radius.max() * scale
         pivot = 1 + mass * reach**2 / torch.linalg.eigvalsh(self.inertia(values))[:, 0]
-        count = _touching(self.points)
+        count = self._touching
         worst = math.inf
         for surface in self.surfaces:
             k = self._of(surface, "stiffness", values)
