@@ -82,10 +82,10 @@ def test_a_soft_ball_makes_no_energy_on_a_damped_ground():
     bodies = {
         "ball": {
             "kind": "solid", "shape": {"ball": {"radius": 0.15, "cells": 3}}, "position": [0, 0, 0.5], "density": 500,
-            "young": 3e4, "poisson": 0.4, "damping": 10, "velocity": [0, 0, -3],
+            "young": 3e4, "poisson": 0.4, "damping": 10, "velocity": [0, 0, -5],
         }
     }  # fmt: skip
-    ground = {"stiffness": 1e3, "dissipation": 30}
+    ground = {"stiffness": 1e4, "dissipation": 100}
     scene = Scene.parse({"gravity": 9.81, "bodies": bodies, "ground": ground, "timing": {"fps": 60, "frames": 20}})
     model = Model(scene)
     state, mass = model.rollout()["ball"], model.systems[0].mass(model.values())[0].detach()
