@@ -28,6 +28,11 @@ def fall_speed(speed: Tensor, height: Tensor, gravity: Tensor, time: float) -> T
     return torch.where(g > 0, torch.minimum(speed + g * time, lowest), speed)  # 0 · ∞ is not a number
 
 
+def clip_length(scene, values: Values) -> float:
+    """Simulated time of the whole clip [s], at the fastest clock of all worlds."""
+    return scene.timing.frames / scene.timing.fps * values["timing.rate"].max().item()
+
+
 def height_above(surfaces, x: Tensor, values: Values) -> Tensor:
     """Largest height (worlds,) [m] along gravity of the places x (worlds, 3) above the grounds and obstacles of a body.
 

@@ -20,7 +20,7 @@ from gradsim.geometry import mesh as meshes
 from gradsim.geometry.surface import Part
 from gradsim.numerics import rotation
 from gradsim.physics.appearance import look_of
-from gradsim.physics.contact.impact import DAMPED, fall_speed, height_above
+from gradsim.physics.contact.impact import DAMPED, clip_length, fall_speed, height_above
 from gradsim.physics.contact.point_sdf import distance
 from gradsim.physics.rigid.contact_points import RigidContactPoints
 from gradsim.physics.rigid.rollout import CONTACT, INPUTS, RigidRollout
@@ -263,11 +263,8 @@ class RigidBody(System):
         x = values[f"{self.name}.position"].detach()
         speed, spin = self._start_speed(values)
         reach = torch.linalg.vector_norm(self.rest, dim=-1).max() * values[f"{self.name}.scale"].detach()
-        timing = self.scene.timing
-        time = timing.frames / timing.fps * values["timing.rate"].max().item()
-        return (
-            fall_speed(speed, height_above(self, x, values).detach(), values["gravity"].detach(), time) + spin * reach
-        )
+        height, gravity = height_above(self, x, values).detach(), values["gravity"].detach()
+        return fall_speed(speed, height, gravity, clip_length(self.scene, values)) + spin * reach
 
     def _start_speed(self, values: Values) -> tuple[Tensor, Tensor]:
         """Bounds of speed [m/s] and spin [rad/s] (worlds,) after all pushes."""

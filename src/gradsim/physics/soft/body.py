@@ -21,7 +21,7 @@ from gradsim.geometry.mesh import Mesh
 from gradsim.geometry.surface import Part
 from gradsim.numerics import rotation
 from gradsim.physics.appearance import look_of
-from gradsim.physics.contact.impact import DAMPED, fall_speed, height_above
+from gradsim.physics.contact.impact import DAMPED, clip_length, fall_speed, height_above
 from gradsim.physics.forces import anchor, plane_constraint
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.forces.custom import CustomForce
@@ -252,11 +252,11 @@ class SoftBody(System):
         """Largest speed (worlds,) [m/s] at which one of its vertices can meet a ground or obstacle."""
         x, mass = self._places(values).detach(), self.mass(values).detach()
         speed = torch.linalg.vector_norm(self._velocities(values, x, mass).detach(), dim=-1).amax(1)
-        gravity, timing = values["gravity"].detach(), self.scene.timing
+        gravity = values["gravity"].detach()
         up = -torch.nn.functional.normalize(gravity, dim=-1)
         top = (x * up[:, None]).sum(-1).argmax(1)
         height = height_above(self.contact, x[torch.arange(len(x)), top], values).detach()
-        return fall_speed(speed, height, gravity, timing.frames / timing.fps * values["timing.rate"].max().item())
+        return fall_speed(speed, height, gravity, clip_length(self.scene, values))
 
     def check(self, values: Values) -> None:
         """Raise `InputError` if a mass is not above 0, or a vertex starts inside something."""
