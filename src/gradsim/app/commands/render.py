@@ -21,6 +21,7 @@ from gradsim.errors import InputError
 from gradsim.geometry.image_io import to_bytes
 from gradsim.geometry.surface import Surface
 from gradsim.identification.api import parameter_values
+from gradsim.physics.convergence import converged
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.renderer import Renderer
@@ -78,7 +79,7 @@ def render(
     options.check(scene.timing.frames)
     scene.view(options.camera)
     values = parameter_values(scene, estimates(target, scene)) | read_controls(target) if is_run else {}
-    model = run_model(target, scene) if is_run else Model(scene)
+    model = run_model(target, scene) if is_run else converged(Model(scene)).model
     folder = Path(out or (target if is_run else Path("runs") / target.stem))
     camera = calibrated_camera(scene, options.camera, model.values(values))
     camera = camera.resized(*options.size) if options.size else camera
