@@ -13,9 +13,7 @@ def ball(integrator: str, substeps: int | str = "auto") -> Model:
     content = {
         "gravity": 10.0,
         "timing": {"fps": 20, "frames": 11, "integrator": integrator, "substeps": substeps},
-        "bodies": {
-            "ball": {"shape": {"sphere": {"radius": 0.2}}, "mass": 1, "position": [0, 0, 5]}
-        },
+        "bodies": {"ball": {"shape": {"sphere": {"radius": 0.2}}, "mass": 1, "position": [0, 0, 5]}},
     }
     return Model(gs.Scene.parse(content))
 

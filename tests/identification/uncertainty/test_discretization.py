@@ -28,9 +28,7 @@ def scene(integrator: str, substeps: int | str = "auto", frames: int = FRAMES) -
         {
             "gravity": GRAVITY,
             "timing": {"fps": FPS, "frames": frames, "integrator": integrator, "substeps": substeps},
-            "bodies": {
-                "ball": {"shape": {"sphere": {"radius": 0.2}}, "mass": 1, "position": START}
-            },
+            "bodies": {"ball": {"shape": {"sphere": {"radius": 0.2}}, "mass": 1, "position": START}},
         }
     )
 

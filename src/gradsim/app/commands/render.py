@@ -79,7 +79,7 @@ def render(
     options.check(scene.timing.frames)
     scene.view(options.camera)
     values = parameter_values(scene, estimates(target, scene)) | read_controls(target) if is_run else {}
-    model = run_model(target, scene) if is_run else converged(Model(scene)).model
+    model = run_model(target, scene) if is_run else Model(scene)
     folder = Path(out or (target if is_run else Path("runs") / target.stem))
     camera = calibrated_camera(scene, options.camera, model.values(values))
     camera = camera.resized(*options.size) if options.size else camera
@@ -91,6 +91,7 @@ def render(
     frame_renderer = FrameRenderer(renderer, camera, shading, tuple(scene.background), options.spp)
     if not is_run:
         _simulate_into(folder, target, progress)
+        model = converged(model).model
     writer = _FileWriter(folder, options, scene.timing.fps)
     progress.stage(f"simulating {scene.timing.frames} frames")
     with torch.no_grad():

@@ -41,6 +41,8 @@ def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> d
     progress.stage(f"simulating {scene.timing.frames} frames of {model.substeps} steps{_stiffest(model)}")
     steps = converged(model)
     model, trajectory = steps.model, steps.trajectory
+    moves = f"half the step moves no vertex by more than {steps.shift:.2g} m"
+    progress.stage(f"{scene.timing.frames} frames of {model.substeps} steps: {moves}")
     arrays = {f"{body}.{k}": y[0].numpy() for body, states in trajectory.states.items() for k, y in states.items()}
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)

@@ -156,9 +156,13 @@ def refine(
         rng: Draws restarts.
 
     Returns:
-        The problem at the step of the answer, the outcome there, and the verdict; None for a problem without a model.
+        The problem at the step of the answer, the outcome there, and the verdict; None for a problem without a model, and for
+        videos that were simulated with the steps of the scene (`timing.tolerance: .inf`).
     """
     if not hasattr(problem, "refined") or not math.isfinite(outcome.best_cost):
+        return problem, outcome, None
+    tolerance = min(scene.timing.tolerance for scene in problem.scenes)
+    if tolerance == math.inf:
         return problem, outcome, None
     adaptive = all(scene.timing.substeps == "auto" for scene in problem.scenes)
     clean = problem.observation.noise_floor(problem.frames).level < EXACT
@@ -168,7 +172,6 @@ def refine(
     unit = torch.where(torch.tensor(space.logarithmic), 1.0, space.high - space.low).double()
     bounds = analyze(space, secant_fisher(problem, level.u, level.normal[0])[0], True)
     covariance, std = bounds.covariance * unit[:, None] * unit, bounds.std_inner
-    tolerance = min(scene.timing.tolerance for scene in problem.scenes)
     counts = lambda move: _largest(move / (unit if clean else std)) >= (RELATIVE if clean else tolerance)
     moved, change, follows = torch.zeros_like(level.u), 0.0, False
     for _ in range(HALVINGS[clean]):
