@@ -23,13 +23,20 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from gradsim_reproduction.foreign.rigid_trajectory import rotation_of
+from gradsim_reproduction.foreign.rigid_trajectory import cross, rotation_of
 
 RTOL, ATOL = 1e-12, 1e-13
 
 
 def pendulum(
-    times: np.ndarray, angle: float, rate: float, string: float, radius: float, damping: float, drag: float, gravity=9.81
+    times: np.ndarray,
+    angle: float,
+    rate: float,
+    string: float,
+    radius: float,
+    damping: float,
+    drag: float,
+    gravity=9.81,
 ) -> np.ndarray:
     """θ [rad] at some times; the integrator starts anew where θ' changes sign, a kink of the drag's slope."""
     length = string + radius
@@ -105,9 +112,7 @@ class Chain:
     def __init__(self, links: Sequence[Link], gravity: float = 9.81):
         self.links, self.weight = links, np.array([0.0, 0.0, -gravity])
         self.axes = [np.asarray(link.axis) / np.linalg.norm(link.axis) for link in links]
-        self.inertias = [
-            link.mass / 12 * np.diag(np.square(link.size).sum() - np.square(link.size)) for link in links
-        ]
+        self.inertias = [link.mass / 12 * np.diag(np.square(link.size).sum() - np.square(link.size)) for link in links]
 
     def trajectory(self, times: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """x (times, 3) and R (times, 3, 3) of each link."""
@@ -129,18 +134,18 @@ class Chain:
         for k, link in enumerate(self.links):
             # of the hinge, a point of the link before: its acceleration at φ'' = 0
             arm = hinges[k] - at
-            carried = carried + np.cross(turning, arm) + np.cross(spin, np.cross(spin, arm)) if k else np.zeros(3)
-            turning = turning + np.cross(spin, axes[k]) * rate[k]
+            carried = carried + cross(turning, arm) + cross(spin, cross(spin, arm)) if k else np.zeros(3)
+            turning = turning + cross(spin, axes[k]) * rate[k]
             spin = spin + axes[k] * rate[k]
             arm, at = centres[k] - hinges[k], centres[k]
-            carried = carried + np.cross(turning, arm) + np.cross(spin, np.cross(spin, arm))
+            carried = carried + cross(turning, arm) + cross(spin, cross(spin, arm))
             J_w = np.zeros((3, n))
             J_w[:, : k + 1] = axes[: k + 1].T
             J_v = np.zeros((3, n))
-            J_v[:, : k + 1] = np.cross(axes[: k + 1], at - hinges[: k + 1]).T
+            J_v[:, : k + 1] = cross(axes[: k + 1], at - hinges[: k + 1]).T
             I = turns[k] @ self.inertias[k] @ turns[k].T
             inertia += link.mass * J_v.T @ J_v + J_w.T @ I @ J_w
-            f += J_v.T @ (link.mass * (self.weight - carried)) - J_w.T @ (I @ turning + np.cross(spin, I @ spin))
+            f += J_v.T @ (link.mass * (self.weight - carried)) - J_w.T @ (I @ turning + cross(spin, I @ spin))
             f[k] += link.torque - link.damping * rate[k] - link.stiffness * (angle[k] - link.target)
         return np.concatenate([rate, np.linalg.solve(inertia, f)])
 
