@@ -161,7 +161,7 @@ def _pendulum(rng: np.random.Generator) -> tuple[dict, tuple[str, ...]]:
     bob |= {"angle": 1.0, "damping": 0.1, "drag": rng.uniform(0.02, 0.1), "colour": BLUE}
     camera = _camera([rng.uniform(-1, 1), -3.4, rng.uniform(0.8, 1.3)], [0, 0, 0.9], 0.6)
     unknowns = ("bob.string_length:0.3:0.8", "bob.damping:0.02:0.3", "bob.angle:-2:2", "bob.rate:-3:3")
-    return {"timing": {"fps": FPS, "frames": 21}, "bodies": {"bob": bob}, "camera": camera}, unknowns
+    return {"timing": {"fps": 15, "frames": 13}, "bodies": {"bob": bob}, "camera": camera}, unknowns
 
 
 def _double(rng: np.random.Generator) -> tuple[dict, tuple[str, ...]]:
@@ -176,7 +176,7 @@ def _double(rng: np.random.Generator) -> tuple[dict, tuple[str, ...]]:
         "arms.second_mass:0.4:2",
         "arms.damping:0.01:0.1",
     )
-    return {"timing": {"fps": FPS, "frames": 17}, "bodies": {"arms": arms}, "camera": camera}, unknowns
+    return {"timing": {"fps": 20, "frames": 13}, "bodies": {"arms": arms}, "camera": camera}, unknowns
 
 
 def _arm(rng: np.random.Generator) -> tuple[dict, tuple[str, ...]]:
@@ -193,7 +193,7 @@ def _arm(rng: np.random.Generator) -> tuple[dict, tuple[str, ...]]:
         "joints.elbow.stiffness:0.5:5",
     )
     return {
-        "timing": {"fps": FPS, "frames": 16},
+        "timing": {"fps": 20, "frames": 12},
         "bodies": content["bodies"],
         "joints": content["joints"],
         "camera": _camera(eye, [0, 0, 0.75], 0.75),
