@@ -8,6 +8,7 @@ import numpy as np
 from gradsim.geometry import mesh as meshes
 from gradsim.identification.api import model_for
 from gradsim.identification.unknowns import Space
+from gradsim.scene import Scene
 from gradsim_reproduction.foreign import linkage_trajectory, rigid_trajectory, soft_trajectory
 from gradsim_reproduction.foreign.area_coverage import coverage, project
 from gradsim_reproduction.foreign.rigid_trajectory import Body, Ground, rotation_of, struck
@@ -27,11 +28,10 @@ def masks(one: Recording, finer: int = FINER) -> np.ndarray:
     return np.stack([coverage(frame, faces, view.size) for frame in points])
 
 
-def frames(one: Recording, coverage_of_pixels: np.ndarray, sigma: float, rng: np.random.Generator) -> np.ndarray:
+def frames(scene: Scene, coverage_of_pixels: np.ndarray, sigma: float, rng: np.random.Generator) -> np.ndarray:
     """8-bit frames (frames, height, width, 3): flat color over the background, with noise before rounding."""
-    colour = np.array(next(iter(one.scene.bodies.values())).colour)
-    background = np.array(one.scene.background)
-    image = background + coverage_of_pixels[..., None] * (colour - background)
+    color, background = np.array(next(iter(scene.bodies.values())).colour), np.array(scene.background)
+    image = background + coverage_of_pixels[..., None] * (color - background)
     return np.rint((image + sigma * rng.standard_normal(image.shape)) * 255).clip(0, 255).astype(np.uint8)
 
 
