@@ -78,9 +78,11 @@ def plan(run: Run) -> list[tuple[str, int, str]]:
     whole, fits = sum(kind.count for kind in KINDS.values()), []
     for name, kind in KINDS.items():
         quick = kind.quick if run.quick else kind.count
-        for number in range(math.ceil(kind.count * run.scenes / whole) if run.scenes else quick):
-            fits += [(name, number, mode) for mode in ("float", "8bit", *(["own"] if number % OWN == 0 else []))]
-    return fits
+        count = math.ceil(kind.count * run.scenes / whole) if run.scenes else quick
+        for number in range(count):
+            modes = ("float", "8bit", *(["own"] if number % OWN == 0 else []))
+            fits += [((number + 0.5) / count, name, number, mode) for mode in modes]
+    return [fit[1:] for fit in sorted(fits, key=lambda fit: fit[0])]  # all kinds grow alike
 
 
 def count_of(run: Run) -> int:

@@ -133,9 +133,8 @@ class _Law:
             slide = u[:, :2]
             speed = np.linalg.norm(slide, axis=1)
             sticks = regime[STICK, touching]
-            drag = np.where(
-                sticks, self.ground.friction_stiffness, self.ground.friction * normal / np.where(sticks, 1, speed)
-            )
+            speed = np.where(sticks | (speed == 0), 1, speed)  # a vertex that slides has begun to, but for rounding
+            drag = np.where(sticks, self.ground.friction_stiffness, self.ground.friction * normal / speed)
             force = np.column_stack([-drag[:, None] * slide, normal])
             f, torque = force.sum(0), cross(r, force).sum(0)
         x, y_, z, w = y[3:7]
