@@ -53,7 +53,7 @@ def test_a_bounce_loses_what_hunt_and_crossley_say():
 
 
 def test_the_product_converges_to_it_through_impacts_and_slides():
-    """A kink in a step leaves an error of at least h² of rk4: a quarter of the step, less than a tenth of the error."""
+    """A step of rk4 over a kink of the slope is off by h²: the slope of errors is 2 or more, and they go to 0."""
     scene = Scene.library("cube").model_dump(exclude_unset=True)
     scene["timing"] |= {"integrator": "rk4", "frames": len(TIMES)}
     body = Body.of_hull(BOX, 5.0)
@@ -61,11 +61,11 @@ def test_the_product_converges_to_it_through_impacts_and_slides():
     start = struck(body, start, [5.0, 1.0, 0.0], [-0.3, -0.03, 0.0])
     x, _ = trajectory(body, Ground(1e5, 1.0, 100, 0.5), start, TIMES)
     off = []
-    for substeps in (100, 400, 3200):
+    for substeps in (50, 3200):
         with torch.no_grad():
             theirs = Model(Scene.parse(scene), substeps=substeps).rollout()["cube"]["x"][0].numpy()
         off.append(np.abs(theirs - x).max())
-    assert off[1] < off[0] / 10 and off[2] < off[1] / 10 and off[2] < 2e-8
+    assert math.log(off[0] / off[1], 3200 / 50) > 1.9 and off[1] < 2e-8
 
 
 def test_it_does_not_depend_on_where_its_steps_end():
