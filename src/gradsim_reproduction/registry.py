@@ -31,5 +31,6 @@ EXPERIMENTS = {  # name on the command line: module:function
     "smoke": "gradsim_reproduction.control.smoke:smoke",
     "coverage": "gradsim_reproduction.statistics.coverage:coverage",
     "verdicts": "gradsim_reproduction.statistics.verdicts:verdicts",
+    "foreign": "gradsim_reproduction.foreign.foreign:foreign",
     "pendula": "gradsim_reproduction.pendulums.pendulums:pendula",
 }
