@@ -26,7 +26,7 @@ def cube(weight=("mass", 2.0), ground=GROUND, gravity=(0.3, -0.2, -9.81), **chan
     grounds = {"ground": {"height": 0.01, "normal": [0.1, -0.05, 1.0], **ground}} if ground else {}
     content = {
         "gravity": gravity if isinstance(gravity, float) else list(gravity),
-        "timing": {"fps": 50, "frames": 6, "substeps": 20},
+        "timing": {"fps": 50, "frames": 6, "substeps": 20, "integrator": "semi-implicit"},
     }
     return Scene.parse({**content, "bodies": {"cube": body}, "grounds": grounds, "camera": CAMERA})
 

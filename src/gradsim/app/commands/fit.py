@@ -19,6 +19,7 @@ from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.observation.observability import require_observable
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
+from gradsim.identification.uncertainty.discretization import at_answer
 from gradsim.identification.uncertainty.profile_likelihood import with_profiles
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.runtime.atomic import write_json
@@ -84,6 +85,7 @@ class ClipFit(FitJob):
             checkpoint=checkpoint,
             estimator=self.arguments.estimator,
         )
+        self.problem = at_answer(self.problem, fit.discretization)
         if self.arguments.profile and fit.status != Status.FAILED:
             progress.stage("profile likelihood of the two weakest directions")
             fit = with_profiles(fit, self.problem)

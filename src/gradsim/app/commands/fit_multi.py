@@ -22,6 +22,7 @@ from gradsim.identification.multi_clip import SharedSpace, clip_values, joint_pr
 from gradsim.identification.observation.clip import Clip
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
+from gradsim.identification.uncertainty.discretization import at_answer
 from gradsim.identification.unknowns import Space
 from gradsim.runtime.progress import CheckpointStore, Progress, progress_callback
 
@@ -131,7 +132,7 @@ class MultiClipFit(FitJob):
     def search(self, checkpoint: CheckpointStore, progress: Progress) -> Fit:
         frames = ", ".join(str(observation.frames) for observation in self.observations)
         progress.stage(f"fitting {', '.join(self.space.names)} to {frames} frames")
-        return solve(
+        fit = solve(
             self.problem,  # pyright: ignore[reportArgumentType] -- a joint problem has what a search needs
             MultistartConfig(starts=self.starts),
             self.seed,
@@ -139,6 +140,9 @@ class MultiClipFit(FitJob):
             shooting=None if self.window is None else MultipleShooting(window=self.window),
             estimator=self.estimator,
         )
+        answer = at_answer(self.problem, fit.discretization)  # pyright: ignore[reportArgumentType]
+        self.parts = getattr(answer, "problems", [answer])
+        return fit
 
     def write_videos(self, folder: Path, fit: Fit) -> dict:
         is_shared = len(self.clips) > 1

@@ -196,6 +196,13 @@ def refine(
     return level.problem, outcome, Discretization(*steps, moved, shift, tolerance, change, follows, adaptive)
 
 
+def at_answer(problem: Problem, discretization: Discretization | None) -> Problem:
+    """The problem of a search at the step of its answer."""
+    if discretization is None or discretization.substeps == _substeps(problem):
+        return problem
+    return problem.refined(discretization.substeps[0] // discretization.searched[0])
+
+
 def with_remainder(
     information: Tensor, samples: Samples | None, remainder: Tensor, seed: int
 ) -> tuple[Tensor, Samples | None]:

@@ -20,6 +20,7 @@ from gradsim.errors import InputError
 from gradsim.identification.observation.base import Residual
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
+from gradsim.identification.uncertainty.discretization import at_answer
 from gradsim.identification.uncertainty.fisher import secant_fisher
 
 LEVEL = 3.841458820694124  # 95 % point of χ² with one degree of freedom
@@ -67,6 +68,7 @@ class Profile:
 
 def with_profiles(fit, problem: Problem, names: Sequence[str] = ()):
     """The fit with profiles along the named unknowns, or along its two weakest directions; see `profiles`."""
+    problem = at_answer(problem, fit.discretization)
     u = problem.space.inner(torch.tensor([fit.values[name] for name in problem.space.names], dtype=torch.float64))
     tangents = problem.linearize(u[None], problem.frames)[1][0]
     fisher, _ = secant_fisher(problem, u, tangents)
