@@ -17,7 +17,7 @@ def tumbling(law: str, obstacles: bool = False) -> Model:
     box = {"shape": {"box": {"size": [0.3, 0.24, 0.18]}}, "mass": 2.0, "position": [0, 0, 0.2]}
     box |= {"velocity": [0.7, 0.2, -1], "rotation_vector": [0.3, 0.4, 0.1], "angular_velocity": [1, 2, -1]}
     ground = {"law": law, "stiffness": 4000, "friction_stiffness": 40, "friction": 0.3, **LAWS[law]}
-    timing = {"fps": 50, "frames": 26, "substeps": 20}
+    timing = {"fps": 50, "frames": 26, "substeps": 20, "integrator": "semi-implicit"}  # forces are those of whole steps
     solid = {key: value for key, value in ground.items() if key != "friction"}
     solids = {
         "post": {"radius": 0.1, "position": [0.25, 0.05, 0.02], **solid},

@@ -18,7 +18,7 @@ from gradsim_reproduction.foreign.rigid_trajectory import Body, rotation_of
 SCENE, TRUTH, NOISE, STARTS = range(4)  # streams of random numbers
 BLUE, BACKGROUND = [0.16, 0.28, 0.62], [0.88, 0.88, 0.86]
 SIZE, FPS = 64, 30
-CUBE = 5  # every so many rigid recordings are of the library's cube as it is
+CUBE = 5  # one rigid recording in this number is of the library's cube as it is
 MASS, STIFFNESS, FRICTION = "cube.mass:2:12", "ground.stiffness:3e4:3e5", "ground.friction:0.2:1"
 THREE = (MASS, STIFFNESS, FRICTION)
 FIVE = (*THREE, "ground.dissipation:0.2:2", "ground.friction_stiffness:20:200")

@@ -89,8 +89,8 @@ def _arm(one: Recording) -> tuple[np.ndarray, np.ndarray]:
         faces.append(mesh.faces + sum(map(len, corners)))
         corners.append(mesh.vertices)
     poses = linkage_trajectory.Chain(links).trajectory(times_of(one))
-    placed = [x[:, None] + c @ R.transpose(0, 2, 1) for (x, R), c in zip(poses, corners, strict=True)]
-    return np.concatenate(placed, 1), np.concatenate(faces)
+    world = [x[:, None] + c @ R.transpose(0, 2, 1) for (x, R), c in zip(poses, corners, strict=True)]
+    return np.concatenate(world, 1), np.concatenate(faces)
 
 
 def _pendulum(one: Recording) -> tuple[np.ndarray, np.ndarray]:

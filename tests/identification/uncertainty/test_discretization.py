@@ -123,5 +123,5 @@ def test_shifts_follow_the_error_bars():
     wider = steps.relative_to(torch.tensor([1.0, torch.inf]))
     assert wider.shift == pytest.approx({"a": 0.1, "b": 0.0})
     assert wider.converged
-    assert steps.remainder is steps.moved
+    assert steps.remainder is steps.displacement
     assert replace(steps, video_follows=True).remainder is None

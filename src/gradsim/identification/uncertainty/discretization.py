@@ -3,8 +3,8 @@
     Δ = −A⁻¹ (g_{h/2}(u) − g_h(u))          one Gauss–Newton step from the minimum at step h towards that at h/2
 
 A video that gradsim did not make has none of its time steps, so an answer that moves with them is off by as much. After
-the search the steps are halved until Δ is small beside the standard deviation, or, where the video has no noise, beside
-the unknowns; each time the answer descends on the finer steps. What is left counts as an error of its own.
+the search the steps are halved until Δ is small compared with the standard deviation, or, where the video has no noise,
+with the unknowns; each time the answer descends on the finer steps. What is left counts as an error of its own.
 
 A video that was simulated at step h contradicts h/2: χ² rises. Then the answer at h stands, and says so.
 """
@@ -39,7 +39,7 @@ class Discretization:
     Args:
         substeps: Steps per frame of the answer, of each clip.
         searched: Steps per frame of the search, likewise.
-        moved: How far half the step moves the answer, in solver coordinates (unknowns,).
+        displacement: How far half the step moves the answer, in solver coordinates (unknowns,).
         shift: The same by unknown, in standard deviations.
         tolerance: Largest of these that does not count (`timing.tolerance`).
         chi2_change: Change of χ² by half the step.
@@ -49,7 +49,7 @@ class Discretization:
 
     substeps: list[int]
     searched: list[int]
-    moved: Tensor = field(repr=False)
+    displacement: Tensor = field(repr=False)
     shift: dict[str, float]
     tolerance: float
     chi2_change: float
@@ -58,17 +58,17 @@ class Discretization:
 
     @property
     def converged(self) -> bool:
-        """Whether no shift exceeds the tolerance."""
+        """True if no shift exceeds the tolerance."""
         return max(map(abs, self.shift.values())) <= self.tolerance
 
     @property
     def remainder(self) -> Tensor | None:
         """Error that is left in the answer, in solver coordinates (unknowns,); None where it does not count."""
-        return None if self.converged or self.video_follows else self.moved
+        return None if self.converged or self.video_follows else self.displacement
 
     def relative_to(self, std: Tensor) -> "Discretization":
         """The same with shifts in units of other standard deviations, in solver coordinates (unknowns,)."""
-        return replace(self, shift=dict(zip(self.shift, _in_units(self.moved, std), strict=True)))
+        return replace(self, shift=dict(zip(self.shift, _in_units(self.displacement, std), strict=True)))
 
     @property
     def words(self) -> str:
@@ -131,18 +131,18 @@ class _Level:
     def descend(self) -> "_Level":
         """The minimum near the answer."""
         people, count = descend(self.problem, Population.at(self.u[None]), self.problem.frames, "pixels", ITERATIONS)
-        return self._moved(people, count)
+        return self._arrive(people, count)
 
     def restart(self, rng: np.random.Generator) -> "_Level":
         """The best minimum of some more around the answer."""
         people = Population.at(self.u[None])
         people.cost[0] = self.cost
-        return self._moved(*restart_around_best(self.problem, people, rng, RESTARTS))
+        return self._arrive(*restart_around_best(self.problem, people, rng, RESTARTS))
 
-    def _moved(self, people: Population, count: int) -> "_Level":
-        moved = _Level(self.problem, self.factor, people.u[0], people.cost[0].item())
-        moved.began, moved.iterations = self.began, self.iterations + count
-        return moved
+    def _arrive(self, people: Population, count: int) -> "_Level":
+        level = _Level(self.problem, self.factor, people.u[0], people.cost[0].item())
+        level.began, level.iterations = self.began, self.iterations + count
+        return level
 
 
 def refine(
@@ -173,27 +173,27 @@ def refine(
     bounds = analyze(space, secant_fisher(problem, level.u, level.normal[0])[0], True)
     covariance, std = bounds.covariance * unit[:, None] * unit, bounds.std_inner
     counts = lambda move: _largest(move / (unit if clean else std)) >= (RELATIVE if clean else tolerance)
-    moved, change, follows = torch.zeros_like(level.u), 0.0, False
+    displacement, change, follows = torch.zeros_like(level.u), 0.0, False
     for _ in range(HALVINGS[clean]):
         finer = level.doubled()
-        moved, change = -(covariance @ (finer.normal[1] - level.normal[1])), finer.cost - level.cost
-        if not torch.isfinite(moved).all() or not (clean or counts(moved)):
+        displacement, change = -(covariance @ (finer.normal[1] - level.normal[1])), finer.cost - level.cost
+        if not torch.isfinite(displacement).all() or not (clean or counts(displacement)):
             break
         finer = finer.descend()
         if not clean and _follows(level.cost, finer.cost, clean):
             finer = finer.restart(rng)
-        moved, change = finer.u - level.u, finer.cost - level.cost
+        displacement, change = finer.u - level.u, finer.cost - level.cost
         follows = _follows(level.cost, finer.cost, clean)
-        if follows or not adaptive or not (clean or counts(moved)):
+        if follows or not adaptive or not (clean or counts(displacement)):
             break
         level = finer
-        if 2 * finer.effort > budget or not counts(moved):
+        if 2 * finer.effort > budget or not counts(displacement):
             break
     if level is not start:
         outcome = _continued(problem, outcome, level)
-    shift = dict(zip(space.names, _in_units(moved, std), strict=True))
+    shift = dict(zip(space.names, _in_units(displacement, std), strict=True))
     steps = _substeps(level.problem), _substeps(problem)
-    return level.problem, outcome, Discretization(*steps, moved, shift, tolerance, change, follows, adaptive)
+    return level.problem, outcome, Discretization(*steps, displacement, shift, tolerance, change, follows, adaptive)
 
 
 def at_answer(problem: Problem, discretization: Discretization | None) -> Problem:
@@ -219,13 +219,13 @@ def with_remainder(
 
 
 def _follows(coarse: float, fine: float, clean: bool) -> bool:
-    """Whether a video with these χ² on steps and on half of them was made with the former."""
+    """True if a video with these χ² on steps and on half of them was made with the former."""
     return coarse < SHARPER * fine if clean else coarse < fine - FOLLOWS
 
 
-def _in_units(moved: Tensor, std: Tensor) -> list[float]:
+def _in_units(displacement: Tensor, std: Tensor) -> list[float]:
     """Shifts in standard deviations; 0 of what the data do not determine."""
-    return (moved / std).nan_to_num(0.0, torch.inf, -torch.inf).tolist()
+    return (displacement / std).nan_to_num(0.0, torch.inf, -torch.inf).tolist()
 
 
 def _largest(x: Tensor) -> float:
