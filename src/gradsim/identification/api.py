@@ -21,6 +21,7 @@ from gradsim.identification.sensitivity.lyapunov import growth
 from gradsim.identification.solvers.de_mcmc import Samples, sample
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import EXACT, MultistartConfig, Outcome
+from gradsim.identification.uncertainty.discretization import Discretization, refine, with_remainder
 from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyze, secant_fisher
 from gradsim.identification.uncertainty.profile_likelihood import with_profiles
 from gradsim.identification.uncertainty.residual_diagnostics import outlier_threshold, residual_diagnostics
@@ -110,17 +111,19 @@ def solve(
         entry["values"] = dict(zip(space.names, space.numbers(torch.tensor(entry["u"])).tolist(), strict=True))
         report(entry)
 
+    rng = np.random.default_rng(seed)
     if shooting:
-        outcome, shots, cut = shoot(problem, shooting, plan.starts, np.random.default_rng(seed), report_values)
+        outcome, shots, cut = shoot(problem, shooting, plan.starts, rng, report_values)
         one_shot = one_shot_suffices(outcome, shots)
         fit = (
-            make_fit(problem, outcome, seed, noise_known, checkpoint)
+            make_fit(*refine(problem, outcome, rng), seed, noise_known, checkpoint)
             if one_shot
             else verdict(cut, shots, outcome, shooting, seed, noise_known)
         )
         return replace(fit, shooting=jump_record(cut, shots, shooting, one_shot))
-    outcome = search(problem, plan, np.random.default_rng(seed), report_values, checkpoint)
-    return replace(make_fit(problem, outcome, seed, noise_known, checkpoint), estimator=name_of(estimator))
+    outcome = search(problem, plan, rng, report_values, checkpoint)
+    fit = make_fit(*refine(problem, outcome, rng), seed, noise_known, checkpoint)
+    return replace(fit, estimator=name_of(estimator))
 
 
 def identify(
@@ -168,12 +171,23 @@ def identify(
 def make_fit(
     problem: Problem,
     outcome: Outcome,
+    discretization: Discretization | None,
     seed: int,
     noise_known: bool,
     checkpoint: CheckpointStore | None = None,
     sampled: bool = True,
 ) -> Fit:
-    """Estimates, error bars and status of a search; `sampled`: sample the posterior where contact may kink the likelihood."""
+    """Estimates, error bars and status of a search.
+
+    Args:
+        problem: At the time step of the answer.
+        outcome: Of the search, as `refine` returns it.
+        discretization: The verdict of `refine`; what half the step still moves is part of the error bars.
+        seed: Random seed of samples.
+        noise_known: As for `least_squares`.
+        checkpoint: Store of the samples so far.
+        sampled: Whether to sample the posterior where contact may kink the likelihood.
+    """
     space, best, cost = problem.space, outcome.best, outcome.best_cost
     fisher, g, chi2, informative = _evidence(problem, best)
     scale = 1.0 if noise_known else max(chi2 / max(1.0, informative - len(space)), 1e-30)
@@ -194,23 +208,27 @@ def make_fit(
             best, cost = people.u[0], people.cost[0].item()
             fisher, g, chi2, informative = _evidence(problem, best)
         wide = torch.linalg.inv(torch.cov(samples.u.T).reshape(len(space), -1) + 1e-18 * torch.eye(len(space)))
+    pushed = any(scene.pushes for scene in problem.scenes)
+    if discretization is not None:
+        discretization = discretization.relative_to(analyze(space, wide, pushed).std_inner)
+        if (remainder := discretization.remainder) is not None:
+            wide, samples = with_remainder(wide, samples, remainder, seed)
     if (gain := _distance_from_minimum(problem, best, cost, fisher, g, scale)) > 1:
         notes.append(NOT_MINIMAL.format(gain, math.sqrt(gain)))
     spare = max(1.0, informative - len(space))
     chi2_per_n = chi2 / spare
-    pushed = any(scene.pushes for scene in problem.scenes)
     uncertainty = analyze(space, wide, pushed)
     estimates = _estimates(space, best, uncertainty, samples)
     limit = max(MISMATCH, 1 + 5 * math.sqrt(2 / spare))
+    left = residual_diagnostics(problem, best, outcome.history, MISMATCH) if math.isfinite(cost) else None
     if not math.isfinite(cost):
         status = Status.FAILED
-    elif noise_known and chi2_per_n > limit:
+    elif noise_known and (chi2_per_n > limit or not (left is None or left.white)):
         status = Status.MISMATCH
     elif not all(e.identifiable for e in estimates.values()):
         status = Status.UNIDENTIFIABLE
     else:
         status = Status.OK
-    left = residual_diagnostics(problem, best, outcome.history, MISMATCH) if math.isfinite(cost) else None
     for entry in outcome.history:
         entry.pop("u", None)
     return Fit.of(
@@ -225,6 +243,7 @@ def make_fit(
         seed=seed,
         nonsmooth=nonsmooth,
         residual_diagnostics=left,
+        discretization=discretization,
         notes=notes,
         evidence=dict(getattr(problem.observation, "notes", {})),
     )

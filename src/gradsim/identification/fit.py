@@ -8,6 +8,7 @@ from typing import Protocol
 from gradsim.errors import Status
 from gradsim.identification.problem import Effort
 from gradsim.identification.solvers.multistart import Outcome
+from gradsim.identification.uncertainty.discretization import Discretization
 from gradsim.identification.uncertainty.fisher import Uncertainty
 from gradsim.identification.uncertainty.profile_likelihood import Profile
 from gradsim.identification.uncertainty.residual_diagnostics import ResidualDiagnostics
@@ -81,6 +82,7 @@ class Fit:
         nonsmooth: Whether contact kinks the likelihood at the scale of the noise, so that error bars are
             from samples of the posterior.
         residual_diagnostics: Whether the residuals are white, and if not, where and when.
+        discretization: How far the answer depends on the time step; None where that was not examined.
         shooting: Multiple shooting: windows, which of one shot and windows is the answer, jumps between windows.
         notes: Warnings, such as that the motion forgets its parameters within the clip.
         evidence: How the video was read: frames used and dropped, loss.
@@ -106,6 +108,7 @@ class Fit:
     command: str = "identify"
     nonsmooth: bool = False
     residual_diagnostics: ResidualDiagnostics | None = None
+    discretization: Discretization | None = None
     shooting: dict = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     evidence: dict = field(default_factory=dict)
@@ -190,6 +193,7 @@ class Fit:
                 **self.evidence,
                 "null_directions": directions,
                 "residual_diagnostics": self.residual_diagnostics.result() if self.residual_diagnostics else None,
+                "discretization": self.discretization.result() if self.discretization else None,
                 "profiles": [p.result() for p in self.profiles],
                 "estimator": self.estimator,
                 "starts": self.starts,

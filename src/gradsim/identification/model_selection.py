@@ -37,6 +37,7 @@ from gradsim.identification.observation.clip import Clip, Files
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import MultistartConfig, Outcome, search
+from gradsim.identification.uncertainty.discretization import refine
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.runtime.atomic import write_json
 from gradsim.scene.node import did_you_mean
@@ -300,7 +301,9 @@ def compare(
         outcomes[name] = search(problem, plan or MultistartConfig(), np.random.default_rng(seed), reporter)
     outcomes = {name: _restarted(name, problems, outcomes, (plan or MultistartConfig()).rtol) for name in problems}
     stage("ranking the models")
-    return _ranked(problems, outcomes, edits, {GIVEN: {}, **changes}, seed, sampled)
+    rng = np.random.default_rng(seed)
+    refined = {name: refine(problems[name], outcome, rng) for name, outcome in outcomes.items()}
+    return _ranked(refined, edits, {GIVEN: {}, **changes}, seed, sampled)
 
 
 def edit_scene(scene: Scene, unknowns: Sequence[str | Unknown], changes: Changes) -> tuple[Scene, list[str | Unknown]]:
@@ -366,11 +369,11 @@ def _restarted(name: str, problems: Mapping[str, Problem], outcomes: Mapping[str
     return outcome
 
 
-def _ranked(
-    problems, outcomes: Mapping[str, Outcome], edits, changes: Mapping[str, Changes], seed: int, sampled: bool
-) -> Comparison:
-    first = {n: make_fit(problems[n], outcomes[n], seed, True, sampled=False) for n in problems}
-    costs = {name: outcome.best_cost for name, outcome in outcomes.items()}
+def _ranked(refined, edits, changes: Mapping[str, Changes], seed: int, sampled: bool) -> Comparison:
+    """Rank what `refine` returned for every model."""
+    problems = {name: problem for name, (problem, *_) in refined.items()}
+    first = {name: make_fit(*refined[name], seed, True, sampled=False) for name in problems}
+    costs = {name: outcome.best_cost for name, (_, outcome, _) in refined.items()}
     least = min(costs, key=lambda name: costs[name])
     n = max(1, first[least].informative)
     inflation = first[least].chi2_per_n
@@ -379,7 +382,7 @@ def _ranked(
     lowest = min(bic for *_, bic in scores.values())
     odds = {name: math.exp(-min(700.0, (bic - lowest) / 2)) for name, (*_, bic) in scores.items()}
     chosen = max(odds, key=lambda name: (odds[name], -len(problems[name].space)))
-    fits = first | ({chosen: make_fit(problems[chosen], outcomes[chosen], seed, True)} if sampled else {})
+    fits = first | ({chosen: make_fit(*refined[chosen], seed, True)} if sampled else {})
     candidates = {
         name: Candidate(
             name,

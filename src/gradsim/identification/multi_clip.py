@@ -6,8 +6,10 @@ An unknown such as `cube.mass` is one number for all clips that have it. `cube.v
 `cube.velocity@each` is an unknown of its own in each clip: cube.velocity@1, cube.velocity@2, …
 """
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -119,6 +121,12 @@ class JointProblem:
     def scenes(self) -> list:
         """Scene of each clip."""
         return [problem.model.scene for problem in self.problems]
+
+    def refined(self, factor: int) -> Self:
+        """As of `Problem`."""
+        problem = copy.copy(self)
+        problem.problems = [clip.refined(factor) for clip in self.problems]
+        return problem
 
     def cost(self, u: Tensor, frames: int, residual: Residual = "pixels") -> Tensor:
         """As of `Problem`."""

@@ -5,8 +5,10 @@
 J comes from forward sensitivities, in double precision: one rollout for every unknown of every start.
 """
 
+import copy
 import time
 from dataclasses import dataclass, field
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -73,6 +75,12 @@ class Problem:
     def scenes(self) -> list:
         """The one scene."""
         return [self.model.scene]
+
+    def refined(self, factor: int) -> Self:
+        """The same problem with `factor` times the steps; it counts the same effort."""
+        problem = copy.copy(self)
+        problem.model = self.model.with_substeps(factor * self.model.substeps)
+        return problem
 
     def cost(self, u: Tensor, frames: int, residual: Residual = "pixels") -> Tensor:
         """Cost (starts,) of u (starts, unknowns) on the first frames; infinite where a rollout diverges."""

@@ -21,6 +21,7 @@ from gradsim.physics.trajectory import Trajectory
 from gradsim.render.reference import scanline
 from gradsim.render.renderer import Renderer
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.scene import Scene
 from gradsim.video import masks as segmentation
 
 TRUTH_STREAM = 1000  # added to the seed for truths, so that starts are drawn from another stream
@@ -31,6 +32,11 @@ def draw_truth(scene, unknowns: Sequence[str], seed: int) -> dict[str, float]:
     space = Space(scene, unknowns)
     numbers = space.numbers(space.draw(np.random.default_rng(TRUTH_STREAM + seed), 1))[0]
     return dict(zip(space.names, numbers.tolist(), strict=True))
+
+
+def own_steps(scene: Scene) -> Scene:
+    """The scene of videos that are simulated with its own steps: fits do not ask what finer ones would change."""
+    return scene.model_copy(update={"timing": scene.timing.model_copy(update={"tolerance": math.inf})})
 
 
 def simulate(scene, unknowns: Sequence[str], truth: Mapping[str, float]) -> tuple[Model, Trajectory]:

@@ -87,6 +87,13 @@ class Model(nn.Module):
         self.substeps = chosen or self.recommended_substeps(start)
         self.check(start)
 
+    def with_substeps(self, substeps: int) -> "Model":
+        """The same model, with its parameters as they are, at another number of steps per frame."""
+        device = self.get_parameter("gravity").device
+        model = Model(self.scene, substeps, self.dtype, device, self.lead, self.forces)
+        model.load_state_dict(self.state_dict())
+        return model
+
     @property
     def dt(self) -> float:
         """Time step [s] where the clock of the video is that of the motion."""

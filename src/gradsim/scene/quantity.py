@@ -27,6 +27,7 @@ class Quantity:
         unit: SI unit, "" for a pure number.
         lower, upper: Range.
         above: True: the range excludes its lower end.
+        infinite: True: infinity (`.inf` in a file) is a value too.
         positive: True for a positive scale, which estimators parametrize by its logarithm.
     """
 
@@ -35,6 +36,7 @@ class Quantity:
     upper: float = math.inf
     above: bool = False
     positive: bool = False
+    infinite: bool = False
 
     def __get_pydantic_core_schema__(self, source, handler):
         return core_schema.no_info_plain_validator_function(self.read)
@@ -67,7 +69,7 @@ class Quantity:
             value = float(value)
         except OverflowError:
             value = math.inf
-        if not math.isfinite(value):
+        if not (math.isfinite(value) or (self.infinite and value == math.inf)):
             raise mistake(f"got {quote(raw)}, which is not finite; expected {self.expected}.")
         if value < self.lower or value > self.upper or (self.above and value == self.lower):
             degrees = self.unit == "rad" and self.lower <= math.radians(value) <= self.upper

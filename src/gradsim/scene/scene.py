@@ -61,6 +61,9 @@ class Timing(Node):
         fps: Frames per second [1/s].
         frames: Number of frames; the first is the start.
         substeps: Steps per frame, or `auto`: the number that stiffness, damped impacts and, by `rk4`, fast spin require.
+        tolerance: With `auto`, how far half the step may move a fitted unknown, in standard deviations. A fit halves the
+            steps until it is below; 0.2 is far less than the noise of any single pixel. Infinity (`.inf`) for a video that
+            was simulated with the very steps of this scene: then nothing is asked about them.
         integrator: `semi-implicit` (Euler), `rk4`, or for stiff soft bodies `implicit` (Euler); `auto`: `rk4`, or
             `semi-implicit` where there are soft bodies.
         rate: Simulated seconds per second of this clock: 0.5 for a video slowed down to half the stated speed.
@@ -70,7 +73,8 @@ class Timing(Node):
     fps: Annotated[float, Quantity("1/s", lower=0.0, above=True)] = 30.0
     frames: Annotated[int, Count(1, 100_000)] = 60
     substeps: Annotated[int | Literal["auto"], Count(1, 1_000_000, ("auto",))] = "auto"
-    integrator: Literal["auto", "semi-implicit", "rk4", "implicit"] = "semi-implicit"
+    tolerance: Annotated[float, Quantity("", lower=0.0, above=True, infinite=True)] = 0.2
+    integrator: Literal["auto", "semi-implicit", "rk4", "implicit"] = "auto"
     rate: Annotated[float, Quantity("", lower=0.0, above=True, positive=True)] = 1.0
     offset: Annotated[float, Quantity("s", lower=0.0)] = 0.0
 

@@ -100,7 +100,10 @@ def fit(number: int, mode: str, seed: int, progress: Progress) -> dict:
     """Fit the numbers of one arm; its result and the truth."""
     scene, noise_seed = arm(number, seed), 100 * seed + number
     space = Space(scene, UNKNOWNS, decades=True)
-    model, truth = model_for(scene, space), draw_truth(space, noise_seed)
+    model, truth = (
+        model_for(scene if mode == "foreign" else synthetic.own_steps(scene), space),
+        draw_truth(space, noise_seed),
+    )
     problem = Problem(model, observe(scene, truth, model, mode, noise_seed), space)
     estimate = solve(problem, MultistartConfig(STARTS[mode], **STAGES), noise_seed, report=progress_callback(progress))
     record = {"number": number, "sight": mode, **outcome(estimate, truth)}

@@ -162,9 +162,8 @@ def _identified(seed: int, number: int, progress: Progress) -> dict:
         observation = synthetic.float_masks(scene, trajectory)
         progress.stage(f"film {number}, {'with' if pushed else 'without'} a known push")
         plan = MultistartConfig(starts=12)
-        fit = least_squares(scene, observation, unknowns, plan, truth_seed, report=progress_callback(progress)).against(
-            truth
-        )
+        own, report = synthetic.own_steps(scene), progress_callback(progress)
+        fit = least_squares(own, observation, unknowns, plan, truth_seed, report=report).against(truth)
         ratio = lambda numbers: numbers["striker.mass"] / numbers["target.mass"]
         record = {"status": fit.status, "truth": truth, "values": fit.values, "starts": fit.starts}
         record |= {"ratio_error": abs(ratio(fit.values) / ratio(truth) - 1), "cpu_seconds": fit.cpu_seconds}

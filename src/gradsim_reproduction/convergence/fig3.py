@@ -75,7 +75,7 @@ def solve(job: tuple[str, int, int, int]) -> dict:
     task = TASKS[name]
     scene = task.scene(number, seed)
     space = Space(scene, [task.unknown])
-    model = model_for(scene, space)
+    model = model_for(synthetic.own_steps(scene), space)
     truth = synthetic.draw_truth(scene, [task.unknown], truth_seed := 1000 * seed + 10 * number + task.stream)
     with torch.no_grad():
         observation = synthetic.float_masks(scene, model.rollout(parameter_values(scene, truth)))

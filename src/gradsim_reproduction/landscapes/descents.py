@@ -14,7 +14,7 @@ from gradsim.identification.observation.base import Masks, Residual
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.gradient_descent import descend
 from gradsim.identification.solvers.multistart import MultistartConfig
-from gradsim.identification.synthetic import float_masks
+from gradsim.identification.synthetic import float_masks, own_steps
 from gradsim.identification.unknowns import Space
 
 CLOSE = 0.01  # relative error that counts as home
@@ -31,7 +31,7 @@ def problem(scene, unknowns: Sequence[str], truth: Mapping[str, float], ends: bo
         ends: Whether only the first and the last frame count.
     """
     space = Space(scene, unknowns)
-    model = model_for(scene, space)
+    model = model_for(own_steps(scene), space)
     with torch.no_grad():
         observation = float_masks(scene, model.rollout(parameter_values(scene, truth)))
     if ends:

@@ -74,7 +74,7 @@ def _plan(scenes: dict[str, int], kinds: tuple[str, ...]) -> Iterator[tuple[int,
 def solve(one: Case, seed: int, frames: str, progress: Progress) -> dict:
     """Fit one scene; its result and the truth."""
     truth = synthetic.draw_truth(one.scene, one.unknowns, seed)
-    model = Model(one.scene)
+    model = Model(one.scene if frames == "foreign" else synthetic.own_steps(one.scene))
     space = Space(one.scene, one.unknowns)
     observation = observe(one.scene, truth, model, frames, seed)
     at_truth = bounds(Problem(model, observation, space), truth)

@@ -98,7 +98,7 @@ def _row(out: Path, seed: int, plan: MultistartConfig, progress: Progress, first
     path = synthetic.write_video(out / f"video_{seed}.webm", film, scene.timing.fps)
     evidence = from_video(scene, path, noise=NOISE)
     comparison = compare(
-        scene,
+        synthetic.own_steps(scene),
         UNKNOWNS,
         observation=evidence,
         candidates=WRONG,

@@ -45,7 +45,7 @@ def no_push(run: Run) -> Outcome:
     plan, fits = MultistartConfig(starts=8 if run.quick else 16), {}
     for name, scene in zip(("with_push", "without_push"), scenes(), strict=True):
         truth = synthetic.draw_truth(scene, UNKNOWNS, run.seed)
-        model = model_for(scene, Space(scene, UNKNOWNS))
+        model = model_for(synthetic.own_steps(scene), Space(scene, UNKNOWNS))
         trajectory = model.rollout(parameter_values(scene, truth))
         run.progress.stage(name.replace("_", " "))
         observation, report = synthetic.float_masks(scene, trajectory), progress_callback(run.progress)

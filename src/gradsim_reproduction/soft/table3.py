@@ -128,7 +128,7 @@ def fit_few(one: Instance, quantity: str, mode: str, seed: int, progress: Progre
     """Fit the few numbers of one instance; its result and the truth."""
     unknowns = one.unknowns(quantity)
     space = Space(one.scene, unknowns, decades=True)
-    model = model_for(one.scene, space)
+    model = model_for(one.scene if mode == "foreign" else synthetic.own_steps(one.scene), space)
     truth = draw_truth(space, seed)
     problem = Problem(model, observe(one, truth, model, mode, seed), space)
     fit = solve(problem, MultistartConfig(STARTS[mode], **STAGES), seed, report=progress_callback(progress))

@@ -75,7 +75,7 @@ def fit_one(job: tuple[str, int, int]) -> dict:
     name, number, seed = job
     one = draw(name, number, seed)
     space = Space(one.scene, one.unknowns)
-    model = model_for(one.scene, space)
+    model = model_for(synthetic.own_steps(one.scene), space)
     noise = int(np.random.default_rng([seed, list(FAMILIES).index(name), number, NOISE]).integers(2**31))
     with torch.no_grad():
         trajectory = model.rollout(parameter_values(one.scene, one.truth))

@@ -74,7 +74,7 @@ def judge(job: tuple[int, int]) -> dict:
     truth_seed, noise, starts = (int(x) for x in np.random.default_rng([seed, number]).integers(2**31, size=3))
     space = Space(scene, case.unknowns)
     truth = synthetic.draw_truth(scene, case.unknowns, truth_seed)
-    model = model_for(scene, space)
+    model = model_for(synthetic.own_steps(scene), space)
     with torch.no_grad():
         trajectory = model.rollout(parameter_values(scene, truth))
     problem = Problem(model, observe_video(scene, trajectory, noise), space)

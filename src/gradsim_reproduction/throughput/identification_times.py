@@ -45,6 +45,7 @@ def identification(what: str, number: int, seed: int) -> dict:
         (end,) = torch.tensor(run_descents(fit, truth, start, ITERATIONS)["ends"])
         values, spent = dict(zip(names, end.tolist(), strict=True)), effort.cpu_seconds
     else:
+        scene = synthetic.own_steps(scene)
         model, trajectory = synthetic.simulate(scene, unknowns, truth)
         estimate = least_squares(
             scene, synthetic.float_masks(scene, trajectory), unknowns, MultistartConfig(STARTS), seed, model=model

@@ -125,9 +125,9 @@ def solve(job: tuple[str, str, int, int, str]) -> dict:
     observation = observe(row, scene, true_trajectory(one, scene), noise_seed)
     plan = SWAPPED if row in SWAPS else RIGID if kind == "rigid" else SOFT
     models = {"observation": observation, "candidates": wrong.candidates, "seed": noise_seed, "sampled": False}
-    comparison = compare(wrong.scene, wrong.unknowns, plan=plan, **models)
+    comparison = compare(synthetic.own_steps(wrong.scene), wrong.unknowns, plan=plan, **models)
     if comparison.best.fit.status == Status.MISMATCH:
-        again = compare(wrong.scene, wrong.unknowns, plan=CAREFUL, **models)
+        again = compare(synthetic.own_steps(wrong.scene), wrong.unknowns, plan=CAREFUL, **models)
         comparison = min(comparison, again, key=lambda candidate: candidate.best.chi2)
     truth = next(iter(one.truth.values())) * bulk(scene)
     fits = {}

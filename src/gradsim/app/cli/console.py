@@ -170,6 +170,8 @@ def show_result(console: Console, result: Mapping) -> None:
             console.print(Text.assemble(("profile: ", "dim"), profile["words"]))
         if section.residual_diagnostics:
             console.print(Text.assemble(("residuals: ", "dim"), section.residual_diagnostics["words"]))
+        if section.discretization:
+            console.print(Text.assemble(("time step: ", "dim"), section.discretization["words"]))
         console.print()
     if result.get("verdict"):
         verdict = result["verdict"]

@@ -72,7 +72,7 @@ def save(out: Path, scene, model, observation: Masks | LabelledMasks, exact: Fit
     scene.save(out / "scene.yaml")
     second = noisy.result()
     result = {**exact.result(), "command": "demo", "title": "Mass, stiffness and friction of a cube, from its video"}
-    keys = ("unknowns", "status", "chi2_per_n", "starts", "null_directions", "residual_diagnostics")
+    keys = ("unknowns", "status", "chi2_per_n", "starts", "null_directions", "residual_diagnostics", "discretization")
     result |= {f"{key}_8bit": second[key] for key in keys}
     result["z_8bit"] = {name: e.z for name, e in noisy.unknowns.items()}
     result["cpu_seconds"] += second["cpu_seconds"]

@@ -21,6 +21,7 @@ from gradsim.errors import InputError
 from gradsim.geometry.image_io import to_bytes
 from gradsim.geometry.surface import Surface
 from gradsim.identification.api import parameter_values
+from gradsim.physics.convergence import converged
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.renderer import Renderer
@@ -90,6 +91,7 @@ def render(
     frame_renderer = FrameRenderer(renderer, camera, shading, tuple(scene.background), options.spp)
     if not is_run:
         _simulate_into(folder, target, progress)
+        model = converged(model).model
     writer = _FileWriter(folder, options, scene.timing.fps)
     progress.stage(f"simulating {scene.timing.frames} frames")
     with torch.no_grad():

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from gradsim.app.job import open_scene
 from gradsim.errors import Status
 from gradsim.identification.fit import SCHEMA
+from gradsim.physics.convergence import converged
 from gradsim.physics.model import Model
 from gradsim.runtime.atomic import atomic_write, write_json
 from gradsim.runtime.progress import NullProgress, Progress
@@ -18,6 +18,9 @@ MANY_SUBSTEPS = 1000  # steps per frame above which the message names the cause
 
 def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> dict:
     """Simulate a scene; writes scene.yaml, trajectory.npz and result.json.
+
+    With `substeps: auto`, the step is halved until that moves no vertex by more than 1e-4 of the radius of its body, or
+    twice; `discretization` in result.json says how far half the step still moves one [m].
 
     Args:
         scene_path: Scene file, or name of a library scene.
@@ -36,8 +39,10 @@ def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> d
     progress.stage("building the model")
     model = Model(scene)
     progress.stage(f"simulating {scene.timing.frames} frames of {model.substeps} steps{_stiffest(model)}")
-    with torch.no_grad():
-        trajectory = model.rollout()
+    steps = converged(model)
+    model, trajectory = steps.model, steps.trajectory
+    moves = f"half the step moves no vertex by more than {steps.shift:.2g} m"
+    progress.stage(f"{scene.timing.frames} frames of {model.substeps} steps: {moves}")
     arrays = {f"{body}.{k}": y[0].numpy() for body, states in trajectory.states.items() for k, y in states.items()}
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
@@ -51,6 +56,7 @@ def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> d
         "frames": scene.timing.frames,
         "substeps": model.substeps,
         "time_step": model.dt,
+        "discretization": {"shift": steps.shift, "relative": steps.relative, "converged": steps.converged},
         "final": {name: a[-1].tolist() for name, a in arrays.items()},
         "versions": versions(),
     }

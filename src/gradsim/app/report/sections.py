@@ -69,6 +69,7 @@ class Section:
         starts: Number of starts, and of those that converged.
         null_directions: Directions that the data do not determine.
         residual_diagnostics: Residuals by frame; None if the result has none.
+        discretization: Dependence on the time step; None if the result has none.
         profiles: Profile likelihoods along weak directions.
     """
 
@@ -79,6 +80,7 @@ class Section:
     starts: Mapping | None
     null_directions: list[Mapping]
     residual_diagnostics: Mapping | None = None
+    discretization: Mapping | None = None
     profiles: Sequence[Mapping] = ()
 
     @property
@@ -99,9 +101,9 @@ def sections(result: Mapping) -> list[Section]:
         status, chi2, starts = (result.get(name + suffix) for name in ("status", "chi2_per_n", "starts"))
         unknowns = result[key] if status != Status.INTERRUPTED else _without_errors(result[key])
         directions = result.get("null_directions" + suffix) or []
-        diagnostics = result.get("residual_diagnostics" + suffix)
+        diagnostics, steps = (result.get(name + suffix) for name in ("residual_diagnostics", "discretization"))
         profiles = result.get("profiles" + suffix) or ()
-        fits.append(Section(title, unknowns, status, chi2, starts, directions, diagnostics, profiles))
+        fits.append(Section(title, unknowns, status, chi2, starts, directions, diagnostics, steps, profiles))
     return fits
 
 

@@ -34,6 +34,7 @@ KEEP = 3  # solved starts that make resampling needless
 ROUNDING = 1e-16  # χ²/N below which frames without noise are explained to all digits that matter
 STRIDE = 1.5  # times the frames so far: growth of the clip for solved starts
 TOGETHER = 1e-6  # of a logarithm or range: a start that comes so near to the answer of another is there
+STEPS = 16.0  # times the χ² of the difference that half the step makes: a method of first order is off by 4 of them
 EXACT = 1e-6  # χ²/N of the noise, in units of σ², below which frames count as free of it
 
 
@@ -171,6 +172,9 @@ def search(
         if unmodelled and people.cost.min() < least:
             # what was left before was the start of another valley: this explains more frames, and all of them
             target_cost, exact, unmodelled = least, clean, 0.0
+        if exact and (steps := _cost_of_steps(problem, people, frames, target_cost)):
+            unmodelled = max(unmodelled, steps / informative)
+            target_cost = least + unmodelled * informative
         solved, rounds, idle = _solved(people, target_cost), 0, 0
         while solved.sum() < min(KEEP, plan.starts) and rounds < plan.rounds and idle < IDLE:
             if problem.effort.rollouts > plan.rollouts:
@@ -212,7 +216,7 @@ def search(
         iterations += n
         note("pixels", problem.frames)
     if history[-1]["stage"] == "pixels":
-        people, n = _polish(problem, people, rng, plan.polish)
+        people, n = restart_around_best(problem, people, rng, plan.polish)
         iterations += n
         note("polish", problem.frames)
 
@@ -227,6 +231,21 @@ def _solved_cost(problem: Problem, frames: int) -> float:
     """Cost below which a start is solved: noise explains the residuals. Infinite where the noise is unknown."""
     floor, informative, level = problem.observation.noise_floor(frames)
     return floor + max(level, 1e-10) * (1.15 * informative + 5 * math.sqrt(2 * informative))
+
+
+def _cost_of_steps(problem: Problem, people: Population, frames: int, target_cost: float) -> float:
+    """Cost that time steps leave at most in frames without noise, where they may be all that is left; otherwise 0.
+
+    A video that was not made with these steps is not explained by them exactly. A search of other valleys would not
+    help, finer steps do (`uncertainty/discretization.py`).
+    """
+    cost, k = people.cost.min().item(), int(people.cost.argmin())
+    if cost < target_cost or not hasattr(problem, "refined"):
+        return 0.0
+    u = people.u[k][None]
+    finer = problem.refined(2).residuals(u, frames) - problem.residuals(u, frames)
+    steps = STEPS * finer.square().sum().item()
+    return steps if cost < steps else 0.0
 
 
 def _attempt(
@@ -404,10 +423,21 @@ def _along_weak(problem: Problem, u: Tensor, A: Tensor, size: np.ndarray, rng: n
     return (u + (axes @ (spread * noise)[..., None])[..., 0]).clamp(problem.space.low, problem.space.high)
 
 
-def _polish(problem: Problem, people: Population, rng: np.random.Generator, rounds: int) -> tuple[Population, int]:
+def restart_around_best(
+    problem: Problem, people: Population, rng: np.random.Generator, rounds: int
+) -> tuple[Population, int]:
     """Escape the small valleys that contact makes at the scale of the noise: restarts around the best.
 
     It ends after two rounds in a row without a gain.
+
+    Args:
+        problem: The problem.
+        people: With their costs; the best is overwritten where a restart is better.
+        rng: Draws the restarts.
+        rounds: Most rounds.
+
+    Returns:
+        The population, and the number of linearizations.
     """
     count = failures = 0
     least = max(1e-9, _rounding(problem, people.u[int(people.cost.argmin())], problem.frames))

@@ -9,7 +9,8 @@ whatever the model, if it is right (Ljung & Box 1978 for the first):
     shift       Σ dᵀ H d,  d = H⁻¹ b                    H = Σ s sᵀ, b = −Σ s r, s: derivatives of a frame's pixels
                                                         by a shift d of the image; χ² made normal by a cube root
 
-r is divided by √(χ²/N) first where that is above 1: what is then left of a correlation is not the noise's size.
+r is divided by √(χ²/N) first where that is above 1: what is then left of a correlation is not the noise's size. So it is
+for a video without noise where χ² is above 1: an error of √χ² standard deviations of the unknowns may hide in it.
 """
 
 import math
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from gradsim.identification.observation.base import CHUNK, Masks, Observation, all_faces, project
 from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.multistart import EXACT
 from gradsim.numerics.robust import GAUSSIAN
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.coverage.coverage import coverage_tangent
@@ -92,7 +94,9 @@ def residual_diagnostics(
     counts = torch.stack([informative.flatten(1).sum(1) for _, _, informative in parts]).sum(0)
     chi2 = torch.stack([(r * informative).square().flatten(1).sum(1) for _, r, informative in parts]).sum(0)
     trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
-    noise = max(1.0, (chi2.sum() / counts.sum().clamp(min=1)).sqrt().item())
+    noise = (chi2.sum() / counts.sum().clamp(min=1)).sqrt().item()
+    if noise < 1 and not (problem.observation.noise_floor(problem.frames).level < EXACT and chi2.sum() > 1):
+        noise = 1.0
     scored = [_scores(problem, u, data, r / noise, informative) for data, r, informative in parts]
     names = dict.fromkeys(name for scores, _ in scored for name in scores)
     scores = {k: _together([s[k] for s, _ in scored if k in s]) for k in names}

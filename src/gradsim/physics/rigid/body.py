@@ -267,13 +267,17 @@ class RigidBody(System):
         return fall_speed(speed, height, gravity, clip_length(self.scene, values)) + spin * reach
 
     def _start_speed(self, values: Values) -> tuple[Tensor, Tensor]:
-        """Bounds of speed [m/s] and spin [rad/s] (worlds,) after all pushes."""
+        """Bounds of speed [m/s] and spin [rad/s] (worlds,) after all pushes: exact where all are blows at the start."""
         norm = lambda y: torch.linalg.vector_norm(y.detach(), dim=-1)
-        speed, spin = norm(values[f"{self.name}.velocity"]), norm(values[f"{self.name}.angular_velocity"])
-        least = torch.linalg.eigvalsh(self.inertia(values).detach())[:, 0]
-        impulses, points = self._pushes(values, len(speed))
-        speed = speed + norm(impulses).sum(1) / self.mass(values).detach()
-        return speed, spin + (norm(impulses) * norm(points)).sum(1) / least
+        _, q, velocity, momentum = self.start(values)
+        impulses, points = self._pushes(values, len(q))
+        if any(push.after_start for push in self.body.pushes):
+            least = torch.linalg.eigvalsh(self.inertia(values).detach())[:, 0]
+            speed = norm(velocity) + norm(impulses).sum(1) / self.mass(values).detach()
+            return speed, norm(self.spin(q, momentum, values)) + (norm(impulses) * norm(points)).sum(1) / least
+        velocity = velocity + impulses.sum(1) / self.mass(values)[:, None]
+        momentum = momentum + torch.linalg.cross(rotation.rotate(q[:, None], points), impulses).sum(1)
+        return norm(velocity), norm(self.spin(q, momentum, values))
 
     @cached_property
     def _touching(self) -> int:

@@ -1,0 +1,246 @@
+"""Discretization: how far an answer depends on the time step, and the answer at a step on which it does not.
+
+    Δ = −A⁻¹ (g_{h/2}(u) − g_h(u))          one Gauss–Newton step from the minimum at step h towards that at h/2
+
+A video that gradsim did not make has none of its time steps, so an answer that moves with them is off by as much. After
+the search the steps are halved until Δ is small beside the standard deviation, or, where the video has no noise, beside
+the unknowns; each time the answer descends on the finer steps. What is left counts as an error of its own.
+
+A video that was simulated at step h contradicts h/2: χ² rises. Then the answer at h stands, and says so.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.de_mcmc import Samples
+from gradsim.identification.solvers.levenberg_marquardt import Population, descend
+from gradsim.identification.solvers.multistart import EXACT, Outcome, history_entry, restart_around_best
+from gradsim.identification.uncertainty.fisher import analyze, secant_fisher
+
+RELATIVE = 1e-7  # shift in relative units that does not count where the video has no noise
+FOLLOWS = 9.0  # rise of χ² by finer steps that chance does not explain: 3 σ
+SHARPER = 1e-2  # χ² of a video without noise over that of finer steps, below which it follows the coarser ones
+HALVINGS = 3, 8  # of the step at most with noise, where samples at the last step may follow, and without
+SHARE = 0.5  # of the effort of the search that each further halving may cost
+ITERATIONS = 12  # linearizations on each step
+RESTARTS = 2  # rounds of restarts before χ² counts as risen
+
+
+@dataclass(frozen=True)
+class Discretization:
+    """Dependence of a fit on the time step.
+
+    Args:
+        substeps: Steps per frame of the answer, of each clip.
+        searched: Steps per frame of the search, likewise.
+        moved: How far half the step moves the answer, in solver coordinates (unknowns,).
+        shift: The same by unknown, in standard deviations.
+        tolerance: Largest of these that does not count (`timing.tolerance`).
+        chi2_change: Change of χ² by half the step.
+        video_follows: Whether the video follows the steps of the answer: finer ones explain it worse.
+        adaptive: Whether steps were free (`timing.substeps: auto`).
+    """
+
+    substeps: list[int]
+    searched: list[int]
+    moved: Tensor = field(repr=False)
+    shift: dict[str, float]
+    tolerance: float
+    chi2_change: float
+    video_follows: bool
+    adaptive: bool
+
+    @property
+    def converged(self) -> bool:
+        """Whether no shift exceeds the tolerance."""
+        return max(map(abs, self.shift.values())) <= self.tolerance
+
+    @property
+    def remainder(self) -> Tensor | None:
+        """Error that is left in the answer, in solver coordinates (unknowns,); None where it does not count."""
+        return None if self.converged or self.video_follows else self.moved
+
+    def relative_to(self, std: Tensor) -> "Discretization":
+        """The same with shifts in units of other standard deviations, in solver coordinates (unknowns,)."""
+        return replace(self, shift=dict(zip(self.shift, _in_units(self.moved, std), strict=True)))
+
+    @property
+    def words(self) -> str:
+        """The verdict in a sentence or two."""
+        steps = ", ".join(str(n) for n in self.substeps)
+        name = max(self.shift, key=lambda k: abs(self.shift[k]))
+        largest = abs(self.shift[name])
+        if self.video_follows:
+            return (
+                f"The video follows the steps of this model ({steps} per frame): half the step raises χ² by "
+                f"{self.chi2_change:.2g}. The answer holds at this step."
+            )
+        half = f"Half the time step ({steps} steps per frame now)"
+        if self.converged:
+            return f"{half} moves no unknown by more than {largest:.2g} standard deviations."
+        words = f"{half} still moves {name} by {largest:.2g} standard deviations, which are part of its error bar."
+        if not self.adaptive:
+            words += " The answer holds at this step; set timing.substeps to auto to make it independent of the step."
+        return words
+
+    def result(self) -> dict:
+        """For `result.json`."""
+        names = (
+            "substeps",
+            "searched",
+            "shift",
+            "tolerance",
+            "chi2_change",
+            "converged",
+            "video_follows",
+            "adaptive",
+            "words",
+        )
+        return {name: getattr(self, name) for name in names}
+
+
+class _Level:
+    """The problem at `factor` times the steps of the search, the answer there, and the computing effort spent on it."""
+
+    def __init__(self, problem: Problem, factor: int, u: Tensor, cost: float | None = None):
+        self.problem, self.factor, self.u = problem, factor, u
+        self.cost = problem.cost(u[None], problem.frames)[0].item() if cost is None else cost
+        self.began, self.iterations = problem.effort.rollouts, 0
+
+    @property
+    def effort(self) -> int:
+        """Rollouts since it was made, each as many as it has times the steps."""
+        return self.factor * (self.problem.effort.rollouts - self.began)
+
+    @cached_property
+    def normal(self) -> tuple[Tensor, Tensor]:
+        """A (unknowns, unknowns) and g (unknowns,) at the answer."""
+        _, A, g = self.problem.linearize(self.u[None], self.problem.frames)
+        return A[0], g[0]
+
+    def doubled(self) -> "_Level":
+        """The same answer on half the step."""
+        return _Level(self.problem.refined(2), 2 * self.factor, self.u)
+
+    def descend(self) -> "_Level":
+        """The minimum near the answer."""
+        people, count = descend(self.problem, Population.at(self.u[None]), self.problem.frames, "pixels", ITERATIONS)
+        return self._moved(people, count)
+
+    def restart(self, rng: np.random.Generator) -> "_Level":
+        """The best minimum of some more around the answer."""
+        people = Population.at(self.u[None])
+        people.cost[0] = self.cost
+        return self._moved(*restart_around_best(self.problem, people, rng, RESTARTS))
+
+    def _moved(self, people: Population, count: int) -> "_Level":
+        moved = _Level(self.problem, self.factor, people.u[0], people.cost[0].item())
+        moved.began, moved.iterations = self.began, self.iterations + count
+        return moved
+
+
+def refine(
+    problem: Problem, outcome: Outcome, rng: np.random.Generator
+) -> tuple[Problem, Outcome, Discretization | None]:
+    """Halve the time step until the answer stays.
+
+    Args:
+        problem: One clip or several; where a scene states a number of steps they stay, and are only judged.
+        outcome: Of the search.
+        rng: Draws restarts.
+
+    Returns:
+        The problem at the step of the answer, the outcome there, and the verdict; None for a problem without a model, and for
+        videos that were simulated with the steps of the scene (`timing.tolerance: .inf`).
+    """
+    if not hasattr(problem, "refined") or not math.isfinite(outcome.best_cost):
+        return problem, outcome, None
+    tolerance = min(scene.timing.tolerance for scene in problem.scenes)
+    if tolerance == math.inf:
+        return problem, outcome, None
+    adaptive = all(scene.timing.substeps == "auto" for scene in problem.scenes)
+    clean = problem.observation.noise_floor(problem.frames).level < EXACT
+    budget = SHARE * problem.effort.rollouts
+    level = start = _Level(problem, 1, outcome.best, outcome.best_cost)
+    space = problem.space
+    unit = torch.where(torch.tensor(space.logarithmic), 1.0, space.high - space.low).double()
+    bounds = analyze(space, secant_fisher(problem, level.u, level.normal[0])[0], True)
+    covariance, std = bounds.covariance * unit[:, None] * unit, bounds.std_inner
+    counts = lambda move: _largest(move / (unit if clean else std)) >= (RELATIVE if clean else tolerance)
+    moved, change, follows = torch.zeros_like(level.u), 0.0, False
+    for _ in range(HALVINGS[clean]):
+        finer = level.doubled()
+        moved, change = -(covariance @ (finer.normal[1] - level.normal[1])), finer.cost - level.cost
+        if not torch.isfinite(moved).all() or not (clean or counts(moved)):
+            break
+        finer = finer.descend()
+        if not clean and _follows(level.cost, finer.cost, clean):
+            finer = finer.restart(rng)
+        moved, change = finer.u - level.u, finer.cost - level.cost
+        follows = _follows(level.cost, finer.cost, clean)
+        if follows or not adaptive or not (clean or counts(moved)):
+            break
+        level = finer
+        if 2 * finer.effort > budget or not counts(moved):
+            break
+    if level is not start:
+        outcome = _continued(problem, outcome, level)
+    shift = dict(zip(space.names, _in_units(moved, std), strict=True))
+    steps = _substeps(level.problem), _substeps(problem)
+    return level.problem, outcome, Discretization(*steps, moved, shift, tolerance, change, follows, adaptive)
+
+
+def with_remainder(
+    information: Tensor, samples: Samples | None, remainder: Tensor, seed: int
+) -> tuple[Tensor, Samples | None]:
+    """Information and samples of the posterior with an error of the size and direction of `remainder` (unknowns,) added.
+
+    C + d dᵀ for the covariance C; by Sherman & Morrison (1950), W − W d dᵀ W / (1 + dᵀ W d) for W = C⁻¹.
+    """
+    towards = information @ remainder
+    information = information - torch.outer(towards, towards) / (1 + remainder @ towards)
+    if samples is not None:
+        size = torch.tensor(np.random.default_rng(seed).standard_normal(len(samples.u)))
+        samples = replace(samples, u=samples.u + size[:, None] * remainder)
+    return information, samples
+
+
+def _follows(coarse: float, fine: float, clean: bool) -> bool:
+    """Whether a video with these χ² on steps and on half of them was made with the former."""
+    return coarse < SHARPER * fine if clean else coarse < fine - FOLLOWS
+
+
+def _in_units(moved: Tensor, std: Tensor) -> list[float]:
+    """Shifts in standard deviations; 0 of what the data do not determine."""
+    return (moved / std).nan_to_num(0.0, torch.inf, -torch.inf).tolist()
+
+
+def _largest(x: Tensor) -> float:
+    return x.nan_to_num(0.0, torch.inf, torch.inf).abs().max().item()
+
+
+def _substeps(problem: Problem) -> list[int]:
+    """Steps per frame of each clip."""
+    return [p.model.substeps for p in getattr(problem, "problems", [problem])]
+
+
+def _continued(problem: Problem, outcome: Outcome, level: _Level) -> Outcome:
+    """The outcome at a finer step; which starts converged is still judged on the steps of the search."""
+    u, cost = level.u[None], torch.tensor([level.cost], dtype=torch.float64)
+    iterations = outcome.iterations + level.iterations
+    entry = history_entry(problem, "finer steps", problem.frames, u, cost, iterations)
+    offset = torch.where(torch.isfinite(outcome.cost), level.cost - outcome.best_cost, 0.0)
+    return replace(
+        outcome,
+        best=level.u,
+        best_cost=level.cost,
+        cost=outcome.cost + offset,
+        iterations=iterations,
+        history=[*outcome.history, entry],
+    )

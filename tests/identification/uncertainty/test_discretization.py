@@ -1,0 +1,127 @@
+"""Fits of motions that no time step made: a ball in free flight, whose closed form is known.
+
+    x(t) = x₀ + v₀ t + g t²/2,      semi-implicit Euler: x_k = x(t_k) + g h t_k / 2
+
+so with g = (0, 0, −G), Euler's steps of length h take the launch speed for v₀ + G h/2, and half the step moves it by −G h/4.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import gradsim as gs
+from gradsim.errors import Status
+from gradsim.identification.api import model_for
+from gradsim.identification.solvers.de_mcmc import Samples
+from gradsim.identification.uncertainty.discretization import Discretization, with_remainder
+from gradsim.identification.unknowns import Space
+
+FRAMES, FPS, GRAVITY = 11, 20.0, 10.0
+START, LAUNCH = (0.0, 0.0, 5.0), (1.0, 0.5, 3.0)
+UNKNOWNS = ["ball.velocity:-5:5"]
+
+
+def scene(integrator: str, substeps: int | str = "auto", frames: int = FRAMES) -> gs.Scene:
+    return gs.Scene.parse(
+        {
+            "gravity": GRAVITY,
+            "timing": {"fps": FPS, "frames": frames, "integrator": integrator, "substeps": substeps},
+            "bodies": {"ball": {"shape": {"sphere": {"radius": 0.2}}, "mass": 1, "position": START}},
+        }
+    )
+
+
+def flight(sigma: float, noise: float = 0.0, wobble: float = 0.0, frames: int = FRAMES) -> gs.States:
+    """Positions of the closed form, with white noise, and a wobble that no model has [m]."""
+    t = torch.arange(frames, dtype=torch.float64)[:, None] / FPS
+    x = torch.tensor(START) + torch.tensor(LAUNCH) * t + 0.5 * torch.tensor([0.0, 0.0, -GRAVITY]) * t**2
+    x = x + noise * torch.tensor(np.random.default_rng(3).standard_normal(x.shape)) + wobble * torch.sin(12 * t)
+    return gs.States("ball", x.double(), None, sigma, exact=not noise)
+
+
+def launch(fit: gs.Fit) -> list[float]:
+    return [fit.values[f"ball.velocity.{axis}"] for axis in "xyz"]
+
+
+@pytest.fixture(scope="module")
+def step() -> float:
+    """Length of the steps that `auto` chooses for Euler [s]."""
+    return model_for(scene("semi-implicit"), Space(scene("semi-implicit"), UNKNOWNS)).dt
+
+
+def test_a_method_of_first_order_comes_to_the_closed_form(step):
+    fit = gs.identify(scene("semi-implicit"), UNKNOWNS, observation=flight(1e-3))
+    factor = fit.discretization.substeps[0] / fit.discretization.searched[0]
+    assert factor >= 4
+    assert launch(fit)[2] - LAUNCH[2] == pytest.approx(GRAVITY * step / 2 / factor, rel=1e-6)
+    assert launch(fit)[:2] == pytest.approx(LAUNCH[:2], abs=1e-9)
+
+
+def test_default_integrator_has_no_error_in_free_flight():
+    fit = gs.identify(scene("auto"), UNKNOWNS, observation=flight(1e-3), starts=2)
+    assert fit.status == Status.OK
+    assert launch(fit) == pytest.approx(LAUNCH, abs=1e-9)
+    assert fit.discretization.converged
+
+
+def test_stated_steps_are_judged_by_the_error_of_euler():
+    substeps = 8
+    h = 1 / (FPS * substeps)
+    fit = gs.identify(scene("semi-implicit", substeps), UNKNOWNS, observation=flight(1e-3, noise=1e-3), starts=2)
+    steps = fit.discretization
+    assert steps.substeps == [substeps]
+    assert not steps.converged
+    plain = np.sqrt(fit.unknowns["ball.velocity.x"].std ** 2)  # x and z are measured alike
+    assert steps.shift["ball.velocity.z"] * plain == pytest.approx(-GRAVITY * h / 4, rel=1e-3)
+    assert fit.unknowns["ball.velocity.z"].std == pytest.approx(np.hypot(plain, GRAVITY * h / 4), rel=1e-3)
+    assert "holds at this step" in steps.words
+
+
+def test_error_bar_covers_what_steps_leave():
+    fit = gs.identify(scene("semi-implicit"), UNKNOWNS, observation=flight(1e-3, noise=1e-3), starts=2)
+    assert fit.discretization.substeps > fit.discretization.searched
+    unknown = fit.unknowns["ball.velocity.z"]
+    assert unknown.interval95[0] < LAUNCH[2] < unknown.interval95[1]
+    assert fit.status == Status.OK
+
+
+def test_video_of_the_models_own_steps_keeps_them():
+    coarse = scene("semi-implicit")
+    model = model_for(coarse, Space(coarse, ["gravity.z:-15:-5"]))
+    own = gs.States("ball", model.rollout()["ball"]["x"][0].detach(), None, 1e-3, exact=True)
+    fit = gs.identify(coarse, ["gravity.z:-15:-5"], observation=own, starts=2)
+    assert fit.discretization.video_follows
+    assert fit.discretization.substeps == [model.substeps]
+    assert fit.values["gravity.z"] == pytest.approx(-GRAVITY, abs=1e-9)
+    assert fit.status == Status.OK
+
+
+def test_residuals_that_are_not_white_are_no_ok():
+    """A wobble of a third of the noise leaves χ²/N near 1, but a trend that noise does not have."""
+    observation = flight(3e-3, noise=1e-4, wobble=4e-3, frames=61)
+    fit = gs.identify(scene("auto", frames=61), UNKNOWNS, observation=observation, starts=2)
+    assert fit.chi2_per_n < 1.2
+    assert not fit.residual_diagnostics.white
+    assert fit.status == Status.MISMATCH
+
+
+def test_remainder_adds_its_square_to_the_covariance():
+    generator = torch.Generator().manual_seed(0)
+    root = torch.randn(4, 4, generator=generator, dtype=torch.float64)
+    C, d = root @ root.T, torch.randn(4, generator=generator, dtype=torch.float64)
+    draws = torch.randn(400_000, 4, generator=generator, dtype=torch.float64) @ root.T
+    information, samples = with_remainder(torch.linalg.inv(C), Samples(draws, draws[0], 0.0, 1.0), d, seed=1)
+    assert torch.allclose(torch.linalg.inv(information), C + torch.outer(d, d), rtol=1e-9)
+    error = torch.cov(samples.u.T) - C - torch.outer(d, d)
+    assert error.abs().max() < 5 * C.diagonal().max() * (2 / len(draws)) ** 0.5 * 3  # sampling error of a covariance
+
+
+def test_shifts_follow_the_error_bars():
+    steps = Discretization([8], [8], torch.tensor([0.1, 0.2]), {"a": 1.0, "b": 2.0}, 0.2, 0.0, False, True)
+    wider = steps.relative_to(torch.tensor([1.0, torch.inf]))
+    assert wider.shift == pytest.approx({"a": 0.1, "b": 0.0})
+    assert wider.converged
+    assert steps.remainder is steps.moved
+    assert replace(steps, video_follows=True).remainder is None
