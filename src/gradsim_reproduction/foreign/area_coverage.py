@@ -55,7 +55,7 @@ def coverage(points: np.ndarray, faces: np.ndarray, size: tuple[int, int]) -> np
     middle, thick = (cuts[:-1] + cuts[1:])[keep] / 2, thick[keep]
     for rows in np.array_split(np.arange(len(middle)), max(1, len(middle) * len(triangles) // 200_000)):
         slab, left, right = _intervals(triangles, middle[rows])
-        _add(image, middle[rows][slab], thick[rows][slab], left.clip(0, width), right.clip(0, width))
+        _add(image, middle[rows][slab], thick[rows][slab], left, right)
     return image
 
 

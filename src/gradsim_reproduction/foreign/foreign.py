@@ -128,7 +128,7 @@ def fit_toss(job: tuple[str, int, int, str]) -> dict:
 
 def as_before(scene: Scene) -> Scene:
     """The scene by what was the default: semi-implicit Euler, and the same steps for search and answer."""
-    timing = scene.timing.model_copy(update={"integrator": "semi-implicit"})
+    timing = scene.timing.model_copy(update={"integrator": "semi-implicit", "tolerance": math.inf})
     return scene.model_copy(update={"timing": timing})
 
 
@@ -181,6 +181,7 @@ def _record(kind: str, number: int, mode: str, fit: Fit, truth: Mapping[str, flo
         "silent": bool(fit.status == Status.OK and mode != "own" and wrong(rows, mode)),
         "chi2_per_n": fit.chi2_per_n,
         "white": bool(left.white) if left is not None else None,
+        "discretization": fit.discretization.result() if fit.discretization is not None else None,
         "notes": fit.notes,
         "converged": fit.starts["converged"] / fit.starts["count"],
         "rollouts": fit.rollouts,

@@ -63,11 +63,15 @@ def _errors(records: Sequence[Mapping], tosses: Sequence[Mapping]) -> Figure:
 
 
 def _videos(out: Path, records: Sequence[Mapping]) -> Figure:
-    names = list(dict.fromkeys((r["kind"], r["number"]) for r in records if r["number"] < SHOWN and r["mode"] != "own"))
+    kinds = list(dict.fromkeys(r["kind"] for r in records))
+    names = sorted({(kinds.index(r["kind"]), r["number"]) for r in records if r["number"] < SHOWN})
     figure, cells = image_grid(len(names), 2 * SHOWN, 9.2, 0.95)
-    for ax, (kind, number) in zip(cells, names, strict=False):
-        masks = np.load(out / "masks" / f"{kind} {number}.npy")[::3]
+    for ax, (k, number) in zip(cells, names, strict=False):
+        ax.axis("on")
+        masks = np.load(out / "masks" / f"{kinds[k]} {number}.npy")[::3]
         strength = np.linspace(0.2, STRONGEST, len(masks))[:, None, None]
         ax.imshow(1 - (masks * strength).max(0), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-        ax.set_title(f"{kind} {number}", fontsize=6)
+        ax.set(xticks=[], yticks=[])
+        ax.spines[:].set(visible=True, color=FAINT)
+        ax.set_title(f"{kinds[k]} {number}", fontsize=6)
     return figure

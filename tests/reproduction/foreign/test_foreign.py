@@ -67,10 +67,9 @@ def test_cpu_time_is_compared_on_the_same_recordings():
     assert value([*fits, record("own", number=0, seconds=4.0)], "cpu_ratio") == 1.5
 
 
-def test_what_was_the_default_is_semi_implicit():
-    scene = experiment.recording("three", 1, 0).scene
-    assert experiment.as_before(scene).timing.integrator == "semi-implicit"
-    assert experiment.as_before(scene).timing.substeps == "auto"
+def test_what_was_the_default_is_semi_implicit_and_does_not_refine():
+    timing = experiment.as_before(experiment.recording("three", 1, 0).scene).timing
+    assert timing.integrator == "semi-implicit" and timing.substeps == "auto" and timing.tolerance == math.inf
 
 
 def test_other_engines_count_by_themselves():

@@ -13,12 +13,13 @@ BOX = np.array([[x, y, z] for x in (-0.3, 0.3) for y in (-0.24, 0.24) for z in (
 TIMES = np.arange(10) / 30
 
 
-def test_mass_properties_of_a_box_whose_corners_are_off_its_centre():
-    """m/12 (b² + c²) about the centre."""
-    body = Body.of_hull(BOX + [1.0, 2.0, 3.0], 5.0)
+def test_mass_properties_of_a_box_with_one_vertex_more():
+    """m/12 (b² + c²) about the centre of volume, which is not the mean of the vertices."""
+    vertices = np.concatenate([BOX, [[0.3, 0.1, 0.0]]])
+    body = Body.of_hull(vertices + [1.0, 2.0, 3.0], 5.0)
     moments = 5 / 12 * np.array([0.48**2 + 0.36**2, 0.6**2 + 0.36**2, 0.6**2 + 0.48**2])
     assert np.allclose(body.inertia, np.diag(moments), atol=1e-13)
-    assert np.allclose(body.points, BOX, atol=1e-13)
+    assert np.allclose(body.points, vertices, atol=1e-13)
 
 
 def test_free_flight_is_a_parabola_and_keeps_energy_and_angular_momentum():
