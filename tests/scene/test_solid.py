@@ -187,4 +187,4 @@ def test_names_that_mean_nothing_are_answered_with_what_there_is(beam, name, wor
 
 def test_soft_bodies_move_by_semi_implicit_steps_alone(scene, mistake):
     line = mistake({BEAM: SOLID, "timing.integrator": "rk4"})
-    assert line == "timing.integrator: got 'rk4'; the soft body `beam` needs semi-implicit or implicit."
+    assert line == "timing.integrator: got 'rk4'; the soft body `beam` needs semi-implicit, verlet or implicit."
