@@ -185,6 +185,6 @@ def test_names_that_mean_nothing_are_answered_with_what_there_is(beam, name, wor
     assert words in str(error.value)
 
 
-def test_soft_bodies_move_by_semi_implicit_steps_alone(scene, mistake):
+def test_soft_bodies_have_no_runge_kutta_steps(scene, mistake):
     line = mistake({BEAM: SOLID, "timing.integrator": "rk4"})
     assert line == "timing.integrator: got 'rk4'; the soft body `beam` needs semi-implicit, verlet or implicit."
