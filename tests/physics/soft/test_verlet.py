@@ -176,6 +176,8 @@ def test_bound_of_damped_steps_is_sharp():
         x = torch.tensor([[[0.0, 0, 0], [0, 1.1, 0]]]).double()
         number = lambda value: torch.tensor([[value]]).double()
         given = [x, torch.zeros_like(x), torch.full((1, 2), 1 / m).double(), torch.zeros(1, 3).double()]
-        ends.append(rollout.forward([*given, number(1.0), number(k), number(c), x.new_zeros(1, 0)])[1][0, 1, 1, 1].abs())
+        ends.append(
+            rollout.forward([*given, number(1.0), number(k), number(c), x.new_zeros(1, 0)])[1][0, 1, 1, 1].abs()
+        )
     assert ends[0] < 1e-6
     assert not ends[1] < 1.0

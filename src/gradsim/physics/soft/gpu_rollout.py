@@ -69,9 +69,7 @@ def _step(code, job, frame: int, k: int, before: int, after: int, states, f) -> 
 def _step_adjoint(code, job, frame: int, k: int, work, f, w, start, adjoints) -> None:
     p, grad, at = job.structs[0], adjoints[0], (job.worlds, job.n)
     fixed = [p.inverse_mass, p.free, p.gravity, p.step, frame, k, f, work[1], *start]
-    replay(
-        code.step_vertices_adjoint, at, [*fixed, w, grad.inverse_mass, grad.gravity, grad.step], job.device
-    )
+    replay(code.step_vertices_adjoint, at, [*fixed, w, grad.inverse_mass, grad.gravity, grad.step], job.device)
     _add_adjoints(job, frame, k, work, w, start, adjoints)
 
 
