@@ -1,4 +1,7 @@
-"""Speed, as ratios of CPU time measured side by side in one run: `python benchmarks/run.py NAME|all --out DIR`."""
+"""Speed, as ratios of CPU time measured side by side in one run: `python benchmarks/run.py NAME|all --out DIR`.
+
+`precision` has the error of a rollout in addition, and draws both.
+"""
 
 import argparse
 import sys
@@ -8,6 +11,7 @@ import torch
 from chain import chain
 from cloth import cloth
 from gear import gear
+from precision import precision
 from renderer import render
 from rigid import rigid
 from smoke import smoke
@@ -48,14 +52,15 @@ CASES = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", choices=[*CASES, "all"])
+    parser.add_argument("name", choices=[*CASES, "precision", "all"])
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
+    cases = CASES | {"precision": lambda: precision(given.out)}
     torch.set_num_threads(1)
     figures, notes = {}, {}
-    for name in CASES if given.name == "all" else [given.name]:
+    for name in cases if given.name == "all" else [given.name]:
         print(f"{name} …", flush=True)
-        more, notes[name] = CASES[name]()
+        more, notes[name] = cases[name]()
         figures |= more
         print(*notes[name], sep="\n")
     write_result(given.out, f"benchmarks {given.name}", {"notes": notes}, figures)

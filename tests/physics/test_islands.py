@@ -108,6 +108,7 @@ def test_a_scene_with_contacts_is_written_and_read_again(tmp_path):
         ),
         ({"contacts": {"a": {"between": ["block", "ball", "box"]}}}, "got 3 names"),
         ({"timing": {"integrator": "implicit"}}, "contacts: need `timing.integrator: semi-implicit`"),
+        ({"timing": {"integrator": "verlet"}}, "contacts: need `timing.integrator: semi-implicit`; got 'verlet'"),
     ],
 )
 def test_mistakes_are_named(change, words):

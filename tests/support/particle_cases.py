@@ -73,22 +73,31 @@ def program(mapping=None, segment: int = 2, **given) -> Particles:
     return Particles(segment=segment, mapping=mapping, **arguments)
 
 
-def plain(groups_: tuple[Elements, ...], given: list[Tensor]) -> list[Tensor]:
+def plain(groups_: tuple[Elements, ...], given: list[Tensor], integrator: str = "semi-implicit") -> list[Tensor]:
     """The same rollout from the definitions of the forces, in PyTorch; differentiable."""
     x, v, inverse_mass, gravity = given[:4]
     tets, step, worlds = groups_[0], given[-1], len(x)
     per_tet = [y.expand(worlds, len(tets.index)) for y in given[4:8]]
     free = torch.ones(x.shape[1], dtype=x.dtype)
     free[list(PINNED)] = 0
+
+    def acceleration(x: Tensor, v: Tensor) -> Tensor:
+        each = neo_hookean.reference(x[:, tets.index], v[:, tets.index], *tets.rest.values(), *per_tet)
+        f = torch.zeros_like(x).index_add(1, tets.index.flatten(), each.flatten(1, 2))
+        f = f + on_plane(x, v, *given[8:14]) + on_solid(x, v, *given[14:26])
+        return free[:, None] * (f * inverse_mass[..., None] + gravity[:, None])
+
     frames = [(x, v)]
     for k in range(step.shape[1]):
-        h = step[:, k, None, None]
+        h, a = step[:, k, None, None], acceleration(x, v)
         for _ in range(SUBSTEPS):
-            each = neo_hookean.reference(x[:, tets.index], v[:, tets.index], *tets.rest.values(), *per_tet)
-            f = torch.zeros_like(x).index_add(1, tets.index.flatten(), each.flatten(1, 2))
-            f = f + on_plane(x, v, *given[8:14]) + on_solid(x, v, *given[14:26])
-            v = v + h * free[:, None] * (f * inverse_mass[..., None] + gravity[:, None])
-            x = x + h * v
+            if integrator == "verlet":
+                x, before = x + h * v + h**2 / 2 * a, a
+                a = acceleration(x, v + h * before)
+                v = v + h / 2 * (before + a)
+            else:
+                v = v + h * acceleration(x, v)
+                x = x + h * v
         frames.append((x, v))
     return [torch.stack(y, 1) for y in zip(*frames, strict=True)]
 

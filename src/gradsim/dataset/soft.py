@@ -89,7 +89,7 @@ def _thrown(rng, name: str, number: int, body: dict, ranges: dict, size: float) 
     content = {
         "name": f"{body['kind']} {number}, {name}",
         "gravity": 9.81,
-        "timing": {"fps": FPS, "frames": FRAMES, "substeps": SUBSTEPS[body["kind"]]},
+        "timing": {"fps": FPS, "frames": FRAMES, "substeps": SUBSTEPS[body["kind"]], "integrator": "semi-implicit"},
         "bodies": {"body": body},
         "ground": {"law": "paper", **{key: round(rng.uniform(*ends), DIGITS) for key, ends in GROUND.items()}},
         "camera": _camera(size, ELEVATION[body["kind"]]),

@@ -120,7 +120,11 @@ def _continuous_law(scene: Scene, unknowns) -> dict:
 
 
 def _rk4(scene: Scene, unknowns) -> dict:
-    return {"timing.integrator": "rk4"} if scene.integrator != "rk4" else {}
+    return (
+        {"timing.integrator": "rk4"}
+        if any(scene.integrator_of(name) == "semi-implicit" for name in scene.bodies)
+        else {}
+    )
 
 
 def _damped_bodies(scene: Scene) -> list[str]:

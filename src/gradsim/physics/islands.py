@@ -24,7 +24,6 @@ from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.island import ConstrainedIsland
 from gradsim.physics.soft.body import SoftBody
 from gradsim.physics.system import Island, Program, System, Values
-from gradsim.scene.joint import WORLD
 
 LAW = ("stiffness", "dissipation", "friction_stiffness", "friction")
 AT_ONCE = 4  # contacts that act on one vertex or triangle, for the bound of the step
@@ -251,9 +250,7 @@ class CoupledIsland(Island):
 def groups_of(systems: Sequence[System], scene) -> tuple[Island, ...]:
     """The bodies in groups that no contact, attachment or joint crosses, each with the rollout of its bodies."""
     kin = {s.name: {s.name} for s in systems}
-    links = [set(m.names(scene.bodies)) for m in scene.contacts.values()]
-    links += [{a.body, a.to} for a in scene.attachments.values()]
-    links += [set(joint.between) - {WORLD} for joint in scene.joints.values()]
+    links = scene.links
     for link in links:
         joined = set().union(*(kin[name] for name in link))
         kin |= dict.fromkeys(joined, joined)

@@ -399,7 +399,7 @@ class Model(nn.Module):
         """Raise `Divergence` where steps were so long that a joint no longer holds, though all is finite."""
         for group in self.groups:
             if said := group.opened(states, values):
-                other = self.scene.integrator == "semi-implicit"
+                other = self.scene.timing.integrator == "semi-implicit"
                 way = "Set timing.integrator to rk4, or more substeps" if other else "Use more substeps"
                 raise Divergence(f"{said}: steps are too long for it. {way} than {self.substeps}.")
 

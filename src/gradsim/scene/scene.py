@@ -17,7 +17,7 @@ from gradsim.scene.contact import Contact
 from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.scene.ground import Ground
 from gradsim.scene.interactions import Attachment, BodyContact, duplicate_pairs, mixed_systems
-from gradsim.scene.joint import JOINTS, AnyJoint, joint_conflicts
+from gradsim.scene.joint import JOINTS, WORLD, AnyJoint, joint_conflicts
 from gradsim.scene.light import LIGHTS, Light
 from gradsim.scene.material import COLOR
 from gradsim.scene.node import ByKind, Node, Place, did_you_mean, mistake, quote
@@ -52,6 +52,7 @@ RESERVED_NAMES = (
     "scene",
     "systems",
 )  # keys of the scene or model itself
+FOR_SOFT = ("verlet", "implicit")  # integrators of soft bodies that nothing but grounds and obstacles touches
 
 
 class Timing(Node):
@@ -64,8 +65,9 @@ class Timing(Node):
         tolerance: With `auto`, how far half the step may move a fitted unknown, in standard deviations. A fit halves the
             steps until it is below; 0.2 is far less than the noise of any single pixel. Infinity (`.inf`) for a video that
             was simulated with the very steps of this scene: then nothing is asked about them.
-        integrator: `semi-implicit` (Euler), `rk4`, or for stiff soft bodies `implicit` (Euler); `auto`: `rk4`, or
-            `semi-implicit` where there are soft bodies.
+        integrator: `rk4` for rigid bodies; `verlet` (velocity Verlet) or, if stiff, `implicit` (Euler) for soft ones;
+            `semi-implicit` (Euler) for both. `auto`, for each body: `rk4` if rigid, `verlet` if soft, `semi-implicit` where
+            `contacts` or `attachments` have a soft body in them. The motion of pendulums is always by Runge–Kutta methods.
         rate: Simulated seconds per second of this clock: 0.5 for a video slowed down to half the stated speed.
         offset: Simulated time of the first frame after the start [s].
     """
@@ -74,7 +76,7 @@ class Timing(Node):
     frames: Annotated[int, Count(1, 100_000)] = 60
     substeps: Annotated[int | Literal["auto"], Count(1, 1_000_000, ("auto",))] = "auto"
     tolerance: Annotated[float, Quantity("", lower=0.0, above=True, infinite=True)] = 0.2
-    integrator: Literal["auto", "semi-implicit", "rk4", "implicit"] = "auto"
+    integrator: Literal["auto", "semi-implicit", "rk4", "verlet", "implicit"] = "auto"
     rate: Annotated[float, Quantity("", lower=0.0, above=True, positive=True)] = 1.0
     offset: Annotated[float, Quantity("s", lower=0.0)] = 0.0
 
@@ -187,10 +189,11 @@ class Scene(Node):
                 if isinstance(overrides, Rigid | ContactOverrides) and getattr(overrides, wrong) is not None:
                     yield ("bodies", name, *at, wrong), f"the law `{laws[0]}` has no `{wrong}`; give `{right}`."
         for key in ("contacts", "attachments"):
-            if getattr(self, key) and self.timing.integrator == "implicit":
+            if getattr(self, key) and self.timing.integrator in FOR_SOFT:
+                given = quote(self.timing.integrator)
                 yield (
                     (key,),
-                    "need `timing.integrator: semi-implicit`; got 'implicit', which supports single soft bodies only.",
+                    f"need `timing.integrator: semi-implicit`; got {given}, which supports single soft bodies only.",
                 )
             for name, link in getattr(self, key).items():
                 yield from (((key, name, *place), words) for place, words in link.body_conflicts(self.bodies))
@@ -208,20 +211,35 @@ class Scene(Node):
                 )
         soft = [name for name, body in self.bodies.items() if isinstance(body, Soft)]
         if soft and self.timing.integrator == "rk4":
-            yield ("timing", "integrator"), f"got 'rk4'; the soft body `{soft[0]}` needs semi-implicit or implicit."
-        hard = [name for name in self.bodies if name not in soft]
-        if hard and self.timing.integrator == "implicit":
             yield (
                 ("timing", "integrator"),
-                f"got 'implicit', which supports soft bodies only; `{hard[0]}` is not soft: choose semi-implicit or rk4.",
+                f"got 'rk4'; the soft body `{soft[0]}` needs semi-implicit, verlet or implicit.",
+            )
+        hard = [name for name in self.bodies if name not in soft]
+        if hard and self.timing.integrator in FOR_SOFT:
+            given, way = quote(self.timing.integrator), "auto" if soft else "semi-implicit or rk4"
+            yield (
+                ("timing", "integrator"),
+                f"got {given}, which supports soft bodies only; `{hard[0]}` is not soft: choose {way}.",
             )
 
-    @property
-    def integrator(self) -> str:
-        """`timing.integrator`, or what `auto` there takes."""
+    def integrator_of(self, body: str) -> str:
+        """Integrator of a body: `timing.integrator`, or what `auto` there takes (see `Timing`)."""
         if self.timing.integrator != "auto":
             return self.timing.integrator
-        return "semi-implicit" if any(isinstance(body, Soft) for body in self.bodies.values()) else "rk4"
+        soft = {name for name, node in self.bodies.items() if isinstance(node, Soft)}
+        if any(body in link and link & soft for link in self.links):
+            return "semi-implicit"
+        return "verlet" if body in soft else "rk4"
+
+    @property
+    def links(self) -> list[set[str]]:
+        """Names of the bodies that each contact, attachment or joint connects; one name for self-contact."""
+        return [
+            *(set(contact.names(self.bodies)) for contact in self.contacts.values()),
+            *({attachment.body, attachment.to} for attachment in self.attachments.values()),
+            *(set(joint.between) - {WORLD} for joint in self.joints.values()),
+        ]
 
     @property
     def surfaces(self) -> dict[str, Contact]:

@@ -38,7 +38,7 @@ SOFT = {  # of the solids whose masses are fitted: they bend, twist and wobble
     "velocity": [0.3, 0.5, 0.4],
     "angular_velocity": [5.0, 3.0, 4.0],
 }
-FAST = {"fps": 50, "frames": 14, "substeps": "auto"}
+FAST = {"fps": 50, "frames": 14, "substeps": "auto", "integrator": "semi-implicit"}
 PAPER = {  # mean absolute error over all particles
     ("particle_mass", "film"): 0.048,
     ("particle_mass", "states"): 0.032,

@@ -54,7 +54,7 @@ def instance(number: int, seed: int) -> Instance:
     rng = np.random.default_rng([seed, number])
     content = {"beam": _beam, "ball": _ball, "cloth": _cloth}[kind](rng)
     content |= {"name": f"{kind} {number}", "gravity": 9.81, "background": [0.9, 0.9, 0.88]}
-    content["timing"] = {"fps": FPS, "frames": FRAMES, "substeps": "auto"}
+    content["timing"] = {"fps": FPS, "frames": FRAMES, "substeps": "auto", "integrator": "semi-implicit"}
     return Instance(number, kind, Scene.parse(content))
 
 

@@ -62,7 +62,9 @@ def test_adjoint_of_every_parameter_matches_central_differences(kind, name):
     secant = central_difference(observed, [value], along, 1e-5)
     terms = torch.cat([(w * s).flatten() for w, s in zip(adjoints, secant, strict=True)])
     assert terms.abs().max() > 0
-    assert abs((gradient * along[0]).sum() - terms.sum()) <= 1e-7 * terms.abs().sum()
+    outputs = torch.cat([(w * y).flatten() for w, y in zip(adjoints, observed(value), strict=True)]).detach()
+    rounding = 2 * torch.finfo(torch.float64).eps * outputs.norm() / 1e-5  # of the secant: a post barely touched
+    assert abs((gradient * along[0]).sum() - terms.sum()) <= 1e-7 * terms.abs().sum() + rounding
 
 
 @pytest.mark.parametrize("kind", ("solid", "cloth", "net"))
@@ -190,8 +192,8 @@ def _is_stable(model: Model, step: float) -> bool:
     (system,) = model.systems
     inputs = [x.detach() for x in system.inputs(model.values())]
     inputs[1] = 1e-6 * torch.randn(inputs[1].shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    _, v = system.program(601, 1, step).forward([*inputs, inputs[0].new_zeros(1, 0)])
-    return bool((v[:, 300:].abs() < 1e-4).all())
+    _, v = system.program(4, 200, step).forward([*inputs, inputs[0].new_zeros(1, 0)])
+    return bool((v[:, 2:].abs() < 1e-4).all())
 
 
 @pytest.mark.parametrize("elements", ["linear", "quadratic"])

@@ -101,7 +101,7 @@ class RigidBody(System):
         return tuple((float(begin), float(end)) for begin, end in pairs)
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> RigidRollout:
-        return _rollout(frames, substeps, dt, self.windows, self.law, self.scene.integrator, segment)
+        return _rollout(frames, substeps, dt, self.windows, self.law, self.scene.integrator_of(self.name), segment)
 
     @property
     def pushes(self):
@@ -248,7 +248,9 @@ class RigidBody(System):
     def recommended_step(self, values: Values) -> float:
         damped = self._stable_step(values, self.impact_speed(values))
         contact = min(RESOLVED * self._stable_step(values), DAMPED * damped)
-        if self.placed or self.scene.integrator != "rk4":  # Euler's error in free spin is of first order at any step
+        if (
+            self.placed or self.scene.integrator_of(self.name) != "rk4"
+        ):  # Euler's error in free spin is of first order at any step
             return contact
         turn = TURN / max(self._start_speed(values)[1].max().item(), 1e-9)
         return min(contact, turn) if turn < 1 / (FREE_STEPS * self.scene.timing.fps) else contact

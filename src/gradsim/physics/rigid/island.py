@@ -33,7 +33,7 @@ class ConstrainedIsland(Island):
         self.systems = tuple(systems)
         self.joints = joints_of(systems, scene)
         self.pairs = pairs_of(systems, scene)
-        self.integrator = scene.integrator
+        self.integrator = scene.integrator_of(systems[0].name)
         self._programs: dict[tuple, Bodies] = {}
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Bodies:

@@ -32,6 +32,7 @@ from gradsim.physics.system import ObservationUnits, State, System, Values, cent
 
 RESOLVED = 0.5  # proposed step over the largest stable one of the material: stiffness grows as it is squeezed
 TOUCHES = 0.2  # the same for contact, as of rigid bodies
+DAMPED_VERLET = 1.25  # factor of damping in a proposed Verlet step: half of a step is within h c/m < 1, by a fifth
 
 
 class Discretization(Protocol):
@@ -87,7 +88,7 @@ class SoftBody(System):
 
     def __init__(self, name: str, body, scene, first: int, matter: Discretization):
         self.name, self.body, self.matter, self.rest = name, body, matter, matter.rest
-        self.implicit = scene.integrator == "implicit"
+        self.integrator = scene.integrator_of(name)
         self.scene = scene
         to = {"dtype": self.rest.dtype, "device": self.rest.device}
         self.quat = torch.tensor(body.quat_xyzw, **to)
@@ -162,8 +163,12 @@ class SoftBody(System):
         if key not in self._programs:
             if len(self._programs) >= 32:
                 self._programs.clear()
-            kind = ImplicitParticles if self.implicit else Particles
-            self._programs[key] = kind(self.elements, frames, substeps, dt, tuple(self.pinned), segment)
+            given = {"pinned": tuple(self.pinned), "segment": segment}
+            if self.integrator == "implicit":
+                made = ImplicitParticles(self.elements, frames, substeps, dt, **given)
+            else:
+                made = Particles(self.elements, frames, substeps, dt, **given, integrator=self.integrator)
+            self._programs[key] = made
         return self._programs[key]
 
     def mass(self, values: Values) -> Tensor:
@@ -238,15 +243,17 @@ class SoftBody(System):
     def stable_step(self, values: Values) -> float:
         """From h² k/m + 2 h c/m < 4 with bounds of k/m and c/m: see `Discretization.rates` and `SoftContact.rates`.
 
-        An implicit step is stable at any size.
+        Verlet steps need h² k/m + 4 h c/m < 4, since their velocity is extrapolated. An implicit step is stable at any size.
         """
-        return math.inf if self.implicit else _step(*self._rates(values, damped=False)[0])
+        extrapolated = 2 if self.integrator == "verlet" else 1
+        return math.inf if self.integrator == "implicit" else _step(*self._rates(values, damped=False)[0], extrapolated)
 
     def recommended_step(self, values: Values) -> float:
-        if self.implicit:
+        if self.integrator == "implicit":
             return math.inf
         (elastic, touch), (_, damped) = self._rates(values, damped=False), self._rates(values, damped=True)
-        return min(RESOLVED * _step(*elastic), TOUCHES * _step(*touch), DAMPED * _step(*damped))
+        more = DAMPED_VERLET if self.integrator == "verlet" else 1
+        return min(RESOLVED * _step(*elastic, more), TOUCHES * _step(*touch), DAMPED * _step(*damped, more))
 
     def impact_speed(self, values: Values) -> Tensor:
         """Largest speed (worlds,) [m/s] at which one of its vertices can meet a ground or obstacle."""
@@ -343,7 +350,8 @@ def _turns(rest: Tensor) -> bool:
     return bool(torch.linalg.matrix_rank((rest - rest.mean(0)).cpu(), rtol=1e-6) > 1)
 
 
-def _step(stiffness: Tensor, damping: Tensor) -> float:
-    """The positive root of h² k/m + 2 h c/m = 4, the least of all worlds."""
-    root = 4 / (damping + torch.sqrt(damping**2 + 4 * stiffness)).clamp(min=1e-300)
+def _step(stiffness: Tensor, damping: Tensor, factor: float = 1.0) -> float:
+    """The positive root of h² k/m + 2 h c/m = 4 with a factor of c, the least of all worlds."""
+    c = factor * damping
+    root = 4 / (c + torch.sqrt(c**2 + 4 * stiffness)).clamp(min=1e-300)
     return root.min().item()

@@ -1,7 +1,7 @@
 """Rollouts of soft bodies launch by launch, one vertex or element a thread: how a GPU takes them.
 
-A step is one launch for each group of elements and one for the vertices. The same functions of forces as on a CPU are
-called; what several elements add to one vertex meets atomically.
+A step is one launch for each group of elements, and one (semi-implicit) or two (Verlet) for the vertices. The same functions
+of forces as on a CPU are called; what several elements add to one vertex meets atomically.
 """
 
 from functools import cache
@@ -16,57 +16,71 @@ else:
     gpu_kernels = "gradsim.physics.soft.gpu_kernels"
 
 
-def forward(job, substeps: int, states, f) -> None:
-    """Fill frames after the first. `job`: see `particles.Job`; states x and v (worlds, frames, n)."""
+def forward(job, states, f) -> None:
+    """Fill frames after the first. `job`: see `rollout.Job`; states x, v and by Verlet a (worlds, frames, n)."""
     code = _code(job.to.lane)
     for frame in range(states[0].shape[1] - 1):
-        for k in range(substeps):
-            _step(code, job, frame, frame if k == 0 else frame + 1, frame + 1, states, f)
+        for k in range(job.evaluations):
+            _step(code, job, frame, k, frame if k == 0 else frame + 1, frame + 1, states, f)
 
 
-def backward(job, substeps: int, segment: int, states, work, f, w, given, start, adjoints) -> None:
-    """Adjoints of the start and of all parameters; arguments as for the kernel in `soft/kernels.py`."""
-    code, (grad, d) = _code(job.to.lane), adjoints
-    tensor = lambda array: vars(array)["tensor"]
-    p, e = job.structs
-    frames = states[0].shape[1]
-    segments = -(-(frames - 1) // segment)
-    short = (tensor(p.step) < 1e-7).any(0).tolist()  # SHORT of the kernels
-    for first in (segment * s for s in reversed(range(segments))):
+def backward(job, segment: int, states, work, f, w, given, start, adjoints) -> None:
+    """Adjoints of the start and of all parameters; arguments as for the kernels of a CPU."""
+    code, tensor = _code(job.to.lane), lambda array: vars(array)["tensor"]
+    n, frames, verlet = job.evaluations, states[0].shape[1], job.integrator == "verlet"
+    short = (tensor(job.structs[0].step) < 1e-7).any(0).tolist()  # SHORT of the kernels
+    for first in (segment * s for s in reversed(range(-(-(frames - 1) // segment)))):
         last = min(first + segment, frames - 1)
-        steps = (last - first) * substeps
-        for state, y in zip(work, states, strict=True):
+        steps = (last - first) * n
+        for state, y in zip(work, states, strict=False):
             tensor(state)[:, 0] = tensor(y)[:, first]
-        for k in range(steps - 1):
-            _step(code, job, first + k // substeps, k, k + 1, work, f)
-        tensor(work[1])[:, steps] = tensor(states[1])[:, last]
+        for k in range(steps if verlet else steps - 1):
+            _step(code, job, first + k // n, k % n, k, k + 1, work, f)
+        if not verlet:
+            tensor(work[1])[:, steps] = tensor(states[1])[:, last]
         for k in reversed(range(steps)):
-            if (k + 1) % substeps == 0:
-                for adjoint, g in zip(start, given, strict=True):
-                    tensor(adjoint).add_(tensor(g)[:, first + (k + 1) // substeps])
-            if short[first + k // substeps]:
-                _add_forces(job, first + k // substeps, k, work, f)
-            fixed = [p.inverse_mass, p.free, p.gravity, p.step, first + k // substeps, k, f, work[1], *start]
-            out = [w, grad.inverse_mass, grad.gravity, grad.step]
-            replay(code.step_vertices_adjoint, (job.worlds, job.n), [*fixed, *out], job.device)
-            for g, kind in enumerate(job.forces.KINDS):
-                kernel = getattr(job.forces, f"adjoints_of{kind}")
-                elements, slopes = getattr(e, f"g{g}"), getattr(d, f"g{g}")
-                replay(
-                    kernel,
-                    (job.worlds, elements.n0.shape[0]),
-                    [elements, slopes, first + k // substeps, k, *work, w, *start],
-                    job.device,
-                )
-    for adjoint, g in zip(start, given, strict=True):
+            frame = first + k // n
+            if (k + 1) % n == 0:
+                for adjoint, g in zip(start, given, strict=False):
+                    tensor(adjoint).add_(tensor(g)[:, frame + 1])
+            if verlet:
+                _verlet_adjoint(code, job, frame, k, work, w, start, adjoints)
+                continue
+            if short[frame]:
+                _add_forces(job, frame, k, work, f)
+            _step_adjoint(code, job, frame, k, work, f, w, start, adjoints)
+    for adjoint, g in zip(start, given, strict=False):
         tensor(adjoint).add_(tensor(g)[:, 0])
 
 
-def _step(code, job, frame: int, before: int, after: int, states, f) -> None:
-    p = job.structs[0]
-    _add_forces(job, frame, before, states, f)
-    args = [p.inverse_mass, p.free, p.gravity, p.step, frame, before, after, *states, f]
-    replay(code.step_vertices, (job.worlds, job.n), args, job.device)
+def _step(code, job, frame: int, k: int, before: int, after: int, states, f) -> None:
+    """Step k of a frame interval. By Verlet step 0 opens it, and has no length."""
+    p, at = job.structs[0], (job.worlds, job.n)
+    given = [p.inverse_mass, p.free, p.gravity, p.step, frame]
+    if job.integrator == "verlet":
+        replay(code.predict, at, [p.step, frame, int(k > 0), before, after, *states], job.device)
+        _add_forces(job, frame, after, states[:2], f)
+        replay(code.correct, at, [*given, int(k > 0), after, *states[1:], f], job.device)
+    else:
+        _add_forces(job, frame, before, states, f)
+        replay(code.step_vertices, at, [*given, before, after, *states, f], job.device)
+
+
+def _step_adjoint(code, job, frame: int, k: int, work, f, w, start, adjoints) -> None:
+    p, grad, at = job.structs[0], adjoints[0], (job.worlds, job.n)
+    fixed = [p.inverse_mass, p.free, p.gravity, p.step, frame, k, f, work[1], *start]
+    replay(code.step_vertices_adjoint, at, [*fixed, w, grad.inverse_mass, grad.gravity, grad.step], job.device)
+    _add_adjoints(job, frame, k, work, w, start, adjoints)
+
+
+def _verlet_adjoint(code, job, frame: int, k: int, work, w, start, adjoints) -> None:
+    p, grad, at = job.structs[0], adjoints[0], (job.worlds, job.n)
+    moves = int(k % job.evaluations > 0)
+    fixed = [p.inverse_mass, p.free, p.gravity, p.step, frame, moves, k, work[2], start[1]]
+    out = [work[1], start[2], w, grad.inverse_mass, grad.gravity, grad.step]
+    replay(code.correct_adjoint, at, [*fixed, *out], job.device)
+    _add_adjoints(job, frame, k + 1, work[:2], w, start[:2], adjoints)
+    replay(code.predict_adjoint, at, [p.step, frame, moves, k, *work[1:], *start, grad.step], job.device)
 
 
 def _add_forces(job, frame: int, s: int, states, f) -> None:
@@ -76,6 +90,15 @@ def _add_forces(job, frame: int, s: int, states, f) -> None:
         elements = getattr(e, f"g{g}")
         kernel = getattr(job.forces, f"forces_of{kind}")
         replay(kernel, (job.worlds, elements.n0.shape[0]), [elements, frame, s, *states, f], job.device)
+
+
+def _add_adjoints(job, frame: int, s: int, states, w, start, adjoints) -> None:
+    """Add the adjoints of these forces, whose probes are w."""
+    for g, kind in enumerate(job.forces.KINDS):
+        elements, slopes = getattr(job.structs[1], f"g{g}"), getattr(adjoints[1], f"g{g}")
+        kernel = getattr(job.forces, f"adjoints_of{kind}")
+        args = [elements, slopes, frame, s, *states, w, *start]
+        replay(kernel, (job.worlds, elements.n0.shape[0]), args, job.device)
 
 
 @cache

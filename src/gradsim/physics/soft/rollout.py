@@ -1,8 +1,9 @@
 """Rollouts of soft bodies as a differentiable operation and with forward sensitivities.
 
-The equations of a step are in `soft/kernels.py`, those of the forces in their own files. A rollout is one
-operation of PyTorch on the whole trajectory: the frames are its checkpoints, and the backward pass recomputes the steps
-between them (paper Appendix B, the discrete adjoint of semi-implicit Euler, Eq. 4 and 5).
+The equations of a step are in `soft/kernels.py` (semi-implicit Euler) and `soft/verlet_kernels.py` (velocity Verlet), those
+of the forces in their own files. A rollout is one operation of PyTorch on the whole trajectory: the frames are its
+checkpoints, and the backward pass recomputes the steps between them (paper Appendix B, the discrete adjoint of
+semi-implicit Euler, Eq. 4 and 5).
 """
 
 from collections.abc import Callable, Sequence
@@ -28,12 +29,14 @@ from gradsim.physics.forces.base import Elements, Force
 from gradsim.physics.soft import gpu_rollout
 
 if TYPE_CHECKING:
-    from gradsim.physics.soft import kernels
+    from gradsim.physics.soft import kernels, verlet_kernels
 else:
     kernels = "gradsim.physics.soft.kernels"
+    verlet_kernels = "gradsim.physics.soft.verlet_kernels"
 
 MAPPINGS = {kind.name: kind for kind in (Worlds, InElements, Threads)}
 STATE = ("x", "v")
+WITHIN = {"semi-implicit": STATE, "verlet": (*STATE, "a")}  # states from step to step; those of a frame are `STATE`
 HEAD = (*STATE, "inverse_mass", "gravity")  # before the parameters of the forces
 
 
@@ -54,6 +57,7 @@ class Particles:
         pinned: Vertices that keep their velocity.
         segment: Frames between two checkpoints of the backward pass.
         mapping: How worlds and elements lie in registers; None chooses the faster.
+        integrator: "semi-implicit" or "verlet".
     """
 
     groups: tuple[Elements, ...]
@@ -63,6 +67,7 @@ class Particles:
     pinned: Sequence[int] = ()
     segment: int = 1
     mapping: Worlds | InElements | None = None
+    integrator: str = "semi-implicit"
     run: Callable[..., list[Tensor]] = field(init=False)
 
     def __post_init__(self):
@@ -92,28 +97,27 @@ class Particles:
 
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
         job = Job(self, inputs, None)
-        steps = max(1, min(self.segment, self.frames - 1)) * self.substeps
+        steps = max(1, min(self.segment, self.frames - 1)) * job.evaluations
         none = inputs[0].new_zeros(0, dtype=torch.long)
         frames = [job.to.vertices(y, None, job.rows, none if k else job.copies) for k, y in enumerate(outputs)]
         frame_adjoints = [job.to.vertices(g, None, job.rows, none) for g in adjoints]
         launched = job.to.name == "threads"
-        stored = self.substeps == 1 and not launched  # each step has a frame, so the frames are all states
-        states = frames if stored else [job.work(steps + 1) for _ in range(2)]
-        start = [job.work() for _ in range(2)]
+        stored = job.evaluations == 1 and not launched  # each step has a frame, so the frames are all states
+        states = frames if stored else [job.work(steps + 1) for _ in job.within]
+        start = [job.work() for _ in job.within]
         gradient, unpacked = job.adjoints()
         if launched:
             work = [job.work(), job.work()]
-            sizes = [self.substeps, self.segment]
-            gpu_rollout.backward(job, *sizes, frames, states, *work, frame_adjoints, start, gradient)  # pyright: ignore[reportCallIssue]
+            gpu_rollout.backward(job, self.segment, frames, states, *work, frame_adjoints, start, gradient)  # pyright: ignore[reportCallIssue]
         else:
             trajectories = [struct_of(job.code.Trajectory, by_state(ys)) for ys in (frames, states, frame_adjoints)]
             out = [
                 struct_of(job.code.Adjoint, by_state(start)),
                 struct_of(job.code.System, dict(zip("pe", gradient, strict=True))),
             ]
-            args = [job.system(), self.substeps, self.segment, 0, self.frames - 1, *trajectories, *out]
+            args = [job.system(), job.evaluations, self.segment, 0, self.frames - 1, *trajectories, *out]
             replay(job.code.backward, job.threads, args, job.device)
-        state = [job.to.unvertices(a, job.worlds, job.n)[0] for a in start]
+        state = [job.to.unvertices(a, job.worlds, job.n)[0] for a in start[: len(STATE)]]
         return [g.to(x.dtype).reshape(x.shape) for g, x in zip([*state, *unpacked()], inputs, strict=True)]
 
     def _forward(self, inputs, tangents):
@@ -126,10 +130,11 @@ class Particles:
             state = job.work(self.frames)
             vars(state)["tensor"][:, 0] = vars(start)["tensor"]
             states.append(state)
+        within = [*states, *(job.work(self.frames) for _ in job.within[len(STATE) :])]
         if job.to.name == "threads":
-            gpu_rollout.forward(job, self.substeps, states, job.work())
+            gpu_rollout.forward(job, within, job.work())
         else:
-            args = [job.system(), self.substeps, 0, self.frames - 1, struct_of(job.code.Trajectory, by_state(states))]
+            args = [job.system(), job.evaluations, 0, self.frames - 1, struct_of(job.code.Trajectory, by_state(within))]
             replay(job.code.forward, job.threads, args, job.device)
         pairs = [job.to.unvertices(state, job.worlds, job.n) for state in states]
         if tangents is None:
@@ -151,7 +156,10 @@ class Job:
             self.to = type(self.to)(Lane(self.to.lane.dtype, self.to.lane.width, dual))
         self.threads = self.to.threads(self.worlds)
         forces = tuple(g.force for g in program.groups)
-        self.code = particles_code(forces, self.to.lane, self.to.name)
+        self.integrator = getattr(program, "integrator", "semi-implicit")  # the head of the others is the same
+        self.within = WITHIN[self.integrator]
+        self.evaluations = program.substeps + (self.integrator == "verlet")  # of the forces in a frame interval
+        self.code = particles_code(forces, self.to.lane, self.to.name, self.integrator)
         self.forces = assemble(forces, self.to.lane, self.to.name)
         fixed = _fixed(program, self.to.lane, self.to.name, self.n, x.device)
         self.rows, self.copies = fixed.rows, fixed.copies
@@ -183,7 +191,8 @@ class Job:
     def system(self):
         """The kernels' `System`."""
         p, e = self.structs
-        return struct_of(self.code.System, {"p": p, "e": e, "f": self.work(), "w": self.work()})
+        opens = {"evaluations": self.evaluations} if self.integrator == "verlet" else {}
+        return struct_of(self.code.System, {"p": p, "e": e, "f": self.work(), "w": self.work()} | opens)
 
     def work(self, *lead: int):
         """Zeros for vertices."""
@@ -222,8 +231,8 @@ class Job:
 
 
 def by_state(arrays: Sequence[wp.array]) -> dict[str, wp.array]:
-    """Arrays of x and v by name, for `Trajectory` and `Adjoint` of the kernels."""
-    return dict(zip(STATE, arrays, strict=True))
+    """Arrays of x, v and, if there are three, a by name, for `Trajectory` and `Adjoint` of the kernels."""
+    return dict(zip(WITHIN["verlet"], arrays))  # noqa: B905 -- frames have no a
 
 
 class _Fixed:
@@ -270,14 +279,19 @@ def _fixed(program: Particles, *key) -> _Fixed:
 
 
 @cache
-def particles_code(forces: tuple[Force, ...], lane: Lane, mapping: str) -> ModuleType:
-    """`soft/kernels.py` for these forces."""
+def particles_code(
+    forces: tuple[Force, ...], lane: Lane, mapping: str, integrator: str = "semi-implicit"
+) -> ModuleType:
+    """`soft/kernels.py` or `soft/verlet_kernels.py` for these forces."""
     assembled = assemble(forces, lane, mapping)
     reach = {k: access(lane, mapping)[k] for k in ("Vertex", "load", "store")}
     parts = ("Elements", "add_forces", *(() if lane.dual else ("add_adjoints", "all_powers")))
-    shared = mapping != "elements"
-    bound = {**reach, **members(assembled, *parts), "SHARED": shared, "KEY": assembled.__name__}
-    return compiled_for_packs(specialize(kernels, lane, **bound), lane)
+    bound = {**reach, **members(assembled, *parts), "KEY": assembled.__name__}
+    if integrator == "semi-implicit":
+        return compiled_for_packs(specialize(kernels, lane, SHARED=mapping != "elements", **bound), lane)
+    parts = ("Parameters", "constant", *(() if lane.dual else ("copy_vertices", "add_vertices")))
+    bound |= members(particles_code(forces, lane, mapping), *parts)
+    return compiled_for_packs(specialize(verlet_kernels, lane, **bound), lane)
 
 
 def _check(program: Particles, inputs: Sequence[Tensor]) -> None:
