@@ -7,6 +7,7 @@ Coulomb's cone, but not a stiffness: no engine has ours, so it has no truth. Eve
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -28,7 +29,7 @@ CONTACT = ("ground.friction:0.1:1", "ground.stiffness:2e3:5e5")
 class Toss:
     """One toss: what a fit may know, and the truth."""
 
-    scene: Scene
+    scene: Any  # a Scene with one rigid box
     unknowns: tuple[str, ...]
     truth: dict[str, float]
     friction: float  # also where no unknown

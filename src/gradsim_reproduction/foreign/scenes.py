@@ -7,6 +7,7 @@ Scenes leave integrator and steps open, so that the defaults of `gradsim fit` ar
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class Recording:
 
     kind: str
     number: int
-    scene: Scene
+    scene: Any  # a Scene, whose nodes are of the kind that was drawn
     unknowns: tuple[str, ...]
     truth: dict[str, float]
 
