@@ -7,6 +7,7 @@ Coulomb's cone, but not a stiffness: no engine has ours, so it has no truth. Eve
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -18,8 +19,9 @@ from gradsim_reproduction.foreign.scenes import BACKGROUND, BLUE, SCENE, TRUTH
 
 RATE = 9600  # steps of the engines per second
 FPS, SIZE, FRAMES = 30, 64, 16
-FLIGHT = 3  # one in this number ends before it lands
-COUNT, QUICK = 20, 1
+FLIGHT = 3  # every so many end before they land
+COUNT = 20
+QUICK = FLIGHT - 1  # which one the quick form has: a flight, which costs least
 FREE = ("box.velocity.x:0.5:3", "box.velocity.z:-1:3", "gravity.z:-12:-8")
 CONTACT = ("ground.friction:0.1:1", "ground.stiffness:2e3:5e5")
 
@@ -28,7 +30,7 @@ CONTACT = ("ground.friction:0.1:1", "ground.stiffness:2e3:5e5")
 class Toss:
     """One toss: what a fit may know, and the truth."""
 
-    scene: Scene
+    scene: Any  # a Scene with one rigid box
     unknowns: tuple[str, ...]
     truth: dict[str, float]
     friction: float  # also where no unknown

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.integrate import solve_ivp
 
 from gradsim_reproduction.foreign.rigid_trajectory import cross, rotation_of
@@ -58,7 +59,7 @@ def pendulum(
 
 
 def double_pendulum(
-    times: np.ndarray, angles: Sequence[float], rates: Sequence[float], lengths, masses, damping: float, gravity=9.81
+    times: np.ndarray, angles: ArrayLike, rates: ArrayLike, lengths, masses, damping: float, gravity=9.81
 ) -> np.ndarray:
     """Angles (times, 2) [rad] of two point masses [kg], both from hanging straight down; damping [N m s] of both hinges."""
     mass = np.asarray(masses, float)
@@ -76,7 +77,7 @@ def double_pendulum(
         f -= damping * np.array([2 * rate[0] - rate[1], rate[1] - rate[0]])
         return np.concatenate([rate, np.linalg.solve(inertia, f)])
 
-    y = np.concatenate([angles, rates])
+    y = np.concatenate([np.asarray(angles, float), np.asarray(rates, float)])
     return solve_ivp(accelerations, (times[0], times[-1]), y, "DOP853", times, rtol=RTOL, atol=ATOL).y[:2].T
 
 

@@ -23,6 +23,7 @@ RTOL, ATOL = 1e-12, 1e-13
 LONGEST = 1 / 240  # [s] of a step: the looks at the switches are at most an eighth of that apart
 LOOKS = np.linspace(0, 1, 9)[1:]  # of each step, where switches are looked at
 NOISE = 1e-13  # a switch that is nearer to 0 has just been passed
+ROOT = np.float64(1e-15)
 RESTARTS = 100_000
 OPEN, PULL, STICK = range(3)  # switches: gap > 0;  1 + a C' < 0;  k_f |u_t| < μ f_n
 
@@ -36,6 +37,9 @@ class Ground:
     friction_stiffness: float  # k_f [N s/m]
     friction: float  # μ
     height: float = 0.0  # [m]
+
+
+NOWHERE = Ground(0.0, 0.0, 0.0, 0.0, -1e9)  # in the way of nothing
 
 
 @dataclass(frozen=True)
@@ -69,13 +73,13 @@ class Body:
 
 
 def trajectory(
-    body: Body, ground: Ground | None, start: tuple, times: np.ndarray, gravity: float = 9.81, longest: float = LONGEST
+    body: Body, ground: Ground, start: tuple, times: np.ndarray, gravity: float = 9.81, longest: float = LONGEST
 ) -> tuple[np.ndarray, np.ndarray]:
     """Places and rotation matrices at some times.
 
     Args:
         body: The body.
-        ground: What it falls on; None: nothing.
+        ground: What it falls on, perhaps `NOWHERE`.
         start: x [m], R (3, 3), v [m/s], ω [rad/s], all in the world, at the first time.
         times: [s], increasing.
         gravity: Downwards [m/s²].
@@ -94,9 +98,10 @@ def trajectory(
         )
         crossed = None
         while solver.status == "running" and crossed is None:
+            before = solver.t
             solver.step()
             path = solver.dense_output()
-            crossed = law.first_crossing(path, solver.t_old, solver.t, regime)
+            crossed = law.first_crossing(path, before, solver.t, regime)
             end = solver.t if crossed is None else crossed[0]
             while len(states) < len(times) and times[len(states)] <= end:
                 at = times[len(states)]
@@ -116,7 +121,7 @@ def trajectory(
 class _Law:
     """Rates of the state (x, q, v, L), and the switches of its vertices."""
 
-    def __init__(self, body: Body, ground: Ground | None, gravity: float):
+    def __init__(self, body: Body, ground: Ground, gravity: float):
         self.body, self.ground = body, ground
         self.inverse = np.linalg.inv(body.inertia)
         self.weight = np.array([0.0, 0.0, -gravity])
@@ -155,8 +160,6 @@ class _Law:
 
     def regime(self, y: np.ndarray) -> np.ndarray:
         """From the switches alone, as at the start."""
-        if self.ground is None:
-            return np.ones((3, len(self.body.points)), bool)
         on = self.switches(y) > 0
         on[OPEN] |= np.abs(self.switches(y)[OPEN]) < NOISE
         return on
@@ -174,8 +177,6 @@ class _Law:
 
     def first_crossing(self, path, begin: float, end: float, regime: np.ndarray) -> tuple[float, int, int] | None:
         """Instant, switch and vertex of the first change of regime in a step; None if there is none."""
-        if self.ground is None:
-            return None
         sign = np.where(regime, 1.0, -1.0)
         before = begin
         for at in begin + LOOKS * (end - begin):
@@ -183,14 +184,16 @@ class _Law:
             off[1:] &= ~regime[OPEN]  # of a vertex in the air only the gap counts
             off[STICK] &= ~regime[PULL]
             if off.any():
-                roots = [(self._root(path, before, at, k, j, sign[k, j]), k, j) for k, j in np.argwhere(off)]
+                roots = [
+                    (self._root(path, before, at, k, j, sign[k, j].item()), k, j) for k, j in np.argwhere(off).tolist()
+                ]
                 return min(roots)
             before = at
         return None
 
     def _root(self, path, low: float, high: float, k: int, j: int, sign: float) -> float:
         value = lambda t: sign * self.switches(path(t))[k, j]
-        return low if value(low) <= 0 else float(brentq(value, low, high, xtol=1e-15, rtol=1e-15))
+        return low if value(low) <= 0 else brentq(value, low, high, xtol=1e-15, rtol=ROOT)  # pyright: ignore[reportReturnType] -- not full_output
 
     def _contacts(self, y, R, spin, rows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Arm, depth, velocity and normal force of some vertices, without its clamps."""

@@ -7,6 +7,7 @@ Scenes leave integrator and steps open, so that the defaults of `gradsim fit` ar
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class Recording:
 
     kind: str
     number: int
-    scene: Scene
+    scene: Any  # a Scene, whose nodes are of the kind that was drawn
     unknowns: tuple[str, ...]
     truth: dict[str, float]
 
@@ -51,7 +52,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of recording: how many, in the quick form too, and how scene and unknowns are drawn."""
+    """A kind of recording: how many, which one the quick form has, and how scene and unknowns are drawn."""
 
     title: str
     count: int
@@ -205,8 +206,8 @@ def _camera(eye: list, target: list, fov: float) -> dict:
 
 
 KINDS = {
-    "three": Kind("rigid, three unknowns", 30, 1, _three),
+    "three": Kind("rigid, three unknowns", 30, 3, _three),
     "five": Kind("rigid, five unknowns", 30, 1, _five),
     "soft": Kind("soft solids", 15, 1, _soft),
-    "linkage": Kind("pendulums and arms", 15, 1, _linkage),
+    "linkage": Kind("pendulums and arms", 15, 4, _linkage),
 }

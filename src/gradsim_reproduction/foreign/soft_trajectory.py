@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradsim_reproduction.foreign.rigid_trajectory import Ground
+from gradsim_reproduction.foreign.rigid_trajectory import NOWHERE, Ground
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def trajectory(
     fps: float,
     frames: int,
     steps: int,
-    ground: Ground | None = None,
+    ground: Ground = NOWHERE,
     gravity: float = 9.81,
 ) -> np.ndarray:
     """Vertices (frames, n, 3) from a start x [m], v [m/s], with this many steps between frames."""
@@ -69,7 +69,7 @@ def trajectory(
 class _Law:
     """Accelerations of vertices; matrices of all tetrahedra are 9 arrays, which NumPy multiplies faster than small ones."""
 
-    def __init__(self, solid: Solid, ground: Ground | None, gravity: float):
+    def __init__(self, solid: Solid, ground: Ground, gravity: float):
         corners = solid.vertices[solid.tets]
         edges = np.swapaxes(corners[:, 1:] - corners[:, :1], 1, 2)
         volume = np.linalg.det(edges) / 6
@@ -91,8 +91,7 @@ class _Law:
     def acceleration(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
         """(n, 3) [m/s²]; 0 of pinned vertices."""
         f = self.scatter @ self._stress(x, v)
-        if self.ground is not None:
-            self._push(x, v, f)
+        self._push(x, v, f)
         return f * self.inverse_mass + self.free * self.weight
 
     def _stress(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from gradsim.identification.unknowns import Space
 from gradsim.scene import Scene
 from gradsim_reproduction.foreign import linkage_trajectory, rigid_trajectory, soft_trajectory
 from gradsim_reproduction.foreign.area_coverage import coverage, project
-from gradsim_reproduction.foreign.rigid_trajectory import Body, Ground, rotation_of, struck
+from gradsim_reproduction.foreign.rigid_trajectory import NOWHERE, Body, Ground, rotation_of, struck
 from gradsim_reproduction.foreign.scenes import Recording
 
 FINER = 64  # steps of a soft body over those of the product's default
@@ -64,10 +64,10 @@ def start_of(node, mass: float) -> tuple[Body, tuple]:
     return body, start
 
 
-def ground_of(one: Recording) -> Ground | None:
+def ground_of(one: Recording) -> Ground:
     """Its contact numbers, true where they are unknown."""
     keys = ("stiffness", "dissipation", "friction_stiffness", "friction")
-    return Ground(*(one.number_of(f"ground.{key}") for key in keys)) if one.scene.grounds else None
+    return Ground(*(one.number_of(f"ground.{key}") for key in keys)) if one.scene.grounds else NOWHERE
 
 
 def _rigid(one: Recording) -> tuple[np.ndarray, np.ndarray]:

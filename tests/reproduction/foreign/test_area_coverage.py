@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -45,7 +47,7 @@ def test_what_is_off_the_image_is_cut_off():
 @pytest.mark.parametrize("name", ["cube", "arm", "soft_ball"])
 def test_two_renderers_that_share_no_code_agree(name):
     """Rounding of areas that are sums of some hundred terms of at most 1 px²: below 1e-10."""
-    scene = Scene.library(name)
+    scene: Any = Scene.library(name)
     with torch.no_grad():
         surface = Model(scene).rollout(frames=2).surface
         theirs = Silhouettes.of(scene).union(surface)[0, -1].numpy()

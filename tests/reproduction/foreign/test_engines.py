@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from gradsim_reproduction.foreign import engines
-from gradsim_reproduction.foreign.rigid_trajectory import Body, rotation_of, trajectory
+from gradsim_reproduction.foreign.rigid_trajectory import NOWHERE, Body, rotation_of, trajectory
 
 
 @pytest.fixture(params=list(engines.ENGINES))
@@ -21,7 +21,7 @@ def test_a_toss_in_the_air_is_ours(engine):
     velocity = [one.truth["box.velocity.x"], 0, one.truth["box.velocity.z"]]
     start = np.array(node.position), rotation_of(node.rotation_vector), velocity, np.array(node.angular_velocity)
     times = np.arange(engines.FRAMES) / engines.FPS
-    ours = trajectory(Body.of_hull(corners, node.mass), None, start, times, -one.truth["gravity.z"])
+    ours = trajectory(Body.of_hull(corners, node.mass), NOWHERE, start, times, -one.truth["gravity.z"])
     assert np.abs(x - ours[0]).max() < 1e-11
     assert np.abs(R - ours[1]).max() < (1e-11 if engine == "mujoco" else 1e-4)
 

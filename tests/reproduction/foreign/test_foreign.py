@@ -62,6 +62,13 @@ def test_intervals_count_where_the_fit_claims_them():
     assert value(noisy, "z_rms") == pytest.approx(math.sqrt(5))
 
 
+def test_few_intervals_are_not_judged():
+    """Of 14 intervals, one more or less is 7 %."""
+    assert experiment.summary([record("8bit", z=3.0)] * 14)["coverage"]["goal"] is None
+    many = experiment.summary([record("8bit", z=3.0)] * 100)
+    assert many["coverage"]["ok"] is False and many["z_rms"]["ok"] is False
+
+
 def test_cpu_time_is_compared_on_the_same_recordings():
     fits = [record("8bit", number=0, seconds=6.0), record("8bit", number=1, seconds=100.0)]
     assert value([*fits, record("own", number=0, seconds=4.0)], "cpu_ratio") == 1.5

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -17,13 +19,13 @@ def rollout(name, substeps, **timing):
 
 def test_a_pendulum_with_drag_is_the_limit_of_the_products_steps():
     """Its rk4 at 1/3840 s is off by 1e-11."""
-    node = Scene.library("pendulum").bodies["bob"]
+    node: Any = Scene.library("pendulum").bodies["bob"]
     mine = pendulum(TIMES, node.angle, node.rate, node.string_length, node.radius, node.damping, node.drag)
     assert np.abs(mine - rollout("pendulum", 128)["bob"]["angle"][0].numpy()).max() < 1e-10
 
 
 def test_two_points_on_rods_are_the_products_double_pendulum():
-    node = Scene.library("double_pendulum").bodies["arms"]
+    node: Any = Scene.library("double_pendulum").bodies["arms"]
     start = [node.first_angle, node.second_angle], [node.first_rate, node.second_rate]
     lengths, masses = np.array([node.first_length, node.second_length]), [node.first_mass, node.second_mass]
     mine = double_pendulum(TIMES, *start, lengths, masses, node.damping)
@@ -32,7 +34,7 @@ def test_two_points_on_rods_are_the_products_double_pendulum():
 
 def test_a_chain_in_its_angles_is_the_limit_of_bodies_held_by_multipliers():
     """rk4: half the step, a sixteenth of the difference."""
-    scene = Scene.library("arm")
+    scene: Any = Scene.library("arm")
     links = []
     for (_, node), joint in zip(scene.bodies.items(), scene.joints.values(), strict=True):
         keys = ("angle", "rate", "stiffness", "target", "damping", "torque")

@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from scipy.optimize import brentq
 
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
-from gradsim_reproduction.foreign.rigid_trajectory import Body, Ground, rotation_of, struck, trajectory
+from gradsim_reproduction.foreign.rigid_trajectory import NOWHERE, Body, Ground, rotation_of, struck, trajectory
 
 BOX = np.array([[x, y, z] for x in (-0.3, 0.3) for y in (-0.24, 0.24) for z in (-0.18, 0.18)])
 TIMES = np.arange(10) / 30
@@ -26,7 +27,7 @@ def test_free_flight_is_a_parabola_and_keeps_energy_and_angular_momentum():
     body = Body.of_hull(BOX, 2.0)
     spin = np.array([3.0, -2.0, 5.0])
     start = np.zeros(3), rotation_of([0.3, -0.2, 0.5]), np.array([1.0, 2.0, 3.0]), spin
-    x, R = trajectory(body, None, start, TIMES)
+    x, R = trajectory(body, NOWHERE, start, TIMES)
     parabola = TIMES[:, None] * start[2] + 0.5 * TIMES[:, None] ** 2 * [0, 0, -9.81]
     assert np.abs(x - parabola).max() < 1e-12
     momentum = start[1] @ body.inertia @ start[1].T @ spin
@@ -47,7 +48,7 @@ def test_a_blow_off_the_centre_turns_the_body():
 def test_a_bounce_loses_what_hunt_and_crossley_say():
     """a (v + e v) = ln((1 + a v) / (1 − a e v)) without gravity, whatever stiffness and mass are."""
     a, v = 0.4, 2.0
-    e = brentq(lambda e: a * v * (1 + e) - math.log((1 + a * v) / (1 - a * e * v)), 0.1, 0.9, xtol=1e-14)
+    e: Any = brentq(lambda e: a * v * (1 + e) - math.log((1 + a * v) / (1 - a * e * v)), 0.1, 0.9, xtol=1e-14)
     start = np.array([0, 0, 0.3]), np.eye(3), np.array([0, 0, -v]), np.zeros(3)
     x, _ = trajectory(Body.of_hull(BOX, 3.0), Ground(1e5, a, 100, 0.5), start, np.array([0, 0.2, 0.3]), gravity=0.0)
     assert (x[2, 2] - x[1, 2]) / 0.1 == pytest.approx(e * v, rel=1e-9)

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -26,7 +28,7 @@ def block():
         "velocity": [0.5, 0, -2],
         "angular_velocity": [1, -2, 3],
     }
-    scene = Scene.parse({"timing": {"fps": FPS, "frames": FRAMES}, "bodies": {"body": node}, "ground": GROUND})
+    scene: Any = Scene.parse({"timing": {"fps": FPS, "frames": FRAMES}, "bodies": {"body": node}, "ground": GROUND})
     rest = scene.bodies["body"].rest
     every = np.arange(len(rest.vertices))
     solid = Solid(rest.vertices, rest.tets, 6e4, 3e5, 400, 20, every[:0], every)
@@ -54,7 +56,8 @@ def test_the_product_converges_to_it(block):
 
 
 def test_pinned_vertices_stay():
-    rest = Scene.library("beam").bodies["beam"].rest
+    beam: Any = Scene.library("beam").bodies["beam"]
+    rest = beam.rest
     pinned = np.flatnonzero(rest.vertices[:, 0] < rest.vertices[:, 0].min() + 1e-9)
     solid = Solid(rest.vertices, rest.tets, 1e5, 5e5, 1000, 15, pinned, pinned[:0])
     x = trajectory(solid, rest.vertices, np.ones_like(rest.vertices), FPS, 2, 200)
