@@ -190,10 +190,10 @@ class Scene(Node):
                     yield ("bodies", name, *at, wrong), f"the law `{laws[0]}` has no `{wrong}`; give `{right}`."
         for key in ("contacts", "attachments"):
             if getattr(self, key) and self.timing.integrator in FOR_SOFT:
-                given = quote(self.timing.integrator)
+                got = quote(self.timing.integrator)
                 yield (
                     (key,),
-                    f"need `timing.integrator: semi-implicit`; got {given}, which supports single soft bodies only.",
+                    f"need `timing.integrator: semi-implicit`; got {got}, which supports single soft bodies only.",
                 )
             for name, link in getattr(self, key).items():
                 yield from (((key, name, *place), words) for place, words in link.body_conflicts(self.bodies))
@@ -217,10 +217,10 @@ class Scene(Node):
             )
         hard = [name for name in self.bodies if name not in soft]
         if hard and self.timing.integrator in FOR_SOFT:
-            given, way = quote(self.timing.integrator), "auto" if soft else "semi-implicit or rk4"
+            got, way = quote(self.timing.integrator), "auto" if soft else "semi-implicit or rk4"
             yield (
                 ("timing", "integrator"),
-                f"got {given}, which supports soft bodies only; `{hard[0]}` is not soft: choose {way}.",
+                f"got {got}, which supports soft bodies only; `{hard[0]}` is not soft: choose {way}.",
             )
 
     def integrator_of(self, body: str) -> str:

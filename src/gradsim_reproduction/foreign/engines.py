@@ -19,7 +19,7 @@ from gradsim_reproduction.foreign.scenes import BACKGROUND, BLUE, SCENE, TRUTH
 
 RATE = 9600  # steps of the engines per second
 FPS, SIZE, FRAMES = 30, 64, 16
-FLIGHT = 3  # every so many end before they land
+FLIGHT = 3  # one in this number ends before it lands
 COUNT = 20
 QUICK = FLIGHT - 1  # which one the quick form has: a flight, which costs least
 FREE = ("box.velocity.x:0.5:3", "box.velocity.z:-1:3", "gravity.z:-12:-8")

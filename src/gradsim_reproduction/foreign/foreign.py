@@ -10,7 +10,7 @@ or draws them (`videos.py`), so what its steps change in an answer shows:
 Every third recording is also fitted in its own video, of the same truth by the steps and renderer of the product, as was the
 default before: semi-implicit Euler without finer steps for the answer (own). That gives the CPU time to compare with.
 
-Beside them 20 tosses by MuJoCo and 20 by PyBullet (`engines.py`), 8 bit: velocities and gravity have to be right, or the fit has
+In addition, 20 tosses by MuJoCo and 20 by PyBullet (`engines.py`), 8 bit: velocities and gravity have to be right, or the fit has
 to say that something is wrong; so has friction, or a note that it is of our contact law.
 """
 
@@ -44,7 +44,7 @@ from gradsim_reproduction.tables import write_table
 
 FAR, OFF = 5.0, 0.01  # standard deviations (8bit) and relative error (float) of a silent failure
 JUDGED = 100  # fewest intervals for a meaningful coverage: of 20, one more or less is 5 %
-OWN = 3  # every so many recordings are fitted in their own video, too
+OWN = 3  # one recording in this number is fitted in its own video, too
 
 
 @experiment("foreign", "Videos by other integrators and renderers", parallel=True)
@@ -162,7 +162,7 @@ def _masks(name: str, out: Path, make: Callable[[], np.ndarray]) -> tuple[np.nda
 
 
 def _record(kind: str, number: int, mode: str, fit: Fit, truth: Mapping[str, float]) -> dict:
-    """What is stored of a fit; an unknown without a truth has no error."""
+    """Row of fits.jsonl; an unknown without a truth has no error."""
     left, rows = fit.residual_diagnostics, {}
     for name, e in fit.unknowns.items():
         true = truth.get(name)

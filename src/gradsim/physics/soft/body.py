@@ -163,11 +163,11 @@ class SoftBody(System):
         if key not in self._programs:
             if len(self._programs) >= 32:
                 self._programs.clear()
-            given = {"pinned": tuple(self.pinned), "segment": segment}
+            arguments = {"pinned": tuple(self.pinned), "segment": segment}
             if self.integrator == "implicit":
-                made = ImplicitParticles(self.elements, frames, substeps, dt, **given)
+                made = ImplicitParticles(self.elements, frames, substeps, dt, **arguments)
             else:
-                made = Particles(self.elements, frames, substeps, dt, **given, integrator=self.integrator)
+                made = Particles(self.elements, frames, substeps, dt, **arguments, integrator=self.integrator)
             self._programs[key] = made
         return self._programs[key]
 

@@ -56,14 +56,14 @@ def backward(job, segment: int, states, work, f, w, given, start, adjoints) -> N
 def _step(code, job, frame: int, k: int, before: int, after: int, states, f) -> None:
     """Step k of a frame interval. By Verlet step 0 opens it, and has no length."""
     p, at = job.structs[0], (job.worlds, job.n)
-    given = [p.inverse_mass, p.free, p.gravity, p.step, frame]
+    arguments = [p.inverse_mass, p.free, p.gravity, p.step, frame]
     if job.integrator == "verlet":
         replay(code.predict, at, [p.step, frame, int(k > 0), before, after, *states], job.device)
         _add_forces(job, frame, after, states[:2], f)
-        replay(code.correct, at, [*given, int(k > 0), after, *states[1:], f], job.device)
+        replay(code.correct, at, [*arguments, int(k > 0), after, *states[1:], f], job.device)
     else:
         _add_forces(job, frame, before, states, f)
-        replay(code.step_vertices, at, [*given, before, after, *states, f], job.device)
+        replay(code.step_vertices, at, [*arguments, before, after, *states, f], job.device)
 
 
 def _step_adjoint(code, job, frame: int, k: int, work, f, w, start, adjoints) -> None:

@@ -55,7 +55,7 @@ class Adjoint:
 
 @wp.func
 def length(s: System, row: int, interval: int, i: int) -> Real:
-    """Of a step; 0 of one that opens an interval."""
+    """Length of a step; 0 of one that opens an interval."""
     return s.p.step[i, interval] * spread(wp.where(row % s.evaluations > 0, Scalar(1.0), Scalar(0.0)))
 
 
