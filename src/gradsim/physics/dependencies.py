@@ -21,10 +21,14 @@ def read_by_motion(model) -> frozenset[str]:
     # `torch.func` lets no tensor require a gradient inside of its transforms
     with temporarily_clear_interpreter_stack(), torch.enable_grad():
         values = {name: v.detach().clone().requires_grad_() for name, v in model.values().items()}
-        ends = [x for group in model.groups for x in group.inputs(values)]
-        with torch.no_grad():
-            starts = model.unchecked({name: v.detach() for name, v in values.items()}, 1).states
-        ends += [s.vertices(list(starts[s.name].values()), values) for s in model.systems]
+        ends = []
+        for group in model.groups:
+            inputs = group.inputs(values)
+            # states of frame 0 by their shapes alone: what the surface reads does not depend on them
+            shapes = group.program(1, model.substeps, model.dt).shapes(inputs)
+            states = group.split([inputs[0].detach().new_zeros(shape) for shape in shapes])
+            ends += inputs
+            ends += [s.vertices(list(y), values) for s, y in zip(group.systems, states, strict=True)]
         ends += [thing.vertices(values) for thing in model.scenery]
         reached = _reached([x for x in ends if x.requires_grad and x.numel()], values)
     return frozenset(reached) | frozenset(CLOCK)
