@@ -36,9 +36,13 @@ class TrajectorySubject:
         return {name: value.detach() for name, value in self.model.values(self.given).items()}
 
     def observe(self, given: Values) -> list[Tensor]:
-        trajectory = self.model.rollout({**self.given, **given})
-        states = [y for state in trajectory.states.values() for y in state.values()]
-        return [*states, trajectory.surface.vertices]
+        values = {**self.given, **given}
+        worlds = max(len(v) for v in values.values())
+        if worlds == 1:  # next to a copy: one world alone may have kernels of its own, and the differences take many
+            values = {name: v.expand(2, *v.shape[1:]) for name, v in values.items()}
+        trajectory = self.model.rollout(values)
+        states = [y[:worlds] for state in trajectory.states.values() for y in state.values()]
+        return [*states, trajectory.surface.vertices[:worlds]]
 
     def tangent(self, along: Values) -> list[Tensor]:
         worlds = max(len(v) for v in along.values())
