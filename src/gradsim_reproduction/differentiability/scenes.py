@@ -106,7 +106,10 @@ def cloth(elastic: str = "mu", **changes: float) -> Scene:
         "position": [0.05, -0.01, 0.06],
         **TURNED,
         "pinned": ["-x-y"],
-        "anchors": [{"region": "+x+y", "stiffness": 5, "damping": 0.02, "offset": [0.02, 0.0, 0.03]}],
+        "anchors": [
+            {"region": "+x+y", "stiffness": 5, "damping": 0.02, "offset": [0.02, 0.0, 0.03]},
+            {"along": [0.2, -0.5, 1.0], "stiffness": 2, "damping": 0.01, "offset": [0.0, 0.0, -0.01]},
+        ],
         "pushes": [{"impulse": [0.02, 0.01, -0.03], "region": "+x"}],
         **changes,
     }
