@@ -67,7 +67,7 @@ def deformed(rest: Tensor) -> Tensor:
     return carried(rest + 0.2 * random_normal(*rest.shape, seed=13), seed=14)
 
 
-def one_step(arrays: dict[str, Tensor], mapping=NARROW) -> tuple[Particles, list[Tensor]]:
+def one_step(arrays: dict[str, Tensor], mapping: Worlds | None = NARROW) -> tuple[Particles, list[Tensor]]:
     """A step of 1 s of unit masses, so that gains of velocity are forces, and its inputs after x and v."""
     n = 10 * len(arrays["volume"])
     rest = {name: arrays[name] for name in FORCE.rest}
