@@ -108,7 +108,7 @@ def cloth(elastic: str = "mu", **changes: float) -> Scene:
         "pinned": ["-x-y"],
         "anchors": [
             {"region": "+x+y", "stiffness": 5, "damping": 0.02, "offset": [0.02, 0.0, 0.03]},
-            {"along": [0.2, -0.5, 1.0], "stiffness": 2, "damping": 0.01, "offset": [0.0, 0.0, -0.01]},
+            {"along": [0.2, -0.5, 1.0], "stiffness": 0.1, "damping": 0.01, "offset": [0.0, 0.0, -0.01]},
         ],
         "pushes": [{"impulse": [0.02, 0.01, -0.03], "region": "+x"}],
         **changes,
