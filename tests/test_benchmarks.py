@@ -37,6 +37,7 @@ def test_plain_pytorch_moves_the_same_cube(values, ours):
     assert (x[2] - x[0]).abs().max() > 1e-4  # worlds differ: 0.3 % of the speed over 0.1 m
 
 
+@pytest.mark.slow  # Newton's kernels take a quarter of a minute to compile
 def test_newton_moves_the_same_cube(values, ours):
     """Newton turns by q + h ω q/2 and keeps ω, not L: both differ by O(h²) a step; the rest is its float32."""
     pytest.importorskip("newton", reason='Newton is not installed: pip install "gradsim[newton]"')
@@ -80,9 +81,14 @@ def test_deodr_draws_the_same_ball():
     assert (torch.tensor(theirs) - ours).abs().mean() < 0.01
 
 
-def test_peers_take_the_same_gradients_of_the_soft_box():
+@pytest.mark.parametrize("newton", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["alone", "and Newton"])
+def test_peers_take_the_same_gradients_of_the_soft_box(newton, monkeypatch):
     """Without damping the laws are one; what is left are 20 steps of rounding in float32, which stiff elements grow."""
-    errors = importlib.import_module("solid").agreement(100, 20)
+    solid = importlib.import_module("solid")
+    if not newton:
+        monkeypatch.setattr(solid, "has_newton", lambda lines: False)
+    errors = solid.agreement(100, 20)
+    assert newton <= ("newton" in errors) or not solid.has_newton([])
     assert "gradsim" in errors and max(errors.values()) < 1e-4
 
 
@@ -109,6 +115,7 @@ def test_growth_is_the_exponent_of_a_power_law():
     assert importlib.import_module("solid").growth({n: 3.0 * n**1.5 for n in (10, 100, 1000)}) == pytest.approx(1.5)
 
 
+@pytest.mark.slow
 def test_newton_throws_the_same_sheet():
     """Air alone tells the two apart: it slows either by less than 10 m/s², so by 1.4 mm in 32 steps of 1/1920 s."""
     pytest.importorskip("newton", reason='Newton is not installed: pip install "gradsim[newton]"')

@@ -5,6 +5,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src"
@@ -44,6 +45,9 @@ NAMES = {
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
+tree = cache(ast.parse)
+
+
 def prose(text: str) -> Iterator[tuple[int, str]]:
     """Line numbers and lines of comments and strings."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -65,19 +69,19 @@ def turns(text: str) -> Iterator[int]:
 
 
 def openings(text: str) -> Iterator[int]:
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree(text)):
         documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
         if documented and re.match(OPENINGS, ast.get_docstring(node) or ""):
             yield getattr(node, "lineno", 1)
 
 
 def participles(text: str) -> Iterator[int]:
-    functions = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef))
+    functions = (node for node in ast.walk(tree(text)) if isinstance(node, ast.FunctionDef))
     yield from (node.lineno for node in functions if node.name.strip("_") in NAMES)
 
 
 def vague(text: str) -> Iterator[int]:
-    names = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name))
+    names = (node for node in ast.walk(tree(text)) if isinstance(node, ast.Name))
     yield from (node.lineno for node in names if isinstance(node.ctx, ast.Store) and node.id in NAMES)
 
 

@@ -1,15 +1,18 @@
 """A fit that is stopped by Ctrl-C, then killed, then resumed ends as one that never was."""
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import warp as wp
 from fit_cases import THROW
 from run_cases import write_inputs
 
@@ -18,13 +21,16 @@ from gradsim.app.commands.fit import fit
 from gradsim.app.job import FitArguments
 from gradsim.app.run_directory import RunDirectory
 from gradsim.errors import InputError
+from gradsim.runtime.checkpoint import CheckpointFolder
 from gradsim.runtime.progress import NullProgress
 from gradsim.scene import Scene
 
 pytestmark = pytest.mark.timeout(1200)  # two processes that start from nothing, on a machine that may be busy
 TIMES = ("cpu_seconds", "wall_seconds")
-COMMAND = """
+COMMAND = f"""
 import signal, sys
+import warp as wp
+wp.config.cpu_compiler_flags = {wp.config.cpu_compiler_flags!r}  # those of the tests, whose kernels are built
 from gradsim.app.cli import main as cli
 signal.signal(signal.SIGINT, signal.default_int_handler)  # also where Ctrl-C is ignored, as under nohup
 sys.exit(cli.main())
@@ -50,8 +56,36 @@ def words(job: FitArguments, out: Path) -> list[str]:
     ]
 
 
-def at_the_next_checkpoint(kill: signal.Signals, out: Path, words: list[str]) -> tuple[int, str]:
-    """Run a command and send it a signal when it has saved once more; its exit code and what it printed."""
+class Killed(BaseException):
+    """Ends a run at once, as a signal does that cannot be caught."""
+
+
+def in_this_process(kill: signal.Signals, out: Path, words: list[str]) -> tuple[int, str]:
+    """Run a command that receives a signal when it has saved; its exit code and what it printed.
+
+    Of SIGKILL, which would end the tests, what it leaves on the disk.
+    """
+    save, printed = CheckpointFolder.save, io.StringIO()
+
+    def struck(self, part, state):
+        save(self, part, state)
+        if kill == signal.SIGKILL:
+            raise Killed
+        signal.raise_signal(kill)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed), redirect_stderr(printed):
+            patch.setattr(CheckpointFolder, "save", struck)
+            return main.main(words), printed.getvalue()
+    except Killed:
+        return -kill, printed.getvalue()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def in_its_own_process(kill: signal.Signals, out: Path, words: list[str]) -> tuple[int, str]:
+    """The same with a process that the signal is sent to."""
     before = set((out / "checkpoint").glob("*.json"))
     process = subprocess.Popen(
         [sys.executable, "-c", COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -81,11 +115,17 @@ def job(tmp_path_factory) -> FitArguments:
     )
 
 
+@pytest.fixture(scope="module", params=[in_this_process, pytest.param(in_its_own_process, marks=pytest.mark.slow)])
+def strike(request):
+    """Runs a command and ends it by a signal."""
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def stopped(job, tmp_path_factory) -> tuple[Path, int, str]:
+def stopped(strike, job, tmp_path_factory) -> tuple[Path, int, str]:
     """A run after Ctrl-C, its exit code and words."""
     out = tmp_path_factory.mktemp("runs") / "stopped"
-    return out, *at_the_next_checkpoint(signal.SIGINT, out, words(job, out))
+    return out, *strike(signal.SIGINT, out, words(job, out))
 
 
 def test_ctrl_c_leaves_a_run_that_says_what_it_knows_and_how_to_go_on(stopped):
@@ -100,13 +140,13 @@ def test_ctrl_c_leaves_a_run_that_says_what_it_knows_and_how_to_go_on(stopped):
     assert RunDirectory(out).is_unfinished and not RunDirectory(out).is_finished
 
 
-def test_stopped_then_killed_then_resumed_is_as_never_stopped(job, stopped, tmp_path):
+def test_stopped_then_killed_then_resumed_is_as_never_stopped(strike, job, stopped, tmp_path):
     out = stopped[0]
     with pytest.raises(InputError, match=f"gradsim fit --resume {out}"):
         fit(job, out)
     with pytest.raises(InputError, match=r"seed: 5 then, 6 now"):
         fit(replace(job, seed=6), out, resume=True)
-    code, _ = at_the_next_checkpoint(signal.SIGKILL, out, ["fit", "--resume", str(out)])
+    code, _ = strike(signal.SIGKILL, out, ["fit", "--resume", str(out)])
     assert code == -signal.SIGKILL and RunDirectory(out).is_unfinished
 
     progress = Stages()

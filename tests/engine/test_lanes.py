@@ -10,7 +10,8 @@ from gradsim.engine.lanes import Lane, names, native_width, specialize
 from gradsim.engine.layout import Layout
 
 WIDE = [native_width("float64"), native_width("float32")]
-PLAIN = [Lane("float64", WIDE[0]), Lane("float64"), Lane("float32", WIDE[1]), Lane("float32")]
+SLOW = pytest.mark.slow  # a precision and a width that others have each
+PLAIN = [Lane("float64", WIDE[0]), Lane("float32", WIDE[1]), Lane("float32"), pytest.param(Lane("float64"), marks=SLOW)]
 DUAL = [Lane("float64", WIDE[0], dual=True), Lane("float64", dual=True), Lane("float32", WIDE[1], dual=True)]
 WORLDS = 32  # full registers: a number that all worlds share gets its adjoint from every lane
 KINDS = ("Real", "Vec3", "Mat3", "Quat")

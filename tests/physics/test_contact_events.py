@@ -58,7 +58,7 @@ def test_tangents_of_the_forces_are_the_change_of_the_momentums_tangent(law):
 @pytest.mark.parametrize("law", LAWS)
 def test_forces_on_a_soft_body_are_the_change_of_its_momentum(law):
     """Σ m (v' − v)/h = M g + Σ f in every step: forces inside the body cancel."""
-    free = soft_cases.solid(pinned=[], contact=None, velocity=[0.5, 0.2, -2.5])
+    free = soft_cases.net(pinned=[], anchors=[], velocity=[0.5, 0.2, -2.5])
     content = free.model_dump(exclude_unset=True)
     for node in (*content["grounds"].values(), *content["obstacles"].values()):
         node.pop("dissipation", None)
@@ -66,7 +66,7 @@ def test_forces_on_a_soft_body_are_the_change_of_its_momentum(law):
     model = by_step(Model(Scene.parse(content)))
     values = {name: v.detach() for name, v in model.values().items()}
     with torch.no_grad():
-        states = model.rollout(frames=101)["beam"]
+        states = model.rollout(frames=101)["net"]
     (system,) = model.systems
     mass = system.mass(values)[0]
     momentum = (mass[:, None] * states["v"][0]).sum(1)

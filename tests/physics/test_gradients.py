@@ -73,6 +73,14 @@ def test_every_parameter_of_a_scene_in_use_is_read():
     assert not Model(scene).unused_parameters and not Model(pendulum()).unused_parameters
 
 
+@pytest.mark.parametrize("scene", [cube(friction=0.3), solid()], ids=["rigid", "soft"])
+def test_what_nothing_reads_is_known_without_a_rollout(scene, monkeypatch):
+    """Nor the kernels of one, which take seconds to build."""
+    (group,) = Model(scene).groups
+    monkeypatch.setattr(type(group.program(1, 1, 1e-3)), "forward", None)
+    assert {name.rpartition(".")[2] for name in Model(scene).unused_parameters} == {"friction"}
+
+
 def test_loss_on_states_has_no_gradient_by_camera_or_light():
     content = cube().model_dump(exclude_unset=True)
     content["lights"] = {"sun": {"kind": "directional", "direction": [0, 1, -1]}}

@@ -50,6 +50,7 @@ def dot_product_errors(
     inputs: Sequence[Tensor],
     adjoints: Sequence[Tensor],
     seed: int,
+    batched: bool = False,
 ) -> list[float]:
     """|⟨J v, w⟩ − ⟨v, Jᵀ w⟩| for each input alone, over the sum of the sizes of the terms of both.
 
@@ -59,15 +60,29 @@ def dot_product_errors(
         inputs: Where.
         adjoints: w.
         seed: Of v.
+        batched: Whether J v of all inputs comes from one call, with a copy of the worlds for each.
     """
-    errors = []
-    for k, v in enumerate(directions(inputs, seed)):
-        along = [v if j == k else torch.zeros_like(x) for j, x in enumerate(inputs)]
-        forward = torch.cat([(t * w).flatten() for t, w in zip(tangent(list(inputs), along), adjoints, strict=True)])
+    errors, along = [], directions(inputs, seed)
+    worlds = len(inputs[0])
+    if batched:
+        outputs = tangent(*each_alone(inputs, along))
+        products = [[y[k * worlds : (k + 1) * worlds] for y in outputs] for k in range(len(inputs))]
+    else:
+        alone = lambda k: [v if j == k else torch.zeros_like(v) for j, v in enumerate(along)]
+        products = (tangent(list(inputs), alone(k)) for k in range(len(inputs)))
+    for k, (v, product) in enumerate(zip(along, products, strict=True)):
+        forward = torch.cat([(t * w).flatten() for t, w in zip(product, adjoints, strict=True)])
         reverse = (v * gradient[k]).flatten()
         scale = (forward.abs().sum() + reverse.abs().sum()).item()
         errors.append(abs((forward.sum() - reverse.sum()).item()) / scale if scale else 0.0)
     return errors
+
+
+def each_alone(inputs: Sequence[Tensor], along: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """A copy of all worlds for each input, in which it alone has its direction."""
+    copies = range(len(inputs))
+    moving = [torch.cat([v if j == k else torch.zeros_like(v) for k in copies]) for j, v in enumerate(along)]
+    return [torch.cat([x for _ in copies]) for x in inputs], moving
 
 
 def central_difference(

@@ -21,10 +21,12 @@ def read_by_motion(model) -> frozenset[str]:
     # `torch.func` lets no tensor require a gradient inside of its transforms
     with temporarily_clear_interpreter_stack(), torch.enable_grad():
         values = {name: v.detach().clone().requires_grad_() for name, v in model.values().items()}
-        ends = [x for group in model.groups for x in group.inputs(values)]
-        with torch.no_grad():
-            starts = model.unchecked({name: v.detach() for name, v in values.items()}, 1).states
-        ends += [s.vertices(list(starts[s.name].values()), values) for s in model.systems]
+        ends = []
+        for group in model.groups:
+            inputs = group.inputs(values)
+            states = group.split(_start(group.program(1, model.substeps, model.dt), inputs))
+            ends += inputs
+            ends += [s.vertices(list(y), values) for s, y in zip(group.systems, states, strict=True)]
         ends += [thing.vertices(values) for thing in model.scenery]
         reached = _reached([x for x in ends if x.requires_grad and x.numel()], values)
     return frozenset(reached) | frozenset(CLOCK)
@@ -59,6 +61,14 @@ def why_unread(model, name: str) -> str:
         have = "has its" if len(owners) == 1 else "have their"
         return f"in contact with `{owner}`, {' and '.join(f'`{n}`' for n in owners)} {have} own `{key}`; use that of the body."
     return "no trajectory, surface or image of this scene depends on it; remove it."
+
+
+def _start(program, inputs: list[Tensor]) -> list[Tensor]:
+    """States of frame 0, by their shapes alone where the program has them: kernels of a rollout take seconds to build."""
+    inputs = [x.detach() for x in inputs]
+    if hasattr(program, "shapes"):
+        return [inputs[0].new_zeros(shape) for shape in program.shapes(inputs)]
+    return program.forward([*inputs, inputs[0].new_zeros(len(inputs[0]), 0)])
 
 
 def _reached(ends: list[Tensor], values: dict[str, Tensor]) -> list[str]:

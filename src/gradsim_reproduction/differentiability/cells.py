@@ -344,7 +344,6 @@ ROWS = {
         ("velocity",),
     ),
 }
-OTHER = {"scale": 0.95, "rest_length_factor": 1.03}
 SUBJECTS: dict[str, Callable[[], Subject]] = {
     "rigid": lambda: TrajectorySubject(scenes.rigid()),
     "rigid own": lambda: TrajectorySubject(scenes.rigid(weight="density", friction=0.3, friction_stiffness=15, stiffness=2500, dissipation=0.4)),
@@ -360,9 +359,9 @@ SUBJECTS: dict[str, Callable[[], Subject]] = {
     "plant": lambda: PolicySubject(scenes.solid(), "body.activation"),
     "smoke": SmokeSubject,
     "solid": lambda: TrajectorySubject(scenes.solid()),
-    "solid other": lambda: with_actuation(scenes.solid("mu", **OTHER), "body.activation"),
+    "solid other": lambda: with_actuation(scenes.solid("mu"), "body.activation"),
     "cloth": lambda: TrajectorySubject(scenes.cloth()),
-    "cloth other": lambda: with_actuation(scenes.cloth("young", **OTHER), "body.activation", "body.bending_activation"),
+    "cloth other": lambda: with_actuation(scenes.cloth("young"), "body.activation", "body.bending_activation"),
     "springs": lambda: TrajectorySubject(scenes.springs()),
     "springs other": lambda: with_actuation(scenes.springs("density", scale=0.95), "body.rest_length_factor"),
 }  # fmt: skip

@@ -6,6 +6,8 @@ from gradsim.scene import Scene
 
 GRAVITY = [0.3, -0.2, -9.81]
 TIMING = {"fps": 50, "frames": 6, "substeps": 20, "integrator": "semi-implicit"}
+# scales are parameters of the forces' kernels: solids and sheets that all have them share those, whatever their moduli
+SCALED = {"scale": 0.95, "rest_length_factor": 1.03}
 LEVEL = {"height": 0.01, "normal": [0.1, -0.05, 1.0]}
 TURNED = {"rotation_vector": [0.3, 0.2, 0.1], "velocity": [1.0, 0.2, -1.5], "angular_velocity": [2.0, 1.0, -3.0]}
 HARD = {"stiffness": 2000, "friction_stiffness": 20, "friction": 0.4}
@@ -72,6 +74,7 @@ def solid(elastic: str = "young", **changes: float) -> Scene:
         "shape": {"box": {"size": [0.3, 0.12, 0.1], "cells": [2, 1, 1]}},
         "density": 900,
         **moduli,
+        **SCALED,
         "damping": 3.0,
         "activation": 0.05,
         "position": [0.02, -0.01, 0.1],
@@ -93,6 +96,7 @@ def cloth(elastic: str = "mu", **changes: float) -> Scene:
         "shape": {"grid": {"size": [0.3, 0.2], "cells": [3, 2]}},
         "density": 0.5,
         **moduli,
+        **SCALED,
         "damping": 0.05,
         "activation": 0.04,
         "bending": 2e-3,
@@ -102,7 +106,10 @@ def cloth(elastic: str = "mu", **changes: float) -> Scene:
         "position": [0.05, -0.01, 0.06],
         **TURNED,
         "pinned": ["-x-y"],
-        "anchors": [{"region": "+x+y", "stiffness": 5, "damping": 0.02, "offset": [0.02, 0.0, 0.03]}],
+        "anchors": [
+            {"region": "+x+y", "stiffness": 5, "damping": 0.02, "offset": [0.02, 0.0, 0.03]},
+            {"along": [0.2, -0.5, 1.0], "stiffness": 0.1, "damping": 0.01, "offset": [0.0, 0.0, -0.01]},
+        ],
         "pushes": [{"impulse": [0.02, 0.01, -0.03], "region": "+x"}],
         **changes,
     }

@@ -36,9 +36,13 @@ class TrajectorySubject:
         return {name: value.detach() for name, value in self.model.values(self.given).items()}
 
     def observe(self, given: Values) -> list[Tensor]:
-        trajectory = self.model.rollout({**self.given, **given})
-        states = [y for state in trajectory.states.values() for y in state.values()]
-        return [*states, trajectory.surface.vertices]
+        values = {**self.given, **given}
+        worlds = max(len(v) for v in values.values())
+        if worlds == 1:  # next to a copy: one world alone may have kernels of its own, and the differences take many
+            values = {name: v.expand(2, *v.shape[1:]) for name, v in values.items()}
+        trajectory = self.model.rollout(values)
+        states = [y[:worlds] for state in trajectory.states.values() for y in state.values()]
+        return [*states, trajectory.surface.vertices[:worlds]]
 
     def tangent(self, along: Values) -> list[Tensor]:
         worlds = max(len(v) for v in along.values())
@@ -102,12 +106,10 @@ class PolicySubject:
 
     def observe(self, given: Values) -> list[Tensor]:
         worlds = max(len(v) for v in given.values())
-        weights = {name.removeprefix("policy."): w for name, w in given.items() if name.startswith("policy.")}
-        if worlds > 1 and weights:
-            singly = [self.observe({name: v[k : k + 1] for name, v in given.items()}) for k in range(worlds)]
-            return [torch.cat(outputs) for outputs in zip(*singly, strict=True)]
-        parameters = {name: v for name, v in given.items() if not name.startswith("policy.")}
-        policy = _Weighed(self.policy, {name: w[0] for name, w in weights.items()})
+        values = {**self.values(), **given}
+        weights = {name: w.expand(worlds, *w.shape[1:]) for name, w in values.items() if name.startswith("policy.")}
+        parameters = {name: v for name, v in given.items() if name not in weights}
+        policy = _Weighed(self.policy, {name.removeprefix("policy."): w for name, w in weights.items()})
         episode = self.plant.rollout(policy, parameters, worlds=worlds)
         return [*(y for one in episode.trajectory.states.values() for y in one.values()), episode.actions]
 
@@ -117,14 +119,15 @@ class PolicySubject:
 
 @dataclass(frozen=True)
 class _Weighed:
-    """A policy with other weights."""
+    """A policy with weights (worlds, ...) of its own in each world."""
 
     policy: Feedback
     weights: Values
     feedback = True
 
     def __call__(self, times: Tensor, observation: Tensor) -> Tensor:
-        return torch.func.functional_call(self.policy, self.weights, (times, observation))
+        act = lambda weights, seen: torch.func.functional_call(self.policy, weights, (times, seen[None]))[0]
+        return torch.func.vmap(act)(self.weights, observation)
 
 
 def with_actuation(scene: Scene, *names: str) -> TrajectorySubject:

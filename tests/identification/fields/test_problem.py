@@ -87,7 +87,7 @@ def test_fields_of_a_sheet_lie_on_its_vertices_triangles_and_folds(name, element
 
 
 def test_the_velocity_of_every_vertex_of_a_sheet_is_found():
-    model = Model(soft_cases.cloth())
+    model = Model(soft_cases.cloth(scale=1.0))
     (sheet,) = model.scene.bodies
     space = FieldSpace(model, [Field(f"{sheet}.vertex_velocity", scale=0.5)])
     truth = space.start() + 0.3 * torch.randn(len(space), generator=torch.manual_seed(0), dtype=torch.float64)

@@ -11,20 +11,20 @@ from gradsim.identification.solvers.clip_ensemble import LOCAL, descend, elimina
 ALL = tuple(cases.RANGES)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def tossed():
     return cases.problem(cases.cut(*cases.tosses()), *ALL)
 
 
-def at_truth(problem):
+@pytest.fixture(scope="module")
+def true_shots(tossed):
     """The true unknowns, with the start states that fit them."""
-    return descend(problem, problem.at(cases.truth(problem)), 8)
+    return descend(tossed, tossed.at(cases.truth(tossed)), 8)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_jacobian_matches_central_differences(tossed, seed):
-    shots = at_truth(tossed)
-    u, local = shots.u + 0.01, shots.local + 1e-3  # away from the minimum, where residuals are not zero
+def test_jacobian_matches_central_differences(tossed, true_shots, seed):
+    u, local = true_shots.u + 0.01, true_shots.local + 1e-3  # away from the minimum, where residuals are not zero
     _, J = tossed.jacobian(u, local)
     along = directions([u, local], seed)
     slope = J @ torch.cat([along[0][:, None].expand(-1, J.shape[1], -1), along[1]], -1)[..., None]
@@ -114,11 +114,10 @@ def test_descent_never_raises_the_cost_nor_leaves_the_ranges(tossed):
     assert (ends.u >= tossed.space.low).all() and (ends.u <= tossed.space.high).all()
 
 
-def test_copies_stand_about_the_place_and_keep_it(tossed):
-    shots = at_truth(tossed)
-    copies = scatter(tossed, shots, 3, np.random.default_rng(0))
-    assert torch.equal(copies.u[0], shots.u[0]) and len(copies.u) == 4
-    assert (copies.u[1:] != shots.u).any(1).all()
+def test_copies_stand_about_the_place_and_keep_it(tossed, true_shots):
+    copies = scatter(tossed, true_shots, 3, np.random.default_rng(0))
+    assert torch.equal(copies.u[0], true_shots.u[0]) and len(copies.u) == 4
+    assert (copies.u[1:] != true_shots.u).any(1).all()
 
 
 def test_clips_of_unlike_length_are_refused():

@@ -12,7 +12,7 @@ from gradsim.physics.rigid.rollout import RigidRollout
 WIDE = pytest.param(8, marks=pytest.mark.slow)  # a minute to compile
 
 
-@pytest.mark.parametrize("bodies", [2, 0])
+@pytest.mark.parametrize("bodies", [2, pytest.param(0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("width", [1, WIDE])
 def test_rollout_and_gradients_are_those_of_the_definitions(width, bodies):
     given = cases.inputs(3, seed=2, bodies=bodies)

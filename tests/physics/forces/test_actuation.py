@@ -12,8 +12,10 @@ from gradsim.engine.mapping import InElements, Threads, Worlds
 from gradsim.errors import InputError
 from gradsim.physics.model import Divergence, Model
 
+name = lambda mapping: f"{mapping.name} {mapping.lane.name}"
+NARROW = Worlds(Lane("float64", 1))  # nothing chooses it by itself
 MAPPINGS = [
-    Worlds(Lane("float64", 1)),
+    pytest.param(NARROW, marks=pytest.mark.slow, id=name(NARROW)),
     Worlds(Lane("float64", native_width("float64"))),
     InElements(Lane("float64", native_width("float64"))),
     Threads(Lane("float64", 1)),
@@ -21,7 +23,6 @@ MAPPINGS = [
 ]
 ACTIVATION, NORMAL = 7, 8  # places among the inputs
 WITHIN = {"float64": 1e-12, "float32": 1e-4}
-name = lambda mapping: f"{mapping.name} {mapping.lane.name}"
 
 
 def timed(given: list[torch.Tensor], seed: int) -> list[torch.Tensor]:

@@ -28,16 +28,16 @@ def load(tmp_path):
     return write
 
 
-def _free(**changes):
-    """Without pins and contact, so that nothing else changes momentum."""
-    return soft_cases.solid(pinned=[], collision="none", **changes)
+def _free():
+    """Springs without anchors, pins and contact, so that nothing else changes momentum."""
+    return soft_cases.net(pinned=[], anchors=[], collision="none")
 
 
 def test_wind_adds_its_momentum_to_a_body(load):
     """Σ m dv = h Σ (wind − v) drag in one step; each vertex has a drag of its own."""
     drag = torch.linspace(0.1, 0.4, 12).double()
     still = Model(_free(), substeps=300)
-    windy = Model(_free(), substeps=300, forces={"beam.air": CustomForce(load(WIND), wind=[3.0, 1.0, -2.0], drag=drag)})
+    windy = Model(_free(), substeps=300, forces={"net.air": CustomForce(load(WIND), wind=[3.0, 1.0, -2.0], drag=drag)})
     system, step = windy.systems[0], torch.full((1, 1), windy.dt).double()
     before = system.inputs(windy.values())[1].detach()[0]
     change = []
@@ -50,11 +50,11 @@ def test_wind_adds_its_momentum_to_a_body(load):
 
 
 def test_own_forces_go_with_a_model_to_another_dtype(load):
-    forces = {"beam.air": CustomForce(load(WIND), wind=[3.0, 1.0, -2.0], drag=0.3)}
+    forces = {"net.air": CustomForce(load(WIND), wind=[3.0, 1.0, -2.0], drag=0.3)}
     model, single = Model(_free(), forces=forces), Model(_free(), forces=forces, dtype=torch.float32)
     torch.nn.ModuleDict({"motion": model}).float()
     assert list(model.kinds) == list(single.kinds) and len(model.systems[0].own) == 1
-    assert torch.equal(model.rollout(frames=2)["beam"]["x"], single.rollout(frames=2)["beam"]["x"])
+    assert torch.equal(model.rollout(frames=2)["net"]["x"], single.rollout(frames=2)["net"]["x"])
 
 
 @pytest.mark.parametrize("name", ["beam.air.wind", "beam.air.drag", "beam.band.stiffness"])
@@ -79,19 +79,19 @@ def test_adjoint_of_each_parameter_of_own_forces_matches_central_differences(nam
 
 
 def test_a_number_of_own_forces_may_be_given_for_each_element_and_world(load):
-    model = Model(soft_cases.solid(), forces={"beam.band": CustomForce(load(RUBBER), EDGES, stiffness=40.0)})
+    model = Model(_free(), forces={"net.band": CustomForce(load(RUBBER), EDGES, stiffness=40.0)})
     each = torch.tensor([[40.0, 40, 40], [10, 20, 30]]).double()
-    x = model.rollout({"beam.band.stiffness": each})["beam"]["x"]
-    assert torch.equal(x[0], model.rollout()["beam"]["x"][0]) and not torch.equal(x[0], x[1])
+    x = model.rollout({"net.band.stiffness": each})["net"]["x"]
+    assert torch.equal(x[0], model.rollout()["net"]["x"][0]) and not torch.equal(x[0], x[1])
     with pytest.raises(InputError, match=r"shape \(1, 5\); expected a tensor \(worlds\) or \(worlds, 3\)"):
-        model.rollout({"beam.band.stiffness": torch.ones(1, 5)})
+        model.rollout({"net.band.stiffness": torch.ones(1, 5)})
 
 
 def test_an_edited_file_is_another_force(load):
     first, second = load(RUBBER), load(RUBBER.replace("* stiffness", "* (2.0 * stiffness)"))
     assert first != second
     ends = [
-        Model(soft_cases.solid(), forces={"beam.band": CustomForce(force, EDGES, stiffness=k)}).rollout()["beam"]["x"]
+        Model(_free(), forces={"net.band": CustomForce(force, EDGES, stiffness=k)}).rollout()["net"]["x"]
         for force, k in ((first, 80.0), (second, 40.0))
     ]
     assert torch.allclose(*ends, rtol=1e-12, atol=1e-14)

@@ -22,6 +22,8 @@ from law_cases import (
 )
 from torch import Tensor
 
+from gradsim.engine.lanes import Lane
+from gradsim.engine.mapping import Worlds
 from gradsim.errors import InputError
 from gradsim.geometry.tet_grid import box
 from gradsim.geometry.tet_mesh import TetMesh
@@ -31,6 +33,7 @@ from gradsim.physics.forces.base import Elements
 from gradsim.physics.soft.rollout import Particles
 
 FORCE, N = neo_hookean_quadratic.FORCE, 24
+NARROW = Worlds(Lane("float64"))  # one number at a time: full registers take 15 to 60 s to compile
 
 
 @pytest.fixture
@@ -64,11 +67,11 @@ def deformed(rest: Tensor) -> Tensor:
     return carried(rest + 0.2 * random_normal(*rest.shape, seed=13), seed=14)
 
 
-def one_step(arrays: dict[str, Tensor]) -> tuple[Particles, list[Tensor]]:
+def one_step(arrays: dict[str, Tensor], mapping: Worlds | None = NARROW) -> tuple[Particles, list[Tensor]]:
     """A step of 1 s of unit masses, so that gains of velocity are forces, and its inputs after x and v."""
     n = 10 * len(arrays["volume"])
     rest = {name: arrays[name] for name in FORCE.rest}
-    program = Particles((Elements(FORCE, torch.arange(n).reshape(-1, 10), rest),), 2, 1, 1.0)
+    program = Particles((Elements(FORCE, torch.arange(n).reshape(-1, 10), rest),), 2, 1, 1.0, mapping=mapping)
     given = [torch.ones(1, n).double(), torch.zeros(1, 3).double(), *(arrays[name][None] for name in FORCE.parameters)]
     return program, [*given, torch.zeros(1, 0).double()]
 
@@ -99,6 +102,17 @@ def test_forces_and_their_derivatives_are_those_of_the_definition(rest, arrays):
 def test_lanes_and_their_derivatives_are_those_of_the_definition(rest, arrays, dtype):
     errors = lane_errors(FORCE, deformed(rest), random_normal(N, 10, 3, seed=15), arrays, dtype)
     assert max(errors.values()) < WITHIN[dtype], errors
+
+
+@pytest.mark.slow
+def test_full_registers_have_the_forces_and_derivatives_of_one_number(rest, arrays):
+    x, v = deformed(rest).reshape(1, -1, 3), random_normal(1, 10 * N, 3, seed=15)
+    results = []
+    for mapping in (NARROW, None):
+        program, given = one_step(arrays, mapping)
+        outputs = program.forward([x, v, *given])
+        results.append([*outputs, *program.backward([x, v, *given], outputs, outputs)])
+    assert max(error(a, b) for a, b in zip(*results, strict=True)) < 1e-12
 
 
 def test_undamped_force_is_minus_the_gradient_of_the_energy(rest, arrays):

@@ -12,6 +12,7 @@ from gradsim.physics.rigid.rollout import RigidRollout
 
 FRAMES, SUBSTEPS, DT = 5, 6, 1.5e-3
 INTEGRATORS = ("semi-implicit", "rk4")
+briefly = pytest.mark.parametrize("integrator", ["semi-implicit", pytest.param("rk4", marks=pytest.mark.slow)])
 
 
 def cases(worlds: int):
@@ -42,14 +43,14 @@ def alone(integrator: str):
     return both
 
 
-@pytest.mark.parametrize("integrator", INTEGRATORS)
+@briefly
 def test_bodies_without_anything_in_between_move_as_alone(integrator):
     given = inputs(3)
     for got, expected in zip(program(integrator).run(*given), alone(integrator)(*given), strict=True):
         assert error(got, expected) < 1e-13
 
 
-@pytest.mark.parametrize("integrator", INTEGRATORS)
+@briefly
 def test_gradients_are_those_of_each_body_alone(integrator):
     given = inputs(3)
     adjoints = weights(program(integrator).run(*given), 3)
@@ -58,7 +59,7 @@ def test_gradients_are_those_of_each_body_alone(integrator):
     assert max(error(got, want) for got, want in zip(found, expected, strict=True)) < 1e-11
 
 
-@pytest.mark.parametrize("integrator", INTEGRATORS)
+@briefly
 def test_adjoint_and_forward_sensitivity_agree(integrator):
     given, own = inputs(3), program(integrator)
     adjoints = weights(own.run(*given), 4)

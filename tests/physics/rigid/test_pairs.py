@@ -10,7 +10,7 @@ from gradsim.engine.lanes import Lane
 from gradsim.numerics import rotation
 from gradsim.physics.contact.convex_reference import Placed, energy, wrench
 
-N = 8
+N = 4
 LANE = Lane("float64", 4)
 NUMBERS = ("stiffness", "dissipation", "friction_stiffness", "friction")
 kinds = pytest.mark.parametrize("kinds", KINDS, ids="-".join)

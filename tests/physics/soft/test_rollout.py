@@ -19,19 +19,18 @@ from gradsim.physics.soft import gpu_rollout
 from gradsim.physics.soft.rollout import Particles
 
 WIDE = {dtype: native_width(dtype) for dtype in ("float64", "float32")}
-MAPPINGS = [
-    Worlds(Lane("float64", 1)),
+name = lambda mapping: f"{mapping.name} {mapping.lane.name}"
+slow = lambda mapping: pytest.param(mapping, marks=pytest.mark.slow, id=name(mapping))  # to compile
+DOUBLE = [
+    slow(Worlds(Lane("float64", 1))),
     Worlds(Lane("float64", WIDE["float64"])),
     InElements(Lane("float64", WIDE["float64"])),
     Threads(Lane("float64", 1)),
-    Worlds(Lane("float32", WIDE["float32"])),
-    InElements(Lane("float32", WIDE["float32"])),
 ]
-DOUBLE = [m for m in MAPPINGS if m.lane.dtype == "float64"]
-OF_CPU = [m for m in DOUBLE if m.name != "threads"]  # the launches of the other are vectorised as their arrays lie
+MAPPINGS = [*DOUBLE, slow(Worlds(Lane("float32", WIDE["float32"]))), InElements(Lane("float32", WIDE["float32"]))]
+OF_CPU = DOUBLE[:3]  # the launches of the other are vectorised as their arrays lie
 WITHIN = {"float64": 1e-12, "float32": 1e-4}  # float32: roundings of x over 15 steps; stiffness × 1e-8 m in the forces
 ARCHITECTURE = 80  # the oldest that CUDA 13 and current PyTorch both serve well
-name = lambda mapping: f"{mapping.name} {mapping.lane.name}"
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["own parameters", "one for all elements"])

@@ -43,7 +43,11 @@ def test_body_springs_back_to_its_rest_lengths(kind):
     """Nothing else acts: it is still at its own size, and grows where its rest lengths are longer."""
     still = {"velocity": [0, 0, 0], "angular_velocity": [0, 0, 0], "pushes": [], "pinned": [], "activation": 0}
     loose = [{"region": "+x+y", "stiffness": 0}, {"along": [0.2, -0.5, 1.0], "stiffness": 0}]
-    more = {"regions": {}} if kind == "solid" else {"bending_activation": 0, "air": {}, "anchors": loose}
+    more = (
+        {"regions": {}}
+        if kind == "solid"
+        else {"bending_activation": 0, "air": {"drag": 0, "lift": 0}, "anchors": loose}
+    )
 
     def distances(factor):
         scene = SCENES[kind](**still, **more, position=[0, 0, 1], rest_length_factor=factor, scale=0.8)

@@ -10,6 +10,7 @@ from gradsim.physics.model import Model
 from gradsim_reproduction.contact import chain
 
 
+@pytest.mark.slow  # Newton's kernels take a quarter of a minute to compile; Lagrange's equations: `test_articulated.py`
 # not importorskip: importing Newton takes seconds, which every collection would pay
 @pytest.mark.skipif(find_spec("newton") is None, reason='Newton is not installed: pip install "gradsim[newton]"')
 def test_a_chain_and_newtons_agree_to_the_order_of_the_integrators(tmp_path):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import warp as wp
 from scipy.spatial.transform import Rotation
 
 from gradsim import InputError, Model
@@ -233,6 +234,8 @@ def test_links_of_an_arm_stand_where_newton_has_them(tmp_path):
     q = theirs.joint_q.numpy()
     q[:] = list(at.values())
     theirs.joint_q.assign(q)
+    kinematics = importlib.import_module("newton._src.sim.articulation")  # 6 s to compile with adjoints
+    wp.set_module_options({"enable_backward": False, "optimization_level": 0}, module=kinematics)
     newton.eval_fk(theirs, theirs.joint_q, theirs.joint_qd, state)
     poses = dict(zip([label.rsplit("/")[-1] for label in builder.body_label], state.body_q.numpy(), strict=True))
     for system in model.systems:
