@@ -245,8 +245,26 @@ def make_fit(
         residual_diagnostics=left,
         discretization=discretization,
         notes=notes,
-        evidence=dict(getattr(problem.observation, "notes", {})),
+        evidence=dict(getattr(problem.observation, "notes", {})) | _contact_law(problem),
     )
+
+
+def _contact_law(problem: Problem) -> dict[str, str]:
+    """Entry `contact_law` of the result, where an unknown is a number of a contact law: other engines have other laws."""
+    numbers = {}
+    for scene in problem.scenes:
+        for name in problem.space.names:
+            owner, law = name.rpartition(".")[0], "continuous"  # that of contacts between bodies
+            if owner in scene.surfaces:
+                numbers[name] = scene.surfaces[owner].law
+            elif owner.startswith("contacts."):
+                numbers[name] = law
+    if not numbers:
+        return {}
+    laws = " and ".join(f"`{law}`" for law in dict.fromkeys(numbers.values()))
+    names = ", ".join(f"`{name}`" for name in numbers)
+    text = f"{names} {'is a number' if len(numbers) == 1 else 'are numbers'} of our contact law {laws}"
+    return {"contact_law": f"{text}; an engine with another law moves alike with other numbers."}
 
 
 def _notes(problem: Problem, u: Tensor) -> list[str]:

@@ -183,7 +183,7 @@ def _record(kind: str, number: int, mode: str, fit: Fit, truth: Mapping[str, flo
         "chi2_per_n": fit.chi2_per_n,
         "white": bool(left.white) if left is not None else None,
         "discretization": fit.discretization.result() if fit.discretization is not None else None,
-        "notes": fit.notes,
+        "notes": [*fit.notes, *filter(None, [fit.evidence.get("contact_law")])],
         "converged": fit.starts["converged"] / fit.starts["count"],
         "rollouts": fit.rollouts,
         "cpu_seconds": fit.cpu_seconds,

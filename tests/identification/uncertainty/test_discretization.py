@@ -118,6 +118,13 @@ def test_remainder_adds_its_square_to_the_covariance():
     assert error.abs().max() < 5 * C.diagonal().max() * (2 / len(draws)) ** 0.5 * 3  # sampling error of a covariance
 
 
+def test_numbers_of_a_contact_law_name_it():
+    content = scene("auto").model_dump(exclude_unset=True) | {"ground": {"law": "paper", "damping": 1.0, "height": -9}}
+    fit = gs.identify(gs.Scene.parse(content), [*UNKNOWNS, "ground.friction:0.1:1"], observation=flight(1e-3), starts=1)
+    assert "`ground.friction` is a number of our contact law `paper`" in fit.result()["contact_law"]
+    assert "contact_law" not in gs.identify(scene("auto"), UNKNOWNS, observation=flight(1e-3), starts=1).result()
+
+
 def test_shifts_follow_the_error_bars():
     steps = Discretization([8], [8], torch.tensor([0.1, 0.2]), {"a": 1.0, "b": 2.0}, 0.2, 0.0, False, True)
     wider = steps.relative_to(torch.tensor([1.0, torch.inf]))
