@@ -19,7 +19,7 @@ TRUTH = {"beam.young": 200e3, "beam.damping": 15.0}  # [Pa], [Pa s]
 NOISE = 1 / 255  # standard deviation of a pixel
 
 SCENE = {
-    "timing": {"fps": 30, "frames": 10, "substeps": 300},
+    "timing": {"fps": 30, "frames": 10, "substeps": "auto"},
     "bodies": {
         "beam": {
             "kind": "solid",
@@ -37,7 +37,7 @@ SCENE = {
 
 def film(scene: gs.Scene, path: Path, seed: int = 0) -> None:
     """Write a noisy 8-bit video of the scene, without loss."""
-    surface = gs.Model(scene, substeps=4 * scene.timing.substeps).rollout().surface
+    surface = gs.Model(scene, substeps=4 * gs.Model(scene).substeps).rollout().surface
     frames = gs.Renderer.of(scene)(surface)[0].detach().permute(0, 2, 3, 1).numpy()
     frames = frames + NOISE * np.random.default_rng(seed).standard_normal(frames.shape)
     video.write(path, (frames * 255).round().clip(0, 255).astype(np.uint8), scene.timing.fps)
