@@ -133,7 +133,7 @@ def test_gradients_through_observations_are_those_of_the_closed_loop(kind):
         ]
 
     with torch.no_grad():
-        (secant,) = central_difference(value, [p.detach() for p in policy.parameters()], along, 1e-4)
+        (secant,) = central_difference(value, [p.detach() for p in policy.parameters()], along, 1e-5)
     rate = torch.stack([(g * d).sum() for g, d in zip(slopes, along, strict=True)]).sum()
     assert plant.observe(plant.begin()).std() > 0.05
     assert error(rate, secant[0]) < 1e-6
