@@ -1,8 +1,8 @@
 """The stiffness and damping of a rubber beam, from a video of it falling under its own weight.
 
 The video is made here, with noise and with steps four times as fine as the fit's, and written to disk; from then on only
-the file, and what a ruler and scales tell, are used. Known weight is what makes stiffness known. Error bars are those of the
-noise; the steps of the fit leave more: 0.03 % of the stiffness, and a sixth of the damping, which is small here.
+the file, and what a ruler and scales tell, are used. Known weight is what makes stiffness known. The fit halves its steps
+until they no longer matter, so the error bars are those of the noise: 0.01 % of the stiffness, 5 % of the damping.
 
     python examples/beam_stiffness.py
 """

@@ -95,14 +95,14 @@ def test_a_picture_shows_where_its_camera_stood_and_its_light(tmp_path):
 
 
 def test_the_film_of_a_falling_beam_shows_its_stiffness():
-    """Steps four times as fine in the film: their error, of first order, is above that of the noise, and mostly damping."""
+    """Steps four times as fine in the video; what is left is noise: within three error bars."""
     code = example("beam_stiffness")
     fit = code.main(starts=2)
     young, damping = (fit.unknowns[name] for name in code.TRUTH)
     assert fit.status == "ok" and fit.chi2_per_n < 1.2
     assert young.std / young.value < 2e-4
-    assert abs(young.value / code.TRUTH["beam.young"] - 1) < 1e-3
-    assert abs(damping.value / code.TRUTH["beam.damping"] - 1) < 0.25
+    assert abs(young.value - code.TRUTH["beam.young"]) < 3 * young.std
+    assert abs(damping.value - code.TRUTH["beam.damping"]) < 3 * damping.std < 0.2 * damping.value
 
 
 @pytest.mark.slow
