@@ -39,6 +39,12 @@ def own_steps(scene: Scene) -> Scene:
     return scene.model_copy(update={"timing": scene.timing.model_copy(update={"tolerance": math.inf})})
 
 
+def default_steps(scene: Scene) -> Scene:
+    """The scene with the default integrator and automatic steps, for videos that were not simulated with its own."""
+    timing = {"integrator": "auto", "substeps": "auto"}
+    return scene.model_copy(update={"timing": scene.timing.model_copy(update=timing)})
+
+
 def simulate(scene, unknowns: Sequence[str], truth: Mapping[str, float]) -> tuple[Model, Trajectory]:
     """The motion with the true values, in the model that a fit of these unknowns uses."""
     model = model_for(scene, Space(scene, unknowns))

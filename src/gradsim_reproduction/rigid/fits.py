@@ -19,7 +19,7 @@ from gradsim.dataset import Sample, sample
 from gradsim.dataset.sample import with_parameters
 from gradsim.errors import Status
 from gradsim.identification import synthetic
-from gradsim.identification.api import least_squares
+from gradsim.identification.api import least_squares, model_for
 from gradsim.identification.fit import Fit
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
@@ -108,7 +108,11 @@ def problem_of(one: Sample, names: Sequence[str], mode: str) -> tuple[Problem, d
     truth = {name: value for name, value in one.truth.items() if name in names}
     scene = with_parameters(one.scene, {name: value for name, value in one.truth.items() if name not in names})
     space = Space(scene, [u for u in one.unknowns if u.partition(":")[0] in names])
-    model = Model(scene if mode == "foreign" else synthetic.own_steps(scene))
+    model = (
+        model_for(scene := synthetic.default_steps(scene), space)
+        if mode == "foreign"
+        else Model(synthetic.own_steps(scene))
+    )
     observation = observe(scene, truth, model, mode, SEEDS * one.seed + one.number)
     return Problem(model, observation, space), truth
 

@@ -9,13 +9,14 @@ What is identifiable is judged at the truth, which no fit sees: every relative b
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from gradsim.errors import Status
 from gradsim.identification import synthetic
-from gradsim.identification.api import least_squares
+from gradsim.identification.api import least_squares, model_for
 from gradsim.identification.fit import Fit
 from gradsim.identification.observation.from_video import NOMINAL
 from gradsim.identification.problem import Problem
@@ -74,8 +75,10 @@ def _plan(scenes: dict[str, int], kinds: tuple[str, ...]) -> Iterator[tuple[int,
 def solve(one: Case, seed: int, frames: str, progress: Progress) -> dict:
     """Fit one scene; its result and the truth."""
     truth = synthetic.draw_truth(one.scene, one.unknowns, seed)
-    model = Model(one.scene if frames == "foreign" else synthetic.own_steps(one.scene))
     space = Space(one.scene, one.unknowns)
+    if frames == "foreign":
+        one = replace(one, scene=synthetic.default_steps(one.scene))
+    model = model_for(one.scene, space) if frames == "foreign" else Model(synthetic.own_steps(one.scene))
     observation = observe(one.scene, truth, model, frames, seed)
     at_truth = bounds(Problem(model, observation, space), truth)
     report = progress_callback(progress)

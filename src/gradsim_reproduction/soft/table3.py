@@ -12,6 +12,7 @@ velocity of all vertices, and for that of every vertex. Each is fitted to
 
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,9 +127,11 @@ def _plan(instances: int, noisy: Container[int], fields_of: Container[int]) -> I
 
 def fit_few(one: Instance, quantity: str, mode: str, seed: int, progress: Progress) -> dict:
     """Fit the few numbers of one instance; its result and the truth."""
+    steps = synthetic.default_steps if mode == "foreign" else synthetic.own_steps
+    one = replace(one, scene=steps(one.scene))
     unknowns = one.unknowns(quantity)
     space = Space(one.scene, unknowns, decades=True)
-    model = model_for(one.scene if mode == "foreign" else synthetic.own_steps(one.scene), space)
+    model = model_for(one.scene, space)
     truth = draw_truth(space, seed)
     problem = Problem(model, observe(one, truth, model, mode, seed), space)
     fit = solve(problem, MultistartConfig(STARTS[mode], **STAGES), seed, report=progress_callback(progress))

@@ -10,7 +10,7 @@ whatever the model, if it is right (Ljung & Box 1978 for the first):
                                                         by a shift d of the image; χ² made normal by a cube root
 
 r is divided by √(χ²/N) first where that is above 1: what is then left of a correlation is not the noise's size. So it is
-for a video without noise where χ² is above 1: an error of √χ² standard deviations of the unknowns may hide in it.
+for a video without noise where χ² is above 25: an error of √χ² = 5 standard deviations of an unknown may hide in it.
 """
 
 import math
@@ -32,6 +32,7 @@ CALM = 3.0  # standard deviations below which a misfit that χ²/N shows may be 
 SLIGHT = (
     0.05  # pixels that an outline may be off for the size of time steps; camera and scale are seldom so nearly right
 )
+HIDDEN = 25.0  # χ² of a video without noise in which an error of five standard deviations may hide
 NOISE = 5.0  # standard deviations at which a correlation is not chance: p = 3e-7
 
 
@@ -95,7 +96,7 @@ def residual_diagnostics(
     chi2 = torch.stack([(r * informative).square().flatten(1).sum(1) for _, r, informative in parts]).sum(0)
     trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
     noise = (chi2.sum() / counts.sum().clamp(min=1)).sqrt().item()
-    if noise < 1 and not (problem.observation.noise_floor(problem.frames).level < EXACT and chi2.sum() > 1):
+    if noise < 1 and not (problem.observation.noise_floor(problem.frames).level < EXACT and chi2.sum() > HIDDEN):
         noise = 1.0
     scored = [_scores(problem, u, data, r / noise, informative) for data, r, informative in parts]
     names = dict.fromkeys(name for scores, _ in scored for name in scores)
