@@ -52,7 +52,12 @@ def scene(frames: int = FRAMES, substeps: int = SUBSTEPS) -> Scene:
     return Scene.parse(
         {
             "gravity": 9.81,
-            "timing": {"fps": FPS * SUBSTEPS / substeps, "frames": frames, "substeps": substeps},
+            "timing": {
+                "fps": FPS * SUBSTEPS / substeps,
+                "frames": frames,
+                "substeps": substeps,
+                "integrator": "semi-implicit",
+            },
             "bodies": {"cube": cube},
             "ground": {"law": "paper", "damping": 0.0, **contact},
         }

@@ -82,6 +82,12 @@ class Problem:
         problem.model = self.model.with_substeps(factor * self.model.substeps)
         return problem
 
+    def first_frames(self, frames: int) -> Self:
+        """The same problem of the first frames only; it counts the same effort."""
+        problem = copy.copy(self)
+        problem.observation = self.observation.slice_frames(0, frames)
+        return problem
+
     def cost(self, u: Tensor, frames: int, residual: Residual = "pixels") -> Tensor:
         """Cost (starts,) of u (starts, unknowns) on the first frames; infinite where a rollout diverges."""
         values = self.model.values(self.space.values(u))

@@ -30,7 +30,9 @@ def load(tmp_path):
 
 def _free():
     """Springs without anchors, pins and contact, so that nothing else changes momentum."""
-    return soft_cases.net(pinned=[], anchors=[], collision="none")
+    scene = soft_cases.net(pinned=[], anchors=[], collision="none")
+    timing = scene.timing.model_copy(update={"integrator": "semi-implicit"})  # one force for each step
+    return scene.model_copy(update={"timing": timing})
 
 
 def test_wind_adds_its_momentum_to_a_body(load):

@@ -29,7 +29,7 @@ def crowd(**timing) -> Scene:
     for body in bodies.values():
         q = torch.tensor(body.get("quat_xyzw", [0, 0, 0, 1]), dtype=torch.float64)
         body["quat_xyzw"] = (q / q.norm()).tolist() if "rotation_vector" not in body else [0, 0, 0, 1]
-    clock = {"fps": 60, "frames": 11, "substeps": 50, **timing}
+    clock = {"fps": 60, "frames": 11, "substeps": 50, "integrator": "semi-implicit", **timing}  # keeps momentum
     return Scene.parse({"gravity": 0, "timing": clock, "bodies": bodies, "contacts": {"hit": HIT}})
 
 

@@ -165,7 +165,7 @@ def search(
     leapt = bool(history) and history[-1].get("leapt", False)
     for frames in [] if leapt else stages[done:]:
         informative = problem.observation.noise_floor(frames).informative
-        least = _solved_cost(problem, frames)
+        least = solved_cost(problem, frames)
         target_cost = least + unmodelled * informative
         people, n = _attempt(problem, people, frames, target_cost, least, plan.rtol)
         iterations += n
@@ -227,7 +227,7 @@ def search(
     return Outcome(initial, final, cost, people.u[k], people.cost[k].item(), iterations, history)
 
 
-def _solved_cost(problem: Problem, frames: int) -> float:
+def solved_cost(problem: Problem, frames: int) -> float:
     """Cost below which a start is solved: noise explains the residuals. Infinite where the noise is unknown."""
     floor, informative, level = problem.observation.noise_floor(frames)
     return floor + max(level, 1e-10) * (1.15 * informative + 5 * math.sqrt(2 * informative))
@@ -351,7 +351,7 @@ def _extend(
         if not len(which):
             break
         frames = min(problem.frames, math.ceil(STRIDE * frames))
-        target_cost = _solved_cost(problem, frames)
+        target_cost = solved_cost(problem, frames)
         near, n = descend(problem, near, frames, "pixels", 8, 1e-6 * target_cost)
         count += n
         good = near.cost < target_cost

@@ -20,15 +20,17 @@ from torch import Tensor
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.de_mcmc import Samples
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
-from gradsim.identification.solvers.multistart import EXACT, Outcome, history_entry, restart_around_best
+from gradsim.identification.solvers.multistart import EXACT, Outcome, history_entry, restart_around_best, solved_cost
 from gradsim.identification.uncertainty.fisher import analyze, secant_fisher
 
 RELATIVE = 1e-7  # shift in relative units that does not count where the video has no noise
+SLACK = 1.0  # χ² of a video without noise that its own steps explain
 FOLLOWS = 9.0  # rise of χ² by finer steps that chance does not explain: 3 σ
 SHARPER = 1e-2  # χ² of a video without noise over that of finer steps, below which it follows the coarser ones
 HALVINGS = 3, 8  # of the step at most with noise, where samples at the last step may follow, and without
 SHARE = 0.5  # of the effort of the search that each further halving may cost
 ITERATIONS = 12  # linearizations on each step
+PARTS = (0.85, 0.7, 0.55, 0.4)  # of a clip that are tried where no step converges over all of it
 RESTARTS = 2  # rounds of restarts before χ² counts as risen
 
 
@@ -45,6 +47,8 @@ class Discretization:
         chi2_change: Change of χ² by half the step.
         video_follows: Whether the video follows the steps of the answer: finer ones explain it worse.
         adaptive: Whether steps were free (`timing.substeps: auto`).
+        frames: Number of first frames that count: all, or those over which a step converges.
+        clip_frames: Number of all frames.
     """
 
     substeps: list[int]
@@ -55,6 +59,8 @@ class Discretization:
     chi2_change: float
     video_follows: bool
     adaptive: bool
+    frames: int
+    clip_frames: int
 
     @property
     def converged(self) -> bool:
@@ -81,7 +87,8 @@ class Discretization:
                 f"The video follows the steps of this model ({steps} per frame): half the step raises χ² by "
                 f"{self.chi2_change:.2g}. The answer holds at this step."
             )
-        half = f"Half the time step ({steps} steps per frame now)"
+        part = f"No time step converges over all {self.clip_frames} frames: the first {self.frames} are used. "
+        half = ("" if self.frames == self.clip_frames else part) + f"Half the time step ({steps} steps per frame now)"
         if self.converged:
             return f"{half} moves no unknown by more than {largest:.2g} standard deviations."
         words = f"{half} still moves {name} by {largest:.2g} standard deviations, which are part of its error bar."
@@ -164,36 +171,77 @@ def refine(
     tolerance = min(scene.timing.tolerance for scene in problem.scenes)
     if tolerance == math.inf:
         return problem, outcome, None
+    budget, frames = SHARE * problem.effort.rollouts, problem.frames
+    halved = _halve(_Level(problem, 1, outcome.best, outcome.best_cost), tolerance, budget, rng)
+    shares = PARTS if halved.lost and hasattr(problem, "first_frames") else ()
+    for share in shares:
+        part = problem.first_frames(max(2, round(share * problem.frames)))
+        shorter = _halve(_Level(part, 1, outcome.best).descend(), tolerance, budget, rng)
+        if not shorter.lost:
+            problem, halved = part, shorter
+            break
+    if halved.level.factor > 1 or shares:
+        outcome = _continued(halved.level.problem, outcome, halved.level)
+    return halved.level.problem, outcome, halved.verdict(problem, frames, tolerance)
+
+
+@dataclass(frozen=True)
+class _Halved:
+    """Result of `_halve`: the answer and what half the step still changes."""
+
+    level: _Level
+    displacement: Tensor
+    std: Tensor
+    chi2_change: float
+    video_follows: bool
+    adaptive: bool
+    clean: bool
+
+    @property
+    def lost(self) -> bool:
+        """True if finer steps go on moving the answer by more than an error bar."""
+        free = self.adaptive and not self.clean and not self.video_follows
+        return free and _largest(self.displacement / self.std) > 1
+
+    def verdict(self, searched: Problem, frames: int, tolerance: float) -> Discretization:
+        problem = self.level.problem
+        shift = dict(zip(problem.space.names, _in_units(self.displacement, self.std), strict=True))
+        steps, flags = (_substeps(problem), _substeps(searched)), (self.video_follows, self.adaptive)
+        counted = problem.frames, frames
+        return Discretization(*steps, self.displacement, shift, tolerance, self.chi2_change, *flags, *counted)
+
+
+def _halve(level: _Level, tolerance: float, budget: float, rng: np.random.Generator) -> _Halved:
+    """Halve the step from an answer on, until it stays or an effort of `budget` rollouts at its steps is spent."""
+    problem, space = level.problem, level.problem.space
     adaptive = all(scene.timing.substeps == "auto" for scene in problem.scenes)
     clean = problem.observation.noise_floor(problem.frames).level < EXACT
-    budget = SHARE * problem.effort.rollouts
-    level = start = _Level(problem, 1, outcome.best, outcome.best_cost)
-    space = problem.space
     unit = torch.where(torch.tensor(space.logarithmic), 1.0, space.high - space.low).double()
     bounds = analyze(space, secant_fisher(problem, level.u, level.normal[0])[0], True)
     covariance, std = bounds.covariance * unit[:, None] * unit, bounds.std_inner
     counts = lambda move: _largest(move / (unit if clean else std)) >= (RELATIVE if clean else tolerance)
+    most = SLACK if clean else solved_cost(problem, problem.frames)
+    explained = lambda level: level.cost < most
     displacement, change, follows = torch.zeros_like(level.u), 0.0, False
     for _ in range(HALVINGS[clean]):
         finer = level.doubled()
         displacement, change = -(covariance @ (finer.normal[1] - level.normal[1])), finer.cost - level.cost
-        if not torch.isfinite(displacement).all() or not (clean or counts(displacement)):
+        if torch.isfinite(displacement).all() and not (clean or counts(displacement)):
             break
         finer = finer.descend()
-        if not clean and _follows(level.cost, finer.cost, clean):
+        if not clean and explained(level) and _follows(level.cost, finer.cost, clean):
             finer = finer.restart(rng)
         displacement, change = finer.u - level.u, finer.cost - level.cost
-        follows = _follows(level.cost, finer.cost, clean)
+        follows = explained(level) and _follows(level.cost, finer.cost, clean)
+        if not math.isfinite(finer.cost):  # finer steps diverge: nothing is known of the answer
+            displacement, follows = unit.clone(), False
+            break
         if follows or not adaptive or not (clean or counts(displacement)):
             break
         level = finer
         if 2 * finer.effort > budget or not counts(displacement):
             break
-    if level is not start:
-        outcome = _continued(problem, outcome, level)
-    shift = dict(zip(space.names, _in_units(displacement, std), strict=True))
-    steps = _substeps(level.problem), _substeps(problem)
-    return level.problem, outcome, Discretization(*steps, displacement, shift, tolerance, change, follows, adaptive)
+    return _Halved(level, displacement, std, change, follows, adaptive, clean)
 
 
 def at_answer(problem: Problem, discretization: Discretization | None) -> Problem:
