@@ -53,3 +53,13 @@ def test_disagreement_over_cuts_widens_the_error(noisy):
     other[0, k] += 0.4
     _, _, bars = make_fit(problem, best, left_out, other)
     assert bars["ground.friction"]["between_cuts"] == pytest.approx(0.2)
+
+
+def test_jackknife_is_about_the_mean_of_the_answers(noisy):
+    """Answers without one of n recordings, if each estimate is the mean of n numbers: the bar is their standard error."""
+    problem, best, _ = noisy
+    numbers = torch.randn(3, best.u.shape[1], generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 100
+    left_out = (numbers.sum(0) - numbers) / 2
+    _, _, bars = make_fit(problem, best, left_out, best.u[:0])
+    expected = numbers.std(0) / 3**0.5
+    assert [bar["leave_one_out"] for bar in bars.values()] == pytest.approx(expected.tolist(), rel=1e-10)

@@ -1,5 +1,7 @@
+import math
 import pickle
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -7,10 +9,11 @@ import torch
 from fit_cases import THROW, THROW_TRUTH, filmed, throw, thrown
 
 from gradsim.identification.api import parameter_values
-from gradsim.identification.observation.base import Masks, States
+from gradsim.identification.observation.base import Masks, NoiseFloor, States
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers import multistart
 from gradsim.identification.solvers.de_mcmc import sample
+from gradsim.identification.solvers.levenberg_marquardt import Population
 from gradsim.identification.solvers.multistart import MultistartConfig, search
 
 PLAN = MultistartConfig(starts=4, first=4, grow=2)
@@ -126,3 +129,28 @@ def test_a_cost_that_rounding_makes_is_told_from_one_that_the_unknowns_make():
         # one unit in the last place of a logarithm near 1 is 2e-16; pixels move by some hundred of their σ for each unit
         assert 0 < least < (1e5 * 4e-16) ** 2 * problem.frames * 24**2
     assert problem.cost((truth + 1e-5)[None], problem.frames)[0] > 1e6 * least
+
+
+@pytest.mark.parametrize("level", [1.0, 4.0], ids=["noise as stated", "noise of twice the stated"])
+def test_a_start_whose_chi2_is_half_as_much_again_as_noise_makes_is_not_solved(level):
+    """χ² of N = 4000 residuals is N ± √(2N) of noise alone: 1.5 N is 22 standard deviations above, and 15 of its own."""
+    n, floor = 4000, 9e5
+    observation = SimpleNamespace(noise_floor=lambda frames: NoiseFloor(floor, n, level))
+    target = multistart._solved_cost(SimpleNamespace(observation=observation), 8)
+
+    def solved(chi2: float) -> bool:
+        people = Population.at(torch.zeros(1, 2).double())
+        people.cost[0] = floor + level * chi2
+        return multistart._solved(people, target).item()
+
+    drawn = np.random.default_rng(0).chisquare(n, 300)
+    assert all(solved(chi2) for chi2 in drawn)
+    assert all(solved(n + k * math.sqrt(2 * n)) for k in (-3, 3))
+    assert not any(solved(1.5 * chi2) for chi2 in drawn)
+
+
+def test_a_start_in_as_few_residuals_as_a_first_stage_has_is_solved_by_noise():
+    """χ² of 40 residuals exceeds 1.15 N in a quarter of the cases, and 5 √(2N) more in 8e-6 of them."""
+    observation = SimpleNamespace(noise_floor=lambda frames: NoiseFloor(0.0, 40, 1.0))
+    drawn = np.random.default_rng(0).chisquare(40, 1000)
+    assert drawn.max() < multistart._solved_cost(SimpleNamespace(observation=observation), 4)

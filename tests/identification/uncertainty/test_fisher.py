@@ -1,5 +1,6 @@
 """Fisher information from wide secants, on residuals whose information is known."""
 
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -65,3 +66,22 @@ def test_level_steps_along_an_open_direction_do_not_hide_a_slope():
     found, nonsmooth = kinked_beside(lambda x, y: stairs(x))
     assert nonsmooth
     assert found[0, 0].item() == pytest.approx(SLOPE**2, rel=0.1)
+
+
+@pytest.mark.parametrize("tangent", [2.5, 0.4])
+def test_error_bar_of_teeth_is_the_scatter_of_the_estimates(tangent):
+    """Teeth of 6 times or a 6th of the information of their trend, and a hundredth of an error bar in size.
+
+    What data of noise 1 are fitted best by lies in the tooth nearest to them, so estimates scatter as the trend says, off
+    by half a tooth at most. The standard deviation of n of them is known to 1/√(2n).
+    """
+    residual = lambda z: SLOPE * (z + (tangent - 1) * (z - TOOTH * torch.round(z / TOOTH)))
+    data = torch.randn(4000, generator=torch.Generator().manual_seed(0), dtype=torch.float64) / SLOPE
+    tooth = TOOTH * torch.round(data / TOOTH)
+    estimates = tooth + ((data - tooth) / tangent).clamp(-TOOTH / 2, TOOTH / 2)
+    slope = torch.tensor([[tangent * SLOPE]]).double()
+    found, nonsmooth = secant_fisher(problem(residual, 1), torch.zeros(1).double(), slope.square())
+    assert nonsmooth
+    assert found.rsqrt().item() == pytest.approx(
+        estimates.std().item(), rel=4 / math.sqrt(2 * len(data)) + TOOTH * SLOPE
+    )

@@ -38,6 +38,38 @@ def test_weighted_draws_of_a_gaussian_have_its_moments_and_count():
     assert ((covariance - COVARIANCE).abs() < 0.3 * COVARIANCE.diagonal().max()).all()
 
 
+def moved(where, n=2):
+    """The Gaussian about CENTRE + where."""
+    return problem(lambda u: gaussian(u - where), lambda u: gaussian(u - where) / 100, n)
+
+
+FAR = torch.tensor([128.0, -64.0]).double()  # hundreds of σ; powers of 2, so that sums round little
+
+
+def test_a_t_fitted_to_draws_does_not_depend_on_where_zero_is():
+    """The first t is 12 times as wide and 3 σ off, so it is fitted anew; its covariance is about the mean of the draws."""
+    axes, offset = torch.linalg.cholesky(COVARIANCE), 3 * COVARIANCE.diagonal().sqrt()
+    near, far = (
+        importance_sample(moved(where), CENTRE + where + offset, 12 * axes, 2, np.random.default_rng(7))
+        for where in (torch.zeros(2).double(), FAR)
+    )
+    # values of some 100 round to 1e-14, which costs some 100 σ away turn into 1e-12, and a second round multiplies
+    assert torch.allclose(far.u - FAR, near.u, atol=1e-9)
+    assert torch.allclose(far.weight, near.weight, rtol=1e-9)
+    assert (near.u - CENTRE - offset).abs().mean() < 6 * COVARIANCE.diagonal().sqrt().mean()  # no draws of the first t
+
+
+def test_a_cloud_moves_alike_wherever_zero_is():
+    """Proposals are differences, and their jitter is a share of the cloud's spread about its mean."""
+    clouds = []
+    for where in (torch.zeros(2).double(), FAR):
+        rng = np.random.default_rng(8)
+        begun = CENTRE + 10 * torch.tensor(rng.standard_normal((64, 2)))
+        clouds.append(anneal(moved(where), begun + where, torch.eye(2).double(), (1,), rng)[0].u - where)
+    # rounding of 1e-14 grows to 1e-10 over the generations; a jitter of 1e-3 about 0 would be 0.1
+    assert torch.allclose(*clouds, atol=1e-6)
+
+
 def test_resampling_takes_each_draw_as_often_as_its_weight_says_to_within_one():
     weight = torch.tensor(np.random.default_rng(1).dirichlet(np.ones(30)))
     often = torch.bincount(systematic(weight, 500, np.random.default_rng(2)), minlength=30)

@@ -94,6 +94,40 @@ def test_damping_never_adds_energy(rest, arrays):
     assert (power(lane_forces(FORCE, deformed(rest), v, arrays) - elastic, v) < 0).all()
 
 
+def lost_power(form: str, x: Tensor, v: Tensor, arrays: dict[str, Tensor]) -> Tensor:
+    """Power that damping takes (elements,) [W], of the lanes or of the definition."""
+    if form == "definition":
+        return 2 * neo_hookean.dissipation(x, v, arrays["rest"], arrays["volume"], arrays["damping"])
+    return power(lane_forces(FORCE, x, torch.zeros_like(x), arrays) - lane_forces(FORCE, x, v, arrays), v)
+
+
+def loud(arrays: dict[str, Tensor]) -> dict[str, Tensor]:
+    """With damping far above the elastic forces, whose rounding would hide it."""
+    return arrays | {"damping": 1e3 * arrays["damping"]}
+
+
+@pytest.mark.parametrize("form", ["lanes", "definition"])
+def test_damping_of_a_pure_dilation_resists_the_rates_of_strain_and_volume(rest, arrays, form):
+    """A body scaled by s that grows at v = κ x: Ċ = 2 κ s² and J̇ = 3 κ s³, so the power is V η κ² (6 s⁴ + 9 s⁶)."""
+    arrays, scale, rate = loud(arrays), random_positive(N, seed=21), random_normal(N, seed=22)
+    x = carried(scale[:, None, None] * rest, seed=4)
+    v = rate[:, None, None] * x + rigid_velocity(x, seed=5)
+    expected = arrays["volume"] * arrays["damping"] * rate**2 * (6 * scale**4 + 9 * scale**6)
+    assert (lost_power(form, x, v, arrays) / expected - 1).abs().max() < WITHIN[torch.float64]
+
+
+@pytest.mark.parametrize("form", ["lanes", "definition"])
+def test_damping_of_a_pure_shear_resists_the_rate_of_strain_alone(rest, arrays, form):
+    """v = S x with tr S = 0 keeps the volume of any shape: J̇ = J tr S = 0, and the power is V η/2 |Fᵀ (S + Sᵀ) F|²."""
+    arrays, x = loud(arrays), deformed(rest)
+    S = random_normal(N, 3, 3, seed=23)
+    S = S - S.diagonal(dim1=1, dim2=2).mean(1)[:, None, None] * torch.eye(3).double()
+    F = (x[:, 1:] - x[:, :1]).mT @ arrays["rest"]
+    rate = F.mT @ (S + S.mT) @ F
+    expected = arrays["volume"] * arrays["damping"] / 2 * rate.square().sum((1, 2))
+    assert (lost_power(form, x, x @ S.mT, arrays) / expected - 1).abs().max() < WITHIN[torch.float64]
+
+
 def test_linearised_moduli_are_three_quarters_mu_and_lam_minus_five_eighths_mu():
     """Acceptance A14: P ≈ 2 μ' ε + λ' tr ε at small symmetric strain ε."""
     rest = torch.tensor([[[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]]).double()  # D_m = 1
