@@ -136,7 +136,7 @@ def test_a_start_whose_chi2_is_half_as_much_again_as_noise_makes_is_not_solved(l
     """χ² of N = 4000 residuals is N ± √(2N) of noise alone: 1.5 N is 22 standard deviations above, and 15 of its own."""
     n, floor = 4000, 9e5
     observation = SimpleNamespace(noise_floor=lambda frames: NoiseFloor(floor, n, level))
-    target = multistart._solved_cost(SimpleNamespace(observation=observation), 8)
+    target = multistart.solved_cost(SimpleNamespace(observation=observation), 8)
 
     def solved(chi2: float) -> bool:
         people = Population.at(torch.zeros(1, 2).double())
@@ -153,4 +153,4 @@ def test_a_start_in_as_few_residuals_as_a_first_stage_has_is_solved_by_noise():
     """χ² of 40 residuals exceeds 1.15 N in a quarter of the cases, and 5 √(2N) more in 8e-6 of them."""
     observation = SimpleNamespace(noise_floor=lambda frames: NoiseFloor(0.0, 40, 1.0))
     drawn = np.random.default_rng(0).chisquare(40, 1000)
-    assert drawn.max() < multistart._solved_cost(SimpleNamespace(observation=observation), 4)
+    assert drawn.max() < multistart.solved_cost(SimpleNamespace(observation=observation), 4)
