@@ -116,13 +116,13 @@ def solve(
         outcome, shots, cut = shoot(problem, shooting, plan.starts, rng, report_values)
         one_shot = one_shot_suffices(outcome, shots)
         fit = (
-            make_fit(*refine(problem, outcome, rng), seed, noise_known, checkpoint)
+            make_fit(*refine(problem, outcome, rng, report_values), seed, noise_known, checkpoint)
             if one_shot
             else verdict(cut, shots, outcome, shooting, seed, noise_known)
         )
         return replace(fit, shooting=jump_record(cut, shots, shooting, one_shot))
     outcome = search(problem, plan, rng, report_values, checkpoint)
-    fit = make_fit(*refine(problem, outcome, rng), seed, noise_known, checkpoint)
+    fit = make_fit(*refine(problem, outcome, rng, report_values), seed, noise_known, checkpoint)
     return replace(fit, estimator=name_of(estimator))
 
 

@@ -306,7 +306,10 @@ def compare(
     outcomes = {name: _restarted(name, problems, outcomes, (plan or MultistartConfig()).rtol) for name in problems}
     stage("ranking the models")
     rng = np.random.default_rng(seed)
-    refined = {name: refine(problems[name], outcome, rng) for name, outcome in outcomes.items()}
+    refined = {
+        name: refine(problems[name], outcome, rng, _with_values(problems[name], report))
+        for name, outcome in outcomes.items()
+    }
     return _ranked(refined, edits, {GIVEN: {}, **changes}, seed, sampled)
 
 

@@ -57,6 +57,8 @@ def test_a_method_of_first_order_comes_to_the_closed_form(step):
     assert factor >= 4
     assert launch(fit)[2] - LAUNCH[2] == pytest.approx(GRAVITY * step / 2 / factor, rel=1e-6)
     assert launch(fit)[:2] == pytest.approx(LAUNCH[:2], abs=1e-9)
+    assert fit.history[-1]["stage"] == "finer steps"
+    assert fit.history[-1]["values"] == pytest.approx(fit.values, rel=1e-12)  # the solver's coordinates are scaled
 
 
 def test_default_integrator_has_no_error_in_free_flight():

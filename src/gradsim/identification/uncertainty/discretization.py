@@ -10,6 +10,7 @@ A video that was simulated at step h contradicts h/2: χ² rises. Then the answe
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -153,7 +154,10 @@ class _Level:
 
 
 def refine(
-    problem: Problem, outcome: Outcome, rng: np.random.Generator
+    problem: Problem,
+    outcome: Outcome,
+    rng: np.random.Generator,
+    report: Callable[[dict], None] = lambda entry: None,
 ) -> tuple[Problem, Outcome, Discretization | None]:
     """Halve the time step until the answer stays.
 
@@ -161,6 +165,7 @@ def refine(
         problem: One clip or several; where a scene states a number of steps they stay, and are only judged.
         outcome: Of the search.
         rng: Draws restarts.
+        report: Called with the entry that the history gets.
 
     Returns:
         The problem at the step of the answer, the outcome there, and the verdict; None for a problem without a model, and for
@@ -181,7 +186,7 @@ def refine(
             problem, halved = part, shorter
             break
     if halved.level.factor > 1 or shares:
-        outcome = _continued(halved.level.problem, outcome, halved.level)
+        outcome = _continued(halved.level.problem, outcome, halved.level, report)
     return halved.level.problem, outcome, halved.verdict(problem, frames, tolerance)
 
 
@@ -285,11 +290,12 @@ def _substeps(problem: Problem) -> list[int]:
     return [p.model.substeps for p in getattr(problem, "problems", [problem])]
 
 
-def _continued(problem: Problem, outcome: Outcome, level: _Level) -> Outcome:
+def _continued(problem: Problem, outcome: Outcome, level: _Level, report: Callable[[dict], None]) -> Outcome:
     """The outcome at a finer step; which starts converged is still judged on the steps of the search."""
     u, cost = level.u[None], torch.tensor([level.cost], dtype=torch.float64)
     iterations = outcome.iterations + level.iterations
     entry = history_entry(problem, "finer steps", problem.frames, u, cost, iterations)
+    report(entry)
     offset = torch.where(torch.isfinite(outcome.cost), level.cost - outcome.best_cost, 0.0)
     return replace(
         outcome,
