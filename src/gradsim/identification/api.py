@@ -261,8 +261,7 @@ def _contact_law(problem: Problem) -> dict[str, str]:
                 numbers[name] = law
     if not numbers:
         return {}
-    laws = " and ".join(f"`{law}`" for law in dict.fromkeys(numbers.values()))
-    names = ", ".join(f"`{name}`" for name in numbers)
+    laws, names = " and ".join(dict.fromkeys(numbers.values())), ", ".join(numbers)
     text = f"{names} {'is a number' if len(numbers) == 1 else 'are numbers'} of our contact law {laws}"
     return {"contact_law": f"{text}; an engine with another law moves alike with other numbers."}
 

@@ -37,7 +37,7 @@ from gradsim.identification.observation.clip import Clip, Files
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import MultistartConfig, Outcome, search
-from gradsim.identification.uncertainty.discretization import refine
+from gradsim.identification.uncertainty.discretization import Discretization, refine
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.runtime.atomic import write_json
 from gradsim.scene.node import did_you_mean
@@ -166,6 +166,7 @@ STANDARD: dict[str, Callable[[Scene, Sequence[str | Unknown]], dict]] = {
 GIVEN = "as given"
 SURE = 10.0  # ΔBIC of very strong evidence
 Changes = Mapping[str, Any]
+Refined = tuple[Problem, Outcome, Discretization | None]  # what `refine` returns
 
 
 @dataclass(frozen=True)
@@ -376,7 +377,9 @@ def _restarted(name: str, problems: Mapping[str, Problem], outcomes: Mapping[str
     return outcome
 
 
-def _ranked(refined, edits, changes: Mapping[str, Changes], seed: int, sampled: bool) -> Comparison:
+def _ranked(
+    refined: Mapping[str, Refined], edits, changes: Mapping[str, Changes], seed: int, sampled: bool
+) -> Comparison:
     """Rank what `refine` returned for every model."""
     problems = {name: problem for name, (problem, *_) in refined.items()}
     first = {name: make_fit(*refined[name], seed, True, sampled=False) for name in problems}
