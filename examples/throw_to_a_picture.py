@@ -23,7 +23,7 @@ CAMERA = look_at(eye=(0, -3, 0.8), target=(0, 0, 0.5), up=(0, 0, 1), fov_y=0.8, 
 GOAL = (2.0, 0.5)  # [m/s] to the right and up: what makes the goal picture; the search never sees it
 
 
-def main(iterations: int = 60, throws: int = 12) -> float:
+def main(iterations: int = 100, throws: int = 12) -> float:
     """Returns how far from the goal the ball of the best throw ends [m]."""
     model, silhouettes = gs.Model(gs.Scene.parse(SCENE)), gs.Silhouettes(CAMERA)
 
