@@ -13,8 +13,12 @@ import torch
 
 import gradsim as gs
 from gradsim.errors import Status
+from gradsim.identification import synthetic
 from gradsim.identification.api import model_for
+from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.de_mcmc import Samples
+from gradsim.identification.solvers.levenberg_marquardt import Population
+from gradsim.identification.solvers.multistart import cost_of_steps
 from gradsim.identification.uncertainty.discretization import Discretization, with_remainder
 from gradsim.identification.unknowns import Space
 
@@ -98,6 +102,22 @@ def test_video_of_the_models_own_steps_keeps_them():
     assert fit.discretization.substeps == [model.substeps]
     assert fit.values["gravity.z"] == pytest.approx(-GRAVITY, abs=1e-9)
     assert fit.status == Status.OK
+
+
+def test_search_blames_the_step_only_where_a_video_may_have_others():
+    """16 times the χ² that half the step changes; nothing for videos of the scene's own steps."""
+    content = scene("semi-implicit", 8).model_dump(exclude_unset=True)
+    content["bodies"]["ball"]["velocity"] = LAUNCH
+    coarse, costs = gs.Scene.parse(content), []
+    for case in (coarse, synthetic.own_steps(coarse)):
+        space = Space(case, ["gravity.z:-15:-5"])
+        problem = Problem(gs.Model(case), flight(1e-3), space)
+        people = Population.at(space.inner(torch.tensor([[-GRAVITY]], dtype=torch.float64)))
+        people.cost = problem.cost(people.u, FRAMES)
+        costs.append(cost_of_steps(problem, people, FRAMES, 0.0))
+    t, h = torch.arange(FRAMES) / FPS, 1 / (8 * FPS)
+    assert costs[0] == pytest.approx(16 * (GRAVITY * h / 4 * t / 1e-3).square().sum().item(), rel=1e-6)
+    assert costs[1] == 0
 
 
 def test_residuals_that_are_not_white_are_no_ok():

@@ -172,7 +172,7 @@ def search(
         if unmodelled and people.cost.min() < least:
             # what was left before was the start of another valley: this explains more frames, and all of them
             target_cost, exact, unmodelled = least, clean, 0.0
-        if exact and (steps := _cost_of_steps(problem, people, frames, target_cost)):
+        if exact and (steps := cost_of_steps(problem, people, frames, target_cost)):
             unmodelled = max(unmodelled, steps / informative)
             target_cost = least + unmodelled * informative
         solved, rounds, idle = _solved(people, target_cost), 0, 0
@@ -233,7 +233,7 @@ def solved_cost(problem: Problem, frames: int) -> float:
     return floor + max(level, 1e-10) * (1.15 * informative + 5 * math.sqrt(2 * informative))
 
 
-def _cost_of_steps(problem: Problem, people: Population, frames: int, target_cost: float) -> float:
+def cost_of_steps(problem: Problem, people: Population, frames: int, target_cost: float) -> float:
     """Cost that time steps leave at most in frames without noise, where they may be all that is left; otherwise 0.
 
     A video that was not made with these steps is not explained by them exactly. A search of other valleys would not
@@ -241,6 +241,8 @@ def _cost_of_steps(problem: Problem, people: Population, frames: int, target_cos
     """
     cost, k = people.cost.min().item(), int(people.cost.argmin())
     if cost < target_cost or not hasattr(problem, "refined"):
+        return 0.0
+    if all(scene.timing.tolerance == math.inf for scene in problem.scenes):  # videos of these very steps
         return 0.0
     u = people.u[k][None]
     finer = problem.refined(2).residuals(u, frames) - problem.residuals(u, frames)
