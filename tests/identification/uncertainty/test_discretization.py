@@ -19,7 +19,7 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.de_mcmc import Samples
 from gradsim.identification.solvers.levenberg_marquardt import Population
 from gradsim.identification.solvers.multistart import cost_of_steps
-from gradsim.identification.uncertainty.discretization import Discretization, with_remainder
+from gradsim.identification.uncertainty.discretization import Discretization, at_answer, with_remainder
 from gradsim.identification.unknowns import Space
 
 FRAMES, FPS, GRAVITY = 11, 20.0, 10.0
@@ -143,6 +143,11 @@ def test_only_the_part_of_a_clip_that_converges_is_used():
     spin = fit.unknowns["ball.angular_velocity.y"]
     assert fit.status == Status.OK and abs(spin.value - 9) < 3 * spin.std
     assert 30 < fit.discretization.frames < 61
+    case = gs.Scene.parse(content)
+    space = Space(case, ["ball.angular_velocity.y:8:10"])
+    answer = at_answer(Problem(model_for(case, space), data, space), fit.discretization)
+    assert (answer.frames, answer.model.substeps) == (fit.discretization.frames, fit.discretization.substeps[0])
+    assert at_answer(answer, fit.discretization) is answer
     assert f"the first {fit.discretization.frames} are used" in fit.discretization.words
 
 

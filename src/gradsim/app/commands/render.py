@@ -21,7 +21,6 @@ from gradsim.errors import InputError
 from gradsim.geometry.image_io import to_bytes
 from gradsim.geometry.surface import Surface
 from gradsim.identification.api import parameter_values
-from gradsim.physics.convergence import converged
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.renderer import Renderer
@@ -90,8 +89,7 @@ def render(
     shading = Shading.of(scene, options.shading)
     frame_renderer = FrameRenderer(renderer, camera, shading, tuple(scene.background), options.spp)
     if not is_run:
-        _simulate_into(folder, target, progress)
-        model = converged(model).model
+        model = model.with_substeps(_simulate_into(folder, target, progress)["substeps"])
     writer = _FileWriter(folder, options, scene.timing.fps)
     progress.stage(f"simulating {scene.timing.frames} frames")
     with torch.no_grad():
@@ -101,11 +99,11 @@ def render(
     return rendered
 
 
-def _simulate_into(folder: Path, scene: Path, progress: Progress) -> None:
+def _simulate_into(folder: Path, scene: Path, progress: Progress) -> dict:
     command = read_result(folder).get("command", "simulate")
     if command != "simulate":
         raise InputError(f"{folder} holds a run of `gradsim {command}`; choose another --out.")
-    simulate(scene, folder, progress)
+    return simulate(scene, folder, progress)
 
 
 @dataclass(frozen=True)

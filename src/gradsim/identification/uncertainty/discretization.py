@@ -250,10 +250,13 @@ def _halve(level: _Level, tolerance: float, budget: float, rng: np.random.Genera
 
 
 def at_answer(problem: Problem, discretization: Discretization | None) -> Problem:
-    """The problem of a search at the step of its answer."""
-    if discretization is None or discretization.substeps == _substeps(problem):
+    """The problem of a search at the step of its answer, of the frames that count."""
+    if discretization is None:
         return problem
-    return problem.refined(discretization.substeps[0] // discretization.searched[0])
+    if discretization.frames < problem.frames:
+        problem = problem.first_frames(discretization.frames)
+    factor = discretization.substeps[0] // _substeps(problem)[0]
+    return problem.refined(factor) if factor > 1 else problem
 
 
 def with_remainder(

@@ -31,9 +31,7 @@ from gradsim.scene import contact
 from gradsim.scene.joint import placing_joints
 
 TURN = 0.05  # angle of a step of free spin [rad]: rk4 keeps the energy to 1e-6 over 10 s
-RK4_LIMIT = (
-    2.785 / 2
-)  # largest stable step of rk4 over that of Euler, for a damped motion; 2.83 / 2 for one without damping
+RK4_LIMIT = 2.785 / 2  # largest stable step of rk4 over Euler's where all is damping; 2.83 / 2 where nothing is
 FREE_STEPS = 8  # steps per frame where nothing is stiff (`Model.recommended_substeps`)
 
 _rollout = cache(RigidRollout)  # one operation for each kind of rollout
