@@ -117,8 +117,7 @@ class _Level:
     """The problem at `factor` times the steps of the search, the answer there, and the computing effort spent on it."""
 
     def __init__(self, problem: Problem, factor: int, u: Tensor, cost: float | None = None):
-        self.problem, self.factor, self.u = problem, factor, u
-        self.cost = problem.cost(u[None], problem.frames)[0].item() if cost is None else cost
+        self.problem, self.factor, self.u, self._cost = problem, factor, u, cost
         self.began, self.iterations = problem.effort.rollouts, 0
 
     @property
@@ -127,10 +126,19 @@ class _Level:
         return self.factor * (self.problem.effort.rollouts - self.began)
 
     @cached_property
+    def _linearization(self) -> tuple[Tensor, Tensor, Tensor]:
+        cost, A, g = self.problem.linearize(self.u[None], self.problem.frames)
+        return cost[0], A[0], g[0]
+
+    @property
+    def cost(self) -> float:
+        """Cost at the answer."""
+        return self._linearization[0].item() if self._cost is None else self._cost
+
+    @property
     def normal(self) -> tuple[Tensor, Tensor]:
         """A (unknowns, unknowns) and g (unknowns,) at the answer."""
-        _, A, g = self.problem.linearize(self.u[None], self.problem.frames)
-        return A[0], g[0]
+        return self._linearization[1:]
 
     def doubled(self) -> "_Level":
         """The same answer on half the step."""
