@@ -7,8 +7,9 @@ J comes from forward sensitivities, in double precision: one rollout for every u
 
 import copy
 import time
-from dataclasses import dataclass, field
-from typing import Self
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -45,6 +46,14 @@ class Effort:
         self.rollouts = state["rollouts"]
         self.cpu = time.process_time() - state["cpu_seconds"]
         self.wall = time.perf_counter() - state["wall_seconds"]
+
+
+class Stretch(NamedTuple):
+    """Some consecutive frames of a clip: `first` up to, but not including, `last`, and what was observed in them."""
+
+    first: int
+    last: int
+    observation: Observation
 
 
 class Problem:
@@ -96,6 +105,36 @@ class Problem:
             trajectory = self.model.unchecked(values, frames)
             total = self.prior_cost(u) + self.observation.cost(trajectory, frames, residual)
         return torch.where(torch.isfinite(total), total, torch.inf)
+
+    def stretch(self, first: int, last: int) -> Stretch:
+        """Frames `first` up to `last`, for `costs` and `linearizations`."""
+        return Stretch(first, last, self.observation.slice_frames(first, last))
+
+    def costs(self, u: Tensor, stretches: Sequence[Stretch]) -> list[Tensor]:
+        """Costs (starts,) of stretches that begin with the first frame, from one rollout; the first has the prior, too."""
+        self.effort.rollouts += len(u)
+        with torch.no_grad():
+            trajectory = self.model.unchecked(self.model.values(self.space.values(u)), stretches[-1].last)
+            parts = [
+                observation.cost(trajectory.at(slice(first, last)), last - first, "pixels")
+                for first, last, observation in stretches
+            ]
+            parts[0] = parts[0] + self.prior_cost(u)
+        return [torch.where(torch.isfinite(part), part, torch.inf) for part in parts]
+
+    def linearizations(self, u: Tensor, stretches: Sequence[Stretch]) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Cost (starts,), A (starts, n, n) and g (starts, n) of each stretch, likewise; not finite where a rollout diverges."""
+        with torch.no_grad():
+            s, parts = self._sensitivity(u, stretches[-1].last), []
+            for first, last, observation in stretches:
+                frames = slice(first, last)
+                part = replace(s, trajectory=s.trajectory.at(frames), tangent=s.tangent.at(frames))
+                cost, g, A = observation.normal(part, last - first, "pixels")
+                parts.append((cost, A, g))
+        cost, A, g = parts[0]
+        shift = self.prior_precision * (u - self.prior_mean)
+        parts[0] = cost + self.prior_cost(u), A + torch.diag(self.prior_precision), g + shift
+        return parts
 
     def sum_of_squares(self, u: Tensor, residual: Residual = "pixels") -> tuple[Tensor, int]:
         """Σ r² (starts,) over all frames, differentiable by adjoints, and the number of residuals; without priors.

@@ -150,7 +150,7 @@ DIRECT = MultistartConfig(starts=4, curriculum=False)
 FAMILIES = {
     "flight": Family(
         "free flight, a push: mass, start velocity",
-        640,
+        588,
         4,
         DIRECT,
         (MASS, "body.velocity.x:1:4", "body.velocity.z:0:3"),
@@ -167,5 +167,5 @@ FAMILIES = {
     "beam": Family("soft beam: μ, λ", 220, 2, DIRECT, ("body.mu:3e4:3e5", "body.lam:2e5:2e6"), _beam),
     "mass": Family("contact: mass", 80, 2, MultistartConfig(starts=8, grow=6), (MASS,)),
     "friction": Family("contact: mass, μ", 30, 1, MultistartConfig(starts=10, grow=6), (MASS, FRICTION)),
-    "five": Family("contact: mass, k_e, k_d, k_f, μ", 8, 0, MultistartConfig(starts=16, grow=4), FIVE),
+    "five": Family("contact: mass, k_e, k_d, k_f, μ", 60, 0, MultistartConfig(starts=16, grow=4), FIVE),
 }

@@ -16,11 +16,34 @@ u = torch.full((4, 1), 0.25).double()
 PRECISION = torch.linalg.inv(COVARIANCE)
 
 
+class Costs:
+    """A problem whose cost of the first frames is given, frame by frame; bounds far away."""
+
+    def __init__(self, *costs, n=2):
+        self.first, self.frames, self.effort = costs, len(costs), Effort()
+        self.space = SimpleNamespace(low=torch.full((n,), -200.0).double(), high=torch.full((n,), 200.0).double())
+
+    def cost(self, u, frames):
+        return self.first[frames - 1](u)
+
+    def stretch(self, first, last):
+        return (lambda u: self.cost(u, last) - self.cost(u, first)) if first else lambda u: self.cost(u, last)
+
+    def costs(self, u, stretches):
+        return [stretch(u) for stretch in stretches]
+
+    def linearizations(self, u, stretches):
+        """The Hessian, halved, in place of JᵀJ: what it is need not be exact for a Langevin step."""
+        parts = []
+        for stretch in stretches:
+            slope = torch.func.grad(lambda one, stretch=stretch: stretch(one[None])[0] / 2)
+            parts.append((stretch(u), torch.func.vmap(torch.func.jacrev(slope))(u), torch.func.vmap(slope)(u)))
+        return parts
+
+
 def problem(whole, part=None, n=2):
-    """`whole` on two frames, `part` on the first of them; bounds far away."""
-    bounds = {"low": torch.full((n,), -200.0).double(), "high": torch.full((n,), 200.0).double()}
-    cost = lambda u, frames: (whole if frames == 2 or part is None else part)(u)
-    return SimpleNamespace(space=SimpleNamespace(**bounds), frames=2, cost=cost, effort=Effort())
+    """`whole` on two frames, `part` on the first of them."""
+    return Costs(part or whole, whole, n=n)
 
 
 def gaussian(u):
@@ -103,9 +126,7 @@ def test_two_valleys_that_explain_a_clip_alike_are_both_sampled():
 def test_two_valleys_that_part_on_the_way_are_both_led_to_the_end():
     """Wide on the first frame, parted on the second, and a tenth as narrow on the third."""
     parted = lambda u: ((u[:, 0].abs() - 6) ** 2).nan_to_num()
-    costs = {1: lambda u: (u[:, 0] / 8) ** 2, 2: parted, 3: lambda u: 100 * parted(u)}
-    clip = problem(parted, n=1)
-    clip.frames, clip.cost = 3, lambda u, frames: costs[frames](u)
+    clip = Costs(lambda u: (u[:, 0] / 8) ** 2, parted, lambda u: 100 * parted(u), n=1)
     rng = np.random.default_rng(4)
     begun = torch.tensor(8 * rng.standard_normal((160, 1)))
     found, phi = anneal(clip, begun, torch.ones(1, 1).double(), (1, 2), rng)
@@ -154,3 +175,47 @@ def test_a_likelihood_that_cannot_be_explored_keeps_the_width_it_came_to():
     begun = CENTRE + 10 * torch.tensor(rng.standard_normal((64, 2)))
     found, phi = anneal(problem(needle, wide), begun, torch.eye(2).double(), (1,), rng)
     assert phi < 1 and found.u.std(0).min() > 1e-18
+
+
+def bent(u):
+    """χ² of residuals u₀ and 100 (u₁ − u₀²): a valley of length 1, σ = 0.01 wide, that bends."""
+    return u[:, 0] ** 2 + (100 * (u[:, 1] - u[:, 0] ** 2)) ** 2
+
+
+def test_a_narrow_valley_that_bends_is_sampled_along_its_whole_length():
+    """E u₀² = 1 and E u₁ = 1, exactly. Without Langevin steps differences leave the valley, and the cloud shrinks."""
+    rng = np.random.default_rng(9)
+    u0, moments = torch.tensor(3 * rng.standard_normal((96, 1))), []
+    begun = torch.cat([u0, u0**2 + 3 * torch.tensor(rng.standard_normal((96, 1)))], 1)
+    for _ in range(4):
+        found, phi = anneal(problem(bent, lambda u: bent(u) / 1e4), begun, torch.eye(2).double(), (1,), rng)
+        assert phi == 1
+        moments.append([found.u[:, 0].square().mean().item(), found.u[:, 1].mean().item()])
+    # 96 samples tell a variance to √(2/96) = 14 %, four such clouds to 7 %, and resampling makes many of them alike
+    assert np.mean(moments, 0) == pytest.approx([1, 1], abs=0.3)
+
+
+def test_langevin_steps_count_the_change_of_their_metric():
+    """r = 3 (eᵘ − 1): the information 9 e²ᵘ varies by 30 within the posterior, p(u) = exp(−r²/2) is integrated by sums."""
+    whole = lambda u: 9 * torch.expm1(u[:, 0]) ** 2
+    line = torch.linspace(-4, 1.5, 20_001).double()[:, None]
+    weight = torch.softmax(-whole(line) / 2, 0)
+    mean = (weight @ line).item()
+    cloud = smc._Cloud(problem(whole, n=1), line[smc.systematic(weight, 400, np.random.default_rng(1))], torch.eye(1), 1, 2,
+                       np.random.default_rng(2))  # fmt: skip
+    cloud.phi = 0.0  # all of χ² is in the part
+    for propose in ("_difference", "_along_axis", "_jump"):
+        setattr(cloud, propose, lambda: cloud.u)
+    draws = torch.cat(cloud.move(40))
+    assert draws.mean().item() == pytest.approx(mean, abs=0.05)
+
+
+def test_the_value_stated_with_samples_is_central_and_one_of_them():
+    """Two valleys: the mean lies on the ridge between, the deepest point in a tail."""
+    rng = np.random.default_rng(3)
+    valleys = torch.cat([torch.tensor(rng.normal(at, 0.1, (500, 1))) for at in (-1.0, 2.0)])
+    best = torch.tensor([2.4]).double()
+    value = smc.central(valleys, best)
+    assert (valleys == value).all(1).any() and abs(value - valleys.mean(0)) < 1.5
+    whole = torch.tensor(rng.standard_normal((500, 2))) @ torch.tensor([[1.0, 0.999], [0.0, 0.04]]).double()
+    assert torch.equal(smc.central(whole, whole.mean(0)), whole.mean(0))  # the minimum, where that is central

@@ -10,7 +10,7 @@ from 0 to 1,
 
     χ²_φ = χ²_part + φ (χ²_whole − χ²_part),
 
-in steps that leave half of the cloud counting, each followed by moves by differential evolution. A valley that no start
+in steps that leave half of the cloud counting, each followed by moves (`_Cloud`). A valley that no start
 met is found if it is within the error bars of the part: the cloud is a search, too. It ends early, with the wider error
 bars of the φ it came to, where no move is accepted any more: what cannot be explored is not believed.
 
@@ -40,7 +40,8 @@ EARLIER = 2  # fractions before the longest that looks smooth
 SURPRISE = 2.0  # standard deviations of χ² above its mean, from which on a part is not followed
 CLOUD = 16, 16  # samples, and more for each unknown
 HALVED = 0.5  # share of the cloud that a step of φ leaves counting
-MOVES, LAST = 8, 20  # moves of the whole cloud after each step, and after the last
+MOVES, LAST = 1, 5  # rounds of moves of the whole cloud after each step, and after the last
+LANGEVIN, SIZES = 2, (-0.75, 0.15)  # Langevin steps of a round, and the logarithms between which their size ε is drawn
 LEAST = 1e-60  # of what is left of φ, the smallest step
 STEPS = 40  # most steps; a model that is wrong needs them all
 DESCENT = 10  # linearisations on the way from the answer to that of a part of the clip
@@ -167,6 +168,24 @@ def importance_sample(
     return best
 
 
+def central(samples: Tensor, best: Tensor) -> Tensor:
+    """The value to state with error bars from samples: the one nearest to their mean (unknowns,), in their covariance.
+
+    Of valleys alike the deepest is as much chance as any other draw, so its error has twice their variance; that of the
+    mean has once. A mean may lie on a ridge between valleys, so one of the samples is taken, or `best` where that is nearer.
+
+    Args:
+        samples: Of the posterior (samples, unknowns).
+        best: The point of lowest cost (unknowns,).
+    """
+    candidates = torch.cat([best[None], samples])
+    off = candidates - samples.mean(0)
+    size = off[1:].std(0).clamp(min=1e-300)
+    correlation = torch.atleast_2d(torch.corrcoef((off[1:] / size).T)).nan_to_num(0.0)
+    distance = ((off / size) @ torch.linalg.pinv(correlation, hermitian=True, rtol=1e-9) * (off / size)).sum(1)
+    return candidates[int(distance.argmin())]
+
+
 def anneal(
     problem: Problem, cloud: Tensor, axes: Tensor, parts: Sequence[int], rng: np.random.Generator
 ) -> tuple[Samples, float]:
@@ -199,35 +218,95 @@ def anneal(
     return Samples(torch.cat(draws), sampler.best, sampler.best_cost, sampler.accepted), phi
 
 
+class _Linearized(NamedTuple):
+    """Both stretches of the clip at some points: for each the cost, A and g of `Problem.linearizations`."""
+
+    first: tuple[Tensor, ...]
+    rest: tuple[Tensor, ...]
+
+    def where(self, chosen: Tensor, other: "_Linearized") -> "_Linearized":
+        """Take these points where `chosen` (samples,), the others elsewhere."""
+        choose = lambda a, b: torch.where(chosen.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+        part = lambda k: tuple(choose(a, b) for a, b in zip(self[k], other[k], strict=True))
+        return _Linearized(part(0), part(1))
+
+    def proposal(self, u: Tensor, phi: float, size: float) -> "_Gaussian":
+        """Distribution of a Langevin step of some size from u (samples, unknowns) at the power φ."""
+        A, g = (a + phi * b for a, b in zip(self.first[1:], self.rest[1:], strict=True))
+        A, g = A.nan_to_num(0.0, 0.0, 0.0), g.nan_to_num(0.0, 0.0, 0.0)[..., None]
+        eigenvalues, axes = torch.linalg.eigh((A + A.mT) / 2)
+        eigenvalues = eigenvalues.clamp(min=WIDEST**-2)
+        newton = (axes @ ((axes.mT @ g) / eigenvalues[..., None]))[..., 0]
+        return _Gaussian(u - size**2 / 2 * newton, axes, size * eigenvalues.rsqrt())
+
+
+class _Gaussian(NamedTuple):
+    """Normal distributions: means (samples, unknowns), axes as columns, and standard deviations along these."""
+
+    mean: Tensor
+    axes: Tensor
+    std: Tensor
+
+    def draw(self, rng: np.random.Generator) -> Tensor:
+        """One point of each (samples, unknowns)."""
+        normal = torch.tensor(rng.standard_normal(self.mean.shape))
+        return self.mean + (self.axes @ (self.std * normal)[..., None])[..., 0]
+
+    def log_density(self, u: Tensor) -> Tensor:
+        """Logarithm of the density at u (samples, unknowns), up to a constant."""
+        off = (self.axes.mT @ (u - self.mean)[..., None])[..., 0] / self.std
+        return -off.square().sum(1) / 2 - self.std.log().sum(1)
+
+
 class _Cloud:
     """Samples of exp(−χ²_φ/2), with both parts of their cost, and the best point for the clip that any of them met.
 
-    Here "whole" is what is led to: the clip, or first a part of it.
+    A round of moves has three whose proposals are symmetric: by differences of two others, in all sizes, which may lead
+    to another valley (ter Braak 2006), and along one principal axis, since a cloud that began thin along an open direction
+    would stay so. Then two Langevin steps in the metric of the information at each sample (Girolami & Calderhead 2011), with
+
+        u' = u − ε²/2 A⁻¹ g + ε A^(−1/2) ξ,       A = JᵀJ, g = Jᵀr of χ²_φ at u
+
+    which follow a valley that is narrow, and bends; a cloud of a hundred does not have all its directions.
     """
 
     def __init__(self, problem: Problem, u: Tensor, axes: Tensor, frames: int, goal: int, rng: np.random.Generator):
-        self.problem, self.u, self.axes, self.frames, self.goal, self.rng = problem, u, axes, frames, goal, rng
-        self.phi, self.accepted = 0.0, 1.0
+        self.problem, self.u, self.axes, self.rng = problem, u, axes, rng
+        self.accepted = 1.0
         self.best, self.best_cost = u[0], math.inf
-        self.part, self.whole = self._costs(u)
+        self._aim(frames, goal)
 
     def turn_to(self, goal: int) -> None:
         """Take the current goal as the part, and follow the next goal."""
-        self.frames, self.goal, self.phi = self.goal, goal, 0.0
-        self.part, self.whole = self._costs(self.u)
+        self._aim(self.goal, goal)
+
+    def _aim(self, frames: int, goal: int) -> None:
+        self.goal, self.phi = goal, 0.0
+        self.stretches = [self.problem.stretch(0, frames), self.problem.stretch(frames, goal)]
+        self.part, self.rest = self._costs(self.u)
 
     def _costs(self, u: Tensor) -> tuple[Tensor, Tensor]:
-        part, whole = self.problem.cost(u, self.frames), self.problem.cost(u, self.goal)
+        part, rest = self.problem.costs(u, self.stretches)
+        self._meet(u, part + rest)
+        return part, rest
+
+    def _linearized(self, u: Tensor) -> _Linearized:
+        linearized = _Linearized(*self.problem.linearizations(u, self.stretches))
+        self._meet(u, linearized.first[0] + linearized.rest[0])
+        return linearized
+
+    def _meet(self, u: Tensor, whole: Tensor) -> None:
+        """Remember the best point that was met."""
+        whole = whole.nan_to_num(torch.inf)
         if self.goal == self.problem.frames and whole.min() < self.best_cost:
             self.best, self.best_cost = u[whole.argmin()].clone(), whole.min().item()
-        return part, whole
 
-    def _energy(self, part: Tensor, whole: Tensor) -> Tensor:
-        return (part + self.phi * (whole - part)).nan_to_num(torch.inf)
+    def _energy(self, part: Tensor, rest: Tensor) -> Tensor:
+        return (part + self.phi * rest).nan_to_num(torch.inf)
 
     def step(self) -> None:
         """The largest step of φ that leaves enough of the cloud counting; then as many copies of each as its weight."""
-        rest, n = (self.whole - self.part).nan_to_num(torch.inf), len(self.u)
+        rest, n = self.rest.nan_to_num(torch.inf), len(self.u)
         weights = lambda step: torch.softmax(-step * (rest - rest.min()) / 2, 0)
         last = 1 - self.phi
         enough = lambda step: 1 / weights(step).square().sum() >= HALVED * n
@@ -240,32 +319,54 @@ class _Cloud:
                 low, high = (middle, high) if enough(middle) else (low, middle)
         self.phi = 1.0 if low == last else self.phi + low
         rows = systematic(weights(low), n, self.rng)
-        self.u, self.part, self.whole = self.u[rows], self.part[rows], self.whole[rows]
+        self.u, self.part, self.rest = self.u[rows], self.part[rows], self.rest[rows]
 
-    def move(self, times: int) -> list[Tensor]:
-        """Move all of them; returns where they were after each move.
-
-        By differences of two others, in all sizes; and every fourth time along one principal axis, since a cloud that
-        began thin along an open direction would stay so.
-        """
-        n, k = self.u.shape
-        low, high, draws, won = self.problem.space.low, self.problem.space.high, [], 0
-        for turn in range(times):
-            if turn % 4 == 1:
-                axis = self.axes.T[torch.tensor(self.rng.integers(k, size=n))]
-                trial = self.u + axis * torch.tensor(self.rng.standard_normal((n, 1)))
-            else:
-                first, second = (torch.tensor((np.arange(n) + self.rng.integers(1, n, n)) % n) for _ in range(2))
-                gamma = 1.0 if turn % 4 == 3 else 2.38 / math.sqrt(2 * k) * 10 ** self.rng.uniform(-1, 0)
-                jitter = 1e-3 * self.u.std(0) * torch.tensor(self.rng.standard_normal((n, k)))
-                trial = self.u + gamma * (self.u[first] - self.u[second]) + jitter
-            inside = ((trial >= low) & (trial <= high)).all(1)
-            part, whole = self._costs(trial.clamp(low, high))
-            odds = (self._energy(self.part, self.whole) - self._energy(part, whole)) / 2
-            better = inside & (torch.log(torch.tensor(self.rng.random(n))) < odds)
-            self.u = torch.where(better[:, None], trial, self.u)
-            self.part, self.whole = torch.where(better, part, self.part), torch.where(better, whole, self.whole)
-            won += int(better.sum())
-            draws.append(self.u.clone())
-        self.accepted = won / (n * times)
+    def move(self, rounds: int) -> list[Tensor]:
+        """Move all of them; returns where they were after each move."""
+        draws, won = [], 0.0
+        for _ in range(rounds):
+            for propose in (self._difference, self._along_axis, self._jump):
+                trial = propose()
+                won += self._choose(trial, *self._costs(self._within(trial))).double().mean().item()
+                draws.append(self.u.clone())
+            start = self._linearized(self.u)
+            for _ in range(LANGEVIN):
+                size = 10 ** self.rng.uniform(*SIZES)
+                forward = start.proposal(self.u, self.phi, size)
+                trial = forward.draw(self.rng)
+                end = self._linearized(self._within(trial))
+                backward = end.proposal(trial, self.phi, size)
+                odds = backward.log_density(self.u) - forward.log_density(trial)
+                better = self._choose(trial, end.first[0], end.rest[0], odds)
+                start = end.where(better, start)
+                won += better.double().mean().item()
+                draws.append(self.u.clone())
+        self.accepted = won / len(draws)
         return draws
+
+    def _difference(self, gamma: float | None = None) -> Tensor:
+        n, k = self.u.shape
+        first, second = (torch.tensor((np.arange(n) + self.rng.integers(1, n, n)) % n) for _ in range(2))
+        gamma = gamma or 2.38 / math.sqrt(2 * k) * 10 ** self.rng.uniform(-1, 0)
+        jitter = 1e-3 * self.u.std(0) * torch.tensor(self.rng.standard_normal((n, k)))
+        return self.u + gamma * (self.u[first] - self.u[second]) + jitter
+
+    def _jump(self) -> Tensor:
+        return self._difference(1.0)
+
+    def _along_axis(self) -> Tensor:
+        n, k = self.u.shape
+        axis = self.axes.T[torch.tensor(self.rng.integers(k, size=n))]
+        return self.u + axis * torch.tensor(self.rng.standard_normal((n, 1)))
+
+    def _within(self, u: Tensor) -> Tensor:
+        return u.clamp(self.problem.space.low, self.problem.space.high)
+
+    def _choose(self, trial: Tensor, part: Tensor, rest: Tensor, odds: Tensor | float = 0.0) -> Tensor:
+        """Move those that win (Metropolis & Hastings); returns which."""
+        odds = odds + (self._energy(self.part, self.rest) - self._energy(part, rest)) / 2
+        inside = (trial == self._within(trial)).all(1)
+        better = inside & (torch.log(torch.tensor(self.rng.random(len(trial)))) < odds)
+        self.u = torch.where(better[:, None], trial, self.u)
+        self.part, self.rest = torch.where(better, part, self.part), torch.where(better, rest, self.rest)
+        return better
