@@ -229,7 +229,7 @@ def _halve(level: _Level, tolerance: float, budget: float, rng: np.random.Genera
     problem, space = level.problem, level.problem.space
     adaptive = all(scene.timing.substeps == "auto" for scene in problem.scenes)
     clean = problem.observation.noise_floor(problem.frames).level < EXACT
-    unit = torch.where(torch.tensor(space.logarithmic), 1.0, space.high - space.low).double()
+    unit = space.unit
     bounds = analyze(space, secant_fisher(problem, level.u, level.normal[0])[0], True)
     covariance, std = bounds.covariance * unit[:, None] * unit, bounds.std_inner
     counts = lambda move: _largest(move / (unit if clean else std)) >= (RELATIVE if clean else tolerance)
