@@ -304,12 +304,13 @@ class _Change:
     video_follows: bool = False
 
 
-def converge(answer: A, budget: float | None = None) -> tuple[A, Discretization]:
+def converge(answer: A, budget: float | None = None, halvings: int | None = None) -> tuple[A, Discretization]:
     """Halve the time step from an answer on, until it stays or too much effort is spent.
 
     Args:
         answer: Answer on the steps of the search, of a problem that `depends_on_steps`.
         budget: Effort that ends it, in rollouts on the steps of the search; None: half of that so far.
+        halvings: Their number at most; None: `HALVINGS`.
 
     Returns:
         The answer on the last step, and what half of that still changes.
@@ -341,7 +342,7 @@ def converge(answer: A, budget: float | None = None) -> tuple[A, Discretization]
             return coarse, change, True
         return finer, change, not moves or 2 * finer.effort > limit
 
-    refined, change = halve(answer, compare, HALVINGS[clean])
+    refined, change = halve(answer, compare, HALVINGS[clean] if halvings is None else halvings)
     return refined, Discretization(
         _substeps(refined.problem),
         _substeps(problem),
