@@ -25,6 +25,7 @@ from gradsim.identification.solvers.de_mcmc import Samples
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import EXACT, Outcome, history_entry, restart_around_best, solved_cost
 from gradsim.identification.uncertainty.fisher import analyze, secant_fisher
+from gradsim.identification.unknowns import Space
 from gradsim.physics.convergence import halve
 
 RELATIVE = 1e-7  # shift in relative units that does not count where the video has no noise
@@ -365,6 +366,26 @@ def at_answer(problem: Problem, discretization: Discretization | None) -> Proble
         problem = problem.first_frames(discretization.frames)
     factor = discretization.substeps[0] // _substeps(problem)[0]
     return problem.refined(factor) if factor > 1 else problem
+
+
+def with_steps(
+    space: Space, information: Tensor, samples: Samples | None, discretization: Discretization | None, seed: int
+) -> tuple[Tensor, Samples | None, Discretization | None]:
+    """Error bars that contain what half the step still moves, and the verdict in units of those without it.
+
+    Args:
+        space: The unknowns.
+        information: Of the posterior (unknowns, unknowns).
+        samples: Of the same.
+        discretization: The verdict; None where steps were not examined.
+        seed: Random seed of the samples' part.
+    """
+    if discretization is None:
+        return information, samples, None
+    discretization = discretization.relative_to(analyze(space, information, True).std_inner)
+    if (remainder := discretization.remainder) is not None:
+        information, samples = with_remainder(information, samples, remainder, seed)
+    return information, samples, discretization
 
 
 def with_remainder(
