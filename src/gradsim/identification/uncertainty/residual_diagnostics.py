@@ -326,7 +326,8 @@ def _lands(found: ResidualDiagnostics, flight: tuple[float, int], limit: float) 
 
 def _mean_square(parts: list[tuple[Observation, Tensor, Tensor]], frames: int | None) -> tuple[float, int]:
     """χ²/N and N of the first frames: of the residuals that carry information, or of all where none does."""
-    r, informative = (torch.cat([part[k][:frames].flatten() for part in parts]) for k in (1, 2))
+    first = [(r[:frames].flatten(), informative[:frames].flatten()) for _, r, informative in parts]
+    r, informative = (torch.cat(part) for part in zip(*first, strict=True))
     r = r[informative] if informative.any() else r
     return r.square().mean().item() if len(r) else 0.0, len(r)
 
