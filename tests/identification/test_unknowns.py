@@ -64,6 +64,10 @@ def test_transforms_round_trip():
     assert torch.equal(space.numbers(inner)[:, 1], inner[:, 1])
 
 
+def test_unit_of_a_logarithm_is_one_and_else_the_range():
+    assert Space(SCENE, MIXED).unit.tolist() == [1.0, 4.0, 4.0, 1.0]
+
+
 def test_starts_are_uniform_over_the_ranges():
     """Mean and variance of the uniform distribution within 4 standard errors of 4000 draws."""
     space = Space(SCENE, MIXED)

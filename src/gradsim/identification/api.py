@@ -12,7 +12,14 @@ from torch import Tensor
 from gradsim.errors import InputError, Status
 from gradsim.identification.estimators import LEAST_SQUARES, Estimator, estimator_named, name_of
 from gradsim.identification.fit import MISMATCH, Estimate, Fit
-from gradsim.identification.long_clip import MultipleShooting, jump_record, one_shot_suffices, shoot, verdict
+from gradsim.identification.long_clip import (
+    MultipleShooting,
+    jump_record,
+    one_shot_suffices,
+    refine_windows,
+    shoot,
+    verdict,
+)
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.observation.clip import Clip, Files
 from gradsim.identification.observation.observability import require_observable
@@ -21,7 +28,7 @@ from gradsim.identification.sensitivity.lyapunov import growth
 from gradsim.identification.solvers.de_mcmc import Samples, sample
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import EXACT, MultistartConfig, Outcome
-from gradsim.identification.uncertainty.discretization import Discretization, refine, with_remainder
+from gradsim.identification.uncertainty.discretization import Discretization, refine, with_steps
 from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyze, secant_fisher
 from gradsim.identification.uncertainty.profile_likelihood import with_profiles
 from gradsim.identification.uncertainty.residual_diagnostics import outlier_threshold, residual_diagnostics
@@ -114,12 +121,12 @@ def solve(
     rng = np.random.default_rng(seed)
     if shooting:
         outcome, shots, cut = shoot(problem, shooting, plan.starts, rng, report_values)
-        one_shot = one_shot_suffices(outcome, shots)
-        fit = (
-            make_fit(*refine(problem, outcome, rng, report_values), seed, noise_known, checkpoint)
-            if one_shot
-            else verdict(cut, shots, outcome, shooting, seed, noise_known)
-        )
+        if one_shot := one_shot_suffices(outcome, shots):
+            fit = make_fit(*refine(problem, outcome, rng, report_values), seed, noise_known, checkpoint)
+        else:
+            answer, steps = refine_windows(cut, shots, outcome, shooting.stiffness[-1], report_values)
+            cut, shots = answer.cut, answer.segments
+            fit = verdict(answer, steps, outcome, seed, noise_known)
         return replace(fit, shooting=jump_record(cut, shots, shooting, one_shot))
     outcome = search(problem, plan, rng, report_values, checkpoint)
     fit = make_fit(*refine(problem, outcome, rng, report_values), seed, noise_known, checkpoint)
@@ -210,10 +217,7 @@ def make_fit(
         value = central(samples.u, best)
         wide = torch.linalg.inv(torch.cov(samples.u.T).reshape(len(space), -1) + 1e-18 * torch.eye(len(space)))
     pushed = any(scene.pushes for scene in problem.scenes)
-    if discretization is not None:
-        discretization = discretization.relative_to(analyze(space, wide, pushed).std_inner)
-        if (remainder := discretization.remainder) is not None:
-            wide, samples = with_remainder(wide, samples, remainder, seed)
+    wide, samples, discretization = with_steps(space, wide, samples, discretization, seed)
     if (gain := _distance_from_minimum(problem, best, cost, fisher, g, scale)) > 1:
         notes.append(NOT_MINIMAL.format(gain, math.sqrt(gain)))
     spare = max(1.0, informative - len(space))

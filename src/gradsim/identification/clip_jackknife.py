@@ -56,7 +56,7 @@ def make_fit(
     space = problem.space
     schur, gradient = (y[0] for y in problem.linearize(best))
     uncertainty = analyze(space, schur.sum(0), has_push=False)
-    unit = torch.where(torch.tensor(space.logarithmic), 1.0, space.high - space.low)
+    unit = space.unit
     inverse = uncertainty.covariance * unit[:, None] * unit[None, :]
     recordings = [c.recording for c in problem.clips]
     names = list(dict.fromkeys(recordings))

@@ -7,11 +7,14 @@
    to that of the windows, it is the answer, and the verdict is that of any fit. Where it does not, because the motion
    forgets its start faster than the unknowns can be known, or the model is not quite right, the windows are the answer,
    reported with the jumps between them.
+4. Where the windows are the answer, their time step is halved as that of any fit, with the start states eliminated.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 import torch
@@ -26,9 +29,21 @@ from gradsim.identification.solvers.levenberg_marquardt import Population
 from gradsim.identification.solvers.levenberg_marquardt import descend as descend_in_one
 from gradsim.identification.solvers.multiple_shooting import Segments, ShootingProblem, descend, jumps, measured_starts
 from gradsim.identification.solvers.multistart import WORSE, MultistartConfig, Outcome, history_entry, search
+from gradsim.identification.uncertainty.discretization import (
+    ITERATIONS,
+    Answer,
+    Bounds,
+    Discretization,
+    converge,
+    depends_on_steps,
+    linear_bounds,
+    with_steps,
+)
 from gradsim.identification.uncertainty.fisher import analyze
 
 LOOSE = 100.0  # κ of a clip that grows: a gap of a tenth of the body's size costs one unit of χ²
+SEARCHES = 2.0  # effort that the next halving of the step may cost, over that of the search
+PRECISE = 1e-9  # relative decrease of the cost below which an iteration is idle, where steps are compared
 ALONE = 6  # starts that go on from the first window, at most
 
 
@@ -157,23 +172,94 @@ def _one_shot(problem: Problem, u: Tensor, window: int) -> Population:
     return people
 
 
+class WindowsAnswer(Answer):
+    """Answer of a fit in windows.
+
+    Args:
+        cut: The problem on some time step.
+        segments: Unknowns and start states of one start.
+        stiffness: κ.
+        factor: As for `Answer`.
+    """
+
+    def __init__(self, cut: ShootingProblem, segments: Segments, stiffness: float, factor: int = 1):
+        super().__init__(cut.problem, segments.u[0], factor)
+        self.cut, self.segments, self.stiffness = cut, segments, stiffness
+
+    @cached_property
+    def _reduced(self) -> tuple[Tensor, Tensor]:
+        information, gradient = self.cut.reduced(self.segments, self.stiffness)
+        return information[0], gradient[0]
+
+    @property
+    def information(self) -> Tensor:
+        """Information on the shared unknowns (unknowns, unknowns)."""
+        return self._reduced[0]
+
+    @property
+    def cost(self) -> float:
+        return self.segments.cost[0].item()
+
+    @property
+    def gradient(self) -> Tensor:
+        return self._reduced[1]
+
+    def bounds(self) -> Bounds:
+        return linear_bounds(self.problem, self.information)
+
+    def doubled(self) -> Self:
+        cut = self.cut.refined(2)
+        segments = cut.at(self.segments.u, self.segments.nodes, self.stiffness, cut.problem.frames)
+        return type(self)(cut, segments, self.stiffness, 2 * self.factor)
+
+    def descend(self) -> Self:
+        cut, plan = self.cut, (self.stiffness, self.problem.frames, ITERATIONS)
+        segments = descend(cut, self.segments, *plan, rtol=PRECISE)
+        return self.arrived(type(self)(cut, segments, self.stiffness, self.factor), ITERATIONS)
+
+
+def refine_windows(
+    cut: ShootingProblem, segments: Segments, outcome: Outcome, stiffness: float, report: Callable[[dict], None]
+) -> tuple[WindowsAnswer, Discretization | None]:
+    """Halve the time step of windows until the answer stays.
+
+    Args:
+        cut: The problem in windows.
+        segments: Unknowns and start states of one start.
+        outcome: Of one shot; its history gets an entry.
+        stiffness: κ.
+        report: Called with that entry.
+    """
+    answer = WindowsAnswer(cut, segments, stiffness)
+    if not depends_on_steps(cut.problem) or not math.isfinite(answer.cost):
+        return answer, None
+    answer, discretization = converge(answer.descend(), SEARCHES * cut.effort.rollouts)
+    if answer.factor > 1:
+        u, cost = answer.segments.u, answer.segments.cost
+        entry = history_entry(answer.problem, "finer steps", answer.problem.frames, u, cost, len(outcome.history))
+        outcome.history.append(entry)
+        report(entry)
+    return answer, discretization
+
+
 def verdict(
-    cut: ShootingProblem, segments: Segments, outcome: Outcome, plan: MultipleShooting, seed: int, noise_known: bool
+    answer: WindowsAnswer, discretization: Discretization | None, outcome: Outcome, seed: int, noise_known: bool
 ) -> Fit:
     """Fit where the windows are the answer; error bars from the information with start states eliminated."""
-    problem, space = cut.problem, cut.space
+    problem, segments, space = answer.problem, answer.segments, answer.problem.space
     least, informative, _ = problem.observation.noise_floor(problem.frames)
     spare = max(1.0, informative - len(space) - segments.nodes[0].numel())
     chi2 = max(segments.data[0].item() - least, 0.0) / spare
     scale = 1.0 if noise_known else max(chi2, 1e-30)
     pushed = any(scene.pushes for scene in problem.scenes)
-    uncertainty = analyze(space, cut.schur(segments, plan.stiffness[-1])[0] / scale, pushed)
+    information, _, discretization = with_steps(space, answer.information / scale, None, discretization, seed)
+    uncertainty = analyze(space, information, pushed)
     estimates = {
-        name: estimate_in_range(space, k, segments.u[0, k].item(), uncertainty) for k, name in enumerate(space.names)
+        name: estimate_in_range(space, k, answer.u[k].item(), uncertainty) for k, name in enumerate(space.names)
     }
     known = all(e.identifiable for e in estimates.values())
     status = Status.OK if known else Status.UNIDENTIFIABLE
-    if not torch.isfinite(segments.cost[0]):
+    if not math.isfinite(answer.cost):
         status = Status.FAILED
     elif noise_known and chi2 > max(MISMATCH, 1 + 5 * math.sqrt(2 / spare)):
         status = Status.MISMATCH
@@ -188,4 +274,5 @@ def verdict(
         informative=informative,
         seed=seed,
         starts={"count": len(outcome.initial), "converged": 0},
+        discretization=discretization,
     )

@@ -77,6 +77,11 @@ class Ranges:
     def __len__(self) -> int:
         return len(self.unknowns)
 
+    @property
+    def unit(self) -> Tensor:
+        """Change of each unknown that counts as 100 %, in solver coordinates (unknowns,): 1 of a logarithm, else the range."""
+        return torch.where(self._log, 1.0, self.high - self.low)
+
     def range(self, k: int) -> tuple[float, float]:
         """Ends of the range of unknown k."""
         low, high = self.unknowns[k].low, self.unknowns[k].high

@@ -6,7 +6,9 @@
 trajectory tells.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 
@@ -15,6 +17,9 @@ from gradsim.physics.trajectory import Trajectory
 
 TOLERANCE = 1e-4  # of the radius of a body: a hundredth of a pixel, where it is 200 pixels wide
 HALVINGS = 2  # of the step at most: methods of first order would need many more than anyone waits for
+
+Level = TypeVar("Level")
+Change = TypeVar("Change")
 
 
 @dataclass(frozen=True)
@@ -47,16 +52,38 @@ def converged(model: Model) -> Convergence:
         Divergence: If a rollout leaves the finite numbers.
     """
     adaptive = model.scene.timing.substeps == "auto"
-    trajectory = _rollout(model)
-    for _ in range(HALVINGS):
+
+    def compare(coarse: tuple[Model, Trajectory]):
+        model, trajectory = coarse
         finer = model.with_substeps(2 * model.substeps)
         after = _rollout(finer)
         shifts = _shifts(trajectory, after)
-        judged = Convergence(model, trajectory, *shifts)
-        if judged.converged or not adaptive:
-            return judged
-        model, trajectory = finer, after
-    return Convergence(model, trajectory, *shifts)
+        if shifts[1] <= TOLERANCE or not adaptive:
+            return coarse, shifts, True
+        return (finer, after), shifts, False
+
+    level, shifts = halve((model, _rollout(model)), compare, HALVINGS)
+    return Convergence(*level, *shifts)
+
+
+def halve(level: Level, compare: Callable[[Level], tuple[Level, Change, bool]], halvings: int) -> tuple[Level, Change]:
+    """Halve the time step until that changes nothing that counts.
+
+    Args:
+        level: Result on the first step.
+        compare: From a result to the one to continue from, on the same step or half of it; what half the step changes;
+            and whether that is the end.
+        halvings: Number of halvings at most, 1 or more.
+
+    Returns:
+        The last result, and the change by the last halving.
+    """
+    count = 0
+    while True:
+        level, change, done = compare(level)
+        count += 1
+        if done or count == halvings:
+            return level, change
 
 
 def _rollout(model: Model) -> Trajectory:

@@ -26,7 +26,7 @@ class Solid:
     Args:
         vertices: (n, 3) [m].
         tets: (m, 4), of positive volume.
-        mu, lam: μ, λ [Pa].
+        mu, lam: μ, λ [Pa], of all tetrahedra or each (m,).
         density: [kg/m³].
         damping: η [Pa s].
         pinned: Vertices that do not move.
@@ -35,8 +35,8 @@ class Solid:
 
     vertices: np.ndarray
     tets: np.ndarray
-    mu: float
-    lam: float
+    mu: float | np.ndarray
+    lam: float | np.ndarray
     density: float
     damping: float
     pinned: np.ndarray

@@ -19,7 +19,7 @@ from gradsim.identification.observation.from_video import NOMINAL
 from gradsim.identification.observation.images import Images
 from gradsim.identification.observation.multi_view import MultiView
 from gradsim.identification.observation.vertices import Vertices
-from gradsim.identification.synthetic import TRUTH_STREAM
+from gradsim.identification.synthetic import TRUTH_STREAM, own_steps
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
 from gradsim.runtime.progress import Progress
@@ -58,7 +58,7 @@ def plan(number: int, kind: str) -> Iterator[tuple[int, str, str]]:
 
 def fit(one: Instance, quantity: str, mode: str, seed: int, progress: Progress, folder: Path) -> dict:
     """Fit the field of one instance; its result and the truth."""
-    scene = _textured(one, folder)
+    scene = own_steps(_textured(one, folder))
     field = _field(quantity)
     model = Model(scene, substeps=_substeps(scene, field))
     space = FieldSpace(model, [field])

@@ -93,6 +93,32 @@ def test_error_bar_covers_what_steps_leave():
     assert fit.status == Status.OK
 
 
+def test_steps_whose_half_cannot_be_simulated_are_no_ok(monkeypatch):
+    """Costs of finer steps are finite, and their derivatives are not: then no descent moves the answer."""
+
+    class Overflowing(Problem):
+        def linearize(self, u, frames, residual="pixels"):
+            cost, A, g = super().linearize(u, frames, residual)
+            return torch.full_like(cost, torch.inf), A * torch.nan, g * torch.nan
+
+    refined = Problem.refined
+
+    def overflowing(self, factor):
+        problem = refined(self, factor)
+        problem.__class__ = Overflowing
+        return problem
+
+    monkeypatch.setattr(Problem, "refined", overflowing)
+    fit = gs.identify(scene("auto"), UNKNOWNS, observation=flight(1e-3, noise=1e-3), starts=1)
+    assert fit.status == Status.UNIDENTIFIABLE
+    assert fit.discretization.diverged and not fit.discretization.converged
+    assert [unknown.std for unknown in fit.unknowns.values()] == pytest.approx(
+        [10.0] * 3, rel=1e-6
+    )  # the range of each
+    assert "leave the finite numbers" in fit.discretization.words
+    assert fit.result()["discretization"]["chi2_change"] is None
+
+
 def test_video_of_the_models_own_steps_keeps_them():
     coarse = scene("semi-implicit")
     model = model_for(coarse, Space(coarse, ["gravity.z:-15:-5"]))

@@ -24,6 +24,7 @@ class Residuals:
         numbers = torch.exp if logarithmic else lambda u: u
         self.space = SimpleNamespace(names=list(names), low=bounds[0], high=bounds[1], numbers=numbers)
         self.space.logarithmic, self.space.units = [logarithmic] * n, ["kg"] * n
+        self.space.unit = torch.full((n,), 1.0 if logarithmic else high - low, dtype=torch.float64)
 
     def cost(self, u: Tensor, frames: int, residual: str = "pixels") -> Tensor:
         self.effort.rollouts += len(u)

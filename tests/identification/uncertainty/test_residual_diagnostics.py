@@ -2,6 +2,7 @@
 
 import functools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,15 @@ from fit_cases import THROW, THROW_TRUTH, filmed, throw, tossed, true_inner
 
 from gradsim.identification.observation.base import Masks, States
 from gradsim.identification.problem import Problem
-from gradsim.identification.uncertainty.residual_diagnostics import NOISE, first_contact, residual_diagnostics
+from gradsim.identification.solvers.levenberg_marquardt import Population, descend
+from gradsim.identification.uncertainty.residual_diagnostics import (
+    NOISE,
+    _words,
+    first_contact,
+    residual_diagnostics,
+)
 from gradsim.identification.unknowns import Space
+from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 
@@ -127,3 +135,52 @@ def test_states_are_tested_in_time():
     assert set(found.scores) == {"time"} and found.white and found.shift == []
     found = residual_diagnostics(Problem(model, data, space), torch.tensor([0.5]).double().log(), [])
     assert not found.white
+
+
+def landed(law: str, push: float = 0.0) -> tuple[Problem, torch.Tensor]:
+    """Poses with noise of a box that lands in frame 3 on a ground of some law, with a start speed off by `push` [m/s].
+
+    The problem has our default law, the unknown is its friction.
+    """
+    content = tossed().scene.model_dump(exclude_unset=True)
+    ours = Model(Scene.parse(content))
+    content["bodies"]["cube"]["velocity"] = [1.5 + push, 0, 0]
+    if law == "paper":
+        content["grounds"] = {
+            "ground": {"law": law, "stiffness": 4000, "damping": 20, "friction_stiffness": 40, "friction": 0.3}
+        }
+    states = Model(Scene.parse(content)).rollout()["cube"]
+    noise = 1e-4 * torch.randn(2, 12, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    turned = rotation.multiply(rotation.exponential(noise[1]), states["q"][0].detach())
+    data = States("cube", states["x"][0].detach() + noise[0], turned, 1e-4, 1e-4)
+    problem = Problem(ours, data, Space(ours.scene, ("ground.friction:0.1:0.9",)))
+    people, _ = descend(problem, Population.at(torch.tensor([[0.3]]).double().log()), 12, "pixels", 20)
+    return problem, people.u[0]
+
+
+def test_a_toss_that_is_explained_until_it_lands_may_have_another_contact_law():
+    found = residual_diagnostics(*landed("paper"), [])
+    assert found.contact == 3
+    assert "contact of another law" in found.words and "frames before 3" in found.words
+    assert "Up to the first contact, just before frame 3, χ²/N is" in found.words
+
+
+def test_louder_noise_is_not_another_contact_law():
+    problem, u = landed("continuous")
+    data = problem.observation
+    problem.observation = States("cube", data.x, data.q, data.sigma_x / 3, data.sigma_angle / 3)
+    words = residual_diagnostics(problem, u, []).words
+    assert "noise is probably" in words and "another law" not in words
+
+
+@pytest.mark.parametrize(("law", "push"), [("continuous", 0.0), ("continuous", 0.05), ("paper", 0.05)])
+def test_a_flight_that_is_not_explained_does_not_blame_the_contact(law, push):
+    """Nor does a landing that is."""
+    assert "another law" not in residual_diagnostics(*landed(law, push), []).words
+
+
+def test_a_stage_of_the_search_that_ends_with_the_flight_shows_it_too():
+    """A fit of all frames leaves residuals in the flight as well: here its speed is off by as much as the noise and more."""
+    left = residual_diagnostics(*landed("paper", 0.05), [])
+    found = _words(replace(left, explained=3, white=False), 100.0, 1.2, (100.0, 18))
+    assert "first 3 frames alone are explained" in found and "contact of another law" in found

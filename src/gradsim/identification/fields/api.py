@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,25 +10,25 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError, Status
-from gradsim.identification.fields import gauss_newton_cg, lbfgs
+from gradsim.identification.fields.answer import DENSE, FINEST, Evidence, FieldAnswer, minimize
 from gradsim.identification.fields.fields import Field, FieldSpace
 from gradsim.identification.fields.fit import FieldFit
 from gradsim.identification.fields.problem import FieldProblem
-from gradsim.identification.fields.resolution import Spectrum, of_matrix, of_products
+from gradsim.identification.fields.resolution import Spectrum
 from gradsim.identification.fit import MISMATCH
 from gradsim.identification.observation.base import Observation
-from gradsim.identification.solvers.levenberg_marquardt import Population
-from gradsim.identification.solvers.levenberg_marquardt import descend as by_matrix
-from gradsim.identification.uncertainty.residual_diagnostics import STRAYS
+from gradsim.identification.uncertainty.discretization import Discretization, converge, depends_on_steps
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 
-DENSE = 1000  # number of unknowns up to which JᵀJ is computed in full
 METHODS = ("auto", "dense", "cg", "lbfgs")
 EARLY = 12  # maximum number of linearizations of a stage before the last
 ROUGH = 1e-3  # relative decrease at which such a stage ends
-CLOSE, FINEST = 1e-2, 1e-14  # χ²/N at which an early stage and the last end, without noise
-STEPS = 20  # of L-BFGS per linearization of the other methods
+SEARCHES, HALVINGS = (
+    4.0,
+    8,
+)  # effort that the next halving of the step may cost, over that of the search; halvings at most
+CLOSE = 1e-2  # χ²/N at which such a stage ends without noise
 
 
 def identify_fields(
@@ -80,35 +81,39 @@ def identify_fields(
             last = stage == len(stages) - 1
             few = observation.noise_floor(frames).informative
             plan = (iterations, 1e-9, FINEST * few) if last else (EARLY, ROUGH, CLOSE * few)
-            u, cost, count = _descend(problem, u, frames, way, *plan)
+            u, cost, count = minimize(problem, u, frames, way, *plan)
             total += count
             history.append({"start": start, "frames": frames, "iterations": count, "cost": cost})
             report(history[-1])
         ends.append((cost, u))
     cost, u = min(ends, key=lambda end: end[0])
-    return _conclude(problem, u, cost, way, [c for c, _ in ends], total, seed, history)
-
-
-def _descend(
-    problem: FieldProblem, u: Tensor, frames: int, way: str, iterations: int, rtol: float, target_cost: float
-) -> tuple[Tensor, float, int]:
-    """Minimize from one start with the chosen method; return u, its cost and the number of linearizations."""
-    if way == "cg":
-        return gauss_newton_cg.descend(problem, u, frames, "pixels", iterations, target_cost=target_cost, rtol=rtol)
-    if way == "lbfgs":
-        return lbfgs.descend(problem, u, frames, "pixels", STEPS * iterations, rtol)
-    people, count = by_matrix(problem, Population.at(u[None]), frames, "pixels", iterations, target_cost, rtol=rtol)
-    return people.u[0], people.cost[0].item(), count
+    answer, steps = FieldAnswer(problem, u, way, cost), None
+    if depends_on_steps(problem) and math.isfinite(cost):
+        answer, steps = converge(answer, SEARCHES * problem.effort.rollouts, HALVINGS)
+        if answer.factor > 1:
+            which = min(range(len(ends)), key=lambda k: ends[k][0])
+            finer = {"frames": problem.frames, "iterations": answer.iterations, "cost": answer.cost}
+            history.append({"start": which, **finer, "substeps": answer.problem.model.substeps})
+            report(history[-1])
+    return _conclude(
+        answer, steps, [c for c, _ in ends], total + (answer.factor > 1) * answer.iterations, seed, history
+    )
 
 
 def _conclude(
-    problem: FieldProblem, u: Tensor, cost: float, way: str, starts: list[float], total: int, seed: int, history
+    answer: FieldAnswer, steps: Discretization | None, starts: list[float], total: int, seed: int, history
 ) -> FieldFit:
-    space, finite = problem.space, math.isfinite(cost)
-    spectrum, chi2, count = (_by_matrix if len(space) <= DENSE else _by_products)(problem, u) if finite else _nothing(u)
-    spare = max(1.0, count - spectrum.rank)
+    problem, space, u = answer.problem, answer.problem.space, answer.u
+    finite = math.isfinite(answer.cost)
+    evidence = answer.evidence if finite else _nothing(u)
+    spectrum = evidence.spectrum
+    if steps is not None:
+        steps = replace(steps, shift=answer.shifts(steps.displacement))
+        if (remainder := steps.remainder) is not None:
+            spectrum = spectrum.widened(torch.full_like(u, torch.inf) if steps.diverged else remainder)
+    spare = max(1.0, evidence.count - evidence.spectrum.rank)
     status = Status.OK if spectrum.rank == len(space) else Status.PARTIAL
-    if chi2 / spare > max(MISMATCH, 1 + 5 * math.sqrt(2 / spare)):
+    if evidence.chi2 / spare > max(MISMATCH, 1 + 5 * math.sqrt(2 / spare)):
         status = Status.MISMATCH
     values = {name: v[0].numpy() for name, v in space.values(u[None]).items()}
     std = {}
@@ -124,11 +129,11 @@ def _conclude(
         len(space),
         spectrum,
         sigma,
-        chi2 / spare,
-        int(count),
-        cost,
+        evidence.chi2 / spare,
+        int(evidence.count),
+        answer.cost,
         starts,
-        way,
+        answer.method,
         total,
         effort.rollouts,
         effort.cpu_seconds,
@@ -137,28 +142,14 @@ def _conclude(
         space,
         u,
         history,
+        discretization=steps,
     )
 
 
-def _by_matrix(problem: FieldProblem, u: Tensor) -> tuple[Spectrum, float, float]:
-    """Spectrum, χ² and number of residuals that carry information or contradict the model."""
-    fisher, chi2, count = torch.zeros(len(u), len(u), dtype=u.dtype), 0.0, 0.0
-    for r, J in problem.jacobian(u[None], problem.frames):
-        fisher += J[0].T @ J[0]
-        used = (J[0].abs().amax(1) > 1e-9 * J[0].abs().max().clamp(min=1e-300)) | (r[0].abs() > STRAYS)
-        chi2, count = chi2 + r[0][used].square().sum().item(), count + used.sum().item()
-    return of_matrix(problem, fisher), chi2, count
-
-
-def _by_products(problem: FieldProblem, u: Tensor) -> tuple[Spectrum, float, float]:
-    linearization = problem.at(u, problem.frames)
-    least, count, _ = problem.observation.noise_floor(problem.frames)
-    return of_products(problem, linearization), max(0.0, linearization.r.square().sum().item() - least), count
-
-
-def _nothing(u: Tensor) -> tuple[Spectrum, float, float]:
+def _nothing(u: Tensor) -> Evidence:
     bounds = torch.full((len(u),), torch.inf, dtype=u.dtype)
-    return Spectrum(bounds, torch.eye(len(u), dtype=u.dtype), bounds, ["No start could be simulated."]), math.nan, 0.0
+    spectrum = Spectrum(bounds, torch.eye(len(u), dtype=u.dtype), bounds, ["No start could be simulated."])
+    return Evidence(spectrum, math.nan, 0.0, None)
 
 
 def _stages(given: Sequence[int] | None, frames: int) -> list[int]:

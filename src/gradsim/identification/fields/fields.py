@@ -181,6 +181,11 @@ class FieldSpace:
     def __len__(self) -> int:
         return self.pieces[-1].columns.stop
 
+    @property
+    def unit(self) -> Tensor:
+        """Change of each unknown that counts as 100 % (unknowns,): u is a logarithm or a share of a scale, so 1."""
+        return torch.ones(len(self), dtype=torch.float64)
+
     def values(self, u: Tensor) -> Values:
         """Arrays (worlds, ...) by name from u (worlds, unknowns); differentiable."""
         return {p.field.name: self._array(p, u[:, p.columns]) for p in self.pieces}

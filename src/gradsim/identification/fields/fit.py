@@ -1,6 +1,7 @@
 """Result of `identify_fields`: arrays with error bars, effective rank and cost, with JSON and figure output."""
 
 import math
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from torch import Tensor
 from gradsim.errors import Status
 from gradsim.identification.fields.fields import FieldSpace, Piece
 from gradsim.identification.fields.resolution import SHARP, Spectrum
+from gradsim.identification.uncertainty.discretization import Discretization
 from gradsim.runtime.atomic import atomic_path, atomic_write, jsonable, write_json
 from gradsim.runtime.provenance import versions
 
@@ -60,6 +62,7 @@ class FieldFit:
         space: The unknowns.
         u: Solution in the variables of the solver (unknowns,).
         errors: Errors against a truth; see `against`.
+        discretization: How far the answer depends on the time step, by field; None where that was not examined.
     """
 
     status: Status
@@ -82,6 +85,7 @@ class FieldFit:
     u: Tensor
     history: list[dict] = field(default_factory=list)
     errors: Errors | None = None
+    discretization: Discretization | None = None
 
     @property
     def rank(self) -> int:
@@ -119,6 +123,7 @@ class FieldFit:
                 "bounds": bounds.tolist(),
                 "null_directions": self.null_directions,
                 "errors": vars(self.errors) if self.errors else None,
+                "discretization": self.discretization.result() if self.discretization else None,
                 "sigma_reference": self.sigma_reference,
                 "chi2_per_n": self.chi2_per_n,
                 "informative": self.informative,
@@ -153,6 +158,8 @@ class FieldFit:
             lines.append(
                 f"error {self.errors.subspace:.2g} on these directions, {self.errors.full:.2g} on average of all"
             )
+        if self.discretization:
+            lines.append(self.discretization.words)
         return "\n".join([*lines, *self.null_directions])
 
     def save(self, folder: str | Path) -> Path:
@@ -192,6 +199,8 @@ def draw(fit: FieldFit) -> Figure:
     axes.set(xlabel="direction, sharpest first", ylabel="bound [%]", xlim=(0, max(2, fit.unknowns + 1)))
     axes.set_title(f"{fit.rank} of {fit.unknowns} directions are known to 1 %", fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
+    if fit.discretization:
+        figure.supxlabel("\n".join(textwrap.wrap(fit.discretization.words, 120)), fontsize=8)
     return figure
 
 

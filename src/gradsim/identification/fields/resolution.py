@@ -6,7 +6,7 @@ All in units where one is 100 %: logarithms of positive quantities, shares of th
 the number of directions whose bound is below 1 %.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -49,20 +49,43 @@ class Spectrum:
         """The part of v (unknowns,) along these directions, by direction (rank,)."""
         return self.axes[:, : self.rank].T @ v
 
+    def in_units(self, displacement: Tensor) -> Tensor:
+        """Displacement (unknowns,) in standard deviations.
+
+        Of an unknown that has none, its part along the directions of `rank`, in standard deviations of that part; 0 of what
+        the data do not determine.
+        """
+        axes, bounds = self.axes[:, : self.rank], self.bounds[: self.rank]
+        part, spread = axes @ (axes.T @ displacement), (axes * bounds).square().sum(1).sqrt()
+        shift = torch.where(torch.isfinite(self.std), displacement / self.std, part / spread)
+        return shift.nan_to_num(0.0, torch.inf, -torch.inf)
+
+    def widened(self, displacement: Tensor) -> "Spectrum":
+        """The same with an error of the size and direction of a displacement (unknowns,) added; all is lost if infinite."""
+        if not torch.isfinite(displacement).all():
+            lost = lambda y: torch.full_like(y, torch.inf)
+            return replace(self, bounds=lost(self.bounds), std=lost(self.std))
+        bounds, order = torch.hypot(self.bounds, self.axes.T @ displacement).sort()
+        return replace(self, bounds=bounds, axes=self.axes[:, order], std=torch.hypot(self.std, displacement))
+
 
 def of_matrix(problem: FieldProblem, fisher: Tensor) -> Spectrum:
     """From F of the data alone (unknowns, unknowns)."""
     values, axes = (x.flip(-1) for x in torch.linalg.eigh(fisher))
     floor = (ROUNDING * values[0]).clamp(min=NOTHING)
     bounds = torch.where(values > floor, torch.maximum(values, floor).rsqrt(), torch.inf)
-    prior = torch.tensor((problem.root.T @ problem.root).toarray())
-    known, vectors = torch.linalg.eigh(fisher + prior) if problem.has_prior else (values, axes)
-    lost = known <= (ROUNDING * known.max()).clamp(min=NOTHING)
+    known, vectors, lost = with_prior(problem, fisher)
     variance = (vectors[:, ~lost].square() / known[~lost]).sum(1)
     variance[(vectors[:, lost].abs() > 1e-3).any(1)] = torch.inf
     patterns = _patterns(problem.space)
     heard = {text: c @ fisher @ c for text, c in patterns.items()}
     return Spectrum(bounds, axes, variance.sqrt(), _words(problem.space, heard, variance.sqrt()))
+
+
+def with_prior(problem: FieldProblem, fisher: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Eigenvalues and eigenvectors (columns) of the information with the prior, and which of them are rounding."""
+    known, vectors = torch.linalg.eigh(fisher + torch.tensor((problem.root.T @ problem.root).toarray()))
+    return known, vectors, known <= (ROUNDING * known.max()).clamp(min=NOTHING)
 
 
 def of_products(problem: FieldProblem, here: Linear) -> Spectrum:

@@ -110,12 +110,11 @@ def search(
         Divergence: If a rollout leaves the finite numbers on the way.
     """
     space, iteration, history = problem.space, 0, []
-    unit = torch.where(torch.tensor(space.logarithmic), 1.0, space.high - space.low)
     initial = space.draw(rng, plan.starts)
     final, cost = initial.clone(), problem.cost(initial, problem.frames)
     movable = torch.isfinite(cost)
     for residual, rate, iterations in STAGES if movable.any() else ():
-        final[movable], _ = descend(problem, final[movable], iterations, "adam", rate, residual, unit=unit)
+        final[movable], _ = descend(problem, final[movable], iterations, "adam", rate, residual, unit=space.unit)
         iteration += iterations
         cost = problem.cost(final, problem.frames)
         history.append(history_entry(problem, str(residual), problem.frames, final, cost, iteration))

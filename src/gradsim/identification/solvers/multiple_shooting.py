@@ -10,6 +10,7 @@ windows become one motion. The start states are eliminated from the Gauss–Newt
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -113,12 +114,24 @@ class ShootingProblem:
                 A[:, columns[:, None], columns] += matrix[:, used, used]
             if inner:
                 self._add_gaps(A, g, trajectories, tangents, along, stiffness, frames, (len(u), count, lanes))
-        return A.nan_to_num(0.0, 0.0, 0.0), g.nan_to_num(0.0, 0.0, 0.0)
+        return A, g
 
-    def schur(self, segments: Segments, stiffness: float) -> Tensor:
-        """Information on the shared unknowns (starts, n, n), the start states eliminated."""
+    def reduced(self, segments: Segments, stiffness: float) -> tuple[Tensor, Tensor]:
+        """Information (starts, n, n) and gradient (starts, n) of the shared unknowns, the start states eliminated.
+
+        NaN of all starts if derivatives of one are not finite.
+        """
         A, g = self.normal(segments, stiffness, self.problem.frames)
-        return eliminate(A[:, None], g[:, None], len(self.space), torch.zeros(len(A)))[0][:, 0]
+        if not (torch.isfinite(A).all() and torch.isfinite(g).all()):
+            return torch.full_like(A[:, : len(self.space), : len(self.space)], torch.nan), g[
+                :, : len(self.space)
+            ] * torch.nan
+        schur, gradient, _, _ = eliminate(A[:, None], g[:, None], len(self.space), torch.zeros(len(A)))
+        return schur[:, 0], gradient[:, 0]
+
+    def refined(self, factor: int) -> Self:
+        """The same with `factor` times the steps; it counts the same effort."""
+        return type(self)(self.problem.refined(factor), self.windows.window)
 
     def grown(self, segments: Segments, frames: int) -> Tensor:
         """Start states for `frames` frames: a new window begins where the one before ends."""
@@ -222,7 +235,7 @@ def descend(
     factors = torch.tensor(DAMPING_FACTORS).double()
 
     def linearize(now: Segments, rows: Tensor):
-        return problem.normal(now, stiffness, frames, residual)
+        return [y.nan_to_num(0.0, 0.0, 0.0) for y in problem.normal(now, stiffness, frames, residual)]
 
     def step(now: Segments, linear, damping: Tensor) -> tuple[Segments, Tensor]:
         A, g = linear

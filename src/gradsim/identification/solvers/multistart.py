@@ -324,8 +324,7 @@ def _extend_to_full_clip(problem: Problem, people: Population, solved: Tensor, f
         return count, extended
     best = best[[int(best.cost.argmin())]]
     best, n = descend(problem, best, problem.frames, "pixels", 60, _rest(problem, best.u[0]))
-    unit = torch.where(torch.tensor(problem.space.logarithmic), 1.0, problem.space.high - problem.space.low)
-    near = lambda u: ((u - best.u) / unit).abs().amax(1) < TOGETHER
+    near = lambda u: ((u - best.u) / problem.space.unit).abs().amax(1) < TOGETHER
     extended[order[near(people.u[order])]] = True
     rest = order[~extended[order]]
     came, which, m = _extend(problem, people[rest], frames, near)

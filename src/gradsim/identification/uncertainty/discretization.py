@@ -10,9 +10,11 @@ A video that was simulated at step h contradicts h/2: χ² rises. Then the answe
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Self, TypeVar
 
 import numpy as np
 import torch
@@ -23,6 +25,8 @@ from gradsim.identification.solvers.de_mcmc import Samples
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import EXACT, Outcome, history_entry, restart_around_best, solved_cost
 from gradsim.identification.uncertainty.fisher import analyze, secant_fisher
+from gradsim.identification.unknowns import Space
+from gradsim.physics.convergence import halve
 
 RELATIVE = 1e-7  # shift in relative units that does not count where the video has no noise
 SLACK = 1.0  # χ² of a video without noise that its own steps explain
@@ -64,9 +68,19 @@ class Discretization:
     clip_frames: int
 
     @property
+    def largest(self) -> float:
+        """Largest shift."""
+        return max(map(abs, self.shift.values()))
+
+    @property
     def converged(self) -> bool:
         """True if no shift exceeds the tolerance."""
-        return max(map(abs, self.shift.values())) <= self.tolerance
+        return self.largest <= self.tolerance
+
+    @property
+    def diverged(self) -> bool:
+        """True if half the step cannot be simulated; the displacement is then the unit of each unknown."""
+        return not math.isfinite(self.chi2_change)
 
     @property
     def remainder(self) -> Tensor | None:
@@ -82,7 +96,11 @@ class Discretization:
         """The verdict in a sentence or two."""
         steps = ", ".join(str(n) for n in self.substeps)
         name = max(self.shift, key=lambda k: abs(self.shift[k]))
-        largest = abs(self.shift[name])
+        if self.diverged:
+            return (
+                f"On half the time step ({steps} steps per frame now) the motion or its derivatives leave the finite "
+                "numbers. So the error of the steps is unknown, and counts as the whole range of each unknown."
+            )
         if self.video_follows:
             return (
                 f"The video follows the steps of this model ({steps} per frame): half the step raises χ² by "
@@ -91,8 +109,8 @@ class Discretization:
         part = f"No time step converges over all {self.clip_frames} frames: the first {self.frames} are used. "
         half = ("" if self.frames == self.clip_frames else part) + f"Half the time step ({steps} steps per frame now)"
         if self.converged:
-            return f"{half} moves no unknown by more than {largest:.2g} standard deviations."
-        words = f"{half} still moves {name} by {largest:.2g} standard deviations, which are part of its error bar."
+            return f"{half} moves no unknown by more than {self.largest:.2g} standard deviations."
+        words = f"{half} still moves {name} by {self.largest:.2g} standard deviations, which are part of its error bar."
         if not self.adaptive:
             words += " The answer holds at this step; set timing.substeps to auto to make it independent of the step."
         return words
@@ -113,17 +131,86 @@ class Discretization:
         return {name: getattr(self, name) for name in names}
 
 
-class _Level:
-    """The problem at `factor` times the steps of the search, the answer there, and the computing effort spent on it."""
+@dataclass(frozen=True)
+class Bounds:
+    """Error bars and information at an answer, as far as a comparison with half the step needs them.
 
-    def __init__(self, problem: Problem, factor: int, u: Tensor, cost: float | None = None):
-        self.problem, self.factor, self.u, self._cost = problem, factor, u, cost
+    Args:
+        solve: A⁻¹ b from b (unknowns,), along the directions that the data determine.
+        shifts: Displacement (unknowns,) in standard deviations, by name.
+    """
+
+    solve: Callable[[Tensor], Tensor]
+    shifts: Callable[[Tensor], dict[str, float]]
+
+
+class Answer(ABC):
+    """Answer of a fit on one time step.
+
+    Args:
+        problem: The problem on that step.
+        u: The unknowns (unknowns,), in solver coordinates.
+        factor: Steps per frame over those of the search.
+
+    Attributes:
+        iterations: Linearizations on this step.
+    """
+
+    def __init__(self, problem: Problem, u: Tensor, factor: int = 1):
+        self.problem, self.u, self.factor = problem, u, factor
         self.began, self.iterations = problem.effort.rollouts, 0
 
     @property
     def effort(self) -> int:
-        """Rollouts since it was made, each as many as it has times the steps."""
+        """Rollouts on this step, each as many as it has times the steps of the search."""
         return self.factor * (self.problem.effort.rollouts - self.began)
+
+    @property
+    @abstractmethod
+    def cost(self) -> float:
+        """Cost; infinite where the motion or its derivatives are not finite."""
+
+    @property
+    @abstractmethod
+    def gradient(self) -> Tensor:
+        """g (unknowns,)."""
+
+    @abstractmethod
+    def bounds(self) -> Bounds:
+        """Error bars and information."""
+
+    @abstractmethod
+    def doubled(self) -> Self:
+        """The same answer on half the step."""
+
+    @abstractmethod
+    def descend(self) -> Self:
+        """The minimum near the answer."""
+
+    def restart(self) -> Self:
+        """The best minimum of some more around the answer, for a cost of many valleys."""
+        return self
+
+    def arrived(self, answer: Self, count: int) -> Self:
+        """An answer on the same step, `count` linearizations later."""
+        answer.began, answer.iterations = self.began, self.iterations + count
+        return answer
+
+
+class SearchAnswer(Answer):
+    """Answer of a search in one shot.
+
+    Args:
+        problem, u, factor: As for `Answer`.
+        rng: Draws restarts.
+        cost: Cost, if it is known.
+    """
+
+    def __init__(
+        self, problem: Problem, u: Tensor, rng: np.random.Generator, cost: float | None = None, factor: int = 1
+    ):
+        super().__init__(problem, u, factor)
+        self._rng, self._cost = rng, cost
 
     @cached_property
     def _linearization(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -132,33 +219,41 @@ class _Level:
 
     @property
     def cost(self) -> float:
-        """Cost at the answer."""
         return self._linearization[0].item() if self._cost is None else self._cost
 
     @property
-    def normal(self) -> tuple[Tensor, Tensor]:
-        """A (unknowns, unknowns) and g (unknowns,) at the answer."""
-        return self._linearization[1:]
+    def gradient(self) -> Tensor:
+        return self._linearization[2]
 
-    def doubled(self) -> "_Level":
-        """The same answer on half the step."""
-        return _Level(self.problem.refined(2), 2 * self.factor, self.u)
+    def bounds(self) -> Bounds:
+        return linear_bounds(self.problem, secant_fisher(self.problem, self.u, self._linearization[1])[0])
 
-    def descend(self) -> "_Level":
-        """The minimum near the answer."""
+    def doubled(self) -> Self:
+        return type(self)(self.problem.refined(2), self.u, self._rng, None, 2 * self.factor)
+
+    def descend(self) -> Self:
         people, count = descend(self.problem, Population.at(self.u[None]), self.problem.frames, "pixels", ITERATIONS)
-        return self._arrive(people, count)
+        return self._at(people, count)
 
-    def restart(self, rng: np.random.Generator) -> "_Level":
-        """The best minimum of some more around the answer."""
+    def restart(self) -> Self:
         people = Population.at(self.u[None])
         people.cost[0] = self.cost
-        return self._arrive(*restart_around_best(self.problem, people, rng, RESTARTS))
+        return self._at(*restart_around_best(self.problem, people, self._rng, RESTARTS))
 
-    def _arrive(self, people: Population, count: int) -> "_Level":
-        level = _Level(self.problem, self.factor, people.u[0], people.cost[0].item())
-        level.began, level.iterations = self.began, self.iterations + count
-        return level
+    def _at(self, people: Population, count: int) -> Self:
+        return self.arrived(type(self)(self.problem, people.u[0], self._rng, people.cost[0].item(), self.factor), count)
+
+
+A = TypeVar("A", bound=Answer)
+
+
+def linear_bounds(problem: Problem, information: Tensor) -> Bounds:
+    """Bounds from the information on numbers (unknowns, unknowns)."""
+    space = problem.space
+    bounds = analyze(space, information, True)
+    covariance = bounds.covariance * space.unit[:, None] * space.unit
+    in_units = lambda move: dict(zip(space.names, _in_units(move, bounds.std_inner), strict=True))
+    return Bounds(lambda b: covariance @ b, in_units)
 
 
 def refine(
@@ -167,7 +262,7 @@ def refine(
     rng: np.random.Generator,
     report: Callable[[dict], None] = lambda entry: None,
 ) -> tuple[Problem, Outcome, Discretization | None]:
-    """Halve the time step until the answer stays.
+    """Halve the time step of a search in one shot until the answer stays.
 
     Args:
         problem: One clip or several; where a scene states a number of steps they stay, and are only judged.
@@ -179,82 +274,88 @@ def refine(
         The problem at the step of the answer, the outcome there, and the verdict; None for a problem without a model, and for
         videos that were simulated with the steps of the scene (`timing.tolerance: .inf`).
     """
-    if not hasattr(problem, "refined") or not math.isfinite(outcome.best_cost):
-        return problem, outcome, None
-    tolerance = min(scene.timing.tolerance for scene in problem.scenes)
-    if tolerance == math.inf:
+    if not depends_on_steps(problem) or not math.isfinite(outcome.best_cost):
         return problem, outcome, None
     budget, frames = SHARE * problem.effort.rollouts, problem.frames
-    halved = _halve(_Level(problem, 1, outcome.best, outcome.best_cost), tolerance, budget, rng)
-    shares = PARTS if halved.lost and hasattr(problem, "first_frames") else ()
-    for share in shares:
-        part = problem.first_frames(max(2, round(share * problem.frames)))
-        shorter = _halve(_Level(part, 1, outcome.best).descend(), tolerance, budget, rng)
-        if not shorter.lost:
-            problem, halved = part, shorter
+    answer, verdict = converge(SearchAnswer(problem, outcome.best, rng, outcome.best_cost), budget)
+    lost = lambda verdict: verdict.adaptive and not verdict.video_follows and verdict.largest > 1
+    partial = lost(verdict) and not _exact(problem) and hasattr(problem, "first_frames")
+    for share in PARTS if partial else ():
+        part = problem.first_frames(max(2, round(share * frames)))
+        shorter, judged = converge(SearchAnswer(part, outcome.best, rng).descend(), budget)
+        if not lost(judged):
+            answer, verdict = shorter, replace(judged, clip_frames=frames)
             break
-    if halved.level.factor > 1 or shares:
-        outcome = _continued(halved.level.problem, outcome, halved.level, report)
-    return halved.level.problem, outcome, halved.verdict(problem, frames, tolerance)
+    if answer.factor > 1 or partial:
+        outcome = _continued(answer.problem, outcome, answer, report)
+    return answer.problem, outcome, verdict
+
+
+def depends_on_steps(problem: Problem) -> bool:
+    """False for a problem without a model, and for videos that were simulated with the steps of the scene."""
+    return hasattr(problem, "refined") and _tolerance(problem) < math.inf
 
 
 @dataclass(frozen=True)
-class _Halved:
-    """Result of `_halve`: the answer and what half the step still changes."""
+class _Change:
+    """Change of an answer by half the step, as in `Discretization`."""
 
-    level: _Level
     displacement: Tensor
-    std: Tensor
     chi2_change: float
-    video_follows: bool
-    adaptive: bool
-    clean: bool
-
-    @property
-    def lost(self) -> bool:
-        """True if finer steps go on moving the answer by more than an error bar."""
-        free = self.adaptive and not self.clean and not self.video_follows
-        return free and _largest(self.displacement / self.std) > 1
-
-    def verdict(self, searched: Problem, frames: int, tolerance: float) -> Discretization:
-        problem = self.level.problem
-        shift = dict(zip(problem.space.names, _in_units(self.displacement, self.std), strict=True))
-        steps, flags = (_substeps(problem), _substeps(searched)), (self.video_follows, self.adaptive)
-        counted = problem.frames, frames
-        return Discretization(*steps, self.displacement, shift, tolerance, self.chi2_change, *flags, *counted)
+    video_follows: bool = False
 
 
-def _halve(level: _Level, tolerance: float, budget: float, rng: np.random.Generator) -> _Halved:
-    """Halve the step from an answer on, until it stays or an effort of `budget` rollouts at its steps is spent."""
-    problem, space = level.problem, level.problem.space
-    adaptive = all(scene.timing.substeps == "auto" for scene in problem.scenes)
-    clean = problem.observation.noise_floor(problem.frames).level < EXACT
-    unit = torch.where(torch.tensor(space.logarithmic), 1.0, space.high - space.low).double()
-    bounds = analyze(space, secant_fisher(problem, level.u, level.normal[0])[0], True)
-    covariance, std = bounds.covariance * unit[:, None] * unit, bounds.std_inner
-    counts = lambda move: _largest(move / (unit if clean else std)) >= (RELATIVE if clean else tolerance)
-    most = SLACK if clean else solved_cost(problem, problem.frames)
-    explained = lambda level: level.cost < most
-    displacement, change, follows = torch.zeros_like(level.u), 0.0, False
-    for _ in range(HALVINGS[clean]):
-        finer = level.doubled()
-        displacement, change = -(covariance @ (finer.normal[1] - level.normal[1])), finer.cost - level.cost
-        if torch.isfinite(displacement).all() and not (clean or counts(displacement)):
-            break
+def converge(answer: A, budget: float | None = None, halvings: int | None = None) -> tuple[A, Discretization]:
+    """Halve the time step from an answer on, until it stays or too much effort is spent.
+
+    Args:
+        answer: Answer on the steps of the search, of a problem that `depends_on_steps`.
+        budget: Effort that ends it, in rollouts on the steps of the search; None: half of that so far.
+        halvings: Their number at most; None: `HALVINGS`.
+
+    Returns:
+        The answer on the last step, and what half of that still changes.
+    """
+    problem, bounds, tolerance = answer.problem, answer.bounds(), _tolerance(answer.problem)
+    adaptive, clean = all(scene.timing.substeps == "auto" for scene in problem.scenes), _exact(problem)
+    limit = SHARE * problem.effort.rollouts if budget is None else budget
+    unit, most = problem.space.unit, SLACK if clean else solved_cost(problem, problem.frames)
+    follows = lambda coarse, finer: coarse.cost < most and _follows(coarse.cost, finer.cost, clean)
+
+    def counts(move: Tensor) -> bool:
+        if clean:
+            return _largest(move / unit) >= RELATIVE
+        return max(map(abs, bounds.shifts(move).values())) >= tolerance
+
+    def compare(coarse: A) -> tuple[A, _Change, bool]:
+        finer = coarse.doubled()
+        estimate = -bounds.solve(finer.gradient - coarse.gradient)
+        if not (torch.isfinite(estimate).all() and math.isfinite(finer.cost)):  # nothing is known of the answer there
+            return coarse, _Change(unit.clone(), math.inf), True
+        if not (clean or counts(estimate)):
+            return coarse, _Change(estimate, finer.cost - coarse.cost), True
         finer = finer.descend()
-        if not clean and explained(level) and _follows(level.cost, finer.cost, clean):
-            finer = finer.restart(rng)
-        displacement, change = finer.u - level.u, finer.cost - level.cost
-        follows = explained(level) and _follows(level.cost, finer.cost, clean)
-        if not math.isfinite(finer.cost):  # finer steps diverge: nothing is known of the answer
-            displacement, follows = unit.clone(), False
-            break
-        if follows or not adaptive or not (clean or counts(displacement)):
-            break
-        level = finer
-        if 2 * finer.effort > budget or not counts(displacement):
-            break
-    return _Halved(level, displacement, std, change, follows, adaptive, clean)
+        if not clean and follows(coarse, finer):
+            finer = finer.restart()
+        change = _Change(finer.u - coarse.u, finer.cost - coarse.cost, follows(coarse, finer))
+        moves = counts(change.displacement)
+        if change.video_follows or not adaptive or not (clean or moves):
+            return coarse, change, True
+        return finer, change, not moves or 2 * finer.effort > limit
+
+    refined, change = halve(answer, compare, HALVINGS[clean] if halvings is None else halvings)
+    return refined, Discretization(
+        _substeps(refined.problem),
+        _substeps(problem),
+        change.displacement,
+        bounds.shifts(change.displacement),
+        tolerance,
+        change.chi2_change,
+        change.video_follows,
+        adaptive,
+        problem.frames,
+        problem.frames,
+    )
 
 
 def at_answer(problem: Problem, discretization: Discretization | None) -> Problem:
@@ -265,6 +366,26 @@ def at_answer(problem: Problem, discretization: Discretization | None) -> Proble
         problem = problem.first_frames(discretization.frames)
     factor = discretization.substeps[0] // _substeps(problem)[0]
     return problem.refined(factor) if factor > 1 else problem
+
+
+def with_steps(
+    space: Space, information: Tensor, samples: Samples | None, discretization: Discretization | None, seed: int
+) -> tuple[Tensor, Samples | None, Discretization | None]:
+    """Error bars that contain what half the step still moves, and the verdict in units of those without it.
+
+    Args:
+        space: The unknowns.
+        information: Of the posterior (unknowns, unknowns).
+        samples: Of the same.
+        discretization: The verdict; None where steps were not examined.
+        seed: Random seed of the samples' part.
+    """
+    if discretization is None:
+        return information, samples, None
+    discretization = discretization.relative_to(analyze(space, information, True).std_inner)
+    if (remainder := discretization.remainder) is not None:
+        information, samples = with_remainder(information, samples, remainder, seed)
+    return information, samples, discretization
 
 
 def with_remainder(
@@ -292,6 +413,15 @@ def _in_units(displacement: Tensor, std: Tensor) -> list[float]:
     return (displacement / std).nan_to_num(0.0, torch.inf, -torch.inf).tolist()
 
 
+def _tolerance(problem: Problem) -> float:
+    return min(scene.timing.tolerance for scene in problem.scenes)
+
+
+def _exact(problem: Problem) -> bool:
+    """True for a video without noise."""
+    return problem.observation.noise_floor(problem.frames).level < EXACT
+
+
 def _largest(x: Tensor) -> float:
     return x.nan_to_num(0.0, torch.inf, torch.inf).abs().max().item()
 
@@ -301,17 +431,17 @@ def _substeps(problem: Problem) -> list[int]:
     return [p.model.substeps for p in getattr(problem, "problems", [problem])]
 
 
-def _continued(problem: Problem, outcome: Outcome, level: _Level, report: Callable[[dict], None]) -> Outcome:
+def _continued(problem: Problem, outcome: Outcome, answer: Answer, report: Callable[[dict], None]) -> Outcome:
     """The outcome at a finer step; which starts converged is still judged on the steps of the search."""
-    u, cost = level.u[None], torch.tensor([level.cost], dtype=torch.float64)
-    iterations = outcome.iterations + level.iterations
+    u, cost = answer.u[None], torch.tensor([answer.cost], dtype=torch.float64)
+    iterations = outcome.iterations + answer.iterations
     entry = history_entry(problem, "finer steps", problem.frames, u, cost, iterations)
     report(entry)
-    offset = torch.where(torch.isfinite(outcome.cost), level.cost - outcome.best_cost, 0.0)
+    offset = torch.where(torch.isfinite(outcome.cost), answer.cost - outcome.best_cost, 0.0)
     return replace(
         outcome,
-        best=level.u,
-        best_cost=level.cost,
+        best=answer.u,
+        best_cost=answer.cost,
         cost=outcome.cost + offset,
         iterations=iterations,
         history=[*outcome.history, entry],

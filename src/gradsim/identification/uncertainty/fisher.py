@@ -61,7 +61,7 @@ def analyze(space: Space, fisher: Tensor, has_push: bool) -> Uncertainty:
         fisher: JᵀJ with the residuals whitened, priors included.
         has_push: Whether the scene has a known force; only for the explanation.
     """
-    unit = torch.where(torch.tensor(space.logarithmic), 1.0, space.high - space.low).double()
+    unit = space.unit
     scaled = fisher * unit[:, None] * unit[None, :]
     diagonal = scaled.diagonal().clamp(min=1e-300).rsqrt()
     # eigenvectors of the plain matrix, but bounds from the balanced one: its rounding is relative to each unknown
@@ -106,7 +106,7 @@ def secant_fisher(problem, u: Tensor, fisher: Tensor, rounds: int = 4, variance:
         The information, from tangents where they agree with the secants within a factor of 2, and whether they do not.
     """
     space = problem.space
-    unit = torch.where(torch.tensor(space.logarithmic), 1.0, space.high - space.low).double()
+    unit = space.unit
     scaled = fisher * unit[:, None] * unit[None, :]
     nonsmooth = False
     for turn in range(rounds):

@@ -91,7 +91,7 @@ def profiles(problem: Problem, u: Tensor, fisher: Tensor, names: Sequence[str] =
     for name in names:
         if name not in space.names:
             raise InputError(f"cannot profile `{name}`: not an unknown; the unknowns are {', '.join(space.names)}.")
-    unit = torch.where(torch.tensor(space.logarithmic), 1.0, space.high - space.low).double()
+    unit = space.unit
     scaled = fisher * unit[:, None] * unit[None, :]
     eye = torch.eye(len(u), dtype=torch.float64)
     directions = [eye[space.names.index(name)] for name in names]

@@ -33,6 +33,11 @@ SLIGHT = (
     0.05  # pixels that an outline may be off for the size of time steps; camera and scale are seldom so nearly right
 )
 HIDDEN = 25.0  # χ² of a video without noise in which an error of five standard deviations may hide
+OTHER_LAW = (
+    "So look at the contact law and its parameters: the contact of another law, as that of a real ground or of another "
+    "engine, may be the cause. Its friction and stiffness are then not numbers of this law; velocities, gravity and air can be "
+    "fitted to the frames before {}."
+)
 NOISE = 5.0  # standard deviations at which a correlation is not chance: p = 3e-7
 
 
@@ -115,7 +120,8 @@ def residual_diagnostics(
         white,
         "",
     )
-    return replace(diagnostics, words=_words(diagnostics, total, limit))
+    flight = _mean_square(parts, diagnostics.contact)
+    return replace(diagnostics, words=_words(diagnostics, total, limit, flight))
 
 
 def _total(left: ResidualDiagnostics) -> float:
@@ -250,8 +256,8 @@ def _explained(problem: Problem, history: list[dict], limit: float) -> int | Non
     return most
 
 
-def _words(found: ResidualDiagnostics, chi2_per_n: float, limit: float) -> str:
-    """Summary in a few sentences."""
+def _words(found: ResidualDiagnostics, chi2_per_n: float, limit: float, flight: tuple[float, int]) -> str:
+    """Summary in a few sentences; `flight` is χ²/N and N of the frames before the first contact."""
     if chi2_per_n <= limit:
         if found.white:
             return f"What is left is white: χ²/N = {chi2_per_n:.3g}, and no correlation between pixels or frames."
@@ -259,7 +265,8 @@ def _words(found: ResidualDiagnostics, chi2_per_n: float, limit: float) -> str:
             f"χ²/N = {chi2_per_n:.3g} is near 1, but what is left is not white ({_named(found.scores)}): the model misses "
             f"something small{_size(found)}, which the error bars do not count."
         )
-    if found.white:
+    lands = _lands(found, flight, limit)
+    if found.white and not lands:
         return (
             f"χ²/N = {chi2_per_n:.3g}, but what is left is white, so the noise is probably about "
             f"{math.sqrt(chi2_per_n):.2g} times as large as stated, and the model right."
@@ -268,14 +275,12 @@ def _words(found: ResidualDiagnostics, chi2_per_n: float, limit: float) -> str:
     known = [(x, k) for k, x in enumerate(found.chi2_per_n) if math.isfinite(x)]
     worst, where = max(known, default=(chi2_per_n, 0))
     text = ""
-    if found.explained and found.explained <= last:
+    if lands:
+        text = f"{lands} {OTHER_LAW.format(found.contact)} "
+    elif found.explained and found.explained <= last:
         begin = found.explained - 1
         text = f"The first {found.explained} frames alone are explained, and more are not"
-        if found.contact is not None and abs(found.contact - begin) <= 2:
-            text += (
-                f". The first contact is just before frame {found.contact}: look at the contact law and its parameters"
-            )
-        elif found.contact is not None and found.contact < begin:
+        if found.contact is not None and found.contact < begin:
             text += f"; the first contact, before frame {found.contact}, is. Look at what begins later"
         else:
             text += ", before anything touches: look at camera, shape, pushes, gravity and air"
@@ -283,11 +288,53 @@ def _words(found: ResidualDiagnostics, chi2_per_n: float, limit: float) -> str:
     elif found.explained == 0 and not 0 < _furthest(found)[0] < SLIGHT:
         text = "Not even the first frames are explained: look at camera, scale, start pose and masks. "
     text += f"Over all frames χ²/N is {chi2_per_n:.3g}, most in frame {where} ({worst:.3g}){_size(found)}."
-    if 0 < _furthest(found)[0] < SLIGHT:
+    if not lands and 0 < _furthest(found)[0] < SLIGHT:
         text += (
             " So little may be the time step alone: fit with other `timing.substeps` and see whether the answer moves."
         )
     return text
+
+
+def _lands(found: ResidualDiagnostics, flight: tuple[float, int], limit: float) -> str:
+    """Sentence that frames are explained up to the first contact, and then not; empty if that is not so.
+
+    They are explained by themselves, in a stage of the search, or by the fit of all frames, where louder noise would show
+    in the flight as much as in the rest.
+    """
+    if found.contact is None:
+        return ""
+    count = sum(found.counts[found.contact :])
+    rest = sum(n * x for n, x in list(zip(found.counts, found.chi2_per_n, strict=True))[found.contact :] if n)
+    rest /= max(1, count)
+    if not _exceeds(rest, count, limit):
+        return ""
+    alone = found.explained or 0
+    if not found.white and alone < len(found.counts) and abs(found.contact + 1 - alone) <= 2:
+        return (
+            f"The first {alone} frames alone are explained, and more are not. The first contact is just before frame "
+            f"{found.contact}."
+        )
+    chi2_per_n, quiet = flight
+    louder = 1 + 5 * math.sqrt(2 / max(1, quiet) + 2 / count)  # ratio of two mean squares of the same noise, at most
+    if quiet and not _exceeds(chi2_per_n, quiet, limit) and rest > louder * chi2_per_n:
+        return (
+            f"Up to the first contact, just before frame {found.contact}, χ²/N is {chi2_per_n:.3g}, and from there on "
+            f"{rest:.3g}."
+        )
+    return ""
+
+
+def _mean_square(parts: list[tuple[Observation, Tensor, Tensor]], frames: int | None) -> tuple[float, int]:
+    """χ²/N and N of the first frames: of the residuals that carry information, or of all where none does."""
+    first = [(r[:frames].flatten(), informative[:frames].flatten()) for _, r, informative in parts]
+    r, informative = (torch.cat(part) for part in zip(*first, strict=True))
+    r = r[informative] if informative.any() else r
+    return r.square().mean().item() if len(r) else 0.0, len(r)
+
+
+def _exceeds(chi2_per_n: float, count: int, limit: float) -> bool:
+    """True if χ²/N of a number of residuals is above the limit, and not by chance."""
+    return count > 0 and chi2_per_n > max(limit, 1 + 5 * math.sqrt(2 / count))
 
 
 def _named(scores: dict[str, float]) -> str:
