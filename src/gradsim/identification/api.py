@@ -44,6 +44,10 @@ FROZEN_NOTE = (
     "Contact cuts the likelihood into valleys too narrow to be explored, so the error bars use the last frames with the "
     "power {:.2g} only: they are wider than those of the whole clip."
 )
+DISAGREE_NOTE = (
+    "Contact cuts the likelihood into more valleys than a search finds: independent searches ended in different ones, and "
+    "the error bars include how far these lie apart. Fewer frames after the first contacts make it smoother."
+)
 NOT_MINIMAL = (
     "The search stopped short of the minimum: one Gauss–Newton step lowers χ² by {:.2g}, so the answer is off by some {:.2g} "
     "standard deviations, which the error bars do not contain."
@@ -207,14 +211,14 @@ def make_fit(
         rng = np.random.default_rng(seed)
         if type(problem) is Problem:
             samples, phi = posterior(problem, best, wide, rng)
-            notes += [FROZEN_NOTE.format(phi)] * (phi < 1)
+            notes += [FROZEN_NOTE.format(phi)] * (phi < 1) + [DISAGREE_NOTE] * (not samples.agreed)
         else:
             samples = sample(problem, best, principal_axes(wide), rng, checkpoint=checkpoint)
         if samples.best_cost < cost:
             people, _ = descend(problem, Population.at(samples.best[None]), problem.frames, "pixels", POLISHED)
             best, cost = people.u[0], people.cost[0].item()
             fisher, g, chi2, informative = _evidence(problem, best)
-        value = central(samples.u, best)
+        value = central(samples.u, best) if samples.agreed else best
         wide = torch.linalg.inv(torch.cov(samples.u.T).reshape(len(space), -1) + 1e-18 * torch.eye(len(space)))
     pushed = any(scene.pushes for scene in problem.scenes)
     wide, samples, discretization = with_steps(space, wide, samples, discretization, seed)

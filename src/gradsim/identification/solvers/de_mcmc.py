@@ -28,12 +28,14 @@ class Samples:
         best: Sample of lowest cost (unknowns,).
         best_cost: Its cost.
         accepted: Fraction of accepted proposals.
+        agreed: Whether independent explorations found the same valley.
     """
 
     u: Tensor
     best: Tensor
     best_cost: float
     accepted: float
+    agreed: bool = True
 
 
 def sample(

@@ -14,6 +14,9 @@ in steps that leave half of the cloud counting, each followed by moves (`_Cloud`
 met is found if it is within the error bars of the part: the cloud is a search, too. It ends early, with the wider error
 bars of the φ it came to, where no move is accepted any more: what cannot be explored is not believed.
 
+Cloud and search are independent, so where they disagree on the best valley, neither can be believed alone: further clouds
+are drawn, and what lies between them all counts as an error (`pool`).
+
 One of two valleys looks smooth, and its draws all count, while the truth may lie in the other. So the cloud does not begin
 with the longest part that looks smooth, but earlier, where valleys have not parted yet, and goes through that one.
 """
@@ -45,11 +48,17 @@ LANGEVIN, SIZES = 2, (-0.75, 0.15)  # Langevin steps of a round, and the logarit
 LEAST = 1e-60  # of what is left of φ, the smallest step
 STEPS = 40  # most steps; a model that is wrong needs them all
 DESCENT = 10  # linearisations on the way from the answer to that of a part of the clip
+AGREES = 9.0  # difference of χ², between the best of the search and of a cloud, that chance explains: 3 σ
+MORE = 2  # clouds more where they do not agree
 FROZEN = 0.02  # share of moves accepted below which the cloud no longer follows
 
 
 def posterior(problem: Problem, u: Tensor, fisher: Tensor, rng: np.random.Generator) -> tuple[Samples, float]:
     """Samples of the posterior, and the power φ of the rest of the clip that they follow: 1, or less where they froze.
+
+    The search and the cloud explored the likelihood independently. Where the best that one met is clearly better than that
+    of the other, no exploration of this likelihood is exhaustive, and its valley is partly chance. Then more clouds are
+    drawn, and how far explorations lie apart becomes part of the samples (`pool`).
 
     Args:
         problem: The problem, with residuals whitened by the true noise.
@@ -57,6 +66,16 @@ def posterior(problem: Problem, u: Tensor, fisher: Tensor, rng: np.random.Genera
         fisher: Information about it, from secants (`secant_fisher`); its axes are moved along, the open ones too.
         rng: Draws everything.
     """
+    axes, cost = principal_axes(fisher), problem.cost(u[None], problem.frames).item()
+    samples, phi = _explore(problem, u, axes, rng)
+    if phi < 1 or abs(samples.best_cost - cost) < AGREES:
+        return samples, phi
+    clouds = [samples, *(_explore(problem, u, axes, rng)[0] for _ in range(MORE))]
+    return pool(clouds, u, rng), 1.0
+
+
+def _explore(problem: Problem, u: Tensor, axes: Tensor, rng: np.random.Generator) -> tuple[Samples, float]:
+    """One cloud from its beginning on, and its power φ."""
     tried: list[_StartPart] = []
     for share in SHARES:
         frames = min(problem.frames, max(4, round(share * problem.frames)))
@@ -69,7 +88,27 @@ def posterior(problem: Problem, u: Tensor, fisher: Tensor, rng: np.random.Genera
     ]
     cloud = chosen[-1].draws.resample(CLOUD[0] + CLOUD[1] * len(u), rng)
     parts = tuple(dict.fromkeys((chosen[-1].frames, chosen[0].frames)))
-    return anneal(problem, cloud, principal_axes(fisher), parts, rng)
+    return anneal(problem, cloud, axes, parts, rng)
+
+
+def pool(clouds: Sequence[Samples], u: Tensor, rng: np.random.Generator) -> Samples:
+    """Samples of several clouds and the answer u (unknowns,) of the search, which did not find the same valley.
+
+    Each is one draw of where an exploration ends, so their mean is known to the standard error of m draws, and a cloud
+    scatters about its own centre besides:
+
+        ū + (draw of a cloud − its centre) + t √(1 + 1/m) Σ z_k (u_k − ū)/√(m − 1),      t² = (m − 1)/χ²(m − 1)
+
+    with the centres u_k and normal z_k: Student's predictive distribution (Gelman et al., Bayesian Data Analysis, 2013).
+    """
+    best = min(clouds, key=lambda cloud: cloud.best_cost)
+    centres = torch.stack([u, *(cloud.u.mean(0) for cloud in clouds)])
+    within = torch.cat([cloud.u - cloud.u.mean(0) for cloud in clouds])
+    m, n = len(centres), len(within)
+    normal = torch.tensor(rng.standard_normal((n, m)))
+    stretch = torch.tensor(np.sqrt((1 + 1 / m) / rng.chisquare(m - 1, (n, 1))))  # t/√(m − 1)
+    between = stretch * (normal @ (centres - centres.mean(0)))
+    return Samples(centres.mean(0) + within + between, best.best, best.best_cost, best.accepted, agreed=False)
 
 
 class _StartPart(NamedTuple):
