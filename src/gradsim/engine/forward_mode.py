@@ -49,5 +49,5 @@ class _WithoutZeros(TorchFunctionMode):
 
 
 def _value_and_derivative(x: Any) -> tuple[Any, Tensor | None]:
-    """Of an argument, which may be a number."""
+    """Value and derivative of an argument, which may be a number."""
     return forward_ad.unpack_dual(x) if isinstance(x, Tensor) else (x, None)
