@@ -32,11 +32,21 @@ def registered():
     del ESTIMATORS["random-search"]
 
 
+def shorten(monkeypatch, divisor: int):
+    stages = [(residual, rate, iterations // divisor) for residual, rate, iterations in gradient_descent.STAGES]
+    monkeypatch.setattr(gradient_descent, "STAGES", tuple(stages))
+
+
 @pytest.fixture
 def brief(monkeypatch):
     """A third of the iterations of gradient descent."""
-    stages = [(residual, rate, iterations // 3) for residual, rate, iterations in gradient_descent.STAGES]
-    monkeypatch.setattr(gradient_descent, "STAGES", tuple(stages))
+    shorten(monkeypatch, 3)
+
+
+@pytest.fixture
+def unfinished(monkeypatch):
+    """Five iterations of each stage of gradient descent."""
+    shorten(monkeypatch, 12)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +83,7 @@ def test_every_estimator_finds_length_and_angle_of_a_pendulum(name, video, brief
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_every_estimator_counts_its_effort_and_depends_on_the_seed_alone(name, brief):
+def test_every_estimator_counts_its_effort_and_depends_on_the_seed_alone(name, unfinished):
     one, two = (solve(thrown(), MultistartConfig(starts=2), seed=3, estimator=name) for _ in range(2))
     assert one.values == two.values and one.rollouts == two.rollouts > 0
     assert [entry["stage"] for entry in one.history] and all("values" in entry for entry in one.history)

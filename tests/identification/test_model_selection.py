@@ -32,7 +32,7 @@ def test_a_model_without_gravity_is_flagged_and_not_chosen():
         THROW,
         observation=seen(),
         candidates={"with gravity": {"gravity": 9.81}, "with wind": {"gravity": [1.0, 0, 0]}},
-        plan=MultistartConfig(starts=2, rounds=1),
+        plan=MultistartConfig(starts=2, rounds=0, explore=False, polish=1, rtol=1e-6),
     )
     assert found.candidates[GIVEN].fit.status == found.candidates["with wind"].fit.status == "mismatch"
     assert found.chosen == "with gravity" and found.best.fit.status == "ok" and found.inflation == 1
@@ -49,7 +49,7 @@ def test_an_unknown_that_is_not_needed_costs_log_n():
         THROW,
         observation=seen(),
         candidates={"also sideways": {"unknowns": ["cube.velocity.y:-0.5:0.5"]}},
-        plan=MultistartConfig(starts=2, rounds=1),
+        plan=MultistartConfig(starts=2, rounds=0, polish=1),
     )
     simple, rich = found.candidates[GIVEN], found.candidates["also sideways"]
     assert (simple.parameters, rich.parameters) == (2, 3)

@@ -19,7 +19,7 @@ from gradsim.physics.model import Model
 
 SIGMA = 1 / 255
 SCENE = throw(frames=9, size=20)
-FEW = MultistartConfig(starts=3, rounds=0)
+FEW = MultistartConfig(starts=3, rounds=0, explore=False, polish=1)
 
 
 @cache

@@ -1,9 +1,13 @@
 """Values of plain PyTorch functions with their derivative along one direction, without the cost of a transform."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.overrides import TorchFunctionMode
+
+_RULES = {Tensor.add, Tensor.sub, Tensor.mul, Tensor.div}
 
 
 def derivative(
@@ -15,5 +19,35 @@ def derivative(
     """
     with forward_ad.dual_level():
         duals = {name: forward_ad.make_dual(x.contiguous(), along[name]) for name, x in at.items()}
-        pairs = [forward_ad.unpack_dual(y) for y in function(duals)]
+        with _WithoutZeros():
+            outputs = function(duals)
+        pairs = [forward_ad.unpack_dual(y) for y in outputs]
         return [p.primal for p in pairs], [p.tangent for p in pairs]
+
+
+class _WithoutZeros(TorchFunctionMode):
+    """d + c, d - c, d c and d / c of a tensor d with a derivative and a constant c, by their rules.
+
+    For the derivative of c, PyTorch makes a tensor of zeros without memory, and finds the shape of what is computed with
+    it in Python: 0.3 ms for a product, as much as all else of it 50 times.
+    """
+
+    def __torch_function__(self, func: Callable, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if kwargs or len(args) != 2 or func not in _RULES:
+            return func(*args, **(kwargs or {}))
+        (a, da), (b, db) = map(_value_and_derivative, args)
+        if (da is None) == (db is None) or (func is Tensor.div and da is None):
+            return func(*args)
+        value = func(a, b)
+        if func in (Tensor.mul, Tensor.div):
+            tangent = func(da, b) if db is None else func(a, db)
+        elif db is None:
+            tangent = da.expand_as(value)
+        else:
+            tangent = (db if func is Tensor.add else -db).expand_as(value)
+        return forward_ad.make_dual(value, tangent)
+
+
+def _value_and_derivative(x: Any) -> tuple[Any, Tensor | None]:
+    """Value and derivative of an argument, which may be a number."""
+    return forward_ad.unpack_dual(x) if isinstance(x, Tensor) else (x, None)

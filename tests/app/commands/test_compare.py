@@ -11,6 +11,8 @@ from gradsim.app.commands.compare import ModelComparison
 from gradsim.errors import InputError
 from gradsim.scene import Scene
 
+pytestmark = pytest.mark.usefixtures("blank_plots")
+
 
 def test_the_result_is_that_of_the_chosen_model(tmp_path, capsys):
     inputs, out = write_inputs(tmp_path), tmp_path / "run"

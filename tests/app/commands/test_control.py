@@ -29,6 +29,8 @@ from gradsim.physics.model import Model
 from gradsim.runtime.progress import NullProgress
 from gradsim.visualization.control_video import Screen
 
+pytestmark = pytest.mark.usefixtures("blank_plots")
+
 TASK = """
 name: step
 scene: walker

@@ -16,6 +16,8 @@ from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import overlay, side_by_side
 from gradsim_reproduction.runner import figure, write_result
 
+pytestmark = pytest.mark.usefixtures("blank_plots")
+
 
 def test_truths_are_within_their_ranges_and_differ_from_the_starts():
     scene = Scene.library("cube")

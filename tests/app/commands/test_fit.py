@@ -15,6 +15,8 @@ from gradsim.app.commands.simulate import simulate
 from gradsim.app.job import FitArguments
 from gradsim.errors import InputError
 
+pytestmark = pytest.mark.usefixtures("blank_plots")
+
 SCHEMA = {
     "schema": str,
     "command": str,

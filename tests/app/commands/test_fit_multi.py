@@ -13,6 +13,8 @@ from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.scene import Scene
 
+pytestmark = pytest.mark.usefixtures("blank_plots")
+
 A, B = Path("a.yaml"), Path("b.yaml")
 MASS = "cube.mass:1:8"
 

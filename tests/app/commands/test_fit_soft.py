@@ -14,6 +14,8 @@ from gradsim.app.job import FitArguments
 from gradsim.runtime.progress import NullProgress
 from gradsim.scene import Scene
 
+pytestmark = pytest.mark.usefixtures("blank_plots")
+
 KINDS = {"solid": soft_cases.solid, "cloth": soft_cases.cloth, "net": soft_cases.net}
 
 

@@ -14,7 +14,11 @@ from gradsim.physics.rigid.joints import joints_of
 from gradsim.render.camera import from_opengl, from_scene
 from gradsim.scene import importers
 
-newton = pytest.importorskip("newton", reason='Newton is not installed: pip install "gradsim[newton]"')
+
+@pytest.fixture(scope="module", autouse=True)
+def newton() -> Any:
+    """Imported for the tests and not for their collection, which every worker does: it takes 3 s."""
+    return pytest.importorskip("newton", reason='Newton is not installed: pip install "gradsim[newton]"')
 
 
 def load(*arguments, **options) -> Any:
@@ -218,7 +222,7 @@ def test_an_arm_comes_over_from_urdf(tmp_path):
         assert words in notes, words
 
 
-def test_links_of_an_arm_stand_where_newton_has_them(tmp_path):
+def test_links_of_an_arm_stand_where_newton_has_them(tmp_path, newton):
     """Centres of mass and inertias in the world at some coordinates, against Newton's own forward kinematics."""
     path = tmp_path / "arm.urdf"
     path.write_text(ARM)
