@@ -37,6 +37,9 @@ OTHER = {
 NARROW = ["narrow quadratic"]  # one number at a time: full registers of this law take 15 to 60 s to compile
 SCENES["narrow quadratic"], OTHER["narrow quadratic"] = SCENES["quadratic"], OTHER["quadratic"]
 UNREAD = [(kind, f"{name}.friction") for kind in ("solid", "cloth") for name in ("ground", "post")]
+WIDER = {
+    ("net", "post.friction"): 1e-3
+}  # a post barely touched: rounding of 1e-14 of the states over 1e-5 is all one would see
 MOVING = [
     pytest.param(kind, name, marks=[pytest.mark.slow] * (kind == "quadratic"))
     for kind, scene in SCENES.items()
@@ -78,12 +81,10 @@ def test_adjoint_of_every_parameter_matches_central_differences(kind, name, narr
 
     along, adjoints = directions([value], 1), weights(observed(value), 2)
     (gradient,) = gradients(observed, [value], adjoints)
-    secant = central_difference(observed, [value], along, 1e-5)
+    secant = central_difference(observed, [value], along, WIDER.get((kind, name), 1e-5))
     terms = torch.cat([(w * s).flatten() for w, s in zip(adjoints, secant, strict=True)])
     assert terms.abs().max() > 0
-    outputs = torch.cat([(w * y).flatten() for w, y in zip(adjoints, observed(value), strict=True)]).detach()
-    rounding = 2 * torch.finfo(torch.float64).eps * outputs.norm() / 1e-5  # of the secant: a post barely touched
-    assert abs((gradient * along[0]).sum() - terms.sum()) <= 1e-7 * terms.abs().sum() + rounding
+    assert abs((gradient * along[0]).sum() - terms.sum()) <= 1e-7 * terms.abs().sum()
 
 
 @pytest.mark.parametrize("kind", ("solid", "cloth", "net"))
