@@ -73,11 +73,12 @@ def test_adjoint_of_every_parameter_matches_central_differences(kind, name, narr
 
     along, adjoints = directions([value], 1), weights(observed(value), 2)
     (gradient,) = gradients(observed, [value], adjoints)
-    secant = central_difference(observed, [value], along, 1e-5)
+    size = 1e-4 if (kind, name) == ("net", "post.friction") else 1e-5  # motion is linear in it, so only rounding counts
+    secant = central_difference(observed, [value], along, size)
     terms = torch.cat([(w * s).flatten() for w, s in zip(adjoints, secant, strict=True)])
     assert terms.abs().max() > 0
     outputs = torch.cat([(w * y).flatten() for w, y in zip(adjoints, observed(value), strict=True)]).detach()
-    rounding = 2 * torch.finfo(torch.float64).eps * outputs.norm() / 1e-5  # of the secant: a post barely touched
+    rounding = 2 * torch.finfo(torch.float64).eps * outputs.norm() / size  # of the secant: a post barely touched
     assert abs((gradient * along[0]).sum() - terms.sum()) <= 1e-7 * terms.abs().sum() + rounding
 
 
