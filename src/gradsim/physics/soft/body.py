@@ -220,6 +220,26 @@ class SoftBody(System):
         share = mass / mass.sum(1, keepdim=True)
         return (share.reshape(len(share), *[1] * (y.ndim - 3), -1, 1) * y).sum(-2)
 
+    def energy(self, state: State, values: Values) -> tuple[Tensor, Tensor] | None:
+        """None with anchors, air, an actuation, or a bent sheet that resists bending."""
+        if self.anchored or self.acting or getattr(self.body, "air", None) is not None or self._strained(values):
+            return None
+        mass = self.mass(values)[:, None]
+        weight = -(state["x"] * values["gravity"][:, None, None]).sum(-1)
+        return 0.5 * (mass * state["v"].square().sum(-1)).sum(-1), (mass * weight).sum(-1)
+
+    def _strained(self, values: Values) -> bool:
+        """True if its rest shape may not be that of the start, or changes."""
+        neutral = {"activation": 0.0, "bending_activation": 0.0, "rest_length_factor": 1.0}
+        for key, number in neutral.items():
+            if (values.get(f"{self.name}.{key}", torch.tensor(number)) != number).any():
+                return True
+        regions = [key for key in values if key.startswith(f"{self.name}.regions.") and key.endswith("activation")]
+        bends = (
+            f"{self.name}.bending" in values and torch.linalg.matrix_rank(self.rest - self.rest.mean(0), rtol=1e-6) > 2
+        )
+        return bool(bends) or any(values[key].any() for key in regions)
+
     def bounding_radius(self, values: Values) -> float:
         scale = values.get(f"{self.name}.scale")  # some have none
         radius = torch.linalg.vector_norm(self.rest, dim=-1).max().item()

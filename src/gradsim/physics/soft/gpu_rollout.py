@@ -63,8 +63,8 @@ def _stages(job) -> SimpleNamespace | None:
     """Places, velocities and accelerations of the stages of a step by Nyström's method, and their adjoints."""
     if job.integrator != "nystrom":
         return None
-    each = {name: job.work(3) for name in ("a", "b")} | {name: job.work(1) for name in ("y", "u")}
-    return SimpleNamespace(**each, p_y=job.work(), p_u=job.work())
+    arrays = {name: job.work(3) for name in ("a", "b")} | {name: job.work(1) for name in ("y", "u")}
+    return SimpleNamespace(**arrays, p_y=job.work(), p_u=job.work())
 
 
 def _step(code, job, frame: int, k: int, before: int, after: int, states, f, stages) -> None:
