@@ -120,8 +120,9 @@ def test_simulate_says_so(tmp_path):
 
 @pytest.mark.parametrize(("substeps", "count"), [(75, 1), ("auto", 0)])
 def test_a_fit_says_so_of_its_answer(substeps, count):
-    scene = drop(*DAMPED[0], substeps)
+    (ground, height), *_ = DAMPED
+    scene = drop(ground, height, substeps)
     space = Space(scene, ["b.mass:0.5:2"])
     problem = SimpleNamespace(model=model_for(scene, space), space=space, frames=40)
-    notes = _notes(problem, space.inner(torch.ones(1, 1).double())[0])
+    notes = _notes(problem, space.inner(torch.ones(1, 1).double())[0])  # pyright: ignore[reportArgumentType]
     assert sum("`b` has gained energy" in note for note in notes) == count

@@ -272,11 +272,11 @@ def _notes(problem: Problem, u: Tensor) -> list[str]:
     model = getattr(problem, "model", None)
     if model is None:
         return []
-    given = problem.space.values(u[None])
-    notes = growth(model, given, problem.frames).warnings
+    values = problem.space.values(u[None])
+    notes = growth(model, values, problem.frames).warnings
     if model.scene.timing.substeps != "auto":
         with torch.no_grad():
-            trajectory = model.unchecked(model.values(given), problem.frames)
+            trajectory = model.unchecked(model.values(values), problem.frames)
         notes = [*notes, *(rise.words for rise in energy_rises(model, trajectory))]
     return notes
 

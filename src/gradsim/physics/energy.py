@@ -85,9 +85,9 @@ def _energies(group: Island, trajectory: Trajectory, values: Values, from_start:
         start = system.energy(system.after_blows(first, values) if from_start else first, values)
         if energies is None or start is None:
             return None
-        at_start = sum(y[0] for y in start)
+        at_start = start[0][0] + start[1][0]
         if system.contact_points is not None:
             at_start = at_start + contact_energy(system, first, values)
-        total = total + torch.cat([at_start, sum(y[0] for y in energies)[1:]])
+        total = total + torch.cat([at_start, (energies[0] + energies[1])[0, 1:]])
         lowest = lowest + energies[1][0].min()
     return total, lowest
