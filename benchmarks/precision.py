@@ -1,11 +1,12 @@
 """Work and precision of the integrators: error of the vertices against CPU time of a rollout, by kind of body.
 
-The old default, semi-implicit Euler, beside the new one: `rk4` for rigid bodies and `verlet` for soft ones, on scenes of the
-library, some equal worlds in float64 on one thread. Both take 1 to 8 times the steps that `substeps: auto` proposes for the
-old one. The error is the root mean square over the vertices of the surface and all frames of a clip, against the new default
-with 64 times these steps. `gain` is the error of the old default over that of the new one at equal CPU time, that of the
-dearer of the two with the first number of steps, `gain_fine` at that of the cheaper with the last (interpolated in logarithms). The CPU time is that of the line through
-the measured times over the number of steps: a shared machine is noisy.
+The old default, semi-implicit Euler, beside the new one: `rk4` for rigid bodies, `nystrom` for springs and `verlet` for other
+soft bodies, on scenes of the library, some equal worlds in float64 on one thread. Both take 1 to 8 times the steps that
+`substeps: auto` proposes for the old one. The error is the root mean square over the vertices of the surface and all frames of
+a clip, against the new default with 64 times these steps. `gain` is the error of the old default over that of the new one at
+equal CPU time, that of the dearer of the two with the first number of steps, `gain_fine` at that of the cheaper with the last
+(interpolated in logarithms). The CPU time is that of the line through the measured times over the number of steps: a shared
+machine is noisy.
 """
 
 import time

@@ -187,11 +187,14 @@ def test_names_that_mean_nothing_are_answered_with_what_there_is(beam, name, wor
 
 def test_soft_bodies_have_no_runge_kutta_steps(scene, mistake):
     line = mistake({BEAM: SOLID, "timing.integrator": "rk4"})
-    assert line == "timing.integrator: got 'rk4'; the soft body `beam` needs semi-implicit, verlet or implicit."
+    assert (
+        line == "timing.integrator: got 'rk4'; the soft body `beam` needs semi-implicit, verlet, nystrom or implicit."
+    )
 
 
 def test_each_body_has_the_integrator_that_suits_it(scene):
     """Also a rigid body beside soft ones; what touches a soft body moves with it, by semi-implicit steps."""
+    assert Scene.library("rope").integrator_of("rope") == "nystrom"
     both = scene({BEAM: SOLID, "bodies.ball": {"shape": {"sphere": {"radius": 0.1}}, "mass": 1}})
     assert (both.integrator_of("beam"), both.integrator_of("ball")) == ("verlet", "rk4")
     alike = {"bodies.ball": {"shape": {"sphere": {"radius": 0.1}}, "mass": 1}, "bodies.other": SOLID}
@@ -206,7 +209,8 @@ def test_each_body_has_the_integrator_that_suits_it(scene):
     assert {named.integrator_of(name) for name in named.bodies} == {"semi-implicit"}
 
 
-def test_verlet_steps_are_for_soft_bodies_alone(mistake):
+@pytest.mark.parametrize("integrator", ["verlet", "nystrom"])
+def test_integrators_of_soft_bodies_are_for_them_alone(mistake, integrator):
     ball = {"bodies.ball": {"shape": {"sphere": {"radius": 0.1}}, "mass": 1}}
-    line = mistake({**ball, BEAM: SOLID, "timing.integrator": "verlet"})
-    assert "got 'verlet', which supports soft bodies only" in line and line.endswith("choose auto.")
+    line = mistake({**ball, BEAM: SOLID, "timing.integrator": integrator})
+    assert f"got '{integrator}', which supports soft bodies only" in line and line.endswith("choose auto.")

@@ -95,6 +95,11 @@ def plain(groups_: tuple[Elements, ...], given: list[Tensor], integrator: str = 
                 x, before = x + h * v + h**2 / 2 * a, a
                 a = acceleration(x, v + h * before)
                 v = v + h / 2 * (before + a)
+            elif integrator == "nystrom":
+                a1 = acceleration(x, v)
+                a2 = acceleration(x + h / 2 * v + h**2 / 8 * a1, v + h / 2 * a1)
+                a3 = acceleration(x + h * v + h**2 / 2 * a2, v + h * (2 * a2 - a1))
+                x, v = x + h * v + h**2 / 6 * (a1 + 2 * a2), v + h / 6 * (a1 + 4 * a2 + a3)
             else:
                 v = v + h * acceleration(x, v)
                 x = x + h * v

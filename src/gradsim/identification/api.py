@@ -34,6 +34,7 @@ from gradsim.identification.uncertainty.profile_likelihood import with_profiles
 from gradsim.identification.uncertainty.residual_diagnostics import outlier_threshold, residual_diagnostics
 from gradsim.identification.uncertainty.smc import central, posterior, principal_axes
 from gradsim.identification.unknowns import Space, Unknown
+from gradsim.physics.energy import energy_rises
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
 from gradsim.runtime.progress import CheckpointStore
@@ -276,9 +277,17 @@ def _contact_law(problem: Problem) -> dict[str, str]:
 
 
 def _notes(problem: Problem, u: Tensor) -> list[str]:
-    """Warnings of the growth rate of errors; none for several clips."""
+    """Warnings of the growth rate of errors, and of energy that steps make; none for several clips."""
     model = getattr(problem, "model", None)
-    return growth(model, problem.space.values(u[None]), problem.frames).warnings if model is not None else []
+    if model is None:
+        return []
+    values = problem.space.values(u[None])
+    notes = growth(model, values, problem.frames).warnings
+    if model.scene.timing.substeps != "auto":
+        with torch.no_grad():
+            trajectory = model.unchecked(model.values(values), problem.frames)
+        notes = [*notes, *(rise.words for rise in energy_rises(model, trajectory))]
+    return notes
 
 
 def model_for(scene, space: Space) -> Model:

@@ -146,6 +146,13 @@ def contact_forces(system: System, states: dict[str, Tensor], values: Values) ->
     return _forces(system, _first(states), values)
 
 
+def contact_energy(system: System, states: dict[str, Tensor], values: Values) -> Tensor:
+    """Energy Σ ½ k gap² of world 0 (steps,) [J] that contact with grounds and obstacles stores; arguments as for `touches`."""
+    points, parameters = _parameters(system, values)
+    gap = _contacts(points, _first(states), parameters)[0]
+    return (0.5 * parameters["stiffness"][:, None] * gap.clamp(max=0.0) ** 2).flatten(1).sum(1)
+
+
 def force_tangents(
     system: System, states: dict[str, Tensor], tangents: dict[str, Tensor], values: Values, along: Values
 ) -> tuple[Tensor, Tensor]:

@@ -223,6 +223,14 @@ class System(Protocol):
         """Velocity of the center of mass (worlds, ..., 3) [m/s]."""
         raise InputError(f"`{self.name}` has no velocity among its states: {', '.join(self.states)}.")
 
+    def energy(self, state: State, values: Values) -> tuple[Tensor, Tensor] | None:
+        """Kinetic energy and that of gravity (worlds, frames) [J]; None if it stores other energy at the start, or gains some."""
+        return None
+
+    def after_blows(self, state: State, values: Values) -> State:
+        """The state at the start (worlds, 1, ...) after its blows; itself where it has them already."""
+        return state
+
     def bounding_radius(self, values: Values) -> float:
         """Largest distance of its surface from its center of mass, or from its pivot [m], in any world."""
         ...
@@ -299,6 +307,10 @@ class Island(Protocol):
     def check(self, values: Values) -> None:
         """Raise `InputError` if the start is impossible."""
         ...
+
+    def driven(self, values: Values) -> bool:
+        """True if what is between the bodies stores energy at the start, or supplies some."""
+        return False
 
     def opened(self, states: Mapping[str, State], values: Values) -> str:
         """Joint that has come apart at the last frame of states (worlds, frames, ...), in words; "" for none."""

@@ -52,7 +52,7 @@ RESERVED_NAMES = (
     "scene",
     "systems",
 )  # keys of the scene or model itself
-FOR_SOFT = ("verlet", "implicit")  # integrators of soft bodies that nothing but grounds and obstacles touches
+FOR_SOFT = ("verlet", "nystrom", "implicit")  # of soft bodies that nothing but grounds and obstacles touches
 
 
 class Timing(Node):
@@ -65,9 +65,10 @@ class Timing(Node):
         tolerance: With `auto`, how far half the step may move a fitted unknown, in standard deviations. A fit halves the
             steps until it is below; 0.2 is far less than the noise of any single pixel. Infinity (`.inf`) for a video that
             was simulated with the very steps of this scene: then nothing is asked about them.
-        integrator: `rk4` for rigid bodies; `verlet` (velocity Verlet) or, if stiff, `implicit` (Euler) for soft ones;
-            `semi-implicit` (Euler) for both. `auto`, for each body: `rk4` if rigid, `verlet` if soft, `semi-implicit` where
-            `contacts` or `attachments` have a soft body in them. The motion of pendulums is always by Runge–Kutta methods.
+        integrator: `rk4` for rigid bodies; `verlet` (velocity Verlet), `nystrom` (Nyström's fourth-order method) or, if
+            stiff, `implicit` (Euler) for soft ones; `semi-implicit` (Euler) for both. `auto`, for each body: `rk4` if rigid,
+            `nystrom` for springs, `verlet` for solids and cloth, `semi-implicit` where `contacts` or `attachments` have a
+            soft body in them. The motion of pendulums is always by Runge–Kutta methods.
         rate: Simulated seconds per second of this clock: 0.5 for a video slowed down to half the stated speed.
         offset: Simulated time of the first frame after the start [s].
     """
@@ -76,7 +77,7 @@ class Timing(Node):
     frames: Annotated[int, Count(1, 100_000)] = 60
     substeps: Annotated[int | Literal["auto"], Count(1, 1_000_000, ("auto",))] = "auto"
     tolerance: Annotated[float, Quantity("", lower=0.0, above=True, infinite=True)] = 0.2
-    integrator: Literal["auto", "semi-implicit", "rk4", "verlet", "implicit"] = "auto"
+    integrator: Literal["auto", "semi-implicit", "rk4", "verlet", "nystrom", "implicit"] = "auto"
     rate: Annotated[float, Quantity("", lower=0.0, above=True, positive=True)] = 1.0
     offset: Annotated[float, Quantity("s", lower=0.0)] = 0.0
 
@@ -213,7 +214,7 @@ class Scene(Node):
         if soft and self.timing.integrator == "rk4":
             yield (
                 ("timing", "integrator"),
-                f"got 'rk4'; the soft body `{soft[0]}` needs semi-implicit, verlet or implicit.",
+                f"got 'rk4'; the soft body `{soft[0]}` needs semi-implicit, verlet, nystrom or implicit.",
             )
         hard = [name for name in self.bodies if name not in soft]
         if hard and self.timing.integrator in FOR_SOFT:
@@ -230,7 +231,9 @@ class Scene(Node):
         soft = {name for name, node in self.bodies.items() if isinstance(node, Soft)}
         if any(body in link and link & soft for link in self.links):
             return "semi-implicit"
-        return "verlet" if body in soft else "rk4"
+        if body not in soft:
+            return "rk4"
+        return "nystrom" if self.bodies[body].kind == "springs" else "verlet"
 
     @property
     def links(self) -> list[set[str]]:

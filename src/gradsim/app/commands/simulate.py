@@ -8,6 +8,7 @@ from gradsim.app.job import open_scene
 from gradsim.errors import Status
 from gradsim.identification.fit import SCHEMA
 from gradsim.physics.convergence import converged
+from gradsim.physics.energy import energy_rises
 from gradsim.physics.model import Model
 from gradsim.runtime.atomic import atomic_write, write_json
 from gradsim.runtime.progress import NullProgress, Progress
@@ -20,7 +21,8 @@ def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> d
     """Simulate a scene; writes scene.yaml, trajectory.npz and result.json.
 
     With `substeps: auto`, the step is halved until that moves no vertex by more than 1e-4 of the radius of its body, or
-    twice; `discretization` in result.json says how far half the step still moves one [m].
+    twice; `discretization` in result.json says how far half the step still moves one [m]. `notes` there name bodies whose
+    steps make energy.
 
     Args:
         scene_path: Scene file, or name of a library scene.
@@ -43,6 +45,9 @@ def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> d
     model, trajectory = steps.model, steps.trajectory
     moves = f"half the step moves no vertex by more than {steps.shift:.2g} m"
     progress.stage(f"{scene.timing.frames} frames of {model.substeps} steps: {moves}")
+    notes = [rise.words for rise in energy_rises(model, trajectory)]
+    for note in notes:
+        progress.stage(note)
     arrays = {f"{body}.{k}": y[0].numpy() for body, states in trajectory.states.items() for k, y in states.items()}
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
@@ -57,6 +62,7 @@ def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> d
         "substeps": model.substeps,
         "time_step": model.dt,
         "discretization": {"shift": steps.shift, "relative": steps.relative, "converged": steps.converged},
+        "notes": notes,
         "final": {name: a[-1].tolist() for name, a in arrays.items()},
         "versions": versions(),
     }

@@ -202,6 +202,19 @@ class RigidBody(System):
     def velocity(self, state: State, values: Values) -> Tensor:
         return state["v"]
 
+    def energy(self, state: State, values: Values) -> tuple[Tensor, Tensor] | None:
+        if any(push.after_start for push in self.body.pushes):
+            return None
+        mass, spin = self.mass(values)[:, None], self.spin(state["q"], state["l"], values)
+        moving = 0.5 * mass * state["v"].square().sum(-1) + 0.5 * (spin * state["l"]).sum(-1)
+        return moving, -mass * (state["x"] * values["gravity"][:, None]).sum(-1)
+
+    def after_blows(self, state: State, values: Values) -> State:
+        impulses, points = self._pushes(values, len(state["q"]))
+        torque = torch.linalg.cross(rotation.rotate(state["q"], points), impulses).sum(1, keepdim=True)
+        v = state["v"] + impulses.sum(1, keepdim=True) / self.mass(values)[:, None, None]
+        return {**state, "v": v, "l": state["l"] + torque}
+
     def bounding_radius(self, values: Values) -> float:
         return torch.linalg.vector_norm(self.rest, dim=-1).max().item() * values[f"{self.name}.scale"].max().item()
 
@@ -246,8 +259,9 @@ class RigidBody(System):
         """
         return self._stable_step(values)
 
-    def recommended_step(self, values: Values) -> float:
-        damped = self._stable_step(values, self.impact_speed(values))
+    def recommended_step(self, values: Values, speed: Tensor | None = None) -> float:
+        """As of `System`; `speed` of the impact (worlds,) [m/s], None: `impact_speed`."""
+        damped = self._stable_step(values, self.impact_speed(values) if speed is None else speed)
         contact = min(RESOLVED * self._stable_step(values), DAMPED * damped)
         if self.scene.integrator_of(self.name) != "rk4":  # Euler's error in free spin is of first order at any step
             return contact
@@ -260,15 +274,40 @@ class RigidBody(System):
     def impact_speed(self, values: Values) -> Tensor:
         """Largest speed (worlds,) [m/s] at which one of its points can meet a ground or obstacle.
 
-        0 of a body that a joint places: what it falls through is the joint's.
+        0 of a body that a joint places: `swing_speed` knows where.
         """
         if self.placed:
             return torch.zeros_like(self.mass(values)).detach()
-        x = values[f"{self.name}.position"].detach()
         speed, spin = self._start_speed(values)
-        reach = torch.linalg.vector_norm(self.rest, dim=-1).max() * values[f"{self.name}.scale"].detach()
-        height, gravity = height_above(self, x, values).detach(), values["gravity"].detach()
-        return fall_speed(speed, height, gravity, clip_length(self.scene, values)) + spin * reach
+        return self._fall_speed(values[f"{self.name}.position"], speed, values) + spin * self._reach(values)
+
+    def swing_speed(self, start: Sequence[Tensor], arm: float, values: Values) -> Tensor:
+        """The same of a body that a joint places: as fast as it falls, and turning about a pivot.
+
+        Args:
+            start: Its x, q, v and l.
+            arm: Distance of the pivot from its centre of mass [m].
+            values: All parameters.
+        """
+        x, q, v, l = start
+        norm = lambda y: torch.linalg.vector_norm(y.detach(), dim=-1)
+        impulses, points = self._pushes(values, len(q))
+        least = torch.linalg.eigvalsh(self.inertia(values).detach())[:, 0]
+        speed = norm(v) + norm(impulses).sum(1) / self.mass(values).detach()
+        spin = norm(self.spin(q, l, values)) + (norm(impulses) * norm(points)).sum(1) / least
+        fall = self._fall_speed(x, speed, values)
+        if arm > 0:
+            spin = torch.maximum(spin, fall / arm)
+        return fall + spin * self._reach(values)
+
+    def _fall_speed(self, x: Tensor, speed: Tensor, values: Values) -> Tensor:
+        """Largest speed (worlds,) [m/s] of its centre of mass, from x and the speed at the start."""
+        height, gravity = height_above(self, x.detach(), values).detach(), values["gravity"].detach()
+        return fall_speed(speed, height, gravity, clip_length(self.scene, values))
+
+    def _reach(self, values: Values) -> Tensor:
+        """Distance (worlds,) [m] of its farthest vertex from the centre of mass."""
+        return torch.linalg.vector_norm(self.rest, dim=-1).max() * values[f"{self.name}.scale"].detach()
 
     def _start_speed(self, values: Values) -> tuple[Tensor, Tensor]:
         """Bounds of speed [m/s] and spin [rad/s] (worlds,) after all pushes: exact where all are blows at the start."""

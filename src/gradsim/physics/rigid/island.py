@@ -72,9 +72,13 @@ class ConstrainedIsland(Island):
 
     def recommended_step(self, values: Values) -> float:
         """Semi-implicit steps of joints are shorter by `FINER` than what resolves swings by a higher order."""
-        finer = FINER if self.integrator == "semi-implicit" else 1
-        between = [self.joints.recommended_step(values) / finer] if self.joints else []
-        return min(*between, *(part.recommended_step(values) for part in (*self.systems, self.pairs) if part))
+        finer, speeds = FINER if self.integrator == "semi-implicit" else 1, self._impact_speeds(values)
+        steps = [s.recommended_step(values, speed) for s, speed in zip(self.systems, speeds, strict=True)]
+        if self.joints:
+            steps.append(self.joints.recommended_step(values) / finer)
+        if self.pairs:
+            steps.append(self.pairs.recommended_step(values, speeds))
+        return min(steps)
 
     def check(self, values: Values) -> None:
         """Raise `InputError` if a joint is open at the start, or a body is inside a ground or another."""
@@ -86,6 +90,9 @@ class ConstrainedIsland(Island):
         if self.pairs:
             x, q = (torch.stack([start[s.name][k] for s in self.systems], 1) for k in (0, 1))
             self.pairs.check(values, x, q)
+
+    def driven(self, values: Values) -> bool:
+        return bool(self.joints and self.joints.driven(values))
 
     def opened(self, states, values: Values) -> str:
         if not self.joints:
@@ -106,6 +113,16 @@ class ConstrainedIsland(Island):
         kind = self.joints.rows[row][0]
         much = f"by {away[world, row].item():.2g} {'m' if kind == 'point' else 'of its axis'}"
         return f"the joint `{self.joints.of_row(row)}` comes apart, {much} at the last frame of world {world}"
+
+    def _impact_speeds(self, values: Values) -> list[Tensor]:
+        """Largest speed (worlds,) [m/s] at which a point of each body can meet something."""
+        if not self.joints or not any(s.placed for s in self.systems):
+            return [s.impact_speed(values) for s in self.systems]
+        start, arms = self._start(values), self.joints.arms(values)
+        return [
+            s.swing_speed(start[s.name], arms.get(s.name, 0.0), values) if s.placed else s.impact_speed(values)
+            for s in self.systems
+        ]
 
     def _start(self, values: Values) -> dict[str, list[Tensor]]:
         states = {s.name: s.start(values) for s in self.systems}

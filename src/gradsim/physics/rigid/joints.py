@@ -121,6 +121,10 @@ class Joints:
                         total = total + 0.5 * of("limit_stiffness") * (sign * (phi - of(end))).clamp(min=0.0) ** 2
         return total
 
+    def driven(self, values: Values) -> bool:
+        """True if a motor or a spring acts: they may give energy to the bodies."""
+        return any(self._number(key, values).any() for key in ("spring", "torque"))
+
     def stable_step(self, values: Values) -> float:
         """h² K + 2 h C < 4, with K and C the largest that springs and dampers add up to over the masses they move.
 
@@ -135,6 +139,15 @@ class Joints:
             if k or c:
                 worst = min(worst, 4 / (c + math.sqrt(c**2 + 4 * k)))
         return worst
+
+    def arms(self, values: Values) -> dict[str, float]:
+        """Least distance [m] of a pivot from the centre of mass of each body that a joint holds."""
+        arms: dict[str, float] = {}
+        for name, joint in self.joints.items():
+            for body, point in zip(joint.between, self.geometry.points(name, values), strict=True):
+                arm = torch.linalg.vector_norm(point.detach(), dim=-1).min().item()
+                arms[body] = min(arm, arms.get(body, math.inf))
+        return arms
 
     def recommended_step(self, values: Values) -> float:
         """Also resolves swings about the joints, ω² = g/ℓ, and the rates at the start, as of a pendulum.

@@ -75,16 +75,15 @@ class Pairs:
         A single point that carries turns the bodies too: it has 1/m_a + r_a²/I_a and so on. Dissipation is 0 at touch and
         does not count.
         """
-        return self._stable_step(values, damped=False)
+        return self._stable_step(values)
 
-    def recommended_step(self, values: Values) -> float:
-        damped = self._stable_step(values, damped=True)
-        return min(RESOLVED * self.stable_step(values), DAMPED * damped)
+    def recommended_step(self, values: Values, speeds: Sequence[Tensor]) -> float:
+        """Step [s] that resolves contact; `speeds` (worlds,) [m/s] at which a point of each body can meet something."""
+        return min(RESOLVED * self.stable_step(values), DAMPED * self._stable_step(values, speeds))
 
-    def _stable_step(self, values: Values, damped: bool) -> float:
-        """See `stable_step`; `damped`: with the dissipation at the speed of the impact (`contact/impact.py`)."""
+    def _stable_step(self, values: Values, speeds: Sequence[Tensor] = ()) -> float:
+        """See `stable_step`; with `speeds` also the dissipation at those of the impact (`contact/impact.py`)."""
         worst = math.inf
-        speeds = [body.impact_speed(values) for body in self.bodies] if damped else []
         for (a, b), name in self.contacts.items():
             of = lambda key, name=name: values[f"contacts.{name}.{key}"].detach()
             k, drag, loss = of("stiffness"), of("friction_stiffness"), of("dissipation")
@@ -92,7 +91,7 @@ class Pairs:
             single = 1 in (len(self.cores[a].corners), len(self.cores[b].corners))
             for inverse in (light * (1 if single else AT_ONCE), turning):
                 stiff, damp = NEIGHBOURS * k * inverse, 2 * NEIGHBOURS * drag * inverse
-                if damped:
+                if speeds:
                     damp = damp + 2 * loss * (speeds[a] + speeds[b]) * torch.sqrt(stiff)
                 worst = min(worst, (8 / (damp + torch.sqrt(damp**2 + 16 * stiff))).min().item())
         return worst

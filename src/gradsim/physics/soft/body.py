@@ -32,7 +32,12 @@ from gradsim.physics.system import ObservationUnits, State, System, Values, cent
 
 RESOLVED = 0.5  # proposed step over the largest stable one of the material: stiffness grows as it is squeezed
 TOUCHES = 0.2  # the same for contact, as of rigid bodies
-DAMPED_VERLET = 1.25  # factor of damping in a proposed Verlet step: half of a step is within h c/m < 1, by a fifth
+STABLE = {  # factors of k and c in the bound h² k/m + 2 h c/m < 4 of explicit Euler steps
+    "semi-implicit": (1.0, 1.0),
+    "verlet": (1.0, 2.0),  # extrapolates the velocity
+    "nystrom": (0.6, 0.8),  # h² k/m < 6.66 undamped, h c/m < 2.51 of damping alone, and no less than the line between
+}
+DAMPED_VERLET = 1.25  # factor of c in a proposed Verlet step: half of a step is within h c/m < 1, by a fifth
 
 
 class Discretization(Protocol):
@@ -215,6 +220,26 @@ class SoftBody(System):
         share = mass / mass.sum(1, keepdim=True)
         return (share.reshape(len(share), *[1] * (y.ndim - 3), -1, 1) * y).sum(-2)
 
+    def energy(self, state: State, values: Values) -> tuple[Tensor, Tensor] | None:
+        """None with anchors, air, an actuation, or a bent sheet that resists bending."""
+        if self.anchored or self.acting or getattr(self.body, "air", None) is not None or self._strained(values):
+            return None
+        mass = self.mass(values)[:, None]
+        weight = -(state["x"] * values["gravity"][:, None, None]).sum(-1)
+        return 0.5 * (mass * state["v"].square().sum(-1)).sum(-1), (mass * weight).sum(-1)
+
+    def _strained(self, values: Values) -> bool:
+        """True if its rest shape may not be that of the start, or changes."""
+        neutral = {"activation": 0.0, "bending_activation": 0.0, "rest_length_factor": 1.0}
+        for key, number in neutral.items():
+            if (values.get(f"{self.name}.{key}", torch.tensor(number)) != number).any():
+                return True
+        regions = [key for key in values if key.startswith(f"{self.name}.regions.") and key.endswith("activation")]
+        bends = (
+            f"{self.name}.bending" in values and torch.linalg.matrix_rank(self.rest - self.rest.mean(0), rtol=1e-6) > 2
+        )
+        return bool(bends) or any(values[key].any() for key in regions)
+
     def bounding_radius(self, values: Values) -> float:
         scale = values.get(f"{self.name}.scale")  # some have none
         radius = torch.linalg.vector_norm(self.rest, dim=-1).max().item()
@@ -241,19 +266,20 @@ class SoftBody(System):
         return torch.cat([*centered(self, state, values, units), shape, motion], 1)
 
     def stable_step(self, values: Values) -> float:
-        """From h² k/m + 2 h c/m < 4 with bounds of k/m and c/m: see `Discretization.rates` and `SoftContact.rates`.
+        """By `STABLE` with bounds of k/m and c/m: see `Discretization.rates` and `SoftContact.rates`.
 
-        Verlet steps need h² k/m + 4 h c/m < 4, since their velocity is extrapolated. An implicit step is stable at any size.
+        An implicit step is stable at any size.
         """
-        extrapolated = 2 if self.integrator == "verlet" else 1
-        return math.inf if self.integrator == "implicit" else _step(*self._rates(values, damped=False)[0], extrapolated)
+        if self.integrator == "implicit":
+            return math.inf
+        return _step(*self._rates(values, damped=False)[0], *STABLE[self.integrator])
 
     def recommended_step(self, values: Values) -> float:
         if self.integrator == "implicit":
             return math.inf
         (elastic, touch), (_, damped) = self._rates(values, damped=False), self._rates(values, damped=True)
-        more = DAMPED_VERLET if self.integrator == "verlet" else 1
-        return min(RESOLVED * _step(*elastic, more), TOUCHES * _step(*touch), DAMPED * _step(*damped, more))
+        factors = (1.0, DAMPED_VERLET) if self.integrator == "verlet" else STABLE[self.integrator]
+        return min(RESOLVED * _step(*elastic, *factors), TOUCHES * _step(*touch), DAMPED * _step(*damped, *factors))
 
     def impact_speed(self, values: Values) -> Tensor:
         """Largest speed (worlds,) [m/s] at which one of its vertices can meet a ground or obstacle."""
@@ -350,8 +376,8 @@ def _turns(rest: Tensor) -> bool:
     return bool(torch.linalg.matrix_rank((rest - rest.mean(0)).cpu(), rtol=1e-6) > 1)
 
 
-def _step(stiffness: Tensor, damping: Tensor, factor: float = 1.0) -> float:
-    """The positive root of h² k/m + 2 h c/m = 4 with a factor of c, the least of all worlds."""
-    c = factor * damping
-    root = 4 / (c + torch.sqrt(c**2 + 4 * stiffness)).clamp(min=1e-300)
+def _step(stiffness: Tensor, damping: Tensor, of_stiffness: float = 1.0, of_damping: float = 1.0) -> float:
+    """The positive root of h² k/m + 2 h c/m = 4 with factors of k and c, the least of all worlds."""
+    c = of_damping * damping
+    root = 4 / (c + torch.sqrt(c**2 + 4 * of_stiffness * stiffness)).clamp(min=1e-300)
     return root.min().item()

@@ -1,5 +1,5 @@
-"""The steps of `soft/kernels.py` and `soft/verlet_kernels.py` with one vertex a thread; forces come between, one element a
-thread."""
+"""The steps of `soft/kernels.py`, `soft/verlet_kernels.py` and `soft/nystrom_kernels.py` with one vertex a thread; forces come
+between, one element a thread."""
 
 import warp as wp
 
@@ -74,6 +74,76 @@ def correct(
     v[i, after, b] = v[i, after, b] + (ab - a[i, after, b]) * half
     a[i, after, b] = ab
     f[i, b] = zero3(0)
+
+
+SIXTH, THIRD = Scalar(1 / 6), Scalar(1 / 3)  # as in `soft/nystrom_kernels.py`
+
+
+@wp.kernel(enable_backward=False)
+def place_stage(
+    step: wp.array2d[Real],
+    frame: int,
+    k: int,  # stage
+    s: int,
+    x: wp.array3d[Vec3],
+    v: wp.array3d[Vec3],
+    a: wp.array3d[Vec3],
+    # out
+    y: wp.array3d[Vec3],
+    u: wp.array3d[Vec3],
+):
+    i, b = wp.tid()
+    h = step[i, frame]
+    half = spread(Scalar(0.5)) * h
+    xb = x[i, s, b]
+    vb = v[i, s, b]
+    a1 = a[i, 0, b]
+    if k == 0:
+        y[i, 0, b] = xb
+        u[i, 0, b] = vb
+    elif k == 1:
+        y[i, 0, b] = xb + (vb + a1 * (spread(Scalar(0.25)) * h)) * half
+        u[i, 0, b] = vb + a1 * half
+    else:
+        a2 = a[i, 1, b]
+        y[i, 0, b] = xb + (vb + a2 * half) * h
+        u[i, 0, b] = vb + (a2 + a2 - a1) * h
+
+
+@wp.kernel(enable_backward=False)
+def accelerate(
+    inverse_mass: wp.array2d[Real],
+    free: wp.array[Scalar],
+    gravity: wp.array2d[Vec3],
+    k: int,
+    # out; f is zero again
+    a: wp.array3d[Vec3],
+    f: wp.array2d[Vec3],
+):
+    i, b = wp.tid()
+    a[i, k, b] = f[i, b] * inverse_mass[i, b] + gravity[i, 0] * spread(free[b])
+    f[i, b] = zero3(0)
+
+
+@wp.kernel(enable_backward=False)
+def step_by_stages(
+    step: wp.array2d[Real],
+    frame: int,
+    s: int,
+    after: int,
+    a: wp.array3d[Vec3],
+    # out
+    x: wp.array3d[Vec3],
+    v: wp.array3d[Vec3],
+):
+    i, b = wp.tid()
+    h = step[i, frame]
+    sixth = spread(SIXTH) * h
+    a1 = a[i, 0, b]
+    a2 = a[i, 1, b]
+    vb = v[i, s, b]
+    x[i, after, b] = x[i, s, b] + (vb + (a1 + a2 + a2) * sixth) * h
+    v[i, after, b] = vb + (a1 + a2 * spread(Scalar(4.0)) + a[i, 2, b]) * sixth
 
 
 if not DUAL:
@@ -173,3 +243,98 @@ if not DUAL:
         av[i, b] = gu + gx * h
         rate = dot(gx, v[i, s + 1, b]) + dot(gu, a[i, s, b])
         wp.atomic_add(step_adjoint, i, frame, rate * spread(wp.where(moves > 0, Scalar(1.0), Scalar(0.0))))
+
+    @wp.kernel(enable_backward=False)
+    def step_by_stages_adjoint(
+        step: wp.array2d[Real],
+        frame: int,
+        s: int,
+        v: wp.array3d[Vec3],
+        a: wp.array3d[Vec3],
+        ax: wp.array2d[Vec3],
+        # out
+        av: wp.array2d[Vec3],
+        adjoints: wp.array3d[Vec3],
+        step_adjoint: wp.array2d[Real],
+    ):
+        i, b = wp.tid()
+        h = step[i, frame]
+        third = spread(THIRD) * h
+        sixth = spread(SIXTH) * h
+        a1 = a[i, 0, b]
+        a2 = a[i, 1, b]
+        gx = ax[i, b]
+        gv = av[i, b]
+        b1 = (gx * h + gv) * sixth
+        adjoints[i, 0, b] = b1
+        adjoints[i, 1, b] = b1 + b1 + gv * third
+        adjoints[i, 2, b] = gv * sixth
+        av[i, b] = gv + gx * h
+        rate = dot(gx, v[i, s, b] + (a1 + a2 + a2) * third)
+        gained = a1 + a2 * spread(Scalar(4.0)) + a[i, 2, b]
+        wp.atomic_add(step_adjoint, i, frame, rate + dot(gv, gained) * spread(SIXTH))
+
+    @wp.kernel(enable_backward=False)
+    def accelerate_adjoint(
+        inverse_mass: wp.array2d[Real],
+        free: wp.array[Scalar],
+        gravity: wp.array2d[Vec3],
+        k: int,
+        a: wp.array3d[Vec3],
+        adjoints: wp.array3d[Vec3],
+        # out; the adjoints of the stage are zero
+        w: wp.array2d[Vec3],
+        p_y: wp.array2d[Vec3],
+        p_u: wp.array2d[Vec3],
+        mass_adjoint: wp.array2d[Real],
+        gravity_adjoint: wp.array2d[Vec3],
+    ):
+        i, b = wp.tid()
+        m = inverse_mass[i, b]
+        loose = spread(free[b])
+        probe = adjoints[i, k, b]
+        gained = dot(probe, a[i, k, b] - gravity[i, 0] * loose)
+        mass_adjoint[i, b] = mass_adjoint[i, b] + gained / (m + (1.0 - loose))
+        wp.atomic_add(gravity_adjoint, i, 0, probe * loose)
+        w[i, b] = probe * m
+        p_y[i, b] = zero3(0)
+        p_u[i, b] = zero3(0)
+
+    @wp.kernel(enable_backward=False)
+    def place_stage_adjoint(
+        step: wp.array2d[Real],
+        frame: int,
+        k: int,
+        s: int,
+        v: wp.array3d[Vec3],
+        a: wp.array3d[Vec3],
+        p_y: wp.array2d[Vec3],
+        p_u: wp.array2d[Vec3],
+        # out
+        ax: wp.array2d[Vec3],
+        av: wp.array2d[Vec3],
+        adjoints: wp.array3d[Vec3],
+        step_adjoint: wp.array2d[Real],
+    ):
+        i, b = wp.tid()
+        h = step[i, frame]
+        half = spread(Scalar(0.5)) * h
+        py = p_y[i, b]
+        pu = p_u[i, b]
+        vb = v[i, s, b]
+        a1 = a[i, 0, b]
+        by_v = pu
+        rate = zero(0)
+        if k == 2:
+            a2 = a[i, 1, b]
+            by_v = pu + py * h
+            adjoints[i, 1, b] = adjoints[i, 1, b] + (py * half + pu + pu) * h
+            adjoints[i, 0, b] = adjoints[i, 0, b] - pu * h
+            rate = dot(py, vb + a2 * h) + dot(pu, a2 + a2 - a1)
+        if k == 1:
+            by_v = pu + py * half
+            adjoints[i, 0, b] = adjoints[i, 0, b] + (py * (spread(Scalar(0.25)) * h) + pu) * half
+            rate = (dot(py, vb + a1 * half) + dot(pu, a1)) * spread(Scalar(0.5))
+        ax[i, b] = ax[i, b] + py
+        av[i, b] = av[i, b] + by_v
+        wp.atomic_add(step_adjoint, i, frame, rate)

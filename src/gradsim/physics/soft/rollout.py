@@ -1,7 +1,8 @@
 """Rollouts of soft bodies as a differentiable operation and with forward sensitivities.
 
-The equations of a step are in `soft/kernels.py` (semi-implicit Euler) and `soft/verlet_kernels.py` (velocity Verlet), those
-of the forces in their own files. A rollout is one operation of PyTorch on the whole trajectory: the frames are its
+The equations of a step are in `soft/kernels.py` (semi-implicit Euler), `soft/verlet_kernels.py` (velocity Verlet) and
+`soft/nystrom_kernels.py` (Nyström's method), those of the forces in their own files. A rollout is one operation of PyTorch
+on the whole trajectory: the frames are its
 checkpoints, and the backward pass recomputes the steps between them (paper Appendix B, the discrete adjoint of
 semi-implicit Euler, Eq. 4 and 5).
 """
@@ -29,14 +30,20 @@ from gradsim.physics.forces.base import Elements, Force
 from gradsim.physics.soft import gpu_rollout
 
 if TYPE_CHECKING:
-    from gradsim.physics.soft import kernels, verlet_kernels
+    from gradsim.physics.soft import kernels, nystrom_kernels, verlet_kernels
 else:
     kernels = "gradsim.physics.soft.kernels"
+    nystrom_kernels = "gradsim.physics.soft.nystrom_kernels"
     verlet_kernels = "gradsim.physics.soft.verlet_kernels"
 
 MAPPINGS = {kind.name: kind for kind in (Worlds, InElements, Threads)}
 STATE = ("x", "v")
-WITHIN = {"semi-implicit": STATE, "verlet": (*STATE, "a")}  # states from step to step; those of a frame are `STATE`
+WITHIN = {
+    "semi-implicit": STATE,
+    "verlet": (*STATE, "a"),
+    "nystrom": STATE,
+}  # states from step to step; those of a frame are `STATE`
+STAGES = 3  # of a step by Nyström's method
 HEAD = (*STATE, "inverse_mass", "gravity")  # before the parameters of the forces
 
 
@@ -57,7 +64,7 @@ class Particles:
         pinned: Vertices that keep their velocity.
         segment: Frames between two checkpoints of the backward pass.
         mapping: How worlds and elements lie in registers; None chooses the faster.
-        integrator: "semi-implicit" or "verlet".
+        integrator: "semi-implicit", "verlet" or "nystrom".
     """
 
     groups: tuple[Elements, ...]
@@ -191,8 +198,13 @@ class Job:
     def system(self):
         """The kernels' `System`."""
         p, e = self.structs
-        opens = {"evaluations": self.evaluations} if self.integrator == "verlet" else {}
-        return struct_of(self.code.System, {"p": p, "e": e, "f": self.work(), "w": self.work()} | opens)
+        fields = {"p": p, "e": e, "f": self.work(), "w": self.work()}
+        if self.integrator == "verlet":
+            fields["evaluations"] = self.evaluations
+        elif self.integrator == "nystrom":
+            fields |= {name: self.work() for name in ("y", "u", "p_y", "p_u")}
+            fields |= {"a": self.work(STAGES), "b": self.work(STAGES), "stages": STAGES}
+        return struct_of(self.code.System, fields)
 
     def work(self, *lead: int):
         """Zeros for vertices."""
@@ -282,7 +294,7 @@ def _fixed(program: Particles, *key) -> _Fixed:
 def particles_code(
     forces: tuple[Force, ...], lane: Lane, mapping: str, integrator: str = "semi-implicit"
 ) -> ModuleType:
-    """`soft/kernels.py` or `soft/verlet_kernels.py` for these forces."""
+    """`soft/kernels.py`, `soft/verlet_kernels.py` or `soft/nystrom_kernels.py` for these forces."""
     assembled = assemble(forces, lane, mapping)
     reach = {k: access(lane, mapping)[k] for k in ("Vertex", "load", "store")}
     parts = ("Elements", "add_forces", *(() if lane.dual else ("add_adjoints", "all_powers")))
@@ -290,8 +302,11 @@ def particles_code(
     if integrator == "semi-implicit":
         return compiled_for_packs(specialize(kernels, lane, SHARED=mapping != "elements", **bound), lane)
     parts = ("Parameters", "constant", *(() if lane.dual else ("copy_vertices", "add_vertices")))
+    template = verlet_kernels
+    if integrator == "nystrom":
+        template, parts = nystrom_kernels, ("Trajectory", *parts, *(() if lane.dual else ("Adjoint", "copy_state")))
     bound |= members(particles_code(forces, lane, mapping), *parts)
-    return compiled_for_packs(specialize(verlet_kernels, lane, **bound), lane)
+    return compiled_for_packs(specialize(template, lane, **bound), lane)
 
 
 def _check(program: Particles, inputs: Sequence[Tensor]) -> None:
