@@ -103,7 +103,8 @@ def test_the_backbone_learns_from_the_frames_that_are_asked_for(clips):
     network.features(films)  # once in training mode, for the statistics: without them nothing comes through
     network.eval()
     seen = network.features(films, learnt)
-    assert torch.equal(seen, network.features(films))  # in eval mode, frames do not share their statistics
+    # in eval mode, frames do not share their statistics; float32 sums of a batch of another size have another order
+    assert torch.allclose(seen, network.features(films), rtol=1e-5, atol=1e-6)
     others = [k for k in range(FRAMES) if k not in learnt.tolist()]
     for frames, told in ((others, False), ([2], True)):
         network.zero_grad()
