@@ -50,7 +50,7 @@ def pendulum(
         turns.terminal, turns.direction = True, -sign
         rest = times[len(angles) :]
         path = solve_ivp(rates, (t, times[-1]), y, "DOP853", rest, True, turns, rtol=RTOL, atol=ATOL)
-        angles += path.y[0].tolist()
+        angles += path.y[0].tolist() if len(path.t) else []  # none between two turns
         if path.status != 1:
             break
         t, y = path.t_events[0][0], path.sol(path.t_events[0][0])

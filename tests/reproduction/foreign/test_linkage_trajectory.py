@@ -24,6 +24,12 @@ def test_a_pendulum_with_drag_is_the_limit_of_the_products_steps():
     assert np.abs(mine - rollout("pendulum", 128)["bob"]["angle"][0].numpy()).max() < 1e-10
 
 
+def test_a_pendulum_may_turn_more_than_once_between_two_frames():
+    fine = np.linspace(0, 2, 201)
+    numbers = 1.0, 0.0, 0.05, 0.02, 0.1, 0.3  # a period of half a second
+    assert np.abs(pendulum(fine[::80], *numbers) - pendulum(fine, *numbers)[::80]).max() < 1e-10
+
+
 def test_two_points_on_rods_are_the_products_double_pendulum():
     node: Any = Scene.library("double_pendulum").bodies["arms"]
     start = [node.first_angle, node.second_angle], [node.first_rate, node.second_rate]
