@@ -15,12 +15,6 @@ wp.config.log_level = wp.LOG_WARNING  # otherwise one line for each module that 
 wp.config.cpu_compiler_flags = "-march=native"
 
 
-@pytest.fixture
-def unoptimized_kernels(monkeypatch):
-    """Kernels that a test is the first to need are compiled without optimization: 4 s in place of 20 for large ones."""
-    monkeypatch.setattr(wp.config, "optimization_level", 0)
-
-
 def pytest_collection_finish():
     gc.collect()
     gc.freeze()

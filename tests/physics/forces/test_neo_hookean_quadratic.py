@@ -34,7 +34,6 @@ from gradsim.physics.soft.rollout import Particles
 
 FORCE, N = neo_hookean_quadratic.FORCE, 24
 NARROW = Worlds(Lane("float64"))  # one number at a time: full registers take 15 to 60 s to compile
-pytestmark = pytest.mark.usefixtures("unoptimized_kernels")
 
 
 @pytest.fixture

@@ -55,15 +55,10 @@ def _values(kind: str):
 
 
 @pytest.fixture
-def narrow(monkeypatch, request):
-    """Called, makes rollouts work on one number at a time, by kernels that are not optimized."""
+def narrow(monkeypatch):
+    """Called, makes rollouts work on one number at a time."""
     one = lambda worlds, dtype, device, dual: Worlds(Lane("float64", 1, dual))
-
-    def choose():
-        monkeypatch.setattr(rollout, "mapping_for", one)
-        request.getfixturevalue("unoptimized_kernels")
-
-    return choose
+    return lambda: monkeypatch.setattr(rollout, "mapping_for", one)
 
 
 @pytest.mark.parametrize("kind, name", MOVING)
