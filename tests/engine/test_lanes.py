@@ -9,7 +9,6 @@ from torch import Tensor, linalg
 from gradsim.engine.lanes import Lane, names, native_width, specialize
 from gradsim.engine.layout import Layout
 
-
 WIDE = [native_width("float64"), native_width("float32")]
 SLOW = pytest.mark.slow  # a precision and a width that others have each
 PLAIN = [Lane("float64", WIDE[0]), Lane("float32", WIDE[1]), Lane("float32"), pytest.param(Lane("float64"), marks=SLOW)]

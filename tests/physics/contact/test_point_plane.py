@@ -12,7 +12,6 @@ from gradsim.physics.contact import hunt_crossley, kelvin_voigt, point_plane
 from gradsim.physics.contact.laws import LAWS
 from gradsim.physics.rigid.rollout import RigidRollout
 
-
 MODULES = {"continuous": hunt_crossley, "paper": kelvin_voigt}
 SINGLES = ("stiffness", "damping", "friction_stiffness", "friction")
 STATES = 256

@@ -11,7 +11,6 @@ from gradsim.numerics import rotation
 from gradsim.physics.contact import vertex_body
 from gradsim.physics.forces import attachment
 
-
 N = 64
 TOUCH, HELD = vertex_body.touch_body("continuous"), attachment.FORCE
 

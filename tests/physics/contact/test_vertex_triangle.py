@@ -19,7 +19,6 @@ from torch import Tensor
 
 from gradsim.physics.contact import vertex_triangle
 
-
 FORCE, N = vertex_triangle.touch_face("continuous"), 96
 
 

@@ -9,7 +9,6 @@ from rigid_cases import WINDOWS
 from gradsim.physics.coupled.rollout import BODY
 from gradsim.physics.rigid.rollout import RigidRollout
 
-
 WIDE = pytest.param(8, marks=pytest.mark.slow)  # a minute to compile
 
 

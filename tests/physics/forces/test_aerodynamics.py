@@ -10,7 +10,6 @@ from torch import Tensor, linalg
 
 from gradsim.physics.forces import aerodynamics
 
-
 FORCE, N = aerodynamics.FORCE, 64
 PLATE = torch.tensor([[0.3, 0.1, 0], [1.1, 0.2, 0], [0.5, 0.9, 0]], dtype=torch.float64)
 AREA = 0.5 * (0.8 * 0.8 - 0.1 * 0.2)

@@ -23,7 +23,6 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.physics.forces import bending
 
-
 FORCE, N = bending.FORCE, 64
 HINGE = torch.tensor([[-0.8, 0.4, 0], [0.7, 0.7, 0], [0, 0, 0], [0, 1, 0]], dtype=torch.float64)
 

@@ -22,7 +22,6 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.physics.forces import membrane
 
-
 FORCE, N = membrane.FORCE, 64
 
 

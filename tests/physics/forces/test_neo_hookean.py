@@ -22,7 +22,6 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.physics.forces import neo_hookean
 
-
 FORCE, N = neo_hookean.FORCE, 64
 PATCH = torch.tensor([[0, 1, 2, 4], [0, 3, 1, 4], [0, 2, 3, 4], [1, 3, 2, 4]])  # about vertex 4
 
