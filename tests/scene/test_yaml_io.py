@@ -88,7 +88,7 @@ def test_the_library_names_its_scenes():
         Scene.library("cub")
     with pytest.raises(InputError, match=f"choose one of {', '.join(LIBRARY)}"):
         Scene.library("xyzzy")
-    assert {p.stem for p in yaml_io._library()} >= set(LIBRARY)
+    assert {p.stem for p in yaml_io.library_files()} >= set(LIBRARY)
 
 
 numbers = st.floats(-1e300, 1e300)

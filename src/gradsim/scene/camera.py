@@ -93,6 +93,13 @@ class Camera(Node):
         return {**{key: value for key, value in raw.items() if key != "K"}, **lens}
 
     @classmethod
+    def shorthands(cls, properties: Mapping[str, Any]) -> dict[str, Any]:
+        lens = {"type": "object", "properties": {k: properties[k] for k in ("focal", "centre")}}
+        matrix = {key: properties["K"][key] for key in ("type", "items", "minItems", "maxItems")}
+        common = {key: value for key, value in properties["K"].items() if key not in matrix}
+        return {"K": {**common, "anyOf": [{**lens, "additionalProperties": False}, matrix]}}
+
+    @classmethod
     def faults(cls, raw) -> Iterator[tuple[Place, str]]:
         view = raw.get("look_at")
         pose = [key for key in ("look_at", "R", "t") if key in raw]

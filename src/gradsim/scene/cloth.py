@@ -55,7 +55,11 @@ class Cells(Node):
 
 
 class Bell(Node):
-    """A spherical cap, open below: `height` from rim to apex, `rings` numbers of vertices per ring from the apex."""
+    """A spherical cap, open below: `height` from rim to apex.
+
+    Attributes:
+        rings: Number of vertices of each ring, from the apex.
+    """
 
     radius: Annotated[float, LENGTH] = Field(description="the radius of the rim in m")
     height: Annotated[float, LENGTH] = Field(description="the height in m")
@@ -66,7 +70,11 @@ class Bell(Node):
 
 
 class SheetFile(Node):
-    """Triangles in a file, open or closed; `scale` in meters per unit of the file."""
+    """Triangles in a file, open or closed.
+
+    Attributes:
+        scale: Meters per unit of the file.
+    """
 
     file: Annotated[Path, FilePath("a mesh file", mesh_file.FORMATS)] = Field(
         description="the path of an obj, stl, ply or glb file"

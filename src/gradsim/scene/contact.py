@@ -24,11 +24,11 @@ class Contact(Node):
     Attributes:
         law: `continuous` (Hunt–Crossley, with `dissipation`), `paper` (with `damping`, discontinuous at contact), or
             `paper-adhesive` (the paper's formula as printed, which attracts a separating body).
-        stiffness: k_e [N/m].
-        dissipation: a [s/m], law `continuous`.
-        damping: k_d [N s/m], laws `paper` and `paper-adhesive`.
-        friction_stiffness: k_f [N s/m].
-        friction: μ.
+        stiffness: Normal force per depth of a contact point, k_e [N/m].
+        dissipation: Loss of a bounce, a [s/m], law `continuous`; 0.3 if neither it nor `restitution` is given.
+        damping: Normal force per speed of approach, k_d [N s/m], laws `paper` and `paper-adhesive`; 50 if neither it nor `restitution` is given.
+        friction_stiffness: Friction force per sliding speed, up to the limit by `friction`, k_f [N s/m].
+        friction: Coefficient of friction, μ.
         restitution: Instead of `dissipation` or `damping`: coefficient of restitution of a bounce on one contact point,
             above 0 and at most 1. It is converted (`gradsim.scene.restitution`) and not stored.
         impact_speed: With `restitution` and law `continuous`: speed of that bounce [m/s]; faster ones lose more.

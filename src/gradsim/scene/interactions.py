@@ -28,11 +28,11 @@ class BodyContact(Node):
             all pairs; or `all` for all rigid bodies of the scene except those with `collision: none`.
         thickness: Distance kept between the surfaces [m], with soft bodies. Required between soft bodies, optional with
             rigid ones, where only vertices collide, and a thickness keeps the triangles between them outside, too.
-        stiffness: k_e [N/m], per vertex or, between rigid bodies, per corner or crossing of edges, as the next three.
-            Required between rigid bodies.
-        dissipation: a [s/m].
-        friction_stiffness: k_f [N s/m].
-        friction: μ.
+        stiffness: Normal force per depth, k_e [N/m], per vertex or, between rigid bodies, per corner or crossing of edges,
+            as the next three. Required between rigid bodies.
+        dissipation: Loss of a bounce, a [s/m].
+        friction_stiffness: Friction force per sliding speed, up to the limit by `friction`, k_f [N s/m].
+        friction: Coefficient of friction, μ.
     """
 
     between: tuple[str, ...] = Field(description=f"{SELF_ONLY}; any number of rigid bodies, or `{ALL}` of them")
@@ -46,6 +46,11 @@ class BodyContact(Node):
     def prepare(cls, raw: dict[str, Any]) -> dict[str, Any]:
         between = raw.get("between")
         return {**raw, "between": [between]} if isinstance(between, str) else raw
+
+    @classmethod
+    def shorthands(cls, properties: Mapping[str, Any]) -> dict[str, Any]:
+        text, names = {"type": "string"}, {key: properties["between"][key] for key in ("type", "items")}
+        return {"between": {"anyOf": [text, names], "description": properties["between"]["description"]}}
 
     def names(self, bodies: Mapping[str, Node]) -> tuple[str, ...]:
         """Names of the bodies in contact, with `all` expanded."""

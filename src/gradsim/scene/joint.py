@@ -22,7 +22,7 @@ def _scale(unit: str) -> Quantity:
 
 
 class Joint(Node):
-    """Base class of joints.
+    """Base class of joints between two rigid bodies, or a rigid body and the world.
 
     The first joint with a body as its child places it: the initial state of the child follows from the coordinates of
     the joint, and its `quat_xyzw` is its orientation relative to the parent at coordinates 0. A joint whose child is

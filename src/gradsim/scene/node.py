@@ -54,6 +54,11 @@ class Node(BaseModel):
         return raw
 
     @classmethod
+    def shorthands(cls, properties: Mapping[str, Any]) -> dict[str, Any]:
+        """JSON schemas of the keys that `prepare` accepts; `properties` are those of the fields."""
+        return {}
+
+    @classmethod
     def faults(cls, raw: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
         """Mistakes in the combination of keys, as path and message, before validation; keys of value None are absent."""
         return iter(())
@@ -115,6 +120,16 @@ class ByKind:
 
     def __get_pydantic_core_schema__(self, source, handler):
         return core_schema.with_info_plain_validator_function(self._read)
+
+    def __get_pydantic_json_schema__(self, core, handler) -> dict[str, Any]:
+        branches = []
+        for kind, node in self.kinds.items():
+            is_kind: dict[str, Any] = {"properties": {"kind": {"const": kind}}}
+            if kind != self.default:
+                is_kind["required"] = ["kind"]
+            branches.append({"if": is_kind, "then": handler(node.__pydantic_core_schema__)})
+        schema = {"type": "object", "properties": {"kind": {"enum": list(self.kinds)}}, "allOf": branches}
+        return schema if self.default else {**schema, "required": ["kind"]}
 
     def _read(self, raw: Any, info: core_schema.ValidationInfo) -> Node:
         if isinstance(raw, tuple(self.kinds.values())):

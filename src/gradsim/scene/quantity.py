@@ -13,6 +13,8 @@ from gradsim.errors import InputError
 from gradsim.scene import units
 from gradsim.scene.node import mistake, quote
 
+NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"  # text that begins so may be a quantity
+UNIT = "x-unit"  # keyword of a JSON schema for the SI unit of a plain number
 Vector2 = tuple[float, float]
 Vector3 = tuple[float, float, float]
 Vector4 = tuple[float, float, float, float]
@@ -40,6 +42,15 @@ class Quantity:
 
     def __get_pydantic_core_schema__(self, source, handler):
         return core_schema.no_info_plain_validator_function(self.read)
+
+    def __get_pydantic_json_schema__(self, core, handler) -> dict[str, Any]:
+        return self.json_schema()
+
+    def json_schema(self) -> dict[str, Any]:
+        """JSON schema: a number in the SI unit, or text that begins with a number; the reader checks its unit."""
+        ends = {"exclusiveMinimum" if self.above else "minimum": self.lower, "maximum": self.upper}
+        number = {"type": "number", **{key: end for key, end in ends.items() if math.isfinite(end)}}
+        return {"anyOf": [number, {"type": "string", "pattern": NUMBER}], **({UNIT: self.unit} if self.unit else {})}
 
     @property
     def expected(self) -> str:
@@ -88,6 +99,16 @@ class Count:
     def __get_pydantic_core_schema__(self, source, handler):
         return core_schema.no_info_plain_validator_function(self.read)
 
+    def __get_pydantic_json_schema__(self, core, handler) -> dict[str, Any]:
+        return self.json_schema()
+
+    def json_schema(self) -> dict[str, Any]:
+        """JSON schema of the number and the words."""
+        number = {"type": "integer", "minimum": self.lower}
+        if math.isfinite(self.upper):
+            number["maximum"] = self.upper
+        return {"anyOf": [number, {"enum": list(self.words)}]} if self.words else number
+
     def read(self, raw: Any) -> int | str:
         """Convert to an int, or return one of the words.
 
@@ -126,6 +147,15 @@ class Tuple:
     def __get_pydantic_core_schema__(self, source, handler):
         parts = [self.component.__get_pydantic_core_schema__(None, None)] * self.size
         return core_schema.no_info_before_validator_function(self._as_tuple, core_schema.tuple_schema(parts))
+
+    def __get_pydantic_json_schema__(self, core, handler) -> dict[str, Any]:
+        return self.json_schema()
+
+    def json_schema(self) -> dict[str, Any]:
+        """JSON schema: a list of fixed length."""
+        unit = {UNIT: self.unit} if self.unit else {}
+        items = self.component.json_schema()
+        return {"type": "array", "items": items, "minItems": self.size, "maxItems": self.size, **unit}
 
     @property
     def unit(self) -> str:

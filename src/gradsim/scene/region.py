@@ -13,6 +13,7 @@ from gradsim.scene.node import Node, Place, exactly_one, mistake, quote
 from gradsim.scene.quantity import Count, Tuple, Vector3, plain, vector
 
 SIDE = re.compile(r"(?:([+-])x)?(?:([+-])y)?(?:([+-])z)?")
+SIDE_SCHEMA = {"type": "string", "pattern": r"^(?=.*[xyz])( *[+-] *x)?( *[+-] *y)?( *[+-] *z)? *$"}
 NEAR = 1e-6  # tolerance of a side, in sizes of the body
 
 Corners = Annotated[tuple[Vector3, Vector3], Tuple(vector("m"), 2, "opposite corners [x, y, z]")]
@@ -23,6 +24,9 @@ class _Side:
 
     def __get_pydantic_core_schema__(self, source, handler):
         return core_schema.no_info_plain_validator_function(self._read)
+
+    def __get_pydantic_json_schema__(self, core, handler) -> dict[str, Any]:
+        return dict(SIDE_SCHEMA)
 
     def _read(self, raw: Any) -> str:
         text = raw.replace(" ", "") if isinstance(raw, str) else ""
@@ -36,6 +40,9 @@ class _Indices:
 
     def __get_pydantic_core_schema__(self, source, handler):
         return core_schema.no_info_plain_validator_function(self._read)
+
+    def __get_pydantic_json_schema__(self, core, handler) -> dict[str, Any]:
+        return {"type": "array", "items": Count(0).json_schema(), "minItems": 1}
 
     def _read(self, raw: Any) -> tuple[int, ...]:
         values = plain(raw)
@@ -102,6 +109,9 @@ class _SideText:
     def __get_pydantic_core_schema__(self, source, handler):
         expand = lambda raw: {"side": raw} if isinstance(raw, str) else raw
         return core_schema.no_info_before_validator_function(expand, handler(source))
+
+    def __get_pydantic_json_schema__(self, core, handler) -> dict[str, Any]:
+        return {"anyOf": [dict(SIDE_SCHEMA), handler(core)]}
 
 
 AnyRegion = Annotated[

@@ -22,7 +22,7 @@ from gradsim.scene.light import LIGHTS, Light
 from gradsim.scene.material import COLOR
 from gradsim.scene.node import ByKind, Node, Place, did_you_mean, mistake, quote
 from gradsim.scene.obstacle import Obstacle
-from gradsim.scene.quantity import Count, Quantity, Vector3, plain, vector
+from gradsim.scene.quantity import UNIT, Count, Quantity, Vector3, plain, vector
 from gradsim.scene.soft_body import ContactOverrides, Soft, VertexImpulse
 from gradsim.scene.solid import Solid
 from gradsim.scene.springs import Springs
@@ -91,6 +91,10 @@ class _Gravity:
         whole = vector(self.unit).__get_pydantic_core_schema__(source, handler)
         return core_schema.no_info_wrap_validator_function(self._read, whole)
 
+    def __get_pydantic_json_schema__(self, core, handler) -> dict[str, Any]:
+        forms = [*Quantity(self.unit, lower=0.0).json_schema()["anyOf"], vector(self.unit).json_schema()]
+        return {"anyOf": forms, UNIT: self.unit}
+
     def _read(self, raw: Any, read_vector) -> Vector3:
         raw = plain(raw)
         if not isinstance(raw, str | int | float):
@@ -148,6 +152,10 @@ class Scene(Node):
         if "ground" not in raw or "grounds" in raw:
             return raw
         return {"grounds" if k == "ground" else k: {k: v} if k == "ground" else v for k, v in raw.items()}
+
+    @classmethod
+    def shorthands(cls, properties: Mapping[str, Any]) -> dict[str, Any]:
+        return {"ground": {**properties["grounds"]["additionalProperties"], "description": "The only ground."}}
 
     @classmethod
     def faults(cls, raw) -> Iterator[tuple[Place, str]]:

@@ -31,7 +31,11 @@ class Box(Node):
 
 
 class Sphere(Node):
-    """A ball; its mesh, also for mass and inertia, has 20 · 4^subdivisions triangles."""
+    """A ball.
+
+    Attributes:
+        subdivisions: Fineness of the mesh, also for mass and inertia: it has 20 · 4^subdivisions triangles.
+    """
 
     radius: Annotated[float, LENGTH] = Field(description="the radius in m")
     subdivisions: Annotated[int, Count(0, 6)] = 3
@@ -41,7 +45,11 @@ class Sphere(Node):
 
 
 class Cylinder(Node):
-    """A cylinder around z."""
+    """A cylinder around z.
+
+    Attributes:
+        segments: Number of corners of the circle.
+    """
 
     radius: Annotated[float, LENGTH] = Field(description="the radius in m")
     height: Annotated[float, LENGTH] = Field(description="the height in m")
@@ -52,7 +60,11 @@ class Cylinder(Node):
 
 
 class Cone(Node):
-    """A cone around z, its apex up."""
+    """A cone around z, its apex up.
+
+    Attributes:
+        segments: Number of corners of the circle.
+    """
 
     radius: Annotated[float, LENGTH] = Field(description="the radius of the base in m")
     height: Annotated[float, LENGTH] = Field(description="the height in m")
@@ -63,7 +75,12 @@ class Cone(Node):
 
 
 class Capsule(Node):
-    """A cylinder around z with hemispherical ends; `height` is that of the cylinder alone."""
+    """A cylinder around z with hemispherical ends; `height` is that of the cylinder alone.
+
+    Attributes:
+        segments: Number of corners of the circle.
+        rings: Number of rings of each hemisphere.
+    """
 
     radius: Annotated[float, LENGTH] = Field(description="the radius in m")
     height: Annotated[float, LENGTH] = Field(description="the height of the cylindrical part in m")
@@ -75,7 +92,12 @@ class Capsule(Node):
 
 
 class Torus(Node):
-    """A torus around z; `radius` is that of its center line."""
+    """A torus around z; `radius` is that of its center line.
+
+    Attributes:
+        segments: Number of corners of the center line.
+        tube_segments: Number of corners of the tube.
+    """
 
     radius: Annotated[float, LENGTH] = Field(description="the radius of the center line in m")
     tube_radius: Annotated[float, LENGTH] = Field(description="the radius of the tube in m")
@@ -107,7 +129,11 @@ class Tetrahedron(Node):
 
 
 class MeshFile(Node):
-    """A closed mesh in a file; `scale` in meters per unit of the file."""
+    """A closed mesh in a file.
+
+    Attributes:
+        scale: Meters per unit of the file.
+    """
 
     file: Annotated[Path, FilePath("a mesh file", mesh_file.FORMATS)] = Field(
         description="the path of an obj, stl, ply or glb file"
@@ -123,6 +149,9 @@ class _ObjectName:
 
     def __get_pydantic_core_schema__(self, source, handler):
         return core_schema.no_info_plain_validator_function(self._read)
+
+    def __get_pydantic_json_schema__(self, core, handler) -> dict[str, Any]:
+        return {"enum": object_names()}
 
     def _read(self, raw: Any) -> str:
         known = object_names()

@@ -38,11 +38,11 @@ class ContactOverrides(Node):
     """Contact parameters of a soft body, per vertex, which override those of grounds and obstacles.
 
     Attributes:
-        stiffness: k_e [N/m].
-        dissipation: a [s/m], law `continuous`.
-        damping: k_d [N s/m], the other laws.
-        friction_stiffness: k_f [N s/m].
-        friction: μ.
+        stiffness: Normal force per depth, k_e [N/m].
+        dissipation: Loss of a bounce, a [s/m], law `continuous`.
+        damping: Normal force per speed of approach, k_d [N s/m], the other laws.
+        friction_stiffness: Friction force per sliding speed, up to the limit by `friction`, k_f [N s/m].
+        friction: Coefficient of friction, μ.
     """
 
     stiffness: Annotated[float | None, STIFFNESS] = None

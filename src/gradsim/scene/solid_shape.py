@@ -19,9 +19,10 @@ CELLS = Count(1, 4096)
 
 
 class SolidBox(Node):
-    """A box or beam; `size` is the edge lengths along x, y and z [m].
+    """A box or beam of bricks of tetrahedra.
 
-    `cells` is the number of bricks along each axis, `per_cell` the number of tetrahedra in each: 5 or 6.
+    Attributes:
+        per_cell: Number of tetrahedra in each brick, 5 or 6.
     """
 
     size: Annotated[Vector3, Tuple(LENGTH)] = Field(description="the edge lengths [x, y, z] in m")
@@ -48,7 +49,11 @@ class SolidCylinder(Node):
 
 
 class SolidBall(Node):
-    """A ball; `cells` is the number of bricks across it."""
+    """A ball of bricks of tetrahedra.
+
+    Attributes:
+        cells: Number of bricks across it.
+    """
 
     radius: Annotated[float, LENGTH] = Field(description="the radius in m")
     cells: Annotated[int, Count(2, 4096)] = 4
@@ -60,8 +65,13 @@ class SolidBall(Node):
 class Gear(Node):
     """A gear around z; by default that of the paper's control task.
 
-    `radius`, `root` and `bore` are the radii of the tips, of the base of the teeth, and of the hole [m]; `cells` is the
-    number of bricks across the ring, along a tooth, and along z.
+    Attributes:
+        teeth: Number of teeth.
+        radius: Radius of the tips [m].
+        root: Radius of the base of the teeth [m].
+        bore: Radius of the hole [m].
+        thickness: Extent along z [m].
+        cells: Number of bricks across the ring, along a tooth, and along z.
     """
 
     teeth: Annotated[int, Count(3, 4096)] = 12
@@ -83,7 +93,11 @@ class Gear(Node):
 
 
 class TetFile(Node):
-    """Tetrahedra in a file; `scale` in meters per unit of the file."""
+    """Tetrahedra in a file.
+
+    Attributes:
+        scale: Meters per unit of the file.
+    """
 
     file: Annotated[Path, FilePath("a mesh of tetrahedra", tet_file.FORMATS)] = Field(
         description="the path of a tet, msh, vtu or mesh file"
@@ -97,8 +111,11 @@ class TetFile(Node):
 class Surface(Node):
     """A closed surface in a file, meshed with tetrahedra of about `edge_length` [m] (extra `tet`).
 
-    Meshing is not deterministic: to keep a mesh, save it (`gradsim.geometry.tet_io.save`) and give it as `mesh`. `scale`
-    in meters per unit of the file; `tolerance` is the maximum deviation of the surface [m].
+    Meshing is not deterministic: to keep a mesh, save it (`gradsim.geometry.tet_io.save`) and give it as `mesh`.
+
+    Attributes:
+        scale: Meters per unit of the file.
+        tolerance: Maximum deviation of the surface [m].
     """
 
     file: Annotated[Path, FilePath("a mesh file", mesh_io.FORMATS)] = Field(

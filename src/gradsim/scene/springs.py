@@ -20,7 +20,11 @@ SPRINGS = ("stiffness", "damping", "rest_length_factor")
 
 
 class Rope(Node):
-    """A line along x of `segments` springs."""
+    """A line along x of springs.
+
+    Attributes:
+        segments: Number of springs.
+    """
 
     length: Annotated[float, LENGTH] = Field(description="the length in m")
     segments: Annotated[int, Count(1, 4096)] = 16
@@ -33,7 +37,11 @@ class Rope(Node):
 
 
 class NetShape(Node):
-    """A rectangle in the plane z = 0 of springs along x and y, and across the cells with `diagonals`, not rendered."""
+    """A rectangle in the plane z = 0 of springs along x and y.
+
+    Attributes:
+        diagonals: True: also springs across the cells, not rendered.
+    """
 
     size: Annotated[Vector2, Tuple(LENGTH, 2)] = Field(description="the edge lengths [x, y] in m")
     cells: Annotated[tuple[int, int], Tuple(Count(1, 4096), 2, "counts")] = Field(

@@ -96,11 +96,16 @@ def save(scene: Node, path: Path) -> None:
 
 def library(name: str) -> Path:
     """Path of a scene of gradsim's library."""
-    known = {path.stem: path for path in _library()}
+    known = {path.stem: path for path in library_files()}
     if name not in known:
         hint = did_you_mean(name, list(known)) or f"; choose one of {', '.join(sorted(known))}."
         raise InputError(f"the library has no scene `{name}`{hint}")
     return known[name]
+
+
+def library_files() -> list[Path]:
+    """Scene files of gradsim's library, sorted by name."""
+    return sorted(Path(str(resources.files("gradsim.scene"))).glob("library/*.yaml"))
 
 
 def _compose(text: str, path: Path, cls: type[Node], what: str) -> tuple[yaml.Node, Any]:
@@ -128,12 +133,8 @@ def _compose(text: str, path: Path, cls: type[Node], what: str) -> tuple[yaml.No
     return root, content
 
 
-def _library() -> list[Path]:
-    return sorted(Path(str(resources.files("gradsim.scene"))).glob("library/*.yaml"))
-
-
 def _suggest_file(path: Path, what: str) -> str:
-    if what == "scene" and path.stem in {p.stem for p in _library()}:
+    if what == "scene" and path.stem in {p.stem for p in library_files()}:
         return f'; the scene of gradsim\'s library is Scene.library("{path.stem}").'
     near = _similar_files(path)
     return f"; did you mean {path.with_name(near[0])}?" if near else "; give the path of a YAML file."
@@ -220,6 +221,9 @@ class FilePath:
 
     def __get_pydantic_core_schema__(self, source, handler):
         return core_schema.with_info_plain_validator_function(self._find)
+
+    def __get_pydantic_json_schema__(self, core, handler) -> dict[str, Any]:
+        return {"type": "string", "minLength": 1}
 
     def _find(self, raw: Any, info: core_schema.ValidationInfo) -> Path:
         if not isinstance(raw, str | Path) or not str(raw):

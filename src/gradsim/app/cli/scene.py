@@ -1,4 +1,4 @@
-"""The commands `gradsim import`, `simulate`, `render` and `view`. Imports nothing heavy."""
+"""The commands `gradsim scenes`, `import`, `simulate`, `render` and `view`. Imports nothing heavy."""
 
 import contextlib
 from dataclasses import dataclass
@@ -8,6 +8,27 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from gradsim.app.cli.command import DONE, Command, working
+
+
+@dataclass(kw_only=True)
+class Scenes(Command):
+    """List the scenes of the library, or print one as a start: `gradsim scenes cube > my.yaml`."""
+
+    name: Annotated[Positional[str | None], arg(metavar="NAME", help_behavior_hint="(default: list all)")] = None
+    """Scene whose file is printed."""
+    json: bool = False
+    """Print the list, or the entry of one scene with its text, as JSON."""
+    schema: bool = False
+    """Print the JSON schema of scene files, for editors."""
+
+    def run(self, out, err):
+        from gradsim.app.commands import scenes
+
+        if self.schema or self.json or self.name:
+            out.file.write(scenes.as_text(self.name, as_json=self.json, schema=self.schema))
+        else:
+            out.print(scenes.table(scenes.library_scenes()))
+        return DONE
 
 
 @dataclass(kw_only=True)
