@@ -1,6 +1,7 @@
 """Samples of posteriors whose moments or valleys are known."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ class Costs:
         return parts
 
 
-def problem(whole, part=None, n=2):
+def problem(whole, part=None, n=2) -> Any:
     """`whole` on two frames, `part` on the first of them."""
     return Costs(part or whole, whole, n=n)
 
@@ -127,7 +128,7 @@ def test_two_valleys_that_explain_a_clip_alike_are_both_sampled():
 def test_two_valleys_that_part_on_the_way_are_both_led_to_the_end():
     """Wide on the first frame, parted on the second, and a tenth as narrow on the third."""
     parted = lambda u: ((u[:, 0].abs() - 6) ** 2).nan_to_num()
-    clip = Costs(lambda u: (u[:, 0] / 8) ** 2, parted, lambda u: 100 * parted(u), n=1)
+    clip: Any = Costs(lambda u: (u[:, 0] / 8) ** 2, parted, lambda u: 100 * parted(u), n=1)
     rng = np.random.default_rng(4)
     begun = torch.tensor(8 * rng.standard_normal((160, 1)))
     found, phi = anneal(clip, begun, torch.ones(1, 1).double(), (1, 2), rng)
@@ -145,7 +146,7 @@ def test_a_cloud_begins_before_the_longest_part_that_looks_smooth(monkeypatch, f
     weights = {f: smc.WeightedDraws(u, u[:, 0], u[:, 0], c) for f, c in zip((70, 55, 40, 25), fractions, strict=True)}
     monkeypatch.setattr(smc, "_start_part", begun)
     monkeypatch.setattr(smc, "anneal", lambda problem, cloud, axes, parts, rng: parts)
-    clip = SimpleNamespace(frames=100)
+    clip: Any = SimpleNamespace(frames=100)
     assert smc._explore(clip, u[0], torch.eye(1).double(), np.random.default_rng(0)) == parts
 
 
@@ -154,7 +155,7 @@ def test_all_parts_of_a_short_clip_may_be_of_as_many_frames(monkeypatch):
     draws = lambda: smc.WeightedDraws(u.clone(), u[:, 0].clone(), u[:, 0].clone(), next(fractions))
     monkeypatch.setattr(smc, "_start_part", lambda problem, u, frames, rng: smc._StartPart(frames, True, draws()))
     monkeypatch.setattr(smc, "anneal", lambda problem, cloud, axes, parts, rng: parts)
-    clip = SimpleNamespace(frames=6)
+    clip: Any = SimpleNamespace(frames=6)
     assert smc._explore(clip, u[0], torch.eye(1).double(), np.random.default_rng(0)) == (4,)
 
 
