@@ -205,7 +205,7 @@ def make_fit(
     scale = 1.0 if noise_known else max(chi2 / max(1.0, informative - len(space)), 1e-30)
     prior = torch.diag(problem.prior_precision)  # not a residual: not scaled
     wide, nonsmooth = secant_fisher(problem, best, (fisher - prior) / scale + prior, variance=scale)
-    samples, notes, value = None, _notes(problem, best), None
+    samples, notes = None, _notes(problem, best)
     bent = nonsmooth or any(scene.surfaces for scene in problem.scenes)
     noisy = problem.observation.noise_floor(problem.frames).level >= EXACT and chi2 > NOISELESS * informative
     if sampled and noise_known and bent and noisy:
@@ -219,8 +219,8 @@ def make_fit(
             people, _ = descend(problem, Population.at(samples.best[None]), problem.frames, "pixels", POLISHED)
             best, cost = people.u[0], people.cost[0].item()
             fisher, g, chi2, informative = _evidence(problem, best)
-        value = central(samples.u, best) if samples.agreed else best
         wide = torch.linalg.inv(torch.cov(samples.u.T).reshape(len(space), -1) + 1e-18 * torch.eye(len(space)))
+    value = central(samples.u, best) if samples is not None and samples.agreed else best
     pushed = any(scene.pushes for scene in problem.scenes)
     wide, samples, discretization = with_steps(space, wide, samples, discretization, seed)
     if (gain := _distance_from_minimum(problem, best, cost, fisher, g, scale)) > 1:
@@ -228,7 +228,7 @@ def make_fit(
     spare = max(1.0, informative - len(space))
     chi2_per_n = chi2 / spare
     uncertainty = analyze(space, wide, pushed)
-    estimates = _estimates(space, best if value is None else value, uncertainty, samples)
+    estimates = _estimates(space, value, uncertainty, samples)
     limit = max(MISMATCH, 1 + 5 * math.sqrt(2 / spare))
     left = residual_diagnostics(problem, best, outcome.history, MISMATCH) if math.isfinite(cost) else None
     if not math.isfinite(cost):

@@ -364,7 +364,7 @@ class _Cloud:
         """Move all of them; returns where they were after each move."""
         draws, won = [], 0.0
         for _ in range(rounds):
-            for propose in (self._difference, self._along_axis, self._jump):
+            for propose in (self._difference, self._along_axis, lambda: self._difference(1.0)):
                 trial = propose()
                 won += self._choose(trial, *self._costs(self._within(trial))).double().mean().item()
                 draws.append(self.u.clone())
@@ -389,9 +389,6 @@ class _Cloud:
         gamma = gamma or 2.38 / math.sqrt(2 * k) * 10 ** self.rng.uniform(-1, 0)
         jitter = 1e-3 * self.u.std(0) * torch.tensor(self.rng.standard_normal((n, k)))
         return self.u + gamma * (self.u[first] - self.u[second]) + jitter
-
-    def _jump(self) -> Tensor:
-        return self._difference(1.0)
 
     def _along_axis(self) -> Tensor:
         n, k = self.u.shape
