@@ -32,7 +32,8 @@ from gradsim.identification.uncertainty.discretization import Discretization, re
 from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyze, secant_fisher
 from gradsim.identification.uncertainty.profile_likelihood import with_profiles
 from gradsim.identification.uncertainty.residual_diagnostics import outlier_threshold, residual_diagnostics
-from gradsim.identification.uncertainty.smc import central, posterior, principal_axes
+from gradsim.identification.uncertainty.smc import central, posterior
+from gradsim.identification.uncertainty.valleys import principal_axes
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.physics.energy import energy_rises
 from gradsim.physics.model import Model

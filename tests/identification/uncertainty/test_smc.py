@@ -1,66 +1,21 @@
 """Samples of posteriors whose moments or valleys are known."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from given_costs import CENTRE, COVARIANCE, Costs, gaussian, parabolas, problem
 
-from gradsim.identification.problem import Effort
 from gradsim.identification.solvers.de_mcmc import Samples
 from gradsim.identification.uncertainty import smc
-from gradsim.identification.uncertainty.smc import anneal, importance_sample, systematic
+from gradsim.identification.uncertainty.importance import StudentMixture, WeightedDraws, systematic
+from gradsim.identification.uncertainty.smc import anneal
 
-COVARIANCE = torch.tensor([[1.0, 0.6], [0.6, 2.0]]).double()
-CENTRE = torch.tensor([1.0, -2.0]).double()
 u = torch.full((4, 1), 0.25).double()
-PRECISION = torch.linalg.inv(COVARIANCE)
-
-
-class Costs:
-    """A problem whose cost of the first frames is given, frame by frame; bounds far away."""
-
-    def __init__(self, *costs, n=2):
-        self.first, self.frames, self.effort = costs, len(costs), Effort()
-        self.space = SimpleNamespace(low=torch.full((n,), -200.0).double(), high=torch.full((n,), 200.0).double())
-
-    def cost(self, u, frames):
-        return self.first[frames - 1](u)
-
-    def stretch(self, first, last):
-        return (lambda u: self.cost(u, last) - self.cost(u, first)) if first else lambda u: self.cost(u, last)
-
-    def costs(self, u, stretches):
-        return [stretch(u) for stretch in stretches]
-
-    def linearizations(self, u, stretches):
-        """The Hessian, halved, in place of JᵀJ: what it is need not be exact for a Langevin step."""
-        parts = []
-        for stretch in stretches:
-            slope = torch.func.grad(lambda one, stretch=stretch: stretch(one[None])[0] / 2)
-            parts.append((stretch(u), torch.func.vmap(torch.func.jacrev(slope))(u), torch.func.vmap(slope)(u)))
-        return parts
-
-
-def problem(whole, part=None, n=2) -> Any:
-    """`whole` on two frames, `part` on the first of them."""
-    return Costs(part or whole, whole, n=n)
-
-
-def gaussian(u):
-    return torch.einsum("wi,ij,wj->w", u - CENTRE, PRECISION, u - CENTRE)
-
-
-def test_weighted_draws_of_a_gaussian_have_its_moments_and_count():
-    """Student's t of 5 degrees about the truth: three quarters of the draws count, 400 tell σ to some 5 %."""
-    found = importance_sample(problem(gaussian), CENTRE, torch.linalg.cholesky(COVARIANCE), 2, np.random.default_rng(0))
-    mean = found.weight @ found.u
-    off = found.u - mean
-    covariance = (off * found.weight[:, None]).T @ off
-    assert found.effective_sample_fraction > 0.5
-    assert ((mean - CENTRE).abs() < 0.25 * COVARIANCE.diagonal().sqrt()).all()
-    assert ((covariance - COVARIANCE).abs() < 0.3 * COVARIANCE.diagonal().max()).all()
+NO_MIXTURE: Any = None
 
 
 def moved(where, n=2):
@@ -71,34 +26,15 @@ def moved(where, n=2):
 FAR = torch.tensor([128.0, -64.0]).double()  # hundreds of σ; powers of 2, so that sums round little
 
 
-def test_a_t_fitted_to_draws_does_not_depend_on_where_zero_is():
-    """The first t is 12 times as wide and 3 σ off, so it is fitted anew; its covariance is about the mean of the draws."""
-    axes, offset = torch.linalg.cholesky(COVARIANCE), 3 * COVARIANCE.diagonal().sqrt()
-    near, far = (
-        importance_sample(moved(where), CENTRE + where + offset, 12 * axes, 2, np.random.default_rng(7))
-        for where in (torch.zeros(2).double(), FAR)
-    )
-    # values of some 100 round to 1e-14, which costs some 100 σ away turn into 1e-12, and a second round multiplies
-    assert torch.allclose(far.u - FAR, near.u, atol=1e-9)
-    assert torch.allclose(far.weight, near.weight, rtol=1e-9)
-    assert (near.u - CENTRE - offset).abs().mean() < 6 * COVARIANCE.diagonal().sqrt().mean()  # no draws of the first t
-
-
 def test_a_cloud_moves_alike_wherever_zero_is():
     """Proposals are differences, and their jitter is a share of the cloud's spread about its mean."""
     clouds = []
     for where in (torch.zeros(2).double(), FAR):
         rng = np.random.default_rng(8)
         begun = CENTRE + 10 * torch.tensor(rng.standard_normal((32, 2)))
-        clouds.append(anneal(moved(where), begun + where, torch.eye(2).double(), (1,), rng)[0].u - where)
+        clouds.append(anneal(moved(where), begun + where, torch.eye(2).double(), (1,), rng).samples().u - where)
     # rounding of 1e-14 grows to 1e-10 over the generations; a jitter of 1e-3 about 0 would be 0.1
     assert torch.allclose(*clouds, atol=1e-6)
-
-
-def test_resampling_takes_each_draw_as_often_as_its_weight_says_to_within_one():
-    weight = torch.tensor(np.random.default_rng(1).dirichlet(np.ones(30)))
-    often = torch.bincount(systematic(weight, 500, np.random.default_rng(2)), minlength=30)
-    assert ((often - 500 * weight).abs() <= 1).all() and often.sum() == 500
 
 
 def test_a_cloud_is_led_from_a_wide_part_to_the_whole():
@@ -106,7 +42,8 @@ def test_a_cloud_is_led_from_a_wide_part_to_the_whole():
     rng = np.random.default_rng(3)
     wide = lambda u: gaussian(u) / 100
     begun = CENTRE + torch.tensor(rng.standard_normal((240, 2))) @ (10 * torch.linalg.cholesky(COVARIANCE)).T
-    found, phi = anneal(problem(gaussian, wide), begun, torch.eye(2).double(), (1,), rng)
+    cloud = anneal(problem(gaussian, wide), begun, torch.eye(2).double(), (1,), rng)
+    found, phi = cloud.samples(), cloud.phi
     size = COVARIANCE.diagonal().sqrt()
     assert phi == 1.0
     assert ((found.u.mean(0) - CENTRE).abs() < 0.2 * size).all()
@@ -119,7 +56,7 @@ def test_two_valleys_that_explain_a_clip_alike_are_both_sampled():
     wide = lambda u: (u[:, 0] / 8) ** 2
     rng = np.random.default_rng(4)
     begun = torch.tensor(8 * rng.standard_normal((160, 1)))
-    found, _ = anneal(problem(valleys, wide, 1), begun, torch.ones(1, 1).double(), (1,), rng)
+    found = anneal(problem(valleys, wide, 1), begun, torch.ones(1, 1).double(), (1,), rng).samples()
     assert abs((found.u > 0).double().mean().item() - 1 / 3) < 0.12
     low, high = torch.quantile(found.u[:, 0], torch.tensor([0.025, 0.975]).double()).tolist()
     assert low < -6 and high > 6
@@ -131,7 +68,8 @@ def test_two_valleys_that_part_on_the_way_are_both_led_to_the_end():
     clip: Any = Costs(lambda u: (u[:, 0] / 8) ** 2, parted, lambda u: 100 * parted(u), n=1)
     rng = np.random.default_rng(4)
     begun = torch.tensor(8 * rng.standard_normal((160, 1)))
-    found, phi = anneal(clip, begun, torch.ones(1, 1).double(), (1, 2), rng)
+    cloud = anneal(clip, begun, torch.ones(1, 1).double(), (1, 2), rng)
+    found, phi = cloud.samples(), cloud.phi
     assert phi == 1.0 and abs((found.u > 0).double().mean().item() - 0.5) < 0.15
     assert abs((found.u.abs() - 6).std().item() - 0.1) < 0.02
 
@@ -143,7 +81,9 @@ def test_two_valleys_that_part_on_the_way_are_both_led_to_the_end():
 def test_a_cloud_begins_before_the_longest_part_that_looks_smooth(monkeypatch, fractions, parts):
     """One of two valleys looks smooth: two shares earlier, where that is smooth too, they have not parted."""
     begun = lambda problem, u, frames, rng: smc._StartPart(frames, True, weights[frames])
-    weights = {f: smc.WeightedDraws(u, u[:, 0], u[:, 0], c) for f, c in zip((70, 55, 40, 25), fractions, strict=True)}
+    weights = {
+        f: WeightedDraws(u, u[:, 0], u[:, 0], c, NO_MIXTURE) for f, c in zip((70, 55, 40, 25), fractions, strict=True)
+    }
     monkeypatch.setattr(smc, "_start_part", begun)
     monkeypatch.setattr(smc, "anneal", lambda problem, cloud, axes, parts, rng: parts)
     clip: Any = SimpleNamespace(frames=100)
@@ -152,7 +92,7 @@ def test_a_cloud_begins_before_the_longest_part_that_looks_smooth(monkeypatch, f
 
 def test_all_parts_of_a_short_clip_may_be_of_as_many_frames(monkeypatch):
     fractions = iter((0.1, 0.5, 0.1, 0.1))
-    draws = lambda: smc.WeightedDraws(u.clone(), u[:, 0].clone(), u[:, 0].clone(), next(fractions))
+    draws = lambda: WeightedDraws(u.clone(), u[:, 0].clone(), u[:, 0].clone(), next(fractions), NO_MIXTURE)
     monkeypatch.setattr(smc, "_start_part", lambda problem, u, frames, rng: smc._StartPart(frames, True, draws()))
     monkeypatch.setattr(smc, "anneal", lambda problem, cloud, axes, parts, rng: parts)
     clip: Any = SimpleNamespace(frames=6)
@@ -164,7 +104,7 @@ def test_a_direction_that_nothing_tells_is_filled_though_the_cloud_began_thin():
     rng = np.random.default_rng(5)
     flat = lambda u: u[:, 0] ** 2
     begun = torch.tensor(rng.standard_normal((64, 2))) * torch.tensor([1.0, 1e-3])
-    found, _ = anneal(problem(flat), begun, torch.diag(torch.tensor([1.0, 5.0])).double(), (1,), rng)
+    found = anneal(problem(flat), begun, torch.diag(torch.tensor([1.0, 5.0])).double(), (1,), rng).samples()
     assert found.u[:, 1].std() > 3
 
 
@@ -175,7 +115,8 @@ def test_a_likelihood_that_cannot_be_explored_keeps_the_width_it_came_to():
     wide = lambda u: gaussian(u) / 100
     rng = np.random.default_rng(6)
     begun = CENTRE + 10 * torch.tensor(rng.standard_normal((64, 2)))
-    found, phi = anneal(problem(needle, wide), begun, torch.eye(2).double(), (1,), rng)
+    cloud = anneal(problem(needle, wide), begun, torch.eye(2).double(), (1,), rng)
+    found, phi = cloud.samples(), cloud.phi
     assert phi < 1 and found.u.std(0).min() > 1e-18
 
 
@@ -190,7 +131,8 @@ def test_a_narrow_valley_that_bends_is_sampled_along_its_whole_length():
     u0, moments = torch.tensor(3 * rng.standard_normal((96, 1))), []
     begun = torch.cat([u0, u0**2 + 3 * torch.tensor(rng.standard_normal((96, 1)))], 1)
     for _ in range(4):
-        found, phi = anneal(problem(bent, lambda u: bent(u) / 1e4), begun, torch.eye(2).double(), (1,), rng)
+        cloud = anneal(problem(bent, lambda u: bent(u) / 1e4), begun, torch.eye(2).double(), (1,), rng)
+        found, phi = cloud.samples(), cloud.phi
         assert phi == 1
         moments.append([found.u[:, 0].square().mean().item(), found.u[:, 1].mean().item()])
     # 96 samples tell a variance to √(2/96) = 14 %, four such clouds to 7 %, and resampling makes many of them alike
@@ -203,9 +145,9 @@ def test_langevin_steps_count_the_change_of_their_metric():
     line = torch.linspace(-4, 1.5, 20_001).double()[:, None]
     weight = torch.softmax(-whole(line) / 2, 0)
     mean = (weight @ line).item()
-    cloud = smc._Cloud(problem(whole, n=1), line[smc.systematic(weight, 400, np.random.default_rng(1))], torch.eye(1), 1, 2,
+    cloud = smc.Cloud(problem(whole, n=1), line[systematic(weight, 400, np.random.default_rng(1))], torch.eye(1), 1, 2,
                        np.random.default_rng(2))  # fmt: skip
-    cloud.phi = 0.0  # all of χ² is in the part
+    cloud.power = 0.0  # all of χ² is in the part
     for propose in ("_difference", "_along_axis"):
         setattr(cloud, propose, lambda *_: cloud.u)
     draws = torch.cat(cloud.move(40))
@@ -237,15 +179,87 @@ def test_explorations_that_disagree_make_error_bars_that_hold_the_truth():
     assert not found.agreed and 0.95 - 0.03 < np.mean(hits) <= 1
 
 
-@pytest.mark.parametrize("gain, count", [(0.5, 1), (40.0, 3), (-40.0, 3)])
-def test_more_clouds_are_drawn_where_search_and_cloud_disagree(monkeypatch, gain, count):
-    """The search's answer has χ² = 0; the cloud met one that is better or worse by 40."""
-    made = []
+class GivenCloud:
+    """A cloud that has met a point of some cost near u, and whose samples are about it."""
+
+    phi = 1.0
+
+    def __init__(self, u, best_cost, rng):
+        self.u, self.best = u + torch.tensor(rng.standard_normal((100, 2))), u
+        self.best_cost = best_cost
+        self.problem = problem(gaussian)
+
+    def passed(self):
+        return self.u
+
+    def meet(self, u, cost):
+        self.best_cost = min(self.best_cost, cost.min().item())
+
+    def restart(self, u):
+        self.u = u
+
+    def samples(self, valleys=None):
+        return Samples(self.u, self.best, self.best_cost, 0.5)
+
+
+@pytest.mark.parametrize("gain, lost, count, agreed", [
+    ((0.5,), False, 1, True),  # the cloud met what the search met
+    ((0.5, 0.5), True, 2, True),  # but most descents end in no valley that counts, so another has to
+    ((40, 41), False, 2, True),  # the cloud met better, and another nothing better than that
+    ((-40, -40, -40, -40), False, 4, False),  # no cloud meets what the search met
+    ((40, 80, 120, 160), False, 4, False),  # each finds better
+])  # fmt: skip
+def test_more_clouds_are_drawn_until_one_finds_nothing_better(monkeypatch, gain, lost, count, agreed):
+    """The search's answer has χ² = 0; `gain` is how much better each cloud is."""
+    gains, made, listed = iter(gain), [], smc.find_valleys
 
     def explore(clip, u, axes, rng):
-        made.append(Samples(u + torch.tensor(rng.standard_normal((100, 2))), u, -gain, 0.5))
-        return made[-1], 1.0
+        made.append(GivenCloud(CENTRE, -next(gains), rng))
+        return made[-1]
+
+    def find(clip, starts):
+        found = listed(clip, starts)
+        return replace(found, visits=found.visits // 2) if lost else found
 
     monkeypatch.setattr(smc, "_explore", explore)
+    monkeypatch.setattr(smc, "find_valleys", find)
     found, phi = smc.posterior(problem(gaussian), CENTRE, torch.eye(2).double(), np.random.default_rng(0))
-    assert len(made) == count and found.agreed is (count == 1) and phi == 1
+    assert len(made) == count and found.agreed is agreed and phi == 1
+
+
+def test_a_valley_that_the_cloud_loses_on_the_way_has_its_share(monkeypatch):
+    """The part favours the left one of two valleys by χ² = 8, so that few of the cloud are in the narrower right one, which has half of
+    the mass at the end."""
+    left, right = (-0.6, 0.1), (0.6, 0.05)
+    part = lambda u: parabolas(u, (*left, 0), (*right, 8))
+    clip = problem(lambda u: parabolas(u, (*left, 10 * np.log(2)), (*right, 0)), part, 5)
+    rng, alone, joined = np.random.default_rng(12), [], []
+
+    def explore(clip, u, axes, rng):
+        right = torch.arange(96)[:, None] < 2
+        begun = torch.where(right, 0.6, -0.6) + torch.where(right, 0.05, 0.1) * torch.tensor(rng.standard_normal((96, 5)))
+        cloud = anneal(clip, begun, axes, (1,), rng)
+        alone.append((cloud.u[:, 0] > 0).double().mean().item())
+        return cloud
+
+    monkeypatch.setattr(smc, "_explore", explore)
+    for _ in range(4):
+        found, _ = smc.posterior(clip, torch.full((5,), -0.6).double(), 100 * torch.eye(5).double(), rng)
+        joined.append((found.u[:, 0] > 0).double().mean().item())
+    assert np.abs(np.subtract(joined, 0.5)).max() < 0.12 and np.abs(np.subtract(alone, 0.5)).max() > 0.12
+
+
+def test_jumps_give_valleys_their_masses_where_the_cloud_has_none_of_one():
+    """Samples of the left valley only, and no move but jumps leads to the right one, which has a third of the mass."""
+    clip = problem(lambda u: parabolas(u, (-60, 1, 5), (60, 0.5, 5)), n=1)
+    rng = np.random.default_rng(13)
+    begun = -60 + torch.tensor(rng.standard_normal((300, 1)))
+    cloud = smc.Cloud(clip, begun, torch.eye(1).double(), 1, 2, rng)
+    mixture = StudentMixture(
+        torch.tensor([0.5, 0.5]).double(),
+        torch.tensor([[-60.0], [60.0]]).double(),
+        torch.tensor([[[1.5]], [[0.5]]]).double(),
+    )
+    draws = cloud.move(12, mixture)
+    assert (torch.cat(draws[-20:]) > 0).double().mean().item() == pytest.approx(1 / 3, abs=0.08)
+    assert (torch.cat(cloud.move(2)) > 0).double().mean().item() == pytest.approx(1 / 3, abs=0.08)

@@ -10,12 +10,16 @@ from 0 to 1,
 
     χ²_φ = χ²_part + φ (χ²_whole − χ²_part),
 
-in steps that leave half of the cloud counting, each followed by moves (`_Cloud`). A valley that no start
+in steps that leave half of the cloud counting, each followed by moves (`Cloud`). A valley that no start
 met is found if it is within the error bars of the part: the cloud is a search, too. It ends early, with the wider error
 bars of the φ it came to, where no move is accepted any more: what cannot be explored is not believed.
 
+A cloud of a hundred loses valleys on the way, one resampling after the other. So all that it came by are listed by least
+squares from its samples (`valleys`), and where draws from normal distributions about them resemble the posterior, the
+samples begin anew from these, by weights; if not, they jump to them.
+
 Cloud and search are independent, so where they disagree on the best valley, neither can be believed alone: further clouds
-are drawn, and what lies between them all counts as an error (`pool`).
+are drawn, and where each still finds better, what lies between them all counts as an error (`pool`).
 
 One of two valleys looks smooth, and its draws all count, while the truth may lie in the other. So the cloud does not begin
 with the longest part that looks smooth, but earlier, where valleys have not parted yet, and goes through that one.
@@ -23,7 +27,6 @@ with the longest part that looks smooth, but earlier, where valleys have not par
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -34,10 +37,15 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.de_mcmc import Samples
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.uncertainty.fisher import WIDEST, secant_fisher
+from gradsim.identification.uncertainty.importance import (
+    MIN_EFFECTIVE_FRACTION,
+    StudentMixture,
+    WeightedDraws,
+    importance_sample,
+    systematic,
+)
+from gradsim.identification.uncertainty.valleys import find_valleys, principal_axes
 
-DRAWS, FREEDOM = 400, 5.0  # draws of a round, and degrees of freedom of the t they are from: heavier tails than needed
-MIN_EFFECTIVE_FRACTION = 0.25  # least effective sample fraction of the weights
-ROUNDS = 3  # most rounds where a cloud begins, each with a t fitted to what the one before found
 SHARES = (0.7, 0.55, 0.4, 0.25)  # of the clip that a cloud may begin with, where it is explained
 EARLIER = 2  # fractions before the longest that looks smooth
 SURPRISE = 2.0  # standard deviations of χ² above its mean, from which on a part is not followed
@@ -48,8 +56,12 @@ LANGEVIN, SIZES = 2, (-0.75, 0.15)  # Langevin steps of a round, and the logarit
 LEAST = 1e-60  # of what is left of φ, the smallest step
 STEPS = 40  # most steps; a model that is wrong needs them all
 DESCENT = 10  # linearisations on the way from the answer to that of a part of the clip
+MIN_JOINED = 0.1  # least effective sample fraction of draws about valleys: 40 of 400
+PASSED = 192  # samples on the way of a cloud, from which valleys are listed
+JUMPS = 2  # jumps between valleys of a round of the last moves
 AGREES = 9.0  # difference of χ², between the best of the search and of a cloud, that chance explains: 3 σ
-MORE = 2  # clouds more where they do not agree
+MORE = 3  # clouds more where they do not agree
+RUGGED = 0.6  # share of descents to a valley that counts, below which two clouds have to agree with the search
 FROZEN = 0.02  # share of moves accepted below which the cloud no longer follows
 
 
@@ -58,7 +70,8 @@ def posterior(problem: Problem, u: Tensor, fisher: Tensor, rng: np.random.Genera
 
     The search and the cloud explored the likelihood independently. Where the best that one met is clearly better than that
     of the other, no exploration of this likelihood is exhaustive, and its valley is partly chance. Then more clouds are
-    drawn, and how far explorations lie apart becomes part of the samples (`pool`).
+    drawn, until one finds nothing better. Where none does, how far explorations lie apart becomes part of the samples
+    (`pool`).
 
     Args:
         problem: The problem, with residuals whitened by the true noise.
@@ -67,15 +80,33 @@ def posterior(problem: Problem, u: Tensor, fisher: Tensor, rng: np.random.Genera
         rng: Draws everything.
     """
     axes, cost = principal_axes(fisher), problem.cost(u[None], problem.frames).item()
-    samples, phi = _explore(problem, u, axes, rng)
-    if phi < 1 or abs(samples.best_cost - cost) < AGREES:
-        return samples, phi
-    clouds = [samples, *(_explore(problem, u, axes, rng)[0] for _ in range(MORE))]
-    return pool(clouds, u, rng), 1.0
+    minima, explored, confirmed = u[None], [], 0
+    for _ in range(1 + MORE):
+        cloud = _explore(problem, minima[0], axes, rng)
+        if cloud.phi < 1:
+            return cloud.samples(), cloud.phi
+        own = cloud.best_cost
+        starts = torch.cat([minima, cloud.passed()])
+        valleys = find_valleys(problem, starts)
+        cloud.meet(valleys.u, valleys.cost)
+        explored.append(_settle(cloud, valleys.mixture(), rng))
+        confirmed = confirmed + 1 if max(own, cost) - explored[-1].best_cost < AGREES else 0
+        if confirmed > (valleys.visits.sum() < RUGGED * len(starts)):
+            return explored[-1], 1.0
+        minima, cost = torch.cat([cloud.best[None], valleys.u]), cloud.best_cost
+    return pool(explored, u, rng), 1.0
 
 
-def _explore(problem: Problem, u: Tensor, axes: Tensor, rng: np.random.Generator) -> tuple[Samples, float]:
-    """One cloud from its beginning on, and its power φ."""
+def _settle(cloud: "Cloud", valleys: StudentMixture, rng: np.random.Generator) -> Samples:
+    """Samples with the masses of all valleys: drawn anew by weights, where enough count, else led there by jumps."""
+    draws = importance_sample(cloud.problem, valleys, cloud.problem.frames, rng)
+    if draws.effective_sample_fraction > MIN_JOINED:
+        cloud.restart(draws.resample(len(cloud.u), rng))
+    return cloud.samples(draws.mixture)
+
+
+def _explore(problem: Problem, u: Tensor, axes: Tensor, rng: np.random.Generator) -> "Cloud":
+    """One cloud, led from its beginning to the whole clip."""
     tried: list[_StartPart] = []
     for share in SHARES:
         frames = min(problem.frames, max(4, round(share * problem.frames)))
@@ -116,7 +147,7 @@ class _StartPart(NamedTuple):
 
     frames: int
     explained: bool
-    draws: "WeightedDraws"
+    draws: WeightedDraws
 
     @property
     def smooth(self) -> bool:
@@ -128,7 +159,7 @@ def _start_part(problem: Problem, u: Tensor, frames: int, rng: np.random.Generat
     centre = descend(problem, Population.at(u[None]), frames, "pixels", DESCENT)[0].u[0]
     wide, _ = secant_fisher(short, centre, short.linearize(centre[None], frames)[1][0])
     problem.effort.rollouts += short.effort.rollouts
-    draws = importance_sample(problem, centre, principal_axes(wide), frames, rng)
+    draws = importance_sample(problem, StudentMixture.single(centre, principal_axes(wide)), frames, rng)
     return _StartPart(frames, chi2_zscore(short, centre) < SURPRISE, draws)
 
 
@@ -140,71 +171,6 @@ def chi2_zscore(problem: Problem, u: Tensor) -> float:
         informative = size > 1e-9 * size.max().clamp(min=1e-300)
         chi2, count = chi2 + r[0][informative].square().sum().item(), count + informative.sum().item()
     return (chi2 - count) / math.sqrt(2 * max(1.0, count))
-
-
-def principal_axes(fisher: Tensor) -> Tensor:
-    """Principal axes of the information, one σ long, as columns."""
-    eigenvalues, axes = torch.linalg.eigh(fisher)
-    return axes * eigenvalues.clamp(min=WIDEST**-2).rsqrt()
-
-
-@dataclass(frozen=True)
-class WeightedDraws:
-    """Draws (n, unknowns), their χ², their weights, which sum to 1, and the effective sample fraction 1/(n Σ w²)."""
-
-    u: Tensor
-    cost: Tensor
-    weight: Tensor
-    effective_sample_fraction: float
-
-    def resample(self, count: int, rng: np.random.Generator) -> Tensor:
-        """Resample `count` draws by weight (count, unknowns)."""
-        return self.u[systematic(self.weight, count, rng)]
-
-
-def systematic(weight: Tensor, count: int, rng: np.random.Generator) -> Tensor:
-    """Systematic resampling: indices, each as often as its weight times `count`, to within one (Kitagawa 1996)."""
-    ladder = (rng.random() + np.arange(count)) / count
-    return torch.tensor(np.searchsorted(weight.cumsum(0).numpy(), ladder).clip(max=len(weight) - 1))
-
-
-def importance_sample(
-    problem: Problem, centre: Tensor, scale: Tensor, frames: int, rng: np.random.Generator
-) -> WeightedDraws:
-    """Draws of exp(−χ²/2) on the first frames with their weights.
-
-    A t that was fitted to few draws may miss tails without saying so, so these are to be moved afterwards.
-
-    Args:
-        problem: The problem, with residuals whitened by the true noise.
-        centre: Where the t begins (unknowns,).
-        scale: Its axes (unknowns, unknowns) as columns, one σ long.
-        frames: Number of first frames that count.
-        rng: Draws everything.
-    """
-    n, low, high = len(centre), problem.space.low, problem.space.high
-    best = None
-    for _ in range(ROUNDS):
-        normal = torch.tensor(rng.standard_normal((DRAWS, n)))
-        stretch = torch.tensor(np.sqrt(FREEDOM / rng.chisquare(FREEDOM, (DRAWS, 1))))
-        away = normal * stretch
-        u = centre + away @ scale.T
-        inside = ((u >= low) & (u <= high)).all(1)
-        cost = torch.where(inside, problem.cost(u.clamp(low, high), frames), torch.inf)
-        proposed = -(FREEDOM + n) / 2 * torch.log1p(away.square().sum(1) / FREEDOM)
-        weight = torch.softmax(-cost / 2 - proposed, 0).nan_to_num(0.0)
-        effective_sample_fraction = 1 / (DRAWS * weight.square().sum().clamp(min=1e-12)).item()
-        if best is None or effective_sample_fraction > best.effective_sample_fraction:
-            best = WeightedDraws(u, cost, weight, effective_sample_fraction)
-        if best.effective_sample_fraction > MIN_EFFECTIVE_FRACTION:
-            break
-        soft = torch.softmax(torch.log(best.weight.clamp(min=1e-300)) * min(1.0, 4 * best.effective_sample_fraction), 0)
-        centre = soft @ best.u
-        off = best.u - centre
-        covariance = (off * soft[:, None]).T @ off
-        scale = torch.linalg.cholesky(covariance + 1e-4 * torch.diag(covariance.diagonal()) + 1e-24 * torch.eye(n))
-    assert best is not None
-    return best
 
 
 def central(samples: Tensor, best: Tensor) -> Tensor:
@@ -225,12 +191,8 @@ def central(samples: Tensor, best: Tensor) -> Tensor:
     return candidates[int(distance.argmin())]
 
 
-def anneal(
-    problem: Problem, cloud: Tensor, axes: Tensor, parts: Sequence[int], rng: np.random.Generator
-) -> tuple[Samples, float]:
-    """A cloud that follows the first frames, led to all of them; and the power φ that it came to, 1 where it did.
-
-    It is 0 where the cloud froze before it followed the longest of the parts.
+def anneal(problem: Problem, cloud: Tensor, axes: Tensor, parts: Sequence[int], rng: np.random.Generator) -> "Cloud":
+    """A cloud that follows the first frames, led to all of them, or as far as it can follow.
 
     Args:
         problem: The problem, with residuals whitened by the true noise.
@@ -240,7 +202,7 @@ def anneal(
         rng: Draws everything.
     """
     goals = [*parts[1:], problem.frames]
-    sampler = _Cloud(problem, cloud.clone(), axes, parts[0], goals[0], rng)
+    sampler = Cloud(problem, cloud.clone(), axes, parts[0], goals[0], rng)
     sampler.move(MOVES)
     for goal in goals:
         if goal != sampler.goal:
@@ -248,13 +210,11 @@ def anneal(
         for _ in range(STEPS):
             sampler.step()
             sampler.move(MOVES)
-            if sampler.phi == 1 or sampler.accepted < FROZEN:
+            if sampler.power == 1 or sampler.accepted < FROZEN:
                 break
-        if sampler.phi < 1:
+        if sampler.power < 1:
             break
-    draws = sampler.move(LAST)
-    phi = sampler.phi if sampler.goal == problem.frames else 0.0
-    return Samples(torch.cat(draws), sampler.best, sampler.best_cost, sampler.accepted), phi
+    return sampler
 
 
 class _Linearized(NamedTuple):
@@ -297,7 +257,7 @@ class _Gaussian(NamedTuple):
         return -off.square().sum(1) / 2 - self.std.log().sum(1)
 
 
-class _Cloud:
+class Cloud:
     """Samples of exp(−χ²_φ/2), with both parts of their cost, and the best point for the clip that any of them met.
 
     A round of moves has three whose proposals are symmetric: by differences of two others, in all sizes, which may lead
@@ -313,41 +273,61 @@ class _Cloud:
         self.problem, self.u, self.axes, self.rng = problem, u, axes, rng
         self.accepted = 1.0
         self.best, self.best_cost = u[0], math.inf
+        self._passed: list[Tensor] = []
         self._aim(frames, goal)
+
+    @property
+    def phi(self) -> float:
+        """Power φ of the rest of the clip; 0 where the cloud froze before it followed the longest of the parts."""
+        return self.power if self.goal == self.problem.frames else 0.0
+
+    def passed(self) -> Tensor:
+        """Some samples of all steps of φ towards the whole clip (samples, unknowns)."""
+        passed = torch.cat(self._passed)
+        return passed[torch.linspace(0, len(passed) - 1, min(len(passed), PASSED)).round().long()]
+
+    def restart(self, u: Tensor) -> None:
+        """Take other samples (samples, unknowns) of the whole clip."""
+        self.u = u
+        self.part, self.rest = self._costs(u)
+
+    def samples(self, valleys: StudentMixture | None = None) -> Samples:
+        """Samples of the last moves, which may jump between valleys."""
+        return Samples(torch.cat(self.move(LAST, valleys)), self.best, self.best_cost, self.accepted)
 
     def turn_to(self, goal: int) -> None:
         """Take the current goal as the part, and follow the next goal."""
         self._aim(self.goal, goal)
 
     def _aim(self, frames: int, goal: int) -> None:
-        self.goal, self.phi = goal, 0.0
+        self.goal, self.power = goal, 0.0
         self.stretches = [self.problem.stretch(0, frames), self.problem.stretch(frames, goal)]
         self.part, self.rest = self._costs(self.u)
 
     def _costs(self, u: Tensor) -> tuple[Tensor, Tensor]:
         part, rest = self.problem.costs(u, self.stretches)
-        self._meet(u, part + rest)
+        self.meet(u, part + rest)
         return part, rest
 
     def _linearized(self, u: Tensor) -> _Linearized:
         linearized = _Linearized(*self.problem.linearizations(u, self.stretches))
-        self._meet(u, linearized.first[0] + linearized.rest[0])
+        self.meet(u, linearized.first[0] + linearized.rest[0])
         return linearized
 
-    def _meet(self, u: Tensor, whole: Tensor) -> None:
-        """Remember the best point that was met."""
+    def meet(self, u: Tensor, whole: Tensor) -> None:
+        """Remember the best of points (n, unknowns) with costs of the whole clip (n,)."""
         whole = whole.nan_to_num(torch.inf)
         if self.goal == self.problem.frames and whole.min() < self.best_cost:
             self.best, self.best_cost = u[whole.argmin()].clone(), whole.min().item()
 
     def _energy(self, part: Tensor, rest: Tensor) -> Tensor:
-        return (part + self.phi * rest).nan_to_num(torch.inf)
+        return (part + self.power * rest).nan_to_num(torch.inf)
 
     def step(self) -> None:
         """The largest step of φ that leaves enough of the cloud counting; then as many copies of each as its weight."""
         rest, n = self.rest.nan_to_num(torch.inf), len(self.u)
         weights = lambda step: torch.softmax(-step * (rest - rest.min()) / 2, 0)
-        last = 1 - self.phi
+        last = 1 - self.power
         enough = lambda step: 1 / weights(step).square().sum() >= HALVED * n
         low, high = last * LEAST, last
         if enough(last):
@@ -356,14 +336,20 @@ class _Cloud:
             for _ in range(60):
                 middle = math.sqrt(low * high)
                 low, high = (middle, high) if enough(middle) else (low, middle)
-        self.phi = 1.0 if low == last else self.phi + low
+        self.power = 1.0 if low == last else self.power + low
         rows = systematic(weights(low), n, self.rng)
         self.u, self.part, self.rest = self.u[rows], self.part[rows], self.rest[rows]
 
-    def move(self, rounds: int) -> list[Tensor]:
-        """Move all of them; returns where they were after each move."""
+    def move(self, rounds: int, valleys: StudentMixture | None = None) -> list[Tensor]:
+        """Move all of them, with jumps to valleys where these are given; returns where they were after each move."""
         draws, won = [], 0.0
         for _ in range(rounds):
+            for _ in range(JUMPS if valleys else 0):
+                assert valleys is not None
+                trial = valleys.draw(len(self.u), self.rng)
+                trial = trial[torch.tensor(self.rng.permutation(len(trial)))]  # draws are in the order of the valleys
+                odds = valleys.log_density(self.u) - valleys.log_density(trial)
+                self._choose(trial, *self._costs(self._within(trial)), odds)
             for propose in (self._difference, self._along_axis, lambda: self._difference(1.0)):
                 trial = propose()
                 won += self._choose(trial, *self._costs(self._within(trial))).double().mean().item()
@@ -371,16 +357,18 @@ class _Cloud:
             start = self._linearized(self.u)
             for _ in range(LANGEVIN):
                 size = 10 ** self.rng.uniform(*SIZES)
-                forward = start.proposal(self.u, self.phi, size)
+                forward = start.proposal(self.u, self.power, size)
                 trial = forward.draw(self.rng)
                 end = self._linearized(self._within(trial))
-                backward = end.proposal(trial, self.phi, size)
+                backward = end.proposal(trial, self.power, size)
                 odds = backward.log_density(self.u) - forward.log_density(trial)
                 better = self._choose(trial, end.first[0], end.rest[0], odds)
                 start = end.where(better, start)
                 won += better.double().mean().item()
                 draws.append(self.u.clone())
         self.accepted = won / len(draws)
+        if self.goal == self.problem.frames:
+            self._passed.append(self.u)
         return draws
 
     def _difference(self, gamma: float | None = None) -> Tensor:

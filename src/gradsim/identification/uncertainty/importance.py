@@ -1,0 +1,127 @@
+"""Importance sampling of exp(−χ²/2) by mixtures of Student's t, which are fitted to what they find.
+
+    w_i ∝ exp(−χ²(u_i)/2) / q(u_i),      q = Σ_k α_k t_ν(u; c_k, S_k S_kᵀ)
+
+The effective sample fraction 1/(n Σ w²) of the normalized weights shows whether q resembles the posterior. Where it does
+not, shares, centres and scales are fitted anew to the weighted draws (population Monte Carlo, Cappé et al. 2008).
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsim.identification.problem import Problem
+
+DRAWS, FREEDOM = (
+    400,
+    5.0,
+)  # draws of a round, and degrees of freedom ν of the t they are from: heavier tails than needed
+MIN_EFFECTIVE_FRACTION = 0.25  # least effective sample fraction of the weights
+ROUNDS = 3  # most rounds, each with a mixture fitted to what the one before found
+FITTED = 4  # effective draws for each unknown, from which on a component is fitted to them
+
+
+class StudentMixture(NamedTuple):
+    """Components: shares α (k,), which sum to 1, centres (k, unknowns), and scales (k, unknowns, unknowns) as columns."""
+
+    share: Tensor
+    centre: Tensor
+    scale: Tensor
+
+    @classmethod
+    def single(cls, centre: Tensor, scale: Tensor) -> "StudentMixture":
+        """One component: centre (unknowns,) and scale (unknowns, unknowns)."""
+        return cls(torch.ones(1).double(), centre[None], scale[None])
+
+    def draw(self, count: int, rng: np.random.Generator) -> Tensor:
+        """Draws (count, unknowns), of each component as many as its share says, to within one."""
+        rows, n = systematic(self.share, count, rng), self.centre.shape[1]
+        normal = torch.tensor(rng.standard_normal((count, n)))
+        stretch = torch.tensor(np.sqrt(FREEDOM / rng.chisquare(FREEDOM, (count, 1))))
+        return self.centre[rows] + (self.scale[rows] @ (normal * stretch)[..., None])[..., 0]
+
+    def log_densities(self, u: Tensor) -> Tensor:
+        """Logarithms of share times density of each component (draws, k) at u (draws, unknowns), up to one constant."""
+        off = torch.linalg.solve(self.scale, (u[:, None] - self.centre)[..., None])[..., 0]
+        size = torch.linalg.slogdet(self.scale)[1]
+        tail = (FREEDOM + u.shape[1]) / 2 * torch.log1p(off.square().sum(-1) / FREEDOM)
+        return self.share.clamp(min=1e-300).log() - size - tail
+
+    def log_density(self, u: Tensor) -> Tensor:
+        """Logarithm of the density (draws,) at u (draws, unknowns), up to a constant."""
+        return torch.logsumexp(self.log_densities(u), 1)
+
+    def fitted(self, u: Tensor, weight: Tensor) -> "StudentMixture":
+        """Fit shares, and components with enough effective draws, to draws (draws, unknowns) with weights that sum to 1."""
+        n = u.shape[1]
+        part = weight[:, None] * torch.softmax(self.log_densities(u), 1)
+        share = part.sum(0)
+        own = part / share.clamp(min=1e-300)
+        enough = 1 / own.square().sum(0).clamp(min=1e-300) >= FITTED * n
+        centre = torch.where(enough[:, None], own.T @ u, self.centre)
+        off = u[:, None] - centre
+        covariance = torch.einsum("dk,dki,dkj->kij", own, off, off)
+        margin = 1e-4 * torch.diag_embed(covariance.diagonal(dim1=1, dim2=2)) + 1e-24 * torch.eye(n).double()
+        scale, failed = torch.linalg.cholesky_ex(covariance + margin)
+        scale = torch.where((enough & (failed == 0))[:, None, None], scale, self.scale)
+        return StudentMixture(share / share.sum(), centre, scale)
+
+
+@dataclass(frozen=True)
+class WeightedDraws:
+    """Draws (n, unknowns), their χ², their weights, which sum to 1, and the effective sample fraction 1/(n Σ w²).
+
+    `mixture` is what they were drawn from.
+    """
+
+    u: Tensor
+    cost: Tensor
+    weight: Tensor
+    effective_sample_fraction: float
+    mixture: StudentMixture
+
+    def resample(self, count: int, rng: np.random.Generator) -> Tensor:
+        """Resample `count` draws by weight (count, unknowns)."""
+        return self.u[systematic(self.weight, count, rng)]
+
+
+def systematic(weight: Tensor, count: int, rng: np.random.Generator) -> Tensor:
+    """Systematic resampling: indices, each as often as its weight times `count`, to within one (Kitagawa 1996)."""
+    ladder = (rng.random() + np.arange(count)) / count
+    return torch.tensor(np.searchsorted(weight.cumsum(0).numpy(), ladder).clip(max=len(weight) - 1))
+
+
+def importance_sample(
+    problem: Problem, mixture: StudentMixture, frames: int, rng: np.random.Generator
+) -> WeightedDraws:
+    """Draws of exp(−χ²/2) on the first frames with their weights: the round of which most draws count.
+
+    A t that was fitted to few draws may miss tails without saying so, so these are to be moved afterwards.
+
+    Args:
+        problem: The problem, with residuals whitened by the true noise.
+        mixture: What the first round is drawn from.
+        frames: Number of first frames that count.
+        rng: Draws everything.
+    """
+    low, high = problem.space.low, problem.space.high
+    best = None
+    for _ in range(ROUNDS):
+        u = mixture.draw(DRAWS, rng)
+        inside = ((u >= low) & (u <= high)).all(1)
+        cost = torch.where(inside, problem.cost(u.clamp(low, high), frames), torch.inf)
+        weight = torch.softmax(-cost / 2 - mixture.log_density(u), 0).nan_to_num(0.0)
+        effective_sample_fraction = 1 / (DRAWS * weight.square().sum().clamp(min=1e-12)).item()
+        if best is None or effective_sample_fraction > best.effective_sample_fraction:
+            best = WeightedDraws(u, cost, weight, effective_sample_fraction, mixture)
+        if best.effective_sample_fraction > MIN_EFFECTIVE_FRACTION:
+            break
+        flat = min(
+            1.0, 4 * best.effective_sample_fraction
+        )  # few draws that count are to speak for their neighbours, too
+        mixture = best.mixture.fitted(best.u, torch.softmax(flat * best.weight.clamp(min=1e-300).log(), 0))
+    assert best is not None
+    return best
